@@ -1,0 +1,45 @@
+// base/bits.hpp: small bit operations, written so that host and device compile the same lines.
+#pragma once
+
+#include <cstring>
+
+#include "base/int.hpp"
+#include "base/platform.hpp"
+
+namespace cule {
+
+// Bit 7 becomes bit 0.
+CULE_HD CULE_INLINE u32 reverse_bits8(u32 b) {
+  return u32((((b & 0xFF) * 0x80200802ULL) & 0x0884422110ULL) * 0x0101010101ULL >> 32) & 0xFF;
+}
+
+// Each of the low 16 bits becomes four equal bits.
+CULE_HD CULE_INLINE u64 widen_bits4(u32 cells) {
+  u64 x = cells & 0xFFFF;
+  x = (x | x << 24) & 0x000000FF000000FFULL;
+  x = (x | x << 12) & 0x000F000F000F000FULL;
+  x = (x | x << 6) & 0x0303030303030303ULL;
+  x = (x | x << 3) & 0x1111111111111111ULL;
+  return x * 15;
+}
+
+// Each bit of a byte becomes `factor` (1, 2 or 4) equal bits.
+CULE_HD CULE_INLINE u64 widen_byte(u32 byte, u32 factor) {
+  u64 x = byte & 0xFF;
+  if (factor == 1) return x;
+  if (factor == 2) {
+    x = (x | x << 4) & 0x0F0F;
+    x = (x | x << 2) & 0x3333;
+    x = (x | x << 1) & 0x5555;
+    return x * 3;
+  }
+  return widen_bits4(u32(x));
+}
+
+CULE_HD CULE_INLINE u32 load_u32(const u8* p) {
+  u32 v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+
+}  // namespace cule

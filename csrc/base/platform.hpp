@@ -1,0 +1,21 @@
+// base/platform.hpp: the only file that looks at the compiler. Everything else is plain C++17 and is
+// compiled unchanged for the host (g++, clang++) and for the device (nvcc).
+//
+// CULE_HD        function that exists on host and device
+// CULE_INLINE    inlined wherever it is called, on both
+// CULE_NOINLINE  kept out of line: rare paths of hot loops
+// CULE_LIKELY / CULE_UNLIKELY  branch hints
+#pragma once
+
+#if defined(__CUDACC__)
+#define CULE_HD __host__ __device__
+#define CULE_INLINE __forceinline__
+#define CULE_NOINLINE __noinline__
+#else
+#define CULE_HD
+#define CULE_INLINE inline __attribute__((always_inline))
+#define CULE_NOINLINE __attribute__((noinline))
+#endif
+
+#define CULE_LIKELY(x) (__builtin_expect(static_cast<bool>(x), 1))
+#define CULE_UNLIKELY(x) (__builtin_expect(static_cast<bool>(x), 0))

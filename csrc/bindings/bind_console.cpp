@@ -1,0 +1,144 @@
+// bindings/bind_console.cpp: cule._core.Console, one console behind the ALE interface.
+#include <pybind11/numpy.h>
+
+#include "bindings/bind.hpp"
+#include "host/ale_console.hpp"
+
+namespace py = pybind11;
+
+namespace cule {
+namespace {
+
+using Array = py::array_t<u8>;
+
+Array copy_array(const u8* data, std::vector<py::ssize_t> shape) {
+  Array out(shape);
+  std::memcpy(out.mutable_data(), data, size_t(out.size()));
+  return out;
+}
+
+py::ssize_t rows(AleConsole& c) { return py::ssize_t(c.height()); }
+
+// Maps palette indices to `channels` bytes each.
+Array map_screen(AleConsole& c, const u8* table, u32 channels) {
+  const std::vector<u8>& screen = c.screen();
+  std::vector<py::ssize_t> shape{rows(c), kScreenWidth};
+  if (channels > 1) shape.push_back(channels);
+  Array out(shape);
+  u8* p = out.mutable_data();
+  for (const u8 index : screen) {
+    for (u32 k = 0; k < channels; ++k) *p++ = table[index * channels + k];
+  }
+  return out;
+}
+
+std::shared_ptr<AleConsole> make_console(std::shared_ptr<Game> game, i64 random_seed, i64 system_random_seed,
+                                         float repeat_action_probability, i32 frame_skip,
+                                         i32 max_num_frames_per_episode, bool truncate_on_loss_of_life,
+                                         i32 reward_min, i32 reward_max, bool color_averaging, i32 paddle_min,
+                                         i32 paddle_max, bool sound_obs) {
+  AleConsoleOptions o;
+  o.settings = {repeat_action_probability,
+                frame_skip < 1 ? 1 : frame_skip,
+                max_num_frames_per_episode,
+                truncate_on_loss_of_life,
+                reward_min,
+                reward_max,
+                paddle_min < 0 ? kDefaultPaddleMin : paddle_min,
+                paddle_max < 0 ? game->spec().paddle_max : paddle_max};
+  o.random_seed = u32(random_seed);
+  o.machine_seed = u32(system_random_seed);
+  o.color_averaging = color_averaging;
+  o.sound_obs = sound_obs;
+  py::gil_scoped_release release;
+  return std::make_shared<AleConsole>(std::move(game), o);
+}
+
+constexpr u32 kStateMagic = 0x31454C41;  // "ALE1"
+
+// A saved state: this header, then the bytes of the console.
+struct StateHeader {
+  u32 magic;
+  u32 include_rng;
+  u64 key;       // of the game
+  u64 checksum;  // of what follows
+};
+
+u64 checksum_of(const u8* data, size_t n) {
+  u64 h = 0x9E3779B97F4A7C15ULL;
+  for (size_t i = 0; i < n; ++i) h = (h ^ data[i]) * 0x100000001B3ULL;
+  return mix64(h);
+}
+
+py::bytes get_state(AleConsole& c, bool include_rng) {
+  std::string bytes(sizeof(StateHeader) + c.state_bytes(), '\0');
+  u8* p = reinterpret_cast<u8*>(bytes.data());
+  c.get_state(p + sizeof(StateHeader));
+  const StateHeader h{kStateMagic, include_rng, c.game().key(), checksum_of(p + sizeof(StateHeader), c.state_bytes())};
+  std::memcpy(p, &h, sizeof h);
+  return py::bytes(bytes);
+}
+
+void set_state(AleConsole& c, const py::bytes& state) {
+  const auto bytes = std::string_view(state);
+  const u8* p = reinterpret_cast<const u8*>(bytes.data());
+  StateHeader h{};
+  if (bytes.size() < sizeof h) throw std::invalid_argument("state: too short to be a saved console");
+  std::memcpy(&h, p, sizeof h);
+  if (h.magic != kStateMagic) throw std::invalid_argument("state: not a saved console");
+  if (h.key != c.game().key() || bytes.size() != sizeof h + c.state_bytes()) {
+    throw std::invalid_argument("state: saved from another game than " + c.game().spec().game_id);
+  }
+  if (h.checksum != checksum_of(p + sizeof h, c.state_bytes())) {
+    throw std::invalid_argument("state: the bytes are corrupted");
+  }
+  c.set_state(p + sizeof h, h.include_rng != 0);
+}
+
+}  // namespace
+
+void bind_console(py::module_& m) {
+  py::class_<AleConsole, std::shared_ptr<AleConsole>>(m, "Console")
+      .def(py::init(&make_console), py::arg("game"), py::kw_only(), py::arg("random_seed") = 0,
+           py::arg("system_random_seed") = i64(kDefaultMachineSeed), py::arg("repeat_action_probability") = 0.25f,
+           py::arg("frame_skip") = 1, py::arg("max_num_frames_per_episode") = 0,
+           py::arg("truncate_on_loss_of_life") = false, py::arg("reward_min") = i32(-2147483647 - 1),
+           py::arg("reward_max") = i32(2147483647), py::arg("color_averaging") = false, py::arg("paddle_min") = -1,
+           py::arg("paddle_max") = -1, py::arg("sound_obs") = false)
+      .def("reset_game", &AleConsole::reset, py::call_guard<py::gil_scoped_release>())
+      .def("act", &AleConsole::act, py::arg("action"), py::arg("paddle_strength") = 1.0f,
+           py::call_guard<py::gil_scoped_release>())
+      .def("lives", &AleConsole::lives)
+      .def("game_over",
+           [](AleConsole& c, bool with_truncation) {
+             return c.is_terminal() || (with_truncation && c.is_truncated());
+           },
+           py::arg("with_truncation") = true)
+      .def("game_truncated", &AleConsole::is_truncated)
+      .def_property_readonly("frame_number", [](AleConsole& c) { return c.env().frame_number; })
+      .def_property_readonly("episode_frame_number", [](AleConsole& c) { return c.env().episode_frame_number; })
+      .def_property(
+          "mode", [](AleConsole& c) { return c.env().mode; }, [](AleConsole& c, i32 mode) { c.env().mode = mode; })
+      .def_property(
+          "difficulty", [](AleConsole& c) { return c.env().difficulty; },
+          [](AleConsole& c, i32 difficulty) { c.env().difficulty = difficulty; })
+      .def("ram", [](AleConsole& c) { return copy_array(c.ram(), {kRamBytes}); })
+      .def("set_ram",
+           [](AleConsole& c, i64 index, i64 value) {
+             if (index < 0 || index >= i64(kRamBytes)) {
+               throw py::index_error("index: " + std::to_string(index) + "; allowed is 0 to 127");
+             }
+             if (value < 0 || value > 255) {
+               throw std::invalid_argument("value: " + std::to_string(value) + "; allowed is 0 to 255");
+             }
+             c.set_ram(u32(index), u8(value));
+           })
+      .def("screen_index", [](AleConsole& c) { return copy_array(c.screen().data(), {rows(c), kScreenWidth}); })
+      .def("screen_rgb", [](AleConsole& c) { return map_screen(c, rgb_table(c.game().properties().format), 3); })
+      .def("screen_gray", [](AleConsole& c) { return map_screen(c, gray_table(c.game().properties().format), 1); })
+      .def("audio", [](AleConsole& c) { return copy_array(c.audio(), {kSoundSamples}); })
+      .def("get_state", &get_state, py::arg("include_rng"))
+      .def("set_state", &set_state, py::arg("state"));
+}
+
+}  // namespace cule

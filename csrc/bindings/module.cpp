@@ -1,0 +1,10 @@
+// bindings/module.cpp: the Python module cule._core.
+#include <pybind11/pybind11.h>
+
+#include "bindings/bind.hpp"
+
+PYBIND11_MODULE(_core, m) {
+  m.doc() = "Native module of cule: consoles and batches of consoles.";
+  cule::bind_game(m);
+  cule::bind_console(m);
+}

@@ -1,0 +1,150 @@
+// console/bus.hpp: the two ways an instruction reaches the machine.
+//
+// SlowBus  every byte through the decoder, every access recorded on the data bus. Right everywhere.
+// FastBus  the instruction's bytes were fetched at once from a stretch of ROM whose reads have no effect;
+//          RAM and ROM are accessed directly. Used wherever that is the same.
+#pragma once
+
+#include "base/bits.hpp"
+#include "console/idle.hpp"
+#include "console/machine.hpp"
+#include "cpu/opcodes.hpp"
+
+namespace cule {
+
+struct SlowBus {
+  Machine& m;
+  Clock clock;
+
+  CULE_HD void begin(u32 cycles) { clock += (Clock(cycles) << kClockShift) + 1; }
+  CULE_HD void charge(u32 cycles) { clock += Clock(cycles) << kClockShift; }
+  CULE_HD u32 operand(u32 pc) { return read((pc + 1) & 0xFFFF, 0); }
+  CULE_HD u32 operand_high(u32 pc) { return read((pc + 2) & 0xFFFF, 0); }
+  CULE_HD u32 read(u32 address, u32 /*noise*/) {
+    const u32 value = m.read_device(clock, address, m.s.data_bus);
+    m.s.data_bus = u8(value);
+    return value;
+  }
+  CULE_HD u32 read_zero_page(u32 address, u32 noise) { return read(address, noise); }
+  CULE_HD u32 read_stack(u32 sp, u32 noise) { return read(0x100 | sp, noise); }
+  CULE_HD void write(u32 address, u32 value, bool follows_write = false) {
+    clock = m.write_device(clock, address, value, follows_write);
+    m.s.data_bus = u8(value);
+  }
+  CULE_HD void write_zero_page(u32 address, u32 value) { write(address, value); }
+  CULE_HD void write_stack(u32 sp, u32 value, bool follows_write) { write(0x100 | sp, value, follows_write); }
+  CULE_HD void transfer(Execution<SlowBus>&, u32) {}
+  CULE_HD void branch_taken(Execution<SlowBus>&, u32) {}
+};
+
+// Near the instruction limit of a step the loop goes over to counting every instruction. Between two control
+// transfers at most one bank of instructions is executed.
+constexpr u32 kCountFrom = kMaxInstructions - kBankBytes - 16;
+
+// Where instruction bytes come from, by cartridge family.
+struct BankFetch {
+  CULE_HD static CULE_INLINE const u8* base(const Machine& m) {
+    return m.console.cart.image + m.s.cart.bank_bytes + m.fast.begin;
+  }
+  CULE_HD static CULE_INLINE bool can_fetch(u32) { return true; }
+  CULE_HD static CULE_INLINE const u8* at(const Machine&, const u8* base, u32 /*pc*/, u32 offset) {
+    return base + offset;
+  }
+};
+
+struct FeFetch {
+  CULE_HD static CULE_INLINE const u8* base(const Machine& m) { return m.console.cart.image; }
+  CULE_HD static CULE_INLINE bool can_fetch(u32) { return true; }
+  CULE_HD static CULE_INLINE const u8* at(const Machine&, const u8* base, u32 pc, u32 offset) {
+    return base + offset + (pc & 0x2000 ? 0 : kBankBytes);
+  }
+};
+
+struct E0Fetch {
+  CULE_HD static CULE_INLINE const u8* base(const Machine& m) { return m.console.cart.image; }
+  CULE_HD static CULE_INLINE bool can_fetch(u32 offset) { return offset % kSliceBytes <= kSliceBytes - 3; }
+  CULE_HD static CULE_INLINE const u8* at(const Machine& m, const u8* base, u32 /*pc*/, u32 offset) {
+    return base + m.s.cart.window_bytes[offset / kSliceBytes] + offset % kSliceBytes;
+  }
+};
+
+template <class Fetch>
+struct FastBus {
+  Machine& m;
+  Clock clock;
+  u8* const ram;
+  const u8* base;
+  u32 limit;         // fetch_limit of the machine, or 0 to leave the loop
+  u32 instruction;   // the four bytes at pc
+  const u32 region_begin;
+  const u32 region_size;
+
+  CULE_HD CULE_INLINE explicit FastBus(Machine& machine, Clock c)
+      : m(machine), clock(c), ram(machine.s.ram), base(Fetch::base(machine)), limit(machine.fetch_limit),
+        instruction(0), region_begin(machine.fast.begin), region_size(machine.fast.size) {}
+
+  CULE_HD CULE_INLINE void begin(u32 cycles) { clock += (Clock(cycles) << kClockShift) + 1; }
+  CULE_HD CULE_INLINE void charge(u32 cycles) { clock += Clock(cycles) << kClockShift; }
+  CULE_HD CULE_INLINE u32 operand(u32) { return instruction >> 8 & 0xFF; }
+  CULE_HD CULE_INLINE u32 operand_high(u32) { return instruction >> 16 & 0xFF; }
+
+  CULE_HD CULE_INLINE u32 read(u32 address, u32 noise) {
+    if (address & 0x1000) {
+      const u32 offset = (address & 0xFFF) - region_begin;
+      if (CULE_LIKELY(offset < region_size)) return *Fetch::at(m, base, address, offset);
+    } else if ((address & 0x280) == 0x80) {
+      return ram[address & 0x7F];
+    }
+    const u32 value = m.read_device(clock, address, noise);
+    reload();
+    return value;
+  }
+  CULE_HD CULE_INLINE u32 read_zero_page(u32 address, u32 noise) {
+    if (CULE_LIKELY(address & 0x80)) return ram[address & 0x7F];
+    return m.read_tia(clock, address, noise);
+  }
+  CULE_HD CULE_INLINE u32 read_stack(u32 sp, u32 noise) { return read_zero_page(sp, noise); }
+  CULE_HD CULE_INLINE void write(u32 address, u32 value) {
+    if ((address & 0x1280) == 0x80) {
+      ram[address & 0x7F] = u8(value);
+    } else {
+      clock = m.write_device(clock, address, value, false);
+      reload();
+    }
+  }
+  CULE_HD CULE_INLINE void write_zero_page(u32 address, u32 value) {
+    if (address & 0x80) {
+      ram[address & 0x7F] = u8(value);
+    } else {
+      clock = m.write_tia_slow(clock, address & 0x3F, value, false);
+      limit = m.fetch_limit;
+    }
+  }
+  CULE_HD CULE_INLINE void write_stack(u32 sp, u32 value, bool follows_write) {
+    if (CULE_LIKELY(sp & 0x80)) {
+      ram[sp & 0x7F] = u8(value);
+    } else {
+      clock = m.write_tia_slow(clock, sp & 0x3F, value, follows_write);
+      limit = m.fetch_limit;
+    }
+  }
+  CULE_HD CULE_INLINE void transfer(Execution<FastBus>&, u32 last_byte) {
+    m.s.data_bus = u8(last_byte);
+    if (CULE_UNLIKELY(instructions_of(clock) >= kCountFrom)) limit = m.fetch_limit = 0;
+  }
+  CULE_HD CULE_INLINE void branch_taken(Execution<FastBus>& e, u32 offset) {
+    if (offset >= kShortestIdleLoop) {
+      const u32 at = (e.pc - 0x1000 - region_begin) & 0x1FFF;
+      if (at < limit) skip_idle_loop(e, *this, load_u32(Fetch::at(m, base, e.pc, at)), offset);
+    }
+    transfer(e, offset);
+  }
+
+ private:
+  CULE_HD CULE_INLINE void reload() {
+    base = Fetch::base(m);
+    limit = m.fetch_limit;
+  }
+};
+
+}  // namespace cule

@@ -1,0 +1,54 @@
+// console/idle.hpp: idle loops advanced arithmetically, exactly.
+//
+// Two loops make up a good part of every game: polling the timer (LDA INTIM / BNE) and counting a register
+// down (DEX / BNE). At a taken backward branch into such a loop the iterations whose outcome is known are
+// skipped: the clock, the instruction count and the register get the values they would have, and the last
+// iterations run as usual.
+#pragma once
+
+#include "console/machine.hpp"
+
+namespace cule {
+
+constexpr u32 kShortestIdleLoop = 0xFB;  // branch offsets -5 (LDA INTIM) and -3 (DEX, DEY)
+
+// Instructions a skip may add: the step's limit must be reached in the counting loop.
+constexpr u32 kMaxSkippedInstructions = 512 * 16;
+
+template <class Bus>
+CULE_HD CULE_INLINE void skip_iterations(Bus& bus, u32 iterations, u32 cycles) {
+  bus.clock += (Clock(iterations) * cycles << kClockShift) + 2 * iterations;
+}
+
+// `loop`: the four bytes at the branch target (execution.pc). Called with the branch fully executed.
+template <class Execution, class Bus>
+CULE_HD CULE_INLINE void skip_idle_loop(Execution& e, Bus& bus, u32 loop, u32 offset) {
+  const u32 branch = bus.instruction & 0xFF;
+  if (instructions_of(bus.clock) >= kMaxSkippedInstructions) return;
+  if (offset == 0xFD) {
+    // DEX or DEY, then BNE: all but the last iteration are taken.
+    const u32 opcode = loop & 0xFF;
+    if (branch != 0xD0 || (opcode != 0xCA && opcode != 0x88)) return;
+    u32& counter = opcode == 0xCA ? e.x : e.y;
+    const u32 iterations = (counter - 1) & 0xFF;  // 0 wraps to 255 first
+    const u32 branch_cycles = ((e.pc ^ (e.pc + 3)) & 0xFF00) ? 4 : 3;
+    skip_iterations(bus, iterations, 2 + branch_cycles);
+    counter = 1;
+  } else if (offset == 0xFB && (loop & 0xFFFFFF) == 0x0284AD) {
+    // LDA INTIM, then BNE or BPL: taken while the timer has not come down to the last value.
+    if (branch != 0xD0 && branch != 0x10) return;
+    const Timer& t = bus.m.s.timer;
+    const u32 branch_cycles = ((e.pc ^ (e.pc + 5)) & 0xFF00) ? 4 : 3;
+    const u32 period = 4 + branch_cycles;
+    const u32 elapsed = timer_elapsed(t, cycles_of(bus.clock) + 4);
+    const u32 value = t.start - 1u - (elapsed >> t.shift);
+    if (value >= (branch == 0xD0 ? 0x100u : 0x80u)) return;  // expired, or BPL falls through
+    const u32 end = (branch == 0xD0 ? t.start - 1u : t.start) << t.shift;
+    if (elapsed >= end) return;
+    const u32 iterations = (end - elapsed + period - 1) / period;
+    if (iterations >= kMaxSkippedInstructions / 2) return;
+    skip_iterations(bus, iterations, period);
+  }
+}
+
+}  // namespace cule

@@ -1,0 +1,170 @@
+// console/machine.hpp: the running frame step: what the CPU can reach and what it records.
+//
+// The wiring of the console: an address goes to the cartridge (bit 12), the TIA, the RIOT RAM or the RIOT
+// registers (cpu/NOTES.md 3). TIA accesses are logged; only WSYNC, VSYNC, VBLANK and the line limit act on
+// the program. A read of a collision register first brings the replay of the log up to date.
+#pragma once
+
+#include "console/picture.hpp"
+
+namespace cule {
+
+// Cycle counter and instruction count of the step in one word: cycles << 16 | instructions.
+using Clock = u64;
+constexpr u32 kClockShift = 16;
+CULE_HD CULE_INLINE constexpr u32 cycles_of(Clock clock) { return u32(clock >> kClockShift); }
+CULE_HD CULE_INLINE constexpr u32 instructions_of(Clock clock) { return u32(clock & 0xFFFF); }
+
+struct Machine {
+  ConsoleState& s;
+  const Console& console;
+  FrameLog* log;
+  Shapes shapes;
+  CollisionSink collisions;
+  u32 replayed = 0;       // log entries the replay has consumed
+  u32 step_cycle;         // counter at the start of this frame step
+  u32 end_cycle;          // a TIA write from here on is beyond the last line and ends the frame
+  bool must_stop = false;  // the frame is over after this instruction
+  FastRegion fast;        // of the cartridge
+  u32 fetch_limit;        // instruction offsets below may be fetched fast; 0 asks the loop to look up
+
+  CULE_HD explicit Machine(const Console& c)
+      : s(c.s), console(c), log(&c.memory.logs[c.s.picture.recording_slot]) {
+    step_cycle = s.cycles;
+    end_cycle = (max_line(c.properties.format) + 1) * kCyclesPerLine - s.phase_cycles;
+    fast = fast_region(c.cart.type);
+    fetch_limit = open_fetch_limit();
+    shapes.version = 0;
+    shapes.invalidate_all();
+    begin_log(*log, s, step_cycle);
+  }
+
+  // An instruction is at most three bytes long.
+  CULE_HD CULE_INLINE u32 open_fetch_limit() const { return fast.size - 2; }
+
+  CULE_HD CULE_INLINE void record(Clock clock, u32 reg, u32 value) {
+    if (CULE_UNLIKELY(log->size == kLogCapacity)) spill();
+    log->entries[log->size++] = pack_log_entry(cycles_of(clock) - step_cycle, reg, value);
+  }
+
+  // Brings collisions and TIA state up to the last access.
+  CULE_HD void replay() {
+    Replay<CollisionSink> r{s.tia,      s.beam, shapes, collisions, picture_window(console),
+                            console.properties.hmove_blanks != 0};
+    r.run(log->entries, replayed, log->size, log->base_clock);
+    r.flush(log->size);
+    replayed = log->size;
+  }
+
+  // The log is full: draw what it holds and go on with an empty one.
+  CULE_HD CULE_NOINLINE void spill() {
+    replay();
+    paint_part(console, *log);
+    s.picture.is_painted = 1;
+    begin_log(*log, s, step_cycle);
+    replayed = 0;
+  }
+
+  // Returns the clock, which WSYNC moves to the start of the next line.
+  CULE_HD CULE_INLINE Clock write_tia(Clock clock, u32 reg, u32 value, bool follows_write) {
+    record(clock, reg, value);
+    const u32 cycle = cycles_of(clock);
+    if (CULE_UNLIKELY(cycle >= end_cycle)) end_frame();
+    return reg <= WSYNC ? write_sync(clock, reg, value, follows_write) : clock;
+  }
+
+  CULE_HD CULE_NOINLINE Clock write_tia_slow(Clock clock, u32 reg, u32 value, bool follows_write) {
+    return write_tia(clock, reg, value, follows_write);
+  }
+
+  CULE_HD CULE_NOINLINE u32 read_tia(Clock clock, u32 address, u32 noise) {
+    record(clock, kBeamMark, 0);
+    const u32 reg = address & 0x0F;
+    noise &= 0x3F;
+    if (reg < 8) {
+      replay();
+      return noise | (s.tia.collisions >> (2 * reg) & 3u) << 6;
+    }
+    if (reg < 12) return noise | (is_charged(reg - 8, cycles_of(clock)) ? 0x80 : 0);
+    if (reg < 14) return noise | s.inputs.fire[reg - 12];
+    return noise;
+  }
+
+  CULE_HD CULE_NOINLINE u32 read_riot(u32 address, u32 cycle) {
+    switch (address & 7) {
+      case 0: return s.inputs.swcha;
+      case 1: return s.swacnt;
+      case 2: return s.inputs.swchb;
+      case 3: return 0;
+      case 4: case 6: return read_intim(s.timer, cycle);
+      default: return read_instat(s.timer, cycle);
+    }
+  }
+
+  CULE_HD CULE_NOINLINE void write_riot(u32 address, u32 value, u32 cycle) {
+    const u32 reg = address & 7;
+    if (reg == 1) s.swacnt = u8(value);
+    if (reg >= 4 && (address & 0x10)) set_timer(s.timer, reg & 3, value, cycle);
+  }
+
+  // Anything but the fast part of the cartridge and RAM. `noise`: byte last on the bus.
+  CULE_HD CULE_NOINLINE u32 read_device(Clock clock, u32 address, u32 noise) {
+    if (address & 0x1000) return read_cart(console.cart, s.cart, address, cycles_of(clock));
+    if (!(address & 0x80)) return read_tia(clock, address, noise);
+    if (!(address & 0x200)) return s.ram[address & 0x7F];
+    return read_riot(address, cycles_of(clock));
+  }
+
+  CULE_HD CULE_NOINLINE Clock write_device(Clock clock, u32 address, u32 value, bool follows_write) {
+    if (address & 0x1000) {
+      write_cart(console.cart, s.cart, address, value);
+    } else if (!(address & 0x80)) {
+      return write_tia_slow(clock, address & 0x3F, value, follows_write);
+    } else if (!(address & 0x200)) {
+      s.ram[address & 0x7F] = u8(value);
+    } else {
+      write_riot(address, value, cycles_of(clock));
+    }
+    return clock;
+  }
+
+ private:
+  CULE_HD void end_frame() {
+    s.is_unfinished = 0;
+    must_stop = true;
+    fetch_limit = 0;
+  }
+
+  CULE_HD CULE_NOINLINE Clock write_sync(Clock clock, u32 reg, u32 value, bool follows_write) {
+    const u32 cycle = cycles_of(clock);
+    if (reg == WSYNC) {
+      if (follows_write) return clock;
+      const u32 into_line = (cycle + s.phase_cycles) % kCyclesPerLine;
+      return into_line ? clock + (Clock(kCyclesPerLine - into_line) << kClockShift) : clock;
+    }
+    if (reg == VBLANK) {
+      if (s.vblank & ~value & 0x80) s.dump_cycle = i32(cycle);
+      s.vblank = u8(value);
+      return clock;
+    }
+    const i32 now = i32(clocks_from_cycles(cycle));
+    if (value & 2) {
+      s.vsync_finish_clock = i32(u32(now) + kClocksPerLine);
+    } else if (now >= s.vsync_finish_clock) {
+      s.vsync_finish_clock = kNoVsyncFinish;
+      end_frame();
+    }
+    return clock;
+  }
+
+  // Paddle capacitor n. Compared as unsigned 32-bit values: NOTES.md of tia, 11.2.
+  CULE_HD bool is_charged(u32 n, u32 cycle) const {
+    const i32 r = s.inputs.resistance[n];
+    if (r == 0) return true;
+    if (r == kNoPaddle || (s.vblank & 0x80)) return false;
+    const u32 needed = u32(u64(u32(r)) * 119 / 6250);
+    return cycle > u32(s.dump_cycle) + needed;
+  }
+};
+
+}  // namespace cule

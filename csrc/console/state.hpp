@@ -1,0 +1,112 @@
+// console/state.hpp: the whole state of one console, flat, without pointers.
+//
+// Copying a ConsoleState (and, for frames that ended before the picture did, its pictures) is save, restore,
+// clone and cache. Units: *_cycle and cycles count CPU cycles since the running frame was started
+// (rebased at every frame start, cpu/NOTES.md 5.1); frame clocks as in tia/clocks.hpp.
+#pragma once
+
+#include "base/random.hpp"
+#include "cart/cartridge.hpp"
+#include "cpu/registers.hpp"
+#include "riot/timer.hpp"
+#include "tia/paint.hpp"
+#include "tia/replay.hpp"
+
+namespace cule {
+
+constexpr u32 kRamBytes = 128;
+constexpr u32 kMaxInstructions = 25000;  // per frame step; then the frame goes on in the next step
+
+// What is plugged in and how the picture is cut out: constant for a ROM.
+struct ConsoleProperties {
+  Format format;
+  u8 hmove_blanks;
+  u8 left_paddles;
+  u8 right_paddles;
+  u8 swap_ports;
+  u8 swap_paddles;
+  u8 reserved[2];
+  u32 first_line;
+  u32 height;
+};
+
+constexpr i32 kNoPaddle = -1;  // resistance of a joystick port: never charges
+
+// Pins and switches as the program can read them; set before every frame.
+struct Inputs {
+  u8 swcha;          // active low
+  u8 swchb;
+  u8 fire[2];        // INPT4, INPT5: $80 not pressed, 0 pressed
+  i32 resistance[4];  // INPT0-INPT3; 0 reads charged, kNoPaddle never
+};
+
+// A picture is kept as pixels only where it must be; a completely drawn frame is kept as its log.
+enum class PictureKind : u8 { kBlank, kPixels, kLog };
+
+struct PictureState {
+  PictureKind kind[2];  // of the two frame buffers
+  u8 log_slot[2];       // for kLog
+  u8 current;           // buffer of the running or last frame
+  u8 recording_slot;    // log of the running or last frame step
+  u8 is_painted;        // the running frame is being drawn into pixels part by part
+  u8 is_dimmed;         // the running unfinished frame has been dimmed
+};
+
+struct ConsoleState {
+  u8 ram[kRamBytes];
+  Registers cpu;
+  Timer timer;
+  u8 swacnt;            // written value, read back only
+  u8 data_bus;          // last byte transferred, where the next read can see it
+  u8 vblank;            // last VBLANK write: bit 7 is the paddle dump
+  u8 is_unfinished;     // the last frame step ended without an end of frame
+  u32 cycles;
+  u32 phase_cycles;     // how far into a line the frame began, 0..75
+  i32 vsync_finish_clock;  // a VSYNC release counts from here; cycles * 3 units
+  i32 dump_cycle;       // when the paddle dump ended
+  u32 last_frame_lines;
+  u32 first_line;       // line shown in row 0 of the running frame
+  TiaState tia;         // as of the last replay
+  Beam beam;
+  PictureState picture;
+  Inputs inputs;
+  CartState cart;
+};
+
+static_assert(std::is_trivially_copyable_v<ConsoleState>);
+
+CULE_HD CULE_INLINE u32 frame_clock(const ConsoleState& s) {
+  return clocks_from_cycles(s.cycles + s.phase_cycles);
+}
+CULE_HD CULE_INLINE u32 current_line(const ConsoleState& s) {
+  return (s.cycles + s.phase_cycles) / kCyclesPerLine;
+}
+
+// The recorded log of one frame step and where its replay starts from.
+struct FrameLog {
+  TiaState start;
+  Beam start_beam;
+  u32 base_clock;  // frame clock of log cycle 0
+  u32 first_line;
+  u32 size;
+  LogEntry entries[kLogCapacity];
+};
+
+constexpr u32 kLogSlots = 3;  // the running frame and the two pictures before it
+
+// Large memory of a console outside its state. Untouched pages cost nothing on the host.
+struct FrameMemory {
+  FrameLog logs[kLogSlots];
+  u8 pixels[2][kMaxRows * kScreenWidth];  // palette indices, where PictureKind says so
+};
+
+// One console as the frame loop takes it.
+struct Console {
+  ConsoleState& s;
+  FrameMemory& memory;
+  const Cart cart;
+  const ConsoleProperties& properties;
+  const ExpandTable& expand;
+};
+
+}  // namespace cule

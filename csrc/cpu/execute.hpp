@@ -1,0 +1,308 @@
+// cpu/execute.hpp: one instruction of the 6507 as the reference core executes it (NOTES.md).
+//
+// Order within an instruction: opcode fetch, the whole base cycle count is charged, operand bytes, pointer
+// bytes, page-cross cycle, data accesses. All accesses happen at the end-of-instruction time; apart from the
+// few dummy reads written out here there are none.
+//
+// The Bus supplies memory and time:
+//   operand(), operand_high()     bytes at pc + 1 and pc + 2
+//   begin(cycles)                 an instruction starts: its base cycles
+//   charge(cycles)                further cycles
+//   read(address, noise), read_zero_page(address, noise)
+//   write(address, value), write_zero_page(address, value)
+//   read_stack(sp, noise), write_stack(sp, value, follows_write)
+//   transfer(execution, last_byte)  a control transfer was taken; last byte on the bus
+//   branch_taken(execution, offset)  likewise, by a branch; pc is the target
+// `noise` is the byte last on the bus before the read: undriven TIA bits show it. A Bus that records every
+// access itself may ignore it.
+#pragma once
+
+#include "cpu/registers.hpp"
+
+namespace cule {
+
+template <class Bus>
+struct Execution {
+  Bus& bus;
+  u32 a, x, y, sp, pc;
+  u32 nz;  // Z: low byte is 0; N: bit 7 or bit 8
+  u32 c, v, d, i;
+  bool is_jammed = false;
+
+  CULE_HD CULE_INLINE Execution(Bus& b, const Registers& r)
+      : bus(b), a(r.a), x(r.x), y(r.y), sp(r.sp), pc(r.pc) {
+    set_status(r.p);
+  }
+
+  CULE_HD CULE_INLINE void store(Registers& r) const {
+    r.a = u8(a);
+    r.x = u8(x);
+    r.y = u8(y);
+    r.sp = u8(sp);
+    r.pc = u16(pc);
+    r.p = u8(status());
+    r.is_jammed = is_jammed;
+  }
+
+  CULE_HD CULE_INLINE u32 status() const {
+    return c * kC | ((nz & 0xFF) ? 0 : kZ) | i * kI | d * kD | v * kV | ((nz & 0x180) ? kN : 0);
+  }
+  CULE_HD CULE_INLINE void set_status(u32 p) {
+    c = p & 1;
+    i = p >> 2 & 1;
+    d = p >> 3 & 1;
+    v = p >> 6 & 1;
+    nz = ((p & kZ) ? 0 : 1) | (p & kN) << 1;
+  }
+
+  struct Ea {
+    u32 address;
+    u32 noise;
+  };
+
+  // --- addressing modes; each advances pc past the instruction ---
+  CULE_HD CULE_INLINE u32 imm() {
+    const u32 m = bus.operand(pc);
+    pc += 2;
+    return m;
+  }
+  CULE_HD CULE_INLINE u32 zp() { return imm(); }
+  CULE_HD CULE_INLINE Ea zp_indexed(u32 index) {
+    const u32 b = imm();
+    return {(b + index) & 0xFF, b};
+  }
+  CULE_HD CULE_INLINE Ea absolute() {
+    const u32 low = bus.operand(pc);
+    const u32 high = bus.operand_high(pc);
+    pc += 3;
+    return {low | high << 8, high};
+  }
+  CULE_HD CULE_INLINE Ea absolute_indexed(u32 index, bool charges_cross) {
+    const Ea base = absolute();
+    const u32 address = (base.address + index) & 0xFFFF;
+    if (charges_cross && ((address ^ base.address) & 0xFF00)) bus.charge(1);
+    return {address, base.noise};
+  }
+  // Pointer at p, p + 1 without wrap: a pointer at $FF takes its high byte from $0100.
+  CULE_HD CULE_INLINE Ea pointer(u32 p, u32 noise) {
+    const u32 low = bus.read_zero_page(p, noise);
+    const u32 high = p == 0xFF ? bus.read(0x100, low) : bus.read_zero_page(p + 1, low);
+    return {low | high << 8, high};
+  }
+  CULE_HD CULE_INLINE Ea indexed_indirect() {
+    const u32 b = imm();
+    return pointer((b + x) & 0xFF, b);
+  }
+  CULE_HD CULE_INLINE Ea indirect_indexed(bool charges_cross) {
+    const u32 b = imm();
+    const Ea base = pointer(b, b);
+    const u32 address = (base.address + y) & 0xFFFF;
+    if (charges_cross && ((address ^ base.address) & 0xFF00)) bus.charge(1);
+    return {address, base.noise};
+  }
+
+  // --- data accesses by mode ---
+  CULE_HD CULE_INLINE u32 load(Ea ea) { return bus.read(ea.address, ea.noise); }
+  CULE_HD CULE_INLINE u32 load_zp() {
+    const u32 address = zp();
+    return bus.read_zero_page(address, address);
+  }
+  CULE_HD CULE_INLINE u32 load_zp(Ea ea) { return bus.read_zero_page(ea.address, ea.noise); }
+
+  // --- operations ---
+  CULE_HD CULE_INLINE void set_a(u32 value) { a = nz = value; }
+  CULE_HD CULE_INLINE void set_x(u32 value) { x = nz = value; }
+  CULE_HD CULE_INLINE void set_y(u32 value) { y = nz = value; }
+  CULE_HD CULE_INLINE void bit(u32 m) {
+    nz = (a & m) | (m & 0x80) << 1;
+    v = m >> 6 & 1;
+  }
+  CULE_HD CULE_INLINE void compare(u32 reg, u32 m) {
+    nz = (reg - m) & 0xFF;
+    c = reg >= m;
+  }
+  CULE_HD CULE_INLINE u32 asl(u32 m) {
+    c = m >> 7;
+    return nz = (m << 1) & 0xFF;
+  }
+  CULE_HD CULE_INLINE u32 lsr(u32 m) {
+    c = m & 1;
+    return nz = m >> 1;
+  }
+  CULE_HD CULE_INLINE u32 rol(u32 m) {
+    const u32 r = (m << 1 & 0xFF) | c;
+    c = m >> 7;
+    return nz = r;
+  }
+  CULE_HD CULE_INLINE u32 ror(u32 m) {
+    const u32 r = m >> 1 | c << 7;
+    c = m & 1;
+    return nz = r;
+  }
+  CULE_HD CULE_INLINE u32 inc(u32 m) { return nz = (m + 1) & 0xFF; }
+  CULE_HD CULE_INLINE u32 dec(u32 m) { return nz = (m - 1) & 0xFF; }
+  CULE_HD CULE_INLINE void add_binary(u32 m) {
+    const u32 sum = a + m + c;
+    v = (~(a ^ m) & (a ^ sum)) >> 7 & 1;
+    c = sum >> 8;
+    a = nz = sum & 0xFF;
+  }
+  CULE_HD CULE_INLINE void adc(u32 m) {
+    if (CULE_UNLIKELY(d)) {
+      add_decimal(m);
+    } else {
+      add_binary(m);
+    }
+  }
+  CULE_HD CULE_INLINE void sbc(u32 m) {
+    if (CULE_UNLIKELY(d)) {
+      subtract_decimal(m);
+    } else {
+      add_binary(m ^ 0xFF);
+    }
+  }
+  CULE_HD static CULE_INLINE u32 from_bcd(u32 t) { return 10 * (t >> 4) + (t & 15); }
+  CULE_HD static CULE_INLINE u32 to_bcd(u32 t) { return 16 * ((t % 100) / 10) + t % 10; }
+  CULE_HD CULE_INLINE void set_decimal_result(u32 result, u32 m) {
+    v = ((a ^ result) & (result ^ m)) >> 7 & 1;
+    a = nz = result;
+  }
+  CULE_HD CULE_INLINE void add_decimal(u32 m) {
+    const u32 sum = from_bcd(a) + from_bcd(m) + c;
+    c = sum > 99;
+    set_decimal_result(to_bcd(sum & 0xFF), m);
+  }
+  CULE_HD CULE_INLINE void subtract_decimal(u32 m) {
+    const u32 borrow = 1 - c;
+    i32 difference = i32(from_bcd(a)) - i32(from_bcd(m)) - i32(borrow);
+    if (difference < 0) difference += 100;
+    c = a >= m + borrow;
+    // Still negative with invalid BCD: the reference's table shows through (NOTES.md 8.1).
+    set_decimal_result(difference >= 0 ? to_bcd(u32(difference)) : from_bcd(u32(256 + difference)), m);
+  }
+  CULE_HD CULE_INLINE void arr(u32 m) {
+    const u32 t = a & m;
+    const u32 r = t >> 1 | c << 7;
+    if (!d) {
+      c = r >> 6 & 1;
+      v = (r >> 6 ^ r >> 5) & 1;
+      a = nz = r;
+      return;
+    }
+    nz = (r ? 1 : 0) | c << 8;
+    v = (t ^ r) >> 6 & 1;
+    a = r;
+    if ((t & 0x0F) + (t & 1) > 5) a = (a & 0xF0) | ((a + 6) & 0x0F);
+    c = (t & 0xF0) + (t & 0x10) > 0x50;
+    if (c) a = (a + 0x60) & 0xFF;
+  }
+  CULE_HD CULE_INLINE void sbx(u32 m) {
+    const u32 t = a & x;
+    c = t >= m;
+    x = nz = (t - m) & 0xFF;
+  }
+  // Undocumented read-modify-write combinations: new memory value, then the effect on A.
+  CULE_HD CULE_INLINE u32 slo(u32 m) {
+    const u32 r = asl(m);
+    a = nz = a | r;
+    return r;
+  }
+  CULE_HD CULE_INLINE u32 rla(u32 m) {
+    const u32 r = rol(m);
+    a = nz = a & r;
+    return r;
+  }
+  CULE_HD CULE_INLINE u32 sre(u32 m) {
+    const u32 r = lsr(m);
+    a = nz = a ^ r;
+    return r;
+  }
+  CULE_HD CULE_INLINE u32 rra(u32 m) {
+    const u32 r = ror(m);
+    adc(r);
+    return r;
+  }
+  CULE_HD CULE_INLINE u32 dcp(u32 m) {
+    const u32 r = (m - 1) & 0xFF;
+    compare(a, r);
+    return r;
+  }
+  CULE_HD CULE_INLINE u32 isc(u32 m) {
+    const u32 r = (m + 1) & 0xFF;
+    sbc(r);
+    return r;
+  }
+
+  // --- stack and control ---
+  CULE_HD CULE_INLINE void push(u32 value, bool follows_write = false) {
+    bus.write_stack(sp, value, follows_write);
+    sp = (sp - 1) & 0xFF;
+  }
+  CULE_HD CULE_INLINE u32 pull(u32 noise) {
+    sp = (sp + 1) & 0xFF;
+    return bus.read_stack(sp, noise);
+  }
+  CULE_HD CULE_INLINE void branch(bool taken) {
+    const u32 offset = imm();
+    if (!taken) return;
+    const u32 target = (pc + (offset ^ 0x80) - 0x80) & 0xFFFF;
+    bus.charge(((target ^ pc) & 0xFF00) ? 2 : 1);
+    pc = target;
+    bus.branch_taken(*this, offset);
+  }
+  CULE_HD void jsr() {
+    const u32 low = bus.operand(pc);
+    bus.read_stack(sp, low);
+    const u32 pushed = (pc + 2) & 0xFFFF;
+    push(pushed >> 8);
+    push(pushed & 0xFF, true);
+    const u32 high = bus.operand_high(pc);
+    pc = low | high << 8;
+    bus.transfer(*this, high);
+  }
+  CULE_HD void rts() {
+    u32 noise = bus.read_stack(sp, 0x60);
+    const u32 low = noise = pull(noise);
+    const u32 high = pull(noise);
+    pc = low | high << 8;
+    const u32 last = bus.read(pc, high);
+    pc = (pc + 1) & 0xFFFF;
+    bus.transfer(*this, last);
+  }
+  CULE_HD void rti() {
+    u32 noise = bus.read_stack(sp, 0x40);
+    set_status(noise = pull(noise));
+    const u32 low = pull(noise);
+    const u32 high = pull(low);
+    pc = low | high << 8;
+    bus.transfer(*this, high);
+  }
+  CULE_HD void brk() {
+    bus.operand(pc);
+    const u32 pushed = (pc + 2) & 0xFFFF;
+    push(pushed >> 8);
+    push(pushed & 0xFF, true);
+    push(status() | kPushedBits, true);
+    i = 1;
+    const u32 low = bus.read(0xFFFE, 0);
+    const u32 high = bus.read(0xFFFF, low);
+    pc = low | high << 8;
+    bus.transfer(*this, high);
+  }
+  CULE_HD CULE_INLINE void jump_indirect() {
+    const Ea p = absolute();
+    const u32 low = bus.read(p.address, p.noise);
+    const u32 high = bus.read((p.address & 0xFF) == 0xFF ? p.address & 0xFF00 : p.address + 1, low);
+    pc = low | high << 8;
+    bus.transfer(*this, high);
+  }
+
+  // SHA, SHX, SHY, TAS: the value is masked with the high address byte plus one.
+  CULE_HD CULE_INLINE void store_high(u32 address, u32 value) {
+    bus.write(address, value & ((address >> 8) + 1) & 0xFF);
+  }
+
+  CULE_HD CULE_INLINE void step(u32 opcode);
+};
+
+}  // namespace cule

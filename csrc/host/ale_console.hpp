@@ -1,0 +1,131 @@
+// host/ale_console.hpp: one console behind the ALE interface; construction is loadROM, first reset included.
+#pragma once
+
+#include <cstring>
+
+#include "host/game.hpp"
+#include "obs/averaging.hpp"
+#include "obs/palette.hpp"
+#include "tia/sound.hpp"
+
+namespace cule {
+
+struct AleConsoleOptions {
+  AleSettings settings;
+  u32 random_seed = 0;
+  u32 machine_seed = kDefaultMachineSeed;
+  bool color_averaging = false;
+  bool sound_obs = false;
+};
+
+class AleConsole {
+ public:
+  AleConsole(std::shared_ptr<const Game> game, const AleConsoleOptions& options)
+      : game_(std::move(game)), options_(options), memory_(make_zeroed<FrameMemory>()), state_(make_zeroed<State>()) {
+    State& s = *state_;
+    game_->load(options_.machine_seed, s.console, s.streams.machine, *memory_);
+    s.streams.env.seed(options_.random_seed);
+    s.env.mode = game_->default_mode();
+    screen_.resize(pixel_count());
+    previous_.resize(options_.color_averaging ? pixel_count() : 0);
+    if (options_.color_averaging) {
+      average_.resize(1);
+      make_average_table(game_->properties().format, average_[0]);
+    }
+    reset();
+  }
+
+  void reset() {
+    ale().reset();
+    check_fault(state_->env, game_->spec().game_id);
+    is_screen_current_ = false;
+    remember_ram();
+  }
+
+  i32 act(i32 action, float strength) {
+    const i32 before = state_->env.frame_number;
+    const i32 reward = ale().act(action, strength);
+    if (options_.sound_obs) generate_sound(sound_, state_->console.tia.audio, audio_);
+    if (state_->env.frame_number != before) {
+      is_screen_current_ = false;
+      remember_ram();
+    }
+    return reward;
+  }
+
+  i32 lives() { return ale().lives(); }
+  bool is_terminal() { return ale().is_terminal(); }
+  bool is_truncated() { return ale().is_truncated(); }
+  EnvState& env() { return state_->env; }
+  const Game& game() const { return *game_; }
+  const u8* audio() const { return audio_; }  // kSoundSamples; zeros unless sound_obs
+  const u8* ram() const { return ram_; }
+  void set_ram(u32 i, u8 value) { ram_[i] = state_->console.ram[i] = value; }
+  u32 height() const { return game_->properties().height; }
+
+  // The picture after the last emulated frame, as palette indices; kept over a restore until the next frame.
+  const std::vector<u8>& screen() {
+    if (is_screen_current_) return screen_;
+    const Console c = console();
+    draw_picture(c, c.s.picture.current, screen_.data(), make_identity_map().value);
+    if (options_.color_averaging) {
+      draw_picture(c, c.s.picture.current ^ 1u, previous_.data(), make_identity_map().value);
+      average_frames(average_[0], screen_.data(), previous_.data(), screen_.size(), screen_.data());
+    }
+    is_screen_current_ = true;
+    return screen_;
+  }
+
+  struct State {
+    ConsoleState console;
+    EnvState env;
+    ExactStreams streams;
+  };
+
+  size_t state_bytes() const { return sizeof(State) + 2 * pixel_count(); }
+
+  // Both pictures are made real, so that the state needs no logs.
+  void get_state(u8* out) {
+    const Console c = console();
+    for (u32 n = 0; n < 2; ++n) make_pixels(c, n);
+    std::memcpy(out, state_.get(), sizeof(State));
+    for (u32 n = 0; n < 2; ++n) std::memcpy(out + sizeof(State) + n * pixel_count(), memory_->pixels[n], pixel_count());
+  }
+
+  // Remembered sticky actions and, without include_rng, the environment's generator stay those of this object.
+  void set_state(const u8* in, bool include_rng) {
+    (void)screen();
+    State& s = *state_;
+    const EnvState kept = s.env;
+    const Mt19937 kept_random = s.streams.env;
+    std::memcpy(&s, in, sizeof(State));
+    for (u32 n = 0; n < 2; ++n) std::memcpy(memory_->pixels[n], in + sizeof(State) + n * pixel_count(), pixel_count());
+    for (u32 player = 0; player < 2; ++player) {
+      s.env.last_action[player] = kept.last_action[player];
+      s.env.last_strength[player] = kept.last_strength[player];
+    }
+    if (!include_rng) s.streams.env = kept_random;
+    remember_ram();
+  }
+
+ private:
+  size_t pixel_count() const { return size_t(height()) * kScreenWidth; }
+  Console console() { return game_->console(state_->console, *memory_); }
+  Ale ale() {
+    return {console(), state_->env, state_->streams, game_->facts(), options_.settings, {true, 0, 0}};
+  }
+  void remember_ram() { std::memcpy(ram_, state_->console.ram, kRamBytes); }
+
+  std::shared_ptr<const Game> game_;
+  AleConsoleOptions options_;
+  CallocPtr<FrameMemory> memory_;
+  CallocPtr<State> state_;
+  u8 ram_[kRamBytes] = {};
+  u8 audio_[kSoundSamples] = {};
+  SoundGenerator sound_;
+  std::vector<u8> screen_, previous_;
+  std::vector<AverageTable> average_;
+  bool is_screen_current_ = false;
+};
+
+}  // namespace cule

@@ -1,0 +1,197 @@
+// host/game.hpp: a game as the host owns it: ROM bytes, console properties, compiled rules, loaded snapshot.
+//
+// Immutable after construction and shared by the consoles that run it. Everything loadROM does before the
+// first environment reset depends only on the ROM and the machine generator's seed, so it is done once for
+// the default seed and copied (env/ale.hpp, load_console).
+#pragma once
+
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "cart/detect.hpp"
+#include "host/engine.hpp"
+
+namespace cule {
+
+constexpr u32 kDefaultMachineSeed = 4753849;
+
+// No supported cartridge type.
+struct UnsupportedRom : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// The mode cannot be reached with these settings; the reference would never return.
+struct ModeUnreachable : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+inline void check_fault(const EnvState& env, const std::string& game_id) {
+  if (env.fault == EnvFault::kNone) return;
+  throw ModeUnreachable("mode: " + game_id + " did not reach mode " + std::to_string(env.mode) +
+                        " in its reset; a small max_num_frames_per_episode can prevent it");
+}
+
+// What a Game is made of; the fields of cule._core.Game's constructor.
+struct GameSpec {
+  std::string game_id;
+  Bytes rom;
+  bool detect_format = true;
+  ConsoleProperties properties{};
+  u32 property_difficulty = 0;  // bit 0 left A, bit 1 right A; seen by the format detection only
+  std::vector<i32> legal_actions, minimal_actions, starting_actions, modes, difficulties;
+  i32 default_mode = 0;
+  i32 paddle_max = kDefaultPaddleMax;
+  std::vector<i32> state, step_code, lives_code, setup_code;
+};
+
+inline const ExpandTable& host_expand_table() {
+  static constexpr ExpandTable table = make_expand_table();
+  return table;
+}
+
+// Zeroed pages on demand: what is never touched takes no memory.
+struct FreeDeleter {
+  void operator()(void* p) const { std::free(p); }
+};
+template <class T>
+using CallocPtr = std::unique_ptr<T, FreeDeleter>;
+template <class T>
+CallocPtr<T> make_zeroed(size_t n = 1) {
+  void* p = std::calloc(n, sizeof(T));
+  if (p == nullptr) throw std::bad_alloc();
+  return CallocPtr<T>(static_cast<T*>(p));
+}
+
+class Game {
+ public:
+  explicit Game(GameSpec spec) : spec_(std::move(spec)), properties_(spec_.properties) {
+    choose_cartridge();
+    check_program("step_code", spec_.step_code, false);
+    check_program("lives_code", spec_.lives_code, false);
+    if (!spec_.setup_code.empty()) check_program("setup_code", spec_.setup_code, true);
+    make_facts();
+    auto memory = make_zeroed<FrameMemory>();
+    machine_random_.seed(kDefaultMachineSeed);
+    properties_ = load_console(loaded_, machine_random_, *memory);
+    key_ = make_key();
+  }
+
+  const GameSpec& spec() const { return spec_; }
+  const GameFacts& facts() const { return facts_; }
+  const ConsoleProperties& properties() const { return properties_; }
+  Cart cart() const { return {image_.data(), type_}; }
+  Bankswitch bankswitch() const { return type_; }
+  const char* bankswitch_name() const {
+    for (const BankswitchName& b : kSupportedBankswitches) {
+      if (b.type == type_) return b.name;
+    }
+    return "";
+  }
+  // Identifies ROM, properties and rules in saved states.
+  u64 key() const { return key_; }
+  i32 default_mode() const { return spec_.default_mode; }
+
+  Console console(ConsoleState& s, FrameMemory& memory) const {
+    return {s, memory, cart(), properties_, host_expand_table()};
+  }
+
+  // State and machine generator right before the first environment reset.
+  void load(u32 machine_seed, ConsoleState& s, Mt19937& machine_random, FrameMemory& memory) const {
+    if (machine_seed == kDefaultMachineSeed) {
+      s = loaded_;
+      machine_random = machine_random_;
+      return;
+    }
+    machine_random.seed(machine_seed);
+    load_console(s, machine_random, memory);
+  }
+
+ private:
+  // Power-on up to the switch-on reset; returns the properties with the detected format.
+  ConsoleProperties load_console(ConsoleState& s, Mt19937& machine_random, FrameMemory& memory) const {
+    ConsoleProperties properties = spec_.properties;
+    const Console c{s, memory, cart(), properties, host_expand_table()};
+    cule::load_console(c, properties, machine_random, spec_.detect_format, spec_.property_difficulty);
+    return properties;
+  }
+
+  void choose_cartridge() {
+    const std::string name = detect_bankswitch(spec_.rom);
+    const std::string size = std::to_string(spec_.rom.size());
+    if (name.empty()) {
+      throw UnsupportedRom("rom: no cartridge type fits an image of " + size +
+                           " bytes; usual sizes are 2048, 4096, 8192 and 16384");
+    }
+    const BankswitchName* found = nullptr;
+    for (const BankswitchName& b : kSupportedBankswitches) {
+      if (name == b.name) found = &b;
+    }
+    if (found == nullptr) {
+      throw UnsupportedRom("rom: cartridge type " + name + " (" + size +
+                           " bytes) is not supported; supported are 2K, 4K, F8, F8SC, F6, F6SC, E0, FE, DPC");
+    }
+    type_ = found->type;
+    image_ = spec_.rom;
+    if (type_ == Bankswitch::k2K) {
+      image_.resize(kBankBytes / 2);
+      image_.insert(image_.end(), spec_.rom.begin(), spec_.rom.begin() + kBankBytes / 2);
+    }
+    image_.resize(image_.size() + sizeof(u32));  // four bytes are fetched at once
+  }
+
+  static void check_program(const char* name, const std::vector<i32>& code, bool allows_effects) {
+    const i32 bad = find_program_error(code.data(), u32(code.size()), allows_effects);
+    if (bad >= 0) {
+      throw std::invalid_argument(std::string(name) + ": not a valid rule program (word " + std::to_string(bad) +
+                                  ")");
+    }
+  }
+
+  void make_facts() {
+    if (spec_.state.size() < 3 || spec_.state.size() > kModeSlot) {
+      throw std::invalid_argument("state: 3 to 31 slots, got " + std::to_string(spec_.state.size()));
+    }
+    facts_.step_code = spec_.step_code.data();
+    facts_.lives_code = spec_.lives_code.data();
+    facts_.setup_code = spec_.setup_code.empty() ? nullptr : spec_.setup_code.data();
+    facts_.state_size = u32(spec_.state.size());
+    for (size_t i = 0; i < spec_.state.size(); ++i) facts_.state[i] = spec_.state[i];
+    facts_.starting_actions_size = u32(spec_.starting_actions.size());
+    facts_.starting_actions = spec_.starting_actions.data();
+    for (const i32 action : spec_.legal_actions) facts_.legal_actions |= 1u << action;
+    i32 slots[kMaxSlots] = {};
+    for (u32 i = 0; i < facts_.state_size; ++i) slots[i] = facts_.state[i];
+    const u8 no_ram[kRamBytes] = {};
+    NoEffects none;
+    facts_.initial_lives = run_program(facts_.lives_code, slots, {no_ram, no_ram}, none);
+  }
+
+  // FNV-1a over what makes two games different.
+  u64 make_key() const {
+    u64 h = 0xCBF29CE484222325ULL;
+    const auto add = [&h](const void* data, size_t n) {
+      for (size_t i = 0; i < n; ++i) h = (h ^ static_cast<const u8*>(data)[i]) * 0x100000001B3ULL;
+    };
+    add(spec_.rom.data(), spec_.rom.size());
+    add(&properties_, sizeof properties_);
+    for (const auto* code : {&spec_.state, &spec_.step_code, &spec_.lives_code, &spec_.setup_code}) {
+      add(code->data(), code->size() * sizeof(i32));
+    }
+    return h | 1;
+  }
+
+  GameSpec spec_;
+  ConsoleProperties properties_;
+  Bankswitch type_ = Bankswitch::k4K;
+  Bytes image_;
+  GameFacts facts_{};
+  ConsoleState loaded_{};
+  Mt19937 machine_random_{};
+  u64 key_ = 0;
+};
+
+}  // namespace cule

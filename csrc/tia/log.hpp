@@ -1,0 +1,24 @@
+// tia/log.hpp: the record of what the program did to the TIA during one frame step.
+//
+// One entry is 32 bits: cycles since the step began (18), register (6), value (8). Every write is kept, and
+// reads are kept as writes to the unused register kBeamMark, because each access moves the beam mark
+// (NOTES.md 4); the drawing of unfinished frames depends on where it stood.
+#pragma once
+
+#include "base/int.hpp"
+#include "base/platform.hpp"
+
+namespace cule {
+
+constexpr u32 kLogCapacity = 4096;  // a fuller log is replayed early and goes on (console/frame.hpp)
+
+using LogEntry = u32;
+
+CULE_HD CULE_INLINE constexpr LogEntry pack_log_entry(u32 cycle, u32 reg, u32 value) {
+  return cycle << 14 | reg << 8 | value;
+}
+CULE_HD CULE_INLINE constexpr u32 log_cycle(LogEntry e) { return e >> 14; }
+CULE_HD CULE_INLINE constexpr u32 log_register(LogEntry e) { return (e >> 8) & 0x3F; }
+CULE_HD CULE_INLINE constexpr u32 log_value(LogEntry e) { return e & 0xFF; }
+
+}  // namespace cule

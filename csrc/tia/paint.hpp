@@ -1,0 +1,195 @@
+// tia/paint.hpp: the sink of a replay that draws rows of pixels (NOTES.md 8.1, 8.2).
+//
+// A pixel is map[colour register value]: the identity for palette indices, the gray palette for gray
+// pictures. Rows are 160 bytes apart; lines outside [first_line, first_line + height) are not drawn.
+#pragma once
+
+#include "tia/shapes.hpp"
+
+namespace cule {
+
+// Byte i of the result is $FF where bit i of `bits` is set.
+CULE_HD CULE_INLINE constexpr u64 expand_bits(u32 bits) {
+  u64 x = (bits * 0x0101010101010101ULL) & 0x8040201008040201ULL;
+  x = ((x | ((x & 0x7F7F7F7F7F7F7F7FULL) + 0x7F7F7F7F7F7F7F7FULL)) >> 7) & 0x0101010101010101ULL;
+  return x * 0xFF;
+}
+
+struct ExpandTable {
+  u64 bytes[256];
+};
+
+constexpr ExpandTable make_expand_table() {
+  ExpandTable t{};
+  for (u32 i = 0; i < 256; ++i) t.bytes[i] = expand_bits(i);
+  return t;
+}
+
+static_assert(expand_bits(0x81) == 0xFF000000000000FFULL && expand_bits(0xFF) == ~0ULL);
+
+// Where pictures go and what a colour looks like there.
+struct Canvas {
+  u8* rows;
+  u32 first_line;
+  u32 height;
+  const u8* map;              // 256 entries
+  const ExpandTable* expand;  // the table of the side the replay runs on
+};
+
+template <bool exact>
+struct PaintSink {
+  static constexpr bool kPaints = true;
+  static constexpr bool kExact = exact;
+
+  const Canvas canvas;
+  Mask layer[3];            // pixels of COLUP0, COLUP1, COLUPF; COLUBK elsewhere
+  u64 paint[4];             // the four colours, eight pixels each
+  u32 version = 0;          // shapes the layers were made of
+  bool is_stale = true;     // colours or priorities changed
+  u32 repeat_line = ~0u;    // the line above is whole and was drawn with the present layers
+
+  CULE_HD explicit PaintSink(const Canvas& c) : canvas(c) {}
+
+  CULE_HD void line_start(const TiaState&, u32, u32, u32) {}
+  CULE_HD void colors_changed() { is_stale = true; }
+  CULE_HD void latches_cleared() {}
+
+  CULE_HD void segment(TiaState& s, Shapes& shapes, u32 line, u32 x0, u32 x1) {
+    const u32 row_index = line - canvas.first_line;
+    if (row_index >= canvas.height) return;
+    u8* row = canvas.rows + row_index * kScreenWidth;
+    if (s.vblank) {
+      memset(row + x0, canvas.map[0], x1 - x0);
+      return;
+    }
+    shapes.refresh(s);
+    if (is_stale || version != shapes.version) {
+      make_layers(s, shapes);
+      repeat_line = ~0u;
+    }
+    if (x0 == 0 && x1 == kScreenWidth) {
+      if (repeat_line == line) {
+        memcpy(row, row - kScreenWidth, kScreenWidth);
+      } else {
+        paint_range(row, 0, kScreenWidth);
+      }
+      repeat_line = row_index + 1 < canvas.height ? line + 1 : ~0u;
+    } else {
+      repeat_line = ~0u;
+      paint_range(row, x0, x1);
+    }
+  }
+
+  CULE_HD void blank_left(u32 line, u32 x0, u32 x1) {
+    const u32 row_index = line - canvas.first_line;
+    if (row_index < canvas.height && x1 > x0) {
+      memset(canvas.rows + row_index * kScreenWidth + x0, canvas.map[0], x1 - x0);
+    }
+    repeat_line = ~0u;
+  }
+
+  // Cells the beam touches ahead of the mark on an unfinished line (NOTES.md 12).
+  CULE_HD void touch_ahead(TiaState& s, Shapes& shapes, u32 start, u32 mark) {
+    const u32 line = mark / kClocksPerLine;
+    const u32 p = mark - line * kClocksPerLine;
+    const u32 row_index = line - canvas.first_line;
+    if (p == 0 || row_index >= canvas.height) return;
+    u8* row = canvas.rows + row_index * kScreenWidth;
+    if (p > kHblankClocks && !s.vblank) {
+      const u32 x_end = p - kHblankClocks;
+      const u32 cell = x_end & ~3u;
+      const bool drew_cell = start <= line * kClocksPerLine + kHblankClocks + cell;
+      if (x_end != cell && drew_cell && may_finish_cell(s, cell)) {
+        shapes.refresh(s);
+        make_layers(s, shapes);
+        paint_range(row, x_end, cell + 4);
+      }
+    }
+    if (s.hmove_blank && p < kHblankClocks + 8) {
+      const u32 x0 = p > kHblankClocks ? p - kHblankClocks : 0;
+      const u32 x1 = p < kHblankClocks ? kHblankClocks + 8 - p : 8;
+      memset(row + x0, canvas.map[0], x1 - x0);
+    }
+  }
+
+ private:
+  CULE_HD static bool may_finish_cell(const TiaState& s, u32 cell) {
+    constexpr u32 p0 = 1u << kPlayer0, p1 = 1u << kPlayer1, m0 = 1u << kMissile0;
+    constexpr u32 m1 = 1u << kMissile1, bl = 1u << kBall, pf = 1u << kPlayfield;
+    const u32 active = active_objects(s);
+    const bool score = s.ctrlpf >> 1 & 1;
+    switch (active) {
+      case pf: case p0: case p1: case p0 | p1: case m0: case m1: case bl: case m0 | m1:
+      case bl | m0: case bl | m1: case bl | p1:
+        break;
+      case pf | p0: case pf | p1: case pf | bl:
+        if (score) return false;
+        break;
+      default: return false;
+    }
+    const u32 w = cell >> 6;
+    const u64 range = range_bits(w, cell, cell + 4);
+    for (u32 n = 0; n < 2; ++n) {
+      if ((active & p0 << n) && (player_mask(s, n, 0xFF).word[w] & range)) return false;
+      if ((active & m0 << n) && (missile_mask(s, n).word[w] & range)) return false;
+    }
+    return !((active & bl) && (ball_mask(s).word[w] & range));
+  }
+
+  CULE_HD void make_layers(const TiaState& s, const Shapes& shapes) {
+    const bool score = s.ctrlpf >> 1 & 1;
+    const bool priority = s.ctrlpf >> 2 & 1;
+    const bool lone_playfield = shapes.active == 1u << kPlayfield;
+    for (u32 w = 0; w < kMaskWords; ++w) {
+      const u64 left = range_bits(w, 0, kScreenWidth / 2);
+      const u64 pf = shapes.mask[kPlayfield].word[w];
+      const u64 field = pf | shapes.mask[kBall].word[w];
+      u64 a = shapes.mask[kPlayer0].word[w] | shapes.mask[kMissile0].word[w];
+      u64 b = shapes.mask[kPlayer1].word[w] | shapes.mask[kMissile1].word[w];
+      if (score && (!priority || lone_playfield)) {
+        a |= pf & left;
+        b |= pf & ~left;
+      }
+      if (priority && !(score && lone_playfield)) {
+        a &= ~field;
+        b &= ~field & ~a;
+        layer[2].word[w] = field;
+      } else {
+        b &= ~a;
+        layer[2].word[w] = field & ~a & ~b;
+      }
+      layer[0].word[w] = a;
+      layer[1].word[w] = b;
+    }
+    for (u32 i = 0; i < 4; ++i) paint[i] = canvas.map[s.color[i]] * 0x0101010101010101ULL;
+    version = shapes.version;
+    is_stale = false;
+  }
+
+  CULE_HD CULE_INLINE void paint_range(u8* row, u32 x0, u32 x1) {
+    const u64* expand = canvas.expand->bytes;
+    for (u32 x = x0 & ~7u; x < x1; x += 8) {
+      const u32 w = x >> 6;
+      const u32 shift = x & 63;
+      const u32 a = u32(layer[0].word[w] >> shift) & 0xFF;
+      const u32 b = u32(layer[1].word[w] >> shift) & 0xFF;
+      const u32 c = u32(layer[2].word[w] >> shift) & 0xFF;
+      u64 pixels = paint[3];
+      if (a | b | c) {
+        pixels = (paint[0] & expand[a]) | (paint[1] & expand[b]) | (paint[2] & expand[c]) |
+                 (paint[3] & ~expand[a | b | c]);
+      }
+      if (x < x0 || x + 8 > x1) {
+        const u32 low = x < x0 ? x0 - x : 0;
+        const u32 high = x1 - x < 8 ? x1 - x : 8;
+        const u64 keep = ~expand[((1u << high) - 1) & ~((1u << low) - 1)];
+        u64 old;
+        memcpy(&old, row + x, sizeof old);
+        pixels = (pixels & ~keep) | (old & keep);
+      }
+      memcpy(row + x, &pixels, sizeof pixels);
+    }
+  }
+};
+
+}  // namespace cule

@@ -1,0 +1,271 @@
+// tia/replay.hpp: replays a write log into a sink (collisions, pixels).
+//
+// In: TiaState and Beam as the last replay left them, log entries in order. Out: both brought forward; the
+// sink has been told every stretch of pixels drawn, in order, with the state it was drawn with.
+//
+// Each access moves the beam mark: everything before the mark is drawn with the state as it was
+// (NOTES.md 4). Drawing is postponed until a write changes something that shows: `drawn` trails `mark`.
+// Writes whose meaning depends on what a line end changes (positions, copies, reflection) draw first.
+// A sink with kExact draws at every access and reproduces the cells touched ahead of the beam
+// (NOTES.md 12), which show only in frames that end before the window does.
+#pragma once
+
+#include "tia/log.hpp"
+#include "tia/shapes.hpp"
+
+namespace cule {
+
+struct Beam {
+  u32 mark;    // frame clock: everything before is settled
+  u32 drawn;   // frame clock: everything before has been given to the sink; <= mark
+  u32 first;   // frame clock of the first pixel of this frame (no line end before it)
+};
+
+template <class Sink>
+struct Replay {
+  TiaState& s;
+  Beam& beam;
+  Shapes& shapes;
+  Sink& sink;
+  const Window window;
+  const bool hmove_blanks;
+
+  CULE_HD void run(const LogEntry* log, u32 from, u32 to, u32 base_clock) {
+    for (u32 i = from; i < to; ++i) {
+      const LogEntry e = log[i];
+      write(base_clock + clocks_from_cycles(log_cycle(e)), log_register(e), log_value(e), i);
+    }
+  }
+
+  // Draws everything before the mark.
+  CULE_HD CULE_INLINE void flush(u32 index) {
+    if (beam.drawn < beam.mark) draw(index);
+  }
+
+  CULE_HD CULE_INLINE void move_mark(u32 target) {
+    if (target < window.begin_clocks) return;
+    if (target > window.end_clocks) target = window.end_clocks;
+    if (target > beam.mark) beam.mark = target;
+  }
+
+  CULE_HD void write(u32 clock, u32 reg, u32 v, u32 index) {
+    const u32 h = clock % kClocksPerLine;
+    move_mark(clock + write_delay_clocks(reg, h));
+    if constexpr (Sink::kExact) flush(index);
+    switch (reg) {
+      case VBLANK: set(s.vblank, v >> 1 & 1, index); break;
+      case NUSIZ0: case NUSIZ1: {
+        flush(index);
+        const u32 n = reg - NUSIZ0;
+        s.nusiz[n] = u8(v);
+        s.skip[n] = 0;
+        if (n == 0) s.missile0_look = Missile0Look::kNormal;
+        shapes.stale |= (1u << kPlayer0 | 1u << kMissile0) << n;
+        break;
+      }
+      case COLUP0: case COLUP1: case COLUPF: case COLUBK: {
+        const u32 color = (v & 0xFE) | s.color_loss;
+        if (s.color[reg - COLUP0] == color) break;
+        if constexpr (Sink::kPaints) flush(index);
+        s.color[reg - COLUP0] = u8(color);
+        sink.colors_changed();
+        break;
+      }
+      case CTRLPF:
+        flush(index);
+        if (((s.ctrlpf ^ v) & 0x30) != 0) shapes.invalidate(kBall);
+        if (((s.ctrlpf ^ v) & 0x06) != 0) sink.colors_changed();
+        s.ctrlpf = u8(v);
+        if (h < 147) set_mirror(v & 1);
+        break;
+      case REFP0: case REFP1: set(s.refp[reg - REFP0], v >> 3 & 1, index, 1u << (reg - REFP0)); break;
+      case PF0: case PF1: case PF2: set(s.pf[reg - PF0], v, index, 1u << kPlayfield); break;
+      case RESP0: case RESP1: reset_player(reg - RESP0, clock, h, index); break;
+      case RESM0: case RESM1: case RESBL: reset_small(reg, clock, h, index); break;
+      case GRP0: case GRP1: set_graphics(reg - GRP0, v, index); break;
+      case ENAM0: case ENAM1:
+        set(s.enam[reg - ENAM0], v >> 1 & 1, index, 1u << (kMissile0 + reg - ENAM0));
+        break;
+      case ENABL: set(s.enabl, v >> 1 & 1, index, 1u << kBall); break;
+      case HMP0: case HMP1: case HMM0: case HMM1: case HMBL: set_motion(reg - HMP0, v >> 4, clock, index); break;
+      case VDELP0: case VDELP1: set(s.vdelp[reg - VDELP0], v & 1, index, 1u << (reg - VDELP0)); break;
+      case VDELBL: set(s.vdelbl, v & 1, index, 1u << kBall); break;
+      case RESMP0: case RESMP1: set_missile_lock(reg - RESMP0, v >> 1 & 1, index); break;
+      case AUDC0: case AUDC1: case AUDF0: case AUDF1: case AUDV0: case AUDV1:
+        s.audio[reg - AUDC0] = u8(v);
+        break;
+      case HMOVE: move_objects(clock, h, index); break;
+      case HMCLR:
+        for (u8& hm : s.hm) hm = 0;
+        break;
+      case CXCLR:
+        flush(index);
+        s.collisions = 0;
+        sink.latches_cleared();
+        break;
+      default: break;  // VSYNC, WSYNC, RSYNC, unused: only the mark moves
+    }
+  }
+
+ private:
+  // A plain register; what it shows, if anything, becomes stale.
+  CULE_HD CULE_INLINE void set(u8& field, u32 value, u32 index, u32 stale = 0) {
+    if (field == value) return;
+    flush(index);
+    field = u8(value);
+    shapes.stale |= stale;
+  }
+
+  CULE_HD CULE_INLINE void set_mirror(u32 value) {
+    if (s.pf_mirror == value) return;
+    s.pf_mirror = u8(value);
+    shapes.invalidate(kPlayfield);
+  }
+
+  CULE_HD CULE_INLINE void set_graphics(u32 n, u32 v, u32 index) {
+    const u32 other = 1 - n;
+    u32 stale = 0;
+    if (!s.vdelp[n] && s.grp[n] != v) stale |= 1u << n;
+    if (s.vdelp[other] && s.old_grp[other] != s.grp[other]) stale |= 1u << other;
+    if (n == 1 && s.vdelbl && s.old_enabl != s.enabl) stale |= 1u << kBall;
+    if (stale) {
+      flush(index);
+      shapes.stale |= stale;
+    }
+    s.grp[n] = u8(v);
+    s.old_grp[other] = s.grp[other];
+    if (n == 1) s.old_enabl = s.enabl;
+  }
+
+  CULE_HD void reset_player(u32 n, u32 clock, u32 h, u32 index) {
+    flush(index);
+    const u32 position = h < kHblankClocks ? 3 : (h - kHblankClocks + 5) % kScreenWidth;
+    const u32 distance = wrap_position(i32(position) - i32(s.position[n]));
+    const PlayerReset kind = classify_player_reset(s.nusiz[n] & 7, distance);
+    if (kind == PlayerReset::kDisplay) {
+      move_mark(clock + 11);
+      flush(index);
+    }
+    s.position[n] = u8(position);
+    s.skip[n] = kind != PlayerReset::kDelay;
+    shapes.invalidate(n);
+  }
+
+  CULE_HD void reset_small(u32 reg, u32 clock, u32 h, u32 index) {
+    flush(index);
+    u32 position = h < kHblankClocks ? 2 : (h - kHblankClocks + 4) % kScreenWidth;
+    // Resets shortly after an HMOVE land elsewhere (NOTES.md 6.3).
+    const i32 gap = i32(clock) - s.hmove_clock;
+    if (reg == RESM0 && gap == 60 && h == 69) position = 8;
+    if (reg != RESM0 && gap == 9 && h == 18) position = 3;
+    if (reg == RESBL) {
+      if (gap == 54 && (h == 60 || h == 69)) position = 10;
+      if (gap == 21 && h == 30) position = 6;
+      if (gap == 18 && h == 27) position = 5;
+    }
+    const u32 object = reg == RESBL ? u32(kBall) : kMissile0 + reg - RESM0;
+    if (reg == RESM0) s.missile0_look = Missile0Look::kNormal;
+    s.position[object] = u8(position);
+    shapes.invalidate(object);
+  }
+
+  CULE_HD void set_motion(u32 object, u32 nibble, u32 clock, u32 index) {
+    if (object == kMissile0 && i32(clock) == s.hmove_clock + 63 && s.hm[object] == 7 && nibble == 6) {
+      flush(index);
+      s.stars = 1;
+      s.star_count = 0;
+    }
+    s.hm[object] = u8(nibble);
+  }
+
+  CULE_HD void set_missile_lock(u32 n, u32 locked, u32 index) {
+    if (s.resmp[n] == locked) return;
+    flush(index);
+    s.resmp[n] = u8(locked);
+    if (!locked) {
+      const u32 mode = s.nusiz[n] & 7;
+      const u32 middle = mode == 5 ? 8 : mode == 7 ? 16 : 4;
+      s.position[kMissile0 + n] = u8(wrap_position(i32(s.position[kPlayer0 + n] + middle)));
+      if (n == 0) s.missile0_look = Missile0Look::kNormal;
+    }
+    shapes.invalidate(kMissile0 + n);
+  }
+
+  CULE_HD void move_objects(u32 clock, u32 h, u32 index) {
+    flush(index);
+    const u32 cycle = h / kClocksPerCycle;
+    if (hmove_blanks && (cycle <= 20 || cycle == 75)) s.hmove_blank = 1;
+    for (u32 object = 0; object < kPlayfield; ++object) {
+      const i32 motion = hmove_pixels(cycle, s.hm[object]);
+      if (motion == 0) continue;
+      s.position[object] = u8(wrap_position(i32(s.position[object]) + motion));
+      shapes.invalidate(object);
+    }
+    for (u32 n = 0; n < 2; ++n) {
+      if (s.skip[n]) shapes.invalidate(n);
+      s.skip[n] = 0;
+    }
+    show_missile0(Missile0Look::kNormal);
+    s.hmove_clock = i32(clock);
+    s.stars = 0;
+  }
+
+  CULE_HD CULE_INLINE void show_missile0(Missile0Look look) {
+    if (s.missile0_look != look) shapes.invalidate(kMissile0);
+    s.missile0_look = look;
+  }
+
+  // End of a window line: happens when drawing crosses into the next one (NOTES.md 4.1).
+  CULE_HD CULE_INLINE void end_line() {
+    set_mirror(s.ctrlpf & 1);
+    if (s.skip[0] | s.skip[1]) {
+      for (u32 n = 0; n < 2; ++n) {
+        if (s.skip[n]) shapes.invalidate(n);
+        s.skip[n] = 0;
+      }
+    }
+    if (s.stars) move_stars();
+  }
+
+  CULE_HD void move_stars() {
+    s.star_count = (s.star_count + 1) & 3;
+    const i32 motion = s.star_count == 0 ? 18 : s.star_count == 1 ? 33 : s.star_count == 2 ? 0 : 17;
+    s.position[kMissile0] = u8(wrap_position(i32(s.position[kMissile0]) - motion));
+    s.missile0_look = s.star_count == 1   ? Missile0Look::kWide
+                      : s.star_count == 2 ? Missile0Look::kHidden
+                                          : Missile0Look::kNormal;
+    shapes.invalidate(kMissile0);
+  }
+
+  CULE_HD void draw(u32 index) {
+    const u32 start = beam.drawn;
+    u32 line = beam.drawn / kClocksPerLine;
+    u32 p = beam.drawn - line * kClocksPerLine;
+    while (beam.drawn < beam.mark) {
+      if (p == 0) {
+        sink.line_start(s, line, beam.mark, index);
+        if (beam.drawn != beam.first) end_line();
+      }
+      const u32 line_end = (line + 1) * kClocksPerLine;
+      const u32 end = beam.mark < line_end ? beam.mark : line_end;
+      const u32 end_p = end - line * kClocksPerLine;
+      if (end_p > kHblankClocks) {
+        const u32 x0 = p > kHblankClocks ? p - kHblankClocks : 0;
+        const u32 x1 = end_p - kHblankClocks;
+        sink.segment(s, shapes, line, x0, x1);
+        if (s.hmove_blank && x0 < 8) {
+          sink.blank_left(line, x0, x1 < 8 ? x1 : 8);
+          if (x1 >= 8) s.hmove_blank = 0;
+        }
+      }
+      beam.drawn = end;
+      p = 0;
+      ++line;
+    }
+    if constexpr (Sink::kExact) {
+      if (beam.mark < window.end_clocks) sink.touch_ahead(s, shapes, start, beam.mark);
+    }
+  }
+};
+
+}  // namespace cule

@@ -1,0 +1,117 @@
+// tia/shapes.hpp: which pixels of a line each object covers, as 160-bit masks (bit x = pixel x).
+//
+// The masks are a cache of TiaState: a write that changes an object marks it stale, refresh() rebuilds what
+// is stale. `version` changes whenever a mask did.
+#pragma once
+
+#include "tia/state.hpp"
+
+namespace cule {
+
+constexpr u32 kMaskWords = 3;
+
+struct Mask {
+  u64 word[kMaskWords];
+};
+
+// ORs a pattern of at most 32 pixels (bit 0 leftmost) in at pixel x, wrapping at the right edge.
+CULE_HD CULE_INLINE void place_pattern(Mask& m, u32 x, u64 pattern) {
+  const u32 w = x >> 6;
+  const u32 shift = x & 63;
+  m.word[w] |= pattern << shift;
+  if (w < 2) {
+    if (shift > 32) m.word[w + 1] |= pattern >> (64 - shift);
+  } else {
+    m.word[0] |= m.word[2] >> 32;
+    m.word[2] &= 0xFFFFFFFFULL;
+  }
+}
+
+CULE_HD CULE_INLINE void place_copies(Mask& m, u32 position, u32 mode, bool with_first,
+                                      u32 first_offset, u64 pattern) {
+  if (with_first) place_pattern(m, wrap_position(i32(position + first_offset)), pattern);
+  const PlayerCopies copies = player_copies(mode);
+  if (copies.second) place_pattern(m, wrap_position(i32(position + copies.second)), pattern);
+  if (copies.third) place_pattern(m, wrap_position(i32(position + copies.third)), pattern);
+}
+
+// Pixels of player n showing `graphics` (bit 7 leftmost before reflection).
+CULE_HD inline Mask player_mask(const TiaState& s, u32 n, u32 graphics) {
+  Mask m{};
+  const u32 mode = s.nusiz[n] & 7;
+  const u32 bits = s.refp[n] ? graphics : reverse_bits8(graphics);
+  const u32 width = mode == 5 ? 2 : mode == 7 ? 4 : 1;
+  place_copies(m, s.position[kPlayer0 + n], mode, !s.skip[n], width > 1 ? 1 : 0,
+               widen_byte(bits, width));
+  return m;
+}
+
+CULE_HD inline Mask missile_mask(const TiaState& s, u32 n) {
+  Mask m{};
+  u32 size = (s.nusiz[n] >> 4) & 3;
+  if (n == 0) {
+    if (s.missile0_look == Missile0Look::kHidden) return m;
+    if (s.missile0_look == Missile0Look::kWide) size |= 1;
+  }
+  place_copies(m, s.position[kMissile0 + n], s.nusiz[n] & 7, true, 0, (1u << (1u << size)) - 1);
+  return m;
+}
+
+CULE_HD inline Mask ball_mask(const TiaState& s) {
+  Mask m{};
+  place_pattern(m, s.position[kBall], (1u << (1u << ((s.ctrlpf >> 4) & 3))) - 1);
+  return m;
+}
+
+CULE_HD inline Mask playfield_mask(const TiaState& s) {
+  const u32 left = (s.pf[0] >> 4) | reverse_bits8(s.pf[1]) << 4 | u32(s.pf[2]) << 12;
+  const u32 mirrored =
+      reverse_bits8(s.pf[2]) | u32(s.pf[1]) << 8 | (reverse_bits8(s.pf[0]) & 0xF) << 16;
+  const u64 cells = left | u64(s.pf_mirror ? mirrored : left) << 20;
+  return {{widen_bits4(u32(cells)), widen_bits4(u32(cells >> 16)), widen_bits4(u32(cells >> 32) & 0xFF)}};
+}
+
+struct Shapes {
+  Mask mask[kObjects];
+  u32 stale;    // bit per object
+  u32 active;   // active_objects() when last refreshed
+  u32 version;
+
+  CULE_HD void invalidate_all() { stale = (1u << kObjects) - 1; }
+  CULE_HD CULE_INLINE void invalidate(u32 object) { stale |= 1u << object; }
+
+  CULE_HD CULE_INLINE void refresh(const TiaState& s) {
+    if (stale) rebuild(s);
+  }
+
+ private:
+  CULE_HD void rebuild(const TiaState& s) {
+    active = active_objects(s);
+    for (u32 object = 0; object < kObjects; ++object) {
+      if (!(stale >> object & 1)) continue;
+      if (!(active >> object & 1)) {
+        mask[object] = Mask{};
+      } else if (object <= kPlayer1) {
+        mask[object] = player_mask(s, object, shown_graphics(s, object));
+      } else if (object <= kMissile1) {
+        mask[object] = missile_mask(s, object - kMissile0);
+      } else if (object == kBall) {
+        mask[object] = ball_mask(s);
+      } else {
+        mask[object] = playfield_mask(s);
+      }
+    }
+    stale = 0;
+    ++version;
+  }
+};
+
+// The bits of mask word w that lie in pixels [x0, x1).
+CULE_HD CULE_INLINE u64 range_bits(u32 w, u32 x0, u32 x1) {
+  const u32 base = w * 64;
+  const u64 from = x0 <= base ? ~0ULL : x0 - base < 64 ? ~0ULL << (x0 - base) : 0;
+  const u64 below = x1 >= base + 64 ? ~0ULL : x1 > base ? (1ULL << (x1 - base)) - 1 : 0;
+  return from & below;
+}
+
+}  // namespace cule

@@ -1,0 +1,59 @@
+"""Batched Atari 2600 emulation for reinforcement learning, exact to ale-py."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from cule._core import build_config
+from cule.envs import (
+    Action,
+    ALEInterface,
+    ALEState,
+    AtariEnv,
+    AtariVectorEnv,
+    EnvOptions,
+    FrameStep,
+    LoggerMode,
+    register_envs,
+)
+from cule.errors import (
+    ClosedError,
+    CuleError,
+    DeviceError,
+    InvalidActionError,
+    InvalidArgumentError,
+    InvalidStateError,
+    NotResetError,
+    RomNotFoundError,
+    RulesError,
+    UnknownGameError,
+    UnsupportedRomError,
+)
+
+__version__ = version("cule")
+
+__all__ = [
+    "ALEInterface",
+    "ALEState",
+    "Action",
+    "AtariEnv",
+    "AtariVectorEnv",
+    "ClosedError",
+    "CuleError",
+    "DeviceError",
+    "EnvOptions",
+    "FrameStep",
+    "InvalidActionError",
+    "InvalidArgumentError",
+    "InvalidStateError",
+    "LoggerMode",
+    "NotResetError",
+    "RomNotFoundError",
+    "RulesError",
+    "UnknownGameError",
+    "UnsupportedRomError",
+    "__version__",
+    "build_config",
+]
+
+register_envs()

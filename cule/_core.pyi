@@ -1,0 +1,226 @@
+"""Types of the native module: one console, batches of consoles on the CPU, and the pieces tests look at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Rows of the int32 result table [INT_ROWS, n]; all counts are per console.
+INT_REWARD: int  # reward of the step, clipped to [-1, 1] when reward_clipping is on
+INT_RAW_REWARD: int  # reward of the step, never clipped
+INT_LIVES: int
+INT_FRAME_NUMBER: int  # emulated frames since the ROM was loaded
+INT_EPISODE_FRAME_NUMBER: int  # emulated frames since the last reset
+INT_EPISODE_RETURN: int  # unclipped return of the episode so far; of the ended one where it ended
+INT_EPISODE_LENGTH: int  # agent steps, likewise
+INT_ENV_ID: int
+INT_ROWS: int
+
+# Rows of the bool result table [FLAG_ROWS, n].
+FLAG_TERMINATED: int
+FLAG_TRUNCATED: int
+FLAG_LIFE_LOST: int  # a life was lost in this step and the game goes on
+FLAG_FIRST: int  # the observation is the first one of an episode
+FLAG_ENDED: int  # the episode ended in this step (a reset follows, or has happened in SameStep mode)
+FLAG_ROWS: int
+
+class Game:
+    """One ROM with the console properties and game rules it runs with. Immutable; shared by consoles.
+
+    The bytecode programs are int32 sequences (`cule.games.compiler`). `state` holds the reset values of
+    the persistent slots; slots 0, 1 and 2 are score, reward and terminal.
+
+    Raises:
+        UnsupportedRomError: no supported cartridge type fits the ROM.
+        ValueError: an argument is out of range; the message names it.
+    """
+
+    def __init__(
+        self,
+        *,
+        game_id: str,
+        rom: bytes,
+        format: Literal["auto", "NTSC", "PAL"],
+        ystart: int,
+        height: int,  # 210 becomes 250 when the format turns out PAL
+        controller_left: Literal["joystick", "paddles", "none"],
+        controller_right: Literal["joystick", "paddles", "none"],
+        swap_ports: bool,
+        swap_paddles: bool,
+        left_difficulty_a: bool,
+        right_difficulty_a: bool,
+        hmove_blanks: bool,
+        legal_actions: Sequence[int],
+        minimal_actions: Sequence[int],
+        starting_actions: Sequence[int],
+        modes: Sequence[int],
+        default_mode: int,
+        difficulties: Sequence[int],
+        paddle_max: int,  # 790196 unless the game widens it
+        state: Sequence[int],
+        step_code: Sequence[int],
+        lives_code: Sequence[int],
+        setup_code: Sequence[int],
+    ) -> None: ...
+    @property
+    def game_id(self) -> str: ...
+    @property
+    def bankswitch(self) -> str: ...
+    @property
+    def format(self) -> Literal["NTSC", "PAL"]: ...
+    @property
+    def screen_height(self) -> int: ...
+    @property
+    def minimal_actions(self) -> list[int]: ...
+    @property
+    def legal_actions(self) -> list[int]: ...
+
+class Console:
+    """One console behind the ALE interface. Construction is ALE's loadROM, first reset included."""
+
+    def __init__(
+        self,
+        game: Game,
+        *,
+        random_seed: int = 0,
+        system_random_seed: int = 4753849,
+        repeat_action_probability: float = 0.25,
+        frame_skip: int = 1,
+        max_num_frames_per_episode: int = 0,
+        truncate_on_loss_of_life: bool = False,
+        reward_min: int = -(2**31),
+        reward_max: int = 2**31 - 1,
+        color_averaging: bool = False,
+        paddle_min: int = -1,
+        paddle_max: int = -1,
+        sound_obs: bool = False,
+    ) -> None: ...
+    def reset_game(self) -> None: ...
+    def act(self, action: int, paddle_strength: float = 1.0) -> int: ...
+    def lives(self) -> int: ...
+    def game_over(self, with_truncation: bool = True) -> bool: ...
+    def game_truncated(self) -> bool: ...
+    @property
+    def frame_number(self) -> int: ...
+    @property
+    def episode_frame_number(self) -> int: ...
+    mode: int  # takes effect at the next reset_game
+    difficulty: int  # takes effect at the next frame
+    def ram(self) -> NDArray[np.uint8]: ...  # copy, [128]
+    def set_ram(self, index: int, value: int) -> None: ...
+    def screen_index(self) -> NDArray[np.uint8]: ...  # [H, 160]
+    def screen_rgb(self) -> NDArray[np.uint8]: ...  # [H, 160, 3]
+    def screen_gray(self) -> NDArray[np.uint8]: ...  # [H, 160]
+    def audio(self) -> NDArray[np.uint8]: ...  # [512]
+    def get_state(self, include_rng: bool) -> bytes: ...
+    def set_state(self, state: bytes) -> None: ...  # ValueError when not a state of this game
+
+class Batch:
+    """N consoles stepped together by a persistent pool of CPU threads. All calls release the GIL."""
+
+    def __init__(
+        self,
+        games: Sequence[Game],
+        game_index: NDArray[np.int32],  # [N], which of games
+        modes: NDArray[np.int32],  # [N]
+        difficulties: NDArray[np.int32],  # [N]
+        *,
+        num_threads: int,  # 0: min(N, hardware threads)
+        thread_affinity_offset: int,  # -1: no pinning
+        frameskip: int,
+        repeat_action_probability: float,
+        max_num_frames_per_episode: int,
+        stack_num: int,
+        img_height: int,
+        img_width: int,
+        grayscale: bool,
+        maxpool: bool,
+        noop_max: int,
+        use_fire_reset: bool,
+        episodic_life: bool,
+        life_loss_info: bool,
+        reward_clipping: bool,
+        autoreset: Literal["NextStep", "SameStep", "Disabled"],
+        cached_resets: bool,
+        num_reset_states: int,
+        ram_obs: bool,  # observations are uint8 [128] per console
+        full_action_space: bool,
+        continuous_action_threshold: float,
+    ) -> None: ...
+    @property
+    def num_threads(self) -> int: ...
+    @property
+    def state_size(self) -> int: ...  # bytes a row of get_state
+    @property
+    def console_bytes(self) -> int: ...  # memory held per console
+    # obs: uint8 [n, S, H, W] or [n, S, H, W, 3] or [n, 128] (stacked=True), [n, H, W(, 3)] (stacked=False);
+    # axis 0 may be strided, the rest contiguous. ints: int32 [INT_ROWS, n]. flags: bool [FLAG_ROWS, n].
+    # mask: bool [N] or None (all). seeds: int64 [N], -1 keeps the random streams (exact) going.
+    def reset(
+        self,
+        mask: NDArray[np.bool_] | None,
+        seeds: NDArray[np.int64],
+        obs: NDArray[np.uint8],
+        ints: NDArray[np.int32],
+        flags: NDArray[np.bool_],
+        stacked: bool = True,
+    ) -> None: ...
+    # Every console plays uniform{0..max_steps} steps of random actions (counter-based, keyed by seed).
+    def decorrelate(
+        self,
+        max_steps: int,
+        seed: int,
+        obs: NDArray[np.uint8],
+        ints: NDArray[np.int32],
+        flags: NDArray[np.bool_],
+        stacked: bool = True,
+    ) -> None: ...
+    # actions: int32 [n] (indices into the action set) or float32 [n, 3] (radius, angle, fire).
+    # final_obs (as obs) and final_ints (as ints) receive the rows of consoles that ended; others untouched.
+    # Checked before anything moves: ValueError for an index out of range, RuntimeError before the first reset
+    # or, in Disabled mode, for a console whose episode has ended.
+    def step(
+        self,
+        actions: NDArray[Any],
+        obs: NDArray[np.uint8],
+        ints: NDArray[np.int32],
+        flags: NDArray[np.bool_],
+        final_obs: NDArray[np.uint8] | None = None,
+        final_ints: NDArray[np.int32] | None = None,
+        stacked: bool = True,
+    ) -> None: ...
+    # Asynchronous stepping. send_reset queues resets of all consoles; send queues steps of env_ids; recv waits
+    # for n finished consoles (in completion order) and fills rows 0..n-1 (INT_ENV_ID says which console).
+    def send_reset(self, seeds: NDArray[np.int64]) -> None: ...
+    def send(self, actions: NDArray[Any], env_ids: NDArray[np.int32]) -> None: ...
+    def recv(
+        self,
+        obs: NDArray[np.uint8],
+        ints: NDArray[np.int32],
+        flags: NDArray[np.bool_],
+        final_obs: NDArray[np.uint8] | None = None,
+        final_ints: NDArray[np.int32] | None = None,
+    ) -> None: ...
+    def ram(self) -> NDArray[np.uint8]: ...  # live read-only view [N, 128]
+    def lives(self) -> NDArray[np.int32]: ...  # live read-only view [N]
+    def episode_frames(self) -> NDArray[np.int32]: ...  # live read-only view [N]
+    def get_state(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]: ...  # [n, state_size]
+    def set_state(self, states: NDArray[np.uint8], indices: NDArray[np.int64]) -> None: ...
+    # after set_state / partial reset: current observations, numbers and flags of all consoles
+    def observe(
+        self, obs: NDArray[np.uint8], ints: NDArray[np.int32], flags: NDArray[np.bool_], stacked: bool = True
+    ) -> None: ...
+    # kind index/gray: [n, H, 160]; rgb: [n, H, 160, 3]; consoles must share one screen height (ValueError)
+    def screens(self, kind: Literal["index", "gray", "rgb"], indices: NDArray[np.int64]) -> NDArray[np.uint8]: ...
+    def close(self) -> None: ...  # joins the threads; idempotent
+
+def build_config() -> dict[str, str]: ...  # compiler, flags, version, cuda ("not built in" or architectures)
+def detect_bankswitch(rom: bytes) -> str: ...  # "2K", "F8", ...; ValueError when no type fits
+
+# Pieces for tests.
+def run_program(code: Sequence[int], slots: Sequence[int], ram: bytes, cart_ram: bytes) -> tuple[int, list[int]]: ...
+def area_resize(image: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]: ...
+def palette(format: Literal["NTSC", "PAL"]) -> NDArray[np.uint8]: ...  # [256, 4]: r, g, b, gray

@@ -1,0 +1,122 @@
+"""The command line: ``cule info`` and ``cule roms``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cule import __version__, build_config
+from cule.errors import CuleError
+from cule.games import RomStatus, import_roms, list_games, rom_folders, rom_status
+from cule.games.roms import ROM_DIR_VARIABLE
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Args:
+        arguments: Words after ``cule``; those of the process by default.
+
+    Returns:
+        The exit status: 0 done, 1 something is missing or wrong, 2 a refused request.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        status: int = options.run(options)
+    except CuleError as error:
+        print(f"cule: {error}", file=sys.stderr)
+        return 2
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="cule", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"cule {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    info = commands.add_parser("info", help="versions, devices, backends built in, ROM locations")
+    info.set_defaults(run=_info)
+
+    roms = commands.add_parser("roms", help="the ROM files of the games")
+    actions = roms.add_subparsers(title="actions", required=True, metavar="ACTION")
+    listing = actions.add_parser("list", help="which games are found, and where")
+    listing.set_defaults(run=_list_roms)
+    importing = actions.add_parser("import", help="copy the known ROMs of a folder to cule's own")
+    importing.add_argument("folder", type=Path, metavar="DIR", help="searched with its folders")
+    importing.set_defaults(run=_import_roms)
+    verify = actions.add_parser("verify", help="whether every game is found with the right bytes")
+    verify.set_defaults(run=_verify_roms)
+    return parser
+
+
+def _info(_: argparse.Namespace) -> int:
+    config = build_config()
+    rows = [
+        ("cule", __version__),
+        ("Python", platform.python_version()),
+        *((name, _version_of(name)) for name in ("numpy", "gymnasium", "ale-py", "torch")),
+        ("platform", platform.platform()),
+        ("CPU threads", str(os.cpu_count())),
+        *((f"build: {key}", value) for key, value in sorted(config.items())),
+        *((f"ROMs: {source}", str(folder)) for source, folder in rom_folders()),
+    ]
+    found = sum(status.md5_ok for status in rom_status() if status.playable)
+    rows.append(("games found", f"{found} of {len(list_games())}"))
+    width = max(len(label) for label, _ in rows)
+    for label, value in rows:
+        print(f"{label:<{width}}  {value}")
+    return 0
+
+
+def _list_roms(_: argparse.Namespace) -> int:
+    playable = [status for status in rom_status() if status.playable]
+    width = max(len(status.rom_id) for status in playable)
+    for status in playable:
+        print(f"{status.rom_id:<{width}}  {_where(status)}")
+    return 0
+
+
+def _import_roms(options: argparse.Namespace) -> int:
+    report = import_roms(options.folder)
+    for rom_id, path in sorted(report.imported.items()):
+        print(f"{rom_id}: copied to {path}")
+    for path in report.unrecognised:
+        print(f"{path}: no known ROM")
+    print(
+        f"{len(report.imported)} copied to {report.target}, {len(report.already_there)} there "
+        f"already, {len(report.unrecognised)} not recognised"
+    )
+    return 0 if report.imported or report.already_there else 1
+
+
+def _verify_roms(_: argparse.Namespace) -> int:
+    playable = [status for status in rom_status() if status.playable]
+    wrong = [status for status in playable if not status.md5_ok]
+    for status in wrong:
+        print(f"{status.rom_id}: {_where(status)}")
+    print(f"{len(playable) - len(wrong)} of {len(playable)} games have the right ROM")
+    if wrong:
+        print(f"to add ROMs: cule roms import DIR, or set {ROM_DIR_VARIABLE}")
+    return 1 if wrong else 0
+
+
+def _where(status: RomStatus) -> str:
+    if status.path is None:
+        return "not found"
+    return f"{status.path} ({status.source}){'' if status.md5_ok else ', wrong bytes'}"
+
+
+def _version_of(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

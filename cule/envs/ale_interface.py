@@ -1,0 +1,420 @@
+"""One console behind the interface of ``ale_py.ALEInterface``.
+
+In: settings, a ROM, then actions. Out: rewards, RAM, screens, states. Method and setting names,
+    their order of
+events and their results are those of ale-py 0.12.1. Where ale-py ends the process (a missing file,
+an action that does not exist, a call before loadROM), this raises.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cule import _core
+from cule.envs.action import RESET_ACTION, Action
+from cule.envs.ale_state import ALEState, StateNumbers
+from cule.envs.checks import MAX_STRENGTH, as_bool, as_float, as_int
+from cule.envs.native import native_errors
+from cule.envs.plan import make_game
+from cule.envs.png import encode_png
+from cule.envs.refusals import ActionRangeError, ArgumentTypeError, CallOrderError, SettingError
+from cule.envs.settings import Settings
+from cule.errors import InvalidArgumentError, InvalidStateError
+from cule.games import GameSpec, load_roms, resolve
+from cule.games.roms import md5_of, read_rom
+
+RAM_BYTES = 128
+AUDIO_BYTES = 512
+
+#: Width of a saved screenshot pixel: the console's pixels are about twice as wide as high.
+_PNG_PIXEL_WIDTH = 2
+
+_log = logging.getLogger("cule")
+
+
+class LoggerMode(enum.Enum):
+    """Least important messages that are shown."""
+
+    Info = 0
+    Warning = 1
+    Error = 2
+
+
+class ALEInterface:
+    """One console, as ``ale_py.ALEInterface`` has it.
+
+    Example:
+        >>> import cule
+        >>> ale = cule.ALEInterface()
+        >>> ale.setInt("random_seed", 1)
+        >>> ale.loadROM(cule.games.resolve("pong").rom_path)
+        >>> reward = ale.act(cule.Action.UP)
+        >>> ale.getScreenRGB().shape
+        (210, 160, 3)
+    """
+
+    def __init__(self) -> None:
+        """Make an interface without a ROM."""
+        self._settings = Settings()
+        self._loaded: _core.Console | None = None
+        self._spec: GameSpec | None = None
+        self._game: _core.Game | None = None
+
+    # --- Settings -------------------------------------------------------------------------------
+
+    def getString(self, key: str) -> str:
+        """A text setting."""
+        return str(self._settings.get(key, str))
+
+    def getInt(self, key: str) -> int:
+        """An integer setting."""
+        return int(self._settings.get(key, int))
+
+    def getBool(self, key: str) -> bool:
+        """A switch."""
+        return bool(self._settings.get(key, bool))
+
+    def getFloat(self, key: str) -> float:
+        """A number setting."""
+        return float(self._settings.get(key, float))
+
+    def setString(self, key: str, value: str) -> None:
+        """Change a text setting; read by the next `loadROM`."""
+        self._settings.set(key, str, value)
+
+    def setInt(self, key: str, value: int) -> None:
+        """Change an integer setting; read by the next `loadROM`."""
+        self._settings.set(key, int, value)
+
+    def setBool(self, key: str, value: bool) -> None:
+        """Change a switch; read by the next `loadROM`."""
+        self._settings.set(key, bool, value)
+
+    def setFloat(self, key: str, value: float) -> None:
+        """Change a number setting, to six significant digits; read by the next `loadROM`."""
+        self._settings.set(key, float, value)
+
+    @staticmethod
+    def setLoggerMode(mode: LoggerMode) -> None:
+        """Choose which messages of the logger ``cule`` are shown."""
+        if not isinstance(mode, LoggerMode):
+            raise ArgumentTypeError(f"mode is {mode!r}; it must be a LoggerMode")
+        levels = {
+            LoggerMode.Info: logging.INFO,
+            LoggerMode.Warning: logging.WARNING,
+            LoggerMode.Error: logging.ERROR,
+        }
+        _log.setLevel(levels[mode])
+
+    # --- The ROM --------------------------------------------------------------------------------
+
+    def loadROM(self, rom_file: str | os.PathLike[str]) -> None:
+        """Switch a console on with this ROM, and reset it. Nothing of the previous one stays.
+
+        Args:
+            rom_file: Path of a ROM, plain or gzip-compressed.
+
+        Raises:
+            RomNotFoundError, UnsupportedRomError, InvalidArgumentError: Nothing has changed.
+        """
+        spec = resolve(None, rom_path=rom_file)
+        game = make_game(spec.to_core_kwargs())
+        seed = self._settings["random_seed"]
+        with native_errors():
+            console = _core.Console(
+                game,
+                random_seed=int(time.time()) % 2**31 if seed == -1 else seed,
+                system_random_seed=self._settings["system_random_seed"],
+                repeat_action_probability=self._settings["repeat_action_probability"],
+                frame_skip=max(self._settings["frame_skip"], 1),
+                max_num_frames_per_episode=self._settings["max_num_frames_per_episode"],
+                truncate_on_loss_of_life=self._settings["truncate_on_loss_of_life"],
+                reward_min=self._settings["reward_min"],
+                reward_max=self._settings["reward_max"],
+                color_averaging=self._settings["color_averaging"],
+                paddle_min=self._settings["paddle_min"],
+                paddle_max=self._settings["paddle_max"],
+                sound_obs=self._settings["sound_obs"],
+            )
+        self._settings.set("rom_file", str, os.fspath(rom_file))
+        self._loaded, self._spec, self._game = console, spec, game
+        _log.info(
+            "%s: %s, %s, %s, MD5 %s",
+            spec.rom_path,
+            spec.game_id,
+            game.bankswitch,
+            game.format,
+            spec.md5,
+        )
+
+    @staticmethod
+    def isSupportedROM(rom_file: str | os.PathLike[str]) -> str | None:
+        """Id of the game that a ROM is, by its bytes; None for one that is not known.
+
+        Raises:
+            RomNotFoundError: There is no such file.
+        """
+        if not isinstance(rom_file, str | os.PathLike):
+            raise ArgumentTypeError(f"rom_file is {rom_file!r}; it must be a path")
+        digest = md5_of(read_rom(Path(rom_file)))
+        for info in load_roms().values():
+            if info.md5 == digest and info.single_player_game:
+                return info.rom_id
+        return None
+
+    def getAvailableModes(self) -> list[int]:
+        """Game modes."""
+        return list(self._loaded_spec.rules.modes)
+
+    def getAvailableDifficulties(self) -> list[int]:
+        """Settings of the difficulty switches."""
+        return list(self._loaded_spec.rules.difficulties)
+
+    def setMode(self, mode: int) -> None:
+        """Choose a game mode; it starts with the next `reset_game`.
+
+        Raises:
+            SettingError: The game does not have it.
+        """
+        self._console.mode = self._one_of("mode", mode, self.getAvailableModes())
+
+    def setDifficulty(self, difficulty: int) -> None:
+        """Set the difficulty switches, from the next frame on.
+
+        Raises:
+            SettingError: The game does not have it.
+        """
+        self._console.difficulty = self._one_of(
+            "difficulty", difficulty, self.getAvailableDifficulties()
+        )
+
+    def getLegalActionSet(self) -> list[Action]:
+        """Every action that the game takes."""
+        return [Action(action) for action in self._loaded_game.legal_actions]
+
+    def getMinimalActionSet(self) -> list[Action]:
+        """The actions that make a difference in the game."""
+        return [Action(action) for action in self._loaded_game.minimal_actions]
+
+    # --- Playing --------------------------------------------------------------------------------
+
+    def reset_game(self) -> None:
+        """Start a new episode."""
+        self._console.reset_game()
+
+    def act(self, action: int | Action, paddle_strength: float = 1.0) -> int:
+        """Hold an action for ``frame_skip`` frames.
+
+        Args:
+            action: An `Action`, or its number. One that is not legal in the game acts as no-op.
+            paddle_strength: Part of the full speed at which a paddle turns.
+
+        Returns:
+            The reward.
+
+        Raises:
+            ActionRangeError: There is no such action, or no such strength; nothing has moved.
+        """
+        console = self._console
+        if isinstance(action, enum.Enum):
+            action = action.value
+        number = as_int("action", action)
+        if not 0 <= number < len(Action) and number != RESET_ACTION:
+            raise ActionRangeError(
+                f"action is {number}; it must be in 0..{len(Action) - 1}, or {RESET_ACTION}"
+            )
+        strength = as_float("paddle_strength", paddle_strength, -MAX_STRENGTH, MAX_STRENGTH)
+        return console.act(number, strength)
+
+    def lives(self) -> int:
+        """Lives that are left; 0 in games without them."""
+        return self._console.lives()
+
+    def game_over(self, with_truncation: bool = True) -> bool:
+        """Whether the episode has ended.
+
+        Args:
+            with_truncation: Whether being cut off counts.
+        """
+        return self._console.game_over(as_bool("with_truncation", with_truncation))
+
+    def game_truncated(self) -> bool:
+        """Whether the episode was cut off, by a limit of frames or the loss of a life."""
+        return self._console.game_truncated()
+
+    def getFrameNumber(self) -> int:
+        """Frames since the ROM was loaded."""
+        return self._console.frame_number
+
+    def getEpisodeFrameNumber(self) -> int:
+        """Frames since the last reset."""
+        return self._console.episode_frame_number
+
+    # --- What can be seen -----------------------------------------------------------------------
+
+    def getScreenDims(self) -> tuple[int, int]:
+        """Height and width of the screen."""
+        height, width = self._console.screen_index().shape
+        return height, width
+
+    def getScreen(self, buffer: NDArray[np.uint8] | None = None) -> NDArray[np.uint8] | None:
+        """The screen as colour register values, uint8 ``[H, W]``, or written to `buffer`."""
+        return _deliver("getScreen", self._console.screen_index(), buffer)
+
+    def getScreenRGB(self, buffer: NDArray[np.uint8] | None = None) -> NDArray[np.uint8] | None:
+        """The screen in colour, uint8 ``[H, W, 3]``, or written to `buffer`."""
+        return _deliver("getScreenRGB", self._console.screen_rgb(), buffer)
+
+    def getScreenGrayscale(
+        self, buffer: NDArray[np.uint8] | None = None
+    ) -> NDArray[np.uint8] | None:
+        """The screen in gray, uint8 ``[H, W]``, or written to `buffer`."""
+        return _deliver("getScreenGrayscale", self._console.screen_gray(), buffer)
+
+    def getRAM(self, buffer: NDArray[np.uint8] | None = None) -> NDArray[np.uint8] | None:
+        """The RAM, uint8 ``[128]``, or written to `buffer`."""
+        return _deliver("getRAM", self._console.ram(), buffer)
+
+    def getRAMSize(self) -> int:
+        """Bytes of RAM."""
+        return RAM_BYTES
+
+    def setRAM(self, index: int, value: int) -> None:
+        """Change a byte of RAM.
+
+        Raises:
+            SettingError: There is no such byte.
+            ArgumentTypeError: Not a byte value.
+        """
+        console = self._console
+        place, byte = as_int("index", index), as_int("value", value)
+        if place < 0 or not 0 <= byte <= 255:
+            raise ArgumentTypeError(
+                f"index and value are {place} and {byte}; they must be in 0..{RAM_BYTES - 1} and "
+                "0..255"
+            )
+        if place >= RAM_BYTES:
+            raise SettingError(f"index is {place}; it must be in 0..{RAM_BYTES - 1}")
+        console.set_ram(place, byte)
+
+    def getAudio(self, buffer: NDArray[np.uint8] | None = None) -> NDArray[np.uint8] | None:
+        """Sound of the last frame, uint8 ``[512]``, or written to `buffer`.
+
+        Zeros without the setting ``sound_obs``.
+        """
+        return _deliver("getAudio", self._console.audio(), buffer)
+
+    def getAudioSize(self) -> int:
+        """Samples of `getAudio`."""
+        return AUDIO_BYTES
+
+    def saveScreenPNG(self, filename: str) -> None:
+        """Write the screen to a file, each pixel twice as wide as high.
+
+        Raises:
+            InvalidArgumentError: The file cannot be written.
+        """
+        if not isinstance(filename, str):
+            raise ArgumentTypeError(f"filename is {filename!r}; it must be a str")
+        picture = encode_png(np.repeat(self._console.screen_rgb(), _PNG_PIXEL_WIDTH, axis=1))
+        try:
+            with open(filename, "wb") as file:
+                file.write(picture)
+        except OSError as error:
+            raise InvalidArgumentError(
+                f"filename is {filename!r}, which cannot be written: {error.strerror or error}"
+            ) from None
+
+    # --- States ---------------------------------------------------------------------------------
+
+    def cloneState(self, include_rng: bool = False) -> ALEState:
+        """A copy of the console.
+
+        Args:
+            include_rng: Whether the random stream of sticky actions is part of it.
+        """
+        console = self._console
+        numbers = StateNumbers(
+            console.frame_number, console.episode_frame_number, console.mode, console.difficulty
+        )
+        return ALEState.of(console.get_state(as_bool("include_rng", include_rng)), numbers)
+
+    def cloneSystemState(self) -> ALEState:
+        """`cloneState` with the random stream."""
+        return self.cloneState(include_rng=True)
+
+    def restoreState(self, state: ALEState) -> None:
+        """Go back to a state. The screen stays as it is until the next `act`.
+
+        Raises:
+            ArgumentTypeError: Not an `ALEState`.
+            InvalidStateError: A state of another game, or an empty one; nothing has changed.
+        """
+        if not isinstance(state, ALEState):
+            raise ArgumentTypeError(f"state is {state!r}; it must be an ALEState")
+        with native_errors(value_error=InvalidStateError):
+            self._console.set_state(state.console)
+
+    def restoreSystemState(self, state: ALEState) -> None:
+        """The same as `restoreState`."""
+        self.restoreState(state)
+
+    # --- Inside ---------------------------------------------------------------------------------
+
+    @property
+    def _console(self) -> _core.Console:
+        if self._loaded is None:
+            raise CallOrderError("no ROM is loaded; call loadROM first")
+        return self._loaded
+
+    @property
+    def _loaded_spec(self) -> GameSpec:
+        if self._spec is None:
+            raise CallOrderError("no ROM is loaded; call loadROM first")
+        return self._spec
+
+    @property
+    def _loaded_game(self) -> _core.Game:
+        if self._game is None:
+            raise CallOrderError("no ROM is loaded; call loadROM first")
+        return self._game
+
+    def _one_of(self, name: str, value: object, allowed: list[int]) -> int:
+        number = as_int(name, value)
+        if number < 0:
+            raise ArgumentTypeError(f"{name} is {number}; it must be one of {allowed}")
+        if number not in allowed:
+            raise SettingError(
+                f"{name} is {number}; {self._loaded_spec.game_id} has "
+                f"{', '.join(str(entry) for entry in allowed)}"
+            )
+        return number
+
+
+def _deliver(name: str, values: NDArray[np.uint8], buffer: Any) -> NDArray[np.uint8] | None:
+    """Return the values, or copy them to the buffer a caller gave."""
+    if buffer is None:
+        return values
+    if (
+        not isinstance(buffer, np.ndarray)
+        or buffer.dtype != np.uint8
+        or not buffer.flags.c_contiguous
+        or not buffer.flags.writeable
+    ):
+        raise ArgumentTypeError(
+            f"{name}: buffer must be a writable, contiguous numpy array of uint8, "
+            f"shape {values.shape}"
+        )
+    if buffer.shape != values.shape:
+        kind = SettingError if values.ndim > 1 else ArgumentTypeError
+        raise kind(f"{name}: buffer has shape {buffer.shape}; it must be {values.shape}")
+    buffer[...] = values
+    return None

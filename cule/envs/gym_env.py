@@ -1,0 +1,381 @@
+"""One console as a Gymnasium environment: what ``cule/<Title>-v5`` makes.
+
+Keywords, seeding, order of events and results are those of ``ale_py.env.AtariEnv`` 0.12.1. One step
+is ``frameskip`` acts; the observation is the last frame alone, without pooling, resizing or
+stacking.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.utils import EzPickle, seeding
+from numpy.typing import NDArray
+
+from cule.envs.action import Action, joystick_action
+from cule.envs.actions import CONTINUOUS_SIZE, to_numpy
+from cule.envs.ale_interface import AUDIO_BYTES, RAM_BYTES, ALEInterface
+from cule.envs.ale_state import ALEState
+from cule.envs.checks import MAX_STRENGTH, as_float, as_int
+from cule.envs.refusals import ActionRangeError, ActionShapeError, GymArgumentError
+from cule.envs.spaces import COLOUR_CHANNELS, continuous_action_space
+from cule.errors import ClosedError, InvalidArgumentError, NotResetError
+from cule.games import resolve
+
+Observation = NDArray[np.uint8] | dict[str, NDArray[np.uint8]]
+
+_OBS_TYPES = ("rgb", "grayscale", "ram")
+
+
+class AtariEnv(gymnasium.Env[Any, Any], EzPickle):
+    """One Atari 2600 console.
+
+    Example:
+        >>> import gymnasium, cule
+        >>> env = gymnasium.make("cule/Pong-v5")
+        >>> obs, info = env.reset(seed=0)
+        >>> obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
+        >>> obs.shape
+        (210, 160, 3)
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 30}
+
+    def __init__(
+        self,
+        game: str,
+        mode: int | None = None,
+        difficulty: int | None = None,
+        obs_type: str = "rgb",
+        frameskip: tuple[int, int] | int = 4,
+        repeat_action_probability: float = 0.25,
+        full_action_space: bool = False,
+        continuous: bool = False,
+        continuous_action_threshold: float = 0.5,
+        max_num_frames_per_episode: int | None = None,
+        render_mode: str | None = None,
+        sound_obs: bool = False,
+    ) -> None:
+        """Switch a console on, seeded from entropy.
+
+        Args:
+            game: Name of the game, as in ``ms_pacman``.
+            mode: Game mode; the game's first by default.
+            difficulty: Difficulty switches; 0 by default.
+            obs_type: "rgb" ``[H, 160, 3]``, "grayscale" ``[H, 160]``, or "ram" ``[128]``; uint8.
+            frameskip: Frames a step, or (low, high): a random number from low to high - 1.
+            repeat_action_probability: Probability, each frame, that the previous action stays.
+            full_action_space: All legal actions instead of those the game uses.
+            continuous: Actions are (radius, angle, fire), float32.
+            continuous_action_threshold: Where a continuous direction or fire counts as pressed.
+            max_num_frames_per_episode: Frames after which an episode is truncated; None or 0:
+                never.
+            render_mode: "rgb_array", or None. ``gymnasium.make`` adds "human" with its own wrapper.
+            sound_obs: Observations are dicts of "image" and "sound", uint8 ``[512]``.
+
+        Raises:
+            GymArgumentError: A keyword is outside its allowed values.
+            SettingError: The game does not have this mode or difficulty.
+            UnknownGameError, RomNotFoundError: The game cannot be had.
+        """
+        EzPickle.__init__(
+            self,
+            game=game,
+            mode=mode,
+            difficulty=difficulty,
+            obs_type=obs_type,
+            frameskip=frameskip,
+            repeat_action_probability=repeat_action_probability,
+            full_action_space=full_action_space,
+            continuous=continuous,
+            continuous_action_threshold=continuous_action_threshold,
+            max_num_frames_per_episode=max_num_frames_per_episode,
+            render_mode=render_mode,
+            sound_obs=sound_obs,
+        )
+        if obs_type not in _OBS_TYPES:
+            raise GymArgumentError(
+                f"obs_type is {obs_type!r}; it must be one of {', '.join(_OBS_TYPES)}"
+            )
+        if render_mode not in (None, "rgb_array"):
+            raise GymArgumentError(
+                f"render_mode is {render_mode!r}; it must be 'rgb_array' or None (to watch, wrap "
+                "it in gymnasium.wrappers.HumanRendering)"
+            )
+        self.render_mode = render_mode
+        self.continuous = bool(continuous)
+        self.continuous_action_threshold = as_float(
+            "continuous_action_threshold", continuous_action_threshold, -1e6, 1e6
+        )
+        self.sound_obs = bool(sound_obs)
+        self._obs_type = obs_type
+        self._frameskip = _checked_frameskip(frameskip)
+        self._game = game
+        self._mode = mode
+        self._difficulty = difficulty
+        self._was_reset = False
+        self._closed = False
+
+        self.ale = ALEInterface()
+        self.ale.setFloat("repeat_action_probability", repeat_action_probability)
+        frames = 0 if max_num_frames_per_episode is None else max_num_frames_per_episode
+        self.ale.setInt("max_num_frames_per_episode", frames)
+        self.ale.setBool("sound_obs", self.sound_obs)
+        self.seed_game()
+        self.load_game()
+
+        whole = full_action_space or continuous
+        self._action_set = self.ale.getLegalActionSet() if whole else self.ale.getMinimalActionSet()
+        self.action_space = (
+            continuous_action_space() if continuous else spaces.Discrete(len(self._action_set))
+        )
+        height, width = self.ale.getScreenDims()
+        shape: tuple[int, ...] = {
+            "rgb": (height, width, COLOUR_CHANNELS),
+            "grayscale": (height, width),
+            "ram": (RAM_BYTES,),
+        }[obs_type]
+        image = spaces.Box(0, 255, shape, np.uint8)
+        self.observation_space: spaces.Space[Any] = image
+        if self.sound_obs:
+            sound = spaces.Box(0, 255, (AUDIO_BYTES,), np.uint8)
+            self.observation_space = spaces.Dict(image=image, sound=sound)
+
+    # --- Gymnasium ------------------------------------------------------------------------------
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start a new episode.
+
+        Args:
+            seed: Switches the console off and on again, with streams seeded by this; None: nothing
+                of the kind.
+            options: Not used.
+
+        Returns:
+            The observation; ``lives``, ``episode_frame_number``, ``frame_number`` and, after
+            seeding, ``seeds``.
+        """
+        self._check_open()
+        super().reset(seed=seed, options=options)
+        seeds = None
+        if seed is not None:
+            seeds = self.seed_game(seed)
+            self.load_game()
+        self.ale.reset_game()
+        self._was_reset = True
+        info = self._info()
+        if seeds is not None:
+            info["seeds"] = seeds
+        return self._observation(), info
+
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Hold an action for ``frameskip`` frames.
+
+        Args:
+            action: Index into the action set; with ``continuous=True`` (radius, angle, fire),
+                float32 ``[3]``.
+
+        Returns:
+            Observation, unclipped reward, terminated, truncated, and ``info``.
+
+        Raises:
+            ActionShapeError: An action of the wrong type or shape.
+            ActionRangeError: An action outside the action space.
+            NotResetError: Before the first reset.
+        """
+        self._check_open()
+        if not self._was_reset:
+            raise NotResetError("this environment has not been reset; call reset() first")
+        pressed, strength = self._pressed(action)
+        frames = self._frameskip
+        if isinstance(frames, tuple):
+            frames = int(self.np_random.integers(*frames))
+        # As in ALE, the acts after an episode's end still draw from the random stream.
+        reward = sum(self.ale.act(pressed, strength) for _ in range(frames))
+        return (
+            self._observation(),
+            float(reward),
+            self.ale.game_over(with_truncation=False),
+            self.ale.game_truncated(),
+            self._info(),
+        )
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """The screen, uint8 ``[H, 160, 3]``, with ``render_mode="rgb_array"``.
+
+        Raises:
+            GymArgumentError: There is no render mode.
+        """
+        self._check_open()
+        if self.render_mode is None:
+            raise GymArgumentError("render_mode is None; make the environment with 'rgb_array'")
+        return self.ale.getScreenRGB()
+
+    def close(self) -> None:
+        """Refuse everything from now on."""
+        self._closed = True
+
+    # --- Beyond Gymnasium, as in ale-py ---------------------------------------------------------
+
+    def seed_game(self, seed: int | None = None) -> tuple[np.uint32, np.uint32]:
+        """Seed both random streams; the console takes its own at the next `load_game`.
+
+        Args:
+            seed: None: from entropy.
+
+        Returns:
+            The two words drawn from the seed: of the environment's and of the console's stream.
+        """
+        words = np.random.SeedSequence(seed).generate_state(2)
+        self._np_random, _ = seeding.np_random(int(words[0]))
+        self.ale.setInt("random_seed", int(words[1].astype(np.int32)))
+        return words[0], words[1]
+
+    def load_game(self) -> None:
+        """Switch the console off and on again."""
+        self.ale.loadROM(resolve(self._game).rom_path)
+        if self._mode is not None:
+            self.ale.setMode(self._mode)
+        if self._difficulty is not None:
+            self.ale.setDifficulty(self._difficulty)
+
+    def get_action_meanings(self) -> list[str]:
+        """Names of the actions."""
+        return [action.name for action in self._action_set]
+
+    def get_keys_to_action(self) -> dict[tuple[str, ...], int]:
+        """Keys (w, a, s, d, space, and e for nothing) to the index of the action they mean.
+
+        Raises:
+            AttributeError: Continuous actions have no keys.
+        """
+        if self.continuous:
+            raise AttributeError("get_keys_to_action has no meaning with continuous=True")
+        return {_keys(action): index for index, action in enumerate(self._action_set)}
+
+    @staticmethod
+    def map_action_idx(left_center_right: int, down_center_up: int, fire: bool) -> Action:
+        """The action of a direction and the button.
+
+        Args:
+            left_center_right: -1, 0 or 1.
+            down_center_up: -1, 0 or 1.
+            fire: Whether the button is pressed.
+
+        Raises:
+            InvalidArgumentError: No such direction.
+        """
+        for name, value in (
+            ("left_center_right", left_center_right),
+            ("down_center_up", down_center_up),
+        ):
+            if value not in (-1, 0, 1):
+                raise InvalidArgumentError(f"{name} is {value!r}; it must be -1, 0 or 1")
+        return joystick_action(int(left_center_right), int(down_center_up), bool(fire))
+
+    def clone_state(self, include_rng: bool = False) -> ALEState:
+        """A copy of the console."""
+        self._check_open()
+        return self.ale.cloneState(include_rng=include_rng)
+
+    def restore_state(self, state: ALEState) -> None:
+        """Go back to a state."""
+        self._check_open()
+        self.ale.restoreState(state)
+
+    # --- Inside ---------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("this environment has been closed")
+
+    def _pressed(self, action: Any) -> tuple[Action, float]:
+        """What an action of the action space means to the console."""
+        value = to_numpy(action)
+        if not self.continuous:
+            try:
+                index = as_int("action", value)
+            except TypeError as error:
+                raise ActionShapeError(str(error)) from None
+            if not 0 <= index < len(self._action_set):
+                raise ActionRangeError(
+                    f"action is {index}; it must be in 0..{len(self._action_set) - 1}"
+                )
+            return self._action_set[index], 1.0
+        shape = (CONTINUOUS_SIZE,)
+        if not isinstance(value, np.ndarray) or value.dtype != np.float32 or value.shape != shape:
+            raise ActionShapeError(
+                f"action is {action!r}; it must be a float32 array, shape {shape}"
+            )
+        if not np.abs(value).max() <= MAX_STRENGTH:
+            raise ActionRangeError(
+                f"action is {value.tolist()}; (radius, angle, fire) must be finite, and at most "
+                f"{MAX_STRENGTH:g} in size"
+            )
+        radius, angle, fire = (float(number) for number in value)
+        horizontal = self._direction(radius * math.cos(angle))
+        vertical = self._direction(radius * math.sin(angle))
+        fires = fire > self.continuous_action_threshold
+        return joystick_action(horizontal, vertical, fires), radius
+
+    def _direction(self, value: float) -> int:
+        threshold = self.continuous_action_threshold
+        return int(value > threshold) - int(value < -threshold)
+
+    def _observation(self) -> Observation:
+        image: NDArray[np.uint8] | None
+        if self._obs_type == "rgb":
+            image = self.ale.getScreenRGB()
+        elif self._obs_type == "grayscale":
+            image = self.ale.getScreenGrayscale()
+        else:
+            image = self.ale.getRAM()
+        assert image is not None  # without a buffer there is a result
+        if not self.sound_obs:
+            return image
+        sound = self.ale.getAudio()
+        assert sound is not None  # as above
+        return {"image": image, "sound": sound}
+
+    def _info(self) -> dict[str, Any]:
+        return {
+            "lives": self.ale.lives(),
+            "episode_frame_number": self.ale.getEpisodeFrameNumber(),
+            "frame_number": self.ale.getFrameNumber(),
+        }
+
+
+def _checked_frameskip(frameskip: object) -> int | tuple[int, int]:
+    """A positive number of frames, or a range of them."""
+    try:
+        if isinstance(frameskip, tuple):
+            if len(frameskip) != 2:
+                raise GymArgumentError(
+                    f"frameskip is {frameskip}; a random one must be (low, high), of length 2"
+                )
+            low, high = (
+                as_int("frameskip[0]", frameskip[0], 1),
+                as_int("frameskip[1]", frameskip[1]),
+            )
+            if low >= high:
+                raise GymArgumentError(f"frameskip is {frameskip}; low must be less than high")
+            return low, high
+        return as_int("frameskip", frameskip, 1)
+    except gymnasium.error.Error:
+        raise
+    except InvalidArgumentError as error:
+        raise GymArgumentError(str(error)) from None
+
+
+def _keys(action: Action) -> tuple[str, ...]:
+    """The keys of an action, in the order of ale-py."""
+    if action is Action.NOOP:
+        return ("e",)
+    words = (("UP", "w"), ("DOWN", "s"), ("RIGHT", "d"), ("LEFT", "a"), ("FIRE", " "))
+    return tuple(key for word, key in words if word in action.name)

@@ -1,0 +1,186 @@
+"""What users ask of a batch besides actions: resets, indices, states, places to write to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cule.envs.actions import is_tensor, to_numpy
+from cule.envs.checks import INT32_MAX
+from cule.envs.refusals import ArgumentTypeError
+from cule.errors import InvalidArgumentError
+
+#: Seed of a console whose random streams go on.
+NO_SEED = -1
+
+_RESET_OPTIONS = ("reset_mask", "states")
+
+
+@dataclass(frozen=True)
+class ResetRequest:
+    """What a reset is to do."""
+
+    mask: NDArray[np.bool_] | None  # [N]; None: all
+    seeds: NDArray[np.int64]  # [N], NO_SEED where the random streams go on
+    base_seed: int | None  # the seed, where it was one number
+    states: NDArray[np.uint8] | None  # [n, state_size] for the n consoles that are reset
+
+    def indices(self, num_envs: int) -> NDArray[np.int64]:
+        """The consoles that are reset, int64 ``[n]``."""
+        if self.mask is None:
+            return np.arange(num_envs, dtype=np.int64)
+        return np.flatnonzero(self.mask).astype(np.int64)
+
+
+def parse_reset(
+    seed: Any, options: Mapping[str, Any] | None, num_envs: int, state_size: int
+) -> ResetRequest:
+    """Check the arguments of a reset.
+
+    Raises:
+        ArgumentTypeError: A seed, mask or state of the wrong type.
+        InvalidArgumentError: One of the wrong shape or range, an unknown option, or seed beside
+            states.
+    """
+    if options is not None and not isinstance(options, Mapping):
+        raise ArgumentTypeError(f"options is {options!r}; it must be a dict or None")
+    unknown = [key for key in options or {} if key not in _RESET_OPTIONS]
+    if unknown:
+        raise InvalidArgumentError(
+            f"options holds {unknown[0]!r}; it may hold {' and '.join(_RESET_OPTIONS)}"
+        )
+    mask = None
+    if options is not None and "reset_mask" in options:
+        mask = _mask(options["reset_mask"], num_envs)
+    count = num_envs if mask is None else int(mask.sum())
+    states = None
+    if options is not None and options.get("states") is not None:
+        if seed is not None:
+            raise InvalidArgumentError(
+                "seed and states exclude each other; states hold their streams"
+            )
+        states = as_states(options["states"], count, state_size)
+    numbers = _seeds(seed, count)
+    seeds = np.full(num_envs, NO_SEED, np.int64)
+    seeds[slice(None) if mask is None else mask] = numbers
+    base_seed = None
+    if seed is not None and not isinstance(seed, np.ndarray) and not is_tensor(seed):
+        base_seed = int(seed) if seed >= 0 else None
+    return ResetRequest(mask, seeds, base_seed, states)
+
+
+def _mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:
+    array = to_numpy(mask)
+    if not isinstance(array, np.ndarray) or array.dtype != np.bool_:
+        raise ArgumentTypeError(
+            f"reset_mask must be a boolean array, got {type(mask).__name__} with dtype "
+            f"{getattr(mask, 'dtype', None)}"
+        )
+    if array.shape != (num_envs,):
+        raise InvalidArgumentError(f"reset_mask has shape {array.shape}; it must be ({num_envs},)")
+    return np.ascontiguousarray(array)
+
+
+def _seeds(seed: Any, count: int) -> NDArray[np.int64]:
+    """One seed for each of `count` consoles."""
+    if seed is None:
+        return np.full(count, NO_SEED, np.int64)
+    array = to_numpy(seed)
+    if isinstance(array, int | np.integer):
+        numbers = [int(array) + index for index in range(count)]
+    elif isinstance(array, np.ndarray) and array.dtype.kind in "iu":
+        if array.shape != (count,):
+            raise InvalidArgumentError(
+                f"seed has shape {array.shape}; it must be ({count},), one for "
+                "each console that is reset"
+            )
+        numbers = [int(number) for number in array]
+    else:
+        raise ArgumentTypeError(
+            f"seed is {seed!r} ({type(seed).__name__}); it must be None, an integer or an "
+            "integer array"
+        )
+    if numbers and max(numbers) > INT32_MAX:
+        raise InvalidArgumentError(
+            f"seed gives console {numbers.index(max(numbers))} the seed {max(numbers)}; seeds must "
+            f"be at most {INT32_MAX}"
+        )
+    return np.array([max(number, NO_SEED) for number in numbers], np.int64)
+
+
+def as_indices(indices: Any, num_envs: int, unique: bool = False) -> NDArray[np.int64]:
+    """Console indices, int64 ``[n]``; all for None.
+
+    Raises:
+        ArgumentTypeError: Not integers.
+        InvalidArgumentError: Out of range, not one-dimensional, or twice the same where that is
+            refused.
+    """
+    if indices is None:
+        return np.arange(num_envs, dtype=np.int64)
+    array = np.asarray(to_numpy(indices))
+    if array.size == 0 and array.ndim == 1:
+        return np.empty(0, np.int64)
+    if array.dtype.kind not in "iu":
+        raise ArgumentTypeError(f"indices is {indices!r}; it must hold integers")
+    array = np.atleast_1d(array)
+    if array.ndim != 1:
+        raise InvalidArgumentError(f"indices has shape {array.shape}; it must have one dimension")
+    if array.min() < 0 or array.max() >= num_envs:
+        wrong = array[(array < 0) | (array >= num_envs)][0]
+        raise InvalidArgumentError(f"indices holds {wrong}; it must be in 0..{num_envs - 1}")
+    if unique and len(np.unique(array)) != len(array):
+        raise InvalidArgumentError("indices holds a console twice")
+    return array.astype(np.int64)
+
+
+def as_states(states: Any, count: int, state_size: int) -> NDArray[np.uint8]:
+    """Rows of `AtariVectorEnv.get_state`, uint8 ``[count, state_size]``, contiguous.
+
+    Raises:
+        ArgumentTypeError: Not a uint8 array.
+        InvalidArgumentError: The wrong number of rows or bytes.
+    """
+    array = to_numpy(states)
+    if not isinstance(array, np.ndarray) or array.dtype != np.uint8:
+        raise ArgumentTypeError(
+            f"states is a {type(states).__name__} of {getattr(states, 'dtype', 'no dtype')}; it "
+            "must be a uint8 array or tensor"
+        )
+    if array.shape != (count, state_size):
+        raise InvalidArgumentError(
+            f"states has shape {array.shape}; it must be ({count}, {state_size})"
+        )
+    return np.ascontiguousarray(array)
+
+
+def frame_target(out: Any, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """The memory of an array or tensor that frames are to be written to.
+
+    Raises:
+        ArgumentTypeError: Not a writable uint8 array or CPU tensor.
+        InvalidArgumentError: The wrong shape, or rows that are not contiguous.
+    """
+    array = out
+    if is_tensor(out):
+        if out.device.type != "cpu" or out.requires_grad:
+            raise ArgumentTypeError(
+                f"out is a tensor on {out.device}; it must be on the CPU, without grad"
+            )
+        array = out.numpy()
+    if not isinstance(array, np.ndarray) or array.dtype != np.uint8 or not array.flags.writeable:
+        raise ArgumentTypeError(
+            f"out is a {type(out).__name__} of {getattr(out, 'dtype', 'no dtype')}; it must be a "
+            "writable uint8 array or tensor"
+        )
+    if array.shape != shape:
+        raise InvalidArgumentError(f"out has shape {array.shape}; it must be {shape}")
+    if not array[0].flags.c_contiguous:
+        raise InvalidArgumentError(
+            f"out has strides {array.strides}; each of its rows must be contiguous"
+        )
+    return array

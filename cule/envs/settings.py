@@ -1,0 +1,127 @@
+"""Settings of the ALE interface: names, types and defaults, as in ale-py 0.12.1.
+
+Settings are read when a ROM is loaded. Those with no counterpart here can be read, and set to what
+they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from cule.envs.checks import INT32_MAX, INT32_MIN, as_bool, as_decimal6, as_float, as_int
+from cule.envs.refusals import ArgumentTypeError, SettingError
+
+
+@dataclass(frozen=True)
+class _Setting:
+    kind: type[Any]  # int, float, bool or str
+    default: Any
+    fixed: bool = False  # there is nothing here that another value could change
+
+
+_SETTINGS: dict[str, _Setting] = {
+    # Seed of the environment's random stream; -1: the clock, in seconds.
+    "random_seed": _Setting(int, -1),
+    # Seed of the console's random stream, which fills RAM at power-on.
+    "system_random_seed": _Setting(int, 4753849),
+    # Probability, each frame, that the previous action stays.
+    "repeat_action_probability": _Setting(float, 0.25),
+    # Frames an act; less than 1 is 1.
+    "frame_skip": _Setting(int, 1),
+    # Frames after which an episode is truncated; 0: never.
+    "max_num_frames_per_episode": _Setting(int, 0),
+    # Whether an episode is truncated when a life is lost.
+    "truncate_on_loss_of_life": _Setting(bool, False),
+    # Bounds of the reward of each act.
+    "reward_min": _Setting(int, INT32_MIN),
+    "reward_max": _Setting(int, INT32_MAX),
+    # Whether the screen is the mean of two frames.
+    "color_averaging": _Setting(bool, False),
+    # Range of the paddles; -1: as the game has it.
+    "paddle_min": _Setting(int, -1),
+    "paddle_max": _Setting(int, -1),
+    # Whether getAudio has sound.
+    "sound_obs": _Setting(bool, False),
+    # The file that was loaded.
+    "rom_file": _Setting(str, ""),
+    # Without effect on emulation, in ALE too.
+    "max_num_frames": _Setting(int, 0),
+    "restricted_action_set": _Setting(bool, False),
+    "send_rgb": _Setting(bool, False),
+    "run_length_encoding": _Setting(bool, True),
+    "fragsize": _Setting(int, 64),
+    # No window, no loudspeaker, no recording, one way of timing.
+    "display_screen": _Setting(bool, False, fixed=True),
+    "sound": _Setting(bool, False, fixed=True),
+    "record_screen_dir": _Setting(str, "", fixed=True),
+    "record_sound_filename": _Setting(str, "", fixed=True),
+    "cpu": _Setting(str, "low", fixed=True),
+}
+
+
+class Settings:
+    """The settings of one interface."""
+
+    def __init__(self) -> None:
+        """Start with the defaults."""
+        self._values = {name: setting.default for name, setting in _SETTINGS.items()}
+
+    def get(self, name: str, kind: type[Any]) -> Any:
+        """The value of a setting.
+
+        Raises:
+            SettingError: There is no setting of this name and type.
+        """
+        self._setting(name, kind)
+        return self._values[name]
+
+    def set(self, name: str, kind: type[Any], value: object) -> None:
+        """Change a setting.
+
+        Raises:
+            SettingError: There is no setting of this name and type, or it cannot have this value
+                here.
+            ArgumentTypeError: The value is of another type.
+            InvalidArgumentError: The value is out of range.
+        """
+        setting = self._setting(name, kind)
+        checked: Any
+        if kind is bool:
+            checked = as_bool(name, value)
+        elif kind is float:
+            checked = as_decimal6(as_float(name, value, 0.0, 1.0))
+        elif kind is int:
+            checked = _as_int32(name, value)
+        elif isinstance(value, str):
+            checked = value
+        else:
+            raise ArgumentTypeError(f"{name} is {value!r}; it must be a str")
+        if setting.fixed and checked != setting.default:
+            raise SettingError(
+                f"setting {name!r} is {checked!r}; here it can only be {setting.default!r}"
+            )
+        self._values[name] = checked
+
+    def __getitem__(self, name: str) -> Any:
+        """The value of a setting, whatever its type."""
+        return self._values[name]
+
+    def _setting(self, name: str, kind: type[Any]) -> _Setting:
+        if not isinstance(name, str):
+            raise ArgumentTypeError(f"key is {name!r}; it must be the name of a setting")
+        setting = _SETTINGS.get(name)
+        if setting is None or setting.kind is not kind:
+            names = ", ".join(key for key, entry in _SETTINGS.items() if entry.kind is kind)
+            raise SettingError(
+                f"key is {name!r}, which is no setting of type {kind.__name__}; these are {names}"
+            )
+        return setting
+
+
+def _as_int32(name: str, value: object) -> int:
+    """A 32-bit integer; ale-py holds one out of range to be of the wrong type."""
+    number = as_int(name, value, -(2**63), 2**63)
+    if not INT32_MIN <= number <= INT32_MAX:
+        raise ArgumentTypeError(f"{name} is {number}; it must be in {INT32_MIN}..{INT32_MAX}")
+    return number

@@ -1,0 +1,47 @@
+"""Errors a user can meet: each is a `CuleError` and also the built-in kind a caller would catch."""
+
+from __future__ import annotations
+
+
+class CuleError(Exception):
+    """Base of every error that cule raises on purpose."""
+
+
+class InvalidArgumentError(CuleError, ValueError):
+    """An argument is of the wrong kind or outside its allowed values."""
+
+
+class InvalidActionError(CuleError, ValueError):
+    """An action has the wrong shape, dtype or range."""
+
+
+class InvalidStateError(CuleError, ValueError):
+    """Saved state bytes are damaged, or belong to another game."""
+
+
+class UnknownGameError(CuleError, ValueError):
+    """No game has this name."""
+
+
+class RomNotFoundError(CuleError, FileNotFoundError):
+    """No file with the bytes of this ROM was found."""
+
+
+class UnsupportedRomError(CuleError, ValueError):
+    """The bytes are not a ROM that can be run as asked."""
+
+
+class RulesError(CuleError, ValueError):
+    """A table of game rules or console facts is not well formed."""
+
+
+class DeviceError(CuleError, RuntimeError):
+    """The device asked for is not there or not built in."""
+
+
+class NotResetError(CuleError, RuntimeError):
+    """A step was asked for before the first reset, or after the end of an episode."""
+
+
+class ClosedError(CuleError, RuntimeError):
+    """The environment has been closed."""

@@ -1,0 +1,44 @@
+"""The games: facts, rules and ROM files of the 104 single-player games, kept as data.
+
+What is where:
+
+* ``data/games.toml``: action sets, modes and the three programs of every game;
+* ``data/roms.toml``: MD5, cartridge type and console properties of every known ROM file;
+* `schema`: reads both, and rules files of a user, into frozen dataclasses;
+* `language`: the rule language, on one page: what the programs may say, and its only parser;
+* `evaluator`: runs rules in plain Python; the reference for
+* `compiler`: rules to the int32 programs that the native core runs;
+* `roms`: finds ROM files, and knows them by their MD5, never by their name;
+* `spec`: game name, ROM path and rules path to `GameSpec`, which is what the native core takes.
+
+Data flows one way: TOML text -> `GameRules` -> `CompiledRules`; path -> bytes -> MD5 -> `RomInfo`;
+both meet in `GameSpec`. Adding a game is one table in each data file. No ROM is in the package.
+"""
+
+from __future__ import annotations
+
+from cule.games.compiler import CompiledRules, compile_rules
+from cule.games.evaluator import RuleEvaluator
+from cule.games.roms import ImportReport, RomStatus, import_roms, rom_folders, rom_status
+from cule.games.schema import ConsoleProperties, GameRules, RomInfo, load_games, load_roms
+from cule.games.spec import GameSpec, game_id_of, list_games, resolve
+
+__all__ = [
+    "CompiledRules",
+    "ConsoleProperties",
+    "GameRules",
+    "GameSpec",
+    "ImportReport",
+    "RomInfo",
+    "RomStatus",
+    "RuleEvaluator",
+    "compile_rules",
+    "game_id_of",
+    "import_roms",
+    "list_games",
+    "load_games",
+    "load_roms",
+    "resolve",
+    "rom_folders",
+    "rom_status",
+]

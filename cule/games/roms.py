@@ -1,0 +1,279 @@
+"""ROM files: reading, recognising and finding them.
+
+In: a game id, or a path. Out: bytes that are known, by their MD5, to be that game's. A file's name
+says nothing here: a file is a game's when its bytes are. Plain and gzip-compressed files are read
+alike.
+
+Games are looked for in this order:
+
+1. the folder named by the environment variable ``CULE_ROM_DIR`` and the folders in it;
+2. the user's ROM folder, where `import_roms` puts files by default;
+3. the ROMs that come with ale-py, if it is installed (it is not imported).
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import importlib.util
+import os
+import zlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from cule.errors import InvalidArgumentError, RomNotFoundError, UnsupportedRomError
+from cule.games.schema import load_roms
+
+MAX_ROM_BYTES = 512 * 1024
+ROM_DIR_VARIABLE = "CULE_ROM_DIR"
+ROM_SUFFIXES = (".bin", ".a26", ".rom", ".gz")
+
+Source = Literal["rom_path", "CULE_ROM_DIR", "user folder", "ale_py"]
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+@dataclass(frozen=True)
+class RomFile:
+    """One ROM file that was read."""
+
+    path: Path
+    source: Source
+    data: bytes  # decompressed
+
+    @property
+    def md5(self) -> str:
+        """MD5 of the decompressed bytes, as 32 hexadecimal digits."""
+        return md5_of(self.data)
+
+
+@dataclass(frozen=True)
+class RomStatus:
+    """Whether the ROM of one game is there."""
+
+    rom_id: str
+    path: Path | None  # the file, right or wrong; None: nothing found
+    source: Source | None
+    md5_ok: bool  # whether the bytes are right
+    playable: bool  # whether there are rules for it
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """What `import_roms` did."""
+
+    target: Path
+    imported: dict[str, Path]  # ROM id to the new file
+    already_there: tuple[str, ...]  # ROM ids
+    unrecognised: tuple[Path, ...]  # files that are no known ROM
+
+
+def md5_of(data: bytes) -> str:
+    """MD5 of some bytes, as 32 hexadecimal digits."""
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
+def rom_stem(path: Path) -> str:
+    """Name of a ROM file in lower case, without its suffixes."""
+    name = path.name.lower().removesuffix(".gz")
+    return name.rsplit(".", 1)[0] if "." in name[1:] else name
+
+
+def read_rom(path: Path) -> bytes:
+    """Read a ROM file, plain or gzip-compressed.
+
+    Args:
+        path: The file.
+
+    Raises:
+        RomNotFoundError: There is no such file, or it cannot be read.
+        UnsupportedRomError: The file is empty, truncated or too large.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_ROM_BYTES + 1)
+            if data.startswith(_GZIP_MAGIC):
+                file.seek(0)
+                data = gzip.GzipFile(fileobj=file).read(MAX_ROM_BYTES + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UnsupportedRomError(f"{path} is a truncated or damaged gzip file: {error}") from None
+    except IsADirectoryError:
+        raise RomNotFoundError(f"{path} is a folder; a ROM is a single file") from None
+    except FileNotFoundError:
+        raise RomNotFoundError(f"there is no ROM file {path}") from None
+    except OSError as error:
+        raise RomNotFoundError(f"cannot read ROM file {path}: {error.strerror or error}") from None
+    if not data:
+        raise UnsupportedRomError(f"{path} is empty")
+    if len(data) > MAX_ROM_BYTES:
+        raise UnsupportedRomError(
+            f"{path} holds more than {MAX_ROM_BYTES} bytes; no Atari 2600 cartridge is that large"
+        )
+    return data
+
+
+def user_rom_folder() -> Path:
+    """The user's own ROM folder: under ``XDG_DATA_HOME``, or ``~/.local/share``."""
+    base = os.environ.get("XDG_DATA_HOME")
+    return (Path(base) if base else Path("~/.local/share").expanduser()) / "cule" / "roms"
+
+
+def rom_folders() -> list[tuple[Source, Path]]:
+    """The folders in which ROMs are looked for, first to last, as far as they exist.
+
+    Raises:
+        RomNotFoundError: ``CULE_ROM_DIR`` is set, but is no folder.
+    """
+    folders: list[tuple[Source, Path]] = []
+    named = os.environ.get(ROM_DIR_VARIABLE)
+    if named:
+        folder = Path(named).expanduser()
+        if not folder.is_dir():
+            raise RomNotFoundError(f"{ROM_DIR_VARIABLE} is {named!r}, which is not a folder")
+        folders.append(("CULE_ROM_DIR", folder))
+    folders.append(("user folder", user_rom_folder()))
+    spec = importlib.util.find_spec("ale_py")
+    for location in (spec.submodule_search_locations or ()) if spec else ():
+        folders.append(("ale_py", Path(location) / "roms"))
+    return [(source, folder) for source, folder in folders if folder.is_dir()]
+
+
+def find_rom(name: str, digests: Collection[str]) -> RomFile:
+    """Find a file with the right bytes in the ROM folders.
+
+    Args:
+        name: Game id, for errors and as the file name to try first.
+        digests: The MD5 digests that are right.
+
+    Raises:
+        RomNotFoundError: No file has one of these digests; near misses are named.
+    """
+    wrong = []
+    for source, folder in rom_folders():
+        for path in _candidates(folder, name):
+            digest = _file_md5(path)
+            if digest in digests:
+                return RomFile(path, source, read_rom(path))
+            if digest is not None and rom_stem(path) == name:
+                wrong.append(f"{path} is not it: its MD5 is {digest}")
+    searched = ", ".join(f"{folder} ({source})" for source, folder in rom_folders()) or "no folder"
+    near = "; ".join(wrong) + "; " if wrong else ""
+    raise RomNotFoundError(
+        f"no ROM of {name!r} (MD5 {' or '.join(sorted(digests))}) in {searched}; {near}install "
+        f"ale-py, which brings its ROMs, or set {ROM_DIR_VARIABLE} to a folder of ROMs, or pass "
+        "rom_path"
+    )
+
+
+def rom_status() -> list[RomStatus]:
+    """Look for every known ROM, games without rules included.
+
+    Returns:
+        One entry a ROM, in the order of the data file.
+
+    Raises:
+        RomNotFoundError: ``CULE_ROM_DIR`` is set, but is no folder.
+    """
+    by_digest: dict[str, tuple[Source, Path]] = {}
+    by_stem: dict[str, tuple[Source, Path]] = {}
+    for source, folder in rom_folders():
+        for path in _rom_files(folder):
+            by_stem.setdefault(rom_stem(path), (source, path))
+            digest = _file_md5(path)
+            if digest is not None:
+                by_digest.setdefault(digest, (source, path))
+    statuses = []
+    for info in load_roms().values():
+        right = by_digest.get(info.md5)
+        source_found, path_found = right or by_stem.get(info.rom_id) or (None, None)
+        statuses.append(
+            RomStatus(
+                info.rom_id, path_found, source_found, right is not None, info.single_player_game
+            )
+        )
+    return statuses
+
+
+def import_roms(folder: Path, target: Path | None = None) -> ImportReport:
+    """Copy the known ROMs of a folder, decompressed and named after their games.
+
+    Args:
+        folder: Where to look; the folders in it are searched too.
+        target: Where to put them: by default ``CULE_ROM_DIR``, or else the user's ROM folder.
+
+    Raises:
+        InvalidArgumentError: `folder` is no folder, or a file in `target` has the name of a ROM but
+            other bytes; nothing has been copied.
+    """
+    if not folder.is_dir():
+        raise InvalidArgumentError(f"folder is {str(folder)!r}, which is not a folder")
+    if target is None:
+        named = os.environ.get(ROM_DIR_VARIABLE)
+        target = Path(named).expanduser() if named else user_rom_folder()
+    known = {info.md5: info.rom_id for info in load_roms().values()}
+    found: dict[str, Path] = {}
+    unrecognised = []
+    for path in _rom_files(folder):
+        rom_id = known.get(_file_md5(path) or "")
+        if rom_id is None:
+            unrecognised.append(path)
+        else:
+            found.setdefault(rom_id, path)
+
+    already_there = []
+    for rom_id in found:
+        file = target / f"{rom_id}.bin"
+        if file.exists():
+            if known.get(_file_md5(file) or "") != rom_id:
+                raise InvalidArgumentError(f"target: {file} is there already, with other bytes")
+            already_there.append(rom_id)
+
+    imported = {}
+    target.mkdir(parents=True, exist_ok=True)
+    for rom_id, path in found.items():
+        if rom_id not in already_there:
+            file = target / f"{rom_id}.bin"
+            partial = file.with_suffix(".part")
+            partial.write_bytes(read_rom(path))
+            partial.replace(file)
+            imported[rom_id] = file
+    return ImportReport(target, imported, tuple(already_there), tuple(unrecognised))
+
+
+def _candidates(folder: Path, name: str) -> Iterator[Path]:
+    """The files of a folder; the one with the right name first, which mostly ends the search."""
+    first = folder / f"{name}.bin"
+    if first.is_file():
+        yield first
+    for path in _rom_files(folder):
+        if path != first:
+            yield path
+
+
+def _rom_files(folder: Path) -> list[Path]:
+    """The files in a folder and its folders that may be ROMs, in a fixed order."""
+    return sorted(
+        Path(parent) / name
+        for parent, _, names in os.walk(folder)
+        for name in names
+        if name.lower().endswith(ROM_SUFFIXES)
+    )
+
+
+#: MD5 of files already looked at, by path, size and time of the last change; None: no ROM.
+_digests: dict[tuple[str, int, int], str | None] = {}
+
+
+def _file_md5(path: Path) -> str | None:
+    try:
+        status = path.stat()
+        key = (str(path), status.st_size, status.st_mtime_ns)
+        if key not in _digests:
+            _digests[key] = md5_of(read_rom(path))
+    except UnsupportedRomError:
+        _digests[key] = None
+    except OSError:  # also RomNotFoundError
+        return None
+    return _digests[key]

@@ -1,0 +1,280 @@
+"""From what a user asks for to what the native core takes: game name, ROM file and rules file.
+
+In: a game name, a ROM path, a rules path, each optional. Out: `GameSpec`. A ROM is the game that
+its MD5 says, and is never run as another, with one exception that ale-py makes too: a file given as
+`rom_path` whose bytes are no known ROM's, and whose name is a game's, runs under that game's rules
+after a warning.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import warnings
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from cule.errors import (
+    InvalidArgumentError,
+    RulesError,
+    UnknownGameError,
+    UnsupportedRomError,
+)
+from cule.games.compiler import CompiledRules, compile_rules
+from cule.games.roms import RomFile, find_rom, read_rom, rom_stem
+from cule.games.schema import (
+    ConsoleProperties,
+    GameRules,
+    RomInfo,
+    UserRules,
+    load_games,
+    load_roms,
+    load_user_rules,
+)
+
+_BANK_BYTES = 2048
+_ODD_SIZES = (10495,)  # DPC: 8 KiB program, 2 KiB data, 255 bytes of a dump
+_SUPERCHARGER_BYTES = 8448
+
+
+@dataclass(frozen=True)
+class GameSpec:
+    """Everything one game needs to run: ROM, console properties, rules and their programs."""
+
+    rules: GameRules
+    code: CompiledRules = field(repr=False)
+    rom: bytes = field(repr=False)  # decompressed
+    rom_path: Path
+    md5: str  # of `rom`
+    console: ConsoleProperties
+
+    @property
+    def game_id(self) -> str:
+        """Id of the game, as in ``ms_pacman``."""
+        return self.rules.game_id
+
+    @property
+    def title(self) -> str:
+        """Name of the game in environment ids, as in ``MsPacman``."""
+        return self.rules.title
+
+    def to_core_kwargs(self) -> dict[str, Any]:
+        """The keyword arguments of ``cule._core.Game``."""
+        rules, console, code = self.rules, self.console, self.code
+        return {
+            "game_id": rules.game_id,
+            "rom": self.rom,
+            "format": console.format,
+            "ystart": console.ystart,
+            "height": console.height,
+            "controller_left": console.controller_left,
+            "controller_right": console.controller_right,
+            "swap_ports": console.swap_ports,
+            "swap_paddles": console.swap_paddles,
+            "left_difficulty_a": console.left_difficulty == "A",
+            "right_difficulty_a": console.right_difficulty == "A",
+            "hmove_blanks": console.hmove_blanks,
+            "legal_actions": list(rules.legal_actions),
+            "minimal_actions": list(rules.minimal_actions),
+            "starting_actions": list(rules.starting_actions),
+            "modes": list(rules.modes),
+            "default_mode": rules.default_mode,
+            "difficulties": list(rules.difficulties),
+            "paddle_max": rules.paddle_max,
+            "state": list(code.state),
+            "step_code": list(code.step_code),
+            "lives_code": list(code.lives_code),
+            "setup_code": list(code.setup_code),
+        }
+
+
+def list_games() -> tuple[str, ...]:
+    """Ids of the supported games, in alphabetical order."""
+    return tuple(sorted(load_games()))
+
+
+def game_id_of(name: str) -> str:
+    """The id of a game, from any usual spelling: ``ms_pacman``, ``MsPacman``, ``ms-pacman``.
+
+    Args:
+        name: Name of a supported game, or of a known ROM that needs a rules file.
+
+    Raises:
+        InvalidArgumentError: `name` is not a text.
+        UnknownGameError: No game has this name; near matches are named.
+    """
+    if not isinstance(name, str):
+        raise InvalidArgumentError(
+            f"game is {name!r} ({type(name).__name__}); it must be a name such as 'pong'"
+        )
+    ids = _ids_by_compact_name()
+    compact = _compact(name)
+    if compact in ids:
+        return ids[compact]
+    near = [ids[match] for match in difflib.get_close_matches(compact, ids, n=3)]
+    near += [rom_id for key, rom_id in ids.items() if compact and compact in key]
+    unique = list(dict.fromkeys(near))[:5]
+    hint = f"did you mean {' or '.join(unique)}?" if unique else f"games: {', '.join(list_games())}"
+    raise UnknownGameError(f"game {name!r} is unknown; {hint}")
+
+
+def resolve(
+    game: str | None = None,
+    rom_path: str | os.PathLike[str] | None = None,
+    rules: str | os.PathLike[str] | None = None,
+) -> GameSpec:
+    """Find the ROM and the rules of a game.
+
+    Args:
+        game: Name of the game in any usual spelling; may be left out where ROM or rules say it.
+        rom_path: A ROM file, plain or gzip-compressed; by default the game's ROM is looked for.
+        rules: A TOML file with the rules of a game of one's own, in the language of ``games.toml``.
+
+    Returns:
+        The game, ready for the native core.
+
+    Raises:
+        InvalidArgumentError: Nothing was given, or an argument is of the wrong kind.
+        UnknownGameError: No game has this name.
+        RomNotFoundError: The file is not there, or no ROM of the game was found.
+        UnsupportedRomError: The bytes are not that game's, or are no ROM at all.
+        RulesError: The rules are not well formed.
+    """
+    rom_file = None if rom_path is None else _path("rom_path", rom_path)
+    if rules is not None:
+        return _with_rules(game, rom_file, _path("rules", rules))
+    if rom_file is not None:
+        return _from_file(game, rom_file)
+    if game is None:
+        raise InvalidArgumentError("game is None; give game, rom_path or rules")
+    game_id = game_id_of(game)
+    _check_has_rules(game_id)
+    known = load_games()[game_id]
+    return _known_spec(known, find_rom(game_id, known.md5))
+
+
+def _with_rules(game: str | None, rom_path: Path | None, rules_path: Path) -> GameSpec:
+    user = _select_rules(game, rules_path, load_user_rules(rules_path))
+    rules = user.rules
+    digests = rules.md5
+    info = load_roms().get(rules.game_id)
+    if not digests and rom_path is None:
+        if info is None:
+            raise InvalidArgumentError(
+                f"rom_path is None, and {rules_path} does not say the md5 of {rules.game_id!r}"
+            )
+        digests = (info.md5,)
+    if rom_path is None:
+        rom = find_rom(rules.game_id, digests)
+    else:
+        rom = RomFile(rom_path, "rom_path", read_rom(rom_path))
+        if digests and rom.md5 not in digests:
+            raise UnsupportedRomError(
+                f"{rom_path} is not the ROM of {rules.game_id!r}: its MD5 is {rom.md5}, "
+                f"{rules_path} says {' or '.join(digests)}"
+            )
+    _check_size(rom)
+    known = _infos_by_md5().get(rom.md5)
+    base = known.console if known else ConsoleProperties()
+    return _spec(rules, rom, user.console(base))
+
+
+def _select_rules(game: str | None, path: Path, tables: dict[str, UserRules]) -> UserRules:
+    if game is None:
+        if len(tables) > 1:
+            raise RulesError(f"{path} has the tables {', '.join(tables)}; say which one with game")
+        return next(iter(tables.values()))
+    if not isinstance(game, str):
+        raise InvalidArgumentError(f"game is {game!r}; it must be a name")
+    for key, user in tables.items():
+        if _compact(key) == _compact(game):
+            return user
+    raise UnknownGameError(f"game {game!r} has no table in {path}; there is {', '.join(tables)}")
+
+
+def _from_file(game: str | None, path: Path) -> GameSpec:
+    wanted = None if game is None else game_id_of(game)
+    rom = RomFile(path, "rom_path", read_rom(path))
+    stem = rom_stem(path)
+    games = load_games()
+    info = _infos_by_md5().get(rom.md5)
+    if info is not None:
+        named = wanted or (stem if stem in games else info.rom_id)
+        if named != info.rom_id:
+            raise UnsupportedRomError(
+                f"{path} is the ROM of {info.rom_id!r} (MD5 {rom.md5}), not of {named!r}; "
+                f"pass game={info.rom_id!r} to play it"
+            )
+        _check_has_rules(info.rom_id)
+        return _known_spec(games[info.rom_id], rom)
+    if stem not in games or wanted not in (None, stem):
+        as_game = f" as {wanted!r}" if wanted else ""
+        raise UnsupportedRomError(
+            f"{path} cannot be run{as_game}: its MD5 {rom.md5} is no known ROM's; "
+            "pass rules, a TOML file with its reward, game-over and lives rules"
+        )
+    _check_size(rom)
+    warnings.warn(
+        f"{path} has the name of {stem!r}, but its MD5 is {rom.md5} instead of "
+        f"{' or '.join(games[stem].md5)}; it runs under the rules of {stem!r} with the console "
+        "properties of an unknown ROM",
+        UserWarning,
+        stacklevel=3,
+    )
+    return _spec(games[stem], rom, ConsoleProperties())
+
+
+def _check_has_rules(game_id: str) -> None:
+    if game_id not in load_games():
+        raise UnsupportedRomError(
+            f"{game_id!r} has no single-player rules; pass rules, a TOML file with its reward, "
+            "game-over and lives rules"
+        )
+
+
+def _check_size(rom: RomFile) -> None:
+    size = len(rom.data)
+    if size % _BANK_BYTES and size % _SUPERCHARGER_BYTES and size not in _ODD_SIZES:
+        raise UnsupportedRomError(
+            f"{rom.path} holds {size} bytes, which is no size of a cartridge (a multiple of "
+            f"{_BANK_BYTES}, or {_ODD_SIZES[0]}); is the file truncated?"
+        )
+
+
+def _known_spec(rules: GameRules, rom: RomFile) -> GameSpec:
+    return _spec(rules, rom, _infos_by_md5()[rom.md5].console)
+
+
+def _spec(rules: GameRules, rom: RomFile, console: ConsoleProperties) -> GameSpec:
+    return GameSpec(
+        rules=rules,
+        code=compile_rules(rules),
+        rom=rom.data,
+        rom_path=rom.path,
+        md5=rom.md5,
+        console=console,
+    )
+
+
+def _path(name: str, value: str | os.PathLike[str]) -> Path:
+    text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise InvalidArgumentError(f"{name} is {value!r}; it must be the path of a file")
+    return Path(text).expanduser()
+
+
+def _compact(name: str) -> str:
+    return re.sub(r"[\s_-]+", "", name).lower()
+
+
+@lru_cache(maxsize=1)
+def _ids_by_compact_name() -> dict[str, str]:
+    return {_compact(rom_id): rom_id for rom_id in load_roms()}
+
+
+@lru_cache(maxsize=1)
+def _infos_by_md5() -> dict[str, RomInfo]:
+    return {info.md5: info for info in load_roms().values()}

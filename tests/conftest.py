@@ -1,0 +1,57 @@
+"""Markers that depend on the machine, and what the tests of every room share."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--require``."""
+    parser.addoption(
+        "--require",
+        default="",
+        metavar="MARKERS",
+        help="markers (of gpu, ale; comma-separated) whose tests fail instead of being skipped",
+    )
+
+
+@functools.cache
+def missing(marker: str) -> str | None:
+    """Why tests with a marker cannot run here; None where they can."""
+    if marker == "ale":
+        if importlib.util.find_spec("ale_py") is None:
+            return "ale-py is not installed"
+        return None
+    from cule import build_config
+
+    if "not built in" in build_config()["cuda"]:
+        return "the CUDA backend is not built in"
+    return None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse unknown names in ``--require``."""
+    unknown = required_markers(config) - {"gpu", "ale"}
+    if unknown:
+        raise pytest.UsageError(f"--require knows gpu and ale, not {', '.join(sorted(unknown))}")
+
+
+def required_markers(config: pytest.Config) -> set[str]:
+    """The markers named by ``--require``."""
+    return {name.strip() for name in config.getoption("--require").split(",") if name.strip()}
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what this machine cannot run, or fail it where ``--require`` says so."""
+    for marker in ("gpu", "ale"):
+        if item.get_closest_marker(marker) is None:
+            continue
+        reason = missing(marker)
+        if reason is None:
+            continue
+        if marker in required_markers(item.config):
+            pytest.fail(f"--require {marker}: {reason}", pytrace=False)
+        pytest.skip(reason)

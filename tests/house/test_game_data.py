@@ -1,0 +1,78 @@
+"""The game data: complete, consistent between its two files, and with nothing dead in it."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from cule.games import load_games, load_roms
+from cule.games.language import CORE_STATE, RESERVED, parse_rules
+from cule.games.schema import GameRules
+
+GAMES = sorted(load_games())
+WITHOUT_RULES = {"combat", "joust", "maze_craze", "warlords"}
+
+
+def names_in(*nodes: ast.AST) -> tuple[set[str], set[str]]:
+    """Names read and names written; the name of a call is neither."""
+    found = [n for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)]
+    read = {n.id for n in found if isinstance(n.ctx, ast.Load)} - (RESERVED - {"mode"})
+    return read, {n.id for n in found if isinstance(n.ctx, ast.Store)}
+
+
+def test_every_rom_has_rules_or_says_that_it_has_none() -> None:
+    roms = load_roms()
+    assert len(load_games()) == 104
+    assert set(roms) - set(load_games()) == WITHOUT_RULES
+    assert {rom_id for rom_id, info in roms.items() if not info.single_player_game} == WITHOUT_RULES
+    assert len({info.md5 for info in roms.values()}) == len(roms) == 108
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_games_and_roms_agree(game: str) -> None:
+    rules, info = load_games()[game], load_roms()[game]
+    assert rules.game_id == info.rom_id == game
+    assert rules.md5 == (info.md5,)
+    assert rules.title == game.title().replace("_", "")
+    assert rules.default_mode == rules.modes[0]
+    reads_cart_ram = "cartram(" in rules.step + rules.lives + rules.mode_setup
+    assert not reads_cart_ram or info.cart_ram_bytes == 128
+
+
+@pytest.mark.parametrize("rom_id", sorted(load_roms()))
+def test_console_facts_are_consistent(rom_id: str) -> None:
+    info = load_roms()[rom_id]
+    sizes = {"2K": 2048, "4K": 4096, "F8": 8192, "E0": 8192, "FE": 8192, "F6": 16384, "DPC": 10495}
+    assert info.size == sizes[info.bankswitch.removesuffix("SC")]
+    assert (info.cart_ram_bytes == 128) == info.bankswitch.endswith("SC")
+    assert info.console.format in ("auto", info.format)
+    detected_height = info.console.height
+    if info.console.height == 210 and info.format == "PAL":
+        detected_height = 250
+    assert info.screen_height == detected_height
+
+
+def parsed(rules: GameRules) -> tuple[set[str], set[str], set[str]]:
+    """State names, names read and names written by any program."""
+    tree = parse_rules(rules.game_id, rules.state, rules.step, rules.lives, rules.mode_setup)
+    read, written = names_in(*tree.step.body, tree.lives, *tree.setup.body)
+    # `x += 1` reads what it writes, but that alone is no use of it
+    return {name for name, _ in tree.state}, read, written
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_no_name_is_dead(game: str) -> None:
+    rules = load_games()[game]
+    state, read, written = parsed(rules)
+    assert written - state - read == set(), "local names that nothing reads"
+    assert state - read - set(CORE_STATE) == set(), "state that nothing reads"
+    assert state - written - set(CORE_STATE) == set(), "state that nothing writes"
+
+
+@pytest.mark.parametrize("game", [g for g in GAMES if len(load_games()[g].modes) > 1])
+def test_mode_setup_goes_by_the_mode(game: str) -> None:
+    rules = load_games()[game]
+    tree = parse_rules(game, rules.state, rules.step, rules.lives, rules.mode_setup)
+    read, _ = names_in(*tree.setup.body)
+    assert "mode" in read
