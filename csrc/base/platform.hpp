@@ -4,6 +4,7 @@
 // CULE_HD        function that exists on host and device
 // CULE_INLINE    inlined wherever it is called, on both
 // CULE_NOINLINE  kept out of line: rare paths of hot loops
+// CULE_AVX2      defined where the host can be asked for AVX2; marks a function compiled for it
 // CULE_LIKELY / CULE_UNLIKELY  branch hints
 #pragma once
 
@@ -15,6 +16,9 @@
 #define CULE_HD
 #define CULE_INLINE inline __attribute__((always_inline))
 #define CULE_NOINLINE __attribute__((noinline))
+#if defined(__x86_64__)
+#define CULE_AVX2 __attribute__((target("avx2")))
+#endif
 #endif
 
 #define CULE_LIKELY(x) (__builtin_expect(static_cast<bool>(x), 1))

@@ -7,4 +7,6 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "Native module of cule: consoles and batches of consoles.";
   cule::bind_game(m);
   cule::bind_console(m);
+  cule::bind_batch(m);
+  cule::bind_pieces(m);
 }

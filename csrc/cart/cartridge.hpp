@@ -51,6 +51,8 @@ struct Cart {
   Bankswitch type;
 };
 
+// Never the last byte of a bank: the instruction that the program counter leaves the cartridge after is
+// fetched slowly, so that the data bus holds its last byte.
 struct FastRegion {
   u32 begin;  // offset within the bank
   u32 size;
@@ -68,7 +70,7 @@ CULE_HD inline FastRegion fast_region(Bankswitch type) {
     case Bankswitch::kF6SC: return {0x100, 0xFF6 - 0x100};
     case Bankswitch::kE0: return {0, 0xFE0};
     case Bankswitch::kDPC: return {0x080, 0xFC0 - 0x080};
-    default: return {0, kBankBytes};
+    default: return {0, kBankBytes - 1};
   }
 }
 

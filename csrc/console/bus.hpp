@@ -135,7 +135,7 @@ struct FastBus {
   CULE_HD CULE_INLINE void branch_taken(Execution<FastBus>& e, u32 offset) {
     if (offset >= kShortestIdleLoop) {
       const u32 at = (e.pc - 0x1000 - region_begin) & 0x1FFF;
-      if (at < limit) skip_idle_loop(e, *this, load_u32(Fetch::at(m, base, e.pc, at)), offset);
+      if (at < limit && Fetch::can_fetch(at)) skip_idle_loop(e, *this, load_u32(Fetch::at(m, base, e.pc, at)), offset);
     }
     transfer(e, offset);
   }

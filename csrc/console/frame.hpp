@@ -78,7 +78,6 @@ CULE_HD inline void run_frame(const Console& c) {
   ConsoleState& s = c.s;
   if (!s.is_unfinished) start_frame(c);
   s.is_unfinished = 1;
-  s.data_bus = s.ram[kRamBytes - 1];  // the last cell the environment looked at
   Machine m(c);
   switch (c.cart.type) {
     case Bankswitch::kE0: run_step<E0Fetch>(m); break;

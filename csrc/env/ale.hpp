@@ -158,6 +158,7 @@ struct Ale {
     set_inputs(console.s, console.properties, kNoop, ConsoleSwitch::kNone, u32(env.difficulty), env.paddle);
     run_frame(console);
     run_rules();
+    look_at_ram();
     ++env.frame_number;
     ++env.episode_frame_number;
     return count_setup_frames(frames + 1);
@@ -188,6 +189,9 @@ struct Ale {
     NoEffects none;
     run_program(game.step_code, env.slots, memory(), none);
   }
+
+  // The environment reads the RAM from the first cell to the last, and the last stays on the data bus.
+  CULE_HD void look_at_ram() { console.s.data_bus = console.s.ram[kRamBytes - 1]; }
 
   CULE_HD bool count_setup_frames(i32 frames) {
     if (!in_setup) return true;
@@ -226,6 +230,7 @@ struct Ale {
     set_inputs(console.s, console.properties, action, held, u32(env.difficulty), env.paddle);
     run_frame(console);
     run_rules();
+    look_at_ram();
   }
 };
 

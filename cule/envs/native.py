@@ -23,6 +23,8 @@ def native_errors(
     """
     try:
         yield
+    except CuleError:
+        raise
     except _core.UnsupportedRomError as error:
         raise UnsupportedRomError(str(error)) from None
     except _core.ModeUnreachableError as error:

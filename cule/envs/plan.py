@@ -134,6 +134,7 @@ def make_batch(plan: BatchPlan, options: EnvOptions) -> _core.Batch:
             num_reset_states=options.num_reset_states,
             ram_obs=options.obs_type == "ram",
             full_action_space=plan.full_action_space,
+            continuous=options.continuous,
             continuous_action_threshold=options.continuous_action_threshold,
         )
 
@@ -151,7 +152,8 @@ def _choices(
     defaults = np.array([entry[default_key] if default_key else 0 for entry in kwargs], np.int32)
     if asked is None:
         return defaults[game_index]
-    values = np.broadcast_to(np.asarray(asked, np.int32), game_index.shape).copy()
+    values = np.empty_like(game_index)
+    values[:] = asked
     for index, entry in enumerate(kwargs):
         own = values[game_index == index]
         wrong = own[~np.isin(own, entry[allowed_key])]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, TypeVar, cast
 
 import gymnasium
 import numpy as np
@@ -46,22 +46,20 @@ from cule.envs.results import (
 from cule.envs.spaces import continuous_action_space, frame_shape, observation_space
 from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, NotResetError
 
-_P = ParamSpec("_P")
+_Init = TypeVar("_Init", bound=Callable[..., None])
 
 
-def _remember_keywords(
-    init: Callable[Concatenate[AtariVectorEnv, _P], None],
-) -> Callable[Concatenate[AtariVectorEnv, _P], None]:
+def _remember_keywords(init: _Init) -> _Init:
     """Keep which options were given by name, because those win over the preset."""
 
     @functools.wraps(init)
-    def wrapper(self: AtariVectorEnv, *args: _P.args, **kwargs: _P.kwargs) -> None:
-        self._keywords = dict(kwargs)
-        for name in ("game", "num_envs"):
-            self._keywords.pop(name, None)
+    def wrapper(self: AtariVectorEnv, *args: Any, **kwargs: Any) -> None:
+        self._keywords = {
+            name: value for name, value in kwargs.items() if name not in ("game", "num_envs")
+        }
         init(self, *args, **kwargs)
 
-    return wrapper
+    return cast(_Init, wrapper)
 
 
 class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):

@@ -1,0 +1,400 @@
+// bindings/bind_batch.cpp: cule._core.Batch and the rows of its result tables.
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include "bindings/bind.hpp"
+#include "host/batch.hpp"
+
+namespace py = pybind11;
+
+namespace cule {
+namespace {
+
+template <class T>
+using Contiguous = py::array_t<T, py::array::c_style>;
+
+[[noreturn]] void refuse(const std::string& message) { throw std::invalid_argument(message); }
+
+std::string shape_text(const py::array& a) {
+  std::string text = "[";
+  for (py::ssize_t d = 0; d < a.ndim(); ++d) text += (d ? ", " : "") + std::to_string(a.shape(d));
+  return text + "]";
+}
+
+// A writable array of `rows` leading entries whose rest is contiguous and `bytes` long.
+struct Rows {
+  u8* data;
+  std::ptrdiff_t stride;
+};
+Rows take_rows(const py::object& o, const char* name, i32 rows, size_t bytes) {
+  const auto a = py::reinterpret_borrow<py::array>(o);
+  if (!py::isinstance<py::array_t<u8>>(o)) refuse(std::string(name) + ": a uint8 array is needed");
+  if (!a.writeable()) refuse(std::string(name) + ": the array is read-only");
+  size_t inner = 1;
+  bool is_contiguous = true;
+  for (py::ssize_t d = a.ndim() - 1; d > 0; --d) {
+    is_contiguous &= a.shape(d) <= 1 || a.strides(d) == py::ssize_t(inner);
+    inner *= size_t(a.shape(d));
+  }
+  if (a.ndim() < 2 || a.shape(0) != rows || inner != bytes || !is_contiguous) {
+    refuse(std::string(name) + ": shape " + shape_text(a) + "; needed are " + std::to_string(rows) +
+           " contiguous rows of " + std::to_string(bytes) + " bytes");
+  }
+  return {static_cast<u8*>(const_cast<void*>(a.data())), a.strides(0)};
+}
+
+template <class T>
+T* take_table(const py::object& o, const char* name, u32 rows, i32 width) {
+  if (!py::isinstance<Contiguous<T>>(o)) refuse(std::string(name) + ": a contiguous array of another dtype is needed");
+  auto a = py::reinterpret_borrow<Contiguous<T>>(o);
+  if (a.ndim() != 2 || a.shape(0) != py::ssize_t(rows) || a.shape(1) != width || !a.writeable()) {
+    refuse(std::string(name) + ": shape " + shape_text(a) + "; needed is [" + std::to_string(rows) + ", " +
+           std::to_string(width) + "]");
+  }
+  return a.mutable_data();
+}
+
+template <class T>
+const T* take_vector(const py::object& o, const char* name, i32 size) {
+  if (!py::isinstance<Contiguous<T>>(o)) refuse(std::string(name) + ": a contiguous array of another dtype is needed");
+  auto a = py::reinterpret_borrow<Contiguous<T>>(o);
+  if (a.ndim() != 1 || (size >= 0 && a.shape(0) != size)) {
+    refuse(std::string(name) + ": shape " + shape_text(a) + "; needed is [" + std::to_string(size) + "]");
+  }
+  return a.data();
+}
+
+Outputs take_outputs(const Batch& b, i32 width, const py::object& obs, const py::object& ints, const py::object& flags,
+                     const py::object& final_obs, const py::object& final_ints, bool stacked) {
+  const BatchOptions& o = b.options();
+  const size_t bytes = stacked ? o.obs_bytes() : o.frame_bytes();
+  Outputs out;
+  const Rows rows = take_rows(obs, "obs", width, bytes);
+  out.obs = rows.data;
+  out.obs_stride = rows.stride;
+  out.ints = take_table<i32>(ints, "ints", kIntRows, width);
+  out.flags = reinterpret_cast<u8*>(take_table<bool>(flags, "flags", kFlagRows, width));
+  out.width = size_t(width);
+  out.stacked = stacked;
+  if (!final_obs.is_none()) {
+    const Rows finals = take_rows(final_obs, "final_obs", width, bytes);
+    out.final_obs = finals.data;
+    out.final_obs_stride = finals.stride;
+  }
+  if (!final_ints.is_none()) out.final_ints = take_table<i32>(final_ints, "final_ints", kIntRows, width);
+  return out;
+}
+
+std::vector<i32> copy_vector(const py::object& o, const char* name, i32 size) {
+  const i32* p = take_vector<i32>(o, name, size);
+  return std::vector<i32>(p, p + size);
+}
+
+Autoreset take_autoreset(const std::string& mode) {
+  if (mode == "NextStep") return Autoreset::kNextStep;
+  if (mode == "SameStep") return Autoreset::kSameStep;
+  if (mode == "Disabled") return Autoreset::kDisabled;
+  refuse("autoreset: '" + mode + "'; allowed are NextStep, SameStep, Disabled");
+}
+
+// The Python object: the batch and a buffer for its commands.
+struct PyBatch {
+  std::unique_ptr<Batch> batch;
+  std::vector<Command> commands;
+  bool is_closed = false;
+
+  Batch& open() {
+    if (is_closed) throw NotReady("the batch is closed");
+    return *batch;
+  }
+
+  // Fills `commands` from indices or joystick rows; refuses before anything moves.
+  void read_actions(const py::object& actions, const i32* ids, i32 n) {
+    Batch& b = open();
+    if (py::isinstance<Contiguous<float>>(actions)) {
+      const auto a = py::reinterpret_borrow<Contiguous<float>>(actions);
+      if (a.ndim() != 2 || a.shape(0) != n || a.shape(1) != 3) {
+        refuse("actions: shape " + shape_text(a) + "; needed is [" + std::to_string(n) + ", 3]");
+      }
+      b.command_from_joysticks(a.data(), n, commands);
+    } else {
+      b.command_from_indices(take_vector<i32>(actions, "actions", n), ids, n, commands);
+    }
+  }
+};
+
+std::unique_ptr<PyBatch> make_batch(const std::vector<std::shared_ptr<Game>>& games, const py::object& game_index,
+                                    const py::object& modes, const py::object& difficulties, const py::kwargs& kwargs) {
+  const auto take = [&kwargs](const char* name) -> py::object {
+    if (!kwargs.contains(name)) throw py::type_error(std::string("Batch() is missing the argument ") + name);
+    return kwargs[name];
+  };
+  const auto take_int = [&take](const char* name, i64 low, i64 high) {
+    const i64 value = take(name).cast<i64>();
+    if (value < low || value > high) {
+      refuse(std::string(name) + ": " + std::to_string(value) + "; allowed is " + std::to_string(low) + " to " +
+             std::to_string(high));
+    }
+    return i32(value);
+  };
+  constexpr i64 kMost = 2147483647;
+  const i32 n = i32(py::len(game_index));
+  if (n < 1) refuse("num_envs: 0; at least 1 is needed");
+  BatchOptions o;
+  o.num_threads = take_int("num_threads", 0, 4096);
+  o.thread_affinity_offset = take_int("thread_affinity_offset", -1, kMost);
+  o.agent.frameskip = take_int("frameskip", 1, 1000000);
+  o.agent.max_num_frames_per_episode = take_int("max_num_frames_per_episode", 1, kMost);
+  o.agent.noop_max = take_int("noop_max", 0, kMost);
+  o.agent.episodic_life = take("episodic_life").cast<bool>();
+  o.agent.life_loss_info = take("life_loss_info").cast<bool>();
+  o.agent.reward_clipping = take("reward_clipping").cast<bool>();
+  o.use_fire_reset = take("use_fire_reset").cast<bool>();
+  o.repeat_action_probability = take("repeat_action_probability").cast<float>();
+  if (!(o.repeat_action_probability >= 0.0f && o.repeat_action_probability <= 1.0f)) {
+    refuse("repeat_action_probability: " + std::to_string(o.repeat_action_probability) + "; allowed is 0 to 1");
+  }
+  o.stack_num = take_int("stack_num", 1, 1024);
+  o.img_height = take_int("img_height", 1, kMaxRows);
+  o.img_width = take_int("img_width", 1, kScreenWidth);
+  o.grayscale = take("grayscale").cast<bool>();
+  o.maxpool = take("maxpool").cast<bool>();
+  o.ram_obs = take("ram_obs").cast<bool>();
+  o.full_action_space = take("full_action_space").cast<bool>();
+  o.continuous_action_threshold = take("continuous_action_threshold").cast<float>();
+  o.cached_resets = take("cached_resets").cast<bool>();
+  o.num_reset_states = take_int("num_reset_states", 1, 1000000);
+  const Autoreset autoreset = take_autoreset(take("autoreset").cast<std::string>());
+  const bool is_continuous = kwargs.contains("continuous") && kwargs["continuous"].cast<bool>();
+  const auto index = copy_vector(game_index, "game_index", n);
+  for (const i32 g : index) {
+    if (g < 0 || size_t(g) >= games.size()) refuse("game_index: " + std::to_string(g) + " is not one of the games");
+  }
+  std::vector<std::shared_ptr<const Game>> shared(games.begin(), games.end());
+  auto out = std::make_unique<PyBatch>();
+  const auto mode = copy_vector(modes, "modes", n);
+  const auto difficulty = copy_vector(difficulties, "difficulties", n);
+  out->batch = std::make_unique<Batch>(std::move(shared), index, mode, difficulty, o, autoreset, is_continuous);
+  return out;
+}
+
+// A live read-only view of one field of every console.
+template <class T>
+py::array live_view(const py::object& self, const Batch& b, const T* first, std::vector<py::ssize_t> inner_shape) {
+  std::vector<py::ssize_t> shape{b.size()};
+  std::vector<py::ssize_t> strides{py::ssize_t(b.state_stride())};
+  for (const py::ssize_t n : inner_shape) {
+    shape.push_back(n);
+    strides.push_back(sizeof(T));
+  }
+  py::array_t<T> view(shape, strides, first, self);
+  view.attr("setflags")(py::arg("write") = false);
+  return std::move(view);
+}
+
+py::array_t<u8> get_state(PyBatch& p, const py::object& indices) {
+  Batch& b = p.open();
+  const i32 n = i32(py::len(indices));
+  const i64* ids = take_vector<i64>(indices, "indices", n);
+  for (i32 k = 0; k < n; ++k) {
+    if (ids[k] < 0 || ids[k] >= b.size()) refuse("indices: " + std::to_string(ids[k]) + " is not a console");
+  }
+  py::array_t<u8> out({py::ssize_t(n), py::ssize_t(b.state_bytes())});
+  u8* rows = out.mutable_data();
+  py::gil_scoped_release release;
+  for (i32 k = 0; k < n; ++k) b.save(i32(ids[k]), rows + size_t(k) * b.state_bytes());
+  return out;
+}
+
+void set_state(PyBatch& p, const py::object& states, const py::object& indices) {
+  Batch& b = p.open();
+  const i32 n = i32(py::len(indices));
+  const i64* ids = take_vector<i64>(indices, "indices", n);
+  if (!py::isinstance<Contiguous<u8>>(states)) refuse("states: a contiguous uint8 array is needed");
+  const auto a = py::reinterpret_borrow<Contiguous<u8>>(states);
+  if (a.ndim() != 2 || a.shape(0) != n || a.shape(1) != py::ssize_t(b.state_bytes())) {
+    refuse("states: shape " + shape_text(a) + "; needed is [" + std::to_string(n) + ", " +
+           std::to_string(b.state_bytes()) + "]");
+  }
+  for (i32 k = 0; k < n; ++k) {
+    if (ids[k] < 0 || ids[k] >= b.size()) refuse("indices: " + std::to_string(ids[k]) + " is not a console");
+    const std::string error = b.find_row_error(i32(ids[k]), a.data(k, 0));
+    if (!error.empty()) refuse("states: row " + std::to_string(k) + ": " + error);
+  }
+  py::gil_scoped_release release;
+  for (i32 k = 0; k < n; ++k) b.restore(i32(ids[k]), a.data() + size_t(k) * b.state_bytes());
+}
+
+py::array_t<u8> screens(PyBatch& p, const std::string& kind, const py::object& indices) {
+  Batch& b = p.open();
+  if (kind != "index" && kind != "gray" && kind != "rgb") {
+    refuse("kind: '" + kind + "'; allowed are index, gray, rgb");
+  }
+  const i32 n = i32(py::len(indices));
+  const i64* ids = take_vector<i64>(indices, "indices", n);
+  u32 height = 0;
+  for (i32 k = 0; k < n; ++k) {
+    if (ids[k] < 0 || ids[k] >= b.size()) refuse("indices: " + std::to_string(ids[k]) + " is not a console");
+    const u32 h = b.picture_height(i32(ids[k]));
+    if (height != 0 && h != height) refuse("indices: the consoles named have screens of different heights");
+    height = h;
+  }
+  std::vector<py::ssize_t> shape{n, py::ssize_t(height), kScreenWidth};
+  if (kind == "rgb") shape.push_back(3);
+  py::array_t<u8> out(shape);
+  u8* rows = out.mutable_data();
+  const size_t picture = size_t(height) * kScreenWidth;
+  py::gil_scoped_release release;
+  std::vector<u8> indexed(picture);
+  for (i32 k = 0; k < n; ++k) {
+    const i32 i = i32(ids[k]);
+    const Format format = b.unit(i).setup().game->properties().format;
+    if (kind == "gray") {
+      b.draw(i, rows + size_t(k) * picture, gray_table(format));
+    } else if (kind == "index") {
+      b.draw(i, rows + size_t(k) * picture, make_identity_map().value);
+    } else {
+      b.draw(i, indexed.data(), make_identity_map().value);
+      u8* p_out = rows + size_t(k) * picture * 3;
+      for (const u8 index : indexed) {
+        std::memcpy(p_out, rgb_table(format) + 3 * index, 3);
+        p_out += 3;
+      }
+    }
+  }
+  return out;
+}
+
+void bind_rows(py::module_& m) {
+  m.attr("INT_REWARD") = u32(kIntReward);
+  m.attr("INT_RAW_REWARD") = u32(kIntRawReward);
+  m.attr("INT_LIVES") = u32(kIntLives);
+  m.attr("INT_FRAME_NUMBER") = u32(kIntFrameNumber);
+  m.attr("INT_EPISODE_FRAME_NUMBER") = u32(kIntEpisodeFrameNumber);
+  m.attr("INT_EPISODE_RETURN") = u32(kIntEpisodeReturn);
+  m.attr("INT_EPISODE_LENGTH") = u32(kIntEpisodeLength);
+  m.attr("INT_ENV_ID") = u32(kIntEnvId);
+  m.attr("INT_ROWS") = u32(kIntRows);
+  m.attr("FLAG_TERMINATED") = u32(kFlagTerminated);
+  m.attr("FLAG_TRUNCATED") = u32(kFlagTruncated);
+  m.attr("FLAG_LIFE_LOST") = u32(kFlagLifeLost);
+  m.attr("FLAG_FIRST") = u32(kFlagFirst);
+  m.attr("FLAG_ENDED") = u32(kFlagEnded);
+  m.attr("FLAG_ROWS") = u32(kFlagRows);
+}
+
+}  // namespace
+
+void bind_batch(py::module_& m) {
+  bind_rows(m);
+  py::register_exception<NotReady>(m, "NotReadyError", PyExc_RuntimeError);
+  const auto none = py::none();
+  py::class_<PyBatch>(m, "Batch")
+      .def(py::init(&make_batch), py::arg("games"), py::arg("game_index"), py::arg("modes"), py::arg("difficulties"))
+      .def_property_readonly("num_threads", [](PyBatch& p) { return p.batch->num_threads(); })
+      .def_property_readonly("state_size", [](PyBatch& p) { return p.batch->state_bytes(); })
+      .def_property_readonly("console_bytes", [](PyBatch& p) { return p.batch->console_bytes(); })
+      .def(
+          "reset",
+          [](PyBatch& p, const py::object& mask, const py::object& seeds, const py::object& obs, const py::object& ints,
+             const py::object& flags, bool stacked) {
+            Batch& b = p.open();
+            const Outputs out = take_outputs(b, b.size(), obs, ints, flags, py::none(), py::none(), stacked);
+            const bool* which = mask.is_none() ? nullptr : take_vector<bool>(mask, "mask", b.size());
+            const i64* seed = take_vector<i64>(seeds, "seeds", b.size());
+            py::gil_scoped_release release;
+            b.reset(reinterpret_cast<const u8*>(which), seed, out);
+          },
+          py::arg("mask"), py::arg("seeds"), py::arg("obs"), py::arg("ints"), py::arg("flags"), py::arg("stacked") = true)
+      .def(
+          "decorrelate",
+          [](PyBatch& p, i32 max_steps, u64 seed, const py::object& obs, const py::object& ints,
+             const py::object& flags, bool stacked) {
+            Batch& b = p.open();
+            if (max_steps < 0) refuse("max_steps: " + std::to_string(max_steps) + "; allowed is 0 or more");
+            b.check_ready(nullptr, b.size());
+            const Outputs out = take_outputs(b, b.size(), obs, ints, flags, py::none(), py::none(), stacked);
+            py::gil_scoped_release release;
+            b.decorrelate(max_steps, seed, out);
+          },
+          py::arg("max_steps"), py::arg("seed"), py::arg("obs"), py::arg("ints"), py::arg("flags"),
+          py::arg("stacked") = true)
+      .def(
+          "step",
+          [](PyBatch& p, const py::object& actions, const py::object& obs, const py::object& ints,
+             const py::object& flags, const py::object& final_obs, const py::object& final_ints, bool stacked) {
+            Batch& b = p.open();
+            b.check_ready(nullptr, b.size());
+            p.read_actions(actions, nullptr, b.size());
+            const Outputs out = take_outputs(b, b.size(), obs, ints, flags, final_obs, final_ints, stacked);
+            py::gil_scoped_release release;
+            b.step(p.commands, out);
+          },
+          py::arg("actions"), py::arg("obs"), py::arg("ints"), py::arg("flags"), py::arg("final_obs") = none,
+          py::arg("final_ints") = none, py::arg("stacked") = true)
+      .def("send_reset",
+           [](PyBatch& p, const py::object& seeds) {
+             Batch& b = p.open();
+             const i64* seed = take_vector<i64>(seeds, "seeds", b.size());
+             py::gil_scoped_release release;
+             b.send_reset(seed);
+           })
+      .def("send",
+           [](PyBatch& p, const py::object& actions, const py::object& env_ids) {
+             Batch& b = p.open();
+             const i32 n = i32(py::len(env_ids));
+             const i32* ids = take_vector<i32>(env_ids, "env_ids", n);
+             for (i32 k = 0; k < n; ++k) {
+               if (ids[k] < 0 || ids[k] >= b.size()) refuse("env_ids: " + std::to_string(ids[k]) + " is not a console");
+             }
+             b.check_ready(ids, n);
+             p.read_actions(actions, ids, n);
+             py::gil_scoped_release release;
+             b.send(p.commands, ids, n);
+           })
+      .def(
+          "recv",
+          [](PyBatch& p, const py::object& obs, const py::object& ints, const py::object& flags,
+             const py::object& final_obs, const py::object& final_ints) {
+            Batch& b = p.open();
+            const i32 n = i32(py::len(obs));
+            const Outputs out = take_outputs(b, n, obs, ints, flags, final_obs, final_ints, true);
+            py::gil_scoped_release release;
+            b.receive(n, out);
+          },
+          py::arg("obs"), py::arg("ints"), py::arg("flags"), py::arg("final_obs") = none, py::arg("final_ints") = none)
+      .def("ram",
+           [](const py::object& self) {
+             Batch& b = self.cast<PyBatch&>().open();
+             return live_view<u8>(self, b, b.unit(0).state().console.ram, {kRamBytes});
+           })
+      .def("lives",
+           [](const py::object& self) {
+             Batch& b = self.cast<PyBatch&>().open();
+             return live_view<i32>(self, b, &b.unit(0).state().agent.lives, {});
+           })
+      .def("episode_frames",
+           [](const py::object& self) {
+             Batch& b = self.cast<PyBatch&>().open();
+             return live_view<i32>(self, b, &b.unit(0).state().env.episode_frame_number, {});
+           })
+      .def("get_state", &get_state)
+      .def("set_state", &set_state)
+      .def(
+          "observe",
+          [](PyBatch& p, const py::object& obs, const py::object& ints, const py::object& flags, bool stacked) {
+            Batch& b = p.open();
+            const Outputs out = take_outputs(b, b.size(), obs, ints, flags, py::none(), py::none(), stacked);
+            py::gil_scoped_release release;
+            b.observe(out);
+          },
+          py::arg("obs"), py::arg("ints"), py::arg("flags"), py::arg("stacked") = true)
+      .def("screens", &screens)
+      .def("close", [](PyBatch& p) {
+        p.is_closed = true;
+        py::gil_scoped_release release;
+        p.batch->close();
+      });
+}
+
+}  // namespace cule

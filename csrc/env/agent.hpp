@@ -1,0 +1,101 @@
+// env/agent.hpp: one agent step of a console in a batch: frame skip, lives, truncation, reset (environment.md 8).
+//
+// In: an action and its strength. Out: AgentState. A Capture takes the two pictures an observation is made
+// of, at the moment they are on the screen: previous() the last but one frame of the skip, newest() the last.
+// A step that ends early captures nothing from then on.
+#pragma once
+
+#include <cmath>
+
+#include "env/ale.hpp"
+
+namespace cule {
+
+struct AgentOptions {
+  i32 frameskip;
+  i32 max_num_frames_per_episode;
+  i32 noop_max;
+  u8 presses_fire;     // use_fire_reset, and FIRE is in the action set
+  u8 episodic_life;
+  u8 life_loss_info;
+  u8 reward_clipping;
+};
+
+struct AgentState {
+  i32 reward;          // of the last step, not clipped
+  i32 lives;
+  i32 step_frames;     // frames of the steps of this episode
+  i32 episode_return;  // unclipped
+  i32 episode_length;  // steps
+  u8 is_over;          // game over
+  u8 has_lost_life;    // in the last step, and the game goes on
+  u8 is_first;         // no step since the reset
+  u8 reserved;
+};
+
+static_assert(std::is_trivially_copyable_v<AgentState>);
+
+CULE_HD CULE_INLINE bool is_terminated(const AgentState& a, const AgentOptions& o) {
+  return a.is_over || ((o.episodic_life || o.life_loss_info) && a.has_lost_life);
+}
+CULE_HD CULE_INLINE bool is_truncated(const AgentState& a, const AgentOptions& o) {
+  return a.step_frames >= o.max_num_frames_per_episode && !is_terminated(a, o);
+}
+// A reset has to follow.
+CULE_HD CULE_INLINE bool is_ended(const AgentState& a, const AgentOptions& o) {
+  return a.is_over || a.step_frames >= o.max_num_frames_per_episode || (o.episodic_life && a.has_lost_life);
+}
+CULE_HD CULE_INLINE i32 paid_reward(const AgentState& a, const AgentOptions& o) {
+  if (!o.reward_clipping) return a.reward;
+  return a.reward < -1 ? -1 : a.reward > 1 ? 1 : a.reward;
+}
+
+template <class Capture>
+CULE_HD void step_agent(Ale& ale, AgentState& a, const AgentOptions& o, i32 action, float strength, Capture& capture) {
+  a.reward = 0;
+  a.is_first = 0;
+  const i32 lives_before = a.lives;
+  for (i32 k = o.frameskip; k > 0; --k) {
+    a.reward += ale.act(action, strength);
+    a.is_over = ale.is_over();
+    ++a.step_frames;
+    a.lives = ale.lives();
+    a.has_lost_life = a.lives < lives_before && a.lives > 0;
+    if (is_ended(a, o)) break;
+    if (k == 2) capture.previous();
+    if (k == 1) capture.newest();
+  }
+  a.episode_return += a.reward;
+  ++a.episode_length;
+}
+
+// reset_game, FIRE, no-ops: FIRE and no-ops together are max(U, 1) frames, U uniform below noop_max.
+CULE_HD inline bool reset_agent(Ale& ale, AgentState& a, const AgentOptions& o, Mt19937& noop_random) {
+  if (!ale.reset()) return false;
+  if (o.presses_fire) ale.act(kFire, 1.0f);
+  i32 noops = i32(noop_random.next_below(u32(o.noop_max > 1 ? o.noop_max : 1))) - (o.presses_fire ? 1 : 0);
+  for (; noops > 0; --noops) {
+    ale.act(kNoop, 1.0f);
+    if (ale.is_over() && !ale.reset()) return false;
+  }
+  a = AgentState{};
+  a.lives = ale.lives();
+  a.is_first = 1;
+  return true;
+}
+
+// ALE action for a point on the joystick (radius, angle) and a button value, each against the threshold.
+CULE_HD inline i32 action_from_joystick(float radius, float angle, float fire, float threshold) {
+  const float x = radius * cosf(angle);
+  const float y = radius * sinf(angle);
+  const i32 horizontal = x > threshold ? 1 : x < -threshold ? -1 : 0;
+  const i32 vertical = y > threshold ? 1 : y < -threshold ? -1 : 0;
+  const bool is_fire = fire > threshold;
+  // Rows: up, middle, down; columns: left, middle, right.
+  const i32 plain[9] = {7, 2, 6, 4, 0, 3, 9, 5, 8};
+  const i32 firing[9] = {15, 10, 14, 12, 1, 11, 17, 13, 16};
+  const i32 i = (1 - vertical) * 3 + horizontal + 1;
+  return is_fire ? firing[i] : plain[i];
+}
+
+}  // namespace cule

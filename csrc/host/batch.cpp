@@ -1,0 +1,374 @@
+// host/batch.cpp: see host/batch.hpp.
+#include "host/batch.hpp"
+
+#include <algorithm>
+#include <random>
+#include <tuple>
+
+namespace cule {
+namespace {
+
+constexpr u32 kRowMagic = 0x31574F52;  // "ROW1"
+
+struct RowHeader {
+  u32 magic;
+  u32 layout;    // of the observations
+  u64 key;       // of the game
+  u64 checksum;  // of the bytes after the header
+};
+
+u64 checksum_of(const u8* data, size_t n) {
+  u64 h = 0x9E3779B97F4A7C15ULL;
+  for (; n >= 8; n -= 8, data += 8) {
+    u64 word;
+    std::memcpy(&word, data, sizeof word);
+    h = (h ^ word) * 0x9FB21C651E98DF25ULL;
+    h ^= h >> 32;
+  }
+  for (; n > 0; --n, ++data) h = (h ^ *data) * 0x100000001B3ULL;
+  return mix64(h);
+}
+
+u32 layout_of(const BatchOptions& o) {
+  u32 h = 0x811C9DC5u;
+  for (const i32 v : {i32(o.frame_bytes()), o.ram_obs ? 1 : o.stack_num, i32(o.channels()), i32(o.ram_obs), o.img_width,
+                      i32(sizeof(UnitState))}) {
+    h = (h ^ u32(v)) * 0x01000193u;
+  }
+  return h;
+}
+
+u32 entropy() { return std::random_device{}(); }
+
+i32 choose_threads(i32 asked, size_t consoles) {
+  if (asked > 0) return asked;
+  const size_t cpus = std::max(1u, std::thread::hardware_concurrency());
+  return i32(std::min(cpus, consoles));
+}
+
+}  // namespace
+
+Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i32>& game_index,
+             const std::vector<i32>& modes, const std::vector<i32>& difficulties, const BatchOptions& options,
+             Autoreset autoreset, bool is_continuous)
+    : options_(options), autoreset_(autoreset), game_index_(game_index), modes_(modes), difficulties_(difficulties),
+      states_(make_zeroed<UnitState>(game_index.size())), is_loaded_(game_index.size(), 0),
+      pool_(choose_threads(options.num_threads, game_index.size()), options.thread_affinity_offset) {
+  for (auto& game : games) setups_.push_back(make_game_setup(std::move(game), options_, is_continuous));
+  units_.reserve(game_index.size());
+  for (size_t i = 0; i < game_index.size(); ++i) {
+    units_.emplace_back(&setups_[size_t(game_index[i])], &options_, states_.get() + i);
+  }
+  for (const Unit& u : units_) state_bytes_ = std::max(state_bytes_, sizeof(RowHeader) + u.row_bytes());
+  workspaces_.resize(size_t(pool_.size()) + 1);
+  pending_.resize(units_.size());
+  pending_seeds_.resize(units_.size());
+  const auto finish = [this](i32 i) {
+    {
+      std::lock_guard<std::mutex> lock(done_mutex_);
+      finished_.push_back(i);
+    }
+    done_.notify_all();
+  };
+  posted_step_ = [this, finish](i32 i, i32 worker) {
+    const size_t n = size_t(i);
+    u8* final_obs = final_obs_.empty() ? nullptr : final_obs_.data() + n * options_.obs_bytes();
+    i32* final_ints = final_ints_.empty() ? nullptr : final_ints_.data() + n * kIntRows;
+    advance(i, pending_[n], final_obs, final_ints, 1, true, workspaces_[size_t(worker)]);
+    finish(i);
+  };
+  posted_reset_ = [this, finish](i32 i, i32 worker) {
+    reset_unit(i, pending_seeds_[size_t(i)], workspaces_[size_t(worker)]);
+    finish(i);
+  };
+}
+
+size_t Batch::console_bytes() const {
+  size_t most = 0;
+  for (const Unit& u : units_) most = std::max(most, u.row_bytes());
+  return most + kLogSlots * sizeof(FrameLog);
+}
+
+bool Batch::reset_unit(i32 i, i64 seed, Workspace& w) {
+  Unit& unit = units_[size_t(i)];
+  UnitState& s = unit.state();
+  if (options_.cached_resets) {
+    if (seed >= 0 || !is_loaded_[size_t(i)]) {
+      s.seed = seed >= 0 ? u64(seed) : u64(entropy()) << 32 | entropy();
+      s.env.acted_frames = 0;
+      s.env.mode = modes_[size_t(i)];
+      s.env.difficulty = difficulties_[size_t(i)];
+      is_loaded_[size_t(i)] = 1;
+    }
+    // One more step of the counter, so that every reset chooses anew.
+    const u64 step = ++s.env.acted_frames;
+    const auto& rows = cache_.at(cache_key(i));
+    const u32 choice = counter_random(s.seed, 0, step, Purpose::kResetState);
+    unit.restore_cached(rows[u64(choice) * rows.size() >> 32].data());
+    return true;
+  }
+  if (seed >= 0 || !is_loaded_[size_t(i)]) {
+    is_loaded_[size_t(i)] = 1;
+    const u32 value = seed >= 0 ? u32(seed) : entropy();
+    unit.seed_noops(value);
+    if (!unit.load(value, modes_[size_t(i)], difficulties_[size_t(i)])) return false;
+  }
+  return unit.reset(w);
+}
+
+void Batch::fill_cache() {
+  std::vector<std::pair<CacheKey, i32>> wanted;
+  for (i32 i = 0; i < size(); ++i) {
+    auto [entry, is_new] = cache_.try_emplace(cache_key(i));
+    if (!is_new) continue;
+    entry->second.resize(size_t(options_.num_reset_states));
+    for (i32 k = 0; k < options_.num_reset_states; ++k) wanted.emplace_back(entry->first, k);
+  }
+  if (wanted.empty()) return;
+  BatchOptions exact = options_;
+  exact.cached_resets = false;
+  std::atomic<bool> is_fine{true};
+  pool_.run(i32(wanted.size()), [&](i32 k, i32 worker) {
+    const auto& [key, seed] = wanted[size_t(k)];
+    const auto state = make_zeroed<UnitState>();
+    Unit unit(&setups_[size_t(key.game)], &exact, state.get());
+    unit.seed_noops(u32(seed));
+    if (!unit.load(u32(seed), key.mode, key.difficulty) || !unit.reset(workspaces_[size_t(worker)])) {
+      is_fine = false;
+      return;
+    }
+    std::vector<u8>& row = cache_.find(key)->second[size_t(seed)];
+    row.resize(unit.row_bytes());
+    unit.save(row.data());
+  });
+  if (!is_fine) {
+    cache_.clear();
+    throw ModeUnreachable("mode: a mode asked for was not reached in its reset");
+  }
+}
+
+void Batch::check_faults() {
+  for (Unit& u : units_) check_fault(u.state().env, u.setup().game->spec().game_id);
+}
+
+void Batch::reset(const u8* mask, const i64* seeds, const Outputs& out) {
+  for (i32 i = 0; mask != nullptr && i < size(); ++i) {
+    if (!mask[i] && !units_[size_t(i)].state().has_reset) {
+      throw NotReady("reset_mask: console " + std::to_string(i) + " is left out, but has not been reset yet");
+    }
+  }
+  if (options_.cached_resets) fill_cache();
+  pool_.run(size(), [&](i32 i, i32 worker) {
+    if (mask == nullptr || mask[i]) reset_unit(i, seeds[i], workspaces_[size_t(worker)]);
+    write_results(i, out, size_t(i));
+  });
+  check_faults();
+}
+
+void Batch::advance(i32 i, const Command& command, u8* final_obs, i32* final_ints, size_t final_width, bool stacked,
+                    Workspace& w) {
+  Unit& unit = units_[size_t(i)];
+  UnitState& s = unit.state();
+  if (s.is_ended) {  // NextStep: the action is ignored
+    reset_unit(i, -1, w);
+    return;
+  }
+  unit.step(command.action, command.strength, w);
+  s.reported = s.agent;
+  if (!s.is_ended || autoreset_ != Autoreset::kSameStep) return;
+  if (final_obs != nullptr) unit.write_obs(final_obs, stacked);
+  if (final_ints != nullptr) write_ints(i, final_ints, final_width);
+  // Reward, flags and totals reported are those of the step that ended; lives and frame numbers are those of
+  // the new episode.
+  const AgentState ended = s.agent;
+  reset_unit(i, -1, w);
+  s.reported = ended;
+}
+
+void Batch::write_ints(i32 i, i32* ints, size_t width) const {
+  const Unit& unit = units_[size_t(i)];
+  const UnitState& s = unit.state();
+  const AgentState& a = s.reported;
+  ints[kIntReward * width] = paid_reward(a, unit.setup().agent);
+  ints[kIntRawReward * width] = a.reward;
+  ints[kIntLives * width] = s.agent.lives;
+  ints[kIntFrameNumber * width] = s.env.frame_number;
+  ints[kIntEpisodeFrameNumber * width] = s.env.episode_frame_number;
+  ints[kIntEpisodeReturn * width] = a.episode_return;
+  ints[kIntEpisodeLength * width] = a.episode_length;
+  ints[kIntEnvId * width] = i;
+}
+
+void Batch::write_results(i32 i, const Outputs& out, size_t column) const {
+  const Unit& unit = units_[size_t(i)];
+  const UnitState& s = unit.state();
+  const AgentState& a = s.reported;
+  const AgentOptions& o = unit.setup().agent;
+  unit.write_obs(out.obs + std::ptrdiff_t(column) * out.obs_stride, out.stacked);
+  write_ints(i, out.ints + column, out.width);
+  u8* flags = out.flags + column;
+  flags[kFlagTerminated * out.width] = is_terminated(a, o);
+  flags[kFlagTruncated * out.width] = is_truncated(a, o);
+  flags[kFlagLifeLost * out.width] = a.has_lost_life;
+  flags[kFlagFirst * out.width] = s.agent.is_first;
+  flags[kFlagEnded * out.width] = is_ended(a, o);
+}
+
+void Batch::step(const std::vector<Command>& commands, const Outputs& out) {
+  pool_.run(size(), [&](i32 i, i32 worker) {
+    const size_t n = size_t(i);
+    u8* final_obs = out.final_obs == nullptr ? nullptr : out.final_obs + i * out.final_obs_stride;
+    i32* final_ints = out.final_ints == nullptr ? nullptr : out.final_ints + n;
+    advance(i, commands[n], final_obs, final_ints, out.width, out.stacked, workspaces_[size_t(worker)]);
+    write_results(i, out, n);
+  });
+}
+
+void Batch::observe(const Outputs& out) {
+  pool_.run(size(), [&](i32 i, i32) { write_results(i, out, size_t(i)); });
+}
+
+void Batch::decorrelate(i32 max_steps, u64 seed, const Outputs& out) {
+  pool_.run(size(), [&](i32 i, i32 worker) {
+    Workspace& w = workspaces_[size_t(worker)];
+    const std::vector<i32>& actions = units_[size_t(i)].setup().actions;
+    const u32 length = counter_random(seed, u32(i), 0, Purpose::kDecorrelateLength);
+    const i32 steps = i32(u64(length) * u64(max_steps + 1) >> 32);
+    for (i32 step = 0; step < steps; ++step) {
+      const u32 choice = counter_random(seed, u32(i), u64(step), Purpose::kDecorrelateAction);
+      advance(i, {actions[u64(choice) * actions.size() >> 32], 1.0f}, nullptr, nullptr, 1, true, w);
+      if (units_[size_t(i)].state().is_ended) reset_unit(i, -1, w);
+    }
+    write_results(i, out, size_t(i));
+  });
+}
+
+void Batch::command_from_indices(const i32* actions, const i32* ids, i32 n, std::vector<Command>& commands) const {
+  for (i32 k = 0; k < n; ++k) {
+    const auto& set = units_[size_t(ids == nullptr ? k : ids[k])].setup().actions;
+    if (actions[k] < 0 || size_t(actions[k]) >= set.size()) {
+      throw std::invalid_argument("actions: " + std::to_string(actions[k]) + " at position " + std::to_string(k) +
+                                  "; allowed are 0 to " + std::to_string(set.size() - 1));
+    }
+  }
+  commands.resize(size_t(n));
+  for (i32 k = 0; k < n; ++k) {
+    const auto& set = units_[size_t(ids == nullptr ? k : ids[k])].setup().actions;
+    commands[size_t(k)] = {set[size_t(actions[k])], 1.0f};
+  }
+}
+
+void Batch::command_from_joysticks(const float* actions, i32 n, std::vector<Command>& commands) const {
+  for (i32 k = 0; k < 3 * n; ++k) {
+    if (!std::isfinite(actions[k])) {
+      throw std::invalid_argument("actions: a value at position " + std::to_string(k / 3) + " is not finite");
+    }
+  }
+  commands.resize(size_t(n));
+  for (i32 k = 0; k < n; ++k) {
+    const float* a = actions + 3 * k;
+    commands[size_t(k)] = {action_from_joystick(a[0], a[1], a[2], options_.continuous_action_threshold), a[0]};
+  }
+}
+
+void Batch::check_ready(const i32* ids, i32 n) const {
+  for (i32 k = 0; k < n; ++k) {
+    const i32 i = ids == nullptr ? k : ids[k];
+    const UnitState& s = units_[size_t(i)].state();
+    if (!s.has_reset) throw NotReady("step: reset() has not been called");
+    if (autoreset_ == Autoreset::kDisabled && s.is_ended) {
+      throw NotReady("step: the episode of console " + std::to_string(i) +
+                     " has ended; reset it with options={'reset_mask': ...}");
+    }
+  }
+}
+
+void Batch::send_reset(const i64* seeds) {
+  if (options_.cached_resets) fill_cache();
+  std::vector<i32> ids(units_.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    ids[i] = i32(i);
+    pending_seeds_[i] = seeds[i];
+  }
+  {
+    std::lock_guard<std::mutex> lock(done_mutex_);
+    if (in_flight_ != 0) throw NotReady("reset: results of " + std::to_string(in_flight_) + " consoles are to be received first");
+    in_flight_ = size();
+  }
+  pool_.post(ids, posted_reset_);
+}
+
+void Batch::send(const std::vector<Command>& commands, const i32* ids, i32 n) {
+  if (autoreset_ == Autoreset::kSameStep && final_obs_.empty()) {
+    final_obs_.resize(units_.size() * options_.obs_bytes());
+    final_ints_.resize(units_.size() * kIntRows);
+  }
+  for (i32 k = 0; k < n; ++k) pending_[size_t(ids[k])] = commands[size_t(k)];
+  {
+    std::lock_guard<std::mutex> lock(done_mutex_);
+    in_flight_ += n;
+  }
+  pool_.post(std::vector<i32>(ids, ids + n), posted_step_);
+}
+
+void Batch::receive(i32 n, const Outputs& out) {
+  std::vector<i32> ids(static_cast<size_t>(n));
+  {
+    std::unique_lock<std::mutex> lock(done_mutex_);
+    if (in_flight_ < n) {
+      throw NotReady("recv: " + std::to_string(n) + " results are wanted, but only " + std::to_string(in_flight_) +
+                     " consoles have been sent");
+    }
+    done_.wait(lock, [&] { return i32(finished_.size()) >= n; });
+    for (i32& id : ids) {
+      id = finished_.front();
+      finished_.pop_front();
+    }
+    in_flight_ -= n;
+  }
+  if (n == size()) std::sort(ids.begin(), ids.end());  // a whole batch comes in console order
+  for (i32 k = 0; k < n; ++k) {
+    const i32 i = ids[size_t(k)];
+    write_results(i, out, size_t(k));
+    const Unit& unit = units_[size_t(i)];
+    if (final_obs_.empty() || !is_ended(unit.state().reported, unit.setup().agent)) continue;
+    if (out.final_obs != nullptr) {
+      std::memcpy(out.final_obs + k * out.final_obs_stride, final_obs_.data() + size_t(i) * options_.obs_bytes(),
+                  options_.obs_bytes());
+    }
+    for (u32 row = 0; out.final_ints != nullptr && row < kIntRows; ++row) {
+      out.final_ints[row * out.width + size_t(k)] = final_ints_[size_t(i) * kIntRows + row];
+    }
+  }
+}
+
+void Batch::save(i32 i, u8* row) {
+  Unit& unit = units_[size_t(i)];
+  u8* body = row + sizeof(RowHeader);
+  unit.save(body);
+  const size_t used = sizeof(RowHeader) + unit.row_bytes();
+  std::memset(row + used, 0, state_bytes_ - used);
+  const RowHeader h{kRowMagic, layout_of(options_), unit.setup().game->key(), checksum_of(body, unit.row_bytes())};
+  std::memcpy(row, &h, sizeof h);
+}
+
+std::string Batch::find_row_error(i32 i, const u8* row) const {
+  const Unit& unit = units_[size_t(i)];
+  RowHeader h;
+  std::memcpy(&h, row, sizeof h);
+  if (h.magic != kRowMagic) return "not a saved console";
+  if (h.key != unit.setup().game->key()) {
+    return "saved from another game than console " + std::to_string(i) + " runs (" +
+           unit.setup().game->spec().game_id + ")";
+  }
+  if (h.layout != layout_of(options_)) return "saved from an environment with other observations";
+  if (h.checksum != checksum_of(row + sizeof h, unit.row_bytes())) return "the bytes are corrupted";
+  return "";
+}
+
+void Batch::restore(i32 i, const u8* row) {
+  units_[size_t(i)].restore(row + sizeof(RowHeader));
+  is_loaded_[size_t(i)] = 1;
+}
+
+}  // namespace cule

@@ -1,0 +1,133 @@
+// host/batch.hpp: N consoles stepped together by CPU threads.
+//
+// A step of one console: (autoreset,) actions to frames, observation, results; consoles do not see each other,
+// so results do not depend on the number of threads or on how a batch is split. Nothing is allocated in step().
+#pragma once
+
+#include <map>
+#include <tuple>
+
+#include "host/thread_pool.hpp"
+#include "host/unit.hpp"
+
+namespace cule {
+
+enum class Autoreset : u8 { kNextStep, kSameStep, kDisabled };
+
+// Rows of the int32 and bool result tables.
+enum IntRow : u32 {
+  kIntReward, kIntRawReward, kIntLives, kIntFrameNumber, kIntEpisodeFrameNumber, kIntEpisodeReturn,
+  kIntEpisodeLength, kIntEnvId, kIntRows,
+};
+enum FlagRow : u32 { kFlagTerminated, kFlagTruncated, kFlagLifeLost, kFlagFirst, kFlagEnded, kFlagRows };
+
+// A call the state of the batch does not allow; nothing has moved.
+struct NotReady : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Where results go. Tables are [rows, width]; a console's results are one column.
+struct Outputs {
+  u8* obs = nullptr;
+  std::ptrdiff_t obs_stride = 0;        // bytes between consoles
+  i32* ints = nullptr;
+  u8* flags = nullptr;
+  size_t width = 0;
+  u8* final_obs = nullptr;              // may be null
+  std::ptrdiff_t final_obs_stride = 0;
+  i32* final_ints = nullptr;            // may be null
+  bool stacked = true;
+};
+
+// What one console is told to do: an ALE action with its strength.
+struct Command {
+  i32 action;
+  float strength;
+};
+
+class Batch {
+ public:
+  Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i32>& game_index,
+        const std::vector<i32>& modes, const std::vector<i32>& difficulties, const BatchOptions& options,
+        Autoreset autoreset, bool is_continuous);
+
+  i32 size() const { return i32(units_.size()); }
+  i32 num_threads() const { return pool_.size(); }
+  const BatchOptions& options() const { return options_; }
+  const Unit& unit(i32 i) const { return units_[size_t(i)]; }
+  size_t state_bytes() const { return state_bytes_; }
+  size_t state_stride() const { return sizeof(UnitState); }  // between consoles' live states
+  size_t console_bytes() const;
+  u32 picture_height(i32 i) const { return units_[size_t(i)].setup().game->properties().height; }
+
+  // mask null: all. seeds: one per console, negative keeps the random streams.
+  void reset(const u8* mask, const i64* seeds, const Outputs& out);
+  void step(const std::vector<Command>& commands, const Outputs& out);
+  void observe(const Outputs& out);
+  void decorrelate(i32 max_steps, u64 seed, const Outputs& out);
+
+  // The commands for indices into the action sets; refuses before anything moves.
+  void command_from_indices(const i32* actions, const i32* ids, i32 n, std::vector<Command>& commands) const;
+  void command_from_joysticks(const float* actions, i32 n, std::vector<Command>& commands) const;
+  // Refuses unless every console named can be stepped.
+  void check_ready(const i32* ids, i32 n) const;
+
+  void send_reset(const i64* seeds);
+  void send(const std::vector<Command>& commands, const i32* ids, i32 n);
+  void receive(i32 n, const Outputs& out);
+
+  void save(i32 i, u8* row);
+  // Why a row cannot be restored into console i; empty when it can.
+  std::string find_row_error(i32 i, const u8* row) const;
+  void restore(i32 i, const u8* row);
+  void draw(i32 i, u8* rows, const u8* map) { units_[size_t(i)].draw(rows, map); }
+
+  void close() { pool_.stop(); }
+
+ private:
+  struct CacheKey {
+    i32 game;
+    i32 mode;
+    i32 difficulty;
+    bool operator<(const CacheKey& o) const {
+      return std::tie(game, mode, difficulty) < std::tie(o.game, o.mode, o.difficulty);
+    }
+  };
+
+  bool reset_unit(i32 i, i64 seed, Workspace& w);
+  void advance(i32 i, const Command& command, u8* final_obs, i32* final_ints, size_t final_width, bool stacked,
+               Workspace& w);
+  void write_results(i32 i, const Outputs& out, size_t column) const;
+  void write_ints(i32 i, i32* ints, size_t width) const;
+  void fill_cache();
+  void check_faults();
+  CacheKey cache_key(i32 i) const {
+    return {game_index_[size_t(i)], modes_[size_t(i)], difficulties_[size_t(i)]};
+  }
+
+  BatchOptions options_;
+  Autoreset autoreset_;
+  std::vector<GameSetup> setups_;
+  std::vector<i32> game_index_, modes_, difficulties_;
+  CallocPtr<UnitState> states_;
+  std::vector<Unit> units_;
+  std::vector<u8> is_loaded_;       // console i has been loaded
+  size_t state_bytes_ = 0;
+  std::map<CacheKey, std::vector<std::vector<u8>>> cache_;
+  std::vector<Workspace> workspaces_;
+
+  // Asynchronous stepping.
+  std::vector<Command> pending_;    // per console
+  std::vector<i64> pending_seeds_;
+  std::vector<u8> final_obs_;       // [N] observations, SameStep only
+  std::vector<i32> final_ints_;     // [N, kIntRows]
+  std::mutex done_mutex_;
+  std::condition_variable done_;
+  std::deque<i32> finished_;
+  i32 in_flight_ = 0;
+  ThreadPool::Task posted_step_, posted_reset_;
+
+  ThreadPool pool_;                 // last: its threads use the rest
+};
+
+}  // namespace cule

@@ -1,0 +1,274 @@
+// host/unit.hpp: one console of a batch on the host, with the pictures and frames its observations need.
+//
+// A Unit's saved row holds everything: console, environment, random streams, both pictures, the pooled
+// picture and the frame stack. Rows of the same batch layout and game are interchangeable.
+#pragma once
+
+#include <cstring>
+
+#include "env/agent.hpp"
+#include "host/game.hpp"
+#include "obs/palette.hpp"
+#include "obs/pool.hpp"
+#include "obs/resize_simd.hpp"
+
+namespace cule {
+
+// What is the same for all consoles of a batch.
+struct BatchOptions {
+  i32 num_threads = 0;
+  i32 thread_affinity_offset = -1;
+  AgentOptions agent{};
+  bool use_fire_reset = true;
+  float repeat_action_probability = 0.0f;
+  i32 stack_num = 4;
+  i32 img_height = 84;
+  i32 img_width = 84;
+  bool grayscale = true;
+  bool maxpool = true;
+  bool ram_obs = false;
+  bool full_action_space = false;
+  float continuous_action_threshold = 0.5f;
+  bool cached_resets = false;
+  i32 num_reset_states = 30;
+
+  u32 channels() const { return grayscale ? 1 : 3; }
+  size_t frame_bytes() const {
+    return ram_obs ? kRamBytes : size_t(img_height) * size_t(img_width) * channels();
+  }
+  u32 frames_per_obs() const { return ram_obs ? 1 : u32(stack_num); }
+  size_t obs_bytes() const { return frame_bytes() * frames_per_obs(); }
+};
+
+// Per game of a batch.
+struct GameSetup {
+  std::shared_ptr<const Game> game;
+  ResizePlan plan;
+  AgentOptions agent;
+  AleSettings ale;
+  std::vector<i32> actions;  // the action set
+  size_t picture_bytes() const { return size_t(game->properties().height) * kScreenWidth; }
+};
+
+inline GameSetup make_game_setup(std::shared_ptr<const Game> game, const BatchOptions& o, bool is_continuous) {
+  GameSetup g;
+  const i32 height = i32(game->properties().height);
+  if (!o.ram_obs) {
+    if (!can_resize(height, i32(kScreenWidth), o.img_height, o.img_width)) {
+      throw std::invalid_argument("img_height, img_width: " + std::to_string(o.img_height) + " x " +
+                                  std::to_string(o.img_width) + "; allowed is 1 x 1 to " + std::to_string(height) +
+                                  " x 160 for " + game->spec().game_id);
+    }
+    g.plan = make_resize_plan(height, i32(kScreenWidth), o.img_height, o.img_width, i32(o.channels()));
+  }
+  g.actions = o.full_action_space || is_continuous ? game->spec().legal_actions : game->spec().minimal_actions;
+  g.agent = o.agent;
+  g.agent.presses_fire = false;
+  for (const i32 a : g.actions) g.agent.presses_fire |= o.use_fire_reset && a == kFire;
+  g.ale = {o.repeat_action_probability, 1,          0, 0, -2147483647 - 1, 2147483647, kDefaultPaddleMin,
+           game->spec().paddle_max};
+  g.game = std::move(game);
+  return g;
+}
+
+// Row of the state that is plain data.
+struct UnitState {
+  ConsoleState console;
+  EnvState env;
+  AgentState agent;
+  AgentState reported;  // as of the last step or reset; the ended episode's where it was reset in the step
+  u64 seed;            // of the counter-based generator
+  u32 newest_frame;    // index into the stack
+  u8 has_reset;        // there is an episode to step
+  u8 is_ended;         // and it is over
+  u8 reserved[2];
+};
+
+struct RandomStreams {
+  ExactStreams exact;
+  Mt19937 noop;
+};
+
+// Scratch of one worker.
+struct Workspace {
+  std::vector<u8> previous;  // last but one picture of a skip
+  std::vector<u8> indices;   // a picture as palette indices, for RGB
+};
+
+class Unit {
+ public:
+  // `state` is zeroed memory of the caller's, so that the states of a batch lie side by side.
+  Unit(const GameSetup* setup, const BatchOptions* options, UnitState* state)
+      : setup_(setup), options_(options), s_(state), random_(make_zeroed<RandomStreams>()),
+        memory_(make_zeroed<FrameMemory>()), frames_(make_zeroed<u8>(pooled_bytes() + options->obs_bytes())) {}
+
+  UnitState& state() { return *s_; }
+  const UnitState& state() const { return *s_; }
+  const GameSetup& setup() const { return *setup_; }
+
+  // loadROM: power-on and the environment reset that belongs to it.
+  bool load(u32 seed, i32 mode, i32 difficulty) {
+    setup_->game->load(kDefaultMachineSeed, s_->console, random_->exact.machine, *memory_);
+    random_->exact.env.seed(seed);
+    s_->env = EnvState{};
+    s_->env.mode = setup_->game->default_mode();
+    const bool is_loaded = exact_ale().reset();
+    s_->env.mode = mode;
+    s_->env.difficulty = difficulty;
+    return is_loaded;
+  }
+  void seed_noops(u32 seed) { random_->noop.seed(seed); }
+
+  // The whole reset of the reference, random streams going on.
+  bool reset(Workspace& w) {
+    Ale ale = exact_ale();
+    if (!reset_agent(ale, s_->agent, setup_->agent, random_->noop)) return false;
+    start_episode();
+    if (options_->ram_obs) return true;
+    std::memset(stack(), 0, options_->obs_bytes());
+    capture(pooled(), w);
+    push_frame();
+    return true;
+  }
+
+  void step(i32 action, float strength, Workspace& w) {
+    Capture capture{*this, w, false};
+    Ale ale = exact_ale();
+    step_agent(ale, s_->agent, setup_->agent, action, strength, capture);
+    s_->is_ended = is_ended(s_->agent, setup_->agent);
+    if (options_->ram_obs) return;
+    if (capture.has_previous) max_rows(pooled(), pooled(), w.previous.data(), pooled_bytes());
+    push_frame();
+  }
+
+  // Observation, oldest frame first; or the newest frame alone.
+  void write_obs(u8* out, bool stacked) const {
+    if (options_->ram_obs) {
+      std::memcpy(out, s_->console.ram, kRamBytes);
+      return;
+    }
+    const size_t n = options_->frame_bytes();
+    const u32 count = u32(options_->stack_num);
+    if (!stacked) {
+      std::memcpy(out, stack() + s_->newest_frame * n, n);
+      return;
+    }
+    const size_t oldest = (s_->newest_frame + 1) % count;
+    std::memcpy(out, stack() + oldest * n, (count - oldest) * n);
+    std::memcpy(out + (count - oldest) * n, stack(), oldest * n);
+  }
+
+  size_t row_bytes() const { return sizeof(UnitState) + sizeof(RandomStreams) + frame_row_bytes(); }
+  size_t frame_row_bytes() const { return 2 * setup_->picture_bytes() + pooled_bytes() + options_->obs_bytes(); }
+
+  // Both pictures are made real, so that a row needs no logs.
+  void save(u8* out) {
+    const Console c = console();
+    for (u32 n = 0; n < 2; ++n) make_pixels(c, n);
+    const size_t picture = setup_->picture_bytes();
+    out = append(out, s_, sizeof(UnitState));
+    out = append(out, random_.get(), sizeof(RandomStreams));
+    for (u32 n = 0; n < 2; ++n) out = append(out, memory_->pixels[n], picture);
+    append(out, frames_.get(), pooled_bytes() + options_->obs_bytes());
+  }
+  void restore(const u8* in) {
+    const size_t picture = setup_->picture_bytes();
+    in = take(in, s_, sizeof(UnitState));
+    in = take(in, random_.get(), sizeof(RandomStreams));
+    for (u32 n = 0; n < 2; ++n) in = take(in, memory_->pixels[n], picture);
+    take(in, frames_.get(), pooled_bytes() + options_->obs_bytes());
+  }
+  // A cached reset state: everything but the random streams and what the counter-based generator counts.
+  void restore_cached(const u8* in) {
+    const u64 seed = s_->seed;
+    const u64 acted_frames = s_->env.acted_frames;
+    const i32 mode = s_->env.mode;
+    const i32 difficulty = s_->env.difficulty;
+    const size_t picture = setup_->picture_bytes();
+    in = take(in, s_, sizeof(UnitState)) + sizeof(RandomStreams);
+    for (u32 n = 0; n < 2; ++n) in = take(in, memory_->pixels[n], picture);
+    take(in, frames_.get(), pooled_bytes() + options_->obs_bytes());
+    s_->seed = seed;
+    s_->env.acted_frames = acted_frames;
+    s_->env.mode = mode;
+    s_->env.difficulty = difficulty;
+  }
+
+  // The current picture: palette indices (map null), or bytes mapped through a table.
+  void draw(u8* rows, const u8* map) {
+    const Console c = console();
+    draw_picture(c, c.s.picture.current, rows, map);
+  }
+
+ private:
+  struct Capture {
+    Unit& unit;
+    Workspace& w;
+    bool has_previous;
+
+    void newest() {
+      if (!unit.options_->ram_obs) unit.capture(unit.pooled(), w);
+    }
+    void previous() {
+      if (unit.options_->ram_obs || !unit.options_->maxpool) return;
+      w.previous.resize(unit.pooled_bytes());
+      unit.capture(w.previous.data(), w);
+      has_previous = true;
+    }
+  };
+
+  static u8* append(u8* out, const void* data, size_t n) {
+    std::memcpy(out, data, n);
+    return out + n;
+  }
+  static const u8* take(const u8* in, void* data, size_t n) {
+    std::memcpy(data, in, n);
+    return in + n;
+  }
+
+  Console console() { return setup_->game->console(s_->console, *memory_); }
+  Ale exact_ale() {
+    const bool is_exact = !options_->cached_resets;
+    return {console(), s_->env, random_->exact, setup_->game->facts(), setup_->ale, {is_exact, s_->seed, 0}};
+  }
+  size_t pooled_bytes() const { return options_->ram_obs ? 0 : setup_->picture_bytes() * options_->channels(); }
+  u8* pooled() { return frames_.get(); }
+  u8* stack() { return frames_.get() + pooled_bytes(); }
+  const u8* stack() const { return frames_.get() + pooled_bytes(); }
+
+  void start_episode() {
+    s_->has_reset = 1;
+    s_->is_ended = 0;
+    s_->reported = s_->agent;
+  }
+
+  // The screen as gray levels or RGB.
+  void capture(u8* out, Workspace& w) {
+    const Format format = setup_->game->properties().format;
+    if (options_->grayscale) {
+      draw(out, gray_table(format));
+      return;
+    }
+    w.indices.resize(setup_->picture_bytes());
+    draw(w.indices.data(), make_identity_map().value);
+    const u8* rgb = rgb_table(format);
+    for (const u8 index : w.indices) {
+      std::memcpy(out, rgb + 3 * index, 3);
+      out += 3;
+    }
+  }
+
+  void push_frame() {
+    s_->newest_frame = (s_->newest_frame + 1) % u32(options_->stack_num);
+    resize(setup_->plan, pooled(), stack() + s_->newest_frame * options_->frame_bytes());
+  }
+
+  const GameSetup* setup_;
+  const BatchOptions* options_;
+  UnitState* s_;
+  CallocPtr<RandomStreams> random_;
+  CallocPtr<FrameMemory> memory_;
+  CallocPtr<u8> frames_;  // pooled picture, then the stack
+};
+
+}  // namespace cule

@@ -1,0 +1,111 @@
+"""send and recv, with whole and with partial batches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cule.envs.refusals import ActionShapeError, CallOrderError
+from cule.errors import InvalidArgumentError, NotResetError
+from tests.api.helpers import MakeEnv, actions_for
+
+pytestmark = pytest.mark.ale
+
+
+def test_send_and_recv_are_step(make_env: MakeEnv) -> None:
+    one, two = make_env(num_envs=4, num_threads=2), make_env(num_envs=4, num_threads=2)
+    one.reset(seed=0)
+    two.reset(seed=0)
+    for actions in actions_for(one, 0, 20):
+        two.send(actions)
+        for left, right in zip(one.step(actions)[:4], two.recv()[:4], strict=True):
+            assert np.array_equal(left, right)
+
+
+def test_every_console_of_a_partial_batch_plays_on(make_env: MakeEnv) -> None:
+    env = make_env(num_envs=4, batch_size=2, num_threads=2)
+    obs, info = env.reset(seed=0)
+    assert obs.shape == (2, 4, 84, 84)
+    assert env.observation_space.shape == (2, 4, 84, 84)
+    assert env.action_space.shape == (2,)
+    seen = set(info["env_id"].tolist())
+    for _ in range(20):
+        env.send(np.zeros(2, np.int64))
+        obs, reward, terminated, truncated, info = env.recv()
+        assert obs.shape == (2, 4, 84, 84)
+        assert reward.shape == terminated.shape == truncated.shape == (2,)
+        assert len(set(info["env_id"].tolist())) == 2
+        seen |= set(info["env_id"].tolist())
+    assert seen == {0, 1, 2, 3}
+
+
+def test_partial_batches_give_each_console_its_own_run(make_env: MakeEnv) -> None:
+    together = make_env("breakout", 4)
+    expected = [together.reset(seed=0)[0]]
+    expected += [together.step(np.ones(4, np.int64))[0] for _ in range(15)]
+    env = make_env("breakout", 4, batch_size=2, num_threads=2)
+    obs, info = env.reset(seed=0)
+    steps = np.zeros(4, np.int64)
+    for _ in range(25):
+        for row, console in enumerate(info["env_id"]):
+            if steps[console] < len(expected):
+                assert np.array_equal(obs[row], expected[steps[console]][console])
+        steps[info["env_id"]] += 1
+        obs, _, _, _, info = env.step(np.ones(2, np.int64))
+    assert steps.sum() == 50
+
+
+def test_reset_with_consoles_on_their_way(make_env: MakeEnv) -> None:
+    env = make_env(num_envs=5, batch_size=2, num_threads=2)
+    first = {}
+    for _ in range(3):
+        obs, info = env.reset(seed=0)
+        first.update(zip(info["env_id"].tolist(), obs, strict=True))
+        env.send(np.zeros(2, np.int64))
+    expected, _ = make_env(num_envs=5).reset(seed=0)
+    for console, row in first.items():
+        assert np.array_equal(row, expected[console])
+
+
+def test_order_of_calls(make_env: MakeEnv) -> None:
+    env = make_env()
+    for call in (lambda: env.send(np.zeros(2, np.int64)), env.recv):
+        with pytest.raises(NotResetError):
+            call()
+    env.reset(seed=0)
+    with pytest.raises(CallOrderError, match="send"):
+        env.recv()
+    env.send(np.zeros(2, np.int64))
+    with pytest.raises(CallOrderError, match="recv"):
+        env.send(np.zeros(2, np.int64))
+    for call in (
+        lambda: env.step(np.zeros(2, np.int64)),
+        lambda: env.step_frames(np.zeros(2, np.int64)),
+        env.get_state,
+        env.screens,
+    ):
+        with pytest.raises(RuntimeError):
+            call()
+    env.recv()
+    env.step(np.zeros(2, np.int64))
+
+
+def test_what_needs_whole_batches(make_env: MakeEnv) -> None:
+    env = make_env(num_envs=4, batch_size=2)
+    env.reset(seed=0)
+    with pytest.raises(InvalidArgumentError, match="batch_size"):
+        env.step_frames(np.zeros(4, np.int64))
+    with pytest.raises(ValueError, match="partial reset"):
+        env.reset(options={"reset_mask": np.array([True, False, False, False])})
+    with pytest.raises(ActionShapeError):
+        env.send(np.zeros(4, np.int64))
+    with pytest.raises(InvalidArgumentError, match="decorrelate_steps"):
+        make_env(num_envs=4, batch_size=2, decorrelate_steps=5)
+
+
+def test_close_with_consoles_on_their_way(make_env: MakeEnv) -> None:
+    env = make_env(num_envs=4, batch_size=2, num_threads=2)
+    env.reset(seed=0)
+    env.send(np.zeros(2, np.int64))
+    env.close()
+    env.close()

@@ -1,0 +1,396 @@
+"""Bad input is refused by name, as a `CuleError` and as the built-in kind, and nothing moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cule
+from cule.envs.refusals import ActionRangeError, ActionShapeError
+from cule.errors import (
+    ClosedError,
+    CuleError,
+    InvalidArgumentError,
+    InvalidStateError,
+    NotResetError,
+    RomNotFoundError,
+    UnknownGameError,
+    UnsupportedRomError,
+)
+from tests.api.helpers import MakeEnv, actions_for, rom_path
+
+pytestmark = pytest.mark.ale
+
+
+# --- Games and ROMs --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("game", "near"), [("pongg", "pong"), ("mspacmann", "ms_pacman")])
+def test_unknown_game_names_near_matches(game: str, near: str) -> None:
+    with pytest.raises(UnknownGameError, match=f"{game}.*{near}") as caught:
+        cule.AtariVectorEnv(game, 1)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_missing_rom(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        cule.AtariVectorEnv("pong", 1, rom_path=tmp_path / "pong.bin")
+    assert isinstance(caught.value, RomNotFoundError)
+    with pytest.raises(RomNotFoundError):
+        cule.ALEInterface().loadROM(tmp_path / "pong.bin")
+    with pytest.raises(RomNotFoundError):
+        cule.ALEInterface().loadROM(tmp_path)
+
+
+def test_wrong_bytes(tmp_path: Path) -> None:
+    file = tmp_path / "unheard_of.bin"
+    file.write_bytes(bytes(range(256)) * 16)
+    for load in (lambda: cule.AtariVectorEnv("pong", 1, rom_path=file), lambda: load_rom(file)):
+        with pytest.raises(UnsupportedRomError, match="unheard_of"):
+            load()
+
+
+def test_truncated_file(tmp_path: Path) -> None:
+    whole = Path(rom_path("pong")).read_bytes()
+    for size in (0, 1, 100, len(whole) - 1):
+        file = tmp_path / "pong.bin"
+        file.write_bytes(whole[:size])
+        with pytest.raises(UnsupportedRomError, match=r"pong\.bin"):
+            cule.AtariVectorEnv("pong", 1, rom_path=file)
+        with pytest.raises(UnsupportedRomError, match=r"pong\.bin"):
+            load_rom(file)
+
+
+def load_rom(file: Path) -> None:
+    """Load a ROM into a new interface."""
+    cule.ALEInterface().loadROM(file)
+
+
+# --- Keywords --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {"num_envs": 0},
+        {"num_envs": -1},
+        {"num_envs": 1.5},
+        {"num_envs": True},
+        {"num_envs": "2"},
+        {"batch_size": 3},
+        {"batch_size": -1},
+        {"num_threads": -1},
+        {"num_threads": 1 << 20},
+        {"thread_affinity_offset": -2},
+        {"thread_affinity_offset": 1 << 20},
+        {"max_num_frames_per_episode": 0},
+        {"max_num_frames_per_episode": 1 << 40},
+        {"repeat_action_probability": 1.5},
+        {"repeat_action_probability": -0.1},
+        {"repeat_action_probability": float("nan")},
+        {"repeat_action_probability": "0.25"},
+        {"full_action_space": 1},
+        {"continuous": None},
+        {"continuous_action_threshold": float("inf")},
+        {"autoreset_mode": "same_step"},
+        {"img_height": 0},
+        {"img_height": 211},
+        {"img_width": 161},
+        {"grayscale": "yes"},
+        {"stack_num": 0},
+        {"frameskip": 0},
+        {"frameskip": (2, 5)},
+        {"frameskip": 4.0},
+        {"maxpool": 1},
+        {"noop_max": -1},
+        {"device": "tpu"},
+        {"device": 0},
+        {"output": "jax"},
+        {"resets": "fast"},
+        {"num_reset_states": 0},
+        {"obs_type": "rgb"},
+        {"mode": 77},
+        {"mode": [0]},
+        {"mode": [0, "1"]},
+        {"mode": -1},
+        {"difficulty": 4},
+        {"difficulty": 0.5},
+        {"preset": "atari"},
+        {"decorrelate_steps": -1},
+        {"rom_path": 3},
+        {"rules": 3},
+        {"render_mode": "human"},
+        {"obs_type": "ram", "stack_num": 2},
+        {"obs_type": "ram", "grayscale": False},
+        {"game": [("pong", 1), ("breakout", 2)]},
+        {"game": [("pong", 0), ("breakout", 2)]},
+        {"game": []},
+        {"game": 3},
+        {"game": [("pong",)]},
+        {"game": [("pong", 1), ("breakout", 1)], "rom_path": "pong.bin"},
+    ],
+    ids=str,
+)
+def test_keyword_is_refused(keywords: dict[str, Any]) -> None:
+    *_, name = keywords
+    if "game" in keywords:
+        name = "rom_path" if "rom_path" in keywords else "game"
+    arguments = {"game": "pong", "num_envs": 2, **keywords}
+    with pytest.raises(CuleError, match=name) as caught:
+        cule.AtariVectorEnv(**arguments)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_unknown_keyword_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="frameskipp"):
+        cule.AtariVectorEnv("pong", 1, frameskipp=4)  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        cule.AtariVectorEnv("pong", 1, 4)  # type: ignore[misc]
+
+
+# --- Actions -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("actions", "error"),
+    [
+        ([0, 0], ActionShapeError),
+        (None, ActionShapeError),
+        (0, ActionShapeError),
+        (np.zeros(3, np.int64), ActionShapeError),
+        (np.zeros((2, 1), np.int64), ActionShapeError),
+        (np.zeros(2), ActionShapeError),
+        (np.zeros(2, bool), ActionShapeError),
+        (np.array(["0", "1"]), ActionShapeError),
+        (np.array([0, 6]), ActionRangeError),
+        (np.array([-1, 0]), ActionRangeError),
+        (np.array([0, 2**32]), ActionRangeError),
+        (np.array([0, 2**64 - 1], np.uint64), ActionRangeError),
+    ],
+    ids=str,
+)
+def test_action_is_refused_and_nothing_moves(
+    make_env: MakeEnv, actions: Any, error: type[CuleError]
+) -> None:
+    env = make_env()
+    env.reset(seed=0)
+    before = env.get_state()
+    for call in (env.step, env.send, env.step_frames):
+        with pytest.raises(error, match="actions"):
+            call(actions)
+    assert np.array_equal(env.get_state(), before)
+    env.step(np.zeros(2, np.int64))
+
+
+def test_actions_of_every_integer_type_are_taken(make_env: MakeEnv) -> None:
+    env, other = make_env(), make_env()
+    env.reset(seed=0)
+    other.reset(seed=0)
+    for dtype in (np.int8, np.uint8, np.int32, np.int64, np.uint64, ">i4"):
+        obs = env.step(np.array([2, 3], dtype))[0]
+        strided = np.array([2, 9, 3, 9])[::2]
+        assert np.array_equal(other.step(strided)[0], obs)
+
+
+@pytest.mark.parametrize(
+    ("actions", "error"),
+    [
+        (np.zeros((2, 3)), ActionShapeError),
+        (np.zeros((2, 2), np.float32), ActionShapeError),
+        (np.zeros(2, np.int64), ActionShapeError),
+        (np.full((2, 3), np.nan, np.float32), ActionRangeError),
+        (np.array([[0, 0, 0], [np.inf, 0, 0]], np.float32), ActionRangeError),
+        (np.array([[0, 0, 0], [0, 0, -1e30]], np.float32), ActionRangeError),
+    ],
+    ids=str,
+)
+def test_continuous_action_is_refused(
+    make_env: MakeEnv, actions: Any, error: type[CuleError]
+) -> None:
+    env = make_env(continuous=True)
+    env.reset(seed=0)
+    before = env.get_state()
+    with pytest.raises(error, match="actions"):
+        env.step(actions)
+    assert np.array_equal(env.get_state(), before)
+
+
+def test_action_errors_are_the_kinds_of_ale_py() -> None:
+    for kind in (CuleError, ValueError, AssertionError):
+        assert issubclass(ActionShapeError, kind)
+    for kind in (CuleError, ValueError, IndexError):
+        assert issubclass(ActionRangeError, kind)
+
+
+# --- Order of calls ----------------------------------------------------------------------------
+
+
+def test_step_before_reset(make_env: MakeEnv) -> None:
+    env = make_env(render_mode="rgb_array")
+    zeros = np.zeros(2, np.int64)
+    calls: list[Callable[[], Any]] = [
+        lambda: env.step(zeros),
+        lambda: env.step_frames(zeros),
+        lambda: env.send(zeros),
+        env.recv,
+        env.get_state,
+        env.screens,
+        env.render,
+        lambda: env.reset(options={"reset_mask": np.array([True, False])}),
+    ]
+    for call in calls:
+        with pytest.raises(RuntimeError) as caught:
+            call()
+        assert isinstance(caught.value, NotResetError)
+    env.reset(seed=0)
+    env.step(zeros)
+
+
+def test_closed(make_env: MakeEnv) -> None:
+    env = make_env()
+    env.reset(seed=0)
+    states = env.get_state()
+    env.close()
+    env.close()
+    assert env.closed
+    zeros = np.zeros(2, np.int64)
+    calls: list[Callable[[], Any]] = [
+        env.reset,
+        lambda: env.step(zeros),
+        lambda: env.step_frames(zeros),
+        lambda: env.send(zeros),
+        env.recv,
+        env.get_state,
+        lambda: env.set_state(states),
+        env.screens,
+        env.render,
+        lambda: env.ram,
+        lambda: env.lives,
+        lambda: env.episode_frames,
+        lambda: env.num_threads,
+    ]
+    for call in calls:
+        with pytest.raises(ClosedError):
+            call()
+
+
+def test_views_outlive_the_environment() -> None:
+    env = cule.AtariVectorEnv("pong", 2, num_threads=1)
+    env.reset(seed=0)
+    ram = env.ram
+    env.close()
+    del env
+    ram.sum()  # whatever it says, it does not crash
+
+
+# --- Resets ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"seed": 1.5}, TypeError),
+        ({"seed": "0"}, TypeError),
+        ({"seed": [0, 1]}, TypeError),
+        ({"seed": np.zeros(2)}, TypeError),
+        ({"seed": np.zeros(3, np.int64)}, ValueError),
+        ({"seed": 2**31 - 1}, ValueError),
+        ({"seed": np.array([0, 2**31])}, ValueError),
+        ({"options": 3}, TypeError),
+        ({"options": {"resetmask": 1}}, ValueError),
+        ({"options": {"reset_mask": [True, False]}}, TypeError),
+        ({"options": {"reset_mask": np.array([1, 0])}}, TypeError),
+        ({"options": {"reset_mask": np.array([True])}}, ValueError),
+        (
+            {"seed": np.zeros(2, int), "options": {"reset_mask": np.array([True, False])}},
+            ValueError,
+        ),
+        ({"options": {"states": [1, 2]}}, TypeError),
+        ({"options": {"states": np.zeros((2, 3), np.uint8)}}, ValueError),
+    ],
+    ids=str,
+)
+def test_reset_is_refused_and_nothing_moves(
+    make_env: MakeEnv, arguments: dict[str, Any], error: type[Exception]
+) -> None:
+    env = make_env()
+    env.reset(seed=0)
+    before = env.get_state()
+    with pytest.raises(error) as caught:
+        env.reset(**arguments)
+    assert isinstance(caught.value, CuleError)
+    assert np.array_equal(env.get_state(), before)
+
+
+# --- States ------------------------------------------------------------------------------------
+
+
+def test_damaged_states_are_refused_and_nothing_moves(make_env: MakeEnv) -> None:
+    env = make_env()
+    env.reset(seed=0)
+    good = env.get_state()
+    for actions in actions_for(env, 0, 5):
+        env.step(actions)
+    before = env.get_state()
+    rng = np.random.default_rng(0)
+    for byte in [0, good.shape[1] - 1, *rng.integers(good.shape[1], size=60).tolist()]:
+        bad = good.copy()
+        bad[1, byte] ^= np.uint8(1 << rng.integers(8))
+        with pytest.raises(InvalidStateError):
+            env.set_state(bad)
+        assert np.array_equal(env.get_state(), before)
+    for bad in (np.zeros_like(good), rng.integers(256, size=good.shape).astype(np.uint8)):
+        with pytest.raises(InvalidStateError):
+            env.set_state(bad)
+    assert np.array_equal(env.get_state(), before)
+    env.set_state(good)
+
+
+def test_states_of_another_game_are_refused(make_env: MakeEnv) -> None:
+    pong, breakout = make_env("pong"), make_env("breakout")
+    pong.reset(seed=0)
+    breakout.reset(seed=0)
+    before = breakout.get_state()
+    with pytest.raises((InvalidStateError, InvalidArgumentError)):
+        breakout.set_state(pong.get_state())
+    assert np.array_equal(breakout.get_state(), before)
+
+
+def test_state_arguments_are_refused(make_env: MakeEnv) -> None:
+    env = make_env()
+    env.reset(seed=0)
+    rows = env.get_state()
+    for states, indices in (
+        (rows[:1], None),
+        (rows[:, :-1], None),
+        (rows.astype(np.int32), None),
+        (rows.tolist(), None),
+        (rows, [0, 0]),
+        (rows, [0, 2]),
+        (rows, [-1, 0]),
+        (rows, [0.0, 1.0]),
+        (rows, [[0, 1]]),
+        (rows, ["0", "1"]),
+    ):
+        with pytest.raises(InvalidArgumentError):
+            env.set_state(states, indices)
+    for call in (env.get_state, lambda indices: env.screens("rgb", indices)):
+        for indices in (2, [-1], [0.5], "x"):
+            with pytest.raises(InvalidArgumentError, match="indices"):
+                call(indices)
+    assert np.array_equal(env.get_state(), rows)
+    assert env.get_state([]).shape == (0, env.state_size)
+
+
+def test_screens_are_refused(make_env: MakeEnv) -> None:
+    env = make_env([("pong", 1), ("pooyan", 1)])
+    env.reset(seed=0)
+    with pytest.raises(InvalidArgumentError, match="kind"):
+        env.screens("colour")
+    with pytest.raises(InvalidArgumentError):
+        env.screens("rgb")  # of different heights
+    assert env.screens("rgb", [1]).shape == (1, 220, 160, 3)

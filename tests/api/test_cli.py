@@ -1,0 +1,103 @@
+"""The command line: what it prints, and its exit status."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cule import __version__
+from cule.cli import main
+from tests.api.helpers import rom_path
+
+
+@pytest.fixture
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty data folder, so that no ROM of this machine's user is found or written."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.delenv("CULE_ROM_DIR", raising=False)
+    return tmp_path
+
+
+@pytest.mark.ale
+def test_info(capsys: pytest.CaptureFixture[str], own_folders: Path) -> None:
+    assert main(["info"]) == 0
+    printed = capsys.readouterr().out
+    for text in (__version__, "gymnasium", "ale-py", "build: cuda", "ROMs: ale_py", "104 of 104"):
+        assert text in printed
+
+
+@pytest.mark.ale
+def test_roms_list(capsys: pytest.CaptureFixture[str], own_folders: Path) -> None:
+    assert main(["roms", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 104
+    assert any(line.startswith("ms_pacman") and "ms_pacman.bin (ale_py)" in line for line in lines)
+
+
+@pytest.mark.ale
+def test_roms_verify(capsys: pytest.CaptureFixture[str], own_folders: Path) -> None:
+    assert main(["roms", "verify"]) == 0
+    assert "104 of 104" in capsys.readouterr().out
+
+
+@pytest.mark.ale
+def test_roms_verify_tells_what_is_wrong(
+    capsys: pytest.CaptureFixture[str], own_folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = own_folders / "roms"
+    folder.mkdir()
+    shutil.copy(rom_path("pong"), folder / "pong.bin")
+    (folder / "breakout.bin").write_bytes(b"\0" * 4096)
+    monkeypatch.setenv("CULE_ROM_DIR", str(folder))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["roms", "verify"]) == 1
+    printed = capsys.readouterr().out
+    assert "1 of 104" in printed
+    assert "breakout.bin (CULE_ROM_DIR), wrong bytes" in printed
+    assert "seaquest: not found" in printed
+    assert "pong: " not in printed
+
+
+@pytest.mark.ale
+def test_roms_import(capsys: pytest.CaptureFixture[str], own_folders: Path) -> None:
+    source = own_folders / "downloads"
+    (source / "deep").mkdir(parents=True)
+    shutil.copy(rom_path("pong"), source / "deep" / "some name.a26")
+    (source / "other.bin").write_bytes(b"\0" * 4096)
+    assert main(["roms", "import", str(source)]) == 0
+    printed = capsys.readouterr().out
+    assert "1 copied" in printed
+    assert "other.bin: no known ROM" in printed
+    copied = own_folders / "data" / "cule" / "roms" / "pong.bin"
+    assert copied.read_bytes() == Path(rom_path("pong")).read_bytes()
+    assert main(["roms", "import", str(source)]) == 0
+    assert "1 there already" in capsys.readouterr().out
+
+
+def test_refused_requests(
+    capsys: pytest.CaptureFixture[str], own_folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["roms", "import", str(own_folders / "missing")]) == 2
+    assert "missing" in capsys.readouterr().err
+    empty = own_folders / "empty"
+    empty.mkdir()
+    assert main(["roms", "import", str(empty)]) == 1
+    monkeypatch.setenv("CULE_ROM_DIR", str(own_folders / "missing"))
+    assert main(["roms", "list"]) == 2
+    assert "CULE_ROM_DIR" in capsys.readouterr().err
+    for words in ([], ["nonsense"], ["roms"], ["roms", "import"]):
+        with pytest.raises(SystemExit) as caught:
+            main(words)
+        assert caught.value.code == 2
+
+
+def test_command_is_installed() -> None:
+    command = Path(sys.executable).with_name("cule")
+    if not command.exists():
+        pytest.skip("cule is not installed in this environment's bin folder")
+    printed = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
+    assert printed.stdout.strip() == f"cule {__version__}"

@@ -1,0 +1,63 @@
+"""The options are defined once: the signature users see says the same as the dataclass."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+from pathlib import Path
+
+import pytest
+from gymnasium.vector import AutoresetMode
+
+import cule
+from cule.envs import options
+
+
+def test_signature_is_the_dataclass() -> None:
+    parameters = list(inspect.signature(cule.AtariVectorEnv).parameters.values())
+    fields = dataclasses.fields(cule.EnvOptions)
+    assert [parameter.name for parameter in parameters] == [field.name for field in fields]
+    for parameter, field in zip(parameters, fields, strict=True):
+        if parameter.name in ("game", "num_envs"):
+            assert parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+            assert field.default is dataclasses.MISSING
+        else:
+            assert parameter.kind is parameter.KEYWORD_ONLY
+            assert parameter.default == field.default, parameter.name
+
+
+@pytest.mark.ale
+def test_keywords_and_defaults_of_ale_py() -> None:
+    from ale_py.vector_env import AtariVectorEnv
+
+    ours = inspect.signature(cule.AtariVectorEnv).parameters
+    for name, parameter in inspect.signature(AtariVectorEnv).parameters.items():
+        assert ours[name].kind == parameter.kind, name
+        assert ours[name].default == parameter.default, name
+
+
+@pytest.mark.ale
+def test_keywords_and_defaults_of_the_single_environment() -> None:
+    import ale_py
+
+    ours = inspect.signature(cule.AtariEnv).parameters
+    theirs = inspect.signature(ale_py.AtariEnv).parameters
+    assert list(ours) == list(theirs)
+    assert all(ours[name].default == theirs[name].default for name in theirs)
+
+
+def test_every_option_has_a_sentence() -> None:
+    tree = ast.parse(Path(inspect.getfile(options)).read_text())
+    (node,) = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "EnvOptions"]
+    body = node.body[1:]  # after the class docstring
+    assert len(body) == 2 * len(dataclasses.fields(cule.EnvOptions))
+    for declaration, sentence in zip(body[::2], body[1::2], strict=True):
+        assert isinstance(declaration, ast.AnnAssign)
+        assert isinstance(sentence, ast.Expr)
+        assert isinstance(sentence.value, ast.Constant)
+        assert str(sentence.value.value).rstrip().endswith(".")
+
+
+def test_autoreset_modes_are_gymnasiums() -> None:
+    assert [mode.value for mode in AutoresetMode] == ["NextStep", "SameStep", "Disabled"]

@@ -1,0 +1,97 @@
+"""Home-made ROM images, and how to run them under cule and under ale-py.
+
+An image that no table knows runs with the console properties of an unknown cartridge. `HOST_GAME` is
+the game whose rules are borrowed by giving the file its name: Donkey Kong, which is over only when
+three cells ($8B, $8F, $A3) hold certain values at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from cule import _core
+from cule.games import compile_rules, load_games
+from cule.games.schema import ConsoleProperties
+from roms_tools.assembler import assemble
+
+BANK_BYTES = 4096
+HOST_GAME = "donkey_kong"
+
+
+def with_vectors(data: bytearray, bank: int, reset: int, brk: int) -> None:
+    """Set the vectors at the end of one bank."""
+    end = (bank + 1) * BANK_BYTES
+    data[end - 4 : end] = reset.to_bytes(2, "little") + brk.to_bytes(2, "little")
+
+
+def repeat_over_banks(code: bytes, offset: int, banks: int) -> bytearray:
+    """The same code at the same offset of every bank, zeros elsewhere."""
+    bank = bytes(offset) + code
+    return bytearray((bank + bytes(BANK_BYTES - len(bank))) * banks)
+
+
+def image_of(source: str, origin: int = 0xF000) -> bytes:
+    """A 4 KiB image of a program; it starts at `start`, or at its first byte, and so does BRK."""
+    code, names = assemble(source, origin)
+    data = repeat_over_banks(code, origin & 0xFFF, 1)
+    start = names.get("start", origin)
+    with_vectors(data, 0, start, names.get("handler", start))
+    return bytes(data)
+
+
+def core_game(rom: bytes, **properties: Any) -> _core.Game:
+    """A game of the native core: `rom` under the rules of `HOST_GAME`.
+
+    Args:
+        rom: The image.
+        properties: Arguments of ``cule._core.Game`` that differ from those of an unknown ROM.
+    """
+    rules = load_games()[HOST_GAME]
+    code = compile_rules(rules)
+    console = ConsoleProperties()
+    arguments: dict[str, Any] = {
+        "game_id": HOST_GAME,
+        "rom": rom,
+        "format": console.format,
+        "ystart": console.ystart,
+        "height": console.height,
+        "controller_left": console.controller_left,
+        "controller_right": console.controller_right,
+        "swap_ports": console.swap_ports,
+        "swap_paddles": console.swap_paddles,
+        "left_difficulty_a": False,
+        "right_difficulty_a": False,
+        "hmove_blanks": console.hmove_blanks,
+        "legal_actions": list(rules.legal_actions),
+        "minimal_actions": list(rules.minimal_actions),
+        "starting_actions": [],
+        "modes": [0],
+        "default_mode": 0,
+        "difficulties": [0, 1, 2, 3],
+        "paddle_max": rules.paddle_max,
+        "state": list(code.state),
+        "step_code": list(code.step_code),
+        "lives_code": list(code.lives_code),
+        "setup_code": [],
+    }
+    return _core.Game(**{**arguments, **properties})
+
+
+def core_console(rom: bytes, **properties: Any) -> _core.Console:
+    """A console that runs `rom` without sticky actions."""
+    return _core.Console(core_game(rom, **properties), random_seed=1, repeat_action_probability=0.0)
+
+
+def ale_console(rom: bytes, folder: Path) -> Any:
+    """The same console in ale-py."""
+    import ale_py
+
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    path = folder / f"{HOST_GAME}.bin"
+    path.write_bytes(rom)
+    ale = ale_py.ALEInterface()
+    ale.setInt("random_seed", 1)
+    ale.setFloat("repeat_action_probability", 0.0)
+    ale.loadROM(path)
+    return ale
