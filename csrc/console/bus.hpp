@@ -116,7 +116,7 @@ struct FastBus {
     if (address & 0x80) {
       ram[address & 0x7F] = u8(value);
     } else {
-      clock = m.write_tia_slow(clock, address & 0x3F, value, false);
+      clock = m.write_tia(clock, address & 0x3F, value, false);
       limit = m.fetch_limit;
     }
   }

@@ -33,7 +33,7 @@ CULE_HD inline void reset_machine(const Console& c, Mt19937& machine_random) {
   s.dump_cycle = 0;
   s.last_frame_lines = 0;
   s.first_line = 0;
-  s.beam = Beam{};
+  s.beam = make_beam(0);
   s.picture.kind[0] = s.picture.kind[1] = PictureKind::kBlank;
   reset_cart(c.cart.type, s.cart, machine_random);
   const u32 low = read_cart(c.cart, s.cart, 0xFFFC, 0);
@@ -57,7 +57,7 @@ CULE_HD inline void start_frame(const Console& c) {
   s.cycles = 0;
   s.first_line = c.properties.first_line;
   const u32 begin = picture_window(c).begin_clocks;
-  s.beam = Beam{begin, begin, begin};
+  s.beam = make_beam(begin);
   if (c.properties.format == Format::kPal) {
     s.tia.color_loss = s.last_frame_lines & 1;
     for (u8& color : s.tia.color) color = u8((color & 0xFE) | s.tia.color_loss);

@@ -29,11 +29,12 @@ CULE_HD CULE_INLINE void skip_idle_loop(Execution& e, Bus& bus, u32 loop, u32 of
     // DEX or DEY, then BNE: all but the last iteration are taken.
     const u32 opcode = loop & 0xFF;
     if (branch != 0xD0 || (opcode != 0xCA && opcode != 0x88)) return;
-    u32& counter = opcode == 0xCA ? e.x : e.y;
+    const u32 counter = opcode == 0xCA ? e.x : e.y;
     const u32 iterations = (counter - 1) & 0xFF;  // 0 wraps to 255 first
     const u32 branch_cycles = ((e.pc ^ (e.pc + 3)) & 0xFF00) ? 4 : 3;
     skip_iterations(bus, iterations, 2 + branch_cycles);
-    counter = 1;
+    e.x = opcode == 0xCA ? 1 : e.x;
+    e.y = opcode == 0xCA ? e.y : 1;
   } else if (offset == 0xFB && (loop & 0xFFFFFF) == 0x0284AD) {
     // LDA INTIM, then BNE or BPL: taken while the timer has not come down to the last value.
     if (branch != 0xD0 && branch != 0x10) return;

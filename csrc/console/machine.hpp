@@ -19,6 +19,8 @@ struct Machine {
   ConsoleState& s;
   const Console& console;
   FrameLog* log;
+  LogEntry* next;         // where the next entry goes
+  LogEntry* log_end;
   Shapes shapes;
   CollisionSink collisions;
   u32 replayed = 0;       // log entries the replay has consumed
@@ -34,8 +36,9 @@ struct Machine {
     end_cycle = (max_line(c.properties.format) + 1) * kCyclesPerLine - s.phase_cycles;
     fast = fast_region(c.cart.type);
     fetch_limit = open_fetch_limit();
-    shapes.version = 0;
-    shapes.invalidate_all();
+    shapes.reset();
+    next = log->entries;
+    log_end = next + kLogCapacity;
     begin_log(*log, s, step_cycle);
   }
 
@@ -43,12 +46,13 @@ struct Machine {
   CULE_HD CULE_INLINE u32 open_fetch_limit() const { return fast.size - 2; }
 
   CULE_HD CULE_INLINE void record(Clock clock, u32 reg, u32 value) {
-    if (CULE_UNLIKELY(log->size == kLogCapacity)) spill();
-    log->entries[log->size++] = pack_log_entry(cycles_of(clock) - step_cycle, reg, value);
+    if (CULE_UNLIKELY(next == log_end)) spill();
+    *next++ = pack_log_entry(cycles_of(clock) - step_cycle, reg, value);
   }
 
   // Brings collisions and TIA state up to the last access.
   CULE_HD void replay() {
+    log->size = u32(next - log->entries);
     Replay<CollisionSink> r{s.tia,      s.beam, shapes, collisions, picture_window(console),
                             console.properties.hmove_blanks != 0};
     r.run(log->entries, replayed, log->size, log->base_clock);
@@ -62,19 +66,23 @@ struct Machine {
     paint_part(console, *log);
     s.picture.is_painted = 1;
     begin_log(*log, s, step_cycle);
+    next = log->entries;
     replayed = 0;
   }
 
   // Returns the clock, which WSYNC moves to the start of the next line.
   CULE_HD CULE_INLINE Clock write_tia(Clock clock, u32 reg, u32 value, bool follows_write) {
-    record(clock, reg, value);
-    const u32 cycle = cycles_of(clock);
-    if (CULE_UNLIKELY(cycle >= end_cycle)) end_frame();
-    return reg <= WSYNC ? write_sync(clock, reg, value, follows_write) : clock;
+    if (CULE_UNLIKELY(reg <= WSYNC || cycles_of(clock) >= end_cycle || next == log_end)) {
+      return write_tia_slow(clock, reg, value, follows_write);
+    }
+    *next++ = pack_log_entry(cycles_of(clock) - step_cycle, reg, value);
+    return clock;
   }
 
   CULE_HD CULE_NOINLINE Clock write_tia_slow(Clock clock, u32 reg, u32 value, bool follows_write) {
-    return write_tia(clock, reg, value, follows_write);
+    record(clock, reg, value);
+    if (cycles_of(clock) >= end_cycle) end_frame();
+    return reg <= WSYNC ? write_sync(clock, reg, value, follows_write) : clock;
   }
 
   CULE_HD CULE_NOINLINE u32 read_tia(Clock clock, u32 address, u32 noise) {

@@ -40,9 +40,8 @@ CULE_HD void paint_log(const Console& c, const FrameLog& log, u8* rows, const u8
   TiaState tia = log.start;
   Beam beam = log.start_beam;
   Shapes shapes;
-  shapes.version = 0;
-  shapes.invalidate_all();
-  PaintSink<exact> sink(Canvas{rows, log.first_line, c.properties.height, map, &c.expand});
+  shapes.reset();
+  PaintSink<exact> sink(Canvas{rows, log.first_line, c.properties.height, map});
   Replay<PaintSink<exact>> replay{tia,  beam, shapes, sink, picture_window(c),
                                   c.properties.hmove_blanks != 0};
   replay.run(log.entries, 0, log.size, log.base_clock);

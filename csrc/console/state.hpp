@@ -106,7 +106,6 @@ struct Console {
   FrameMemory& memory;
   const Cart cart;
   const ConsoleProperties& properties;
-  const ExpandTable& expand;
 };
 
 }  // namespace cule

@@ -250,7 +250,7 @@ struct Execution {
     pc = target;
     bus.branch_taken(*this, offset);
   }
-  CULE_HD void jsr() {
+  CULE_HD CULE_INLINE void jsr() {
     const u32 low = bus.operand(pc);
     bus.read_stack(sp, low);
     const u32 pushed = (pc + 2) & 0xFFFF;
@@ -260,7 +260,7 @@ struct Execution {
     pc = low | high << 8;
     bus.transfer(*this, high);
   }
-  CULE_HD void rts() {
+  CULE_HD CULE_INLINE void rts() {
     u32 noise = bus.read_stack(sp, 0x60);
     const u32 low = noise = pull(noise);
     const u32 high = pull(noise);
@@ -269,7 +269,7 @@ struct Execution {
     pc = (pc + 1) & 0xFFFF;
     bus.transfer(*this, last);
   }
-  CULE_HD void rti() {
+  CULE_HD CULE_INLINE void rti() {
     u32 noise = bus.read_stack(sp, 0x40);
     set_status(noise = pull(noise));
     const u32 low = pull(noise);
@@ -277,7 +277,7 @@ struct Execution {
     pc = low | high << 8;
     bus.transfer(*this, high);
   }
-  CULE_HD void brk() {
+  CULE_HD CULE_INLINE void brk() {
     bus.operand(pc);
     const u32 pushed = (pc + 2) & 0xFFFF;
     push(pushed >> 8);

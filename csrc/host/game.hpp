@@ -48,11 +48,6 @@ struct GameSpec {
   std::vector<i32> state, step_code, lives_code, setup_code;
 };
 
-inline const ExpandTable& host_expand_table() {
-  static constexpr ExpandTable table = make_expand_table();
-  return table;
-}
-
 // Zeroed pages on demand: what is never touched takes no memory.
 struct FreeDeleter {
   void operator()(void* p) const { std::free(p); }
@@ -96,7 +91,7 @@ class Game {
   i32 default_mode() const { return spec_.default_mode; }
 
   Console console(ConsoleState& s, FrameMemory& memory) const {
-    return {s, memory, cart(), properties_, host_expand_table()};
+    return {s, memory, cart(), properties_};
   }
 
   // State and machine generator right before the first environment reset.
@@ -114,7 +109,7 @@ class Game {
   // Power-on up to the switch-on reset; returns the properties with the detected format.
   ConsoleProperties load_console(ConsoleState& s, Mt19937& machine_random, FrameMemory& memory) const {
     ConsoleProperties properties = spec_.properties;
-    const Console c{s, memory, cart(), properties, host_expand_table()};
+    const Console c{s, memory, cart(), properties};
     cule::load_console(c, properties, machine_random, spec_.detect_format, spec_.property_difficulty);
     return properties;
   }

@@ -23,8 +23,9 @@ struct CollisionSink {
 
   CULE_HD CULE_INLINE void segment(TiaState& s, Shapes& shapes, u32 /*line*/, u32 x0, u32 x1) {
     if (s.vblank) return;
+    shapes.refresh_active(s);
+    if (!(shapes.possible_latches & ~s.collisions)) return;  // nothing new can be recorded
     shapes.refresh(s);
-    if (!(shapes.active & (shapes.active - 1))) return;
     if (full_line_version == shapes.version) return;
     if (x0 == 0 && x1 == kScreenWidth) full_line_version = shapes.version;
     record(s, shapes, x0, x1);

@@ -4,36 +4,16 @@
 // pictures. Rows are 160 bytes apart; lines outside [first_line, first_line + height) are not drawn.
 #pragma once
 
-#include "tia/shapes.hpp"
+#include "tia/span.hpp"
 
 namespace cule {
-
-// Byte i of the result is $FF where bit i of `bits` is set.
-CULE_HD CULE_INLINE constexpr u64 expand_bits(u32 bits) {
-  u64 x = (bits * 0x0101010101010101ULL) & 0x8040201008040201ULL;
-  x = ((x | ((x & 0x7F7F7F7F7F7F7F7FULL) + 0x7F7F7F7F7F7F7F7FULL)) >> 7) & 0x0101010101010101ULL;
-  return x * 0xFF;
-}
-
-struct ExpandTable {
-  u64 bytes[256];
-};
-
-constexpr ExpandTable make_expand_table() {
-  ExpandTable t{};
-  for (u32 i = 0; i < 256; ++i) t.bytes[i] = expand_bits(i);
-  return t;
-}
-
-static_assert(expand_bits(0x81) == 0xFF000000000000FFULL && expand_bits(0xFF) == ~0ULL);
 
 // Where pictures go and what a colour looks like there.
 struct Canvas {
   u8* rows;
   u32 first_line;
   u32 height;
-  const u8* map;              // 256 entries
-  const ExpandTable* expand;  // the table of the side the replay runs on
+  const u8* map;  // 256 entries
 };
 
 template <bool exact>
@@ -42,8 +22,7 @@ struct PaintSink {
   static constexpr bool kExact = exact;
 
   const Canvas canvas;
-  Mask layer[3];            // pixels of COLUP0, COLUP1, COLUPF; COLUBK elsewhere
-  u64 paint[4];             // the four colours, eight pixels each
+  Layers layers;
   u32 version = 0;          // shapes the layers were made of
   bool is_stale = true;     // colours or priorities changed
   u32 repeat_line = ~0u;    // the line above is whole and was drawn with the present layers
@@ -71,12 +50,12 @@ struct PaintSink {
       if (repeat_line == line) {
         memcpy(row, row - kScreenWidth, kScreenWidth);
       } else {
-        paint_range(row, 0, kScreenWidth);
+        paint_span(layers, row, 0, kScreenWidth);
       }
       repeat_line = row_index + 1 < canvas.height ? line + 1 : ~0u;
     } else {
       repeat_line = ~0u;
-      paint_range(row, x0, x1);
+      paint_span(layers, row, x0, x1);
     }
   }
 
@@ -102,7 +81,7 @@ struct PaintSink {
       if (x_end != cell && drew_cell && may_finish_cell(s, cell)) {
         shapes.refresh(s);
         make_layers(s, shapes);
-        paint_range(row, x_end, cell + 4);
+        paint_span(layers, row, x_end, cell + 4);
       }
     }
     if (s.hmove_blank && p < kHblankClocks + 8) {
@@ -153,42 +132,17 @@ struct PaintSink {
       if (priority && !(score && lone_playfield)) {
         a &= ~field;
         b &= ~field & ~a;
-        layer[2].word[w] = field;
+        layers.mask[2].word[w] = field;
       } else {
         b &= ~a;
-        layer[2].word[w] = field & ~a & ~b;
+        layers.mask[2].word[w] = field & ~a & ~b;
       }
-      layer[0].word[w] = a;
-      layer[1].word[w] = b;
+      layers.mask[0].word[w] = a;
+      layers.mask[1].word[w] = b;
     }
-    for (u32 i = 0; i < 4; ++i) paint[i] = canvas.map[s.color[i]] * 0x0101010101010101ULL;
+    for (u32 i = 0; i < 4; ++i) layers.color[i] = canvas.map[s.color[i]];
     version = shapes.version;
     is_stale = false;
-  }
-
-  CULE_HD CULE_INLINE void paint_range(u8* row, u32 x0, u32 x1) {
-    const u64* expand = canvas.expand->bytes;
-    for (u32 x = x0 & ~7u; x < x1; x += 8) {
-      const u32 w = x >> 6;
-      const u32 shift = x & 63;
-      const u32 a = u32(layer[0].word[w] >> shift) & 0xFF;
-      const u32 b = u32(layer[1].word[w] >> shift) & 0xFF;
-      const u32 c = u32(layer[2].word[w] >> shift) & 0xFF;
-      u64 pixels = paint[3];
-      if (a | b | c) {
-        pixels = (paint[0] & expand[a]) | (paint[1] & expand[b]) | (paint[2] & expand[c]) |
-                 (paint[3] & ~expand[a | b | c]);
-      }
-      if (x < x0 || x + 8 > x1) {
-        const u32 low = x < x0 ? x0 - x : 0;
-        const u32 high = x1 - x < 8 ? x1 - x : 8;
-        const u64 keep = ~expand[((1u << high) - 1) & ~((1u << low) - 1)];
-        u64 old;
-        memcpy(&old, row + x, sizeof old);
-        pixels = (pixels & ~keep) | (old & keep);
-      }
-      memcpy(row + x, &pixels, sizeof pixels);
-    }
   }
 };
 

@@ -16,10 +16,13 @@
 namespace cule {
 
 struct Beam {
-  u32 mark;    // frame clock: everything before is settled
-  u32 drawn;   // frame clock: everything before has been given to the sink; <= mark
-  u32 first;   // frame clock of the first pixel of this frame (no line end before it)
+  u32 mark;        // frame clock: everything before is settled
+  u32 drawn;       // frame clock: everything before has been given to the sink; <= mark
+  u32 line_begin;  // frame clock of the start of the line `drawn` is in
+  u32 first;       // frame clock of the first pixel of this frame (no line end before it)
 };
+
+CULE_HD CULE_INLINE constexpr Beam make_beam(u32 clock) { return {clock, clock, clock, clock}; }
 
 template <class Sink>
 struct Replay {
@@ -31,10 +34,13 @@ struct Replay {
   const bool hmove_blanks;
 
   CULE_HD void run(const LogEntry* log, u32 from, u32 to, u32 base_clock) {
+    if (from == to) return;
     for (u32 i = from; i < to; ++i) {
       const LogEntry e = log[i];
       write(base_clock + clocks_from_cycles(log_cycle(e)), log_register(e), log_value(e), i);
     }
+    // An access without an effect moves the mark only; nothing depends on it before the next one that has.
+    move_mark(base_clock + clocks_from_cycles(log_cycle(log[to - 1])));
   }
 
   // Draws everything before the mark.
@@ -43,67 +49,84 @@ struct Replay {
   }
 
   CULE_HD CULE_INLINE void move_mark(u32 target) {
-    if (target < window.begin_clocks) return;
-    if (target > window.end_clocks) target = window.end_clocks;
-    if (target > beam.mark) beam.mark = target;
+    if (target <= beam.mark || target < window.begin_clocks) return;
+    beam.mark = target < window.end_clocks ? target : window.end_clocks;
   }
 
-  CULE_HD void write(u32 clock, u32 reg, u32 v, u32 index) {
-    const u32 h = clock % kClocksPerLine;
-    move_mark(clock + write_delay_clocks(reg, h));
-    if constexpr (Sink::kExact) flush(index);
+  // Applies one access. Delays between a write and its effect on the picture: NOTES.md 5.
+  CULE_HD CULE_INLINE void write(u32 clock, u32 reg, u32 v, u32 index) {
+    if constexpr (Sink::kExact) {
+      move_mark(clock + write_delay_clocks(reg, clock));
+      flush(index);
+    }
     switch (reg) {
-      case VBLANK: set(s.vblank, v >> 1 & 1, index); break;
-      case NUSIZ0: case NUSIZ1: {
-        flush(index);
-        const u32 n = reg - NUSIZ0;
-        s.nusiz[n] = u8(v);
-        s.skip[n] = 0;
-        if (n == 0) s.missile0_look = Missile0Look::kNormal;
-        shapes.stale |= (1u << kPlayer0 | 1u << kMissile0) << n;
+      case VBLANK:
+        move_mark(clock + write_delay_clocks(VBLANK, clock));
+        set(s.vblank, v >> 1 & 1, index);
         break;
-      }
+      case NUSIZ0: case NUSIZ1:
+        move_mark(clock + write_delay_clocks(NUSIZ0, clock));
+        set_copies(reg - NUSIZ0, v, index);
+        break;
       case COLUP0: case COLUP1: case COLUPF: case COLUBK: {
         const u32 color = (v & 0xFE) | s.color_loss;
         if (s.color[reg - COLUP0] == color) break;
-        if constexpr (Sink::kPaints) flush(index);
+        if constexpr (Sink::kPaints) {
+          move_mark(clock);
+          flush(index);
+          sink.colors_changed();
+        }
         s.color[reg - COLUP0] = u8(color);
-        sink.colors_changed();
         break;
       }
-      case CTRLPF:
-        flush(index);
-        if (((s.ctrlpf ^ v) & 0x30) != 0) shapes.invalidate(kBall);
-        if (((s.ctrlpf ^ v) & 0x06) != 0) sink.colors_changed();
-        s.ctrlpf = u8(v);
-        if (h < 147) set_mirror(v & 1);
+      case CTRLPF: set_control(v, clock, index); break;
+      case REFP0: case REFP1:
+        move_mark(clock + write_delay_clocks(REFP0, clock));
+        set(s.refp[reg - REFP0], v >> 3 & 1, index, 1u << (reg - REFP0));
         break;
-      case REFP0: case REFP1: set(s.refp[reg - REFP0], v >> 3 & 1, index, 1u << (reg - REFP0)); break;
-      case PF0: case PF1: case PF2: set(s.pf[reg - PF0], v, index, 1u << kPlayfield); break;
-      case RESP0: case RESP1: reset_player(reg - RESP0, clock, h, index); break;
-      case RESM0: case RESM1: case RESBL: reset_small(reg, clock, h, index); break;
-      case GRP0: case GRP1: set_graphics(reg - GRP0, v, index); break;
-      case ENAM0: case ENAM1:
-        set(s.enam[reg - ENAM0], v >> 1 & 1, index, 1u << (kMissile0 + reg - ENAM0));
+      case PF0: case PF1: case PF2:
+        move_mark(clock + write_delay_clocks(PF0, clock));
+        set(s.pf[reg - PF0], v, index, 1u << kPlayfield);
         break;
-      case ENABL: set(s.enabl, v >> 1 & 1, index, 1u << kBall); break;
-      case HMP0: case HMP1: case HMM0: case HMM1: case HMBL: set_motion(reg - HMP0, v >> 4, clock, index); break;
-      case VDELP0: case VDELP1: set(s.vdelp[reg - VDELP0], v & 1, index, 1u << (reg - VDELP0)); break;
-      case VDELBL: set(s.vdelbl, v & 1, index, 1u << kBall); break;
-      case RESMP0: case RESMP1: set_missile_lock(reg - RESMP0, v >> 1 & 1, index); break;
+      case RESP0: case RESP1: reset_player(reg - RESP0, clock, index); break;
+      case RESM0: case RESM1: case RESBL: reset_small(reg, clock, index); break;
       case AUDC0: case AUDC1: case AUDF0: case AUDF1: case AUDV0: case AUDV1:
         s.audio[reg - AUDC0] = u8(v);
         break;
-      case HMOVE: move_objects(clock, h, index); break;
+      case GRP0: case GRP1:
+        move_mark(clock + write_delay_clocks(GRP0, clock));
+        set_graphics(reg - GRP0, v, index);
+        break;
+      case ENAM0: case ENAM1:
+        move_mark(clock);
+        set(s.enam[reg - ENAM0], v >> 1 & 1, index, 1u << (kMissile0 + reg - ENAM0));
+        break;
+      case ENABL:
+        move_mark(clock);
+        set(s.enabl, v >> 1 & 1, index, 1u << kBall);
+        break;
+      case HMM0: start_stars(v >> 4, clock, index); [[fallthrough]];
+      case HMP0: case HMP1: case HMM1: case HMBL: s.hm[reg - HMP0] = u8(v >> 4); break;
+      case VDELP0: case VDELP1:
+        move_mark(clock);
+        set(s.vdelp[reg - VDELP0], v & 1, index, 1u << (reg - VDELP0));
+        break;
+      case VDELBL:
+        move_mark(clock);
+        set(s.vdelbl, v & 1, index, 1u << kBall);
+        break;
+      case RESMP0: case RESMP1: set_missile_lock(reg - RESMP0, v >> 1 & 1, clock, index); break;
+      case HMOVE: move_objects(clock, index); break;
       case HMCLR:
         for (u8& hm : s.hm) hm = 0;
         break;
       case CXCLR:
+        move_mark(clock);
         flush(index);
         s.collisions = 0;
         sink.latches_cleared();
         break;
-      default: break;  // VSYNC, WSYNC, RSYNC, unused: only the mark moves
+      default: break;  // VSYNC, WSYNC, RSYNC, unused
     }
   }
 
@@ -122,6 +145,23 @@ struct Replay {
     shapes.invalidate(kPlayfield);
   }
 
+  CULE_HD void set_control(u32 v, u32 clock, u32 index) {
+    move_mark(clock);
+    flush(index);
+    if ((s.ctrlpf ^ v) & 0x30) shapes.invalidate(kBall);
+    if ((s.ctrlpf ^ v) & 0x06) sink.colors_changed();
+    s.ctrlpf = u8(v);
+    if (clock % kClocksPerLine < kLatestMirrorClock) set_mirror(v & 1);
+  }
+
+  CULE_HD CULE_INLINE void set_copies(u32 n, u32 v, u32 index) {
+    flush(index);
+    if (s.nusiz[n] != v || s.skip[n]) shapes.stale |= (1u << kPlayer0 | 1u << kMissile0) << n;
+    s.nusiz[n] = u8(v);
+    s.skip[n] = 0;
+    if (n == 0) show_missile0(Missile0Look::kNormal);
+  }
+
   CULE_HD CULE_INLINE void set_graphics(u32 n, u32 v, u32 index) {
     const u32 other = 1 - n;
     u32 stale = 0;
@@ -137,8 +177,10 @@ struct Replay {
     if (n == 1) s.old_enabl = s.enabl;
   }
 
-  CULE_HD void reset_player(u32 n, u32 clock, u32 h, u32 index) {
+  CULE_HD void reset_player(u32 n, u32 clock, u32 index) {
+    move_mark(clock);
     flush(index);
+    const u32 h = clock % kClocksPerLine;
     const u32 position = h < kHblankClocks ? 3 : (h - kHblankClocks + 5) % kScreenWidth;
     const u32 distance = wrap_position(i32(position) - i32(s.position[n]));
     const PlayerReset kind = classify_player_reset(s.nusiz[n] & 7, distance);
@@ -146,13 +188,16 @@ struct Replay {
       move_mark(clock + 11);
       flush(index);
     }
+    const u32 skip = kind != PlayerReset::kDelay;
+    if (s.position[n] != position || s.skip[n] != skip) shapes.invalidate(n);
     s.position[n] = u8(position);
-    s.skip[n] = kind != PlayerReset::kDelay;
-    shapes.invalidate(n);
+    s.skip[n] = u8(skip);
   }
 
-  CULE_HD void reset_small(u32 reg, u32 clock, u32 h, u32 index) {
+  CULE_HD void reset_small(u32 reg, u32 clock, u32 index) {
+    move_mark(clock + write_delay_clocks(reg, clock));
     flush(index);
+    const u32 h = clock % kClocksPerLine;
     u32 position = h < kHblankClocks ? 2 : (h - kHblankClocks + 4) % kScreenWidth;
     // Resets shortly after an HMOVE land elsewhere (NOTES.md 6.3).
     const i32 gap = i32(clock) - s.hmove_clock;
@@ -164,22 +209,23 @@ struct Replay {
       if (gap == 18 && h == 27) position = 5;
     }
     const u32 object = reg == RESBL ? u32(kBall) : kMissile0 + reg - RESM0;
-    if (reg == RESM0) s.missile0_look = Missile0Look::kNormal;
+    if (reg == RESM0) show_missile0(Missile0Look::kNormal);
+    if (s.position[object] != position) shapes.invalidate(object);
     s.position[object] = u8(position);
-    shapes.invalidate(object);
   }
 
-  CULE_HD void set_motion(u32 object, u32 nibble, u32 clock, u32 index) {
-    if (object == kMissile0 && i32(clock) == s.hmove_clock + 63 && s.hm[object] == 7 && nibble == 6) {
-      flush(index);
-      s.stars = 1;
-      s.star_count = 0;
-    }
-    s.hm[object] = u8(nibble);
+  // The star field starts with HMM0 changed from 7 to 6 exactly 21 cycles after an HMOVE (NOTES.md 10).
+  CULE_HD CULE_INLINE void start_stars(u32 nibble, u32 clock, u32 index) {
+    if (nibble != 6 || s.hm[kMissile0] != 7 || i32(clock) != s.hmove_clock + 63) return;
+    move_mark(clock);
+    flush(index);
+    s.stars = 1;
+    s.star_count = 0;
   }
 
-  CULE_HD void set_missile_lock(u32 n, u32 locked, u32 index) {
+  CULE_HD void set_missile_lock(u32 n, u32 locked, u32 clock, u32 index) {
     if (s.resmp[n] == locked) return;
+    move_mark(clock);
     flush(index);
     s.resmp[n] = u8(locked);
     if (!locked) {
@@ -191,9 +237,10 @@ struct Replay {
     shapes.invalidate(kMissile0 + n);
   }
 
-  CULE_HD void move_objects(u32 clock, u32 h, u32 index) {
+  CULE_HD void move_objects(u32 clock, u32 index) {
+    move_mark(clock);
     flush(index);
-    const u32 cycle = h / kClocksPerCycle;
+    const u32 cycle = clock % kClocksPerLine / kClocksPerCycle;
     if (hmove_blanks && (cycle <= 20 || cycle == 75)) s.hmove_blank = 1;
     for (u32 object = 0; object < kPlayfield; ++object) {
       const i32 motion = hmove_pixels(cycle, s.hm[object]);
@@ -239,19 +286,19 @@ struct Replay {
 
   CULE_HD void draw(u32 index) {
     const u32 start = beam.drawn;
-    u32 line = beam.drawn / kClocksPerLine;
-    u32 p = beam.drawn - line * kClocksPerLine;
     while (beam.drawn < beam.mark) {
-      if (p == 0) {
+      const u32 begin = beam.line_begin;
+      const u32 line = begin / kClocksPerLine;
+      if (beam.drawn == begin) {
         sink.line_start(s, line, beam.mark, index);
-        if (beam.drawn != beam.first) end_line();
+        if (begin != beam.first) end_line();
       }
-      const u32 line_end = (line + 1) * kClocksPerLine;
+      const u32 line_end = begin + kClocksPerLine;
+      const u32 visible = begin + kHblankClocks;
       const u32 end = beam.mark < line_end ? beam.mark : line_end;
-      const u32 end_p = end - line * kClocksPerLine;
-      if (end_p > kHblankClocks) {
-        const u32 x0 = p > kHblankClocks ? p - kHblankClocks : 0;
-        const u32 x1 = end_p - kHblankClocks;
+      if (end > visible) {
+        const u32 x0 = beam.drawn > visible ? beam.drawn - visible : 0;
+        const u32 x1 = end - visible;
         sink.segment(s, shapes, line, x0, x1);
         if (s.hmove_blank && x0 < 8) {
           sink.blank_left(line, x0, x1 < 8 ? x1 : 8);
@@ -259,8 +306,7 @@ struct Replay {
         }
       }
       beam.drawn = end;
-      p = 0;
-      ++line;
+      if (end == line_end) beam.line_begin = end;
     }
     if constexpr (Sink::kExact) {
       if (beam.mark < window.end_clocks) sink.touch_ahead(s, shapes, start, beam.mark);

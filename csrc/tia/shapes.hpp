@@ -71,22 +71,52 @@ CULE_HD inline Mask playfield_mask(const TiaState& s) {
   return {{widen_bits4(u32(cells)), widen_bits4(u32(cells >> 16)), widen_bits4(u32(cells >> 32) & 0xFF)}};
 }
 
+// Latch bits (TiaState::collisions) an object takes part in.
+CULE_HD CULE_INLINE constexpr u32 latches_of(u32 object) {
+  switch (object) {
+    case kPlayer0: return 1u << 0 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 15;
+    case kPlayer1: return 1u << 1 | 1u << 2 | 1u << 6 | 1u << 7 | 1u << 15;
+    case kMissile0: return 1u << 0 | 1u << 1 | 1u << 8 | 1u << 9 | 1u << 14;
+    case kMissile1: return 1u << 2 | 1u << 3 | 1u << 10 | 1u << 11 | 1u << 14;
+    case kBall: return 1u << 4 | 1u << 6 | 1u << 8 | 1u << 10 | 1u << 13;
+    default: return 1u << 5 | 1u << 7 | 1u << 9 | 1u << 11 | 1u << 13;
+  }
+}
+
 struct Shapes {
   Mask mask[kObjects];
-  u32 stale;    // bit per object
-  u32 active;   // active_objects() when last refreshed
+  u32 stale;            // bit per object: mask, and whether it is active
+  u32 active;           // active_objects() when last looked at
+  u32 possible_latches; // pairs of active objects
   u32 version;
 
-  CULE_HD void invalidate_all() { stale = (1u << kObjects) - 1; }
+  CULE_HD void reset() {
+    version = 0;
+    stale = (1u << kObjects) - 1;
+  }
   CULE_HD CULE_INLINE void invalidate(u32 object) { stale |= 1u << object; }
 
+  // Which objects are active, without their masks.
+  CULE_HD CULE_INLINE void refresh_active(const TiaState& s) {
+    if (stale == 0) return;
+    const u32 now = active_objects(s);
+    if (now != active || version == 0) {
+      active = now;
+      possible_latches = 0xEFFF;  // bit 12 does not exist
+      for (u32 object = 0; object < kObjects; ++object) {
+        if (!(now >> object & 1)) possible_latches &= ~latches_of(object);
+      }
+    }
+  }
+
   CULE_HD CULE_INLINE void refresh(const TiaState& s) {
-    if (stale) rebuild(s);
+    if (stale == 0) return;
+    refresh_active(s);
+    rebuild(s);
   }
 
  private:
   CULE_HD void rebuild(const TiaState& s) {
-    active = active_objects(s);
     for (u32 object = 0; object < kObjects; ++object) {
       if (!(stale >> object & 1)) continue;
       if (!(active >> object & 1)) {

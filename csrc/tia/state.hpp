@@ -87,16 +87,22 @@ CULE_HD CULE_INLINE u32 wrap_position(i32 x) {
   return u32(x);
 }
 
-// Clocks between a write and its effect on the picture (NOTES.md 5); h: clock within the line.
-CULE_HD CULE_INLINE u32 write_delay_clocks(u32 reg, u32 h) {
+// Clocks between a write at a frame clock and its effect on the picture (NOTES.md 5).
+CULE_HD CULE_INLINE u32 write_delay_clocks(u32 reg, u32 clock) {
   switch (reg) {
     case VBLANK: case REFP0: case REFP1: case GRP0: case GRP1: return 1;
     case NUSIZ0: case NUSIZ1: case RESM0: case RESM1: return 8;
-    // To the next playfield cell that is at least two clocks away: 4, 5, 2, 3 by cycle modulo 4.
-    case PF0: case PF1: case PF2: return (0x3254u >> (4 * ((h / kClocksPerCycle) & 3))) & 0xF;
+    // To the next playfield cell that is at least two clocks away: 4, 5, 2, 3 by cycle modulo 4 (a line is a
+    // multiple of 4 cycles, so the cycle of the frame will do).
+    case PF0: case PF1: case PF2: return (0x3254u >> (4 * ((clock / kClocksPerCycle) & 3))) & 0xF;
     default: return 0;
   }
 }
+
+static_assert(kCyclesPerLine % 4 == 0);
+
+// A write to CTRLPF from this clock of a line on reflects the playfield only from the next line.
+constexpr u32 kLatestMirrorClock = 147;
 
 // Pixels an object moves right when HMOVE is written in `cycle` of a line (NOTES.md 9).
 CULE_HD CULE_INLINE i32 hmove_pixels(u32 cycle, u32 nibble) {

@@ -1,0 +1,156 @@
+"""Data flows one way: which room of the core, and which part of the package, may know which.
+
+A new edge is a change of the tables below, and is argued for there.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CSRC = ROOT / "csrc"
+PACKAGE = ROOT / "cule"
+
+CORE = {"base", "cart", "cpu", "riot", "tia", "console", "game", "obs", "env"}
+
+#: Room of csrc/: the rooms it may include, beside itself.
+MAY_INCLUDE: dict[str, set[str]] = {
+    "base": set(),
+    "cart": {"base"},
+    "cpu": {"base"},
+    "riot": {"base"},
+    "tia": {"base"},
+    "game": {"base"},
+    "console": {"base", "cart", "cpu", "riot", "tia"},
+    "obs": {"base", "tia"},
+    "env": {"base", "console", "game"},
+    "batch": {"base", "console", "game", "obs", "env"},
+    "host": CORE | {"batch"},
+    "cuda": CORE | {"batch"},
+    "jit": CORE | {"cuda"},
+    # game and obs: the pieces that tests look at by themselves.
+    "bindings": {"batch", "host", "cuda", "jit", "game", "obs"},
+}
+
+#: Part of cule/: the other parts it may import. Modules beside the parts: errors, device.
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "device": {"errors"},
+    "games": {"errors"},
+    "envs": {"errors", "device", "games", "_core"},
+    "cli": {"errors", "games", "", "envs"},
+    "": {"errors", "envs", "_core"},  # cule/__init__.py
+}
+
+#: Packages beside the standard library that the package may import, and where: None is everywhere.
+OTHERS: dict[str, set[str] | None] = {
+    "numpy": None,
+    "gymnasium": {"envs"},
+    "tomllib": {"games"},
+    "tomli": {"games"},
+}
+
+
+def core_files() -> list[Path]:
+    """Every C++ file of the core and its back ends."""
+    return sorted(
+        path for path in CSRC.rglob("*") if path.suffix in (".hpp", ".cpp", ".cu", ".cuh")
+    )
+
+
+def python_files() -> list[Path]:
+    """Every Python file of the package."""
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def part_of(path: Path) -> str:
+    """The part of the package that a file belongs to."""
+    relative = path.relative_to(PACKAGE)
+    first = relative.parts[0]
+    return "" if first == "__init__.py" else first.removesuffix(".py")
+
+
+def imported_modules(tree: ast.AST) -> set[str]:
+    """Dotted names of what a file imports, at any depth, torch's late import included."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            assert node.module is not None
+            if node.module == "cule":
+                names |= {f"cule.{alias.name}" for alias in node.names}
+            else:
+                names.add(node.module)
+    return names
+
+
+def test_the_tables_have_no_cycles() -> None:
+    for table in (MAY_INCLUDE, {part: edges - {part} for part, edges in MAY_IMPORT.items()}):
+        remaining = {room: edges & set(table) for room, edges in table.items()}
+        while remaining:
+            free = {room for room, edges in remaining.items() if not edges & set(remaining)}
+            assert free, f"a cycle among {sorted(remaining)}"
+            remaining = {room: edges for room, edges in remaining.items() if room not in free}
+
+
+@pytest.mark.parametrize("path", core_files(), ids=lambda path: str(path.relative_to(CSRC)))
+def test_includes(path: Path) -> None:
+    room = path.relative_to(CSRC).parts[0]
+    for included in re.findall(r'^\s*#\s*include\s+"([^"]+)"', path.read_text(), re.MULTILINE):
+        assert (CSRC / included).is_file(), f"{included} is not named from csrc/"
+        assert not included.endswith(".cpp")
+        other = included.split("/")[0]
+        assert other == room or other in MAY_INCLUDE[room], f"{room} may not include {included}"
+
+
+@pytest.mark.parametrize("path", core_files(), ids=lambda path: str(path.relative_to(CSRC)))
+def test_only_bindings_know_python(path: Path) -> None:
+    if path.relative_to(CSRC).parts[0] != "bindings":
+        assert not re.search(r"#\s*include\s+[<\"](pybind11|Python\.h|torch)", path.read_text())
+
+
+@pytest.mark.parametrize("path", core_files(), ids=lambda path: str(path.relative_to(CSRC)))
+def test_device_conditions_are_in_platform_hpp_alone(path: Path) -> None:
+    if path != CSRC / "base" / "platform.hpp":
+        assert "__CUDA_ARCH__" not in path.read_text()
+        assert "__CUDACC__" not in path.read_text()
+
+
+@pytest.mark.parametrize("path", python_files(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports(path: Path) -> None:
+    part = part_of(path)
+    for module in imported_modules(ast.parse(path.read_text())):
+        first, _, rest = module.partition(".")
+        if first == "cule":
+            other = rest.split(".")[0]
+            # Other names (`from cule import __version__`) are those of cule/__init__.py.
+            is_module = (PACKAGE / other).is_dir() or (PACKAGE / f"{other}.py").is_file()
+            other = other if is_module or other == "_core" else ""
+            assert other == part or other in MAY_IMPORT[part], f"{part} may not import {module}"
+        elif first in OTHERS:
+            allowed = OTHERS[first]
+            assert allowed is None or part in allowed, f"{part} may not import {module}"
+        else:
+            assert first not in ("benchmarks", "roms_tools", "tests", "ale_py"), module
+
+
+def test_torch_is_imported_late_and_in_one_place() -> None:
+    importers = []
+    for path in python_files():
+        tree = ast.parse(path.read_text())
+        if any(name.split(".")[0] == "torch" for name in imported_modules(tree)):
+            importers.append(path.relative_to(PACKAGE).as_posix())
+            top = {
+                name
+                for node in tree.body
+                if isinstance(node, ast.Import | ast.ImportFrom)
+                for name in imported_modules(node)
+            }
+            assert not any(name.startswith("torch") for name in top)
+    assert importers == ["envs/output.py"]
