@@ -36,6 +36,12 @@ CULE_HD CULE_INLINE u64 widen_byte(u32 byte, u32 factor) {
   return widen_bits4(u32(x));
 }
 
+CULE_HD CULE_INLINE u32 load_u16(const u8* p) {
+  u16 v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+
 CULE_HD CULE_INLINE u32 load_u32(const u8* p) {
   u32 v;
   memcpy(&v, p, sizeof v);

@@ -45,11 +45,18 @@ struct CartState {
 
 static_assert(std::is_trivially_copyable_v<CartState>);
 
-// The immutable side: image (2K images doubled to 4 KiB) and type.
+// The immutable side: image (2K images doubled to 4 KiB) and type. `opcodes` is the image for opcode
+// fetches: kTrapOpcode stands wherever an instruction must be executed with every access asked for, because
+// one of its bytes may lie outside the fast region. `traps` is an image of nothing else.
 struct Cart {
   const u8* image;
+  const u8* opcodes;
+  const u8* traps;
   Bankswitch type;
 };
+
+constexpr u8 kTrapOpcode = 0x02;  // jams the 6507, so no program is slowed down by it
+constexpr u32 kMaxInstructionBytes = 3;
 
 // Never the last byte of a bank: the instruction that the program counter leaves the cartridge after is
 // fetched slowly, so that the data bus holds its last byte.
@@ -72,6 +79,19 @@ CULE_HD inline FastRegion fast_region(Bankswitch type) {
     case Bankswitch::kDPC: return {0x080, 0xFC0 - 0x080};
     default: return {0, kBankBytes - 1};
   }
+}
+
+// Whether an instruction at an offset of the image may be fetched fast.
+CULE_HD inline bool is_fast_opcode(Bankswitch type, u32 image_offset) {
+  const FastRegion fast = fast_region(type);
+  const u32 o = image_offset % kBankBytes;
+  if (type == Bankswitch::kE0) {
+    // Slices can stand in any window: no instruction may leave its slice or reach the hotspots of the last.
+    const u32 in_slice = image_offset % kSliceBytes;
+    return in_slice <= kSliceBytes - kMaxInstructionBytes &&
+           (image_offset < 7 * kSliceBytes || in_slice < 0x3E0 - kMaxInstructionBytes);
+  }
+  return o >= fast.begin && o - fast.begin <= fast.size - kMaxInstructionBytes;
 }
 
 CULE_HD inline void select_slice(CartState& s, u32 window, u32 slice) {

@@ -20,6 +20,10 @@ struct SlowBus {
   CULE_HD void charge(u32 cycles) { clock += Clock(cycles) << kClockShift; }
   CULE_HD u32 operand(u32 pc) { return read((pc + 1) & 0xFFFF, 0); }
   CULE_HD u32 operand_high(u32 pc) { return read((pc + 2) & 0xFFFF, 0); }
+  CULE_HD u32 operand_word(u32 pc) {
+    const u32 low = operand(pc);
+    return low | operand_high(pc) << 8;
+  }
   CULE_HD u32 read(u32 address, u32 /*noise*/) {
     const u32 value = m.read_device(clock, address, m.s.data_bus);
     m.s.data_bus = u8(value);
@@ -35,36 +39,35 @@ struct SlowBus {
   CULE_HD void write_stack(u32 sp, u32 value, bool follows_write) { write(0x100 | sp, value, follows_write); }
   CULE_HD void transfer(Execution<SlowBus>&, u32) {}
   CULE_HD void branch_taken(Execution<SlowBus>&, u32) {}
+  CULE_HD void jam(Execution<SlowBus>& e) {
+    begin(2);
+    e.pc += 1;
+    e.is_jammed = true;
+  }
 };
 
 // Near the instruction limit of a step the loop goes over to counting every instruction. Between two control
 // transfers at most one bank of instructions is executed.
 constexpr u32 kCountFrom = kMaxInstructions - kBankBytes - 16;
 
-// Where instruction bytes come from, by cartridge family.
+// Where the byte at an address of the cartridge stands, counted from base() of the image, by cartridge family.
 struct BankFetch {
-  CULE_HD static CULE_INLINE const u8* base(const Machine& m) {
-    return m.console.cart.image + m.s.cart.bank_bytes + m.fast.begin;
-  }
-  CULE_HD static CULE_INLINE bool can_fetch(u32) { return true; }
-  CULE_HD static CULE_INLINE const u8* at(const Machine&, const u8* base, u32 /*pc*/, u32 offset) {
-    return base + offset;
-  }
+  CULE_HD static CULE_INLINE u32 base(const Machine& m) { return m.s.cart.bank_bytes; }
+  CULE_HD static CULE_INLINE u32 index(const Machine&, u32 address) { return address & 0xFFF; }
 };
 
 struct FeFetch {
-  CULE_HD static CULE_INLINE const u8* base(const Machine& m) { return m.console.cart.image; }
-  CULE_HD static CULE_INLINE bool can_fetch(u32) { return true; }
-  CULE_HD static CULE_INLINE const u8* at(const Machine&, const u8* base, u32 pc, u32 offset) {
-    return base + offset + (pc & 0x2000 ? 0 : kBankBytes);
+  CULE_HD static CULE_INLINE u32 base(const Machine&) { return 0; }
+  CULE_HD static CULE_INLINE u32 index(const Machine&, u32 address) {
+    return (address & 0xFFF) + (address & 0x2000 ? 0 : kBankBytes);
   }
 };
 
 struct E0Fetch {
-  CULE_HD static CULE_INLINE const u8* base(const Machine& m) { return m.console.cart.image; }
-  CULE_HD static CULE_INLINE bool can_fetch(u32 offset) { return offset % kSliceBytes <= kSliceBytes - 3; }
-  CULE_HD static CULE_INLINE const u8* at(const Machine& m, const u8* base, u32 /*pc*/, u32 offset) {
-    return base + m.s.cart.window_bytes[offset / kSliceBytes] + offset % kSliceBytes;
+  CULE_HD static CULE_INLINE u32 base(const Machine&) { return 0; }
+  CULE_HD static CULE_INLINE u32 index(const Machine& m, u32 address) {
+    const u32 o = address & 0xFFF;
+    return m.s.cart.window_bytes[o / kSliceBytes] + o % kSliceBytes;
   }
 };
 
@@ -73,25 +76,27 @@ struct FastBus {
   Machine& m;
   Clock clock;
   u8* const ram;
-  const u8* base;
-  u32 limit;         // fetch_limit of the machine, or 0 to leave the loop
-  u32 instruction;   // the four bytes at pc
+  const u8* image;    // of the selected bank
+  const u8* opcodes;  // likewise; traps once the loop has to be left
+  u32 at;             // index of the running instruction
   const u32 region_begin;
   const u32 region_size;
 
   CULE_HD CULE_INLINE explicit FastBus(Machine& machine, Clock c)
-      : m(machine), clock(c), ram(machine.s.ram), base(Fetch::base(machine)), limit(machine.fetch_limit),
-        instruction(0), region_begin(machine.fast.begin), region_size(machine.fast.size) {}
+      : m(machine), clock(c), ram(machine.s.ram), at(0), region_begin(machine.fast.begin),
+        region_size(machine.fast.size) {
+    reload();
+  }
 
   CULE_HD CULE_INLINE void begin(u32 cycles) { clock += (Clock(cycles) << kClockShift) + 1; }
   CULE_HD CULE_INLINE void charge(u32 cycles) { clock += Clock(cycles) << kClockShift; }
-  CULE_HD CULE_INLINE u32 operand(u32) { return instruction >> 8 & 0xFF; }
-  CULE_HD CULE_INLINE u32 operand_high(u32) { return instruction >> 16 & 0xFF; }
+  CULE_HD CULE_INLINE u32 operand(u32) { return image[at + 1]; }
+  CULE_HD CULE_INLINE u32 operand_high(u32) { return image[at + 2]; }
+  CULE_HD CULE_INLINE u32 operand_word(u32) { return load_u16(image + at + 1); }
 
   CULE_HD CULE_INLINE u32 read(u32 address, u32 noise) {
     if (address & 0x1000) {
-      const u32 offset = (address & 0xFFF) - region_begin;
-      if (CULE_LIKELY(offset < region_size)) return *Fetch::at(m, base, address, offset);
+      if (CULE_LIKELY((address & 0xFFF) - region_begin < region_size)) return image[Fetch::index(m, address)];
     } else if ((address & 0x280) == 0x80) {
       return ram[address & 0x7F];
     }
@@ -117,7 +122,7 @@ struct FastBus {
       ram[address & 0x7F] = u8(value);
     } else {
       clock = m.write_tia(clock, address & 0x3F, value, false);
-      limit = m.fetch_limit;
+      reload_opcodes();
     }
   }
   CULE_HD CULE_INLINE void write_stack(u32 sp, u32 value, bool follows_write) {
@@ -125,25 +130,31 @@ struct FastBus {
       ram[sp & 0x7F] = u8(value);
     } else {
       clock = m.write_tia_slow(clock, sp & 0x3F, value, follows_write);
-      limit = m.fetch_limit;
+      reload_opcodes();
     }
   }
-  CULE_HD CULE_INLINE void transfer(Execution<FastBus>&, u32 last_byte) {
+  CULE_HD CULE_INLINE void transfer(Execution<FastBus>& e, u32 last_byte) {
     m.s.data_bus = u8(last_byte);
-    if (CULE_UNLIKELY(instructions_of(clock) >= kCountFrom)) limit = m.fetch_limit = 0;
+    if (CULE_UNLIKELY(!(e.pc & 0x1000))) opcodes = m.console.cart.traps;
+    if (CULE_UNLIKELY(instructions_of(clock) >= kCountFrom)) {
+      m.opcodes = m.console.cart.traps;
+      reload_opcodes();
+    }
   }
   CULE_HD CULE_INLINE void branch_taken(Execution<FastBus>& e, u32 offset) {
-    if (offset >= kShortestIdleLoop) {
-      const u32 at = (e.pc - 0x1000 - region_begin) & 0x1FFF;
-      if (at < limit && Fetch::can_fetch(at)) skip_idle_loop(e, *this, load_u32(Fetch::at(m, base, e.pc, at)), offset);
+    if (offset >= kShortestIdleLoop && (e.pc & 0x1000)) {
+      const u32 target = Fetch::index(m, e.pc);
+      if (opcodes[target] != kTrapOpcode) skip_idle_loop(e, *this, load_u32(image + target), image[at], offset);
     }
     transfer(e, offset);
   }
+  CULE_HD CULE_INLINE void jam(Execution<FastBus>& e) { e.is_jammed = true; }  // a trap: nothing has happened
 
  private:
+  CULE_HD CULE_INLINE void reload_opcodes() { opcodes = m.opcodes + Fetch::base(m); }
   CULE_HD CULE_INLINE void reload() {
-    base = Fetch::base(m);
-    limit = m.fetch_limit;
+    image = m.console.cart.image + Fetch::base(m);
+    reload_opcodes();
   }
 };
 

@@ -20,10 +20,9 @@ CULE_HD CULE_INLINE void skip_iterations(Bus& bus, u32 iterations, u32 cycles) {
   bus.clock += (Clock(iterations) * cycles << kClockShift) + 2 * iterations;
 }
 
-// `loop`: the four bytes at the branch target (execution.pc). Called with the branch fully executed.
+// `loop`: the four bytes at the branch target (execution.pc); `branch`: the branch's opcode. Called with the branch fully executed.
 template <class Execution, class Bus>
-CULE_HD CULE_INLINE void skip_idle_loop(Execution& e, Bus& bus, u32 loop, u32 offset) {
-  const u32 branch = bus.instruction & 0xFF;
+CULE_HD CULE_INLINE void skip_idle_loop(Execution& e, Bus& bus, u32 loop, u32 branch, u32 offset) {
   if (instructions_of(bus.clock) >= kMaxSkippedInstructions) return;
   if (offset == 0xFD) {
     // DEX or DEY, then BNE: all but the last iteration are taken.

@@ -28,22 +28,19 @@ struct Machine {
   u32 end_cycle;          // a TIA write from here on is beyond the last line and ends the frame
   bool must_stop = false;  // the frame is over after this instruction
   FastRegion fast;        // of the cartridge
-  u32 fetch_limit;        // instruction offsets below may be fetched fast; 0 asks the loop to look up
+  const u8* opcodes;      // image of the cartridge to fetch from; its traps once the loop has to be left
 
   CULE_HD explicit Machine(const Console& c)
       : s(c.s), console(c), log(&c.memory.logs[c.s.picture.recording_slot]) {
     step_cycle = s.cycles;
     end_cycle = (max_line(c.properties.format) + 1) * kCyclesPerLine - s.phase_cycles;
     fast = fast_region(c.cart.type);
-    fetch_limit = open_fetch_limit();
+    opcodes = c.cart.opcodes;
     shapes.reset();
     next = log->entries;
     log_end = next + kLogCapacity;
     begin_log(*log, s, step_cycle);
   }
-
-  // An instruction is at most three bytes long.
-  CULE_HD CULE_INLINE u32 open_fetch_limit() const { return fast.size - 2; }
 
   CULE_HD CULE_INLINE void record(Clock clock, u32 reg, u32 value) {
     if (CULE_UNLIKELY(next == log_end)) spill();
@@ -140,7 +137,7 @@ struct Machine {
   CULE_HD void end_frame() {
     s.is_unfinished = 0;
     must_stop = true;
-    fetch_limit = 0;
+    opcodes = console.cart.traps;
   }
 
   CULE_HD CULE_NOINLINE Clock write_sync(Clock clock, u32 reg, u32 value, bool follows_write) {

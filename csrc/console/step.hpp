@@ -17,18 +17,17 @@ CULE_HD CULE_NOINLINE inline Clock step_slowly(Machine& m, Clock clock) {
   return bus.clock;
 }
 
-// Instructions as long as they can be fetched fast.
+// Instructions up to the first that has to be executed slowly. Enters with pc in the cartridge.
 template <class Fetch>
 CULE_HD CULE_INLINE Clock run_fast(Machine& m, Clock clock) {
   FastBus<Fetch> bus(m, clock);
   Execution<FastBus<Fetch>> e(bus, m.s.cpu);
   for (;;) {
-    const u32 offset = (e.pc - 0x1000 - bus.region_begin) & 0x1FFF;
-    if (CULE_UNLIKELY(offset >= bus.limit || !Fetch::can_fetch(offset))) break;
-    bus.instruction = load_u32(Fetch::at(m, bus.base, e.pc, offset));
-    e.step(bus.instruction & 0xFF);
+    bus.at = Fetch::index(m, e.pc);
+    e.step(bus.opcodes[bus.at]);
     if (CULE_UNLIKELY(e.is_jammed)) break;
   }
+  e.is_jammed = false;  // a trap
   e.store(m.s.cpu);
   return bus.clock;
 }
@@ -37,10 +36,12 @@ template <class Fetch>
 CULE_HD void run_step(Machine& m) {
   Clock clock = Clock(m.s.cycles) << kClockShift;
   while (!m.s.cpu.is_jammed) {
-    clock = run_fast<Fetch>(m, clock);
-    if (m.must_stop || m.s.cpu.is_jammed) break;
+    if (m.s.cpu.pc & 0x1000) {
+      clock = run_fast<Fetch>(m, clock);
+      if (m.must_stop) break;
+    }
     clock = step_slowly(m, clock);
-    if (instructions_of(clock) >= kCountFrom) m.fetch_limit = 0;
+    if (instructions_of(clock) >= kCountFrom) m.opcodes = m.console.cart.traps;
     if (m.must_stop || instructions_of(clock) >= kMaxInstructions) break;
   }
   m.s.cycles = cycles_of(clock);

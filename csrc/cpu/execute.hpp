@@ -5,7 +5,7 @@
 // few dummy reads written out here there are none.
 //
 // The Bus supplies memory and time:
-//   operand(), operand_high()     bytes at pc + 1 and pc + 2
+//   operand(), operand_high()     bytes at pc + 1 and pc + 2; operand_word() both
 //   begin(cycles)                 an instruction starts: its base cycles
 //   charge(cycles)                further cycles
 //   read(address, noise), read_zero_page(address, noise)
@@ -13,6 +13,7 @@
 //   read_stack(sp, noise), write_stack(sp, value, follows_write)
 //   transfer(execution, last_byte)  a control transfer was taken; last byte on the bus
 //   branch_taken(execution, offset)  likewise, by a branch; pc is the target
+//   jam(execution)                an opcode that stops the processor
 // `noise` is the byte last on the bus before the read: undriven TIA bits show it. A Bus that records every
 // access itself may ignore it.
 #pragma once
@@ -72,10 +73,9 @@ struct Execution {
     return {(b + index) & 0xFF, b};
   }
   CULE_HD CULE_INLINE Ea absolute() {
-    const u32 low = bus.operand(pc);
-    const u32 high = bus.operand_high(pc);
+    const u32 address = bus.operand_word(pc);
     pc += 3;
-    return {low | high << 8, high};
+    return {address, address >> 8};
   }
   CULE_HD CULE_INLINE Ea absolute_indexed(u32 index, bool charges_cross) {
     const Ea base = absolute();

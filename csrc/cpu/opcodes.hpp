@@ -255,11 +255,7 @@ CULE_HD CULE_INLINE void Execution<Bus>::step(u32 opcode) {
     case 0xFE: bus.begin(7); { const Ea ea = absolute_indexed(x, false); bus.write(ea.address, inc(load(ea))); } break;  // INC absx
     case 0xFF: bus.begin(7); { const Ea ea = absolute_indexed(x, false); bus.write(ea.address, isc(load(ea))); } break;  // ISC absx
     // clang-format on
-    default:  // 02 12 22 32 42 52 62 72 92 B2 D2 F2
-      bus.begin(2);
-      pc += 1;
-      is_jammed = true;
-      break;
+    default: bus.jam(*this); break;  // 02 12 22 32 42 52 62 72 92 B2 D2 F2
   }
 }
 

@@ -78,7 +78,7 @@ class Game {
   const GameSpec& spec() const { return spec_; }
   const GameFacts& facts() const { return facts_; }
   const ConsoleProperties& properties() const { return properties_; }
-  Cart cart() const { return {image_.data(), type_}; }
+  Cart cart() const { return {image_.data(), opcodes_.data(), traps_.data(), type_}; }
   Bankswitch bankswitch() const { return type_; }
   const char* bankswitch_name() const {
     for (const BankswitchName& b : kSupportedBankswitches) {
@@ -135,7 +135,12 @@ class Game {
       image_.resize(kBankBytes / 2);
       image_.insert(image_.end(), spec_.rom.begin(), spec_.rom.begin() + kBankBytes / 2);
     }
-    image_.resize(image_.size() + sizeof(u32));  // four bytes are fetched at once
+    opcodes_ = image_;
+    for (size_t i = 0; i < opcodes_.size(); ++i) {
+      if (!is_fast_opcode(type_, u32(i))) opcodes_[i] = kTrapOpcode;
+    }
+    traps_.assign(image_.size(), kTrapOpcode);
+    image_.resize(image_.size() + sizeof(u32));  // idle loops are recognised by four bytes
   }
 
   static void check_program(const char* name, const std::vector<i32>& code, bool allows_effects) {
@@ -182,7 +187,7 @@ class Game {
   GameSpec spec_;
   ConsoleProperties properties_;
   Bankswitch type_ = Bankswitch::k4K;
-  Bytes image_;
+  Bytes image_, opcodes_, traps_;
   GameFacts facts_{};
   ConsoleState loaded_{};
   Mt19937 machine_random_{};

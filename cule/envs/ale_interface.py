@@ -207,8 +207,13 @@ class ALEInterface:
     # --- Playing --------------------------------------------------------------------------------
 
     def reset_game(self) -> None:
-        """Start a new episode."""
-        self._console.reset_game()
+        """Start a new episode.
+
+        Raises:
+            SettingError: The game did not reach the mode that was set.
+        """
+        with native_errors():
+            self._console.reset_game()
 
     def act(self, action: int | Action, paddle_strength: float = 1.0) -> int:
         """Hold an action for ``frame_skip`` frames.

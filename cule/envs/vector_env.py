@@ -211,12 +211,11 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         obs, tables = self._obs_pool.take(), new_tables(self.num_envs)
         if request.states is not None:
             self._restore(request.states, request.indices(self.num_envs))
+            self._batch.observe(obs, *tables)
         else:
             with native_errors():
                 self._batch.reset(request.mask, self._first_seeds(request), obs, *tables)
-        if partial or request.states is not None:
-            self._batch.observe(obs, *tables)
-        elif self._config.decorrelate_steps:
+        if self._config.decorrelate_steps and not partial and request.states is None:
             seed_word = int(self.np_random.integers(2**31))
             self._batch.decorrelate(self._config.decorrelate_steps, seed_word, obs, *tables)
         self._was_reset = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tarfile
@@ -17,16 +18,19 @@ ROOT = Path(__file__).parents[2]
 MAX_LINES = 620
 
 CODE = (".py", ".pyi", ".hpp", ".cpp", ".cu", ".cuh")
-SKIPPED = {".git", ".venv", "build", "dist", "__pycache__"}
+SKIPPED = {".git", "build", "dist", "__pycache__"}
 
 
 def files() -> list[Path]:
-    """Every file of the checkout, tool folders left out."""
-    return sorted(
-        path
-        for path in ROOT.rglob("*")
-        if path.is_file() and not SKIPPED & set(path.relative_to(ROOT).parts)
-    )
+    """Every file of the checkout, folders of tools and virtual environments left out."""
+    found = []
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [name for name in folders if name not in SKIPPED]
+        if "pyvenv.cfg" in names:
+            folders.clear()
+            continue
+        found += [Path(folder, name) for name in names]
+    return sorted(found)
 
 
 def test_no_file_is_too_long() -> None:
