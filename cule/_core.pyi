@@ -27,6 +27,10 @@ FLAG_FIRST: int  # the observation is the first one of an episode
 FLAG_ENDED: int  # the episode ended in this step (a reset follows, or has happened in SameStep mode)
 FLAG_ROWS: int
 
+class UnsupportedRomError(ValueError): ...  # no supported cartridge type fits
+class ModeUnreachableError(RuntimeError): ...  # a reset never got to the mode asked for
+class NotReadyError(RuntimeError): ...  # the call does not fit the state of the batch; nothing has moved
+
 class Game:
     """One ROM with the console properties and game rules it runs with. Immutable; shared by consoles.
 
@@ -148,6 +152,7 @@ class Batch:
         num_reset_states: int,
         ram_obs: bool,  # observations are uint8 [128] per console
         full_action_space: bool,
+        continuous: bool,
         continuous_action_threshold: float,
     ) -> None: ...
     @property

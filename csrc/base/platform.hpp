@@ -1,5 +1,5 @@
-// base/platform.hpp: the only file that looks at the compiler. Everything else is plain C++17 and is
-// compiled unchanged for the host (g++, clang++) and for the device (nvcc).
+// base/platform.hpp: the only file that looks at the compiler. Everything else is plain C++17 and
+// is compiled unchanged for the host (g++, clang++) and for the device (nvcc).
 //
 // CULE_HD        function that exists on host and device
 // CULE_INLINE    inlined wherever it is called, on both

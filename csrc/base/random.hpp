@@ -1,8 +1,11 @@
 // base/random.hpp: the two kinds of random numbers.
 //
-// Mt19937        the standard 32-bit Mersenne Twister with single-word seeding: the generator of the exact
-//                random streams (machine power-on values, sticky actions, no-op counts). One u32 a draw.
-// counter_random a pure function of (seed, console, step, purpose): the generator of the cached-reset mode,
+// Mt19937        the standard 32-bit Mersenne Twister with single-word seeding: the generator of
+// the exact
+//                random streams (machine power-on values, sticky actions, no-op counts). One u32 a
+//                draw.
+// counter_random a pure function of (seed, console, step, purpose): the generator of the
+// cached-reset mode,
 //                the same on every device, thread count and batch split.
 #pragma once
 
@@ -38,7 +41,8 @@ struct Mt19937 {
   // Uniform double in [0, 1): one draw.
   CULE_HD double next_double() { return next() * (1.0 / 4294967296.0); }
 
-  // Uniform integer in [0, bound): multiply and reject (environment.md 8.2 gives the draws it takes).
+  // Uniform integer in [0, bound): multiply and reject (environment.md 8.2 gives the draws it
+  // takes).
   CULE_HD u32 next_below(u32 bound) {
     u64 product = u64(next()) * bound;
     u32 low = u32(product);
@@ -62,7 +66,12 @@ struct Mt19937 {
   }
 };
 
-enum class Purpose : u32 { kSticky = 1, kResetState = 2, kDecorrelateLength = 3, kDecorrelateAction = 4 };
+enum class Purpose : u32 {
+  kSticky = 1,
+  kResetState = 2,
+  kDecorrelateLength = 3,
+  kDecorrelateAction = 4
+};
 
 CULE_HD CULE_INLINE u64 mix64(u64 z) {
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;

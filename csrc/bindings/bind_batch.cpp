@@ -45,27 +45,31 @@ Rows take_rows(const py::object& o, const char* name, i32 rows, size_t bytes) {
 
 template <class T>
 T* take_table(const py::object& o, const char* name, u32 rows, i32 width) {
-  if (!py::isinstance<Contiguous<T>>(o)) refuse(std::string(name) + ": a contiguous array of another dtype is needed");
+  if (!py::isinstance<Contiguous<T>>(o))
+    refuse(std::string(name) + ": a contiguous array of another dtype is needed");
   auto a = py::reinterpret_borrow<Contiguous<T>>(o);
   if (a.ndim() != 2 || a.shape(0) != py::ssize_t(rows) || a.shape(1) != width || !a.writeable()) {
-    refuse(std::string(name) + ": shape " + shape_text(a) + "; needed is [" + std::to_string(rows) + ", " +
-           std::to_string(width) + "]");
+    refuse(std::string(name) + ": shape " + shape_text(a) + "; needed is [" + std::to_string(rows) +
+           ", " + std::to_string(width) + "]");
   }
   return a.mutable_data();
 }
 
 template <class T>
 const T* take_vector(const py::object& o, const char* name, i32 size) {
-  if (!py::isinstance<Contiguous<T>>(o)) refuse(std::string(name) + ": a contiguous array of another dtype is needed");
+  if (!py::isinstance<Contiguous<T>>(o))
+    refuse(std::string(name) + ": a contiguous array of another dtype is needed");
   auto a = py::reinterpret_borrow<Contiguous<T>>(o);
   if (a.ndim() != 1 || (size >= 0 && a.shape(0) != size)) {
-    refuse(std::string(name) + ": shape " + shape_text(a) + "; needed is [" + std::to_string(size) + "]");
+    refuse(std::string(name) + ": shape " + shape_text(a) + "; needed is [" + std::to_string(size) +
+           "]");
   }
   return a.data();
 }
 
-Outputs take_outputs(const Batch& b, i32 width, const py::object& obs, const py::object& ints, const py::object& flags,
-                     const py::object& final_obs, const py::object& final_ints, bool stacked) {
+Outputs take_outputs(const Batch& b, i32 width, const py::object& obs, const py::object& ints,
+                     const py::object& flags, const py::object& final_obs,
+                     const py::object& final_ints, bool stacked) {
   const BatchOptions& o = b.options();
   const size_t bytes = stacked ? o.obs_bytes() : o.frame_bytes();
   Outputs out;
@@ -81,7 +85,8 @@ Outputs take_outputs(const Batch& b, i32 width, const py::object& obs, const py:
     out.final_obs = finals.data;
     out.final_obs_stride = finals.stride;
   }
-  if (!final_ints.is_none()) out.final_ints = take_table<i32>(final_ints, "final_ints", kIntRows, width);
+  if (!final_ints.is_none())
+    out.final_ints = take_table<i32>(final_ints, "final_ints", kIntRows, width);
   return out;
 }
 
@@ -123,17 +128,21 @@ struct PyBatch {
   }
 };
 
-std::unique_ptr<PyBatch> make_batch(const std::vector<std::shared_ptr<Game>>& games, const py::object& game_index,
-                                    const py::object& modes, const py::object& difficulties, const py::kwargs& kwargs) {
-  const auto take = [&kwargs](const char* name) -> py::object {
-    if (!kwargs.contains(name)) throw py::type_error(std::string("Batch() is missing the argument ") + name);
+std::unique_ptr<PyBatch> make_batch(const std::vector<std::shared_ptr<Game>>& games,
+                                    const py::object& game_index, const py::object& modes,
+                                    const py::object& difficulties, const py::kwargs& kwargs) {
+  size_t taken = 0;
+  const auto take = [&kwargs, &taken](const char* name) -> py::object {
+    if (!kwargs.contains(name))
+      throw py::type_error(std::string("Batch() is missing the argument ") + name);
+    ++taken;
     return kwargs[name];
   };
   const auto take_int = [&take](const char* name, i64 low, i64 high) {
     const i64 value = take(name).cast<i64>();
     if (value < low || value > high) {
-      refuse(std::string(name) + ": " + std::to_string(value) + "; allowed is " + std::to_string(low) + " to " +
-             std::to_string(high));
+      refuse(std::string(name) + ": " + std::to_string(value) + "; allowed is " +
+             std::to_string(low) + " to " + std::to_string(high));
     }
     return i32(value);
   };
@@ -152,7 +161,8 @@ std::unique_ptr<PyBatch> make_batch(const std::vector<std::shared_ptr<Game>>& ga
   o.use_fire_reset = take("use_fire_reset").cast<bool>();
   o.repeat_action_probability = take("repeat_action_probability").cast<float>();
   if (!(o.repeat_action_probability >= 0.0f && o.repeat_action_probability <= 1.0f)) {
-    refuse("repeat_action_probability: " + std::to_string(o.repeat_action_probability) + "; allowed is 0 to 1");
+    refuse("repeat_action_probability: " + std::to_string(o.repeat_action_probability) +
+           "; allowed is 0 to 1");
   }
   o.stack_num = take_int("stack_num", 1, 1024);
   o.img_height = take_int("img_height", 1, kMaxRows);
@@ -165,22 +175,26 @@ std::unique_ptr<PyBatch> make_batch(const std::vector<std::shared_ptr<Game>>& ga
   o.cached_resets = take("cached_resets").cast<bool>();
   o.num_reset_states = take_int("num_reset_states", 1, 1000000);
   const Autoreset autoreset = take_autoreset(take("autoreset").cast<std::string>());
-  const bool is_continuous = kwargs.contains("continuous") && kwargs["continuous"].cast<bool>();
+  const bool is_continuous = take("continuous").cast<bool>();
+  if (taken != kwargs.size()) throw py::type_error("Batch(): an argument has an unknown name");
   const auto index = copy_vector(game_index, "game_index", n);
   for (const i32 g : index) {
-    if (g < 0 || size_t(g) >= games.size()) refuse("game_index: " + std::to_string(g) + " is not one of the games");
+    if (g < 0 || size_t(g) >= games.size())
+      refuse("game_index: " + std::to_string(g) + " is not one of the games");
   }
   std::vector<std::shared_ptr<const Game>> shared(games.begin(), games.end());
   auto out = std::make_unique<PyBatch>();
   const auto mode = copy_vector(modes, "modes", n);
   const auto difficulty = copy_vector(difficulties, "difficulties", n);
-  out->batch = std::make_unique<Batch>(std::move(shared), index, mode, difficulty, o, autoreset, is_continuous);
+  out->batch = std::make_unique<Batch>(std::move(shared), index, mode, difficulty, o, autoreset,
+                                       is_continuous);
   return out;
 }
 
 // A live read-only view of one field of every console.
 template <class T>
-py::array live_view(const py::object& self, const Batch& b, const T* first, std::vector<py::ssize_t> inner_shape) {
+py::array live_view(const py::object& self, const Batch& b, const T* first,
+                    std::vector<py::ssize_t> inner_shape) {
   std::vector<py::ssize_t> shape{b.size()};
   std::vector<py::ssize_t> strides{py::ssize_t(b.state_stride())};
   for (const py::ssize_t n : inner_shape) {
@@ -197,7 +211,8 @@ py::array_t<u8> get_state(PyBatch& p, const py::object& indices) {
   const i32 n = i32(py::len(indices));
   const i64* ids = take_vector<i64>(indices, "indices", n);
   for (i32 k = 0; k < n; ++k) {
-    if (ids[k] < 0 || ids[k] >= b.size()) refuse("indices: " + std::to_string(ids[k]) + " is not a console");
+    if (ids[k] < 0 || ids[k] >= b.size())
+      refuse("indices: " + std::to_string(ids[k]) + " is not a console");
   }
   py::array_t<u8> out({py::ssize_t(n), py::ssize_t(b.state_bytes())});
   u8* rows = out.mutable_data();
@@ -217,7 +232,8 @@ void set_state(PyBatch& p, const py::object& states, const py::object& indices) 
            std::to_string(b.state_bytes()) + "]");
   }
   for (i32 k = 0; k < n; ++k) {
-    if (ids[k] < 0 || ids[k] >= b.size()) refuse("indices: " + std::to_string(ids[k]) + " is not a console");
+    if (ids[k] < 0 || ids[k] >= b.size())
+      refuse("indices: " + std::to_string(ids[k]) + " is not a console");
     const std::string error = b.find_row_error(i32(ids[k]), a.data(k, 0));
     if (!error.empty()) refuse("states: row " + std::to_string(k) + ": " + error);
   }
@@ -234,9 +250,11 @@ py::array_t<u8> screens(PyBatch& p, const std::string& kind, const py::object& i
   const i64* ids = take_vector<i64>(indices, "indices", n);
   u32 height = 0;
   for (i32 k = 0; k < n; ++k) {
-    if (ids[k] < 0 || ids[k] >= b.size()) refuse("indices: " + std::to_string(ids[k]) + " is not a console");
+    if (ids[k] < 0 || ids[k] >= b.size())
+      refuse("indices: " + std::to_string(ids[k]) + " is not a console");
     const u32 h = b.picture_height(i32(ids[k]));
-    if (height != 0 && h != height) refuse("indices: the consoles named have screens of different heights");
+    if (height != 0 && h != height)
+      refuse("indices: the consoles named have screens of different heights");
     height = h;
   }
   std::vector<py::ssize_t> shape{n, py::ssize_t(height), kScreenWidth};
@@ -290,30 +308,36 @@ void bind_batch(py::module_& m) {
   py::register_exception<NotReady>(m, "NotReadyError", PyExc_RuntimeError);
   const auto none = py::none();
   py::class_<PyBatch>(m, "Batch")
-      .def(py::init(&make_batch), py::arg("games"), py::arg("game_index"), py::arg("modes"), py::arg("difficulties"))
+      .def(py::init(&make_batch), py::arg("games"), py::arg("game_index"), py::arg("modes"),
+           py::arg("difficulties"))
       .def_property_readonly("num_threads", [](PyBatch& p) { return p.batch->num_threads(); })
       .def_property_readonly("state_size", [](PyBatch& p) { return p.batch->state_bytes(); })
       .def_property_readonly("console_bytes", [](PyBatch& p) { return p.batch->console_bytes(); })
       .def(
           "reset",
-          [](PyBatch& p, const py::object& mask, const py::object& seeds, const py::object& obs, const py::object& ints,
-             const py::object& flags, bool stacked) {
+          [](PyBatch& p, const py::object& mask, const py::object& seeds, const py::object& obs,
+             const py::object& ints, const py::object& flags, bool stacked) {
             Batch& b = p.open();
-            const Outputs out = take_outputs(b, b.size(), obs, ints, flags, py::none(), py::none(), stacked);
-            const bool* which = mask.is_none() ? nullptr : take_vector<bool>(mask, "mask", b.size());
+            const Outputs out =
+                take_outputs(b, b.size(), obs, ints, flags, py::none(), py::none(), stacked);
+            const bool* which =
+                mask.is_none() ? nullptr : take_vector<bool>(mask, "mask", b.size());
             const i64* seed = take_vector<i64>(seeds, "seeds", b.size());
             py::gil_scoped_release release;
             b.reset(reinterpret_cast<const u8*>(which), seed, out);
           },
-          py::arg("mask"), py::arg("seeds"), py::arg("obs"), py::arg("ints"), py::arg("flags"), py::arg("stacked") = true)
+          py::arg("mask"), py::arg("seeds"), py::arg("obs"), py::arg("ints"), py::arg("flags"),
+          py::arg("stacked") = true)
       .def(
           "decorrelate",
           [](PyBatch& p, i32 max_steps, u64 seed, const py::object& obs, const py::object& ints,
              const py::object& flags, bool stacked) {
             Batch& b = p.open();
-            if (max_steps < 0) refuse("max_steps: " + std::to_string(max_steps) + "; allowed is 0 or more");
+            if (max_steps < 0)
+              refuse("max_steps: " + std::to_string(max_steps) + "; allowed is 0 or more");
             b.check_ready(nullptr, b.size());
-            const Outputs out = take_outputs(b, b.size(), obs, ints, flags, py::none(), py::none(), stacked);
+            const Outputs out =
+                take_outputs(b, b.size(), obs, ints, flags, py::none(), py::none(), stacked);
             py::gil_scoped_release release;
             b.decorrelate(max_steps, seed, out);
           },
@@ -322,16 +346,18 @@ void bind_batch(py::module_& m) {
       .def(
           "step",
           [](PyBatch& p, const py::object& actions, const py::object& obs, const py::object& ints,
-             const py::object& flags, const py::object& final_obs, const py::object& final_ints, bool stacked) {
+             const py::object& flags, const py::object& final_obs, const py::object& final_ints,
+             bool stacked) {
             Batch& b = p.open();
             b.check_ready(nullptr, b.size());
             p.read_actions(actions, nullptr, b.size());
-            const Outputs out = take_outputs(b, b.size(), obs, ints, flags, final_obs, final_ints, stacked);
+            const Outputs out =
+                take_outputs(b, b.size(), obs, ints, flags, final_obs, final_ints, stacked);
             py::gil_scoped_release release;
             b.step(p.commands, out);
           },
-          py::arg("actions"), py::arg("obs"), py::arg("ints"), py::arg("flags"), py::arg("final_obs") = none,
-          py::arg("final_ints") = none, py::arg("stacked") = true)
+          py::arg("actions"), py::arg("obs"), py::arg("ints"), py::arg("flags"),
+          py::arg("final_obs") = none, py::arg("final_ints") = none, py::arg("stacked") = true)
       .def("send_reset",
            [](PyBatch& p, const py::object& seeds) {
              Batch& b = p.open();
@@ -345,7 +371,8 @@ void bind_batch(py::module_& m) {
              const i32 n = i32(py::len(env_ids));
              const i32* ids = take_vector<i32>(env_ids, "env_ids", n);
              for (i32 k = 0; k < n; ++k) {
-               if (ids[k] < 0 || ids[k] >= b.size()) refuse("env_ids: " + std::to_string(ids[k]) + " is not a console");
+               if (ids[k] < 0 || ids[k] >= b.size())
+                 refuse("env_ids: " + std::to_string(ids[k]) + " is not a console");
              }
              b.check_ready(ids, n);
              p.read_actions(actions, ids, n);
@@ -362,7 +389,8 @@ void bind_batch(py::module_& m) {
             py::gil_scoped_release release;
             b.receive(n, out);
           },
-          py::arg("obs"), py::arg("ints"), py::arg("flags"), py::arg("final_obs") = none, py::arg("final_ints") = none)
+          py::arg("obs"), py::arg("ints"), py::arg("flags"), py::arg("final_obs") = none,
+          py::arg("final_ints") = none)
       .def("ram",
            [](const py::object& self) {
              Batch& b = self.cast<PyBatch&>().open();
@@ -382,9 +410,11 @@ void bind_batch(py::module_& m) {
       .def("set_state", &set_state)
       .def(
           "observe",
-          [](PyBatch& p, const py::object& obs, const py::object& ints, const py::object& flags, bool stacked) {
+          [](PyBatch& p, const py::object& obs, const py::object& ints, const py::object& flags,
+             bool stacked) {
             Batch& b = p.open();
-            const Outputs out = take_outputs(b, b.size(), obs, ints, flags, py::none(), py::none(), stacked);
+            const Outputs out =
+                take_outputs(b, b.size(), obs, ints, flags, py::none(), py::none(), stacked);
             py::gil_scoped_release release;
             b.observe(out);
           },

@@ -32,10 +32,11 @@ Array map_screen(AleConsole& c, const u8* table, u32 channels) {
   return out;
 }
 
-std::shared_ptr<AleConsole> make_console(std::shared_ptr<Game> game, i64 random_seed, i64 system_random_seed,
-                                         float repeat_action_probability, i32 frame_skip,
-                                         i32 max_num_frames_per_episode, bool truncate_on_loss_of_life,
-                                         i32 reward_min, i32 reward_max, bool color_averaging, i32 paddle_min,
+std::shared_ptr<AleConsole> make_console(std::shared_ptr<Game> game, i64 random_seed,
+                                         i64 system_random_seed, float repeat_action_probability,
+                                         i32 frame_skip, i32 max_num_frames_per_episode,
+                                         bool truncate_on_loss_of_life, i32 reward_min,
+                                         i32 reward_max, bool color_averaging, i32 paddle_min,
                                          i32 paddle_max, bool sound_obs) {
   AleConsoleOptions o;
   o.settings = {repeat_action_probability,
@@ -74,7 +75,8 @@ py::bytes get_state(AleConsole& c, bool include_rng) {
   std::string bytes(sizeof(StateHeader) + c.state_bytes(), '\0');
   u8* p = reinterpret_cast<u8*>(bytes.data());
   c.get_state(p + sizeof(StateHeader));
-  const StateHeader h{kStateMagic, include_rng, c.game().key(), checksum_of(p + sizeof(StateHeader), c.state_bytes())};
+  const StateHeader h{kStateMagic, include_rng, c.game().key(),
+                      checksum_of(p + sizeof(StateHeader), c.state_bytes())};
   std::memcpy(p, &h, sizeof h);
   return py::bytes(bytes);
 }
@@ -83,7 +85,8 @@ void set_state(AleConsole& c, const py::bytes& state) {
   const auto bytes = std::string_view(state);
   const u8* p = reinterpret_cast<const u8*>(bytes.data());
   StateHeader h{};
-  if (bytes.size() < sizeof h) throw std::invalid_argument("state: too short to be a saved console");
+  if (bytes.size() < sizeof h)
+    throw std::invalid_argument("state: too short to be a saved console");
   std::memcpy(&h, p, sizeof h);
   if (h.magic != kStateMagic) throw std::invalid_argument("state: not a saved console");
   if (h.key != c.game().key() || bytes.size() != sizeof h + c.state_bytes()) {
@@ -100,25 +103,29 @@ void set_state(AleConsole& c, const py::bytes& state) {
 void bind_console(py::module_& m) {
   py::class_<AleConsole, std::shared_ptr<AleConsole>>(m, "Console")
       .def(py::init(&make_console), py::arg("game"), py::kw_only(), py::arg("random_seed") = 0,
-           py::arg("system_random_seed") = i64(kDefaultMachineSeed), py::arg("repeat_action_probability") = 0.25f,
-           py::arg("frame_skip") = 1, py::arg("max_num_frames_per_episode") = 0,
-           py::arg("truncate_on_loss_of_life") = false, py::arg("reward_min") = i32(-2147483647 - 1),
-           py::arg("reward_max") = i32(2147483647), py::arg("color_averaging") = false, py::arg("paddle_min") = -1,
+           py::arg("system_random_seed") = i64(kDefaultMachineSeed),
+           py::arg("repeat_action_probability") = 0.25f, py::arg("frame_skip") = 1,
+           py::arg("max_num_frames_per_episode") = 0, py::arg("truncate_on_loss_of_life") = false,
+           py::arg("reward_min") = i32(-2147483647 - 1), py::arg("reward_max") = i32(2147483647),
+           py::arg("color_averaging") = false, py::arg("paddle_min") = -1,
            py::arg("paddle_max") = -1, py::arg("sound_obs") = false)
       .def("reset_game", &AleConsole::reset, py::call_guard<py::gil_scoped_release>())
       .def("act", &AleConsole::act, py::arg("action"), py::arg("paddle_strength") = 1.0f,
            py::call_guard<py::gil_scoped_release>())
       .def("lives", &AleConsole::lives)
-      .def("game_over",
-           [](AleConsole& c, bool with_truncation) {
-             return c.is_terminal() || (with_truncation && c.is_truncated());
-           },
-           py::arg("with_truncation") = true)
+      .def(
+          "game_over",
+          [](AleConsole& c, bool with_truncation) {
+            return c.is_terminal() || (with_truncation && c.is_truncated());
+          },
+          py::arg("with_truncation") = true)
       .def("game_truncated", &AleConsole::is_truncated)
       .def_property_readonly("frame_number", [](AleConsole& c) { return c.env().frame_number; })
-      .def_property_readonly("episode_frame_number", [](AleConsole& c) { return c.env().episode_frame_number; })
+      .def_property_readonly("episode_frame_number",
+                             [](AleConsole& c) { return c.env().episode_frame_number; })
       .def_property(
-          "mode", [](AleConsole& c) { return c.env().mode; }, [](AleConsole& c, i32 mode) { c.env().mode = mode; })
+          "mode", [](AleConsole& c) { return c.env().mode; },
+          [](AleConsole& c, i32 mode) { c.env().mode = mode; })
       .def_property(
           "difficulty", [](AleConsole& c) { return c.env().difficulty; },
           [](AleConsole& c, i32 difficulty) { c.env().difficulty = difficulty; })
@@ -129,13 +136,17 @@ void bind_console(py::module_& m) {
                throw py::index_error("index: " + std::to_string(index) + "; allowed is 0 to 127");
              }
              if (value < 0 || value > 255) {
-               throw std::invalid_argument("value: " + std::to_string(value) + "; allowed is 0 to 255");
+               throw std::invalid_argument("value: " + std::to_string(value) +
+                                           "; allowed is 0 to 255");
              }
              c.set_ram(u32(index), u8(value));
            })
-      .def("screen_index", [](AleConsole& c) { return copy_array(c.screen().data(), {rows(c), kScreenWidth}); })
-      .def("screen_rgb", [](AleConsole& c) { return map_screen(c, rgb_table(c.game().properties().format), 3); })
-      .def("screen_gray", [](AleConsole& c) { return map_screen(c, gray_table(c.game().properties().format), 1); })
+      .def("screen_index",
+           [](AleConsole& c) { return copy_array(c.screen().data(), {rows(c), kScreenWidth}); })
+      .def("screen_rgb",
+           [](AleConsole& c) { return map_screen(c, rgb_table(c.game().properties().format), 3); })
+      .def("screen_gray",
+           [](AleConsole& c) { return map_screen(c, gray_table(c.game().properties().format), 1); })
       .def("audio", [](AleConsole& c) { return copy_array(c.audio(), {kSoundSamples}); })
       .def("get_state", &get_state, py::arg("include_rng"))
       .def("set_state", &set_state, py::arg("state"));

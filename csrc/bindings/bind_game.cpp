@@ -15,7 +15,8 @@ namespace {
 
 template <class T>
 T take(const py::kwargs& kwargs, const char* name) {
-  if (!kwargs.contains(name)) throw py::type_error(std::string("Game() is missing the argument ") + name);
+  if (!kwargs.contains(name))
+    throw py::type_error(std::string("Game() is missing the argument ") + name);
   try {
     return kwargs[name].cast<T>();
   } catch (const py::cast_error&) {
@@ -32,8 +33,8 @@ bool is_paddles(const std::string& controller, const char* name) {
 u32 take_ranged(const py::kwargs& kwargs, const char* name, i64 low, i64 high) {
   const i64 value = take<i64>(kwargs, name);
   if (value < low || value > high) {
-    refuse(std::string(name) + ": " + std::to_string(value) + "; allowed is " + std::to_string(low) + " to " +
-           std::to_string(high));
+    refuse(std::string(name) + ": " + std::to_string(value) + "; allowed is " +
+           std::to_string(low) + " to " + std::to_string(high));
   }
   return u32(value);
 }
@@ -42,8 +43,8 @@ std::vector<i32> take_actions(const py::kwargs& kwargs, const char* name, bool a
   const auto actions = take<std::vector<i32>>(kwargs, name);
   for (const i32 a : actions) {
     if ((a < 0 || a >= kActions) && !(allows_reset && a == kResetSwitch)) {
-      refuse(std::string(name) + ": " + std::to_string(a) + " is not an action; allowed are 0 to 17" +
-             (allows_reset ? " and 40 (RESET)" : ""));
+      refuse(std::string(name) + ": " + std::to_string(a) +
+             " is not an action; allowed are 0 to 17" + (allows_reset ? " and 40 (RESET)" : ""));
     }
   }
   return actions;
@@ -69,9 +70,10 @@ GameSpec take_spec(const py::kwargs& kwargs) {
   p.right_paddles = is_paddles(take<std::string>(kwargs, "controller_right"), "controller_right");
   p.swap_ports = take<bool>(kwargs, "swap_ports");
   p.swap_paddles = take<bool>(kwargs, "swap_paddles");
-  if (p.swap_ports && (p.left_paddles || p.right_paddles)) refuse("swap_ports: not supported with paddles");
-  g.property_difficulty =
-      u32(take<bool>(kwargs, "left_difficulty_a")) | u32(take<bool>(kwargs, "right_difficulty_a")) << 1;
+  if (p.swap_ports && (p.left_paddles || p.right_paddles))
+    refuse("swap_ports: not supported with paddles");
+  g.property_difficulty = u32(take<bool>(kwargs, "left_difficulty_a")) |
+                          u32(take<bool>(kwargs, "right_difficulty_a")) << 1;
   g.legal_actions = take_actions(kwargs, "legal_actions", false);
   g.minimal_actions = take_actions(kwargs, "minimal_actions", false);
   g.starting_actions = take_actions(kwargs, "starting_actions", true);
@@ -83,6 +85,8 @@ GameSpec take_spec(const py::kwargs& kwargs) {
   g.step_code = take<std::vector<i32>>(kwargs, "step_code");
   g.lives_code = take<std::vector<i32>>(kwargs, "lives_code");
   g.setup_code = take<std::vector<i32>>(kwargs, "setup_code");
+  constexpr size_t kArguments = 23;
+  if (kwargs.size() != kArguments) throw py::type_error("Game(): an argument has an unknown name");
   return g;
 }
 
@@ -92,19 +96,23 @@ void bind_game(py::module_& m) {
   py::register_exception<UnsupportedRom>(m, "UnsupportedRomError", PyExc_ValueError);
   py::register_exception<ModeUnreachable>(m, "ModeUnreachableError", PyExc_RuntimeError);
   py::class_<Game, std::shared_ptr<Game>>(m, "Game")
-      .def(py::init([](const py::kwargs& kwargs) { return std::make_shared<Game>(take_spec(kwargs)); }))
+      .def(py::init(
+          [](const py::kwargs& kwargs) { return std::make_shared<Game>(take_spec(kwargs)); }))
       .def_property_readonly("game_id", [](const Game& g) { return g.spec().game_id; })
       .def_property_readonly("bankswitch", &Game::bankswitch_name)
       .def_property_readonly(
-          "format", [](const Game& g) { return g.properties().format == Format::kPal ? "PAL" : "NTSC"; })
+          "format",
+          [](const Game& g) { return g.properties().format == Format::kPal ? "PAL" : "NTSC"; })
       .def_property_readonly("screen_height", [](const Game& g) { return g.properties().height; })
-      .def_property_readonly("minimal_actions", [](const Game& g) { return g.spec().minimal_actions; })
+      .def_property_readonly("minimal_actions",
+                             [](const Game& g) { return g.spec().minimal_actions; })
       .def_property_readonly("legal_actions", [](const Game& g) { return g.spec().legal_actions; });
   m.def("detect_bankswitch", [](const py::bytes& rom) {
     const auto bytes = std::string_view(rom);
     const std::string name = detect_bankswitch(Bytes(bytes.begin(), bytes.end()));
     if (name.empty()) {
-      throw std::invalid_argument("rom: no cartridge type fits an image of " + std::to_string(bytes.size()) + " bytes");
+      throw std::invalid_argument("rom: no cartridge type fits an image of " +
+                                  std::to_string(bytes.size()) + " bytes");
     }
     return name;
   });

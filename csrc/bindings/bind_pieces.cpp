@@ -15,25 +15,31 @@ namespace cule {
 namespace {
 
 std::map<std::string, std::string> build_config() {
-  return {{"version", CULE_VERSION}, {"compiler", CULE_COMPILER}, {"flags", CULE_FLAGS}, {"cuda", "not built in"}};
+  return {{"version", CULE_VERSION},
+          {"compiler", CULE_COMPILER},
+          {"flags", CULE_FLAGS},
+          {"cuda", "not built in"}};
 }
 
 py::tuple run_rules(const std::vector<i32>& code, std::vector<i32> slots, const py::bytes& ram,
                     const py::bytes& cart_ram) {
   const auto cells = std::string_view(ram);
   const auto cart_cells = std::string_view(cart_ram);
-  if (cells.size() != 128 || cart_cells.size() != 128) throw std::invalid_argument("ram, cart_ram: 128 bytes each");
+  if (cells.size() != 128 || cart_cells.size() != 128)
+    throw std::invalid_argument("ram, cart_ram: 128 bytes each");
   const i32 bad = find_program_error(code.data(), u32(code.size()), false);
-  if (bad >= 0) throw std::invalid_argument("code: not a valid program (word " + std::to_string(bad) + ")");
+  if (bad >= 0)
+    throw std::invalid_argument("code: not a valid program (word " + std::to_string(bad) + ")");
   slots.resize(kMaxSlots);
   NoEffects none;
-  const RuleMemory memory{reinterpret_cast<const u8*>(cells.data()), reinterpret_cast<const u8*>(cart_cells.data())};
+  const RuleMemory memory{reinterpret_cast<const u8*>(cells.data()),
+                          reinterpret_cast<const u8*>(cart_cells.data())};
   const i32 result = run_program(code.data(), slots.data(), memory, none);
   return py::make_tuple(result, slots);
 }
 
-py::array_t<u8> area_resize(const py::array_t<u8, py::array::c_style | py::array::forcecast>& image, i64 height,
-                            i64 width) {
+py::array_t<u8> area_resize(const py::array_t<u8, py::array::c_style | py::array::forcecast>& image,
+                            i64 height, i64 width) {
   if (image.ndim() != 2 && !(image.ndim() == 3 && image.shape(2) == 3)) {
     throw std::invalid_argument("image: shape must be [rows, columns] or [rows, columns, 3]");
   }
@@ -41,20 +47,23 @@ py::array_t<u8> area_resize(const py::array_t<u8, py::array::c_style | py::array
   const i64 columns = image.shape(1);
   if (rows > kMaxAxis || columns > kMaxAxis || height > rows || width > columns ||
       !can_resize(i32(rows), i32(columns), i32(height), i32(width))) {
-    throw std::invalid_argument("height, width: size " + std::to_string(height) + " x " + std::to_string(width) +
-                                "; allowed is 1 x 1 to the image's " + std::to_string(rows) + " x " +
-                                std::to_string(columns) + " (at most 300 x 300)");
+    throw std::invalid_argument("height, width: size " + std::to_string(height) + " x " +
+                                std::to_string(width) + "; allowed is 1 x 1 to the image's " +
+                                std::to_string(rows) + " x " + std::to_string(columns) +
+                                " (at most 300 x 300)");
   }
   const i32 channels = image.ndim() == 3 ? 3 : 1;
   std::vector<py::ssize_t> shape{height, width};
   if (channels == 3) shape.push_back(3);
   py::array_t<u8> out(shape);
-  resize(make_resize_plan(i32(rows), i32(columns), i32(height), i32(width), channels), image.data(), out.mutable_data());
+  resize(make_resize_plan(i32(rows), i32(columns), i32(height), i32(width), channels), image.data(),
+         out.mutable_data());
   return out;
 }
 
 py::array_t<u8> palette_array(const std::string& name) {
-  if (name != "NTSC" && name != "PAL") throw std::invalid_argument("format: '" + name + "'; allowed are NTSC, PAL");
+  if (name != "NTSC" && name != "PAL")
+    throw std::invalid_argument("format: '" + name + "'; allowed are NTSC, PAL");
   const Format format = name == "PAL" ? Format::kPal : Format::kNtsc;
   py::array_t<u8> out({256, 4});
   auto cells = out.mutable_unchecked<2>();
@@ -69,7 +78,8 @@ py::array_t<u8> palette_array(const std::string& name) {
 
 void bind_pieces(py::module_& m) {
   m.def("build_config", &build_config);
-  m.def("run_program", &run_rules, py::arg("code"), py::arg("slots"), py::arg("ram"), py::arg("cart_ram"));
+  m.def("run_program", &run_rules, py::arg("code"), py::arg("slots"), py::arg("ram"),
+        py::arg("cart_ram"));
   m.def("area_resize", &area_resize, py::arg("image"), py::arg("height"), py::arg("width"));
   m.def("palette", &palette_array, py::arg("format"));
 }

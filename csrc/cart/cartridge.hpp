@@ -1,11 +1,12 @@
 // cart/cartridge.hpp: everything behind address bit 12: ROM, bank switching, cartridge RAM.
 //
-// In: 16-bit address, CPU cycle. Out: a byte, always defined. A hotspot read switches first and returns the
-// byte of the newly selected bank; switching takes effect for the next access. The types without a bundled
-// ROM are refused when the ROM is loaded (cart/detect.hpp). Facts: cart/NOTES.md.
+// In: 16-bit address, CPU cycle. Out: a byte, always defined. A hotspot read switches first and
+// returns the byte of the newly selected bank; switching takes effect for the next access. The
+// types without a bundled ROM are refused when the ROM is loaded (cart/detect.hpp). Facts:
+// cart/NOTES.md.
 //
-// `fast_*` describe the stretch of a bank whose reads neither switch nor have any other effect; the CPU
-// loop reads there without asking the cartridge.
+// `fast_*` describe the stretch of a bank whose reads neither switch nor have any other effect; the
+// CPU loop reads there without asking the cartridge.
 #pragma once
 
 #include <type_traits>
@@ -19,25 +20,25 @@ namespace cule {
 enum class Bankswitch : u8 { k2K, k4K, kF8, kF8SC, kF6, kF6SC, kE0, kFE, kDPC };
 
 constexpr u32 kBankBytes = 4096;
-constexpr u32 kSliceBytes = 1024;     // E0
-constexpr u32 kCartRamBytes = 128;    // F8SC, F6SC
+constexpr u32 kSliceBytes = 1024;   // E0
+constexpr u32 kCartRamBytes = 128;  // F8SC, F6SC
 constexpr u32 kDpcDataBytes = 2048;
 
 // The data-fetcher chip of the DPC cartridge. Set at construction only, never by a machine reset.
 struct Dpc {
   u8 top[8];
   u8 bottom[8];
-  u8 flag[8];         // 0 or $FF
-  u16 counter[8];     // 11 bits
-  u8 music[8];        // fetchers 5-7 in music mode
-  u8 random;          // generator, starts at 1
+  u8 flag[8];      // 0 or $FF
+  u16 counter[8];  // 11 bits
+  u8 music[8];     // fetchers 5-7 in music mode
+  u8 random;       // generator, starts at 1
   u8 reserved[3];
-  i32 music_cycle;    // counter at the last music update; rebased at frame starts
+  i32 music_cycle;        // counter at the last music update; rebased at frame starts
   double music_fraction;  // of a music clock
 };
 
 struct CartState {
-  u32 bank_bytes;      // offset of the selected 4 KiB bank in the image
+  u32 bank_bytes;       // offset of the selected 4 KiB bank in the image
   u32 window_bytes[4];  // E0: image offset of the slice shown in each window
   u8 ram[kCartRamBytes];
   Dpc dpc;
@@ -45,9 +46,10 @@ struct CartState {
 
 static_assert(std::is_trivially_copyable_v<CartState>);
 
-// The immutable side: image (2K images doubled to 4 KiB) and type. `opcodes` is the image for opcode
-// fetches: kTrapOpcode stands wherever an instruction must be executed with every access asked for, because
-// one of its bytes may lie outside the fast region. `traps` is an image of nothing else.
+// The immutable side: image (2K images doubled to 4 KiB) and type. `opcodes` is the image for
+// opcode fetches: kTrapOpcode stands wherever an instruction must be executed with every access
+// asked for, because one of its bytes may lie outside the fast region. `traps` is an image of
+// nothing else.
 struct Cart {
   const u8* image;
   const u8* opcodes;
@@ -58,8 +60,8 @@ struct Cart {
 constexpr u8 kTrapOpcode = 0x02;  // jams the 6507, so no program is slowed down by it
 constexpr u32 kMaxInstructionBytes = 3;
 
-// Never the last byte of a bank: the instruction that the program counter leaves the cartridge after is
-// fetched slowly, so that the data bus holds its last byte.
+// Never the last byte of a bank: the instruction that the program counter leaves the cartridge
+// after is fetched slowly, so that the data bus holds its last byte.
 struct FastRegion {
   u32 begin;  // offset within the bank
   u32 size;
@@ -71,13 +73,20 @@ CULE_HD CULE_INLINE bool has_cart_ram(Bankswitch type) {
 
 CULE_HD inline FastRegion fast_region(Bankswitch type) {
   switch (type) {
-    case Bankswitch::kF8: return {0, 0xFF8};
-    case Bankswitch::kF8SC: return {0x100, 0xFF8 - 0x100};
-    case Bankswitch::kF6: return {0, 0xFF6};
-    case Bankswitch::kF6SC: return {0x100, 0xFF6 - 0x100};
-    case Bankswitch::kE0: return {0, 0xFE0};
-    case Bankswitch::kDPC: return {0x080, 0xFC0 - 0x080};
-    default: return {0, kBankBytes - 1};
+    case Bankswitch::kF8:
+      return {0, 0xFF8};
+    case Bankswitch::kF8SC:
+      return {0x100, 0xFF8 - 0x100};
+    case Bankswitch::kF6:
+      return {0, 0xFF6};
+    case Bankswitch::kF6SC:
+      return {0x100, 0xFF6 - 0x100};
+    case Bankswitch::kE0:
+      return {0, 0xFE0};
+    case Bankswitch::kDPC:
+      return {0x080, 0xFC0 - 0x080};
+    default:
+      return {0, kBankBytes - 1};
   }
 }
 
@@ -86,7 +95,8 @@ CULE_HD inline bool is_fast_opcode(Bankswitch type, u32 image_offset) {
   const FastRegion fast = fast_region(type);
   const u32 o = image_offset % kBankBytes;
   if (type == Bankswitch::kE0) {
-    // Slices can stand in any window: no instruction may leave its slice or reach the hotspots of the last.
+    // Slices can stand in any window: no instruction may leave its slice or reach the hotspots of
+    // the last.
     const u32 in_slice = image_offset % kSliceBytes;
     return in_slice <= kSliceBytes - kMaxInstructionBytes &&
            (image_offset < 7 * kSliceBytes || in_slice < 0x3E0 - kMaxInstructionBytes);
@@ -104,12 +114,14 @@ CULE_HD inline void power_on_cart(CartState& s) {
   s.dpc.random = 1;
 }
 
-// Machine reset: start bank, cartridge RAM from the machine generator. Draws one value per RAM cell.
+// Machine reset: start bank, cartridge RAM from the machine generator. Draws one value per RAM
+// cell.
 CULE_HD inline void reset_cart(Bankswitch type, CartState& s, Mt19937& machine_random) {
   if (has_cart_ram(type)) {
     for (u8& cell : s.ram) cell = u8(machine_random.next());
   }
-  const bool starts_high = type == Bankswitch::kF8 || type == Bankswitch::kF8SC || type == Bankswitch::kDPC;
+  const bool starts_high =
+      type == Bankswitch::kF8 || type == Bankswitch::kF8SC || type == Bankswitch::kDPC;
   s.bank_bytes = starts_high ? kBankBytes : 0;
   for (u32 window = 0; window < 4; ++window) select_slice(s, window, 4 + window);
   s.dpc.music_cycle = 0;
@@ -119,16 +131,20 @@ CULE_HD inline void reset_cart(Bankswitch type, CartState& s, Mt19937& machine_r
 // Bank switching by an access at offset o, read or write.
 CULE_HD CULE_INLINE void touch_hotspot(Bankswitch type, CartState& s, u32 o) {
   switch (type) {
-    case Bankswitch::kF8: case Bankswitch::kF8SC: case Bankswitch::kDPC:
+    case Bankswitch::kF8:
+    case Bankswitch::kF8SC:
+    case Bankswitch::kDPC:
       if (o == 0xFF8 || o == 0xFF9) s.bank_bytes = (o - 0xFF8) * kBankBytes;
       break;
-    case Bankswitch::kF6: case Bankswitch::kF6SC:
+    case Bankswitch::kF6:
+    case Bankswitch::kF6SC:
       if (o >= 0xFF6 && o <= 0xFF9) s.bank_bytes = (o - 0xFF6) * kBankBytes;
       break;
     case Bankswitch::kE0:
       if (o >= 0xFE0 && o < 0xFF8) select_slice(s, (o - 0xFE0) >> 3, o & 7);
       break;
-    default: break;
+    default:
+      break;
   }
 }
 
@@ -189,14 +205,18 @@ CULE_HD inline u32 read_dpc_register(const Cart& cart, Dpc& d, u32 o, u32 cycle)
         result = (0xFBA69540u >> (4 * voices)) & 0xF;  // 0 4 5 9 6 10 11 15
       }
       break;
-    case 1: case 2: {
+    case 1:
+    case 2: {
       const u8* data = cart.image + 2 * kBankBytes;
       result = data[kDpcDataBytes - 1 - d.counter[i]];
       if (o >> 3 == 2) result &= d.flag[i];
       break;
     }
-    case 7: result = d.flag[i]; break;
-    default: break;
+    case 7:
+      result = d.flag[i];
+      break;
+    default:
+      break;
   }
   if (i < 5 || !d.music[i]) d.counter[i] = u16((d.counter[i] - 1) & 0x7FF);
   return result;
@@ -209,14 +229,21 @@ CULE_HD inline void write_dpc_register(Dpc& d, u32 o, u32 value) {
       d.top[i] = u8(value);
       d.flag[i] = 0;
       break;
-    case 1: d.bottom[i] = u8(value); break;
-    case 2: set_dpc_counter_low(d, i, i >= 5 && d.music[i] ? d.top[i] : value); break;
+    case 1:
+      d.bottom[i] = u8(value);
+      break;
+    case 2:
+      set_dpc_counter_low(d, i, i >= 5 && d.music[i] ? d.top[i] : value);
+      break;
     case 3:
       d.counter[i] = u16((value & 7) << 8 | (d.counter[i] & 0xFF));
       if (i >= 5) d.music[i] = value >> 4 & 1;
       break;
-    case 6: d.random = 1; break;
-    default: break;
+    case 6:
+      d.random = 1;
+      break;
+    default:
+      break;
   }
 }
 
@@ -226,12 +253,14 @@ CULE_HD inline u32 read_cart(const Cart& cart, CartState& s, u32 address, u32 cy
     case Bankswitch::kE0:
       touch_hotspot(cart.type, s, o);
       return cart.image[s.window_bytes[o / kSliceBytes] + o % kSliceBytes];
-    case Bankswitch::kFE: return cart.image[o + (address & 0x2000 ? 0 : kBankBytes)];
+    case Bankswitch::kFE:
+      return cart.image[o + (address & 0x2000 ? 0 : kBankBytes)];
     case Bankswitch::kDPC:
       if (o < 0x080 || o >= 0xFC0) step_dpc_random(s.dpc);
       if (o < 0x040) return read_dpc_register(cart, s.dpc, o, cycle);
       break;
-    default: break;
+    default:
+      break;
   }
   if (has_cart_ram(cart.type) && o >= 0x080 && o < 0x100) return s.ram[o - 0x080];
   touch_hotspot(cart.type, s, o);

@@ -1,7 +1,9 @@
-// cart/detect.hpp: which cartridge type a ROM image is, by size and content (NOTES.md 2). Host only.
+// cart/detect.hpp: which cartridge type a ROM image is, by size and content (NOTES.md 2). Host
+// only.
 //
-// Returns the type's name. Types that no bundled ROM needs are recognised by name and refused by the
-// caller: "CV", "3E", "3F", "UA", "E7", "F4", "F4SC", "FASC", "MB", "MC", "AR". "" when nothing fits.
+// Returns the type's name. Types that no bundled ROM needs are recognised by name and refused by
+// the caller: "CV", "3E", "3F", "UA", "E7", "F4", "F4SC", "FASC", "MB", "MC", "AR". "" when nothing
+// fits.
 #pragma once
 
 #include <cstring>
@@ -14,8 +16,8 @@ namespace cule {
 
 using Bytes = std::vector<u8>;
 
-// Occurrences of `pattern`, the search the reference makes: the last possible position is not examined and
-// a match skips one byte more than its length.
+// Occurrences of `pattern`, the search the reference makes: the last possible position is not
+// examined and a match skips one byte more than its length.
 inline bool contains_pattern(const Bytes& rom, const Bytes& pattern, int needed) {
   int found = 0;
   for (size_t i = 0; i + pattern.size() < rom.size();) {
@@ -72,15 +74,21 @@ inline const char* detect_bankswitch(const Bytes& rom) {
   if (size == 8192) {
     if (looks_like_superchip(rom)) return "F8SC";
     if (has_equal_halves(rom)) return "4K";
-    if (contains_any(rom, {{0x8D, 0xE0, 0x1F}, {0x8D, 0xE0, 0x5F}, {0x8D, 0xE9, 0xFF},
-                           {0xAD, 0xE9, 0xFF}, {0xAD, 0xED, 0xFF}, {0xAD, 0xF3, 0xBF}})) {
+    if (contains_any(rom, {{0x8D, 0xE0, 0x1F},
+                           {0x8D, 0xE0, 0x5F},
+                           {0x8D, 0xE9, 0xFF},
+                           {0xAD, 0xE9, 0xFF},
+                           {0xAD, 0xED, 0xFF},
+                           {0xAD, 0xF3, 0xBF}})) {
       return "E0";
     }
     if (is_3e()) return "3E";
     if (is_3f()) return "3F";
     if (contains_pattern(rom, {0x8D, 0x40, 0x02}, 1)) return "UA";
-    if (contains_any(rom, {{0x20, 0x00, 0xD0, 0xC6, 0xC5}, {0x20, 0xC3, 0xF8, 0xA5, 0x82},
-                           {0xD0, 0xFB, 0x20, 0x73, 0xFE}, {0x20, 0x00, 0xF0, 0x84, 0xD6}})) {
+    if (contains_any(rom, {{0x20, 0x00, 0xD0, 0xC6, 0xC5},
+                           {0x20, 0xC3, 0xF8, 0xA5, 0x82},
+                           {0xD0, 0xFB, 0x20, 0x73, 0xFE},
+                           {0x20, 0x00, 0xF0, 0x84, 0xD6}})) {
       return "FE";
     }
     return "F8";
@@ -108,9 +116,9 @@ struct BankswitchName {
 };
 
 constexpr BankswitchName kSupportedBankswitches[] = {
-    {"2K", Bankswitch::k2K},     {"4K", Bankswitch::k4K},     {"F8", Bankswitch::kF8},
-    {"F8SC", Bankswitch::kF8SC}, {"F6", Bankswitch::kF6},     {"F6SC", Bankswitch::kF6SC},
-    {"E0", Bankswitch::kE0},     {"FE", Bankswitch::kFE},     {"DPC", Bankswitch::kDPC},
+    {"2K", Bankswitch::k2K},     {"4K", Bankswitch::k4K}, {"F8", Bankswitch::kF8},
+    {"F8SC", Bankswitch::kF8SC}, {"F6", Bankswitch::kF6}, {"F6SC", Bankswitch::kF6SC},
+    {"E0", Bankswitch::kE0},     {"FE", Bankswitch::kFE}, {"DPC", Bankswitch::kDPC},
 };
 
 }  // namespace cule

@@ -1,7 +1,8 @@
 // console/bus.hpp: the two ways an instruction reaches the machine.
 //
 // SlowBus  every byte through the decoder, every access recorded on the data bus. Right everywhere.
-// FastBus  the instruction's bytes were fetched at once from a stretch of ROM whose reads have no effect;
+// FastBus  the instruction's bytes were fetched at once from a stretch of ROM whose reads have no
+// effect;
 //          RAM and ROM are accessed directly. Used wherever that is the same.
 #pragma once
 
@@ -36,7 +37,9 @@ struct SlowBus {
     m.s.data_bus = u8(value);
   }
   CULE_HD void write_zero_page(u32 address, u32 value) { write(address, value); }
-  CULE_HD void write_stack(u32 sp, u32 value, bool follows_write) { write(0x100 | sp, value, follows_write); }
+  CULE_HD void write_stack(u32 sp, u32 value, bool follows_write) {
+    write(0x100 | sp, value, follows_write);
+  }
   CULE_HD void transfer(Execution<SlowBus>&, u32) {}
   CULE_HD void branch_taken(Execution<SlowBus>&, u32) {}
   CULE_HD void jam(Execution<SlowBus>& e) {
@@ -46,11 +49,12 @@ struct SlowBus {
   }
 };
 
-// Near the instruction limit of a step the loop goes over to counting every instruction. Between two control
-// transfers at most one bank of instructions is executed.
+// Near the instruction limit of a step the loop goes over to counting every instruction. Between
+// two control transfers at most one bank of instructions is executed.
 constexpr u32 kCountFrom = kMaxInstructions - kBankBytes - 16;
 
-// Where the byte at an address of the cartridge stands, counted from base() of the image, by cartridge family.
+// Where the byte at an address of the cartridge stands, counted from base() of the image, by
+// cartridge family.
 struct BankFetch {
   CULE_HD static CULE_INLINE u32 base(const Machine& m) { return m.s.cart.bank_bytes; }
   CULE_HD static CULE_INLINE u32 index(const Machine&, u32 address) { return address & 0xFFF; }
@@ -83,7 +87,11 @@ struct FastBus {
   const u32 region_size;
 
   CULE_HD CULE_INLINE explicit FastBus(Machine& machine, Clock c)
-      : m(machine), clock(c), ram(machine.s.ram), at(0), region_begin(machine.fast.begin),
+      : m(machine),
+        clock(c),
+        ram(machine.s.ram),
+        at(0),
+        region_begin(machine.fast.begin),
         region_size(machine.fast.size) {
     reload();
   }
@@ -96,7 +104,8 @@ struct FastBus {
 
   CULE_HD CULE_INLINE u32 read(u32 address, u32 noise) {
     if (address & 0x1000) {
-      if (CULE_LIKELY((address & 0xFFF) - region_begin < region_size)) return image[Fetch::index(m, address)];
+      if (CULE_LIKELY((address & 0xFFF) - region_begin < region_size))
+        return image[Fetch::index(m, address)];
     } else if ((address & 0x280) == 0x80) {
       return ram[address & 0x7F];
     }
@@ -144,11 +153,14 @@ struct FastBus {
   CULE_HD CULE_INLINE void branch_taken(Execution<FastBus>& e, u32 offset) {
     if (offset >= kShortestIdleLoop && (e.pc & 0x1000)) {
       const u32 target = Fetch::index(m, e.pc);
-      if (opcodes[target] != kTrapOpcode) skip_idle_loop(e, *this, load_u32(image + target), image[at], offset);
+      if (opcodes[target] != kTrapOpcode)
+        skip_idle_loop(e, *this, load_u32(image + target), image[at], offset);
     }
     transfer(e, offset);
   }
-  CULE_HD CULE_INLINE void jam(Execution<FastBus>& e) { e.is_jammed = true; }  // a trap: nothing has happened
+  CULE_HD CULE_INLINE void jam(Execution<FastBus>& e) {
+    e.is_jammed = true;
+  }  // a trap: nothing has happened
 
  private:
   CULE_HD CULE_INLINE void reload_opcodes() { opcodes = m.opcodes + Fetch::base(m); }

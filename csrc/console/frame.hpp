@@ -1,9 +1,9 @@
 // console/frame.hpp: power-on, machine reset and one emulated frame step.
 //
-// In: inputs set in ConsoleState. Out: state after the step; the frame's TIA log, from which the picture is
-// drawn on demand. A frame step runs from frame start to the end of the frame (VSYNC released, or too many
-// lines) or for 25,000 instructions, whichever is first; in the latter case the frame is unfinished and the
-// next step continues it.
+// In: inputs set in ConsoleState. Out: state after the step; the frame's TIA log, from which the
+// picture is drawn on demand. A frame step runs from frame start to the end of the frame (VSYNC
+// released, or too many lines) or for 25,000 instructions, whichever is first; in the latter case
+// the frame is unfinished and the next step continues it.
 #pragma once
 
 #include "console/step.hpp"
@@ -42,7 +42,8 @@ CULE_HD inline void reset_machine(const Console& c, Mt19937& machine_random) {
   s.cpu = reset_registers(low | high << 8);
 }
 
-// The frame before is complete: swap buffers, rebase every remembered time, first pixel of the window next.
+// The frame before is complete: swap buffers, rebase every remembered time, first pixel of the
+// window next.
 CULE_HD inline void start_frame(const Console& c) {
   ConsoleState& s = c.s;
   const u32 cycles = s.cycles;
@@ -80,9 +81,15 @@ CULE_HD inline void run_frame(const Console& c) {
   s.is_unfinished = 1;
   Machine m(c);
   switch (c.cart.type) {
-    case Bankswitch::kE0: run_step<E0Fetch>(m); break;
-    case Bankswitch::kFE: run_step<FeFetch>(m); break;
-    default: run_step<BankFetch>(m); break;
+    case Bankswitch::kE0:
+      run_step<E0Fetch>(m);
+      break;
+    case Bankswitch::kFE:
+      run_step<FeFetch>(m);
+      break;
+    default:
+      run_step<BankFetch>(m);
+      break;
   }
   m.replay();
   PictureState& p = s.picture;

@@ -1,9 +1,9 @@
 // console/idle.hpp: idle loops advanced arithmetically, exactly.
 //
-// Two loops make up a good part of every game: polling the timer (LDA INTIM / BNE) and counting a register
-// down (DEX / BNE). At a taken backward branch into such a loop the iterations whose outcome is known are
-// skipped: the clock, the instruction count and the register get the values they would have, and the last
-// iterations run as usual.
+// Two loops make up a good part of every game: polling the timer (LDA INTIM / BNE) and counting a
+// register down (DEX / BNE). At a taken backward branch into such a loop the iterations whose
+// outcome is known are skipped: the clock, the instruction count and the register get the values
+// they would have, and the last iterations run as usual.
 #pragma once
 
 #include "console/machine.hpp"
@@ -20,7 +20,8 @@ CULE_HD CULE_INLINE void skip_iterations(Bus& bus, u32 iterations, u32 cycles) {
   bus.clock += (Clock(iterations) * cycles << kClockShift) + 2 * iterations;
 }
 
-// `loop`: the four bytes at the branch target (execution.pc); `branch`: the branch's opcode. Called with the branch fully executed.
+// `loop`: the four bytes at the branch target (execution.pc); `branch`: the branch's opcode. Called
+// with the branch fully executed.
 template <class Execution, class Bus>
 CULE_HD CULE_INLINE void skip_idle_loop(Execution& e, Bus& bus, u32 loop, u32 branch, u32 offset) {
   if (instructions_of(bus.clock) >= kMaxSkippedInstructions) return;

@@ -1,8 +1,9 @@
 // console/machine.hpp: the running frame step: what the CPU can reach and what it records.
 //
-// The wiring of the console: an address goes to the cartridge (bit 12), the TIA, the RIOT RAM or the RIOT
-// registers (cpu/NOTES.md 3). TIA accesses are logged; only WSYNC, VSYNC, VBLANK and the line limit act on
-// the program. A read of a collision register first brings the replay of the log up to date.
+// The wiring of the console: an address goes to the cartridge (bit 12), the TIA, the RIOT RAM or
+// the RIOT registers (cpu/NOTES.md 3). TIA accesses are logged; only WSYNC, VSYNC, VBLANK and the
+// line limit act on the program. A read of a collision register first brings the replay of the log
+// up to date.
 #pragma once
 
 #include "console/picture.hpp"
@@ -19,16 +20,17 @@ struct Machine {
   ConsoleState& s;
   const Console& console;
   FrameLog* log;
-  LogEntry* next;         // where the next entry goes
+  LogEntry* next;  // where the next entry goes
   LogEntry* log_end;
   Shapes shapes;
   CollisionSink collisions;
-  u32 replayed = 0;       // log entries the replay has consumed
-  u32 step_cycle;         // counter at the start of this frame step
-  u32 end_cycle;          // a TIA write from here on is beyond the last line and ends the frame
+  u32 replayed = 0;        // log entries the replay has consumed
+  u32 step_cycle;          // counter at the start of this frame step
+  u32 end_cycle;           // a TIA write from here on is beyond the last line and ends the frame
   bool must_stop = false;  // the frame is over after this instruction
-  FastRegion fast;        // of the cartridge
-  const u8* opcodes;      // image of the cartridge to fetch from; its traps once the loop has to be left
+  FastRegion fast;         // of the cartridge
+  const u8*
+      opcodes;  // image of the cartridge to fetch from; its traps once the loop has to be left
 
   CULE_HD explicit Machine(const Console& c)
       : s(c.s), console(c), log(&c.memory.logs[c.s.picture.recording_slot]) {
@@ -50,7 +52,11 @@ struct Machine {
   // Brings collisions and TIA state up to the last access.
   CULE_HD void replay() {
     log->size = u32(next - log->entries);
-    Replay<CollisionSink> r{s.tia,      s.beam, shapes, collisions, picture_window(console),
+    Replay<CollisionSink> r{s.tia,
+                            s.beam,
+                            shapes,
+                            collisions,
+                            picture_window(console),
                             console.properties.hmove_blanks != 0};
     r.run(log->entries, replayed, log->size, log->base_clock);
     r.flush(log->size);
@@ -97,12 +103,19 @@ struct Machine {
 
   CULE_HD CULE_NOINLINE u32 read_riot(u32 address, u32 cycle) {
     switch (address & 7) {
-      case 0: return s.inputs.swcha;
-      case 1: return s.swacnt;
-      case 2: return s.inputs.swchb;
-      case 3: return 0;
-      case 4: case 6: return read_intim(s.timer, cycle);
-      default: return read_instat(s.timer, cycle);
+      case 0:
+        return s.inputs.swcha;
+      case 1:
+        return s.swacnt;
+      case 2:
+        return s.inputs.swchb;
+      case 3:
+        return 0;
+      case 4:
+      case 6:
+        return read_intim(s.timer, cycle);
+      default:
+        return read_instat(s.timer, cycle);
     }
   }
 
@@ -120,7 +133,8 @@ struct Machine {
     return read_riot(address, cycles_of(clock));
   }
 
-  CULE_HD CULE_NOINLINE Clock write_device(Clock clock, u32 address, u32 value, bool follows_write) {
+  CULE_HD CULE_NOINLINE Clock write_device(Clock clock, u32 address, u32 value,
+                                           bool follows_write) {
     if (address & 0x1000) {
       write_cart(console.cart, s.cart, address, value);
     } else if (!(address & 0x80)) {

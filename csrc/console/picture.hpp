@@ -1,8 +1,9 @@
 // console/picture.hpp: the two frame buffers, drawn from logs when somebody looks.
 //
-// A cell that a frame does not draw shows what the same buffer held, the picture of two frames earlier
-// (tia/NOTES.md 3.1). So a frame that was drawn to the end of the window is kept as its log only, and its
-// pixels are made when it is looked at or when a later frame in the same buffer stops short.
+// A cell that a frame does not draw shows what the same buffer held, the picture of two frames
+// earlier (tia/NOTES.md 3.1). So a frame that was drawn to the end of the window is kept as its log
+// only, and its pixels are made when it is looked at or when a later frame in the same buffer stops
+// short.
 #pragma once
 
 #include <cstring>
@@ -42,8 +43,8 @@ CULE_HD void paint_log(const Console& c, const FrameLog& log, u8* rows, const u8
   Shapes shapes;
   shapes.reset();
   PaintSink<exact> sink(Canvas{rows, log.first_line, c.properties.height, map});
-  Replay<PaintSink<exact>> replay{tia,  beam, shapes, sink, picture_window(c),
-                                  c.properties.hmove_blanks != 0};
+  Replay<PaintSink<exact>> replay{
+      tia, beam, shapes, sink, picture_window(c), c.properties.hmove_blanks != 0};
   replay.run(log.entries, 0, log.size, log.base_clock);
   replay.flush(log.size);
 }
@@ -74,12 +75,14 @@ CULE_HD inline void dim_picture(const Console& c) {
   const u32 line = current_line(c.s);
   const u32 first = c.properties.first_line;
   u8* pixels = c.memory.pixels[c.s.picture.current];
-  for (u32 i = ((line > first ? line : first) - first) * kScreenWidth; i < c.properties.height * kScreenWidth; ++i) {
+  for (u32 i = ((line > first ? line : first) - first) * kScreenWidth;
+       i < c.properties.height * kScreenWidth; ++i) {
     pixels[i] = (pixels[i] & 0x0F) >> 1;
   }
 }
 
-// Writes the picture of buffer `n`, mapped through `map` (gray values, say), to `rows` (height x 160).
+// Writes the picture of buffer `n`, mapped through `map` (gray values, say), to `rows` (height x
+// 160).
 CULE_HD inline void draw_picture(const Console& c, u32 n, u8* rows, const u8* map) {
   const PictureState& p = c.s.picture;
   const u32 size = c.properties.height * kScreenWidth;

@@ -1,8 +1,8 @@
 // console/state.hpp: the whole state of one console, flat, without pointers.
 //
-// Copying a ConsoleState (and, for frames that ended before the picture did, its pictures) is save, restore,
-// clone and cache. Units: *_cycle and cycles count CPU cycles since the running frame was started
-// (rebased at every frame start, cpu/NOTES.md 5.1); frame clocks as in tia/clocks.hpp.
+// Copying a ConsoleState (and, for frames that ended before the picture did, its pictures) is save,
+// restore, clone and cache. Units: *_cycle and cycles count CPU cycles since the running frame was
+// started (rebased at every frame start, cpu/NOTES.md 5.1); frame clocks as in tia/clocks.hpp.
 #pragma once
 
 #include "base/random.hpp"
@@ -34,9 +34,9 @@ constexpr i32 kNoPaddle = -1;  // resistance of a joystick port: never charges
 
 // Pins and switches as the program can read them; set before every frame.
 struct Inputs {
-  u8 swcha;          // active low
+  u8 swcha;  // active low
   u8 swchb;
-  u8 fire[2];        // INPT4, INPT5: $80 not pressed, 0 pressed
+  u8 fire[2];         // INPT4, INPT5: $80 not pressed, 0 pressed
   i32 resistance[4];  // INPT0-INPT3; 0 reads charged, kNoPaddle never
 };
 
@@ -56,17 +56,17 @@ struct ConsoleState {
   u8 ram[kRamBytes];
   Registers cpu;
   Timer timer;
-  u8 swacnt;            // written value, read back only
-  u8 data_bus;          // last byte transferred, where the next read can see it
-  u8 vblank;            // last VBLANK write: bit 7 is the paddle dump
-  u8 is_unfinished;     // the last frame step ended without an end of frame
+  u8 swacnt;         // written value, read back only
+  u8 data_bus;       // last byte transferred, where the next read can see it
+  u8 vblank;         // last VBLANK write: bit 7 is the paddle dump
+  u8 is_unfinished;  // the last frame step ended without an end of frame
   u32 cycles;
-  u32 phase_cycles;     // how far into a line the frame began, 0..75
+  u32 phase_cycles;        // how far into a line the frame began, 0..75
   i32 vsync_finish_clock;  // a VSYNC release counts from here; cycles * 3 units
-  i32 dump_cycle;       // when the paddle dump ended
+  i32 dump_cycle;          // when the paddle dump ended
   u32 last_frame_lines;
-  u32 first_line;       // line shown in row 0 of the running frame
-  TiaState tia;         // as of the last replay
+  u32 first_line;  // line shown in row 0 of the running frame
+  TiaState tia;    // as of the last replay
   Beam beam;
   PictureState picture;
   Inputs inputs;

@@ -1,8 +1,8 @@
 // cpu/execute.hpp: one instruction of the 6507 as the reference core executes it (NOTES.md).
 //
-// Order within an instruction: opcode fetch, the whole base cycle count is charged, operand bytes, pointer
-// bytes, page-cross cycle, data accesses. All accesses happen at the end-of-instruction time; apart from the
-// few dummy reads written out here there are none.
+// Order within an instruction: opcode fetch, the whole base cycle count is charged, operand bytes,
+// pointer bytes, page-cross cycle, data accesses. All accesses happen at the end-of-instruction
+// time; apart from the few dummy reads written out here there are none.
 //
 // The Bus supplies memory and time:
 //   operand(), operand_high()     bytes at pc + 1 and pc + 2; operand_word() both
@@ -14,8 +14,8 @@
 //   transfer(execution, last_byte)  a control transfer was taken; last byte on the bus
 //   branch_taken(execution, offset)  likewise, by a branch; pc is the target
 //   jam(execution)                an opcode that stops the processor
-// `noise` is the byte last on the bus before the read: undriven TIA bits show it. A Bus that records every
-// access itself may ignore it.
+// `noise` is the byte last on the bus before the read: undriven TIA bits show it. A Bus that
+// records every access itself may ignore it.
 #pragma once
 
 #include "cpu/registers.hpp"
@@ -178,7 +178,8 @@ struct Execution {
     if (difference < 0) difference += 100;
     c = a >= m + borrow;
     // Still negative with invalid BCD: the reference's table shows through (NOTES.md 8.1).
-    set_decimal_result(difference >= 0 ? to_bcd(u32(difference)) : from_bcd(u32(256 + difference)), m);
+    set_decimal_result(difference >= 0 ? to_bcd(u32(difference)) : from_bcd(u32(256 + difference)),
+                       m);
   }
   CULE_HD CULE_INLINE void arr(u32 m) {
     const u32 t = a & m;

@@ -9,7 +9,7 @@ namespace cule {
 template <class Bus>
 CULE_HD CULE_INLINE void Execution<Bus>::step(u32 opcode) {
   switch (opcode) {
-    // clang-format off
+      // clang-format off
     case 0x00: bus.begin(7); brk(); break;  // BRK imp
     case 0x01: bus.begin(6); set_a(a | load(indexed_indirect())); break;  // ORA izx
     case 0x03: bus.begin(8); { const Ea ea = indexed_indirect(); bus.write(ea.address, slo(load(ea))); } break;  // SLO izx
@@ -255,7 +255,9 @@ CULE_HD CULE_INLINE void Execution<Bus>::step(u32 opcode) {
     case 0xFE: bus.begin(7); { const Ea ea = absolute_indexed(x, false); bus.write(ea.address, inc(load(ea))); } break;  // INC absx
     case 0xFF: bus.begin(7); { const Ea ea = absolute_indexed(x, false); bus.write(ea.address, isc(load(ea))); } break;  // ISC absx
     // clang-format on
-    default: bus.jam(*this); break;  // 02 12 22 32 42 52 62 72 92 B2 D2 F2
+    default:
+      bus.jam(*this);
+      break;  // 02 12 22 32 42 52 62 72 92 B2 D2 F2
   }
 }
 

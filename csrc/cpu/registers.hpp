@@ -16,7 +16,7 @@ struct Registers {
   u8 x;
   u8 y;
   u8 sp;
-  u8 p;         // C Z I D V N; bits 4 and 5 clear
+  u8 p;          // C Z I D V N; bits 4 and 5 clear
   u8 is_jammed;  // an illegal opcode stopped the processor; only a machine reset clears it
 };
 

@@ -9,21 +9,30 @@ enum Action : i32 { kNoop = 0, kFire = 1, kActions = 18, kResetSwitch = 40 };
 
 enum Press : u32 { kPressUp = 1, kPressDown = 2, kPressLeft = 4, kPressRight = 8, kPressFire = 16 };
 
-// NOOP FIRE UP RIGHT LEFT DOWN UPRIGHT UPLEFT DOWNRIGHT DOWNLEFT, then UP..DOWN and the diagonals with FIRE.
+// NOOP FIRE UP RIGHT LEFT DOWN UPRIGHT UPLEFT DOWNRIGHT DOWNLEFT, then UP..DOWN and the diagonals
+// with FIRE.
 CULE_HD inline u32 pressed_by(i32 action) {
   if (action <= kNoop || action >= kActions) return 0;
   if (action == kFire) return kPressFire;
   const u32 direction = action >= 10 ? u32(action - 10) : u32(action - 2);
   const u32 fire = action >= 10 ? u32(kPressFire) : 0;
   switch (direction) {
-    case 0: return fire | kPressUp;
-    case 1: return fire | kPressRight;
-    case 2: return fire | kPressLeft;
-    case 3: return fire | kPressDown;
-    case 4: return fire | kPressUp | kPressRight;
-    case 5: return fire | kPressUp | kPressLeft;
-    case 6: return fire | kPressDown | kPressRight;
-    default: return fire | kPressDown | kPressLeft;
+    case 0:
+      return fire | kPressUp;
+    case 1:
+      return fire | kPressRight;
+    case 2:
+      return fire | kPressLeft;
+    case 3:
+      return fire | kPressDown;
+    case 4:
+      return fire | kPressUp | kPressRight;
+    case 5:
+      return fire | kPressUp | kPressLeft;
+    case 6:
+      return fire | kPressDown | kPressRight;
+    default:
+      return fire | kPressDown | kPressLeft;
   }
 }
 
@@ -31,15 +40,16 @@ enum class ConsoleSwitch : u8 { kNone, kReset, kSelect };
 
 // Sets the pins of both ports and the console switches. `difficulty`: bit 0 left A, bit 1 right A.
 // Player A drives the left port (the right one with swapped ports), player B stays idle.
-CULE_HD inline void set_inputs(ConsoleState& s, const ConsoleProperties& p, i32 action, ConsoleSwitch held,
-                               u32 difficulty, const i32* paddle_resistance) {
+CULE_HD inline void set_inputs(ConsoleState& s, const ConsoleProperties& p, i32 action,
+                               ConsoleSwitch held, u32 difficulty, const i32* paddle_resistance) {
   Inputs& in = s.inputs;
   const u32 pressed = pressed_by(action);
   u32 swcha = 0xFF;
   in.fire[0] = in.fire[1] = 0x80;
   for (i32& r : in.resistance) r = kNoPaddle;
   if (p.left_paddles || p.right_paddles) {
-    // Paddle A is on pin 9 (INPT0, bit 7), paddle B on pin 5 (INPT1, bit 6); swapped the other way round.
+    // Paddle A is on pin 9 (INPT0, bit 7), paddle B on pin 5 (INPT1, bit 6); swapped the other way
+    // round.
     const u32 a = p.swap_paddles ? 1 : 0;
     if (p.left_paddles) {
       in.resistance[a] = paddle_resistance[0];

@@ -1,8 +1,9 @@
-// env/agent.hpp: one agent step of a console in a batch: frame skip, lives, truncation, reset (environment.md 8).
+// env/agent.hpp: one agent step of a console in a batch: frame skip, lives, truncation, reset
+// (environment.md 8).
 //
-// In: an action and its strength. Out: AgentState. A Capture takes the two pictures an observation is made
-// of, at the moment they are on the screen: previous() the last but one frame of the skip, newest() the last.
-// A step that ends early captures nothing from then on.
+// In: an action and its strength. Out: AgentState. A Capture takes the two pictures an observation
+// is made of, at the moment they are on the screen: previous() the last but one frame of the skip,
+// newest() the last. A step that ends early captures nothing from then on.
 #pragma once
 
 #include <cmath>
@@ -15,14 +16,14 @@ struct AgentOptions {
   i32 frameskip;
   i32 max_num_frames_per_episode;
   i32 noop_max;
-  u8 presses_fire;     // use_fire_reset, and FIRE is in the action set
+  u8 presses_fire;  // use_fire_reset, and FIRE is in the action set
   u8 episodic_life;
   u8 life_loss_info;
   u8 reward_clipping;
 };
 
 struct AgentState {
-  i32 reward;          // of the last step, not clipped
+  i32 reward;  // of the last step, not clipped
   i32 lives;
   i32 step_frames;     // frames of the steps of this episode
   i32 episode_return;  // unclipped
@@ -43,7 +44,8 @@ CULE_HD CULE_INLINE bool is_truncated(const AgentState& a, const AgentOptions& o
 }
 // A reset has to follow.
 CULE_HD CULE_INLINE bool is_ended(const AgentState& a, const AgentOptions& o) {
-  return a.is_over || a.step_frames >= o.max_num_frames_per_episode || (o.episodic_life && a.has_lost_life);
+  return a.is_over || a.step_frames >= o.max_num_frames_per_episode ||
+         (o.episodic_life && a.has_lost_life);
 }
 CULE_HD CULE_INLINE i32 paid_reward(const AgentState& a, const AgentOptions& o) {
   if (!o.reward_clipping) return a.reward;
@@ -51,7 +53,8 @@ CULE_HD CULE_INLINE i32 paid_reward(const AgentState& a, const AgentOptions& o) 
 }
 
 template <class Capture>
-CULE_HD void step_agent(Ale& ale, AgentState& a, const AgentOptions& o, i32 action, float strength, Capture& capture) {
+CULE_HD void step_agent(Ale& ale, AgentState& a, const AgentOptions& o, i32 action, float strength,
+                        Capture& capture) {
   a.reward = 0;
   a.is_first = 0;
   const i32 lives_before = a.lives;
@@ -69,11 +72,14 @@ CULE_HD void step_agent(Ale& ale, AgentState& a, const AgentOptions& o, i32 acti
   ++a.episode_length;
 }
 
-// reset_game, FIRE, no-ops: FIRE and no-ops together are max(U, 1) frames, U uniform below noop_max.
-CULE_HD inline bool reset_agent(Ale& ale, AgentState& a, const AgentOptions& o, Mt19937& noop_random) {
+// reset_game, FIRE, no-ops: FIRE and no-ops together are max(U, 1) frames, U uniform below
+// noop_max.
+CULE_HD inline bool reset_agent(Ale& ale, AgentState& a, const AgentOptions& o,
+                                Mt19937& noop_random) {
   if (!ale.reset()) return false;
   if (o.presses_fire) ale.act(kFire, 1.0f);
-  i32 noops = i32(noop_random.next_below(u32(o.noop_max > 1 ? o.noop_max : 1))) - (o.presses_fire ? 1 : 0);
+  i32 noops =
+      i32(noop_random.next_below(u32(o.noop_max > 1 ? o.noop_max : 1))) - (o.presses_fire ? 1 : 0);
   for (; noops > 0; --noops) {
     ale.act(kNoop, 1.0f);
     if (ale.is_over() && !ale.reset()) return false;
@@ -84,7 +90,8 @@ CULE_HD inline bool reset_agent(Ale& ale, AgentState& a, const AgentOptions& o, 
   return true;
 }
 
-// ALE action for a point on the joystick (radius, angle) and a button value, each against the threshold.
+// ALE action for a point on the joystick (radius, angle) and a button value, each against the
+// threshold.
 CULE_HD inline i32 action_from_joystick(float radius, float angle, float fire, float threshold) {
   const float x = radius * cosf(angle);
   const float y = radius * sinf(angle);

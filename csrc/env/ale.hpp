@@ -1,7 +1,8 @@
-// env/ale.hpp: one console as an ALE environment: load, reset, act, lives, game over (environment.md 1-3).
+// env/ale.hpp: one console as an ALE environment: load, reset, act, lives, game over
+// (environment.md 1-3).
 //
-// In: actions (ALE numbers), settings, the game's rules. Out: reward of each act; state ready for the next.
-// The order of frames and random draws is the reference's: see NOTES.md of this room.
+// In: actions (ALE numbers), settings, the game's rules. Out: reward of each act; state ready for
+// the next. The order of frames and random draws is the reference's: see NOTES.md of this room.
 #pragma once
 
 #include "console/frame.hpp"
@@ -25,8 +26,8 @@ struct GameFacts {
   u32 state_size;
   const i32* starting_actions;
   u32 starting_actions_size;
-  u32 legal_actions;     // bit per action
-  i32 initial_lives;     // lives expression of the reset values
+  u32 legal_actions;  // bit per action
+  i32 initial_lives;  // lives expression of the reset values
 };
 
 struct AleSettings {
@@ -48,11 +49,11 @@ struct EnvState {
   i32 episode_frame_number;
   i32 mode;
   i32 difficulty;
-  i32 paddle[2];          // resistances
-  i32 last_action[2];     // remembered for sticky actions; players A and B
+  i32 paddle[2];       // resistances
+  i32 last_action[2];  // remembered for sticky actions; players A and B
   float last_strength[2];
   i32 slots[kMaxSlots];
-  u64 acted_frames;       // frames asked for since seeding: step of the counter-based generator
+  u64 acted_frames;  // frames asked for since seeding: step of the counter-based generator
   EnvFault fault;
   u8 reserved[7];
 };
@@ -65,10 +66,11 @@ struct ExactStreams {
   Mt19937 env;
 };
 
-// Where sticky actions come from: the environment's Mersenne Twister, or the counter-based generator.
+// Where sticky actions come from: the environment's Mersenne Twister, or the counter-based
+// generator.
 struct StickySource {
   bool is_exact;
-  u64 seed;      // counter-based only
+  u64 seed;  // counter-based only
   u32 console;
 };
 
@@ -138,7 +140,8 @@ struct Ale {
       }
       if (is_over()) continue;
       i32 applied = env.last_action[0];
-      if (applied < 0 || applied >= kActions || !(game.legal_actions >> applied & 1)) applied = kNoop;
+      if (applied < 0 || applied >= kActions || !(game.legal_actions >> applied & 1))
+        applied = kNoop;
       emulate(applied, env.last_strength[0], ConsoleSwitch::kNone);
       ++env.frame_number;
       ++env.episode_frame_number;
@@ -153,9 +156,11 @@ struct Ale {
   static constexpr bool kAllowed = true;
 
   CULE_HD bool select(i32 frames) {
-    set_inputs(console.s, console.properties, kNoop, ConsoleSwitch::kSelect, u32(env.difficulty), env.paddle);
+    set_inputs(console.s, console.properties, kNoop, ConsoleSwitch::kSelect, u32(env.difficulty),
+               env.paddle);
     for (i32 i = 0; i < frames; ++i) run_frame(console);
-    set_inputs(console.s, console.properties, kNoop, ConsoleSwitch::kNone, u32(env.difficulty), env.paddle);
+    set_inputs(console.s, console.properties, kNoop, ConsoleSwitch::kNone, u32(env.difficulty),
+               env.paddle);
     run_frame(console);
     run_rules();
     look_at_ram();
@@ -169,8 +174,8 @@ struct Ale {
     return count_setup_frames(4);
   }
   CULE_HD bool act(i32 action) {
-    // Once the episode is over this emulates nothing, and a loop that waits for an effect never ends (the
-    // reference hangs): the frame count below turns that into a fault.
+    // Once the episode is over this emulates nothing, and a loop that waits for an effect never
+    // ends (the reference hangs): the frame count below turns that into a fault.
     act(action, 1.0f);
     return count_setup_frames(settings.frame_skip);
   }
@@ -190,7 +195,8 @@ struct Ale {
     run_program(game.step_code, env.slots, memory(), none);
   }
 
-  // The environment reads the RAM from the first cell to the last, and the last stays on the data bus.
+  // The environment reads the RAM from the first cell to the last, and the last stays on the data
+  // bus.
   CULE_HD void look_at_ram() { console.s.data_bus = console.s.ram[kRamBytes - 1]; }
 
   CULE_HD bool count_setup_frames(i32 frames) {
@@ -221,7 +227,9 @@ struct Ale {
     i32 r = env.paddle[0];
     if (pressed & kPressRight) r -= step;
     if (pressed & kPressLeft) r += step;
-    env.paddle[0] = r < settings.paddle_min ? settings.paddle_min : r > settings.paddle_max ? settings.paddle_max : r;
+    env.paddle[0] = r < settings.paddle_min   ? settings.paddle_min
+                    : r > settings.paddle_max ? settings.paddle_max
+                                              : r;
   }
 
   // One frame with player A's action, then the rules.
@@ -236,8 +244,9 @@ struct Ale {
 
 // Construction up to and including the switch-on reset of loadROM (environment.md 1.1, steps 3-8).
 // With detect_format, 60 frames as NTSC decide between NTSC and PAL; returns the format.
-CULE_HD inline Format load_console(Console console, ConsoleProperties& properties, Mt19937& machine_random,
-                                   bool detect_format, u32 property_difficulty) {
+CULE_HD inline Format load_console(Console console, ConsoleProperties& properties,
+                                   Mt19937& machine_random, bool detect_format,
+                                   u32 property_difficulty) {
   ConsoleState& s = console.s;
   power_on(s, machine_random);
   if (detect_format) {

@@ -1,9 +1,11 @@
-// game/vm.hpp: executes the compiled rules of a game: reward, score, lives, terminal, mode selection.
+// game/vm.hpp: executes the compiled rules of a game: reward, score, lives, terminal, mode
+// selection.
 //
-// A program is a list of i32 words made by cule/games/compiler.py from games.toml; the opcodes below are the
-// same list there. In: RAM of the console and the cartridge, slots (score, reward, terminal, further state,
-// locals). Out: changed slots, or the value an expression leaves. Integers are 32-bit and wrap.
-// Mode-selection programs also act on the environment, through an Effects object.
+// A program is a list of i32 words made by cule/games/compiler.py from games.toml; the opcodes
+// below are the same list there. In: RAM of the console and the cartridge, slots (score, reward,
+// terminal, further state, locals). Out: changed slots, or the value an expression leaves. Integers
+// are 32-bit and wrap. Mode-selection programs also act on the environment, through an Effects
+// object.
 #pragma once
 
 #include "base/int.hpp"
@@ -16,12 +18,43 @@ constexpr u32 kMaxStack = 16;
 enum Slot : u32 { kScoreSlot, kRewardSlot, kTerminalSlot, kModeSlot = kMaxSlots - 1 };
 
 enum RuleOp : i32 {
-  kEnd = 0, kConst = 1, kLoad = 2, kStore = 3, kRam = 4, kCartRam = 5, kRamAt = 6, kBcd1At = 7, kBcd1 = 8,
-  kAdd = 10, kSub = 11, kMul = 12, kFloorDiv = 13, kMod = 14, kAnd = 15, kOr = 16, kXor = 17, kShl = 18, kShr = 19,
-  kNeg = 20, kInvert = 21, kNot = 22,
-  kEq = 23, kNe = 24, kLt = 25, kLe = 26, kGt = 27, kGe = 28,
-  kJump = 30, kJumpIfZero = 31, kJumpIfZeroOrPop = 32, kJumpIfNonzeroOrPop = 33,
-  kSelect = 40, kSoftReset = 41, kAct = 42, kRand = 43, kFail = 44,
+  kEnd = 0,
+  kConst = 1,
+  kLoad = 2,
+  kStore = 3,
+  kRam = 4,
+  kCartRam = 5,
+  kRamAt = 6,
+  kBcd1At = 7,
+  kBcd1 = 8,
+  kAdd = 10,
+  kSub = 11,
+  kMul = 12,
+  kFloorDiv = 13,
+  kMod = 14,
+  kAnd = 15,
+  kOr = 16,
+  kXor = 17,
+  kShl = 18,
+  kShr = 19,
+  kNeg = 20,
+  kInvert = 21,
+  kNot = 22,
+  kEq = 23,
+  kNe = 24,
+  kLt = 25,
+  kLe = 26,
+  kGt = 27,
+  kGe = 28,
+  kJump = 30,
+  kJumpIfZero = 31,
+  kJumpIfZeroOrPop = 32,
+  kJumpIfNonzeroOrPop = 33,
+  kSelect = 40,
+  kSoftReset = 41,
+  kAct = 42,
+  kRand = 43,
+  kFail = 44,
 };
 
 struct RuleMemory {
@@ -45,27 +78,44 @@ CULE_HD inline i32 floor_div(i32 a, i32 b) {
 
 CULE_HD inline i32 apply_binary(i32 op, i32 a, i32 b) {
   switch (op) {
-    case kAdd: return i32(u32(a) + u32(b));
-    case kSub: return i32(u32(a) - u32(b));
-    case kMul: return i32(u32(a) * u32(b));
-    case kFloorDiv: return floor_div(a, b);
-    case kMod: return b == 0 ? 0 : i32(u32(a) - u32(floor_div(a, b)) * u32(b));
-    case kAnd: return a & b;
-    case kOr: return a | b;
-    case kXor: return a ^ b;
-    case kShl: return i32(u32(a) << (b & 31));
-    case kShr: return a >> (b & 31);
-    case kEq: return a == b;
-    case kNe: return a != b;
-    case kLt: return a < b;
-    case kLe: return a <= b;
-    case kGt: return a > b;
-    default: return a >= b;
+    case kAdd:
+      return i32(u32(a) + u32(b));
+    case kSub:
+      return i32(u32(a) - u32(b));
+    case kMul:
+      return i32(u32(a) * u32(b));
+    case kFloorDiv:
+      return floor_div(a, b);
+    case kMod:
+      return b == 0 ? 0 : i32(u32(a) - u32(floor_div(a, b)) * u32(b));
+    case kAnd:
+      return a & b;
+    case kOr:
+      return a | b;
+    case kXor:
+      return a ^ b;
+    case kShl:
+      return i32(u32(a) << (b & 31));
+    case kShr:
+      return a >> (b & 31);
+    case kEq:
+      return a == b;
+    case kNe:
+      return a != b;
+    case kLt:
+      return a < b;
+    case kLe:
+      return a <= b;
+    case kGt:
+      return a > b;
+    default:
+      return a >= b;
   }
 }
 
-// Runs to the end; returns the value left on the stack, or 0. An Effects method returning false stops the
-// program; count_jump() is asked at every jump, so that a loop that never ends is noticed.
+// Runs to the end; returns the value left on the stack, or 0. An Effects method returning false
+// stops the program; count_jump() is asked at every jump, so that a loop that never ends is
+// noticed.
 template <class Effects>
 CULE_HD i32 run_program(const i32* code, i32* slots, const RuleMemory& memory, Effects& effects) {
   i32 stack[kMaxStack + 1];
@@ -74,25 +124,50 @@ CULE_HD i32 run_program(const i32* code, i32* slots, const RuleMemory& memory, E
   for (const i32* p = code;;) {
     const i32 op = *p++;
     switch (op) {
-      case kEnd: return *top;
-      case kConst: *++top = *p++; break;
-      case kLoad: *++top = slots[*p++]; break;
-      case kStore: slots[*p++] = *top--; break;
-      case kRam: *top = memory.ram[*top & 0x7F]; break;
-      case kCartRam: *top = memory.cart_ram[*top & 0x7F]; break;
-      case kRamAt: *++top = memory.ram[*p++]; break;
-      case kBcd1At: *++top = bcd1(memory.ram[*p++]); break;
-      case kBcd1: *top = bcd1(memory.ram[*top & 0x7F]); break;
-      case kNeg: *top = i32(0u - u32(*top)); break;
-      case kInvert: *top = ~*top; break;
-      case kNot: *top = !*top; break;
+      case kEnd:
+        return *top;
+      case kConst:
+        *++top = *p++;
+        break;
+      case kLoad:
+        *++top = slots[*p++];
+        break;
+      case kStore:
+        slots[*p++] = *top--;
+        break;
+      case kRam:
+        *top = memory.ram[*top & 0x7F];
+        break;
+      case kCartRam:
+        *top = memory.cart_ram[*top & 0x7F];
+        break;
+      case kRamAt:
+        *++top = memory.ram[*p++];
+        break;
+      case kBcd1At:
+        *++top = bcd1(memory.ram[*p++]);
+        break;
+      case kBcd1:
+        *top = bcd1(memory.ram[*top & 0x7F]);
+        break;
+      case kNeg:
+        *top = i32(0u - u32(*top));
+        break;
+      case kInvert:
+        *top = ~*top;
+        break;
+      case kNot:
+        *top = !*top;
+        break;
       case kJump:
         if constexpr (Effects::kAllowed) {
           if (!effects.count_jump()) return 0;
         }
         p = code + *p;
         break;
-      case kJumpIfZero: p = *top-- ? p + 1 : code + *p; break;
+      case kJumpIfZero:
+        p = *top-- ? p + 1 : code + *p;
+        break;
       case kJumpIfZeroOrPop:
         if (*top) {
           --top;
@@ -109,7 +184,11 @@ CULE_HD i32 run_program(const i32* code, i32* slots, const RuleMemory& memory, E
           p = code + *p;
         }
         break;
-      case kSelect: case kSoftReset: case kAct: case kRand: case kFail:
+      case kSelect:
+      case kSoftReset:
+      case kAct:
+      case kRand:
+      case kFail:
         if constexpr (Effects::kAllowed) {
           if (op == kSelect && !effects.select(*top--)) return 0;
           if (op == kSoftReset && !effects.soft_reset()) return 0;
@@ -131,8 +210,8 @@ CULE_HD i32 run_program(const i32* code, i32* slots, const RuleMemory& memory, E
   }
 }
 
-// What run_program relies on: known opcodes, operands in range, jumps to opcode boundaries, a stack that
-// neither overflows nor underflows, an end. Returns the index of the first bad word, or -1.
+// What run_program relies on: known opcodes, operands in range, jumps to opcode boundaries, a stack
+// that neither overflows nor underflows, an end. Returns the index of the first bad word, or -1.
 CULE_HD inline i32 find_program_error(const i32* code, u32 size, bool allows_effects) {
   constexpr u32 kMaxWords = 8192;
   if (size > kMaxWords) return kMaxWords;
@@ -141,7 +220,8 @@ CULE_HD inline i32 find_program_error(const i32* code, u32 size, bool allows_eff
   for (u32 i = 0; i <= size; ++i) depth[i] = -1;
   if (size == 0) return 0;
   depth[0] = 0;
-  // Forward order visits every opcode before its forward jumps; backward jumps are checked against it.
+  // Forward order visits every opcode before its forward jumps; backward jumps are checked against
+  // it.
   for (u32 i = 0; i < size;) {
     const i32 op = code[i];
     const bool has_operand = (op >= kConst && op <= kStore) || op == kRamAt || op == kBcd1At ||
@@ -155,8 +235,8 @@ CULE_HD inline i32 find_program_error(const i32* code, u32 size, bool allows_eff
       change = 0;
     } else if (op == kConst || op == kLoad || op == kRamAt || op == kBcd1At || op == kRand) {
       change = 1;
-    } else if (op == kStore || op == kJumpIfZero || op == kSelect || op == kAct || op == kJumpIfZeroOrPop ||
-               op == kJumpIfNonzeroOrPop) {
+    } else if (op == kStore || op == kJumpIfZero || op == kSelect || op == kAct ||
+               op == kJumpIfZeroOrPop || op == kJumpIfNonzeroOrPop) {
       change = -1;
       needs = 1;
     } else if (op == kRam || op == kCartRam || op == kBcd1 || (op >= kNeg && op <= kNot)) {
@@ -174,7 +254,8 @@ CULE_HD inline i32 find_program_error(const i32* code, u32 size, bool allows_eff
     if (is_reached && (d < needs || d + change > i32(kMaxStack))) return i32(i);
     if (op >= kJump && op <= kJumpIfNonzeroOrPop) {
       if (u32(operand) >= size) return i32(i);
-      const i8 at_target = i8(op == kJump || op == kJumpIfZeroOrPop || op == kJumpIfNonzeroOrPop ? d : d + change);
+      const i8 at_target =
+          i8(op == kJump || op == kJumpIfZeroOrPop || op == kJumpIfNonzeroOrPop ? d : d + change);
       if (is_reached) {
         if (u32(operand) <= i && depth[operand] != at_target) return i32(i);
         if (depth[operand] >= 0 && depth[operand] != at_target) return i32(i);

@@ -1,4 +1,5 @@
-// host/ale_console.hpp: one console behind the ALE interface; construction is loadROM, first reset included.
+// host/ale_console.hpp: one console behind the ALE interface; construction is loadROM, first reset
+// included.
 #pragma once
 
 #include <cstring>
@@ -21,7 +22,10 @@ struct AleConsoleOptions {
 class AleConsole {
  public:
   AleConsole(std::shared_ptr<const Game> game, const AleConsoleOptions& options)
-      : game_(std::move(game)), options_(options), memory_(make_zeroed<FrameMemory>()), state_(make_zeroed<State>()) {
+      : game_(std::move(game)),
+        options_(options),
+        memory_(make_zeroed<FrameMemory>()),
+        state_(make_zeroed<State>()) {
     State& s = *state_;
     game_->load(options_.machine_seed, s.console, s.streams.machine, *memory_);
     s.streams.env.seed(options_.random_seed);
@@ -63,7 +67,8 @@ class AleConsole {
   void set_ram(u32 i, u8 value) { ram_[i] = state_->console.ram[i] = value; }
   u32 height() const { return game_->properties().height; }
 
-  // The picture after the last emulated frame, as palette indices; kept over a restore until the next frame.
+  // The picture after the last emulated frame, as palette indices; kept over a restore until the
+  // next frame.
   const std::vector<u8>& screen() {
     if (is_screen_current_) return screen_;
     const Console c = console();
@@ -89,17 +94,20 @@ class AleConsole {
     const Console c = console();
     for (u32 n = 0; n < 2; ++n) make_pixels(c, n);
     std::memcpy(out, state_.get(), sizeof(State));
-    for (u32 n = 0; n < 2; ++n) std::memcpy(out + sizeof(State) + n * pixel_count(), memory_->pixels[n], pixel_count());
+    for (u32 n = 0; n < 2; ++n)
+      std::memcpy(out + sizeof(State) + n * pixel_count(), memory_->pixels[n], pixel_count());
   }
 
-  // Remembered sticky actions and, without include_rng, the environment's generator stay those of this object.
+  // Remembered sticky actions and, without include_rng, the environment's generator stay those of
+  // this object.
   void set_state(const u8* in, bool include_rng) {
     (void)screen();
     State& s = *state_;
     const EnvState kept = s.env;
     const Mt19937 kept_random = s.streams.env;
     std::memcpy(&s, in, sizeof(State));
-    for (u32 n = 0; n < 2; ++n) std::memcpy(memory_->pixels[n], in + sizeof(State) + n * pixel_count(), pixel_count());
+    for (u32 n = 0; n < 2; ++n)
+      std::memcpy(memory_->pixels[n], in + sizeof(State) + n * pixel_count(), pixel_count());
     for (u32 player = 0; player < 2; ++player) {
       s.env.last_action[player] = kept.last_action[player];
       s.env.last_strength[player] = kept.last_strength[player];
@@ -112,7 +120,8 @@ class AleConsole {
   size_t pixel_count() const { return size_t(height()) * kScreenWidth; }
   Console console() { return game_->console(state_->console, *memory_); }
   Ale ale() {
-    return {console(), state_->env, state_->streams, game_->facts(), options_.settings, {true, 0, 0}};
+    return {console(),      state_->env,       state_->streams,
+            game_->facts(), options_.settings, {true, 0, 0}};
   }
   void remember_ram() { std::memcpy(ram_, state_->console.ram, kRamBytes); }
 

@@ -31,8 +31,8 @@ u64 checksum_of(const u8* data, size_t n) {
 
 u32 layout_of(const BatchOptions& o) {
   u32 h = 0x811C9DC5u;
-  for (const i32 v : {i32(o.frame_bytes()), o.ram_obs ? 1 : o.stack_num, i32(o.channels()), i32(o.ram_obs), o.img_width,
-                      i32(sizeof(UnitState))}) {
+  for (const i32 v : {i32(o.frame_bytes()), o.ram_obs ? 1 : o.stack_num, i32(o.channels()),
+                      i32(o.ram_obs), o.img_width, i32(sizeof(UnitState))}) {
     h = (h ^ u32(v)) * 0x01000193u;
   }
   return h;
@@ -49,20 +49,29 @@ i32 choose_threads(i32 asked, size_t consoles) {
 }  // namespace
 
 Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i32>& game_index,
-             const std::vector<i32>& modes, const std::vector<i32>& difficulties, const BatchOptions& options,
-             Autoreset autoreset, bool is_continuous)
-    : options_(options), autoreset_(autoreset), game_index_(game_index), modes_(modes), difficulties_(difficulties),
-      states_(make_zeroed<UnitState>(game_index.size())), is_loaded_(game_index.size(), 0),
-      pool_(choose_threads(options.num_threads, game_index.size()), options.thread_affinity_offset) {
-  for (auto& game : games) setups_.push_back(make_game_setup(std::move(game), options_, is_continuous));
+             const std::vector<i32>& modes, const std::vector<i32>& difficulties,
+             const BatchOptions& options, Autoreset autoreset, bool is_continuous)
+    : options_(options),
+      autoreset_(autoreset),
+      game_index_(game_index),
+      modes_(modes),
+      difficulties_(difficulties),
+      states_(make_zeroed<UnitState>(game_index.size())),
+      is_loaded_(game_index.size(), 0),
+      pool_(choose_threads(options.num_threads, game_index.size()),
+            options.thread_affinity_offset) {
+  for (auto& game : games)
+    setups_.push_back(make_game_setup(std::move(game), options_, is_continuous));
   units_.reserve(game_index.size());
   for (size_t i = 0; i < game_index.size(); ++i) {
     units_.emplace_back(&setups_[size_t(game_index[i])], &options_, states_.get() + i);
   }
-  for (const Unit& u : units_) state_bytes_ = std::max(state_bytes_, sizeof(RowHeader) + u.row_bytes());
+  for (const Unit& u : units_)
+    state_bytes_ = std::max(state_bytes_, sizeof(RowHeader) + u.row_bytes());
   workspaces_.resize(size_t(pool_.size()) + 1);
   pending_.resize(units_.size());
   pending_seeds_.resize(units_.size());
+  is_sent_.resize(units_.size());
   const auto finish = [this](i32 i) {
     {
       std::lock_guard<std::mutex> lock(done_mutex_);
@@ -133,7 +142,8 @@ void Batch::fill_cache() {
     const auto state = make_zeroed<UnitState>();
     Unit unit(&setups_[size_t(key.game)], &exact, state.get());
     unit.seed_noops(u32(seed));
-    if (!unit.load(u32(seed), key.mode, key.difficulty) || !unit.reset(workspaces_[size_t(worker)])) {
+    if (!unit.load(u32(seed), key.mode, key.difficulty) ||
+        !unit.reset(workspaces_[size_t(worker)])) {
       is_fine = false;
       return;
     }
@@ -151,10 +161,20 @@ void Batch::check_faults() {
   for (Unit& u : units_) check_fault(u.state().env, u.setup().game->spec().game_id);
 }
 
+// Asynchronous results have to be received before anything else is asked for.
+void Batch::check_idle(const char* call) const {
+  if (in_flight_ != 0) {
+    throw NotReady(std::string(call) + ": the results of " + std::to_string(in_flight_.load()) +
+                   " consoles are to be received first");
+  }
+}
+
 void Batch::reset(const u8* mask, const i64* seeds, const Outputs& out) {
+  check_idle("reset");
   for (i32 i = 0; mask != nullptr && i < size(); ++i) {
     if (!mask[i] && !units_[size_t(i)].state().has_reset) {
-      throw NotReady("reset_mask: console " + std::to_string(i) + " is left out, but has not been reset yet");
+      throw NotReady("reset_mask: console " + std::to_string(i) +
+                     " is left out, but has not been reset yet");
     }
   }
   if (options_.cached_resets) fill_cache();
@@ -165,8 +185,8 @@ void Batch::reset(const u8* mask, const i64* seeds, const Outputs& out) {
   check_faults();
 }
 
-void Batch::advance(i32 i, const Command& command, u8* final_obs, i32* final_ints, size_t final_width, bool stacked,
-                    Workspace& w) {
+void Batch::advance(i32 i, const Command& command, u8* final_obs, i32* final_ints,
+                    size_t final_width, bool stacked, Workspace& w) {
   Unit& unit = units_[size_t(i)];
   UnitState& s = unit.state();
   if (s.is_ended) {  // NextStep: the action is ignored
@@ -178,8 +198,8 @@ void Batch::advance(i32 i, const Command& command, u8* final_obs, i32* final_int
   if (!s.is_ended || autoreset_ != Autoreset::kSameStep) return;
   if (final_obs != nullptr) unit.write_obs(final_obs, stacked);
   if (final_ints != nullptr) write_ints(i, final_ints, final_width);
-  // Reward, flags and totals reported are those of the step that ended; lives and frame numbers are those of
-  // the new episode.
+  // Reward, flags and totals reported are those of the step that ended; lives and frame numbers are
+  // those of the new episode.
   const AgentState ended = s.agent;
   reset_unit(i, -1, w);
   s.reported = ended;
@@ -215,11 +235,13 @@ void Batch::write_results(i32 i, const Outputs& out, size_t column) const {
 }
 
 void Batch::step(const std::vector<Command>& commands, const Outputs& out) {
+  check_idle("step");
   pool_.run(size(), [&](i32 i, i32 worker) {
     const size_t n = size_t(i);
     u8* final_obs = out.final_obs == nullptr ? nullptr : out.final_obs + i * out.final_obs_stride;
     i32* final_ints = out.final_ints == nullptr ? nullptr : out.final_ints + n;
-    advance(i, commands[n], final_obs, final_ints, out.width, out.stacked, workspaces_[size_t(worker)]);
+    advance(i, commands[n], final_obs, final_ints, out.width, out.stacked,
+            workspaces_[size_t(worker)]);
     write_results(i, out, n);
   });
 }
@@ -243,12 +265,14 @@ void Batch::decorrelate(i32 max_steps, u64 seed, const Outputs& out) {
   });
 }
 
-void Batch::command_from_indices(const i32* actions, const i32* ids, i32 n, std::vector<Command>& commands) const {
+void Batch::command_from_indices(const i32* actions, const i32* ids, i32 n,
+                                 std::vector<Command>& commands) const {
   for (i32 k = 0; k < n; ++k) {
     const auto& set = units_[size_t(ids == nullptr ? k : ids[k])].setup().actions;
     if (actions[k] < 0 || size_t(actions[k]) >= set.size()) {
-      throw std::invalid_argument("actions: " + std::to_string(actions[k]) + " at position " + std::to_string(k) +
-                                  "; allowed are 0 to " + std::to_string(set.size() - 1));
+      throw std::invalid_argument("actions: " + std::to_string(actions[k]) + " at position " +
+                                  std::to_string(k) + "; allowed are 0 to " +
+                                  std::to_string(set.size() - 1));
     }
   }
   commands.resize(size_t(n));
@@ -258,16 +282,19 @@ void Batch::command_from_indices(const i32* actions, const i32* ids, i32 n, std:
   }
 }
 
-void Batch::command_from_joysticks(const float* actions, i32 n, std::vector<Command>& commands) const {
+void Batch::command_from_joysticks(const float* actions, i32 n,
+                                   std::vector<Command>& commands) const {
   for (i32 k = 0; k < 3 * n; ++k) {
     if (!std::isfinite(actions[k])) {
-      throw std::invalid_argument("actions: a value at position " + std::to_string(k / 3) + " is not finite");
+      throw std::invalid_argument("actions: a value at position " + std::to_string(k / 3) +
+                                  " is not finite");
     }
   }
   commands.resize(size_t(n));
   for (i32 k = 0; k < n; ++k) {
     const float* a = actions + 3 * k;
-    commands[size_t(k)] = {action_from_joystick(a[0], a[1], a[2], options_.continuous_action_threshold), a[0]};
+    commands[size_t(k)] = {
+        action_from_joystick(a[0], a[1], a[2], options_.continuous_action_threshold), a[0]};
   }
 }
 
@@ -284,47 +311,56 @@ void Batch::check_ready(const i32* ids, i32 n) const {
 }
 
 void Batch::send_reset(const i64* seeds) {
+  check_idle("reset");
   if (options_.cached_resets) fill_cache();
   std::vector<i32> ids(units_.size());
   for (size_t i = 0; i < ids.size(); ++i) {
     ids[i] = i32(i);
     pending_seeds_[i] = seeds[i];
+    is_sent_[i] = 1;
   }
-  {
-    std::lock_guard<std::mutex> lock(done_mutex_);
-    if (in_flight_ != 0) throw NotReady("reset: results of " + std::to_string(in_flight_) + " consoles are to be received first");
-    in_flight_ = size();
-  }
+  in_flight_ = size();
   pool_.post(ids, posted_reset_);
 }
 
 void Batch::send(const std::vector<Command>& commands, const i32* ids, i32 n) {
+  for (i32 k = 0; k < n; ++k) {
+    if (is_sent_[size_t(ids[k])]) {
+      throw NotReady("send: the result of console " + std::to_string(ids[k]) +
+                     " has not been received yet");
+    }
+  }
   if (autoreset_ == Autoreset::kSameStep && final_obs_.empty()) {
     final_obs_.resize(units_.size() * options_.obs_bytes());
     final_ints_.resize(units_.size() * kIntRows);
   }
-  for (i32 k = 0; k < n; ++k) pending_[size_t(ids[k])] = commands[size_t(k)];
-  {
-    std::lock_guard<std::mutex> lock(done_mutex_);
-    in_flight_ += n;
+  for (i32 k = 0; k < n; ++k) {
+    pending_[size_t(ids[k])] = commands[size_t(k)];
+    is_sent_[size_t(ids[k])] = 1;
   }
+  in_flight_ += n;
   pool_.post(std::vector<i32>(ids, ids + n), posted_step_);
 }
 
 void Batch::receive(i32 n, const Outputs& out) {
+  if (in_flight_ < n) {
+    throw NotReady("recv: " + std::to_string(n) + " results are wanted, but only " +
+                   std::to_string(in_flight_.load()) + " consoles have been sent");
+  }
   std::vector<i32> ids(static_cast<size_t>(n));
   {
     std::unique_lock<std::mutex> lock(done_mutex_);
-    if (in_flight_ < n) {
-      throw NotReady("recv: " + std::to_string(n) + " results are wanted, but only " + std::to_string(in_flight_) +
-                     " consoles have been sent");
-    }
     done_.wait(lock, [&] { return i32(finished_.size()) >= n; });
     for (i32& id : ids) {
       id = finished_.front();
       finished_.pop_front();
     }
-    in_flight_ -= n;
+  }
+  in_flight_ -= n;
+  for (const i32 id : ids) {
+    is_sent_[size_t(id)] = 0;
+    const Unit& u = units_[size_t(id)];
+    check_fault(u.state().env, u.setup().game->spec().game_id);
   }
   if (n == size()) std::sort(ids.begin(), ids.end());  // a whole batch comes in console order
   for (i32 k = 0; k < n; ++k) {
@@ -333,8 +369,8 @@ void Batch::receive(i32 n, const Outputs& out) {
     const Unit& unit = units_[size_t(i)];
     if (final_obs_.empty() || !is_ended(unit.state().reported, unit.setup().agent)) continue;
     if (out.final_obs != nullptr) {
-      std::memcpy(out.final_obs + k * out.final_obs_stride, final_obs_.data() + size_t(i) * options_.obs_bytes(),
-                  options_.obs_bytes());
+      std::memcpy(out.final_obs + k * out.final_obs_stride,
+                  final_obs_.data() + size_t(i) * options_.obs_bytes(), options_.obs_bytes());
     }
     for (u32 row = 0; out.final_ints != nullptr && row < kIntRows; ++row) {
       out.final_ints[row * out.width + size_t(k)] = final_ints_[size_t(i) * kIntRows + row];
@@ -348,7 +384,8 @@ void Batch::save(i32 i, u8* row) {
   unit.save(body);
   const size_t used = sizeof(RowHeader) + unit.row_bytes();
   std::memset(row + used, 0, state_bytes_ - used);
-  const RowHeader h{kRowMagic, layout_of(options_), unit.setup().game->key(), checksum_of(body, unit.row_bytes())};
+  const RowHeader h{kRowMagic, layout_of(options_), unit.setup().game->key(),
+                    checksum_of(body, unit.row_bytes())};
   std::memcpy(row, &h, sizeof h);
 }
 

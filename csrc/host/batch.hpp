@@ -1,7 +1,8 @@
 // host/batch.hpp: N consoles stepped together by CPU threads.
 //
-// A step of one console: (autoreset,) actions to frames, observation, results; consoles do not see each other,
-// so results do not depend on the number of threads or on how a batch is split. Nothing is allocated in step().
+// A step of one console: (autoreset,) actions to frames, observation, results; consoles do not see
+// each other, so results do not depend on the number of threads or on how a batch is split. Nothing
+// is allocated in step().
 #pragma once
 
 #include <map>
@@ -16,10 +17,24 @@ enum class Autoreset : u8 { kNextStep, kSameStep, kDisabled };
 
 // Rows of the int32 and bool result tables.
 enum IntRow : u32 {
-  kIntReward, kIntRawReward, kIntLives, kIntFrameNumber, kIntEpisodeFrameNumber, kIntEpisodeReturn,
-  kIntEpisodeLength, kIntEnvId, kIntRows,
+  kIntReward,
+  kIntRawReward,
+  kIntLives,
+  kIntFrameNumber,
+  kIntEpisodeFrameNumber,
+  kIntEpisodeReturn,
+  kIntEpisodeLength,
+  kIntEnvId,
+  kIntRows,
 };
-enum FlagRow : u32 { kFlagTerminated, kFlagTruncated, kFlagLifeLost, kFlagFirst, kFlagEnded, kFlagRows };
+enum FlagRow : u32 {
+  kFlagTerminated,
+  kFlagTruncated,
+  kFlagLifeLost,
+  kFlagFirst,
+  kFlagEnded,
+  kFlagRows
+};
 
 // A call the state of the batch does not allow; nothing has moved.
 struct NotReady : std::runtime_error {
@@ -29,13 +44,13 @@ struct NotReady : std::runtime_error {
 // Where results go. Tables are [rows, width]; a console's results are one column.
 struct Outputs {
   u8* obs = nullptr;
-  std::ptrdiff_t obs_stride = 0;        // bytes between consoles
+  std::ptrdiff_t obs_stride = 0;  // bytes between consoles
   i32* ints = nullptr;
   u8* flags = nullptr;
   size_t width = 0;
-  u8* final_obs = nullptr;              // may be null
+  u8* final_obs = nullptr;  // may be null
   std::ptrdiff_t final_obs_stride = 0;
-  i32* final_ints = nullptr;            // may be null
+  i32* final_ints = nullptr;  // may be null
   bool stacked = true;
 };
 
@@ -48,8 +63,8 @@ struct Command {
 class Batch {
  public:
   Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i32>& game_index,
-        const std::vector<i32>& modes, const std::vector<i32>& difficulties, const BatchOptions& options,
-        Autoreset autoreset, bool is_continuous);
+        const std::vector<i32>& modes, const std::vector<i32>& difficulties,
+        const BatchOptions& options, Autoreset autoreset, bool is_continuous);
 
   i32 size() const { return i32(units_.size()); }
   i32 num_threads() const { return pool_.size(); }
@@ -67,7 +82,8 @@ class Batch {
   void decorrelate(i32 max_steps, u64 seed, const Outputs& out);
 
   // The commands for indices into the action sets; refuses before anything moves.
-  void command_from_indices(const i32* actions, const i32* ids, i32 n, std::vector<Command>& commands) const;
+  void command_from_indices(const i32* actions, const i32* ids, i32 n,
+                            std::vector<Command>& commands) const;
   void command_from_joysticks(const float* actions, i32 n, std::vector<Command>& commands) const;
   // Refuses unless every console named can be stepped.
   void check_ready(const i32* ids, i32 n) const;
@@ -95,12 +111,13 @@ class Batch {
   };
 
   bool reset_unit(i32 i, i64 seed, Workspace& w);
-  void advance(i32 i, const Command& command, u8* final_obs, i32* final_ints, size_t final_width, bool stacked,
-               Workspace& w);
+  void advance(i32 i, const Command& command, u8* final_obs, i32* final_ints, size_t final_width,
+               bool stacked, Workspace& w);
   void write_results(i32 i, const Outputs& out, size_t column) const;
   void write_ints(i32 i, i32* ints, size_t width) const;
   void fill_cache();
   void check_faults();
+  void check_idle(const char* call) const;
   CacheKey cache_key(i32 i) const {
     return {game_index_[size_t(i)], modes_[size_t(i)], difficulties_[size_t(i)]};
   }
@@ -111,23 +128,24 @@ class Batch {
   std::vector<i32> game_index_, modes_, difficulties_;
   CallocPtr<UnitState> states_;
   std::vector<Unit> units_;
-  std::vector<u8> is_loaded_;       // console i has been loaded
+  std::vector<u8> is_loaded_;  // console i has been loaded
   size_t state_bytes_ = 0;
   std::map<CacheKey, std::vector<std::vector<u8>>> cache_;
   std::vector<Workspace> workspaces_;
 
   // Asynchronous stepping.
-  std::vector<Command> pending_;    // per console
+  std::vector<Command> pending_;  // per console
   std::vector<i64> pending_seeds_;
-  std::vector<u8> final_obs_;       // [N] observations, SameStep only
-  std::vector<i32> final_ints_;     // [N, kIntRows]
+  std::vector<u8> final_obs_;    // [N] observations, SameStep only
+  std::vector<i32> final_ints_;  // [N, kIntRows]
   std::mutex done_mutex_;
   std::condition_variable done_;
   std::deque<i32> finished_;
-  i32 in_flight_ = 0;
+  std::atomic<i32> in_flight_{0};       // consoles sent and not received
+  std::vector<u8> is_sent_;  // [N]
   ThreadPool::Task posted_step_, posted_reset_;
 
-  ThreadPool pool_;                 // last: its threads use the rest
+  ThreadPool pool_;  // last: its threads use the rest
 };
 
 }  // namespace cule

@@ -1,8 +1,9 @@
-// host/game.hpp: a game as the host owns it: ROM bytes, console properties, compiled rules, loaded snapshot.
+// host/game.hpp: a game as the host owns it: ROM bytes, console properties, compiled rules, loaded
+// snapshot.
 //
-// Immutable after construction and shared by the consoles that run it. Everything loadROM does before the
-// first environment reset depends only on the ROM and the machine generator's seed, so it is done once for
-// the default seed and copied (env/ale.hpp, load_console).
+// Immutable after construction and shared by the consoles that run it. Everything loadROM does
+// before the first environment reset depends only on the ROM and the machine generator's seed, so
+// it is done once for the default seed and copied (env/ale.hpp, load_console).
 #pragma once
 
 #include <cstdlib>
@@ -107,10 +108,12 @@ class Game {
 
  private:
   // Power-on up to the switch-on reset; returns the properties with the detected format.
-  ConsoleProperties load_console(ConsoleState& s, Mt19937& machine_random, FrameMemory& memory) const {
+  ConsoleProperties load_console(ConsoleState& s, Mt19937& machine_random,
+                                 FrameMemory& memory) const {
     ConsoleProperties properties = spec_.properties;
     const Console c{s, memory, cart(), properties};
-    cule::load_console(c, properties, machine_random, spec_.detect_format, spec_.property_difficulty);
+    cule::load_console(c, properties, machine_random, spec_.detect_format,
+                       spec_.property_difficulty);
     return properties;
   }
 
@@ -126,8 +129,9 @@ class Game {
       if (name == b.name) found = &b;
     }
     if (found == nullptr) {
-      throw UnsupportedRom("rom: cartridge type " + name + " (" + size +
-                           " bytes) is not supported; supported are 2K, 4K, F8, F8SC, F6, F6SC, E0, FE, DPC");
+      throw UnsupportedRom(
+          "rom: cartridge type " + name + " (" + size +
+          " bytes) is not supported; supported are 2K, 4K, F8, F8SC, F6, F6SC, E0, FE, DPC");
     }
     type_ = found->type;
     image_ = spec_.rom;
@@ -146,14 +150,15 @@ class Game {
   static void check_program(const char* name, const std::vector<i32>& code, bool allows_effects) {
     const i32 bad = find_program_error(code.data(), u32(code.size()), allows_effects);
     if (bad >= 0) {
-      throw std::invalid_argument(std::string(name) + ": not a valid rule program (word " + std::to_string(bad) +
-                                  ")");
+      throw std::invalid_argument(std::string(name) + ": not a valid rule program (word " +
+                                  std::to_string(bad) + ")");
     }
   }
 
   void make_facts() {
     if (spec_.state.size() < 3 || spec_.state.size() > kModeSlot) {
-      throw std::invalid_argument("state: 3 to 31 slots, got " + std::to_string(spec_.state.size()));
+      throw std::invalid_argument("state: 3 to 31 slots, got " +
+                                  std::to_string(spec_.state.size()));
     }
     facts_.step_code = spec_.step_code.data();
     facts_.lives_code = spec_.lives_code.data();
@@ -178,7 +183,8 @@ class Game {
     };
     add(spec_.rom.data(), spec_.rom.size());
     add(&properties_, sizeof properties_);
-    for (const auto* code : {&spec_.state, &spec_.step_code, &spec_.lives_code, &spec_.setup_code}) {
+    for (const auto* code :
+         {&spec_.state, &spec_.step_code, &spec_.lives_code, &spec_.setup_code}) {
       add(code->data(), code->size() * sizeof(i32));
     }
     return h | 1;

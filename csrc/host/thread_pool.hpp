@@ -1,7 +1,7 @@
 // host/thread_pool.hpp: a persistent pool of threads for one batch.
 //
-// run() does a loop over items and returns when all are done; the caller works too. post() queues single
-// items for the threads alone (asynchronous stepping). Not both at once.
+// run() does a loop over items and returns when all are done; the caller works too. post() queues
+// single items for the threads alone (asynchronous stepping). Not both at once.
 #pragma once
 
 #include <pthread.h>
@@ -20,11 +20,14 @@ namespace cule {
 
 class ThreadPool {
  public:
-  // Called with (item, worker); workers are numbered 0 to size(), the last being the caller of run().
+  // Called with (item, worker); workers are numbered 0 to size(), the last being the caller of
+  // run().
   using Task = std::function<void(i32, i32)>;
 
-  // `threads` in all, the caller of run() included. affinity_offset >= 0 pins worker i to that CPU plus i.
-  ThreadPool(i32 threads, i32 affinity_offset) : size_(threads < 1 ? 1 : threads), affinity_offset_(affinity_offset) {
+  // `threads` in all, the caller of run() included. affinity_offset >= 0 pins worker i to that CPU
+  // plus i.
+  ThreadPool(i32 threads, i32 affinity_offset)
+      : size_(threads < 1 ? 1 : threads), affinity_offset_(affinity_offset) {
     for (i32 i = 1; i < size_; ++i) start_thread(i);
   }
   ~ThreadPool() { stop(); }
@@ -58,8 +61,7 @@ class ThreadPool {
     {
       std::lock_guard<std::mutex> lock(mutex_);
       if (threads_.empty()) start_thread(0);
-      posted_task_ = &task;
-      posted_.insert(posted_.end(), items.begin(), items.end());
+      for (const i32 item : items) posted_.push_back({item, &task});
     }
     wake_.notify_all();
   }
@@ -108,14 +110,18 @@ class ThreadPool {
         if (--busy_ == 0) done_.notify_one();
         continue;
       }
-      const i32 item = posted_.front();
+      const Posted posted = posted_.front();
       posted_.pop_front();
-      const Task& task = *posted_task_;
       lock.unlock();
-      task(item, worker);
+      (*posted.task)(posted.item, worker);
       lock.lock();
     }
   }
+
+  struct Posted {
+    i32 item;
+    const Task* task;
+  };
 
   const i32 size_;
   const i32 affinity_offset_;
@@ -123,8 +129,7 @@ class ThreadPool {
   std::mutex mutex_;
   std::condition_variable wake_, done_;
   const Task* task_ = nullptr;
-  const Task* posted_task_ = nullptr;
-  std::deque<i32> posted_;
+  std::deque<Posted> posted_;
   std::atomic<i32> next_{0};
   i32 items_ = 0;
   i32 busy_ = 0;

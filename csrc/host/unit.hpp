@@ -1,7 +1,8 @@
-// host/unit.hpp: one console of a batch on the host, with the pictures and frames its observations need.
+// host/unit.hpp: one console of a batch on the host, with the pictures and frames its observations
+// need.
 //
-// A Unit's saved row holds everything: console, environment, random streams, both pictures, the pooled
-// picture and the frame stack. Rows of the same batch layout and game are interchangeable.
+// A Unit's saved row holds everything: console, environment, random streams, both pictures, the
+// pooled picture and the frame stack. Rows of the same batch layout and game are interchangeable.
 #pragma once
 
 #include <cstring>
@@ -50,22 +51,25 @@ struct GameSetup {
   size_t picture_bytes() const { return size_t(game->properties().height) * kScreenWidth; }
 };
 
-inline GameSetup make_game_setup(std::shared_ptr<const Game> game, const BatchOptions& o, bool is_continuous) {
+inline GameSetup make_game_setup(std::shared_ptr<const Game> game, const BatchOptions& o,
+                                 bool is_continuous) {
   GameSetup g;
   const i32 height = i32(game->properties().height);
   if (!o.ram_obs) {
     if (!can_resize(height, i32(kScreenWidth), o.img_height, o.img_width)) {
       throw std::invalid_argument("img_height, img_width: " + std::to_string(o.img_height) + " x " +
-                                  std::to_string(o.img_width) + "; allowed is 1 x 1 to " + std::to_string(height) +
-                                  " x 160 for " + game->spec().game_id);
+                                  std::to_string(o.img_width) + "; allowed is 1 x 1 to " +
+                                  std::to_string(height) + " x 160 for " + game->spec().game_id);
     }
-    g.plan = make_resize_plan(height, i32(kScreenWidth), o.img_height, o.img_width, i32(o.channels()));
+    g.plan =
+        make_resize_plan(height, i32(kScreenWidth), o.img_height, o.img_width, i32(o.channels()));
   }
-  g.actions = o.full_action_space || is_continuous ? game->spec().legal_actions : game->spec().minimal_actions;
+  g.actions = o.full_action_space || is_continuous ? game->spec().legal_actions
+                                                   : game->spec().minimal_actions;
   g.agent = o.agent;
   g.agent.presses_fire = false;
   for (const i32 a : g.actions) g.agent.presses_fire |= o.use_fire_reset && a == kFire;
-  g.ale = {o.repeat_action_probability, 1,          0, 0, -2147483647 - 1, 2147483647, kDefaultPaddleMin,
+  g.ale = {o.repeat_action_probability, 1, 0, 0, -2147483647 - 1, 2147483647, kDefaultPaddleMin,
            game->spec().paddle_max};
   g.game = std::move(game);
   return g;
@@ -76,11 +80,12 @@ struct UnitState {
   ConsoleState console;
   EnvState env;
   AgentState agent;
-  AgentState reported;  // as of the last step or reset; the ended episode's where it was reset in the step
-  u64 seed;            // of the counter-based generator
-  u32 newest_frame;    // index into the stack
-  u8 has_reset;        // there is an episode to step
-  u8 is_ended;         // and it is over
+  AgentState
+      reported;  // as of the last step or reset; the ended episode's where it was reset in the step
+  u64 seed;      // of the counter-based generator
+  u32 newest_frame;  // index into the stack
+  u8 has_reset;      // there is an episode to step
+  u8 is_ended;       // and it is over
   u8 reserved[2];
 };
 
@@ -99,8 +104,12 @@ class Unit {
  public:
   // `state` is zeroed memory of the caller's, so that the states of a batch lie side by side.
   Unit(const GameSetup* setup, const BatchOptions* options, UnitState* state)
-      : setup_(setup), options_(options), s_(state), random_(make_zeroed<RandomStreams>()),
-        memory_(make_zeroed<FrameMemory>()), frames_(make_zeroed<u8>(pooled_bytes() + options->obs_bytes())) {}
+      : setup_(setup),
+        options_(options),
+        s_(state),
+        random_(make_zeroed<RandomStreams>()),
+        memory_(make_zeroed<FrameMemory>()),
+        frames_(make_zeroed<u8>(pooled_bytes() + options->obs_bytes())) {}
 
   UnitState& state() { return *s_; }
   const UnitState& state() const { return *s_; }
@@ -159,7 +168,9 @@ class Unit {
   }
 
   size_t row_bytes() const { return sizeof(UnitState) + sizeof(RandomStreams) + frame_row_bytes(); }
-  size_t frame_row_bytes() const { return 2 * setup_->picture_bytes() + pooled_bytes() + options_->obs_bytes(); }
+  size_t frame_row_bytes() const {
+    return 2 * setup_->picture_bytes() + pooled_bytes() + options_->obs_bytes();
+  }
 
   // Both pictures are made real, so that a row needs no logs.
   void save(u8* out) {
@@ -178,7 +189,8 @@ class Unit {
     for (u32 n = 0; n < 2; ++n) in = take(in, memory_->pixels[n], picture);
     take(in, frames_.get(), pooled_bytes() + options_->obs_bytes());
   }
-  // A cached reset state: everything but the random streams and what the counter-based generator counts.
+  // A cached reset state: everything but the random streams and what the counter-based generator
+  // counts.
   void restore_cached(const u8* in) {
     const u64 seed = s_->seed;
     const u64 acted_frames = s_->env.acted_frames;
@@ -229,9 +241,13 @@ class Unit {
   Console console() { return setup_->game->console(s_->console, *memory_); }
   Ale exact_ale() {
     const bool is_exact = !options_->cached_resets;
-    return {console(), s_->env, random_->exact, setup_->game->facts(), setup_->ale, {is_exact, s_->seed, 0}};
+    return {console(),      s_->env,
+            random_->exact, setup_->game->facts(),
+            setup_->ale,    {is_exact, s_->seed, 0}};
   }
-  size_t pooled_bytes() const { return options_->ram_obs ? 0 : setup_->picture_bytes() * options_->channels(); }
+  size_t pooled_bytes() const {
+    return options_->ram_obs ? 0 : setup_->picture_bytes() * options_->channels();
+  }
   u8* pooled() { return frames_.get(); }
   u8* stack() { return frames_.get() + pooled_bytes(); }
   const u8* stack() const { return frames_.get() + pooled_bytes(); }

@@ -1,8 +1,9 @@
 // riot/timer.hpp: interval timer of the 6532.
 //
 // In: current CPU cycle (the console's rebased counter). Out: INTIM, INSTAT.
-// Counts down once every 1, 8, 64 or 1024 cycles. After expiry the first late read of INTIM freezes the
-// value against later reads: a quirk of the reference (NOTES.md 3.2). Only that read has a side effect.
+// Counts down once every 1, 8, 64 or 1024 cycles. After expiry the first late read of INTIM freezes
+// the value against later reads: a quirk of the reference (NOTES.md 3.2). Only that read has a side
+// effect.
 #pragma once
 
 #include "base/int.hpp"
@@ -22,7 +23,8 @@ struct Timer {
 CULE_HD CULE_INLINE constexpr u32 timer_shift(u32 interval_index) {
   return (0xA630u >> (4 * interval_index)) & 0xF;
 }
-static_assert(timer_shift(0) == 0 && timer_shift(1) == 3 && timer_shift(2) == 6 && timer_shift(3) == 10);
+static_assert(timer_shift(0) == 0 && timer_shift(1) == 3 && timer_shift(2) == 6 &&
+              timer_shift(3) == 10);
 
 CULE_HD CULE_INLINE void set_timer(Timer& t, u32 interval_index, u32 value, u32 cycle) {
   t.start = u8(value);
@@ -31,7 +33,9 @@ CULE_HD CULE_INLINE void set_timer(Timer& t, u32 interval_index, u32 value, u32 
   t.is_late_read = 0;
 }
 
-CULE_HD CULE_INLINE u32 timer_elapsed(const Timer& t, u32 cycle) { return cycle - 1 - u32(t.set_cycle); }
+CULE_HD CULE_INLINE u32 timer_elapsed(const Timer& t, u32 cycle) {
+  return cycle - 1 - u32(t.set_cycle);
+}
 
 CULE_HD CULE_INLINE u32 read_intim(Timer& t, u32 cycle) {
   const u32 elapsed = timer_elapsed(t, cycle);

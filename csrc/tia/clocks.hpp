@@ -1,8 +1,9 @@
 // tia/clocks.hpp: units of time and picture geometry, each written once.
 //
-// A CPU cycle is three colour clocks; a line is 76 cycles = 228 clocks, the first 68 of them horizontal
-// blank. "Frame clocks" count from clock 0 of line 0 of the running frame: frame clock = 3 * (cycles since
-// the frame start) + phase, where the phase (0..225) is how far into a line the frame started.
+// A CPU cycle is three colour clocks; a line is 76 cycles = 228 clocks, the first 68 of them
+// horizontal blank. "Frame clocks" count from clock 0 of line 0 of the running frame: frame clock =
+// 3 * (cycles since the frame start) + phase, where the phase (0..225) is how far into a line the
+// frame started.
 #pragma once
 
 #include "base/int.hpp"
@@ -23,9 +24,13 @@ constexpr u32 kMinHeight = 200;
 static_assert(kClocksPerLine == 228 && kHblankClocks == 68);
 
 // The frame is cut by a write later than this line.
-CULE_HD CULE_INLINE constexpr u32 max_line(Format format) { return format == Format::kPal ? 342 : 290; }
+CULE_HD CULE_INLINE constexpr u32 max_line(Format format) {
+  return format == Format::kPal ? 342 : 290;
+}
 
-CULE_HD CULE_INLINE constexpr u32 clocks_from_cycles(u32 cycles) { return cycles * kClocksPerCycle; }
+CULE_HD CULE_INLINE constexpr u32 clocks_from_cycles(u32 cycles) {
+  return cycles * kClocksPerCycle;
+}
 
 // First displayed line and number of displayed lines, as frame clocks.
 struct Window {

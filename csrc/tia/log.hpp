@@ -1,8 +1,8 @@
 // tia/log.hpp: the record of what the program did to the TIA during one frame step.
 //
-// One entry is 32 bits: cycles since the step began (18), register (6), value (8). Every write is kept, and
-// reads are kept as writes to the unused register kBeamMark, because each access moves the beam mark
-// (NOTES.md 4); the drawing of unfinished frames depends on where it stood.
+// One entry is 32 bits: cycles since the step began (18), register (6), value (8). Every write is
+// kept, and reads are kept as writes to the unused register kBeamMark, because each access moves
+// the beam mark (NOTES.md 4); the drawing of unfinished frames depends on where it stood.
 #pragma once
 
 #include "base/int.hpp"
@@ -10,7 +10,8 @@
 
 namespace cule {
 
-constexpr u32 kLogCapacity = 4096;  // a fuller log is replayed early and goes on (console/frame.hpp)
+constexpr u32 kLogCapacity =
+    4096;  // a fuller log is replayed early and goes on (console/frame.hpp)
 
 using LogEntry = u32;
 

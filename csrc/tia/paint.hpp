@@ -1,7 +1,8 @@
 // tia/paint.hpp: the sink of a replay that draws rows of pixels (NOTES.md 8.1, 8.2).
 //
-// A pixel is map[colour register value]: the identity for palette indices, the gray palette for gray
-// pictures. Rows are 160 bytes apart; lines outside [first_line, first_line + height) are not drawn.
+// A pixel is map[colour register value]: the identity for palette indices, the gray palette for
+// gray pictures. Rows are 160 bytes apart; lines outside [first_line, first_line + height) are not
+// drawn.
 #pragma once
 
 #include "tia/span.hpp"
@@ -23,9 +24,9 @@ struct PaintSink {
 
   const Canvas canvas;
   Layers layers;
-  u32 version = 0;          // shapes the layers were made of
-  bool is_stale = true;     // colours or priorities changed
-  u32 repeat_line = ~0u;    // the line above is whole and was drawn with the present layers
+  u32 version = 0;        // shapes the layers were made of
+  bool is_stale = true;   // colours or priorities changed
+  u32 repeat_line = ~0u;  // the line above is whole and was drawn with the present layers
 
   CULE_HD explicit PaintSink(const Canvas& c) : canvas(c) {}
 
@@ -98,13 +99,25 @@ struct PaintSink {
     const u32 active = active_objects(s);
     const bool score = s.ctrlpf >> 1 & 1;
     switch (active) {
-      case pf: case p0: case p1: case p0 | p1: case m0: case m1: case bl: case m0 | m1:
-      case bl | m0: case bl | m1: case bl | p1:
+      case pf:
+      case p0:
+      case p1:
+      case p0 | p1:
+      case m0:
+      case m1:
+      case bl:
+      case m0 | m1:
+      case bl | m0:
+      case bl | m1:
+      case bl | p1:
         break;
-      case pf | p0: case pf | p1: case pf | bl:
+      case pf | p0:
+      case pf | p1:
+      case pf | bl:
         if (score) return false;
         break;
-      default: return false;
+      default:
+        return false;
     }
     const u32 w = cell >> 6;
     const u64 range = range_bits(w, cell, cell + 4);

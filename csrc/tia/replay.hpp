@@ -1,13 +1,14 @@
 // tia/replay.hpp: replays a write log into a sink (collisions, pixels).
 //
-// In: TiaState and Beam as the last replay left them, log entries in order. Out: both brought forward; the
-// sink has been told every stretch of pixels drawn, in order, with the state it was drawn with.
+// In: TiaState and Beam as the last replay left them, log entries in order. Out: both brought
+// forward; the sink has been told every stretch of pixels drawn, in order, with the state it was
+// drawn with.
 //
 // Each access moves the beam mark: everything before the mark is drawn with the state as it was
-// (NOTES.md 4). Drawing is postponed until a write changes something that shows: `drawn` trails `mark`.
-// Writes whose meaning depends on what a line end changes (positions, copies, reflection) draw first.
-// A sink with kExact draws at every access and reproduces the cells touched ahead of the beam
-// (NOTES.md 12), which show only in frames that end before the window does.
+// (NOTES.md 4). Drawing is postponed until a write changes something that shows: `drawn` trails
+// `mark`. Writes whose meaning depends on what a line end changes (positions, copies, reflection)
+// draw first. A sink with kExact draws at every access and reproduces the cells touched ahead of
+// the beam (NOTES.md 12), which show only in frames that end before the window does.
 #pragma once
 
 #include "tia/log.hpp"
@@ -39,7 +40,8 @@ struct Replay {
       const LogEntry e = log[i];
       write(base_clock + clocks_from_cycles(log_cycle(e)), log_register(e), log_value(e), i);
     }
-    // An access without an effect moves the mark only; nothing depends on it before the next one that has.
+    // An access without an effect moves the mark only; nothing depends on it before the next one
+    // that has.
     move_mark(base_clock + clocks_from_cycles(log_cycle(log[to - 1])));
   }
 
@@ -64,11 +66,15 @@ struct Replay {
         move_mark(clock + write_delay_clocks(VBLANK, clock));
         set(s.vblank, v >> 1 & 1, index);
         break;
-      case NUSIZ0: case NUSIZ1:
+      case NUSIZ0:
+      case NUSIZ1:
         move_mark(clock + write_delay_clocks(NUSIZ0, clock));
         set_copies(reg - NUSIZ0, v, index);
         break;
-      case COLUP0: case COLUP1: case COLUPF: case COLUBK: {
+      case COLUP0:
+      case COLUP1:
+      case COLUPF:
+      case COLUBK: {
         const u32 color = (v & 0xFE) | s.color_loss;
         if (s.color[reg - COLUP0] == color) break;
         if constexpr (Sink::kPaints) {
@@ -79,25 +85,44 @@ struct Replay {
         s.color[reg - COLUP0] = u8(color);
         break;
       }
-      case CTRLPF: set_control(v, clock, index); break;
-      case REFP0: case REFP1:
+      case CTRLPF:
+        set_control(v, clock, index);
+        break;
+      case REFP0:
+      case REFP1:
         move_mark(clock + write_delay_clocks(REFP0, clock));
         set(s.refp[reg - REFP0], v >> 3 & 1, index, 1u << (reg - REFP0));
         break;
-      case PF0: case PF1: case PF2:
+      case PF0:
+      case PF1:
+      case PF2:
         move_mark(clock + write_delay_clocks(PF0, clock));
         set(s.pf[reg - PF0], v, index, 1u << kPlayfield);
         break;
-      case RESP0: case RESP1: reset_player(reg - RESP0, clock, index); break;
-      case RESM0: case RESM1: case RESBL: reset_small(reg, clock, index); break;
-      case AUDC0: case AUDC1: case AUDF0: case AUDF1: case AUDV0: case AUDV1:
+      case RESP0:
+      case RESP1:
+        reset_player(reg - RESP0, clock, index);
+        break;
+      case RESM0:
+      case RESM1:
+      case RESBL:
+        reset_small(reg, clock, index);
+        break;
+      case AUDC0:
+      case AUDC1:
+      case AUDF0:
+      case AUDF1:
+      case AUDV0:
+      case AUDV1:
         s.audio[reg - AUDC0] = u8(v);
         break;
-      case GRP0: case GRP1:
+      case GRP0:
+      case GRP1:
         move_mark(clock + write_delay_clocks(GRP0, clock));
         set_graphics(reg - GRP0, v, index);
         break;
-      case ENAM0: case ENAM1:
+      case ENAM0:
+      case ENAM1:
         move_mark(clock);
         set(s.enam[reg - ENAM0], v >> 1 & 1, index, 1u << (kMissile0 + reg - ENAM0));
         break;
@@ -105,9 +130,17 @@ struct Replay {
         move_mark(clock);
         set(s.enabl, v >> 1 & 1, index, 1u << kBall);
         break;
-      case HMM0: start_stars(v >> 4, clock, index); [[fallthrough]];
-      case HMP0: case HMP1: case HMM1: case HMBL: s.hm[reg - HMP0] = u8(v >> 4); break;
-      case VDELP0: case VDELP1:
+      case HMM0:
+        start_stars(v >> 4, clock, index);
+        [[fallthrough]];
+      case HMP0:
+      case HMP1:
+      case HMM1:
+      case HMBL:
+        s.hm[reg - HMP0] = u8(v >> 4);
+        break;
+      case VDELP0:
+      case VDELP1:
         move_mark(clock);
         set(s.vdelp[reg - VDELP0], v & 1, index, 1u << (reg - VDELP0));
         break;
@@ -115,8 +148,13 @@ struct Replay {
         move_mark(clock);
         set(s.vdelbl, v & 1, index, 1u << kBall);
         break;
-      case RESMP0: case RESMP1: set_missile_lock(reg - RESMP0, v >> 1 & 1, clock, index); break;
-      case HMOVE: move_objects(clock, index); break;
+      case RESMP0:
+      case RESMP1:
+        set_missile_lock(reg - RESMP0, v >> 1 & 1, clock, index);
+        break;
+      case HMOVE:
+        move_objects(clock, index);
+        break;
       case HMCLR:
         for (u8& hm : s.hm) hm = 0;
         break;
@@ -126,7 +164,8 @@ struct Replay {
         s.collisions = 0;
         sink.latches_cleared();
         break;
-      default: break;  // VSYNC, WSYNC, RSYNC, unused
+      default:
+        break;  // VSYNC, WSYNC, RSYNC, unused
     }
   }
 
@@ -214,7 +253,8 @@ struct Replay {
     s.position[object] = u8(position);
   }
 
-  // The star field starts with HMM0 changed from 7 to 6 exactly 21 cycles after an HMOVE (NOTES.md 10).
+  // The star field starts with HMM0 changed from 7 to 6 exactly 21 cycles after an HMOVE (NOTES.md
+  // 10).
   CULE_HD CULE_INLINE void start_stars(u32 nibble, u32 clock, u32 index) {
     if (nibble != 6 || s.hm[kMissile0] != 7 || i32(clock) != s.hmove_clock + 63) return;
     move_mark(clock);

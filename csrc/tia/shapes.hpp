@@ -1,7 +1,7 @@
 // tia/shapes.hpp: which pixels of a line each object covers, as 160-bit masks (bit x = pixel x).
 //
-// The masks are a cache of TiaState: a write that changes an object marks it stale, refresh() rebuilds what
-// is stale. `version` changes whenever a mask did.
+// The masks are a cache of TiaState: a write that changes an object marks it stale, refresh()
+// rebuilds what is stale. `version` changes whenever a mask did.
 #pragma once
 
 #include "tia/state.hpp"
@@ -68,26 +68,33 @@ CULE_HD inline Mask playfield_mask(const TiaState& s) {
   const u32 mirrored =
       reverse_bits8(s.pf[2]) | u32(s.pf[1]) << 8 | (reverse_bits8(s.pf[0]) & 0xF) << 16;
   const u64 cells = left | u64(s.pf_mirror ? mirrored : left) << 20;
-  return {{widen_bits4(u32(cells)), widen_bits4(u32(cells >> 16)), widen_bits4(u32(cells >> 32) & 0xFF)}};
+  return {{widen_bits4(u32(cells)), widen_bits4(u32(cells >> 16)),
+           widen_bits4(u32(cells >> 32) & 0xFF)}};
 }
 
 // Latch bits (TiaState::collisions) an object takes part in.
 CULE_HD CULE_INLINE constexpr u32 latches_of(u32 object) {
   switch (object) {
-    case kPlayer0: return 1u << 0 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 15;
-    case kPlayer1: return 1u << 1 | 1u << 2 | 1u << 6 | 1u << 7 | 1u << 15;
-    case kMissile0: return 1u << 0 | 1u << 1 | 1u << 8 | 1u << 9 | 1u << 14;
-    case kMissile1: return 1u << 2 | 1u << 3 | 1u << 10 | 1u << 11 | 1u << 14;
-    case kBall: return 1u << 4 | 1u << 6 | 1u << 8 | 1u << 10 | 1u << 13;
-    default: return 1u << 5 | 1u << 7 | 1u << 9 | 1u << 11 | 1u << 13;
+    case kPlayer0:
+      return 1u << 0 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 15;
+    case kPlayer1:
+      return 1u << 1 | 1u << 2 | 1u << 6 | 1u << 7 | 1u << 15;
+    case kMissile0:
+      return 1u << 0 | 1u << 1 | 1u << 8 | 1u << 9 | 1u << 14;
+    case kMissile1:
+      return 1u << 2 | 1u << 3 | 1u << 10 | 1u << 11 | 1u << 14;
+    case kBall:
+      return 1u << 4 | 1u << 6 | 1u << 8 | 1u << 10 | 1u << 13;
+    default:
+      return 1u << 5 | 1u << 7 | 1u << 9 | 1u << 11 | 1u << 13;
   }
 }
 
 struct Shapes {
   Mask mask[kObjects];
-  u32 stale;            // bit per object: mask, and whether it is active
-  u32 active;           // active_objects() when last looked at
-  u32 possible_latches; // pairs of active objects
+  u32 stale;             // bit per object: mask, and whether it is active
+  u32 active;            // active_objects() when last looked at
+  u32 possible_latches;  // pairs of active objects
   u32 version;
 
   CULE_HD void reset() {

@@ -1,7 +1,7 @@
 // tia/sound.hpp: the sound generator (NOTES.md 17). Feeds nothing back; runs only when asked for.
 //
-// In: AUDC0 AUDC1 AUDF0 AUDF1 AUDV0 AUDV1 as last written. Out: 512 unsigned 8-bit mono samples an agent
-// step, one a generator tick (31400 Hz), with the registers held constant.
+// In: AUDC0 AUDC1 AUDF0 AUDF1 AUDV0 AUDV1 as last written. Out: 512 unsigned 8-bit mono samples an
+// agent step, one a generator tick (31400 Hz), with the registers held constant.
 #pragma once
 
 #include "base/int.hpp"
@@ -24,22 +24,57 @@ struct SoundChannel {
     const auto div6 = [&] { a = (~a << 1 | u32(bit(a, 2) == 0 && (a & 7) != 0)) & 0xFF; };
     const auto tick31 = [&] { return (b & 15) == 8; };
     switch (control) {
-      case 0: case 11: a = (a << 1 | 1) & 0xFF; break;
-      case 1: poly4(); break;
-      case 2: poly5(); if (tick31()) poly4(); break;
-      case 3: poly5(); if (bit(b, 4)) poly4(); break;
-      case 4: case 5: div2(); break;
-      case 6: poly5(); if (tick31()) div2(); break;
-      case 7: poly5(); if (bit(b, 4)) div2(); break;
+      case 0:
+      case 11:
+        a = (a << 1 | 1) & 0xFF;
+        break;
+      case 1:
+        poly4();
+        break;
+      case 2:
+        poly5();
+        if (tick31()) poly4();
+        break;
+      case 3:
+        poly5();
+        if (bit(b, 4)) poly4();
+        break;
+      case 4:
+      case 5:
+        div2();
+        break;
+      case 6:
+        poly5();
+        if (tick31()) div2();
+        break;
+      case 7:
+        poly5();
+        if (bit(b, 4)) div2();
+        break;
       case 8:
         b = (b & 31) == 0 && (a & 15) == 0 ? 1 : (b << 1 | (bit(a, 3) ^ bit(b, 4))) & 0xFF;
         a = (a << 1 | bit(b, 5)) & 0xFF;
         break;
-      case 9: poly5(); a = (a << 1 | bit(b, 5)) & 0xFF; break;
-      case 10: poly5(); if (tick31()) a = (a << 1 | bit(b, 4)) & 0xFF; break;
-      case 12: case 13: div6(); break;
-      case 14: poly5(); if (tick31()) div6(); break;
-      default: poly5(); if (bit(b, 4)) div6(); break;
+      case 9:
+        poly5();
+        a = (a << 1 | bit(b, 5)) & 0xFF;
+        break;
+      case 10:
+        poly5();
+        if (tick31()) a = (a << 1 | bit(b, 4)) & 0xFF;
+        break;
+      case 12:
+      case 13:
+        div6();
+        break;
+      case 14:
+        poly5();
+        if (tick31()) div6();
+        break;
+      default:
+        poly5();
+        if (bit(b, 4)) div6();
+        break;
     }
   }
 };

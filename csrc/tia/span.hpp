@@ -11,7 +11,8 @@
 
 namespace cule {
 
-// Disjoint masks of the pixels in colours 0 to 2; the rest has colour 3. Colours as they are written.
+// Disjoint masks of the pixels in colours 0 to 2; the rest has colour 3. Colours as they are
+// written.
 struct Layers {
   Mask mask[3];
   u8 color[4];
@@ -54,10 +55,11 @@ CULE_HD inline void paint_span_plain(const Layers& layers, u8* row, u32 x0, u32 
 
 // Byte i of the result is $FF where bit i of the 32 is set.
 CULE_AVX2 inline __m256i expand_bits_avx2(u32 bits) {
-  const __m256i spread = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3,
-                                          3, 3, 3, 3, 3, 3);
+  const __m256i spread = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2,
+                                          2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
   const __m256i bit = _mm256_set1_epi64x(i64(0x8040201008040201ULL));
-  const __m256i v = _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(i32(bits)), spread), bit);
+  const __m256i v =
+      _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(i32(bits)), spread), bit);
   return _mm256_cmpeq_epi8(v, bit);
 }
 
@@ -71,7 +73,8 @@ CULE_AVX2 inline void paint_span_avx2(const Layers& layers, u8* row, u32 x0, u32
     __m256i pixels = ground;
     for (u32 i = 0; i < 3; ++i) {
       if (bits[i] == 0) continue;
-      pixels = _mm256_blendv_epi8(pixels, _mm256_set1_epi8(char(layers.color[i])), expand_bits_avx2(bits[i]));
+      pixels = _mm256_blendv_epi8(pixels, _mm256_set1_epi8(char(layers.color[i])),
+                                  expand_bits_avx2(bits[i]));
     }
     __m256i* out = reinterpret_cast<__m256i*>(row + x);
     if (x < x0 || x + 32 > x1) {

@@ -1,8 +1,8 @@
 // tia/state.hpp: the registers and object state of the TIA as the drawing side sees them.
 //
-// The program only ever writes this state; what flows back to it (WSYNC, frame end, INPTx) is kept in
-// console/state.hpp, and the collision latches here are brought up to date when a CX register is read.
-// All times are frame clocks (tia/clocks.hpp). Facts: tia/NOTES.md.
+// The program only ever writes this state; what flows back to it (WSYNC, frame end, INPTx) is kept
+// in console/state.hpp, and the collision latches here are brought up to date when a CX register is
+// read. All times are frame clocks (tia/clocks.hpp). Facts: tia/NOTES.md.
 #pragma once
 
 #include <type_traits>
@@ -13,13 +13,51 @@
 namespace cule {
 
 enum TiaRegister : u32 {
-  VSYNC = 0x00, VBLANK = 0x01, WSYNC = 0x02, RSYNC = 0x03, NUSIZ0 = 0x04, NUSIZ1 = 0x05,
-  COLUP0 = 0x06, COLUP1 = 0x07, COLUPF = 0x08, COLUBK = 0x09, CTRLPF = 0x0A, REFP0 = 0x0B,
-  REFP1 = 0x0C, PF0 = 0x0D, PF1 = 0x0E, PF2 = 0x0F, RESP0 = 0x10, RESP1 = 0x11, RESM0 = 0x12,
-  RESM1 = 0x13, RESBL = 0x14, AUDC0 = 0x15, AUDC1 = 0x16, AUDF0 = 0x17, AUDF1 = 0x18, AUDV0 = 0x19, AUDV1 = 0x1A, GRP0 = 0x1B, GRP1 = 0x1C, ENAM0 = 0x1D,
-  ENAM1 = 0x1E, ENABL = 0x1F, HMP0 = 0x20, HMP1 = 0x21, HMM0 = 0x22, HMM1 = 0x23, HMBL = 0x24,
-  VDELP0 = 0x25, VDELP1 = 0x26, VDELBL = 0x27, RESMP0 = 0x28, RESMP1 = 0x29, HMOVE = 0x2A,
-  HMCLR = 0x2B, CXCLR = 0x2C,
+  VSYNC = 0x00,
+  VBLANK = 0x01,
+  WSYNC = 0x02,
+  RSYNC = 0x03,
+  NUSIZ0 = 0x04,
+  NUSIZ1 = 0x05,
+  COLUP0 = 0x06,
+  COLUP1 = 0x07,
+  COLUPF = 0x08,
+  COLUBK = 0x09,
+  CTRLPF = 0x0A,
+  REFP0 = 0x0B,
+  REFP1 = 0x0C,
+  PF0 = 0x0D,
+  PF1 = 0x0E,
+  PF2 = 0x0F,
+  RESP0 = 0x10,
+  RESP1 = 0x11,
+  RESM0 = 0x12,
+  RESM1 = 0x13,
+  RESBL = 0x14,
+  AUDC0 = 0x15,
+  AUDC1 = 0x16,
+  AUDF0 = 0x17,
+  AUDF1 = 0x18,
+  AUDV0 = 0x19,
+  AUDV1 = 0x1A,
+  GRP0 = 0x1B,
+  GRP1 = 0x1C,
+  ENAM0 = 0x1D,
+  ENAM1 = 0x1E,
+  ENABL = 0x1F,
+  HMP0 = 0x20,
+  HMP1 = 0x21,
+  HMM0 = 0x22,
+  HMM1 = 0x23,
+  HMBL = 0x24,
+  VDELP0 = 0x25,
+  VDELP1 = 0x26,
+  VDELBL = 0x27,
+  RESMP0 = 0x28,
+  RESMP1 = 0x29,
+  HMOVE = 0x2A,
+  HMCLR = 0x2B,
+  CXCLR = 0x2C,
   kBeamMark = 0x3F,  // unused by the chip; in a log: an access without an effect
 };
 
@@ -31,30 +69,30 @@ enum class Missile0Look : u8 { kNormal, kWide, kHidden };  // star field, NOTES.
 constexpr i32 kNoVsyncFinish = 2147483647;
 
 struct TiaState {
-  u8 color[4];      // COLUP0, COLUP1, COLUPF, COLUBK as shown
-  u8 color_loss;    // PAL: bit 0 of all colours, set while the last frame had an odd number of lines
-  u8 vblank;        // 1: picture blanked
+  u8 color[4];    // COLUP0, COLUP1, COLUPF, COLUBK as shown
+  u8 color_loss;  // PAL: bit 0 of all colours, set while the last frame had an odd number of lines
+  u8 vblank;      // 1: picture blanked
   u8 ctrlpf;
-  u8 pf_mirror;     // latched playfield reflection (not CTRLPF itself)
+  u8 pf_mirror;  // latched playfield reflection (not CTRLPF itself)
   u8 nusiz[2];
-  u8 refp[2];       // 0 or 1
+  u8 refp[2];  // 0 or 1
   u8 grp[2];
-  u8 old_grp[2];    // delayed copies
+  u8 old_grp[2];  // delayed copies
   u8 vdelp[2];
   u8 enam[2];
   u8 resmp[2];
   u8 enabl;
   u8 old_enabl;
   u8 vdelbl;
-  u8 hm[5];         // motion nibbles, 0..15
-  u8 position[5];   // 0..159
-  u8 skip[2];       // first copy of the player is not shown
+  u8 hm[5];        // motion nibbles, 0..15
+  u8 position[5];  // 0..159
+  u8 skip[2];      // first copy of the player is not shown
   Missile0Look missile0_look;
-  u8 stars;         // star field running
+  u8 stars;  // star field running
   u8 star_count;
-  u8 hmove_blank;   // next drawn pixels 0..7 are black
-  u8 pf[3];         // PF0, PF1, PF2
-  u8 audio[6];      // AUDC0 to AUDV1, for the sound generator alone; survive a reset
+  u8 hmove_blank;  // next drawn pixels 0..7 are black
+  u8 pf[3];        // PF0, PF1, PF2
+  u8 audio[6];     // AUDC0 to AUDV1, for the sound generator alone; survive a reset
   u8 reserved;
   u16 collisions;   // bits 2r and 2r+1 are bits 6 and 7 of read register r
   i32 hmove_clock;  // most recent HMOVE; rebased at frame starts
@@ -90,12 +128,25 @@ CULE_HD CULE_INLINE u32 wrap_position(i32 x) {
 // Clocks between a write at a frame clock and its effect on the picture (NOTES.md 5).
 CULE_HD CULE_INLINE u32 write_delay_clocks(u32 reg, u32 clock) {
   switch (reg) {
-    case VBLANK: case REFP0: case REFP1: case GRP0: case GRP1: return 1;
-    case NUSIZ0: case NUSIZ1: case RESM0: case RESM1: return 8;
-    // To the next playfield cell that is at least two clocks away: 4, 5, 2, 3 by cycle modulo 4 (a line is a
-    // multiple of 4 cycles, so the cycle of the frame will do).
-    case PF0: case PF1: case PF2: return (0x3254u >> (4 * ((clock / kClocksPerCycle) & 3))) & 0xF;
-    default: return 0;
+    case VBLANK:
+    case REFP0:
+    case REFP1:
+    case GRP0:
+    case GRP1:
+      return 1;
+    case NUSIZ0:
+    case NUSIZ1:
+    case RESM0:
+    case RESM1:
+      return 8;
+    // To the next playfield cell that is at least two clocks away: 4, 5, 2, 3 by cycle modulo 4 (a
+    // line is a multiple of 4 cycles, so the cycle of the frame will do).
+    case PF0:
+    case PF1:
+    case PF2:
+      return (0x3254u >> (4 * ((clock / kClocksPerCycle) & 3))) & 0xF;
+    default:
+      return 0;
   }
 }
 
@@ -122,12 +173,18 @@ struct PlayerCopies {
 
 CULE_HD CULE_INLINE PlayerCopies player_copies(u32 mode) {
   switch (mode) {
-    case 1: return {16, 0};
-    case 2: return {32, 0};
-    case 3: return {16, 32};
-    case 4: return {64, 0};
-    case 6: return {32, 64};
-    default: return {0, 0};
+    case 1:
+      return {16, 0};
+    case 2:
+      return {32, 0};
+    case 3:
+      return {16, 32};
+    case 4:
+      return {64, 0};
+    case 6:
+      return {32, 64};
+    default:
+      return {0, 0};
   }
 }
 

@@ -1,0 +1,191 @@
+"""`cule.AtariVectorEnv` against `ale_py.vector_env.AtariVectorEnv`: everything that comes back.
+
+A row of `CASES` is one environment in the default selection. The runs marked `slow` play every game
+of `THOROUGH_GAMES` with every set of options in `THOROUGH_OPTIONS`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.parity.vector_pair import VectorPair
+
+pytestmark = pytest.mark.ale
+
+NUM_ENVS = 3
+THOROUGH_STEPS = 500
+
+FULL_SIZE = {"img_height": 210, "img_width": 160}
+SMALL = {"img_height": 96, "img_width": 72}
+SAME = {"autoreset_mode": "SameStep"}
+NEXT = {"autoreset_mode": "NextStep"}
+STICKY = {"repeat_action_probability": 0.25}
+
+#: Game, agent steps, options.
+CASES: list[tuple[str, int, dict[str, Any]]] = [
+    ("pong", 60, {}),
+    ("breakout", 120, {**SAME, "episodic_life": True}),
+    ("breakout", 120, {**NEXT, "life_loss_info": True, "reward_clipping": False}),
+    ("space_invaders", 60, {"frameskip": 3, "grayscale": False, "use_fire_reset": False}),
+    ("ms_pacman", 80, {**STICKY, "full_action_space": True, "stack_num": 2}),
+    ("seaquest", 80, {**SAME, **STICKY, "frameskip": 5, "maxpool": False}),
+    ("qbert", 80, {**SMALL, "frameskip": 5, "episodic_life": True}),
+    ("beam_rider", 40, {**FULL_SIZE, "stack_num": 1}),
+    ("enduro", 60, {**SAME, "continuous": True}),
+    ("kaboom", 80, {"continuous": True, "continuous_action_threshold": 0.2, **STICKY}),
+    ("freeway", 60, {"frameskip": 1, "noop_max": 7, "grayscale": False, **SMALL}),
+    ("assault", 60, {"max_num_frames_per_episode": 50}),
+    ("asterix", 60, {**SAME, "max_num_frames_per_episode": 33, "maxpool": False}),
+    ("boxing", 60, {**SAME, "frameskip": 1, "max_num_frames_per_episode": 20}),
+    ("road_runner", 80, {"life_loss_info": True, **SAME, **STICKY, "reward_clipping": False}),
+    ("demon_attack", 60, {"noop_max": 0, "reward_clipping": False}),
+    ("frostbite", 80, {"noop_max": 1, "use_fire_reset": False, "frameskip": 2, **STICKY}),
+    ("skiing", 40, {"full_action_space": True}),
+    ("montezuma_revenge", 60, {**STICKY, "episodic_life": True, "life_loss_info": True}),
+    ("air_raid", 60, {"noop_max": 15}),
+    ("journey_escape", 80, {"img_height": 230, "img_width": 160, "grayscale": False, **SAME}),
+    ("tic_tac_toe_3d", 60, {"grayscale": False, "max_num_frames_per_episode": 60}),
+    ("tetris", 60, {"frameskip": 6, "stack_num": 5}),
+    ("carnival", 60, {"img_height": 107, "img_width": 80}),
+    ("elevator_action", 60, {**SAME, "img_height": 60, "img_width": 160}),
+    ("surround", 60, {"img_height": 30, "img_width": 16, "frameskip": 8}),
+    ("pitfall", 60, {"noop_max": 100}),
+    ("riverraid", 150, {**NEXT, "episodic_life": True, "reward_clipping": False}),
+]
+
+THOROUGH_GAMES = (
+    "pong breakout space_invaders ms_pacman seaquest qbert beam_rider enduro kaboom freeway "
+    "assault asterix road_runner demon_attack frostbite montezuma_revenge riverraid tennis "
+    "journey_escape tic_tac_toe_3d tetris air_raid elevator_action skiing"
+).split()
+
+THOROUGH_OPTIONS: list[dict[str, Any]] = [
+    {**NEXT},
+    {**SAME},
+    {**NEXT, "episodic_life": True, "reward_clipping": False},
+    {**SAME, "episodic_life": True, **STICKY},
+    {**SAME, "life_loss_info": True, "maxpool": False},
+    {**NEXT, "life_loss_info": True, "grayscale": False, "use_fire_reset": False},
+    {**NEXT, "frameskip": 1, **STICKY, "grayscale": False, **SMALL},
+    {**SAME, "frameskip": 5, "noop_max": 0, "full_action_space": True},
+    {**NEXT, **FULL_SIZE, "stack_num": 2},
+    {**SAME, **FULL_SIZE, "grayscale": False, "stack_num": 1, "frameskip": 5},
+    {**NEXT, "continuous": True, **STICKY},
+    {**SAME, "continuous": True, "frameskip": 1, "continuous_action_threshold": 0.3},
+    {**NEXT, "max_num_frames_per_episode": 101, "stack_num": 3},
+    {**SAME, "max_num_frames_per_episode": 333, "frameskip": 5, "episodic_life": True},
+]
+
+
+def generator(*words: object) -> np.random.Generator:
+    """A generator of its own for every case."""
+    return np.random.default_rng(zlib.crc32(repr(words).encode()))
+
+
+def native_size(game: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The options, with the full size that the game really has (ale-py cannot enlarge)."""
+    from cule.games import load_roms
+
+    if options.get("img_height") == FULL_SIZE["img_height"]:
+        return {**options, "img_height": load_roms()[game].screen_height}
+    return options
+
+
+@pytest.mark.parametrize(
+    ("game", "steps", "options"), CASES, ids=[f"{n}-{case[0]}" for n, case in enumerate(CASES)]
+)
+def test_options(game: str, steps: int, options: dict[str, Any]) -> None:
+    rng = generator(game, options)
+    with VectorPair(game, NUM_ENVS, **options) as pair:
+        pair.reset(seed=int(rng.integers(2**31 - NUM_ENVS)))
+        pair.play(rng, steps // 2, hold=3)
+        pair.reset()  # the streams go on
+        pair.play(rng, steps - steps // 2)
+        if "max_num_frames_per_episode" in options or options.get("episodic_life"):
+            assert pair.num_ended or game in ("qbert", "montezuma_revenge")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(THOROUGH_OPTIONS)))
+@pytest.mark.parametrize("game", THOROUGH_GAMES)
+def test_thorough(game: str, number: int) -> None:
+    options = native_size(game, THOROUGH_OPTIONS[number])
+    rng = generator(game, number)
+    with VectorPair(game, NUM_ENVS, **options) as pair:
+        pair.reset(seed=int(rng.integers(2**31 - NUM_ENVS)))
+        pair.play(rng, THOROUGH_STEPS, hold=1 + number % 3)
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+@pytest.mark.parametrize("game", ["breakout", "journey_escape"])
+def test_partial_resets(game: str, mode: str) -> None:
+    """Some consoles at a time, with and without seeds, also ones that wait for a reset."""
+    rng = generator(game, mode)
+    limit = 40
+    options = {"autoreset_mode": mode, "max_num_frames_per_episode": limit, **STICKY}
+    with VectorPair(game, 4, **options) as pair:
+        pair.reset(seed=3)
+        done = np.zeros(4, np.bool_)
+        for round_number in range(14):
+            pair.play(rng, int(rng.integers(0, 8)))
+            done = pair.step(rng.integers(0, 3, 4))
+            mask = done if round_number % 4 == 3 and done.any() else rng.random(4) < 0.5
+            count = int(mask.sum())
+            seeds = rng.integers(0, 1000, count)
+            seeds[rng.random(count) < 0.3] = -1
+            for_all = int(rng.integers(1000))
+            seed = (None, for_all, seeds)[round_number % 3]
+            pair.reset(seed=seed, options={"reset_mask": mask})
+        assert pair.num_ended
+
+
+@pytest.mark.parametrize("seed", [0, np.array([5, 5, 2**31 - 1]), np.array([7, 0, 1])])
+def test_seeds(seed: Any) -> None:
+    rng = generator(str(seed))
+    with VectorPair("adventure", NUM_ENVS, **STICKY) as pair:
+        pair.reset(seed=seed)
+        pair.play(rng, 10)
+        pair.reset(seed=-1)
+        pair.play(rng, 10)
+        pair.reset(seed=seed)
+        pair.play(rng, 10)
+
+
+def history(env: Any, seed: int, batches: int, actions: np.ndarray) -> list[list[tuple[Any, ...]]]:
+    """What each console returns when batches of those that finish first are stepped again."""
+    results: list[list[tuple[Any, ...]]] = [[] for _ in range(actions.shape[1])]
+
+    def keep(info: dict[str, Any], *values: Any) -> np.ndarray:
+        columns = [*values, info["lives"], info["frame_number"], info["episode_frame_number"]]
+        for row, console in enumerate(info["env_id"]):
+            results[console].append(tuple(np.copy(column[row]) for column in columns))
+        return np.copy(info["env_id"])
+
+    obs, info = env.reset(seed=seed)
+    ids = keep(info, obs, np.zeros(len(obs)), np.zeros(len(obs)), np.zeros(len(obs)))
+    for _ in range(batches):
+        env.send(np.array([actions[len(results[console]), console] for console in ids]))
+        obs, reward, terminated, truncated, info = env.recv()
+        ids = keep(info, obs, reward, terminated, truncated)
+    return results
+
+
+@pytest.mark.parametrize(("num_envs", "batch_size"), [(5, 2), (4, 3), (6, 1), (3, 3)])
+def test_asynchronous_batches(num_envs: int, batch_size: int) -> None:
+    """Which console finishes first is chance, but what each one returns is not."""
+    batches = 120 // batch_size
+    actions = generator(num_envs, batch_size).integers(0, 4, (batches + 2, num_envs))
+    options = {"batch_size": batch_size, "max_num_frames_per_episode": 60, **STICKY}
+    with VectorPair("breakout", num_envs, **options) as pair:
+        expected = history(pair.reference, 11, batches, actions)
+        got = history(pair.ours, 11, batches, actions)
+    compared = 0
+    for theirs, mine in zip(expected, got, strict=True):
+        for before, after in zip(theirs, mine, strict=False):
+            assert all(np.array_equal(x, y) for x, y in zip(before, after, strict=True))
+            compared += 1
+    assert compared >= num_envs + batches // 2
