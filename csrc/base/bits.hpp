@@ -36,6 +36,9 @@ CULE_HD CULE_INLINE u64 widen_byte(u32 byte, u32 factor) {
   return widen_bits4(u32(x));
 }
 
+// Index of the lowest set bit; x is not 0.
+CULE_HD CULE_INLINE u32 lowest_bit(u32 x) { return u32(CULE_COUNT_TRAILING_ZEROS(x)); }
+
 CULE_HD CULE_INLINE u32 load_u16(const u8* p) {
   u16 v;
   memcpy(&v, p, sizeof v);

@@ -143,8 +143,10 @@ struct FastBus {
     }
   }
   CULE_HD CULE_INLINE void transfer(Execution<FastBus>& e, u32 last_byte) {
-    m.s.data_bus = u8(last_byte);
-    if (CULE_UNLIKELY(!(e.pc & 0x1000))) opcodes = m.console.cart.traps;
+    if (CULE_UNLIKELY(!(e.pc & 0x1000))) {
+      m.s.data_bus = u8(last_byte);  // the next opcode fetch may see it
+      opcodes = m.console.cart.traps;
+    }
     if (CULE_UNLIKELY(instructions_of(clock) >= kCountFrom)) {
       m.opcodes = m.console.cart.traps;
       reload_opcodes();

@@ -75,7 +75,7 @@ CULE_HD inline void start_frame(const Console& c) {
   }
 }
 
-CULE_HD inline void run_frame(const Console& c) {
+CULE_HD CULE_NOINLINE inline void run_frame(const Console& c) {
   ConsoleState& s = c.s;
   if (!s.is_unfinished) start_frame(c);
   s.is_unfinished = 1;

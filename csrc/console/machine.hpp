@@ -26,7 +26,7 @@ struct Machine {
   CollisionSink collisions;
   u32 replayed = 0;        // log entries the replay has consumed
   u32 step_cycle;          // counter at the start of this frame step
-  u32 end_cycle;           // a TIA write from here on is beyond the last line and ends the frame
+  Clock end_clock;   // a TIA write from here on is beyond the last line and ends the frame
   bool must_stop = false;  // the frame is over after this instruction
   FastRegion fast;         // of the cartridge
   const u8*
@@ -35,7 +35,8 @@ struct Machine {
   CULE_HD explicit Machine(const Console& c)
       : s(c.s), console(c), log(&c.memory.logs[c.s.picture.recording_slot]) {
     step_cycle = s.cycles;
-    end_cycle = (max_line(c.properties.format) + 1) * kCyclesPerLine - s.phase_cycles;
+    const u32 end_cycle = (max_line(c.properties.format) + 1) * kCyclesPerLine - s.phase_cycles;
+    end_clock = Clock(end_cycle) << kClockShift;
     fast = fast_region(c.cart.type);
     opcodes = c.cart.opcodes;
     shapes.reset();
@@ -75,7 +76,7 @@ struct Machine {
 
   // Returns the clock, which WSYNC moves to the start of the next line.
   CULE_HD CULE_INLINE Clock write_tia(Clock clock, u32 reg, u32 value, bool follows_write) {
-    if (CULE_UNLIKELY(reg <= WSYNC || cycles_of(clock) >= end_cycle || next == log_end)) {
+    if (CULE_UNLIKELY(reg <= WSYNC || clock >= end_clock || next == log_end)) {
       return write_tia_slow(clock, reg, value, follows_write);
     }
     *next++ = pack_log_entry(cycles_of(clock) - step_cycle, reg, value);
@@ -84,7 +85,7 @@ struct Machine {
 
   CULE_HD CULE_NOINLINE Clock write_tia_slow(Clock clock, u32 reg, u32 value, bool follows_write) {
     record(clock, reg, value);
-    if (cycles_of(clock) >= end_cycle) end_frame();
+    if (clock >= end_clock) end_frame();
     return reg <= WSYNC ? write_sync(clock, reg, value, follows_write) : clock;
   }
 

@@ -18,7 +18,7 @@ struct IdentityMap {
   u8 value[256];
 };
 
-constexpr IdentityMap make_identity_map() {
+CULE_HD constexpr IdentityMap make_identity_map() {
   IdentityMap m{};
   for (u32 i = 0; i < 256; ++i) m.value[i] = u8(i);
   return m;

@@ -33,7 +33,7 @@ CULE_HD CULE_INLINE Clock run_fast(Machine& m, Clock clock) {
 }
 
 template <class Fetch>
-CULE_HD void run_step(Machine& m) {
+CULE_HD CULE_NOINLINE void run_step(Machine& m) {
   Clock clock = Clock(m.s.cycles) << kClockShift;
   while (!m.s.cpu.is_jammed) {
     if (m.s.cpu.pc & 0x1000) {

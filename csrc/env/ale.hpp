@@ -100,19 +100,23 @@ struct Ale {
   CULE_HD bool is_over() const { return is_terminal() || is_truncated(); }
 
   // reset_game(). False: the mode could not be selected (env.fault says why).
-  CULE_HD bool reset() {
+  CULE_HD bool reset() { return reset(*this); }
+
+  // The same with the steps of the mode selection going through `effects`, which can watch them.
+  template <class Effects>
+  CULE_HD bool reset(Effects& effects) {
     env.fault = EnvFault::kNone;
     env.episode_frame_number = 0;
     env.paddle[0] = env.paddle[1] = (settings.paddle_min + settings.paddle_max) / 2;
     reset_machine(console, streams.machine);
-    for (i32 i = 0; i < 60; ++i) emulate(kNoop, 1.0f, ConsoleSwitch::kNone);
+    emulate(kNoop, 1.0f, ConsoleSwitch::kNone, 60);
     soft_reset();
     for (u32 i = 0; i < game.state_size; ++i) env.slots[i] = game.state[i];
     if (game.setup_code != nullptr) {
       setup_frames = setup_jumps = 0;
       in_setup = true;
       env.slots[kModeSlot] = env.mode;
-      run_program(game.setup_code, env.slots, memory(), *this);
+      run_program(game.setup_code, env.slots, memory(), effects);
       in_setup = false;
       if (env.fault != EnvFault::kNone) return false;
     }
@@ -159,6 +163,7 @@ struct Ale {
     set_inputs(console.s, console.properties, kNoop, ConsoleSwitch::kSelect, u32(env.difficulty),
                env.paddle);
     for (i32 i = 0; i < frames; ++i) run_frame(console);
+    look_at_ram();
     set_inputs(console.s, console.properties, kNoop, ConsoleSwitch::kNone, u32(env.difficulty),
                env.paddle);
     run_frame(console);
@@ -169,7 +174,7 @@ struct Ale {
     return count_setup_frames(frames + 1);
   }
   CULE_HD bool soft_reset() {
-    for (i32 i = 0; i < 4; ++i) emulate(kNoop, 1.0f, ConsoleSwitch::kReset);
+    emulate(kNoop, 1.0f, ConsoleSwitch::kReset, 4);
     env.last_action[0] = env.last_action[1] = kNoop;
     return count_setup_frames(4);
   }
@@ -192,7 +197,7 @@ struct Ale {
 
   CULE_HD void run_rules() {
     NoEffects none;
-    run_program(game.step_code, env.slots, memory(), none);
+    run_program(game.step_code, env.slots, {console.s.ram, console.s.cart.ram, &console.s.data_bus}, none);
   }
 
   // The environment reads the RAM from the first cell to the last, and the last stays on the data
@@ -232,12 +237,14 @@ struct Ale {
                                               : r;
   }
 
-  // One frame with player A's action, then the rules.
-  CULE_HD void emulate(i32 action, float strength, ConsoleSwitch held) {
-    move_paddle(pressed_by(action), strength);
-    set_inputs(console.s, console.properties, action, held, u32(env.difficulty), env.paddle);
-    run_frame(console);
-    run_rules();
+  // Frames with player A's action, each followed by the rules.
+  CULE_HD void emulate(i32 action, float strength, ConsoleSwitch held, i32 frames = 1) {
+    for (i32 i = 0; i < frames; ++i) {
+      move_paddle(pressed_by(action), strength);
+      set_inputs(console.s, console.properties, action, held, u32(env.difficulty), env.paddle);
+      run_frame(console);
+      run_rules();
+    }
     look_at_ram();
   }
 };

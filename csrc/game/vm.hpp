@@ -58,8 +58,14 @@ enum RuleOp : i32 {
 };
 
 struct RuleMemory {
-  const u8* ram;       // 128 cells
-  const u8* cart_ram;  // 128 cells
+  const u8* ram;           // 128 cells
+  const u8* cart_ram;      // 128 cells
+  u8* data_bus = nullptr;  // takes each byte read from `ram`, where a program can see that
+
+  CULE_HD CULE_INLINE i32 read(u32 i) const {
+    if (data_bus != nullptr) *data_bus = ram[i];
+    return ram[i];
+  }
 };
 
 // For programs without effects.
@@ -136,19 +142,19 @@ CULE_HD i32 run_program(const i32* code, i32* slots, const RuleMemory& memory, E
         slots[*p++] = *top--;
         break;
       case kRam:
-        *top = memory.ram[*top & 0x7F];
+        *top = memory.read(u32(*top & 0x7F));
         break;
       case kCartRam:
         *top = memory.cart_ram[*top & 0x7F];
         break;
       case kRamAt:
-        *++top = memory.ram[*p++];
+        *++top = memory.read(u32(*p++));
         break;
       case kBcd1At:
-        *++top = bcd1(memory.ram[*p++]);
+        *++top = bcd1(u32(memory.read(u32(*p++))));
         break;
       case kBcd1:
-        *top = bcd1(memory.ram[*top & 0x7F]);
+        *top = bcd1(u32(memory.read(u32(*top & 0x7F))));
         break;
       case kNeg:
         *top = i32(0u - u32(*top));

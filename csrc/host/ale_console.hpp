@@ -40,7 +40,9 @@ class AleConsole {
   }
 
   void reset() {
-    ale().reset();
+    Ale environment = ale();
+    AudibleSetup effects{environment, *this};
+    environment.reset(effects);
     check_fault(state_->env, game_->spec().game_id);
     is_screen_current_ = false;
     remember_ram();
@@ -49,7 +51,7 @@ class AleConsole {
   i32 act(i32 action, float strength) {
     const i32 before = state_->env.frame_number;
     const i32 reward = ale().act(action, strength);
-    if (options_.sound_obs) generate_sound(sound_, state_->console.tia.audio, audio_);
+    make_sound();
     if (state_->env.frame_number != before) {
       is_screen_current_ = false;
       remember_ram();
@@ -117,6 +119,27 @@ class AleConsole {
   }
 
  private:
+  // The steps of a mode selection; acts are heard there too.
+  struct AudibleSetup {
+    static constexpr bool kAllowed = Ale::kAllowed;
+    Ale& environment;
+    AleConsole& console;
+
+    bool select(i32 frames) { return environment.select(frames); }
+    bool soft_reset() { return environment.soft_reset(); }
+    bool act(i32 action) {
+      const bool goes_on = environment.act(action);
+      console.make_sound();
+      return goes_on;
+    }
+    bool count_jump() { return environment.count_jump(); }
+    i32 draw() { return environment.draw(); }
+    void fail(i32 code) { environment.fail(code); }
+  };
+
+  void make_sound() {
+    if (options_.sound_obs) generate_sound(sound_, state_->console.tia.audio, audio_);
+  }
   size_t pixel_count() const { return size_t(height()) * kScreenWidth; }
   Console console() { return game_->console(state_->console, *memory_); }
   Ale ale() {

@@ -12,7 +12,7 @@ constexpr u32 kRowMagic = 0x31574F52;  // "ROW1"
 
 struct RowHeader {
   u32 magic;
-  u32 layout;    // of the observations
+  u32 layout;    // of the observations and random streams
   u64 key;       // of the game
   u64 checksum;  // of the bytes after the header
 };
@@ -32,7 +32,7 @@ u64 checksum_of(const u8* data, size_t n) {
 u32 layout_of(const BatchOptions& o) {
   u32 h = 0x811C9DC5u;
   for (const i32 v : {i32(o.frame_bytes()), o.ram_obs ? 1 : o.stack_num, i32(o.channels()),
-                      i32(o.ram_obs), o.img_width, i32(sizeof(UnitState))}) {
+                      i32(o.ram_obs), o.img_width, i32(o.cached_resets), i32(sizeof(UnitState))}) {
     h = (h ^ u32(v)) * 0x01000193u;
   }
   return h;
@@ -398,7 +398,8 @@ std::string Batch::find_row_error(i32 i, const u8* row) const {
     return "saved from another game than console " + std::to_string(i) + " runs (" +
            unit.setup().game->spec().game_id + ")";
   }
-  if (h.layout != layout_of(options_)) return "saved from an environment with other observations";
+  if (h.layout != layout_of(options_))
+    return "saved from an environment with other observations or the other kind of resets";
   if (h.checksum != checksum_of(row + sizeof h, unit.row_bytes())) return "the bytes are corrupted";
   return "";
 }

@@ -5,10 +5,21 @@
 
 namespace cule {
 
-// Latch bits as read: register r of CXM0P CXM1P CXP0FB CXP1FB CXM0FB CXM1FB CXBLPF CXPPMM.
-CULE_HD CULE_INLINE u32 collision_bits(u32 reg, bool bit7, bool bit6) {
-  return (u32(bit7) << 1 | u32(bit6)) << (2 * reg);
+// The two objects of each latch bit, four bits a latch (bit 12 is no latch). Bits 2r and 2r + 1 are read as
+// bits 6 and 7 of register r: CXM0P CXM1P CXP0FB CXP1FB CXM0FB CXM1FB CXBLPF CXPPMM.
+constexpr u64 kLatchFirst = 0x0240'3322'1100'3322ULL;
+constexpr u64 kLatchSecond = 0x1350'5454'5454'0110ULL;
+
+constexpr bool are_latch_objects_known() {
+  for (u32 bit = 0; bit < 16; ++bit) {
+    if (bit == 12) continue;
+    const u32 first = u32(kLatchFirst >> (4 * bit)) & 0xF;
+    const u32 second = u32(kLatchSecond >> (4 * bit)) & 0xF;
+    if (!(latches_of(first) & latches_of(second) & 1u << bit)) return false;
+  }
+  return true;
 }
+static_assert(are_latch_objects_known());
 
 struct CollisionSink {
   static constexpr bool kPaints = false;
@@ -18,13 +29,14 @@ struct CollisionSink {
 
   CULE_HD void line_start(const TiaState&, u32, u32, u32) {}
   CULE_HD void colors_changed() {}
+  CULE_HD void control_changed() {}
   CULE_HD void latches_cleared() { full_line_version = 0; }
   CULE_HD void blank_left(u32, u32, u32) {}
 
   CULE_HD CULE_INLINE void segment(TiaState& s, Shapes& shapes, u32 /*line*/, u32 x0, u32 x1) {
     if (s.vblank) return;
     shapes.refresh_active(s);
-    if (!(shapes.possible_latches & ~s.collisions)) return;  // nothing new can be recorded
+    if (!(shapes.possible_latches & ~u32(s.collisions))) return;  // nothing new can be recorded
     shapes.refresh(s);
     if (full_line_version == shapes.version) return;
     if (x0 == 0 && x1 == kScreenWidth) full_line_version = shapes.version;
@@ -32,31 +44,18 @@ struct CollisionSink {
   }
 
  private:
+  // Looks only at pairs of active objects that have not been recorded yet.
   CULE_HD static void record(TiaState& s, const Shapes& shapes, u32 x0, u32 x1) {
-    for (u32 w = x0 >> 6; w <= (x1 - 1) >> 6; ++w) {
-      const u64 range = range_bits(w, x0, x1);
-      u64 any = 0;
-      u64 twice = 0;
-      for (u32 object = 0; object < kObjects; ++object) {
-        const u64 m = shapes.mask[object].word[w];
-        twice |= any & m;
-        any |= m;
-      }
-      if (twice & range) s.collisions = u16(s.collisions | overlaps(shapes, w, range));
+    const u64 range[kMaskWords] = {range_bits(0, x0, x1), range_bits(1, x0, x1),
+                                   range_bits(2, x0, x1)};
+    for (u32 left = shapes.possible_latches & ~u32(s.collisions); left; left &= left - 1) {
+      const u32 bit = lowest_bit(left);
+      const Mask& a = shapes.mask[kLatchFirst >> (4 * bit) & 0xF];
+      const Mask& b = shapes.mask[kLatchSecond >> (4 * bit) & 0xF];
+      const u64 both = (a.word[0] & b.word[0] & range[0]) | (a.word[1] & b.word[1] & range[1]) |
+                       (a.word[2] & b.word[2] & range[2]);
+      if (both) s.collisions = u16(s.collisions | 1u << bit);
     }
-  }
-
-  CULE_HD static u32 overlaps(const Shapes& shapes, u32 w, u64 range) {
-    const u64 p0 = shapes.mask[kPlayer0].word[w] & range;
-    const u64 p1 = shapes.mask[kPlayer1].word[w] & range;
-    const u64 m0 = shapes.mask[kMissile0].word[w] & range;
-    const u64 m1 = shapes.mask[kMissile1].word[w] & range;
-    const u64 bl = shapes.mask[kBall].word[w] & range;
-    const u64 pf = shapes.mask[kPlayfield].word[w] & range;
-    return collision_bits(0, m0 & p1, m0 & p0) | collision_bits(1, m1 & p0, m1 & p1) |
-           collision_bits(2, p0 & pf, p0 & bl) | collision_bits(3, p1 & pf, p1 & bl) |
-           collision_bits(4, m0 & pf, m0 & bl) | collision_bits(5, m1 & pf, m1 & bl) |
-           collision_bits(6, bl & pf, false) | collision_bits(7, p0 & p1, m0 & m1);
   }
 };
 

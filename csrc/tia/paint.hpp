@@ -25,13 +25,15 @@ struct PaintSink {
   const Canvas canvas;
   Layers layers;
   u32 version = 0;        // shapes the layers were made of
-  bool is_stale = true;   // colours or priorities changed
+  bool are_colors_stale = true;
+  bool is_control_stale = true;  // score or priority bit changed
   u32 repeat_line = ~0u;  // the line above is whole and was drawn with the present layers
 
   CULE_HD explicit PaintSink(const Canvas& c) : canvas(c) {}
 
   CULE_HD void line_start(const TiaState&, u32, u32, u32) {}
-  CULE_HD void colors_changed() { is_stale = true; }
+  CULE_HD void colors_changed() { are_colors_stale = true; }
+  CULE_HD void control_changed() { is_control_stale = true; }
   CULE_HD void latches_cleared() {}
 
   CULE_HD void segment(TiaState& s, Shapes& shapes, u32 line, u32 x0, u32 x1) {
@@ -43,10 +45,7 @@ struct PaintSink {
       return;
     }
     shapes.refresh(s);
-    if (is_stale || version != shapes.version) {
-      make_layers(s, shapes);
-      repeat_line = ~0u;
-    }
+    refresh_layers(s, shapes);
     if (x0 == 0 && x1 == kScreenWidth) {
       if (repeat_line == line) {
         memcpy(row, row - kScreenWidth, kScreenWidth);
@@ -81,7 +80,7 @@ struct PaintSink {
       const bool drew_cell = start <= line * kClocksPerLine + kHblankClocks + cell;
       if (x_end != cell && drew_cell && may_finish_cell(s, cell)) {
         shapes.refresh(s);
-        make_layers(s, shapes);
+        refresh_layers(s, shapes);
         paint_span(layers, row, x_end, cell + 4);
       }
     }
@@ -128,6 +127,18 @@ struct PaintSink {
     return !((active & bl) && (ball_mask(s).word[w] & range));
   }
 
+  CULE_HD CULE_INLINE void refresh_layers(const TiaState& s, const Shapes& shapes) {
+    if (are_colors_stale) {
+      for (u32 i = 0; i < 4; ++i) layers.color[i] = canvas.map[s.color[i]];
+      are_colors_stale = false;
+      repeat_line = ~0u;
+    }
+    if (is_control_stale || version != shapes.version) {
+      make_layers(s, shapes);
+      repeat_line = ~0u;
+    }
+  }
+
   CULE_HD void make_layers(const TiaState& s, const Shapes& shapes) {
     const bool score = s.ctrlpf >> 1 & 1;
     const bool priority = s.ctrlpf >> 2 & 1;
@@ -153,9 +164,8 @@ struct PaintSink {
       layers.mask[0].word[w] = a;
       layers.mask[1].word[w] = b;
     }
-    for (u32 i = 0; i < 4; ++i) layers.color[i] = canvas.map[s.color[i]];
     version = shapes.version;
-    is_stale = false;
+    is_control_stale = false;
   }
 };
 

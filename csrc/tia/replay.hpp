@@ -188,7 +188,7 @@ struct Replay {
     move_mark(clock);
     flush(index);
     if ((s.ctrlpf ^ v) & 0x30) shapes.invalidate(kBall);
-    if ((s.ctrlpf ^ v) & 0x06) sink.colors_changed();
+    if ((s.ctrlpf ^ v) & 0x06) sink.control_changed();
     s.ctrlpf = u8(v);
     if (clock % kClocksPerLine < kLatestMirrorClock) set_mirror(v & 1);
   }
