@@ -465,4 +465,7 @@ def finish(data: bytearray, kind: str) -> bytes:
         data[0:3] = b"\x8d\xe0\x1f"
     elif kind == "FE":
         data[0:5] = b"\x20\x00\xd0\xc6\xc5"
-    return bytes(data)
+    image = bytes(data)
+    for wrong in (b"\x85\x3e\xa9\x00", b"\x85\x3f", b"\x8d\x40\x02"):  # types 3E, 3F, UA
+        image = image.replace(wrong, wrong[:1] + b"\x2d" + wrong[2:])
+    return image

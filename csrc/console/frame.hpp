@@ -93,8 +93,10 @@ CULE_HD CULE_NOINLINE inline void run_frame(const Console& c) {
   }
   m.replay();
   PictureState& p = s.picture;
-  const bool is_drawn = s.beam.mark == picture_window(c).end_clocks;
-  if (!s.is_unfinished && is_drawn && !p.is_painted) {
+  const bool is_drawn =
+      !s.is_unfinished && !p.is_painted && s.beam.mark == picture_window(c).end_clocks;
+  if (c.observation != nullptr) c.observation->is_drawn = is_drawn;
+  if (is_drawn) {
     p.kind[p.current] = PictureKind::kLog;
     p.log_slot[p.current] = p.recording_slot;
   } else {

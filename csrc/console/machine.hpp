@@ -24,16 +24,20 @@ struct Machine {
   LogEntry* log_end;
   Shapes shapes;
   CollisionSink collisions;
-  u32 replayed = 0;        // log entries the replay has consumed
-  u32 step_cycle;          // counter at the start of this frame step
-  Clock end_clock;   // a TIA write from here on is beyond the last line and ends the frame
-  bool must_stop = false;  // the frame is over after this instruction
-  FastRegion fast;         // of the cartridge
+  PaintSink<false> painter;  // of the observation
+  u32 replayed = 0;          // log entries the replay has consumed
+  u32 step_cycle;            // counter at the start of this frame step
+  Clock end_clock;           // a TIA write from here on is beyond the last line and ends the frame
+  bool must_stop = false;    // the frame is over after this instruction
+  FastRegion fast;           // of the cartridge
   const u8*
       opcodes;  // image of the cartridge to fetch from; its traps once the loop has to be left
 
   CULE_HD explicit Machine(const Console& c)
-      : s(c.s), console(c), log(&c.memory.logs[c.s.picture.recording_slot]) {
+      : s(c.s),
+        console(c),
+        log(&c.memory.logs[c.s.picture.recording_slot]),
+        painter(observation_canvas(c)) {
     step_cycle = s.cycles;
     const u32 end_cycle = (max_line(c.properties.format) + 1) * kCyclesPerLine - s.phase_cycles;
     end_clock = Clock(end_cycle) << kClockShift;
@@ -50,17 +54,15 @@ struct Machine {
     *next++ = pack_log_entry(cycles_of(clock) - step_cycle, reg, value);
   }
 
-  // Brings collisions and TIA state up to the last access.
+  // Brings collisions and TIA state up to the last access, and draws the observation so far.
   CULE_HD void replay() {
     log->size = u32(next - log->entries);
-    Replay<CollisionSink> r{s.tia,
-                            s.beam,
-                            shapes,
-                            collisions,
-                            picture_window(console),
-                            console.properties.hmove_blanks != 0};
-    r.run(log->entries, replayed, log->size, log->base_clock);
-    r.flush(log->size);
+    if (console.observation != nullptr) {
+      ObservingSink sink{collisions, painter};
+      replay_into(sink);
+    } else {
+      replay_into(collisions);
+    }
     replayed = log->size;
   }
 
@@ -149,6 +151,19 @@ struct Machine {
   }
 
  private:
+  template <class Sink>
+  CULE_HD CULE_NOINLINE void replay_into(Sink& sink) {
+    Replay<Sink> r{
+        s.tia, s.beam, shapes, sink, picture_window(console), console.properties.hmove_blanks != 0};
+    r.run(log->entries, replayed, log->size, log->base_clock);
+    r.flush(log->size);
+  }
+
+  CULE_HD static Canvas observation_canvas(const Console& c) {
+    if (c.observation == nullptr) return Canvas{};
+    return {c.observation->rows, c.s.first_line, c.properties.height, c.observation->map};
+  }
+
   CULE_HD void end_frame() {
     s.is_unfinished = 0;
     must_stop = true;

@@ -9,8 +9,7 @@
 #include <cstring>
 
 #include "console/state.hpp"
-#include "tia/collisions.hpp"
-#include "tia/paint.hpp"
+#include "tia/observe.hpp"
 
 namespace cule {
 

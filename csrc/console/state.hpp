@@ -100,12 +100,20 @@ struct FrameMemory {
   u8 pixels[2][kMaxRows * kScreenWidth];  // palette indices, where PictureKind says so
 };
 
+// A picture wanted of the next frame: drawn while the frame is replayed, if it is drawn to the end.
+struct Observation {
+  u8* rows;       // height x 160
+  const u8* map;  // what a colour looks like: 256 entries
+  bool is_drawn;  // set by run_frame(); else draw_picture() has to do it
+};
+
 // One console as the frame loop takes it.
 struct Console {
   ConsoleState& s;
   FrameMemory& memory;
   const Cart cart;
   const ConsoleProperties& properties;
+  Observation* observation = nullptr;
 };
 
 }  // namespace cule

@@ -59,6 +59,7 @@ CULE_HD void step_agent(Ale& ale, AgentState& a, const AgentOptions& o, i32 acti
   a.is_first = 0;
   const i32 lives_before = a.lives;
   for (i32 k = o.frameskip; k > 0; --k) {
+    ale.console.observation = capture.observation(k - 1);
     a.reward += ale.act(action, strength);
     a.is_over = ale.is_over();
     ++a.step_frames;
@@ -68,6 +69,7 @@ CULE_HD void step_agent(Ale& ale, AgentState& a, const AgentOptions& o, i32 acti
     if (k == 2) capture.previous();
     if (k == 1) capture.newest();
   }
+  ale.console.observation = nullptr;
   a.episode_return += a.reward;
   ++a.episode_length;
 }

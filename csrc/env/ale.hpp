@@ -75,7 +75,7 @@ struct StickySource {
 };
 
 struct Ale {
-  const Console console;
+  Console console;
   EnvState& env;
   ExactStreams& streams;
   const GameFacts& game;
@@ -197,7 +197,8 @@ struct Ale {
 
   CULE_HD void run_rules() {
     NoEffects none;
-    run_program(game.step_code, env.slots, {console.s.ram, console.s.cart.ram, &console.s.data_bus}, none);
+    run_program(game.step_code, env.slots, {console.s.ram, console.s.cart.ram, &console.s.data_bus},
+                none);
   }
 
   // The environment reads the RAM from the first cell to the last, and the last stays on the data

@@ -141,8 +141,8 @@ class Batch {
   std::mutex done_mutex_;
   std::condition_variable done_;
   std::deque<i32> finished_;
-  std::atomic<i32> in_flight_{0};       // consoles sent and not received
-  std::vector<u8> is_sent_;  // [N]
+  std::atomic<i32> in_flight_{0};  // consoles sent and not received
+  std::vector<u8> is_sent_;        // [N]
   ThreadPool::Task posted_step_, posted_reset_;
 
   ThreadPool pool_;  // last: its threads use the rest

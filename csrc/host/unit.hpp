@@ -96,7 +96,8 @@ struct RandomStreams {
 
 // Scratch of one worker.
 struct Workspace {
-  std::vector<u8> previous;  // last but one picture of a skip
+  std::vector<u8> newest;    // last picture of a skip
+  std::vector<u8> previous;  // last but one
   std::vector<u8> indices;   // a picture as palette indices, for RGB
 };
 
@@ -141,12 +142,19 @@ class Unit {
   }
 
   void step(i32 action, float strength, Workspace& w) {
-    Capture capture{*this, w, false};
+    Capture capture(*this, w);
     Ale ale = exact_ale();
     step_agent(ale, s_->agent, setup_->agent, action, strength, capture);
     s_->is_ended = is_ended(s_->agent, setup_->agent);
     if (options_->ram_obs) return;
-    if (capture.has_previous) max_rows(pooled(), pooled(), w.previous.data(), pooled_bytes());
+    const size_t n = pooled_bytes();
+    if (capture.has_newest && capture.has_previous) {
+      max_rows(pooled(), w.newest.data(), w.previous.data(), n);
+    } else if (capture.has_newest) {
+      std::memcpy(pooled(), w.newest.data(), n);
+    } else if (capture.has_previous) {
+      max_rows(pooled(), pooled(), w.previous.data(), n);  // over the pooled picture before
+    }
     push_frame();
   }
 
@@ -213,19 +221,36 @@ class Unit {
   }
 
  private:
+  // The pictures of a step go into the workspace: the pooled one must survive a step that ends
+  // early.
   struct Capture {
     Unit& unit;
     Workspace& w;
-    bool has_previous;
+    Observation target{};
+    bool has_newest = false;
+    bool has_previous = false;
 
-    void newest() {
-      if (!unit.options_->ram_obs) unit.capture(unit.pooled(), w);
+    Capture(Unit& u, Workspace& workspace) : unit(u), w(workspace) {
+      w.newest.resize(u.pooled_bytes());
+      w.previous.resize(u.pooled_bytes());
     }
-    void previous() {
-      if (unit.options_->ram_obs || !unit.options_->maxpool) return;
-      w.previous.resize(unit.pooled_bytes());
-      unit.capture(w.previous.data(), w);
-      has_previous = true;
+
+    Observation* observation(i32 frames_left) {
+      const BatchOptions& o = *unit.options_;
+      target = Observation{};
+      if (o.ram_obs || !o.grayscale || frames_left > (o.maxpool ? 1 : 0)) return nullptr;
+      target.rows = frames_left == 0 ? w.newest.data() : w.previous.data();
+      target.map = gray_table(unit.setup_->game->properties().format);
+      return &target;
+    }
+    void newest() { has_newest = take(w.newest.data()); }
+    void previous() { has_previous = unit.options_->maxpool && take(w.previous.data()); }
+
+   private:
+    bool take(u8* rows) {
+      if (unit.options_->ram_obs) return false;
+      if (!target.is_drawn) unit.capture(rows, w);
+      return true;
     }
   };
 

@@ -5,8 +5,8 @@
 
 namespace cule {
 
-// The two objects of each latch bit, four bits a latch (bit 12 is no latch). Bits 2r and 2r + 1 are read as
-// bits 6 and 7 of register r: CXM0P CXM1P CXP0FB CXP1FB CXM0FB CXM1FB CXBLPF CXPPMM.
+// The two objects of each latch bit, four bits a latch (bit 12 is no latch). Bits 2r and 2r + 1 are
+// read as bits 6 and 7 of register r: CXM0P CXM1P CXP0FB CXP1FB CXM0FB CXM1FB CXBLPF CXPPMM.
 constexpr u64 kLatchFirst = 0x0240'3322'1100'3322ULL;
 constexpr u64 kLatchSecond = 0x1350'5454'5454'0110ULL;
 

@@ -24,10 +24,10 @@ struct PaintSink {
 
   const Canvas canvas;
   Layers layers;
-  u32 version = 0;        // shapes the layers were made of
+  u32 version = 0;  // shapes the layers were made of
   bool are_colors_stale = true;
   bool is_control_stale = true;  // score or priority bit changed
-  u32 repeat_line = ~0u;  // the line above is whole and was drawn with the present layers
+  u32 repeat_line = ~0u;         // the line above is whole and was drawn with the present layers
 
   CULE_HD explicit PaintSink(const Canvas& c) : canvas(c) {}
 

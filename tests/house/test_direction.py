@@ -54,6 +54,13 @@ OTHERS: dict[str, set[str] | None] = {
     "tomli": {"games"},
 }
 
+#: Scripts beside the package, and the modules of the package that they may import.
+SCRIPTS: dict[str, set[str]] = {
+    # png: what the demonstration writes its picture with.
+    "benchmarks": {"cule", "cule.envs.png"},
+    "roms_tools": set(),
+}
+
 
 def core_files() -> list[Path]:
     """Every C++ file of the core and its back ends."""
@@ -138,6 +145,14 @@ def test_imports(path: Path) -> None:
             assert allowed is None or part in allowed, f"{part} may not import {module}"
         else:
             assert first not in ("benchmarks", "roms_tools", "tests", "ale_py"), module
+
+
+@pytest.mark.parametrize("folder", sorted(SCRIPTS))
+def test_scripts_use_the_public_package(folder: str) -> None:
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        modules = imported_modules(ast.parse(path.read_text()))
+        ours = {module for module in modules if module.split(".")[0] == "cule"}
+        assert ours <= SCRIPTS[folder], path
 
 
 def test_torch_is_imported_late_and_in_one_place() -> None:

@@ -88,7 +88,8 @@ class Pair:
             self.both(method)
         self.both("getFrameNumber")
         self.both("getEpisodeFrameNumber")
-        looks = ["getScreen"] if screen or colours else []
+        looks = ["getAudio"] if self._settings.get("sound_obs") else []
+        looks += ["getScreen"] if screen or colours else []
         looks += ["getScreenRGB", "getScreenGrayscale"] if colours else []
         for look in looks:
             wrong = difference(getattr(self.reference, look)(), getattr(self.ours, look)())

@@ -1,0 +1,74 @@
+"""Instructions an emulated frame of the 84x84x4 pipeline, counted by callgrind.
+
+Unlike frames a second, the count is the same on a busy machine. An engine plays the same game twice
+in processes of their own, with few and with many steps; the difference of the counts, over the
+frames between, leaves start, imports and reset out. It holds all of `step`, Python included.
+
+    python benchmarks/instructions.py pong riverraid --engines cule ale-py
+
+Needs valgrind. Under it AVX2 is there, AVX-512 is not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from race import FRAMESKIP, PACKAGES, make_engine, reset_engine
+
+NUM_ENVS = 8
+FEW_STEPS = 5
+MANY_STEPS = 25
+
+
+def play(name: str, game: str, steps: int) -> None:
+    """What runs under callgrind: one thread, a reset, some steps."""
+    engine = make_engine(name, game, NUM_ENVS, 1)
+    reset_engine(name, engine, 0)
+    num_actions = int(engine.single_action_space.n if name != "envpool" else engine.action_space.n)
+    actions = np.random.default_rng(0).integers(num_actions, size=(steps, NUM_ENVS), dtype=np.int32)
+    for row in actions:
+        engine.step(row)
+    engine.close()
+
+
+def instructions(name: str, game: str, steps: int) -> int:
+    """Instructions of a process that plays."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "callgrind.out")
+        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"]
+        child = [sys.executable, __file__, game, "--engines", name, "--play", str(steps)]
+        subprocess.run([*command, *child], check=True, capture_output=True)
+        totals = re.search(r"^(?:totals|summary): (\d+)", out.read_text(), re.MULTILINE)
+    assert totals is not None, "callgrind writes the total"
+    return int(totals[1])
+
+
+def main() -> int:
+    """Count and print; the exit status."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("games", nargs="*", default=["pong", "riverraid"], metavar="GAME")
+    parser.add_argument("--engines", nargs="+", default=["cule"], choices=list(PACKAGES))
+    parser.add_argument("--play", type=int, metavar="STEPS", help="only play, without callgrind")
+    options = parser.parse_args()
+    if options.play is not None:
+        play(options.engines[0], options.games[0], options.play)
+        return 0
+    frames = (MANY_STEPS - FEW_STEPS) * NUM_ENVS * FRAMESKIP
+    for game in options.games:
+        for name in options.engines:
+            counts = [instructions(name, game, steps) for steps in (FEW_STEPS, MANY_STEPS)]
+            per_frame = (counts[1] - counts[0]) / frames
+            print(f"{game:<18}{name:<8}{per_frame:>12,.0f} instructions a frame", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

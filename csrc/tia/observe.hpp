@@ -1,0 +1,27 @@
+// tia/observe.hpp: the sink of a replay that records collisions and draws in one pass.
+#pragma once
+
+#include "tia/collisions.hpp"
+#include "tia/paint.hpp"
+
+namespace cule {
+
+struct ObservingSink {
+  static constexpr bool kPaints = true;
+  static constexpr bool kExact = false;
+
+  CollisionSink& collisions;
+  PaintSink<false>& painter;
+
+  CULE_HD void line_start(const TiaState&, u32, u32, u32) {}
+  CULE_HD void colors_changed() { painter.colors_changed(); }
+  CULE_HD void control_changed() { painter.control_changed(); }
+  CULE_HD void latches_cleared() { collisions.latches_cleared(); }
+  CULE_HD void blank_left(u32 line, u32 x0, u32 x1) { painter.blank_left(line, x0, x1); }
+  CULE_HD CULE_INLINE void segment(TiaState& s, Shapes& shapes, u32 line, u32 x0, u32 x1) {
+    collisions.segment(s, shapes, line, x0, x1);
+    painter.segment(s, shapes, line, x0, x1);
+  }
+};
+
+}  // namespace cule
