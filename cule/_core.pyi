@@ -183,7 +183,7 @@ class Batch:
         flags: NDArray[np.bool_],
         stacked: bool = True,
     ) -> None: ...
-    # actions: int32 [n] (indices into the action set) or float32 [n, 3] (radius, angle, fire).
+    # actions: int32 [n] (indices into the action set) or float32 [n, 4] (x, y, fire, strength).
     # final_obs (as obs) and final_ints (as ints) receive the rows of consoles that ended; others untouched.
     # Checked before anything moves: ValueError for an index out of range, RuntimeError before the first reset
     # or, in Disabled mode, for a console whose episode has ended.

@@ -431,7 +431,7 @@ def random_bytes_image(seed: int, kind: str = "4K") -> bytes:
     allowed = [v for v in range(256) if v not in JAMS]
     if rng.random() < 0.5:
         allowed = [rng.choice(allowed) for _ in range(24)] + [0x85, 0x00, 0x02, 0xA5, 0x2A, 0x10]
-    data = bytearray(rng.choice(allowed) for _ in range(cart.banks * BANK_BYTES + cart.tail))
+    data = bytearray(rng.choices(allowed, k=cart.banks * BANK_BYTES + cart.tail))
     for bank in range(cart.banks):
         start = rng.choice((0xF000, 0xD000, 0x1000)) | rng.randrange(cart.first, cart.last)
         with_vectors(data, bank, start, start)
@@ -444,13 +444,13 @@ def random_image(seed: int, kind: str = "4K") -> bytes:
     text = random_source(seed, kind)
     code, names = assemble(text, cart.base + cart.first)
     rng = random.Random(f"image {kind} {seed}")
-    filler = bytes(rng.choice([v for v in range(256) if v not in JAMS]) for _ in range(BANK_BYTES))
+    filler = bytes(rng.choices([v for v in range(256) if v not in JAMS], k=BANK_BYTES))
     data = repeat_over_banks(code, cart.first, cart.banks)
     used = set(range(cart.first, cart.first + len(code)))
     for i in range(len(data)):
         if i % BANK_BYTES not in used:
             data[i] = filler[(i * 7 + i // BANK_BYTES) % BANK_BYTES]
-    data += bytes(rng.randrange(256) for _ in range(cart.tail))
+    data += rng.randbytes(cart.tail)
     for bank in range(cart.banks):
         with_vectors(data, bank, names["start"], names["handler"])
     return finish(data, kind)

@@ -118,8 +118,9 @@ struct PyBatch {
     Batch& b = open();
     if (py::isinstance<Contiguous<float>>(actions)) {
       const auto a = py::reinterpret_borrow<Contiguous<float>>(actions);
-      if (a.ndim() != 2 || a.shape(0) != n || a.shape(1) != 3) {
-        refuse("actions: shape " + shape_text(a) + "; needed is [" + std::to_string(n) + ", 3]");
+      if (a.ndim() != 2 || a.shape(0) != n || a.shape(1) != kJoystickSize) {
+        refuse("actions: shape " + shape_text(a) + "; needed is [" + std::to_string(n) + ", " +
+               std::to_string(kJoystickSize) + "]");
       }
       b.command_from_joysticks(a.data(), n, commands);
     } else {

@@ -6,8 +6,6 @@
 // newest() the last. A step that ends early captures nothing from then on.
 #pragma once
 
-#include <cmath>
-
 #include "env/ale.hpp"
 
 namespace cule {
@@ -92,11 +90,9 @@ CULE_HD inline bool reset_agent(Ale& ale, AgentState& a, const AgentOptions& o,
   return true;
 }
 
-// ALE action for a point on the joystick (radius, angle) and a button value, each against the
-// threshold.
-CULE_HD inline i32 action_from_joystick(float radius, float angle, float fire, float threshold) {
-  const float x = radius * cosf(angle);
-  const float y = radius * sinf(angle);
+// ALE action for a point on the joystick (x to the right, y up) and a button value, each against
+// the threshold.
+CULE_HD inline i32 action_from_joystick(float x, float y, float fire, float threshold) {
   const i32 horizontal = x > threshold ? 1 : x < -threshold ? -1 : 0;
   const i32 vertical = y > threshold ? 1 : y < -threshold ? -1 : 0;
   const bool is_fire = fire > threshold;

@@ -2,6 +2,7 @@
 #include "host/batch.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 #include <tuple>
 
@@ -284,17 +285,17 @@ void Batch::command_from_indices(const i32* actions, const i32* ids, i32 n,
 
 void Batch::command_from_joysticks(const float* actions, i32 n,
                                    std::vector<Command>& commands) const {
-  for (i32 k = 0; k < 3 * n; ++k) {
+  for (i32 k = 0; k < kJoystickSize * n; ++k) {
     if (!std::isfinite(actions[k])) {
-      throw std::invalid_argument("actions: a value at position " + std::to_string(k / 3) +
-                                  " is not finite");
+      throw std::invalid_argument("actions: a value at position " +
+                                  std::to_string(k / kJoystickSize) + " is not finite");
     }
   }
   commands.resize(size_t(n));
   for (i32 k = 0; k < n; ++k) {
-    const float* a = actions + 3 * k;
+    const float* a = actions + kJoystickSize * k;
     commands[size_t(k)] = {
-        action_from_joystick(a[0], a[1], a[2], options_.continuous_action_threshold), a[0]};
+        action_from_joystick(a[0], a[1], a[2], options_.continuous_action_threshold), a[3]};
   }
 }
 

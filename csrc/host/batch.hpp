@@ -54,6 +54,8 @@ struct Outputs {
   bool stacked = true;
 };
 
+constexpr i32 kJoystickSize = 4;  // numbers of a continuous action
+
 // What one console is told to do: an ALE action with its strength.
 struct Command {
   i32 action;
@@ -84,6 +86,7 @@ class Batch {
   // The commands for indices into the action sets; refuses before anything moves.
   void command_from_indices(const i32* actions, const i32* ids, i32 n,
                             std::vector<Command>& commands) const;
+  // The same for rows of x, y, button value and paddle strength.
   void command_from_joysticks(const float* actions, i32 n, std::vector<Command>& commands) const;
   // Refuses unless every console named can be stepped.
   void check_ready(const i32* ids, i32 n) const;

@@ -74,6 +74,7 @@ class Game {
     machine_random_.seed(kDefaultMachineSeed);
     properties_ = load_console(loaded_, machine_random_, *memory);
     key_ = make_key();
+    play_first_reset(*memory);
   }
 
   const GameSpec& spec() const { return spec_; }
@@ -95,6 +96,15 @@ class Game {
     return {s, memory, cart(), properties_};
   }
 
+  // What the first environment reset leaves for the second, if it is the same for every seed: then a batch,
+  // which resets twice when it is seeded, need not play it again. Pictures do not outlast a reset.
+  struct FirstReset {
+    ConsoleState console;
+    EnvState env;
+    Mt19937 machine_random;
+  };
+  const FirstReset* first_reset() const { return has_first_reset_ ? &first_reset_ : nullptr; }
+
   // State and machine generator right before the first environment reset.
   void load(u32 machine_seed, ConsoleState& s, Mt19937& machine_random, FrameMemory& memory) const {
     if (machine_seed == kDefaultMachineSeed) {
@@ -115,6 +125,20 @@ class Game {
     cule::load_console(c, properties, machine_random, spec_.detect_format,
                        spec_.property_difficulty);
     return properties;
+  }
+
+  // The reset of a mode selection that draws random numbers or acts differs by seed and settings.
+  void play_first_reset(FrameMemory& memory) {
+    const auto streams = make_zeroed<ExactStreams>();
+    FirstReset& first = first_reset_;
+    load(kDefaultMachineSeed, first.console, streams->machine, memory);
+    streams->env.seed(0);
+    first.env.mode = default_mode();
+    const AleSettings settings{
+        0.0f, 1, 0, 0, -2147483647 - 1, 2147483647, kDefaultPaddleMin, spec_.paddle_max};
+    Ale ale{console(first.console, memory), first.env, *streams, facts_, settings, {true, 0, 0}};
+    has_first_reset_ = ale.reset() && streams->env.position == Mt19937::kWords;
+    first.machine_random = streams->machine;
   }
 
   void choose_cartridge() {
@@ -198,6 +222,8 @@ class Game {
   ConsoleState loaded_{};
   Mt19937 machine_random_{};
   u64 key_ = 0;
+  FirstReset first_reset_{};
+  bool has_first_reset_ = false;
 };
 
 }  // namespace cule

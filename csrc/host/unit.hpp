@@ -118,11 +118,18 @@ class Unit {
 
   // loadROM: power-on and the environment reset that belongs to it.
   bool load(u32 seed, i32 mode, i32 difficulty) {
-    setup_->game->load(kDefaultMachineSeed, s_->console, random_->exact.machine, *memory_);
     random_->exact.env.seed(seed);
-    s_->env = EnvState{};
-    s_->env.mode = setup_->game->default_mode();
-    const bool is_loaded = exact_ale().reset();
+    bool is_loaded = true;
+    if (const Game::FirstReset* first = setup_->game->first_reset()) {
+      s_->console = first->console;
+      s_->env = first->env;
+      random_->exact.machine = first->machine_random;
+    } else {
+      setup_->game->load(kDefaultMachineSeed, s_->console, random_->exact.machine, *memory_);
+      s_->env = EnvState{};
+      s_->env.mode = setup_->game->default_mode();
+      is_loaded = exact_ale().reset();
+    }
     s_->env.mode = mode;
     s_->env.difficulty = difficulty;
     return is_loaded;

@@ -55,14 +55,15 @@ def discrete_actions(actions: Any, rows: int, size: int) -> NDArray[np.int32]:
 
 
 def continuous_actions(actions: Any, rows: int) -> NDArray[np.float32]:
-    """Radius, angle and fire of each console.
+    """Joystick positions, buttons and paddle strengths.
 
     Args:
-        actions: float32, shape ``[rows, 3]``, a numpy array or a torch tensor.
+        actions: Radius, angle and fire, float32, shape ``[rows, 3]``, a numpy array or a torch
+            tensor.
         rows: Number of consoles.
 
     Returns:
-        float32 ``[rows, 3]``, contiguous.
+        x, y, fire and strength (the radius), float32 ``[rows, 4]``, contiguous.
 
     Raises:
         ActionShapeError: Not a float32 array, or of another shape.
@@ -84,7 +85,9 @@ def continuous_actions(actions: Any, rows: int) -> NDArray[np.float32]:
             f"actions[{row}] is {array[row].tolist()}; (radius, angle, fire) must be finite, and "
             f"at most {MAX_STRENGTH:g} in size"
         )
-    return np.ascontiguousarray(array)
+    radius, angle, fire = array.T
+    # By numpy, in 32 bits, as in ale-py: another cosine decides otherwise right at the threshold.
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle), fire, radius], axis=1)
 
 
 def _describe(value: object) -> str:

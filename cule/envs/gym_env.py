@@ -319,13 +319,13 @@ class AtariEnv(gymnasium.Env[Any, Any], EzPickle):
                 f"action is {value.tolist()}; (radius, angle, fire) must be finite, and at most "
                 f"{MAX_STRENGTH:g} in size"
             )
-        radius, angle, fire = (float(number) for number in value)
-        horizontal = self._direction(radius * math.cos(angle))
-        vertical = self._direction(radius * math.sin(angle))
-        fires = fire > self.continuous_action_threshold
-        return joystick_action(horizontal, vertical, fires), radius
+        radius, angle, fire = value  # 32 bits to the end, as in ale-py
+        horizontal = self._direction(radius * np.cos(angle))
+        vertical = self._direction(radius * np.sin(angle))
+        fires = bool(fire > self.continuous_action_threshold)
+        return joystick_action(horizontal, vertical, fires), float(radius)
 
-    def _direction(self, value: float) -> int:
+    def _direction(self, value: np.float32) -> int:
         threshold = self.continuous_action_threshold
         return int(value > threshold) - int(value < -threshold)
 

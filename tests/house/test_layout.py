@@ -108,6 +108,19 @@ def test_cited_documents_exist(path: Path) -> None:
         assert any((folder / document).is_file() for folder in folders), document
 
 
+def documents() -> list[Path]:
+    """The pages beside the code."""
+    return sorted([*ROOT.glob("*.md"), *(ROOT / "benchmarks").glob("*.md"), *CSRC.rglob("*.md")])
+
+
+@pytest.mark.parametrize("path", documents(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_named_in_documents_exist(path: Path) -> None:
+    folders = "|".join(("benchmarks", "csrc", "cule", "roms_tools", "tests", *CORE, "host"))
+    names = re.findall(rf"`((?:{folders})/[\w/.]+\.\w+)`", path.read_text())
+    for name in names:
+        assert any((folder / name).exists() for folder in (ROOT, CSRC)), name
+
+
 def test_nothing_tracked_looks_like_a_rom() -> None:
     for path in tracked_files():
         data = path.read_bytes()
