@@ -95,3 +95,50 @@ def ale_console(rom: bytes, folder: Path) -> Any:
     ale.setFloat("repeat_action_probability", 0.0)
     ale.loadROM(path)
     return ale
+
+
+class Frame:
+    """A program that draws the same frame again and again: stores at stated cycles of stated lines.
+
+    A cycle may be negative or beyond the line; it counts from the line's start. The store's effect
+    falls on that cycle: colour clock 3 * cycle of the line. Stores are written in the order of time
+    and need 5 cycles each.
+    """
+
+    def __init__(self, lines: int = 262) -> None:
+        """An empty frame of so many lines; picture row 0 is line 34."""
+        self.lines = lines
+        self.begin = ""  # code before the first frame
+        self.end = ""  # code at the end of every frame
+        self.stores: list[tuple[int, int, int | str, int]] = []  # line, cycle, register, value
+
+    def at(self, line: int, cycle: int, register: int | str, value: int = 0) -> Frame:
+        """Store `value` in `register` at a cycle of a line."""
+        self.stores.append((line, cycle, register, value))
+        return self
+
+    def before(self, line: int, **values: int) -> Frame:
+        """Store values in registers in the lines before `line`, in this order; cycles do not matter."""
+        first = line - 1 - len(values) // 12
+        for i, (register, value) in enumerate(values.items()):
+            self.at(first + i // 12, 10 + 5 * (i % 12), register, value)
+        return self
+
+    def source(self) -> str:
+        """The text of the program."""
+        text = ["start:", "SEI", "CLD", "LDX #$EF", "TXS", self.begin, "main:", "LDA #2", "STA VSYNC"]
+        text += ["STA WSYNC", "STA WSYNC", "LDA #0", "STA VSYNC"]
+        now = 5  # cycles from the start of line 0
+        for line, cycle, register, value in sorted(self.stores, key=lambda s: 76 * s[0] + s[1]):
+            target = 76 * line + cycle
+            while target - now >= 76 + 10:
+                text.append("STA WSYNC")
+                now = now // 76 * 76 + 76
+            text += [f".wait {target - now - 5}", f"LDA #{value}", f"STA {register}"]
+            now = target
+        text += ["STA WSYNC"] * (self.lines - now // 76)
+        return "\n".join([*text, self.end, "JMP main"])
+
+    def image(self) -> bytes:
+        """The 4 KiB image."""
+        return image_of(self.source())

@@ -41,7 +41,7 @@ struct Mt19937 {
   // Uniform double in [0, 1): one draw.
   CULE_HD double next_double() { return next() * (1.0 / 4294967296.0); }
 
-  // Uniform integer in [0, bound): multiply and reject (environment.md 8.2 gives the draws it
+  // Uniform integer in [0, bound): multiply and reject (env/NOTES.md 8.2 gives the draws it
   // takes).
   CULE_HD u32 next_below(u32 bound) {
     u64 product = u64(next()) * bound;

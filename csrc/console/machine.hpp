@@ -30,8 +30,7 @@ struct Machine {
   Clock end_clock;           // a TIA write from here on is beyond the last line and ends the frame
   bool must_stop = false;    // the frame is over after this instruction
   FastRegion fast;           // of the cartridge
-  const u8*
-      opcodes;  // image of the cartridge to fetch from; its traps once the loop has to be left
+  const u8* opcodes;         // image to fetch opcodes from; the traps once the loop must be left
 
   CULE_HD explicit Machine(const Console& c)
       : s(c.s),

@@ -1,5 +1,5 @@
 // env/agent.hpp: one agent step of a console in a batch: frame skip, lives, truncation, reset
-// (environment.md 8).
+// (NOTES.md 8).
 //
 // In: an action and its strength. Out: AgentState. A Capture takes the two pictures an observation
 // is made of, at the moment they are on the screen: previous() the last but one frame of the skip,

@@ -1,5 +1,5 @@
 // env/ale.hpp: one console as an ALE environment: load, reset, act, lives, game over
-// (environment.md 1-3).
+// (NOTES.md 1-3).
 //
 // In: actions (ALE numbers), settings, the game's rules. Out: reward of each act; state ready for
 // the next. The order of frames and random draws is the reference's: see NOTES.md of this room.
@@ -250,7 +250,7 @@ struct Ale {
   }
 };
 
-// Construction up to and including the switch-on reset of loadROM (environment.md 1.1, steps 3-8).
+// Construction up to and including the switch-on reset of loadROM (NOTES.md 1.1).
 // With detect_format, 60 frames as NTSC decide between NTSC and PAL; returns the format.
 CULE_HD inline Format load_console(Console console, ConsoleProperties& properties,
                                    Mt19937& machine_random, bool detect_format,

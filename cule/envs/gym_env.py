@@ -7,7 +7,6 @@ stacking.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import gymnasium

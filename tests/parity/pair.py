@@ -8,6 +8,8 @@ import numpy as np
 
 import cule
 
+SILENCE = 128  # a sample of sound; before the first act they are 0
+
 
 def load_ale_py() -> Any:
     """The module ``ale_py``, without its messages."""
@@ -46,7 +48,8 @@ class Pair:
         self.game = game
         self.reference = ale_py.ALEInterface()
         self.ours = cule.ALEInterface()
-        self.frames = 0  # acts since loading
+        self.frames = 0  # acts
+        self.has_sounded = False  # with sound_obs, whether any sample differed from silence
         self._settings = settings
         self.load()
 
@@ -92,8 +95,11 @@ class Pair:
         looks += ["getScreen"] if screen or colours else []
         looks += ["getScreenRGB", "getScreenGrayscale"] if colours else []
         for look in looks:
-            wrong = difference(getattr(self.reference, look)(), getattr(self.ours, look)())
+            expected = getattr(self.reference, look)()
+            wrong = difference(expected, getattr(self.ours, look)())
             assert not wrong, f"{self.where()}: {look}: {wrong}"
+            if look == "getAudio":
+                self.has_sounded = self.has_sounded or bool((expected > SILENCE).any())
 
     def play(
         self,

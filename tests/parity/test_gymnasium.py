@@ -11,6 +11,7 @@ import pytest
 import cule
 from tests.parity.pair import difference, load_ale_py
 from tests.parity.test_ale_interface import generator
+from tests.parity.vector_pair import boundary_actions
 
 pytestmark = pytest.mark.ale
 
@@ -60,6 +61,19 @@ def test_single(name: str, keywords: dict[str, Any]) -> None:
     assert done or "max_num_frames_per_episode" not in keywords
     theirs.close()
     ours.close()
+
+
+def test_continuous_actions_at_the_threshold() -> None:
+    """Rounded as in ale-py."""
+    keywords = {"continuous": True, "repeat_action_probability": 0.0, "obs_type": "ram"}
+    theirs = load_ale_py().AtariEnv("enduro", frameskip=1, **keywords)
+    ours = cule.AtariEnv("enduro", frameskip=1, **keywords)
+    theirs.reset(seed=0)
+    ours.reset(seed=0)
+    for action in boundary_actions(generator("boundary"), 400, 0.5):
+        expected, got = theirs.step(action), ours.step(action)
+        assert same(expected[0], got[0])
+        assert expected[1:] == got[1:]
 
 
 @pytest.mark.parametrize(("name", "keywords"), [("Seaquest-v5", {}), ("Pong-v5", {"stack_num": 2})])

@@ -74,7 +74,7 @@ def test_sound(game: str, frame_skip: int) -> None:
         max_num_frames_per_episode=250,
     )
     pair.play(rng, 220, hold=4, reset_every=150)
-    assert len(np.unique(pair.reference.getAudio())) > 1 or game in SILENT_GAMES
+    assert pair.has_sounded or game in SILENT_GAMES
     while not pair.reference.game_over():
         pair.act(2)
     for _ in range(3):  # nothing moves any more, but it can be heard

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.parity.vector_pair import VectorPair
+from tests.parity.vector_pair import VectorPair, boundary_actions
 
 pytestmark = pytest.mark.ale
 
@@ -139,6 +139,18 @@ def test_thorough(game: str, number: int) -> None:
     with VectorPair(game, NUM_ENVS, **options) as pair:
         pair.reset(seed=int(rng.integers(2**31 - NUM_ENVS)))
         pair.play(rng, THOROUGH_STEPS, hold=1 + number % 3)
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.3])
+@pytest.mark.parametrize("game", ["enduro", "breakout"])
+def test_continuous_actions_at_the_threshold(game: str, threshold: float) -> None:
+    """Rounded as in ale-py."""
+    rng = generator(game, threshold)
+    options = {"continuous": True, "continuous_action_threshold": threshold, "stack_num": 1}
+    with VectorPair(game, 8, **options) as pair:
+        pair.reset(seed=2)
+        for _ in range(40):
+            pair.step(boundary_actions(rng, 8, threshold))
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])

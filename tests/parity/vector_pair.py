@@ -20,6 +20,19 @@ def random_actions(space: Any, rng: np.random.Generator, rows: int) -> np.ndarra
     return rng.uniform(space.low, space.high, (rows, *space.shape)).astype(np.float32)
 
 
+def boundary_actions(rng: np.random.Generator, rows: int, threshold: float) -> np.ndarray:
+    """Continuous actions with x, y or button value at the threshold, give or take a rounding error.
+
+    Returns float32 ``[rows, 3]``.
+    """
+    angles = rng.uniform(-np.pi, np.pi, rows).astype(np.float32)
+    sides = np.where(rng.random(rows) < 0.5, np.cos(angles), np.sin(angles))
+    radii = np.minimum(threshold / np.abs(sides), 1.0).astype(np.float32)
+    radii = np.nextafter(radii, rng.integers(0, 2, rows).astype(np.float32))
+    fires = np.nextafter(np.float32(threshold), rng.integers(0, 2, rows).astype(np.float32))
+    return np.stack([radii, angles, fires], axis=1)
+
+
 class VectorPair:
     """An ale-py vector environment and ours, made with the same keywords; a context manager."""
 
