@@ -2,9 +2,10 @@
 
 Unlike frames a second, the count is the same on a busy machine. An engine plays the same game twice
 in processes of their own, with few and with many steps; the difference of the counts, over the
-frames between, leaves start, imports and reset out. It holds all of `step`, Python included.
+frames between, leaves start, imports and reset out. It holds all of `step`, Python included. The
+engine `cule-ram` is cule with RAM observations, which draws nothing.
 
-    python benchmarks/instructions.py pong riverraid --engines cule ale-py
+    python benchmarks/instructions.py pong riverraid --engines cule cule-ram
 
 Needs valgrind. Under it AVX2 is there, AVX-512 is not.
 """
@@ -21,6 +22,9 @@ from pathlib import Path
 import numpy as np
 from race import FRAMESKIP, PACKAGES, make_engine, reset_engine
 
+import cule
+
+RAM_ENGINE = "cule-ram"
 NUM_ENVS = 8
 FEW_STEPS = 5
 MANY_STEPS = 25
@@ -28,7 +32,10 @@ MANY_STEPS = 25
 
 def play(name: str, game: str, steps: int) -> None:
     """What runs under callgrind: one thread, a reset, some steps."""
-    engine = make_engine(name, game, NUM_ENVS, 1)
+    if name == RAM_ENGINE:
+        engine = cule.AtariVectorEnv(game, NUM_ENVS, num_threads=1, obs_type="ram")
+    else:
+        engine = make_engine(name, game, NUM_ENVS, 1)
     reset_engine(name, engine, 0)
     num_actions = int(engine.single_action_space.n if name != "envpool" else engine.action_space.n)
     actions = np.random.default_rng(0).integers(num_actions, size=(steps, NUM_ENVS), dtype=np.int32)
@@ -55,7 +62,8 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("games", nargs="*", default=["pong", "riverraid"], metavar="GAME")
-    parser.add_argument("--engines", nargs="+", default=["cule"], choices=list(PACKAGES))
+    engines = [*PACKAGES, RAM_ENGINE]
+    parser.add_argument("--engines", nargs="+", default=["cule"], choices=engines)
     parser.add_argument("--play", type=int, metavar="STEPS", help="only play, without callgrind")
     options = parser.parse_args()
     if options.play is not None:
@@ -66,7 +74,7 @@ def main() -> int:
         for name in options.engines:
             counts = [instructions(name, game, steps) for steps in (FEW_STEPS, MANY_STEPS)]
             per_frame = (counts[1] - counts[0]) / frames
-            print(f"{game:<18}{name:<8}{per_frame:>12,.0f} instructions a frame", flush=True)
+            print(f"{game:<18}{name:<10}{per_frame:>12,.0f} instructions a frame", flush=True)
     return 0
 
 

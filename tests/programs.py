@@ -13,9 +13,10 @@ from typing import Any
 from cule import _core
 from cule.games import compile_rules, load_games
 from cule.games.schema import ConsoleProperties
-from roms_tools.assembler import assemble
+from roms_tools.assembler import REGISTERS, assemble
 
 BANK_BYTES = 4096
+CYCLES_PER_LINE = 76
 HOST_GAME = "donkey_kong"
 
 
@@ -100,43 +101,47 @@ def ale_console(rom: bytes, folder: Path) -> Any:
 class Frame:
     """A program that draws the same frame again and again: stores at stated cycles of stated lines.
 
-    A cycle may be negative or beyond the line; it counts from the line's start. The store's effect
-    falls on that cycle: colour clock 3 * cycle of the line. Stores are written in the order of time
-    and need 5 cycles each.
+    A store's effect falls on its cycle: colour clock 3 * cycle of the line. Cycles below 5 are
+    reached from the line before. A store takes 3 cycles, and 2 more to load its value.
     """
 
     def __init__(self, lines: int = 262) -> None:
-        """An empty frame of so many lines; picture row 0 is line 34."""
+        """An empty frame of so many lines; with the usual properties line 34 is the first shown."""
         self.lines = lines
         self.begin = ""  # code before the first frame
         self.end = ""  # code at the end of every frame
-        self.stores: list[tuple[int, int, int | str, int]] = []  # line, cycle, register, value
+        self.stores: list[tuple[int, str, int | None]] = []  # cycle in the frame, register, value
 
-    def at(self, line: int, cycle: int, register: int | str, value: int = 0) -> Frame:
-        """Store `value` in `register` at a cycle of a line."""
-        self.stores.append((line, cycle, register, value))
+    def at(self, line: int, cycle: int, register: str, value: int | None = None) -> Frame:
+        """Store in a register at a cycle of a line; without a value, whatever the accumulator holds."""
+        self.stores.append((CYCLES_PER_LINE * line + cycle, register, value))
         return self
 
     def before(self, line: int, **values: int) -> Frame:
-        """Store values in registers in the lines before `line`, in this order; cycles do not matter."""
-        first = line - 1 - len(values) // 12
-        for i, (register, value) in enumerate(values.items()):
-            self.at(first + i // 12, 10 + 5 * (i % 12), register, value)
+        """Store values in registers in the lines before `line`, in this order, somewhere in the line."""
+        for i, (register, value) in enumerate(reversed(values.items())):
+            self.at(line - 1 - i // 12, 65 - 5 * (i % 12), register, value)
         return self
 
     def source(self) -> str:
         """The text of the program."""
-        text = ["start:", "SEI", "CLD", "LDX #$EF", "TXS", self.begin, "main:", "LDA #2", "STA VSYNC"]
+        text = ["start: SEI", "CLD", "LDX #$EF", "TXS", self.begin, "main: LDA #2", "STA VSYNC"]
         text += ["STA WSYNC", "STA WSYNC", "LDA #0", "STA VSYNC"]
         now = 5  # cycles from the start of line 0
-        for line, cycle, register, value in sorted(self.stores, key=lambda s: 76 * s[0] + s[1]):
-            target = 76 * line + cycle
-            while target - now >= 76 + 10:
+        for target, register, value in sorted(self.stores, key=lambda store: store[0]):
+            cost = 3 if value is None else 5
+            while target - now >= CYCLES_PER_LINE + cost + 4:
                 text.append("STA WSYNC")
-                now = now // 76 * 76 + 76
-            text += [f".wait {target - now - 5}", f"LDA #{value}", f"STA {register}"]
+                now = -(-(now + 3) // CYCLES_PER_LINE) * CYCLES_PER_LINE
+            if value is not None:
+                text.append(f"LDA #{value}")
+            free = target - now - cost
+            if free == 1:
+                text.append(f"STA ${0x100 | REGISTERS[register]:04X}")  # 4 cycles
+            else:
+                text += [f".wait {free}", f"STA {register}"]
             now = target
-        text += ["STA WSYNC"] * (self.lines - now // 76)
+        text += ["STA WSYNC"] * (self.lines - 2 - now // CYCLES_PER_LINE)  # two more with VSYNC on
         return "\n".join([*text, self.end, "JMP main"])
 
     def image(self) -> bytes:
