@@ -3,6 +3,8 @@
 // paint_span_plain() is the rule; where the host has AVX2, paint_span() does 32 pixels at a time.
 #pragma once
 
+#include "base/platform.hpp"
+
 #if defined(CULE_AVX2)
 #include <immintrin.h>
 #endif

@@ -12,7 +12,7 @@ from tests.parity.test_ale_interface import generator
 
 pytestmark = pytest.mark.ale
 
-FRAMES = 200
+FRAMES = 120
 PADDLE_GAMES = ("pong", "breakout", "kaboom", "casino", "blackjack", "backgammon")
 SILENT_GAMES = ("pitfall2", "tetris")
 
