@@ -1,4 +1,4 @@
-"""Types of the native module: one console, batches of consoles on the CPU, and the pieces tests look at."""
+"""Types of the native module: one console, batches of consoles, and pieces tests look at."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ INT_RAW_REWARD: int  # reward of the step, never clipped
 INT_LIVES: int
 INT_FRAME_NUMBER: int  # emulated frames since the ROM was loaded
 INT_EPISODE_FRAME_NUMBER: int  # emulated frames since the last reset
-INT_EPISODE_RETURN: int  # unclipped return of the episode so far; of the ended one where it ended
+# unclipped return of the episode so far; of the ended one where it ended
+INT_EPISODE_RETURN: int
 INT_EPISODE_LENGTH: int  # agent steps, likewise
 INT_ENV_ID: int
 INT_ROWS: int
@@ -24,18 +25,21 @@ FLAG_TERMINATED: int
 FLAG_TRUNCATED: int
 FLAG_LIFE_LOST: int  # a life was lost in this step and the game goes on
 FLAG_FIRST: int  # the observation is the first one of an episode
-FLAG_ENDED: int  # the episode ended in this step (a reset follows, or has happened in SameStep mode)
+# the episode ended in this step (a reset follows, or has happened in SameStep mode)
+FLAG_ENDED: int
 FLAG_ROWS: int
 
 class UnsupportedRomError(ValueError): ...  # no supported cartridge type fits
 class ModeUnreachableError(RuntimeError): ...  # a reset never got to the mode asked for
-class NotReadyError(RuntimeError): ...  # the call does not fit the state of the batch; nothing has moved
+
+# the call does not fit the state of the batch; nothing has moved
+class NotReadyError(RuntimeError): ...
 
 class Game:
-    """One ROM with the console properties and game rules it runs with. Immutable; shared by consoles.
+    """One ROM with its console properties and game rules. Immutable; shared by consoles.
 
-    The bytecode programs are int32 sequences (`cule.games.compiler`). `state` holds the reset values of
-    the persistent slots; slots 0, 1 and 2 are score, reward and terminal.
+    The bytecode programs are int32 sequences (`cule.games.compiler`). `state` holds the reset
+    values of the persistent slots; slots 0, 1 and 2 are score, reward and terminal.
 
     Raises:
         UnsupportedRomError: no supported cartridge type fits the ROM.
@@ -120,10 +124,11 @@ class Console:
     def screen_gray(self) -> NDArray[np.uint8]: ...  # [H, 160]
     def audio(self) -> NDArray[np.uint8]: ...  # [512]
     def get_state(self, include_rng: bool) -> bytes: ...
-    def set_state(self, state: bytes) -> None: ...  # ValueError when not a state of this game
+    # ValueError when not a state of this game
+    def set_state(self, state: bytes) -> None: ...
 
 class Batch:
-    """N consoles stepped together by a persistent pool of CPU threads. All calls release the GIL."""
+    """N consoles stepped together by a persistent pool of threads. Calls release the GIL."""
 
     def __init__(
         self,
@@ -161,9 +166,12 @@ class Batch:
     def state_size(self) -> int: ...  # bytes a row of get_state
     @property
     def console_bytes(self) -> int: ...  # memory held per console
-    # obs: uint8 [n, S, H, W] or [n, S, H, W, 3] or [n, 128] (stacked=True), [n, H, W(, 3)] (stacked=False);
-    # axis 0 may be strided, the rest contiguous. ints: int32 [INT_ROWS, n]. flags: bool [FLAG_ROWS, n].
-    # mask: bool [N] or None (all). seeds: int64 [N], -1 keeps the random streams (exact) going.
+    # obs: uint8 [n, S, H, W] or [n, S, H, W, 3] or [n, 128] (stacked=True), [n, H, W(,
+    # 3)] (stacked=False);
+    # axis 0 may be strided, the rest contiguous. ints: int32 [INT_ROWS, n]. flags: bool
+    # [FLAG_ROWS, n].
+    # mask: bool [N] or None (all). seeds: int64 [N], -1 keeps the random streams
+    # (exact) going.
     def reset(
         self,
         mask: NDArray[np.bool_] | None,
@@ -173,7 +181,8 @@ class Batch:
         flags: NDArray[np.bool_],
         stacked: bool = True,
     ) -> None: ...
-    # Every console plays uniform{0..max_steps} steps of random actions (counter-based, keyed by seed).
+    # Every console plays uniform{0..max_steps} steps of random actions (counter-based,
+    # keyed by seed).
     def decorrelate(
         self,
         max_steps: int,
@@ -183,9 +192,12 @@ class Batch:
         flags: NDArray[np.bool_],
         stacked: bool = True,
     ) -> None: ...
-    # actions: int32 [n] (indices into the action set) or float32 [n, 4] (x, y, fire, strength).
-    # final_obs (as obs) and final_ints (as ints) receive the rows of consoles that ended; others untouched.
-    # Checked before anything moves: ValueError for an index out of range, RuntimeError before the first reset
+    # actions: int32 [n] (indices into the action set) or float32 [n, 4] (x, y, fire,
+    # strength).
+    # final_obs (as obs) and final_ints (as ints) receive the rows of consoles that
+    # ended; others untouched.
+    # Checked before anything moves: ValueError for an index out of range, RuntimeError
+    # before the first reset
     # or, in Disabled mode, for a console whose episode has ended.
     def step(
         self,
@@ -197,8 +209,10 @@ class Batch:
         final_ints: NDArray[np.int32] | None = None,
         stacked: bool = True,
     ) -> None: ...
-    # Asynchronous stepping. send_reset queues resets of all consoles; send queues steps of env_ids; recv waits
-    # for n finished consoles (in completion order) and fills rows 0..n-1 (INT_ENV_ID says which console).
+    # Asynchronous stepping. send_reset queues resets of all consoles; send queues steps
+    # of env_ids; recv waits
+    # for n finished consoles (in completion order) and fills rows 0..n-1 (INT_ENV_ID
+    # says which console).
     def send_reset(self, seeds: NDArray[np.int64]) -> None: ...
     def send(self, actions: NDArray[Any], env_ids: NDArray[np.int32]) -> None: ...
     def recv(
@@ -212,20 +226,36 @@ class Batch:
     def ram(self) -> NDArray[np.uint8]: ...  # live read-only view [N, 128]
     def lives(self) -> NDArray[np.int32]: ...  # live read-only view [N]
     def episode_frames(self) -> NDArray[np.int32]: ...  # live read-only view [N]
-    def get_state(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]: ...  # [n, state_size]
+    # [n, state_size]
+    def get_state(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]: ...
     def set_state(self, states: NDArray[np.uint8], indices: NDArray[np.int64]) -> None: ...
-    # after set_state / partial reset: current observations, numbers and flags of all consoles
+    # after set_state / partial reset: current observations, numbers and flags of all
+    # consoles
     def observe(
-        self, obs: NDArray[np.uint8], ints: NDArray[np.int32], flags: NDArray[np.bool_], stacked: bool = True
+        self,
+        obs: NDArray[np.uint8],
+        ints: NDArray[np.int32],
+        flags: NDArray[np.bool_],
+        stacked: bool = True,
     ) -> None: ...
-    # kind index/gray: [n, H, 160]; rgb: [n, H, 160, 3]; consoles must share one screen height (ValueError)
-    def screens(self, kind: Literal["index", "gray", "rgb"], indices: NDArray[np.int64]) -> NDArray[np.uint8]: ...
+    # kind index/gray: [n, H, 160]; rgb: [n, H, 160, 3]; consoles must share one screen
+    # height (ValueError)
+    def screens(
+        self, kind: Literal["index", "gray", "rgb"], indices: NDArray[np.int64]
+    ) -> NDArray[np.uint8]: ...
     def close(self) -> None: ...  # joins the threads; idempotent
 
-def build_config() -> dict[str, str]: ...  # compiler, flags, version, cuda ("not built in" or architectures)
-def detect_bankswitch(rom: bytes) -> str: ...  # "2K", "F8", ...; ValueError when no type fits
+# compiler, flags, version, cuda ("not built in" or architectures)
+def build_config() -> dict[str, str]: ...
+
+# "2K", "F8", ...; ValueError when no type fits
+def detect_bankswitch(rom: bytes) -> str: ...
 
 # Pieces for tests.
-def run_program(code: Sequence[int], slots: Sequence[int], ram: bytes, cart_ram: bytes) -> tuple[int, list[int]]: ...
+def run_program(
+    code: Sequence[int], slots: Sequence[int], ram: bytes, cart_ram: bytes
+) -> tuple[int, list[int]]: ...
 def area_resize(image: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]: ...
-def palette(format: Literal["NTSC", "PAL"]) -> NDArray[np.uint8]: ...  # [256, 4]: r, g, b, gray
+
+# [256, 4]: r, g, b, gray
+def palette(format: Literal["NTSC", "PAL"]) -> NDArray[np.uint8]: ...

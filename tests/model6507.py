@@ -117,7 +117,7 @@ class Model6507:
     # --- status ---
     @property
     def p(self) -> int:
-        return (self.n << 7 | self.v << 6 | 0x30 | self.d << 3 | self.i << 2 | self.z << 1 | self.c)
+        return self.n << 7 | self.v << 6 | 0x30 | self.d << 3 | self.i << 2 | self.z << 1 | self.c
 
     @p.setter
     def p(self, value: int) -> None:

@@ -137,10 +137,16 @@ class ProgramWriter:
         if self.rng.random() < 0.6:
             self.emit("STA WSYNC")
         if self.rng.random() < 0.6:
-            self.emit(f".wait {self.rng.choice((0, 2, 3, 8, 17, 18, 20, 54, 60, 67, 68, 69, 70, 71, 72))}")
+            self.emit(
+                f".wait {self.rng.choice((0, 2, 3, 8, 17, 18, 20, 54, 60, 67, 68, 69, 70, 71, 72))}"
+            )
         self.emit("STA HMOVE")
         if self.rng.random() < 0.3:
-            self.emit(f".wait {self.rng.choice(HMOVE_GAPS) - 3 if self.rng.random() < 0.9 else 5}".replace("-", ""))
+            self.emit(
+                f".wait {self.rng.choice(HMOVE_GAPS) - 3 if self.rng.random() < 0.9 else 5}".replace(
+                    "-", ""
+                )
+            )
             self.emit(f"STA {self.rng.randrange(0x10, 0x15)}")
         if self.rng.random() < 0.1:
             self.emit("STA HMCLR")
@@ -214,11 +220,15 @@ class ProgramWriter:
 
     def wait_for_line(self) -> None:
         for _ in range(self.rng.choice((1, 1, 1, 2, 3))):
-            self.emit(f"{self.rng.choice((*STORES, *CHANGES)) if self.rng.random() < 0.1 else 'STA'} WSYNC")
+            self.emit(
+                f"{self.rng.choice((*STORES, *CHANGES)) if self.rng.random() < 0.1 else 'STA'} WSYNC"
+            )
 
     def set_timer(self) -> None:
         self.emit(f"LDA #{self.byte()}")
-        self.emit(f"STA {self.rng.choice(('TIM1T', 'TIM8T', 'TIM64T', 'T1024T', '$029C', '$0284'))}")
+        self.emit(
+            f"STA {self.rng.choice(('TIM1T', 'TIM8T', 'TIM64T', 'T1024T', '$029C', '$0284'))}"
+        )
 
     def poll_timer(self) -> None:
         """The usual loop on INTIM, which the core advances in one step."""
@@ -300,7 +310,9 @@ class ProgramWriter:
     def decimal(self) -> None:
         self.emit("SED")
         for _ in range(self.rng.randint(1, 4)):
-            self.emit(f"{self.rng.choice(('ADC', 'SBC', 'ADC', 'SBC', 'ARR'))} #{self.rng.randrange(256)}")
+            self.emit(
+                f"{self.rng.choice(('ADC', 'SBC', 'ADC', 'SBC', 'ARR'))} #{self.rng.randrange(256)}"
+            )
             self.emit(f"{self.rng.choice(('RRA', 'ISC', 'NOP'))} {self.cell()}")
         self.emit("PHP")
         self.emit("PLA")
@@ -346,7 +358,9 @@ class ProgramWriter:
                 self.emit(f"{self.rng.choice(('LDA', 'BIT', 'STA', 'INC', 'NOP'))} "
                           f"${page | self.rng.choice(cart.hotspots):04X}")  # fmt: skip
             elif kind < 0.6:
-                self.emit(f"{self.rng.choice(('STA', 'STX', 'INC', 'SLO'))} ${page | self.rng.randrange(*cart.writes):04X}")
+                self.emit(
+                    f"{self.rng.choice(('STA', 'STX', 'INC', 'SLO'))} ${page | self.rng.randrange(*cart.writes):04X}"
+                )
             else:
                 self.emit(f"LDA ${page | self.rng.randrange(*cart.reads):04X}")
                 self.emit(f"STA {self.cell()}")

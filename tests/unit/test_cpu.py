@@ -123,7 +123,9 @@ class Result:
 
     def flags(self) -> str:
         """The set flags, in the order of the status byte."""
-        return "".join(name for i, name in enumerate("NV..DIZC") if self.p >> 7 - i & 1 and name != ".")
+        return "".join(
+            name for i, name in enumerate("NV..DIZC") if self.p >> 7 - i & 1 and name != "."
+        )
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +190,9 @@ def test_opcodes_against_the_model(name: str, rig: Rig) -> None:
             model.frame_over = False
             while not model.frame_over:
                 model.step()
-            what = f"{code.hex(' ')} ({name} {opcode.mode}), A={a:02X} X={x:02X} Y={y:02X} P={p:02X}"
+            what = (
+                f"{code.hex(' ')} ({name} {opcode.mode}), A={a:02X} X={x:02X} Y={y:02X} P={p:02X}"
+            )
             ram = rig.console.ram()
             wrong = [
                 f"${0x80 + i:02X} is ${ram[i]:02X}, not ${model.ram[i]:02X}"

@@ -90,7 +90,9 @@ def test_stated_values_after_expiry() -> None:
     assert read_timer("TIM64T", 1, [65]) == [0xFF]
     assert read_timer("TIM64T", 1, [66]) == [0xFE]  # k = 1: -(0) - 1 - 1
     assert read_timer("TIM64T", 1, [75, 10, 64]) == [0xF5, 0xF5, 0xF4]
-    assert read_timer("TIM1T", 1, [12]) == [(-(2 * 10 + 1)) & 0xFF]  # step 1 and interval count: twice
+    assert read_timer("TIM1T", 1, [12]) == [
+        (-(2 * 10 + 1)) & 0xFF
+    ]  # step 1 and interval count: twice
 
 
 @pytest.mark.parametrize("register", INTERVALS)
@@ -168,7 +170,9 @@ def test_intim_mirrors(address: int) -> None:
 # --- RAM ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("address", [0x0080, 0x0180, 0x0480, 0x0580, 0x0880, 0x0D80, 0x2080, 0xE580])
+@pytest.mark.parametrize(
+    "address", [0x0080, 0x0180, 0x0480, 0x0580, 0x0880, 0x0D80, 0x2080, 0xE580]
+)
 def test_ram_mirrors(address: int) -> None:
     source = f"start: LDA #$5A\n STA ${address + 0x15:04X}\n LDA ${address + 0x15:04X}\n STA $90"
     assert cells(source, 0x95, 0x90) == [0x5A, 0x5A]
@@ -257,7 +261,18 @@ FIRING = {1, *range(10, 18)}
 
 def ports_after(console: _core.Console, action: int) -> dict[str, int]:
     console.act(action)
-    names = ("SWCHA", "SWACNT", "SWCHB", "SWBCNT", "INPT0", "INPT1", "INPT2", "INPT3", "INPT4", "INPT5")
+    names = (
+        "SWCHA",
+        "SWACNT",
+        "SWCHB",
+        "SWBCNT",
+        "INPT0",
+        "INPT1",
+        "INPT2",
+        "INPT3",
+        "INPT4",
+        "INPT5",
+    )
     return {name: int(console.ram()[0x10 + i]) for i, name in enumerate(names)}
 
 
@@ -406,4 +421,9 @@ def test_swapped_paddles() -> None:
 def test_right_paddles_are_always_charged() -> None:
     console = core_console(image_of(PORTS), controller_left="paddles", controller_right="paddles")
     got = ports_after(console, 0)
-    assert [got["INPT2"] >> 7, got["INPT3"] >> 7, got["INPT4"] >> 7, got["INPT5"] >> 7] == [1, 1, 1, 1]
+    assert [got["INPT2"] >> 7, got["INPT3"] >> 7, got["INPT4"] >> 7, got["INPT5"] >> 7] == [
+        1,
+        1,
+        1,
+        1,
+    ]

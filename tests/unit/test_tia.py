@@ -22,8 +22,28 @@ WIDTH = 160
 HBLANK = 68
 P0, P1, PF, BK = 0x10, 0x20, 0x40, 0x80  # colours
 COLOURS = {"COLUP0": P0, "COLUP1": P1, "COLUPF": PF, "COLUBK": BK}
-CLEARED = """VBLANK NUSIZ0 NUSIZ1 CTRLPF REFP0 REFP1 PF0 PF1 PF2 GRP0 GRP1 ENAM0 ENAM1 ENABL VDELP0
-VDELP1 VDELBL RESMP0 RESMP1 HMCLR""".split()
+CLEARED = [
+    "VBLANK",
+    "NUSIZ0",
+    "NUSIZ1",
+    "CTRLPF",
+    "REFP0",
+    "REFP1",
+    "PF0",
+    "PF1",
+    "PF2",
+    "GRP0",
+    "GRP1",
+    "ENAM0",
+    "ENAM1",
+    "ENABL",
+    "VDELP0",
+    "VDELP1",
+    "VDELBL",
+    "RESMP0",
+    "RESMP1",
+    "HMCLR",
+]
 LINE = 60  # where most tests draw
 HMOVE_TABLE = Path(__file__).parents[1] / "data" / "hmove_motion.csv"
 
@@ -161,7 +181,9 @@ def test_positions_after_a_reset(reset: str, cycle: int) -> None:
 def test_resets_soon_after_hmove(reset: str, gap: int, clock: int, position: int) -> None:
     cycle, usual = clock // 3, max(2, clock - HBLANK + 4)
     for earlier, expected in ((0, position), (1, usual)):
-        frame = one_object(reset).at(LINE, cycle - gap // 3 - earlier, "HMOVE").at(LINE, cycle, reset)
+        frame = (
+            one_object(reset).at(LINE, cycle - gap // 3 - earlier, "HMOVE").at(LINE, cycle, reset)
+        )
         assert lit(picture(frame), LINE + 2) == {expected}
 
 
@@ -184,7 +206,16 @@ def test_missile_locked_to_its_player(mode: int, middle: int) -> None:
 
 # --- copies, sizes, graphics -----------------------------------------------------------------------
 
-COPIES = {0: (0,), 1: (0, 16), 2: (0, 32), 3: (0, 16, 32), 4: (0, 64), 5: (0,), 6: (0, 32, 64), 7: (0,)}
+COPIES = {
+    0: (0,),
+    1: (0, 16),
+    2: (0, 32),
+    3: (0, 16, 32),
+    4: (0, 64),
+    5: (0,),
+    6: (0, 32, 64),
+    7: (0,),
+}
 SCALE = {5: 2, 7: 4}
 
 
@@ -193,7 +224,9 @@ def player_pixels(position: int, mode: int, graphics: int, copies: tuple[int, ..
     scale = SCALE.get(mode, 1)
     shown = [bit for bit in range(8) if graphics >> 7 - bit & 1]
     late = scale > 1
-    return pixels(*((position + start + late + bit * scale, scale) for start in copies for bit in shown))
+    return pixels(
+        *((position + start + late + bit * scale, scale) for start in copies for bit in shown)
+    )
 
 
 @pytest.mark.parametrize("mode", range(8))
@@ -260,7 +293,7 @@ def test_player_resets_by_distance(mode: int) -> None:
     for second in range(36, 70, 3):
         # Position by the first reset, then another `distance` to the right of it. Outside the
         # window, so the first copy stays hidden until the first line shown has ended.
-        frame = coloured(**{"NUSIZ0": mode, "GRP0": 0x80}).at(30, 36, "RESP0").at(31, 36, "RESP0")
+        frame = coloured(NUSIZ0=mode, GRP0=0x80).at(30, 36, "RESP0").at(31, 36, "RESP0")
         screen = picture(frame.at(32, second, "RESP0"))
         position, distance = x_of(second, 5), 3 * (second - 36)
         all_copies = player_pixels(position, mode, 0x80, copies)
@@ -291,7 +324,9 @@ def test_what_ends_the_hiding_of_the_first_copy(clearing: str) -> None:
 # --- playfield ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("pf0", "pf1", "pf2"), [(0x1F, 0, 0), (0, 0xA1, 0), (0, 0, 0x93), (0x60, 0x5A, 0x3C)])
+@pytest.mark.parametrize(
+    ("pf0", "pf1", "pf2"), [(0x1F, 0, 0), (0, 0xA1, 0), (0, 0, 0x93), (0x60, 0x5A, 0x3C)]
+)
 @pytest.mark.parametrize("reflects", [0, 1])
 def test_playfield_bits(pf0: int, pf1: int, pf2: int, reflects: int) -> None:
     cells = [pf0 >> 4 + i & 1 for i in range(4)]
@@ -308,7 +343,9 @@ def test_reflection_is_latched_from_clock_147_on(cycle: int) -> None:
     plain, reflected = pixels((0, 4), (80, 4)), pixels((0, 4), (156, 4))
     drawn = {x for x in plain if x < x_of(cycle)}
     assert lit(screen, LINE - 1) == plain
-    assert lit(screen, LINE) == (plain if 3 * cycle >= 147 else drawn | {x for x in reflected if x >= x_of(cycle)})
+    assert lit(screen, LINE) == (
+        plain if 3 * cycle >= 147 else drawn | {x for x in reflected if x >= x_of(cycle)}
+    )
     assert lit(screen, LINE + 1) == reflected
 
 
@@ -514,7 +551,8 @@ def test_cartridges_without_hmove_blanks() -> None:
 
 
 def star_frame(gap: int = 21, second: int = 0x60) -> Frame:
-    frame = coloured(ENAM0=2, HMM0=0x70).at(30, 60, "RESM0")
+    frame = coloured(ENAM0=2, HMM0=0x70)
+    frame.at(28, 40, "HMOVE").at(30, 60, "RESM0")  # ends the star field of the frame before
     return frame.at(40, 20, "HMOVE").at(40, 20 + gap, "HMM0", second)
 
 
@@ -581,7 +619,9 @@ line:   STA WSYNC
     play(image_of(long_frame), 5)
 
 
-@pytest.mark.parametrize(("format_name", "last_line", "height"), [("NTSC", 290, 210), ("PAL", 342, 250)])
+@pytest.mark.parametrize(
+    ("format_name", "last_line", "height"), [("NTSC", 290, 210), ("PAL", 342, 250)]
+)
 def test_a_write_after_the_last_line_ends_the_frame(
     format_name: str, last_line: int, height: int
 ) -> None:
