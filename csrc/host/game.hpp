@@ -96,8 +96,9 @@ class Game {
     return {s, memory, cart(), properties_};
   }
 
-  // What the first environment reset leaves for the second, if it is the same for every seed: then a batch,
-  // which resets twice when it is seeded, need not play it again. Pictures do not outlast a reset.
+  // What the first environment reset leaves for the second, if it is the same for every seed: then
+  // a batch, which resets twice when it is seeded, need not play it again. Pictures do not outlast
+  // a reset.
   struct FirstReset {
     ConsoleState console;
     EnvState env;
