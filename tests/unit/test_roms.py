@@ -147,7 +147,7 @@ def test_stem(name: str, stem: str) -> None:
 
 def test_plain_and_compressed_files_read_alike(tmp_path: Path) -> None:
     plain = write(tmp_path / "a.bin", HOME_MADE)
-    packed = write(tmp_path / "b.bin", gzip.compress(HOME_MADE))
+    packed = write(tmp_path / "b.bin", gzip.compress(HOME_MADE, mtime=0))
     assert read_rom(plain) == read_rom(packed) == HOME_MADE
     largest = write(tmp_path / "c.bin", gzip.compress(bytes(MAX_ROM_BYTES)))
     assert len(read_rom(largest)) == MAX_ROM_BYTES
@@ -157,10 +157,10 @@ def test_plain_and_compressed_files_read_alike(tmp_path: Path) -> None:
     ("data", "message"),
     [
         (b"", "is empty"),
-        (gzip.compress(b""), "is empty"),
-        (gzip.compress(HOME_MADE)[:-20], "truncated or damaged gzip"),
-        (gzip.compress(HOME_MADE)[:5], "truncated or damaged gzip"),
-        (gzip.compress(HOME_MADE)[:-8] + bytes(8), "truncated or damaged gzip"),
+        (gzip.compress(b"", mtime=0), "is empty"),
+        (gzip.compress(HOME_MADE, mtime=0)[:-20], "truncated or damaged gzip"),
+        (gzip.compress(HOME_MADE, mtime=0)[:5], "truncated or damaged gzip"),
+        (gzip.compress(HOME_MADE, mtime=0)[:-8] + bytes(8), "truncated or damaged gzip"),
         (bytes(MAX_ROM_BYTES + 1), "holds more than 524288 bytes"),
         (gzip.compress(bytes(100 * MAX_ROM_BYTES)), "holds more than 524288 bytes"),
         (HOME_MADE[:1000], "holds 1000 bytes, which is no size of a cartridge"),
@@ -256,7 +256,7 @@ def test_rom_dir_is_searched_by_content(
     write(folder / "notes.txt", HOME_MADE)
     monkeypatch.setenv("CULE_ROM_DIR", str(folder))
     refused(RomNotFoundError, "no ROM of 'my_game'", game="my_game", rules=rules)
-    data = gzip.compress(HOME_MADE) if name.endswith("gz") else HOME_MADE
+    data = gzip.compress(HOME_MADE, mtime=0) if name.endswith("gz") else HOME_MADE
     path = write(folder / name, data)
     spec = resolve("MyGame", rules=rules)
     assert (spec.rom_path, spec.rom) == (path, HOME_MADE)
@@ -407,7 +407,7 @@ def test_rom_dir_comes_first(
     ale_roms: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compress: bool
 ) -> None:
     data = (ale_roms / "pong.bin").read_bytes()
-    mine = write(tmp_path / "Video Olympics.A26", gzip.compress(data) if compress else data)
+    mine = write(tmp_path / "Video Olympics.A26", gzip.compress(data, mtime=0) if compress else data)
     write(tmp_path / "pong.bin", HOME_MADE)
     monkeypatch.setenv("CULE_ROM_DIR", str(tmp_path))
     spec = resolve("pong")
@@ -418,7 +418,7 @@ def test_rom_dir_comes_first(
 @pytest.mark.ale
 def test_a_known_rom_by_path(ale_roms: Path, tmp_path: Path) -> None:
     data = (ale_roms / "ms_pacman.bin").read_bytes()
-    path = write(tmp_path / "whatever.rom", gzip.compress(data))
+    path = write(tmp_path / "whatever.rom", gzip.compress(data, mtime=0))
     for game in (None, "MsPacman"):
         spec = resolve(game, path)
         assert (spec.game_id, spec.rom) == ("ms_pacman", data)
