@@ -37,10 +37,18 @@ CULE_HD CULE_INLINE u32 timer_elapsed(const Timer& t, u32 cycle) {
   return cycle - 1 - u32(t.set_cycle);
 }
 
+// What the timer shows until it expires; negative from then on. An opcode fetched from the timer in
+// the very cycle of its write finds elapsed = -1, shifted unsigned: TIM1T has not expired, the
+// others have.
+CULE_HD CULE_INLINE i32 timer_value(const Timer& t, u32 cycle) {
+  return t.start - i32(timer_elapsed(t, cycle) >> t.shift) - 1;
+}
+
 CULE_HD CULE_INLINE u32 read_intim(Timer& t, u32 cycle) {
+  const i32 value = timer_value(t, cycle);
+  if (value >= 0) return u32(value);
   const u32 elapsed = timer_elapsed(t, cycle);
   const u32 intervals = elapsed >> t.shift;
-  if (intervals < t.start) return t.start - 1 - intervals;
   const u32 span = u32(t.start) << t.shift;
   const bool is_past_expiry = i32(span - elapsed - 1) <= -2;
   if (!t.is_late_read && is_past_expiry) {
@@ -52,8 +60,7 @@ CULE_HD CULE_INLINE u32 read_intim(Timer& t, u32 cycle) {
 }
 
 CULE_HD CULE_INLINE u32 read_instat(const Timer& t, u32 cycle) {
-  const bool is_expired = (timer_elapsed(t, cycle) >> t.shift) >= t.start;
-  return is_expired && !t.is_late_read ? 0x80 : 0;
+  return timer_value(t, cycle) < 0 && !t.is_late_read ? 0x80 : 0;
 }
 
 CULE_HD CULE_INLINE void rebase_timer(Timer& t, u32 cycles) {

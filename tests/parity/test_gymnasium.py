@@ -20,6 +20,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("MsPacman-v5", {"full_action_space": True, "obs_type": "grayscale"}),
     ("SpaceInvaders-v5", {"mode": 9, "difficulty": 1, "frameskip": (2, 6)}),
     ("Skiing-v5", {"obs_type": "ram", "frameskip": 2}),
+    ("Skiing-v5", {"continuous": True, "frameskip": 3}),
     ("AirRaid-v5", {"repeat_action_probability": 0.0}),
     ("Kaboom-v5", {"continuous": True, "sound_obs": True}),
     ("Enduro-v5", {"continuous": True, "continuous_action_threshold": 0.2, "frameskip": 1}),

@@ -427,3 +427,25 @@ def test_right_paddles_are_always_charged() -> None:
         1,
         1,
     ]
+
+
+# --- programs that run in RIOT space --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("register", "returns_to"), [(0x94, 0x87), (0x95, 0x89), (0x96, 0x89), (0x97, 0x89)]
+)
+def test_instat_in_the_cycle_of_the_timer_write(register: int, returns_to: int) -> None:
+    # At $0282 stands SWCHB, $3F: RLA abs,X with $00 and INTIM, 2, as its operand: it sets the timer
+    # at $0200 + X. The next opcode is INSTAT in that very cycle: 0 is BRK; $80 is a NOP before one.
+    source = f"""
+start:  LDX #$FF
+        TXS
+        LDA #3
+        STA T1024T
+        LDX #{register}
+        JMP $0282
+handler: LDA $FE
+        STA $90
+"""
+    assert cells(source, 0x90) == [returns_to]

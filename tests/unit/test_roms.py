@@ -407,7 +407,9 @@ def test_rom_dir_comes_first(
     ale_roms: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compress: bool
 ) -> None:
     data = (ale_roms / "pong.bin").read_bytes()
-    mine = write(tmp_path / "Video Olympics.A26", gzip.compress(data, mtime=0) if compress else data)
+    mine = write(
+        tmp_path / "Video Olympics.A26", gzip.compress(data, mtime=0) if compress else data
+    )
     write(tmp_path / "pong.bin", HOME_MADE)
     monkeypatch.setenv("CULE_ROM_DIR", str(tmp_path))
     spec = resolve("pong")

@@ -1,103 +1,29 @@
-"""The TIA rule by rule: small frames, and the pixels they must show.
-
-Where ale-py is installed, every picture is compared with its picture as well.
-"""
+"""The TIA rule by rule: write delays, positions, shapes, the playfield, the choice of colours."""
 
 from __future__ import annotations
 
-import csv
-import functools
-import importlib.util
-import tempfile
-from pathlib import Path
-
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from tests.programs import Frame, ale_console, core_console, image_of
-
-FIRST_LINE = 34
-WIDTH = 160
-HBLANK = 68
-P0, P1, PF, BK = 0x10, 0x20, 0x40, 0x80  # colours
-COLOURS = {"COLUP0": P0, "COLUP1": P1, "COLUPF": PF, "COLUBK": BK}
-CLEARED = [
-    "VBLANK",
-    "NUSIZ0",
-    "NUSIZ1",
-    "CTRLPF",
-    "REFP0",
-    "REFP1",
-    "PF0",
-    "PF1",
-    "PF2",
-    "GRP0",
-    "GRP1",
-    "ENAM0",
-    "ENAM1",
-    "ENABL",
-    "VDELP0",
-    "VDELP1",
-    "VDELBL",
-    "RESMP0",
-    "RESMP1",
-    "HMCLR",
-]
-LINE = 60  # where most tests draw
-HMOVE_TABLE = Path(__file__).parents[1] / "data" / "hmove_motion.csv"
-
-Picture = NDArray[np.uint8]
-
-
-@functools.cache
-def has_ale() -> bool:
-    return importlib.util.find_spec("ale_py") is not None
-
-
-def play(rom: bytes, frames: int = 2, **properties: object) -> tuple[Picture, list[int]]:
-    """Picture and RAM after some frames, equal to ale-py's where it can run the same."""
-    console = core_console(rom, **properties)
-    for _ in range(frames):
-        console.act(0)
-    if has_ale() and not properties:
-        with tempfile.TemporaryDirectory() as folder:
-            ale = ale_console(rom, Path(folder))
-        for _ in range(frames):
-            ale.act(0)
-        assert np.array_equal(console.screen_index(), ale.getScreen())
-        assert np.array_equal(console.ram(), ale.getRAM())
-    return console.screen_index(), console.ram().tolist()
-
-
-def picture(frame: Frame, frames: int = 2, **properties: object) -> Picture:
-    return play(frame.image(), frames, **properties)[0]
-
-
-def row(screen: Picture, line: int) -> list[int]:
-    return screen[line - FIRST_LINE].tolist()
-
-
-def lit(screen: Picture, line: int, background: int = BK) -> set[int]:
-    """The pixels of a line that are not background."""
-    return {x for x, value in enumerate(row(screen, line)) if value != background}
-
-
-def coloured(lines: int = 262, **values: int) -> Frame:
-    """A frame that clears the registers, then sets the usual colours and some others."""
-    frame = Frame(lines).before(14, **dict.fromkeys(CLEARED, 0)).at(14, 20, "GRP0", 0)
-    return frame.before(18, **COLOURS).before(22, **values)
-
-
-def pixels(*ranges: tuple[int, int]) -> set[int]:
-    """Pixels of ranges (first, count), wrapped at the right edge."""
-    return {(first + i) % WIDTH for first, count in ranges for i in range(count)}
-
-
-def x_of(cycle: int, delay: int = 0) -> int:
-    """First pixel drawn after a store at a cycle that takes effect `delay` clocks later."""
-    return 3 * cycle + delay - HBLANK
-
+from tests.pictures import (
+    BK,
+    ENABLES,
+    FIRST_LINE,
+    HBLANK,
+    LINE,
+    OBJECTS,
+    P0,
+    P1,
+    PF,
+    WIDTH,
+    coloured,
+    lit,
+    one_object,
+    picture,
+    pixels,
+    row,
+    x_of,
+)
+from tests.programs import Frame
 
 # --- write delays ---------------------------------------------------------------------------------
 
@@ -150,15 +76,6 @@ def test_enables_act_at_once(register: str, value: int) -> None:
 
 
 # --- positions ------------------------------------------------------------------------------------
-
-ENABLES = {"RESP0": "GRP0", "RESP1": "GRP1", "RESM0": "ENAM0", "RESM1": "ENAM1", "RESBL": "ENABL"}
-SHOWS = {"GRP0": 0x80, "GRP1": 0x80, "ENAM0": 2, "ENAM1": 2, "ENABL": 2}  # as one pixel
-OBJECTS = ("P0", "P1", "M0", "M1", "BL")
-
-
-def one_object(reset: str, **values: int) -> Frame:
-    """A frame that shows a single object, one pixel wide."""
-    return coloured(**values, **{ENABLES[reset]: SHOWS[ENABLES[reset]]})
 
 
 @pytest.mark.parametrize("reset", ENABLES)
@@ -358,10 +275,6 @@ def test_line_end_comes_after_a_write_on_the_border() -> None:
 
 # --- colour choice --------------------------------------------------------------------------------
 
-LAYOUT = {  # first pixel and width of the objects below; the playfield covers 0-31 and 80-111
-    "P0": (20, 32), "P1": (28, 32), "M0": (46, 8), "M1": (50, 8), "BL": (54, 8),
-}  # fmt: skip
-
 
 def everything(shift: int, ctrlpf: int) -> tuple[Frame, dict[str, set[int]]]:
     """All objects overlapping at the left or right half; what each covers."""
@@ -414,315 +327,3 @@ def test_vblank_is_black() -> None:
     screen = picture(frame)
     assert row(screen, LINE)[x_of(40, 1) - 1 :] == [BK] + [0] * (WIDTH - x_of(40, 1))
     assert row(screen, LINE + 1)[: x_of(40, 1) + 1] == [0] * x_of(40, 1) + [BK]
-
-
-# --- collisions -----------------------------------------------------------------------------------
-
-READS = ("CXM0P", "CXM1P", "CXP0FB", "CXP1FB", "CXM0FB", "CXM1FB", "CXBLPF", "CXPPMM")
-PAIRS = {
-    ("M0", "P1"): (0, 7), ("M0", "P0"): (0, 6), ("M1", "P0"): (1, 7), ("M1", "P1"): (1, 6),
-    ("P0", "PF"): (2, 7), ("P0", "BL"): (2, 6), ("P1", "PF"): (3, 7), ("P1", "BL"): (3, 6),
-    ("M0", "PF"): (4, 7), ("M0", "BL"): (4, 6), ("M1", "PF"): (5, 7), ("M1", "BL"): (5, 6),
-    ("BL", "PF"): (6, 7), ("P0", "P1"): (7, 7), ("M0", "M1"): (7, 6),
-}  # fmt: skip
-ON = {"P0": ("GRP0", 0xFF), "P1": ("GRP1", 0xFF), "M0": ("ENAM0", 2), "M1": ("ENAM1", 2),
-      "BL": ("ENABL", 2), "PF": ("PF1", 0x01)}  # fmt: skip
-
-
-def together(*objects: str, line: int = 50) -> Frame:
-    """Some objects, all of them eight pixels wide around x = 44, shown in one line."""
-    frame = coloured(NUSIZ0=0x30, NUSIZ1=0x30, CTRLPF=0x30)
-    for i, reset in enumerate(ENABLES):
-        frame.at(24 + i, 36, reset)
-    for i, name in enumerate(objects):
-        register, value = ON[name]
-        frame.at(line, 5 * (i + 1), register, value).at(line + 1, 5 * (i + 1), register, 0)
-    return frame
-
-
-def latches(frame: Frame, clear: bool = True) -> set[tuple[int, int]]:
-    """The collision latches (register, bit) at the end of a frame."""
-    frame.end = "\n".join(f"LDA {name}\nSTA {0x90 + i}" for i, name in enumerate(READS))
-    if clear:
-        frame.at(20, 5, "CXCLR")
-    ram = play(frame.image())[1]
-    return {(i, bit) for i in range(8) for bit in (7, 6) if ram[0x10 + i] >> bit & 1}
-
-
-@pytest.mark.parametrize("pair", PAIRS, ids="-".join)
-def test_each_collision(pair: tuple[str, str]) -> None:
-    assert latches(together(*pair)) == {PAIRS[pair]}
-
-
-@pytest.mark.parametrize("name", ON)
-def test_one_object_collides_with_nothing(name: str) -> None:
-    assert latches(together(name)) == set()
-
-
-def test_all_collide_at_once_and_stay_until_cleared() -> None:
-    assert latches(together(*ON)) == set(PAIRS.values())
-    cleared = together(*ON).at(100, 40, "CXCLR")
-    assert latches(cleared, clear=False) == set()
-
-
-def test_nothing_collides_outside_the_window_or_blanked() -> None:
-    assert latches(together(*ON, line=FIRST_LINE - 2)) == set()
-    assert latches(together(*ON, line=FIRST_LINE + 210)) == set()
-    assert latches(together(*ON).at(40, 10, "VBLANK", 2).at(70, 10, "VBLANK", 0)) == set()
-
-
-def test_collisions_under_the_hmove_blank_count() -> None:
-    frame = coloured(PF0=0xF0, ENABL=0).at(30, 10, "RESBL")  # ball at x = 2
-    frame.at(49, 79, "HMOVE").at(50, 10, "ENABL", 2).at(51, 10, "ENABL", 0)
-    assert latches(frame) == {(6, 7)}
-
-
-@pytest.mark.parametrize(("cycle", "value"), [(37, 0), (38, 0x80)])
-def test_a_latch_is_seen_from_the_clock_after_its_pixel(cycle: int, value: int) -> None:
-    # Both players begin at x = 45: clock 113, drawn before cycle 38. The read stands where the frame
-    # has a store of the same length.
-    frame = together("P0", "P1").at(20, 5, "CXCLR").at(50, cycle, "AUDV0")
-    ram = play(image_of(frame.source().replace("STA AUDV0", "LDA CXPPMM\nSTA $80")))[1]
-    assert ram[0] & 0xC0 == value
-
-
-# --- HMOVE ----------------------------------------------------------------------------------------
-
-
-def motion_table() -> dict[int, list[int]]:
-    with HMOVE_TABLE.open(newline="") as file:
-        return {int(r["cycle"]): [int(r[f"n{n}"]) for n in range(16)] for r in csv.DictReader(file)}
-
-
-@pytest.mark.parametrize("nibble", range(16))
-def test_hmove_motion(nibble: int) -> None:
-    """Every cycle of the line, with the ball reset to x = 56 before each HMOVE."""
-    table = motion_table()
-    assert sorted(table) == list(range(76))
-    for first in range(0, 76, 19):
-        frame = coloured(ENABL=2, HMBL=nibble << 4)
-        for i, cycle in enumerate(range(first, first + 19)):
-            frame.at(50 + 5 * i, 40, "RESBL").at(51 + 5 * i, cycle + 76, "HMOVE")
-        screen = picture(frame)
-        for i, cycle in enumerate(range(first, first + 19)):
-            assert lit(screen, 51 + 5 * i) == {56}
-            assert lit(screen, 54 + 5 * i) == {56 + table[cycle][nibble]}, cycle
-
-
-@pytest.mark.parametrize("reset", ENABLES)
-def test_hmove_moves_each_object_by_its_own_register(reset: str) -> None:
-    own = dict(zip(ENABLES, ("HMP0", "HMP1", "HMM0", "HMM1", "HMBL"), strict=True))[reset]
-    for register in ("HMP0", "HMP1", "HMM0", "HMM1", "HMBL"):
-        frame = one_object(reset, **{register: 0x70}).at(40, 50, reset).at(50, 79, "HMOVE")
-        frame.at(70, 20, "HMCLR").at(72, 79, "HMOVE")
-        x = x_of(50, 5 if reset.startswith("RESP") else 4) - (7 if register == own else 0)
-        screen = picture(frame)
-        assert lit(screen, LINE) == {x}
-        assert lit(screen, 80) == {x}
-
-
-def test_hmove_wraps_around() -> None:
-    frame = one_object("RESBL", HMBL=0x70).at(40, 10, "RESBL").at(50, 79, "HMOVE")
-    assert lit(picture(frame), LINE) == {(2 - 7) % WIDTH}
-
-
-@pytest.mark.parametrize("cycle", [3, 8, 19, 20, 21, 30, 54, 74, 75])
-def test_hmove_blanks_eight_pixels(cycle: int) -> None:
-    screen = picture(coloured().at(LINE, cycle, "HMOVE"))
-    blanked = LINE if cycle <= 20 else LINE + 1 if cycle == 75 else None
-    for line in (LINE - 1, LINE, LINE + 1, LINE + 2):
-        assert row(screen, line) == ([0] * 8 if line == blanked else [BK] * 8) + [BK] * 152, line
-
-
-def test_hmove_outside_the_window_blanks_the_next_line_drawn() -> None:
-    screen = picture(coloured().at(20, 10, "HMOVE"))
-    assert row(screen, FIRST_LINE)[:9] == [0] * 8 + [BK]
-    assert row(screen, FIRST_LINE + 1)[:9] == [BK] * 9
-    screen = picture(coloured().at(255, 10, "HMOVE"))  # below the picture: in the next frame
-    assert row(screen, FIRST_LINE)[:9] == [0] * 8 + [BK]
-
-
-def test_cartridges_without_hmove_blanks() -> None:
-    screen = picture(coloured().at(LINE, 3, "HMOVE"), hmove_blanks=False)
-    assert row(screen, LINE) == [BK] * WIDTH
-
-
-# --- star field -----------------------------------------------------------------------------------
-
-
-def star_frame(gap: int = 21, second: int = 0x60) -> Frame:
-    frame = coloured(ENAM0=2, HMM0=0x70)
-    frame.at(28, 40, "HMOVE").at(30, 60, "RESM0")  # ends the star field of the frame before
-    return frame.at(40, 20, "HMOVE").at(40, 20 + gap, "HMM0", second)
-
-
-def test_star_field() -> None:
-    screen = picture(star_frame())
-    # The HMOVE in cycle 20 moves by 6, not by 7. Then come the steps at the line ends.
-    position = x_of(60, 4) + 6
-    assert max(lit(screen, 40)) == position
-    for line in range(41, 100):
-        count = (line - 40) % 4
-        position = (position - (18, 33, 0, 17)[count]) % WIDTH
-        width = {1: 2, 2: 0}.get(count, 1)  # wide, hidden, as usual
-        assert lit(screen, line) == pixels((position, width)), line
-
-
-@pytest.mark.parametrize(("gap", "second"), [(20, 0x60), (22, 0x60), (21, 0x50), (21, 0x70)])
-def test_star_field_needs_the_exact_cycle_and_values(gap: int, second: int) -> None:
-    screen = picture(star_frame(gap, second))
-    assert len({min(lit(screen, line)) for line in range(42, 100)}) == 1
-
-
-def test_hmove_ends_the_star_field() -> None:
-    screen = picture(star_frame().at(60, 10, "HMOVE").at(60, 40, "HMM0", 0))
-    assert len({min(lit(screen, line)) for line in range(62, 100)}) == 1
-
-
-# --- frames and buffers ---------------------------------------------------------------------------
-
-
-def test_rows_of_a_short_frame_keep_the_picture_of_two_frames_before() -> None:
-    # Frames of 262 and 100 lines in turn; each has its own buffer, so the rows that the short frame
-    # does not reach stay what they were at first: nothing.
-    program = """
-start:  LDA #$36
-        STA COLUBK
-frame:  LDX #4
-        LDY #0
-        JSR lines
-        LDX #100
-        LDY #0
-        JSR lines
-        JMP frame
-lines:  LDA #2
-        STA VSYNC
-        STA WSYNC
-        STA WSYNC
-        LDA #0
-        STA VSYNC
-line:   STA WSYNC
-        DEX
-        BNE line
-        CPX #0
-        RTS
-"""
-    long_frame = program.replace("LDX #4\n", "LDX #255\n")
-    console = core_console(image_of(long_frame), format="NTSC")
-    seen = set()
-    for _ in range(4):
-        console.act(0)
-        rows = (console.screen_index() == 0x36).all(axis=1)
-        assert rows[: rows.sum()].all()
-        seen.add(int(rows.sum()))
-    assert seen == {210, 102 - FIRST_LINE}
-    play(image_of(long_frame), 5)
-
-
-@pytest.mark.parametrize(
-    ("format_name", "last_line", "height"), [("NTSC", 290, 210), ("PAL", 342, 250)]
-)
-def test_a_write_after_the_last_line_ends_the_frame(
-    format_name: str, last_line: int, height: int
-) -> None:
-    # Counts lines, never sets VSYNC. The store beyond the last line still waits for the next one.
-    source = """
-start:  LDX #0
-        STX $90
-        STX $91
-line:   STA WSYNC
-        INC $90
-        BNE line
-        INC $91
-        JMP line
-"""
-    console = core_console(image_of(source), format=format_name)
-    counts = []
-    for _ in range(4):
-        console.act(0)
-        ram = console.ram()
-        counts.append(int(ram[0x10]) + 256 * int(ram[0x11]))
-    assert set(np.diff(counts)) == {last_line + 2}
-    assert console.screen_index().shape == (height if format_name == "NTSC" else 210, WIDTH)
-
-
-def test_format_detection_by_frame_length() -> None:
-    for lines, height in ((262, 210), (285, 210), (286, 250), (312, 250)):
-        screen = picture(Frame(lines))
-        assert screen.shape[0] == height, lines
-
-
-@pytest.mark.parametrize(("on", "ends"), [(75, False), (76, True), (200, True)])
-def test_vsync_must_be_on_for_a_line(on: int, ends: bool) -> None:
-    source = f"""
-start:  INC $90
-        LDA #2
-        STA VSYNC
-        LDA #0
-        .wait {on - 5}
-        STA VSYNC
-        .wait 60
-        JMP start
-"""
-    console = core_console(image_of(source), format="NTSC")
-    before = int(console.ram()[0x10])
-    console.act(0)
-    turns = (int(console.ram()[0x10]) - before) % 256
-    assert (turns == 1) is ends
-
-
-def test_unfinished_frames_are_dimmed_once() -> None:
-    # Colour from line 34 on, then a loop without TIA accesses: two steps until it ends.
-    source = Frame().before(20, COLUBK=0x5A).at(150, 40, "COLUBK", 0x3E)
-    text = source.source()
-    head = text[: text.rindex("STA COLUBK") + len("STA COLUBK")]
-    rom = image_of(head + "\nforever: INC $90\n JMP forever")
-    console = core_console(rom, format="NTSC")
-    console.act(0)
-    rows = console.screen_index()[:, 0]
-    first = rows.copy()
-    console.act(0)
-    assert np.array_equal(console.screen_index()[:, 0], first)  # dimmed once only
-    assert 0x5A in first
-    play(rom, 3)
-
-
-def test_reset_of_an_unfinished_frame_draws_from_line_0() -> None:
-    source = """
-start:  LDA #$40
-        STA COLUBK
-        STA WSYNC
-        LDA #$66
-        STA COLUBK
-        LDX #40
-line:   STA WSYNC
-        DEX
-        BNE line
-        LDA #$88
-        STA COLUBK
-forever: JMP forever
-"""
-    rom = image_of(source)
-    screen, _ = play(rom, 1)
-    assert screen.shape == (250, WIDTH)  # never a VSYNC: taken for PAL
-    # Row r holds line r instead of line 34 + r. Drawing begins at line 34, after both first colours.
-    assert screen[:41, 0].tolist() == [0x66] * 41
-    assert not screen[41:].any()
-
-
-def test_pal_colour_loss() -> None:
-    # 313 lines a frame: odd, so colours get bit 0.
-    for lines, bit in ((312, 0), (313, 1)):
-        screen = picture(coloured(lines), frames=3)
-        assert screen.shape[0] == 250
-        assert row(screen, LINE) == [BK | bit] * WIDTH
-
-
-def test_first_line_and_height() -> None:
-    frame = coloured().at(40, 10, "COLUBK", 0x22)
-    console = core_console(frame.image(), format="NTSC", ystart=26, height=220)
-    console.act(0)
-    screen = console.screen_index()
-    assert screen.shape == (220, WIDTH)
-    assert screen[40 - 26 - 1, 0] == BK
-    assert screen[40 - 26, 0] == 0x22

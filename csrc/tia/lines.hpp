@@ -1,0 +1,78 @@
+// tia/lines.hpp: any line of a frame drawn by itself.
+//
+// One pass over the log, without drawing, finds the state at the start of every line shown
+// (`find_line_starts`); after that the lines are independent, in any order or all at once
+// (`draw_line`). What a line needs is its TiaState, the beam with the mark as far as it has been
+// pushed, and the log entry from which to go on: the access that pushed the mark into the line is
+// applied again, which changes nothing before its own effect (NOTES.md 4.1, 15).
+#pragma once
+
+#include "tia/paint.hpp"
+#include "tia/replay.hpp"
+
+namespace cule {
+
+struct LineStart {
+  TiaState tia;  // before the end-of-line actions of the line above
+  Beam beam;     // drawn: where the line begins, or where the log does within it
+  u32 index;     // log entry to go on from
+  u8 is_drawn;   // the beam got into this line
+};
+
+// Sink of the pass that finds the starts. It asks to be told of colour changes, like a painter: a
+// line begins before the change that made it be drawn.
+struct LineStartSink {
+  static constexpr bool kPaints = true;
+  static constexpr bool kExact = false;
+
+  LineStart* starts;  // of lines first_line on
+  u32 first_line;
+  u32 lines;
+  const Beam& beam;
+
+  CULE_HD void line_start(const TiaState& s, u32 line, u32 /*mark*/, u32 index) {
+    if (line - first_line < lines) starts[line - first_line] = LineStart{s, beam, index, 1};
+  }
+  CULE_HD void colors_changed() {}
+  CULE_HD void control_changed() {}
+  CULE_HD void latches_cleared() {}
+  CULE_HD void blank_left(u32, u32, u32) {}
+  CULE_HD void segment(TiaState&, Shapes&, u32, u32, u32) {}
+};
+
+// Fills `starts_out` for `lines` lines from first_line on; returns the state after the log.
+CULE_HD inline TiaState find_line_starts(TiaState s, Beam beam, const LogEntry* log, u32 size,
+                                         u32 base_clock, const Window& window, bool hmove_blanks,
+                                         u32 first_line, u32 lines, LineStart* starts_out) {
+  for (u32 i = 0; i < lines; ++i) starts_out[i].is_drawn = 0;
+  LineStartSink sink{starts_out, first_line, lines, beam};
+  if (beam.drawn != beam.line_begin) {  // the log begins within a line
+    sink.line_start(s, beam.line_begin / kClocksPerLine, beam.mark, 0);
+  }
+  Shapes shapes;
+  shapes.reset();
+  Replay<LineStartSink> replay{s, beam, shapes, sink, window, hmove_blanks};
+  replay.run(log, 0, size, base_clock);
+  replay.flush(size);
+  return s;
+}
+
+// Draws one line, as far as the beam got in it.
+CULE_HD inline void draw_line(const LineStart& start, const LogEntry* log, u32 size, u32 base_clock,
+                              const Window& window, bool hmove_blanks, const Canvas& canvas) {
+  if (!start.is_drawn) return;
+  TiaState s = start.tia;
+  Beam beam = start.beam;
+  const u32 line_end = beam.line_begin + kClocksPerLine;
+  if (beam.mark > line_end) beam.mark = line_end;
+  Shapes shapes;
+  shapes.reset();
+  PaintSink<false> sink(canvas);
+  Replay<PaintSink<false>> replay{s,           beam, shapes, sink, {window.begin_clocks, line_end},
+                                  hmove_blanks};
+  for (u32 i = start.index; i < size && beam.drawn < line_end; ++i)
+    replay.run(log, i, i + 1, base_clock);
+  replay.flush(size);
+}
+
+}  // namespace cule
