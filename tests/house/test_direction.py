@@ -42,7 +42,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "device": {"errors"},
     "games": {"errors"},
     "envs": {"errors", "device", "games", "_core"},
-    "cli": {"errors", "games", "", "envs"},
+    # The learners: replay memories, networks and mathematics know nothing of environments.
+    "replay": {"errors"},
+    "nets": {"errors"},
+    "algos": {"errors"},
+    # The package itself for its version, in checkpoints.
+    "agents": {"errors", "games", "envs", "replay", "nets", "algos", ""},
+    "cli": {"errors", "games", "", "envs", "agents"},
     "": {"errors", "envs", "_core"},  # cule/__init__.py
 }
 
@@ -53,6 +59,9 @@ OTHERS: dict[str, set[str] | None] = {
     "tomllib": {"games"},
     "tomli": {"games"},
 }
+
+#: Parts that need torch, and are imported only by those who ask for them.
+LEARNERS = {"replay", "nets", "algos", "agents"}
 
 #: Scripts beside the package, and the modules of the package that they may import.
 SCRIPTS: dict[str, set[str]] = {
@@ -155,9 +164,11 @@ def test_scripts_use_the_public_package(folder: str) -> None:
         assert ours <= SCRIPTS[folder], path
 
 
-def test_torch_is_imported_late_and_in_one_place() -> None:
+def test_torch_is_imported_late_and_in_one_place_outside_the_learners() -> None:
     importers = []
     for path in python_files():
+        if part_of(path) in LEARNERS:
+            continue
         tree = ast.parse(path.read_text())
         if any(name.split(".")[0] == "torch" for name in imported_modules(tree)):
             importers.append(path.relative_to(PACKAGE).as_posix())
@@ -169,3 +180,13 @@ def test_torch_is_imported_late_and_in_one_place() -> None:
             }
             assert not any(name.startswith("torch") for name in top)
     assert importers == ["envs/output.py"]
+
+
+def test_learners_are_imported_late() -> None:
+    for path in python_files():
+        if part_of(path) not in LEARNERS:
+            tree = ast.parse(path.read_text())
+            for node in tree.body:
+                if isinstance(node, ast.Import | ast.ImportFrom):
+                    names = {name.split(".")[1] for name in imported_modules(node) if "." in name}
+                    assert not names & LEARNERS, path

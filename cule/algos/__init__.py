@@ -1,0 +1,87 @@
+"""The mathematics of the learners, as pure functions of tensors.
+
+In: rewards, discounts, values, log-probabilities, as float tensors; rollouts are time-major
+    ``[T, N]``. Out: advantages, returns, targets, losses, priorities. Nothing here knows of
+    environments, networks, optimisers or storage, keeps state, or reads a number back to the host.
+
+``discounts`` are ``gamma * (1 - terminated)``: zero where nothing follows. ``cut`` is true where an
+episode ended, by its own end or by a time limit: traces do not pass. ``next_values`` is the value
+of what followed each step, which at a time limit is the final observation of the old episode and
+not the first of the new one.
+"""
+
+from __future__ import annotations
+
+from cule.algos.categorical import (
+    atoms,
+    categorical_loss,
+    expected_values,
+    project_distribution,
+)
+from cule.algos.continuous import (
+    clip_action_gradient,
+    disc_from_polar,
+    disc_from_raw,
+    polar_from_disc,
+)
+from cule.algos.losses import (
+    entropy,
+    explained_variance,
+    huber,
+    log_prob,
+    normalise,
+    ppo_policy_loss,
+    value_loss,
+)
+from cule.algos.priorities import (
+    epsilon_ladder,
+    importance_weights,
+    linear_schedule,
+    priorities_from_errors,
+    sigma_ladder,
+)
+from cule.algos.returns import (
+    VTraceResult,
+    clip_rewards,
+    gae,
+    n_step_returns,
+    q_lambda_returns,
+    shift_values,
+    vtrace,
+)
+from cule.algos.sampling import epsilon_greedy, sample_categorical
+from cule.algos.targets import double_q_targets, q_targets
+
+__all__ = [
+    "VTraceResult",
+    "atoms",
+    "categorical_loss",
+    "clip_action_gradient",
+    "clip_rewards",
+    "disc_from_polar",
+    "disc_from_raw",
+    "double_q_targets",
+    "entropy",
+    "epsilon_greedy",
+    "epsilon_ladder",
+    "expected_values",
+    "explained_variance",
+    "gae",
+    "huber",
+    "importance_weights",
+    "linear_schedule",
+    "log_prob",
+    "n_step_returns",
+    "normalise",
+    "polar_from_disc",
+    "ppo_policy_loss",
+    "priorities_from_errors",
+    "project_distribution",
+    "q_lambda_returns",
+    "q_targets",
+    "sample_categorical",
+    "shift_values",
+    "sigma_ladder",
+    "value_loss",
+    "vtrace",
+]

@@ -1,0 +1,104 @@
+"""Losses of policies and values, and what is logged beside them. Means over whatever is given."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class PolicyLoss(NamedTuple):
+    """What `ppo_policy_loss` returns; scalars."""
+
+    loss: Tensor
+    """The clipped surrogate, to be minimised."""
+
+    approx_kl: Tensor
+    """Estimate ``mean((ratio - 1) - log ratio)`` of the divergence; no gradient."""
+
+    clip_fraction: Tensor
+    """Share of samples whose ratio left the clip range; no gradient."""
+
+
+def log_prob(logits: Tensor, actions: Tensor) -> Tensor:
+    """Log-probabilities of actions.
+
+    Args:
+        logits: ``[..., A]``; computed in float32 at least.
+        actions: Integers ``[...]``.
+
+    Returns:
+        ``[...]``.
+    """
+    logits = logits if logits.dtype == torch.float64 else logits.float()
+    chosen = logits.log_softmax(-1).gather(-1, actions.long().unsqueeze(-1))
+    return chosen.squeeze(-1)
+
+
+def entropy(logits: Tensor) -> Tensor:
+    """Entropies of categorical policies in nats: ``[..., A]`` to ``[...]``."""
+    logits = logits if logits.dtype == torch.float64 else logits.float()
+    log_probs = logits.log_softmax(-1)
+    return -(log_probs.exp() * log_probs).sum(-1)
+
+
+def normalise(values: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+    """``(values - mean) / (std + 1e-8)``."""
+    return (values - mean) / (std + 1e-8)
+
+
+def ppo_policy_loss(
+    log_probs: Tensor, behaviour_log_probs: Tensor, advantages: Tensor, clip_range: float
+) -> PolicyLoss:
+    """The clipped surrogate of PPO (Schulman et al. 2017).
+
+    Args:
+        log_probs: Of the taken actions, under the current policy; ``[B]``.
+        behaviour_log_probs: Under the policy that acted; ``[B]``.
+        advantages: ``[B]``.
+        clip_range: Half width of the range of ratios.
+    """
+    log_ratios = log_probs - behaviour_log_probs
+    ratios = log_ratios.exp()
+    clipped = torch.clamp(ratios, 1.0 - clip_range, 1.0 + clip_range)
+    loss = -torch.minimum(ratios * advantages, clipped * advantages).mean()
+    with torch.no_grad():
+        approx_kl = ((ratios - 1.0) - log_ratios).mean()
+        clip_fraction = ((ratios - 1.0).abs() > clip_range).to(ratios.dtype).mean()
+    return PolicyLoss(loss, approx_kl, clip_fraction)
+
+
+def value_loss(
+    values: Tensor,
+    returns: Tensor,
+    old_values: Tensor | None = None,
+    clip_range: float | None = None,
+) -> Tensor:
+    """``mean (V - R)^2``, no factor; with a clip range the larger one of plain and clipped error.
+
+    Args:
+        values: ``[B]``.
+        returns: ``[B]``, constants.
+        old_values: Values when the data were collected; needed with a clip range.
+        clip_range: How far a value may move from the old one; None: no clipping.
+    """
+    errors = (values - returns).square()
+    if clip_range is not None:
+        assert old_values is not None
+        moved = old_values + torch.clamp(values - old_values, -clip_range, clip_range)
+        errors = torch.maximum(errors, (moved - returns).square())
+    return errors.mean()
+
+
+def huber(errors: Tensor, kappa: float = 1.0) -> Tensor:
+    """Quadratic (``e^2 / 2``) up to kappa, linear beyond; elementwise."""
+    size = errors.abs()
+    quadratic = size.clamp(max=kappa)
+    return 0.5 * quadratic.square() + kappa * (size - quadratic)
+
+
+def explained_variance(values: Tensor, returns: Tensor) -> Tensor:
+    """``1 - Var(R - V) / Var(R)``: 1 is a perfect critic, 0 one that knows only the mean."""
+    variance = returns.var(correction=0)
+    return 1.0 - (returns - values).var(correction=0) / variance.clamp(min=1e-12)

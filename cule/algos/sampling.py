@@ -1,0 +1,39 @@
+"""Drawing actions on the device, with a generator, without a look at the host."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def sample_categorical(logits: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """Draw an action from each policy: the first of exponential clocks to ring.
+
+    Args:
+        logits: ``[N, A]``.
+        generator: On the device of `logits`.
+
+    Returns:
+        int64 ``[N]``.
+    """
+    clocks = torch.empty_like(logits, dtype=torch.float32).exponential_(generator=generator)
+    return (logits.float() - clocks.clamp(min=1e-30).log()).argmax(-1)
+
+
+def epsilon_greedy(
+    q_values: Tensor, epsilon: Tensor | float, generator: torch.Generator | None = None
+) -> Tensor:
+    """The best action, or with probability epsilon any action.
+
+    Args:
+        q_values: ``[N, A]``.
+        epsilon: A number, or one a console ``[N]``.
+        generator: On the device of `q_values`.
+
+    Returns:
+        int64 ``[N]``.
+    """
+    draws = torch.rand((2, len(q_values)), generator=generator, device=q_values.device)
+    num_actions = q_values.shape[-1]
+    anything = (draws[1] * num_actions).long().clamp(max=num_actions - 1)
+    return torch.where(draws[0] < epsilon, anything, q_values.argmax(-1))

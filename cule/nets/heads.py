@@ -1,0 +1,141 @@
+"""Networks with discrete actions: policy and value, and action values with their variants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from cule.nets.initialisation import initialise
+from cule.nets.noisy import NoisyLinear
+from cule.nets.pixels import PixelStatistics
+from cule.nets.torsos import make_torso
+
+
+class ActorCritic(nn.Module):
+    """A policy and a value on one torso."""
+
+    def __init__(
+        self,
+        obs_shape: Sequence[int],
+        num_actions: int,
+        *,
+        torso: str = "nature",
+        initialisation: str = "orthogonal",
+        normalize_obs: bool = False,
+    ) -> None:
+        """Make and initialise the network.
+
+        Args:
+            obs_shape: Of one observation, ``[S, H, W]`` or ``[D]``.
+            num_actions: A.
+            torso: One of `cule.nets.TORSOS`.
+            initialisation: One of `cule.nets.INITIALISATIONS`.
+            normalize_obs: Subtract a running mean of each pixel, divide by its deviation.
+        """
+        super().__init__()
+        self.statistics = PixelStatistics(tuple(obs_shape)) if normalize_obs else None
+        self.torso = make_torso(torso, obs_shape)
+        self.policy = nn.Linear(self.torso.num_features, num_actions)
+        self.value = nn.Linear(self.torso.num_features, 1)
+        initialise(self.torso, initialisation)
+        if initialisation == "orthogonal":
+            initialise(self.policy, initialisation, 0.01)
+            initialise(self.value, initialisation, 1.0)
+        else:
+            initialise(self.policy, initialisation)
+            initialise(self.value, initialisation)
+
+    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Observations ``[B, ...]`` to float32 logits ``[B, A]`` and values ``[B]``."""
+        if self.statistics is not None:
+            obs = self.statistics(obs)
+        features = self.torso(obs)
+        return self.policy(features).float(), self.value(features).float().squeeze(-1)
+
+
+class QNetwork(nn.Module):
+    """Action values, or with several atoms their distributions; dueling and noisy by switch."""
+
+    def __init__(
+        self,
+        obs_shape: Sequence[int],
+        num_actions: int,
+        *,
+        torso: str = "nature",
+        initialisation: str = "torch",
+        dueling: bool = False,
+        noisy: bool = False,
+        num_atoms: int = 1,
+        noise_sigma0: float = 0.5,
+        noise_groups: int = 1,
+        hidden: int = 512,
+    ) -> None:
+        """Make and initialise the network.
+
+        Args:
+            obs_shape: Of one observation, ``[S, H, W]`` or ``[D]``.
+            num_actions: A.
+            torso: One of `cule.nets.TORSOS`. Its last linear layer is dropped where the head brings
+                a hidden layer of its own (dueling or noisy).
+            initialisation: One of `cule.nets.INITIALISATIONS`.
+            dueling: A stream for the state's value and one for the advantages (Wang et al. 2016).
+            noisy: Noisy layers in the head.
+            num_atoms: K of a distribution; 1: plain values.
+            noise_sigma0: Start of the noise's scale.
+            noise_groups: Groups of a batch with noise of their own.
+            hidden: Width of the streams.
+        """
+        super().__init__()
+        self.num_actions, self.num_atoms, self.dueling = num_actions, num_atoms, dueling
+        self.torso = make_torso(torso, obs_shape)
+        if (dueling or noisy) and torso not in ("vector", "mlp"):
+            # The hidden layer of the head takes the place of the torso's.
+            assert isinstance(self.torso.body, nn.Sequential)
+            width = int(self.torso.body[-2].in_features)  # type: ignore[arg-type]
+            self.torso.body = self.torso.body[:-2]
+            self.torso.num_features = width
+
+        def linear(inputs: int, outputs: int) -> nn.Module:
+            if noisy:
+                return NoisyLinear(inputs, outputs, sigma0=noise_sigma0, groups=noise_groups)
+            return nn.Linear(inputs, outputs)
+
+        def stream(outputs: int) -> nn.Module:
+            if not (dueling or noisy):
+                return linear(features, outputs)
+            return nn.Sequential(linear(features, hidden), nn.ReLU(), linear(hidden, outputs))
+
+        features = self.torso.num_features
+        self.advantage = stream(num_actions * num_atoms)
+        self.value = stream(num_atoms) if dueling else None
+        initialise(self, initialisation)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """Observations to float32 action values ``[B, A]``, or logits ``[B, A, K]`` with atoms."""
+        features = self.torso(obs)
+        shape = (len(features), self.num_actions, self.num_atoms)
+        out: Tensor = self.advantage(features).float().reshape(shape)
+        if self.value is not None:
+            value = self.value(features).float().reshape(len(features), 1, self.num_atoms)
+            out = value + out - out.mean(1, keepdim=True)
+        return out.squeeze(-1) if self.num_atoms == 1 else out
+
+
+def soft_copy(target: nn.Module, source: nn.Module, tau: float = 1.0) -> None:
+    """Move the target's parameters towards the source's: ``t += tau (s - t)``; 1 copies."""
+    with torch.no_grad():
+        for old, new in zip(target.parameters(), source.parameters(), strict=True):
+            if tau == 1.0:
+                old.copy_(new)
+            else:
+                old.lerp_(new, tau)
+        for kept, given in zip(target.buffers(), source.buffers(), strict=True):
+            kept.copy_(given)
+
+
+def gather_actions(values: Tensor, actions: Tensor) -> Tensor:
+    """Rows of the taken actions: ``[B, A, ...]`` and ``[B]`` to ``[B, ...]``."""
+    index = actions.long().reshape(-1, 1, *([1] * (values.dim() - 2)))
+    return values.gather(1, index.expand(-1, 1, *values.shape[2:])).squeeze(1)

@@ -1,0 +1,67 @@
+"""Noisy linear layers with factorised noise (Fortunato et al. 2017)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class NoisyLinear(nn.Module):
+    """``(mu + sigma * noise) x``, noise an outer product of two transformed normal vectors.
+
+    A batch is cut into `groups` equal runs of rows, each with a noise of its own, so that
+    thousands of consoles do not explore in lockstep. In evaluation mode only mu acts.
+    """
+
+    noise_in: Tensor
+    noise_out: Tensor
+
+    def __init__(
+        self, in_features: int, out_features: int, *, sigma0: float = 0.5, groups: int = 1
+    ) -> None:
+        """Draw mu; sigma starts at ``sigma0 / sqrt(in_features)``; the noise starts at zero."""
+        super().__init__()
+        self.in_features = in_features
+        self.out_features = out_features
+        bound = 1.0 / math.sqrt(in_features)
+        self.weight = nn.Parameter(torch.empty(out_features, in_features).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(out_features).uniform_(-bound, bound))
+        self.weight_sigma = nn.Parameter(torch.full_like(self.weight, sigma0 * bound))
+        self.bias_sigma = nn.Parameter(torch.full_like(self.bias, sigma0 * bound))
+        self.register_buffer("noise_in", torch.zeros(groups, in_features), persistent=False)
+        self.register_buffer("noise_out", torch.zeros(groups, out_features), persistent=False)
+
+    @torch.no_grad()
+    def draw_noise(self, generator: torch.Generator | None = None) -> None:
+        """Draw new noise in place; `generator` is on the layer's device."""
+        for noise in (self.noise_in, self.noise_out):
+            noise.normal_(generator=generator)
+            noise.copy_(noise.sign() * noise.abs().sqrt())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[B, in]`` to ``[B, out]``; in training B must be a multiple of the number of groups.
+
+        With one group the weights are perturbed; with more, the equal form
+        ``mu x + noise_out * (sigma (noise_in * x))`` needs no weights per group.
+        """
+        plain = F.linear(x, self.weight, self.bias)
+        if not self.training:
+            return plain
+        groups = len(self.noise_in)
+        if len(x) % groups:
+            groups = 1  # a batch that cannot be cut gets the first group's noise
+        grouped = x.reshape(groups, -1, self.in_features)
+        noise_in = self.noise_in[:groups].unsqueeze(1)
+        noise_out = self.noise_out[:groups].unsqueeze(1)
+        moved = F.linear(grouped * noise_in, self.weight_sigma, self.bias_sigma) * noise_out
+        return plain + moved.reshape(plain.shape)
+
+
+def draw_noise(module: nn.Module, generator: torch.Generator | None = None) -> None:
+    """Draw new noise for every noisy layer inside."""
+    for layer in module.modules():
+        if isinstance(layer, NoisyLinear):
+            layer.draw_noise(generator)

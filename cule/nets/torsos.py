@@ -1,0 +1,180 @@
+"""Torsos: from an observation to features, each a module with `num_features`.
+
+nature      Mnih et al. 2015: 32 8x8/4, 64 4x4/2, 64 3x3/1, linear 512; 84 x 84 observations
+nature32    the same with 32 filters in the third convolution, as CuLE's experiments have it
+nips        Mnih et al. 2013: 16 8x8/4, 32 4x4/2, linear 256; a third of the work, for CPUs
+impala      Espeholt et al. 2018: three residual sections of 16, 32, 32 channels, linear 256
+impala2     the same, twice as wide
+vector      linear 128 and ReLU; for RAM and features
+mlp         flatten, linear 128 twice; for small pictures and tests
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from cule.errors import InvalidArgumentError
+
+#: Names that `make_torso` knows.
+TORSOS = ("nature", "nature32", "nips", "impala", "impala2", "vector", "mlp")
+
+#: Largest value of an observation byte.
+WHITE = 255.0
+
+#: (filters, kernel, stride) of each convolution, and the width of the linear layer.
+_CONVOLUTIONS: dict[str, tuple[tuple[tuple[int, int, int], ...], int]] = {
+    "nature": (((32, 8, 4), (64, 4, 2), (64, 3, 1)), 512),
+    "nature32": (((32, 8, 4), (64, 4, 2), (32, 3, 1)), 512),
+    "nips": (((16, 8, 4), (32, 4, 2)), 256),
+}
+
+
+class ByteConv2d(nn.Conv2d):
+    """A convolution of bytes: ``conv(x / 255)``, with the factor on the weights."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Convolve 0..255 as if it were 0..1."""
+        result: Tensor = self._conv_forward(input, self.weight * (1.0 / WHITE), self.bias)
+        return result
+
+
+class ByteLinear(nn.Linear):
+    """A linear layer of bytes: ``linear(x / 255)``, with the factor on the weights."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply to 0..255 as if it were 0..1."""
+        result: Tensor = F.linear(input, self.weight * (1.0 / WHITE), self.bias)
+        return result
+
+
+def channels_last(module: nn.Module) -> None:
+    """Lay out the weights of every convolution inside channels-last, in place."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Conv2d):
+            layer.weight.data = layer.weight.data.contiguous(memory_format=torch.channels_last)
+
+
+class Torso(nn.Module):
+    """Reads observations. Subclasses fill `body`."""
+
+    def __init__(self, body: nn.Module, example: Tensor, *, is_image: bool) -> None:
+        """Measure the number of features with an observation of zeros."""
+        super().__init__()
+        self.body = body
+        self.is_image = is_image
+        with torch.no_grad():
+            self.num_features = int(body(example).shape[-1])
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """Observations, uint8 or float (0..255), to features ``[B, F]``."""
+        if obs.dtype == torch.uint8:
+            if self.is_image:
+                obs = obs.to(torch.float32, memory_format=torch.channels_last)
+            else:
+                obs = obs.to(torch.float32)
+        features: Tensor = self.body(obs)
+        return features
+
+
+class _Residual(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(channels, channels, 3, padding=1)
+        self.second = nn.Conv2d(channels, channels, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        moved: Tensor = self.second(F.relu(self.first(F.relu(x))))
+        return x + moved
+
+
+def _impala(channels: int, width: int, rows: int, columns: int) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    first = True
+    for filters in (16 * width, 32 * width, 32 * width):
+        kind = ByteConv2d if first else nn.Conv2d
+        layers += [
+            kind(channels, filters, 3, padding=1),
+            nn.MaxPool2d(3, 2, padding=1),
+            _Residual(filters),
+            _Residual(filters),
+        ]
+        channels, rows, columns, first = filters, -(-rows // 2), -(-columns // 2), False
+    layers += [nn.ReLU(), nn.Flatten(), nn.Linear(channels * rows * columns, 256), nn.ReLU()]
+    return nn.Sequential(*layers)
+
+
+def convolution_plan(
+    name: str, obs_shape: Sequence[int]
+) -> tuple[list[tuple[int, int, int, int]], int, int]:
+    """Sizes of a convolutional torso for an observation.
+
+    Returns:
+        (input channels, filters, kernel, stride) of each convolution, the number of values after
+        the last one, and the width of the linear layer.
+
+    Raises:
+        InvalidArgumentError: The picture is too small for the convolutions.
+    """
+    convolutions, width = _CONVOLUTIONS[name]
+    channels, rows, columns = obs_shape
+    plan = []
+    for filters, kernel, stride in convolutions:
+        plan.append((channels, filters, kernel, stride))
+        rows, columns = (rows - kernel) // stride + 1, (columns - kernel) // stride + 1
+        channels = filters
+    if rows < 1 or columns < 1:
+        raise InvalidArgumentError(
+            f"network is {name!r}, which does not fit observations of shape {tuple(obs_shape)}; "
+            "allowed there: 'mlp', 'impala'"
+        )
+    return plan, channels * rows * columns, width
+
+
+def _convolutional(name: str, obs_shape: Sequence[int]) -> nn.Sequential:
+    plan, flat, width = convolution_plan(name, obs_shape)
+    layers: list[nn.Module] = []
+    for index, (channels, filters, kernel, stride) in enumerate(plan):
+        kind = ByteConv2d if index == 0 else nn.Conv2d
+        layers += [kind(channels, filters, kernel, stride), nn.ReLU()]
+    layers += [nn.Flatten(), nn.Linear(flat, width), nn.ReLU()]
+    return nn.Sequential(*layers)
+
+
+def make_torso(name: str, obs_shape: Sequence[int]) -> Torso:
+    """Make a torso.
+
+    Args:
+        name: One of `TORSOS`.
+        obs_shape: Of one observation: ``[S, H, W]``, or ``[D]`` for "vector" and "mlp".
+
+    Raises:
+        InvalidArgumentError: An unknown name, or one that does not fit the shape.
+    """
+    if name not in TORSOS:
+        raise InvalidArgumentError(f"network is {name!r}; allowed: {TORSOS}")
+    example = torch.zeros(1, *obs_shape)
+    body: Any
+    if name in ("vector", "mlp"):
+        flat = example.numel()
+        layers: list[nn.Module] = [nn.Flatten(), ByteLinear(flat, 128), nn.ReLU()]
+        if name == "mlp":
+            layers += [nn.Linear(128, 128), nn.ReLU()]
+        return Torso(nn.Sequential(*layers), example, is_image=False)
+    if len(obs_shape) != 3:
+        raise InvalidArgumentError(
+            f"network is {name!r}, which needs pictures [S, H, W], but observations have shape "
+            f"{tuple(obs_shape)}; allowed there: 'vector', 'mlp'"
+        )
+    if name in _CONVOLUTIONS:
+        body = _convolutional(name, obs_shape)
+    else:
+        channels, rows, columns = obs_shape
+        body = _impala(channels, 2 if name == "impala2" else 1, rows, columns)
+    torso = Torso(body, example, is_image=True)
+    channels_last(torso)
+    return torso

@@ -1,0 +1,203 @@
+"""Networks: sizes, scaling of pixels, heads, noise, normalisation."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from cule import nets  # noqa: E402
+from cule.errors import InvalidArgumentError  # noqa: E402
+
+IMAGE = (4, 84, 84)
+
+
+def pictures(count: int = 3, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, 256, (count, *IMAGE), dtype=torch.uint8, generator=generator)
+
+
+def size_of(module: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "parameters"),
+    [
+        # weights and biases of the convolutions and the linear layer, counted by hand
+        ("nature", 512, 8_224 + 32_832 + 36_928 + 1_606_144),
+        ("nature32", 512, 8_224 + 32_832 + 18_464 + 803_328),
+        ("nips", 256, 4_112 + 8_224 + 663_808),
+        ("impala", 256, 592 + 9_280 + 4_640 + 36_992 + 9_248 + 36_992 + 991_488),
+        ("mlp", 128, 28_224 * 128 + 128 + 128 * 128 + 128),
+    ],
+)
+def test_torsos(name: str, features: int, parameters: int) -> None:
+    torso = nets.make_torso(name, IMAGE)
+    assert torso(pictures()).shape == (3, features)
+    assert torso.num_features == features
+    assert size_of(torso) == parameters
+
+
+def test_nature_network_has_the_published_size() -> None:
+    # 1.69 million parameters with a policy of 18 actions and a value.
+    assert size_of(nets.ActorCritic(IMAGE, 18)) == 1_684_128 + 513 * 18 + 513
+
+
+def test_torsos_that_do_not_fit_are_refused() -> None:
+    for name, shape in (("resnet", IMAGE), ("nature", (4, 10, 10)), ("nature", (128,))):
+        with pytest.raises(InvalidArgumentError, match="network"):
+            nets.make_torso(name, shape)
+    assert nets.make_torso("vector", (128,))(torch.zeros(2, 128, dtype=torch.uint8)).shape == (
+        2,
+        128,
+    )
+
+
+@pytest.mark.parametrize("name", ["nature", "impala", "mlp"])
+def test_bytes_are_scaled_inside_the_first_layer(name: str) -> None:
+    torso = nets.make_torso(name, IMAGE)
+    plain = torch.nn.Sequential(*list(torso.body))
+    first = next(m for m in plain if isinstance(m, torch.nn.Conv2d | torch.nn.Linear))
+    kind = torch.nn.Conv2d if isinstance(first, torch.nn.Conv2d) else torch.nn.Linear
+    features = torso(pictures())
+    first.__class__ = kind  # without the factor
+    torch.testing.assert_close(features, plain(pictures().float() / 255.0), atol=1e-4, rtol=1e-4)
+
+
+def test_initialisations() -> None:
+    torch.manual_seed(0)
+    network = nets.ActorCritic(IMAGE, 6)
+    weight = network.policy.weight
+    torch.testing.assert_close(weight @ weight.T, 1e-4 * torch.eye(6), atol=1e-7, rtol=0)
+    weight = network.torso.body[2].weight.flatten(1)
+    torch.testing.assert_close(weight @ weight.T, 2.0 * torch.eye(64), atol=1e-4, rtol=0)
+    assert not network.value.bias.any()
+    network = nets.ActorCritic(IMAGE, 6, initialisation="he")
+    deviation = network.torso.body[7].weight.detach().std() * math.sqrt(3136)
+    assert float(deviation) == pytest.approx(math.sqrt(2), rel=0.01)
+    with pytest.raises(InvalidArgumentError, match="initialisation"):
+        nets.ActorCritic(IMAGE, 6, initialisation="xavier")
+
+
+def test_actor_critic_shapes() -> None:
+    logits, values = nets.ActorCritic(IMAGE, 6, torso="nips", normalize_obs=True)(pictures())
+    assert (logits.shape, values.shape) == ((3, 6), (3,))
+    assert (logits.dtype, values.dtype) == (torch.float32, torch.float32)
+
+
+@pytest.mark.parametrize("dueling", [False, True])
+@pytest.mark.parametrize("noisy", [False, True])
+@pytest.mark.parametrize("num_atoms", [1, 51])
+def test_q_network_shapes(dueling: bool, noisy: bool, num_atoms: int) -> None:
+    network = nets.QNetwork(IMAGE, 6, dueling=dueling, noisy=noisy, num_atoms=num_atoms)
+    values = network(pictures())
+    assert values.shape == ((3, 6) if num_atoms == 1 else (3, 6, 51))
+    hidden = 3136 * 512 + 512
+    convolutions = 8_224 + 32_832 + 36_928
+    head = hidden + 513 * 6 * num_atoms + ((hidden + 513 * num_atoms) if dueling else 0)
+    if noisy:
+        head *= 2
+    assert size_of(network) == convolutions + head
+
+
+def test_dueling_streams_are_identified() -> None:
+    network = nets.QNetwork((8,), 5, torso="vector", dueling=True, num_atoms=3)
+    assert network.value is not None
+    obs = torch.randint(0, 256, (4, 8), dtype=torch.uint8)
+    features = network.torso(obs)
+    # The mean over actions is the value stream, atom by atom.
+    torch.testing.assert_close(network(obs).mean(1), network.value(features))
+
+
+def test_noisy_layer_is_a_perturbed_linear_layer() -> None:
+    torch.manual_seed(0)
+    layer = nets.NoisyLinear(7, 5)
+    x = torch.randn(4, 7)
+    assert torch.equal(layer(x), torch.nn.functional.linear(x, layer.weight, layer.bias))
+    layer.draw_noise(torch.Generator().manual_seed(1))
+    outer = torch.outer(layer.noise_out[0], layer.noise_in[0])
+    weight = layer.weight + layer.weight_sigma * outer
+    bias = layer.bias + layer.bias_sigma * layer.noise_out[0]
+    torch.testing.assert_close(layer(x), torch.nn.functional.linear(x, weight, bias))
+    layer.eval()
+    torch.testing.assert_close(layer(x), torch.nn.functional.linear(x, layer.weight, layer.bias))
+    assert float(layer.weight_sigma[0, 0].detach()) == pytest.approx(0.5 / math.sqrt(7))
+
+
+def test_groups_of_a_batch_have_noise_of_their_own() -> None:
+    layer = nets.NoisyLinear(6, 3, groups=2)
+    layer.draw_noise(torch.Generator().manual_seed(0))
+    out = layer(torch.ones(4, 6))
+    torch.testing.assert_close(out[0], out[1])
+    torch.testing.assert_close(out[2], out[3])
+    assert not torch.allclose(out[0], out[2])
+    assert layer(torch.ones(3, 6)).shape == (3, 3)
+
+
+def test_noise_has_unit_scale_and_moves_the_output() -> None:
+    layer = nets.NoisyLinear(20_000, 2)
+    layer.draw_noise(torch.Generator().manual_seed(0))
+    # f(x) = sign(x) sqrt(|x|): mean 0, mean square E|x| = sqrt(2 / pi).
+    assert float(layer.noise_in.square().mean()) == pytest.approx(math.sqrt(2 / math.pi), abs=0.02)
+    assert float(layer.noise_in.mean()) == pytest.approx(0.0, abs=0.03)
+    network = nets.QNetwork((8,), 3, torso="vector", noisy=True)
+    obs = torch.ones(1, 8, dtype=torch.uint8)
+    before = network(obs)
+    nets.draw_noise(network, torch.Generator().manual_seed(0))
+    assert not torch.allclose(before, network(obs))
+
+
+def test_normalised_q_network() -> None:
+    network = nets.NormalisedQNetwork(IMAGE, 6)
+    assert network(pictures()).shape == (3, 6)
+    kinds = [type(layer).__name__ for layer in network.body]
+    assert kinds.count("LayerNorm") == 4
+    assert all(kinds[i + 1] == "ReLU" for i, kind in enumerate(kinds) if kind == "LayerNorm")
+    assert nets.NormalisedQNetwork((2, 10, 10), 3, torso="mlp")(
+        torch.zeros(2, 2, 10, 10)
+    ).shape == (2, 3)
+    with pytest.raises(InvalidArgumentError, match="network"):
+        nets.NormalisedQNetwork(IMAGE, 6, torso="impala")
+
+
+def test_pixel_statistics_are_those_of_all_that_was_shown() -> None:
+    statistics = nets.PixelStatistics((2, 3))
+    generator = torch.Generator().manual_seed(0)
+    shown = torch.randint(0, 256, (5000, 2, 3), generator=generator).to(torch.uint8)
+    for part in shown.split(700):
+        statistics.update(part)
+    # The count of one that it starts with moves mean and variance by about 1/5000.
+    torch.testing.assert_close(statistics.mean, shown.float().mean(0), rtol=1e-3, atol=0)
+    variance = shown.float().var(0, correction=0)
+    torch.testing.assert_close(statistics.variance, variance, rtol=3e-3, atol=0)
+    normed = statistics(shown) / 255.0
+    assert float(normed.mean()) == pytest.approx(0.0, abs=0.01)
+    assert float(normed.std()) == pytest.approx(1.0, abs=0.01)
+
+
+def test_copies_of_networks() -> None:
+    torch.manual_seed(0)
+    source, target = (nets.ActorCritic((8,), 3, torso="vector") for _ in range(2))
+    before = target.policy.weight.clone()
+    nets.soft_copy(target, source, 0.25)
+    torch.testing.assert_close(target.policy.weight, 0.75 * before + 0.25 * source.policy.weight)
+    nets.soft_copy(target, source)
+    assert torch.equal(target.policy.weight, source.policy.weight)
+    values = torch.arange(12.0).reshape(2, 3, 2)
+    assert nets.gather_actions(values, torch.tensor([2, 0])).tolist() == [[4, 5], [6, 7]]
+
+
+def test_actor_does_not_train_the_torso_and_critic_does() -> None:
+    network = nets.DeterministicActorCritic(IMAGE)
+    features = network.features(pictures())
+    raw = network.raw_actions(features)
+    assert raw.shape == (3, 3)
+    raw.sum().backward()
+    assert all(parameter.grad is None for parameter in network.torso.parameters())
+    values = network.values(network.features(pictures()), torch.zeros(3, 3))
+    assert values.shape == (3,)
+    values.sum().backward()
+    assert all(parameter.grad is not None for parameter in network.torso.parameters())
