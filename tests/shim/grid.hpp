@@ -103,7 +103,7 @@ class Grid {
     warp.collective |= bit;
     warp.ready &= ~bit;
     if ((warp.collective & mask) == mask) complete(warp, mask);
-    yield();
+    yield(false);
     return wait.result;
   }
 
@@ -116,7 +116,7 @@ class Grid {
     warp.barrier |= bit;
     warp.ready &= ~bit;
     if (++at_barrier_ == live_) release();
-    yield();
+    yield(at_barrier_ == 0);
     return static_cast<u32>(wait.result);
   }
 
@@ -137,7 +137,7 @@ class Grid {
   void exit_thread();
   void complete(Warp& warp, u32 mask);
   void release();
-  void yield();
+  void yield(bool is_any_warp);
   Warp* choose_warp();
   u32 choose_lane(u32 ready);
   void read_order();
@@ -200,12 +200,13 @@ inline Warp* Grid::choose_warp() {
   return nullptr;
 }
 
-// Goes on in another thread, or in the same one if it is its turn.
-inline void Grid::yield() {
+// Goes on in another thread, or in the same one if it is its turn; in a thread of this warp if one
+// can run and it is not any warp's turn.
+inline void Grid::yield(bool is_any_warp) {
   Warp& from = *warp_;
   const u32 from_lane = lane_;
-  const bool change = order_ == Order::kRandom && random(kLanes) == 0;
-  if (from.ready == 0 || change) {
+  if (order_ == Order::kRandom && random(kLanes) == 0) is_any_warp = true;
+  if (from.ready == 0 || is_any_warp) {
     Warp* const next = choose_warp();
     if (next == nullptr) {
       if (live_ != 0) fail_stuck();
@@ -228,12 +229,18 @@ inline bool same_site(const Wait& a, const Wait& b) {
          (a.file == b.file || std::strcmp(a.file, b.file) == 0);
 }
 
+// All lanes of the mask wait, but a lane may still wait elsewhere for others, and come later. Only
+// two lanes that wait for each other in different ways never will.
 inline void Grid::complete(Warp& warp, u32 mask) {
   const Wait& here = warp.lanes[lane_];
   for (u32 rest = mask; rest != 0; rest &= rest - 1) {
     const Wait& there = warp.lanes[lowest(rest)];
-    if (!same_site(there, here)) fail("lanes named in the mask wait at different calls", &here);
-    if (there.mask != mask) fail("lanes wait in the same call with differing masks", &here);
+    const bool is_same = same_site(there, here);
+    if (is_same && there.mask == mask) continue;
+    if ((there.mask >> lane_ & 1) == 0) return;
+    fail(is_same ? "lanes wait in the same call with differing masks"
+                 : "lanes named in the mask wait at different calls",
+         &here);
   }
   here.call->finish(warp, mask);
   warp.collective &= ~mask;
@@ -276,8 +283,9 @@ inline void Grid::exit_thread() {
   warp.exited |= bit;
   warp.ready &= ~bit;
   --live_;
-  if (live_ != 0 && at_barrier_ == live_) release();
-  yield();
+  const bool is_last = live_ != 0 && at_barrier_ == live_;
+  if (is_last) release();
+  yield(is_last);
 }
 
 // ---- errors ------------------------------------------------------------------------------------
