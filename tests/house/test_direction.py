@@ -66,7 +66,7 @@ LEARNERS = {"replay", "nets", "algos", "agents"}
 #: Scripts beside the package, and the modules of the package that they may import.
 SCRIPTS: dict[str, set[str]] = {
     # png: what the demonstration writes its picture with.
-    "benchmarks": {"cule", "cule.envs.png"},
+    "benchmarks": {"cule", "cule.envs.png", "cule.replay"},
     "roms_tools": set(),
 }
 

@@ -1,0 +1,25 @@
+"""Kinds of error that only replay has."""
+
+from __future__ import annotations
+
+from cule.errors import CuleError, InvalidArgumentError
+
+
+class CapacityError(InvalidArgumentError, MemoryError):
+    """The buffer does not fit into the memory of its device; the message says what would."""
+
+
+class NotReadyError(CuleError, RuntimeError):
+    """There is nothing to sample yet, or `start` has not been called."""
+
+
+class CheckpointError(CuleError, ValueError):
+    """A saved buffer is damaged, or was saved by a buffer of another shape."""
+
+
+class DisconnectedError(CuleError, RuntimeError):
+    """The other side of a shared buffer is gone, or this side has been closed."""
+
+
+class ShortReplayWarning(UserWarning):
+    """The ring spans so few steps of each environment that its data is nearly on-policy."""

@@ -1,0 +1,143 @@
+"""From stored rows to what a learner reads: stacks, n-step returns, discounts. Pure functions.
+
+A row holds the frame shown before action t, then action, reward and flags of step t. A sample is
+looked at through its *window*: the rows t-S+1 ... t+n of one environment, S frames of a stack and
+n steps of a return. Where these rows lie in memory is the caller's affair: a window is an int64
+tensor ``[B, S + n]`` of row numbers into flat memory, and column S-1 is row t itself.
+
+Flags of a row, one bit each: FIRST (its frame starts an episode), TERMINATED, TRUNCATED, LIFE_LOST
+(by its action), INVALID (nothing happened in it: the environment ignored its action).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from cule.replay.options import StorageOptions
+
+FIRST, TERMINATED, TRUNCATED, LIFE_LOST, INVALID = 1, 2, 4, 8, 16
+
+
+class Batch(NamedTuple):
+    """B sampled transitions, on the device of the buffer. The memory is the caller's.
+
+    The target of a state-value method is ``returns + discounts * value(next_obs)``.
+    """
+
+    obs: Tensor
+    """Observations; ``[B, S, *obs_shape]``, newest last (``[B, *obs_shape]`` without stacking)."""
+
+    actions: Tensor
+    """Actions taken on them; ``[B, *action_shape]``."""
+
+    returns: Tensor
+    """n-step sums of discounted rewards; float32 ``[B]``."""
+
+    discounts: Tensor
+    """What the value of `next_obs` counts: gamma to the number of steps, 0 after a termination;
+    float32 ``[B]``. It takes the place of ``done``."""
+
+    next_obs: Tensor
+    """Observations n steps later, or those an episode was truncated on, as `obs`; without meaning
+    where `discounts` is 0."""
+
+    weights: Tensor
+    """Loss weights; float32 ``[B]``: 0 where a row is not to be learnt from, otherwise 1 or the
+    importance weight, at most 1."""
+
+    ids: Tensor
+    """Which transitions these are; int64 ``[B]``. Never used again for other transitions."""
+
+    probabilities: Tensor
+    """Probability of a draw to give this transition; float32 ``[B]``."""
+
+
+class NStep(NamedTuple):
+    """What the n steps of a window add up to; tensors ``[B]``."""
+
+    returns: Tensor  # float32
+    discounts: Tensor  # float32
+    num_steps: Tensor  # int64, steps taken: n, or up to the end of the episode
+    truncated: Tensor  # bool: the last of these steps was truncated, and not terminated
+
+
+def shaped_rewards(rewards: Tensor, clipping: str) -> Tensor:
+    """Rewards as they are learnt from; `clipping` as in `StorageOptions.reward_clipping`."""
+    if clipping == "clip":
+        return rewards.clamp(-1.0, 1.0)
+    return rewards.sign() if clipping == "sign" else rewards
+
+
+def is_terminal(flags: Tensor, options: StorageOptions) -> Tensor:
+    """Whether nothing that follows a row counts; bool, as `flags`."""
+    bits = TERMINATED | (LIFE_LOST if options.terminal_on_life_loss else 0)
+    return (flags & bits) != 0
+
+
+def n_step_returns(flags: Tensor, rewards: Tensor, options: StorageOptions) -> NStep:
+    """Sum up n steps, ending with the episode.
+
+    Args:
+        flags: uint8 ``[B, n + 1]``, rows t ... t+n.
+        rewards: float32 ``[B, n]`` as stored, rows t ... t+n-1.
+        options: Discount, clipping, what is terminal.
+    """
+    rewards = shaped_rewards(rewards, options.reward_clipping)
+    terminal = is_terminal(flags, options)
+    # An episode also ends before a row that was ignored, whether or not anything says why.
+    ended = terminal | ((flags & TRUNCATED) != 0)
+    ended = ended[:, :-1] | ((flags[:, 1:] & INVALID) != 0)
+    step_discounts = torch.where(terminal, 0.0, options.gamma).to(torch.float32)
+
+    alive = torch.ones_like(ended[:, 0])
+    returns = torch.zeros_like(rewards[:, 0])
+    discounts = torch.ones_like(returns)
+    num_steps = torch.zeros_like(alive, dtype=torch.int64)
+    truncated = torch.zeros_like(alive)
+    for k in range(rewards.shape[1]):
+        returns = torch.where(alive, returns + discounts * rewards[:, k], returns)
+        discounts = torch.where(alive, discounts * step_discounts[:, k], discounts)
+        num_steps = num_steps + alive
+        cut = ((flags[:, k] & TRUNCATED) != 0) & ((flags[:, k] & TERMINATED) == 0)
+        truncated = truncated | (alive & cut)
+        alive = alive & ~ended[:, k]
+    return NStep(returns, discounts, num_steps, truncated)
+
+
+def stack_rows(rows: Tensor, flags: Tensor, pad: str, zero_row: int) -> Tensor:
+    """The rows to read a stack from.
+
+    Args:
+        rows: int64 ``[B, S]``, the S newest rows, oldest first.
+        flags: uint8 ``[B, S]``, their flags.
+        pad: As in `StorageOptions.pad`.
+        zero_row: A row of zeros.
+
+    Returns:
+        int64 ``[B, S]``: `rows`, with padding in place of everything before the newest FIRST.
+    """
+    columns = torch.arange(rows.shape[1], device=rows.device)
+    # No FIRST at all and a FIRST in column 0 both mean that nothing is padded.
+    start = ((flags & FIRST).to(torch.int64) * columns).amax(dim=1, keepdim=True)
+    if pad == "zero":
+        return torch.where(columns >= start, rows, zero_row)
+    return rows.gather(1, torch.maximum(columns, start))
+
+
+def read_rows(frames: Tensor, rows: Tensor, options: StorageOptions) -> Tensor:
+    """Frames of some rows.
+
+    Args:
+        frames: Flat memory, ``[rows, *obs_shape]``.
+        rows: int64 ``[B, S]``.
+        options: Shape and stack.
+
+    Returns:
+        ``[B, S, *obs_shape]``, or ``[B, *obs_shape]`` without stacking.
+    """
+    shape = options.obs_shape
+    taken = frames.index_select(0, rows.reshape(-1))
+    return taken.view(rows.shape + shape) if options.stack > 1 else taken

@@ -1,0 +1,250 @@
+"""`PrioritizedReplay`: a ring of steps, sampled in proportion to their priorities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cule.replay.gather import INVALID, Batch
+from cule.replay.options import PrioritizedOptions, check_range
+from cule.replay.priority_sums import BLOCK_LEAVES, UNITS, PrioritySums
+from cule.replay.ring import ring_bytes
+from cule.replay.steps import Step, Steps, checked_step, checked_tensor
+from cule.replay.uniform import UniformReplay
+
+
+class PrioritizedReplay(UniformReplay):
+    """`UniformReplay` with proportional priorities (Schaul et al. 2015).
+
+    Transition i is drawn with probability ``p_i ** alpha / sum of p ** alpha`` and weighed with
+    ``(V * probability) ** -beta``, V transitions, divided by the largest of the batch. p is the
+    priority as given: callers who want ``|error| + epsilon`` add the epsilon.
+
+    A transition gets its first priority, and can be drawn, once its n steps are there: the largest
+    priority given so far (1 before any), or the caller's. Priorities:
+
+    * 0: never drawn;
+    * infinite, or too large for the sums: as the largest that fits (`largest_priority`);
+    * negative or NaN: refused, the priority stays as it was, `num_refused` counts it;
+    * of a transition that has left the buffer, or was an ignored step: no effect.
+
+    Example:
+        >>> import torch
+        >>> from cule.replay import PrioritizedOptions, PrioritizedReplay
+        >>> options = PrioritizedOptions(capacity=4000, num_envs=2, obs_shape=(3,),
+        ...                              obs_dtype=torch.float32, stack=1)
+        >>> replay = PrioritizedReplay(options)
+        >>> replay.start(torch.zeros(2, 3))
+        >>> ended = torch.zeros(5, 2, dtype=torch.bool)
+        >>> replay.append_block(frames=torch.ones(5, 2, 3), actions=torch.zeros(5, 2).long(),
+        ...                     rewards=torch.ones(5, 2), terminated=ended)
+        >>> batch = replay.sample(8)
+        >>> replay.update_priorities(batch.ids, torch.rand(8) + 1e-6)
+
+    Attributes:
+        num_refused: Priorities refused so far; int64 scalar on the device.
+        max_priority: Largest priority given so far; float64 scalar on the device.
+    """
+
+    options: PrioritizedOptions
+
+    def __init__(self, options: PrioritizedOptions) -> None:
+        """Allocate the memory.
+
+        Args:
+            options: Sizes, shapes, types, device, exponents.
+
+        Raises:
+            InvalidArgumentError: The capacity is none.
+            CapacityError: It does not fit into the memory of the device.
+        """
+        super().__init__(options)
+        num_leaves = self._ring.num_slots * options.num_envs
+        self._sums = PrioritySums(num_leaves, options.device)
+        self.max_priority = torch.ones((), dtype=torch.float64, device=options.device)
+        self.num_refused = torch.zeros((), dtype=torch.int64, device=options.device)
+
+    @staticmethod
+    def _bytes_of(options: Any, num_rows: int) -> dict[str, int]:
+        blocks = -(-(num_rows + 1) * options.num_envs // BLOCK_LEAVES)
+        parts = ring_bytes(num_rows, options)
+        return {**parts, "priorities": (blocks * (BLOCK_LEAVES + 1) + 1) * 8}
+
+    @property
+    def largest_priority(self) -> float:
+        """Priorities above this count as this; with alpha 0 there is no such limit."""
+        if self.options.alpha == 0:
+            return float("inf")
+        weight = self._sums.max_units / UNITS
+        try:
+            return float(weight ** (1.0 / self.options.alpha))
+        except OverflowError:
+            return float("inf")
+
+    # --- Writing --------------------------------------------------------------------------------
+
+    def start(self, frame: Any) -> None:
+        """As `UniformReplay.start`."""
+        super().start(frame)
+        self._follow_head(torch.zeros(1, dtype=torch.int64, device=self.options.device), None)
+
+    def append(self, actions: Any, step: Step, priorities: Any = None) -> None:
+        """Store one step of all environments, as `UniformReplay.append`.
+
+        Args:
+            actions: As there.
+            step: As there.
+            priorities: First priorities of the transitions whose n steps this step completes, those
+                of `newest_ids` afterwards; float ``[N]``. By default the largest so far.
+        """
+        steps, given = checked_step(self._ring, actions, step), None
+        if priorities is not None:
+            shape = (self.options.num_envs,)
+            given = self._as_priorities(priorities, shape)[None]
+        self._ring.write(steps)
+        self._follow_head(self._zero_to(1), given)
+
+    def _write(self, steps: Steps) -> Tensor:
+        rows = super()._write(steps)
+        self._follow_head(self._zero_to(len(rows)), None)
+        return rows
+
+    def _zero_to(self, count: int) -> Tensor:
+        return torch.arange(count - 1, -1, -1, device=self.options.device)
+
+    def _follow_head(self, ages: Tensor, priorities: Tensor | None) -> None:
+        """Let new rows in and old rows out after the head has moved.
+
+        Args:
+            ages: The last positions of the head, counted back from it; int64 ``[T]``.
+            priorities: First priorities, float64 ``[T, N]``, or None for the largest so far.
+        """
+        ring, n = self._ring, self.options.num_envs
+        heads = ring.head - ages
+        old = heads - self.num_rows + self.options.stack - 1
+        self._assign_rows(old, torch.zeros((len(ages), n), dtype=torch.int64, device=ages.device))
+        new = heads - self.options.n_step
+        if priorities is None:
+            priorities = self.max_priority.expand(len(ages), n)
+        else:
+            priorities = self._accepted(priorities, self.max_priority)
+        invalid = (ring.flags.index_select(0, new % ring.num_slots) & INVALID) != 0
+        units = self._sums.units(priorities, self.options.alpha)
+        self._assign_rows(new, torch.where(invalid, 0, units))
+
+    def _assign_rows(self, rows: Tensor, units: Tensor) -> None:
+        """Set the leaves of whole rows; rows before the first are left out."""
+        n, sums = self.options.num_envs, self._sums
+        base = (rows % self._ring.num_slots) * n
+        index = base[:, None] + torch.arange(n, device=rows.device)
+        index = torch.where(rows[:, None] >= 0, index, sums.waste).flatten()
+        sums.leaves.index_copy_(0, index, units.flatten())
+        touched = torch.arange(n // BLOCK_LEAVES + 2, device=rows.device)
+        if len(rows) * len(touched) >= len(sums.block_sums):
+            sums.rebuild()
+        else:
+            sums.resum((base[:, None] // BLOCK_LEAVES + touched).flatten())
+
+    def newest_ids(self) -> Tensor:
+        """Transitions that the last `append` let in; int64 ``[N]``."""
+        row = self._ring.head - self.options.n_step
+        n = self.options.num_envs
+        return row * n + torch.arange(n, device=self.options.device)
+
+    def update_priorities(self, ids: Any, priorities: Any) -> None:
+        """Set the priorities of some transitions.
+
+        Args:
+            ids: As in `Batch.ids`; int64 ``[B]``. Of several values for one the largest counts.
+            priorities: New priorities before alpha; float ``[B]``. See the class for odd values.
+
+        Raises:
+            InvalidArgumentError: Wrong shape or type; nothing has changed.
+        """
+        checked = self._checked_ids(ids)
+        given = self._as_priorities(priorities, tuple(checked.shape))
+        if not len(checked):
+            return
+        n, ring, sums = self.options.num_envs, self._ring, self._sums
+        rows = checked // n
+        oldest, _ = self._valid()
+        index = (rows % ring.num_slots) * n + checked % n
+        is_live = (rows >= oldest) & (rows <= ring.head - self.options.n_step)
+        is_live = is_live & ((ring.flags.view(-1)[index] & INVALID) == 0)
+        accepted = self._accepted(given, torch.full_like(self.max_priority, -1.0))
+        index = torch.where(is_live & (accepted >= 0), index, sums.waste)
+        sums.assign(index, sums.units(accepted, self.options.alpha))
+
+    def _as_priorities(self, priorities: Any, shape: tuple[int, ...]) -> Tensor:
+        device = self.options.device
+        return checked_tensor("priorities", priorities, shape, torch.float64, device)
+
+    def _accepted(self, priorities: Tensor, instead: Tensor) -> Tensor:
+        """Priorities with something else in place of refused ones; counts them and the largest."""
+        refused = ~(priorities >= 0)  # true of NaN as well
+        self.num_refused.add_(refused.sum())
+        kept = torch.where(refused, instead, priorities)
+        largest = kept.clamp(max=self.largest_priority).amax()
+        self.max_priority.copy_(torch.maximum(self.max_priority, largest))
+        return kept
+
+    # --- Reading --------------------------------------------------------------------------------
+
+    def sample(self, batch_size: int, beta: float | Tensor | None = None) -> Batch:
+        """Draw transitions in proportion to their priorities, one from each B-th of the total.
+
+        Args:
+            batch_size: Transitions B.
+            beta: Exponent of the importance weights; a scalar tensor on the device in CUDA graphs.
+                By default that of the options.
+
+        Returns:
+            The batch. If all priorities are 0, all weights are 0.
+
+        Raises:
+            InvalidArgumentError: batch_size is no positive int, or beta not within 0 ... 1.
+            NotReadyError: There is nothing to sample yet.
+        """
+        self._check_batch_size(batch_size)
+        if beta is None:
+            beta = self.options.beta
+        if not isinstance(beta, Tensor):
+            check_range("beta", beta, 0.0, 1.0)
+        fractions = torch.arange(batch_size, device=self.options.device) + self._uniform(batch_size)
+        leaves = self._sums.draw(fractions / batch_size)
+        return self._weighed(self._ids_of(leaves), leaves, beta)
+
+    def sample_at(self, ids: Any) -> Batch:
+        """As `UniformReplay.sample_at`, weighed as if the ids had been drawn."""
+        checked = self._checked_ids(ids)
+        self._check_batch_size(len(checked))
+        n = self.options.num_envs
+        leaves = (checked // n % self._ring.num_slots) * n + checked % n
+        return self._weighed(checked, leaves, self.options.beta)
+
+    def _ids_of(self, leaves: Tensor) -> Tensor:
+        """Ids of the transitions in some leaves: the newest row of each slot."""
+        n, num_slots, head = self.options.num_envs, self._ring.num_slots, self._ring.head
+        slots = (leaves // n).clamp(max=num_slots - 1)
+        return (head - (head - slots) % num_slots) * n + leaves % n
+
+    def _weighed(self, ids: Tensor, leaves: Tensor, beta: float | Tensor) -> Batch:
+        sums = self._sums
+        units = sums.leaves[leaves.clamp(max=sums.waste)]
+        total = sums.total().clamp(min=1)
+        probabilities = units.to(torch.float64) / total.to(torch.float64)
+        batch = self._read(ids, probabilities.to(torch.float32))
+        _, count = self._valid()
+        weights = (count * probabilities).clamp(min=torch.finfo(torch.float64).tiny).pow(-beta)
+        weights = torch.where((probabilities > 0) & (batch.weights > 0), weights, 0.0)
+        largest = weights.amax().clamp(min=torch.finfo(torch.float64).tiny)
+        return batch._replace(weights=(weights / largest).to(torch.float32))
+
+    # --- Saving ---------------------------------------------------------------------------------
+
+    def _tensors(self) -> dict[str, Tensor]:
+        sums = {"leaves": self._sums.leaves, "block_sums": self._sums.block_sums}
+        others = {"max_priority": self.max_priority, "num_refused": self.num_refused}
+        return {**super()._tensors(), **sums, **others}
