@@ -2,6 +2,17 @@
 
 * `UniformReplay`: a ring of steps of N environments, sampled uniformly;
 * `PrioritizedReplay`: the same, sampled in proportion to priorities;
+* `TrajectoryBuffer`: the last T steps in order, for on-policy learners;
+* `SharedPrioritizedReplay`: transitions of many explorer processes in shared memory.
+
+Data flows one way: environment -> frame ring (`ring`) -> windows of rows (`gather`) -> `Batch`. A
+frame is stored once, one a step; stacks, n-step returns and next observations are put together
+when they are sampled, from row numbers. What follows a transition counts its discount, which is 0
+after a termination, so there is no ``done``.
+
+Priorities weigh whole multiples of 2**-20 and are summed in blocks (`priority_sums`), so sums are
+exact whatever happened before. Order without replacement is computed, not stored (`permutation`).
+Files are complete or not there (`checkpoint`). One implementation serves CPU and CUDA devices.
 """
 
 from __future__ import annotations
@@ -14,9 +25,11 @@ from cule.replay.errors import (
     ShortReplayWarning,
 )
 from cule.replay.gather import Batch
-from cule.replay.options import PrioritizedOptions, ReplayOptions
+from cule.replay.multi_batch import MultiBatchSchedule
+from cule.replay.options import PrioritizedOptions, ReplayOptions, TrajectoryOptions
 from cule.replay.prioritized import PrioritizedReplay
 from cule.replay.steps import Step
+from cule.replay.trajectory import TrajectoryBuffer, Window
 from cule.replay.uniform import UniformReplay
 
 __all__ = [
@@ -24,11 +37,15 @@ __all__ = [
     "CapacityError",
     "CheckpointError",
     "DisconnectedError",
+    "MultiBatchSchedule",
     "NotReadyError",
     "PrioritizedOptions",
     "PrioritizedReplay",
     "ReplayOptions",
     "ShortReplayWarning",
     "Step",
+    "TrajectoryBuffer",
+    "TrajectoryOptions",
     "UniformReplay",
+    "Window",
 ]

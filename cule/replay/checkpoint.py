@@ -106,3 +106,56 @@ def load_state(path: str | os.PathLike[str]) -> State:
     except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
         raise CheckpointError(f"{path} is no saved buffer, or is damaged: {error}") from None
     return state
+
+
+class Saveable:
+    """A buffer that can be saved and restored; it says which tensors, and what must be the same."""
+
+    generator: torch.Generator
+
+    def _tensors(self) -> dict[str, Tensor]:
+        raise NotImplementedError
+
+    def _description(self) -> dict[str, str]:
+        raise NotImplementedError
+
+    def _restored(self) -> None:
+        """Bring what the host knows up to date with the tensors."""
+        raise NotImplementedError
+
+    def state_dict(self) -> State:
+        """Everything that is in the buffer; the tensors are views, not copies."""
+        tensors = {**self._tensors(), "generator": self.generator.get_state()}
+        return make_state(type(self).__name__, self._description(), tensors)
+
+    def load_state_dict(self, state: State) -> None:
+        """Replace everything in the buffer, on whatever device it was saved.
+
+        Raises:
+            CheckpointError: It is no state of such a buffer; nothing has changed.
+        """
+        # A generator of another device has a state of another size, and is left as it is.
+        mine, tensors = self.generator.get_state(), self._tensors()
+        held = state.get("tensors") if isinstance(state, dict) else None
+        theirs = held.get("generator") if isinstance(held, dict) else None
+        restore_state(state, type(self).__name__, self._description(), tensors)
+        if isinstance(theirs, Tensor) and theirs.shape == mine.shape:
+            self.generator.set_state(theirs)
+        self._restored()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole buffer to a file, which is replaced only once it is complete.
+
+        Raises:
+            OSError: It cannot be written; a file of this name is as it was.
+        """
+        save_state(self.state_dict(), path)
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Replace everything in the buffer by what `save` wrote.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            CheckpointError: It is damaged, or of another buffer; nothing has changed.
+        """
+        self.load_state_dict(load_state(path))

@@ -67,6 +67,7 @@ class Target(Protocol):
     num_slots: int
     num_finals: int
     flags: Tensor
+    frames: Tensor
 
     def next_row(self) -> Tensor:
         """Memory of the next row's frames."""
@@ -123,6 +124,12 @@ def _check_started(ring: Target) -> None:
         raise NotReadyError("append before the first frames; call start() with them")
 
 
+def _outside(ring: Target, frames: Tensor) -> Tensor:
+    """Frames that do not lie in the memory they are going to be written to."""
+    inside = frames.untyped_storage().data_ptr() == ring.frames.untyped_storage().data_ptr()
+    return frames.clone() if inside else frames
+
+
 def checked_step(ring: Target, actions: Any, step: Step) -> Steps:
     """One step of all environments; see `UniformReplay.append`."""
     _check_started(ring)
@@ -131,6 +138,8 @@ def checked_step(ring: Target, actions: Any, step: Step) -> Steps:
     frame: Tensor | None = checked_frames("step.frame", step.frame, shape, options)
     if frame is not None and frame.data_ptr() == ring.next_row().data_ptr():
         frame = None
+    elif frame is not None:
+        frame = _outside(ring, frame)
 
     def flags(name: str) -> Tensor:
         value = getattr(step, name)
@@ -138,7 +147,8 @@ def checked_step(ring: Target, actions: Any, step: Step) -> Steps:
 
     final = None
     if ring.num_finals:
-        final = checked_frames("step.final_frame", step.final_frame, shape, options)[None]
+        final = checked_frames("step.final_frame", step.final_frame, shape, options)
+        final = _outside(ring, final)[None]
     action_shape = shape + options.action_shape
     return Steps(
         frames=None if frame is None else frame[None],

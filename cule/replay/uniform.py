@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import Any
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cule.errors import InvalidArgumentError
-from cule.replay.checkpoint import State, load_state, make_state, restore_state, save_state
+from cule.replay.checkpoint import Saveable
 from cule.replay.errors import NotReadyError
 from cule.replay.gather import Batch
 from cule.replay.options import ReplayOptions, check_int
@@ -24,7 +23,7 @@ _KEY_RANGE = 2**62
 _FREE_OPTIONS = ("capacity", "gamma", "reward_clipping", "replacement", "device", "seed", "pad")
 
 
-class UniformReplay:
+class UniformReplay(Saveable):
     """Replay memory of N environments that step together, sampled uniformly.
 
     Everything is allocated once, on one device; `append`, `append_block`, `sample` and `sample_at`
@@ -307,6 +306,9 @@ class UniformReplay:
 
     # --- Saving ---------------------------------------------------------------------------------
 
+    def _restored(self) -> None:
+        self.resync()
+
     def _tensors(self) -> dict[str, Tensor]:
         order = {"key": self._key, "position": self._position, "order_head": self._order_head}
         return {**self._ring.tensors(), **order}
@@ -315,40 +317,3 @@ class UniformReplay:
         described = self.options.describe()
         fixed = {name: text for name, text in described.items() if name not in _FREE_OPTIONS}
         return {**fixed, "num_rows": str(self.num_rows)}
-
-    def state_dict(self) -> State:
-        """Everything that is in the buffer; the tensors are views, not copies."""
-        tensors = {**self._tensors(), "generator": self.generator.get_state()}
-        return make_state(type(self).__name__, self._description(), tensors)
-
-    def load_state_dict(self, state: State) -> None:
-        """Replace everything in the buffer, on whatever device it was saved.
-
-        Raises:
-            CheckpointError: It is no state of such a buffer; nothing has changed.
-        """
-        # A generator of another device has a state of another size, and is left as it is.
-        mine, tensors = self.generator.get_state(), self._tensors()
-        held = state.get("tensors") if isinstance(state, dict) else None
-        theirs = held.get("generator") if isinstance(held, dict) else None
-        restore_state(state, type(self).__name__, self._description(), tensors)
-        if isinstance(theirs, Tensor) and theirs.shape == mine.shape:
-            self.generator.set_state(theirs)
-        self.resync()
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole buffer to a file, which is replaced only once it is complete.
-
-        Raises:
-            OSError: It cannot be written; a file of this name is as it was.
-        """
-        save_state(self.state_dict(), path)
-
-    def load(self, path: str | os.PathLike[str]) -> None:
-        """Replace everything in the buffer by what `save` wrote.
-
-        Raises:
-            FileNotFoundError: There is no such file.
-            CheckpointError: It is damaged, or of another buffer; nothing has changed.
-        """
-        self.load_state_dict(load_state(path))

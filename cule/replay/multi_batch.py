@@ -1,0 +1,69 @@
+"""When the multi-batch strategy of CuLE updates, and on which environments."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from cule.errors import InvalidArgumentError
+
+
+class MultiBatchSchedule:
+    """Which fixed batch of environments is learnt from after which step.
+
+    N environments are cut into B contiguous batches of N / B. All environments step together; from
+    step T on, every `steps_per_update` steps one update takes the last T steps of the next batch.
+    With B = 1 and `steps_per_update` = T this is on-policy A2C.
+
+    Example:
+        >>> MultiBatchSchedule(1200, num_batches=20, num_steps=20, steps_per_update=1).due(21)
+        [slice(60, 120, None)]
+
+    Attributes:
+        batch_envs: Environments of a batch.
+        uses_per_transition: How often each step is learnt from; below 1, data is thrown away.
+    """
+
+    def __init__(
+        self, num_envs: int, *, num_batches: int, num_steps: int, steps_per_update: float
+    ) -> None:
+        """Check that the numbers go together.
+
+        Args:
+            num_envs: Environments N.
+            num_batches: Batches B; it divides N.
+            num_steps: Steps T of the window.
+            steps_per_update: A whole number of steps, or 1/U for U updates after every step.
+
+        Raises:
+            InvalidArgumentError: They do not.
+        """
+        if num_batches < 1 or num_envs % num_batches:
+            raise InvalidArgumentError(
+                f"num_batches is {num_batches}; it must divide num_envs, {num_envs}"
+            )
+        exact = Fraction(steps_per_update).limit_denominator(10**6)
+        if exact <= 0 or (exact.denominator != 1 and exact.numerator != 1):
+            raise InvalidArgumentError(
+                f"steps_per_update is {steps_per_update!r}; it must be a positive whole number, or "
+                "1 divided by one"
+            )
+        self.batch_envs = num_envs // num_batches
+        self._num_batches, self._num_steps = num_batches, num_steps
+        self._steps_between, self._updates_a_step = exact.numerator, exact.denominator
+        self.uses_per_transition = float(num_steps / (exact * num_batches))
+
+    def due(self, step: int) -> list[slice]:
+        """Updates to make after a step.
+
+        Args:
+            step: Steps of all environments completed so far.
+
+        Returns:
+            The environments of each update, in order; often empty.
+        """
+        since = step - self._num_steps
+        if since < 0 or since % self._steps_between:
+            return []
+        first = since // self._steps_between * self._updates_a_step
+        batches = [(first + k) % self._num_batches for k in range(self._updates_a_step)]
+        return [slice(b * self.batch_envs, (b + 1) * self.batch_envs) for b in batches]
