@@ -4,8 +4,9 @@
 //   g++ -std=c++17 -x c++ -Itests/shim -Icsrc -include cuda_runtime.h kernel.cu
 //
 // grid.hpp says how threads run and what ends a launch, intrinsics.hpp and host_api.hpp hold the
-// names. __CUDACC__ stays undefined: the core is compiled as for the host. There is no <<<>>>;
-// kernels are launched by cule_launch(), which returns when the grid is done.
+// names. CULE_SHIM_ORDER=forward|reverse|random:<seed> in the environment chooses who runs first.
+// __CUDACC__ stays undefined: the core is compiled as for the host. There is no <<<>>>; kernels are
+// launched by cule_launch(), which returns when the grid is done.
 #pragma once
 
 // These use words in attributes that become macros below.
@@ -32,8 +33,9 @@
 // Static shared memory: blocks run one after the other, so one copy is enough. All of it lies in a
 // section of its own, which is filled with garbage before every block. gcc refuses to put variables
 // of inline and of other functions into one section, but what follows the name here is a comment to
-// the assembler and makes the names differ to the compiler. Variables of templates are the
-// exception: gcc before 14 ignores the section for them, and they keep what the last block left.
+// the assembler and makes the names differ to the compiler. In templates gcc 12 ignores the
+// section: there a variable keeps what the last block left. A plain function that holds the
+// variable and returns a reference is filled everywhere.
 #define CULE_SHIM_TEXT_OF(x) #x
 #define CULE_SHIM_TEXT(x) CULE_SHIM_TEXT_OF(x)
 #if defined(__clang__)

@@ -22,6 +22,10 @@
 #include <ucontext.h>
 #endif
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace cule::shim {
 
 inline constexpr std::size_t kStackBytes = 256 * 1024;
@@ -37,6 +41,14 @@ class Stacks {
     // would lie in the same few sets of the first-level cache.
     const std::size_t colour = (index * 2 + index / 32) % 64 * 64;
     return bottoms_[index] + kStackBytes - colour;
+  }
+
+  // To be called when fibers were abandoned: frames that nobody left are still out of bounds for
+  // the address sanitizer.
+  void forget_frames() const {
+#if defined(__SANITIZE_ADDRESS__)
+    for (unsigned char* bottom : bottoms_) __asan_unpoison_memory_region(bottom, kStackBytes);
+#endif
   }
 
  private:

@@ -94,14 +94,13 @@ class Grid {
   u64 collect(const Call& call, u32 mask, u64 value, u32 extra, u32 width, const char* file,
               int line) {
     Warp& warp = *warp_;
-    const u32 lane = lane_;
-    const u32 bit = 1u << lane;
-    Wait& wait = warp.lanes[lane];
-    wait = Wait{&call, file, line, mask, value, extra, width, 0};
+    const u32 bit = 1u << lane_;
+    Wait& wait = note_wait(call, mask, value, file, line);
+    wait.extra = extra;
+    wait.width = width;
     if ((mask & bit) == 0) fail("the mask does not name the calling lane", &wait);
     if ((mask & warp.exited) != 0) fail("the mask names lanes that have exited", &wait);
     warp.collective |= bit;
-    warp.ready &= ~bit;
     if ((warp.collective & mask) == mask) complete(warp, mask);
     yield(false);
     return wait.result;
@@ -109,12 +108,8 @@ class Grid {
 
   // A barrier of the block; returns how many threads came with a nonzero value.
   u32 barrier(const Call& call, bool value, const char* file, int line) {
-    Warp& warp = *warp_;
-    const u32 bit = 1u << lane_;
-    Wait& wait = warp.lanes[lane_];
-    wait = Wait{&call, file, line, ~0u, value, 0, kLanes, 0};
-    warp.barrier |= bit;
-    warp.ready &= ~bit;
+    Wait& wait = note_wait(call, ~0u, value, file, line);
+    warp_->barrier |= 1u << lane_;
     if (++at_barrier_ == live_) release();
     yield(at_barrier_ == 0);
     return static_cast<u32>(wait.result);
@@ -132,6 +127,18 @@ class Grid {
   std::mutex mutex;  // held during a launch
 
  private:
+  // The running lane can go on no longer, and this is why.
+  Wait& note_wait(const Call& call, u32 mask, u64 value, const char* file, int line) {
+    warp_->ready &= ~(1u << lane_);
+    Wait& wait = warp_->lanes[lane_];
+    wait.call = &call;
+    wait.file = file;
+    wait.line = line;
+    wait.mask = mask;
+    wait.value = value;
+    return wait;
+  }
+
   static void enter();
   void run_block();
   void exit_thread();
@@ -443,7 +450,10 @@ inline void Grid::run_block() {
   lane_ = choose_lane(warp_->ready);
   thread_index = thread_indices_[warp_->index * kLanes + lane_];
   switch_fiber(launcher_, fibers_[warp_->index * kLanes + lane_]);
-  if (!error_.empty()) throw std::runtime_error(error_);
+  if (!error_.empty()) {
+    stacks_.forget_frames();
+    throw std::runtime_error(error_);
+  }
   check_guard();
 }
 

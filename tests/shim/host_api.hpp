@@ -60,9 +60,7 @@ enum cudaStreamCaptureStatus {
 };
 
 struct CUstream_st;
-struct CUevent_st;
 using cudaStream_t = CUstream_st*;
-using cudaEvent_t = CUevent_st*;
 
 inline constexpr unsigned cudaHostAllocDefault = 0;
 inline constexpr unsigned cudaHostAllocPortable = 1;
