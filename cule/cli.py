@@ -1,9 +1,10 @@
-"""The command line: ``cule info`` and ``cule roms``."""
+"""The command line: ``cule info``, ``cule roms``, ``cule train`` and ``cule eval``."""
 
 from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import sys
@@ -15,6 +16,16 @@ from cule.errors import CuleError
 from cule.games import RomStatus, import_roms, list_games, rom_folders, rom_status
 from cule.games.roms import ROM_DIR_VARIABLE
 
+#: Commands of the learners, and what they do.
+LEARNING = {
+    "train": "train an agent, with checkpoints and resume",
+    "eval": "play whole games with trained agents and report the scores",
+}
+
+
+class MissingPackageError(CuleError, ImportError):
+    """A package that a command needs is not installed."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command.
@@ -25,8 +36,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0 done, 1 something is missing or wrong, 2 a refused request.
     """
-    options = _parser().parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        if words and words[0] in LEARNING:
+            # Their options are those of the algorithm, and need torch to be known.
+            return _learn(words[0], words[1:])
+        options = _parser().parse_args(words)
         status: int = options.run(options)
     except CuleError as error:
         print(f"cule: {error}", file=sys.stderr)
@@ -51,7 +66,18 @@ def _parser() -> argparse.ArgumentParser:
     importing.set_defaults(run=_import_roms)
     verify = actions.add_parser("verify", help="whether every game is found with the right bytes")
     verify.set_defaults(run=_verify_roms)
+    for name, text in LEARNING.items():
+        commands.add_parser(name, help=text)
     return parser
+
+
+def _learn(command: str, words: Sequence[str]) -> int:
+    """Run ``train`` or ``eval``, which are imported only here."""
+    if importlib.util.find_spec("torch") is None:
+        raise MissingPackageError(f"cule {command} needs torch; pip install 'cule[train]'")
+    from cule.agents import command as commands
+
+    return commands.train(words) if command == "train" else commands.evaluate_checkpoints(words)
 
 
 def _info(_: argparse.Namespace) -> int:

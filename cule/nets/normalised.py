@@ -12,7 +12,7 @@ from cule.nets.initialisation import initialise
 from cule.nets.torsos import ByteConv2d, ByteLinear, channels_last, convolution_plan
 
 #: Torsos that have a normalised form, beside "mlp".
-NORMALISED = ("nature", "nature32", "nips")
+NORMALISED = ("nature", "nature32", "nips", "small")
 
 
 class NormalisedQNetwork(nn.Module):

@@ -2,6 +2,7 @@
 
 nature      Mnih et al. 2015: 32 8x8/4, 64 4x4/2, 64 3x3/1, linear 512; 84 x 84 observations
 nature32    the same with 32 filters in the third convolution, as CuLE's experiments have it
+small       16 6x6/3, 32 4x4/2, linear 256; for 42 x 42 observations, on CPUs
 nips        Mnih et al. 2013: 16 8x8/4, 32 4x4/2, linear 256; a third of the work, for CPUs
 impala      Espeholt et al. 2018: three residual sections of 16, 32, 32 channels, linear 256
 impala2     the same, twice as wide
@@ -21,7 +22,7 @@ from torch import Tensor, nn
 from cule.errors import InvalidArgumentError
 
 #: Names that `make_torso` knows.
-TORSOS = ("nature", "nature32", "nips", "impala", "impala2", "vector", "mlp")
+TORSOS = ("nature", "nature32", "nips", "small", "impala", "impala2", "vector", "mlp")
 
 #: Largest value of an observation byte.
 WHITE = 255.0
@@ -31,6 +32,7 @@ _CONVOLUTIONS: dict[str, tuple[tuple[tuple[int, int, int], ...], int]] = {
     "nature": (((32, 8, 4), (64, 4, 2), (64, 3, 1)), 512),
     "nature32": (((32, 8, 4), (64, 4, 2), (32, 3, 1)), 512),
     "nips": (((16, 8, 4), (32, 4, 2)), 256),
+    "small": (((16, 6, 3), (32, 4, 2)), 256),
 }
 
 

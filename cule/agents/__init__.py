@@ -1,0 +1,49 @@
+"""Learners: one file an algorithm, each with a dataclass of options and one readable loop.
+
+    A2C     advantage actor-critic                          a2c.py
+    VTrace  A2C with V-trace on CuLE's multi-batch strategy vtrace.py
+    PPO     proximal policy optimisation                    ppo.py
+    PQN     parallelised Q-learning, without replay         pqn.py
+
+A learner is made of its options (and, if wanted, environments of one's own), learns while `train`
+is iterated over, and has `save`, `load` and `evaluate`. `start_run` adds a folder with logs,
+checkpoints and evaluations; it is what ``cule train`` does.
+
+Needs torch; `import cule` does not import this.
+"""
+
+from __future__ import annotations
+
+from cule.agents.a2c import A2C, A2CConfig
+from cule.agents.base import Agent, Progress
+from cule.agents.errors import CheckpointError, DivergedError
+from cule.agents.evaluation import Evaluation, evaluate
+from cule.agents.options import AgentConfig
+from cule.agents.ppo import PPO, PPOConfig
+from cule.agents.pqn import PQN, PQNConfig
+from cule.agents.presets import AGENTS, PRESETS
+from cule.agents.runner import Run, RunOptions, start_run
+from cule.agents.vtrace import VTrace, VTraceConfig
+
+__all__ = [
+    "A2C",
+    "AGENTS",
+    "PPO",
+    "PQN",
+    "PRESETS",
+    "A2CConfig",
+    "Agent",
+    "AgentConfig",
+    "CheckpointError",
+    "DivergedError",
+    "Evaluation",
+    "PPOConfig",
+    "PQNConfig",
+    "Progress",
+    "Run",
+    "RunOptions",
+    "VTrace",
+    "VTraceConfig",
+    "evaluate",
+    "start_run",
+]

@@ -1,0 +1,362 @@
+"""What all learners have: an environment, a network, counters, checkpoints, evaluation.
+
+An algorithm's file holds its options, its loop (`train`) and its loss; this file holds what would
+be the same in each. A learner counts `steps` (agent steps of all consoles of all processes) and
+`updates` (of the optimiser); every schedule is a function of these, never of the clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from cule import __version__
+from cule.agents.checkpoint import read_checkpoint, write_checkpoint
+from cule.agents.distributed import (
+    RANK_SEED_STRIDE,
+    average_gradients,
+    broadcast_module,
+    join_world,
+    rank,
+    world_size,
+)
+from cule.agents.environment import (
+    EpisodeStatistics,
+    FrameEnv,
+    check_env,
+    make_env,
+    newest_frames,
+    obs_shape,
+)
+from cule.agents.errors import CheckpointError, DivergedError
+from cule.agents.options import AgentConfig, config_from
+
+if TYPE_CHECKING:
+    from cule.agents.evaluation import Evaluation
+
+#: Offsets of the seeds of the generators of one process.
+WEIGHTS_SEED, ACTING_SEED, REPLAY_SEED, EVALUATION_SEED = 0, 101, 202, 303
+
+#: Options that a resumed run may change without becoming another run.
+_FREE_OPTIONS = ("total_steps", "device", "env_device", "env_threads", "torch_threads")
+
+AnyAgent = TypeVar("AnyAgent", bound="Agent")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What `train` yields after every round of collecting and learning."""
+
+    steps: int
+    """Agent steps so far, of all consoles of all processes."""
+
+    updates: int
+    """Updates of the optimiser so far."""
+
+    metrics: Mapping[str, Tensor | float]
+    """Losses and the like of this round; scalars on the device, to be read when needed."""
+
+
+class Agent(ABC):
+    """Base of the learners.
+
+    Attributes:
+        config: The options.
+        env: The environments that it learns from.
+        network: What it learns.
+        optimizer: How.
+        device: Where.
+        steps: Agent steps so far, of all consoles of all processes.
+        updates: Updates so far.
+        generator: Source of all random numbers of acting and learning, on the device.
+        statistics: Sums over the episodes that have ended.
+        is_finite: Whether all losses so far were finite numbers; bool scalar on the device.
+    """
+
+    name: ClassVar[str]
+    config_class: ClassVar[type[AgentConfig]]
+    continuous: ClassVar[bool] = False
+    eval_epsilon: ClassVar[float] = 0.0
+
+    config: Any
+    network: nn.Module
+    optimizer: torch.optim.Optimizer
+
+    def __init__(self, config: Any, env: FrameEnv | None = None) -> None:
+        """Make the environments and the network.
+
+        Args:
+            config: Options of this algorithm.
+            env: Environments of one's own, with SameStep autoreset and tensors as results; by
+                default the consoles that the config asks for.
+
+        Raises:
+            InvalidArgumentError: The environments do not fit.
+            UnknownGameError, RomNotFoundError, DeviceError: As `cule.AtariVectorEnv`.
+        """
+        self.config = config
+        self.device = join_world(torch.device(config.device))
+        self._use_precision()
+        self.env: FrameEnv = self._default_env() if env is None else env
+        check_env(self.env)
+        self.num_envs = self.env.num_envs
+        self.obs_shape = obs_shape(self.env)
+        space = self.env.single_action_space
+        self.num_actions = 0 if self.continuous else int(space.n)
+        self.steps, self.updates = 0, 0
+        self.statistics = EpisodeStatistics(self.device)
+        self.is_finite = torch.ones((), dtype=torch.bool, device=self.device)
+        self.generator = self.make_generator(ACTING_SEED)
+        self._has_begun = False
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.seed + WEIGHTS_SEED)
+            self.build()
+        broadcast_module(self.network)
+        self.forward = torch.compile(self.network) if config.compile else self.network
+
+    # --- What each algorithm fills in -------------------------------------------------------------
+
+    @abstractmethod
+    def build(self) -> None:
+        """Make `network`, `optimizer` and the buffer; weights come from the global generator."""
+
+    @abstractmethod
+    def train(self, steps: int | None = None) -> Iterator[Progress]:
+        """Learn, and yield after every round.
+
+        Args:
+            steps: Agent steps at which to stop, counted from the start; the config's by default.
+
+        Yields:
+            Where it stands. Stopping to iterate stops training; a new call goes on from there.
+        """
+
+    @abstractmethod
+    def act(self, obs: Tensor, generator: torch.Generator, *, greedy: bool = False) -> Tensor:
+        """Actions for evaluation.
+
+        Args:
+            obs: uint8 ``[n, *obs_shape]``.
+            generator: Source of randomness.
+            greedy: The best actions, without any randomness.
+
+        Returns:
+            What the environment takes; ``[n]`` or ``[n, 3]``.
+        """
+
+    @abstractmethod
+    def begin_buffer(self, frames: Tensor) -> None:
+        """Take the first frames of the run, ``[N, H, W]`` or ``[N, D]``."""
+
+    @abstractmethod
+    def extra_state(self, *, replay: bool) -> dict[str, Any]:
+        """What a checkpoint of this algorithm holds beside the common part."""
+
+    @abstractmethod
+    def load_extra_state(self, state: Mapping[str, Any]) -> None:
+        """Take `extra_state` back."""
+
+    # --- Shared steps of the loops ----------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Reset the environments, unless the run has begun or was resumed."""
+        if not self._has_begun:
+            obs, _ = self.env.reset(seed=self.seed_of(0))
+            self.begin_buffer(newest_frames(obs, self.obs_shape).to(self.device))
+            self._has_begun = True
+
+    def count_steps(self, batched_steps: int) -> None:
+        """Count steps of all consoles of all processes."""
+        self.steps += batched_steps * self.num_envs * world_size()
+
+    def learn(self, loss: Tensor, max_grad_norm: float) -> Tensor:
+        """One step of the optimiser; the norm of the gradient before it was clipped."""
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return self.apply_gradients(loss.detach(), max_grad_norm)
+
+    def apply_gradients(self, loss: Tensor, max_grad_norm: float) -> Tensor:
+        """As `learn`, where the gradients are there already."""
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        average_gradients(parameters)
+        norm = nn.utils.clip_grad_norm_(parameters, max_grad_norm)
+        self.optimizer.step()
+        self.updates += 1
+        self.is_finite &= torch.isfinite(loss) & torch.isfinite(norm)
+        return norm
+
+    def set_learning_rate(self, value: float) -> None:
+        """Set the learning rate of every group."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = value
+
+    def make_generator(self, offset: int) -> torch.Generator:
+        """A generator of this process, for one purpose."""
+        return torch.Generator(device=self.device).manual_seed(self.seed_of(offset))
+
+    def seed_of(self, offset: int) -> int:
+        """The seed of this process for one purpose."""
+        return int(self.config.seed) + RANK_SEED_STRIDE * rank() + offset
+
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        """bfloat16 where the config asks for it."""
+        enabled = self.config.precision == "bf16"
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=enabled)
+
+    def check_finite(self, last_checkpoint: str = "none yet") -> None:
+        """Stop where a loss or a weight is not a number any more. Waits for the device.
+
+        Raises:
+            DivergedError: It names the last checkpoint before that.
+        """
+        weights = torch.stack([torch.isfinite(p).all() for p in self.network.parameters()])
+        if not bool(self.is_finite & weights.all()):
+            raise DivergedError(
+                f"a loss or weight is no finite number after {self.steps} steps and "
+                f"{self.updates} updates; last good checkpoint: {last_checkpoint}"
+            )
+
+    def evaluate(self, **options: Any) -> Evaluation:
+        """Play whole games; options and result as of `cule.agents.evaluate`."""
+        from cule.agents.evaluation import evaluate
+
+        return evaluate(self, **options)
+
+    def _default_env(self) -> FrameEnv:
+        config = self.config
+        if self.device.index is not None and not config.env_device:
+            config = dataclasses.replace(config, env_device=str(self.device))
+        overrides = {"continuous": True} if self.continuous else {}
+        return make_env(config, **overrides)
+
+    def _use_precision(self) -> None:
+        if self.config.torch_threads:
+            torch.set_num_threads(self.config.torch_threads)
+        if self.config.precision != "fp32":
+            torch.backends.cuda.matmul.allow_tf32 = True
+            torch.backends.cudnn.allow_tf32 = True
+        if self.config.deterministic:
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+            torch.use_deterministic_algorithms(True)
+
+    # --- Checkpoints ------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str], *, replay: bool = True) -> None:
+        """Write a checkpoint, whole or not at all.
+
+        Args:
+            path: Where to. Processes other than the first write ``NAME.rankR.SUFFIX`` beside it.
+            replay: With the replay memory (of algorithms that have one); without it a resumed run
+                first fills a new one.
+
+        Raises:
+            OSError: The disk does not take it.
+        """
+        content = {
+            "algorithm": self.name,
+            "version": __version__,
+            "config": dataclasses.asdict(self.config),
+            "obs_shape": list(self.obs_shape),
+            "num_actions": self.num_actions,
+            "steps": self.steps,
+            "updates": self.updates,
+            "network": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "generator": self.generator.get_state(),
+            "statistics": self.statistics.sums,
+            "has_begun": self._has_begun,
+            "env": torch.as_tensor(self.env.get_state()) if self._has_begun else None,
+            "extra": self.extra_state(replay=replay),
+        }
+        write_checkpoint(of_rank(path), content)
+
+    def load_state(self, content: Mapping[str, Any]) -> None:
+        """Take a checkpoint's content into this learner.
+
+        Raises:
+            CheckpointError: It belongs to another algorithm, another shape, or other options.
+        """
+        self._check_content(content)
+        self.network.load_state_dict(content["network"])
+        self.optimizer.load_state_dict(content["optimizer"])
+        self.generator.set_state(content["generator"])
+        self.statistics.sums.copy_(content["statistics"])
+        self.steps, self.updates = content["steps"], content["updates"]
+        self._has_begun = content["has_begun"]
+        if self._has_begun:
+            self.env.set_state(content["env"])
+        self.load_extra_state(content["extra"])
+
+    def load_weights(self, content: Mapping[str, Any]) -> None:
+        """Take only network and counters of a checkpoint, to play and not to train on.
+
+        Raises:
+            CheckpointError: It belongs to another algorithm or another shape.
+        """
+        self._check_shapes(content)
+        self.network.load_state_dict(content["network"])
+        self.steps, self.updates = content["steps"], content["updates"]
+
+    def _check_shapes(self, content: Mapping[str, Any]) -> None:
+        if content["algorithm"] != self.name:
+            raise CheckpointError(
+                f"the checkpoint is one of {content['algorithm']!r}, this learner is {self.name!r}"
+            )
+        for name in ("obs_shape", "num_actions"):
+            own = getattr(self, name)
+            own = list(own) if isinstance(own, tuple) else own
+            if content[name] != own:
+                raise CheckpointError(
+                    f"{name} of the checkpoint is {content[name]}, here it is {own}"
+                )
+
+    def _check_content(self, content: Mapping[str, Any]) -> None:
+        self._check_shapes(content)
+        for name, value in dataclasses.asdict(self.config).items():
+            if name not in _FREE_OPTIONS and content["config"].get(name) != value:
+                raise CheckpointError(
+                    f"the checkpoint was made with {name} = {content['config'].get(name)!r}; "
+                    f"here it is {value!r}"
+                )
+
+    @classmethod
+    def load(
+        cls: type[AnyAgent],
+        path: str | os.PathLike[str],
+        env: FrameEnv | None = None,
+        **changes: Any,
+    ) -> AnyAgent:
+        """Make a learner that goes on where `save` was called.
+
+        Args:
+            path: A checkpoint.
+            env: As for the constructor.
+            changes: Options that may differ: total_steps, device and threads.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            CheckpointError: It is none, is damaged, or of another algorithm.
+        """
+        content = read_checkpoint(of_rank(path))
+        if content.get("algorithm") != cls.name:
+            raise CheckpointError(
+                f"{path} is a checkpoint of {content.get('algorithm')!r}, not of {cls.name!r}"
+            )
+        agent = cls(config_from(cls.config_class, content["config"] | changes), env)
+        agent.load_state(content)
+        return agent
+
+
+def of_rank(path: str | os.PathLike[str]) -> Path:
+    """The file of this process."""
+    plain = Path(path)
+    return plain if rank() == 0 else plain.with_suffix(f".rank{rank()}{plain.suffix}")

@@ -1,0 +1,154 @@
+"""``cule train`` and ``cule eval``: words of a command line to runs and evaluations."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cule.agents.checkpoint import read_checkpoint
+from cule.agents.distributed import leave_world, rank
+from cule.agents.evaluation import (
+    MIN_EPISODES,
+    PROTOCOLS,
+    Evaluation,
+    evaluate,
+    make_eval_env,
+)
+from cule.agents.options import add_arguments, config_from
+from cule.agents.presets import AGENTS, PRESETS, checkpoint_config, load_to_play
+from cule.agents.runner import RunOptions, last_checkpoint, start_run
+from cule.agents.scores import aggregate
+from cule.errors import InvalidArgumentError
+
+
+def train(words: Sequence[str]) -> int:
+    """Run ``cule train ALGO ...``.
+
+    Args:
+        words: What follows ``train``.
+
+    Returns:
+        0: trained to the end, or stopped by a signal and saved.
+
+    Raises:
+        CuleError: A refused option, a folder that holds another run, or training that diverged.
+    """
+    parser = argparse.ArgumentParser(prog="cule train", description="Train an agent.")
+    parser.add_argument(
+        "algorithm",
+        choices=sorted(PRESETS),
+        metavar="ALGO",
+        help=f"an algorithm, or a preset of one: {', '.join(sorted(PRESETS))}",
+    )
+    first, _ = parser.parse_known_args(words[:1] or ["--help"])
+    preset = PRESETS[first.algorithm]
+    config_class = AGENTS[preset.algorithm].config_class
+    parser.usage = f"cule train {first.algorithm} [options]"
+    add_arguments(parser.add_argument_group("learning"), config_class, preset.options)
+    run_group = parser.add_argument_group("the run")
+    add_arguments(run_group, RunOptions, {})
+    given = vars(parser.parse_args(words))
+    given.pop("algorithm")
+    run_names = {item.name for item in dataclasses.fields(RunOptions)}
+    run_options = RunOptions(**{k: v for k, v in given.items() if k in run_names})
+    chosen = {k: v for k, v in given.items() if k not in run_names}
+    config = config_from(config_class, {**preset.options, **chosen})
+    try:
+        run = start_run(AGENTS[preset.algorithm], config, run_options)
+        is_complete = run.run()
+    finally:
+        leave_world()
+    if rank() == 0:
+        if is_complete:
+            print(f"trained for {run.agent.steps} steps; the run is in {run.folder}")
+        else:
+            print(f"stopped after {run.agent.steps} steps; go on with --resume")
+    return 0
+
+
+def evaluate_checkpoints(words: Sequence[str]) -> int:
+    """Run ``cule eval CHECKPOINT ...``.
+
+    Args:
+        words: What follows ``eval``.
+
+    Returns:
+        0.
+
+    Raises:
+        CuleError: No checkpoint, a damaged one, or refused options.
+    """
+    parser = argparse.ArgumentParser(
+        prog="cule eval",
+        description="Play whole games with trained agents and report unclipped scores.",
+    )
+    parser.add_argument(
+        "checkpoints", nargs="+", type=Path, metavar="CHECKPOINT", help="a file, or a run's folder"
+    )
+    parser.add_argument(
+        "--episodes", type=int, default=100, help=f"of each, at least {MIN_EPISODES}"
+    )
+    parser.add_argument("--protocol", choices=sorted(PROTOCOLS), default="noop")
+    parser.add_argument("--seed", type=int, default=0, help="of consoles and actions")
+    parser.add_argument("--greedy", action="store_true", help="the best actions, no randomness")
+    parser.add_argument("--num-envs", type=int, default=0, help="consoles; 0: one an episode")
+    parser.add_argument("--device", default="cpu", help="of network and consoles")
+    parser.add_argument("--json", type=Path, help="file to write every score to")
+    options = parser.parse_args(words)
+    results = []
+    for path in options.checkpoints:
+        found = last_checkpoint(path) if path.is_dir() else path
+        if found is None:
+            raise InvalidArgumentError(f"CHECKPOINT is {str(path)!r}, a folder without a run")
+        content = read_checkpoint(found)
+        num_envs = options.num_envs or min(options.episodes, 128)
+        config = checkpoint_config(content, device=options.device, env_device="")
+        is_continuous = AGENTS[content["algorithm"]].continuous
+        env = make_eval_env(config, options.protocol, num_envs, continuous=is_continuous)
+        result = evaluate(
+            agent := load_to_play(content, env, options.device),
+            episodes=options.episodes,
+            protocol=options.protocol,
+            seed=options.seed,
+            greedy=options.greedy,
+            env=env,
+        )
+        env.close()
+        results.append(result)
+        _print_result(str(path), agent.name, agent.steps, result)
+    _print_aggregates(results)
+    if options.json is not None:
+        records = [
+            {"checkpoint": str(path), "game": r.game, **r.row(), "returns": r.returns}
+            for path, r in zip(options.checkpoints, results, strict=True)
+        ]
+        options.json.write_text(json.dumps(records, indent=2) + "\n")
+    return 0
+
+
+def _print_result(path: str, name: str, steps: int, result: Evaluation) -> None:
+    normalised = result.human_normalised
+    human = "no human score" if normalised is None else f"human-normalised {normalised:.1%}"
+    print(
+        f"{path}: {result.game}, {name} after {steps} steps, protocol {result.protocol}: "
+        f"mean {result.mean:.2f}, median {result.median:.2f}, std {result.std:.2f} over "
+        f"{len(result.returns)} episodes; {human}"
+    )
+    sys.stdout.flush()
+
+
+def _print_aggregates(results: Sequence[Evaluation]) -> None:
+    """Aggregates of human-normalised scores, where there are several results."""
+    scores: dict[str, list[float]] = {}
+    for result in results:
+        if result.human_normalised is not None:
+            scores.setdefault(result.game, []).append(result.human_normalised)
+    if sum(map(len, scores.values())) < 2:
+        return
+    print(f"human-normalised, {len(scores)} games, 95 % bootstrap intervals:")
+    for name, (value, low, high) in aggregate(scores).items():
+        print(f"  {name:<15} {value:8.3f}  [{low:.3f}, {high:.3f}]")

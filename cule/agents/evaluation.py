@@ -1,0 +1,205 @@
+"""Evaluation: whole games, unclipped scores, by the protocols of the literature.
+
+Every console contributes its first k episodes, and the evaluation ends when all have finished: the
+first M episodes that happen to finish would be biased to short ones. A lost life ends nothing.
+
+    noop        no sticky actions, up to 30 random no-op frames at the start
+    sticky      sticky actions with probability 0.25, no no-ops
+    as-trained  stickiness and starts that the agent was trained with
+
+All cap an episode at 108,000 frames. The actions are those that the agent was trained with: what
+Machado et al. 2018 call their protocol is training and evaluation with sticky actions and
+``full_action_space``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cule.agents.base import EVALUATION_SEED, Agent
+from cule.agents.environment import FrameEnv, check_env, make_env, newest_frames, split_obs_shape
+from cule.agents.options import AgentConfig
+from cule.agents.scores import human_normalised, reference_scores
+from cule.errors import InvalidArgumentError
+from cule.replay import TrajectoryBuffer, TrajectoryOptions
+
+#: Fewest episodes that an evaluation reports on.
+MIN_EPISODES = 10
+
+#: Frames after which an episode is cut off: half an hour of play.
+FRAME_CAP = 108_000
+
+#: Options of the consoles by protocol. noop_max 31 means 0 to 30 no-ops.
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "noop": {"repeat_action_probability": 0.0, "noop_max": 31},
+    "sticky": {"repeat_action_probability": 0.25, "noop_max": 1},
+    "as-trained": {},
+}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores of an evaluation."""
+
+    returns: tuple[float, ...]
+    """Unclipped, undiscounted score of each episode."""
+
+    lengths: tuple[int, ...]
+    """Agent steps of each episode."""
+
+    game: str
+    """Which game."""
+
+    protocol: str
+    """By which rules."""
+
+    @property
+    def mean(self) -> float:
+        """Mean score."""
+        return float(np.mean(self.returns))
+
+    @property
+    def median(self) -> float:
+        """Median score."""
+        return float(np.median(self.returns))
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the scores (of the sample, n - 1)."""
+        return float(np.std(self.returns, ddof=1))
+
+    @property
+    def human_normalised(self) -> float | None:
+        """0 is random play, 1 a person; None for games without reference scores."""
+        return human_normalised(self.game, self.mean) if self.game in reference_scores() else None
+
+    def row(self) -> dict[str, float | int | str]:
+        """The numbers, for logs."""
+        normalised = self.human_normalised
+        return {
+            "protocol": self.protocol,
+            "episodes": len(self.returns),
+            "mean": self.mean,
+            "median": self.median,
+            "std": self.std,
+            "human_normalised": float("nan") if normalised is None else normalised,
+            "length_mean": float(np.mean(self.lengths)),
+        }
+
+
+def evaluate(
+    agent: Agent,
+    *,
+    episodes: int = 100,
+    protocol: str = "noop",
+    seed: int = 0,
+    greedy: bool = False,
+    num_envs: int = 0,
+    env: FrameEnv | None = None,
+    on_frames: Callable[[Tensor], None] | None = None,
+) -> Evaluation:
+    """Play whole games with an agent that does not learn meanwhile.
+
+    Args:
+        agent: Whose policy to play.
+        episodes: At least this many; rounded up to whole episodes of every console.
+        protocol: One of `PROTOCOLS`.
+        seed: Of consoles and actions.
+        greedy: The best actions, instead of what the algorithm's protocol has (sampled actions of
+            policies, epsilon of action values).
+        num_envs: Consoles; 0: one an episode, up to 128.
+        env: Environments of one's own; the protocol is then theirs.
+        on_frames: Called with the newest frames ``[N, ...]`` of every step.
+
+    Raises:
+        InvalidArgumentError: Too few episodes, or an unknown protocol.
+    """
+    if episodes < MIN_EPISODES:
+        raise InvalidArgumentError(f"episodes is {episodes}; it must be at least {MIN_EPISODES}")
+    own_env = env is None
+    if env is None:
+        count = num_envs or min(episodes, 128)
+        env = make_eval_env(agent.config, protocol, count, continuous=agent.continuous)
+    check_env(env)
+    was_training = agent.network.training
+    agent.network.eval()
+    try:
+        returns, lengths = _play(agent, env, episodes, seed, greedy, on_frames)
+    finally:
+        agent.network.train(was_training)
+        if own_env:
+            env.close()
+    return Evaluation(returns, lengths, str(agent.config.game), protocol)
+
+
+def make_eval_env(
+    config: AgentConfig, protocol: str, num_envs: int, *, continuous: bool = False
+) -> FrameEnv:
+    """The consoles of a protocol, for an agent that was trained with a config.
+
+    Raises:
+        InvalidArgumentError: An unknown protocol.
+    """
+    if protocol not in PROTOCOLS:
+        raise InvalidArgumentError(
+            f"protocol is {protocol!r}; it must be one of {', '.join(PROTOCOLS)}"
+        )
+    overrides: dict[str, Any] = {
+        "max_num_frames_per_episode": FRAME_CAP,
+        "decorrelate_steps": 0,
+        **PROTOCOLS[protocol],
+    }
+    if continuous:
+        overrides["continuous"] = True
+    return make_env(config, num_envs=num_envs, **overrides)
+
+
+@torch.no_grad()
+def _play(
+    agent: Agent,
+    env: FrameEnv,
+    episodes: int,
+    seed: int,
+    greedy: bool,
+    on_frames: Callable[[Tensor], None] | None,
+) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    each = -(-episodes // env.num_envs)
+    generator = torch.Generator(device=agent.device)
+    generator.manual_seed(seed + EVALUATION_SEED)
+    stack, shape = split_obs_shape(agent.obs_shape)
+    stacks = TrajectoryBuffer(
+        TrajectoryOptions(
+            num_envs=env.num_envs,
+            obs_shape=shape,
+            stack=stack,
+            num_steps=1,
+            action_shape=(3,) if agent.continuous else (),
+            action_dtype=torch.float32 if agent.continuous else torch.int64,
+            extras={},
+            device=agent.device,
+        )
+    )
+    obs, _ = env.reset(seed=seed)
+    stacks.start(newest_frames(obs, agent.obs_shape))
+    returns: list[list[float]] = [[] for _ in range(env.num_envs)]
+    lengths: list[list[int]] = [[] for _ in range(env.num_envs)]
+    missing = env.num_envs
+    while missing:
+        actions = agent.act(stacks.observe(), generator, greedy=greedy)
+        step = env.step_frames(actions)
+        stacks.append(actions, step)
+        if on_frames is not None:
+            on_frames(step.frame)
+        for index in torch.nonzero(step.terminated | step.truncated).flatten().tolist():
+            if len(returns[index]) < each:
+                returns[index].append(float(step.episode_return[index]))
+                lengths[index].append(int(step.episode_length[index]))
+                missing -= len(returns[index]) == each
+    return tuple(chain.from_iterable(returns)), tuple(chain.from_iterable(lengths))

@@ -1,0 +1,163 @@
+"""What A2C, V-trace and PPO share: acting with a policy into a rollout, and values of what follows.
+
+A rollout is time-major; observations are stored one frame a step, and stacks are rebuilt where a
+network reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cule import algos
+from cule.agents.base import REPLAY_SEED, Agent
+from cule.agents.distributed import sum_over_ranks, world_size
+from cule.agents.environment import storage_options
+from cule.agents.options import AgentConfig, check_least
+from cule.nets import ActorCritic, PixelStatistics
+from cule.replay import TrajectoryBuffer, TrajectoryOptions, Window
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolloutConfig(AgentConfig):
+    """Options that the algorithms with a policy and a value share."""
+
+    normalize_obs: bool = False
+    """The network sees pixels less their running mean, over their running deviation."""
+
+    forward_batch: int = 4096
+    """Most observations in one pass of the network without gradients; bounds memory."""
+
+    def __post_init__(self) -> None:
+        """Check what is new here."""
+        super().__post_init__()
+        check_least(self, 1, "forward_batch")
+
+
+class OnPolicyAgent(Agent):
+    """Base of the learners with a policy and a value.
+
+    Attributes:
+        network: Logits and values.
+        buffer: The last steps of all consoles.
+    """
+
+    network: Any
+    buffer: TrajectoryBuffer
+    forward: Any
+
+    def build(self) -> None:
+        """Network and optimiser; the buffer comes with the first frames."""
+        self.network = self.make_network().to(self.device)
+        self.optimizer = self.make_optimizer()
+
+    def make_network(self) -> Any:
+        """A policy and a value."""
+        config = self.config
+        return ActorCritic(
+            self.obs_shape,
+            self.num_actions,
+            torso=config.network,
+            initialisation=config.initialisation,
+            normalize_obs=config.normalize_obs,
+        )
+
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        """The optimiser of the algorithm."""
+        raise NotImplementedError
+
+    def make_buffer(self) -> TrajectoryBuffer:
+        """A buffer of the last `num_steps` steps."""
+        return TrajectoryBuffer(TrajectoryOptions(**self.buffer_options()))
+
+    def buffer_options(self) -> dict[str, Any]:
+        """Options of the buffer."""
+        shared = storage_options(
+            self.config, self.num_envs, self.obs_shape, self.device, self.seed_of(REPLAY_SEED)
+        )
+        return {**shared, "num_steps": self.config.num_steps}
+
+    def begin_buffer(self, frames: Tensor) -> None:
+        """Make the buffer and give it the first frames."""
+        self.buffer = self.make_buffer()
+        self.buffer.start(frames)
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, generator: torch.Generator, *, greedy: bool = False) -> Tensor:
+        """Actions drawn from the policy, or its most probable ones."""
+        with self.autocast():
+            logits, _ = self.forward(obs)
+        return logits.argmax(-1) if greedy else algos.sample_categorical(logits, generator)
+
+    @torch.no_grad()
+    def collect(self, num_steps: int) -> None:
+        """Play steps with the current policy into the buffer."""
+        for _ in range(num_steps):
+            obs = self.buffer.observe()
+            with self.autocast():
+                logits, values = self.forward(obs)
+            if self.network.statistics is not None:
+                update_statistics(self.network.statistics, obs)
+            actions = algos.sample_categorical(logits, self.generator)
+            step = self.env.step_frames(actions, out=self.buffer.next_row())
+            log_probs = algos.log_prob(logits, actions)
+            self.buffer.append(actions, step, log_probs=log_probs, values=values)
+            self.statistics.add(step)
+        self.count_steps(num_steps)
+
+    def values_from(self, output: Any) -> Tensor:
+        """State values ``[B]`` from what the network returns."""
+        values: Tensor = output[1]
+        return values
+
+    @torch.no_grad()
+    def values_of(self, obs: Tensor) -> Tensor:
+        """Values of observations ``[B, ...]``, in parts of `forward_batch`."""
+        parts = []
+        with self.autocast():
+            for begin in range(0, len(obs), self.config.forward_batch):
+                part = obs[begin : begin + self.config.forward_batch]
+                parts.append(self.values_from(self.forward(part)))
+        return torch.cat(parts)
+
+    @torch.no_grad()
+    def next_values(self, window: Window, values: Tensor) -> Tensor:
+        """Values of what followed each step of a window; float32 ``[T, n]``.
+
+        One pass for the newest observations, and one for the final observations of episodes that a
+        time limit ended (on the CPU only if there are any).
+        """
+        last_values = self.values_of(window.bootstrap_obs)
+        finals = torch.zeros_like(values)
+        if self.device.type != "cpu" or bool((window.final_steps >= 0).any()):
+            for obs, steps in zip(window.final_obs, window.final_steps, strict=True):
+                index = steps.clamp(min=0).unsqueeze(0)
+                kept = torch.where(steps >= 0, self.values_of(obs), finals.gather(0, index)[0])
+                finals.scatter_(0, index, kept.unsqueeze(0))
+        return algos.shift_values(values, last_values, finals, window.ended)
+
+    def extra_state(self, *, replay: bool) -> dict[str, Any]:
+        """The rollout, whose newest stacks and window the next round goes on from."""
+        return {"buffer": self.buffer.state_dict()} if self._has_begun else {}
+
+    def load_extra_state(self, state: Mapping[str, Any]) -> None:
+        """Take the rollout back."""
+        if "buffer" in state:
+            self.buffer = self.make_buffer()
+            self.buffer.load_state_dict(state["buffer"])
+
+
+@torch.no_grad()
+def update_statistics(statistics: PixelStatistics, obs: Tensor) -> None:
+    """Take the observations of all processes into the statistics of pixels."""
+    if world_size() == 1:
+        statistics.update(obs)
+        return
+    x = obs.float()
+    mean, square = sum_over_ranks(torch.stack([x.mean(0), x.square().mean(0)])) / world_size()
+    count = torch.full_like(statistics.count, len(x) * world_size())
+    statistics.merge(mean, square - mean.square(), count)

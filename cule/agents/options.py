@@ -1,0 +1,235 @@
+"""What every learner is told, and how a dataclass of options becomes a command line.
+
+Each algorithm has a frozen dataclass of its own that adds to `AgentConfig`; the sentence under a
+field is its documentation, on the command line as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import dataclasses
+import functools
+import inspect
+import textwrap
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from cule.errors import InvalidArgumentError
+
+Config = TypeVar("Config", bound="AgentConfig")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentConfig:
+    """Options that all algorithms share."""
+
+    game: str = "pong"
+    """Game to learn."""
+
+    num_envs: int = 64
+    """Consoles N of each process."""
+
+    total_steps: int = 10_000_000
+    """Agent steps of all consoles of all processes after which training ends."""
+
+    seed: int = 0
+    """Seed of weights, actions, replay and consoles."""
+
+    device: str = "cpu"
+    """Device of the network: cpu, cuda, cuda:1; with torchrun each process takes its own GPU."""
+
+    env_device: str = ""
+    """Device of the consoles; empty: that of the network."""
+
+    network: str = "nature"
+    """Torso: nature, nature32, nips, small (for CPUs), impala, impala2, mlp; vector for RAM."""
+
+    initialisation: str = "orthogonal"
+    """How weights start: orthogonal, he or torch."""
+
+    gamma: float = 0.99
+    """Discount of one step."""
+
+    reward_rule: str = "clip"
+    """What is learned from: clip (to -1..1), sign or none. Logged returns are never clipped."""
+
+    episodic_life: bool = False
+    """A lost life sets the discount to 0; the game and the frame stack go on."""
+
+    obs_type: str = "image"
+    """What the network sees: image or ram."""
+
+    img_size: int = 84
+    """Rows and columns of an observation."""
+
+    stack_num: int = 4
+    """Frames S of an observation."""
+
+    frameskip: int = 4
+    """Emulated frames of a step."""
+
+    repeat_action_probability: float = 0.0
+    """Sticky actions: probability, drawn each frame, that the previous action stays."""
+
+    full_action_space: bool = False
+    """All 18 actions instead of those that the game uses."""
+
+    max_num_frames_per_episode: int = 108_000
+    """Emulated frames after which an episode is truncated."""
+
+    noop_max: int = 30
+    """A reset plays fewer than this many random no-op frames."""
+
+    decorrelate_steps: int = 400
+    """Each console first plays a random number of random steps up to this."""
+
+    env_threads: int = 0
+    """CPU threads that step the consoles; 0: as many as there are."""
+
+    torch_threads: int = 0
+    """CPU threads of torch; 0: torch decides."""
+
+    precision: str = "fp32"
+    """fp32, tf32 (matrix products of GPUs) or bf16 (convolutions and matrix products)."""
+
+    compile: bool = False
+    """Compile the network with torch.compile."""
+
+    graphs: bool = False
+    """Capture acting and learning in CUDA graphs; needs a CUDA device."""
+
+    deterministic: bool = False
+    """Deterministic kernels only."""
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without an environment."""
+        check_least(self, 1, "num_envs", "stack_num", "frameskip", "img_size")
+        check_least(self, 0, "total_steps", "seed", "decorrelate_steps", "torch_threads")
+        check_range(self, 0.0, 1.0, "gamma", "repeat_action_probability")
+        check_choice(self, "reward_rule", ("clip", "sign", "none"))
+        check_choice(self, "precision", ("fp32", "tf32", "bf16"))
+        check_choice(self, "obs_type", ("image", "ram"))
+        if self.graphs and not self.device.startswith("cuda"):
+            raise InvalidArgumentError(
+                f"graphs is True and device is {self.device!r}; graphs need a device of kind 'cuda'"
+            )
+
+
+def check_least(config: Any, lowest: float, *names: str) -> None:
+    """Refuse numbers below `lowest`."""
+    for name in names:
+        if getattr(config, name) < lowest:
+            raise InvalidArgumentError(
+                f"{name} is {getattr(config, name)!r}; it must be at least {lowest}"
+            )
+
+
+def check_range(config: Any, lowest: float, highest: float, *names: str) -> None:
+    """Refuse numbers outside a range."""
+    for name in names:
+        if not lowest <= getattr(config, name) <= highest:
+            raise InvalidArgumentError(
+                f"{name} is {getattr(config, name)!r}; it must be from {lowest} to {highest}"
+            )
+
+
+def check_choice(config: Any, name: str, allowed: Sequence[str]) -> None:
+    """Refuse a value that is none of the allowed ones."""
+    if getattr(config, name) not in allowed:
+        raise InvalidArgumentError(
+            f"{name} is {getattr(config, name)!r}; it must be one of {', '.join(allowed)}"
+        )
+
+
+@functools.cache
+def field_docs(config_class: type) -> Mapping[str, str]:
+    """The sentence under each field of a dataclass and of those it inherits from."""
+    docs: dict[str, str] = {}
+    for base in reversed(config_class.__mro__):
+        if not dataclasses.is_dataclass(base):
+            continue
+        tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
+        (definition,) = tree.body
+        assert isinstance(definition, ast.ClassDef)
+        for before, after in zip(definition.body, definition.body[1:], strict=False):
+            if (
+                isinstance(before, ast.AnnAssign)
+                and isinstance(before.target, ast.Name)
+                and isinstance(after, ast.Expr)
+                and isinstance(after.value, ast.Constant)
+            ):
+                docs[before.target.id] = " ".join(str(after.value.value).split())
+    return docs
+
+
+def add_arguments(
+    parser: argparse._ActionsContainer, config_class: type, defaults: Mapping[str, Any]
+) -> None:
+    """Give a parser one option a field; what the user leaves out stays out of the result.
+
+    Args:
+        parser: Changed in place.
+        config_class: A dataclass with documented fields.
+        defaults: What the preset sets, for the help text.
+    """
+    types_of = typing.get_type_hints(config_class)
+    docs = field_docs(config_class)
+    for item in dataclasses.fields(config_class):
+        kind, optional = _plain_type(types_of[item.name])
+        default = defaults.get(item.name, item.default)
+        text = f"{docs[item.name]} (default: {default})".replace("%", "%%")
+        flag = "--" + item.name.replace("_", "-")
+        keywords: dict[str, Any] = {
+            "dest": item.name,
+            "default": argparse.SUPPRESS,
+            "help": text,
+        }
+        if kind is bool:
+            parser.add_argument(flag, action=argparse.BooleanOptionalAction, **keywords)
+        else:
+            convert = functools.partial(_convert, kind, optional)
+            parser.add_argument(flag, type=convert, metavar=kind.__name__.upper(), **keywords)
+
+
+def _plain_type(annotation: Any) -> tuple[type, bool]:
+    """The type of an option, and whether it may be None."""
+    if isinstance(annotation, types.UnionType):
+        (kind,) = [part for part in typing.get_args(annotation) if part is not type(None)]
+        return kind, True
+    assert isinstance(annotation, type)
+    return annotation, False
+
+
+def _convert(kind: type, optional: bool, word: str) -> Any:
+    """A word of the command line as a value; numbers may be written 1e6 or 10_000."""
+    if optional and word.lower() == "none":
+        return None
+    try:
+        if kind is int:
+            number = float(word.replace("_", ""))
+            if number != int(number):
+                raise ValueError
+            return int(number)
+        return kind(word)
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{word!r} is no {kind.__name__}") from None
+
+
+def config_from(config_class: type[Config], values: Mapping[str, Any]) -> Config:
+    """Make a config of named values.
+
+    Raises:
+        InvalidArgumentError: An unknown name, or a value outside what is allowed.
+    """
+    known = {item.name for item in dataclasses.fields(config_class)}
+    unknown = sorted(set(values) - known)
+    if unknown:
+        raise InvalidArgumentError(
+            f"{config_class.__name__} has no option {', '.join(unknown)}; "
+            f"it has {', '.join(sorted(known))}"
+        )
+    return config_class(**values)

@@ -1,0 +1,355 @@
+"""A training run in a folder: progress, logs, checkpoints, evaluations, and what can go wrong.
+
+The folder holds the files of `cule.agents.logs`, and `checkpoints/latest.pt` (with
+`checkpoints/STEPS.pt` for those to keep). What happens at which step depends on step counts only,
+so that a run that was killed and resumed writes the rows that it would have written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+import math
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+from cule.agents.base import Agent, Progress, of_rank
+from cule.agents.checkpoint import read_checkpoint, remove_leftovers
+from cule.agents.distributed import max_over_ranks, rank, sum_over_ranks, world_size
+from cule.agents.environment import FrameEnv
+from cule.agents.errors import CheckpointError
+from cule.agents.evaluation import Evaluation, evaluate
+from cule.agents.logs import RunLog
+from cule.agents.progress_bar import ProgressBar
+
+#: Columns of the progress table that depend on the clock.
+TIME_COLUMNS = ("train_s", "wall_s", "steps_per_s", "frames_per_s", "updates_per_s")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What a run does beside learning."""
+
+    out: str = ""
+    """Folder of the run; empty: runs/GAME-ALGORITHM-SEED."""
+
+    resume: bool = False
+    """Go on from the folder's last checkpoint, if there is one."""
+
+    log_every: int = 50_000
+    """Agent steps between two rows of progress."""
+
+    checkpoint_every: int = 500_000
+    """Agent steps between two checkpoints."""
+
+    keep_every: int = 0
+    """Agent steps between checkpoints that are kept beside the last one; 0: none is."""
+
+    save_replay: bool = False
+    """Checkpoints hold the replay memory; without it a resumed run fills a new one first."""
+
+    eval_every: int = 0
+    """Agent steps between two evaluations; 0: only at the end."""
+
+    eval_episodes: int = 30
+    """Episodes of an evaluation, at least 10; 0: no evaluation at all."""
+
+    eval_protocol: str = "noop"
+    """noop, sticky or as-trained; see docs/agents/evaluation.md."""
+
+    progress_bar: bool = True
+    """Show a line of progress."""
+
+
+class _StopRequest:
+    """Turns the first SIGINT or SIGTERM into a flag; a second one interrupts at once."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {kind: signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGTERM)}
+        for kind in before:
+            signal.signal(kind, self._receive)
+        try:
+            yield
+        finally:
+            for kind, handler in before.items():
+                signal.signal(kind, handler)
+
+    def _receive(self, kind: int, frame: FrameType | None) -> None:
+        if self.is_set:
+            raise KeyboardInterrupt
+        self.is_set = True
+
+    def agreed(self, device: torch.device) -> bool:
+        """Whether any process has been asked to stop."""
+        if world_size() == 1:
+            return self.is_set
+        wanted = max_over_ranks(torch.tensor(float(self.is_set), device=device))
+        return float(wanted) > 0
+
+
+class Run:
+    """One training run; make it with `start_run`.
+
+    Attributes:
+        agent: Who learns.
+        folder: Where everything is written.
+        evaluations: (steps, result) of the evaluations of this process.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        folder: Path,
+        options: RunOptions,
+        *,
+        eval_env: Callable[[], FrameEnv] | None = None,
+        train_s: float = 0.0,
+        wall_s: float = 0.0,
+        resumed: bool = False,
+    ) -> None:
+        """Open the folder.
+
+        Args:
+            agent: Who learns.
+            folder: Made where it is missing.
+            options: What to do when.
+            eval_env: Makes environments to evaluate in; by default those of the protocol.
+            train_s: Seconds of training before this process.
+            wall_s: All seconds before this process.
+            resumed: Keep the rows that the folder has, up to the agent's step.
+        """
+        self.agent, self.folder, self.options = agent, folder, options
+        self.eval_env = eval_env
+        self.evaluations: list[tuple[int, Evaluation]] = []
+        self._train_s, self._wall_s = train_s, wall_s
+        self._began = time.monotonic()
+        self._mark = self._began
+        self._stop = _StopRequest()
+        self._last_checkpoint = "none yet"
+        if resumed:
+            self._last_checkpoint = str(self.latest)
+        self._log: RunLog | None = None
+        if rank() == 0:
+            config = {"algorithm": agent.name, **dataclasses.asdict(agent.config)}
+            until = agent.steps if resumed else None
+            self._log = RunLog(folder, config, until_step=until)
+            remove_leftovers(folder / "checkpoints")
+        total = agent.config.total_steps
+        shown = options.progress_bar and rank() == 0
+        self._bar = ProgressBar(f"{agent.config.game} {agent.name}", total) if shown else None
+        self._row_steps, self._row_updates = agent.steps, agent.updates
+        self._row_s = 0.0
+        self._return = math.nan
+
+    @property
+    def latest(self) -> Path:
+        """The newest checkpoint."""
+        return self.folder / "checkpoints" / "latest.pt"
+
+    def run(self) -> bool:
+        """Train to the end, or until SIGINT or SIGTERM.
+
+        Returns:
+            Whether training is complete.
+
+        Raises:
+            DivergedError: A loss or weight is no finite number; the last good checkpoint is named.
+        """
+        agent = self.agent
+        try:
+            with self._stop.listening():
+                before = agent.steps
+                for progress in agent.train():
+                    self._after_round(before, progress)
+                    before = progress.steps
+                    if self._stop.agreed(agent.device):
+                        break
+            self._add_time()
+            self.save()
+            is_complete = agent.steps >= agent.config.total_steps
+            evaluated = self.evaluations and self.evaluations[-1][0] == agent.steps
+            if is_complete and self.options.eval_episodes and not evaluated:
+                self.evaluate()
+        finally:
+            if self._bar is not None:
+                self._bar.close()
+            if self._log is not None:
+                self._log.close()
+        return is_complete
+
+    def _after_round(self, before: int, progress: Progress) -> None:
+        options = self.options
+
+        def passed(every: int) -> bool:
+            return every > 0 and progress.steps // every > before // every
+
+        if passed(options.log_every):
+            self._add_row(progress)
+        if passed(options.eval_every) and options.eval_episodes:
+            self._add_time()
+            self.evaluate()
+            self._mark = time.monotonic()
+        if passed(options.checkpoint_every) or passed(options.keep_every):
+            self.save(keep=passed(options.keep_every))
+
+    def _add_time(self) -> None:
+        now = time.monotonic()
+        self._train_s += now - self._mark
+        self._row_s += now - self._mark
+        self._mark = now
+
+    def _add_row(self, progress: Progress) -> None:
+        """Read the numbers of the device, and write a row."""
+        agent = self.agent
+        agent.check_finite(self._last_checkpoint)
+        sum_over_ranks(agent.statistics.sums)
+        episodes = agent.statistics.read()
+        names = sorted(progress.metrics)
+        values = torch.stack(
+            [torch.as_tensor(progress.metrics[name], device=agent.device).float() for name in names]
+        )
+        metrics = dict(zip(names, values.tolist(), strict=True))
+        self._add_time()
+        seconds = max(self._row_s, 1e-9)
+        steps_per_s = (progress.steps - self._row_steps) / seconds
+        frameskip = agent.config.frameskip
+        row: dict[str, float | int | str] = {
+            "steps": progress.steps,
+            "frames": progress.steps * frameskip,
+            "updates": progress.updates,
+            **episodes,
+            **metrics,
+            "train_s": self._train_s,
+            "wall_s": self._wall_s + time.monotonic() - self._began,
+            "steps_per_s": steps_per_s,
+            "frames_per_s": steps_per_s * frameskip,
+            "updates_per_s": (progress.updates - self._row_updates) / seconds,
+        }
+        if agent.device.type == "cuda":
+            row["gpu_bytes"] = torch.cuda.max_memory_allocated(agent.device)
+        self._row_steps, self._row_updates, self._row_s = progress.steps, progress.updates, 0.0
+        if episodes["episodes"]:
+            self._return = episodes["episode_return"]
+        if self._log is not None:
+            self._log.add_progress(row)
+        if self._bar is not None:
+            left = max(agent.config.total_steps - progress.steps, 0) / max(steps_per_s, 1e-9)
+            self._bar.update(progress.steps, steps_per_s * frameskip, self._return, left)
+
+    def evaluate(self) -> Evaluation:
+        """Evaluate now; all processes do, and the first one's result is written."""
+        options, agent = self.options, self.agent
+        env = None if self.eval_env is None else self.eval_env()
+        result = evaluate(
+            agent,
+            episodes=options.eval_episodes,
+            protocol=options.eval_protocol,
+            seed=agent.config.seed,
+            env=env,
+        )
+        self.evaluations.append((agent.steps, result))
+        if self._log is not None:
+            wall_s = self._wall_s + time.monotonic() - self._began
+            times = {"train_s": self._train_s, "wall_s": wall_s}
+            self._log.add_evaluation({"steps": agent.steps, **result.row(), **times})
+        if rank() == 0 and self.options.progress_bar:
+            print(
+                f"\nevaluation at {agent.steps} steps: mean {result.mean:.2f}, median "
+                f"{result.median:.2f}, std {result.std:.2f}, {len(result.returns)} episodes",
+                file=sys.stderr,
+            )
+        return result
+
+    def save(self, *, keep: bool = False) -> None:
+        """Write a checkpoint, and a second one that stays if `keep`.
+
+        Raises:
+            DivergedError: There is nothing good to save.
+        """
+        self.agent.check_finite(self._last_checkpoint)
+        self._add_time()
+        paths = [self.latest]
+        if keep:
+            paths.append(self.folder / "checkpoints" / f"{self.agent.steps}.pt")
+        for path in paths:
+            self.agent.save(path, replay=self.options.save_replay)
+        self._last_checkpoint = str(self.latest)
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The newest checkpoint of a run; None where there is none."""
+    path = folder / "checkpoints" / "latest.pt"
+    return path if path.exists() else None
+
+
+def seconds_so_far(folder: Path, steps: int) -> tuple[float, float]:
+    """Seconds of training, and all seconds, that a run's rows tell for a step."""
+    path = folder / "progress.csv"
+    train_s, wall_s = 0.0, 0.0
+    if path.exists():
+        with path.open(newline="") as file:
+            for row in csv.DictReader(file):
+                if row.get("steps") and float(row["steps"]) <= steps and row.get("wall_s"):
+                    train_s, wall_s = float(row["train_s"]), float(row["wall_s"])
+    return train_s, wall_s
+
+
+def start_run(
+    agent_class: type[Agent],
+    config: Any,
+    options: RunOptions,
+    *,
+    env: FrameEnv | None = None,
+    eval_env: Callable[[], FrameEnv] | None = None,
+) -> Run:
+    """Make a run, or take up the one that the folder holds.
+
+    Args:
+        agent_class: Algorithm.
+        config: Its options; of a resumed run they must be those of the checkpoint.
+        options: What the run does beside learning.
+        env: Environments to learn in; by default those of the config.
+        eval_env: As for `Run`.
+
+    Raises:
+        CheckpointError: The folder holds a run and `resume` is not set, or one of other options.
+        CuleError: The environment or network cannot be made.
+    """
+    folder = Path(options.out or f"runs/{config.game}-{agent_class.name}-{config.seed}")
+    found = last_checkpoint(folder)
+    if found is not None and not options.resume:
+        raise CheckpointError(
+            f"out is {str(folder)!r}, which holds a run; give --resume to go on with it, or "
+            "another folder"
+        )
+    agent = agent_class(config, env)
+    if found is None:
+        return Run(agent, folder, options, eval_env=eval_env)
+    agent.load_state(read_checkpoint(of_rank(found)))
+    train_s, wall_s = seconds_so_far(folder, agent.steps)
+    return Run(
+        agent,
+        folder,
+        options,
+        eval_env=eval_env,
+        train_s=train_s,
+        wall_s=wall_s,
+        resumed=True,
+    )

@@ -1,0 +1,150 @@
+"""Scores of games against random play and people, and their aggregates over games.
+
+Random and human scores come from `data/human_scores.csv` (57 games, with its sources).
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cule.errors import InvalidArgumentError
+
+#: The 26 games of the Atari 100k benchmark.
+ATARI_100K = (
+    "alien",
+    "amidar",
+    "assault",
+    "asterix",
+    "bank_heist",
+    "battle_zone",
+    "boxing",
+    "breakout",
+    "chopper_command",
+    "crazy_climber",
+    "demon_attack",
+    "freeway",
+    "frostbite",
+    "gopher",
+    "hero",
+    "jamesbond",
+    "kangaroo",
+    "krull",
+    "kung_fu_master",
+    "ms_pacman",
+    "pong",
+    "private_eye",
+    "qbert",
+    "road_runner",
+    "seaquest",
+    "up_n_down",
+)
+
+
+class ReferenceScores(NamedTuple):
+    """Mean scores of a game."""
+
+    random: float
+    """Of uniformly random actions."""
+
+    human: float
+    """Of a professional game tester."""
+
+
+class Interval(NamedTuple):
+    """An aggregate and its 95 % bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@functools.cache
+def reference_scores() -> Mapping[str, ReferenceScores]:
+    """The random and human scores of every game that has them."""
+    text = files("cule.agents").joinpath("data/human_scores.csv").read_text()
+    return {
+        row["game"]: ReferenceScores(float(row["random"]), float(row["human"]))
+        for row in csv.DictReader(text.splitlines())
+    }
+
+
+def human_normalised(game: str, score: float) -> float:
+    """``(score - random) / (human - random)``.
+
+    Raises:
+        InvalidArgumentError: The game has no reference scores.
+    """
+    known = reference_scores()
+    if game not in known:
+        raise InvalidArgumentError(
+            f"game is {game!r}, which has no human score; known: {', '.join(known)}"
+        )
+    random, human = known[game]
+    return (score - random) / (human - random)
+
+
+def interquartile_mean(scores: Sequence[float] | NDArray[np.float64]) -> float:
+    """Mean of the middle half; scores on its edges count with the part that lies inside."""
+    ordered = np.sort(np.asarray(scores, np.float64).ravel())
+    count = len(ordered)
+    if count == 0:
+        raise InvalidArgumentError("scores is empty; it must hold at least one")
+    # Score i covers [i, i + 1) of [0, n); what counts is its overlap with [n/4, 3n/4).
+    starts = np.arange(count)
+    overlap = np.minimum(starts + 1, 0.75 * count) - np.maximum(starts, 0.25 * count)
+    weights = np.clip(overlap, 0.0, None)
+    return float((ordered * weights).sum() / weights.sum())
+
+
+def optimality_gap(scores: Sequence[float] | NDArray[np.float64], target: float = 1.0) -> float:
+    """Mean shortfall below `target`."""
+    return float(np.clip(target - np.asarray(scores, np.float64), 0.0, None).mean())
+
+
+def median_of_means(scores: Sequence[Sequence[float]]) -> float:
+    """Median over games of the mean over runs."""
+    return float(np.median([np.mean(runs) for runs in scores]))
+
+
+def aggregate(
+    scores: Mapping[str, Sequence[float]], *, resamples: int = 2000, seed: int = 0
+) -> dict[str, Interval]:
+    """Aggregates over games and runs, with stratified bootstrap intervals.
+
+    Args:
+        scores: Human-normalised scores of the runs (seeds) of each game.
+        resamples: Bootstrap samples; each draws runs with replacement within every game.
+        seed: Of the resampling.
+
+    Returns:
+        "median" (of per-game means), "iqm", "optimality_gap".
+
+    Raises:
+        InvalidArgumentError: No game, or a game without a run.
+    """
+    if not scores or not all(len(runs) for runs in scores.values()):
+        raise InvalidArgumentError("scores must hold at least one game and one run of each")
+    runs_of = [np.asarray(runs, np.float64) for runs in scores.values()]
+    random = np.random.default_rng(seed)
+    measures: dict[str, Callable[[list[NDArray[np.float64]]], float]] = {
+        "median": lambda drawn: float(np.median([runs.mean() for runs in drawn])),
+        "iqm": lambda drawn: interquartile_mean(np.concatenate(drawn)),
+        "optimality_gap": lambda drawn: optimality_gap(np.concatenate(drawn)),
+    }
+    samples: dict[str, list[float]] = {name: [] for name in measures}
+    for _ in range(resamples):
+        drawn = [runs[random.integers(len(runs), size=len(runs))] for runs in runs_of]
+        for name, measure in measures.items():
+            samples[name].append(measure(drawn))
+    result = {}
+    for name, measure in measures.items():
+        low, high = np.percentile(samples[name], [2.5, 97.5])
+        result[name] = Interval(measure(runs_of), float(low), float(high))
+    return result
