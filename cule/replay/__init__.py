@@ -24,10 +24,18 @@ from cule.replay.errors import (
     NotReadyError,
     ShortReplayWarning,
 )
+from cule.replay.explorer import Explorer
 from cule.replay.gather import Batch
 from cule.replay.multi_batch import MultiBatchSchedule
-from cule.replay.options import PrioritizedOptions, ReplayOptions, TrajectoryOptions
+from cule.replay.options import (
+    PrioritizedOptions,
+    ReplayOptions,
+    SharedOptions,
+    TrajectoryOptions,
+)
 from cule.replay.prioritized import PrioritizedReplay
+from cule.replay.shared import ExplorerStatus, SharedPrioritizedReplay
+from cule.replay.shared_memory import SharedHandle
 from cule.replay.steps import Step
 from cule.replay.trajectory import TrajectoryBuffer, Window
 from cule.replay.uniform import UniformReplay
@@ -37,11 +45,16 @@ __all__ = [
     "CapacityError",
     "CheckpointError",
     "DisconnectedError",
+    "Explorer",
+    "ExplorerStatus",
     "MultiBatchSchedule",
     "NotReadyError",
     "PrioritizedOptions",
     "PrioritizedReplay",
     "ReplayOptions",
+    "SharedHandle",
+    "SharedOptions",
+    "SharedPrioritizedReplay",
     "ShortReplayWarning",
     "Step",
     "TrajectoryBuffer",

@@ -55,6 +55,27 @@ class Batch(NamedTuple):
     """Probability of a draw to give this transition; float32 ``[B]``."""
 
 
+class Transitions(NamedTuple):
+    """What is read before it is weighed; tensors ``[B, ...]`` as in `Batch`."""
+
+    obs: Tensor
+    actions: Tensor
+    returns: Tensor
+    discounts: Tensor
+    next_obs: Tensor
+    usable: Tensor  # bool: the row is a real step, and its final frame, if any, is still there
+
+
+class Memory(NamedTuple):
+    """Flat memory of rows."""
+
+    frames: Tensor  # [rows, *obs_shape]
+    actions: Tensor  # [rows, *action_shape]
+    rewards: Tensor  # float32 [rows]
+    flags: Tensor  # uint8 [rows]
+    zero_row: int  # a row of frames that is all zero
+
+
 class NStep(NamedTuple):
     """What the n steps of a window add up to; tensors ``[B]``."""
 
@@ -125,6 +146,35 @@ def stack_rows(rows: Tensor, flags: Tensor, pad: str, zero_row: int) -> Tensor:
     if pad == "zero":
         return torch.where(columns >= start, rows, zero_row)
     return rows.gather(1, torch.maximum(columns, start))
+
+
+def read_transitions(
+    memory: Memory, window: Tensor, n_step: int, options: StorageOptions
+) -> Transitions:
+    """The transitions of some windows, where every frame they need is a row of its own.
+
+    Args:
+        memory: Where the rows are.
+        window: int64 ``[B, S + n]``, see the top of this file.
+        n_step: Steps n.
+        options: What rows mean.
+    """
+    stack = options.stack
+    flags = memory.flags[window]
+    rewards = memory.rewards[window[:, stack - 1 : -1]]
+    result = n_step_returns(flags[:, stack - 1 :], rewards, options)
+    columns = result.num_steps[:, None] + torch.arange(stack, device=window.device)
+    pad, zero = options.pad, memory.zero_row
+    rows = stack_rows(window[:, :stack], flags[:, :stack], pad, zero)
+    next_rows = stack_rows(window.gather(1, columns), flags.gather(1, columns), pad, zero)
+    return Transitions(
+        obs=read_rows(memory.frames, rows, options),
+        actions=memory.actions.index_select(0, window[:, stack - 1]),
+        returns=result.returns,
+        discounts=result.discounts,
+        next_obs=read_rows(memory.frames, next_rows, options),
+        usable=(flags[:, stack - 1] & INVALID) == 0,
+    )
 
 
 def read_rows(frames: Tensor, rows: Tensor, options: StorageOptions) -> Tensor:

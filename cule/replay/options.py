@@ -211,3 +211,23 @@ class TrajectoryOptions(StorageOptions):
         for name, (shape, dtype) in self.extras.items():
             check_shape(f"extras[{name!r}]", shape)
             check_dtype(f"extras[{name!r}]", dtype)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedOptions(PrioritizedOptions):
+    """Options of `SharedPrioritizedReplay`; `num_envs` are the environments of one explorer.
+
+    The memory is the host's; `device` is where batches go.
+    """
+
+    num_explorers: int = 1
+    """Most explorer processes at a time."""
+
+    block_size: int = 128
+    """Transitions that an explorer hands over at once."""
+
+    def __post_init__(self) -> None:
+        """Check what is new here."""
+        super().__post_init__()
+        check_int("num_explorers", self.num_explorers, 1)
+        check_int("block_size", self.block_size, 1)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cule.replay.gather import INVALID, Batch
 from cule.replay.options import PrioritizedOptions, check_range
-from cule.replay.priority_sums import BLOCK_LEAVES, UNITS, PrioritySums
+from cule.replay.priority_sums import BLOCK_LEAVES, PrioritySums
 from cule.replay.ring import ring_bytes
 from cule.replay.steps import Step, Steps, checked_step, checked_tensor
 from cule.replay.uniform import UniformReplay
@@ -75,13 +75,7 @@ class PrioritizedReplay(UniformReplay):
     @property
     def largest_priority(self) -> float:
         """Priorities above this count as this; with alpha 0 there is no such limit."""
-        if self.options.alpha == 0:
-            return float("inf")
-        weight = self._sums.max_units / UNITS
-        try:
-            return float(weight ** (1.0 / self.options.alpha))
-        except OverflowError:
-            return float("inf")
+        return self._sums.largest_priority(self.options.alpha)
 
     # --- Writing --------------------------------------------------------------------------------
 

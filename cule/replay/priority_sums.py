@@ -12,6 +12,9 @@ look-ups instead of one a level of a tree.
 
 from __future__ import annotations
 
+import math
+import sys
+
 import torch
 from torch import Tensor
 
@@ -74,6 +77,13 @@ class PrioritySums:
         wanted = priorities.to(torch.float64).pow(alpha) * UNITS
         weighed = wanted.clamp(min=1.0, max=float(self.max_units)).round().to(torch.int64)
         return torch.where(priorities > 0, weighed, 0)
+
+    def largest_priority(self, alpha: float) -> float:
+        """The priority that weighs `max_units`; the largest float64 where it would be more."""
+        if alpha == 0:
+            return sys.float_info.max
+        exponent = math.log2(self.max_units / UNITS) / alpha
+        return 2.0**exponent if exponent < 1023 else sys.float_info.max
 
     def assign(self, index: Tensor, units: Tensor) -> None:
         """Set some leaves; of several values for one leaf the largest counts.

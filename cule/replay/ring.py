@@ -15,7 +15,7 @@ control flow, allocates beyond its results, or waits for the device.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,8 +28,11 @@ from cule.replay.gather import (
     LIFE_LOST,
     TERMINATED,
     TRUNCATED,
+    Memory,
+    Transitions,
     n_step_returns,
     read_rows,
+    read_transitions,
     stack_rows,
 )
 from cule.replay.options import StorageOptions
@@ -37,17 +40,6 @@ from cule.replay.steps import Steps, checked_frames
 
 SCALAR_BYTES = 4 + 1  # reward, flags
 FINAL_SLOT_BYTES = 4
-
-
-class Transitions(NamedTuple):
-    """What `FrameRing.read` finds; tensors ``[B, ...]`` as in `Batch`."""
-
-    obs: Tensor
-    actions: Tensor
-    returns: Tensor
-    discounts: Tensor
-    next_obs: Tensor
-    usable: Tensor  # bool: the row is a real step, and its final frame, if any, is still there
 
 
 class FrameRing:
@@ -89,6 +81,13 @@ class FrameRing:
         self.head = torch.full((), -1, dtype=torch.int64, device=device)
         self.host_head = -1
         self._envs = torch.arange(n, device=device)
+        self._memory = Memory(
+            frames=self.frames,
+            actions=self.actions.view(-1, *options.action_shape),
+            rewards=self.rewards.view(-1),
+            flags=self.flags.view(-1),
+            zero_row=self._zero_row,
+        )
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that a checkpoint holds, by name."""
@@ -227,30 +226,27 @@ class FrameRing:
         """
         options, stack = self.options, self.options.stack
         window = self.window(rows, envs, stack - 1, n_step)
+        if not self.num_finals:
+            return read_transitions(self._memory, window, n_step, options)
         flags = self.flags.view(-1)[window]
-        here = window[:, stack - 1]
         rewards = self.rewards.view(-1)[window[:, stack - 1 : -1]]
         result = n_step_returns(flags[:, stack - 1 :], rewards, options)
-
         picked = stack_rows(window[:, :stack], flags[:, :stack], options.pad, self._zero_row)
-        usable = (flags[:, stack - 1] & INVALID) == 0
         columns = result.num_steps[:, None] + torch.arange(stack, device=rows.device)
-        next_rows, next_flags = window.gather(1, columns), flags.gather(1, columns)
-        if self.num_finals:
-            # The row of the last step, which has the final frame, stands before the newest one.
-            last = window.gather(1, columns[:, -1:] - 1).squeeze(1)
-            final, is_kept = self._final_rows(last)
-            usable = usable & (is_kept | ~result.truncated)
-            next_picked = self._stack_to(next_rows, next_flags, final, result.truncated)
-        else:
-            next_picked = stack_rows(next_rows, next_flags, options.pad, self._zero_row)
+        # The row of the last step, which has the final frame, stands before the newest one.
+        last = window.gather(1, columns[:, -1:] - 1).squeeze(1)
+        final, is_kept = self._final_rows(last)
+        next_picked = self._stack_to(
+            window.gather(1, columns), flags.gather(1, columns), final, result.truncated
+        )
+        is_real = (flags[:, stack - 1] & INVALID) == 0
         return Transitions(
             obs=read_rows(self.frames, picked, options),
-            actions=self.actions.view(-1, *options.action_shape).index_select(0, here),
+            actions=self._memory.actions.index_select(0, window[:, stack - 1]),
             returns=result.returns,
             discounts=result.discounts,
             next_obs=read_rows(self.frames, next_picked, options),
-            usable=usable,
+            usable=is_real & (is_kept | ~result.truncated),
         )
 
 

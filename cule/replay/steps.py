@@ -194,11 +194,11 @@ def checked_block(
             raise InvalidArgumentError(
                 "final_frames is None; in SameStep mode it must be given with truncated"
             )
-        final = checked_frames("final_frames", final_frames, shape, options)
+        final = _outside(ring, checked_frames("final_frames", final_frames, shape, options))
     is_terminated, is_truncated = flags("terminated", terminated), flags("truncated", truncated)
     action_shape = shape + options.action_shape
     return Steps(
-        frames=checked_frames("frames", frames, shape, options),
+        frames=_outside(ring, checked_frames("frames", frames, shape, options)),
         actions=checked_tensor("actions", actions, action_shape, options.action_dtype, device),
         rewards=checked_tensor("rewards", rewards, shape, torch.float32, device),
         terminated=is_terminated,

@@ -118,7 +118,7 @@ class Pair:
         assert not batch.weights[-3:].any()
         count = 0
         for row in rows:
-            for env, model in enumerate(self.models):
+            for model in self.models:
                 self.compare(batch, count, model, row)
                 count += 1
 

@@ -1,0 +1,409 @@
+"""The buffer between processes: what is in it, and what dying explorers do to it (nothing)."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from cule.errors import InvalidArgumentError
+from cule.replay import (
+    CapacityError,
+    CheckpointError,
+    DisconnectedError,
+    Explorer,
+    NotReadyError,
+    SharedHandle,
+    SharedOptions,
+    SharedPrioritizedReplay,
+)
+from cule.replay.byte_locks import ByteLocks
+from tests.replay_model import ListReplay, RandomEpisodes
+
+#: As with "spawn", nothing of this process is inherited, but torch is imported only once.
+SERVER = multiprocessing.get_context("forkserver")
+SERVER.set_forkserver_preload(["cule.replay"])
+FEATURES = 300
+
+
+def fields_of(step: dict[str, Any]) -> SimpleNamespace:
+    return SimpleNamespace(**{name: value for name, value in step.items() if name != "action"})
+
+
+def key_of(obs: np.ndarray, action: int, n_step_return: float, discount: float) -> tuple[Any, ...]:
+    return (obs.tobytes(), action, float(n_step_return), float(discount))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_transitions_are_those_of_the_lists(seed: int) -> None:
+    """As a multiset, with next observations: everything is handed over once, and read back so."""
+    rng = np.random.default_rng(seed)
+    n, same_step = int(rng.integers(1, 4)), bool(rng.integers(2))
+    stack, n_step = int(rng.integers(1, 5)), int(rng.integers(1, 5))
+    options = SharedOptions(
+        capacity=4000,
+        num_envs=n,
+        obs_shape=(2,),
+        stack=stack,
+        n_step=n_step,
+        gamma=0.9,
+        pad=str(rng.choice(["zero", "repeat"])),
+        block_size=int(rng.integers(1, 20)),
+        autoreset_mode="SameStep" if same_step else "NextStep",
+    )
+    episodes = RandomEpisodes(n, rng, same_step=same_step, end_chance=0.15)
+    models = [
+        ListReplay(stack=stack, pad=options.pad, n_step=n_step, gamma=0.9, same_step=same_step)
+        for _ in range(n)
+    ]
+    given: list[float] = []
+
+    def prioritize(batch: Any) -> torch.Tensor:
+        priorities = torch.rand(len(batch.returns)) + 0.1
+        given.extend(priorities[batch.weights > 0].tolist())
+        return priorities
+
+    with SharedPrioritizedReplay(options) as replay:
+        with Explorer(pickle.loads(pickle.dumps(replay.handle())), 0, prioritize) as explorer:
+            for _ in range(2):
+                frames = episodes.frames()
+                episodes.ended[:] = False
+                explorer.start(frames)
+                for env, model in enumerate(models):
+                    model.start(frames[env])
+                for _ in range(int(rng.integers(1, 60))):
+                    step = episodes.step()
+                    explorer.append(step["action"], fields_of(step))
+                    for env, model in enumerate(models):
+                        model.append(**{name: values[env] for name, values in step.items()})
+        replay.poll()
+        wanted: dict[tuple[Any, ...], list[Any]] = {}
+        for model in models:
+            # Two episodes may end in a row of their own, which delays the next ones by a step.
+            for row in range(model.head - n_step + 1):
+                expected = model.expected(row)
+                if expected.is_real:
+                    key = key_of(
+                        expected.obs, expected.action, expected.n_step_return, expected.discount
+                    )
+                    wanted.setdefault(key, []).append(expected.next_obs)
+        num_real = sum(len(values) for values in wanted.values())
+        leaves = replay._sums.leaves[:-1].nonzero().squeeze(1)
+        assert len(leaves) == len(given)
+        # What is drawn in equal parts of the total weight covers every transition.
+        found = replay._weighed(leaves, replay._read(leaves), 0.4)
+        seen = 0
+        for i in range(len(leaves)):
+            key = key_of(
+                found.obs[i].numpy(),
+                int(found.actions[i]),
+                found.returns[i].item(),
+                found.discounts[i].item(),
+            )
+            # Of the newest rows a final observation in a row of its own completes one more.
+            candidates = wanted.get(key)
+            if candidates is None:
+                continue
+            next_obs = found.next_obs[i].numpy()
+            matches = [
+                k for k, c in enumerate(candidates) if c is None or np.array_equal(c, next_obs)
+            ]
+            assert matches
+            candidates.pop(matches[0])
+            seen += 1
+        assert seen == num_real
+        assert len(leaves) - num_real <= n * n_step
+        np.testing.assert_allclose(
+            sorted(found.probabilities.numpy()),
+            np.sort(np.array(given) ** 0.6 / (np.array(given) ** 0.6).sum()),
+            rtol=1e-4,
+        )
+
+
+def make_step(rng: np.random.Generator, serial: int) -> SimpleNamespace:
+    """A step whose frame carries a checksum of itself, and its serial number."""
+    frame = rng.integers(0, 2**31, (1, FEATURES))
+    frame[0, 0] = serial
+    frame[0, -1] = checksum(frame[0, :-1])
+    no = np.zeros(1, bool)
+    return SimpleNamespace(
+        frame=frame,
+        reward=np.full(1, serial % 4096, np.float32),
+        terminated=no,
+        truncated=no,
+        life_lost=no,
+        first=no,
+        final_frame=frame,
+    )
+
+
+def checksum(values: np.ndarray) -> Any:
+    return (values * np.arange(1, values.shape[-1] + 1)).sum(-1) % (2**31)
+
+
+def explore(handle: SharedHandle, index: int, seed: int, confirmed: Any) -> None:
+    """Append for ever; say in shared memory what has been handed over for certain."""
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(seed)
+    serial = 0
+    try:
+        with Explorer(handle, index) as explorer:
+            explorer.start(make_step(rng, serial).frame)
+            while True:
+                serial += 1
+                explorer.append(np.full(1, serial), make_step(rng, serial))
+                if serial % 64 == 0:
+                    confirmed[index] = explorer.num_published
+    except DisconnectedError:
+        sys.exit(3)
+
+
+def stress(seconds: float) -> None:
+    """4 explorers, of which one is killed and replaced again and again, and a busy learner."""
+    options = SharedOptions(
+        capacity=1500,
+        obs_shape=(FEATURES,),
+        obs_dtype=torch.int64,
+        stack=2,
+        n_step=2,
+        num_explorers=4,
+        block_size=32,
+    )
+    confirmed = SERVER.Array("q", 4, lock=False)
+    rng = np.random.default_rng(0)
+    serials = np.random.SeedSequence(0).generate_state(10_000)
+    with SharedPrioritizedReplay(options) as replay:
+
+        def spawn(index: int, seed: int) -> Any:
+            process = SERVER.Process(
+                target=explore, args=(replay.handle(), index, seed, confirmed), daemon=True
+            )
+            process.start()
+            return process
+
+        processes = [spawn(index, int(serials[index])) for index in range(4)]
+        started = kills = draws = 0
+        end, next_kill = None, float("inf")
+        while end is None or time.monotonic() < end:
+            if end is None and replay.poll() >= 0 and all(confirmed):
+                end = time.monotonic() + seconds
+                next_kill = time.monotonic() + seconds / 10
+            if replay.num_valid == 0:
+                continue
+            batch = replay.sample(64)
+            draws += 1
+            assert (batch.weights > 0).all()
+            for frames in (batch.obs.numpy(), batch.next_obs.numpy()):
+                whole = checksum(frames[..., :-1]) == frames[..., -1]
+                padding = ~frames.any(-1)
+                assert (whole | padding).all()
+                assert whole[:, -1].all()
+            # Rows of one transition belong together: serial numbers follow each other.
+            serial = batch.obs[:, -1, 0]
+            assert torch.equal(batch.next_obs[:, -1, 0], serial + 2)
+            assert torch.equal(batch.actions, serial + 1)
+            rewards = (serial + 1) % 4096 + options.gamma * ((serial + 2) % 4096)
+            torch.testing.assert_close(batch.returns.double(), rewards.double(), rtol=1e-5, atol=0)
+            replay.update_priorities(batch.ids, torch.rand(64) + 0.01)
+            if time.monotonic() > next_kill and processes[kills % 4].is_alive():
+                victim = kills % 4
+                before = confirmed[victim]
+                os.kill(processes[victim].pid, signal.SIGKILL)
+                processes[victim].join(20)
+                status = replay.explorers()[victim]
+                assert not status.is_alive
+                # It may have been killed between handing over and saying so, a few blocks at most.
+                assert before <= status.num_published <= before + 6 * options.block_size
+                kills += 1
+                processes[victim] = spawn(victim, int(serials[4 + kills]))
+                next_kill = time.monotonic() + float(rng.uniform(0.5, 1.5)) * max(seconds / 12, 0.3)
+        assert kills >= 1
+        assert draws > 10
+        started = sum(status.num_published for status in replay.explorers())
+        assert started >= sum(confirmed)
+        assert 0 < replay.num_valid <= len(replay._known) * options.block_size
+        for process in processes[:2]:
+            os.kill(process.pid, signal.SIGKILL)
+        for process in processes[:2]:
+            process.join(20)
+        # All counts that are left on the learner's side agree with the headers.
+        replay.poll()
+        headers = replay._shared.headers
+        with replay._shared.locks.held(0):
+            published = headers[headers[:, 0] == 2]
+            replay._poll_locked()
+            assert replay.num_valid == published[:, 5].sum()
+        sums = replay._sums
+        kept = sums.block_sums.clone()
+        sums.rebuild()
+        assert torch.equal(kept, sums.block_sums)
+    for process in processes[2:]:
+        process.join(20)
+        assert process.exitcode == 3  # told that the learner has closed
+
+
+def test_explorers_that_die_while_writing() -> None:
+    stress(3.0)
+
+
+@pytest.mark.slow
+def test_explorers_that_die_while_writing_for_a_minute() -> None:
+    stress(60.0)
+
+
+def test_a_writer_killed_in_every_state_blocks_nobody() -> None:
+    """Reserved and never published; the block is used again, the count stays exact."""
+    options = SharedOptions(
+        capacity=8, obs_shape=(1,), stack=1, num_explorers=2, block_size=4, n_step=1
+    )
+    with SharedPrioritizedReplay(options) as replay:
+        assert len(replay._known) == 4
+        doomed = Explorer(replay.handle(), 0)
+        reserved = doomed._shared.reserve(0)
+        assert reserved.block == 0
+        with Explorer(replay.handle(), 1) as other:
+            numbers = [other._shared.reserve(1) for _ in range(3)]
+            for number in numbers:
+                other._shared.publish(number, 0, 4)
+            # Passed over while its writer lives, however often the ring goes round.
+            assert [other._shared.reserve(1).block for _ in range(1)] == [1]
+            doomed._shared.locks.close()  # what the kernel does when it dies
+            blocks = []
+            for _ in range(4):
+                taken = other._shared.reserve(1)
+                other._shared.publish(taken, 0, 4)
+                blocks.append(taken.block)
+            assert sorted(blocks) == [0, 1, 2, 3]
+            assert replay.explorers() == [(False, 0), (True, 28)]
+
+
+def test_locks_go_with_their_holder(tmp_path: Path) -> None:
+    path = tmp_path / "locks"
+    path.write_bytes(b"\0" * 8)
+    one, two = ByteLocks(str(path)), ByteLocks(str(path))
+    assert one.try_acquire(1)
+    assert not two.try_acquire(1)
+    assert two.is_held_elsewhere(1)
+    assert not one.is_held_elsewhere(1)
+    one.close()
+    assert two.try_acquire(1)
+    code = f"from cule.replay.byte_locks import ByteLocks\nl = ByteLocks({str(path)!r})\n"
+    code += "with l.held(2):\n  print('held', flush=True)\n  import time; time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"held\n"
+        assert not two.try_acquire(2)
+        process.kill()
+    with two.held(2):
+        pass
+
+
+def append_many(explorer: Explorer, step: SimpleNamespace) -> None:
+    """More than a block."""
+    for _ in range(20):
+        explorer.append([0], step)
+
+
+def test_the_learner_goes_first() -> None:
+    options = SharedOptions(capacity=100, obs_shape=(1,), stack=1, block_size=4)
+    replay = SharedPrioritizedReplay(options)
+    handle = replay.handle()
+    no = np.zeros(1, bool)
+    frame = np.zeros((1, 1), np.uint8)
+    step = SimpleNamespace(
+        frame=frame,
+        reward=[0.0],
+        terminated=no,
+        truncated=no,
+        life_lost=no,
+        first=no,
+        final_frame=frame,
+    )
+    explorer = Explorer(handle, 0)
+    explorer.start(frame)
+    replay.close()
+    replay.close()
+    with pytest.raises(DisconnectedError, match="closed"):
+        append_many(explorer, step)
+    explorer.close()
+    with pytest.raises(DisconnectedError, match="closed"):
+        explorer.append([0], step)
+    with pytest.raises(DisconnectedError, match="gone"):
+        Explorer(handle, 0)
+    with pytest.raises(DisconnectedError, match="closed"):
+        replay.sample(1)
+
+    # A learner that is killed says nothing, but its lock does.
+    killed = SharedPrioritizedReplay(options)
+    with Explorer(killed.handle(), 0) as survivor:
+        survivor.start(frame)
+        killed._shared.locks.close()
+        with pytest.raises(DisconnectedError, match="ended"):
+            append_many(survivor, step)
+    killed.close()
+
+
+def test_bad_arguments_are_refused(tmp_path: Path) -> None:
+    options = SharedOptions(capacity=100, obs_shape=(1,), stack=1, block_size=4, num_explorers=2)
+    with SharedPrioritizedReplay(options) as replay:
+        with pytest.raises(NotReadyError):
+            replay.sample(4)
+        with pytest.raises(InvalidArgumentError, match="index"):
+            Explorer(replay.handle(), 2)
+        with Explorer(replay.handle(), 1) as explorer:
+            with pytest.raises(InvalidArgumentError, match="lives"):
+                Explorer(replay.handle(), 1)
+            with pytest.raises(NotReadyError, match="start"):
+                explorer.append([0], make_step(np.random.default_rng(0), 1))
+            with pytest.raises(InvalidArgumentError, match="frame"):
+                explorer.start(np.zeros((1, 2), np.uint8))
+            with pytest.raises(NotReadyError, match="join"):
+                replay.load(tmp_path / "none")
+        for batch_size in (0, -1, 2.0, True):
+            with pytest.raises(InvalidArgumentError, match="batch_size"):
+                replay.sample(batch_size)
+    with pytest.raises(CapacityError, match="hold"):
+        SharedPrioritizedReplay(SharedOptions(capacity=10**10))
+    with pytest.raises(CapacityError, match="needed"):
+        SharedPrioritizedReplay(SharedOptions(capacity="1KB"))
+
+
+def test_save_and_load(tmp_path: Path) -> None:
+    options = SharedOptions(
+        capacity=200, obs_shape=(FEATURES,), obs_dtype=torch.int64, stack=1, block_size=8
+    )
+    rng = np.random.default_rng(0)
+    path = tmp_path / "shared.replay"
+    with SharedPrioritizedReplay(options) as replay:
+        with Explorer(replay.handle(), 0) as explorer:
+            explorer.start(make_step(rng, 0).frame)
+            for serial in range(1, 60):
+                explorer.append([serial], make_step(rng, serial))
+        replay.update_priorities(replay.sample(16).ids, torch.rand(16))
+        replay.save(path)
+        batch = replay.sample(32)
+    with SharedPrioritizedReplay(options) as other:
+        other.load(path)
+        assert other.num_valid == 59
+        assert other.explorers() == [(False, 59)]
+        other.generator.manual_seed(options.seed)
+        _ = other._draw(16)
+        for mine, theirs in zip(other.sample(32), batch, strict=True):
+            assert torch.equal(mine, theirs)
+    other_options = SharedOptions(
+        capacity=200, obs_shape=(FEATURES,), obs_dtype=torch.int64, stack=1, block_size=9
+    )
+    with SharedPrioritizedReplay(other_options) as third:
+        with pytest.raises(CheckpointError, match="block_size"):
+            third.load(path)
+        assert third.num_valid == 0
