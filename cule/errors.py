@@ -39,6 +39,10 @@ class DeviceError(CuleError, RuntimeError):
     """The device asked for is not there or not built in."""
 
 
+class OutOfDeviceMemoryError(DeviceError, MemoryError):
+    """The consoles asked for do not fit into the memory of the device."""
+
+
 class NotResetError(CuleError, RuntimeError):
     """A step was asked for before the first reset, or after the end of an episode."""
 

@@ -4,6 +4,8 @@
 // CULE_HD        function that exists on host and device
 // CULE_INLINE    inlined wherever it is called, on both
 // CULE_NOINLINE  kept out of line: rare paths of hot loops
+// CULE_DEVICE_NOINLINE  out of line on the device, where copies cost more than calls; the host
+//                compiler decides for itself
 // CULE_AVX2      defined where the host can be asked for AVX2; marks a function compiled for it
 // CULE_LIKELY / CULE_UNLIKELY  branch hints
 #pragma once
@@ -12,10 +14,12 @@
 #define CULE_HD __host__ __device__
 #define CULE_INLINE __forceinline__
 #define CULE_NOINLINE __noinline__
+#define CULE_DEVICE_NOINLINE __noinline__
 #else
 #define CULE_HD
 #define CULE_INLINE inline __attribute__((always_inline))
 #define CULE_NOINLINE __attribute__((noinline))
+#define CULE_DEVICE_NOINLINE
 #if defined(__x86_64__)
 #define CULE_AVX2 __attribute__((target("avx2")))
 #endif

@@ -3,23 +3,13 @@
 #include <pybind11/stl.h>
 
 #include "bindings/bind.hpp"
+#include "bindings/take.hpp"
 #include "host/batch.hpp"
 
 namespace py = pybind11;
 
 namespace cule {
 namespace {
-
-template <class T>
-using Contiguous = py::array_t<T, py::array::c_style>;
-
-[[noreturn]] void refuse(const std::string& message) { throw std::invalid_argument(message); }
-
-std::string shape_text(const py::array& a) {
-  std::string text = "[";
-  for (py::ssize_t d = 0; d < a.ndim(); ++d) text += (d ? ", " : "") + std::to_string(a.shape(d));
-  return text + "]";
-}
 
 // A writable array of `rows` leading entries whose rest is contiguous and `bytes` long.
 struct Rows {
@@ -55,18 +45,6 @@ T* take_table(const py::object& o, const char* name, u32 rows, i32 width) {
   return a.mutable_data();
 }
 
-template <class T>
-const T* take_vector(const py::object& o, const char* name, i32 size) {
-  if (!py::isinstance<Contiguous<T>>(o))
-    refuse(std::string(name) + ": a contiguous array of another dtype is needed");
-  auto a = py::reinterpret_borrow<Contiguous<T>>(o);
-  if (a.ndim() != 1 || (size >= 0 && a.shape(0) != size)) {
-    refuse(std::string(name) + ": shape " + shape_text(a) + "; needed is [" + std::to_string(size) +
-           "]");
-  }
-  return a.data();
-}
-
 Outputs take_outputs(const Batch& b, i32 width, const py::object& obs, const py::object& ints,
                      const py::object& flags, const py::object& final_obs,
                      const py::object& final_ints, bool stacked) {
@@ -88,18 +66,6 @@ Outputs take_outputs(const Batch& b, i32 width, const py::object& obs, const py:
   if (!final_ints.is_none())
     out.final_ints = take_table<i32>(final_ints, "final_ints", kIntRows, width);
   return out;
-}
-
-std::vector<i32> copy_vector(const py::object& o, const char* name, i32 size) {
-  const i32* p = take_vector<i32>(o, name, size);
-  return std::vector<i32>(p, p + size);
-}
-
-Autoreset take_autoreset(const std::string& mode) {
-  if (mode == "NextStep") return Autoreset::kNextStep;
-  if (mode == "SameStep") return Autoreset::kSameStep;
-  if (mode == "Disabled") return Autoreset::kDisabled;
-  refuse("autoreset: '" + mode + "'; allowed are NextStep, SameStep, Disabled");
 }
 
 // The Python object: the batch and a buffer for its commands.
@@ -132,63 +98,12 @@ struct PyBatch {
 std::unique_ptr<PyBatch> make_batch(const std::vector<std::shared_ptr<Game>>& games,
                                     const py::object& game_index, const py::object& modes,
                                     const py::object& difficulties, const py::kwargs& kwargs) {
-  size_t taken = 0;
-  const auto take = [&kwargs, &taken](const char* name) -> py::object {
-    if (!kwargs.contains(name))
-      throw py::type_error(std::string("Batch() is missing the argument ") + name);
-    ++taken;
-    return kwargs[name];
-  };
-  const auto take_int = [&take](const char* name, i64 low, i64 high) {
-    const i64 value = take(name).cast<i64>();
-    if (value < low || value > high) {
-      refuse(std::string(name) + ": " + std::to_string(value) + "; allowed is " +
-             std::to_string(low) + " to " + std::to_string(high));
-    }
-    return i32(value);
-  };
-  constexpr i64 kMost = 2147483647;
-  const i32 n = i32(py::len(game_index));
-  if (n < 1) refuse("num_envs: 0; at least 1 is needed");
-  BatchOptions o;
-  o.num_threads = take_int("num_threads", 0, 4096);
-  o.thread_affinity_offset = take_int("thread_affinity_offset", -1, kMost);
-  o.agent.frameskip = take_int("frameskip", 1, 1000000);
-  o.agent.max_num_frames_per_episode = take_int("max_num_frames_per_episode", 1, kMost);
-  o.agent.noop_max = take_int("noop_max", 0, kMost);
-  o.agent.episodic_life = take("episodic_life").cast<bool>();
-  o.agent.life_loss_info = take("life_loss_info").cast<bool>();
-  o.agent.reward_clipping = take("reward_clipping").cast<bool>();
-  o.use_fire_reset = take("use_fire_reset").cast<bool>();
-  o.repeat_action_probability = take("repeat_action_probability").cast<float>();
-  if (!(o.repeat_action_probability >= 0.0f && o.repeat_action_probability <= 1.0f)) {
-    refuse("repeat_action_probability: " + std::to_string(o.repeat_action_probability) +
-           "; allowed is 0 to 1");
-  }
-  o.stack_num = take_int("stack_num", 1, 1024);
-  o.img_height = take_int("img_height", 1, kMaxRows);
-  o.img_width = take_int("img_width", 1, kScreenWidth);
-  o.grayscale = take("grayscale").cast<bool>();
-  o.maxpool = take("maxpool").cast<bool>();
-  o.ram_obs = take("ram_obs").cast<bool>();
-  o.full_action_space = take("full_action_space").cast<bool>();
-  o.continuous_action_threshold = take("continuous_action_threshold").cast<float>();
-  o.cached_resets = take("cached_resets").cast<bool>();
-  o.num_reset_states = take_int("num_reset_states", 1, 1000000);
-  const Autoreset autoreset = take_autoreset(take("autoreset").cast<std::string>());
-  const bool is_continuous = take("continuous").cast<bool>();
-  if (taken != kwargs.size()) throw py::type_error("Batch(): an argument has an unknown name");
-  const auto index = copy_vector(game_index, "game_index", n);
-  for (const i32 g : index) {
-    if (g < 0 || size_t(g) >= games.size())
-      refuse("game_index: " + std::to_string(g) + " is not one of the games");
-  }
+  const BatchRequest r = take_request(game_index, modes, difficulties, games.size(), kwargs);
   std::vector<std::shared_ptr<const Game>> shared(games.begin(), games.end());
   auto out = std::make_unique<PyBatch>();
-  const auto mode = copy_vector(modes, "modes", n);
-  const auto difficulty = copy_vector(difficulties, "difficulties", n);
-  out->batch = std::make_unique<Batch>(std::move(shared), index, mode, difficulty, o, autoreset,
-                                       is_continuous);
+  out->batch =
+      std::make_unique<Batch>(std::move(shared), r.game_index, r.modes, r.difficulties, r.options,
+                              r.autoreset, r.is_continuous);
   return out;
 }
 
@@ -219,6 +134,23 @@ py::array_t<u8> get_state(PyBatch& p, const py::object& indices) {
   u8* rows = out.mutable_data();
   py::gil_scoped_release release;
   for (i32 k = 0; k < n; ++k) b.save(i32(ids[k]), rows + size_t(k) * b.state_bytes());
+  return out;
+}
+
+// The cached reset states of one console as rows.
+py::array_t<u8> reset_states(PyBatch& p, i32 console) {
+  Batch& b = p.open();
+  if (console < 0 || console >= b.size())
+    refuse("console: " + std::to_string(console) + " is not a console");
+  if (!b.options().cached_resets) refuse("reset_states: the batch was made with exact resets");
+  const std::vector<std::vector<u8>>* rows = nullptr;
+  {
+    py::gil_scoped_release release;
+    rows = &b.reset_states(console);
+  }
+  py::array_t<u8> out({py::ssize_t(rows->size()), py::ssize_t(b.state_bytes())});
+  u8* to = out.mutable_data();
+  for (const std::vector<u8>& row : *rows) to = std::copy(row.begin(), row.end(), to);
   return out;
 }
 
@@ -408,6 +340,7 @@ void bind_batch(py::module_& m) {
              return live_view<i32>(self, b, &b.unit(0).state().env.episode_frame_number, {});
            })
       .def("get_state", &get_state)
+      .def("reset_states", &reset_states)
       .def("set_state", &set_state)
       .def(
           "observe",

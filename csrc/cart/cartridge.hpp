@@ -49,12 +49,13 @@ static_assert(std::is_trivially_copyable_v<CartState>);
 // The immutable side: image (2K images doubled to 4 KiB) and type. `opcodes` is the image for
 // opcode fetches: kTrapOpcode stands wherever an instruction must be executed with every access
 // asked for, because one of its bytes may lie outside the fast region. `traps` is an image of
-// nothing else.
+// nothing else. `words`, for who fetches whole instructions: see instruction_word().
 struct Cart {
   const u8* image;
   const u8* opcodes;
   const u8* traps;
   Bankswitch type;
+  const u32* words = nullptr;
 };
 
 constexpr u8 kTrapOpcode = 0x02;  // jams the 6507, so no program is slowed down by it
@@ -102,6 +103,18 @@ CULE_HD inline bool is_fast_opcode(Bankswitch type, u32 image_offset) {
            (image_offset < 7 * kSliceBytes || in_slice < 0x3E0 - kMaxInstructionBytes);
   }
   return o >= fast.begin && o - fast.begin <= fast.size - kMaxInstructionBytes;
+}
+
+// The three bytes from an offset of the image on, and whether the instruction that begins there must
+// be executed with every access asked for, or stops the processor. `image` has two bytes after the last offset.
+constexpr u32 kTrapBit = 1u << 24;
+
+CULE_HD inline u32 instruction_word(Bankswitch type, const u8* image, u32 image_offset) {
+  const u32 word = u32(image[image_offset]) | u32(image[image_offset + 1]) << 8 |
+                   u32(image[image_offset + 2]) << 16;
+  const u32 opcode = word & 0xFF;
+  const bool jams = (opcode & 0x1F) == 0x12 || (opcode & 0x9F) == 0x02;
+  return is_fast_opcode(type, image_offset) && !jams ? word : word | kTrapBit;
 }
 
 CULE_HD inline void select_slice(CartState& s, u32 window, u32 slice) {

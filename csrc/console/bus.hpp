@@ -13,8 +13,9 @@
 
 namespace cule {
 
+template <class Access>
 struct SlowBus {
-  Machine& m;
+  Machine<Access>& m;
   Clock clock;
 
   CULE_HD void begin(u32 cycles) { clock += (Clock(cycles) << kClockShift) + 1; }
@@ -56,28 +57,28 @@ constexpr u32 kCountFrom = kMaxInstructions - kBankBytes - 16;
 // Where the byte at an address of the cartridge stands, counted from base() of the image, by
 // cartridge family.
 struct BankFetch {
-  CULE_HD static CULE_INLINE u32 base(const Machine& m) { return m.s.cart.bank_bytes; }
-  CULE_HD static CULE_INLINE u32 index(const Machine&, u32 address) { return address & 0xFFF; }
+  CULE_HD static CULE_INLINE u32 base(const ConsoleState& s) { return s.cart.bank_bytes; }
+  CULE_HD static CULE_INLINE u32 index(const ConsoleState&, u32 address) { return address & 0xFFF; }
 };
 
 struct FeFetch {
-  CULE_HD static CULE_INLINE u32 base(const Machine&) { return 0; }
-  CULE_HD static CULE_INLINE u32 index(const Machine&, u32 address) {
+  CULE_HD static CULE_INLINE u32 base(const ConsoleState&) { return 0; }
+  CULE_HD static CULE_INLINE u32 index(const ConsoleState&, u32 address) {
     return (address & 0xFFF) + (address & 0x2000 ? 0 : kBankBytes);
   }
 };
 
 struct E0Fetch {
-  CULE_HD static CULE_INLINE u32 base(const Machine&) { return 0; }
-  CULE_HD static CULE_INLINE u32 index(const Machine& m, u32 address) {
+  CULE_HD static CULE_INLINE u32 base(const ConsoleState&) { return 0; }
+  CULE_HD static CULE_INLINE u32 index(const ConsoleState& s, u32 address) {
     const u32 o = address & 0xFFF;
-    return m.s.cart.window_bytes[o / kSliceBytes] + o % kSliceBytes;
+    return s.cart.window_bytes[o / kSliceBytes] + o % kSliceBytes;
   }
 };
 
 template <class Fetch>
 struct FastBus {
-  Machine& m;
+  Machine<HostAccess>& m;
   Clock clock;
   u8* const ram;
   const u8* image;    // of the selected bank
@@ -86,10 +87,10 @@ struct FastBus {
   const u32 region_begin;
   const u32 region_size;
 
-  CULE_HD CULE_INLINE explicit FastBus(Machine& machine, Clock c)
+  CULE_HD CULE_INLINE explicit FastBus(Machine<HostAccess>& machine, Clock c)
       : m(machine),
         clock(c),
-        ram(machine.s.ram),
+        ram(machine.ram.base),
         at(0),
         region_begin(machine.fast.begin),
         region_size(machine.fast.size) {
@@ -105,7 +106,7 @@ struct FastBus {
   CULE_HD CULE_INLINE u32 read(u32 address, u32 noise) {
     if (address & 0x1000) {
       if (CULE_LIKELY((address & 0xFFF) - region_begin < region_size))
-        return image[Fetch::index(m, address)];
+        return image[Fetch::index(m.s, address)];
     } else if ((address & 0x280) == 0x80) {
       return ram[address & 0x7F];
     }
@@ -154,7 +155,7 @@ struct FastBus {
   }
   CULE_HD CULE_INLINE void branch_taken(Execution<FastBus>& e, u32 offset) {
     if (offset >= kShortestIdleLoop && (e.pc & 0x1000)) {
-      const u32 target = Fetch::index(m, e.pc);
+      const u32 target = Fetch::index(m.s, e.pc);
       if (opcodes[target] != kTrapOpcode)
         skip_idle_loop(e, *this, load_u32(image + target), image[at], offset);
     }
@@ -165,9 +166,9 @@ struct FastBus {
   }  // a trap: nothing has happened
 
  private:
-  CULE_HD CULE_INLINE void reload_opcodes() { opcodes = m.opcodes + Fetch::base(m); }
+  CULE_HD CULE_INLINE void reload_opcodes() { opcodes = m.opcodes + Fetch::base(m.s); }
   CULE_HD CULE_INLINE void reload() {
-    image = m.console.cart.image + Fetch::base(m);
+    image = m.console.cart.image + Fetch::base(m.s);
     reload_opcodes();
   }
 };

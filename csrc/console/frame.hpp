@@ -75,22 +75,13 @@ CULE_HD inline void start_frame(const Console& c) {
   }
 }
 
-CULE_HD CULE_NOINLINE inline void run_frame(const Console& c) {
+template <class Engine>
+CULE_HD CULE_NOINLINE void run_frame(const Console& c, Engine& engine) {
   ConsoleState& s = c.s;
   if (!s.is_unfinished) start_frame(c);
   s.is_unfinished = 1;
-  Machine m(c);
-  switch (c.cart.type) {
-    case Bankswitch::kE0:
-      run_step<E0Fetch>(m);
-      break;
-    case Bankswitch::kFE:
-      run_step<FeFetch>(m);
-      break;
-    default:
-      run_step<BankFetch>(m);
-      break;
-  }
+  Machine<typename Engine::Access> m(c, engine.ram(s));
+  engine.run(m);
   m.replay();
   PictureState& p = s.picture;
   const bool is_drawn =

@@ -16,15 +16,24 @@ constexpr u32 kClockShift = 16;
 CULE_HD CULE_INLINE constexpr u32 cycles_of(Clock clock) { return u32(clock >> kClockShift); }
 CULE_HD CULE_INLINE constexpr u32 instructions_of(Clock clock) { return u32(clock & 0xFFFF); }
 
+// In place of a painter, where nothing is drawn.
+struct Nothing {
+  CULE_HD explicit Nothing(const Canvas&) {}
+};
+
+template <class Access>
 struct Machine {
+  using Ram = typename Access::Ram;
+
   ConsoleState& s;
   const Console& console;
+  const Ram ram;
   FrameLog* log;
   LogEntry* next;  // where the next entry goes
   LogEntry* log_end;
   Shapes shapes;
   CollisionSink collisions;
-  PaintSink<false> painter;  // of the observation
+  std::conditional_t<Access::kObserves, PaintSink<false>, Nothing> painter;  // of the observation
   u32 replayed = 0;          // log entries the replay has consumed
   u32 step_cycle;            // counter at the start of this frame step
   Clock end_clock;           // a TIA write from here on is beyond the last line and ends the frame
@@ -32,9 +41,10 @@ struct Machine {
   FastRegion fast;           // of the cartridge
   const u8* opcodes;         // image to fetch opcodes from; the traps once the loop must be left
 
-  CULE_HD explicit Machine(const Console& c)
+  CULE_HD Machine(const Console& c, Ram r)
       : s(c.s),
         console(c),
+        ram(r),
         log(&c.memory.logs[c.s.picture.recording_slot]),
         painter(observation_canvas(c)) {
     step_cycle = s.cycles;
@@ -56,12 +66,7 @@ struct Machine {
   // Brings collisions and TIA state up to the last access, and draws the observation so far.
   CULE_HD void replay() {
     log->size = u32(next - log->entries);
-    if (console.observation != nullptr) {
-      ObservingSink sink{collisions, painter};
-      replay_into(sink);
-    } else {
-      replay_into(collisions);
-    }
+    replay_log();
     replayed = log->size;
   }
 
@@ -131,7 +136,7 @@ struct Machine {
   CULE_HD CULE_NOINLINE u32 read_device(Clock clock, u32 address, u32 noise) {
     if (address & 0x1000) return read_cart(console.cart, s.cart, address, cycles_of(clock));
     if (!(address & 0x80)) return read_tia(clock, address, noise);
-    if (!(address & 0x200)) return s.ram[address & 0x7F];
+    if (!(address & 0x200)) return ram[address & 0x7F];
     return read_riot(address, cycles_of(clock));
   }
 
@@ -142,7 +147,7 @@ struct Machine {
     } else if (!(address & 0x80)) {
       return write_tia_slow(clock, address & 0x3F, value, follows_write);
     } else if (!(address & 0x200)) {
-      s.ram[address & 0x7F] = u8(value);
+      ram[address & 0x7F] = u8(value);
     } else {
       write_riot(address, value, cycles_of(clock));
     }
@@ -150,6 +155,17 @@ struct Machine {
   }
 
  private:
+  CULE_HD CULE_INLINE void replay_log() {
+    if constexpr (Access::kObserves) {
+      if (console.observation != nullptr) {
+        ObservingSink sink{collisions, painter};
+        replay_into(sink);
+        return;
+      }
+    }
+    replay_into(collisions);
+  }
+
   template <class Sink>
   CULE_HD CULE_NOINLINE void replay_into(Sink& sink) {
     Replay<Sink> r{

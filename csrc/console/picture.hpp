@@ -49,9 +49,9 @@ CULE_HD void paint_log(const Console& c, const FrameLog& log, u8* rows, const u8
 }
 
 // Makes the pixels of buffer `n` real.
-CULE_HD inline void make_pixels(const Console& c, u32 n) {
+CULE_HD CULE_DEVICE_NOINLINE inline void make_pixels(const Console& c, u32 n) {
   PictureState& p = c.s.picture;
-  u8* pixels = c.memory.pixels[n];
+  u8* pixels = c.memory.picture(n);
   if (p.kind[n] == PictureKind::kBlank) {
     memset(pixels, 0, c.properties.height * kScreenWidth);
   } else if (p.kind[n] == PictureKind::kLog) {
@@ -62,18 +62,18 @@ CULE_HD inline void make_pixels(const Console& c, u32 n) {
 }
 
 // Draws a part of a frame over what its buffer holds.
-CULE_HD inline void paint_part(const Console& c, const FrameLog& log) {
+CULE_HD CULE_DEVICE_NOINLINE inline void paint_part(const Console& c, const FrameLog& log) {
   const u32 n = c.s.picture.current;
   make_pixels(c, n);
   const IdentityMap identity = make_identity_map();
-  paint_log<true>(c, log, c.memory.pixels[n], identity.value);
+  paint_log<true>(c, log, c.memory.picture(n), identity.value);
 }
 
 // The rest of an unfinished picture is shown dimmed, from the row of the beam on.
-CULE_HD inline void dim_picture(const Console& c) {
+CULE_HD CULE_DEVICE_NOINLINE inline void dim_picture(const Console& c) {
   const u32 line = current_line(c.s);
   const u32 first = c.properties.first_line;
-  u8* pixels = c.memory.pixels[c.s.picture.current];
+  u8* pixels = c.memory.picture(c.s.picture.current);
   for (u32 i = ((line > first ? line : first) - first) * kScreenWidth;
        i < c.properties.height * kScreenWidth; ++i) {
     pixels[i] = (pixels[i] & 0x0F) >> 1;
@@ -90,7 +90,7 @@ CULE_HD inline void draw_picture(const Console& c, u32 n, u8* rows, const u8* ma
   } else if (p.kind[n] == PictureKind::kBlank) {
     memset(rows, map[0], size);
   } else {
-    for (u32 i = 0; i < size; ++i) rows[i] = map[c.memory.pixels[n][i]];
+    for (u32 i = 0; i < size; ++i) rows[i] = map[c.memory.picture(n)[i]];
   }
 }
 

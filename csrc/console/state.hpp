@@ -7,6 +7,7 @@
 
 #include "base/random.hpp"
 #include "cart/cartridge.hpp"
+#include "console/ram.hpp"
 #include "cpu/registers.hpp"
 #include "riot/timer.hpp"
 #include "tia/paint.hpp"
@@ -14,7 +15,6 @@
 
 namespace cule {
 
-constexpr u32 kRamBytes = 128;
 constexpr u32 kMaxInstructions = 25000;  // per frame step; then the frame goes on in the next step
 
 // What is plugged in and how the picture is cut out: constant for a ROM.
@@ -94,10 +94,21 @@ struct FrameLog {
 
 constexpr u32 kLogSlots = 3;  // the running frame and the two pictures before it
 
-// Large memory of a console outside its state. Untouched pages cost nothing on the host.
+// Large memory of a console outside its state, wherever it lies.
 struct FrameMemory {
+  FrameLog* logs;     // kLogSlots of them
+  u8* pixels;         // of the two frame buffers: palette indices, where PictureKind says so
+  u32 picture_bytes;  // between the two
+
+  CULE_HD CULE_INLINE u8* picture(u32 n) const { return pixels + size_t(n) * picture_bytes; }
+};
+
+// The same as one object for any height of the picture. Untouched pages cost nothing on the host.
+struct FrameStore {
   FrameLog logs[kLogSlots];
-  u8 pixels[2][kMaxRows * kScreenWidth];  // palette indices, where PictureKind says so
+  u8 pixels[2][kMaxRows * kScreenWidth];
+
+  CULE_HD FrameMemory memory() { return {logs, pixels[0], u32(sizeof pixels[0])}; }
 };
 
 // A picture wanted of the next frame: drawn while the frame is replayed, if it is drawn to the end.
@@ -110,7 +121,7 @@ struct Observation {
 // One console as the frame loop takes it.
 struct Console {
   ConsoleState& s;
-  FrameMemory& memory;
+  const FrameMemory memory;
   const Cart cart;
   const ConsoleProperties& properties;
   Observation* observation = nullptr;

@@ -8,9 +8,10 @@
 namespace cule {
 
 // One instruction with every access through the decoder.
-CULE_HD CULE_NOINLINE inline Clock step_slowly(Machine& m, Clock clock) {
-  SlowBus bus{m, clock};
-  Execution<SlowBus> e(bus, m.s.cpu);
+template <class Access>
+CULE_HD CULE_NOINLINE Clock step_slowly(Machine<Access>& m, Clock clock) {
+  SlowBus<Access> bus{m, clock};
+  Execution<SlowBus<Access>> e(bus, m.s.cpu);
   const u32 opcode = bus.read(e.pc, 0);
   e.step(opcode);
   e.store(m.s.cpu);
@@ -19,11 +20,11 @@ CULE_HD CULE_NOINLINE inline Clock step_slowly(Machine& m, Clock clock) {
 
 // Instructions up to the first that has to be executed slowly. Enters with pc in the cartridge.
 template <class Fetch>
-CULE_HD CULE_INLINE Clock run_fast(Machine& m, Clock clock) {
+CULE_HD CULE_INLINE Clock run_fast(Machine<HostAccess>& m, Clock clock) {
   FastBus<Fetch> bus(m, clock);
   Execution<FastBus<Fetch>> e(bus, m.s.cpu);
   for (;;) {
-    bus.at = Fetch::index(m, e.pc);
+    bus.at = Fetch::index(m.s, e.pc);
     e.step(bus.opcodes[bus.at]);
     if (CULE_UNLIKELY(e.is_jammed)) break;
   }
@@ -33,7 +34,7 @@ CULE_HD CULE_INLINE Clock run_fast(Machine& m, Clock clock) {
 }
 
 template <class Fetch>
-CULE_HD CULE_NOINLINE void run_step(Machine& m) {
+CULE_HD CULE_NOINLINE void run_step(Machine<HostAccess>& m) {
   Clock clock = Clock(m.s.cycles) << kClockShift;
   while (!m.s.cpu.is_jammed) {
     if (m.s.cpu.pc & 0x1000) {
@@ -46,5 +47,30 @@ CULE_HD CULE_NOINLINE void run_step(Machine& m) {
   }
   m.s.cycles = cycles_of(clock);
 }
+
+// What runs a frame step: on the host, a thread by itself.
+struct Interpreter {
+  using Access = HostAccess;
+
+  CULE_HD FlatRam ram(ConsoleState& s) const { return {s.ram}; }
+
+  CULE_HD void run(Machine<HostAccess>& m) const {
+    switch (m.console.cart.type) {
+      case Bankswitch::kE0:
+        run_step<E0Fetch>(m);
+        break;
+      case Bankswitch::kFE:
+        run_step<FeFetch>(m);
+        break;
+      default:
+        run_step<BankFetch>(m);
+        break;
+    }
+  }
+
+  // Lanes that run together agree here on who runs the next frame, and whether any of them is still
+  // running; a thread by itself asks nobody.
+  CULE_HD CULE_INLINE bool align(bool is_running, bool /*emulates*/) const { return is_running; }
+};
 
 }  // namespace cule

@@ -30,8 +30,15 @@ struct Execution {
   u32 c, v, d, i;
   bool is_jammed = false;
 
-  CULE_HD CULE_INLINE Execution(Bus& b, const Registers& r)
-      : bus(b), a(r.a), x(r.x), y(r.y), sp(r.sp), pc(r.pc) {
+  CULE_HD CULE_INLINE Execution(Bus& b, const Registers& r) : bus(b) { load(r); }
+
+  CULE_HD CULE_INLINE void load(const Registers& r) {
+    a = r.a;
+    x = r.x;
+    y = r.y;
+    sp = r.sp;
+    pc = r.pc;
+    is_jammed = r.is_jammed;
     set_status(r.p);
   }
 

@@ -50,20 +50,24 @@ CULE_HD CULE_INLINE i32 paid_reward(const AgentState& a, const AgentOptions& o) 
   return a.reward < -1 ? -1 : a.reward > 1 ? 1 : a.reward;
 }
 
-template <class Capture>
-CULE_HD void step_agent(Ale& ale, AgentState& a, const AgentOptions& o, i32 action, float strength,
-                        Capture& capture) {
+template <class Engine, class Capture>
+CULE_HD void step_agent(BasicAle<Engine>& ale, AgentState& a, const AgentOptions& o, i32 action,
+                        float strength, Capture& capture) {
   a.reward = 0;
   a.is_first = 0;
   const i32 lives_before = a.lives;
+  bool is_running = true;
   for (i32 k = o.frameskip; k > 0; --k) {
+    if (!ale.engine.align(is_running, is_running && !ale.is_over())) break;
+    if (!is_running) continue;
     ale.console.observation = capture.observation(k - 1);
     a.reward += ale.act(action, strength);
     a.is_over = ale.is_over();
     ++a.step_frames;
     a.lives = ale.lives();
     a.has_lost_life = a.lives < lives_before && a.lives > 0;
-    if (is_ended(a, o)) break;
+    is_running = !is_ended(a, o);
+    if (!is_running) continue;
     if (k == 2) capture.previous();
     if (k == 1) capture.newest();
   }

@@ -74,13 +74,15 @@ struct StickySource {
   u32 console;
 };
 
-struct Ale {
+template <class Engine>
+struct BasicAle {
   Console console;
   EnvState& env;
-  ExactStreams& streams;
+  ExactStreams* streams;  // null without exact random streams: then reset() must not be called
   const GameFacts& game;
   const AleSettings& settings;
   const StickySource sticky;
+  Engine engine{};
   i32 setup_frames = 0;
   i32 setup_jumps = 0;
   bool in_setup = false;
@@ -108,7 +110,7 @@ struct Ale {
     env.fault = EnvFault::kNone;
     env.episode_frame_number = 0;
     env.paddle[0] = env.paddle[1] = (settings.paddle_min + settings.paddle_max) / 2;
-    reset_machine(console, streams.machine);
+    reset_machine(console, streams->machine);
     emulate(kNoop, 1.0f, ConsoleSwitch::kNone, 60);
     soft_reset();
     for (u32 i = 0; i < game.state_size; ++i) env.slots[i] = game.state[i];
@@ -162,11 +164,11 @@ struct Ale {
   CULE_HD bool select(i32 frames) {
     set_inputs(console.s, console.properties, kNoop, ConsoleSwitch::kSelect, u32(env.difficulty),
                env.paddle);
-    for (i32 i = 0; i < frames; ++i) run_frame(console);
+    for (i32 i = 0; i < frames; ++i) run_frame(console, engine);
     look_at_ram();
     set_inputs(console.s, console.properties, kNoop, ConsoleSwitch::kNone, u32(env.difficulty),
                env.paddle);
-    run_frame(console);
+    run_frame(console, engine);
     run_rules();
     look_at_ram();
     ++env.frame_number;
@@ -189,7 +191,7 @@ struct Ale {
     env.fault = EnvFault::kModeUnreachable;
     return false;
   }
-  CULE_HD i32 draw() { return i32(streams.env.next()); }
+  CULE_HD i32 draw() { return i32(streams->env.next()); }
   CULE_HD void fail(i32) { env.fault = EnvFault::kModeRefused; }
 
  private:
@@ -218,8 +220,8 @@ struct Ale {
     const double p = settings.repeat_action_probability;
     ++env.acted_frames;
     if (sticky.is_exact) {
-      keeps[0] = streams.env.next_double() < p;
-      keeps[1] = streams.env.next_double() < p;
+      keeps[0] = streams->env.next_double() < p;
+      keeps[1] = streams->env.next_double() < p;
     } else {
       const u32 r = counter_random(sticky.seed, sticky.console, env.acted_frames, Purpose::kSticky);
       keeps[0] = r * (1.0 / 4294967296.0) < p;
@@ -243,12 +245,14 @@ struct Ale {
     for (i32 i = 0; i < frames; ++i) {
       move_paddle(pressed_by(action), strength);
       set_inputs(console.s, console.properties, action, held, u32(env.difficulty), env.paddle);
-      run_frame(console);
+      run_frame(console, engine);
       run_rules();
     }
     look_at_ram();
   }
 };
+
+using Ale = BasicAle<Interpreter>;
 
 // Construction up to and including the switch-on reset of loadROM (NOTES.md 1.1).
 // With detect_format, 60 frames as NTSC decide between NTSC and PAL; returns the format.
@@ -256,6 +260,7 @@ CULE_HD inline Format load_console(Console console, ConsoleProperties& propertie
                                    Mt19937& machine_random, bool detect_format,
                                    u32 property_difficulty) {
   ConsoleState& s = console.s;
+  Interpreter engine;
   power_on(s, machine_random);
   if (detect_format) {
     properties.format = Format::kNtsc;
@@ -264,7 +269,7 @@ CULE_HD inline Format load_console(Console console, ConsoleProperties& propertie
     set_inputs(s, properties, kNoop, ConsoleSwitch::kNone, property_difficulty, no_resistance);
     u32 long_frames = 0;
     for (u32 frame = 0; frame < 60; ++frame) {
-      run_frame(console);
+      run_frame(console, engine);
       if (frame >= 30 && current_line(s) > 285) ++long_frames;
     }
     properties.format = long_frames >= 15 ? Format::kPal : Format::kNtsc;

@@ -24,7 +24,7 @@ class AleConsole {
   AleConsole(std::shared_ptr<const Game> game, const AleConsoleOptions& options)
       : game_(std::move(game)),
         options_(options),
-        memory_(make_zeroed<FrameMemory>()),
+        memory_(make_zeroed<FrameStore>()),
         state_(make_zeroed<State>()) {
     State& s = *state_;
     game_->load(options_.machine_seed, s.console, s.streams.machine, *memory_);
@@ -143,14 +143,14 @@ class AleConsole {
   size_t pixel_count() const { return size_t(height()) * kScreenWidth; }
   Console console() { return game_->console(state_->console, *memory_); }
   Ale ale() {
-    return {console(),      state_->env,       state_->streams,
+    return {console(),      state_->env,       &state_->streams,
             game_->facts(), options_.settings, {true, 0, 0}};
   }
   void remember_ram() { std::memcpy(ram_, state_->console.ram, kRamBytes); }
 
   std::shared_ptr<const Game> game_;
   AleConsoleOptions options_;
-  CallocPtr<FrameMemory> memory_;
+  CallocPtr<FrameStore> memory_;
   CallocPtr<State> state_;
   u8 ram_[kRamBytes] = {};
   u8 audio_[kSoundSamples] = {};

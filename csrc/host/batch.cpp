@@ -9,36 +9,6 @@
 namespace cule {
 namespace {
 
-constexpr u32 kRowMagic = 0x31574F52;  // "ROW1"
-
-struct RowHeader {
-  u32 magic;
-  u32 layout;    // of the observations and random streams
-  u64 key;       // of the game
-  u64 checksum;  // of the bytes after the header
-};
-
-u64 checksum_of(const u8* data, size_t n) {
-  u64 h = 0x9E3779B97F4A7C15ULL;
-  for (; n >= 8; n -= 8, data += 8) {
-    u64 word;
-    std::memcpy(&word, data, sizeof word);
-    h = (h ^ word) * 0x9FB21C651E98DF25ULL;
-    h ^= h >> 32;
-  }
-  for (; n > 0; --n, ++data) h = (h ^ *data) * 0x100000001B3ULL;
-  return mix64(h);
-}
-
-u32 layout_of(const BatchOptions& o) {
-  u32 h = 0x811C9DC5u;
-  for (const i32 v : {i32(o.frame_bytes()), o.ram_obs ? 1 : o.stack_num, i32(o.channels()),
-                      i32(o.ram_obs), o.img_width, i32(o.cached_resets), i32(sizeof(UnitState))}) {
-    h = (h ^ u32(v)) * 0x01000193u;
-  }
-  return h;
-}
-
 u32 entropy() { return std::random_device{}(); }
 
 i32 choose_threads(i32 asked, size_t consoles) {
@@ -68,7 +38,7 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
     units_.emplace_back(&setups_[size_t(game_index[i])], &options_, states_.get() + i);
   }
   for (const Unit& u : units_)
-    state_bytes_ = std::max(state_bytes_, sizeof(RowHeader) + u.row_bytes());
+    state_bytes_ = std::max(state_bytes_, padded_row_bytes(u.row_layout()));
   workspaces_.resize(size_t(pool_.size()) + 1);
   pending_.resize(units_.size());
   pending_seeds_.resize(units_.size());
@@ -94,9 +64,7 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
 }
 
 size_t Batch::console_bytes() const {
-  size_t most = 0;
-  for (const Unit& u : units_) most = std::max(most, u.row_bytes());
-  return most + kLogSlots * sizeof(FrameLog);
+  return state_bytes_ + kLogSlots * sizeof(FrameLog);
 }
 
 bool Batch::reset_unit(i32 i, i64 seed, Workspace& w) {
@@ -110,11 +78,8 @@ bool Batch::reset_unit(i32 i, i64 seed, Workspace& w) {
       s.env.difficulty = difficulties_[size_t(i)];
       is_loaded_[size_t(i)] = 1;
     }
-    // One more step of the counter, so that every reset chooses anew.
-    const u64 step = ++s.env.acted_frames;
     const auto& rows = cache_.at(cache_key(i));
-    const u32 choice = counter_random(s.seed, 0, step, Purpose::kResetState);
-    unit.restore_cached(rows[u64(choice) * rows.size() >> 32].data());
+    unit.restore_cached(rows[choose_reset_state(s, u32(rows.size()))].data());
     return true;
   }
   if (seed >= 0 || !is_loaded_[size_t(i)]) {
@@ -149,8 +114,8 @@ void Batch::fill_cache() {
       return;
     }
     std::vector<u8>& row = cache_.find(key)->second[size_t(seed)];
-    row.resize(unit.row_bytes());
-    unit.save(row.data());
+    row.resize(state_bytes_);
+    unit.save(row.data(), options_);
   });
   if (!is_fine) {
     cache_.clear();
@@ -198,7 +163,7 @@ void Batch::advance(i32 i, const Command& command, u8* final_obs, i32* final_int
   s.reported = s.agent;
   if (!s.is_ended || autoreset_ != Autoreset::kSameStep) return;
   if (final_obs != nullptr) unit.write_obs(final_obs, stacked);
-  if (final_ints != nullptr) write_ints(i, final_ints, final_width);
+  if (final_ints != nullptr) write_ints(s, unit.setup().agent, i, final_ints, final_width);
   // Reward, flags and totals reported are those of the step that ended; lives and frame numbers are
   // those of the new episode.
   const AgentState ended = s.agent;
@@ -206,33 +171,13 @@ void Batch::advance(i32 i, const Command& command, u8* final_obs, i32* final_int
   s.reported = ended;
 }
 
-void Batch::write_ints(i32 i, i32* ints, size_t width) const {
-  const Unit& unit = units_[size_t(i)];
-  const UnitState& s = unit.state();
-  const AgentState& a = s.reported;
-  ints[kIntReward * width] = paid_reward(a, unit.setup().agent);
-  ints[kIntRawReward * width] = a.reward;
-  ints[kIntLives * width] = s.agent.lives;
-  ints[kIntFrameNumber * width] = s.env.frame_number;
-  ints[kIntEpisodeFrameNumber * width] = s.env.episode_frame_number;
-  ints[kIntEpisodeReturn * width] = a.episode_return;
-  ints[kIntEpisodeLength * width] = a.episode_length;
-  ints[kIntEnvId * width] = i;
-}
-
 void Batch::write_results(i32 i, const Outputs& out, size_t column) const {
   const Unit& unit = units_[size_t(i)];
   const UnitState& s = unit.state();
-  const AgentState& a = s.reported;
   const AgentOptions& o = unit.setup().agent;
   unit.write_obs(out.obs + std::ptrdiff_t(column) * out.obs_stride, out.stacked);
-  write_ints(i, out.ints + column, out.width);
-  u8* flags = out.flags + column;
-  flags[kFlagTerminated * out.width] = is_terminated(a, o);
-  flags[kFlagTruncated * out.width] = is_truncated(a, o);
-  flags[kFlagLifeLost * out.width] = a.has_lost_life;
-  flags[kFlagFirst * out.width] = s.agent.is_first;
-  flags[kFlagEnded * out.width] = is_ended(a, o);
+  write_ints(s, o, i, out.ints + column, out.width);
+  write_flags(s, o, out.flags + column, out.width);
 }
 
 void Batch::step(const std::vector<Command>& commands, const Outputs& out) {
@@ -381,32 +326,25 @@ void Batch::receive(i32 n, const Outputs& out) {
 
 void Batch::save(i32 i, u8* row) {
   Unit& unit = units_[size_t(i)];
-  u8* body = row + sizeof(RowHeader);
-  unit.save(body);
-  const size_t used = sizeof(RowHeader) + unit.row_bytes();
-  std::memset(row + used, 0, state_bytes_ - used);
-  const RowHeader h{kRowMagic, layout_of(options_), unit.setup().game->key(),
-                    checksum_of(body, unit.row_bytes())};
-  std::memcpy(row, &h, sizeof h);
+  unit.save(row, options_);
+  const size_t end = unit.row_layout().end;
+  std::memset(row + end, 0, state_bytes_ - end);
+}
+
+const std::vector<std::vector<u8>>& Batch::reset_states(i32 i) {
+  fill_cache();
+  return cache_.at(cache_key(i));
 }
 
 std::string Batch::find_row_error(i32 i, const u8* row) const {
-  const Unit& unit = units_[size_t(i)];
-  RowHeader h;
-  std::memcpy(&h, row, sizeof h);
-  if (h.magic != kRowMagic) return "not a saved console";
-  if (h.key != unit.setup().game->key()) {
-    return "saved from another game than console " + std::to_string(i) + " runs (" +
-           unit.setup().game->spec().game_id + ")";
-  }
-  if (h.layout != layout_of(options_))
-    return "saved from an environment with other observations or the other kind of resets";
-  if (h.checksum != checksum_of(row + sizeof h, unit.row_bytes())) return "the bytes are corrupted";
-  return "";
+  const Game& game = *units_[size_t(i)].setup().game;
+  const RowFault fault = find_row_fault(row, layout_code(options_), game.key(),
+                                        units_[size_t(i)].row_layout().end);
+  return text_of(fault, i, game.spec().game_id);
 }
 
 void Batch::restore(i32 i, const u8* row) {
-  units_[size_t(i)].restore(row + sizeof(RowHeader));
+  units_[size_t(i)].restore(row);
   is_loaded_[size_t(i)] = 1;
 }
 

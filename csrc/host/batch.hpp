@@ -13,29 +13,6 @@
 
 namespace cule {
 
-enum class Autoreset : u8 { kNextStep, kSameStep, kDisabled };
-
-// Rows of the int32 and bool result tables.
-enum IntRow : u32 {
-  kIntReward,
-  kIntRawReward,
-  kIntLives,
-  kIntFrameNumber,
-  kIntEpisodeFrameNumber,
-  kIntEpisodeReturn,
-  kIntEpisodeLength,
-  kIntEnvId,
-  kIntRows,
-};
-enum FlagRow : u32 {
-  kFlagTerminated,
-  kFlagTruncated,
-  kFlagLifeLost,
-  kFlagFirst,
-  kFlagEnded,
-  kFlagRows
-};
-
 // A call the state of the batch does not allow; nothing has moved.
 struct NotReady : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -96,6 +73,8 @@ class Batch {
   void receive(i32 n, const Outputs& out);
 
   void save(i32 i, u8* row);
+  // The cached reset states of console i, num_reset_states rows; made where they do not exist yet.
+  const std::vector<std::vector<u8>>& reset_states(i32 i);
   // Why a row cannot be restored into console i; empty when it can.
   std::string find_row_error(i32 i, const u8* row) const;
   void restore(i32 i, const u8* row);
@@ -117,7 +96,6 @@ class Batch {
   void advance(i32 i, const Command& command, u8* final_obs, i32* final_ints, size_t final_width,
                bool stacked, Workspace& w);
   void write_results(i32 i, const Outputs& out, size_t column) const;
-  void write_ints(i32 i, i32* ints, size_t width) const;
   void fill_cache();
   void check_faults();
   void check_idle(const char* call) const;
@@ -133,7 +111,7 @@ class Batch {
   std::vector<Unit> units_;
   std::vector<u8> is_loaded_;  // console i has been loaded
   size_t state_bytes_ = 0;
-  std::map<CacheKey, std::vector<std::vector<u8>>> cache_;
+  std::map<CacheKey, std::vector<std::vector<u8>>> cache_;  // rows
   std::vector<Workspace> workspaces_;
 
   // Asynchronous stepping.

@@ -5,9 +5,9 @@
 
 namespace cule {
 
-extern template void run_step<BankFetch>(Machine&);
-extern template void run_step<E0Fetch>(Machine&);
-extern template void run_step<FeFetch>(Machine&);
+extern template void run_step<BankFetch>(Machine<HostAccess>&);
+extern template void run_step<E0Fetch>(Machine<HostAccess>&);
+extern template void run_step<FeFetch>(Machine<HostAccess>&);
 
 }  // namespace cule
 

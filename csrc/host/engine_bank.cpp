@@ -3,6 +3,6 @@
 
 namespace cule {
 
-template void run_step<BankFetch>(Machine&);
+template void run_step<BankFetch>(Machine<HostAccess>&);
 
 }  // namespace cule

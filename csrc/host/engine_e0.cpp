@@ -3,6 +3,6 @@
 
 namespace cule {
 
-template void run_step<E0Fetch>(Machine&);
+template void run_step<E0Fetch>(Machine<HostAccess>&);
 
 }  // namespace cule

@@ -3,6 +3,6 @@
 
 namespace cule {
 
-template void run_step<FeFetch>(Machine&);
+template void run_step<FeFetch>(Machine<HostAccess>&);
 
 }  // namespace cule

@@ -70,7 +70,7 @@ class Game {
     check_program("lives_code", spec_.lives_code, false);
     if (!spec_.setup_code.empty()) check_program("setup_code", spec_.setup_code, true);
     make_facts();
-    auto memory = make_zeroed<FrameMemory>();
+    auto memory = make_zeroed<FrameStore>();
     machine_random_.seed(kDefaultMachineSeed);
     properties_ = load_console(loaded_, machine_random_, *memory);
     key_ = make_key();
@@ -80,6 +80,7 @@ class Game {
   const GameSpec& spec() const { return spec_; }
   const GameFacts& facts() const { return facts_; }
   const ConsoleProperties& properties() const { return properties_; }
+  const Bytes& image() const { return image_; }  // with four spare bytes
   Cart cart() const { return {image_.data(), opcodes_.data(), traps_.data(), type_}; }
   Bankswitch bankswitch() const { return type_; }
   const char* bankswitch_name() const {
@@ -92,8 +93,8 @@ class Game {
   u64 key() const { return key_; }
   i32 default_mode() const { return spec_.default_mode; }
 
-  Console console(ConsoleState& s, FrameMemory& memory) const {
-    return {s, memory, cart(), properties_};
+  Console console(ConsoleState& s, FrameStore& memory) const {
+    return {s, memory.memory(), cart(), properties_};
   }
 
   // What the first environment reset leaves for the second, if it is the same for every seed: then
@@ -107,7 +108,7 @@ class Game {
   const FirstReset* first_reset() const { return has_first_reset_ ? &first_reset_ : nullptr; }
 
   // State and machine generator right before the first environment reset.
-  void load(u32 machine_seed, ConsoleState& s, Mt19937& machine_random, FrameMemory& memory) const {
+  void load(u32 machine_seed, ConsoleState& s, Mt19937& machine_random, FrameStore& memory) const {
     if (machine_seed == kDefaultMachineSeed) {
       s = loaded_;
       machine_random = machine_random_;
@@ -120,16 +121,16 @@ class Game {
  private:
   // Power-on up to the switch-on reset; returns the properties with the detected format.
   ConsoleProperties load_console(ConsoleState& s, Mt19937& machine_random,
-                                 FrameMemory& memory) const {
+                                 FrameStore& memory) const {
     ConsoleProperties properties = spec_.properties;
-    const Console c{s, memory, cart(), properties};
+    const Console c{s, memory.memory(), cart(), properties};
     cule::load_console(c, properties, machine_random, spec_.detect_format,
                        spec_.property_difficulty);
     return properties;
   }
 
   // The reset of a mode selection that draws random numbers or acts differs by seed and settings.
-  void play_first_reset(FrameMemory& memory) {
+  void play_first_reset(FrameStore& memory) {
     const auto streams = make_zeroed<ExactStreams>();
     FirstReset& first = first_reset_;
     load(kDefaultMachineSeed, first.console, streams->machine, memory);
@@ -137,7 +138,7 @@ class Game {
     first.env.mode = default_mode();
     const AleSettings settings{
         0.0f, 1, 0, 0, -2147483647 - 1, 2147483647, kDefaultPaddleMin, spec_.paddle_max};
-    Ale ale{console(first.console, memory), first.env, *streams, facts_, settings, {true, 0, 0}};
+    Ale ale{console(first.console, memory), first.env, streams.get(), facts_, settings, {true, 0, 0}};
     has_first_reset_ = ale.reset() && streams->env.position == Mt19937::kWords;
     first.machine_random = streams->machine;
   }

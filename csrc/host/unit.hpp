@@ -7,39 +7,13 @@
 
 #include <cstring>
 
-#include "env/agent.hpp"
+#include "batch/rows.hpp"
 #include "host/game.hpp"
 #include "obs/palette.hpp"
 #include "obs/pool.hpp"
 #include "obs/resize_simd.hpp"
 
 namespace cule {
-
-// What is the same for all consoles of a batch.
-struct BatchOptions {
-  i32 num_threads = 0;
-  i32 thread_affinity_offset = -1;
-  AgentOptions agent{};
-  bool use_fire_reset = true;
-  float repeat_action_probability = 0.0f;
-  i32 stack_num = 4;
-  i32 img_height = 84;
-  i32 img_width = 84;
-  bool grayscale = true;
-  bool maxpool = true;
-  bool ram_obs = false;
-  bool full_action_space = false;
-  float continuous_action_threshold = 0.5f;
-  bool cached_resets = false;
-  i32 num_reset_states = 30;
-
-  u32 channels() const { return grayscale ? 1 : 3; }
-  size_t frame_bytes() const {
-    return ram_obs ? kRamBytes : size_t(img_height) * size_t(img_width) * channels();
-  }
-  u32 frames_per_obs() const { return ram_obs ? 1 : u32(stack_num); }
-  size_t obs_bytes() const { return frame_bytes() * frames_per_obs(); }
-};
 
 // Per game of a batch.
 struct GameSetup {
@@ -75,25 +49,6 @@ inline GameSetup make_game_setup(std::shared_ptr<const Game> game, const BatchOp
   return g;
 }
 
-// Row of the state that is plain data.
-struct UnitState {
-  ConsoleState console;
-  EnvState env;
-  AgentState agent;
-  AgentState
-      reported;  // as of the last step or reset; the ended episode's where it was reset in the step
-  u64 seed;      // of the counter-based generator
-  u32 newest_frame;  // index into the stack
-  u8 has_reset;      // there is an episode to step
-  u8 is_ended;       // and it is over
-  u8 reserved[2];
-};
-
-struct RandomStreams {
-  ExactStreams exact;
-  Mt19937 noop;
-};
-
 // Scratch of one worker.
 struct Workspace {
   std::vector<u8> newest;    // last picture of a skip
@@ -109,7 +64,7 @@ class Unit {
         options_(options),
         s_(state),
         random_(make_zeroed<RandomStreams>()),
-        memory_(make_zeroed<FrameMemory>()),
+        memory_(make_zeroed<FrameStore>()),
         frames_(make_zeroed<u8>(pooled_bytes() + options->obs_bytes())) {}
 
   UnitState& state() { return *s_; }
@@ -140,7 +95,7 @@ class Unit {
   bool reset(Workspace& w) {
     Ale ale = exact_ale();
     if (!reset_agent(ale, s_->agent, setup_->agent, random_->noop)) return false;
-    start_episode();
+    start_episode(*s_);
     if (options_->ram_obs) return true;
     std::memset(stack(), 0, options_->obs_bytes());
     capture(pooled(), w);
@@ -182,43 +137,35 @@ class Unit {
     std::memcpy(out + (count - oldest) * n, stack(), oldest * n);
   }
 
-  size_t row_bytes() const { return sizeof(UnitState) + sizeof(RandomStreams) + frame_row_bytes(); }
-  size_t frame_row_bytes() const {
-    return 2 * setup_->picture_bytes() + pooled_bytes() + options_->obs_bytes();
-  }
+  RowLayout row_layout() const { return row_layout(*options_); }
 
-  // Both pictures are made real, so that a row needs no logs.
-  void save(u8* out) {
+  // Fills a row of a batch with options `o`, header included. Both pictures are made real, so that
+  // it needs no logs.
+  void save(u8* row, const BatchOptions& o) {
     const Console c = console();
     for (u32 n = 0; n < 2; ++n) make_pixels(c, n);
+    const RowLayout at = row_layout(o);
     const size_t picture = setup_->picture_bytes();
-    out = append(out, s_, sizeof(UnitState));
-    out = append(out, random_.get(), sizeof(RandomStreams));
-    for (u32 n = 0; n < 2; ++n) out = append(out, memory_->pixels[n], picture);
-    append(out, frames_.get(), pooled_bytes() + options_->obs_bytes());
+    std::memcpy(row + sizeof(RowHeader), s_, sizeof(UnitState));
+    if (at.pictures > at.streams) std::memcpy(row + at.streams, random_.get(), sizeof(RandomStreams));
+    for (u32 n = 0; n < 2; ++n)
+      std::memcpy(row + at.pictures + n * picture, memory_->pixels[n], picture);
+    std::memcpy(row + at.pooled, frames_.get(), at.end - at.pooled);
+    const RowHeader h{kRowMagic, layout_code(o), setup_->game->key(),
+                      checksum_of(row + sizeof h, at.end - sizeof h)};
+    std::memcpy(row, &h, sizeof h);
   }
-  void restore(const u8* in) {
-    const size_t picture = setup_->picture_bytes();
-    in = take(in, s_, sizeof(UnitState));
-    in = take(in, random_.get(), sizeof(RandomStreams));
-    for (u32 n = 0; n < 2; ++n) in = take(in, memory_->pixels[n], picture);
-    take(in, frames_.get(), pooled_bytes() + options_->obs_bytes());
+  void restore(const u8* row) {
+    const RowLayout at = row_layout();
+    std::memcpy(s_, row + sizeof(RowHeader), sizeof(UnitState));
+    if (at.pictures > at.streams) std::memcpy(random_.get(), row + at.streams, sizeof(RandomStreams));
+    restore_pictures(row, at);
   }
-  // A cached reset state: everything but the random streams and what the counter-based generator
-  // counts.
-  void restore_cached(const u8* in) {
-    const u64 seed = s_->seed;
-    const u64 acted_frames = s_->env.acted_frames;
-    const i32 mode = s_->env.mode;
-    const i32 difficulty = s_->env.difficulty;
-    const size_t picture = setup_->picture_bytes();
-    in = take(in, s_, sizeof(UnitState)) + sizeof(RandomStreams);
-    for (u32 n = 0; n < 2; ++n) in = take(in, memory_->pixels[n], picture);
-    take(in, frames_.get(), pooled_bytes() + options_->obs_bytes());
-    s_->seed = seed;
-    s_->env.acted_frames = acted_frames;
-    s_->env.mode = mode;
-    s_->env.difficulty = difficulty;
+  void restore_cached(const u8* row) {
+    UnitState cached;
+    std::memcpy(&cached, row + sizeof(RowHeader), sizeof cached);
+    take_reset_state(*s_, cached);
+    restore_pictures(row, row_layout());
   }
 
   // The current picture: palette indices (map null), or bytes mapped through a table.
@@ -228,6 +175,10 @@ class Unit {
   }
 
  private:
+  RowLayout row_layout(const BatchOptions& o) const {
+    return cule::row_layout(o, setup_->game->properties().height);
+  }
+
   // The pictures of a step go into the workspace: the pooled one must survive a step that ends
   // early.
   struct Capture {
@@ -261,34 +212,26 @@ class Unit {
     }
   };
 
-  static u8* append(u8* out, const void* data, size_t n) {
-    std::memcpy(out, data, n);
-    return out + n;
-  }
-  static const u8* take(const u8* in, void* data, size_t n) {
-    std::memcpy(data, in, n);
-    return in + n;
+  void restore_pictures(const u8* row, const RowLayout& at) {
+    const size_t picture = setup_->picture_bytes();
+    for (u32 n = 0; n < 2; ++n)
+      std::memcpy(memory_->pixels[n], row + at.pictures + n * picture, picture);
+    std::memcpy(frames_.get(), row + at.pooled, at.end - at.pooled);
   }
 
   Console console() { return setup_->game->console(s_->console, *memory_); }
   Ale exact_ale() {
     const bool is_exact = !options_->cached_resets;
     return {console(),      s_->env,
-            random_->exact, setup_->game->facts(),
+            &random_->exact, setup_->game->facts(),
             setup_->ale,    {is_exact, s_->seed, 0}};
   }
   size_t pooled_bytes() const {
-    return options_->ram_obs ? 0 : setup_->picture_bytes() * options_->channels();
+    return options_->pooled_bytes(setup_->game->properties().height);
   }
   u8* pooled() { return frames_.get(); }
   u8* stack() { return frames_.get() + pooled_bytes(); }
   const u8* stack() const { return frames_.get() + pooled_bytes(); }
-
-  void start_episode() {
-    s_->has_reset = 1;
-    s_->is_ended = 0;
-    s_->reported = s_->agent;
-  }
 
   // The screen as gray levels or RGB.
   void capture(u8* out, Workspace& w) {
@@ -315,7 +258,7 @@ class Unit {
   const BatchOptions* options_;
   UnitState* s_;
   CallocPtr<RandomStreams> random_;
-  CallocPtr<FrameMemory> memory_;
+  CallocPtr<FrameStore> memory_;
   CallocPtr<u8> frames_;  // pooled picture, then the stack
 };
 

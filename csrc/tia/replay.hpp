@@ -324,7 +324,7 @@ struct Replay {
     shapes.invalidate(kMissile0);
   }
 
-  CULE_HD void draw(u32 index) {
+  CULE_HD CULE_DEVICE_NOINLINE void draw(u32 index) {
     const u32 start = beam.drawn;
     while (beam.drawn < beam.mark) {
       const u32 begin = beam.line_begin;

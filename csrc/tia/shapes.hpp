@@ -123,7 +123,7 @@ struct Shapes {
   }
 
  private:
-  CULE_HD void rebuild(const TiaState& s) {
+  CULE_HD CULE_DEVICE_NOINLINE void rebuild(const TiaState& s) {
     for (u32 object = 0; object < kObjects; ++object) {
       if (!(stale >> object & 1)) continue;
       if (!(active >> object & 1)) {

@@ -103,40 +103,57 @@ def plan_batch(options: EnvOptions) -> BatchPlan:
 
 
 def make_batch(plan: BatchPlan, options: EnvOptions) -> _core.Batch:
-    """The native batch of a plan.
+    """The native batch of a plan, on the CPU.
 
     Raises:
         InvalidArgumentError: The native module refuses an option.
     """
+    return make_game_batch(plan, options, plan.game_index, plan.modes, plan.difficulties)
+
+
+def make_game_batch(
+    plan: BatchPlan,
+    options: EnvOptions,
+    game_index: NDArray[np.int32],
+    modes: NDArray[np.int32],
+    difficulties: NDArray[np.int32],
+) -> _core.Batch:
+    """A native batch of the same games with other consoles.
+
+    Raises:
+        InvalidArgumentError: The native module refuses an option.
+    """
+    columns = [np.ascontiguousarray(column) for column in (game_index, modes, difficulties)]
     with native_errors():
-        return _core.Batch(
-            plan.games,
-            plan.game_index,
-            plan.modes,
-            plan.difficulties,
-            num_threads=options.num_threads,
-            thread_affinity_offset=options.thread_affinity_offset,
-            frameskip=options.frameskip,
-            repeat_action_probability=options.repeat_action_probability,
-            max_num_frames_per_episode=options.max_num_frames_per_episode,
-            stack_num=options.stack_num,
-            img_height=options.img_height,
-            img_width=options.img_width,
-            grayscale=options.grayscale,
-            maxpool=options.maxpool,
-            noop_max=options.noop_max,
-            use_fire_reset=options.use_fire_reset,
-            episodic_life=options.episodic_life,
-            life_loss_info=options.life_loss_info,
-            reward_clipping=options.reward_clipping,
-            autoreset=options.autoreset_mode.value,
-            cached_resets=options.resets == "cached",
-            num_reset_states=options.num_reset_states,
-            ram_obs=options.obs_type == "ram",
-            full_action_space=plan.full_action_space,
-            continuous=options.continuous,
-            continuous_action_threshold=options.continuous_action_threshold,
-        )
+        return _core.Batch(plan.games, *columns, **batch_arguments(plan, options))
+
+
+def batch_arguments(plan: BatchPlan, options: EnvOptions) -> dict[str, Any]:
+    """What every native batch is told by keyword."""
+    return {
+        "num_threads": options.num_threads,
+        "thread_affinity_offset": options.thread_affinity_offset,
+        "frameskip": options.frameskip,
+        "repeat_action_probability": options.repeat_action_probability,
+        "max_num_frames_per_episode": options.max_num_frames_per_episode,
+        "stack_num": options.stack_num,
+        "img_height": options.img_height,
+        "img_width": options.img_width,
+        "grayscale": options.grayscale,
+        "maxpool": options.maxpool,
+        "noop_max": options.noop_max,
+        "use_fire_reset": options.use_fire_reset,
+        "episodic_life": options.episodic_life,
+        "life_loss_info": options.life_loss_info,
+        "reward_clipping": options.reward_clipping,
+        "autoreset": options.autoreset_mode.value,
+        "cached_resets": options.resets == "cached",
+        "num_reset_states": options.num_reset_states,
+        "ram_obs": options.obs_type == "ram",
+        "full_action_space": plan.full_action_space,
+        "continuous": options.continuous,
+        "continuous_action_threshold": options.continuous_action_threshold,
+    }
 
 
 def _choices(

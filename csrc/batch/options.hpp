@@ -1,0 +1,38 @@
+// batch/options.hpp: what is the same for all consoles of a batch, on any back end.
+#pragma once
+
+#include "env/agent.hpp"
+
+namespace cule {
+
+enum class Autoreset : u8 { kNextStep, kSameStep, kDisabled };
+
+struct BatchOptions {
+  i32 num_threads = 0;              // host only
+  i32 thread_affinity_offset = -1;  // host only
+  AgentOptions agent{};
+  bool use_fire_reset = true;
+  float repeat_action_probability = 0.0f;
+  i32 stack_num = 4;
+  i32 img_height = 84;
+  i32 img_width = 84;
+  bool grayscale = true;
+  bool maxpool = true;
+  bool ram_obs = false;
+  bool full_action_space = false;
+  float continuous_action_threshold = 0.5f;
+  bool cached_resets = false;
+  i32 num_reset_states = 30;
+
+  u32 channels() const { return grayscale ? 1 : 3; }
+  size_t frame_bytes() const {
+    return ram_obs ? kRamBytes : size_t(img_height) * size_t(img_width) * channels();
+  }
+  u32 frames_per_obs() const { return ram_obs ? 1 : u32(stack_num); }
+  size_t obs_bytes() const { return frame_bytes() * frames_per_obs(); }
+  size_t pooled_bytes(u32 height) const {
+    return ram_obs ? 0 : size_t(height) * kScreenWidth * channels();
+  }
+};
+
+}  // namespace cule

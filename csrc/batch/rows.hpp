@@ -1,0 +1,106 @@
+// batch/rows.hpp: a saved console as bytes: header, state, pictures, observations.
+//
+// Rows of one layout and game are exchangeable between batches, back ends and processes of the same
+// build: RowHeader, UnitState, the exact random streams (resets="exact" only), both pictures, the
+// pooled picture, the frame stack. What is left of the longest row is zero.
+#pragma once
+
+#include <cstring>
+#include <string>
+
+#include "batch/options.hpp"
+#include "batch/state.hpp"
+
+namespace cule {
+
+constexpr u32 kRowMagic = 0x32574F52;  // "ROW2"
+constexpr size_t kRowAlignment = 8;
+
+struct RowHeader {
+  u32 magic;
+  u32 layout;    // of the observations and random streams
+  u64 key;       // of the game
+  u64 checksum;  // of the bytes after the header
+};
+
+struct RandomStreams {
+  ExactStreams exact;
+  Mt19937 noop;
+};
+
+// Where the parts of a row begin, counted from the start of the header; in bytes.
+struct RowLayout {
+  size_t streams;
+  size_t pictures;
+  size_t pooled;
+  size_t stack;
+  size_t end;
+};
+
+inline RowLayout row_layout(const BatchOptions& o, u32 height) {
+  RowLayout at;
+  at.streams = sizeof(RowHeader) + sizeof(UnitState);
+  at.pictures = at.streams + (o.cached_resets ? 0 : sizeof(RandomStreams));
+  at.pooled = at.pictures + 2 * size_t(height) * kScreenWidth;
+  at.stack = at.pooled + o.pooled_bytes(height);
+  at.end = at.stack + o.obs_bytes();
+  return at;
+}
+
+inline size_t padded_row_bytes(const RowLayout& at) {
+  return (at.end + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
+}
+
+inline u32 layout_code(const BatchOptions& o) {
+  u32 h = 0x811C9DC5u;
+  for (const i32 v : {i32(o.frame_bytes()), o.ram_obs ? 1 : o.stack_num, i32(o.channels()),
+                      i32(o.ram_obs), o.img_width, i32(o.cached_resets), i32(sizeof(UnitState))}) {
+    h = (h ^ u32(v)) * 0x01000193u;
+  }
+  return h;
+}
+
+// Of the n bytes after a header.
+CULE_HD inline u64 checksum_of(const u8* data, size_t n) {
+  u64 h = 0x9E3779B97F4A7C15ULL;
+  for (; n >= 8; n -= 8, data += 8) {
+    u64 word;
+    memcpy(&word, data, sizeof word);
+    h = (h ^ word) * 0x9FB21C651E98DF25ULL;
+    h ^= h >> 32;
+  }
+  for (; n > 0; --n, ++data) h = (h ^ *data) * 0x100000001B3ULL;
+  return mix64(h);
+}
+
+// Why a row cannot be taken.
+enum class RowFault : u8 { kNone, kNotARow, kOtherGame, kOtherLayout, kDamaged };
+
+CULE_HD inline RowFault find_row_fault(const u8* row, u32 layout, u64 key, size_t end) {
+  RowHeader h;
+  memcpy(&h, row, sizeof h);
+  if (h.magic != kRowMagic) return RowFault::kNotARow;
+  if (h.key != key) return RowFault::kOtherGame;
+  if (h.layout != layout) return RowFault::kOtherLayout;
+  if (h.checksum != checksum_of(row + sizeof h, end - sizeof h)) return RowFault::kDamaged;
+  return RowFault::kNone;
+}
+
+// For a message; `game_id` is the game of the console that should have taken the row.
+inline std::string text_of(RowFault fault, i32 console, const std::string& game_id) {
+  switch (fault) {
+    case RowFault::kNone:
+      return "";
+    case RowFault::kNotARow:
+      return "not a saved console";
+    case RowFault::kOtherGame:
+      return "saved from another game than console " + std::to_string(console) + " runs (" +
+             game_id + ")";
+    case RowFault::kOtherLayout:
+      return "saved from an environment with other observations or the other kind of resets";
+    default:
+      return "the bytes are corrupted";
+  }
+}
+
+}  // namespace cule

@@ -1,0 +1,100 @@
+// batch/state.hpp: the plain data of one console of a batch, and what a step reports of it.
+//
+// Results are two tables, [rows, width] of i32 and of bool bytes; a console's results are one
+// column.
+#pragma once
+
+#include "env/agent.hpp"
+
+namespace cule {
+
+struct UnitState {
+  ConsoleState console;
+  EnvState env;
+  AgentState agent;
+  AgentState
+      reported;  // as of the last step or reset; the ended episode's where it was reset in the step
+  u64 seed;      // of the counter-based generator
+  u32 newest_frame;  // index into the stack
+  u8 has_reset;      // there is an episode to step
+  u8 is_ended;       // and it is over
+  u8 reserved[2];
+};
+
+static_assert(std::is_trivially_copyable_v<UnitState>);
+
+// Rows of the i32 and bool result tables.
+enum IntRow : u32 {
+  kIntReward,
+  kIntRawReward,
+  kIntLives,
+  kIntFrameNumber,
+  kIntEpisodeFrameNumber,
+  kIntEpisodeReturn,
+  kIntEpisodeLength,
+  kIntEnvId,
+  kIntRows,
+};
+enum FlagRow : u32 {
+  kFlagTerminated,
+  kFlagTruncated,
+  kFlagLifeLost,
+  kFlagFirst,
+  kFlagEnded,
+  kFlagRows
+};
+
+// `ints`: the console's column.
+CULE_HD inline void write_ints(const UnitState& s, const AgentOptions& o, i32 console, i32* ints,
+                               size_t width) {
+  const AgentState& a = s.reported;
+  ints[kIntReward * width] = paid_reward(a, o);
+  ints[kIntRawReward * width] = a.reward;
+  ints[kIntLives * width] = s.agent.lives;
+  ints[kIntFrameNumber * width] = s.env.frame_number;
+  ints[kIntEpisodeFrameNumber * width] = s.env.episode_frame_number;
+  ints[kIntEpisodeReturn * width] = a.episode_return;
+  ints[kIntEpisodeLength * width] = a.episode_length;
+  ints[kIntEnvId * width] = console;
+}
+
+CULE_HD inline void write_flags(const UnitState& s, const AgentOptions& o, u8* flags,
+                                size_t width) {
+  const AgentState& a = s.reported;
+  flags[kFlagTerminated * width] = is_terminated(a, o);
+  flags[kFlagTruncated * width] = is_truncated(a, o);
+  flags[kFlagLifeLost * width] = a.has_lost_life;
+  flags[kFlagFirst * width] = s.agent.is_first;
+  flags[kFlagEnded * width] = is_ended(a, o);
+}
+
+// An episode begins: nothing has ended, and nothing but the reset is reported.
+CULE_HD inline void start_episode(UnitState& s) {
+  s.has_reset = 1;
+  s.is_ended = 0;
+  s.reported = s.agent;
+}
+
+// Takes a cached reset state: everything but what the console's own counter-based generator counts
+// and how the console was set up.
+CULE_HD inline void take_reset_state(UnitState& s, const UnitState& cached) {
+  const u64 seed = s.seed;
+  const u64 acted_frames = s.env.acted_frames;
+  const i32 mode = s.env.mode;
+  const i32 difficulty = s.env.difficulty;
+  s = cached;
+  s.seed = seed;
+  s.env.acted_frames = acted_frames;
+  s.env.mode = mode;
+  s.env.difficulty = difficulty;
+}
+
+// Which of `count` cached reset states the next episode begins with. One more step of the counter,
+// so that every reset chooses anew.
+CULE_HD inline u32 choose_reset_state(UnitState& s, u32 count) {
+  const u64 step = ++s.env.acted_frames;
+  const u32 choice = counter_random(s.seed, 0, step, Purpose::kResetState);
+  return u32(u64(choice) * count >> 32);
+}
+
+}  // namespace cule

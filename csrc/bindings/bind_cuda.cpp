@@ -1,0 +1,268 @@
+// bindings/bind_cuda.cpp: the Python module cule._cuda: batches on a GPU.
+//
+// Device memory belongs to the caller, who gives addresses (torch tensors' data_ptr()) and the
+// stream to launch on. Nothing here allocates device memory or waits for the device.
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include "bindings/take.hpp"
+#include "cuda/arena.hpp"
+#include "host/unit.hpp"
+
+namespace cule {
+namespace {
+
+// A launch that the runtime refused.
+struct LaunchError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+void check(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) {
+    throw LaunchError(std::string(what) + ": " + cudaGetErrorString(error));
+  }
+}
+
+template <class T>
+T* pointer(u64 address) {
+  return reinterpret_cast<T*>(address);
+}
+
+GameSource make_source(const std::shared_ptr<Game>& game, const BatchOptions& o,
+                       bool is_continuous) {
+  const GameSetup setup = make_game_setup(game, o, is_continuous);
+  const GameSpec& spec = game->spec();
+  GameSource g;
+  g.image = game->image();
+  g.type = game->bankswitch();
+  g.properties = game->properties();
+  g.facts = game->facts();
+  g.ale = setup.ale;
+  g.agent = setup.agent;
+  if (!o.ram_obs) g.resizer = setup.plan.resizer;
+  g.actions = setup.actions;
+  g.step_code = spec.step_code;
+  g.lives_code = spec.lives_code;
+  g.key = game->key();
+  return g;
+}
+
+// A batch on the device; its methods launch and return.
+class CudaBatch {
+ public:
+  CudaBatch(const std::vector<std::shared_ptr<Game>>& games, const py::object& game_index,
+            const py::object& modes, const py::object& difficulties, const py::object& reset_set,
+            const std::vector<Contiguous<u8>>& reset_rows, u32 lanes_per_warp, u32 warps_per_block,
+            const py::kwargs& kwargs)
+      : arena_(make_batch_source(games, game_index, modes, difficulties, reset_set, reset_rows,
+                                 lanes_per_warp, warps_per_block, kwargs)) {}
+
+  Arena& arena() { return arena_; }
+
+  py::array_t<u8> place_at(u64 address) {
+    const std::vector<u8> bytes = arena_.place_at(address);
+    return py::array_t<u8>(py::ssize_t(bytes.size()), bytes.data());
+  }
+
+  // Counts from the beginning of the block.
+  u64 offset_of(const void* p) const { return reinterpret_cast<u64>(p) - base(); }
+
+  void step(const StepActions& actions, const StepOutputs& out, bool resets_ended, u64 faults,
+            u64 stream) {
+    const auto s = pointer<CUstream_st>(stream);
+    DeviceBatch b = arena_.batch();
+    b.faults = pointer<u32>(faults);
+    const auto launch = [&](Family family, auto* function) {
+      const TileList& tiles = arena_.tiles(family);
+      if (tiles.size > 0) check(function(b, tiles, actions, s), "state-update kernel");
+    };
+    launch(kBankFamily, launch_step_bank);
+    launch(kE0Family, launch_step_e0);
+    launch(kFeFamily, launch_step_fe);
+    check(launch_finish_step(b, out, resets_ended, draw_blocks(), s), "render kernel");
+  }
+  void reset(const ResetRequest& request, const StepOutputs& out, u64 stream) {
+    check(launch_reset(arena_.batch(), request, out, draw_blocks(), pointer<CUstream_st>(stream)),
+          "reset kernel");
+  }
+  void observe(const StepOutputs& out, u64 stream) {
+    check(launch_observe(arena_.batch(), out, draw_blocks(), pointer<CUstream_st>(stream)),
+          "observation kernel");
+  }
+  void gather(u64 consoles, u32 n, u64 rows, u64 stream) {
+    check(launch_gather_rows(arena_.batch(), pointer<i64>(consoles), n, pointer<u8>(rows),
+                             draw_blocks(), pointer<CUstream_st>(stream)),
+          "row kernel");
+  }
+  void check_rows(u64 consoles, u32 n, u64 rows, u64 faults, u64 stream) {
+    check(launch_check_rows(arena_.batch(), pointer<i64>(consoles), n, pointer<u8>(rows),
+                            pointer<u8>(faults), pointer<CUstream_st>(stream)),
+          "row kernel");
+  }
+  void scatter(u64 consoles, u32 n, u64 rows, u64 stream) {
+    check(launch_scatter_rows(arena_.batch(), pointer<i64>(consoles), n, pointer<u8>(rows),
+                              pointer<CUstream_st>(stream)),
+          "row kernel");
+  }
+  void draw(u64 consoles, u32 n, u64 rows, u64 stride, u64 stream) {
+    check(launch_draw_screens(arena_.batch(), pointer<i64>(consoles), n, pointer<u8>(rows), stride,
+                              draw_blocks(), pointer<CUstream_st>(stream)),
+          "screen kernel");
+  }
+
+ private:
+  static BatchSource make_batch_source(const std::vector<std::shared_ptr<Game>>& games,
+                                       const py::object& game_index, const py::object& modes,
+                                       const py::object& difficulties, const py::object& reset_set,
+                                       const std::vector<Contiguous<u8>>& reset_rows,
+                                       u32 lanes_per_warp, u32 warps_per_block,
+                                       const py::kwargs& kwargs) {
+    const BatchRequest r =
+        take_request(game_index, modes, difficulties, games.size(), kwargs);
+    if (!r.options.cached_resets) refuse("cached_resets: False; only cached resets are built in");
+    if (lanes_per_warp < 1 || lanes_per_warp > kWarpLanes)
+      refuse("lanes_per_warp: " + std::to_string(lanes_per_warp) + "; allowed is 1 to 32");
+    if (warps_per_block < 1 || warps_per_block > 8)
+      refuse("warps_per_block: " + std::to_string(warps_per_block) + "; allowed is 1 to 8");
+    const i32 n = i32(r.game_index.size());
+    const std::vector<i32> sets = copy_vector(reset_set, "reset_set", n);
+    BatchSource b;
+    for (const auto& game : games) b.games.push_back(make_source(game, r.options, r.is_continuous));
+    for (size_t i = 0; i < size_t(n); ++i) {
+      if (sets[i] < 0 || size_t(sets[i]) >= reset_rows.size())
+        refuse("reset_set: " + std::to_string(sets[i]) + " is not one of the sets");
+      b.setups.push_back({u32(r.game_index[i]), u32(sets[i]), r.modes[i], r.difficulties[i]});
+    }
+    for (const Contiguous<u8>& rows : reset_rows) {
+      b.reset_rows.emplace_back(rows.data(), rows.data() + rows.size());
+    }
+    b.options = r.options;
+    b.autoreset = r.autoreset;
+    b.lanes_per_warp = lanes_per_warp;
+    b.warps_per_block = warps_per_block;
+    check(choose_blocks(n, b.draw_blocks), "occupancy of the render kernel");
+    return b;
+  }
+
+  u64 base() const { return reinterpret_cast<u64>(arena_.batch().states) - states_offset(); }
+  u64 states_offset() const { return (arena_.constant_bytes() + 255) / 256 * 256; }
+  u32 draw_blocks() const { return arena_.source().draw_blocks; }
+
+  Arena arena_;
+};
+
+// The tables that results go into, [rows, width], and observations; addresses, 0 for none.
+StepOutputs make_outputs(const py::tuple& t) {
+  if (t.size() != 9) refuse("outputs: 9 numbers are needed");
+  StepOutputs out{};
+  out.obs = pointer<u8>(t[0].cast<u64>());
+  out.obs_stride = t[1].cast<u64>();
+  out.ints = pointer<i32>(t[2].cast<u64>());
+  out.flags = pointer<u8>(t[3].cast<u64>());
+  out.final_obs = pointer<u8>(t[4].cast<u64>());
+  out.final_obs_stride = t[5].cast<u64>();
+  out.final_ints = pointer<i32>(t[6].cast<u64>());
+  out.width = t[7].cast<u32>();
+  out.stacked = t[8].cast<bool>();
+  return out;
+}
+
+py::list kernel_resources() {
+  py::list all;
+  for (const auto describe : {describe_step_bank, describe_step_e0, describe_step_fe,
+                              describe_finish_step}) {
+    KernelResources r{};
+    check(describe(r), "kernel attributes");
+    py::dict d;
+    d["name"] = r.name;
+    d["registers"] = r.registers;
+    d["local_bytes"] = r.local_bytes;
+    d["shared_bytes"] = r.shared_bytes;
+    d["max_threads"] = r.max_threads;
+    all.append(d);
+  }
+  return all;
+}
+
+}  // namespace
+
+void bind_cuda(py::module_& m) {
+  py::register_exception<LaunchError>(m, "LaunchError", PyExc_RuntimeError);
+  m.attr("ARCHITECTURES") = CULE_CUDA_ARCHITECTURES;
+  m.attr("TOOLKIT") = CULE_CUDA_TOOLKIT;
+  m.attr("FAULT_ACTION") = u32(kFaultAction);
+  m.attr("FAULT_ENDED") = u32(kFaultEnded);
+  m.def("kernel_resources", &kernel_resources);
+  m.def("row_fault_text", [](u32 fault, i32 console, const std::string& game_id) {
+    return text_of(RowFault(fault), console, game_id);
+  });
+  py::class_<CudaBatch>(m, "Batch")
+      .def(py::init<const std::vector<std::shared_ptr<Game>>&, const py::object&,
+                    const py::object&, const py::object&, const py::object&,
+                    const std::vector<Contiguous<u8>>&, u32, u32, const py::kwargs&>(),
+           py::arg("games"), py::arg("game_index"), py::arg("modes"), py::arg("difficulties"),
+           py::arg("reset_set"), py::arg("reset_rows"), py::arg("lanes_per_warp"),
+           py::arg("warps_per_block"))
+      .def_property_readonly("bytes", [](CudaBatch& b) { return b.arena().bytes(); })
+      .def_property_readonly("console_bytes",
+                             [](CudaBatch& b) { return b.arena().console_bytes(); })
+      .def_property_readonly("state_size", [](CudaBatch& b) { return b.arena().row_bytes(); })
+      .def("place_at", &CudaBatch::place_at, py::arg("address"))
+      .def_property_readonly(
+          "live",
+          [](CudaBatch& b) {
+            const UnitState* s = b.arena().batch().states;
+            return py::make_tuple(sizeof(UnitState), b.offset_of(s->console.ram),
+                                  b.offset_of(&s->agent.lives),
+                                  b.offset_of(&s->env.episode_frame_number));
+          })
+      .def(
+          "step",
+          [](CudaBatch& b, u64 indices, u64 joysticks, const py::tuple& outputs, u64 faults,
+             u64 stream) {
+            const StepActions actions{pointer<i32>(indices), pointer<float>(joysticks), 0, 0, 0};
+            if (indices == 0 && joysticks == 0) refuse("actions: an address is needed");
+            const StepOutputs out = make_outputs(outputs);
+            py::gil_scoped_release release;
+            b.step(actions, out, false, faults, stream);
+          },
+          py::arg("indices"), py::arg("joysticks"), py::arg("outputs"), py::arg("faults"),
+          py::arg("stream"))
+      .def(
+          "decorrelate",
+          [](CudaBatch& b, i32 max_steps, u64 seed, u64 faults, u64 stream) {
+            py::gil_scoped_release release;
+            for (i32 step = 0; step < max_steps; ++step) {
+              const StepActions actions{nullptr, nullptr, seed, step, max_steps};
+              b.step(actions, StepOutputs{}, true, faults, stream);
+            }
+          },
+          py::arg("max_steps"), py::arg("seed"), py::arg("faults"), py::arg("stream"))
+      .def(
+          "reset",
+          [](CudaBatch& b, u64 mask, u64 seeds, const py::tuple& outputs, u64 stream) {
+            const StepOutputs out = make_outputs(outputs);
+            const ResetRequest request{pointer<u8>(mask), pointer<i64>(seeds)};
+            py::gil_scoped_release release;
+            b.reset(request, out, stream);
+          },
+          py::arg("mask"), py::arg("seeds"), py::arg("outputs"), py::arg("stream"))
+      .def(
+          "observe",
+          [](CudaBatch& b, const py::tuple& outputs, u64 stream) {
+            const StepOutputs out = make_outputs(outputs);
+            py::gil_scoped_release release;
+            b.observe(out, stream);
+          },
+          py::arg("outputs"), py::arg("stream"))
+      .def("gather_rows", &CudaBatch::gather, py::arg("consoles"), py::arg("n"), py::arg("rows"),
+           py::arg("stream"))
+      .def("check_rows", &CudaBatch::check_rows, py::arg("consoles"), py::arg("n"), py::arg("rows"),
+           py::arg("faults"), py::arg("stream"))
+      .def("scatter_rows", &CudaBatch::scatter, py::arg("consoles"), py::arg("n"), py::arg("rows"),
+           py::arg("stream"))
+      .def("draw_screens", &CudaBatch::draw, py::arg("consoles"), py::arg("n"), py::arg("rows"),
+           py::arg("stride"), py::arg("stream"));
+}
+
+}  // namespace cule

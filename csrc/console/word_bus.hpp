@@ -1,0 +1,95 @@
+// console/word_bus.hpp: how an instruction in stages reaches the machine.
+//
+// Like FastBus, for one instruction word a fetch (cart/cartridge.hpp, instruction_word) and RAM
+// wherever Access puts it. Used wherever no byte of the instruction needs to be asked for.
+#pragma once
+
+#include "console/bus.hpp"
+
+namespace cule {
+
+template <class Fetch, class Access>
+struct WordBus {
+  Machine<Access>& m;
+  Clock clock;
+  const typename Access::Ram ram;
+  const u32* words;  // of the selected bank
+  u32 word = 0;      // the running instruction
+  bool must_leave;   // the machine has to be asked before the next instruction
+
+  CULE_HD CULE_INLINE WordBus(Machine<Access>& machine, Clock c)
+      : m(machine), clock(c), ram(machine.ram) {
+    reload();
+  }
+
+  CULE_HD CULE_INLINE void reload() {
+    words = m.console.cart.words + Fetch::base(m.s);
+    must_leave = m.opcodes == m.console.cart.traps;
+  }
+
+  // Fetches the instruction at pc; false: it has to be executed slowly.
+  CULE_HD CULE_INLINE bool fetch(u32 pc) {
+    if (must_leave || !(pc & 0x1000)) return false;
+    word = words[Fetch::index(m.s, pc)];
+    return !(word & kTrapBit);
+  }
+
+  CULE_HD CULE_INLINE void begin(u32 cycles) { clock += (Clock(cycles) << kClockShift) + 1; }
+  CULE_HD CULE_INLINE void charge(u32 cycles) { clock += Clock(cycles) << kClockShift; }
+  CULE_HD CULE_INLINE u32 operand(u32) { return word >> 8 & 0xFF; }
+  CULE_HD CULE_INLINE u32 operand_high(u32) { return word >> 16 & 0xFF; }
+  CULE_HD CULE_INLINE u32 operand_word(u32) { return word >> 8 & 0xFFFF; }
+
+  CULE_HD CULE_INLINE u32 read(u32 address, u32 noise) {
+    if (address & 0x1000) {
+      if (CULE_LIKELY((address & 0xFFF) - m.fast.begin < m.fast.size))
+        return words[Fetch::index(m.s, address)] & 0xFF;
+    } else if ((address & 0x280) == 0x80) {
+      return ram[address & 0x7F];
+    }
+    const u32 value = m.read_device(clock, address, noise);
+    reload();
+    return value;
+  }
+  CULE_HD CULE_INLINE u32 read_zero_page(u32 address, u32 noise) {
+    if (CULE_LIKELY(address & 0x80)) return ram[address & 0x7F];
+    return m.read_tia(clock, address, noise);
+  }
+  CULE_HD CULE_INLINE u32 read_stack(u32 sp, u32 noise) { return read_zero_page(sp, noise); }
+  CULE_HD CULE_INLINE void write(u32 address, u32 value) {
+    if ((address & 0x1280) == 0x80) {
+      ram[address & 0x7F] = u8(value);
+    } else if (!(address & 0x1080)) {
+      clock = m.write_tia(clock, address & 0x3F, value, false);
+      reload();
+    } else {
+      clock = m.write_device(clock, address, value, false);
+      reload();
+    }
+  }
+  CULE_HD CULE_INLINE void write_stack(u32 sp, u32 value, bool follows_write) {
+    if (CULE_LIKELY(sp & 0x80)) {
+      ram[sp & 0x7F] = u8(value);
+    } else {
+      clock = m.write_tia_slow(clock, sp & 0x3F, value, follows_write);
+      reload();
+    }
+  }
+  CULE_HD CULE_INLINE void transfer(Execution<WordBus>& e, u32 last_byte) {
+    if (!(e.pc & 0x1000)) m.s.data_bus = u8(last_byte);  // the next opcode fetch may see it
+    if (CULE_UNLIKELY(instructions_of(clock) >= kCountFrom)) {
+      m.opcodes = m.console.cart.traps;
+      must_leave = true;
+    }
+  }
+  CULE_HD CULE_INLINE void branch_taken(Execution<WordBus>& e, u32 offset) {
+    if (offset >= kShortestIdleLoop && (e.pc & 0x1000) && !must_leave) {
+      const u32 target = words[Fetch::index(m.s, e.pc)];
+      if (!(target & kTrapBit)) skip_idle_loop(e, *this, target, word & 0xFF, offset);
+    }
+    transfer(e, offset);
+  }
+  CULE_HD CULE_INLINE void jam(Execution<WordBus>&) {}  // its words carry the trap bit
+};
+
+}  // namespace cule

@@ -1,0 +1,160 @@
+// cuda/arena.cpp: see cuda/arena.hpp.
+#include "cuda/arena.hpp"
+
+#include <algorithm>
+
+#include "cpu/micro_ops.generated.hpp"
+#include "obs/palette.hpp"
+
+namespace cule {
+namespace {
+
+constexpr size_t kAlignment = 256;  // of every array
+
+size_t align(size_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
+
+Family family_of(Bankswitch type) {
+  return type == Bankswitch::kE0 ? kE0Family : type == Bankswitch::kFE ? kFeFamily : kBankFamily;
+}
+
+// Bytes of the image that instructions can be fetched from.
+size_t code_bytes(const GameSource& g) {
+  return g.type == Bankswitch::kDPC ? 2 * kBankBytes
+                                    : g.image.size() / kSliceBytes * kSliceBytes;
+}
+
+}  // namespace
+
+// Appends arrays to a buffer and says at which device address each will be.
+class Arena::Writer {
+ public:
+  explicit Writer(u64 address) : address_(address) {}
+
+  template <class T>
+  T* put(const T* data, size_t n) {
+    const size_t at = align(bytes_.size());
+    bytes_.resize(at + std::max<size_t>(n, 1) * sizeof(T));
+    if (n > 0) std::memcpy(bytes_.data() + at, data, n * sizeof(T));
+    return reinterpret_cast<T*>(address_ + at);
+  }
+  template <class T>
+  T* put(const std::vector<T>& data) {
+    return put(data.data(), data.size());
+  }
+  std::vector<u8>& bytes() { return bytes_; }
+
+ private:
+  u64 address_;
+  std::vector<u8> bytes_;
+};
+
+Arena::Arena(BatchSource source) : source_(std::move(source)) {
+  const BatchOptions& o = source_.options;
+  for (const GameSource& g : source_.games) {
+    picture_bytes_ = std::max(picture_bytes_, g.properties.height * kScreenWidth);
+    row_bytes_ = std::max(row_bytes_, u32(padded_row_bytes(row_layout(o, g.properties.height))));
+  }
+  place_at(0);
+}
+
+void Arena::lay_out(Writer& w) {
+  const BatchOptions& o = source_.options;
+  const u8* gray[2] = {w.put(gray_table(Format::kNtsc), 256), w.put(gray_table(Format::kPal), 256)};
+  const u8* rgb[2] = {w.put(rgb_table(Format::kNtsc), 768), w.put(rgb_table(Format::kPal), 768)};
+  std::vector<DeviceGame> games;
+  for (const GameSource& g : source_.games) {
+    DeviceGame d{};
+    std::vector<u32> words(code_bytes(g));
+    for (u32 i = 0; i < words.size(); ++i) words[i] = instruction_word(g.type, g.image.data(), i);
+    const u8* image = w.put(g.image);
+    // `opcodes` and `traps` only have to differ.
+    d.cart = {image, image, nullptr, g.type, w.put(words)};
+    d.properties = g.properties;
+    d.facts = g.facts;
+    d.facts.step_code = w.put(g.step_code);
+    d.facts.lives_code = w.put(g.lives_code);
+    d.facts.setup_code = nullptr;
+    d.facts.starting_actions = nullptr;
+    d.facts.starting_actions_size = 0;
+    d.ale = g.ale;
+    d.agent = g.agent;
+    d.actions = w.put(g.actions);
+    d.num_actions = i32(g.actions.size());
+    const u32 format = u32(g.properties.format);
+    d.gray = gray[format];
+    d.rgb = rgb[format];
+    d.resizer = o.ram_obs ? nullptr : w.put(&g.resizer, 1);
+    d.row = row_layout(o, g.properties.height);
+    d.key = g.key;
+    games.push_back(d);
+  }
+  std::vector<ResetSet> sets;
+  for (const std::vector<u8>& rows : source_.reset_rows) {
+    sets.push_back({w.put(rows), u32(rows.size() / row_bytes_)});
+  }
+  std::vector<Tile> tiles[kFamilies];
+  const u32 size = u32(source_.setups.size());
+  for (u32 first = 0; first < size;) {
+    const u32 game = source_.setups[first].game;
+    u32 count = 1;
+    while (count < source_.lanes_per_warp && first + count < size &&
+           source_.setups[first + count].game == game) {
+      ++count;
+    }
+    tiles[family_of(source_.games[game].type)].push_back({game, first, count});
+    first += count;
+  }
+  for (u32 f = 0; f < kFamilies; ++f) {
+    tiles_[f] = {w.put(tiles[f]), u32(tiles[f].size()), source_.warps_per_block};
+  }
+  const MicroOps micro_ops = make_micro_ops();
+  batch_.micro_ops = w.put(micro_ops.op, 256);
+  batch_.games = w.put(games);
+  batch_.reset_sets = w.put(sets);
+  batch_.setups = w.put(source_.setups);
+}
+
+void Arena::place_changing(u64 address, size_t offset) {
+  const auto put = [&](auto*& pointer, size_t n) {
+    using T = std::remove_reference_t<decltype(*pointer)>;
+    offset = align(offset);
+    pointer = reinterpret_cast<T*>(address + offset);
+    offset += n * sizeof(T);
+  };
+  const BatchOptions& o = source_.options;
+  const size_t n = source_.setups.size();
+  const size_t begin = offset;
+  put(batch_.states, n);
+  put(batch_.logs, n * kLogSlots);
+  put(batch_.pixels, n * 2 * picture_bytes_);
+  put(batch_.held, o.ram_obs || !o.maxpool ? 0 : n * picture_bytes_);
+  put(batch_.pooled, o.ram_obs ? 0 : n * picture_bytes_ * o.channels());
+  put(batch_.stack, o.ram_obs ? 0 : n * o.obs_bytes());
+  put(batch_.captures, n);
+  console_bytes_ = (offset - begin) / n;
+  put(batch_.line_starts, size_t(source_.draw_blocks) * 2 * kMaxRows);
+  bytes_ = align(offset);
+}
+
+std::vector<u8> Arena::place_at(u64 address) {
+  const BatchOptions& o = source_.options;
+  Writer w(address);
+  lay_out(w);
+  batch_.size = i32(source_.setups.size());
+  batch_.stack_num = o.ram_obs ? 1 : o.stack_num;
+  batch_.frame_bytes = u32(o.frame_bytes());
+  batch_.channels = o.channels();
+  batch_.layout = layout_code(o);
+  batch_.row_bytes = row_bytes_;
+  batch_.picture_bytes = picture_bytes_;
+  batch_.continuous_action_threshold = o.continuous_action_threshold;
+  batch_.grayscale = o.grayscale;
+  batch_.maxpool = o.maxpool;
+  batch_.ram_obs = o.ram_obs;
+  batch_.autoreset = source_.autoreset;
+  constant_bytes_ = w.bytes().size();
+  place_changing(address, constant_bytes_);
+  return std::move(w.bytes());
+}
+
+}  // namespace cule

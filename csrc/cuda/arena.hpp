@@ -1,0 +1,75 @@
+// cuda/arena.hpp: where everything of a batch lies in its one block of device memory.
+//
+// In: the games and consoles of a batch. Out: the number of bytes it needs; then, for a block at
+// some device address, the constant part as bytes to be copied to its beginning, and the
+// DeviceBatch that points into it. Host code; touches no device.
+#pragma once
+
+#include <cstring>
+#include <vector>
+
+#include "cuda/device_batch.hpp"
+#include "cuda/launchers.hpp"
+
+namespace cule {
+
+// What a DeviceGame is made of, on the host.
+struct GameSource {
+  std::vector<u8> image;  // with spare bytes after it, as instruction_word() needs them
+  Bankswitch type;
+  ConsoleProperties properties;
+  GameFacts facts;  // pointers into the host's memory
+  AleSettings ale;
+  AgentOptions agent;
+  AreaResizer resizer;
+  std::vector<i32> actions, step_code, lives_code;
+  u64 key;
+};
+
+// The consoles of a batch and how they are spread over warps.
+struct BatchSource {
+  std::vector<GameSource> games;
+  std::vector<ConsoleSetup> setups;
+  std::vector<std::vector<u8>> reset_rows;  // of each reset set: rows side by side
+  BatchOptions options;
+  Autoreset autoreset;
+  u32 lanes_per_warp;
+  u32 warps_per_block;
+  u32 draw_blocks;
+};
+
+// Cartridge families, each with its own state-update kernel.
+enum Family : u32 { kBankFamily, kE0Family, kFeFamily, kFamilies };
+
+class Arena {
+ public:
+  explicit Arena(BatchSource source);
+
+  size_t bytes() const { return bytes_; }
+  size_t constant_bytes() const { return constant_bytes_; }
+  // What constant_bytes() bytes at the beginning of a block at this address must hold; also makes
+  // batch() and tiles() point there.
+  std::vector<u8> place_at(u64 address);
+
+  const DeviceBatch& batch() const { return batch_; }
+  const TileList& tiles(Family family) const { return tiles_[family]; }
+  const BatchSource& source() const { return source_; }
+  size_t console_bytes() const { return console_bytes_; }
+  u32 row_bytes() const { return row_bytes_; }
+
+ private:
+  class Writer;
+  void lay_out(Writer& w);
+  void place_changing(u64 address, size_t offset);
+
+  BatchSource source_;
+  DeviceBatch batch_{};
+  TileList tiles_[kFamilies] = {};
+  u32 picture_bytes_ = 0;
+  u32 row_bytes_ = 0;
+  size_t constant_bytes_ = 0;
+  size_t console_bytes_ = 0;
+  size_t bytes_ = 0;
+};
+
+}  // namespace cule

@@ -1,0 +1,136 @@
+// cuda/device_batch.hpp: a batch as kernels see it: sizes, and where everything lies on the device.
+//
+// All of it is one block of device memory that the caller owns (cuda/arena.hpp lays it out).
+// Consoles are numbered as the user numbers them; the arrays of a console are found by its number.
+// Kernels never change what is marked constant.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "batch/options.hpp"
+#include "batch/rows.hpp"
+#include "batch/state.hpp"
+#include "obs/resize.hpp"
+#include "tia/lines.hpp"
+
+namespace cule {
+
+// A game of the batch. Constant.
+struct DeviceGame {
+  Cart cart;
+  ConsoleProperties properties;
+  GameFacts facts;
+  AleSettings ale;
+  AgentOptions agent;
+  const i32* actions;  // the action set
+  i32 num_actions;
+  const u8* gray;              // 256 levels
+  const u8* rgb;               // 256 x 3
+  const AreaResizer* resizer;  // null with RAM observations
+  RowLayout row;
+  u64 key;
+};
+
+// Cached reset states of one game, mode and difficulty, as rows. Constant.
+struct ResetSet {
+  const u8* rows;
+  u32 count;
+};
+
+// How a console was set up. Constant.
+struct ConsoleSetup {
+  u32 game;
+  u32 reset_set;
+  i32 mode;
+  i32 difficulty;
+};
+
+// Consoles of one game that share a warp: `count` from number `first` on. Constant.
+struct Tile {
+  u32 game;
+  u32 first;
+  u32 count;
+};
+
+// What a step leaves for the drawing of a console. Bits of DeviceBatch::captures.
+enum Capture : u8 {
+  kCaptureNewest = 1,    // the last frame of the skip is on the screen
+  kCapturePrevious = 2,  // the last but one was
+  kCaptureHeld = 4,      // that one was put aside as pixels
+  kCaptureStepped = 8,   // the console took part
+};
+
+// Bits of DeviceBatch::faults: what went wrong in a kernel, for the next call that looks.
+enum DeviceFault : u32 {
+  kFaultAction = 1,  // an action outside the set; taken as the set's first
+  kFaultEnded = 2,   // a console whose episode has ended was stepped, and stood still
+};
+
+struct DeviceBatch {
+  // Constant.
+  i32 size;
+  i32 stack_num;
+  u32 frame_bytes;
+  u32 channels;
+  u32 layout;  // code of the rows
+  u32 row_bytes;
+  u32 picture_bytes;  // of the tallest game; between the pictures of a console
+  float continuous_action_threshold;
+  u8 grayscale;
+  u8 maxpool;
+  u8 ram_obs;
+  Autoreset autoreset;
+  const DeviceGame* games;
+  const ResetSet* reset_sets;
+  const ConsoleSetup* setups;  // [size]
+  const u32* micro_ops;        // [256]
+  // Changing.
+  UnitState* states;       // [size]
+  FrameLog* logs;          // [size][kLogSlots]
+  u8* pixels;              // [size][2][picture_bytes], palette indices
+  u8* held;                // [size][picture_bytes], palette indices
+  u8* pooled;              // [size][picture_bytes * channels]
+  u8* stack;               // [size][stack_num][frame_bytes]
+  u8* captures;            // [size]
+  LineStart* line_starts;  // [blocks][2][kMaxRows], scratch
+  u32* faults;             // [1]
+
+  __device__ const ConsoleSetup& setup(u32 i) const { return setups[i]; }
+  __device__ const DeviceGame& game(u32 i) const { return games[setups[i].game]; }
+  __device__ FrameMemory memory(u32 i) const {
+    return {logs + size_t(i) * kLogSlots, pixels + size_t(i) * 2 * picture_bytes, picture_bytes};
+  }
+  __device__ u8* held_picture(u32 i) const { return held + size_t(i) * picture_bytes; }
+  __device__ u8* pooled_picture(u32 i) const {
+    return pooled + size_t(i) * picture_bytes * channels;
+  }
+  __device__ u8* frames(u32 i) const { return stack + size_t(i) * stack_num * frame_bytes; }
+  __device__ Console console(u32 i) const {
+    const DeviceGame& g = game(i);
+    return {states[i].console, memory(i), g.cart, g.properties};
+  }
+};
+
+// Where the actions of a step come from: one of the pointers, or the counter-based generator.
+struct StepActions {
+  const i32* indices;      // [size], into the action sets
+  const float* joysticks;  // [size][4]: x, y, button value, paddle strength
+  u64 random_seed;         // of both pointers null: decorrelation
+  i32 random_step;         // which step of it this is
+  i32 random_max_steps;
+};
+
+// Where results go (batch/state.hpp); obs may be null where nobody wants them.
+struct StepOutputs {
+  u8* obs;
+  u64 obs_stride;  // bytes between consoles
+  i32* ints;
+  u8* flags;
+  u8* final_obs;  // may be null
+  u64 final_obs_stride;
+  i32* final_ints;  // may be null
+  u32 width;
+  u8 stacked;
+};
+
+}  // namespace cule

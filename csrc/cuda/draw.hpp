@@ -1,0 +1,96 @@
+// cuda/draw.hpp: pictures drawn by a block of threads: one pass over the log, then all lines at
+// once.
+//
+// A picture that is kept as a log is drawn in two stages (tia/lines.hpp): one thread finds the
+// state at the start of every line, then each thread draws whole lines. A picture that is kept as
+// pixels is only looked up. All threads of the block call these functions together.
+#pragma once
+
+#include "cuda/device_batch.hpp"
+
+namespace cule {
+
+constexpr u32 kDrawThreads = 256;
+
+// One picture to draw from.
+struct Picture {
+  PictureKind kind;
+  const u8* pixels;          // for kPixels
+  const FrameLog* log;       // for kLog
+  const LineStart* starts;   // likewise: [height]
+};
+
+__device__ inline Picture picture_of(const Console& c, u32 n, const LineStart* starts) {
+  const PictureState& p = c.s.picture;
+  return {p.kind[n], c.memory.picture(n), c.memory.logs + p.log_slot[n], starts};
+}
+
+// Called by one thread.
+__device__ CULE_NOINLINE inline void find_starts(const Console& c, const Picture& p,
+                                                 LineStart* starts_out) {
+  const FrameLog& log = *p.log;
+  find_line_starts(log.start, log.start_beam, log.entries, log.size, log.base_clock,
+                   picture_window(c), c.properties.hmove_blanks != 0, log.first_line,
+                   c.properties.height, starts_out);
+}
+
+// Draws row k of a picture into 160 bytes, each colour as `map` has it. Called by any thread.
+__device__ CULE_NOINLINE inline void draw_row(const Console& c, const Picture& p, u32 k,
+                                              const u8* map, u8* row_out) {
+  if (p.kind == PictureKind::kLog) {
+    const FrameLog& log = *p.log;
+    draw_line(p.starts[k], log.entries, log.size, log.base_clock, picture_window(c),
+              c.properties.hmove_blanks != 0, Canvas{row_out, log.first_line + k, 1, map});
+    return;
+  }
+  const u8* from = p.pixels + k * kScreenWidth;
+  for (u32 x = 0; x < kScreenWidth; ++x) {
+    row_out[x] = map[p.kind == PictureKind::kPixels ? from[x] : 0];
+  }
+}
+
+// Where the line starts of the running block's two pictures go.
+__device__ inline LineStart* line_starts(const DeviceBatch& b, u32 n) {
+  return b.line_starts + (size_t(blockIdx.x) * 2 + n) * kMaxRows;
+}
+
+struct alignas(16) Bytes16 {
+  u32 word[4];
+};
+
+// Copies n bytes with all threads of the block.
+__device__ inline void copy_block(u8* to, const u8* from, size_t n) {
+  if (((reinterpret_cast<size_t>(to) | reinterpret_cast<size_t>(from) | n) & 15) == 0) {
+    for (size_t i = threadIdx.x; i < n / 16; i += blockDim.x) {
+      reinterpret_cast<Bytes16*>(to)[i] = reinterpret_cast<const Bytes16*>(from)[i];
+    }
+  } else {
+    for (size_t i = threadIdx.x; i < n; i += blockDim.x) to[i] = from[i];
+  }
+}
+
+// The current pictures of a console in its two buffers made real.
+__device__ inline void make_both_real(const DeviceBatch& b, const Console& c) {
+  for (u32 n = 0; n < 2; ++n) {
+    const Picture p = picture_of(c, n, line_starts(b, n));
+    if (threadIdx.x == n * kWarpLanes && p.kind == PictureKind::kLog) {
+      find_starts(c, p, line_starts(b, n));
+    }
+  }
+  __syncthreads();
+  const IdentityMap identity = make_identity_map();
+  for (u32 n = 0; n < 2; ++n) {
+    const Picture p = picture_of(c, n, line_starts(b, n));
+    if (p.kind == PictureKind::kPixels) continue;
+    for (u32 k = threadIdx.x; k < c.properties.height; k += blockDim.x) {
+      draw_row(c, p, k, identity.value, c.memory.picture(n) + k * kScreenWidth);
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    c.s.picture.kind[0] = c.s.picture.kind[1] = PictureKind::kPixels;
+  }
+  __syncthreads();
+}
+
+}  // namespace cule

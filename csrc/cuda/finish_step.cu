@@ -1,0 +1,229 @@
+// cuda/finish_step.cu: the render kernel: pictures of a step to observations, resets, results.
+//
+// One block a console at a time. In: what step_consoles_kernel left. Out: the newest frame in the
+// stack, observations, result tables. Each byte of an observation is written once, into the
+// caller's memory. Order: draw, final observation, reset, results.
+#include "cuda/describe.hpp"
+#include "cuda/draw.hpp"
+#include "cuda/launch.hpp"
+
+namespace cule {
+namespace {
+
+// The pooled picture: of one line of the newest and one of the previous picture, the maximum.
+struct LinePool {
+  alignas(8) u8 newest[kScreenWidth];
+  alignas(8) u8 previous[kScreenWidth];
+};
+
+__device__ u8 maximum(u8 a, u8 b) { return a > b ? a : b; }
+
+// Row k of the pooled picture, gray or RGB. Nothing was captured: it stays as it is.
+__device__ void pool_row(const DeviceBatch& b, const DeviceGame& g, const Console& c, u32 i, u32 k,
+                         u8 captures, const Picture& newest, const Picture& previous) {
+  LinePool lines;
+  const IdentityMap identity = make_identity_map();
+  const u8* map = b.grayscale ? g.gray : identity.value;
+  const bool has_newest = captures & kCaptureNewest;
+  const bool has_previous = captures & kCapturePrevious;
+  if (has_newest) draw_row(c, newest, k, map, lines.newest);
+  if (has_previous) draw_row(c, previous, k, map, lines.previous);
+  u8* out = b.pooled_picture(i) + size_t(k) * kScreenWidth * b.channels;
+  for (u32 x = 0; x < kScreenWidth; ++x) {
+    for (u32 channel = 0; channel < b.channels; ++channel) {
+      u8 a = lines.newest[x];
+      u8 p = lines.previous[x];
+      if (!b.grayscale) {
+        if (has_newest) a = g.rgb[3 * a + channel];
+        if (has_previous) p = g.rgb[3 * p + channel];
+      }
+      u8& pixel = out[x * b.channels + channel];
+      if (!has_newest) a = pixel;  // over the pooled picture before
+      pixel = has_previous ? maximum(a, p) : a;
+    }
+  }
+}
+
+// Draws what the step captured and pushes the frame onto the stack.
+__device__ void push_frame(const DeviceBatch& b, const DeviceGame& g, const Console& c, u32 i,
+                           u8 captures) {
+  const u32 current = c.s.picture.current;
+  Picture newest = picture_of(c, current, line_starts(b, 0));
+  Picture previous = picture_of(c, current ^ 1u, line_starts(b, 1));
+  if (captures & kCaptureHeld) {
+    previous.kind = PictureKind::kPixels;
+    previous.pixels = b.held_picture(i);
+  }
+  if (captures & (kCaptureNewest | kCapturePrevious)) {
+    if (threadIdx.x == 0 && captures & kCaptureNewest && newest.kind == PictureKind::kLog) {
+      find_starts(c, newest, line_starts(b, 0));
+    }
+    if (threadIdx.x == kWarpLanes && captures & kCapturePrevious &&
+        previous.kind == PictureKind::kLog) {
+      find_starts(c, previous, line_starts(b, 1));
+    }
+    __syncthreads();
+    for (u32 k = threadIdx.x; k < c.properties.height; k += blockDim.x) {
+      pool_row(b, g, c, i, k, captures, newest, previous);
+    }
+    __syncthreads();
+  }
+  UnitState& s = b.states[i];
+  const u32 slot = (s.newest_frame + 1) % u32(b.stack_num);
+  u8* frame = b.frames(i) + size_t(slot) * b.frame_bytes;
+  const i32 columns = g.resizer->columns.target_size;
+  const i32 channels = i32(b.channels);
+  for (u32 k = threadIdx.x; k < b.frame_bytes; k += blockDim.x) {
+    const i32 pixel = i32(k) / channels;
+    frame[k] = resize_pixel(*g.resizer, b.pooled_picture(i), pixel / columns, pixel % columns,
+                            i32(k) % channels);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) s.newest_frame = slot;
+  __syncthreads();
+}
+
+// Observation, oldest frame first; or the newest frame alone; or RAM.
+__device__ void write_obs(const DeviceBatch& b, u32 i, u8* out, bool stacked) {
+  const UnitState& s = b.states[i];
+  if (b.ram_obs) {
+    copy_block(out, s.console.ram, kRamBytes);
+    return;
+  }
+  const u8* frames = b.frames(i);
+  const u32 count = stacked ? u32(b.stack_num) : 1;
+  for (u32 k = 0; k < count; ++k) {
+    const u32 slot = (s.newest_frame + u32(b.stack_num) - count + 1 + k) % u32(b.stack_num);
+    copy_block(out + size_t(k) * b.frame_bytes, frames + size_t(slot) * b.frame_bytes,
+               b.frame_bytes);
+  }
+}
+
+// The console takes one of its cached reset states.
+__device__ void reset_console(const DeviceBatch& b, const DeviceGame& g, u32 i) {
+  __shared__ const u8* chosen;
+  UnitState& s = b.states[i];
+  if (threadIdx.x == 0) {
+    const ResetSet& set = b.reset_sets[b.setup(i).reset_set];
+    chosen = set.rows + size_t(choose_reset_state(s, set.count)) * b.row_bytes;
+    take_reset_state(s, *reinterpret_cast<const UnitState*>(chosen + sizeof(RowHeader)));
+  }
+  __syncthreads();
+  const FrameMemory memory = b.memory(i);
+  const size_t picture = size_t(g.properties.height) * kScreenWidth;
+  for (u32 n = 0; n < 2; ++n) {
+    copy_block(memory.picture(n), chosen + g.row.pictures + n * picture, picture);
+  }
+  if (!b.ram_obs) {
+    copy_block(b.pooled_picture(i), chosen + g.row.pooled, picture * b.channels);
+    copy_block(b.frames(i), chosen + g.row.stack, g.row.end - g.row.stack);
+  }
+  __syncthreads();
+}
+
+__device__ void write_results(const DeviceBatch& b, const DeviceGame& g, u32 i,
+                              const StepOutputs& out) {
+  if (out.obs != nullptr) write_obs(b, i, out.obs + i * out.obs_stride, out.stacked);
+  if (threadIdx.x == 0 && out.ints != nullptr) {
+    write_ints(b.states[i], g.agent, i32(i), out.ints + i, out.width);
+    write_flags(b.states[i], g.agent, out.flags + i, out.width);
+  }
+}
+
+__global__ void finish_step_kernel(const DeviceBatch b, const StepOutputs out, bool resets_ended) {
+  for (u32 i = blockIdx.x; i < u32(b.size); i += gridDim.x) {
+    const DeviceGame& g = b.game(i);
+    UnitState& s = b.states[i];
+    const Console c = b.console(i);
+    const u8 captures = b.captures[i];
+    const bool has_stepped = captures & kCaptureStepped;
+    const bool is_ended = s.is_ended;
+    if (has_stepped && !b.ram_obs) push_frame(b, g, c, i, captures);
+    const bool ends_here = is_ended && has_stepped && b.autoreset == Autoreset::kSameStep;
+    if (ends_here) {
+      if (out.final_obs != nullptr) {
+        write_obs(b, i, out.final_obs + i * out.final_obs_stride, out.stacked);
+      }
+      if (out.final_ints != nullptr && threadIdx.x == 0) {
+        write_ints(s, g.agent, i32(i), out.final_ints + i, out.width);
+      }
+    }
+    const bool starts_over =
+        is_ended && (ends_here || resets_ended ||
+                     (!has_stepped && b.autoreset == Autoreset::kNextStep));
+    if (starts_over) {
+      const AgentState ended = s.agent;
+      __syncthreads();
+      reset_console(b, g, i);
+      // Reward, flags and totals reported are those of the step that ended.
+      if (threadIdx.x == 0 && ends_here) s.reported = ended;
+      __syncthreads();
+    }
+    write_results(b, g, i, out);
+    __syncthreads();
+  }
+}
+
+__global__ void reset_consoles_kernel(const DeviceBatch b, const ResetRequest request,
+                                      const StepOutputs out) {
+  for (u32 i = blockIdx.x; i < u32(b.size); i += gridDim.x) {
+    const DeviceGame& g = b.game(i);
+    if (request.mask == nullptr || request.mask[i]) {
+      if (threadIdx.x == 0 && request.seeds[i] >= 0) {
+        UnitState& s = b.states[i];
+        s.seed = u64(request.seeds[i]);
+        s.env.acted_frames = 0;
+        s.env.mode = b.setup(i).mode;
+        s.env.difficulty = b.setup(i).difficulty;
+      }
+      __syncthreads();
+      reset_console(b, g, i);
+    }
+    write_results(b, g, i, out);
+    __syncthreads();
+  }
+}
+
+__global__ void observe_consoles_kernel(const DeviceBatch b, const StepOutputs out) {
+  for (u32 i = blockIdx.x; i < u32(b.size); i += gridDim.x) write_results(b, b.game(i), i, out);
+}
+
+}  // namespace
+
+cudaError_t launch_finish_step(const DeviceBatch& b, const StepOutputs& out, bool resets_ended,
+                               u32 blocks, cudaStream_t stream) {
+  return cule_launch(finish_step_kernel, dim3(blocks), dim3(kDrawThreads), 0, stream, b, out,
+                     resets_ended);
+}
+
+cudaError_t describe_finish_step(KernelResources& out) {
+  return describe("finish_step_kernel", finish_step_kernel, out);
+}
+
+cudaError_t choose_blocks(int consoles, u32& blocks_out) {
+  int device = 0;
+  int processors = 0;
+  int blocks = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error == cudaSuccess)
+    error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+  if (error == cudaSuccess)
+    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, finish_step_kernel,
+                                                          int(kDrawThreads), 0);
+  const int most = processors * (blocks > 0 ? blocks : 1);
+  blocks_out = u32(consoles < most ? consoles : most);
+  return error;
+}
+
+cudaError_t launch_reset(const DeviceBatch& b, const ResetRequest& request, const StepOutputs& out,
+                         u32 blocks, cudaStream_t stream) {
+  return cule_launch(reset_consoles_kernel, dim3(blocks), dim3(kDrawThreads), 0, stream, b, request,
+                     out);
+}
+
+cudaError_t launch_observe(const DeviceBatch& b, const StepOutputs& out, u32 blocks,
+                           cudaStream_t stream) {
+  return cule_launch(observe_consoles_kernel, dim3(blocks), dim3(kDrawThreads), 0, stream, b, out);
+}
+
+}  // namespace cule

@@ -1,0 +1,105 @@
+// cuda/rows.cu: consoles as rows of bytes (batch/rows.hpp), and their full-size screens.
+//
+// One block a console. A row that is taken has been checked by check_rows_kernel before.
+#include "cuda/draw.hpp"
+#include "cuda/launch.hpp"
+#include "cuda/launchers.hpp"
+
+namespace cule {
+namespace {
+
+__global__ void gather_rows_kernel(const DeviceBatch b, const i64* consoles, u32 n, u8* rows_out) {
+  for (u32 k = blockIdx.x; k < n; k += gridDim.x) {
+    const u32 i = u32(consoles[k]);
+    const DeviceGame& g = b.game(i);
+    const Console c = b.console(i);
+    make_both_real(b, c);
+    u8* row = rows_out + size_t(k) * b.row_bytes;
+    const size_t picture = size_t(g.properties.height) * kScreenWidth;
+    copy_block(row + sizeof(RowHeader), reinterpret_cast<const u8*>(&b.states[i]),
+               sizeof(UnitState));
+    for (u32 buffer = 0; buffer < 2; ++buffer) {
+      copy_block(row + g.row.pictures + buffer * picture, c.memory.picture(buffer), picture);
+    }
+    if (!b.ram_obs) {
+      copy_block(row + g.row.pooled, b.pooled_picture(i), picture * b.channels);
+      copy_block(row + g.row.stack, b.frames(i), g.row.end - g.row.stack);
+    }
+    for (size_t at = g.row.end + threadIdx.x; at < b.row_bytes; at += blockDim.x) row[at] = 0;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      const RowHeader h{kRowMagic, b.layout, g.key,
+                        checksum_of(row + sizeof h, g.row.end - sizeof h)};
+      memcpy(row, &h, sizeof h);
+    }
+  }
+}
+
+__global__ void check_rows_kernel(const DeviceBatch b, const i64* consoles, u32 n, const u8* rows,
+                                  u8* faults_out) {
+  const u32 k = blockIdx.x * blockDim.x + threadIdx.x;
+  if (k >= n) return;
+  const DeviceGame& g = b.game(u32(consoles[k]));
+  faults_out[k] = u8(find_row_fault(rows + size_t(k) * b.row_bytes, b.layout, g.key, g.row.end));
+}
+
+__global__ void scatter_rows_kernel(const DeviceBatch b, const i64* consoles, const u8* rows) {
+  const u32 i = u32(consoles[blockIdx.x]);
+  const u8* row = rows + size_t(blockIdx.x) * b.row_bytes;
+  const DeviceGame& g = b.game(i);
+  const FrameMemory memory = b.memory(i);
+  const size_t picture = size_t(g.properties.height) * kScreenWidth;
+  copy_block(reinterpret_cast<u8*>(&b.states[i]), row + sizeof(RowHeader), sizeof(UnitState));
+  for (u32 buffer = 0; buffer < 2; ++buffer) {
+    copy_block(memory.picture(buffer), row + g.row.pictures + buffer * picture, picture);
+  }
+  if (!b.ram_obs) {
+    copy_block(b.pooled_picture(i), row + g.row.pooled, picture * b.channels);
+    copy_block(b.frames(i), row + g.row.stack, g.row.end - g.row.stack);
+  }
+}
+
+__global__ void draw_screens_kernel(const DeviceBatch b, const i64* consoles, u32 n, u8* rows_out,
+                                    u64 stride) {
+  const IdentityMap identity = make_identity_map();
+  for (u32 k = blockIdx.x; k < n; k += gridDim.x) {
+    const Console c = b.console(u32(consoles[k]));
+    const Picture p = picture_of(c, c.s.picture.current, line_starts(b, 0));
+    if (threadIdx.x == 0 && p.kind == PictureKind::kLog) find_starts(c, p, line_starts(b, 0));
+    __syncthreads();
+    for (u32 row = threadIdx.x; row < c.properties.height; row += blockDim.x) {
+      draw_row(c, p, row, identity.value, rows_out + k * stride + row * kScreenWidth);
+    }
+    __syncthreads();
+  }
+}
+
+constexpr u32 kCheckThreads = 32;
+
+}  // namespace
+
+cudaError_t launch_gather_rows(const DeviceBatch& b, const i64* consoles, u32 n, u8* rows_out,
+                               u32 blocks, cudaStream_t stream) {
+  return cule_launch(gather_rows_kernel, dim3(n < blocks ? n : blocks), dim3(kDrawThreads), 0,
+                     stream, b, consoles, n, rows_out);
+}
+
+cudaError_t launch_check_rows(const DeviceBatch& b, const i64* consoles, u32 n, const u8* rows,
+                              u8* faults_out, cudaStream_t stream) {
+  return cule_launch(check_rows_kernel, dim3((n + kCheckThreads - 1) / kCheckThreads),
+                     dim3(kCheckThreads), 0, stream, b, consoles, n, rows, faults_out);
+}
+
+cudaError_t launch_scatter_rows(const DeviceBatch& b, const i64* consoles, u32 n, const u8* rows,
+                                cudaStream_t stream) {
+  return cule_launch(scatter_rows_kernel, dim3(n), dim3(kDrawThreads), 0, stream, b, consoles,
+                     rows);
+}
+
+cudaError_t launch_draw_screens(const DeviceBatch& b, const i64* consoles, u32 n, u8* rows_out,
+                                u64 stride, u32 blocks, cudaStream_t stream) {
+  return cule_launch(draw_screens_kernel, dim3(n < blocks ? n : blocks), dim3(kDrawThreads), 0,
+                     stream, b, consoles, n, rows_out, stride);
+}
+
+}  // namespace cule

@@ -1,0 +1,328 @@
+"""The native batch on a GPU, with the methods of `cule._core.Batch` and torch tensors for memory.
+
+In: a `BatchPlan` and a device. Out: results in tensors of that device, written by kernels on
+torch's current stream. All device memory is one tensor, so it counts as torch's, goes back when the
+batch is closed, and running out of it is torch's error, with what would help. `step` neither
+allocates nor waits.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cule import _core
+from cule.envs.launch import Geometry, choose_geometry
+from cule.envs.options import EnvOptions
+from cule.envs.plan import BatchPlan, batch_arguments, make_game_batch
+from cule.envs.refusals import ActionRangeError
+from cule.errors import InvalidStateError, NotResetError, OutOfDeviceMemoryError
+
+_NO_OUTPUTS = (0, 0, 0, 0, 0, 0, 0, 0, True)
+
+
+class CudaBatch:
+    """Consoles on one GPU."""
+
+    def __init__(
+        self,
+        plan: BatchPlan,
+        options: EnvOptions,
+        device: torch.device,
+        native: ModuleType,
+        geometry: Geometry | None = None,
+    ) -> None:
+        """Make the cached reset states on the CPU and lay the batch out on the device.
+
+        Args:
+            plan: Which games the consoles play.
+            options: Everything else; `resets` is "cached".
+            device: A CUDA device, with its index.
+            native: The module `cule._cuda`.
+            geometry: Lanes a warp and warps a block; None: chosen from batch and device.
+
+        Raises:
+            OutOfDeviceMemoryError: The batch does not fit.
+            InvalidArgumentError: The native module refuses an option.
+        """
+        self.device = device
+        self._plan = plan
+        self._native = native
+        self._num_envs = options.num_envs
+        self._is_joystick = options.continuous
+        rows, reset_set = _reset_rows(plan, options)
+        geometry = geometry or choose_geometry(options.num_envs, device)
+        with self._on_device():
+            self._batch = native.Batch(
+                plan.games,
+                plan.game_index,
+                plan.modes,
+                plan.difficulties,
+                reset_set=reset_set,
+                reset_rows=rows,
+                lanes_per_warp=geometry.lanes_per_warp,
+                warps_per_block=geometry.warps_per_block,
+                **batch_arguments(plan, options),
+            )
+            self._memory = self._allocate()
+            constants = torch.from_numpy(self._batch.place_at(self._memory.data_ptr()))
+            self._memory[: len(constants)].copy_(constants)
+            # Written by kernels, read by the host without waiting for them.
+            pinned = device.type == "cuda"
+            self._faults = torch.zeros(1, dtype=torch.int32, pin_memory=pinned)
+        self._fault_word = self._faults.numpy()
+        self._seeds = torch.empty(self._num_envs, dtype=torch.int64, device=device)
+        self.state_size: int = self._batch.state_size
+        self.console_bytes: int = self._batch.console_bytes
+        self.num_threads = 0
+
+    # --- What cule._core.Batch has ----------------------------------------------------------------
+
+    def reset(
+        self,
+        mask: NDArray[np.bool_] | None,
+        seeds: NDArray[np.int64],
+        obs: torch.Tensor,
+        ints: torch.Tensor,
+        flags: torch.Tensor,
+        stacked: bool = True,
+    ) -> None:
+        """Start episodes where `mask` is set, and report every console."""
+        with self._on_device():
+            self._seeds.copy_(torch.from_numpy(seeds))
+            chosen = None if mask is None else torch.from_numpy(mask).to(self.device)
+            self._batch.reset(
+                0 if chosen is None else chosen.data_ptr(),
+                self._seeds.data_ptr(),
+                self._outputs(obs, ints, flags, None, None, stacked),
+                self._stream(),
+            )
+
+    def step(
+        self,
+        actions: torch.Tensor,
+        obs: torch.Tensor,
+        ints: torch.Tensor,
+        flags: torch.Tensor,
+        final_obs: torch.Tensor | None = None,
+        final_ints: torch.Tensor | None = None,
+        stacked: bool = True,
+    ) -> None:
+        """Advance every console: int32 ``[N]`` indices, or float32 ``[N, 4]`` joysticks.
+
+        Raises:
+            ActionRangeError, NotResetError: A kernel before this one met an action outside the set,
+                or a console whose episode had ended.
+        """
+        self.check_faults()
+        indices, joysticks = actions.data_ptr(), 0
+        if self._is_joystick:
+            indices, joysticks = joysticks, indices
+        with self._on_device():
+            self._batch.step(
+                indices,
+                joysticks,
+                self._outputs(obs, ints, flags, final_obs, final_ints, stacked),
+                self._faults.data_ptr(),
+                self._stream(),
+            )
+
+    def decorrelate(
+        self,
+        max_steps: int,
+        seed: int,
+        obs: torch.Tensor,
+        ints: torch.Tensor,
+        flags: torch.Tensor,
+        stacked: bool = True,
+    ) -> None:
+        """Play a random number of random steps in each console."""
+        with self._on_device():
+            self._batch.decorrelate(max_steps, seed, self._faults.data_ptr(), self._stream())
+        self.observe(obs, ints, flags, stacked)
+
+    def observe(
+        self, obs: torch.Tensor, ints: torch.Tensor, flags: torch.Tensor, stacked: bool = True
+    ) -> None:
+        """Report every console as it is."""
+        with self._on_device():
+            outputs = self._outputs(obs, ints, flags, None, None, stacked)
+            self._batch.observe(outputs, self._stream())
+
+    def get_state(self, indices: NDArray[np.int64]) -> torch.Tensor:
+        """Rows of some consoles, uint8 ``[n, state_size]``."""
+        with self._on_device():
+            rows = torch.empty((len(indices), self.state_size), dtype=torch.uint8, device=self.device)
+            if len(indices):
+                consoles = torch.from_numpy(indices).to(self.device)
+                self._batch.gather_rows(
+                    consoles.data_ptr(), len(indices), rows.data_ptr(), self._stream()
+                )
+        return rows
+
+    def set_state(self, states: Any, indices: NDArray[np.int64]) -> None:
+        """Restore rows, if every one of them can be.
+
+        Raises:
+            InvalidStateError: One cannot; nothing has changed.
+        """
+        if not len(indices):
+            return
+        with self._on_device():
+            if not isinstance(states, torch.Tensor):
+                states = torch.from_numpy(np.ascontiguousarray(states))
+            rows = states.to(self.device).contiguous()
+            consoles = torch.from_numpy(indices).to(self.device)
+            faults = torch.empty(len(indices), dtype=torch.uint8, device=self.device)
+            arguments = (consoles.data_ptr(), len(indices), rows.data_ptr())
+            self._batch.check_rows(*arguments, faults.data_ptr(), self._stream())
+            for row, fault in enumerate(faults.cpu().tolist()):
+                if fault:
+                    console = int(indices[row])
+                    game = self._plan.games[self._plan.game_index[console]].game_id
+                    text = self._native.row_fault_text(fault, console, game)
+                    raise InvalidStateError(f"states: row {row}: {text}")
+            self._batch.scatter_rows(*arguments, self._stream())
+
+    def screens(self, kind: str, indices: NDArray[np.int64]) -> torch.Tensor:
+        """Full-size screens, uint8 ``[n, H, 160]`` or ``[n, H, 160, 3]``."""
+        games = [self._plan.games[game] for game in self._plan.game_index[indices]]
+        heights = {game.screen_height for game in games}
+        if len(heights) > 1:
+            raise ValueError("indices: the consoles named have screens of different heights")
+        height = heights.pop() if heights else 0
+        with self._on_device():
+            shape = (len(indices), height, _SCREEN_WIDTH)
+            levels = torch.empty(shape, dtype=torch.uint8, device=self.device)
+            if len(indices):
+                consoles = torch.from_numpy(indices).to(self.device)
+                self._batch.draw_screens(
+                    consoles.data_ptr(),
+                    len(indices),
+                    levels.data_ptr(),
+                    height * _SCREEN_WIDTH,
+                    self._stream(),
+                )
+            if kind == "index":
+                return levels
+            palettes = {name: torch.from_numpy(_core.palette(name)) for name in ("NTSC", "PAL")}
+            table = torch.stack([palettes[game.format] for game in games])
+            table = table[..., 3] if kind == "gray" else table[..., :3]
+            rows = torch.arange(len(indices), device=self.device)[:, None, None]
+            return table.to(self.device)[rows, levels.long()]
+
+    def ram(self) -> torch.Tensor:
+        """Live RAM, uint8 ``[N, 128]``."""
+        stride, offset = self._live(1)
+        return self._memory.as_strided((self._num_envs, _RAM_BYTES), (stride, 1), offset)
+
+    def lives(self) -> torch.Tensor:
+        """Live number of lives, int32 ``[N]``."""
+        return self._live_int32(2)
+
+    def episode_frames(self) -> torch.Tensor:
+        """Live frame count of the episode, int32 ``[N]``."""
+        return self._live_int32(3)
+
+    def close(self) -> None:
+        """Give the device memory back to torch."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        del self._memory, self._batch
+
+    # --- Inside -----------------------------------------------------------------------------------
+
+    def check_faults(self) -> None:
+        """Raise what kernels have reported so far; does not wait for them."""
+        word = int(self._fault_word[0])
+        if not word:
+            return
+        self._fault_word[0] = 0
+        if word & self._native.FAULT_ACTION:
+            raise ActionRangeError(
+                "actions of an earlier step held an index outside the action set of "
+                f"{len(self._plan.action_set)}; it was taken as 0"
+            )
+        raise NotResetError(
+            "an earlier step found consoles whose episode had ended, and left them as they were; "
+            "reset them with options={'reset_mask': ...}"
+        )
+
+    def _allocate(self) -> torch.Tensor:
+        size = self._batch.bytes
+        try:
+            return torch.zeros(size, dtype=torch.uint8, device=self.device)
+        except torch.OutOfMemoryError:
+            free, _ = torch.cuda.mem_get_info(self.device)
+            fixed = size - self._num_envs * self.console_bytes_of(self._batch)
+            fit = max(0, (free - fixed) // self.console_bytes_of(self._batch))
+            raise OutOfDeviceMemoryError(
+                f"num_envs is {self._num_envs}: {size:,} bytes are needed on {self.device}, "
+                f"{self.console_bytes_of(self._batch):,} a console, and {free:,} are free; about "
+                f"{fit:,} consoles fit"
+            ) from None
+
+    @staticmethod
+    def console_bytes_of(batch: Any) -> int:
+        """Device memory of one console, without what all share."""
+        return int(batch.console_bytes)
+
+    def _live(self, which: int) -> tuple[int, int]:
+        live = self._batch.live
+        return live[0], live[which]
+
+    def _live_int32(self, which: int) -> torch.Tensor:
+        stride, offset = self._live(which)
+        words = self._memory.view(torch.int32)
+        return words.as_strided((self._num_envs,), (stride // 4,), offset // 4)
+
+    def _stream(self) -> int:
+        if self.device.type != "cuda":
+            return 0
+        return int(torch.cuda.current_stream(self.device).cuda_stream)
+
+    def _on_device(self) -> Any:
+        return torch.cuda.device(self.device if self.device.type == "cuda" else -1)
+
+    def _outputs(
+        self,
+        obs: torch.Tensor,
+        ints: torch.Tensor,
+        flags: torch.Tensor,
+        final_obs: torch.Tensor | None,
+        final_ints: torch.Tensor | None,
+        stacked: bool,
+    ) -> tuple[int | bool, ...]:
+        return (
+            obs.data_ptr(),
+            obs.stride(0),
+            ints.data_ptr(),
+            flags.data_ptr(),
+            0 if final_obs is None else final_obs.data_ptr(),
+            0 if final_obs is None else final_obs.stride(0),
+            0 if final_ints is None else final_ints.data_ptr(),
+            self._num_envs,
+            stacked,
+        )
+
+
+_SCREEN_WIDTH = 160
+_RAM_BYTES = 128
+
+
+def _reset_rows(
+    plan: BatchPlan, options: EnvOptions
+) -> tuple[list[NDArray[np.uint8]], NDArray[np.int32]]:
+    """Cached reset states of each (game, mode, difficulty) in the batch, and which a console has."""
+    kinds = np.stack([plan.game_index, plan.modes, plan.difficulties], axis=1)
+    distinct, reset_set = np.unique(kinds, axis=0, return_inverse=True)
+    batch = make_game_batch(plan, options, *distinct.T)
+    try:
+        rows = [batch.reset_states(console) for console in range(len(distinct))]
+    finally:
+        batch.close()
+    return rows, np.ascontiguousarray(reset_set.reshape(-1), np.int32)
