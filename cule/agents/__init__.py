@@ -4,6 +4,8 @@
     VTrace  A2C with V-trace on CuLE's multi-batch strategy vtrace.py
     PPO     proximal policy optimisation                    ppo.py
     PQN     parallelised Q-learning, without replay         pqn.py
+    DQN     Q-learning from replay, extensions by switch    dqn.py
+    Rainbow DQN with every extension                        dqn.py
 
 A learner is made of its options (and, if wanted, environments of one's own), learns while `train`
 is iterated over, and has `save`, `load` and `evaluate`. `start_run` adds a folder with logs,
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 from cule.agents.a2c import A2C, A2CConfig
 from cule.agents.base import Agent, Progress
+from cule.agents.dqn import DQN, DQNConfig, Rainbow, RainbowConfig
 from cule.agents.errors import CheckpointError, DivergedError
 from cule.agents.evaluation import Evaluation, evaluate
 from cule.agents.options import AgentConfig
@@ -28,6 +31,7 @@ from cule.agents.vtrace import VTrace, VTraceConfig
 __all__ = [
     "A2C",
     "AGENTS",
+    "DQN",
     "PPO",
     "PQN",
     "PRESETS",
@@ -35,11 +39,14 @@ __all__ = [
     "Agent",
     "AgentConfig",
     "CheckpointError",
+    "DQNConfig",
     "DivergedError",
     "Evaluation",
     "PPOConfig",
     "PQNConfig",
     "Progress",
+    "Rainbow",
+    "RainbowConfig",
     "Run",
     "RunOptions",
     "VTrace",

@@ -162,15 +162,21 @@ class Agent(ABC):
         """What a checkpoint of this algorithm holds beside the common part."""
 
     @abstractmethod
-    def load_extra_state(self, state: Mapping[str, Any]) -> None:
-        """Take `extra_state` back."""
+    def load_extra_state(self, state: Mapping[str, Any]) -> bool:
+        """Take `extra_state` back.
+
+        Returns:
+            Whether it is complete, so that the environments can go on where they were; otherwise
+            new episodes begin.
+        """
 
     # --- Shared steps of the loops ----------------------------------------------------------------
 
     def begin(self) -> None:
         """Reset the environments, unless the run has begun or was resumed."""
         if not self._has_begun:
-            obs, _ = self.env.reset(seed=self.seed_of(0))
+            # A run that was resumed without its buffer does not see its first episodes again.
+            obs, _ = self.env.reset(seed=self.seed_of(self.steps % 2**30))
             self.begin_buffer(newest_frames(obs, self.obs_shape).to(self.device))
             self._has_begun = True
 
@@ -291,10 +297,10 @@ class Agent(ABC):
         self.generator.set_state(content["generator"])
         self.statistics.sums.copy_(content["statistics"])
         self.steps, self.updates = content["steps"], content["updates"]
-        self._has_begun = content["has_begun"]
+        goes_on = self.load_extra_state(content["extra"])
+        self._has_begun = content["has_begun"] and goes_on
         if self._has_begun:
             self.env.set_state(content["env"])
-        self.load_extra_state(content["extra"])
 
     def load_weights(self, content: Mapping[str, Any]) -> None:
         """Take only network and counters of a checkpoint, to play and not to train on.

@@ -144,11 +144,13 @@ class OnPolicyAgent(Agent):
         """The rollout, whose newest stacks and window the next round goes on from."""
         return {"buffer": self.buffer.state_dict()} if self._has_begun else {}
 
-    def load_extra_state(self, state: Mapping[str, Any]) -> None:
+    def load_extra_state(self, state: Mapping[str, Any]) -> bool:
         """Take the rollout back."""
-        if "buffer" in state:
-            self.buffer = self.make_buffer()
-            self.buffer.load_state_dict(state["buffer"])
+        if "buffer" not in state:
+            return False
+        self.buffer = self.make_buffer()
+        self.buffer.load_state_dict(state["buffer"])
+        return True
 
 
 @torch.no_grad()

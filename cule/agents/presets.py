@@ -13,6 +13,7 @@ from typing import Any
 from cule.agents.a2c import A2C
 from cule.agents.base import Agent
 from cule.agents.environment import FrameEnv
+from cule.agents.dqn import DQN, Rainbow
 from cule.agents.errors import CheckpointError
 from cule.agents.options import config_from
 from cule.agents.ppo import PPO
@@ -20,7 +21,9 @@ from cule.agents.pqn import PQN
 from cule.agents.vtrace import VTrace
 
 #: Learners by the name that their checkpoints carry.
-AGENTS: dict[str, type[Agent]] = {agent.name: agent for agent in (A2C, VTrace, PPO, PQN)}
+AGENTS: dict[str, type[Agent]] = {
+    agent.name: agent for agent in (A2C, VTrace, PPO, PQN, DQN, Rainbow)
+}
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,48 @@ PRESETS: dict[str, Preset] = {
             "num_envs": 2048,
             "num_minibatches": 16,
             "learning_rate": 1e-3,
+            "precision": "bf16",
+        },
+    ),
+    "dqn": Preset("dqn"),
+    "dqn-nature": Preset(
+        "dqn",
+        {
+            "optimizer": "rmsprop",
+            "learning_rate": 2.5e-4,
+            "optimizer_eps": 0.01,
+            "epsilon_end": 0.1,
+            "epsilon_steps": 1_000_000,
+            "target_interval": 2500,
+            "learning_starts": 50_000,
+        },
+    ),
+    "dqn-gpu": Preset(
+        "dqn",
+        {
+            "num_envs": 1024,
+            "batch_size": 512,
+            "samples_per_insert": 4.0,
+            "learning_rate": 2.5e-4,
+            "n_step": 3,
+            "double": True,
+            "exploration": "ladder",
+            "learning_starts": 100_000,
+            "memory": 2_000_000,
+            "max_grad_norm": 10.0,
+            "precision": "bf16",
+        },
+    ),
+    "rainbow": Preset("rainbow"),
+    "rainbow-fast": Preset(
+        "rainbow",
+        {
+            "num_envs": 256,
+            "batch_size": 256,
+            "samples_per_insert": 4.0,
+            "learning_rate": 2.5e-4,
+            "optimizer_eps": 0.005 / 256,
+            "learning_starts": 100_000,
             "precision": "bf16",
         },
     ),

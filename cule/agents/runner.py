@@ -101,7 +101,7 @@ class _StopRequest:
         if world_size() == 1:
             return self.is_set
         wanted = max_over_ranks(torch.tensor(float(self.is_set), device=device))
-        return float(wanted) > 0
+        return bool(float(wanted) > 0.0)
 
 
 class Run:

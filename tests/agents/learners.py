@@ -1,0 +1,72 @@
+"""Small configurations of every learner, with which it solves Catch in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from cule.agents import AGENTS, Agent
+from tests.agents.catch import Catch
+
+
+@dataclass(frozen=True)
+class Small:
+    """A small learner and how well it does."""
+
+    options: dict[str, Any]
+    steps: int  # after which the mean return of 100 games is at least `reaches`
+    reaches: float = 0.5
+
+
+_NET = {"network": "mlp", "seed": 1}
+_REPLAY = {
+    **_NET,
+    "num_envs": 16,
+    "learning_rate": 1e-3,
+    "memory": 20_000,
+    "learning_starts": 500,
+    "target_interval": 50,
+    "samples_per_insert": 4.0,
+}
+
+SMALL: dict[str, Small] = {
+    "a2c": Small({**_NET, "num_envs": 16, "learning_rate": 2e-3}, 16_000),
+    "vtrace": Small(
+        {**_NET, "num_envs": 32, "num_steps": 8, "num_batches": 8, "learning_rate": 2e-3}, 20_000
+    ),
+    "ppo": Small(
+        {
+            **_NET,
+            "num_envs": 16,
+            "num_steps": 16,
+            "learning_rate": 2.5e-3,
+            "clip_range": 0.2,
+            "anneal_learning_rate": False,
+        },
+        6_400,
+    ),
+    "pqn": Small(
+        {
+            **_NET,
+            "num_envs": 16,
+            "num_steps": 16,
+            "num_minibatches": 4,
+            "learning_rate": 1e-3,
+            "exploration_fraction": 0.5,
+        },
+        16_000,
+    ),
+    "dqn": Small({**_REPLAY, "epsilon_steps": 4_000}, 8_000),
+    "rainbow": Small({**_REPLAY, "v_min": -2.0, "v_max": 2.0, "num_atoms": 21}, 7_000),
+}
+
+
+def small_learner(name: str, *, env: Any = None, **changes: Any) -> Agent:
+    """A small learner of Catch, some of its options changed."""
+    small = SMALL[name]
+    agent_class = AGENTS[name]
+    options = {"total_steps": small.steps, **small.options, **changes}
+    config = agent_class.config_class(**options)
+    if env is None:
+        env = Catch(config.num_envs, continuous=agent_class.continuous)
+    return agent_class(config, env)

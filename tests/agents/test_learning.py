@@ -1,0 +1,113 @@
+"""Every learner learns: Catch, from random play (about -0.6) to a stated return."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from cule.agents import AGENTS, AgentConfig  # noqa: E402
+from cule.agents.options import field_docs  # noqa: E402
+from cule.errors import InvalidArgumentError  # noqa: E402
+from tests.agents.catch import Catch  # noqa: E402
+from tests.agents.learners import SMALL, small_learner  # noqa: E402
+
+
+def play(agent: Any, games: int = 100) -> float:
+    env = Catch(20, continuous=agent.continuous, first_console=1000)
+    return float(agent.evaluate(episodes=games, env=env, seed=7).mean)
+
+
+def test_every_learner_is_tried() -> None:
+    assert SMALL.keys() == AGENTS.keys()
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_catch_is_learned(name: str) -> None:
+    agent = small_learner(name)
+    assert play(agent) < 0.0
+    steps = [progress.steps for progress in agent.train()]
+    assert steps == sorted(steps)
+    assert SMALL[name].steps <= steps[-1] < SMALL[name].steps + 1000
+    agent.check_finite()
+    assert agent.updates > 50
+    assert play(agent) >= SMALL[name].reaches
+
+
+@pytest.mark.learn
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_large_catch_is_learned(name: str) -> None:
+    steps = 8 * SMALL[name].steps
+    options = SMALL[name].options
+    env = Catch(options["num_envs"], size=10, continuous=AGENTS[name].continuous)
+    agent = small_learner(name, env=env, total_steps=steps)
+    for _ in agent.train():
+        pass
+    test_env = Catch(20, size=10, continuous=agent.continuous, first_console=1000)
+    assert agent.evaluate(episodes=100, env=test_env, seed=7).mean >= 0.8
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_time_limits_are_bootstrapped_and_finite(name: str) -> None:
+    # Every episode is cut off before the ball lands: no reward is ever seen.
+    num_envs = SMALL[name].options["num_envs"]
+    env = Catch(num_envs, limit=3, continuous=AGENTS[name].continuous)
+    limit = {"max_num_frames_per_episode": 12}
+    agent = small_learner(name, env=env, total_steps=1600, **limit)
+    metrics: dict[str, Any] = {}
+    for progress in agent.train():
+        metrics = dict(progress.metrics)
+    agent.check_finite()
+    numbers = agent.statistics.read()
+    assert numbers["truncations"] == numbers["episodes"] > 0
+    assert numbers["episode_length"] == 3
+    assert metrics
+    assert all(math.isfinite(float(value)) for value in metrics.values())
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_same_seed_same_weights(name: str) -> None:
+    weights = []
+    for _ in range(2):
+        agent = small_learner(name, total_steps=1200)
+        for _ in agent.train():
+            pass
+        weights.append(torch.cat([p.detach().flatten() for p in agent.network.parameters()]))
+    assert torch.equal(*weights)
+    other = small_learner(name, total_steps=1200, seed=2)
+    first = torch.cat([p.detach().flatten() for p in other.network.parameters()])
+    assert not torch.equal(first, weights[0])
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_bfloat16_keeps_weights_in_float32(name: str) -> None:
+    agent = small_learner(name, precision="bf16", total_steps=800)
+    for _ in agent.train():
+        pass
+    agent.check_finite()
+    assert all(p.dtype == torch.float32 for p in agent.network.parameters())
+
+
+def test_other_autoreset_modes_are_refused() -> None:
+    env = Catch(16)
+    env.metadata = {"autoreset_mode": "NextStep"}
+    with pytest.raises(InvalidArgumentError, match="autoreset_mode"):
+        small_learner("ppo", env=env)
+
+
+@pytest.mark.parametrize("name", sorted(AGENTS))
+def test_every_option_is_documented_and_checked(name: str) -> None:
+    config_class = AGENTS[name].config_class
+    docs = field_docs(config_class)
+    for item in dataclasses.fields(config_class):
+        assert docs[item.name].endswith("."), item.name
+    for option, value in (("gamma", 1.5), ("num_envs", 0), ("reward_rule", "half"), ("seed", -1)):
+        with pytest.raises(InvalidArgumentError, match=option):
+            config_class(**{option: value})
+    with pytest.raises(InvalidArgumentError, match="graphs"):
+        config_class(graphs=True)
+    assert issubclass(config_class, AgentConfig)

@@ -1,0 +1,66 @@
+"""Scores against people, and aggregates over games."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from cule.agents import scores
+from cule.errors import InvalidArgumentError
+from cule.games import list_games
+
+
+def test_reference_scores_are_complete() -> None:
+    known = scores.reference_scores()
+    assert len(known) == 57
+    assert set(known) <= set(list_games())
+    assert set(scores.ATARI_100K) <= set(known)
+    assert len(set(scores.ATARI_100K)) == 26
+    for game, (random, human) in known.items():
+        assert human > random, game
+        assert scores.human_normalised(game, human) == pytest.approx(1.0)
+        assert scores.human_normalised(game, random) == pytest.approx(0.0)
+    assert known["pong"] == (-20.7, 14.6)
+    with pytest.raises(InvalidArgumentError, match="human score"):
+        scores.human_normalised("adventure", 1.0)
+
+
+def test_interquartile_mean() -> None:
+    assert scores.interquartile_mean([1, 2, 3, 4, 5, 6, 7, 8]) == 4.5
+    assert scores.interquartile_mean([8, 1, 100, 5, 4, 6, 3, -50]) == 4.5
+    # Of five, a quarter is 1.25: the second and fourth count with three quarters.
+    assert scores.interquartile_mean([0, 1, 2, 4, 9]) == pytest.approx((0.75 + 2 + 3) / 2.5)
+    assert scores.interquartile_mean([3.0]) == 3.0
+    with pytest.raises(InvalidArgumentError, match="scores"):
+        scores.interquartile_mean([])
+
+
+def test_aggregates() -> None:
+    runs = {"pong": [1.0, 2.0, 3.0], "breakout": [0.0, 0.5, 1.0], "qbert": [4.0, 4.0, 4.0]}
+    result = scores.aggregate(runs, resamples=500)
+    assert result["median"].value == 2.0
+    assert result["iqm"].value == pytest.approx(
+        scores.interquartile_mean(np.concatenate(list(map(np.array, runs.values()))))
+    )
+    assert result["optimality_gap"].value == pytest.approx(1.5 / 9)
+    for value, low, high in result.values():
+        assert low <= value <= high
+    assert result == scores.aggregate(runs, resamples=500)
+    with pytest.raises(InvalidArgumentError, match="scores"):
+        scores.aggregate({"pong": []})
+
+
+def test_bootstrap_interval_has_the_width_of_theory() -> None:
+    # The mean of 100 normal runs of one game: a 95 % interval of about 2 x 1.96 x 0.1. The
+    # interquartile mean is a little wider.
+    runs = np.random.default_rng(0).normal(size=100)
+    _, low, high = scores.aggregate({"pong": list(runs)}, resamples=2000)["iqm"]
+    assert 0.3 < high - low < 0.6
+
+
+def test_resampling_is_stratified() -> None:
+    # One run a game: nothing to draw, so no spread.
+    result = scores.aggregate({"pong": [1.0], "qbert": [5.0]}, resamples=50)
+    assert result["median"] == (3.0, 3.0, 3.0)
