@@ -103,7 +103,9 @@ def load_state(path: str | os.PathLike[str]) -> State:
     """
     try:
         state: State = torch.load(Path(path), map_location="cpu", mmap=True, weights_only=True)
-    except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
+    except (FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
+    except (OSError, RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
         raise CheckpointError(f"{path} is no saved buffer, or is damaged: {error}") from None
     return state
 

@@ -11,7 +11,7 @@ from cule.replay.gather import INVALID, Batch
 from cule.replay.options import PrioritizedOptions, check_range
 from cule.replay.priority_sums import BLOCK_LEAVES, PrioritySums
 from cule.replay.ring import ring_bytes
-from cule.replay.steps import Step, Steps, checked_step, checked_tensor
+from cule.replay.steps import Step, Steps, checked_ids, checked_step, checked_tensor
 from cule.replay.uniform import UniformReplay
 
 
@@ -157,7 +157,7 @@ class PrioritizedReplay(UniformReplay):
         Raises:
             InvalidArgumentError: Wrong shape or type; nothing has changed.
         """
-        checked = self._checked_ids(ids)
+        checked = checked_ids(ids, self.options.device)
         given = self._as_priorities(priorities, tuple(checked.shape))
         if not len(checked):
             return
@@ -212,7 +212,7 @@ class PrioritizedReplay(UniformReplay):
 
     def sample_at(self, ids: Any) -> Batch:
         """As `UniformReplay.sample_at`, weighed as if the ids had been drawn."""
-        checked = self._checked_ids(ids)
+        checked = checked_ids(ids, self.options.device)
         self._check_batch_size(len(checked))
         n = self.options.num_envs
         leaves = (checked // n % self._ring.num_slots) * n + checked % n

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from cule.errors import InvalidArgumentError
 from cule.replay.checkpoint import load_state, make_state, restore_state, save_state
 from cule.replay.errors import DisconnectedError, NotReadyError
 from cule.replay.gather import INVALID, Batch, Transitions, read_transitions
@@ -31,7 +30,7 @@ from cule.replay.shared_memory import (
     create_shared,
     plan_blocks,
 )
-from cule.replay.steps import checked_tensor
+from cule.replay.steps import checked_ids, checked_tensor
 
 #: Options that change what is drawn or read, not what is stored: a restored buffer may differ.
 FREE_OPTIONS = ("gamma", "reward_clipping", "pad", "alpha", "beta", "device", "seed")
@@ -267,10 +266,9 @@ class SharedPrioritizedReplay:
         Raises:
             InvalidArgumentError: Wrong shape or type; nothing has changed.
         """
-        cpu, shape = torch.device("cpu"), tuple(torch.as_tensor(ids).shape)
-        if len(shape) != 1:
-            raise InvalidArgumentError(f"ids has shape {shape}; it must be one-dimensional")
-        checked = checked_tensor("ids", ids, shape, torch.int64, cpu)
+        cpu = torch.device("cpu")
+        checked = checked_ids(ids, cpu)
+        shape = tuple(checked.shape)
         given = checked_tensor("priorities", priorities, shape, torch.float64, cpu)
         if not len(checked):
             return

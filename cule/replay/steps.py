@@ -111,6 +111,17 @@ def checked_tensor(
     return tensor.to(device=device, dtype=dtype, non_blocking=device.type == "cuda")
 
 
+def checked_ids(ids: Any, device: torch.device) -> Tensor:
+    """Ids of transitions; int64 ``[B]``."""
+    try:
+        count = len(ids)
+    except TypeError:
+        raise InvalidArgumentError(f"ids is {ids!r}; it must be one-dimensional") from None
+    if not count:
+        return torch.zeros(0, dtype=torch.int64, device=device)
+    return checked_tensor("ids", ids, (count,), torch.int64, device)
+
+
 def checked_frames(
     name: str, value: Any, shape: tuple[int, ...], options: StorageOptions
 ) -> Tensor:

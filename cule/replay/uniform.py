@@ -16,7 +16,7 @@ from cule.replay.options import ReplayOptions, check_int
 from cule.replay.permutation import permuted
 from cule.replay.plan import overhead_rows, plan_rows, report
 from cule.replay.ring import FrameRing, ring_bytes
-from cule.replay.steps import Step, Steps, checked_block, checked_step, checked_tensor
+from cule.replay.steps import Step, Steps, checked_block, checked_ids, checked_step
 
 _KEY_RANGE = 2**62
 #: Options that change what is drawn or read, not what is stored: a restored buffer may differ.
@@ -242,7 +242,7 @@ class UniformReplay(Saveable):
             InvalidArgumentError: Wrong shape or type.
             NotReadyError: There is nothing to sample yet.
         """
-        checked = self._checked_ids(ids)
+        checked = checked_ids(ids, self.options.device)
         self._check_batch_size(len(checked))
         return self._batch(checked, self._valid()[1])
 
@@ -253,12 +253,6 @@ class UniformReplay(Saveable):
                 f"nothing to sample yet: head is {self.head}, and a transition takes "
                 f"{self.options.n_step} steps"
             )
-
-    def _checked_ids(self, ids: Any) -> Tensor:
-        shape = tuple(torch.as_tensor(ids).shape)
-        if len(shape) != 1:
-            raise InvalidArgumentError(f"ids has shape {shape}; it must be one-dimensional")
-        return checked_tensor("ids", ids, shape, torch.int64, self.options.device)
 
     def _uniform(self, count: int) -> Tensor:
         return torch.rand(

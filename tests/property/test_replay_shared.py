@@ -232,7 +232,8 @@ def stress(seconds: float) -> None:
         assert draws > 10
         started = sum(status.num_published for status in replay.explorers())
         assert started >= sum(confirmed)
-        assert 0 < replay.num_valid <= len(replay._known) * options.block_size
+        # The first block of an explorer has no rows in front of it, so as many transitions more.
+        assert 0 < replay.num_valid <= len(replay._known) * (options.block_size + options.stack - 1)
         for process in processes[:2]:
             os.kill(process.pid, signal.SIGKILL)
         for process in processes[:2]:
@@ -254,7 +255,7 @@ def stress(seconds: float) -> None:
 
 
 def test_explorers_that_die_while_writing() -> None:
-    stress(3.0)
+    stress(2.0)
 
 
 @pytest.mark.slow

@@ -1,0 +1,359 @@
+"""Capacities, memory, refusals, saving, and what a call may do to the device."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cule.errors import CuleError, InvalidArgumentError
+from cule.replay import (
+    CapacityError,
+    CheckpointError,
+    NotReadyError,
+    PrioritizedOptions,
+    PrioritizedReplay,
+    ReplayOptions,
+    ShortReplayWarning,
+    UniformReplay,
+)
+from cule.replay import memory as memory_module
+from cule.replay.gather import n_step_returns
+from cule.replay.memory import capacity_bytes, free_memory_bytes
+from tests.replay_model import RandomEpisodes
+
+pytestmark = pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning")
+
+SMALL: dict[str, Any] = {"capacity": 40, "num_envs": 2, "obs_shape": (3,), "n_step": 2}
+
+
+def fill(replay: UniformReplay, steps: int, seed: int = 0) -> None:
+    rng = np.random.default_rng(seed)
+    episodes = RandomEpisodes(2, rng, same_step=True, shape=(3,))
+    if replay.head < 0:
+        replay.start(episodes.frames())
+    for _ in range(steps):
+        step = episodes.step()
+        replay.append(step.pop("action"), SimpleNamespace(**step))
+
+
+def contents(replay: UniformReplay) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in replay._tensors().items()}
+
+
+def test_n_step_numbers_of_the_specification() -> None:
+    flags = torch.tensor([[0, 0, 2, 0, 0]], dtype=torch.uint8)  # the third step terminates
+    rewards = torch.tensor([[1.0, 0, -1, 2]])
+    options = ReplayOptions(gamma=0.9, n_step=3)
+    result = n_step_returns(flags[:, :4], rewards[:, :3], options)
+    assert result.returns.item() == pytest.approx(0.19)
+    assert result.discounts.item() == 0
+    result = n_step_returns(flags[:, 1:], rewards[:, 1:], options)
+    assert result.returns.item() == pytest.approx(-0.9)
+    assert result.discounts.item() == 0
+
+
+@pytest.mark.parametrize(("clipping", "wanted"), [("none", 5.0), ("clip", 1.0), ("sign", 1.0)])
+def test_reward_clipping(clipping: str, wanted: float) -> None:
+    replay = UniformReplay(
+        ReplayOptions(capacity=10, obs_shape=(1,), stack=1, reward_clipping=clipping)
+    )
+    replay.start(np.zeros((1, 1), np.uint8))
+    frames, none = np.zeros((4, 1, 1), np.uint8), np.zeros((4, 1), bool)
+    replay.append_block(
+        frames=frames, actions=np.zeros((4, 1), int), rewards=np.full((4, 1), 5.0), terminated=none
+    )
+    assert (replay.sample(8).returns == wanted).all()
+
+
+def test_capacities() -> None:
+    assert capacity_bytes("40GB", 0) == 40 * 10**9
+    assert capacity_bytes("1.5 GiB", 0) == 3 * 2**29
+    assert capacity_bytes("512MB", 0) == 512 * 10**6
+    assert capacity_bytes(0.5, 1000) == 500
+    assert capacity_bytes(1.0, 1000) == 1000
+    assert capacity_bytes(7, 1000) is None
+    for bad in ("40", "GB", "-1GB", "40 apples", 0, -3, 0.0, 1.5, -0.5, True, None, float("nan")):
+        with pytest.raises(InvalidArgumentError, match="capacity"):
+            UniformReplay(ReplayOptions(capacity=bad))
+
+
+@pytest.mark.parametrize("capacity", [1, 7, 1000])
+def test_the_promised_number_can_be_sampled(capacity: int) -> None:
+    replay = UniformReplay(ReplayOptions(**{**SMALL, "capacity": capacity}))
+    fill(replay, replay.num_rows + 5)
+    assert capacity <= replay.num_valid < capacity + 2
+    assert replay.num_valid == (replay.num_rows - 3 - 2) * 2
+
+
+@pytest.mark.parametrize("kind", [UniformReplay, PrioritizedReplay])
+def test_bytes_are_kept_to_and_reported(kind: Any) -> None:
+    options = (ReplayOptions if kind is UniformReplay else PrioritizedOptions)(
+        capacity="3MB", num_envs=4, n_step=3
+    )
+    replay = kind(options)
+    held = sum(t.nbytes for t in replay._tensors().values()) - 24 - 16
+    parts = replay._bytes_of(options, replay.num_rows)
+    assert abs(sum(parts.values()) - held) <= 24
+    assert held <= 3_000_000 < held + 2 * held / replay.num_rows
+    report = replay.memory_report()
+    assert f"{sum(parts.values()) / 1e6:.3g} MB" in report
+    assert "bytes a transition" in report
+
+
+def test_what_would_fit_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And then it does fit."""
+    monkeypatch.setattr("cule.replay.plan.free_memory_bytes", lambda device: 5_000_000)
+    with pytest.raises(CapacityError, match=r"has 5 MB free, which would hold [\d,]+ tr") as caught:
+        UniformReplay(ReplayOptions(capacity=1_000_000, num_envs=3))
+    assert isinstance(caught.value, CuleError)
+    assert isinstance(caught.value, MemoryError)
+    fits = int(str(caught.value).split("would hold ")[1].split(" ")[0].replace(",", ""))
+    assert UniformReplay(ReplayOptions(capacity=fits, num_envs=3)).num_rows > 0
+    with pytest.raises(CapacityError, match="would hold"):
+        UniformReplay(ReplayOptions(capacity=fits + 3, num_envs=3))
+    with pytest.raises(CapacityError, match="at least"):
+        UniformReplay(ReplayOptions(capacity="20KB"))
+    half = UniformReplay(ReplayOptions(capacity=0.5, num_envs=3))
+    assert 2_400_000 < sum(half._bytes_of(half.options, half.num_rows).values()) <= 2_500_000
+
+
+def test_free_memory_keeps_to_the_limit_of_a_container(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    device = torch.device("cpu")
+    limit, usage = tmp_path / "limit", tmp_path / "usage"
+    monkeypatch.setattr(memory_module, "CGROUP_FILES", ((str(limit), str(usage)),))
+    unlimited = free_memory_bytes(device)
+    assert unlimited > 10**8
+    limit.write_text("max")
+    usage.write_text("1000")
+    assert free_memory_bytes(device) > 10**8
+    limit.write_text("51000")
+    assert free_memory_bytes(device) == 50_000
+
+
+def test_short_rings_are_told_of() -> None:
+    with pytest.warns(ShortReplayWarning, match="spans 10 steps"):
+        UniformReplay(ReplayOptions(capacity=1000, num_envs=100, obs_shape=(1,)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_envs", 0), ("num_envs", 2.0), ("stack", 0), ("n_step", 0), ("gamma", 1.5),
+        ("gamma", float("nan")), ("pad", "mirror"), ("autoreset_mode", "Disabled"),
+        ("autoreset_mode", None), ("reward_clipping", True), ("obs_shape", [84, 84]),
+        ("obs_shape", (0,)), ("obs_dtype", np.uint8), ("device", "tpu9"), ("device", "cuda:99"),
+        ("device", 1.5), ("max_episode_steps", 0), ("seed", -1),
+    ],
+)  # fmt: skip
+def test_bad_options_are_named(name: str, value: object) -> None:
+    with pytest.raises(InvalidArgumentError, match=name):
+        ReplayOptions(**{name: value})
+
+
+def test_gymnasiums_modes_are_understood() -> None:
+    from gymnasium.vector import AutoresetMode
+
+    assert ReplayOptions(autoreset_mode=AutoresetMode.NEXT_STEP).autoreset_mode == "NextStep"
+    with pytest.raises(InvalidArgumentError, match="Disabled"):
+        ReplayOptions(autoreset_mode=AutoresetMode.DISABLED)
+
+
+def test_refused_calls_change_nothing() -> None:
+    replay = UniformReplay(ReplayOptions(**SMALL))
+    for call in (replay.observe, lambda: replay.sample(1), lambda: fill_without_start(replay)):
+        with pytest.raises(NotReadyError):
+            call()
+    fill(replay, 9)
+    before = contents(replay)
+    good = {
+        "frame": np.zeros((2, 3), np.uint8), "reward": [0.0, 0.0], "terminated": [False] * 2,
+        "truncated": [False] * 2, "life_lost": [False] * 2, "first": [False] * 2,
+        "final_frame": np.zeros((2, 3), np.uint8),
+    }  # fmt: skip
+    for name, bad in (
+        ("frame", np.zeros((2, 4), np.uint8)), ("frame", np.zeros((2, 3), np.int64)),
+        ("reward", [0.0]), ("reward", ["a", "b"]), ("terminated", [0.5, 0.5]),
+        ("truncated", [[False]]), ("first", None), ("final_frame", np.zeros((1, 3), np.uint8)),
+    ):  # fmt: skip
+        with pytest.raises(InvalidArgumentError, match=f"step.{name}"):
+            replay.append([0, 0], SimpleNamespace(**{**good, name: bad}))
+    for actions in ([0], [0.5, 0.5], [[0, 0]]):
+        with pytest.raises(InvalidArgumentError, match="actions"):
+            replay.append(actions, SimpleNamespace(**good))
+    with pytest.raises(InvalidArgumentError, match="final_frames"):
+        replay.append_block(
+            frames=np.zeros((1, 2, 3), np.uint8), actions=[[0, 0]], rewards=[[0, 0]],
+            terminated=[[False] * 2], truncated=[[False] * 2],
+        )  # fmt: skip
+    with pytest.raises(InvalidArgumentError, match="at least one"):
+        replay.append_block(frames=[], actions=[], rewards=[], terminated=[])
+    with pytest.raises(InvalidArgumentError, match="frame"):
+        replay.start(np.zeros((2, 2), np.uint8))
+    for size in (0, -1, True, 1.0):
+        with pytest.raises(InvalidArgumentError, match="batch_size"):
+            replay.sample(size)
+    with pytest.raises(InvalidArgumentError, match="ids"):
+        replay.sample_at([[1]])
+    for name, value in contents(replay).items():
+        assert torch.equal(value, before[name]), name
+
+
+def fill_without_start(replay: UniformReplay) -> None:
+    replay.append([0, 0], SimpleNamespace())
+
+
+def test_frames_may_lie_in_the_ring_itself() -> None:
+    """The frame in the row lent out is not copied, and may be the final frame as well."""
+    replay = UniformReplay(ReplayOptions(**{**SMALL, "stack": 1, "n_step": 1}))
+    replay.start(np.zeros((2, 3), np.uint8))
+    no, yes = np.zeros(2, bool), np.ones(2, bool)
+    row = replay.next_row()
+    row.fill_(7)
+    replay.append(
+        [1, 2],
+        SimpleNamespace(
+            frame=row, reward=[0, 0], terminated=no, truncated=yes, life_lost=no, first=yes,
+            final_frame=row,
+        ),
+    )  # fmt: skip
+    assert (replay.observe() == 7).all()
+    assert (replay.sample_at([0, 1]).next_obs == 7).all()
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_uniform_draws_are_uniform(replacement: bool) -> None:
+    replay = UniformReplay(ReplayOptions(**SMALL, replacement=replacement))
+    fill(replay, 100)
+    valid = replay.num_valid
+    counts = np.zeros(valid)
+    oldest = (replay.head - replay.num_rows + 4) * 2
+    for _ in range(400):
+        counts += np.bincount(replay.sample(10).ids - oldest, minlength=valid)
+    expected = counts.sum() / valid
+    statistic = ((counts - expected) ** 2 / expected).sum()
+    assert statistic < valid + 5 * np.sqrt(2 * valid)
+    if not replacement:
+        assert statistic == 0  # 40 transitions in batches of 10: each as often as any other
+
+
+def test_without_replacement_batches_are_disjoint() -> None:
+    replay = UniformReplay(ReplayOptions(**SMALL, replacement=False))
+    fill(replay, 100)
+    for _ in range(3):
+        drawn = torch.cat([replay.sample(13).ids for _ in range(3)])
+        assert len(set(drawn.tolist())) == 39
+    first = replay.sample(40).ids
+    second = replay.sample(40).ids
+    assert set(first.tolist()) == set(second.tolist())
+    assert first.tolist() != second.tolist()
+    with pytest.raises(InvalidArgumentError, match="batch_size is 41"):
+        replay.sample(41)
+
+
+class NothingReadBack(TorchDispatchMode):
+    """Refuses what would make the host wait for a device, or break a CUDA graph."""
+
+    FORBIDDEN = ("_local_scalar_dense", "nonzero", "unique", "masked_select", "is_nonzero")
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert not any(word in str(func) for word in self.FORBIDDEN), func
+        if str(func).startswith(("aten.index.Tensor", "aten.index_put")):
+            indices = [i for i in args[1] if i is not None]
+            assert not any(i.dtype == torch.bool for i in indices), func
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("kind", ["uniform", "without replacement", "prioritized"])
+def test_nothing_is_read_back(kind: str) -> None:
+    replay = (
+        PrioritizedReplay(PrioritizedOptions(**SMALL))
+        if kind == "prioritized"
+        else UniformReplay(ReplayOptions(**SMALL, replacement=kind == "uniform"))
+    )
+    fill(replay, 50)
+    with NothingReadBack():
+        fill(replay, 3)
+        batch = replay.sample(8)
+        replay.sample_at(batch.ids)
+        replay.observe()
+        if isinstance(replay, PrioritizedReplay):
+            replay.update_priorities(batch.ids, batch.returns.abs() + 1)
+    with pytest.raises(AssertionError, match="_local_scalar_dense"), NothingReadBack():
+        batch.returns.sum().item()
+
+
+@pytest.mark.parametrize("kind", [UniformReplay, PrioritizedReplay])
+def test_save_and_load(kind: Any, tmp_path: Path) -> None:
+    options = (ReplayOptions if kind is UniformReplay else PrioritizedOptions)(**SMALL)
+    replay, other = kind(options), kind(options)
+    fill(replay, 57)
+    if kind is PrioritizedReplay:
+        replay.update_priorities(replay.sample(9).ids, torch.rand(9))
+    path = tmp_path / "buffer.replay"
+    path.write_text("what was here before")
+    replay.save(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["buffer.replay"]
+    other.load(path)
+    assert other.head == replay.head
+    for _ in range(3):
+        for mine, theirs in zip(replay.sample(16), other.sample(16), strict=True):
+            assert torch.equal(mine, theirs)
+        fill(replay, 2, seed=7)
+        fill(other, 2, seed=7)
+
+
+def test_bad_files_are_refused(tmp_path: Path) -> None:
+    replay = UniformReplay(ReplayOptions(**SMALL))
+    fill(replay, 20)
+    before = contents(replay)
+    path = tmp_path / "buffer.replay"
+    replay.save(path)
+    data = path.read_bytes()
+    with pytest.raises(FileNotFoundError):
+        replay.load(tmp_path / "none")
+    for damaged in (b"", b"abc", data[: len(data) // 2]):
+        path.write_bytes(damaged)
+        with pytest.raises(CheckpointError, match="damaged"):
+            replay.load(path)
+    for name, value in (("num_envs", 1), ("n_step", 3), ("capacity", 60), ("stack", 2)):
+        other = UniformReplay(ReplayOptions(**{**SMALL, name: value}))
+        other.save(path)
+        with pytest.raises(CheckpointError):
+            replay.load(path)
+    PrioritizedReplay(PrioritizedOptions(**SMALL)).save(path)
+    with pytest.raises(CheckpointError, match="no saved UniformReplay"):
+        replay.load(path)
+    torch.save([1, 2], path)
+    with pytest.raises(CheckpointError):
+        replay.load(path)
+    for name, value in contents(replay).items():
+        assert torch.equal(value, before[name]), name
+
+
+def test_a_crash_while_saving_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replay = UniformReplay(ReplayOptions(**SMALL))
+    fill(replay, 5)
+    path = tmp_path / "buffer.replay"
+    replay.save(path)
+    old = path.read_bytes()
+    fill(replay, 5)
+
+    def full_disk(fd: int) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="space"):
+        replay.save(path)
+    assert path.read_bytes() == old
+    assert len(list(tmp_path.iterdir())) == 1
