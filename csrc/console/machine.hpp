@@ -6,7 +6,7 @@
 // up to date.
 #pragma once
 
-#include "console/picture.hpp"
+#include "console/latches.hpp"
 
 namespace cule {
 
@@ -56,6 +56,10 @@ struct Machine {
     next = log->entries;
     log_end = next + kLogCapacity;
     begin_log(*log, s, step_cycle);
+    if constexpr (Access::kObserves) {
+      collisions.wanted = choose_latches(c.memory.watch);
+      s.tia.are_latches_partial = collisions.wanted != kAllLatches;
+    }
   }
 
   CULE_HD CULE_INLINE void record(Clock clock, u32 reg, u32 value) {
@@ -70,9 +74,22 @@ struct Machine {
     replayed = log->size;
   }
 
+  // The frame step is over. has_log: this log stays as long as its picture.
+  CULE_HD void finish_latches(bool has_log) {
+    if constexpr (Access::kObserves) {
+      LatchWatch* watch = console.memory.watch;
+      if (watch == nullptr) return;
+      const bool was_lazy = s.tia.are_latches_partial;
+      const bool is_missing = was_lazy && !(has_log && collisions.has_seen_clear);
+      if (is_missing) record_all_latches();
+      age_watch(*watch, was_lazy, is_missing);
+    }
+  }
+
   // The log is full: draw what it holds and go on with an empty one.
   CULE_HD CULE_NOINLINE void spill() {
     replay();
+    record_all_latches();
     paint_part(console, *log);
     s.picture.is_painted = 1;
     begin_log(*log, s, step_cycle);
@@ -101,6 +118,9 @@ struct Machine {
     noise &= 0x3F;
     if (reg < 8) {
       replay();
+      if constexpr (Access::kObserves) {
+        if (console.memory.watch != nullptr) watch_register(*console.memory.watch, reg);
+      }
       return noise | (s.tia.collisions >> (2 * reg) & 3u) << 6;
     }
     if (reg < 12) return noise | (is_charged(reg - 8, cycles_of(clock)) ? 0x80 : 0);
@@ -155,6 +175,26 @@ struct Machine {
   }
 
  private:
+  // The program has read a register: from now on its latches are recorded.
+  CULE_HD CULE_INLINE void watch_register(LatchWatch& watch, u32 reg) {
+    const u32 latches = latches_of_register(reg);
+    watch.recent = u16(watch.recent | latches);
+    watch.watched = u16(watch.watched | latches);
+    if (CULE_LIKELY(!(latches & ~collisions.wanted))) return;
+    s.tia.collisions = all_latches(console, *log, log->size);
+    collisions.wanted |= latches;
+    collisions.full_line_version = 0;
+  }
+
+  // What has not been recorded is made up, and from now on everything is recorded.
+  CULE_HD CULE_INLINE void record_all_latches() {
+    if (!s.tia.are_latches_partial) return;
+    s.tia.collisions = all_latches(console, *log, log->size);
+    s.tia.are_latches_partial = 0;
+    collisions.wanted = kAllLatches;
+    collisions.full_line_version = 0;
+  }
+
   CULE_HD CULE_INLINE void replay_log() {
     if constexpr (Access::kObserves) {
       if (console.observation != nullptr) {

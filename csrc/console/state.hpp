@@ -94,11 +94,22 @@ struct FrameLog {
 
 constexpr u32 kLogSlots = 3;  // the running frame and the two pictures before it
 
+// Which latches a program reads (console/latches.hpp). A guess that costs or saves time, no state.
+struct LatchWatch {
+  u16 watched;     // latches read lately: these are recorded
+  u16 recent;      // and those read in the present stretch of kWatchFrames
+  u8 frames;       // of that stretch
+  u8 full_frames;  // for so many frame steps everything is recorded
+  u8 penalty;      // the last full_frames began with this
+  u8 is_on;
+};
+
 // Large memory of a console outside its state, wherever it lies.
 struct FrameMemory {
   FrameLog* logs;     // kLogSlots of them
   u8* pixels;         // of the two frame buffers: palette indices, where PictureKind says so
   u32 picture_bytes;  // between the two
+  LatchWatch* watch = nullptr;  // null: all latches are recorded
 
   CULE_HD CULE_INLINE u8* picture(u32 n) const { return pixels + size_t(n) * picture_bytes; }
 };
@@ -107,8 +118,11 @@ struct FrameMemory {
 struct FrameStore {
   FrameLog logs[kLogSlots];
   u8 pixels[2][kMaxRows * kScreenWidth];
+  LatchWatch watch;
 
-  CULE_HD FrameMemory memory() { return {logs, pixels[0], u32(sizeof pixels[0])}; }
+  CULE_HD FrameMemory memory() {
+    return {logs, pixels[0], u32(sizeof pixels[0]), watch.is_on ? &watch : nullptr};
+  }
 };
 
 // A picture wanted of the next frame: drawn while the frame is replayed, if it is drawn to the end.

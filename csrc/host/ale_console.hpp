@@ -26,6 +26,7 @@ class AleConsole {
         options_(options),
         memory_(make_zeroed<FrameStore>()),
         state_(make_zeroed<State>()) {
+    memory_->watch.is_on = 1;
     State& s = *state_;
     game_->load(options_.machine_seed, s.console, s.streams.machine, *memory_);
     s.streams.env.seed(options_.random_seed);
@@ -94,6 +95,7 @@ class AleConsole {
   // Both pictures are made real, so that the state needs no logs.
   void get_state(u8* out) {
     const Console c = console();
+    complete_latches(c);
     for (u32 n = 0; n < 2; ++n) make_pixels(c, n);
     std::memcpy(out, state_.get(), sizeof(State));
     for (u32 n = 0; n < 2; ++n)

@@ -65,7 +65,9 @@ class Unit {
         s_(state),
         random_(make_zeroed<RandomStreams>()),
         memory_(make_zeroed<FrameStore>()),
-        frames_(make_zeroed<u8>(pooled_bytes() + options->obs_bytes())) {}
+        frames_(make_zeroed<u8>(pooled_bytes() + options->obs_bytes())) {
+    memory_->watch.is_on = 1;
+  }
 
   UnitState& state() { return *s_; }
   const UnitState& state() const { return *s_; }
@@ -143,6 +145,7 @@ class Unit {
   // it needs no logs.
   void save(u8* row, const BatchOptions& o) {
     const Console c = console();
+    complete_latches(c);
     for (u32 n = 0; n < 2; ++n) make_pixels(c, n);
     const RowLayout at = row_layout(o);
     const size_t picture = setup_->picture_bytes();

@@ -21,22 +21,55 @@ constexpr bool are_latch_objects_known() {
 }
 static_assert(are_latch_objects_known());
 
+constexpr u32 kAllLatches = 0xEFFF;  // bit 12 does not exist
+
+// Objects that take part in any of some latches, one bit each.
+CULE_HD CULE_INLINE u32 objects_of_latches(u32 latches) {
+  u32 objects = 0;
+  for (u32 object = 0; object < kObjects; ++object) {
+    objects |= u32((latches & latches_of(object)) != 0) << object;
+  }
+  return objects;
+}
+
 struct CollisionSink {
   static constexpr bool kPaints = false;
   static constexpr bool kExact = false;
 
-  u32 full_line_version = 0;  // shapes whose whole line has been recorded already
+  u32 wanted = kAllLatches;     // latches to record; the others keep any value
+  u32 full_line_version = 0;    // shapes whose whole line has been recorded already
+  bool has_seen_clear = false;  // CXCLR was replayed
+  u32 open = 0;                 // latches `objects` was made of
+  u32 objects = 0;
 
   CULE_HD void line_start(const TiaState&, u32, u32, u32) {}
   CULE_HD void colors_changed() {}
   CULE_HD void control_changed() {}
-  CULE_HD void latches_cleared() { full_line_version = 0; }
+  CULE_HD void latches_cleared() {
+    full_line_version = 0;
+    has_seen_clear = true;
+  }
   CULE_HD void blank_left(u32, u32, u32) {}
 
-  CULE_HD CULE_INLINE void segment(TiaState& s, Shapes& shapes, u32 /*line*/, u32 x0, u32 x1) {
-    if (s.vblank) return;
+  // Whether what was shown of these objects until now can matter to a latch that is still open.
+  CULE_HD CULE_INLINE bool concerns(const TiaState& s, u32 changed) {
+    const u32 now = wanted & ~u32(s.collisions);
+    if (now != open) {
+      open = now;
+      objects = objects_of_latches(now);
+    }
+    return (changed & objects) != 0;
+  }
+
+  // Whether pixels drawn in this state could set a latch.
+  CULE_HD CULE_INLINE bool needs_pixels(const TiaState& s, Shapes& shapes) const {
+    if (s.vblank || !(wanted & ~u32(s.collisions))) return false;
     shapes.refresh_active(s);
-    if (!(shapes.possible_latches & ~u32(s.collisions))) return;  // nothing new can be recorded
+    return (shapes.possible_latches & wanted & ~u32(s.collisions)) != 0;
+  }
+
+  CULE_HD CULE_INLINE void segment(TiaState& s, Shapes& shapes, u32 /*line*/, u32 x0, u32 x1) {
+    if (!needs_pixels(s, shapes)) return;
     shapes.refresh(s);
     if (full_line_version == shapes.version) return;
     if (x0 == 0 && x1 == kScreenWidth) full_line_version = shapes.version;
@@ -45,10 +78,10 @@ struct CollisionSink {
 
  private:
   // Looks only at pairs of active objects that have not been recorded yet.
-  CULE_HD static void record(TiaState& s, const Shapes& shapes, u32 x0, u32 x1) {
+  CULE_HD void record(TiaState& s, const Shapes& shapes, u32 x0, u32 x1) const {
     const u64 range[kMaskWords] = {range_bits(0, x0, x1), range_bits(1, x0, x1),
                                    range_bits(2, x0, x1)};
-    for (u32 left = shapes.possible_latches & ~u32(s.collisions); left; left &= left - 1) {
+    for (u32 left = shapes.possible_latches & wanted & ~u32(s.collisions); left; left &= left - 1) {
       const u32 bit = lowest_bit(left);
       const Mask& a = shapes.mask[kLatchFirst >> (4 * bit) & 0xF];
       const Mask& b = shapes.mask[kLatchSecond >> (4 * bit) & 0xF];

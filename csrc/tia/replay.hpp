@@ -25,6 +25,14 @@ struct Beam {
 
 CULE_HD CULE_INLINE constexpr Beam make_beam(u32 clock) { return {clock, clock, clock, clock}; }
 
+// Registers whose writes do anything here.
+constexpr u64 make_effective_registers() {
+  u64 effective = (2ULL << CXCLR) - 1;
+  for (const u32 reg : {VSYNC, WSYNC, RSYNC}) effective &= ~(1ULL << reg);
+  return effective;
+}
+constexpr u64 kEffectiveRegisters = make_effective_registers();
+
 template <class Sink>
 struct Replay {
   TiaState& s;
@@ -38,6 +46,9 @@ struct Replay {
     if (from == to) return;
     for (u32 i = from; i < to; ++i) {
       const LogEntry e = log[i];
+      if constexpr (!Sink::kExact) {
+        if (!(kEffectiveRegisters >> log_register(e) & 1)) continue;
+      }
       write(base_clock + clocks_from_cycles(log_cycle(e)), log_register(e), log_value(e), i);
     }
     // An access without an effect moves the mark only; nothing depends on it before the next one
@@ -64,7 +75,7 @@ struct Replay {
     switch (reg) {
       case VBLANK:
         move_mark(clock + write_delay_clocks(VBLANK, clock));
-        set(s.vblank, v >> 1 & 1, index);
+        set(s.vblank, v >> 1 & 1, index, (1u << kObjects) - 1, 0);
         break;
       case NUSIZ0:
       case NUSIZ1:
@@ -171,11 +182,23 @@ struct Replay {
 
  private:
   // A plain register; what it shows, if anything, becomes stale.
-  CULE_HD CULE_INLINE void set(u8& field, u32 value, u32 index, u32 stale = 0) {
+  CULE_HD CULE_INLINE void set(u8& field, u32 value, u32 index, u32 changed) {
+    set(field, value, index, changed, changed);
+  }
+  CULE_HD CULE_INLINE void set(u8& field, u32 value, u32 index, u32 changed, u32 stale) {
     if (field == value) return;
-    flush(index);
+    flush_shown(index, changed);
     field = u8(value);
-    shapes.stale |= stale;
+    if (stale) shapes.change(stale);
+  }
+
+  // Draws with these objects as they were, where that matters to the sink. Not for writes whose
+  // meaning depends on the end of a line.
+  CULE_HD CULE_INLINE void flush_shown(u32 index, u32 changed) {
+    if constexpr (!Sink::kPaints) {
+      if (!sink.concerns(s, changed)) return;
+    }
+    flush(index);
   }
 
   CULE_HD CULE_INLINE void set_mirror(u32 value) {
@@ -208,8 +231,8 @@ struct Replay {
     if (s.vdelp[other] && s.old_grp[other] != s.grp[other]) stale |= 1u << other;
     if (n == 1 && s.vdelbl && s.old_enabl != s.enabl) stale |= 1u << kBall;
     if (stale) {
-      flush(index);
-      shapes.stale |= stale;
+      flush_shown(index, stale);
+      shapes.change(stale);
     }
     s.grp[n] = u8(v);
     s.old_grp[other] = s.grp[other];
@@ -274,7 +297,7 @@ struct Replay {
       s.position[kMissile0 + n] = u8(wrap_position(i32(s.position[kPlayer0 + n] + middle)));
       if (n == 0) s.missile0_look = Missile0Look::kNormal;
     }
-    shapes.invalidate(kMissile0 + n);
+    shapes.change(1u << (kMissile0 + n));
   }
 
   CULE_HD void move_objects(u32 clock, u32 index) {
@@ -324,7 +347,26 @@ struct Replay {
     shapes.invalidate(kMissile0);
   }
 
+  // Goes over what is before the mark without drawing: the ends of lines and of the HMOVE blank.
+  CULE_HD CULE_INLINE void pass_over() {
+    u32 end_of_line = beam.drawn == beam.line_begin ? beam.line_begin : beam.line_begin + kClocksPerLine;
+    if (end_of_line == beam.first) end_of_line += kClocksPerLine;
+    if (end_of_line < beam.mark) end_line();  // further ones change nothing more
+    u32 blank_end = beam.line_begin + kHblankClocks + 8;
+    if (beam.drawn >= blank_end) blank_end += kClocksPerLine;
+    if (beam.mark >= blank_end) s.hmove_blank = 0;
+    beam.drawn = beam.mark;
+    const u32 into_line = beam.mark - beam.line_begin;
+    if (into_line >= kClocksPerLine) beam.line_begin += into_line - into_line % kClocksPerLine;
+  }
+
   CULE_HD CULE_DEVICE_NOINLINE void draw(u32 index) {
+    if constexpr (!Sink::kPaints) {
+      if (!s.stars && !sink.needs_pixels(s, shapes)) {
+        pass_over();
+        return;
+      }
+    }
     const u32 start = beam.drawn;
     while (beam.drawn < beam.mark) {
       const u32 begin = beam.line_begin;

@@ -92,7 +92,8 @@ CULE_HD CULE_INLINE constexpr u32 latches_of(u32 object) {
 
 struct Shapes {
   Mask mask[kObjects];
-  u32 stale;             // bit per object: mask, and whether it is active
+  u32 stale;             // bit per object: its mask
+  bool is_active_stale;
   u32 active;            // active_objects() when last looked at
   u32 possible_latches;  // pairs of active objects
   u32 version;
@@ -100,12 +101,20 @@ struct Shapes {
   CULE_HD void reset() {
     version = 0;
     stale = (1u << kObjects) - 1;
+    is_active_stale = true;
   }
+  // The object has moved or looks different, and is as active as before.
   CULE_HD CULE_INLINE void invalidate(u32 object) { stale |= 1u << object; }
+  // Objects that may have become active or stopped being so.
+  CULE_HD CULE_INLINE void change(u32 objects) {
+    stale |= objects;
+    is_active_stale = true;
+  }
 
   // Which objects are active, without their masks.
   CULE_HD CULE_INLINE void refresh_active(const TiaState& s) {
-    if (stale == 0) return;
+    if (!is_active_stale) return;
+    is_active_stale = false;
     const u32 now = active_objects(s);
     if (now != active || version == 0) {
       active = now;
