@@ -208,10 +208,19 @@ struct Machine {
 
   template <class Sink>
   CULE_HD CULE_NOINLINE void replay_into(Sink& sink) {
-    Replay<Sink> r{
-        s.tia, s.beam, shapes, sink, picture_window(console), console.properties.hmove_blanks != 0};
-    r.run(log->entries, replayed, log->size, log->base_clock);
-    r.flush(log->size);
+    const Window window = picture_window(console);
+    const bool hmove_blanks = console.properties.hmove_blanks != 0;
+    if constexpr (Access::kObserves) {
+      Replay<Sink, TiaState, Beam> r{s.tia, s.beam, shapes, sink, window, hmove_blanks};
+      r.run(log->entries, replayed, log->size, log->base_clock);
+      r.flush(log->size);
+      s.tia = r.s;
+      s.beam = r.beam;
+    } else {
+      Replay<Sink> r{s.tia, s.beam, shapes, sink, window, hmove_blanks};
+      r.run(log->entries, replayed, log->size, log->base_clock);
+      r.flush(log->size);
+    }
   }
 
   CULE_HD static Canvas observation_canvas(const Console& c) {

@@ -33,10 +33,12 @@ constexpr u64 make_effective_registers() {
 }
 constexpr u64 kEffectiveRegisters = make_effective_registers();
 
-template <class Sink>
+// State and BeamState are references to what is brought forward, or copies that whoever made the
+// replay takes back: a host thread keeps copies at hand while it replays.
+template <class Sink, class State = TiaState&, class BeamState = Beam&>
 struct Replay {
-  TiaState& s;
-  Beam& beam;
+  State s;
+  BeamState beam;
   Shapes& shapes;
   Sink& sink;
   const Window window;
