@@ -64,6 +64,10 @@ struct Machine {
 
   CULE_HD CULE_INLINE void record(Clock clock, u32 reg, u32 value) {
     if (CULE_UNLIKELY(next == log_end)) spill();
+    append(clock, reg, value);
+  }
+  // Where the log is known to have room.
+  CULE_HD CULE_INLINE void append(Clock clock, u32 reg, u32 value) {
     *next++ = pack_log_entry(cycles_of(clock) - step_cycle, reg, value);
   }
 
@@ -102,7 +106,7 @@ struct Machine {
     if (CULE_UNLIKELY(reg <= WSYNC || clock >= end_clock || next == log_end)) {
       return write_tia_slow(clock, reg, value, follows_write);
     }
-    *next++ = pack_log_entry(cycles_of(clock) - step_cycle, reg, value);
+    append(clock, reg, value);
     return clock;
   }
 
@@ -112,17 +116,17 @@ struct Machine {
     return reg <= WSYNC ? write_sync(clock, reg, value, follows_write) : clock;
   }
 
+  // The stall of WSYNC.
+  CULE_HD CULE_INLINE Clock next_line(Clock clock) const {
+    const u32 into_line = (cycles_of(clock) + s.phase_cycles) % kCyclesPerLine;
+    return into_line ? clock + (Clock(kCyclesPerLine - into_line) << kClockShift) : clock;
+  }
+
   CULE_HD CULE_NOINLINE u32 read_tia(Clock clock, u32 address, u32 noise) {
     record(clock, kBeamMark, 0);
     const u32 reg = address & 0x0F;
     noise &= 0x3F;
-    if (reg < 8) {
-      replay();
-      if constexpr (Access::kObserves) {
-        if (console.memory.watch != nullptr) watch_register(*console.memory.watch, reg);
-      }
-      return noise | (s.tia.collisions >> (2 * reg) & 3u) << 6;
-    }
+    if (reg < 8) return noise | read_latches(reg);
     if (reg < 12) return noise | (is_charged(reg - 8, cycles_of(clock)) ? 0x80 : 0);
     if (reg < 14) return noise | s.inputs.fire[reg - 12];
     return noise;
@@ -186,6 +190,14 @@ struct Machine {
     collisions.full_line_version = 0;
   }
 
+  CULE_HD CULE_NOINLINE u32 read_latches(u32 reg) {
+    replay();
+    if constexpr (Access::kObserves) {
+      if (console.memory.watch != nullptr) watch_register(*console.memory.watch, reg);
+    }
+    return (s.tia.collisions >> (2 * reg) & 3u) << 6;
+  }
+
   // What has not been recorded is made up, and from now on everything is recorded.
   CULE_HD CULE_INLINE void record_all_latches() {
     if (!s.tia.are_latches_partial) return;
@@ -237,9 +249,7 @@ struct Machine {
   CULE_HD CULE_NOINLINE Clock write_sync(Clock clock, u32 reg, u32 value, bool follows_write) {
     const u32 cycle = cycles_of(clock);
     if (reg == WSYNC) {
-      if (follows_write) return clock;
-      const u32 into_line = (cycle + s.phase_cycles) % kCyclesPerLine;
-      return into_line ? clock + (Clock(kCyclesPerLine - into_line) << kClockShift) : clock;
+      return follows_write ? clock : next_line(clock);
     }
     if (reg == VBLANK) {
       if (s.vblank & ~value & 0x80) s.dump_cycle = i32(cycle);

@@ -21,11 +21,10 @@ CULE_HD CULE_NOINLINE Clock step_slowly(Machine<Access>& m, Clock clock) {
 // Instructions up to the first that has to be executed slowly. Enters with pc in the cartridge.
 template <class Fetch>
 CULE_HD CULE_INLINE Clock run_fast(Machine<HostAccess>& m, Clock clock) {
-  FastBus<Fetch> bus(m, clock);
+  FastBus<Fetch> bus(m, clock, m.s.cpu.pc);
   Execution<FastBus<Fetch>> e(bus, m.s.cpu);
   for (;;) {
-    bus.at = Fetch::index(m.s, e.pc);
-    e.step(bus.opcodes[bus.at]);
+    e.step(bus.fetch(e.pc));
     if (CULE_UNLIKELY(e.is_jammed)) break;
   }
   e.is_jammed = false;  // a trap
