@@ -60,7 +60,14 @@ struct Replay {
 
   // Draws everything before the mark.
   CULE_HD CULE_INLINE void flush(u32 index) {
-    if (beam.drawn < beam.mark) draw(index);
+    if (beam.drawn >= beam.mark) return;
+    if constexpr (!Sink::kPaints) {
+      if (CULE_LIKELY(!s.stars && !sink.needs_pixels(s, shapes))) {
+        pass_over();
+        return;
+      }
+    }
+    draw(index);
   }
 
   CULE_HD CULE_INLINE void move_mark(u32 target) {
@@ -307,7 +314,10 @@ struct Replay {
     flush(index);
     const u32 cycle = clock % kClocksPerLine / kClocksPerCycle;
     if (hmove_blanks && (cycle <= 20 || cycle == 75)) s.hmove_blank = 1;
-    for (u32 object = 0; object < kPlayfield; ++object) {
+    // Right after a WSYNC nothing moves but what has been told to.
+    const bool is_early = cycle == 75 || cycle <= 3;
+    const bool is_still = is_early && !(s.hm[0] | s.hm[1] | s.hm[2] | s.hm[3] | s.hm[4]);
+    for (u32 object = 0; object < (is_still ? 0 : kPlayfield); ++object) {
       const i32 motion = hmove_pixels(cycle, s.hm[object]);
       if (motion == 0) continue;
       s.position[object] = u8(wrap_position(i32(s.position[object]) + motion));
@@ -350,7 +360,7 @@ struct Replay {
   }
 
   // Goes over what is before the mark without drawing: the ends of lines and of the HMOVE blank.
-  CULE_HD CULE_INLINE void pass_over() {
+  CULE_HD CULE_NOINLINE void pass_over() {
     u32 end_of_line = beam.drawn == beam.line_begin ? beam.line_begin : beam.line_begin + kClocksPerLine;
     if (end_of_line == beam.first) end_of_line += kClocksPerLine;
     if (end_of_line < beam.mark) end_line();  // further ones change nothing more
@@ -363,12 +373,6 @@ struct Replay {
   }
 
   CULE_HD CULE_DEVICE_NOINLINE void draw(u32 index) {
-    if constexpr (!Sink::kPaints) {
-      if (!s.stars && !sink.needs_pixels(s, shapes)) {
-        pass_over();
-        return;
-      }
-    }
     const u32 start = beam.drawn;
     while (beam.drawn < beam.mark) {
       const u32 begin = beam.line_begin;

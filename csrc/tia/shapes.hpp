@@ -133,8 +133,8 @@ struct Shapes {
 
  private:
   CULE_HD CULE_DEVICE_NOINLINE void rebuild(const TiaState& s) {
-    for (u32 object = 0; object < kObjects; ++object) {
-      if (!(stale >> object & 1)) continue;
+    for (u32 left = stale; left; left &= left - 1) {
+      const u32 object = lowest_bit(left);
       if (!(active >> object & 1)) {
         mask[object] = Mask{};
       } else if (object <= kPlayer1) {

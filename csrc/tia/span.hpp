@@ -65,26 +65,36 @@ CULE_AVX2 inline __m256i expand_bits_avx2(u32 bits) {
   return _mm256_cmpeq_epi8(v, bit);
 }
 
+// The masks of 32 pixels that begin at a multiple of 32.
+inline u32 mask_bits(const Mask& mask, u32 x) {
+  u32 bits;
+  memcpy(&bits, reinterpret_cast<const u8*>(mask.word) + x / 8, sizeof bits);
+  return bits;
+}
+
+CULE_AVX2 inline __m256i layered_pixels(const Layers& layers, u32 x) {
+  __m256i pixels = _mm256_set1_epi8(char(layers.color[3]));
+  for (u32 i = 0; i < 3; ++i) {
+    const u32 bits = mask_bits(layers.mask[i], x);
+    if (bits == 0) continue;
+    pixels = _mm256_blendv_epi8(pixels, _mm256_set1_epi8(char(layers.color[i])),
+                                expand_bits_avx2(bits));
+  }
+  return pixels;
+}
+
 CULE_AVX2 inline void paint_span_avx2(const Layers& layers, u8* row, u32 x0, u32 x1) {
-  const __m256i ground = _mm256_set1_epi8(char(layers.color[3]));
   for (u32 x = x0 & ~31u; x < x1; x += 32) {
-    const u32 w = x >> 6;
-    const u32 shift = x & 63;
-    const u32 bits[3] = {u32(layers.mask[0].word[w] >> shift), u32(layers.mask[1].word[w] >> shift),
-                         u32(layers.mask[2].word[w] >> shift)};
-    __m256i pixels = ground;
-    for (u32 i = 0; i < 3; ++i) {
-      if (bits[i] == 0) continue;
-      pixels = _mm256_blendv_epi8(pixels, _mm256_set1_epi8(char(layers.color[i])),
-                                  expand_bits_avx2(bits[i]));
-    }
+    const __m256i pixels = layered_pixels(layers, x);
     __m256i* out = reinterpret_cast<__m256i*>(row + x);
-    if (x < x0 || x + 32 > x1) {
-      const u32 below = x1 - x < 32 ? (1u << (x1 - x)) - 1 : ~0u;
-      const u32 inside = x < x0 ? below & (~0u << (x0 - x)) : below;
-      pixels = _mm256_blendv_epi8(_mm256_loadu_si256(out), pixels, expand_bits_avx2(inside));
+    if (CULE_LIKELY(x >= x0 && x + 32 <= x1)) {
+      _mm256_storeu_si256(out, pixels);
+      continue;
     }
-    _mm256_storeu_si256(out, pixels);
+    const u32 below = x1 - x < 32 ? (1u << (x1 - x)) - 1 : ~0u;
+    const u32 inside = x < x0 ? below & (~0u << (x0 - x)) : below;
+    _mm256_storeu_si256(
+        out, _mm256_blendv_epi8(_mm256_loadu_si256(out), pixels, expand_bits_avx2(inside)));
   }
 }
 
