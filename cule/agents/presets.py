@@ -12,8 +12,8 @@ from typing import Any
 
 from cule.agents.a2c import A2C
 from cule.agents.base import Agent
-from cule.agents.environment import FrameEnv
 from cule.agents.dqn import DQN, Rainbow
+from cule.agents.environment import FrameEnv
 from cule.agents.errors import CheckpointError
 from cule.agents.options import config_from
 from cule.agents.ppo import PPO
