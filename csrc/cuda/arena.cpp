@@ -129,7 +129,7 @@ void Arena::place_changing(u64 address, size_t offset) {
   put(batch_.pixels, n * 2 * picture_bytes_);
   put(batch_.held, o.ram_obs || !o.maxpool ? 0 : n * picture_bytes_);
   put(batch_.pooled, o.ram_obs ? 0 : n * picture_bytes_ * o.channels());
-  put(batch_.stack, o.ram_obs ? 0 : n * o.obs_bytes());
+  put(batch_.stack, n * o.stack_bytes());
   put(batch_.captures, n);
   console_bytes_ = (offset - begin) / n;
   put(batch_.line_starts, size_t(source_.draw_blocks) * 2 * kMaxRows);

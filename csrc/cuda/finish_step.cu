@@ -114,10 +114,8 @@ __device__ void reset_console(const DeviceBatch& b, const DeviceGame& g, u32 i) 
   for (u32 n = 0; n < 2; ++n) {
     copy_block(memory.picture(n), chosen + g.row.pictures + n * picture, picture);
   }
-  if (!b.ram_obs) {
-    copy_block(b.pooled_picture(i), chosen + g.row.pooled, picture * b.channels);
-    copy_block(b.frames(i), chosen + g.row.stack, g.row.end - g.row.stack);
-  }
+  copy_block(b.pooled_picture(i), chosen + g.row.pooled, g.row.stack - g.row.pooled);
+  copy_block(b.frames(i), chosen + g.row.stack, g.row.end - g.row.stack);
   __syncthreads();
 }
 

@@ -65,7 +65,7 @@ class Unit {
         s_(state),
         random_(make_zeroed<RandomStreams>()),
         memory_(make_zeroed<FrameStore>()),
-        frames_(make_zeroed<u8>(pooled_bytes() + options->obs_bytes())) {}
+        frames_(make_zeroed<u8>(pooled_bytes() + options->stack_bytes())) {}
 
   UnitState& state() { return *s_; }
   const UnitState& state() const { return *s_; }

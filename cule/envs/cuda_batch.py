@@ -8,6 +8,8 @@ allocates nor waits.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -20,7 +22,7 @@ from cule.envs.launch import Geometry, choose_geometry
 from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan, batch_arguments, make_game_batch
 from cule.envs.refusals import ActionRangeError
-from cule.errors import InvalidStateError, NotResetError, OutOfDeviceMemoryError
+from cule.errors import DeviceError, InvalidStateError, NotResetError, OutOfDeviceMemoryError
 
 _NO_OUTPUTS = (0, 0, 0, 0, 0, 0, 0, 0, True)
 
@@ -131,6 +133,22 @@ class CudaBatch:
                 self._stream(),
             )
 
+    def send(self, actions: torch.Tensor, env_ids: NDArray[np.int32]) -> None:
+        """Keep the actions of all consoles for `recv`."""
+        self.check_faults()
+        self._sent = actions
+
+    def recv(
+        self,
+        obs: torch.Tensor,
+        ints: torch.Tensor,
+        flags: torch.Tensor,
+        final_obs: torch.Tensor | None = None,
+        final_ints: torch.Tensor | None = None,
+    ) -> None:
+        """Launch the step that `send` asked for; who reads the results waits for them."""
+        self.step(self._sent, obs, ints, flags, final_obs, final_ints)
+
     def decorrelate(
         self,
         max_steps: int,
@@ -156,7 +174,9 @@ class CudaBatch:
     def get_state(self, indices: NDArray[np.int64]) -> torch.Tensor:
         """Rows of some consoles, uint8 ``[n, state_size]``."""
         with self._on_device():
-            rows = torch.empty((len(indices), self.state_size), dtype=torch.uint8, device=self.device)
+            rows = torch.empty(
+                (len(indices), self.state_size), dtype=torch.uint8, device=self.device
+            )
             if len(indices):
                 consoles = torch.from_numpy(indices).to(self.device)
                 self._batch.gather_rows(
@@ -285,8 +305,14 @@ class CudaBatch:
             return 0
         return int(torch.cuda.current_stream(self.device).cuda_stream)
 
-    def _on_device(self) -> Any:
-        return torch.cuda.device(self.device if self.device.type == "cuda" else -1)
+    @contextmanager
+    def _on_device(self) -> Iterator[None]:
+        """Launch on this batch's device; a launch that fails is a `DeviceError`."""
+        try:
+            with torch.cuda.device(self.device if self.device.type == "cuda" else -1):
+                yield
+        except self._native.LaunchError as error:
+            raise DeviceError(f"device is {self.device}: {error}") from None
 
     def _outputs(
         self,
