@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,15 @@ from cule.replay import Batch, PrioritizedOptions, PrioritizedReplay, ReplayOpti
 from tests.replay_model import ListReplay, RandomEpisodes
 
 pytestmark = pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning")
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """On busy cores a second thread of torch is mostly waited for."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def as_arrays(batch: Batch) -> Any:
