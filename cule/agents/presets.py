@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cule.agents.a2c import A2C
+from cule.agents.apex import ApexDQN
 from cule.agents.base import Agent
 from cule.agents.dqn import DQN, Rainbow
 from cule.agents.environment import FrameEnv
@@ -22,7 +23,7 @@ from cule.agents.vtrace import VTrace
 
 #: Learners by the name that their checkpoints carry.
 AGENTS: dict[str, type[Agent]] = {
-    agent.name: agent for agent in (A2C, VTrace, PPO, PQN, DQN, Rainbow)
+    agent.name: agent for agent in (A2C, VTrace, PPO, PQN, DQN, Rainbow, ApexDQN)
 }
 
 
@@ -159,6 +160,8 @@ PRESETS: dict[str, Preset] = {
             "precision": "bf16",
         },
     ),
+    "apex-dqn": Preset("apex-dqn"),
+    "apex-dqn-gpu": Preset("apex-dqn", {"num_envs": 4096, "precision": "bf16"}),
     "rainbow": Preset("rainbow"),
     "rainbow-fast": Preset(
         "rainbow",

@@ -57,6 +57,10 @@ SMALL: dict[str, Small] = {
         16_000,
     ),
     "dqn": Small({**_REPLAY, "epsilon_steps": 4_000}, 8_000),
+    "apex-dqn": Small(
+        {**_REPLAY, "optimizer": "adam", "optimizer_eps": 1e-8, "batch_size": 64, "sync_steps": 10},
+        10_000,
+    ),
     "rainbow": Small({**_REPLAY, "v_min": -2.0, "v_max": 2.0, "num_atoms": 21}, 7_000),
 }
 
