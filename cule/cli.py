@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cule import __version__, build_config
+from cule.device import describe_devices
 from cule.errors import CuleError
 from cule.games import RomStatus, import_roms, list_games, rom_folders, rom_status
 from cule.games.roms import ROM_DIR_VARIABLE
@@ -89,6 +90,7 @@ def _info(_: argparse.Namespace) -> int:
         ("platform", platform.platform()),
         ("CPU threads", str(os.cpu_count())),
         *((f"build: {key}", value) for key, value in sorted(config.items())),
+        *(tuple(line.split(": ", 1)) for line in describe_devices()),
         *((f"ROMs: {source}", str(folder)) for source, folder in rom_folders()),
     ]
     found = sum(status.md5_ok for status in rom_status() if status.playable)

@@ -19,8 +19,7 @@ Family family_of(Bankswitch type) {
 
 // Bytes of the image that instructions can be fetched from.
 size_t code_bytes(const GameSource& g) {
-  return g.type == Bankswitch::kDPC ? 2 * kBankBytes
-                                    : g.image.size() / kSliceBytes * kSliceBytes;
+  return g.type == Bankswitch::kDPC ? 2 * kBankBytes : g.image.size() / kSliceBytes * kSliceBytes;
 }
 
 }  // namespace

@@ -15,9 +15,9 @@ constexpr u32 kDrawThreads = 256;
 // One picture to draw from.
 struct Picture {
   PictureKind kind;
-  const u8* pixels;          // for kPixels
-  const FrameLog* log;       // for kLog
-  const LineStart* starts;   // likewise: [height]
+  const u8* pixels;         // for kPixels
+  const FrameLog* log;      // for kLog
+  const LineStart* starts;  // likewise: [height]
 };
 
 __device__ inline Picture picture_of(const Console& c, u32 n, const LineStart* starts) {

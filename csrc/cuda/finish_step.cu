@@ -146,9 +146,8 @@ __global__ void finish_step_kernel(const DeviceBatch b, const StepOutputs out, b
         write_ints(s, g.agent, i32(i), out.final_ints + i, out.width);
       }
     }
-    const bool starts_over =
-        is_ended && (ends_here || resets_ended ||
-                     (!has_stepped && b.autoreset == Autoreset::kNextStep));
+    const bool starts_over = is_ended && (ends_here || resets_ended ||
+                                          (!has_stepped && b.autoreset == Autoreset::kNextStep));
     if (starts_over) {
       const AgentState ended = s.agent;
       __syncthreads();

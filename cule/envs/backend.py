@@ -11,6 +11,13 @@ from cule.envs.output import Output
 from cule.envs.plan import BatchPlan, make_batch
 
 
+def torch_device(device: str) -> Any:
+    """The torch.device of a name."""
+    import torch
+
+    return torch.device(device)
+
+
 def make_backend(plan: BatchPlan, options: EnvOptions) -> tuple[Any, Any]:
     """The native batch and the memory of its results, for `EnvOptions.device`.
 
@@ -20,13 +27,11 @@ def make_backend(plan: BatchPlan, options: EnvOptions) -> tuple[Any, Any]:
     """
     if options.device == "cpu":
         return make_batch(plan, options), HostMemory(plan, Output(options.output or "numpy"))
-    import torch
-
     from cule.envs.cuda_batch import CudaBatch
     from cule.envs.device_memory import DeviceMemory
 
     native = cuda_module()
     assert native is not None, "resolve_device has seen it"
-    device = torch.device(options.device)
+    device = torch_device(options.device)
     batch = CudaBatch(plan, options, device, native)
     return batch, DeviceMemory(plan, device, options.output or "torch")

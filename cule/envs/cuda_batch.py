@@ -24,7 +24,8 @@ from cule.envs.plan import BatchPlan, batch_arguments, make_game_batch
 from cule.envs.refusals import ActionRangeError
 from cule.errors import DeviceError, InvalidStateError, NotResetError, OutOfDeviceMemoryError
 
-_NO_OUTPUTS = (0, 0, 0, 0, 0, 0, 0, 0, True)
+_SCREEN_WIDTH = 160
+_RAM_BYTES = 128
 
 
 class CudaBatch:
@@ -70,6 +71,8 @@ class CudaBatch:
                 warps_per_block=geometry.warps_per_block,
                 **batch_arguments(plan, options),
             )
+            self.state_size: int = self._batch.state_size
+            self.console_bytes: int = self._batch.console_bytes
             self._memory = self._allocate()
             constants = torch.from_numpy(self._batch.place_at(self._memory.data_ptr()))
             self._memory[: len(constants)].copy_(constants)
@@ -78,8 +81,6 @@ class CudaBatch:
             self._faults = torch.zeros(1, dtype=torch.int32, pin_memory=pinned)
         self._fault_word = self._faults.numpy()
         self._seeds = torch.empty(self._num_envs, dtype=torch.int64, device=device)
-        self.state_size: int = self._batch.state_size
-        self.console_bytes: int = self._batch.console_bytes
         self.num_threads = 0
 
     # --- What cule._core.Batch has ----------------------------------------------------------------
@@ -278,18 +279,13 @@ class CudaBatch:
             return torch.zeros(size, dtype=torch.uint8, device=self.device)
         except torch.OutOfMemoryError:
             free, _ = torch.cuda.mem_get_info(self.device)
-            fixed = size - self._num_envs * self.console_bytes_of(self._batch)
-            fit = max(0, (free - fixed) // self.console_bytes_of(self._batch))
+            fixed = size - self._num_envs * self.console_bytes
+            fit = max(0, (free - fixed) // self.console_bytes)
             raise OutOfDeviceMemoryError(
                 f"num_envs is {self._num_envs}: {size:,} bytes are needed on {self.device}, "
-                f"{self.console_bytes_of(self._batch):,} a console, and {free:,} are free; about "
+                f"{self.console_bytes:,} a console, and {free:,} are free; about "
                 f"{fit:,} consoles fit"
             ) from None
-
-    @staticmethod
-    def console_bytes_of(batch: Any) -> int:
-        """Device memory of one console, without what all share."""
-        return int(batch.console_bytes)
 
     def _live(self, which: int) -> tuple[int, int]:
         live = self._batch.live
@@ -336,14 +332,10 @@ class CudaBatch:
         )
 
 
-_SCREEN_WIDTH = 160
-_RAM_BYTES = 128
-
-
 def _reset_rows(
     plan: BatchPlan, options: EnvOptions
 ) -> tuple[list[NDArray[np.uint8]], NDArray[np.int32]]:
-    """Cached reset states of each (game, mode, difficulty) in the batch, and which a console has."""
+    """Cached reset states of each (game, mode, difficulty), and which set each console has."""
     kinds = np.stack([plan.game_index, plan.modes, plan.difficulties], axis=1)
     distinct, reset_set = np.unique(kinds, axis=0, return_inverse=True)
     batch = make_game_batch(plan, options, *distinct.T)

@@ -48,7 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "algos": {"errors"},
     # The package itself for its version, in checkpoints.
     "agents": {"errors", "games", "envs", "replay", "nets", "algos", ""},
-    "cli": {"errors", "games", "", "envs", "agents"},
+    "cli": {"errors", "device", "games", "", "envs", "agents", "bench"},
     "": {"errors", "envs", "_core"},  # cule/__init__.py
 }
 
@@ -62,6 +62,9 @@ OTHERS: dict[str, set[str] | None] = {
 
 #: Parts that need torch, and are imported only by those who ask for them.
 LEARNERS = {"replay", "nets", "algos", "agents"}
+
+#: Modules that exist for a GPU, and are imported only when a batch is made for one.
+ON_GPU = {"envs/cuda_batch.py", "envs/device_memory.py", "envs/launch.py"}
 
 #: Scripts beside the package, and the modules of the package that they may import.
 SCRIPTS: dict[str, set[str]] = {
@@ -171,7 +174,10 @@ def test_torch_is_imported_late_and_in_one_place_outside_the_learners() -> None:
             continue
         tree = ast.parse(path.read_text())
         if any(name.split(".")[0] == "torch" for name in imported_modules(tree)):
-            importers.append(path.relative_to(PACKAGE).as_posix())
+            name = path.relative_to(PACKAGE).as_posix()
+            if name in ON_GPU:
+                continue
+            importers.append(name)
             top = {
                 name
                 for node in tree.body
@@ -179,7 +185,21 @@ def test_torch_is_imported_late_and_in_one_place_outside_the_learners() -> None:
                 for name in imported_modules(node)
             }
             assert not any(name.startswith("torch") for name in top)
-    assert importers == ["envs/output.py"]
+    assert set(importers) == {
+        "device.py",
+        "envs/backend.py",
+        "envs/output.py",
+    }
+
+
+def test_modules_for_a_gpu_are_imported_late() -> None:
+    modules = {"cule." + name.removesuffix(".py").replace("/", ".") for name in ON_GPU}
+    for path in python_files():
+        if path.relative_to(PACKAGE).as_posix() in ON_GPU:
+            continue
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                assert not imported_modules(node) & modules, path
 
 
 def test_learners_are_imported_late() -> None:
