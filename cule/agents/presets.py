@@ -12,6 +12,7 @@ from typing import Any
 
 from cule.agents.a2c import A2C
 from cule.agents.apex import ApexDQN
+from cule.agents.apex_dpg import ApexDPG
 from cule.agents.base import Agent
 from cule.agents.dqn import DQN, Rainbow
 from cule.agents.environment import FrameEnv
@@ -23,7 +24,7 @@ from cule.agents.vtrace import VTrace
 
 #: Learners by the name that their checkpoints carry.
 AGENTS: dict[str, type[Agent]] = {
-    agent.name: agent for agent in (A2C, VTrace, PPO, PQN, DQN, Rainbow, ApexDQN)
+    agent.name: agent for agent in (A2C, VTrace, PPO, PQN, DQN, Rainbow, ApexDQN, ApexDPG)
 }
 
 
@@ -119,7 +120,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "ppo-cpu": Preset(
         "ppo",
-        {**_CPU, "num_steps": 64, "num_epochs": 3, "num_minibatches": 8, "learning_rate": 1e-3},
+        {**_CPU, "num_steps": 64, "num_epochs": 3, "num_minibatches": 16, "learning_rate": 7e-4},
     ),
     "pqn": Preset("pqn"),
     "pqn-gpu": Preset(
@@ -162,6 +163,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "apex-dqn": Preset("apex-dqn"),
     "apex-dqn-gpu": Preset("apex-dqn", {"num_envs": 4096, "precision": "bf16"}),
+    "apex-dpg": Preset("apex-dpg"),
     "rainbow": Preset("rainbow"),
     "rainbow-fast": Preset(
         "rainbow",
