@@ -6,6 +6,7 @@ CPU stand in for those of a GPU.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import importlib.machinery
@@ -144,13 +145,16 @@ class Pair:
         native: ModuleType | None = None,
         device: torch.device = CPU,
         stacked: bool = True,
+        cartridge: _core.Game | None = None,
         **keywords: Any,
     ) -> None:
-        """Make both; `keywords` as for `cule.AtariVectorEnv`."""
+        """Make both; `keywords` as for `cule.AtariVectorEnv`, `cartridge` instead of the game's."""
         keywords.setdefault("num_reset_states", 4)
         keywords.setdefault("num_threads", 1)
         self.options = resolve_options(game, num_envs, {**keywords, "resets": "cached"})
         self.plan: BatchPlan = plan_batch(self.options)
+        if cartridge is not None:
+            self.plan = dataclasses.replace(self.plan, games=(cartridge,))
         self.cpu = make_batch(self.plan, self.options)
         native = native or module()
         self.kernels = CudaBatch(self.plan, self.options, device, native, Geometry(lanes, warps))

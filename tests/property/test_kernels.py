@@ -6,6 +6,7 @@ every step observations, numbers and flags are compared, and now and then whole 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from cule.envs import backend
 from cule.errors import InvalidArgumentError, InvalidStateError
 from tests import kernels
 from tests.kernels import Pair
+from tests.programs import core_game
+from tests.random_programs import CARTRIDGES, random_bytes_image, random_image
 
 pytestmark = pytest.mark.ale
 
@@ -81,6 +84,18 @@ def test_options(name: str) -> None:
     pair = Pair("breakout", 6, lanes=4, **OPTIONS[name])
     pair.run(80)
     pair.close()
+
+
+@pytest.mark.parametrize("writer", [random_image, random_bytes_image])
+@pytest.mark.parametrize("kind", CARTRIDGES)
+def test_random_programs(kind: str, writer: Callable[[int, str], bytes]) -> None:
+    """Undocumented opcodes, code in RAM and TIA space, frames cut short, processors that jam."""
+    for seed in range(5):
+        game = core_game(writer(seed, kind))
+        keywords = {"frameskip": 2, "max_num_frames_per_episode": 24, "num_reset_states": 2}
+        pair = Pair("pong", 3, lanes=2, cartridge=game, full_action_space=True, **keywords)
+        pair.run(20, seed=seed, rows_every=4)
+        pair.close()
 
 
 def test_frames_alone() -> None:
