@@ -20,8 +20,7 @@ DEFAULT_GAMES = (
 )
 
 #: The games of "human-normalised scores over 57 games" (Wang et al. 2016).
-ATARI_57 = tuple(
-    """
+_ATARI_57 = """
     alien amidar assault asterix asteroids atlantis bank_heist battle_zone beam_rider berzerk
     bowling boxing breakout centipede chopper_command crazy_climber defender demon_attack
     double_dunk enduro fishing_derby freeway frostbite gopher gravitar hero ice_hockey jamesbond
@@ -29,8 +28,8 @@ ATARI_57 = tuple(
     private_eye qbert riverraid road_runner robotank seaquest skiing solaris space_invaders
     star_gunner surround tennis time_pilot tutankham up_n_down venture video_pinball wizard_of_wor
     yars_revenge zaxxon
-    """.split()
-)
+"""
+ATARI_57 = tuple(_ATARI_57.split())
 
 #: Words that stand for several games, and what they stand for.
 SETS: dict[str, tuple[str, ...]] = {

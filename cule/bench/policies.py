@@ -87,7 +87,7 @@ class NetworkPlayer:
         generator = torch.Generator(device=network_device).manual_seed(seed)
         stays = engine.device != "cpu"
 
-        @torch.inference_mode()  # type: ignore[untyped-decorator]
+        @torch.inference_mode()
         def choose(obs: Any) -> Any:
             logits, _ = network(torch.as_tensor(obs, device=network_device))
             actions = sample_categorical(logits, generator).int()

@@ -377,9 +377,10 @@ def compare_with_cpu(
             part = tuple(None if array is None else array[:count] for array in result[:4])
             own = shadow.step(row[:count])
             compare(game, {engine.name: part, "cule-cpu": own}, number + 1)
-        rams = engine.ram(), shadow.ram()
-        assert rams[0] is not None
-        if not np.array_equal(rams[0][:count], rams[1]):
+        ram, own_ram = engine.ram(), shadow.ram()
+        assert ram is not None
+        assert own_ram is not None
+        if not np.array_equal(ram[:count], own_ram):
             raise DifferentResultsError(
                 f"{game}: RAM differs between {engine.name} and cule-cpu at step {len(rows)}"
             )
