@@ -69,7 +69,7 @@ ON_GPU = {"envs/cuda_batch.py", "envs/device_memory.py", "envs/launch.py"}
 #: Scripts beside the package, and the modules of the package that they may import.
 SCRIPTS: dict[str, set[str]] = {
     # png: what the demonstration writes its picture with.
-    "benchmarks": {"cule", "cule.envs.png", "cule.replay"},
+    "benchmarks": {"cule", "cule.envs.png", "cule.replay", "cule.bench.games"},
     "roms_tools": set(),
 }
 
