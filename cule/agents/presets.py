@@ -191,7 +191,7 @@ def load_to_play(content: Mapping[str, Any], env: FrameEnv, device: str = "cpu")
     Raises:
         CheckpointError: An unknown algorithm, or another shape.
     """
-    config = checkpoint_config(content, device=device, env_device="", graphs=False, compile=False)
+    config = checkpoint_config(content, device=device, env_device="", compile=False)
     agent = AGENTS[content["algorithm"]](config, env)
     agent.load_weights(content)
     return agent
