@@ -108,6 +108,8 @@ void Arena::lay_out(Writer& w) {
   }
   const MicroOps micro_ops = make_micro_ops();
   batch_.micro_ops = w.put(micro_ops.op, 256);
+  const IdentityMap identity = make_identity_map();
+  batch_.identity = w.put(identity.value, 256);
   batch_.games = w.put(games);
   batch_.reset_sets = w.put(sets);
   batch_.setups = w.put(source_.setups);

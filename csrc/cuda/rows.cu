@@ -57,14 +57,13 @@ __global__ void scatter_rows_kernel(const DeviceBatch b, const i64* consoles, co
 
 __global__ void draw_screens_kernel(const DeviceBatch b, const i64* consoles, u32 n, u8* rows_out,
                                     u64 stride) {
-  const IdentityMap identity = make_identity_map();
   for (u32 k = blockIdx.x; k < n; k += gridDim.x) {
     const Console c = b.console(u32(consoles[k]));
     const Picture p = picture_of(c, c.s.picture.current, line_starts(b, 0));
     if (threadIdx.x == 0 && p.kind == PictureKind::kLog) find_starts(c, p, line_starts(b, 0));
     __syncthreads();
     for (u32 row = threadIdx.x; row < c.properties.height; row += blockDim.x) {
-      draw_row(c, p, row, identity.value, rows_out + k * stride + row * kScreenWidth);
+      draw_row(c, p, row, b.identity, rows_out + k * stride + row * kScreenWidth);
     }
     __syncthreads();
   }
