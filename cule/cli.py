@@ -1,4 +1,4 @@
-"""The command line: ``cule info``, ``cule roms``, ``cule train`` and ``cule eval``."""
+"""The command line: ``cule info``, ``roms``, ``bench``, ``train`` and ``eval``."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ LEARNING = {
     "eval": "play whole games with trained agents and report the scores",
 }
 
+#: The command of the FPS suite.
+BENCH = "bench"
+
 
 class MissingPackageError(CuleError, ImportError):
     """A package that a command needs is not installed."""
@@ -39,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        if words[:1] == [BENCH]:
+            return _bench(words[1:])
         if words and words[0] in LEARNING:
             # Their options are those of the algorithm, and need torch to be known.
             return _learn(words[0], words[1:])
@@ -67,9 +72,17 @@ def _parser() -> argparse.ArgumentParser:
     importing.set_defaults(run=_import_roms)
     verify = actions.add_parser("verify", help="whether every game is found with the right bytes")
     verify.set_defaults(run=_verify_roms)
+    commands.add_parser(BENCH, help="frames a second of cule and other libraries: table and plots")
     for name, text in LEARNING.items():
         commands.add_parser(name, help=text)
     return parser
+
+
+def _bench(words: Sequence[str]) -> int:
+    """Run ``bench``, which is imported only here."""
+    from cule.bench.command import bench
+
+    return bench(words)
 
 
 def _learn(command: str, words: Sequence[str]) -> int:

@@ -104,9 +104,9 @@ def plot_speed(records: Sequence[Record], load: str, hardware: str, path: Path) 
             )
             for box in drawn["boxes"]:
                 box.set_facecolor(colour_of(lane))
-                box.set_label(None)
             axis.plot([], [], color=colour_of(lane), linewidth=8, label=title_of(lane))
         axis.set_xticks(range(len(sizes)), [f"{size:,}" for size in sizes])
+        axis.set_xlim(-0.7, len(sizes) - 0.3)
         axis.set_xlabel("consoles")
         axis.set_yscale("log")
         unit = "emulated frames a second"
@@ -130,7 +130,7 @@ def plot_ratios(records: Sequence[Record], load: str, hardware: str, path: Path)
     size = max(record["cell"]["num_envs"] for record in records)
     chosen = [record for record in records if record["cell"]["num_envs"] == size]
     names = list(dict.fromkeys(name for record in chosen for name in record["ratios"]))
-    figure, axes = _figure(1, 1, (8.5, 1.8 + 0.32 * len(chosen)))
+    figure, axes = _figure(1, 1, (8.5, 2.2 + 0.36 * len(chosen)))
     axis = axes[0][0]
     for place, name in enumerate(names):
         ours, other = name.split(" / ")
@@ -150,7 +150,7 @@ def plot_ratios(records: Sequence[Record], load: str, hardware: str, path: Path)
             )
     marks = [r["cell"]["game"] + (" *" if r["ends_at_once"] else "") for r in chosen]
     axis.set_yticks(range(len(chosen)), marks)
-    axis.invert_yaxis()
+    axis.set_ylim(len(chosen) - 0.4, -0.6)
     axis.axvline(1.0, color="black", linewidth=1)
     axis.set_xlim(left=0)
     axis.set_xlabel("times as fast (1: equal)")
@@ -245,7 +245,9 @@ def plot_divergence(records: Sequence[Record], engine: str, hardware: str, path:
     _plain_numbers(speeds)
     resets.set_ylabel(f"consoles reset (of {num_envs:,})")
     resets.set_xlabel("emulated frames of each console since the common reset")
-    resets.set_ylim(bottom=0)
+    most = max(max(record["lanes"][engine]["resetting_consoles"]) for record in chosen)
+    resets.set_ylim(0, max(1, most) * 1.05)
+    resets.yaxis.get_major_locator().set_params(integer=True)
     for axis in (speeds, resets):
         axis.grid(alpha=0.25)
     title = f"{title_of(engine)}: speed after a common reset of {num_envs:,} consoles"
@@ -274,8 +276,12 @@ def _figure(rows: int, columns: int, size: tuple[float, float], **options: Any) 
 
 
 def _plain_numbers(axis: Any) -> None:
-    from matplotlib.ticker import FuncFormatter
+    """Write the numbers of the vertical axis out; on a logarithmic one 1, 2, 5 of a decade."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+    if axis.get_yscale() == "log":
+        axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.yaxis.set_minor_formatter(NullFormatter())
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 

@@ -19,6 +19,7 @@ from cule.bench.engines import FRAMESKIP
 from cule.bench.errors import OtherRunError
 from cule.bench.options import BenchOptions, Cell
 from cule.bench.turns import SHADOW_ENVS, Race, divide, quartiles
+from cule.errors import InvalidArgumentError
 
 #: Of the form of the files.
 SCHEMA = 1
@@ -135,7 +136,7 @@ class Records:
 
         Raises:
             OtherRunError: There are records, and resume is False.
-            OSError: The folder cannot be made.
+            InvalidArgumentError: The folder cannot be made.
         """
         self.folder = folder
         # As it comes back from a file: tuples are lists, paths are text.
@@ -146,7 +147,12 @@ class Records:
                 f"out is {str(folder)!r}, which holds {len(found)} records of another run; it must "
                 "be a new or empty folder, or be resumed with --resume"
             )
-        (folder / FOLDER).mkdir(parents=True, exist_ok=True)
+        try:
+            (folder / FOLDER).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidArgumentError(
+                f"out is {str(folder)!r}; it must be a folder that can be written: {error}"
+            ) from None
 
     def path_of(self, cell: Cell) -> Path:
         """The file of a cell."""

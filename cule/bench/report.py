@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cule.bench.engines import FRAMESKIP
 from cule.bench.records import Record
 
 #: Baselines whose ratios get columns, in this order.
@@ -51,7 +52,7 @@ def median_rate(record: Record, lane: str) -> float | None:
 
 def game_label(record: Record) -> str:
     """The game, marked where its episodes end at once."""
-    return record["cell"]["game"] + (" *" if record["ends_at_once"] else "")
+    return f"{record['cell']['game']}{' *' if record['ends_at_once'] else ''}"
 
 
 def speed_table(records: Sequence[Record]) -> str:
@@ -142,7 +143,7 @@ def divergence_table(records: Sequence[Record]) -> str:
         for name, lane in record["lanes"].items():
             seconds = lane["step_s"]
             part = max(1, len(seconds) // 10)
-            frames = record["cell"]["num_envs"] * 4
+            frames = record["cell"]["num_envs"] * FRAMESKIP
             rates = [frames / statistics.median(s) for s in (seconds[:part], seconds[-part:])]
             rows.append(
                 [
@@ -171,9 +172,10 @@ def report(
         missing: Engines that are not there, and why.
     """
     parts = [
-        f"{hardware}\nEmulated frames a second (consoles x steps x frame skip 4), 84x84 gray, 4 "
-        "frames stacked: medians of turns.\nRatios: how many times as fast, medians (quartiles) of "
-        "the ratios within a turn."
+        f"{hardware}\n"
+        f"Emulated frames a second (consoles x steps x frame skip {FRAMESKIP}), 84x84 gray, 4 "
+        "frames stacked: medians of turns.\n"
+        "Ratios: how many times as fast, medians (quartiles) of the ratios within a turn."
     ]
     parts += [f"{name}: not available: {reason}" for name, reason in missing.items()]
     timed = [record for record in records if record["cell"]["load"] != "divergence"]
