@@ -65,6 +65,9 @@ else()
   list(APPEND CULE_CUDA_BUILT "${CULE_CUDA_NEWEST}-virtual")
 endif()
 
+# As text: a semicolon would split a definition in two.
+string(REPLACE ";" " " CULE_CUDA_BUILT_TEXT "${CULE_CUDA_BUILT}")
+
 pybind11_add_module(_cuda MODULE NO_EXTRAS ${CULE_CUDA_SOURCES})
 target_include_directories(_cuda PRIVATE csrc)
 target_link_libraries(_cuda PRIVATE CUDA::cudart_static Threads::Threads)
@@ -78,7 +81,7 @@ set_target_properties(_cuda PROPERTIES
   CUDA_RUNTIME_LIBRARY Static
   CUDA_ARCHITECTURES "${CULE_CUDA_BUILT}")
 target_compile_definitions(_cuda PRIVATE
-  CULE_CUDA_ARCHITECTURES="${CULE_CUDA_BUILT}"
+  CULE_CUDA_ARCHITECTURES="${CULE_CUDA_BUILT_TEXT}"
   CULE_CUDA_TOOLKIT="${CUDAToolkit_VERSION}")
 install(TARGETS _cuda LIBRARY DESTINATION cule)
-set(CULE_CUDA_CONFIG "toolkit ${CUDAToolkit_VERSION}, architectures ${CULE_CUDA_BUILT}")
+set(CULE_CUDA_CONFIG "toolkit ${CUDAToolkit_VERSION}, architectures ${CULE_CUDA_BUILT_TEXT}")

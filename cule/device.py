@@ -120,7 +120,7 @@ def _find_architecture_obstacle(native: Any, capability: tuple[int, int]) -> str
     from its own on. (CUDA C++ Programming Guide, Binary and PTX Compatibility.)
     """
     number = 10 * capability[0] + capability[1]
-    for entry in native.ARCHITECTURES.split(";"):
+    for entry in native.ARCHITECTURES.split():
         match = re.fullmatch(r"(\d+)[af]?(-real|-virtual)?", entry)
         if match is None:
             continue

@@ -21,7 +21,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         if state.error is not None:
             raise RuntimeError(state.error)
 
-    native = SimpleNamespace(ARCHITECTURES="75-real;80-real;90-real;90-virtual", TOOLKIT="13.0")
+    native = SimpleNamespace(ARCHITECTURES="75-real 80-real 90-real 90-virtual", TOOLKIT="13.0")
     monkeypatch.setattr(device, "cuda_module", lambda: native)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     for name, value in {
@@ -86,8 +86,8 @@ def test_no_driver_or_an_old_one(machine: SimpleNamespace, error: str) -> None:
         ("80-real", (8, 6), True),
         ("86-real", (8, 0), False),
         ("90-real", (10, 0), False),
-        ("90-real;90-virtual", (12, 0), True),
-        ("75-real;120-virtual", (9, 0), False),
+        ("90-real 90-virtual", (12, 0), True),
+        ("75-real 120-virtual", (9, 0), False),
         ("90", (9, 0), True),
         ("90", (10, 0), True),
         ("100f-real", (10, 3), True),
