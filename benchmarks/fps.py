@@ -135,9 +135,8 @@ def main() -> int:
     sizes = bytes_per_console([ENGINES[name] for name in names], options.games[0])
     memory = {name: sizes[ENGINES[name]] for name in names}
     for name, size in memory.items():
-        print(
-            f"resident bytes a console, {options.games[0]}, {name}: {'not readable' if size is None else f'{size:,}'}"
-        )
+        text = "not readable" if size is None else f"{size:,}"
+        print(f"resident bytes a console, {options.games[0]}, {name}: {text}")
 
     record["load_average_at_end"] = os.getloadavg()
     record["games"] = [describe(result, names) for result in results]

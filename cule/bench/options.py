@@ -19,10 +19,10 @@ LOADS = {
 
 #: Consoles of a load where --num-envs does not say: without, and with a CUDA device.
 DEFAULT_NUM_ENVS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
-    "emulation": ((8, 32), (64, 256, 1024, 4096)),
+    "emulation": ((4, 16), (64, 256, 1024, 4096)),
     "inference": ((16,), (256, 1024)),
     "training": ((16,), (256, 1024)),
-    "divergence": ((32,), (1024,)),
+    "divergence": ((16,), (1024,)),
 }
 
 #: Steps of a PPO rollout where --rollout-steps does not say and there is no GPU.
@@ -54,7 +54,7 @@ class BenchOptions:
     threads: int = 0
     """CPU threads of every engine and of torch; 0: as many as there are processors."""
 
-    seconds: float = 1.5
+    seconds: float = 1.0
     """Least time that the turns of a cell take, all engines together."""
 
     turns: int = 5
@@ -140,12 +140,14 @@ class Cell:
 
 
 def cells_of(options: BenchOptions, has_gpu: bool) -> list[Cell]:
-    """All cells of a run, in its order: loads, sizes, games; divergence at the largest size."""
-    cells = []
-    for load in LOADS:
-        if load not in options.load:
-            continue
-        sizes = options.sizes(load, has_gpu)
-        for num_envs in sizes[-1:] if load == "divergence" else sizes:
-            cells += [Cell(load, game, num_envs) for game in options.games]
-    return cells
+    """All cells of a run, in its order, so that a run cut short has every load of fewer games.
+
+    Divergence is measured at the largest size only.
+    """
+    found = []
+    for game in options.games:
+        for load in (load for load in LOADS if load in options.load):
+            sizes = options.sizes(load, has_gpu)
+            sizes = sizes[-1:] if load == "divergence" else sizes
+            found += [Cell(load, game, num_envs) for num_envs in sizes]
+    return found

@@ -29,6 +29,12 @@ def table(rows: Rows, *, num_labels: int = 1) -> str:
     return "\n".join(lines)
 
 
+def groups_of(records: Sequence[Record]) -> list[tuple[str, int]]:
+    """Loads with their sizes, in the order in which they come."""
+    cells = [record["cell"] for record in records]
+    return list(dict.fromkeys((cell["load"], cell["num_envs"]) for cell in cells))
+
+
 def lanes_of(records: Sequence[Record]) -> list[str]:
     """Names of all lanes, in the order in which they come."""
     return list(dict.fromkeys(name for record in records for name in record["lanes"]))
@@ -179,9 +185,7 @@ def report(
     ]
     parts += [f"{name}: not available: {reason}" for name, reason in missing.items()]
     timed = [record for record in records if record["cell"]["load"] != "divergence"]
-    for load, num_envs in dict.fromkeys(
-        (record["cell"]["load"], record["cell"]["num_envs"]) for record in timed
-    ):
+    for load, num_envs in groups_of(timed):
         chosen = [
             record
             for record in timed
