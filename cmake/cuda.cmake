@@ -19,6 +19,9 @@ if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
       OUTPUT_VARIABLE CULE_NVCC_FOUND OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
     if(CULE_NVCC_FOUND)
       set(CULE_NVCC "${CULE_NVCC_FOUND}" CACHE FILEPATH "nvcc of the Python packages" FORCE)
+      # These keep their libraries in lib, where nvcc looks in lib64.
+      get_filename_component(CULE_NVCC_ROOT "${CULE_NVCC}/../.." REALPATH)
+      set(ENV{CUDAFLAGS} "$ENV{CUDAFLAGS} -L${CULE_NVCC_ROOT}/lib")
     endif()
   endif()
   if(CULE_NVCC)
@@ -42,7 +45,6 @@ if(NOT CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES OFF)
 endif()
 enable_language(CUDA)
-find_package(CUDAToolkit REQUIRED)
 
 if(CULE_CUDA_ARCHITECTURES)
   set(CULE_CUDA_BUILT "${CULE_CUDA_ARCHITECTURES}")
@@ -70,7 +72,12 @@ string(REPLACE ";" " " CULE_CUDA_BUILT_TEXT "${CULE_CUDA_BUILT}")
 
 pybind11_add_module(_cuda MODULE NO_EXTRAS ${CULE_CUDA_SOURCES})
 target_include_directories(_cuda PRIVATE csrc)
-target_link_libraries(_cuda PRIVATE CUDA::cudart_static Threads::Threads)
+# For the files that the host compiler gets. The runtime is linked by CUDA_RUNTIME_LIBRARY.
+target_include_directories(_cuda SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+target_link_libraries(_cuda PRIVATE Threads::Threads)
+if(CULE_NVCC_ROOT)
+  target_link_directories(_cuda PRIVATE "${CULE_NVCC_ROOT}/lib")
+endif()
 target_compile_options(_cuda PRIVATE
   $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off -fvisibility=hidden -Wall -Wextra>
   $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false --compiler-options=-fvisibility=hidden>)
@@ -82,6 +89,6 @@ set_target_properties(_cuda PROPERTIES
   CUDA_ARCHITECTURES "${CULE_CUDA_BUILT}")
 target_compile_definitions(_cuda PRIVATE
   CULE_CUDA_ARCHITECTURES="${CULE_CUDA_BUILT_TEXT}"
-  CULE_CUDA_TOOLKIT="${CUDAToolkit_VERSION}")
+  CULE_CUDA_TOOLKIT="${CMAKE_CUDA_COMPILER_VERSION}")
 install(TARGETS _cuda LIBRARY DESTINATION cule)
-set(CULE_CUDA_CONFIG "toolkit ${CUDAToolkit_VERSION}, architectures ${CULE_CUDA_BUILT_TEXT}")
+set(CULE_CUDA_CONFIG "toolkit ${CMAKE_CUDA_COMPILER_VERSION}, architectures ${CULE_CUDA_BUILT_TEXT}")
