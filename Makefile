@@ -7,9 +7,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install -q -c constraints.txt
 BUILD_TOOLS := scikit-build-core pybind11 cmake ninja
-CXX_FILES := $(shell find csrc tests \( -name '*.hpp' -o -name '*.cpp' \) -print | sort)
-NATIVE := pyproject.toml CMakeLists.txt constraints.txt \
-	$(shell find csrc \( -name '*.hpp' -o -name '*.cpp' \) -print | sort)
+CXX_FILES := $(shell find csrc tests \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' \) -print | sort)
+NATIVE := pyproject.toml CMakeLists.txt cmake/cuda.cmake constraints.txt \
+	$(shell find csrc \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' \) -print | sort)
 
 .PHONY: demo test lint types clean
 

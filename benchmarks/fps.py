@@ -1,7 +1,8 @@
 """Raw frames a second of the 84x84x4 pipeline: cule, ale-py and EnvPool on the same cores.
 
-Prints a table and writes one JSON record. What is timed and compared: see `race.py`. Run from a
-checkout with cule, ale-py and (optionally) envpool installed:
+Prints a table and writes one JSON record. What is timed and compared: see `cule.bench`: this is
+its loop on the CPU at one size; `cule bench` has more engines, loads and sizes. Run from a checkout
+with cule, ale-py and (optionally) envpool installed:
 
     python benchmarks/fps.py --games pong riverraid --num-envs 64 --threads 2 --seconds 20
 """
@@ -9,97 +10,21 @@ checkout with cule, ale-py and (optionally) envpool installed:
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import multiprocessing
 import os
 import platform
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from race import (
-    PACKAGES,
-    DifferentResults,
-    Race,
-    installed,
-    make_engine,
-    quartiles,
-    race,
-    reset_engine,
-    versions,
-)
+from race import ENGINES, PACKAGES, DifferentResults, Race, installed, quartiles, race, versions
 
 import cule
+from cule.bench import DEFAULT_GAMES, bytes_per_console, now, processor, source
 
-GAMES = (
-    "pong",
-    "breakout",
-    "seaquest",
-    "ms_pacman",
-    "space_invaders",
-    "qbert",
-    "montezuma_revenge",
-    "riverraid",
-)
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-
-#: Memory is the slope between these two batch sizes, so that what is shared drops out.
-MEMORY_CONSOLES = (16, 80)
-MEMORY_STEPS = 20
-
-
-def resident_bytes() -> int:
-    """Memory of this process that is in use."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
-def memory_of(name: str, game: str, num_envs: int) -> int:
-    """What a batch adds to the memory of a process that does nothing else."""
-    make_engine(name, game, 1, 1).close()  # imports, tables
-    before = resident_bytes()
-    engine = make_engine(name, game, num_envs, 1)
-    reset_engine(name, engine, 0)
-    random = np.random.default_rng(0)
-    num_actions = int(engine.single_action_space.n if name != "envpool" else engine.action_space.n)
-    for _ in range(MEMORY_STEPS):
-        engine.step(random.integers(num_actions, size=num_envs, dtype=np.int32))
-    taken = resident_bytes() - before
-    engine.close()
-    return taken
-
-
-def bytes_per_console(names: list[str], game: str) -> dict[str, int]:
-    """Resident bytes a console of each engine, each batch in a process of its own."""
-    low, high = MEMORY_CONSOLES
-    context = multiprocessing.get_context("spawn")
-    found = {}
-    for name in names:
-        sizes = []
-        for num_envs in MEMORY_CONSOLES:
-            with context.Pool(1) as pool:
-                sizes.append(pool.apply(memory_of, (name, game, num_envs)))
-        found[name] = (sizes[1] - sizes[0]) // (high - low)
-    return found
-
-
-def processor() -> str:
-    """The name of the processor."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
-
-
-def git(*words: str) -> str:
-    """What a git command prints, without the newline."""
-    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip()
 
 
 def arguments() -> argparse.Namespace:
@@ -108,7 +33,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--games", nargs="+", default=list(GAMES), metavar="GAME")
+    parser.add_argument("--games", nargs="+", default=list(DEFAULT_GAMES), metavar="GAME")
     parser.add_argument("--engines", nargs="+", default=list(PACKAGES), choices=list(PACKAGES))
     parser.add_argument("--num-envs", type=int, default=64, help="consoles (%(default)s)")
     parser.add_argument("--threads", type=int, default=threads, help="CPU threads (%(default)s)")
@@ -164,10 +89,9 @@ def main() -> int:
     names = installed(["cule", *(name for name in options.engines if name != "cule")])
     record: dict[str, Any] = {
         "what": "emulated frames a second; 84x84 gray, 4 frames, frame skip 4, maximum of two",
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "date": now(),
         "command": "python benchmarks/fps.py " + " ".join(sys.argv[1:]),
-        "commit": git("rev-parse", "HEAD"),
-        "dirty": bool(git("status", "--porcelain", "--", "csrc", "cule", "CMakeLists.txt")),
+        **source(),
         "processor": processor(),
         "cpus": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
@@ -208,9 +132,11 @@ def main() -> int:
     by_cpu = {name: statistics.median(r.cpu_ratio(name) for r in results) for name in names[1:]}
     for name, ratio in medians.items():
         print(f"median of the games: {ratio:.2f} times {name}, {by_cpu[name]:.2f} by CPU time")
-    memory = bytes_per_console(names, options.games[0])
+    sizes = bytes_per_console([ENGINES[name] for name in names], options.games[0])
+    memory = {name: sizes[ENGINES[name]] for name in names}
     for name, size in memory.items():
-        print(f"resident bytes a console, {options.games[0]}, {name}: {size:,}")
+        text = "not readable" if size is None else f"{size:,}"
+        print(f"resident bytes a console, {options.games[0]}, {name}: {text}")
 
     record["load_average_at_end"] = os.getloadavg()
     record["games"] = [describe(result, names) for result in results]

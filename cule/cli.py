@@ -1,4 +1,4 @@
-"""The command line: ``cule info``, ``cule roms``, ``cule train`` and ``cule eval``."""
+"""The command line: ``cule info``, ``roms``, ``bench``, ``train`` and ``eval``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cule import __version__, build_config
+from cule.device import describe_devices
 from cule.errors import CuleError
 from cule.games import RomStatus, import_roms, list_games, rom_folders, rom_status
 from cule.games.roms import ROM_DIR_VARIABLE
@@ -21,6 +22,9 @@ LEARNING = {
     "train": "train an agent, with checkpoints and resume",
     "eval": "play whole games with trained agents and report the scores",
 }
+
+#: The command of the FPS suite.
+BENCH = "bench"
 
 
 class MissingPackageError(CuleError, ImportError):
@@ -38,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        if words[:1] == [BENCH]:
+            return _bench(words[1:])
         if words and words[0] in LEARNING:
             # Their options are those of the algorithm, and need torch to be known.
             return _learn(words[0], words[1:])
@@ -66,9 +72,17 @@ def _parser() -> argparse.ArgumentParser:
     importing.set_defaults(run=_import_roms)
     verify = actions.add_parser("verify", help="whether every game is found with the right bytes")
     verify.set_defaults(run=_verify_roms)
+    commands.add_parser(BENCH, help="frames a second of cule and other libraries: table and plots")
     for name, text in LEARNING.items():
         commands.add_parser(name, help=text)
     return parser
+
+
+def _bench(words: Sequence[str]) -> int:
+    """Run ``bench``, which is imported only here."""
+    from cule.bench.command import bench
+
+    return bench(words)
 
 
 def _learn(command: str, words: Sequence[str]) -> int:
@@ -89,6 +103,7 @@ def _info(_: argparse.Namespace) -> int:
         ("platform", platform.platform()),
         ("CPU threads", str(os.cpu_count())),
         *((f"build: {key}", value) for key, value in sorted(config.items())),
+        *(tuple(line.split(": ", 1)) for line in describe_devices()),
         *((f"ROMs: {source}", str(folder)) for source, folder in rom_folders()),
     ]
     found = sum(status.md5_ok for status in rom_status() if status.playable)

@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
+import importlib.util
 import re
 import sys
+from types import ModuleType
+from typing import Any
 
 from cule.errors import DeviceError, InvalidArgumentError
 
+#: "auto" takes a GPU from this many consoles on. Reasoned, not measured: below it a GPU's
+#: multiprocessors are mostly idle, and a step is bound by the time of one console.
+AUTO_MIN_CONSOLES = 256
 
-def resolve_device(device: object) -> str:
+
+@functools.cache
+def cuda_module() -> ModuleType | None:
+    """The native module `cule._cuda`; None where it has not been built."""
+    if importlib.util.find_spec("cule._cuda") is None:
+        return None
+    return importlib.import_module("cule._cuda")
+
+
+def resolve_device(device: object, num_envs: int = 1) -> str:
     """The device that a request means.
 
     Args:
         device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"auto"``, or a ``torch.device``.
+        num_envs: Consoles of the batch; decides "auto".
 
     Returns:
-        ``"cpu"``; "auto" is the CPU while there is no other backend.
+        ``"cpu"``, or ``"cuda:<number>"``; "cuda" alone is torch's current device.
 
     Raises:
         InvalidArgumentError: This is no device.
-        DeviceError: There is no backend for this device.
+        DeviceError: There is no backend for this device, or no such device; says what would help.
     """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(device, torch.device):
@@ -29,8 +47,89 @@ def resolve_device(device: object) -> str:
             f"device is {device!r}; it must be 'cpu', 'cuda', 'cuda:<number>', 'auto' or a "
             "torch.device"
         )
-    if device.startswith("cuda"):
-        raise DeviceError(
-            f"device is {device!r}, but the CUDA backend is not built in; use device='cpu'"
+    if device == "auto":
+        enough = num_envs >= AUTO_MIN_CONSOLES
+        device = "cuda" if enough and find_obstacle("cuda") is None else "cpu"
+    if not device.startswith("cuda"):
+        return "cpu"
+    obstacle = find_obstacle(device)
+    if obstacle is not None:
+        raise DeviceError(f"device is {device!r}, but {obstacle}")
+    return f"cuda:{_index_of(device)}"
+
+
+def describe_devices() -> list[str]:
+    """One line for the CUDA backend, and one for each GPU that torch sees."""
+    native = cuda_module()
+    if native is None:
+        return ["CUDA backend: not built in"]
+    lines = [f"CUDA backend: toolkit {native.TOOLKIT}, architectures {native.ARCHITECTURES}"]
+    obstacle = find_obstacle("cuda")
+    if obstacle is not None:
+        return [*lines, f"GPU: none usable; {obstacle}"]
+    import torch
+
+    for index in range(torch.cuda.device_count()):
+        properties = torch.cuda.get_device_properties(index)
+        lines.append(
+            f"cuda:{index}: {properties.name}, sm_{properties.major}{properties.minor}, "
+            f"{properties.multi_processor_count} multiprocessors, "
+            f"{properties.total_memory / 2**30:.0f} GiB"
         )
-    return "cpu"
+    return lines
+
+
+def _index_of(device: str) -> int:
+    import torch
+
+    _, _, number = device.partition(":")
+    return int(number) if number else torch.cuda.current_device()
+
+
+def find_obstacle(device: str) -> str | None:
+    """Why a CUDA device cannot be used, and what would help; None where it can."""
+    native = cuda_module()
+    if native is None:
+        return (
+            "the CUDA backend is not built in: install cule where nvcc is found (see the README), "
+            "or use device='cpu'"
+        )
+    try:
+        import torch
+    except ImportError as error:
+        return f"torch cannot be imported ({error}); results on a GPU are torch tensors"
+    if torch.version.cuda is None:
+        return f"torch {torch.__version__} is built without CUDA; install a CUDA build of torch"
+    if not torch.cuda.is_available():
+        try:
+            torch.cuda.init()  # type: ignore[no-untyped-call]
+        except (RuntimeError, AssertionError) as error:
+            return f"torch finds no usable GPU: {str(error).splitlines()[0]}"
+        return "torch finds no GPU"
+    index = _index_of(device)
+    count = torch.cuda.device_count()
+    if index >= count:
+        return f"there are {count} GPUs here: cuda:0 to cuda:{count - 1}"
+    return _find_architecture_obstacle(native, torch.cuda.get_device_capability(index))
+
+
+def _find_architecture_obstacle(native: Any, capability: tuple[int, int]) -> str | None:
+    """Why no kernel in the module runs on a device of this compute capability.
+
+    Machine code runs on its own architecture and later ones of the same major number, PTX on all
+    from its own on. (CUDA C++ Programming Guide, Binary and PTX Compatibility.)
+    """
+    number = 10 * capability[0] + capability[1]
+    for entry in native.ARCHITECTURES.split():
+        match = re.fullmatch(r"(\d+)[af]?(-real|-virtual)?", entry)
+        if match is None:
+            continue
+        built, kind = int(match[1]), match[2]
+        if kind != "-virtual" and built // 10 == capability[0] and built <= number:
+            return None
+        if kind != "-real" and built <= number:
+            return None
+    return (
+        f"its architecture sm_{number} is none of those built in ({native.ARCHITECTURES}); build "
+        f"cule with CULE_CUDA_ARCHITECTURES={number}"
+    )

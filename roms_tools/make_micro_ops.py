@@ -59,6 +59,8 @@ STORING = {
     "SHY": ("kFromY", "kStoreHigh"), "TAS": ("kFromAX", "kTas"),
 }  # fmt: skip
 
+FLAGS = ("CLC", "SEC", "CLI", "SEI", "CLV", "CLD", "SED")
+
 #: Registers alone; the mode is "imp".
 IMPLIED = {
     "TAX": ("kFromA", "kPass", "kToX"), "TXA": ("kFromX", "kPass", "kToA"),
@@ -67,14 +69,14 @@ IMPLIED = {
     "INX": ("kFromX", "kInc", "kToX"), "DEX": ("kFromX", "kDec", "kToX"),
     "INY": ("kFromY", "kInc", "kToY"), "DEY": ("kFromY", "kDec", "kToY"),
     "NOP": ("kFromA", "kKeep", "kNowhere"),
-    **{name: ("kFromA", "kFlag", "kNowhere") for name in "CLC SEC CLI SEI CLV CLD SED".split()},
+    **dict.fromkeys(FLAGS, ("kFromA", "kFlag", "kNowhere")),
     "PHA": ("kFromA", "kPha", "kNowhere"), "PHP": ("kFromA", "kPhp", "kNowhere"),
     "PLA": ("kFromA", "kPla", "kNowhere"), "PLP": ("kFromA", "kPlp", "kNowhere"),
 }  # fmt: skip
 
 #: What moves the program counter by itself.
 CONTROL = {
-    **{name: "kBranch" for name in "BPL BMI BVC BVS BCC BCS BNE BEQ".split()},
+    **dict.fromkeys(["BPL", "BMI", "BVC", "BVS", "BCC", "BCS", "BNE", "BEQ"], "kBranch"),
     "JMP": "kJump", "JSR": "kJsr", "RTS": "kRts", "RTI": "kRti", "BRK": "kBrk", "JAM": "kJam",
 }  # fmt: skip
 

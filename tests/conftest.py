@@ -25,11 +25,9 @@ def missing(marker: str) -> str | None:
         if importlib.util.find_spec("ale_py") is None:
             return "ale-py is not installed"
         return None
-    from cule import build_config
+    from cule.device import find_obstacle
 
-    if "not built in" in build_config()["cuda"]:
-        return "the CUDA backend is not built in"
-    return None
+    return find_obstacle("cuda")
 
 
 def pytest_configure(config: pytest.Config) -> None:

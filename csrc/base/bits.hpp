@@ -36,6 +36,17 @@ CULE_HD CULE_INLINE u64 widen_byte(u32 byte, u32 factor) {
   return widen_bits4(u32(x));
 }
 
+// The larger one of each pair of bytes.
+CULE_HD CULE_INLINE constexpr u64 max_bytes(u64 a, u64 b) {
+  constexpr u64 kHigh = 0x8080808080808080ULL;
+  const u64 low_difference = (a | kHigh) - (b & ~kHigh);  // bit 7: the low seven bits of a are >=
+  const u64 is_first = ((a & ~b) | (~(a ^ b) & low_difference)) & kHigh;
+  const u64 first = (is_first >> 7) * 0xFF;
+  return (a & first) | (b & ~first);
+}
+
+static_assert(max_bytes(0x00FF80017F8010A0ULL, 0x0100817F80FF0FA1ULL) == 0x01FF817F80FF10A1ULL);
+
 // Index of the lowest set bit; x is not 0.
 CULE_HD CULE_INLINE u32 lowest_bit(u32 x) { return u32(CULE_COUNT_TRAILING_ZEROS(x)); }
 

@@ -30,6 +30,7 @@ struct BatchOptions {
   }
   u32 frames_per_obs() const { return ram_obs ? 1 : u32(stack_num); }
   size_t obs_bytes() const { return frame_bytes() * frames_per_obs(); }
+  size_t stack_bytes() const { return ram_obs ? 0 : obs_bytes(); }
   size_t pooled_bytes(u32 height) const {
     return ram_obs ? 0 : size_t(height) * kScreenWidth * channels();
   }

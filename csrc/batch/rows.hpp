@@ -43,7 +43,7 @@ inline RowLayout row_layout(const BatchOptions& o, u32 height) {
   at.pictures = at.streams + (o.cached_resets ? 0 : sizeof(RandomStreams));
   at.pooled = at.pictures + 2 * size_t(height) * kScreenWidth;
   at.stack = at.pooled + o.pooled_bytes(height);
-  at.end = at.stack + o.obs_bytes();
+  at.end = at.stack + o.stack_bytes();
   return at;
 }
 

@@ -101,9 +101,8 @@ std::unique_ptr<PyBatch> make_batch(const std::vector<std::shared_ptr<Game>>& ga
   const BatchRequest r = take_request(game_index, modes, difficulties, games.size(), kwargs);
   std::vector<std::shared_ptr<const Game>> shared(games.begin(), games.end());
   auto out = std::make_unique<PyBatch>();
-  out->batch =
-      std::make_unique<Batch>(std::move(shared), r.game_index, r.modes, r.difficulties, r.options,
-                              r.autoreset, r.is_continuous);
+  out->batch = std::make_unique<Batch>(std::move(shared), r.game_index, r.modes, r.difficulties,
+                                       r.options, r.autoreset, r.is_continuous);
   return out;
 }
 

@@ -117,8 +117,7 @@ class CudaBatch {
                                        const std::vector<Contiguous<u8>>& reset_rows,
                                        u32 lanes_per_warp, u32 warps_per_block,
                                        const py::kwargs& kwargs) {
-    const BatchRequest r =
-        take_request(game_index, modes, difficulties, games.size(), kwargs);
+    const BatchRequest r = take_request(game_index, modes, difficulties, games.size(), kwargs);
     if (!r.options.cached_resets) refuse("cached_resets: False; only cached resets are built in");
     if (lanes_per_warp < 1 || lanes_per_warp > kWarpLanes)
       refuse("lanes_per_warp: " + std::to_string(lanes_per_warp) + "; allowed is 1 to 32");
@@ -169,8 +168,8 @@ StepOutputs make_outputs(const py::tuple& t) {
 
 py::list kernel_resources() {
   py::list all;
-  for (const auto describe : {describe_step_bank, describe_step_e0, describe_step_fe,
-                              describe_finish_step}) {
+  for (const auto describe :
+       {describe_step_bank, describe_step_e0, describe_step_fe, describe_finish_step}) {
     KernelResources r{};
     check(describe(r), "kernel attributes");
     py::dict d;
@@ -197,9 +196,9 @@ void bind_cuda(py::module_& m) {
     return text_of(RowFault(fault), console, game_id);
   });
   py::class_<CudaBatch>(m, "Batch")
-      .def(py::init<const std::vector<std::shared_ptr<Game>>&, const py::object&,
-                    const py::object&, const py::object&, const py::object&,
-                    const std::vector<Contiguous<u8>>&, u32, u32, const py::kwargs&>(),
+      .def(py::init<const std::vector<std::shared_ptr<Game>>&, const py::object&, const py::object&,
+                    const py::object&, const py::object&, const std::vector<Contiguous<u8>>&, u32,
+                    u32, const py::kwargs&>(),
            py::arg("games"), py::arg("game_index"), py::arg("modes"), py::arg("difficulties"),
            py::arg("reset_set"), py::arg("reset_rows"), py::arg("lanes_per_warp"),
            py::arg("warps_per_block"))
@@ -208,14 +207,13 @@ void bind_cuda(py::module_& m) {
                              [](CudaBatch& b) { return b.arena().console_bytes(); })
       .def_property_readonly("state_size", [](CudaBatch& b) { return b.arena().row_bytes(); })
       .def("place_at", &CudaBatch::place_at, py::arg("address"))
-      .def_property_readonly(
-          "live",
-          [](CudaBatch& b) {
-            const UnitState* s = b.arena().batch().states;
-            return py::make_tuple(sizeof(UnitState), b.offset_of(s->console.ram),
-                                  b.offset_of(&s->agent.lives),
-                                  b.offset_of(&s->env.episode_frame_number));
-          })
+      .def_property_readonly("live",
+                             [](CudaBatch& b) {
+                               const UnitState* s = b.arena().batch().states;
+                               return py::make_tuple(sizeof(UnitState), b.offset_of(s->console.ram),
+                                                     b.offset_of(&s->agent.lives),
+                                                     b.offset_of(&s->env.episode_frame_number));
+                             })
       .def(
           "step",
           [](CudaBatch& b, u64 indices, u64 joysticks, const py::tuple& outputs, u64 faults,

@@ -18,7 +18,7 @@ std::map<std::string, std::string> build_config() {
   return {{"version", CULE_VERSION},
           {"compiler", CULE_COMPILER},
           {"flags", CULE_FLAGS},
-          {"cuda", "not built in"}};
+          {"cuda", CULE_CUDA_CONFIG}};
 }
 
 py::tuple run_rules(const std::vector<i32>& code, std::vector<i32> slots, const py::bytes& ram,

@@ -1,5 +1,5 @@
-// bindings/take.hpp: Python arguments as C++ values; each refusal names the argument and what it may
-// be.
+// bindings/take.hpp: Python arguments as C++ values; each refusal names the argument and what it
+// may be.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -17,7 +17,9 @@ namespace py = pybind11;
 template <class T>
 using Contiguous = py::array_t<T, py::array::c_style>;
 
-[[noreturn]] inline void refuse(const std::string& message) { throw std::invalid_argument(message); }
+[[noreturn]] inline void refuse(const std::string& message) {
+  throw std::invalid_argument(message);
+}
 
 inline std::string shape_text(const py::array& a) {
   std::string text = "[";

@@ -105,8 +105,9 @@ CULE_HD inline bool is_fast_opcode(Bankswitch type, u32 image_offset) {
   return o >= fast.begin && o - fast.begin <= fast.size - kMaxInstructionBytes;
 }
 
-// The three bytes from an offset of the image on, and whether the instruction that begins there must
-// be executed with every access asked for, or stops the processor. `image` has two bytes after the last offset.
+// The three bytes from an offset of the image on, and whether the instruction that begins there
+// must be executed with every access asked for, or stops the processor. `image` has two bytes after
+// the last offset.
 constexpr u32 kTrapBit = 1u << 24;
 
 CULE_HD inline u32 instruction_word(Bankswitch type, const u8* image, u32 image_offset) {

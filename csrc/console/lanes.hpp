@@ -57,8 +57,7 @@ CULE_HD CULE_NOINLINE void run_step_in_lanes(Machine<Access>& m, const u32* micr
       e.load(m.s.cpu);
       if (instructions_of(bus.clock) >= kCountFrom) m.opcodes = m.console.cart.traps;
       bus.reload();
-      is_running =
-          !(m.must_stop || e.is_jammed || instructions_of(bus.clock) >= kMaxInstructions);
+      is_running = !(m.must_stop || e.is_jammed || instructions_of(bus.clock) >= kMaxInstructions);
     }
     line_end += Clock(kCyclesPerLine) << kClockShift;
   } while (lanes.any(is_running));

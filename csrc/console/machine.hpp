@@ -34,12 +34,12 @@ struct Machine {
   Shapes shapes;
   CollisionSink collisions;
   std::conditional_t<Access::kObserves, PaintSink<false>, Nothing> painter;  // of the observation
-  u32 replayed = 0;          // log entries the replay has consumed
-  u32 step_cycle;            // counter at the start of this frame step
-  Clock end_clock;           // a TIA write from here on is beyond the last line and ends the frame
-  bool must_stop = false;    // the frame is over after this instruction
-  FastRegion fast;           // of the cartridge
-  const u8* opcodes;         // image to fetch opcodes from; the traps once the loop must be left
+  u32 replayed = 0;        // log entries the replay has consumed
+  u32 step_cycle;          // counter at the start of this frame step
+  Clock end_clock;         // a TIA write from here on is beyond the last line and ends the frame
+  bool must_stop = false;  // the frame is over after this instruction
+  FastRegion fast;         // of the cartridge
+  const u8* opcodes;       // image to fetch opcodes from; the traps once the loop must be left
 
   CULE_HD Machine(const Console& c, Ram r)
       : s(c.s),

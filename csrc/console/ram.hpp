@@ -2,7 +2,8 @@
 // runs it.
 //
 // FlatRam         one byte after the other: the host, and a console at rest
-// InterleavedRam  word w of lane l at word 32 w + l: the lanes of a warp never meet in a memory bank
+// InterleavedRam  word w of lane l at word 32 w + l: the lanes of a warp never meet in a memory
+// bank
 #pragma once
 
 #include "base/int.hpp"

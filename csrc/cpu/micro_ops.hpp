@@ -89,8 +89,8 @@ constexpr u32 kMicroMode = 4, kMicroCrossing = 8, kMicroLoads = 9, kMicroSource 
 CULE_HD constexpr u32 micro_op(u32 cycles, Mode mode, bool pays_crossing, bool loads, Source source,
                                Function function, Target target) {
   return cycles | u32(mode) << kMicroMode | u32(pays_crossing) << kMicroCrossing |
-         u32(loads) << kMicroLoads | u32(source) << kMicroSource |
-         u32(function) << kMicroFunction | u32(target) << kMicroTarget;
+         u32(loads) << kMicroLoads | u32(source) << kMicroSource | u32(function) << kMicroFunction |
+         u32(target) << kMicroTarget;
 }
 
 CULE_HD CULE_INLINE u32 micro_cycles(u32 op) { return op & 0xF; }
@@ -98,7 +98,9 @@ CULE_HD CULE_INLINE Mode micro_mode(u32 op) { return Mode(op >> kMicroMode & 0xF
 CULE_HD CULE_INLINE bool pays_crossing(u32 op) { return op >> kMicroCrossing & 1; }
 CULE_HD CULE_INLINE bool loads_byte(u32 op) { return op >> kMicroLoads & 1; }
 CULE_HD CULE_INLINE Source micro_source(u32 op) { return Source(op >> kMicroSource & 7); }
-CULE_HD CULE_INLINE Function micro_function(u32 op) { return Function(op >> kMicroFunction & 0x3F); }
+CULE_HD CULE_INLINE Function micro_function(u32 op) {
+  return Function(op >> kMicroFunction & 0x3F);
+}
 CULE_HD CULE_INLINE Target micro_target(u32 op) { return Target(op >> kMicroTarget & 7); }
 
 }  // namespace cule

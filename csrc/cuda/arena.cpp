@@ -19,8 +19,7 @@ Family family_of(Bankswitch type) {
 
 // Bytes of the image that instructions can be fetched from.
 size_t code_bytes(const GameSource& g) {
-  return g.type == Bankswitch::kDPC ? 2 * kBankBytes
-                                    : g.image.size() / kSliceBytes * kSliceBytes;
+  return g.type == Bankswitch::kDPC ? 2 * kBankBytes : g.image.size() / kSliceBytes * kSliceBytes;
 }
 
 }  // namespace
@@ -109,6 +108,8 @@ void Arena::lay_out(Writer& w) {
   }
   const MicroOps micro_ops = make_micro_ops();
   batch_.micro_ops = w.put(micro_ops.op, 256);
+  const IdentityMap identity = make_identity_map();
+  batch_.identity = w.put(identity.value, 256);
   batch_.games = w.put(games);
   batch_.reset_sets = w.put(sets);
   batch_.setups = w.put(source_.setups);
@@ -129,7 +130,7 @@ void Arena::place_changing(u64 address, size_t offset) {
   put(batch_.pixels, n * 2 * picture_bytes_);
   put(batch_.held, o.ram_obs || !o.maxpool ? 0 : n * picture_bytes_);
   put(batch_.pooled, o.ram_obs ? 0 : n * picture_bytes_ * o.channels());
-  put(batch_.stack, o.ram_obs ? 0 : n * o.obs_bytes());
+  put(batch_.stack, n * o.stack_bytes());
   put(batch_.captures, n);
   console_bytes_ = (offset - begin) / n;
   put(batch_.line_starts, size_t(source_.draw_blocks) * 2 * kMaxRows);

@@ -84,6 +84,7 @@ struct DeviceBatch {
   const ResetSet* reset_sets;
   const ConsoleSetup* setups;  // [size]
   const u32* micro_ops;        // [256]
+  const u8* identity;          // [256], a map that changes nothing
   // Changing.
   UnitState* states;       // [size]
   FrameLog* logs;          // [size][kLogSlots]

@@ -15,9 +15,9 @@ constexpr u32 kDrawThreads = 256;
 // One picture to draw from.
 struct Picture {
   PictureKind kind;
-  const u8* pixels;          // for kPixels
-  const FrameLog* log;       // for kLog
-  const LineStart* starts;   // likewise: [height]
+  const u8* pixels;         // for kPixels
+  const FrameLog* log;      // for kLog
+  const LineStart* starts;  // likewise: [height]
 };
 
 __device__ inline Picture picture_of(const Console& c, u32 n, const LineStart* starts) {
@@ -78,12 +78,11 @@ __device__ inline void make_both_real(const DeviceBatch& b, const Console& c) {
     }
   }
   __syncthreads();
-  const IdentityMap identity = make_identity_map();
   for (u32 n = 0; n < 2; ++n) {
     const Picture p = picture_of(c, n, line_starts(b, n));
     if (p.kind == PictureKind::kPixels) continue;
     for (u32 k = threadIdx.x; k < c.properties.height; k += blockDim.x) {
-      draw_row(c, p, k, identity.value, c.memory.picture(n) + k * kScreenWidth);
+      draw_row(c, p, k, b.identity, c.memory.picture(n) + k * kScreenWidth);
     }
   }
   __syncthreads();

@@ -10,36 +10,44 @@
 namespace cule {
 namespace {
 
-// The pooled picture: of one line of the newest and one of the previous picture, the maximum.
-struct LinePool {
+// One line of the newest and one of the previous picture.
+struct LinePair {
   alignas(8) u8 newest[kScreenWidth];
   alignas(8) u8 previous[kScreenWidth];
 };
 
-__device__ u8 maximum(u8 a, u8 b) { return a > b ? a : b; }
-
-// Row k of the pooled picture, gray or RGB. Nothing was captured: it stays as it is.
-__device__ void pool_row(const DeviceBatch& b, const DeviceGame& g, const Console& c, u32 i, u32 k,
-                         u8 captures, const Picture& newest, const Picture& previous) {
-  LinePool lines;
-  const IdentityMap identity = make_identity_map();
-  const u8* map = b.grayscale ? g.gray : identity.value;
+// Row k of the pooled picture: the maximum of what was captured; with the newest frame missing,
+// over the pooled picture before.
+__device__ void pool_gray_row(const DeviceBatch& b, const DeviceGame& g, const Console& c, u32 i,
+                              u32 k, u8 captures, const Picture& newest, const Picture& previous) {
+  LinePair lines;
   const bool has_newest = captures & kCaptureNewest;
   const bool has_previous = captures & kCapturePrevious;
-  if (has_newest) draw_row(c, newest, k, map, lines.newest);
-  if (has_previous) draw_row(c, previous, k, map, lines.previous);
+  if (has_newest) draw_row(c, newest, k, g.gray, lines.newest);
+  if (has_previous) draw_row(c, previous, k, g.gray, lines.previous);
+  u64* out = reinterpret_cast<u64*>(b.pooled_picture(i) + size_t(k) * kScreenWidth);
+  const u64* first = reinterpret_cast<const u64*>(lines.newest);
+  const u64* second = reinterpret_cast<const u64*>(lines.previous);
+  for (u32 x = 0; x < kScreenWidth / sizeof(u64); ++x) {
+    const u64 level = has_newest ? first[x] : out[x];
+    out[x] = has_previous ? max_bytes(level, second[x]) : level;
+  }
+}
+
+// The same with three channels.
+__device__ void pool_rgb_row(const DeviceBatch& b, const DeviceGame& g, const Console& c, u32 i,
+                             u32 k, u8 captures, const Picture& newest, const Picture& previous) {
+  LinePair lines;
+  const bool has_newest = captures & kCaptureNewest;
+  const bool has_previous = captures & kCapturePrevious;
+  if (has_newest) draw_row(c, newest, k, b.identity, lines.newest);
+  if (has_previous) draw_row(c, previous, k, b.identity, lines.previous);
   u8* out = b.pooled_picture(i) + size_t(k) * kScreenWidth * b.channels;
   for (u32 x = 0; x < kScreenWidth; ++x) {
-    for (u32 channel = 0; channel < b.channels; ++channel) {
-      u8 a = lines.newest[x];
-      u8 p = lines.previous[x];
-      if (!b.grayscale) {
-        if (has_newest) a = g.rgb[3 * a + channel];
-        if (has_previous) p = g.rgb[3 * p + channel];
-      }
-      u8& pixel = out[x * b.channels + channel];
-      if (!has_newest) a = pixel;  // over the pooled picture before
-      pixel = has_previous ? maximum(a, p) : a;
+    for (u32 channel = 0; channel < b.channels; ++channel, ++out) {
+      const u8 level = has_newest ? g.rgb[3 * lines.newest[x] + channel] : *out;
+      const u8 other = has_previous ? g.rgb[3 * lines.previous[x] + channel] : 0;
+      *out = level > other ? level : other;
     }
   }
 }
@@ -64,7 +72,11 @@ __device__ void push_frame(const DeviceBatch& b, const DeviceGame& g, const Cons
     }
     __syncthreads();
     for (u32 k = threadIdx.x; k < c.properties.height; k += blockDim.x) {
-      pool_row(b, g, c, i, k, captures, newest, previous);
+      if (b.grayscale) {
+        pool_gray_row(b, g, c, i, k, captures, newest, previous);
+      } else {
+        pool_rgb_row(b, g, c, i, k, captures, newest, previous);
+      }
     }
     __syncthreads();
   }
@@ -114,10 +126,8 @@ __device__ void reset_console(const DeviceBatch& b, const DeviceGame& g, u32 i) 
   for (u32 n = 0; n < 2; ++n) {
     copy_block(memory.picture(n), chosen + g.row.pictures + n * picture, picture);
   }
-  if (!b.ram_obs) {
-    copy_block(b.pooled_picture(i), chosen + g.row.pooled, picture * b.channels);
-    copy_block(b.frames(i), chosen + g.row.stack, g.row.end - g.row.stack);
-  }
+  copy_block(b.pooled_picture(i), chosen + g.row.pooled, g.row.stack - g.row.pooled);
+  copy_block(b.frames(i), chosen + g.row.stack, g.row.end - g.row.stack);
   __syncthreads();
 }
 
@@ -148,9 +158,8 @@ __global__ void finish_step_kernel(const DeviceBatch b, const StepOutputs out, b
         write_ints(s, g.agent, i32(i), out.final_ints + i, out.width);
       }
     }
-    const bool starts_over =
-        is_ended && (ends_here || resets_ended ||
-                     (!has_stepped && b.autoreset == Autoreset::kNextStep));
+    const bool starts_over = is_ended && (ends_here || resets_ended ||
+                                          (!has_stepped && b.autoreset == Autoreset::kNextStep));
     if (starts_over) {
       const AgentState ended = s.agent;
       __syncthreads();

@@ -21,10 +21,8 @@ __global__ void gather_rows_kernel(const DeviceBatch b, const i64* consoles, u32
     for (u32 buffer = 0; buffer < 2; ++buffer) {
       copy_block(row + g.row.pictures + buffer * picture, c.memory.picture(buffer), picture);
     }
-    if (!b.ram_obs) {
-      copy_block(row + g.row.pooled, b.pooled_picture(i), picture * b.channels);
-      copy_block(row + g.row.stack, b.frames(i), g.row.end - g.row.stack);
-    }
+    copy_block(row + g.row.pooled, b.pooled_picture(i), g.row.stack - g.row.pooled);
+    copy_block(row + g.row.stack, b.frames(i), g.row.end - g.row.stack);
     for (size_t at = g.row.end + threadIdx.x; at < b.row_bytes; at += blockDim.x) row[at] = 0;
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -53,22 +51,19 @@ __global__ void scatter_rows_kernel(const DeviceBatch b, const i64* consoles, co
   for (u32 buffer = 0; buffer < 2; ++buffer) {
     copy_block(memory.picture(buffer), row + g.row.pictures + buffer * picture, picture);
   }
-  if (!b.ram_obs) {
-    copy_block(b.pooled_picture(i), row + g.row.pooled, picture * b.channels);
-    copy_block(b.frames(i), row + g.row.stack, g.row.end - g.row.stack);
-  }
+  copy_block(b.pooled_picture(i), row + g.row.pooled, g.row.stack - g.row.pooled);
+  copy_block(b.frames(i), row + g.row.stack, g.row.end - g.row.stack);
 }
 
 __global__ void draw_screens_kernel(const DeviceBatch b, const i64* consoles, u32 n, u8* rows_out,
                                     u64 stride) {
-  const IdentityMap identity = make_identity_map();
   for (u32 k = blockIdx.x; k < n; k += gridDim.x) {
     const Console c = b.console(u32(consoles[k]));
     const Picture p = picture_of(c, c.s.picture.current, line_starts(b, 0));
     if (threadIdx.x == 0 && p.kind == PictureKind::kLog) find_starts(c, p, line_starts(b, 0));
     __syncthreads();
     for (u32 row = threadIdx.x; row < c.properties.height; row += blockDim.x) {
-      draw_row(c, p, row, identity.value, rows_out + k * stride + row * kScreenWidth);
+      draw_row(c, p, row, b.identity, rows_out + k * stride + row * kScreenWidth);
     }
     __syncthreads();
   }

@@ -4,8 +4,8 @@
 
 namespace cule {
 
-cudaError_t launch_step_bank(const DeviceBatch& b, const TileList& tiles, const StepActions& actions,
-                           cudaStream_t stream) {
+cudaError_t launch_step_bank(const DeviceBatch& b, const TileList& tiles,
+                             const StepActions& actions, cudaStream_t stream) {
   const u32 warps = tiles.warps_per_block;
   const u32 blocks = (tiles.size + warps - 1) / warps;
   return cule_launch(step_consoles_kernel<BankFetch>, dim3(blocks), dim3(warps * kWarpLanes),

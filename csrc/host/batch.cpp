@@ -63,9 +63,7 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
   };
 }
 
-size_t Batch::console_bytes() const {
-  return state_bytes_ + kLogSlots * sizeof(FrameLog);
-}
+size_t Batch::console_bytes() const { return state_bytes_ + kLogSlots * sizeof(FrameLog); }
 
 bool Batch::reset_unit(i32 i, i64 seed, Workspace& w) {
   Unit& unit = units_[size_t(i)];
@@ -338,8 +336,8 @@ const std::vector<std::vector<u8>>& Batch::reset_states(i32 i) {
 
 std::string Batch::find_row_error(i32 i, const u8* row) const {
   const Game& game = *units_[size_t(i)].setup().game;
-  const RowFault fault = find_row_fault(row, layout_code(options_), game.key(),
-                                        units_[size_t(i)].row_layout().end);
+  const RowFault fault =
+      find_row_fault(row, layout_code(options_), game.key(), units_[size_t(i)].row_layout().end);
   return text_of(fault, i, game.spec().game_id);
 }
 

@@ -138,7 +138,8 @@ class Game {
     first.env.mode = default_mode();
     const AleSettings settings{
         0.0f, 1, 0, 0, -2147483647 - 1, 2147483647, kDefaultPaddleMin, spec_.paddle_max};
-    Ale ale{console(first.console, memory), first.env, streams.get(), facts_, settings, {true, 0, 0}};
+    Ale ale{
+        console(first.console, memory), first.env, streams.get(), facts_, settings, {true, 0, 0}};
     has_first_reset_ = ale.reset() && streams->env.position == Mt19937::kWords;
     first.machine_random = streams->machine;
   }

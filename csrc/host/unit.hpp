@@ -65,7 +65,7 @@ class Unit {
         s_(state),
         random_(make_zeroed<RandomStreams>()),
         memory_(make_zeroed<FrameStore>()),
-        frames_(make_zeroed<u8>(pooled_bytes() + options->obs_bytes())) {
+        frames_(make_zeroed<u8>(pooled_bytes() + options->stack_bytes())) {
     memory_->watch.is_on = 1;
   }
 
@@ -150,7 +150,8 @@ class Unit {
     const RowLayout at = row_layout(o);
     const size_t picture = setup_->picture_bytes();
     std::memcpy(row + sizeof(RowHeader), s_, sizeof(UnitState));
-    if (at.pictures > at.streams) std::memcpy(row + at.streams, random_.get(), sizeof(RandomStreams));
+    if (at.pictures > at.streams)
+      std::memcpy(row + at.streams, random_.get(), sizeof(RandomStreams));
     for (u32 n = 0; n < 2; ++n)
       std::memcpy(row + at.pictures + n * picture, memory_->pixels[n], picture);
     std::memcpy(row + at.pooled, frames_.get(), at.end - at.pooled);
@@ -161,7 +162,8 @@ class Unit {
   void restore(const u8* row) {
     const RowLayout at = row_layout();
     std::memcpy(s_, row + sizeof(RowHeader), sizeof(UnitState));
-    if (at.pictures > at.streams) std::memcpy(random_.get(), row + at.streams, sizeof(RandomStreams));
+    if (at.pictures > at.streams)
+      std::memcpy(random_.get(), row + at.streams, sizeof(RandomStreams));
     restore_pictures(row, at);
   }
   void restore_cached(const u8* row) {
@@ -225,13 +227,11 @@ class Unit {
   Console console() { return setup_->game->console(s_->console, *memory_); }
   Ale exact_ale() {
     const bool is_exact = !options_->cached_resets;
-    return {console(),      s_->env,
+    return {console(),       s_->env,
             &random_->exact, setup_->game->facts(),
-            setup_->ale,    {is_exact, s_->seed, 0}};
+            setup_->ale,     {is_exact, s_->seed, 0}};
   }
-  size_t pooled_bytes() const {
-    return options_->pooled_bytes(setup_->game->properties().height);
-  }
+  size_t pooled_bytes() const { return options_->pooled_bytes(setup_->game->properties().height); }
   u8* pooled() { return frames_.get(); }
   u8* stack() { return frames_.get() + pooled_bytes(); }
   const u8* stack() const { return frames_.get() + pooled_bytes(); }

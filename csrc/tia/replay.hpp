@@ -25,13 +25,9 @@ struct Beam {
 
 CULE_HD CULE_INLINE constexpr Beam make_beam(u32 clock) { return {clock, clock, clock, clock}; }
 
-// Registers whose writes do anything here.
-constexpr u64 make_effective_registers() {
-  u64 effective = (2ULL << CXCLR) - 1;
-  for (const u32 reg : {VSYNC, WSYNC, RSYNC}) effective &= ~(1ULL << reg);
-  return effective;
-}
-constexpr u64 kEffectiveRegisters = make_effective_registers();
+// Registers whose writes do anything here, one bit each.
+constexpr u64 kEffectiveRegisters =
+    ((2ULL << CXCLR) - 1) & ~(1ULL << VSYNC | 1ULL << WSYNC | 1ULL << RSYNC);
 
 // State and BeamState are references to what is brought forward, or copies that whoever made the
 // replay takes back: a host thread keeps copies at hand while it replays.
@@ -317,7 +313,7 @@ struct Replay {
     // Right after a WSYNC nothing moves but what has been told to.
     const bool is_early = cycle == 75 || cycle <= 3;
     const bool is_still = is_early && !(s.hm[0] | s.hm[1] | s.hm[2] | s.hm[3] | s.hm[4]);
-    for (u32 object = 0; object < (is_still ? 0 : kPlayfield); ++object) {
+    for (u32 object = 0; object < (is_still ? 0u : u32(kPlayfield)); ++object) {
       const i32 motion = hmove_pixels(cycle, s.hm[object]);
       if (motion == 0) continue;
       s.position[object] = u8(wrap_position(i32(s.position[object]) + motion));

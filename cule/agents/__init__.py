@@ -6,6 +6,8 @@
     PQN     parallelised Q-learning, without replay         pqn.py
     DQN     Q-learning from replay, extensions by switch    dqn.py
     Rainbow DQN with every extension                        dqn.py
+    ApexDQN many explorers and prioritised replay           apex.py
+    ApexDPG the same on the continuous action interface     apex_dpg.py
 
 A learner is made of its options (and, if wanted, environments of one's own), learns while `train`
 is iterated over, and has `save`, `load` and `evaluate`. `start_run` adds a folder with logs,
@@ -17,6 +19,8 @@ Needs torch; `import cule` does not import this.
 from __future__ import annotations
 
 from cule.agents.a2c import A2C, A2CConfig
+from cule.agents.apex import ApexConfig, ApexDQN
+from cule.agents.apex_dpg import ApexDPG, ApexDPGConfig
 from cule.agents.base import Agent, Progress
 from cule.agents.dqn import DQN, DQNConfig, Rainbow, RainbowConfig
 from cule.agents.errors import CheckpointError, DivergedError
@@ -38,6 +42,10 @@ __all__ = [
     "A2CConfig",
     "Agent",
     "AgentConfig",
+    "ApexConfig",
+    "ApexDPG",
+    "ApexDPGConfig",
+    "ApexDQN",
     "CheckpointError",
     "DQNConfig",
     "DivergedError",

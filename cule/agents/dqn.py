@@ -193,7 +193,7 @@ class DQN(Agent):
 
     network: QNetwork
     target: QNetwork
-    replay: UniformReplay
+    replay: Any
     forward: Any
 
     # --- Set-up ---------------------------------------------------------------------------------
@@ -312,11 +312,12 @@ class DQN(Agent):
     def sample(self) -> Batch:
         """Draw a batch; importance weights are over the largest of all processes."""
         config = self.config
-        if not isinstance(self.replay, PrioritizedReplay):
-            return self.replay.sample(config.batch_size)
+        if not config.prioritized:
+            plain: Batch = self.replay.sample(config.batch_size)
+            return plain
         done = self.steps / max(config.total_steps, 1)
         beta = algos.linear_schedule(config.beta_start, config.beta_end, done)
-        batch = self.replay.sample(config.batch_size, beta)
+        batch: Batch = self.replay.sample(config.batch_size, beta)
         if world_size() == 1:
             return batch
         # Shards are equally large, so V P is the same for the shard and for the whole.
@@ -338,7 +339,7 @@ class DQN(Agent):
             errors, losses, q_taken = self._value_losses(batch)
         loss = (batch.weights * losses).mean()
         norm = self.learn(loss, config.max_grad_norm or float("inf"))
-        if isinstance(self.replay, PrioritizedReplay):
+        if config.prioritized:
             self.replay.update_priorities(batch.ids, algos.priorities_from_errors(errors))
         if self.updates % config.target_interval == 0:
             soft_copy(self.target, self.network, config.target_tau)

@@ -8,6 +8,7 @@ that a curve has every step once.
 from __future__ import annotations
 
 import csv
+import functools
 import importlib.util
 import json
 import os
@@ -116,10 +117,16 @@ class RunLog:
                 self._board.add_scalar(f"{group}/{name}", value, int(row["steps"]))
 
 
+@functools.cache
+def _say_that_it_is_missing() -> None:
+    """Say it once a process."""
+    print("TensorBoard is not installed; logging to CSV and JSON lines only", file=sys.stderr)
+
+
 def _open_board(folder: Path, until_step: int | None) -> Any:
     """A TensorBoard writer, or None (said once) where TensorBoard is not installed."""
     if importlib.util.find_spec("tensorboard") is None:
-        print("TensorBoard is not installed; logging to CSV and JSON lines only", file=sys.stderr)
+        _say_that_it_is_missing()
         return None
     from torch.utils.tensorboard import SummaryWriter
 

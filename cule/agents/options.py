@@ -99,9 +99,6 @@ class AgentConfig:
     compile: bool = False
     """Compile the network with torch.compile."""
 
-    graphs: bool = False
-    """Capture acting and learning in CUDA graphs; needs a CUDA device."""
-
     deterministic: bool = False
     """Deterministic kernels only."""
 
@@ -113,10 +110,6 @@ class AgentConfig:
         check_choice(self, "reward_rule", ("clip", "sign", "none"))
         check_choice(self, "precision", ("fp32", "tf32", "bf16"))
         check_choice(self, "obs_type", ("image", "ram"))
-        if self.graphs and not self.device.startswith("cuda"):
-            raise InvalidArgumentError(
-                f"graphs is True and device is {self.device!r}; graphs need a device of kind 'cuda'"
-            )
 
 
 def check_least(config: Any, lowest: float, *names: str) -> None:

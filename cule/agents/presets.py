@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cule.agents.a2c import A2C
+from cule.agents.apex import ApexDQN
+from cule.agents.apex_dpg import ApexDPG
 from cule.agents.base import Agent
-from cule.agents.environment import FrameEnv
 from cule.agents.dqn import DQN, Rainbow
+from cule.agents.environment import FrameEnv
 from cule.agents.errors import CheckpointError
 from cule.agents.options import config_from
 from cule.agents.ppo import PPO
@@ -22,7 +24,7 @@ from cule.agents.vtrace import VTrace
 
 #: Learners by the name that their checkpoints carry.
 AGENTS: dict[str, type[Agent]] = {
-    agent.name: agent for agent in (A2C, VTrace, PPO, PQN, DQN, Rainbow)
+    agent.name: agent for agent in (A2C, VTrace, PPO, PQN, DQN, Rainbow, ApexDQN, ApexDPG)
 }
 
 
@@ -118,7 +120,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "ppo-cpu": Preset(
         "ppo",
-        {**_CPU, "num_steps": 64, "num_epochs": 3, "num_minibatches": 8, "learning_rate": 1e-3},
+        {**_CPU, "num_steps": 64, "num_epochs": 3, "num_minibatches": 16, "learning_rate": 7e-4},
     ),
     "pqn": Preset("pqn"),
     "pqn-gpu": Preset(
@@ -159,6 +161,9 @@ PRESETS: dict[str, Preset] = {
             "precision": "bf16",
         },
     ),
+    "apex-dqn": Preset("apex-dqn"),
+    "apex-dqn-gpu": Preset("apex-dqn", {"num_envs": 4096, "precision": "bf16"}),
+    "apex-dpg": Preset("apex-dpg"),
     "rainbow": Preset("rainbow"),
     "rainbow-fast": Preset(
         "rainbow",
@@ -186,7 +191,7 @@ def load_to_play(content: Mapping[str, Any], env: FrameEnv, device: str = "cpu")
     Raises:
         CheckpointError: An unknown algorithm, or another shape.
     """
-    config = checkpoint_config(content, device=device, env_device="", graphs=False, compile=False)
+    config = checkpoint_config(content, device=device, env_device="", compile=False)
     agent = AGENTS[content["algorithm"]](config, env)
     agent.load_weights(content)
     return agent

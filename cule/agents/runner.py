@@ -101,7 +101,7 @@ class _StopRequest:
         if world_size() == 1:
             return self.is_set
         wanted = max_over_ranks(torch.tensor(float(self.is_set), device=device))
-        return bool(float(wanted) > 0.0)
+        return float(wanted) > 0.0
 
 
 class Run:
@@ -183,7 +183,7 @@ class Run:
                         break
             self._add_time()
             self.save()
-            is_complete = agent.steps >= agent.config.total_steps
+            is_complete = bool(agent.steps >= agent.config.total_steps)
             evaluated = self.evaluations and self.evaluations[-1][0] == agent.steps
             if is_complete and self.options.eval_episodes and not evaluated:
                 self.evaluate()

@@ -19,10 +19,12 @@ from cule.algos.categorical import (
     project_distribution,
 )
 from cule.algos.continuous import (
-    clip_action_gradient,
+    action_gradient_loss,
+    clip_to_disc,
     disc_from_polar,
     disc_from_raw,
     polar_from_disc,
+    random_disc_actions,
 )
 from cule.algos.losses import (
     entropy,
@@ -54,10 +56,11 @@ from cule.algos.targets import double_q_targets, q_targets
 
 __all__ = [
     "VTraceResult",
+    "action_gradient_loss",
     "atoms",
     "categorical_loss",
-    "clip_action_gradient",
     "clip_rewards",
+    "clip_to_disc",
     "disc_from_polar",
     "disc_from_raw",
     "double_q_targets",
@@ -79,6 +82,7 @@ __all__ = [
     "project_distribution",
     "q_lambda_returns",
     "q_targets",
+    "random_disc_actions",
     "sample_categorical",
     "shift_values",
     "sigma_ladder",

@@ -6,7 +6,7 @@ fire in [0, 1]; the environment takes (radius in [0, 1], angle in [-pi, pi], fir
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 import torch
 from torch import Tensor
@@ -18,6 +18,13 @@ def disc_from_raw(raw: Tensor) -> Tensor:
     radius = xy.square().sum(-1, keepdim=True).clamp(min=1e-12).sqrt()
     fire = 0.5 * (raw[..., 2:].tanh() + 1.0)
     return torch.cat([xy / radius.clamp(min=1.0), fire], -1)
+
+
+def clip_to_disc(action: Tensor) -> Tensor:
+    """(x, y) beyond the unit disc moved to its edge, fire clamped to [0, 1]; ``[..., 3]``."""
+    xy, fire = action[..., :2], action[..., 2:]
+    radius = xy.square().sum(-1, keepdim=True).sqrt()
+    return torch.cat([xy / radius.clamp(min=1.0), fire.clamp(0.0, 1.0)], -1)
 
 
 def polar_from_disc(action: Tensor) -> Tensor:
@@ -33,23 +40,22 @@ def disc_from_polar(action: Tensor) -> Tensor:
     return torch.stack([radius * angle.cos(), radius * angle.sin(), fire], -1)
 
 
-class _ClipGradient(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, action: Tensor, limit: float) -> Tensor:
-        ctx.limit = limit
-        return action.view_as(action)
+def action_gradient_loss(actions: Tensor, gradients: Tensor, limit: float = 1.0) -> Tensor:
+    """A loss whose gradient ascends the critic: its derivative by each action is clipped.
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, None]:
-        (gradient,) = gradients
-        return gradient.clamp(-ctx.limit, ctx.limit), None
+    Args:
+        actions: Of the policy, with its graph; ``[B, 3]``.
+        gradients: Derivative of each sample's value by its own action; ``[B, 3]``.
+        limit: Elementwise clip of `gradients`.
 
-
-def clip_action_gradient(action: Tensor, limit: float = 1.0) -> Tensor:
-    """The action itself; the gradient that comes back through it is clipped elementwise.
-
-    With a loss that is a sum over samples, this clips the derivative of each sample's value by its
-    own action.
+    Returns:
+        Scalar, ``-mean sum clip(dQ/da) a``; only its gradient means something.
     """
-    clipped: Tensor = _ClipGradient.apply(action, limit)  # type: ignore[no-untyped-call]
-    return clipped
+    return -(gradients.detach().clamp(-limit, limit) * actions).sum(-1).mean()
+
+
+def random_disc_actions(count: int, generator: torch.Generator, device: torch.device) -> Tensor:
+    """(x, y, fire) uniform on the disc and in [0, 1]; float32 ``[count, 3]``."""
+    draws = torch.rand((3, count), generator=generator, device=device)
+    polar = torch.stack([draws[0].sqrt(), (2.0 * draws[1] - 1.0) * math.pi, draws[2]], -1)
+    return disc_from_polar(polar)

@@ -8,6 +8,8 @@ allocates nor waits.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -20,9 +22,10 @@ from cule.envs.launch import Geometry, choose_geometry
 from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan, batch_arguments, make_game_batch
 from cule.envs.refusals import ActionRangeError
-from cule.errors import InvalidStateError, NotResetError, OutOfDeviceMemoryError
+from cule.errors import DeviceError, InvalidStateError, NotResetError, OutOfDeviceMemoryError
 
-_NO_OUTPUTS = (0, 0, 0, 0, 0, 0, 0, 0, True)
+_SCREEN_WIDTH = 160
+_RAM_BYTES = 128
 
 
 class CudaBatch:
@@ -68,6 +71,8 @@ class CudaBatch:
                 warps_per_block=geometry.warps_per_block,
                 **batch_arguments(plan, options),
             )
+            self.state_size: int = self._batch.state_size
+            self.console_bytes: int = self._batch.console_bytes
             self._memory = self._allocate()
             constants = torch.from_numpy(self._batch.place_at(self._memory.data_ptr()))
             self._memory[: len(constants)].copy_(constants)
@@ -76,8 +81,6 @@ class CudaBatch:
             self._faults = torch.zeros(1, dtype=torch.int32, pin_memory=pinned)
         self._fault_word = self._faults.numpy()
         self._seeds = torch.empty(self._num_envs, dtype=torch.int64, device=device)
-        self.state_size: int = self._batch.state_size
-        self.console_bytes: int = self._batch.console_bytes
         self.num_threads = 0
 
     # --- What cule._core.Batch has ----------------------------------------------------------------
@@ -131,6 +134,22 @@ class CudaBatch:
                 self._stream(),
             )
 
+    def send(self, actions: torch.Tensor, env_ids: NDArray[np.int32]) -> None:
+        """Keep the actions of all consoles for `recv`."""
+        self.check_faults()
+        self._sent = actions
+
+    def recv(
+        self,
+        obs: torch.Tensor,
+        ints: torch.Tensor,
+        flags: torch.Tensor,
+        final_obs: torch.Tensor | None = None,
+        final_ints: torch.Tensor | None = None,
+    ) -> None:
+        """Launch the step that `send` asked for; who reads the results waits for them."""
+        self.step(self._sent, obs, ints, flags, final_obs, final_ints)
+
     def decorrelate(
         self,
         max_steps: int,
@@ -156,7 +175,9 @@ class CudaBatch:
     def get_state(self, indices: NDArray[np.int64]) -> torch.Tensor:
         """Rows of some consoles, uint8 ``[n, state_size]``."""
         with self._on_device():
-            rows = torch.empty((len(indices), self.state_size), dtype=torch.uint8, device=self.device)
+            rows = torch.empty(
+                (len(indices), self.state_size), dtype=torch.uint8, device=self.device
+            )
             if len(indices):
                 consoles = torch.from_numpy(indices).to(self.device)
                 self._batch.gather_rows(
@@ -258,18 +279,13 @@ class CudaBatch:
             return torch.zeros(size, dtype=torch.uint8, device=self.device)
         except torch.OutOfMemoryError:
             free, _ = torch.cuda.mem_get_info(self.device)
-            fixed = size - self._num_envs * self.console_bytes_of(self._batch)
-            fit = max(0, (free - fixed) // self.console_bytes_of(self._batch))
+            fixed = size - self._num_envs * self.console_bytes
+            fit = max(0, (free - fixed) // self.console_bytes)
             raise OutOfDeviceMemoryError(
                 f"num_envs is {self._num_envs}: {size:,} bytes are needed on {self.device}, "
-                f"{self.console_bytes_of(self._batch):,} a console, and {free:,} are free; about "
+                f"{self.console_bytes:,} a console, and {free:,} are free; about "
                 f"{fit:,} consoles fit"
             ) from None
-
-    @staticmethod
-    def console_bytes_of(batch: Any) -> int:
-        """Device memory of one console, without what all share."""
-        return int(batch.console_bytes)
 
     def _live(self, which: int) -> tuple[int, int]:
         live = self._batch.live
@@ -285,8 +301,14 @@ class CudaBatch:
             return 0
         return int(torch.cuda.current_stream(self.device).cuda_stream)
 
-    def _on_device(self) -> Any:
-        return torch.cuda.device(self.device if self.device.type == "cuda" else -1)
+    @contextmanager
+    def _on_device(self) -> Iterator[None]:
+        """Launch on this batch's device; a launch that fails is a `DeviceError`."""
+        try:
+            with torch.cuda.device(self.device if self.device.type == "cuda" else -1):
+                yield
+        except self._native.LaunchError as error:
+            raise DeviceError(f"device is {self.device}: {error}") from None
 
     def _outputs(
         self,
@@ -310,14 +332,10 @@ class CudaBatch:
         )
 
 
-_SCREEN_WIDTH = 160
-_RAM_BYTES = 128
-
-
 def _reset_rows(
     plan: BatchPlan, options: EnvOptions
 ) -> tuple[list[NDArray[np.uint8]], NDArray[np.int32]]:
-    """Cached reset states of each (game, mode, difficulty) in the batch, and which a console has."""
+    """Cached reset states of each (game, mode, difficulty), and which set each console has."""
     kinds = np.stack([plan.game_index, plan.modes, plan.difficulties], axis=1)
     distinct, reset_set = np.unique(kinds, axis=0, return_inverse=True)
     batch = make_game_batch(plan, options, *distinct.T)

@@ -9,6 +9,7 @@ import torch
 
 WARP_LANES = 32
 SCHEDULERS = 4  # of a multiprocessor; a warp lives on one
+WARPS_PER_SCHEDULER = 2  # resident at once, by the registers of the state-update kernel
 
 
 @dataclass(frozen=True)
@@ -23,20 +24,20 @@ class Geometry:
 
 
 def choose_geometry(num_envs: int, device: Any) -> Geometry:
-    """As few lanes a warp as give every scheduler of the device a warp.
+    """As few lanes a warp as let all warps be on the device at once.
 
-    Lanes of a warp wait for each other, so fewer of them is better while schedulers would be idle;
-    beyond that, every further warp shares a scheduler with others. This is reasoned, not measured.
+    Lanes of a warp wait for each other, so fewer of them is better while there is room for more
+    warps; beyond that, warps would queue. This is reasoned, not measured.
 
     Args:
         num_envs: Consoles of the batch.
         device: A torch device; one without multiprocessors gets full warps.
     """
-    schedulers = SCHEDULERS
+    warps = SCHEDULERS * WARPS_PER_SCHEDULER
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
-        schedulers *= properties.multi_processor_count
+        warps *= properties.multi_processor_count
     lanes = 1
-    while lanes < WARP_LANES and num_envs > 4 * schedulers * lanes:
+    while lanes < WARP_LANES and num_envs > warps * lanes:
         lanes *= 2
     return Geometry(lanes_per_warp=lanes, warps_per_block=4)

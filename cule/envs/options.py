@@ -193,10 +193,11 @@ def resolve_options(game: object, num_envs: object, keywords: Mapping[str, Any])
         "continuous_action_threshold", raw.continuous_action_threshold, -1e6, 1e6
     )
     checked["autoreset_mode"] = _autoreset_mode(raw.autoreset_mode)
-    checked["device"] = resolve_device(raw.device)
-    output = "numpy" if raw.output is None else raw.output
+    checked["device"] = resolve_device(raw.device, count)
+    on_gpu = checked["device"] != "cpu"
+    output = raw.output or ("torch" if on_gpu else "numpy")
     checked["output"] = as_choice("output", output, ("numpy", "torch"))
-    resets = "exact" if raw.resets is None else raw.resets
+    resets = raw.resets or ("cached" if on_gpu else "exact")
     checked["resets"] = as_choice("resets", resets, ("exact", "cached"))
     checked["obs_type"] = as_choice("obs_type", raw.obs_type, ("image", "ram"))
     checked["mode"] = _per_console("mode", raw.mode, count)
@@ -218,12 +219,29 @@ def _check_together(options: EnvOptions) -> None:
                     f"{name} is {getattr(options, name)!r}; with obs_type='ram' it must be "
                     f"{default!r}"
                 )
+    if options.device != "cpu":
+        _check_on_gpu(options)
     asynchronous = options.batch_size not in (0, options.num_envs)
     if asynchronous and options.decorrelate_steps:
         raise InvalidArgumentError(
             f"decorrelate_steps is {options.decorrelate_steps}; with batch_size "
             f"{options.batch_size} below num_envs {options.num_envs} it must be 0"
         )
+
+
+def _check_on_gpu(options: EnvOptions) -> None:
+    """Refuse what only the CPU back end does."""
+    for name, allowed in (
+        ("resets", ("cached",)),
+        ("batch_size", (0, options.num_envs)),
+        ("num_threads", (0,)),
+        ("thread_affinity_offset", (-1,)),
+    ):
+        if getattr(options, name) not in allowed:
+            raise InvalidArgumentError(
+                f"{name} is {getattr(options, name)!r}; with device {options.device!r} it must be "
+                + " or ".join(repr(value) for value in allowed)
+            )
 
 
 def _game(game: object) -> str | tuple[tuple[str, int], ...]:

@@ -68,10 +68,10 @@ class FrameStep(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """The small results of one call."""
+    """The small results of one call; arrays, or tensors of a GPU."""
 
-    ints: NDArray[np.int32]  # [INT_ROWS, n]
-    flags: NDArray[np.bool_]  # [FLAG_ROWS, n]
+    ints: Any  # int32 [INT_ROWS, n]
+    flags: Any  # bool [FLAG_ROWS, n]
 
 
 def new_tables(rows: int) -> Tables:

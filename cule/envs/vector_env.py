@@ -19,30 +19,22 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from cule import _core
-from cule.envs import actions as action_checks
 from cule.envs.action import Action
+from cule.envs.actions import to_numpy
+from cule.envs.backend import make_backend
 from cule.envs.checks import as_choice
 from cule.envs.native import native_errors
 from cule.envs.options import EnvOptions, resolve_options
-from cule.envs.output import Output
-from cule.envs.plan import make_batch, plan_batch
+from cule.envs.plan import plan_batch
 from cule.envs.refusals import CallOrderError
 from cule.envs.requests import (
     NO_SEED,
     ResetRequest,
     as_indices,
     as_states,
-    frame_target,
     parse_reset,
 )
-from cule.envs.results import (
-    BlockPool,
-    FrameStep,
-    Tables,
-    make_final_info,
-    make_info,
-    new_tables,
-)
+from cule.envs.results import FrameStep, Tables, make_info
 from cule.envs.spaces import continuous_action_space, frame_shape, observation_space
 from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, NotResetError
 
@@ -134,8 +126,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         plan = plan_batch(options)
         self._config = options
         self._plan = plan
-        self._output = Output(options.output or "numpy")
-        self._batch = make_batch(plan, options)
+        self._batch, self._memory = make_backend(plan, options)
 
         self.num_envs = options.num_envs
         self.batch_size = options.batch_size or options.num_envs
@@ -157,10 +148,10 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
         obs_shape = (self.batch_size, *(self.single_observation_space.shape or ()))
         frames_shape = (self.num_envs, *frame_shape(options))
-        self._obs_pool = BlockPool(obs_shape)
-        self._final_obs_pool = BlockPool(obs_shape)
-        self._frame_pool = BlockPool(frames_shape)
-        self._final_frame_pool = BlockPool(frames_shape)
+        self._obs_pool = self._memory.pool(obs_shape)
+        self._final_obs_pool = self._memory.pool(obs_shape)
+        self._frame_pool = self._memory.pool(frames_shape)
+        self._final_frame_pool = self._memory.pool(frames_shape)
         self._same_step = options.autoreset_mode is AutoresetMode.SAME_STEP
         self._was_reset = False
         self._all_ids = np.arange(self.num_envs, dtype=np.int32)
@@ -208,7 +199,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             return self._reset_asynchronously(self._first_seeds(request))
 
         self._drain()
-        obs, tables = self._obs_pool.take(), new_tables(self.num_envs)
+        obs, tables = self._obs_pool.take(), self._memory.tables(self.num_envs)
         if request.states is not None:
             self._restore(request.states, request.indices(self.num_envs))
             self._batch.observe(obs, *tables)
@@ -220,7 +211,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             self._batch.decorrelate(self._config.decorrelate_steps, seed_word, obs, *tables)
         self._was_reset = True
         self._batch_ids = self._all_ids
-        return self._output.wrap(obs), self._output.wrap_all(make_info(tables.ints))
+        return self._memory.wrap(obs), self._memory.wrap_all(make_info(tables.ints))
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Advance every console by one step of ``frameskip`` frames.
@@ -248,12 +239,10 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             return self.recv()
         native = self._native_actions(actions, self._all_ids)
         self._check_nothing_in_flight("step")
-        obs, tables = self._obs_pool.take(), new_tables(self.num_envs)
+        obs, tables = self._obs_pool.take(), self._memory.tables(self.num_envs)
         final_obs, final_ints = self._final_memory(tables)
-        try:
+        with native_errors():
             self._batch.step(native, obs, tables.ints, tables.flags, final_obs, final_ints)
-        except RuntimeError as error:
-            raise NotResetError(str(error)) from None
         return self._step_result(obs, tables, final_obs, final_ints)
 
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:
@@ -315,7 +304,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
                 f"recv() of {self.batch_size} consoles, but {self._num_in_flight} are on their "
                 "way; call send() first"
             )
-        obs, tables = self._obs_pool.take(), new_tables(self.batch_size)
+        obs, tables = self._obs_pool.take(), self._memory.tables(self.batch_size)
         final_obs, final_ints = self._final_memory(tables)
         with native_errors():
             self._batch.recv(obs, tables.ints, tables.flags, final_obs, final_ints)
@@ -349,27 +338,25 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         native = self._native_actions(actions, self._all_ids)
         self._check_nothing_in_flight("step_frames")
         shape = (self.num_envs, *frame_shape(self._config))
-        frame = self._frame_pool.take() if out is None else frame_target(out, shape)
-        tables = new_tables(self.num_envs)
+        frame = self._frame_pool.take() if out is None else self._memory.target(out, shape)
+        tables = self._memory.tables(self.num_envs)
         final = self._final_frame_pool.take() if self._same_step else None
-        final_ints = np.empty_like(tables.ints) if self._same_step else None
-        try:
+        final_ints = self._memory.final_ints(tables) if self._same_step else None
+        with native_errors():
             self._batch.step(native, frame, *tables, final, final_ints, stacked=False)
-        except RuntimeError as error:
-            raise NotResetError(str(error)) from None
-        result = self._output.wrap(frame) if out is None else out
+        result = self._memory.wrap(frame) if out is None else out
         ints, flags = tables
         return FrameStep(
             frame=result,
-            reward=self._output.wrap(ints[_core.INT_RAW_REWARD].astype(np.float32)),
-            terminated=self._output.wrap(flags[_core.FLAG_TERMINATED]),
-            truncated=self._output.wrap(flags[_core.FLAG_TRUNCATED]),
-            life_lost=self._output.wrap(flags[_core.FLAG_LIFE_LOST]),
-            first=self._output.wrap(flags[_core.FLAG_FIRST]),
+            reward=self._memory.wrap(self._memory.as_float(ints[_core.INT_RAW_REWARD])),
+            terminated=self._memory.wrap(flags[_core.FLAG_TERMINATED]),
+            truncated=self._memory.wrap(flags[_core.FLAG_TRUNCATED]),
+            life_lost=self._memory.wrap(flags[_core.FLAG_LIFE_LOST]),
+            first=self._memory.wrap(flags[_core.FLAG_FIRST]),
             # Without a reset in the same step the frame itself is the one the episode ended on.
-            final_frame=result if final is None else self._output.wrap(final),
-            episode_return=self._output.wrap(ints[_core.INT_EPISODE_RETURN].astype(np.float32)),
-            episode_length=self._output.wrap(ints[_core.INT_EPISODE_LENGTH]),
+            final_frame=result if final is None else self._memory.wrap(final),
+            episode_return=self._memory.wrap(self._memory.as_float(ints[_core.INT_EPISODE_RETURN])),
+            episode_length=self._memory.wrap(ints[_core.INT_EPISODE_LENGTH]),
         )
 
     @property
@@ -386,31 +373,31 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     def num_threads(self) -> int:
         """CPU threads that step the consoles."""
         self._check_open()
-        return self._batch.num_threads
+        return int(self._batch.num_threads)
 
     @property
     def state_size(self) -> int:
         """Bytes of a row of `get_state`."""
         self._check_open()
-        return self._batch.state_size
+        return int(self._batch.state_size)
 
     @property
     def ram(self) -> Any:
         """RAM of every console, uint8 ``[N, 128]``; live, read-only, valid until `close`."""
         self._check_open()
-        return self._output.wrap_read_only(self._batch.ram())
+        return self._memory.wrap_read_only(self._batch.ram())
 
     @property
     def lives(self) -> Any:
         """Lives of every console, int32 ``[N]``; live, read-only, valid until `close`."""
         self._check_open()
-        return self._output.wrap_read_only(self._batch.lives())
+        return self._memory.wrap_read_only(self._batch.lives())
 
     @property
     def episode_frames(self) -> Any:
         """Frames since the last reset, int32 ``[N]``; live, read-only, valid until `close`."""
         self._check_open()
-        return self._output.wrap_read_only(self._batch.episode_frames())
+        return self._memory.wrap_read_only(self._batch.episode_frames())
 
     def get_state(self, indices: Any = None) -> Any:
         """Whole consoles as bytes: machine, game, random streams, frame stack.
@@ -429,7 +416,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self._check_nothing_in_flight("get_state")
         chosen = as_indices(indices, self.num_envs)
         with native_errors():
-            return self._output.wrap(self._batch.get_state(chosen))
+            return self._memory.wrap(self._batch.get_state(chosen))
 
     def set_state(self, states: Any, indices: Any = None) -> None:
         """Put consoles into states that `get_state` of an environment like this one returned.
@@ -474,7 +461,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         chosen = as_indices(indices, self.num_envs)
         word = as_choice("kind", kind, ("rgb", "gray", "index"))
         with native_errors():
-            return self._output.wrap(self._batch.screens(word, chosen))  # type: ignore[arg-type]
+            return self._memory.wrap(self._batch.screens(word, chosen))
 
     # --- Pickling: the arguments, and the state of every console ----------------------------------
 
@@ -484,7 +471,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self._check_nothing_in_flight("pickling")
         states = None
         if self._was_reset:
-            states = self._batch.get_state(np.arange(self.num_envs, dtype=np.int64))
+            states = to_numpy(self._batch.get_state(np.arange(self.num_envs, dtype=np.int64)))
         return {
             "arguments": self._arguments,
             "keywords": self._keywords,
@@ -516,13 +503,10 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
                 f"{what} while {self._num_in_flight} consoles are on their way; call recv() first"
             )
 
-    def _native_actions(self, actions: Any, ids: NDArray[np.int32]) -> NDArray[Any]:
+    def _native_actions(self, actions: Any, ids: NDArray[np.int32]) -> Any:
         if self._config.continuous:
-            return action_checks.continuous_actions(actions, self.batch_size)
-        size = len(self._plan.action_set)
-        native = action_checks.discrete_actions(actions, self.batch_size, size)
-        table = self._plan.action_table
-        return native if table is None else table[self._plan.game_index[ids], native]
+            return self._memory.joysticks(actions, self.batch_size)
+        return self._memory.indices(actions, self.batch_size, ids)
 
     def _first_seeds(self, request: ResetRequest) -> NDArray[np.int64]:
         """The seeds of a reset; consoles that never had one get it from entropy."""
@@ -537,20 +521,20 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             self._batch.send_reset(seeds)
         self._was_reset = True
         self._num_in_flight = self.num_envs
-        obs, tables = self._obs_pool.take(), new_tables(self.batch_size)
+        obs, tables = self._obs_pool.take(), self._memory.tables(self.batch_size)
         self._batch.recv(obs, tables.ints, tables.flags)
         self._received(tables)
-        return self._output.wrap(obs), self._output.wrap_all(make_info(tables.ints))
+        return self._memory.wrap(obs), self._memory.wrap_all(make_info(tables.ints))
 
     def _received(self, tables: Tables) -> None:
         self._num_in_flight -= self.batch_size
-        self._batch_ids = tables.ints[_core.INT_ENV_ID].copy()
+        self._batch_ids = self._memory.env_ids(tables)
 
     def _drain(self) -> None:
         """Wait for consoles that are on their way, and forget their results."""
         if self._num_in_flight:
             shape = (self._num_in_flight, *(self.single_observation_space.shape or ()))
-            self._batch.recv(np.empty(shape, np.uint8), *new_tables(self._num_in_flight))
+            self._batch.recv(np.empty(shape, np.uint8), *self._memory.tables(self._num_in_flight))
             self._num_in_flight = 0
 
     def _restore(self, rows: NDArray[np.uint8], indices: NDArray[np.int64]) -> None:
@@ -562,7 +546,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     ) -> tuple[NDArray[np.uint8] | None, NDArray[np.int32] | None]:
         if not self._same_step:
             return None, None
-        return self._final_obs_pool.take(), np.empty_like(tables.ints)
+        return self._final_obs_pool.take(), self._memory.final_ints(tables)
 
     def _step_result(
         self,
@@ -573,11 +557,11 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     ) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         ints, flags = tables
         terminated, truncated = flags[_core.FLAG_TERMINATED], flags[_core.FLAG_TRUNCATED]
-        info = self._output.wrap_all(make_info(ints))
-        if final_ints is not None and (terminated.any() or truncated.any()):
+        info = self._memory.wrap_all(make_info(ints))
+        if final_ints is not None and self._memory.may_have_ended(terminated, truncated):
             ended = flags[_core.FLAG_ENDED]
-            info["final_obs"] = self._output.wrap(final_obs)
-            info["final_info"] = self._output.wrap_all(make_final_info(final_ints, ended))
-            info["_final_info"] = self._output.wrap(ended)
-        wrap = self._output.wrap
+            info["final_obs"] = self._memory.wrap(final_obs)
+            info["final_info"] = self._memory.wrap_all(self._memory.final_info(final_ints, ended))
+            info["_final_info"] = self._memory.wrap(ended)
+        wrap = self._memory.wrap
         return wrap(obs), wrap(ints[_core.INT_REWARD]), wrap(terminated), wrap(truncated), info

@@ -43,6 +43,9 @@ class DeterministicActorCritic(nn.Module):
             nn.Linear(200, ACTION_SIZE),
         )
         initialise(self, initialisation)
+        with torch.no_grad():  # the first actions are near the centre, where squashing is linear
+            for parameter in self.actor[-1].parameters():
+                parameter.mul_(0.01)
 
     def features(self, obs: Tensor) -> Tensor:
         """Observations to features ``[B, F]``."""

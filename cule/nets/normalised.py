@@ -55,11 +55,11 @@ class NormalisedQNetwork(nn.Module):
 
     def forward(self, obs: Tensor) -> Tensor:
         """Observations, uint8 or float (0..255), to float32 action values ``[B, A]``."""
-        if self.is_image:
-            x = obs.to(torch.float32, memory_format=torch.channels_last)
-        else:
-            x = obs.to(torch.float32)
-        values: Tensor = self.head(self.body(x)).float()
+        if obs.dtype == torch.uint8 and self.is_image:
+            obs = obs.to(torch.float32, memory_format=torch.channels_last)
+        elif obs.dtype == torch.uint8:
+            obs = obs.to(torch.float32)
+        values: Tensor = self.head(self.body(obs)).float()
         return values
 
 

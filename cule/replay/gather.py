@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -113,17 +114,15 @@ def n_step_returns(flags: Tensor, rewards: Tensor, options: StorageOptions) -> N
     ended = ended[:, :-1] | ((flags[:, 1:] & INVALID) != 0)
     step_discounts = torch.where(terminal, 0.0, options.gamma).to(torch.float32)
 
-    alive = torch.ones_like(ended[:, 0])
-    returns = torch.zeros_like(rewards[:, 0])
-    discounts = torch.ones_like(returns)
-    num_steps = torch.zeros_like(alive, dtype=torch.int64)
-    truncated = torch.zeros_like(alive)
-    for k in range(rewards.shape[1]):
+    cut = ((flags[:, :-1] & TRUNCATED) != 0) & ~((flags[:, :-1] & TERMINATED) != 0)
+    returns, discounts, truncated = rewards[:, 0], step_discounts[:, 0], cut[:, 0]
+    num_steps = torch.ones_like(flags[:, 0], dtype=torch.int64)
+    alive = ~ended[:, 0]
+    for k in range(1, rewards.shape[1]):
         returns = torch.where(alive, returns + discounts * rewards[:, k], returns)
         discounts = torch.where(alive, discounts * step_discounts[:, k], discounts)
         num_steps = num_steps + alive
-        cut = ((flags[:, k] & TRUNCATED) != 0) & ((flags[:, k] & TERMINATED) == 0)
-        truncated = truncated | (alive & cut)
+        truncated = truncated | (alive & cut[:, k])
         alive = alive & ~ended[:, k]
     return NStep(returns, discounts, num_steps, truncated)
 
@@ -140,6 +139,8 @@ def stack_rows(rows: Tensor, flags: Tensor, pad: str, zero_row: int) -> Tensor:
     Returns:
         int64 ``[B, S]``: `rows`, with padding in place of everything before the newest FIRST.
     """
+    if rows.shape[1] == 1:
+        return rows
     columns = torch.arange(rows.shape[1], device=rows.device)
     # No FIRST at all and a FIRST in column 0 both mean that nothing is padded.
     start = ((flags & FIRST).to(torch.int64) * columns).amax(dim=1, keepdim=True)
@@ -177,6 +178,17 @@ def read_transitions(
     )
 
 
+def _empty_rows(frames: Tensor, count: int) -> Tensor:
+    """Memory for as many frames, not filled."""
+    shape = (count, *frames.shape[1:])
+    if frames.device.type != "cpu":
+        return frames.new_empty(shape)
+    # numpy asks the system for large pages. Without them a large batch takes several times as long
+    # to touch for the first time as to copy.
+    size_bytes = frames.itemsize * torch.Size(shape).numel()
+    return torch.from_numpy(np.empty(size_bytes, np.uint8)).view(frames.dtype).view(shape)
+
+
 def read_rows(frames: Tensor, rows: Tensor, options: StorageOptions) -> Tensor:
     """Frames of some rows.
 
@@ -189,5 +201,6 @@ def read_rows(frames: Tensor, rows: Tensor, options: StorageOptions) -> Tensor:
         ``[B, S, *obs_shape]``, or ``[B, *obs_shape]`` without stacking.
     """
     shape = options.obs_shape
-    taken = frames.index_select(0, rows.reshape(-1))
+    index = rows.reshape(-1)
+    taken = torch.index_select(frames, 0, index, out=_empty_rows(frames, len(index)))
     return taken.view(rows.shape + shape) if options.stack > 1 else taken

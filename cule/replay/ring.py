@@ -142,7 +142,7 @@ class FrameRing:
         if self.num_finals and steps.final_frames is not None:
             self._keep_finals(slots, steps.truncated & ~steps.terminated, steps.final_frames)
         if steps.frames is not None:
-            self.by_slot.index_copy_(0, next_slots, steps.frames)
+            copy_rows(self.by_slot, next_slots, steps.frames)
         self.head.add_(num_steps)
         self.host_head += num_steps
         return rows
@@ -154,7 +154,7 @@ class FrameRing:
         lasts = kept.flatten() & (number >= count - self.num_finals)
         place = self.num_slots * self.options.num_envs + number % self.num_finals
         place = torch.where(lasts, place, self._waste_row)
-        self.frames.index_copy_(0, place, final_frames.reshape(-1, *self.options.obs_shape))
+        copy_rows(self.frames, place, final_frames.reshape(-1, *self.options.obs_shape))
         final_slot = torch.where(kept, number.view(kept.shape), -1).to(torch.int32)
         self.final_slot.index_copy_(0, slots, final_slot)
         self.final_count.copy_(count)
@@ -248,6 +248,19 @@ class FrameRing:
             next_obs=read_rows(self.frames, next_picked, options),
             usable=is_real & (is_kept | ~result.truncated),
         )
+
+
+def copy_rows(target: Tensor, index: Tensor, source: Tensor) -> None:
+    """``target[index] = source`` along the first axis, in words of 8 bytes where rows allow it.
+
+    index_copy_ goes from element to element, and those of frames are single bytes.
+    """
+    row_bytes = target.itemsize * target[0].numel()
+    offset_bytes = source.storage_offset() * source.itemsize
+    if row_bytes % 8 == 0 and offset_bytes % 8 == 0 and source.is_contiguous():
+        target = target.view(target.shape[0], -1).view(torch.int64)
+        source = source.view(source.shape[0], -1).view(torch.int64)
+    target.index_copy_(0, index, source)
 
 
 def num_final_frames(num_rows: int, options: StorageOptions) -> int:

@@ -57,6 +57,23 @@ SMALL: dict[str, Small] = {
         16_000,
     ),
     "dqn": Small({**_REPLAY, "epsilon_steps": 4_000}, 8_000),
+    "apex-dqn": Small(
+        {**_REPLAY, "optimizer": "adam", "optimizer_eps": 1e-8, "batch_size": 64, "sync_steps": 10},
+        10_000,
+    ),
+    "apex-dpg": Small(
+        {
+            **_REPLAY,
+            "batch_size": 64,
+            "n_step": 3,
+            "sync_steps": 10,
+            "samples_per_insert": 16.0,
+            "learning_rate": 2e-3,
+            "random_action_probability": 0.2,
+        },
+        8_000,
+        reaches=0.2,
+    ),
     "rainbow": Small({**_REPLAY, "v_min": -2.0, "v_max": 2.0, "num_atoms": 21}, 7_000),
 }
 

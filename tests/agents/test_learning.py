@@ -108,6 +108,4 @@ def test_every_option_is_documented_and_checked(name: str) -> None:
     for option, value in (("gamma", 1.5), ("num_envs", 0), ("reward_rule", "half"), ("seed", -1)):
         with pytest.raises(InvalidArgumentError, match=option):
             config_class(**{option: value})
-    with pytest.raises(InvalidArgumentError, match="graphs"):
-        config_class(graphs=True)
     assert issubclass(config_class, AgentConfig)

@@ -101,3 +101,22 @@ def test_command_is_installed() -> None:
         pytest.skip("cule is not installed in this environment's bin folder")
     printed = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
     assert printed.stdout.strip() == f"cule {__version__}"
+
+
+def test_commands_of_the_learners(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    printed = capsys.readouterr().out
+    assert "train an agent" in printed
+    assert "play whole games" in printed
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    for command in ("train", "eval"):
+        assert main([command, "ppo"]) == 2
+        assert f"cule {command} needs torch" in capsys.readouterr().err
+
+
+def test_the_package_needs_no_torch() -> None:
+    code = "import sys, cule, cule.cli; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

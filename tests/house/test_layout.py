@@ -73,7 +73,7 @@ def test_header_says_what_it_is(header: Path) -> None:
 
 
 def test_every_chip_room_has_its_facts() -> None:
-    for room in ("cart", "cpu", "riot", "tia", "console", "game", "obs", "env", "host"):
+    for room in (*CORE[1:], "batch", "host", "cuda"):
         assert (CSRC / room / "NOTES.md").is_file(), room
 
 
@@ -110,12 +110,16 @@ def test_cited_documents_exist(path: Path) -> None:
 
 def documents() -> list[Path]:
     """The pages beside the code."""
-    return sorted([*ROOT.glob("*.md"), *(ROOT / "benchmarks").glob("*.md"), *CSRC.rglob("*.md")])
+    folders = (ROOT, ROOT / "benchmarks", ROOT / "docs")
+    return sorted(
+        [*(path for folder in folders for path in folder.glob("*.md")), *CSRC.rglob("*.md")]
+    )
 
 
 @pytest.mark.parametrize("path", documents(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_named_in_documents_exist(path: Path) -> None:
-    folders = "|".join(("benchmarks", "csrc", "cule", "roms_tools", "tests", *CORE, "host"))
+    beside = ("batch", "host", "cuda", "benchmarks", "csrc", "cule", "roms_tools", "tests")
+    folders = "|".join((*CORE, *beside))
     names = re.findall(rf"`((?:{folders})/[\w/.]+\.\w+)`", path.read_text())
     for name in names:
         assert any((folder / name).exists() for folder in (ROOT, CSRC)), name

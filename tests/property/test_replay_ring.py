@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,15 @@ from cule.replay import Batch, PrioritizedOptions, PrioritizedReplay, ReplayOpti
 from tests.replay_model import ListReplay, RandomEpisodes
 
 pytestmark = pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning")
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """On busy cores a second thread of torch is mostly waited for."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def as_arrays(batch: Batch) -> Any:
@@ -35,7 +45,7 @@ class Pair:
             "terminal_on_life_loss": bool(rng.integers(2)),
             "autoreset_mode": mode,
             "max_episode_steps": 1,
-            "obs_shape": (2,),
+            "obs_shape": (int(rng.choice([2, 8])),),  # 8 bytes are copied as a word
             **fixed,
         }
         end_chance = float(rng.choice([0.0, 0.02, 0.1, 0.4, 0.9]))
@@ -62,6 +72,7 @@ class Pair:
             options.num_envs,
             rng,
             same_step=self.same_step,
+            shape=options.obs_shape,
             end_chance=end_chance,
             max_steps=options.max_episode_steps if options.max_episode_steps > 1 else 10**9,
         )

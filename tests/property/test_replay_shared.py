@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +28,7 @@ from cule.replay import (
     SharedHandle,
     SharedOptions,
     SharedPrioritizedReplay,
+    byte_locks,
 )
 from cule.replay.byte_locks import ByteLocks
 from tests.replay_model import ListReplay, RandomEpisodes
@@ -35,6 +37,15 @@ from tests.replay_model import ListReplay, RandomEpisodes
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["cule.replay"])
 FEATURES = 300
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """On busy cores a second thread of torch is mostly waited for."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def fields_of(step: dict[str, Any]) -> SimpleNamespace:
@@ -299,8 +310,9 @@ def test_locks_go_with_their_holder(tmp_path: Path) -> None:
     assert not one.is_held_elsewhere(1)
     one.close()
     assert two.try_acquire(1)
-    code = f"from cule.replay.byte_locks import ByteLocks\nl = ByteLocks({str(path)!r})\n"
-    code += "with l.held(2):\n  print('held', flush=True)\n  import time; time.sleep(60)"
+    # The file alone: the package would import torch.
+    code = f"import runpy; ByteLocks = runpy.run_path({byte_locks.__file__!r})['ByteLocks']\n"
+    code += f"l = ByteLocks({str(path)!r})\nwith l.held(2):\n  print('held', flush=True)\n  import time; time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"held\n"
         assert not two.try_acquire(2)

@@ -460,8 +460,20 @@ def test_continuous_actions() -> None:
 
 
 def test_action_gradients_are_clipped_elementwise() -> None:
-    action = torch.tensor([[0.1, 0.2, 0.3]], requires_grad=True)
-    clipped = algos.clip_action_gradient(action, 1.0)
-    (clipped * torch.tensor([5.0, -0.5, -3.0])).sum().backward()
-    assert action.grad is not None
-    assert action.grad.tolist() == [[1.0, -0.5, -1.0]]
+    actions = torch.tensor([[0.1, 0.2, 0.3], [0.0, 0.0, 1.0]], requires_grad=True)
+    gradients = torch.tensor([[5.0, -0.5, -3.0], [0.1, 1.0, 2.0]])
+    algos.action_gradient_loss(actions, gradients).backward()
+    assert actions.grad is not None
+    # Descending the loss moves each action along its clipped derivative, over the batch.
+    expected = torch.tensor([[-0.5, 0.25, 0.5], [-0.05, -0.5, -0.5]])
+    torch.testing.assert_close(actions.grad, expected)
+
+
+def test_random_actions_fill_the_disc_evenly() -> None:
+    generator = torch.Generator().manual_seed(6)
+    actions = algos.random_disc_actions(20_000, generator, torch.device("cpu"))
+    radius = actions[:, :2].norm(dim=-1)
+    assert float(radius.max()) <= 1.0 + 1e-6
+    # A quarter of the disc lies within half its radius; four deviations of 20,000 draws.
+    assert float((radius < 0.5).float().mean()) == pytest.approx(0.25, abs=0.0125)
+    assert float(actions[:, 2].mean()) == pytest.approx(0.5, abs=0.01)

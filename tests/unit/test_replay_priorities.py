@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,6 +18,15 @@ from cule.replay.priority_sums import BLOCK_LEAVES, UNITS, PrioritySums
 pytestmark = pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning")
 
 CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """On busy cores a second thread of torch is mostly waited for."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def chi_square(counts: np.ndarray, probabilities: np.ndarray) -> float:

@@ -1,0 +1,171 @@
+"""Emulated frames a second of the CUDA back end, by game, batch size and what is asked for.
+
+Times whole steps with random actions on the device, between synchronisations, and reports the RAM
+of all consoles as a digest, which the CPU back end gives for the same seeds (``--check``). One JSON
+record a line; a cell that the file has already is not run again.
+
+    python benchmarks/gpu_fps.py --games pong breakout --num-envs 4096 32768 --out fps.jsonl
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import cule
+from cule.bench.games import games_named
+
+#: What a step is asked for, as options of the environment.
+LOADS: dict[str, dict[str, Any]] = {
+    "emulation": {"obs_type": "ram"},
+    "observation": {},
+}
+FRAMESKIP = 4
+ACTION_SETS = 16  # random actions made beforehand, used in turn
+
+
+def make_env(game: str, num_envs: int, load: str, device: str) -> cule.AtariVectorEnv:
+    """An environment as learners use it."""
+    return cule.AtariVectorEnv(
+        game,
+        num_envs,
+        device=device,
+        output="torch",
+        resets="cached",
+        autoreset_mode="SameStep",
+        num_reset_states=8,
+        **LOADS[load],
+    )
+
+
+def digest(env: cule.AtariVectorEnv) -> str:
+    """Of the RAM of all consoles."""
+    return hashlib.sha256(np.ascontiguousarray(env.ram.cpu().numpy())).hexdigest()[:16]
+
+
+def step(env: cule.AtariVectorEnv, actions: torch.Tensor, load: str) -> None:
+    """One step; RAM, or the stacked observation."""
+    if load == "emulation":
+        env.step_frames(actions)
+    else:
+        env.step(actions)
+
+
+def measure(game: str, num_envs: int, load: str, steps: int, turns: int) -> dict[str, Any]:
+    """One cell of the table."""
+    torch.cuda.reset_peak_memory_stats()
+    began = time.perf_counter()
+    env = make_env(game, num_envs, load, "cuda")
+    memory_bytes = torch.cuda.memory_allocated()
+    generator = torch.Generator(device="cuda").manual_seed(0)
+    actions = torch.randint(
+        0, len(env.action_set), (ACTION_SETS, num_envs), device="cuda", generator=generator
+    )
+    env.reset(seed=0)
+    for row in range(8):
+        step(env, actions[row], load)
+    torch.cuda.synchronize()
+    first_digest = digest(env)
+    set_up_s = time.perf_counter() - began
+    seconds = []
+    for turn in range(turns):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for row in range(steps):
+            step(env, actions[(turn * steps + row) % ACTION_SETS], load)
+        torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - start)
+    rates = [num_envs * steps * FRAMESKIP / s for s in seconds]
+    record = {
+        "game": game,
+        "num_envs": num_envs,
+        "load": load,
+        "frames_per_s_median": statistics.median(rates),
+        "frames_per_s_least": min(rates),
+        "frames_per_s_most": max(rates),
+        "ms_per_step_median": 1e3 * statistics.median(seconds) / steps,
+        "ms_per_frame_median": 1e3 * statistics.median(seconds) / steps / FRAMESKIP,
+        "bytes_per_console": memory_bytes // num_envs,
+        "digest_after_8_steps": first_digest,
+        "set_up_s": set_up_s,
+        "gpu": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+    }
+    env.close()
+    return record
+
+
+def cpu_digest(game: str, num_envs: int, load: str) -> str:
+    """What the CPU back end has after the same eight steps."""
+    env = make_env(game, num_envs, load, "cpu")
+    generator = torch.Generator(device="cuda").manual_seed(0)
+    shape = (ACTION_SETS, num_envs)
+    actions = torch.randint(0, len(env.action_set), shape, device="cuda", generator=generator)
+    env.reset(seed=0)
+    for row in range(8):
+        step(env, actions[row].cpu(), load)
+    value = digest(env)
+    env.close()
+    return value
+
+
+def print_table(records: list[dict[str, Any]]) -> None:
+    """Median over games, for each load and batch size, in millions of frames a second."""
+    for load in LOADS:
+        for num_envs in sorted({r["num_envs"] for r in records if r["load"] == load}):
+            cell = [r for r in records if (r["load"], r["num_envs"]) == (load, num_envs)]
+            rates = sorted(r["frames_per_s_median"] / 1e6 for r in cell)
+            frame = statistics.median(r["ms_per_frame_median"] for r in cell)
+            print(
+                f"{load:12} {num_envs:6} consoles, {len(cell):3} games: median "
+                f"{statistics.median(rates):8.3f} M frames/s ({rates[0]:.3f} to {rates[-1]:.3f}), "
+                f"{frame:.3f} ms a frame, {cell[0]['bytes_per_console']:,} bytes a console"
+            )
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument(
+        "--games", nargs="+", default=["default"], help="names, or default, 57, all"
+    )
+    parser.add_argument("--num-envs", nargs="+", type=int, default=[256, 1024, 4096, 16384])
+    parser.add_argument("--loads", nargs="+", choices=list(LOADS), default=list(LOADS))
+    parser.add_argument("--steps", type=int, default=16, help="a turn")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--check", action="store_true", help="compare RAM with the CPU back end")
+    parser.add_argument("--out", type=Path, default=Path("gpu_fps.jsonl"))
+    options = parser.parse_args()
+    games = games_named(options.games)
+    records = []
+    if options.out.exists():
+        records = [json.loads(line) for line in options.out.read_text().splitlines()]
+    done = {(r["game"], r["num_envs"], r["load"]) for r in records}
+    for num_envs in options.num_envs:
+        for game in games:
+            for load in options.loads:
+                if (game, num_envs, load) in done:
+                    continue
+                record = measure(game, num_envs, load, options.steps, options.turns)
+                if options.check:
+                    expected = cpu_digest(game, num_envs, load)
+                    assert record["digest_after_8_steps"] == expected, (game, num_envs, load)
+                    record["equals_cpu"] = True
+                records.append(record)
+                with options.out.open("a") as file:
+                    file.write(json.dumps(record) + "\n")
+                rate = record["frames_per_s_median"] / 1e6
+                print(f"{game:20} {num_envs:6} {load:12} {rate:8.3f} M frames/s", flush=True)
+    print_table(records)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# Everything that needs an NVIDIA GPU, unattended: build, tests, CPU/GPU equality, sanitizer, speed,
+# profile, short training. Each part has its own time limit (seconds, CULE_SUITE_<PART> changes it;
+# 0 skips it) and says why where it is skipped. Usage:
+#
+#   benchmarks/gpu_suite.sh DIR        writes DIR/*.log, DIR/*.json and DIR/summary.txt
+#
+# Uses PYTHON (python3), which must have torch with CUDA, numpy, gymnasium, pytest, pybind11, cmake,
+# ninja and scikit-build-core, and gets an editable install of the package; ROMs come from ale-py or
+# CULE_ROM_DIR.
+set -uo pipefail
+if [ $# -ne 1 ]; then
+  echo "usage: benchmarks/gpu_suite.sh DIR" >&2
+  exit 2
+fi
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+python=${PYTHON:-python3}
+summary=$out/summary.txt
+: >"$summary"
+
+note() { echo "$*" | tee -a "$summary"; }
+
+# part NAME DEFAULT_SECONDS COMMAND...: runs it under its limit, log in DIR/NAME.log.
+part() {
+  local name=$1 limit_name seconds started status
+  limit_name=CULE_SUITE_$(echo "$name" | tr '[:lower:]-' '[:upper:]_')
+  seconds=${!limit_name:-$2}
+  shift 2
+  if [ "$seconds" = 0 ]; then
+    note "$name: skipped ($limit_name=0)"
+    return 1
+  fi
+  started=$(date +%s)
+  timeout --kill-after=10 "$seconds" "$@" >"$out/$name.log" 2>&1
+  status=$?
+  local took=$(($(date +%s) - started))
+  if [ $status = 0 ]; then
+    note "$name: ok, $took s; $(grep -v '^\s*$' "$out/$name.log" | tail -1 | cut -c1-160)"
+  elif [ $status = 124 ] || [ $status = 137 ]; then
+    note "$name: stopped at its limit of $seconds s; $(tail -1 "$out/$name.log" | cut -c1-160)"
+  else
+    note "$name: FAILED ($status), $took s; $(tail -1 "$out/$name.log" | cut -c1-160)"
+  fi
+  return $status
+}
+
+if ! command -v nvidia-smi >/dev/null || ! nvidia-smi >"$out/nvidia-smi.log" 2>&1; then
+  note "no NVIDIA GPU: nvidia-smi is missing or fails"
+  exit 1
+fi
+note "$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader | head -1)"
+
+nvidia_arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1 | tr -d '. ')
+export CULE_CUDA_ARCHITECTURES=${CULE_CUDA_ARCHITECTURES:-$nvidia_arch}
+CMAKE_BUILD_PARALLEL_LEVEL=$(nproc)
+export CMAKE_BUILD_PARALLEL_LEVEL
+part build 420 "$python" -m pip install --no-build-isolation --no-deps --no-index -q \
+  -C cmake.define.CULE_CUDA=ON -e . || exit 1
+part info 60 "$python" -m cule.cli info
+"$python" - >"$out/kernels.json" 2>/dev/null <<'PYTHON' || true
+import json
+
+from cule.device import cuda_module
+
+print(json.dumps(cuda_module().kernel_resources(), indent=1))
+PYTHON
+
+workers=()
+if "$python" -c 'import xdist' 2>/dev/null; then workers=(-n 4); fi
+test_options=(-q -p no:cacheprovider -o addopts= --import-mode=importlib)
+part tests 420 "$python" -m pytest "${test_options[@]}" -m "gpu and not slow" tests --require gpu
+part equality 600 "$python" -m pytest "${test_options[@]}" "${workers[@]}" -m "gpu and slow" \
+  tests/gpu --require gpu
+
+if command -v compute-sanitizer >/dev/null; then
+  small=("$python" benchmarks/gpu_fps.py --games pong --num-envs 40 --steps 2 --turns 1)
+  for tool in memcheck racecheck; do
+    part "$tool" 240 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+      "${small[@]}" --out "$out/$tool.jsonl"
+  done
+else
+  note "memcheck, racecheck: skipped (no compute-sanitizer)"
+fi
+
+fps=("$python" benchmarks/gpu_fps.py --out "$out/fps.jsonl")
+part fps-check 120 "${fps[@]}" --games pong seaquest --num-envs 1024 --check
+part fps-sizes 300 "${fps[@]}" --games default --num-envs 256 1200 4096 8192 16384 32768 65536
+part fps-57 600 "${fps[@]}" --games 57 --num-envs 4096 32768
+if command -v ncu >/dev/null; then
+  part ncu 240 ncu --clock-control none --set basic --section SpeedOfLight --section WarpStateStats \
+    --kernel-name "regex:step_consoles|finish_step" --launch-skip 4 --launch-count 4 \
+    "$python" benchmarks/gpu_fps.py --games pong --num-envs 4096 --loads observation --steps 4 \
+    --turns 1 --out "$out/ncu.jsonl"
+else
+  note "ncu: skipped (not found)"
+fi
+for algorithm in ppo vtrace; do
+  part train-$algorithm 150 "$python" -m cule.cli train $algorithm --game pong --device cuda \
+    --num-envs 1024 --total-steps 20000000 --no-progress-bar --out "$out/train-$algorithm"
+done
+part replay 120 "$python" benchmarks/replay.py --device cuda --out "$out/replay.json"
+{
+  echo
+  [ -f "$out/fps-57.log" ] && grep "consoles," "$out/fps-57.log"
+  [ -f "$out/ncu.log" ] && grep -E "step_consoles|finish_step|Duration|Throughput|Registers|Occupancy" \
+    "$out/ncu.log" | head -60
+} >>"$summary"
+cat "$summary"

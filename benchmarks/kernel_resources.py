@@ -1,0 +1,86 @@
+"""What each CUDA kernel takes of a multiprocessor, as the compiler says: registers, stack, spills.
+
+Compiles csrc/cuda/*.cu for one architecture and writes `benchmarks/kernel_resources.json`; needs
+nvcc and no GPU. Run from a checkout:
+
+    python benchmarks/kernel_resources.py
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RECORD = ROOT / "benchmarks" / "kernel_resources.json"
+ARCHITECTURE = "sm_90"
+#: As cmake/cuda.cmake has them.
+FLAGS = ("-std=c++17", "-O3", "-DNDEBUG", "-fmad=false", f"-arch={ARCHITECTURE}")
+
+_ENTRY = re.compile(r"Compiling entry function '(\w+)'")
+_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers.*?(?:, (\d+) bytes smem)?$")
+
+
+def toolkit() -> str:
+    """Release of nvcc, as it calls itself."""
+    text = subprocess.run(["nvcc", "--version"], check=True, capture_output=True, text=True).stdout
+    return re.findall(r"release [\d.]+, V([\d.]+)", text)[0]
+
+
+def measure() -> dict[str, Any]:
+    """The record: for every kernel what it takes."""
+    kernels: dict[str, dict[str, int]] = {}
+    for source in sorted((ROOT / "csrc" / "cuda").glob("*.cu")):
+        with tempfile.TemporaryDirectory() as folder:
+            target = Path(folder) / "kernels.cubin"
+            command = ["nvcc", *FLAGS, f"-I{ROOT / 'csrc'}", "-Xptxas", "-v", "-cubin", "-o"]
+            done = subprocess.run(
+                [*command, str(target), str(source)], check=True, capture_output=True, text=True
+            )
+        kernels |= _parse(done.stderr)
+    return {"architecture": ARCHITECTURE, "nvcc": toolkit(), "kernels": kernels}
+
+
+def _parse(text: str) -> dict[str, dict[str, int]]:
+    """Kernels in what ptxas prints; functions that are not inlined have no entry of their own."""
+    kernels: dict[str, dict[str, int]] = {}
+    name = None
+    stack = (0, 0, 0)
+    for line in text.splitlines():
+        if entry := _ENTRY.search(line):
+            name = _readable(entry[1])
+        elif (found := _STACK.search(line)) and name not in kernels:
+            stack = (int(found[1]), int(found[2]), int(found[3]))
+        elif (used := _USED.search(line)) and name is not None:
+            kernels[name] = {
+                "registers": int(used[1]),
+                "stack_bytes": stack[0],
+                "spill_store_bytes": stack[1],
+                "spill_load_bytes": stack[2],
+                "static_shared_bytes": int(used[2] or 0),
+            }
+            name = None
+    return kernels
+
+
+def _readable(symbol: str) -> str:
+    text = subprocess.run(["c++filt", symbol], check=True, capture_output=True, text=True).stdout
+    text = re.sub(r"cule::|\(anonymous namespace\)::|^void ", "", text.strip())
+    return re.sub(r"\(.*$", "", text)
+
+
+def main() -> None:
+    """Write the record."""
+    record = measure()
+    RECORD.write_text(json.dumps(record, indent=2) + "\n")
+    for name, numbers in record["kernels"].items():
+        print(f"{name:40}", *(f"{key} {value}" for key, value in numbers.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,468 @@
+"""Replay buffers side by side: cule, TorchRL, cpprb, a list of tuples, a list of namedtuples.
+
+Adds and samples by turns in one process, so that figures are ratios within one run. Every engine is
+given what it takes at its best: transitions in batches of 16; single frames where it stacks them
+itself (cule), stacks where it does not. A sample ends as tensors. One thread. An engine that is not
+installed, or cannot do a case, is reported as missing. On a CUDA device a training step with the
+buffer on the device runs against the same step with a buffer in RAM.
+
+    python benchmarks/replay.py --rounds 15
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import gc
+import importlib.metadata
+import importlib.util
+import json
+import multiprocessing
+import os
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from collections import namedtuple
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+
+from cule.replay import PrioritizedOptions, PrioritizedReplay, ReplayOptions, UniformReplay
+
+ROOT = Path(__file__).parents[1]
+CASES = {"pixels 84x84x4": (84, 84), "states of 27 floats": (27,)}
+BATCHES = (16, 32, 64, 128, 256, 512)
+ADDED = 16  # transitions an add
+#: Gains that a buffer in GPU memory brought to a training step in 2017 (Parr), by batch.
+PUBLISHED_PERCENT = {16: 31, 32: 55, 64: 67, 128: 114, 256: 114}
+
+Transition = namedtuple("Transition", "obs action reward next_obs done")
+
+
+class Data:
+    """A stream of steps: frames, stacks, and the small things, in `steps` portions of 16."""
+
+    def __init__(self, shape: tuple[int, ...], steps: int = 32) -> None:
+        """Make up frames of a shape; two axes are stacked by four."""
+        rng = np.random.default_rng(0)
+        self.shape, self.stack = shape, 4 if len(shape) == 2 else 1
+        count = steps * ADDED + self.stack
+        if self.stack == 4:
+            frames = rng.integers(0, 256, (count, *shape), dtype=np.uint8)
+            self.stacks = np.stack([frames[k : count - 3 + k] for k in range(4)], axis=1)
+        else:
+            frames = rng.normal(size=(count, *shape)).astype(np.float32)
+            self.stacks = frames
+        self.frames, self.steps = frames, steps
+        self.actions = rng.integers(0, 18, count)
+        self.rewards = rng.normal(size=count).astype(np.float32)
+        self.dones = np.zeros(count, bool)
+
+    def part(self, step: int) -> dict[str, np.ndarray]:
+        """16 transitions, the same 16 frames as `frame_step`."""
+        begin = step % self.steps * ADDED
+        here, following = slice(begin, begin + ADDED), slice(begin + 1, begin + ADDED + 1)
+        return {
+            "obs": self.stacks[here],
+            "action": self.actions[here],
+            "reward": self.rewards[here],
+            "next_obs": self.stacks[following],
+            "done": self.dones[here],
+        }
+
+    def frame_step(self, step: int) -> tuple[np.ndarray, SimpleNamespace]:
+        """A step of 16 environments."""
+        begin = step % self.steps * ADDED
+        here, no = slice(begin, begin + ADDED), self.dones[:ADDED]
+        result = SimpleNamespace(
+            frame=self.frames[here], reward=self.rewards[here], terminated=no, truncated=no,
+            life_lost=no, first=no, final_frame=self.frames[here],
+        )  # fmt: skip
+        return self.actions[here], result
+
+
+class Cule:
+    """`UniformReplay` or `PrioritizedReplay`, 16 environments."""
+
+    def __init__(self, data: Data, capacity: int, prioritized: bool) -> None:
+        """Make an empty buffer."""
+        options: dict[str, Any] = {
+            "capacity": capacity,
+            "num_envs": ADDED,
+            "obs_shape": data.shape,
+            "obs_dtype": torch.uint8 if data.stack == 4 else torch.float32,
+            "stack": data.stack,
+        }
+        warnings.simplefilter("ignore")
+        self.data, self.prioritized = data, prioritized
+        self.replay: UniformReplay = (
+            PrioritizedReplay(PrioritizedOptions(**options))
+            if prioritized
+            else UniformReplay(ReplayOptions(**options))
+        )
+        self.replay.start(data.frames[:ADDED])
+
+    def add(self, step: int) -> None:
+        """Add 16 transitions."""
+        self.replay.append(*self.data.frame_step(step))
+
+    def sample(self, size: int) -> None:
+        """Draw a batch as tensors; with priorities, set them anew."""
+        batch = self.replay.sample(size)
+        if isinstance(self.replay, PrioritizedReplay):
+            self.replay.update_priorities(batch.ids, torch.rand(size) + 1e-6)
+
+
+class TorchRL:
+    """TorchRL's replay buffer with contiguous storage."""
+
+    def __init__(self, data: Data, capacity: int, prioritized: bool) -> None:
+        """Make an empty buffer."""
+        from tensordict import TensorDict
+        from torchrl.data import (
+            LazyTensorStorage,
+            TensorDictPrioritizedReplayBuffer,
+            TensorDictReplayBuffer,
+        )
+
+        self.data, self.prioritized, self.make = data, prioritized, TensorDict
+        storage = LazyTensorStorage(capacity)
+        if prioritized:
+            self.replay = TensorDictPrioritizedReplayBuffer(alpha=0.6, beta=0.4, storage=storage)
+        else:
+            self.replay = TensorDictReplayBuffer(storage=storage)
+
+    def add(self, step: int) -> None:
+        """Add 16 transitions."""
+        part = {name: torch.from_numpy(v) for name, v in self.data.part(step).items()}
+        self.replay.extend(self.make(part, batch_size=[ADDED]))
+
+    def sample(self, size: int) -> None:
+        """Draw a batch as tensors; with priorities, set them anew."""
+        batch = self.replay.sample(size)
+        if self.prioritized:
+            batch["td_error"] = torch.rand(size) + 1e-6
+            self.replay.update_tensordict_priority(batch)
+
+
+class Cpprb:
+    """cpprb's replay buffer; with `compressed`, which takes one environment, a frame a step."""
+
+    def __init__(
+        self, data: Data, capacity: int, prioritized: bool, compressed: bool = False
+    ) -> None:
+        """Make an empty buffer."""
+        import cpprb
+
+        kind = np.uint8 if data.stack == 4 else np.float32
+        shape = data.stacks.shape[1:]
+        self.data, self.prioritized, self.compressed = data, prioritized, compressed
+        fields = {"action": {"dtype": np.int64}, "reward": {}, "done": {}}
+        extra: dict[str, Any] = {}
+        if compressed:
+            self.stacks = np.moveaxis(data.stacks, 1, -1).copy()
+            fields["obs"] = {"shape": self.stacks.shape[1:], "dtype": kind}
+            extra = {"next_of": "obs", "stack_compress": "obs"}
+        else:
+            fields["obs"] = fields["next_obs"] = {"shape": shape, "dtype": kind}
+        if prioritized:
+            self.replay = cpprb.PrioritizedReplayBuffer(capacity, fields, alpha=0.6, **extra)
+        else:
+            self.replay = cpprb.ReplayBuffer(capacity, fields, **extra)
+
+    def add(self, step: int) -> None:
+        """Add 16 transitions."""
+        part = self.data.part(step)
+        if self.compressed:
+            begin = step % self.data.steps * ADDED
+            part["obs"] = self.stacks[begin : begin + ADDED]
+            part["next_obs"] = self.stacks[begin + 1 : begin + ADDED + 1]
+        self.replay.add(**part)
+
+    def sample(self, size: int) -> None:
+        """Draw a batch as tensors; with priorities, set them anew."""
+        batch = self.replay.sample(size, beta=0.4) if self.prioritized else self.replay.sample(size)
+        for value in batch.values():
+            torch.from_numpy(value)
+        if self.prioritized:
+            self.replay.update_priorities(batch["indexes"], np.random.rand(size) + 1e-6)  # noqa: NPY002
+
+
+class PlainList:
+    """A ring of transitions in a Python list."""
+
+    def __init__(self, data: Data, capacity: int, make: Callable[..., Any]) -> None:
+        """Make an empty buffer."""
+        self.data, self.capacity, self.make, self.next = data, capacity, make, 0
+        self.items: list[Any] = []
+
+    def add(self, step: int) -> None:
+        """Add 16 transitions."""
+        part = self.data.part(step)
+        # Environments use their arrays again, so what is kept is a copy.
+        for row in zip(*part.values(), strict=True):
+            item = self.make(*(np.copy(value) for value in row))
+            if len(self.items) < self.capacity:
+                self.items.append(item)
+            else:
+                self.items[self.next] = item
+            self.next = (self.next + 1) % self.capacity
+
+    def sample(self, size: int) -> None:
+        """Draw a batch as tensors; with priorities, set them anew."""
+        for column in zip(*random.choices(self.items, k=size), strict=True):
+            torch.from_numpy(np.stack(column))
+
+
+ENGINES: dict[str, Callable[[Data, int], Any]] = {
+    "cule": lambda data, capacity: Cule(data, capacity, False),
+    "cule prioritized": lambda data, capacity: Cule(data, capacity, True),
+    "TorchRL": lambda data, capacity: TorchRL(data, capacity, False),
+    "TorchRL prioritized": lambda data, capacity: TorchRL(data, capacity, True),
+    "cpprb": lambda data, capacity: Cpprb(data, capacity, False),
+    "cpprb compressed": lambda data, capacity: Cpprb(data, capacity, False, True),
+    "cpprb prioritized": lambda data, capacity: Cpprb(data, capacity, True),
+    "list of tuples": lambda data, capacity: PlainList(data, capacity, lambda *row: row),
+    "list of namedtuples": lambda data, capacity: PlainList(data, capacity, Transition),
+}
+
+
+def rival(name: str) -> str:
+    """The engine of cule that another is compared with."""
+    return "cule prioritized" if name.endswith("prioritized") else "cule"
+
+
+def resident_bytes() -> int:
+    """Memory of this process that is in use."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def timed(call: Callable[[int], None], arguments: range | list[int]) -> float:
+    """Processor seconds a call: what other work on the machine takes is not counted."""
+    begin = time.process_time()
+    for argument in arguments:
+        call(argument)
+    return (time.process_time() - begin) / len(arguments)
+
+
+def run_case(name: str, capacity: int, rounds: int) -> dict[str, Any]:
+    """Fill every engine, then time them by turns."""
+    random.seed(0)
+    # As numpy and cpprb have it. On busy cores a second thread is mostly waited for.
+    torch.set_num_threads(1)
+    data = Data(CASES[name])
+    engines: dict[str, Any] = {}
+    missing: dict[str, str] = {}
+    size_bytes: dict[str, float] = {}
+    fill = capacity // ADDED
+    for engine_name, make in ENGINES.items():
+        if engine_name == "cpprb compressed" and data.stack == 1:
+            continue
+        gc.collect()
+        before = resident_bytes()
+        try:
+            engine = make(data, capacity)
+            for step in range(fill + 8):
+                engine.add(step)
+            engine.sample(16)
+        except (ImportError, RuntimeError) as error:
+            missing[engine_name] = f"{type(error).__name__}: {error}".splitlines()[0][:160]
+            continue
+        gc.collect()
+        size_bytes[engine_name] = (resident_bytes() - before) / capacity
+        engines[engine_name] = engine
+    adds: dict[str, list[float]] = {engine: [] for engine in engines}
+    samples: dict[str, dict[int, list[float]]] = {e: {b: [] for b in BATCHES} for e in engines}
+    for turn in range(rounds):
+        for engine_name, engine in engines.items():
+            seconds = timed(engine.add, range(turn * 8, turn * 8 + 8))
+            adds[engine_name].append(seconds / ADDED)
+            for batch in BATCHES:
+                engine.sample(batch)  # warm caches for everybody
+                repeats = max(1, 128 // batch)
+                samples[engine_name][batch].append(timed(engine.sample, [batch] * repeats))
+
+    def ratio(mine: list[float], other: list[float]) -> float:
+        return round(statistics.median(b / a for a, b in zip(mine, other, strict=True)), 3)
+
+    found = {}
+    for engine_name in engines:
+        ours = rival(engine_name)
+        found[engine_name] = {
+            "bytes_per_transition": round(size_bytes[engine_name], 1),
+            "add_us_per_transition_median": round(statistics.median(adds[engine_name]) * 1e6, 3),
+            "add_time_over_cule": ratio(adds[ours], adds[engine_name]),
+            "sample_us_median": {
+                batch: round(statistics.median(times) * 1e6, 1)
+                for batch, times in samples[engine_name].items()
+            },
+            "sample_time_over_cule": {
+                batch: ratio(samples[ours][batch], times)
+                for batch, times in samples[engine_name].items()
+            },
+        }
+    return {"case": name, "capacity": capacity, "engines": found, "missing": missing}
+
+
+def training_step_times(device: str, rounds: int, capacity: int) -> dict[str, Any]:
+    """A Q-learning step with the buffer on the device, and with the same data in RAM."""
+    data = Data((84, 84))
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(4, 32, 8, 4), torch.nn.ReLU(), torch.nn.Conv2d(32, 64, 4, 2),
+        torch.nn.ReLU(), torch.nn.Conv2d(64, 64, 3, 1), torch.nn.ReLU(), torch.nn.Flatten(),
+        torch.nn.Linear(3136, 512), torch.nn.ReLU(), torch.nn.Linear(512, 18),
+    ).to(device)  # fmt: skip
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-4)
+    options: dict[str, Any] = {"capacity": capacity, "num_envs": ADDED}
+    on_device = UniformReplay(ReplayOptions(**options, device=device))
+    in_ram = UniformReplay(ReplayOptions(**options))
+    as_list = PlainList(data, capacity, lambda *row: row)
+    for replay in (on_device, in_ram):
+        replay.start(data.frames[:ADDED])
+    for step in range(capacity // ADDED):
+        for replay in (on_device, in_ram):
+            replay.append(*data.frame_step(step))
+        as_list.add(step)
+
+    def learn(obs: Any, actions: Any, returns: Any, discounts: Any, next_obs: Any) -> None:
+        with torch.no_grad():
+            best = net(next_obs.to(device).float() / 255).amax(1)
+            target = returns.to(device) + discounts.to(device) * best
+        values = net(obs.to(device).float() / 255)
+        taken = values.gather(1, actions.to(device)[:, None]).squeeze(1)
+        loss = torch.nn.functional.smooth_l1_loss(taken, target)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+
+    def from_list(size: int) -> None:
+        columns = zip(*random.choices(as_list.items, k=size), strict=True)
+        obs, actions, rewards, next_obs, done = (torch.from_numpy(np.stack(c)) for c in columns)
+        learn(obs, actions, rewards, 0.99 * ~done, next_obs)
+
+    kinds: dict[str, Callable[[int], None]] = {
+        "device": lambda size: learn(*on_device.sample(size)[:5]),
+        "ram": lambda size: learn(*in_ram.sample(size)[:5]),
+        "ram list": from_list,
+    }
+    found: dict[str, Any] = {}
+    for batch, published in PUBLISHED_PERCENT.items():
+        times: dict[str, list[float]] = {kind: [] for kind in kinds}
+        for turn in range(rounds + 1):
+            for kind, call in kinds.items():
+                synchronize(device)
+                begin = time.perf_counter()
+                for _ in range(5):
+                    call(batch)
+                synchronize(device)
+                if turn:  # the first is warm-up
+                    times[kind].append((time.perf_counter() - begin) / 5)
+        found[str(batch)] = {
+            "step_us_median": {k: round(statistics.median(t) * 1e6, 1) for k, t in times.items()},
+            "gain_percent_over": {
+                kind: round(
+                    100 * (statistics.median(times[kind]) / statistics.median(times["device"]) - 1)
+                )
+                for kind in ("ram", "ram list")
+            },
+            "published_gain_percent": published,
+        }
+    return found
+
+
+def synchronize(device: str) -> None:
+    """Wait for everything that was launched."""
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+
+
+def version(package: str) -> str:
+    """Its version; "missing" where it is not installed."""
+    if importlib.util.find_spec(package) is None:
+        return "missing"
+    return importlib.metadata.version(package)
+
+
+def git(*words: str) -> str:
+    """What a git command prints, without the newline."""
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def table(case: dict[str, Any]) -> str:
+    """A case for people: times over those of cule, so more than 1 is slower."""
+    head = ["engine", "bytes a transition", "add us", "add x", *(f"B={b} x" for b in BATCHES)]
+    lines = [f"**{case['case']}**, {case['capacity']:,} transitions", ""]
+    lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for name, row in case["engines"].items():
+        times = row["sample_time_over_cule"]
+        is_ours = name == rival(name)
+        cells = [
+            f"{row['sample_us_median'][b]:,.0f} us" if is_ours else f"{times[b]:.2f}"
+            for b in BATCHES
+        ]
+        add = "1" if is_ours else f"{row['add_time_over_cule']:.2f}"
+        first = [name, f"{row['bytes_per_transition']:,.0f}"]
+        first += [f"{row['add_us_per_transition_median']:.2f}", add]
+        lines.append("| " + " | ".join(first + cells) + " |")
+    lines += [f"\n{name} is missing: {why}" for name, why in case["missing"].items()]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Run, print, write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=15, help="turns (%(default)s)")
+    parser.add_argument("--pixels", type=int, default=10_000, help="capacity (%(default)s)")
+    parser.add_argument("--states", type=int, default=200_000, help="capacity (%(default)s)")
+    parser.add_argument("--device", help="device of the training step (cuda, if there is one)")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/replay.json")
+    options = parser.parse_args()
+    load_before = os.getloadavg()
+    context = multiprocessing.get_context("spawn")
+    cases = []
+    for name, capacity in zip(CASES, (options.pixels, options.states), strict=True):
+        with context.Pool(1) as pool:  # a process of its own, so that memory can be told apart
+            cases.append(pool.apply(run_case, (name, capacity, options.rounds)))
+        print(table(cases[-1]), flush=True)
+    device = options.device or ("cuda" if torch.cuda.is_available() else "")
+    training: Any = "skipped: torch sees no CUDA device"
+    if device:
+        training = training_step_times(device, options.rounds, options.pixels)
+    print(f"\ntraining step, buffer on the device against RAM: {json.dumps(training, indent=1)}")
+    record = {
+        "what": "replay: bytes, processor time of adds and samples; others over cule by turns",
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "command": " ".join(["python", "benchmarks/replay.py", *sys.argv[1:]]),
+        "commit": git("rev-parse", "HEAD"),
+        "dirty": bool(git("status", "--porcelain", "--", "cule/replay", "benchmarks/replay.py")),
+        "processor": platform.processor() or platform.machine(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "threads": 1,
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "python": platform.python_version(),
+        "versions": {p: version(p) for p in ("torch", "numpy", "torchrl", "tensordict", "cpprb")},
+        "load_average": {"start": load_before, "end": os.getloadavg()},
+        "rounds": options.rounds,
+        "cases": cases,
+        "training_step": training,
+    }
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(record, indent=1) + "\n")
+    print(f"\n{options.out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,284 @@
+"""Ape-X DQN: many explorers, each with an epsilon of its own, and prioritised replay.
+
+Double, dueling, n-step, squared loss (Horgan et al. 2018). Consoles explore by a ladder of epsilons
+that stays as it is; transitions enter the memory with the priorities that the acting network gives
+them. Two forms:
+
+* one process (``num_actors=0``): consoles, memory and learner on one device; actors act with a copy
+  of the weights that is renewed every `sync_steps` steps;
+* actor processes on CPUs (``num_actors`` of them, `num_envs` consoles each), one learner, and a
+  memory that they share; see `cule.agents.apex_actors`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from cule import algos
+from cule.agents.apex_actors import ActorGroup, EnvFactory
+from cule.agents.base import Progress
+from cule.agents.dqn import DQN, DQNConfig
+from cule.agents.environment import FrameEnv, make_env
+from cule.agents.options import check_least
+from cule.envs import FrameStep
+from cule.errors import InvalidArgumentError
+from cule.nets import gather_actions, soft_copy
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApexConfig(DQNConfig):
+    """Options of Ape-X DQN; the defaults are those of the paper, for 256 consoles."""
+
+    num_envs: int = 256
+    """Consoles N of each process that has some: of this one, or of each actor."""
+
+    double: bool = True
+    """The network that learns chooses the action that the target network values."""
+
+    dueling: bool = True
+    """A stream for the state's value and one for the advantages."""
+
+    n_step: int = 3
+    """Steps n of a return."""
+
+    prioritized: bool = True
+    """Replay in proportion to priorities; cannot be switched off here."""
+
+    memory: int = 2_000_000
+    """Transitions of the replay memory of each process."""
+
+    learning_starts: int = 50_000
+    """Transitions in all memories before the first update."""
+
+    batch_size: int = 512
+    """Samples B of an update of each process."""
+
+    samples_per_insert: float = 0.78
+    """Samples learned from for each step taken."""
+
+    optimizer: str = "rmsprop"
+    """adam, or rmsprop (centred, decay 0.95)."""
+
+    optimizer_eps: float = 1.5e-7
+    """Epsilon of the optimiser; of RMSProp it stands under the root, as in the published ones."""
+
+    max_grad_norm: float = 40.0
+    """Global norm that gradients are clipped to; 0: not clipped."""
+
+    loss: str = "squared"
+    """huber, or squared (half the squared error); distributions have their cross-entropy."""
+
+    target_interval: int = 2500
+    """Updates between copies to the target network."""
+
+    exploration: str = "ladder"
+    """schedule: one epsilon that falls; ladder: one for each console, constant."""
+
+    alpha: float = 0.6
+    """Exponent of priorities."""
+
+    beta_end: float = 0.4
+    """And at the end of training."""
+
+    max_num_frames_per_episode: int = 50_000
+    """Emulated frames after which an episode is truncated."""
+
+    sync_steps: int = 100
+    """Steps of a console between copies of the learner's weights to the actors."""
+
+    num_actors: int = 0
+    """Actor processes; 0: this process steps and learns."""
+
+    block_size: int = 100
+    """Transitions that an actor process hands over at once."""
+
+    def __post_init__(self) -> None:
+        """Check what is new here."""
+        super().__post_init__()
+        check_least(self, 1, "sync_steps", "block_size")
+        check_least(self, 0, "num_actors")
+        if not self.prioritized or self.num_atoms != 1 or self.noisy:
+            raise InvalidArgumentError(
+                "prioritized must be True, num_atoms 1 and noisy False in Ape-X; "
+                f"they are {self.prioritized}, {self.num_atoms} and {self.noisy}"
+            )
+        if self.num_actors and self.device != "cpu" and self.env_device not in ("", "cpu"):
+            raise InvalidArgumentError(
+                f"env_device is {self.env_device!r}; actor processes have their consoles on 'cpu'"
+            )
+
+
+class ActorErrors:
+    """n-step temporal differences from the values that acting computed anyway.
+
+    It remembers the last n steps. Where a time limit cuts a window there is no value of the final
+    observation; the largest value of the truncated row stands in.
+    """
+
+    names = ("taken", "largest", "rewards", "discounts", "truncated")
+
+    def __init__(self, n_step: int) -> None:
+        """Remember nothing yet."""
+        self.n_step = n_step
+        self.rows: deque[tuple[Tensor, ...]] = deque(maxlen=n_step)
+
+    def add(self, *row: Tensor) -> None:
+        """Remember a step: values of the taken and of the best actions, reward, discount, cut."""
+        self.rows.append(row)
+
+    def errors(self, largest_now: Tensor) -> Tensor | None:
+        """Differences of the steps that are n old; None while there are none.
+
+        Args:
+            largest_now: Largest value of the newest observation; ``[N]``.
+        """
+        if len(self.rows) < self.n_step:
+            return None
+        taken, largest, rewards, discounts, truncated = map(
+            torch.stack, zip(*self.rows, strict=True)
+        )
+        sums, products, steps = algos.n_step_returns(rewards, discounts, self.n_step, truncated)
+        last = steps - 1
+        is_cut = truncated.gather(0, last)
+        bootstrap = torch.where(is_cut, largest.gather(0, last), largest_now.unsqueeze(0))
+        return (sums + products * bootstrap - taken[:1]).squeeze(0)
+
+    def state(self) -> list[list[Tensor]]:
+        """For checkpoints."""
+        return [list(row) for row in self.rows]
+
+    def load(self, state: list[list[Tensor]], device: torch.device) -> None:
+        """Take `state` back."""
+        self.rows.clear()
+        self.rows.extend(tuple(value.to(device) for value in row) for row in state)
+
+
+class ApexDQN(DQN):
+    """The learner; see docs/agents/apex.md.
+
+    Example:
+        >>> from cule.agents import ApexConfig, ApexDQN
+        >>> config = ApexConfig(game="pong", num_envs=8, memory=4000, learning_starts=64)
+        >>> agent = ApexDQN(config)
+        >>> [progress.steps for progress in agent.train(steps=24)]
+        [8, 16, 24]
+    """
+
+    name: ClassVar[str] = "apex-dqn"
+    config_class = ApexConfig
+    config: ApexConfig
+    eval_epsilon: ClassVar[float] = 0.00164
+
+    def __init__(
+        self, config: Any, env: FrameEnv | None = None, env_factory: EnvFactory | None = None
+    ) -> None:
+        """As `Agent`.
+
+        Args:
+            config: Options.
+            env: As for `Agent`; with actor processes only its spaces are looked at.
+            env_factory: Makes the environments of an actor process, from the config and the actor's
+                number; a function that can be pickled. By default the config's consoles.
+        """
+        if config.num_actors and env is None:
+            env = make_env(config, num_envs=1)
+        super().__init__(config, env)
+        self.env_factory = env_factory
+
+    def build(self) -> None:
+        """As DQN, and the actors' copy of the network."""
+        super().build()
+        self.actor = copy.deepcopy(self.network).requires_grad_(False)
+        self.actor_errors = ActorErrors(self.config.n_step)
+        self.acted_steps = 0
+
+    @torch.no_grad()
+    def collect(self, num_steps: int) -> None:
+        """Play steps into the memory, with priorities from the acting network."""
+        config, epsilon = self.config, self.epsilon()
+        for _ in range(num_steps):
+            if self.acted_steps % config.sync_steps == 0:
+                soft_copy(self.actor, self.network)
+            self.acted_steps += 1
+            q_values = self.q_values(self.actor, self.replay.observe())
+            largest = q_values.amax(-1)
+            self._make_newest_live(largest)
+            actions = algos.epsilon_greedy(q_values, epsilon, self.generator)
+            step = self.env.step_frames(actions, out=self.replay.next_row())
+            # Not drawn before the next acting pass has given it a priority.
+            self.replay.append(actions, step, torch.zeros_like(largest))
+            self._remember(gather_actions(q_values, actions), largest, step)
+            self.statistics.add(step)
+        self.count_steps(num_steps)
+
+    def _make_newest_live(self, largest: Tensor) -> None:
+        errors = self.actor_errors.errors(largest)
+        if errors is not None:
+            priorities = algos.priorities_from_errors(errors)
+            self.replay.update_priorities(self.replay.newest_ids(), priorities)
+
+    def _remember(self, taken: Tensor, largest: Tensor, step: FrameStep) -> None:
+        config = self.config
+        ends = step.terminated | step.life_lost if config.episodic_life else step.terminated
+        self.actor_errors.add(
+            taken,
+            largest,
+            algos.clip_rewards(step.reward.to(self.device), config.reward_rule),
+            config.gamma * (~ends).to(self.device, torch.float32),
+            (step.truncated & ~step.terminated).to(self.device),
+        )
+
+    def train(self, steps: int | None = None) -> Iterator[Progress]:
+        """As `Agent.train`; a round is `collect_steps` steps and the updates that they pay for."""
+        if not self.config.num_actors:
+            yield from super().train(steps)
+            return
+        yield from self._train_with_actors(steps)
+
+    def _train_with_actors(self, steps: int | None) -> Iterator[Progress]:
+        """Learn from what actor processes hand over.
+
+        A round waits for new transitions, and makes the updates that they pay for. The actors wait
+        where they are further ahead than the learner's share allows.
+        """
+        config = self.config
+        stop = config.total_steps if steps is None else steps
+        with ActorGroup(config, self.network, self, self.env_factory) as actors:
+            self.replay = actors.replay
+            metrics: dict[str, Tensor] = {}
+            while self.steps < stop:
+                new = actors.wait_for_transitions()
+                self.steps += new
+                self.statistics.sums += actors.new_statistics()
+                if self.replay.num_valid >= config.learning_starts:
+                    self.debt += config.samples_per_insert * new
+                    while self.debt >= config.batch_size:
+                        metrics = self.update()
+                        self.debt -= config.batch_size
+                    actors.send_weights(self.network)
+                actors.allow(self.steps)
+                yield Progress(self.steps, self.updates, metrics or {"loss": 0.0})
+
+    def extra_state(self, *, replay: bool) -> dict[str, Any]:
+        """As DQN, and the actors' side; a memory shared with actors is not saved."""
+        state = super().extra_state(replay=replay and not self.config.num_actors)
+        state["actor"] = self.actor.state_dict()
+        state["acted_steps"] = self.acted_steps
+        state["actor_errors"] = self.actor_errors.state()
+        return state
+
+    def load_extra_state(self, state: Mapping[str, Any]) -> bool:
+        """Take it back."""
+        self.actor.load_state_dict(state["actor"])
+        goes_on = super().load_extra_state(state)
+        if goes_on:
+            self.acted_steps = state["acted_steps"]
+            self.actor_errors.load(state["actor_errors"], self.device)
+        return goes_on

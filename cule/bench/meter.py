@@ -1,0 +1,79 @@
+"""How busy a device was, where its driver tells."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+from types import TracebackType
+
+SAMPLE_S = 0.05
+
+
+class DeviceMeter:
+    """Samples the utilisation of a device while it is entered, in a thread of its own.
+
+    Example:
+        >>> with DeviceMeter("cpu") as meter:
+        ...     pass
+        >>> meter.mean() is None
+        True
+    """
+
+    def __init__(self, device: str) -> None:
+        """Meter a device.
+
+        Args:
+            device: "cuda", "cuda:1", or "cpu", which is not sampled.
+        """
+        self._device = device
+        self._samples: list[float] = []
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._can_read = utilisation_of(device) is not None
+
+    def __enter__(self) -> DeviceMeter:
+        """Start to sample."""
+        if self._can_read:
+            self._stop.clear()
+            self._thread = threading.Thread(target=self._sample, daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop."""
+        if self._thread is not None:
+            self._stop.set()
+            self._thread.join()
+            self._thread = None
+
+    def forget(self) -> None:
+        """Drop the samples so far."""
+        self._samples.clear()
+
+    def mean(self) -> float | None:
+        """Mean of the samples in per cent; None where there are none."""
+        return statistics.fmean(self._samples) if self._samples else None
+
+    def _sample(self) -> None:
+        while not self._stop.wait(SAMPLE_S):
+            value = utilisation_of(self._device)
+            if value is not None:
+                self._samples.append(value)
+
+
+def utilisation_of(device: str) -> float | None:
+    """Per cent of the last moments in which a device was busy; None where that cannot be read."""
+    if not device.startswith("cuda"):
+        return None
+    import torch
+
+    try:
+        return float(torch.cuda.utilization(device))
+    except (AssertionError, ImportError, OSError, RuntimeError, ValueError):
+        # No driver, or no nvidia-ml-py to ask it with.
+        return None

@@ -1,0 +1,178 @@
+"""The load training: rollouts and updates of the learners of `cule.agents`, timed by turns.
+
+A turn is one round of a learner's own loop: a rollout of all consoles and what it learns from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib.util
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from cule.bench.engines import FRAMESKIP, as_numpy
+from cule.bench.errors import EngineMissingError
+from cule.bench.meter import DeviceMeter
+from cule.bench.options import CPU_PPO_STEPS, BenchOptions
+from cule.bench.turns import Race, digest_of
+from cule.errors import InvalidArgumentError
+
+#: Device of the consoles and of the network, by engine.
+DEVICES = {"cule-cpu": "cpu", "cule-cuda": "cuda"}
+
+
+def lane_name(algorithm: str, engine: str) -> str:
+    """A learner on an engine, as records name it."""
+    return f"{algorithm} on {engine}"
+
+
+def why_no_training() -> str | None:
+    """Why nothing can be trained here; None where it can."""
+    for package in ("torch", "cule.agents"):
+        if importlib.util.find_spec(package) is None:
+            return f"{package} is not installed"
+    return None
+
+
+def check_algorithms(names: Sequence[str]) -> None:
+    """Refuse names that are no learner with rollouts.
+
+    Raises:
+        InvalidArgumentError: One is not.
+    """
+    known = rollout_learners()
+    for name in names:
+        if name not in known:
+            raise InvalidArgumentError(
+                f"algorithms has {name!r}; it must be one of {', '.join(known)}"
+            )
+
+
+def rollout_learners() -> dict[str, Any]:
+    """Classes of learners whose round is a rollout, by name; replay needs long to fill."""
+    from cule.agents import AGENTS
+
+    return {
+        name: agent
+        for name, agent in AGENTS.items()
+        if any(item.name == "num_steps" for item in dataclasses.fields(agent.config_class))
+    }
+
+
+class _Learner:
+    """A learner in a race."""
+
+    def __init__(self, algorithm: str, engine: str, game: str, num_envs: int, config: Any) -> None:
+        self.device = DEVICES[engine]
+        self.num_rounds = 0
+        self.meter = DeviceMeter(self.device)
+        self.agent = rollout_learners()[algorithm](config)
+        self._rounds: Iterator[Any] = self.agent.train()
+
+    def take_turn(self) -> tuple[float, float, int]:
+        """A round: seconds, processor seconds, frames."""
+        steps = self.agent.steps
+        with self.meter:
+            start, cpu_start = time.perf_counter(), time.process_time()
+            next(self._rounds)
+            self.synchronise()
+            wall_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu_start
+        self.num_rounds += 1
+        return wall_s, cpu_s, (self.agent.steps - steps) * FRAMESKIP
+
+    def synchronise(self) -> None:
+        """Wait for a GPU."""
+        if self.device != "cpu":
+            import torch
+
+            torch.cuda.synchronize()
+
+
+def config_of(
+    algorithm: str, engine: str, game: str, num_envs: int, threads: int, options: BenchOptions
+) -> Any:
+    """Options of a learner: its own defaults but for what the run says."""
+    config_class = rollout_learners()[algorithm].config_class
+    changes: dict[str, Any] = {}
+    num_steps = options.rollout_steps
+    if not num_steps and algorithm == "ppo" and DEVICES[engine] == "cpu":
+        num_steps = CPU_PPO_STEPS
+    if num_steps:
+        changes["num_steps"] = num_steps
+    return config_class(
+        game=game,
+        num_envs=num_envs,
+        device=DEVICES[engine],
+        env_threads=threads,
+        torch_threads=threads,
+        seed=options.seed,
+        total_steps=10**15,  # schedules do not come to their end
+        **changes,
+    )
+
+
+def train_by_turns(
+    game: str, engines: Sequence[str], num_envs: int, threads: int, options: BenchOptions
+) -> tuple[Race, dict[str, dict[str, Any]]]:
+    """Every learner on every engine of cule, round by round.
+
+    Args:
+        game: Which game.
+        engines: Those of `DEVICES` take part.
+        num_envs: Consoles of each learner.
+        threads: CPU threads of consoles and torch.
+        options: Of the run.
+
+    Returns:
+        Rates of lanes named by `lane_name`, and each lane's options.
+
+    Raises:
+        EngineMissingError: Nothing can be trained.
+        DivergedError: A loss is no number.
+        CuleError: What making cule's environment raises.
+    """
+    reason = why_no_training()
+    if reason is not None:
+        raise EngineMissingError(reason)
+    result = Race(game, num_envs)
+    configs: dict[str, dict[str, Any]] = {}
+    learners: dict[str, _Learner] = {}
+    with contextlib.ExitStack() as stack:
+        for algorithm in options.algorithms:
+            for engine in (name for name in engines if name in DEVICES):
+                name = lane_name(algorithm, engine)
+                try:
+                    config = config_of(algorithm, engine, game, num_envs, threads, options)
+                    learner = _Learner(algorithm, engine, game, num_envs, config)
+                except InvalidArgumentError as error:
+                    # Such as minibatches that do not divide the rollout.
+                    result.absent[name] = str(error)
+                    continue
+                stack.callback(learner.agent.env.close)
+                configs[name] = dataclasses.asdict(config)
+                learners[name] = learner
+        if not learners:
+            raise EngineMissingError(f"nothing to train: {result.absent or 'no engine of cule'}")
+        for name, learner in learners.items():
+            learner.take_turn()  # memory, kernels
+            learner.meter.forget()
+            result.rates[name], result.cpu_rates[name] = [], []
+        start = time.perf_counter()
+        rounds = 0
+        while rounds < options.turns or time.perf_counter() < start + options.seconds:
+            for name, learner in learners.items():
+                wall_s, cpu_s, frames = learner.take_turn()
+                result.rates[name].append(frames / wall_s)
+                result.cpu_rates[name].append(frames / cpu_s)
+            rounds += 1
+            if rounds == options.turns:
+                result.digest_steps = learner.num_rounds
+                for name, learner in learners.items():
+                    result.ram_digests[name] = digest_of(as_numpy(learner.agent.env.ram))
+        for name, learner in learners.items():
+            learner.agent.check_finite()
+            result.utilisation[name] = learner.meter.mean()
+            configs[name]["updates"] = learner.agent.updates
+    return result, configs

@@ -1,0 +1,109 @@
+"""Learners in several processes, for torchrun: the same update as one process with all the data.
+
+``torchrun --nproc-per-node 2 run_ranks.py FILE``: trains, and process 0 writes what came out.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from cule.agents import AGENTS
+from cule.agents.distributed import global_moments, leave_world, rank, world_size
+from cule.agents.on_policy import update_statistics
+from cule.nets import PixelStatistics
+from tests.agents.catch import Catch
+
+#: Consoles of all processes.
+TOTAL = 16
+#: One minibatch an epoch, so that its order does not matter.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "a2c": {"num_steps": 7},
+    "ppo": {"num_steps": 7, "num_minibatches": 1, "num_epochs": 3, "learning_rate": 1e-2},
+    "vtrace": {"num_steps": 7, "num_batches": 1, "steps_per_update": 7.0, "normalize_obs": False},
+    "pqn": {"num_steps": 7, "num_minibatches": 1, "num_epochs": 3, "learning_rate": 1e-2},
+}
+
+
+def trained(name: str, first: int, count: int) -> Any:
+    """A learner after three rounds on given consoles, with given actions."""
+    env = Catch(count, first_console=first)
+    config = AGENTS[name].config_class(
+        network="mlp", num_envs=count, total_steps=10_000, seed=3, **OPTIONS[name]
+    )
+    agent: Any = AGENTS[name](config, env)
+    obs, _ = env.reset(seed=3)  # the same games in whatever process they are
+    agent.begin_buffer(obs[:, -1])
+    generator = torch.Generator().manual_seed(5)
+    for _ in range(3):
+        for _ in range(7):
+            actions = torch.randint(3, (TOTAL,), generator=generator)[first : first + count]
+            with torch.no_grad():
+                out = agent.forward(agent.buffer.observe())
+            step = env.step_frames(actions, out=agent.buffer.next_row())
+            if name == "pqn":
+                agent.buffer.append(actions, step, max_q=out.amax(-1))
+            else:
+                log_probs = torch.full((count,), -1.0)
+                agent.buffer.append(actions, step, log_probs=log_probs, values=out[1])
+        if name == "vtrace":
+            agent.update(slice(0, count))
+        else:
+            agent.update()
+    return agent
+
+
+def weights(agent: Any) -> torch.Tensor:
+    """All parameters as one vector."""
+    return torch.cat([p.detach().flatten() for p in agent.network.parameters()])
+
+
+def main(path: str) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    count = TOTAL // world_size()
+    result: dict[str, Any] = {"world_size": world_size()}
+    for name in OPTIONS:
+        agent = trained(name, rank() * count, count)
+        others = [torch.zeros_like(weights(agent)) for _ in range(world_size())]
+        dist.all_gather(others, weights(agent))
+        assert all(torch.equal(other, others[0]) for other in others), name
+        result[name] = others[0]
+    shown = torch.arange(32.0).reshape(8, 4)[rank() * 4 : rank() * 4 + 4]
+    result["moments"] = torch.stack(global_moments(shown))
+    statistics = PixelStatistics((4,))
+    update_statistics(statistics, shown)
+    result["mean"], result["variance"] = statistics.mean, statistics.variance
+
+    # A whole loop: schedules, statistics and checkpoints of all processes together.
+    config = AGENTS["dqn"].config_class(
+        network="mlp",
+        num_envs=8,
+        total_steps=1600,
+        memory=4000,
+        learning_starts=200,
+        prioritized=True,
+    )
+    dqn: Any = AGENTS["dqn"](config, Catch(8, first_console=8 * rank()))
+    for _ in dqn.train():
+        pass
+    result["dqn_steps"], result["dqn_updates"] = dqn.steps, dqn.updates
+    checkpoint = Path(path).with_name("dqn.pt")
+    dqn.save(checkpoint)
+    again: Any = AGENTS["dqn"].load(checkpoint, Catch(8, first_console=8 * rank()))
+    assert torch.equal(weights(again), weights(dqn))
+    dist.barrier()
+    result["files"] = sorted(p.name for p in checkpoint.parent.glob("dqn*"))
+    if rank() == 0:
+        torch.save(result, path)
+    leave_world()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,163 @@
+"""``cule train`` and ``cule eval`` on a real game, and what they refuse."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from cule.agents import AGENTS, PRESETS  # noqa: E402
+from cule.agents.options import config_from, field_docs  # noqa: E402
+from cule.agents.runner import RunOptions  # noqa: E402
+from cule.cli import main  # noqa: E402
+
+SMALL = [
+    "--num-envs",
+    "4",
+    "--num-steps",
+    "8",
+    "--num-minibatches",
+    "2",
+    "--network",
+    "small",
+    "--img-size",
+    "42",
+    "--decorrelate-steps",
+    "10",
+]
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_presets_are_configs(name: str) -> None:
+    preset = PRESETS[name]
+    config = config_from(AGENTS[preset.algorithm].config_class, preset.options)
+    for key, value in preset.options.items():
+        assert getattr(config, key) == value
+
+
+def test_published_settings() -> None:
+    def config(name: str) -> object:
+        preset = PRESETS[name]
+        return config_from(AGENTS[preset.algorithm].config_class, preset.options)
+
+    expected = {
+        "ppo": (8, 128, 4, 4, 2.5e-4),
+        "ppo-cule": (256, 4, 4, 4, 5e-4),
+        "ppo-gpu": (1024, 32, 3, 8, 7e-4),
+        "ppo-gpu-16k": (16_384, 16, 2, 16, 1e-3),
+    }
+    names = ("num_envs", "num_steps", "num_epochs", "num_minibatches", "learning_rate")
+    for name, values in expected.items():
+        assert tuple(getattr(config(name), key) for key in names) == values, name
+    names = ("num_envs", "num_batches", "num_steps", "steps_per_update", "learning_rate")
+    assert tuple(getattr(config("vtrace"), key) for key in names) == (1200, 20, 20, 1, 6.5e-4)
+    assert tuple(getattr(config("vtrace-gpu"), key) for key in names) == (4096, 16, 16, 1, 1.2e-3)
+    names = (
+        "batch_size",
+        "samples_per_insert",
+        "n_step",
+        "target_interval",
+        "learning_rate",
+        "alpha",
+    )
+    assert tuple(getattr(config("rainbow"), key) for key in names) == (32, 8, 3, 2000, 6.25e-5, 0.5)
+    assert tuple(getattr(config("apex-dqn"), key) for key in names) == (
+        512, 0.78, 3, 2500, 6.25e-5, 0.6,
+    )  # fmt: skip
+    assert tuple(getattr(config("apex-dpg"), key) for key in names) == (256, 1, 5, 100, 1e-4, 0.6)
+
+
+@pytest.mark.ale
+def test_train_resume_and_eval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = ["--out", str(tmp_path / "run")]
+    words = ["train", "ppo", "--game", "pong", *SMALL, *out, "--log-every", "32", "--seed", "3"]
+    assert main([*words, "--total-steps", "64", "--eval-episodes", "0"]) == 0
+    printed = capsys.readouterr()
+    assert "trained for 64 steps" in printed.out
+    assert "pong ppo [" in printed.err
+    assert main([*words, "--total-steps", "128", "--eval-episodes", "0"]) == 2
+    assert "--resume" in capsys.readouterr().err
+    assert main([*words, "--total-steps", "128", "--eval-episodes", "0", "--resume"]) == 0
+    with (tmp_path / "run" / "progress.csv").open(newline="") as file:
+        assert [int(row["steps"]) for row in csv.DictReader(file)] == [32, 64, 96, 128]
+
+    # Any policy loses: 21 points to at most a few.
+    scores = tmp_path / "scores.json"
+    words = ["eval", str(tmp_path / "run"), "--episodes", "10", "--json", str(scores)]
+    assert main(words) == 0
+    assert "10 episodes; human-normalised" in capsys.readouterr().out
+    (record,) = json.loads(scores.read_text())
+    assert record["game"] == "pong"
+    assert all(-21 <= value <= 0 for value in record["returns"])
+
+
+@pytest.mark.ale
+@pytest.mark.parametrize("name", sorted(AGENTS))
+def test_real_consoles_are_resumed_exactly(name: str, tmp_path: Path) -> None:
+    # A life is lost and an episode is cut off within a few steps of Breakout.
+    agent_class = AGENTS[name]
+    options = {
+        "game": "breakout",
+        "num_envs": 4,
+        "network": "small",
+        "img_size": 42,
+        "total_steps": 4 * 64,
+        "max_num_frames_per_episode": 120,
+        "episodic_life": True,
+    }
+    small = {
+        "num_steps": 8,
+        "num_minibatches": 2,
+        "num_batches": 2,
+        "memory": 4_000,
+        "learning_starts": 40,
+        "batch_size": 16,
+        "samples_per_insert": 1.0,
+    }
+    options |= {
+        key: value for key, value in small.items() if key in field_docs(agent_class.config_class)
+    }
+    agent = agent_class(agent_class.config_class(**options))
+    for _ in agent.train(steps=4 * 32):
+        pass
+    agent.save(tmp_path / "a.pt")
+    again = agent_class.load(tmp_path / "a.pt")
+    for _ in agent.train():
+        pass
+    for _ in again.train():
+        pass
+    assert agent.steps == again.steps == 4 * 64
+    assert agent.statistics.read() == again.statistics.read()
+    for ours, theirs in zip(agent.network.parameters(), again.network.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+    agent.env.close()
+    again.env.close()
+
+
+def test_refused_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["train"], ["train", "sarsa"], ["train", "ppo", "--num-envs", "many"], ["eval"]):
+        with pytest.raises(SystemExit):
+            main(words)
+    printed = capsys.readouterr()
+    assert "usage: cule train" in printed.out + printed.err
+    assert main(["train", "ppo", "--gamma", "2"]) == 2
+    assert "gamma is 2.0; it must be from 0.0 to 1.0" in capsys.readouterr().err
+    assert main(["eval", str(tmp_path)]) == 2
+    assert "folder without a run" in capsys.readouterr().err
+    (tmp_path / "a.pt").write_bytes(b"nonsense")
+    assert main(["eval", str(tmp_path / "a.pt")]) == 2
+    assert "damaged" in capsys.readouterr().err
+
+
+def test_help_tells_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["train", "vtrace-gpu", "--help"])
+    assert caught.value.code == 0
+    printed = capsys.readouterr().out
+    for name in (*field_docs(AGENTS["vtrace"].config_class), *field_docs(RunOptions)):
+        assert "--" + name.replace("_", "-") in printed
+    assert "(default: 4096)" in printed

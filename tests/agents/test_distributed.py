@@ -1,0 +1,88 @@
+"""Two processes with half the consoles each: the same weights as one process with all of them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from cule.agents import distributed  # noqa: E402
+from cule.nets import PixelStatistics  # noqa: E402
+from tests.agents.run_ranks import OPTIONS, TOTAL, trained, weights  # noqa: E402
+
+SCRIPT = Path(__file__).with_name("run_ranks.py")
+
+
+@pytest.fixture(scope="module")
+def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What two gloo processes found."""
+    path = tmp_path_factory.mktemp("ranks") / "result.pt"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    processes = []
+    for index in range(2):
+        world = {"RANK": str(index), "LOCAL_RANK": str(index), "WORLD_SIZE": "2"}
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        words = [sys.executable, str(SCRIPT), str(path)]
+        with path.with_name(f"{index}.txt").open("w") as log:
+            processes.append(
+                subprocess.Popen(
+                    words, env={**os.environ, **world, **address}, stdout=log, stderr=log
+                )
+            )
+    for index, process in enumerate(processes):
+        assert process.wait(timeout=180) == 0, path.with_name(f"{index}.txt").read_text()
+    result: dict[str, Any] = torch.load(path, weights_only=True)
+    return result
+
+
+@pytest.mark.parametrize("name", sorted(OPTIONS))
+def test_two_processes_learn_as_one(name: str, two_ranks: dict[str, Any]) -> None:
+    assert two_ranks["world_size"] == 2
+    alone = weights(trained(name, 0, TOTAL))
+    # Sums in another order; RMSProp and Adam divide small gradients by their size, which makes
+    # the last bits of a gradient visible in the weight.
+    torch.testing.assert_close(two_ranks[name], alone, atol=2e-4, rtol=0)
+    start = type(trained(name, 0, TOTAL))
+    assert float((alone - weights(_untrained(name, start))).abs().max()) > 2e-3
+
+
+def _untrained(name: str, agent_class: Any) -> Any:
+    from tests.agents.catch import Catch
+
+    config = agent_class.config_class(network="mlp", num_envs=TOTAL, seed=3, **OPTIONS[name])
+    return agent_class(config, Catch(TOTAL))
+
+
+def test_statistics_are_those_of_all_processes(two_ranks: dict[str, Any]) -> None:
+    shown = torch.arange(32.0).reshape(8, 4)
+    torch.testing.assert_close(two_ranks["moments"], torch.stack([shown.mean(), shown.std()]))
+    statistics = PixelStatistics((4,))
+    statistics.update(shown)
+    torch.testing.assert_close(two_ranks["mean"], statistics.mean)
+    torch.testing.assert_close(two_ranks["variance"], statistics.variance)
+
+
+def test_steps_and_checkpoints_of_all_processes(two_ranks: dict[str, Any]) -> None:
+    assert two_ranks["dqn_steps"] == 1600
+    # 8 samples a step of 8 consoles, batches of 32, once 200 transitions are in both memories:
+    # 100 each are 13 rows (12 complete ones are 96), of 100 rounds in all.
+    assert two_ranks["dqn_updates"] == 2 * (100 - 12)
+    assert two_ranks["files"] == ["dqn.pt", "dqn.rank1.pt"]
+
+
+def test_one_process_needs_no_group() -> None:
+    values = torch.tensor([1.0, 2.0, 6.0])
+    mean, std = distributed.global_moments(values)
+    torch.testing.assert_close(mean, values.mean())
+    torch.testing.assert_close(std, values.std())
+    assert (distributed.world_size(), distributed.rank()) == (1, 0)
+    assert distributed.sum_over_ranks(values) is values

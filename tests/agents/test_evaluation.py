@@ -1,0 +1,117 @@
+"""Evaluation: whole episodes, the first ones of every console, nothing left changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from cule.agents import evaluation  # noqa: E402
+from cule.agents.evaluation import Evaluation, evaluate, make_eval_env  # noqa: E402
+from cule.errors import InvalidArgumentError  # noqa: E402
+from tests.agents.catch import Catch  # noqa: E402
+from tests.agents.learners import small_learner  # noqa: E402
+
+
+class Countdown(Catch):
+    """Console i has episodes of i + 1 steps, each worth 10 and a hundredth for each before."""
+
+    def reset(self, *, seed: Any = None) -> Any:
+        self.done = torch.zeros(self.num_envs, dtype=torch.int64)
+        self.age = torch.zeros(self.num_envs, dtype=torch.int64)
+        return super().reset(seed=seed)
+
+    def step_frames(self, actions: Any, out: Any = None) -> Any:
+        step = super().step_frames(actions, out)
+        self.age += 1
+        ended = self.age == torch.arange(1, self.num_envs + 1)
+        returns = 10.0 + 0.01 * self.done
+        lengths = self.age.clone()
+        self.done += ended
+        self.age[ended] = 0
+        return step._replace(
+            terminated=ended,
+            truncated=torch.zeros_like(ended),
+            first=ended,
+            episode_return=returns,
+            episode_length=lengths,
+        )
+
+
+def test_every_console_gives_its_first_episodes() -> None:
+    agent = small_learner("ppo")
+    result = evaluate(agent, episodes=12, env=Countdown(4))
+    # Three each, although console 0 has finished twelve before console 3 has finished three.
+    assert sorted(result.lengths) == [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
+    assert sorted(result.returns) == pytest.approx([10.0] * 4 + [10.01] * 4 + [10.02] * 4)
+    assert len(evaluate(agent, episodes=10, env=Countdown(4)).returns) == 12
+
+
+def test_numbers() -> None:
+    result = Evaluation((1.0, 2.0, 6.0), (3, 4, 5), "pong", "noop")
+    assert (result.mean, result.median) == (3.0, 2.0)
+    assert result.std == pytest.approx(7.0**0.5)
+    assert result.human_normalised == pytest.approx((3.0 + 20.7) / 35.3)
+    row = result.row()
+    assert row["episodes"] == 3
+    assert row["length_mean"] == 4.0
+    assert Evaluation((1.0,), (1,), "adventure", "noop").human_normalised is None
+
+
+def test_a_learner_is_as_it_was() -> None:
+    agent = small_learner("rainbow")
+    for _ in agent.train(steps=640):
+        pass
+    generator = agent.generator.get_state()
+    weights = [p.clone() for p in agent.network.parameters()]
+    first = agent.evaluate(episodes=20, env=Catch(20), seed=3)
+    assert agent.network.training
+    assert agent.steps == 640
+    assert torch.equal(agent.generator.get_state(), generator)
+    assert all(map(torch.equal, weights, agent.network.parameters()))
+    assert agent.evaluate(episodes=20, env=Catch(20), seed=3) == first
+
+
+def test_noise_is_off_and_greedy_is_greedy() -> None:
+    agent = small_learner("rainbow")
+    obs = torch.randint(0, 256, (500, 2, 6, 6)).to(torch.uint8)
+    generator = torch.Generator().manual_seed(0)
+    agent.network.eval()
+    q_values = agent.q_values(agent.network, obs)  # type: ignore[attr-defined]
+    assert torch.equal(agent.act(obs, generator, greedy=True), q_values.argmax(-1))
+    policy = small_learner("ppo")
+    logits, _ = policy.network(obs)
+    assert torch.equal(policy.act(obs, generator, greedy=True), logits.argmax(-1))
+    assert not torch.equal(policy.act(obs, generator), logits.argmax(-1))
+
+
+def test_refused_requests() -> None:
+    agent = small_learner("ppo")
+    with pytest.raises(InvalidArgumentError, match="episodes"):
+        evaluate(agent, episodes=9, env=Catch(3))
+    with pytest.raises(InvalidArgumentError, match="protocol"):
+        make_eval_env(agent.config, "easy", 3)
+
+
+@pytest.mark.ale
+def test_protocols_of_real_consoles() -> None:
+    config = small_learner("ppo", episodic_life=True, repeat_action_probability=0.1).config
+    for protocol, sticky, noops in (
+        ("noop", 0.0, 31),
+        ("sticky", 0.25, 1),
+        ("as-trained", 0.1, 30),
+    ):
+        env: Any = make_eval_env(config, protocol, 2)
+        assert env.config.repeat_action_probability == pytest.approx(sticky)
+        assert env.config.noop_max == noops
+        assert env.config.max_num_frames_per_episode == evaluation.FRAME_CAP == 108_000
+        assert not env.config.episodic_life
+        assert not env.config.life_loss_info
+        assert not env.config.reward_clipping
+        assert env.config.decorrelate_steps == 0
+        env.close()
+    env = make_eval_env(config, "noop", 2, continuous=True)
+    assert env.single_action_space.shape == (3,)
+    env.close()

@@ -1,0 +1,322 @@
+"""Training runs in a folder: rows, checkpoints, being killed, resumed, interrupted, diverging."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from cule.agents import (  # noqa: E402
+    CheckpointError,
+    DivergedError,
+    RunOptions,
+    start_run,
+)
+from cule.agents.base import Agent  # noqa: E402
+from cule.agents.checkpoint import read_checkpoint, write_checkpoint  # noqa: E402
+from cule.agents.logs import Table  # noqa: E402
+from cule.agents.progress_bar import ProgressBar, short_number, short_time  # noqa: E402
+from cule.agents.runner import TIME_COLUMNS, Run, last_checkpoint  # noqa: E402
+from tests.agents.catch import Catch  # noqa: E402
+from tests.agents.learners import SMALL, small_learner  # noqa: E402
+
+SCRIPT = Path(__file__).with_name("run_catch.py")
+
+
+class Started:
+    """A run as a process of its own, with its output in a file."""
+
+    def __init__(self, name: str, folder: Path, *changes: str) -> None:
+        self.output = folder.with_suffix(".txt")
+        words = [sys.executable, str(SCRIPT), name, str(folder), *changes]
+        with self.output.open("w") as file:
+            self.popen = subprocess.Popen(words, stdout=file, stderr=subprocess.STDOUT)
+
+    def end(self) -> str:
+        """Wait for it; it must end well."""
+        assert self.popen.wait(timeout=120) == 0, self.output.read_text()
+        return self.output.read_text()
+
+    def wait_for(self, path: Path) -> None:
+        """Wait until it has written a file."""
+        deadline = time.monotonic() + 100
+        while not path.exists():
+            assert self.popen.poll() is None, self.output.read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def process() -> Iterator[Callable[..., Started]]:
+    """Starts runs; none outlives the test."""
+    started: list[Started] = []
+
+    def start_one(name: str, folder: Path, *changes: str) -> Started:
+        started.append(Started(name, folder, *changes))
+        return started[-1]
+
+    yield start_one
+    for one in started:
+        one.popen.kill()
+        one.popen.wait()
+
+
+def rows_of(folder: Path) -> list[dict[str, str]]:
+    """Rows of progress, without what depends on the clock."""
+    with (folder / "progress.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [{k: v for k, v in row.items() if k not in TIME_COLUMNS} for row in rows]
+
+
+def start(
+    name: str, folder: Path, *, resume: bool = False, steps: int = 1920, **changes: Any
+) -> Run:
+    options = {**SMALL[name].options, "total_steps": steps, **changes}
+    config = type(small_learner(name).config)(**options)
+    run_options = RunOptions(
+        out=str(folder),
+        resume=resume,
+        log_every=320,
+        checkpoint_every=640,
+        save_replay=True,
+        eval_episodes=0,
+        progress_bar=False,
+    )
+    env = Catch(config.num_envs)
+    return start_run(type(small_learner(name)), config, run_options, env=env)
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"), [("ppo", 3840), pytest.param("dqn", 1600, marks=pytest.mark.slow)]
+)
+def test_killed_and_resumed_is_as_never_killed(
+    name: str, steps: int, tmp_path: Path, process: Callable[..., Started]
+) -> None:
+    options = (f"total_steps={steps}", "save_replay=True")
+    start(name, tmp_path / "whole", steps=steps).run()
+
+    killed = process(name, tmp_path / "killed", *options)
+    checkpoint = tmp_path / "killed" / "checkpoints" / "latest.pt"
+    killed.wait_for(checkpoint)
+    killed.popen.send_signal(signal.SIGKILL)
+    assert killed.popen.wait(timeout=30) == -signal.SIGKILL
+    saved = read_checkpoint(checkpoint)["steps"]
+    assert 640 <= saved < steps
+
+    output = process(name, tmp_path / "killed", *options, "resume=True").end()
+    assert f"begins at {saved}" in output
+    assert "complete" in output
+    expected = rows_of(tmp_path / "whole")
+    assert len(expected) >= 5
+    assert rows_of(tmp_path / "killed") == expected
+    ours, theirs = (
+        read_checkpoint(tmp_path / folder / "checkpoints" / "latest.pt")
+        for folder in ("killed", "whole")
+    )
+    for key, value in theirs["network"].items():
+        assert torch.equal(ours["network"][key], value), key
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_stopped_and_resumed_is_as_never_stopped(name: str, tmp_path: Path) -> None:
+    whole = start(name, tmp_path / "whole")
+    assert whole.run()
+    first = start(name, tmp_path / "parts")
+    first._stop.is_set = True  # as SIGINT sets it: after the first round
+    assert not first.run()
+    assert first.agent.steps < 640
+    middle = start(name, tmp_path / "parts", resume=True)
+    for progress in middle.agent.train(steps=1280):
+        middle._after_round(middle._row_steps, progress)
+    # Nothing is saved by hand: what was done after the last checkpoint is done again.
+    last = start(name, tmp_path / "parts", resume=True)
+    assert last.agent.steps <= middle.agent.steps
+    assert last.run()
+    for ours, theirs in zip(
+        last.agent.network.parameters(), whole.agent.network.parameters(), strict=True
+    ):
+        assert torch.equal(ours, theirs)
+    assert last.agent.steps == whole.agent.steps
+
+
+def test_interrupt_saves_and_ends(tmp_path: Path, process: Callable[..., Started]) -> None:
+    folder = tmp_path / "run"
+    run = process("ppo", folder, "total_steps=1_000_000_000", "checkpoint_every=1_000_000_000")
+    run.wait_for(folder / "progress.csv")
+    while not rows_of(folder):
+        time.sleep(0.02)
+    run.popen.send_signal(signal.SIGINT)
+    assert "stopped" in run.end()
+    content = read_checkpoint(folder / "checkpoints" / "latest.pt")
+    assert content["steps"] >= int(rows_of(folder)[-1]["steps"])
+    assert not list(folder.rglob("*.part"))
+
+
+class Poisoned(Catch):
+    """Catch whose rewards stop being numbers."""
+
+    after = 40
+
+    def step_frames(self, actions: Any, out: Any = None) -> Any:
+        step = super().step_frames(actions, out)
+        self.after -= 1
+        return step._replace(reward=step.reward * float("nan")) if self.after < 0 else step
+
+
+def test_divergence_stops_with_the_last_good_checkpoint(tmp_path: Path) -> None:
+    config = small_learner("a2c", total_steps=10_000).config
+    options = RunOptions(
+        out=str(tmp_path), log_every=160, checkpoint_every=320, eval_episodes=0, progress_bar=False
+    )
+    run = start_run(type(small_learner("a2c")), config, options, env=Poisoned(16))
+    with pytest.raises(DivergedError, match=r"latest\.pt"):
+        run.run()
+    content = read_checkpoint(tmp_path / "checkpoints" / "latest.pt")
+    assert content["steps"] == 640  # 40 steps of 16 consoles
+    assert all(torch.isfinite(value).all() for value in content["network"].values())
+
+
+def test_rows_and_files(tmp_path: Path) -> None:
+    run = start("ppo", tmp_path)
+    assert run.run()
+    rows = rows_of(tmp_path)
+    assert [int(row["steps"]) for row in rows] == [512, 768, 1024, 1280, 1792, 2048]
+    for row in rows:
+        assert int(row["frames"]) == 4 * int(row["steps"])
+        assert all(math.isfinite(float(value)) for value in row.values()), row
+    lines = [json.loads(line) for line in (tmp_path / "progress.jsonl").read_text().splitlines()]
+    assert lines[0]["config"]["algorithm"] == "ppo"
+    assert len(lines) == 1 + len(rows)
+    assert json.loads((tmp_path / "config.json").read_text())["num_envs"] == 16
+    assert last_checkpoint(tmp_path) == tmp_path / "checkpoints" / "latest.pt"
+
+
+def test_runs_are_not_mixed(tmp_path: Path) -> None:
+    start("ppo", tmp_path, steps=640).run()
+    with pytest.raises(CheckpointError, match="resume"):
+        start("ppo", tmp_path)
+    with pytest.raises(CheckpointError, match="a2c"):
+        start("a2c", tmp_path, resume=True)
+    with pytest.raises(CheckpointError, match="learning_rate"):
+        start("ppo", tmp_path, resume=True, learning_rate=1.0)
+
+
+def test_kept_checkpoints_and_evaluations(tmp_path: Path) -> None:
+    config = small_learner("a2c", total_steps=1280).config
+    options = RunOptions(
+        out=str(tmp_path), keep_every=640, eval_every=640, eval_episodes=10, progress_bar=False
+    )
+    run = start_run(
+        type(small_learner("a2c")), config, options, env=Catch(16), eval_env=lambda: Catch(10)
+    )
+    assert run.run()
+    names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    assert names == {"latest.pt", "640.pt", "1280.pt"}
+    with (tmp_path / "evaluations.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["steps"]) for row in rows] == [640, 1280]
+    assert [float(row["mean"]) for row in rows] == [r.mean for _, r in run.evaluations]
+
+
+def test_saved_and_loaded_learner_goes_on_alike(tmp_path: Path) -> None:
+    agent = small_learner("vtrace", total_steps=2560)
+    for _ in agent.train(steps=1280):
+        pass
+    agent.save(tmp_path / "a.pt")
+    again = type(agent).load(tmp_path / "a.pt", Catch(32))
+    assert again.config == agent.config
+    pairs = zip(agent.train(), again.train(), strict=True)
+    for ours, theirs in pairs:
+        assert ours.steps == theirs.steps
+        assert float(ours.metrics["value_loss"]) == float(theirs.metrics["value_loss"])
+    with pytest.raises(CheckpointError, match="vtrace"):
+        type(small_learner("ppo")).load(tmp_path / "a.pt", Catch(32))
+
+
+def test_without_its_memory_a_run_fills_a_new_one(tmp_path: Path) -> None:
+    agent = small_learner("dqn")
+    for _ in agent.train(steps=1600):
+        pass
+    updates = agent.updates
+    assert updates > 0
+    agent.save(tmp_path / "a.pt", replay=False)
+    again = type(agent).load(tmp_path / "a.pt", Catch(16))
+    for _ in again.train(steps=2080):
+        pass
+    assert (again.steps, again.updates) == (2080, updates)  # 480 transitions: not enough yet
+    for _ in again.train(steps=2400):
+        pass
+    assert again.updates > updates
+
+
+def test_checkpoints_are_whole_or_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "new" / "a.pt"
+    write_checkpoint(path, {"steps": 1, "weights": torch.ones(3)})
+
+    def fail(*_: Any) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_checkpoint(path, {"steps": 2})
+    assert read_checkpoint(path)["steps"] == 1
+    assert [p.name for p in path.parent.iterdir()] == ["a.pt"]
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(CheckpointError, match="damaged"):
+        read_checkpoint(path)
+    torch.save([1, 2], path)
+    with pytest.raises(CheckpointError, match="format"):
+        read_checkpoint(path)
+    with pytest.raises(FileNotFoundError):
+        read_checkpoint(tmp_path / "missing.pt")
+
+
+def test_tables_drop_what_came_after_a_checkpoint(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    table = Table(path, until_step=None)
+    for step in (10, 20, 30):
+        table.add({"steps": step, "loss": step / 10})
+    table.add({"steps": 40, "loss": 4.0, "extra": 1})
+    with path.open("a") as file:
+        file.write("50,5.0")  # killed in the middle of a line
+    table = Table(path, until_step=20)
+    table.add({"steps": 25, "loss": 2.5})
+    with path.open(newline="") as file:
+        assert [(r["steps"], r["loss"]) for r in csv.DictReader(file)] == [
+            ("10", "1.0"), ("20", "2.0"), ("25", "2.5"),
+        ]  # fmt: skip
+
+
+def test_progress_bar() -> None:
+    stream = io.StringIO()
+    bar = ProgressBar("pong ppo", 1_000_000, stream)
+    bar.update(250_000, 12_345.0, float("nan"), 3725.0)
+    bar.update(500_000, 12_345.0, -3.5, float("inf"))
+    first, second = stream.getvalue().splitlines()
+    assert (
+        first
+        == "pong ppo [#####...............]  25.0% 250k/1M steps | 12.3k FPS | return no episode yet | ETA 1:02:05"
+    )
+    assert "return -3.50" in second
+    assert "ETA ?" in second
+    assert (short_number(999), short_number(1.5e9), short_time(61)) == ("999", "1.5G", "0:01:01")
+
+
+def test_base_is_abstract() -> None:
+    with pytest.raises(TypeError):
+        Agent(small_learner("ppo").config)  # type: ignore[abstract]

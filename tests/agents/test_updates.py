@@ -1,0 +1,332 @@
+"""One update of each learner: its loss, from its own data, by slow loops in float64."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from cule.agents.dqn import DQN  # noqa: E402
+from tests.agents.catch import Catch  # noqa: E402
+from tests.agents.learners import small_learner  # noqa: E402
+
+#: float32 networks against float64 ones.
+CLOSE = {"rel": 1e-4, "abs": 1e-5}
+
+
+def limited(name: str, **changes: Any) -> Any:
+    """A learner whose even consoles have episodes cut off after 3 steps, and the others 5 each."""
+    env = Catch(changes.get("num_envs", 16))
+    env.limit = torch.tensor([3, 0]).repeat(env.num_envs // 2)  # type: ignore[assignment]
+    agent = small_learner(name, env=env, max_num_frames_per_episode=12, **changes)
+    agent.begin()
+    return agent
+
+
+def outputs(network: Any, obs: Any) -> Any:
+    """What the network in float64 makes of observations."""
+    with torch.no_grad():
+        return copy.deepcopy(network).double()(obs.double())
+
+
+class Rollout:
+    """A window as float64 arrays, with the value of what followed each step."""
+
+    def __init__(self, agent: Any, envs: slice | None = None) -> None:
+        window = agent.buffer.window(envs)
+        self.shape = tuple(window.rewards.shape)
+        self.rewards = window.rewards.double().numpy()
+        self.discounts = window.discounts.double().numpy()
+        self.ended = window.ended.numpy()
+        self.actions = window.actions.numpy()
+        self.log_probs = window.extras["log_probs"].double().numpy()
+        self.old_values = window.extras["values"].double().numpy()
+        logits, values = outputs(agent.network, window.obs.flatten(0, 1))
+        log_probs = logits.log_softmax(-1).numpy().reshape(*self.shape, -1)
+        t, e = np.indices(self.shape)
+        self.new_log_probs = log_probs[t, e, self.actions]
+        self.entropies = -(np.exp(log_probs) * log_probs).sum(-1)
+        self.values = values.numpy().reshape(self.shape)
+        last = outputs(agent.network, window.bootstrap_obs)[1].numpy()
+        self.final: dict[tuple[int, int], float] = {}
+        for obs, steps in zip(window.final_obs, window.final_steps, strict=True):
+            found = outputs(agent.network, obs)[1].numpy()
+            for env, step in enumerate(steps.tolist()):
+                if step >= 0:
+                    self.final[step, env] = float(found[env])
+        self.last = last
+
+    def value_after(self, values: Any, t: int, e: int) -> float:
+        if (t, e) in self.final:
+            return self.final[t, e]
+        return float(self.last[e] if t + 1 == self.shape[0] else values[t + 1, e])
+
+
+def test_a2c() -> None:
+    agent = limited("a2c", num_steps=6)
+    agent.collect(6)
+    r = Rollout(agent)
+    assert r.final
+    assert r.ended.sum() > len(r.final)
+    policy, value = 0.0, 0.0
+    for e in range(r.shape[1]):
+        for t in range(r.shape[0]):
+            ret, factor = 0.0, 1.0
+            for k in range(t, r.shape[0]):
+                ret += factor * r.rewards[k, e]
+                factor *= r.discounts[k, e]
+                if r.ended[k, e] or k + 1 == r.shape[0]:
+                    ret += factor * r.value_after(r.values, k, e)
+                    break
+            policy -= (ret - r.values[t, e]) * r.new_log_probs[t, e]
+            value += (r.values[t, e] - ret) ** 2
+    metrics = agent.update()
+    assert float(metrics["policy_loss"]) == pytest.approx(policy / r.rewards.size, **CLOSE)
+    assert float(metrics["value_loss"]) == pytest.approx(value / r.rewards.size, **CLOSE)
+    assert float(metrics["entropy"]) == pytest.approx(r.entropies.mean(), **CLOSE)
+
+
+def test_vtrace() -> None:
+    agent = limited("vtrace", num_steps=8, num_batches=4, num_envs=16)
+    agent.collect(8)
+    # Another policy than the one that acted.
+    with torch.no_grad():
+        agent.network.policy.weight.mul_(10.0)
+    envs = slice(4, 8)
+    r = Rollout(agent, envs)
+    assert r.final
+    ratios = np.exp(r.new_log_probs - r.log_probs)
+    assert ratios.min() < 0.9
+    assert ratios.max() > 1.1
+    policy, value = 0.0, 0.0
+    for e in range(r.shape[1]):
+        target_after = 0.0
+        for t in reversed(range(r.shape[0])):
+            after = r.value_after(r.values, t, e)
+            if r.ended[t, e] or t + 1 == r.shape[0]:
+                target_after = after
+            clipped = min(1.0, ratios[t, e])
+            delta = clipped * (r.rewards[t, e] + r.discounts[t, e] * after - r.values[t, e])
+            target = r.values[t, e] + delta
+            target += r.discounts[t, e] * clipped * (target_after - after)
+            gain = r.rewards[t, e] + r.discounts[t, e] * target_after - r.values[t, e]
+            policy -= clipped * gain * r.new_log_probs[t, e]
+            value += (target - r.values[t, e]) ** 2
+            target_after = target
+    metrics = agent.update(envs)
+    assert float(metrics["policy_loss"]) == pytest.approx(policy / r.rewards.size, **CLOSE)
+    assert float(metrics["value_loss"]) == pytest.approx(value / r.rewards.size, **CLOSE)
+    assert float(metrics["ratio_mean"]) == pytest.approx(ratios.mean(), **CLOSE)
+
+
+def test_ppo_with_one_minibatch() -> None:
+    agent = limited("ppo", num_minibatches=1, num_epochs=1, clip_range=0.1)
+    agent.collect(16)
+    with torch.no_grad():
+        agent.network.policy.weight.mul_(300.0)
+        agent.network.value.weight.mul_(1.5)
+    r = Rollout(agent)
+    assert r.final
+    advantages = np.zeros(r.shape)
+    for e in range(r.shape[1]):
+        after = 0.0
+        for t in reversed(range(r.shape[0])):
+            following = r.value_after(r.old_values, t, e)
+            delta = r.rewards[t, e] + r.discounts[t, e] * following - r.old_values[t, e]
+            after = delta + (0.0 if r.ended[t, e] else 0.95 * r.discounts[t, e] * after)
+            advantages[t, e] = after
+    returns = advantages + r.old_values
+    normed = (advantages - advantages.mean()) / (advantages.std(ddof=1) + 1e-8)
+    ratios = np.exp(r.new_log_probs - r.log_probs)
+    assert (np.abs(ratios - 1) > 0.1).any()
+    policy = -np.minimum(ratios * normed, np.clip(ratios, 0.9, 1.1) * normed).mean()
+    moved = r.old_values + np.clip(r.values - r.old_values, -0.1, 0.1)
+    value = np.maximum((r.values - returns) ** 2, (moved - returns) ** 2).mean() / 2
+    metrics = agent.update()
+    assert float(metrics["policy_loss"]) == pytest.approx(policy, **CLOSE)
+    assert float(metrics["value_loss"]) == pytest.approx(value, **CLOSE)
+    assert float(metrics["entropy"]) == pytest.approx(r.entropies.mean(), **CLOSE)
+    assert float(metrics["clip_fraction"]) == pytest.approx((np.abs(ratios - 1) > 0.1).mean())
+    kl = ((ratios - 1) - np.log(ratios)).mean()
+    assert float(metrics["approx_kl"]) == pytest.approx(kl, **CLOSE)
+
+
+def test_pqn_with_one_minibatch() -> None:
+    agent = limited("pqn", num_minibatches=1, num_epochs=1, learning_rate=1e-9)
+    agent.collect(16)
+    window = agent.buffer.window()
+    q_values = outputs(agent.network, window.obs.flatten(0, 1)).numpy()
+    q_values = q_values.reshape(*window.rewards.shape, -1)
+    last = outputs(agent.network, window.bootstrap_obs).numpy().max(-1)
+    loss = 0.0
+    rows, consoles = window.rewards.shape
+    for e in range(consoles):
+        after = 0.0
+        for t in reversed(range(rows)):
+            best = last[e] if t + 1 == rows else q_values[t + 1, e].max()
+            mixed = best if t + 1 == rows else 0.65 * after + 0.35 * best
+            for obs, steps in zip(window.final_obs, window.final_steps, strict=True):
+                if int(steps[e]) == t:
+                    mixed = float(outputs(agent.network, obs[e : e + 1]).max())
+            after = float(window.rewards[t, e]) + float(window.discounts[t, e]) * mixed
+            loss += 0.5 * (q_values[t, e, int(window.actions[t, e])] - after) ** 2
+    metrics = agent.update()
+    assert float(metrics["q_loss"]) == pytest.approx(loss / (rows * consoles), **CLOSE)
+
+
+def filled(**changes: Any) -> Any:
+    """A DQN whose memory holds some steps, with a target network of its own."""
+    agent = limited("dqn", n_step=3, learning_starts=20_000, gamma=0.9, **changes)
+    for _ in agent.train(steps=16 * 40):
+        pass
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in agent.target.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    return agent
+
+
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("loss", ["huber", "squared"])
+def test_dqn_values(double: bool, loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = filled(double=double, dueling=True, loss=loss, prioritized=True, reward_rule="none")
+    batch = agent.replay.sample(32)
+    weights = torch.linspace(0.1, 1.0, 32)
+    batch = batch._replace(weights=weights, returns=batch.returns * 3.0)
+    monkeypatch.setattr(agent, "sample", lambda: batch)
+    given: list[Any] = []
+    monkeypatch.setattr(agent.replay, "update_priorities", lambda *x: given.append(x))
+    q_values = outputs(agent.network, batch.obs).numpy()
+    online = outputs(agent.network, batch.next_obs).numpy()
+    target = outputs(agent.target, batch.next_obs).numpy()
+    total, errors = 0.0, []
+    for i in range(32):
+        best = online[i].argmax() if double else target[i].argmax()
+        y = float(batch.returns[i]) + float(batch.discounts[i]) * target[i, best]
+        error = y - q_values[i, int(batch.actions[i])]
+        size = abs(error)
+        each = size - 0.5 if loss == "huber" and size > 1 else 0.5 * size**2
+        total += float(weights[i]) * each
+        errors.append(size)
+    metrics = agent.update()
+    assert max(errors) > 1.0
+    assert float(metrics["loss"]) == pytest.approx(total / 32, **CLOSE)
+    ((ids, priorities),) = given
+    assert torch.equal(ids, batch.ids)
+    np.testing.assert_allclose(priorities, np.array(errors) + 1e-6, atol=1e-4)
+
+
+def test_dqn_distributions(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = filled(double=True, dueling=True, num_atoms=11, v_min=-2.0, v_max=2.0, prioritized=True)
+    batch = agent.replay.sample(32)
+    monkeypatch.setattr(agent, "sample", lambda: batch)
+    given: list[Any] = []
+    monkeypatch.setattr(agent.replay, "update_priorities", lambda *x: given.append(x))
+    support = np.linspace(-2, 2, 11)
+    logits = outputs(agent.network, batch.obs)
+    online = (outputs(agent.network, batch.next_obs).softmax(-1).numpy() * support).sum(-1)
+    target = outputs(agent.target, batch.next_obs).softmax(-1).numpy()
+    losses = []
+    for i in range(32):
+        projected = np.zeros(11)
+        for z, mass in zip(support, target[i, online[i].argmax()], strict=True):
+            moved = float(batch.returns[i]) + float(batch.discounts[i]) * z
+            place = round((min(max(moved, -2.0), 2.0) + 2.0) / 0.4, 6)
+            low, high = math.floor(place), math.ceil(place)
+            projected[low] += mass * (1.0 if low == high else high - place)
+            projected[high] += mass * (place - low)
+        log_probs = logits[i, int(batch.actions[i])].log_softmax(-1).numpy()
+        losses.append(-(projected * log_probs).sum())
+    metrics = agent.update()
+    weights = batch.weights.double().numpy()
+    assert float(metrics["loss"]) == pytest.approx((weights * losses).mean(), **CLOSE)
+    np.testing.assert_allclose(given[0][1], np.array(losses) + 1e-6, rtol=1e-4)
+
+
+def test_dpg(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent: Any = small_learner("apex-dpg", learning_starts=20_000)
+    for _ in agent.train(steps=16 * 20):
+        pass
+    batch = agent.replay.sample(16)
+    monkeypatch.setattr(agent.replay, "sample", lambda _: batch)
+    network, target = (copy.deepcopy(n).double() for n in (agent.network, agent.target))
+
+    def disc(raw: Any) -> Any:
+        x, y = math.tanh(raw[0]), math.tanh(raw[1])
+        size = max(math.hypot(x, y), 1.0)
+        return [x / size, y / size, (math.tanh(raw[2]) + 1) / 2]
+
+    total = 0.0
+    with torch.no_grad():
+        for i in range(16):
+            after = target.features(batch.next_obs[i : i + 1].double())
+            chosen = torch.tensor([disc(target.raw_actions(after)[0].tolist())])
+            value = float(target.values(after, chosen))
+            y = float(batch.returns[i]) + float(batch.discounts[i]) * value
+            radius, angle, fire = batch.actions[i].tolist()
+            done = torch.tensor([[radius * math.cos(angle), radius * math.sin(angle), fire]])
+            features = network.features(batch.obs[i : i + 1].double())
+            error = y - float(network.values(features, done))
+            total += 0.5 * float(batch.weights[i]) * error**2
+    metrics = agent.update()
+    assert float(metrics["critic_loss"]) == pytest.approx(total / 16, rel=1e-3, abs=1e-5)
+
+
+def test_target_is_copied_when_it_is_time() -> None:
+    agent: Any = small_learner("dqn", target_interval=3, learning_starts=32)
+    same = []
+    for progress in agent.train(steps=16 * 12):
+        if progress.updates:
+            pairs = zip(agent.target.parameters(), agent.network.parameters(), strict=True)
+            same.append((progress.updates, all(torch.equal(*pair) for pair in pairs)))
+    assert same
+    assert all(is_same == (updates % 3 == 0) for updates, is_same in same)
+
+
+@pytest.mark.parametrize(("ratio", "batch"), [(8.0, 32), (0.78, 512), (2.5, 48)])
+def test_samples_per_insert_are_kept_exactly(ratio: float, batch: int) -> None:
+    agent: Any = small_learner(
+        "dqn", samples_per_insert=ratio, batch_size=batch, learning_starts=16
+    )
+    monkey_updates = 0
+
+    def update() -> dict[str, Any]:
+        nonlocal monkey_updates
+        monkey_updates += 1
+        return {}
+
+    agent.update = update
+    for _ in agent.train(steps=16 * 101):
+        pass
+    # Of 101 steps of 16 consoles the first alone comes before the start.
+    assert monkey_updates == math.floor(ratio * 16 * 101 / batch + 1e-9) or monkey_updates == (
+        math.floor(ratio * 16 * 100 / batch + 1e-9)
+    )
+    assert isinstance(agent, DQN)
+
+
+@pytest.mark.parametrize(
+    ("batches", "window", "spacing"), [(1, 5, 5.0), (4, 4, 1.0), (8, 8, 1.0), (4, 8, 0.5)]
+)
+def test_multi_batch_uses_each_step_equally(batches: int, window: int, spacing: float) -> None:
+    agent: Any = small_learner(
+        "vtrace", num_envs=8, num_batches=batches, num_steps=window, steps_per_update=spacing
+    )
+    uses = np.zeros((200, 8), int)
+
+    def update(envs: slice) -> dict[str, Any]:
+        done = agent.buffer.num_steps_done
+        uses[done - window : done, envs] += 1
+        agent.updates += 1
+        return {}
+
+    agent.update = update
+    for _ in agent.train(steps=8 * 120):
+        pass
+    assert agent.updates == (120 - window) // spacing + (1 if spacing >= 1 else 1 / spacing)
+    assert (uses[40:80] == window / (spacing * batches)).all()

@@ -1,0 +1,189 @@
+"""``cule bench`` on real consoles: what it writes, keeps, skips and refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cule.bench import engines, plots, suite
+from cule.cli import main
+from cule.errors import DeviceError
+
+#: As little as can be measured.
+SMALL = [
+    "--games",
+    "pong",
+    "--num-envs",
+    "2",
+    "--seconds",
+    "0",
+    "--turns",
+    "2",
+    "--turn-steps",
+    "2",
+]
+CPU = ["--engines", "cule-cpu", "--no-memory", "--threads", "1"]
+
+
+def read(folder: Path, key: str) -> Any:
+    return json.loads((folder / "records" / f"{key}.json").read_text())
+
+
+@pytest.fixture
+def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine without matplotlib."""
+    monkeypatch.setattr(suite, "can_plot", lambda: False)
+
+
+@pytest.mark.ale
+def test_record_and_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = [*SMALL, "--engines", "cule-cpu,ale", "ale-async", "--load", "emulation"]
+    assert main(["bench", *words, "--no-memory", "--out", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "[1/1] emulation, 2 consoles, pong: cule-cpu" in printed
+    assert "cule-cpu / ale" in (tmp_path / "table.txt").read_text()
+    assert ("plot: " in printed) is plots.can_plot()
+
+    record = read(tmp_path, "emulation-2-pong")
+    assert set(record["lanes"]) == {"cule-cpu", "ale", "ale-async"}
+    assert set(record["ratios"]) == {"cule-cpu / ale", "cule-cpu / ale-async"}
+    assert record["check"]["steps_equal_to_ale"] == 12
+    assert record["digest_after_steps"] == 12
+    lanes = record["lanes"]
+    assert lanes["cule-cpu"]["digest_of_ram"]
+    assert lanes["cule-cpu"]["digest_of_observations"] == lanes["ale"]["digest_of_observations"]
+    assert lanes["ale-async"]["digest_of_observations"] is None
+    assert all(len(lane["frames_per_s"]["turns"]) == record["turns"] for lane in lanes.values())
+    machine = record["settings"]["machine"]
+    assert {"processor", "cpus", "gpu", "build", "versions"} <= set(machine)
+    assert {"commit", "dirty"} == set(record["settings"]["source"])
+    assert record["settings"]["options"]["turn_steps"] == 2
+
+
+@pytest.mark.ale
+@pytest.mark.usefixtures("no_plots")
+def test_resume(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["bench", *SMALL, *CPU, "--load", "emulation", "--out", str(tmp_path)]
+    assert main(words) == 0
+    path = tmp_path / "records" / "emulation-2-pong.json"
+    before = path.read_text()
+    digest = json.loads(before)["lanes"]["cule-cpu"]["digest_of_ram"]
+    assert capsys.readouterr().out.count("matplotlib is not installed") == 1
+
+    assert main(words) == 2
+    assert "records of another run" in capsys.readouterr().err
+
+    assert main([*words, "--resume", "--games", "pong,breakout"]) == 0
+    printed = capsys.readouterr().out
+    assert "[1/2] emulation, 2 consoles, pong: found" in printed
+    assert "[2/2] emulation, 2 consoles, breakout: cule-cpu" in printed
+    assert path.read_text() == before
+
+    assert main([*words, "--resume", "--turns", "3"]) == 0
+    assert "measured again" in capsys.readouterr().out
+    assert path.read_text() != before
+    assert read(tmp_path, "emulation-2-pong")["lanes"]["cule-cpu"]["digest_of_ram"] != digest
+
+    # A limit that is over at once leaves every cell for later.
+    monkeypatch.setattr(suite.time, "monotonic", iter(range(0, 10**6, 1000)).__next__)
+    assert main([*words, "--resume", "--turns", "4", "--minutes", "1"]) == 1
+    assert "1 cells left out, because --minutes 1 are over" in capsys.readouterr().out
+
+
+@pytest.mark.ale
+@pytest.mark.usefixtures("no_plots")
+def test_the_same_run_has_the_same_digests(tmp_path: Path) -> None:
+    found = []
+    for name in ("one", "two"):
+        words = ["bench", *SMALL, *CPU, "--load", "emulation,divergence"]
+        assert main([*words, "--divergence-steps", "5", "--out", str(tmp_path / name)]) == 0
+        keys = ("emulation-2-pong", "divergence-2-pong")
+        found.append(
+            [read(tmp_path / name, key)["lanes"]["cule-cpu"]["digest_of_ram"] for key in keys]
+        )
+    assert found[0] == found[1]
+    lane = read(tmp_path / "two", "divergence-2-pong")["lanes"]["cule-cpu"]
+    assert len(lane["step_s"]) == len(lane["resetting_consoles"]) == 5
+
+
+@pytest.mark.ale
+@pytest.mark.usefixtures("no_plots")
+def test_network_loads(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    words = [*SMALL, "--engines", "cule-cpu,ale", "--no-memory", "--threads", "1"]
+    words += ["--load", "inference,training", "--rollout-steps", "2", "--algorithms", "a2c,ppo"]
+    assert main(["bench", *words, "--out", str(tmp_path)]) == 0
+    inference = read(tmp_path, "inference-2-pong")
+    assert inference["check"]["steps_equal_to_ale"] == 14  # the warm-up of the network included
+    assert "cule-cpu / ale" in inference["ratios"]
+    training = read(tmp_path, "training-2-pong")
+    assert set(training["lanes"]) == {"a2c on cule-cpu", "ppo on cule-cpu"}
+    assert {config["num_steps"] for config in training["learners"].values()} == {2}
+    assert all(config["updates"] > 0 for config in training["learners"].values())
+    assert all(lane["digest_of_ram"] for lane in training["lanes"].values())
+    text = (tmp_path / "table.txt").read_text()
+    assert "inference and training, medians of the games" in text
+
+
+@pytest.mark.ale
+@pytest.mark.usefixtures("no_plots")
+def test_memory_of_a_console(tmp_path: Path) -> None:
+    words = [*SMALL, "--engines", "cule-cpu", "--threads", "1", "--load", "emulation"]
+    assert main(["bench", *words, "--out", str(tmp_path)]) == 0
+    record = json.loads((tmp_path / "memory.json").read_text())
+    assert record["game"] == "pong"
+    # More than the observation and its stack, which every console has of its own.
+    assert record["bytes_per_console"]["cule-cpu"] > 84 * 84 * 4
+
+
+@pytest.mark.ale
+@pytest.mark.usefixtures("no_plots")
+def test_an_engine_that_is_not_there(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> engines.Engine:
+        raise DeviceError("device is 'cuda', but there is none")
+
+    kind = engines.EngineKind("cule, CUDA", "cule", "cule", refuse)
+    monkeypatch.setitem(engines.ENGINES, "cule-cuda", kind)
+    words = ["bench", *SMALL, *CPU, "--load", "emulation", "--out", str(tmp_path)]
+    words[words.index("cule-cpu")] = "cule-cuda,cule-cpu"
+    assert main(words) == 0
+    assert "cule-cuda: not available: device is 'cuda', but there is none" in (
+        capsys.readouterr().out
+    )
+    words[words.index("cule-cuda,cule-cpu")] = "cule-cuda"
+    assert main(words) == 2
+    assert "no engine is available" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--games", "pang"], "games has 'pang'"),
+        (["--engines", "ale,cule"], "engines has 'cule'"),
+        (["--load", "sleeping"], "load has 'sleeping'"),
+        (["--num-envs", "4,0"], "num_envs has 0"),
+        (["--resume"], "resume needs out"),
+    ],
+)
+def test_refused_words(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+    assert main(["bench", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["bench", "--help"])
+    assert caught.value.code == 0
+    printed = capsys.readouterr().out
+    for word in ("--games", "--engines", "--num-envs", "--load", "--out", "--resume", "all"):
+        assert word in printed
+    with pytest.raises(SystemExit) as caught:
+        main(["bench", "--num-envs", "many"])
+    assert caught.value.code == 2

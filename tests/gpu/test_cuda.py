@@ -1,0 +1,204 @@
+"""The CUDA back end on a real GPU: equal to the CPU back end, without waiting, in CUDA graphs."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import cule
+from cule import device as devices
+from cule.envs.launch import Geometry, choose_geometry
+from cule.games import list_games
+from tests.kernels import Pair
+
+pytestmark = [pytest.mark.gpu, pytest.mark.ale]
+
+LANES = (1, 2, 8, 16, 32)
+GAMES = ("pong", "breakout", "montezuma_revenge", "robotank", "pitfall2", "elevator_action",
+         "journey_escape", "up_n_down", "air_raid", "freeway", "atlantis", "seaquest")  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def device() -> Iterator[torch.device]:
+    """The first GPU; nothing of a test is left on it."""
+    yield torch.device("cuda:0")
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
+def make_pair(game: Any, num_envs: int, **keywords: Any) -> Pair:
+    native = devices.cuda_module()
+    assert native is not None
+    return Pair(game, num_envs, native=native, device=torch.device("cuda:0"), **keywords)
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_equals_the_cpu(game: str) -> None:
+    pair = make_pair(game, 37, lanes=LANES[len(game) % len(LANES)], warps=4)
+    pair.run(200, rows_every=100)
+    pair.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("game", list_games())
+def test_every_game_for_1000_steps(game: str) -> None:
+    pair = make_pair(game, 16, lanes=16, repeat_action_probability=0.25)
+    pair.run(1000, seed=1, rows_every=500)
+    pair.close()
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_several_games_in_one_batch(lanes: int) -> None:
+    games = (("pong", 33), ("montezuma_revenge", 7), ("breakout", 65), ("robotank", 3))
+    pair = make_pair(games, 108, lanes=lanes, warps=3)
+    pair.run(50, seed=lanes)
+    pair.close()
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {"autoreset_mode": "SameStep", "episodic_life": True},
+        {"grayscale": False, "stack_num": 2},
+        {"obs_type": "ram"},
+        {"frameskip": 1, "maxpool": False},
+        {"img_height": 97, "img_width": 71},
+        {"continuous": True},
+    ],
+)
+def test_options(keywords: dict[str, Any]) -> None:
+    pair = make_pair("breakout", 33, lanes=8, **keywords)
+    pair.run(100)
+    pair.close()
+
+
+def test_large_batch_equals_small_ones() -> None:
+    """4,096 consoles: the first and the last are what they are alone."""
+    seeds = np.arange(4096, dtype=np.int64)
+    env = cule.AtariVectorEnv("pong", 4096, device="cuda", autoreset_mode="SameStep")
+    env.reset(seed=seeds)
+    some = np.r_[0:16, 4080:4096]
+    alone = cule.AtariVectorEnv("pong", 32, resets="cached", autoreset_mode="SameStep")
+    alone.reset(seed=seeds[some])
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        actions = rng.integers(0, 6, 4096)
+        mine, theirs = env.step(torch.from_numpy(actions).cuda()), alone.step(actions[some])
+        for tensor, array in zip(mine[:4], theirs[:4], strict=True):
+            assert np.array_equal(tensor.cpu().numpy()[some], array)
+
+
+def test_step_neither_waits_nor_allocates() -> None:
+    env = cule.AtariVectorEnv("breakout", 256, device="cuda", autoreset_mode="SameStep")
+    env.reset(seed=0)
+    actions = torch.zeros(256, dtype=torch.int64, device="cuda")
+    ring = torch.zeros((8, 256, 84, 84), dtype=torch.uint8, device="cuda")
+    for row in range(4):
+        env.step_frames(actions, out=ring[row])
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_stats()["num_device_alloc"]
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for row in range(8):
+            env.step_frames(actions, out=ring[row])
+            env.step(actions)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    torch.cuda.synchronize()
+    assert torch.cuda.memory_stats()["num_device_alloc"] == before
+
+
+def test_graph_with_a_policy() -> None:
+    """Acting and stepping captured once and replayed equal the same done eagerly."""
+    torch.manual_seed(0)
+    policy = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4 * 84 * 84, 6)).cuda()
+
+    def act(obs: torch.Tensor) -> torch.Tensor:
+        return policy(obs.float() / 255).argmax(1)
+
+    def make() -> tuple[cule.AtariVectorEnv, torch.Tensor]:
+        env = cule.AtariVectorEnv("pong", 64, device="cuda", autoreset_mode="SameStep")
+        return env, env.reset(seed=5)[0].clone()
+
+    env, obs = make()
+    eager, eager_obs = make()
+    with torch.no_grad():
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                obs.copy_(env.step(act(obs))[0])
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            new_obs, reward, *_ = env.step(act(obs))
+            obs.copy_(new_obs)
+        for _ in range(3):
+            eager_obs = eager.step(act(eager_obs))[0]
+        for _ in range(60):
+            graph.replay()
+            eager_obs, eager_reward, *_ = eager.step(act(eager_obs))
+            assert torch.equal(obs, eager_obs)
+            assert torch.equal(reward, eager_reward)
+
+
+def test_two_streams() -> None:
+    streams = [torch.cuda.Stream(), torch.cuda.Stream()]
+    envs = [cule.AtariVectorEnv("pong", 64, device="cuda") for _ in streams]
+    sums = []
+    for env, stream in zip(envs, streams, strict=True):
+        with torch.cuda.stream(stream):
+            env.reset(seed=2)
+    for _ in range(30):
+        for env, stream in zip(envs, streams, strict=True):
+            with torch.cuda.stream(stream):
+                obs = env.step(torch.full((64,), 2, device="cuda"))[0]
+                sums.append(obs.long().sum())
+    torch.cuda.synchronize()
+    assert all(int(a) == int(b) for a, b in zip(sums[::2], sums[1::2], strict=True))
+
+
+def test_every_device() -> None:
+    """Two batches in one process, on two devices where there are two."""
+    results = []
+    for index in range(min(2, torch.cuda.device_count())):
+        env = cule.AtariVectorEnv("breakout", 16, device=f"cuda:{index}")
+        env.reset(seed=0)
+        obs = env.step(torch.ones(16, dtype=torch.int64, device=f"cuda:{index}"))[0]
+        assert obs.device.index == index
+        results.append(obs.cpu())
+    assert all(torch.equal(result, results[0]) for result in results)
+
+
+def test_close_frees_everything() -> None:
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    env = cule.AtariVectorEnv("pong", 128, device="cuda")
+    env.reset(seed=0)
+    assert torch.cuda.memory_allocated() > before
+    env.close()
+    del env
+    gc.collect()
+    assert torch.cuda.memory_allocated() <= before
+
+
+def test_too_many_consoles() -> None:
+    with pytest.raises(cule.CuleError, match=r"bytes are needed on cuda:0, .* consoles fit"):
+        cule.AtariVectorEnv("pong", 1 << 20, device="cuda", num_reset_states=1)
+
+
+def test_no_such_device() -> None:
+    with pytest.raises(cule.CuleError, match=r"there are .* GPUs here"):
+        cule.AtariVectorEnv("pong", 1, device="cuda:99")
+
+
+def test_geometry_grows_with_the_batch() -> None:
+    device = torch.device("cuda:0")
+    lanes = [choose_geometry(n, device).lanes_per_warp for n in (1, 4096, 65536, 1 << 20)]
+    assert lanes == sorted(lanes)
+    assert isinstance(choose_geometry(7, device), Geometry)

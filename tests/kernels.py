@@ -1,0 +1,225 @@
+"""The CUDA kernels run by the lockstep shim: the module `cule._cuda`, compiled by g++ for the CPU.
+
+The sources are the ones that nvcc gets; `tests/shim` stands in for the CUDA runtime. Tensors of the
+CPU stand in for those of a GPU.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import importlib.machinery
+import importlib.util
+import os
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pybind11
+import torch
+
+from cule import _core
+from cule.envs.cuda_batch import CudaBatch
+from cule.envs.launch import Geometry
+from cule.envs.options import EnvOptions, resolve_options
+from cule.envs.plan import BatchPlan, make_batch, plan_batch
+from cule.envs.spaces import frame_shape, observation_space
+
+ROOT = Path(__file__).parents[1]
+SOURCES = (
+    "csrc/bindings/bind_cuda.cpp",
+    "csrc/bindings/cuda_module.cpp",
+    *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "csrc" / "cuda").glob("*.c*"))),
+)
+FLAGS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
+CPU = torch.device("cpu")
+
+
+def _digest() -> str:
+    """Changes with everything the module is made of."""
+    state = hashlib.sha256(repr((FLAGS, pybind11.__version__, os.environ.get("CXX"))).encode())
+    for folder in (ROOT / "csrc", ROOT / "tests" / "shim"):
+        for path in sorted(path for path in folder.rglob("*") if path.suffix not in (".md", "")):
+            state.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
+    return state.hexdigest()[:16]
+
+
+@contextmanager
+def _only_one(lock: Path) -> Iterator[None]:
+    """Holds a lock that processes of one test run share."""
+    while True:
+        try:
+            lock.mkdir()
+            break
+        except FileExistsError:
+            time.sleep(0.2)
+    try:
+        yield
+    finally:
+        lock.rmdir()
+
+
+def _build(target: Path) -> None:
+    compiler = os.environ.get("CXX") or shutil.which("g++") or "c++"
+    include = [f"-I{ROOT / 'tests' / 'shim'}", f"-I{ROOT / 'csrc'}"]
+    for folder in (pybind11.get_include(), sysconfig.get_paths()["include"]):
+        include += ["-isystem", folder]
+    define = ['-DCULE_CUDA_ARCHITECTURES="shim"', '-DCULE_CUDA_TOOLKIT="none"']
+    with tempfile.TemporaryDirectory() as scratch:
+        objects = []
+        for source in SOURCES:
+            objects.append(str(Path(scratch) / (Path(source).name + ".o")))
+            command = [compiler, *FLAGS, *include, *define, "-x", "c++", "-c", source, "-o"]
+            subprocess.run([*command, objects[-1]], cwd=ROOT, check=True)
+        linked = Path(scratch) / target.name
+        subprocess.run([compiler, "-shared", *objects, "-pthread", "-o", str(linked)], check=True)
+        shutil.move(linked, target)
+
+
+@functools.cache
+def module() -> ModuleType:
+    """The shim's `cule._cuda`, built once for its sources."""
+    folder = Path(tempfile.gettempdir()) / f"cule-shim-{os.getuid()}-{_digest()}"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"_cuda{sysconfig.get_config_var('EXT_SUFFIX')}"
+    with _only_one(folder / "lock"):
+        if not path.exists():
+            _build(path)
+    loader = importlib.machinery.ExtensionFileLoader("_cuda", str(path))
+    spec = importlib.util.spec_from_file_location("_cuda", path, loader=loader)
+    assert spec is not None
+    native = importlib.util.module_from_spec(spec)
+    loader.exec_module(native)
+    return native
+
+
+class Results:
+    """Everything a call reports, as arrays or as tensors."""
+
+    def __init__(self, options: EnvOptions, stacked: bool = True) -> None:
+        """Memory for one batch; `stacked` as in the calls that will fill it."""
+        shape = observation_space(options).shape if stacked else frame_shape(options)
+        num_envs = options.num_envs
+        self.stacked = stacked
+        self.obs = np.zeros((num_envs, *(shape or ())), np.uint8)
+        self.ints = np.zeros((_core.INT_ROWS, num_envs), np.int32)
+        self.flags = np.zeros((_core.FLAG_ROWS, num_envs), np.bool_)
+        self.final_obs = np.zeros_like(self.obs)
+        self.final_ints = np.zeros_like(self.ints)
+
+    def arrays(self, with_final: bool = False) -> tuple[np.ndarray, ...]:
+        """In the order of `step`."""
+        arrays = (self.obs, self.ints, self.flags)
+        return (*arrays, self.final_obs, self.final_ints) if with_final else arrays
+
+    def assert_equal(self, other: Results, what: str) -> None:
+        """Equality of everything that means something."""
+        for name in ("obs", "ints", "flags"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            assert np.array_equal(mine, theirs), f"{what}: {name} {np.argwhere(mine != theirs)[:4]}"
+        ended = self.flags[_core.FLAG_ENDED]
+        assert np.array_equal(self.final_obs[ended], other.final_obs[ended]), f"{what}: final_obs"
+        same = np.array_equal(self.final_ints[:, ended], other.final_ints[:, ended])
+        assert same, f"{what}: final_ints"
+
+
+class Pair:
+    """The same consoles on the CPU back end and in the kernels, called and compared together."""
+
+    def __init__(
+        self,
+        game: Any,
+        num_envs: int,
+        *,
+        lanes: int = 32,
+        warps: int = 1,
+        native: ModuleType | None = None,
+        device: torch.device = CPU,
+        stacked: bool = True,
+        cartridge: _core.Game | None = None,
+        **keywords: Any,
+    ) -> None:
+        """Make both; `keywords` as for `cule.AtariVectorEnv`, `cartridge` instead of the game's."""
+        keywords.setdefault("num_reset_states", 4)
+        keywords.setdefault("num_threads", 1)
+        self.options = resolve_options(game, num_envs, {**keywords, "resets": "cached"})
+        self.plan: BatchPlan = plan_batch(self.options)
+        if cartridge is not None:
+            self.plan = dataclasses.replace(self.plan, games=(cartridge,))
+        self.cpu = make_batch(self.plan, self.options)
+        native = native or module()
+        self.kernels = CudaBatch(self.plan, self.options, device, native, Geometry(lanes, warps))
+        self.expected = Results(self.options, stacked)
+        self.actual = Results(self.options, stacked)
+        # Views of the arrays on the CPU, copies on a GPU.
+        self.tensors = [torch.from_numpy(a).to(device) for a in self.actual.arrays(True)]
+        self.with_final = self.options.autoreset_mode.value == "SameStep"
+        self.consoles = np.arange(num_envs, dtype=np.int64)
+
+    def compare(self, what: str) -> None:
+        """Equality of what both reported last."""
+        for array, tensor in zip(self.actual.arrays(True), self.tensors, strict=True):
+            np.copyto(array, tensor.cpu().numpy())
+        self.actual.assert_equal(self.expected, what)
+
+    def reset(self, seeds: np.ndarray, mask: np.ndarray | None = None) -> None:
+        """`reset` of both."""
+        stacked = self.expected.stacked
+        self.cpu.reset(mask, seeds, *self.expected.arrays(), stacked=stacked)
+        self.kernels.reset(mask, seeds, *self.tensors[:3], stacked=stacked)
+        self.compare("reset")
+
+    def step(self, actions: np.ndarray) -> None:
+        """`step` of both."""
+        stacked = self.expected.stacked
+        self.cpu.step(actions, *self.expected.arrays(self.with_final), stacked=stacked)
+        tensors = self.tensors if self.with_final else self.tensors[:3]
+        moved = torch.from_numpy(actions).to(self.kernels.device)
+        self.kernels.step(moved, *tensors, stacked=stacked)
+        self.compare("step")
+
+    def decorrelate(self, max_steps: int, seed: int) -> None:
+        """`decorrelate` of both."""
+        self.cpu.decorrelate(max_steps, seed, *self.expected.arrays())
+        self.kernels.decorrelate(max_steps, seed, *self.tensors[:3])
+        self.compare("decorrelate")
+
+    def compare_rows(self) -> np.ndarray:
+        """Saved rows of both, which must be the same bytes."""
+        expected = self.cpu.get_state(self.consoles)
+        actual = self.kernels.get_state(self.consoles).cpu().numpy()
+        assert np.array_equal(expected, actual), np.argwhere(expected != actual)[:4]
+        return expected
+
+    def random_actions(self, rng: np.random.Generator) -> np.ndarray:
+        """One action a console."""
+        if self.options.continuous:
+            return rng.uniform(-1, 1, (self.options.num_envs, 4)).astype(np.float32)
+        size = min(
+            len(game.legal_actions if self.plan.full_action_space else game.minimal_actions)
+            for game in self.plan.games
+        )
+        return rng.integers(0, size, self.options.num_envs).astype(np.int32)
+
+    def run(self, steps: int, seed: int = 0, rows_every: int = 50) -> None:
+        """Reset, then random steps, everything compared after each; rows now and then."""
+        rng = np.random.default_rng(seed)
+        self.reset(np.arange(self.options.num_envs, dtype=np.int64) + seed)
+        for step in range(1, steps + 1):
+            self.step(self.random_actions(rng))
+            if step % rows_every == 0 or step == steps:
+                self.compare_rows()
+
+    def close(self) -> None:
+        """Free both."""
+        self.cpu.close()
+        self.kernels.close()

@@ -1,0 +1,324 @@
+"""The CUDA kernels, run by the lockstep shim, equal the CPU back end: results and saved bytes.
+
+Here nothing is approximate: the same sources that nvcc compiles run thread by thread, and after
+every step observations, numbers and flags are compared, and now and then whole consoles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import cule
+from cule import _core
+from cule.envs import backend
+from cule.errors import InvalidArgumentError, InvalidStateError
+from tests import kernels
+from tests.kernels import Pair
+from tests.programs import core_game
+from tests.random_programs import CARTRIDGES, random_bytes_image, random_image
+
+pytestmark = pytest.mark.ale
+
+STEPS = 200
+
+#: Every kind of cartridge, paddles, both formats, games with short and cut frames, programs in RAM.
+GAMES = {
+    "pong": (5, 8),
+    "breakout": (9, 16),
+    "ms_pacman": (3, 32),
+    "seaquest": (6, 4),
+    "freeway": (3, 32),
+    "riverraid": (4, 8),
+    "montezuma_revenge": (3, 16),  # E0
+    "robotank": (3, 32),  # FE
+    "pitfall2": (3, 8),  # DPC
+    "elevator_action": (3, 16),  # F8SC
+    "darkchambers": (3, 8),
+    "journey_escape": (3, 32),
+    "air_raid": (2, 32),  # PAL
+    "up_n_down": (3, 8),  # runs code in RAM
+    "atlantis": (2, 8),
+}
+
+
+@pytest.mark.parametrize(("game", "num_envs", "lanes"), [(g, *v) for g, v in GAMES.items()])
+def test_games(game: str, num_envs: int, lanes: int) -> None:
+    pair = Pair(game, num_envs, lanes=lanes, warps=1 + num_envs % 2)
+    pair.run(STEPS, seed=num_envs)
+    pair.close()
+
+
+@pytest.mark.parametrize("lanes", [8, 16, 32])
+def test_several_games_in_one_batch(lanes: int) -> None:
+    games = (("pong", 3), ("montezuma_revenge", 2), ("breakout", 9), ("robotank", 1), ("pong", 34))
+    pair = Pair(games, sum(count for _, count in games), lanes=lanes, warps=2)
+    pair.run(20, seed=lanes)
+    pair.close()
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "same_step": {"autoreset_mode": "SameStep", "episodic_life": True},
+    "same_step_short": {"autoreset_mode": "SameStep", "max_num_frames_per_episode": 10},
+    "next_step_short": {"max_num_frames_per_episode": 10, "life_loss_info": True},
+    "sticky": {"repeat_action_probability": 0.25},
+    "rgb": {"grayscale": False, "stack_num": 2},
+    "ram": {"obs_type": "ram"},
+    "frameskip_1": {"frameskip": 1},
+    "frameskip_5": {"frameskip": 5, "reward_clipping": False},
+    "no_maxpool": {"maxpool": False},
+    "size": {"img_height": 97, "img_width": 71, "stack_num": 3},
+    "full_size": {"img_height": 210, "img_width": 160, "stack_num": 1},
+    "no_noops": {"noop_max": 0, "use_fire_reset": False, "full_action_space": True},
+    "continuous": {"continuous": True, "continuous_action_threshold": 0.3},
+    "mode": {"mode": 4, "difficulty": 1},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options(name: str) -> None:
+    pair = Pair("breakout", 6, lanes=4, **OPTIONS[name])
+    pair.run(80)
+    pair.close()
+
+
+@pytest.mark.parametrize("writer", [random_image, random_bytes_image])
+@pytest.mark.parametrize("kind", CARTRIDGES)
+def test_random_programs(kind: str, writer: Callable[[int, str], bytes]) -> None:
+    """Undocumented opcodes, code in RAM and TIA space, frames cut short, processors that jam."""
+    for seed in range(5):
+        game = core_game(writer(seed, kind))
+        keywords = {"frameskip": 2, "max_num_frames_per_episode": 24, "num_reset_states": 2}
+        pair = Pair("pong", 3, lanes=2, cartridge=game, full_action_space=True, **keywords)
+        pair.run(20, seed=seed, rows_every=4)
+        pair.close()
+
+
+def test_frames_alone() -> None:
+    pair = Pair("pong", 3, stacked=False, autoreset_mode="SameStep", max_num_frames_per_episode=30)
+    pair.run(20)
+    pair.close()
+
+
+def test_short_frames_and_ends_on_the_last_frame() -> None:
+    """Episodes that end on any frame of the skip, in a game whose frames come in several lengths."""
+    for limit in (41, 42, 43, 44):
+        pair = Pair(
+            "journey_escape", 3, autoreset_mode="SameStep", max_num_frames_per_episode=limit
+        )
+        pair.run(24, seed=limit, rows_every=5)
+        pair.close()
+
+
+def test_partial_reset_and_decorrelation() -> None:
+    for mode in ("NextStep", "SameStep", "Disabled"):
+        pair = Pair("breakout", 5, lanes=2, autoreset_mode=mode, max_num_frames_per_episode=60)
+        pair.reset(np.arange(5, dtype=np.int64))
+        pair.decorrelate(30, 99)
+        pair.compare_rows()
+        seeds = np.array([-1, 7, -1, 8, -1], np.int64)
+        pair.reset(seeds, np.array([True, True, False, True, False]))
+        pair.compare_rows()
+        pair.close()
+
+
+@pytest.mark.parametrize("order", ["reverse", "random:3"])
+def test_order_of_lanes_does_not_matter(order: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CULE_SHIM_ORDER", order)
+    pair = Pair("seaquest", 7, lanes=5, warps=2)
+    pair.run(20)
+    pair.close()
+
+
+def test_rows_move_between_back_ends() -> None:
+    pair = Pair("breakout", 4)
+    pair.run(30)
+    rows = pair.compare_rows()
+    other = Pair("breakout", 4, lanes=3)
+    other.reset(np.arange(4, dtype=np.int64))
+    # Crosswise: what the kernels saved into the CPU back end and the other way round.
+    other.cpu.set_state(pair.kernels.get_state(pair.consoles).numpy(), pair.consoles)
+    other.kernels.set_state(rows, pair.consoles)
+    other.compare_rows()
+    actions = pair.random_actions(np.random.default_rng(5))
+    for both in (pair, other):
+        both.step(actions)
+    assert np.array_equal(pair.compare_rows(), other.compare_rows())
+
+
+def test_damaged_rows_are_refused_whole() -> None:
+    pair = Pair("pong", 3)
+    pair.reset(np.arange(3, dtype=np.int64))
+    before = pair.compare_rows()
+    rows = before.copy()
+    rows[2, 5000] ^= 1
+    with pytest.raises(InvalidStateError, match="row 2: the bytes are corrupted"):
+        pair.kernels.set_state(rows[[1, 0, 2]], pair.consoles)
+    other = Pair("breakout", 1)
+    other.reset(np.zeros(1, np.int64))
+    with pytest.raises(InvalidStateError, match="row 0: saved from another game"):
+        pair.kernels.set_state(
+            np.resize(other.compare_rows(), (1, rows.shape[1])), np.zeros(1, np.int64)
+        )
+    assert np.array_equal(pair.compare_rows(), before)
+
+
+def test_screens_and_live_numbers() -> None:
+    pair = Pair("seaquest", 4)
+    pair.run(12)
+    for kind in ("index", "gray", "rgb"):
+        screens = pair.kernels.screens(kind, pair.consoles[::-1].copy()).numpy()
+        assert np.array_equal(screens, pair.cpu.screens(kind, pair.consoles[::-1].copy())), kind
+    assert np.array_equal(pair.kernels.ram().numpy(), pair.cpu.ram())
+    assert np.array_equal(pair.kernels.lives().numpy(), pair.cpu.lives())
+    assert np.array_equal(pair.kernels.episode_frames().numpy(), pair.cpu.episode_frames())
+    live = pair.kernels.ram()
+    pair.step(pair.random_actions(np.random.default_rng(1)))
+    assert np.array_equal(live.numpy(), pair.cpu.ram())
+
+
+def test_actions_outside_the_set_are_reported_by_the_next_call() -> None:
+    pair = Pair("pong", 2)
+    pair.reset(np.zeros(2, np.int64))
+    wrong = torch.tensor([0, 77], dtype=torch.int32)
+    pair.kernels.step(wrong, *pair.tensors[:3])
+    with pytest.raises(cule.CuleError, match="outside the action set of 6"):
+        pair.kernels.step(wrong, *pair.tensors[:3])
+    pair.kernels.step(torch.zeros(2, dtype=torch.int32), *pair.tensors[:3])
+
+
+def test_shared_memory_is_written_before_it_is_read() -> None:
+    """Blocks of several sizes; the shim fills shared memory with garbage before each."""
+    for warps in (1, 3, 8):
+        pair = Pair("pong", 17, lanes=2, warps=warps)
+        pair.run(2)
+        pair.close()
+
+
+@pytest.fixture
+def shim_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``device="cuda"`` means the shim."""
+    monkeypatch.setattr(backend, "cuda_module", kernels.module)
+    monkeypatch.setattr(backend, "torch_device", lambda _: kernels.CPU)
+    monkeypatch.setattr("cule.envs.options.resolve_device", lambda *_: "cuda:0")
+
+
+@pytest.mark.usefixtures("shim_device")
+class TestVectorEnv:
+    """`AtariVectorEnv` with the kernels behind it."""
+
+    @staticmethod
+    def make(**keywords: Any) -> tuple[cule.AtariVectorEnv, cule.AtariVectorEnv]:
+        env = cule.AtariVectorEnv("breakout", 4, device="cuda", num_reset_states=3, **keywords)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("cule.envs.options.resolve_device", lambda *_: "cpu")
+            reference = cule.AtariVectorEnv(
+                "breakout", 4, resets="cached", output="torch", num_reset_states=3, **keywords
+            )
+        return env, reference
+
+    @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+    def test_equals_the_cpu(self, mode: str) -> None:
+        env, reference = self.make(autoreset_mode=mode, max_num_frames_per_episode=60)
+        obs, info = env.reset(seed=3)
+        expected, expected_info = reference.reset(seed=3)
+        assert isinstance(obs, torch.Tensor)
+        assert torch.equal(obs, expected)
+        assert info.keys() == expected_info.keys()
+        generator = torch.Generator().manual_seed(0)
+        for _ in range(40):
+            actions = torch.randint(0, 4, (4,), generator=generator)
+            result, wanted = env.step(actions), reference.step(actions)
+            for mine, theirs in zip(result[:4], wanted[:4], strict=True):
+                assert mine.dtype == theirs.dtype
+                assert torch.equal(mine, theirs)
+            for key, value in wanted[4].items():
+                if key == "final_obs":
+                    ended = wanted[4]["_final_info"]
+                    assert torch.equal(result[4][key][ended], value[ended])
+                elif key == "final_info":
+                    for name, numbers in value.items():
+                        assert torch.equal(result[4][key][name], numbers), name
+                else:
+                    assert torch.equal(result[4][key], value), key
+        assert torch.equal(env.ram, reference.ram)
+        assert torch.equal(env.get_state(), reference.get_state())
+
+    def test_step_frames_writes_into_the_ring(self) -> None:
+        env, reference = self.make(autoreset_mode="SameStep", max_num_frames_per_episode=40)
+        env.reset(seed=1)
+        reference.reset(seed=1)
+        ring = torch.zeros((20, 4, 84, 84), dtype=torch.uint8)
+        for row in range(20):
+            actions = torch.full((4,), row % 4)
+            mine, theirs = env.step_frames(actions, out=ring[row]), reference.step_frames(actions)
+            assert mine.frame.data_ptr() == ring[row].data_ptr()
+            for name in theirs._fields:
+                if name != "final_frame":
+                    assert torch.equal(getattr(mine, name), getattr(theirs, name)), name
+            ended = theirs.terminated | theirs.truncated
+            assert torch.equal(mine.final_frame[ended], theirs.final_frame[ended])
+
+    def test_send_and_recv(self) -> None:
+        env, reference = self.make()
+        env.reset(seed=1)
+        reference.reset(seed=1)
+        for index in range(5):
+            actions = np.full(4, index % 4)
+            env.send(actions)
+            assert torch.equal(env.recv()[0], reference.step(actions)[0])
+
+    def test_several_action_sets(self) -> None:
+        games = (("pong", 2), ("breakout", 2))
+        env = cule.AtariVectorEnv(games, 4, device="cuda", num_reset_states=2)
+        env.reset(seed=0)
+        obs = env.step(torch.tensor([0, 17, 17, 3]))[0]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("cule.envs.options.resolve_device", lambda *_: "cpu")
+            reference = cule.AtariVectorEnv(games, 4, resets="cached", num_reset_states=2)
+        reference.reset(seed=0)
+        assert np.array_equal(obs.numpy(), reference.step(np.array([0, 17, 17, 3]))[0])
+
+    @pytest.mark.parametrize(
+        ("keyword", "value"),
+        [("resets", "exact"), ("batch_size", 2), ("num_threads", 2), ("thread_affinity_offset", 0)],
+    )
+    def test_what_only_the_cpu_does_is_refused(self, keyword: str, value: Any) -> None:
+        with pytest.raises(InvalidArgumentError, match=rf"{keyword} is .*with device 'cuda:0'"):
+            cule.AtariVectorEnv("pong", 4, device="cuda", **{keyword: value})
+
+    def test_bad_tensors_are_refused(self) -> None:
+        env, _ = self.make()
+        env.reset(seed=0)
+        for wrong in (torch.zeros(4), torch.zeros(3, dtype=torch.int64), np.zeros(4), [0, 0, 0, 0]):
+            with pytest.raises(cule.CuleError, match="actions"):
+                env.step(wrong)
+        frames = torch.zeros((4, 84, 83), dtype=torch.uint8)
+        with pytest.raises(InvalidArgumentError, match="out has shape"):
+            env.step_frames(torch.zeros(4, dtype=torch.int64), out=frames)
+
+    def test_numpy_output(self) -> None:
+        env = cule.AtariVectorEnv("pong", 2, device="cuda", output="numpy", num_reset_states=2)
+        obs, info = env.reset(seed=0)
+        assert isinstance(obs, np.ndarray)
+        assert isinstance(info["lives"], np.ndarray)
+        assert isinstance(env.step(np.zeros(2, np.int64))[1], np.ndarray)
+
+    def test_close(self) -> None:
+        env, reference = self.make()
+        env.reset(seed=0)
+        reference.reset(seed=0)
+        assert torch.equal(env.screens("gray"), reference.screens("gray"))
+        env.close()
+        with pytest.raises(cule.CuleError, match="closed"):
+            env.step(torch.zeros(4, dtype=torch.int64))
+
+
+def test_kernels_report_what_they_take() -> None:
+    names = [entry["name"] for entry in kernels.module().kernel_resources()]
+    assert len(names) == len(set(names)) == 4
+    assert _core.build_config()["cuda"]

@@ -1,0 +1,468 @@
+"""The FPS suite without a clock: what is compared, counted, recorded, resumed, refused and shown."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+import cule
+from cule.bench import engines, meter, options, plots, records, report, suite, training, turns
+from cule.bench.engines import CuleEngine, Engine, EngineKind
+from cule.bench.errors import DifferentResultsError, EngineMissingError, OtherRunError
+from cule.bench.games import ATARI_57, DEFAULT_GAMES, games_named
+from cule.bench.options import BenchOptions, Cell, cells_of
+from cule.errors import DeviceError, InvalidArgumentError, UnknownGameError
+
+SCORES = Path(cule.__file__).parent / "agents" / "data" / "human_scores.csv"
+
+Obs = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+class CountingEnv:
+    """Observations are sums of the actions so far; every fourth step ends all episodes."""
+
+    def __init__(self, num_envs: int, *, batch_size: int = 0, num_actions: int = 4) -> None:
+        self.rows = batch_size or num_envs
+        self.single_action_space = gymnasium.spaces.Discrete(num_actions)
+        self.sums = np.zeros((self.rows, 1, 2, 2), np.uint8)
+        self.steps = 0
+        self.is_closed = False
+        self.sizes: set[int] = set()
+
+    def reset(self, *, seed: int) -> tuple[Obs, dict[str, Any]]:
+        self.sums[:] = seed
+        self.steps = 0
+        return self.sums.copy(), {}
+
+    def step(self, actions: Any) -> tuple[Any, ...]:
+        self.sizes.add(len(actions))
+        self.steps += 1
+        self.sums += np.asarray(actions, np.uint8)[:, None, None, None]
+        ended = np.full(self.rows, self.steps % 4 == 0)
+        reward = np.zeros(self.rows, np.int32)
+        return self.sums.copy(), reward, ended, np.zeros(self.rows, bool), {}
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class WrongEnv(CountingEnv):
+    """Console 1 shows something else from step 11 on."""
+
+    def step(self, actions: Any) -> tuple[Any, ...]:
+        result = super().step(actions)
+        if self.steps >= 11:
+            result[0][1] += 1
+        return result
+
+
+@pytest.fixture
+def make_kind(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[CountingEnv]]:
+    """Puts counting environments in the place of an engine; they are collected in a list."""
+
+    def put(name: str, env_class: type[CountingEnv] = CountingEnv, **keywords: Any) -> Any:
+        made: list[CountingEnv] = []
+
+        def make(
+            game: str, num_envs: int, threads: int, seed: int, batch_size: int, **_: Any
+        ) -> Engine:
+            size = (batch_size or num_envs // 2) if name == "ale-async" else 0
+            made.append(env_class(num_envs, batch_size=size, **keywords))
+            return Engine(name, made[-1], num_envs, batch_size=size)
+
+        monkeypatch.setitem(engines.ENGINES, name, EngineKind(name, "numpy", "numpy", make))
+        return made
+
+    return put
+
+
+def small_race(names: list[str], **keywords: Any) -> turns.Race:
+    given = {"num_envs": 4, "threads": 1, "block_steps": 2, "blocks": 3, **keywords}
+    return turns.race("pong", names, **given)
+
+
+def fake_record(load: str, num_envs: int, game: str, **changes: Any) -> records.Record:
+    """A record as the suite writes it, of two engines that are always as fast."""
+    result = turns.Race(game, num_envs, steps=10, compared_steps=18)
+    lanes = ["cule-cpu", "ale"]
+    if load == "training":
+        lanes = [training.lane_name("a2c", "cule-cpu"), training.lane_name("ppo", "cule-cpu")]
+    for place, lane in enumerate(lanes):
+        result.rates[lane] = [4000.0 / (place + 1)] * 3
+        result.cpu_rates[lane] = [2000.0] * 3
+        result.ram_digests[lane] = f"digest{place}"
+        result.episode_ends[lane] = changes.get("ends", 0.0)
+    content = records.describe_race(result, [("cule-cpu", "ale")])
+    cell = dataclasses.asdict(Cell(load, game, num_envs))
+    learners = {lane: {"network": "nature", "num_steps": 5} for lane in lanes}
+    return {"cell": cell, **content, "learners": learners}
+
+
+def fake_divergence(game: str) -> records.Record:
+    lane = {"step_s": [0.01] * 25, "resetting_consoles": [0, 3] * 12 + [1], "digest_of_ram": "d"}
+    cell = dataclasses.asdict(Cell("divergence", game, 16))
+    return {"cell": cell, "lanes": {"cule-cpu": lane}, "absent": {}, "ends_at_once": False}
+
+
+# --- Games and options ----------------------------------------------------------------------------
+
+
+def test_sets_of_games() -> None:
+    with SCORES.open() as file:
+        assert sorted(ATARI_57) == sorted(row["game"] for row in csv.DictReader(file))
+    assert len(games_named(["all"])) == 104
+    assert games_named(["default"]) == DEFAULT_GAMES
+    assert games_named(["pong", "default", "pong"])[:2] == ("pong", "breakout")
+    with pytest.raises(UnknownGameError, match=r"pang.*default, 57, all"):
+        games_named(["pong", "pang"])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"engines": ("cule",)}, "engines has 'cule'.*cule-cpu"),
+        ({"load": ("sleeping",)}, "load has 'sleeping'.*emulation"),
+        ({"games": ()}, "games is empty"),
+        ({"algorithms": ()}, "algorithms is empty"),
+        ({"num_envs": (4, 0)}, "num_envs has 0"),
+        ({"turns": 1}, "turns is 1.*at least 2"),
+        ({"seconds": -1.0}, "seconds is -1.0.*at least 0"),
+        ({"threads": -1}, "threads is -1"),
+        ({"seed": -1}, "seed is -1"),
+        ({"resume": True}, "resume needs out"),
+    ],
+)
+def test_refused_options(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        BenchOptions(**given)
+
+
+def test_learners_without_rollouts_are_refused() -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(InvalidArgumentError, match=r"algorithms has 'dqn'.*a2c"):
+        training.check_algorithms(["a2c", "dqn"])
+
+
+def test_cells() -> None:
+    given = BenchOptions(games=("pong", "qbert"), num_envs=(8, 2, 8), load=("emulation",))
+    assert [cell.key for cell in cells_of(given, False)] == [
+        "emulation-2-pong",
+        "emulation-8-pong",
+        "emulation-2-qbert",
+        "emulation-8-qbert",
+    ]
+    given = dataclasses.replace(given, load=("divergence", "inference"), games=("pong",))
+    keys = [cell.key for cell in cells_of(given, False)]
+    assert keys == ["inference-2-pong", "inference-8-pong", "divergence-8-pong"]
+    for has_gpu in (False, True):
+        sizes = {cell.num_envs for cell in cells_of(BenchOptions(games=("pong",)), has_gpu)}
+        assert (max(sizes) > 1000) is has_gpu
+
+
+# --- Turns ----------------------------------------------------------------------------------------
+
+
+def test_engines_that_agree(make_kind: Any) -> None:
+    made = [make_kind(name) for name in ("cule-cpu", "ale", "envpool")]
+    result = small_race(["cule-cpu", "ale", "envpool"])
+    assert result.compared_steps == turns.WARM_UP_STEPS + 6
+    assert result.steps == 6
+    assert result.digest_steps == turns.WARM_UP_STEPS + 6
+    assert {name: len(rates) for name, rates in result.rates.items()} == {
+        "cule-cpu": 3,
+        "ale": 3,
+        "envpool": 3,
+    }
+    assert len(set(result.obs_digests.values())) == 1
+    assert not result.ram_digests
+    assert result.episode_ends["ale"] == pytest.approx(1 / 6)  # step 12 of 9 to 14, all consoles
+    assert result.ratios("ale", "envpool") == turns.divide(
+        result.rates["ale"], result.rates["envpool"]
+    )
+    assert all(env.is_closed for envs in made for env in envs)
+
+
+@pytest.mark.parametrize("kept_bytes", [turns.KEPT_BYTES, 0])
+def test_engines_that_differ(
+    make_kind: Any, monkeypatch: pytest.MonkeyPatch, kept_bytes: int
+) -> None:
+    monkeypatch.setattr(turns, "KEPT_BYTES", kept_bytes)
+    made = make_kind("cule-cpu")
+    make_kind("ale", WrongEnv)
+    # Without memory for all observations, the last of a turn of two steps is compared.
+    step = 11 if kept_bytes else 12
+    message = rf"pong: observations of consoles \[1\].*cule-cpu and ale at step {step}"
+    with pytest.raises(DifferentResultsError, match=message):
+        small_race(["cule-cpu", "ale"])
+    assert made[0].is_closed
+
+
+def test_a_wrong_engine_that_is_not_compared_has_another_digest(make_kind: Any) -> None:
+    make_kind("cule-cpu")
+    make_kind("envpool", WrongEnv)
+    result = small_race(["cule-cpu", "envpool"])
+    assert result.compared_steps == 0
+    assert result.obs_digests["cule-cpu"] != result.obs_digests["envpool"]
+
+
+def test_an_asynchronous_engine(make_kind: Any) -> None:
+    make_kind("cule-cpu")
+    made = make_kind("ale-async")
+    result = small_race(["cule-cpu", "ale-async"], async_batch=2)
+    assert made[0].sizes == {2}
+    assert made[0].steps == 2 * (turns.WARM_UP_STEPS + 6)  # half of the consoles a call
+    assert list(result.obs_digests) == ["cule-cpu"]
+    assert set(result.episode_ends) == {"cule-cpu", "ale-async"}
+
+
+def test_engines_that_take_no_part(make_kind: Any) -> None:
+    make_kind("cule-cpu")
+    make_kind("envpool", num_actions=9)
+    result = small_race(["cule-cpu", "envpool"])
+    assert list(result.rates) == ["cule-cpu"]
+    assert "9 actions" in result.absent["envpool"]
+
+
+def test_engine_that_is_not_installed(make_kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_kind("cule-cpu")
+    kind = EngineKind("EnvPool", "no_such_package", "no-such-package", make_kind)
+    monkeypatch.setitem(engines.ENGINES, "envpool", kind)
+    assert engines.why_missing("envpool") == "no-such-package is not installed"
+    assert engines.why_missing("cule-cpu") is None
+    assert list(small_race(["envpool", "cule-cpu"]).absent) == ["envpool"]
+    with pytest.raises(EngineMissingError, match="no engine"):
+        small_race(["envpool"])
+    with pytest.raises(EngineMissingError, match="no engine"):
+        suite.available_engines(BenchOptions(engines=("envpool",)), [].append)
+
+
+def test_a_missing_device_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> Engine:
+        raise DeviceError("device is 'cuda', but there is none")
+
+    kind = dataclasses.replace(engines.ENGINES["cule-cuda"], make=refuse)
+    monkeypatch.setitem(engines.ENGINES, "cule-cuda", kind)
+    assert engines.why_missing("cule-cuda") == "device is 'cuda', but there is none"
+
+
+def test_refused_races() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"engines has 'cule'.*cule-cpu"):
+        small_race(["cule"])
+    with pytest.raises(InvalidArgumentError, match="num_envs is 0"):
+        small_race(["cule-cpu"], num_envs=0)
+
+
+class HostAsDevice(CuleEngine):
+    """Cached states on the CPU in the place of a GPU."""
+
+    def to_device(self, actions: Any) -> Any:
+        return actions
+
+    def synchronise(self) -> None:
+        pass
+
+
+class WrongDevice(HostAsDevice):
+    """Its RAM is not that of the CPU."""
+
+    def ram(self) -> Any:
+        found = np.array(super().ram())
+        found[2, 100] ^= 1
+        return found
+
+
+@pytest.mark.ale
+@pytest.mark.parametrize("engine_class", [HostAsDevice, WrongDevice])
+def test_a_device_is_compared_with_the_cpu(
+    engine_class: type[CuleEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(game: str, num_envs: int, threads: int, *_: Any, **__: Any) -> Engine:
+        env = cule.AtariVectorEnv(game, num_envs, num_threads=1, resets="cached")
+        return engine_class("cule-cuda", env, num_envs, device="cuda")
+
+    monkeypatch.setitem(engines.ENGINES, "cule-cuda", EngineKind("x", "cule", "cule", make))
+    monkeypatch.setattr(meter, "utilisation_of", lambda device: None)
+    if engine_class is WrongDevice:
+        with pytest.raises(DifferentResultsError, match="RAM differs between cule-cuda"):
+            small_race(["cule-cuda"])
+        return
+    result = small_race(["cule-cuda", "cule-cpu", "ale"], num_envs=20)
+    assert result.shadowed_steps == turns.WARM_UP_STEPS
+    assert result.compared_steps == turns.WARM_UP_STEPS + 6
+    assert set(result.ram_digests) == {"cule-cuda", "cule-cpu"}
+    described = records.describe_race(result, suite.pairs_of(["cule-cpu", "cule-cuda", "ale"]))
+    assert set(described["ratios"]) == {
+        "cule-cpu / ale",
+        "cule-cuda / ale",
+        "cule-cuda / cule-cpu",
+    }
+    assert described["check"]["consoles_of_gpu_compared"] == turns.SHADOW_ENVS
+
+
+def test_meter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meter, "SAMPLE_S", 1e-4)
+    readings = iter([0.0, *range(100)])
+    seen: list[float] = []
+
+    def read(device: str) -> float | None:
+        seen.append(float(next(readings, 0.0)))
+        return seen[-1]
+
+    monkeypatch.setattr(meter, "utilisation_of", read)
+    one = meter.DeviceMeter("cuda")
+    assert one.mean() is None
+    with one:
+        while len(seen) < 4:
+            pass
+    assert one.mean() == pytest.approx(np.mean(seen[1:]))
+    one.forget()
+    assert one.mean() is None
+    monkeypatch.undo()
+    assert meter.utilisation_of("cpu") is None
+
+
+# --- Records --------------------------------------------------------------------------------------
+
+
+def test_numbers_of_a_record() -> None:
+    record = fake_record("emulation", 8, "pong")
+    lane = record["lanes"]["ale"]
+    assert lane["frames_per_s"] == {
+        "median": 2000,
+        "quartiles": [2000, 2000],
+        "turns": [2000, 2000, 2000],
+    }
+    assert lane["frames_per_s_per_console"] == 250
+    assert lane["ms_per_step"] == 16  # 8 consoles x 4 frames
+    assert record["lanes"]["cule-cpu"]["cpu_cores_busy"] == 2
+    assert record["ratios"]["cule-cpu / ale"]["median"] == 2
+    assert record["ratios"]["cule-cpu / ale"]["by_cpu_time"]["median"] == 1
+    assert not record["ends_at_once"]
+    assert turns.quartiles([1.0, 2.0, 3.0, 4.0, 5.0]) == (2.0, 4.0)
+    assert turns.quartiles([3.0]) == (3.0, 3.0)
+
+
+def test_records_are_found_again(tmp_path: Path) -> None:
+    given = BenchOptions(out=tmp_path)
+    settings = records.settings_of(given, ["cule-cpu"], {"cpus": 2}, {"commit": "a"})
+    cell = Cell("emulation", "pong", 8)
+    folder = records.Records(tmp_path, settings, resume=False)
+    assert folder.find(cell) is None
+    written = folder.write(cell, {"lanes": {}})
+    assert folder.find(cell) == written
+    assert written["cell"] == {"load": "emulation", "game": "pong", "num_envs": 8}
+    with pytest.raises(OtherRunError, match="--resume"):
+        records.Records(tmp_path, settings, resume=False)
+
+    # Which cells there are does not matter, how they are measured does.
+    for changes, is_same in (({"minutes": 9.0, "games": ("qbert",)}, True), ({"turns": 7}, False)):
+        other = dataclasses.replace(given, **changes)
+        settings = records.settings_of(other, ["cule-cpu"], {"cpus": 2}, {"commit": "a"})
+        again = records.Records(tmp_path, settings, resume=True)
+        assert (again.find(cell) is not None) is is_same
+        assert again.is_other(cell) is not is_same
+    settings = records.settings_of(given, ["cule-cpu"], {"cpus": 2}, {"commit": "b"})
+    assert records.Records(tmp_path, settings, resume=True).find(cell) is None
+
+    folder.path_of(cell).write_text("{")
+    assert folder.find(cell) is None
+    assert folder.is_other(cell)
+
+
+def test_memory_is_found_again(tmp_path: Path) -> None:
+    folder = records.Records(tmp_path, {"a": (1, 2)}, resume=False)
+    assert folder.memory("pong", ["ale"]) is None
+    folder.write_memory("pong", {"ale": 10, "cule-cpu": None})
+    found = folder.memory("pong", ["ale"])
+    assert found is not None
+    assert found["bytes_per_console"] == {"ale": 10, "cule-cpu": None}
+    assert folder.memory("qbert", ["ale"]) is None
+    assert folder.memory("pong", ["envpool"]) is None
+    assert "not readable" in report.memory_table(found)
+
+
+def test_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidArgumentError, match=r"out is .*file"):
+        records.Records(tmp_path / "file", {}, resume=False)
+
+
+# --- Tables and plots -----------------------------------------------------------------------------
+
+
+def test_tables() -> None:
+    made = [
+        fake_record("emulation", 8, "pong"),
+        fake_record("emulation", 8, "skiing", ends=0.5),
+        fake_record("training", 8, "pong"),
+        fake_divergence("pong"),
+    ]
+    text = report.report(made, None, "a machine", {"cule-cuda": "no device"})
+    for part in (
+        "a machine",
+        "cule-cuda: not available: no device",
+        "emulation, 8 consoles",
+        "2.00 (2.00 to 2.00)",
+        "digest0",
+        "skiing *",
+        "* episodes end at once",
+        "equal to ale-py: observations, rewards, terminated and truncated of 288 console steps",
+        "training by number of consoles",
+        "ppo on cule-cpu",
+        "after a common reset",
+    ):
+        assert part in text
+    assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_marked_games_are_no_part_of_the_median() -> None:
+    made = [fake_record("emulation", 8, game) for game in ("pong", "qbert")]
+    marked = fake_record("emulation", 8, "skiing", ends=0.5)
+    marked["lanes"]["cule-cpu"]["frames_per_s"]["median"] = 10**9
+    last = report.speed_table([*made, marked]).splitlines()[-1].split()
+    assert last[:3] == ["median", "4,000", "2,000"]
+
+
+def test_plots(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    made = [
+        fake_record(load, num_envs, game, ends=0.5 * (game == "skiing"))
+        for load in ("emulation", "inference", "training")
+        for num_envs in (8, 64)
+        for game in ("pong", "qbert", "skiing")
+    ]
+    paths = plots.plot_all([*made, fake_divergence("pong")], "a machine", tmp_path)
+    assert sorted(path.name for path in paths) == [
+        "after-reset-cule-cpu.png",
+        "emulation-by-consoles.png",
+        "emulation-ratios.png",
+        "inference-by-consoles.png",
+        "inference-ratios.png",
+        "training.png",
+    ]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
+    assert plots.plot_all([], "a machine", tmp_path) == []
+
+
+def test_colours_and_loads_are_complete() -> None:
+    assert set(plots.COLOURS) == set(engines.ENGINES)
+    assert set(options.DEFAULT_NUM_ENVS) == set(options.LOADS)
+    assert set(report.BASELINES) <= set(engines.ENGINES)
+
+
+def test_nothing_heavy_is_imported() -> None:
+    code = (
+        "import sys, cule, cule.bench.command; "
+        "print([n for n in ('torch', 'matplotlib', 'ale_py', 'envpool') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,112 @@
+"""What is said where a device cannot be used, and which devices the built architectures cover."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from cule import device
+from cule.errors import DeviceError, InvalidArgumentError
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A machine with one GPU of compute capability 9.0 and everything built for it."""
+    state = SimpleNamespace(capability=(9, 0), count=1, available=True, error=None)
+
+    def init() -> None:
+        if state.error is not None:
+            raise RuntimeError(state.error)
+
+    native = SimpleNamespace(ARCHITECTURES="75-real 80-real 90-real 90-virtual", TOOLKIT="13.0")
+    monkeypatch.setattr(device, "cuda_module", lambda: native)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    for name, value in {
+        "is_available": lambda: state.available,
+        "init": init,
+        "device_count": lambda: state.count,
+        "current_device": lambda: 0,
+        "get_device_capability": lambda index: state.capability,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    state.native = native
+    return state
+
+
+def message(of: Any = "cuda") -> str:
+    with pytest.raises(DeviceError) as caught:
+        device.resolve_device(of)
+    return str(caught.value)
+
+
+def test_a_device_that_is_there(machine: SimpleNamespace) -> None:
+    assert device.resolve_device("cuda") == "cuda:0"
+    assert device.resolve_device(torch.device("cuda", 0)) == "cuda:0"
+    assert device.resolve_device("auto", device.AUTO_MIN_CONSOLES) == "cuda:0"
+    assert device.resolve_device("auto", device.AUTO_MIN_CONSOLES - 1) == "cpu"
+
+
+def test_no_such_device(machine: SimpleNamespace) -> None:
+    assert "device is 'cuda:3', but there are 1 GPUs here: cuda:0 to cuda:0" in message("cuda:3")
+
+
+def test_not_built_in(machine: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "cuda_module", lambda: None)
+    assert "the CUDA backend is not built in" in message()
+    assert device.describe_devices() == ["CUDA backend: not built in"]
+
+
+def test_torch_without_cuda(machine: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "cuda", None)
+    assert "is built without CUDA; install a CUDA build of torch" in message()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU",
+        "The NVIDIA driver on your system is too old (found version 11040). Please update",
+    ],
+)
+def test_no_driver_or_an_old_one(machine: SimpleNamespace, error: str) -> None:
+    machine.available = False
+    machine.error = error
+    assert message() == f"device is 'cuda', but torch finds no usable GPU: {error}"
+    assert device.resolve_device("auto", 1 << 20) == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("built", "capability", "runs"),
+    [
+        ("90-real", (9, 0), True),
+        ("90-real", (8, 9), False),
+        ("80-real", (8, 6), True),
+        ("86-real", (8, 0), False),
+        ("90-real", (10, 0), False),
+        ("90-real 90-virtual", (12, 0), True),
+        ("75-real 120-virtual", (9, 0), False),
+        ("90", (9, 0), True),
+        ("90", (10, 0), True),
+        ("100f-real", (10, 3), True),
+    ],
+)
+def test_architectures(
+    machine: SimpleNamespace, built: str, capability: tuple[int, int], runs: bool
+) -> None:
+    machine.native.ARCHITECTURES = built
+    machine.capability = capability
+    if runs:
+        assert device.resolve_device("cuda") == "cuda:0"
+    else:
+        number = 10 * capability[0] + capability[1]
+        assert f"its architecture sm_{number} is none of those built in ({built})" in message()
+        assert f"CULE_CUDA_ARCHITECTURES={number}" in message()
+
+
+@pytest.mark.parametrize("wrong", ["gpu", "cuda:", "cuda:-1", "cuda:x", 3, None, "CUDA"])
+def test_no_device_at_all(wrong: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="device is"):
+        device.resolve_device(wrong)
