@@ -94,12 +94,12 @@ struct FastBus {
   Clock clock;
   Clock quiet_end;  // until then a TIA write neither ends the frame nor fills the log
   u8* const ram;
-  const u8* image;      // of the selected bank
-  const u8* opcodes;    // likewise; traps once the loop has to be left
-  u64 image_origin;     // linear: where the byte at address 0 would stand,
-  u64 opcodes_origin;   // and its opcode
-  u32 window;           // linear: kWindowBits of pc
-  u32 at;               // not linear: index of the running instruction
+  const u8* image;     // of the selected bank
+  const u8* opcodes;   // likewise; traps once the loop has to be left
+  u64 image_origin;    // linear: where the byte at address 0 would stand,
+  u64 opcodes_origin;  // and its opcode
+  u32 window;          // linear: kWindowBits of pc
+  u32 at;              // not linear: index of the running instruction
   const u32 region_begin;
   const u32 region_size;
 

@@ -1,9 +1,9 @@
 // console/idle.hpp: idle loops advanced arithmetically, exactly.
 //
 // Two loops make up a good part of every game: polling the timer (LDA INTIM / BNE) and counting a
-// register down (DEX / BNE). At a taken backward branch into such a loop the iterations whose
-// outcome is known are skipped: the clock, the instruction count and the register get the values
-// they would have, and the last iterations run as usual.
+// register down (DEX / BNE, DEX / BPL). At a taken backward branch into such a loop the iterations
+// whose outcome is known are skipped: the clock, the instruction count and the register get the
+// values they would have, and the last iterations run as usual.
 #pragma once
 
 #include "console/machine.hpp"
@@ -25,19 +25,22 @@ CULE_HD CULE_INLINE void skip_iterations(Bus& bus, u32 iterations, u32 cycles) {
 template <class Execution, class Bus>
 CULE_HD CULE_INLINE void skip_idle_loop(Execution& e, Bus& bus, u32 loop, u32 branch, u32 offset) {
   if (instructions_of(bus.clock) >= kMaxSkippedInstructions) return;
+  const u32 opcode = loop & 0xFF;
   if (offset == 0xFD) {
-    // DEX or DEY, then BNE: all but the last iteration are taken.
-    const u32 opcode = loop & 0xFF;
-    if (branch != 0xD0 || (opcode != 0xCA && opcode != 0x88)) return;
+    // DEX or DEY, then BNE or BPL: all but the last iteration are taken.
+    if ((branch != 0xD0 && branch != 0x10) || (opcode != 0xCA && opcode != 0x88)) return;
     const u32 counter = opcode == 0xCA ? e.x : e.y;
-    const u32 iterations = (counter - 1) & 0xFF;  // 0 wraps to 255 first
+    const u32 last = branch == 0xD0 ? 1 : 0;          // not taken from here
+    const u32 iterations = (counter - last) & 0xFF;   // BNE: 0 wraps to 255 first
+    if (branch == 0x10 && iterations > 0x80) return;  // BPL: falls through at once
     const u32 branch_cycles = ((e.pc ^ (e.pc + 3)) & 0xFF00) ? 4 : 3;
     skip_iterations(bus, iterations, 2 + branch_cycles);
-    e.x = opcode == 0xCA ? 1 : e.x;
-    e.y = opcode == 0xCA ? e.y : 1;
-  } else if (offset == 0xFB && (loop & 0xFFFFFF) == 0x0284AD) {
-    // LDA INTIM, then BNE or BPL: taken while the timer has not come down to the last value.
-    if (branch != 0xD0 && branch != 0x10) return;
+    e.x = opcode == 0xCA ? last : e.x;
+    e.y = opcode == 0xCA ? e.y : last;
+  } else if (offset == 0xFB && (loop & 0xFFFF00) == 0x028400) {
+    // LDA, LDX or LDY INTIM, then BNE or BPL: taken while the timer has not come down to the last
+    // value.
+    if ((branch != 0xD0 && branch != 0x10) || opcode < 0xAC || opcode > 0xAE) return;
     const Timer& t = bus.m.s.timer;
     const u32 branch_cycles = ((e.pc ^ (e.pc + 5)) & 0xFF00) ? 4 : 3;
     const u32 period = 4 + branch_cycles;

@@ -34,7 +34,8 @@ CULE_HD inline void replay_latches(const Console& c, const FrameLog& log, u32 si
 }
 
 // All latches after the first `size` entries of the running frame's log.
-CULE_HD CULE_DEVICE_NOINLINE inline u16 all_latches(const Console& c, const FrameLog& log, u32 size) {
+CULE_HD CULE_DEVICE_NOINLINE inline u16 all_latches(const Console& c, const FrameLog& log,
+                                                    u32 size) {
   TiaState tia = log.start;
   if (tia.are_latches_partial) {
     const PictureState& p = c.s.picture;
@@ -66,7 +67,8 @@ CULE_HD inline u32 choose_latches(const LatchWatch* watch) {
 // A frame step is over. was_missing: it had to be completed.
 CULE_HD inline void age_watch(LatchWatch& w, bool was_lazy, bool was_missing) {
   if (was_missing) {
-    w.full_frames = w.penalty = u8(w.penalty < kMostFullFrames / 2 ? 2 * w.penalty + 1 : kMostFullFrames);
+    w.full_frames = w.penalty =
+        u8(w.penalty < kMostFullFrames / 2 ? 2 * w.penalty + 1 : kMostFullFrames);
   } else if (was_lazy) {
     w.penalty = 0;
   } else if (w.full_frames != 0) {

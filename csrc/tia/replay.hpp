@@ -357,7 +357,8 @@ struct Replay {
 
   // Goes over what is before the mark without drawing: the ends of lines and of the HMOVE blank.
   CULE_HD CULE_NOINLINE void pass_over() {
-    u32 end_of_line = beam.drawn == beam.line_begin ? beam.line_begin : beam.line_begin + kClocksPerLine;
+    u32 end_of_line =
+        beam.drawn == beam.line_begin ? beam.line_begin : beam.line_begin + kClocksPerLine;
     if (end_of_line == beam.first) end_of_line += kClocksPerLine;
     if (end_of_line < beam.mark) end_line();  // further ones change nothing more
     u32 blank_end = beam.line_begin + kHblankClocks + 8;

@@ -92,7 +92,7 @@ CULE_HD CULE_INLINE constexpr u32 latches_of(u32 object) {
 
 struct Shapes {
   Mask mask[kObjects];
-  u32 stale;             // bit per object: its mask
+  u32 stale;  // bit per object: its mask
   bool is_active_stale;
   u32 active;            // active_objects() when last looked at
   u32 possible_latches;  // pairs of active objects

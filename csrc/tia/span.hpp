@@ -77,8 +77,8 @@ CULE_AVX2 inline __m256i layered_pixels(const Layers& layers, u32 x) {
   for (u32 i = 0; i < 3; ++i) {
     const u32 bits = mask_bits(layers.mask[i], x);
     if (bits == 0) continue;
-    pixels = _mm256_blendv_epi8(pixels, _mm256_set1_epi8(char(layers.color[i])),
-                                expand_bits_avx2(bits));
+    pixels =
+        _mm256_blendv_epi8(pixels, _mm256_set1_epi8(char(layers.color[i])), expand_bits_avx2(bits));
   }
   return pixels;
 }
