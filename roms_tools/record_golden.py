@@ -1,7 +1,7 @@
 """Write ``tests/golden/traces.json``: what ale-py does, for machines that do not have it.
 
-Run as ``python -m roms_tools.record_golden`` in the repository root, with ale-py installed. A trace is
-one game played for `FRAMES` frames with random legal actions and sticky actions, reset where it
+Run as ``python -m roms_tools.record_golden`` in the repository root, with ale-py installed. A trace
+is one game played for `FRAMES` frames with random legal actions and sticky actions, reset where it
 ends: a digest, chained over every frame, of RAM, reward, lives and the end, and over every
 `SCREEN_EVERY`-th frame of the screen.
 """

@@ -79,6 +79,8 @@ class CudaBatch:
             # Written by kernels, read by the host without waiting for them.
             pinned = device.type == "cuda"
             self._faults = torch.zeros(1, dtype=torch.int32, pin_memory=pinned)
+            if pinned:
+                torch.cuda.synchronize(device)  # whatever stream steps come on
         self._fault_word = self._faults.numpy()
         self._seeds = torch.empty(self._num_envs, dtype=torch.int64, device=device)
         self.num_threads = 0
