@@ -83,6 +83,9 @@ def run_suite(options: BenchOptions, say: Say = print) -> list[Record]:
         start = time.monotonic()
         try:
             content = measure(cell, engines, threads, options)
+        except KeyboardInterrupt:
+            say(f"{place}: stopped; to go on: --out {folder} --resume")
+            raise
         except (EngineMissingError, RomNotFoundError) as error:
             say(f"{place}: left out: {error}")
             continue
@@ -198,6 +201,8 @@ def _memory(options: BenchOptions, engines: list[str], records: Records, say: Sa
     if not options.memory:
         return None
     game = options.games[0]
+    if "ale" in engines:  # stepped in another way, but made of the same
+        engines = [name for name in engines if name != "ale-async"]
     found = records.memory(game, engines)
     if found is not None:
         return found

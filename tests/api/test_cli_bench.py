@@ -96,6 +96,19 @@ def test_resume(
 
 
 @pytest.mark.ale
+def test_stopped_by_hand(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(suite, "measure", stop)
+    words = ["bench", *SMALL, *CPU, "--load", "emulation", "--out", str(tmp_path)]
+    assert main(words) == 130
+    assert f"stopped; to go on: --out {tmp_path} --resume" in capsys.readouterr().out
+
+
+@pytest.mark.ale
 @pytest.mark.usefixtures("no_plots")
 def test_the_same_run_has_the_same_digests(tmp_path: Path) -> None:
     found = []
