@@ -48,6 +48,10 @@ def run_suite(options: BenchOptions, say: Say = print) -> list[Record]:
         CuleError: What making cule's environment raises.
     """
     began = time.monotonic()
+
+    def is_late() -> bool:
+        return 0 < 60 * options.minutes < time.monotonic() - began
+
     threads = options.threads or machine.num_cpus()
     engines, missing = available_engines(options, say)
     loads = {load: why for load in options.load if (why := _why_no_load(load)) is not None}
@@ -77,7 +81,7 @@ def run_suite(options: BenchOptions, say: Say = print) -> list[Record]:
             continue
         if records.is_other(cell):
             say(f"{place}: the record is of other code, options or hardware; measured again")
-        if options.minutes and time.monotonic() - began > 60 * options.minutes:
+        if is_late():
             left_out.append(cell)
             continue
         start = time.monotonic()
@@ -94,11 +98,11 @@ def run_suite(options: BenchOptions, say: Say = print) -> list[Record]:
         say(f"{place}: {_in_short(content)}; {content['seconds']:.0f} s")
     if left_out:
         say(
-            f"{len(left_out)} cells left out, because --minutes {options.minutes:g} are over; to "
-            f"measure them: --out {folder} --resume"
+            f"{len(left_out)} cells and the memory left out, because --minutes "
+            f"{options.minutes:g} are over; to measure them: --out {folder} --resume"
         )
 
-    memory = _memory(options, engines, records, say)
+    memory = None if left_out else _memory(options, engines, records, say)
     text = report(done, memory, hardware, missing)
     (folder / TABLE).write_text(text + "\n")
     say("")
