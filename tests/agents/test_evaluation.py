@@ -76,7 +76,7 @@ def test_a_learner_is_as_it_was() -> None:
 
 def test_noise_is_off_and_greedy_is_greedy() -> None:
     agent = small_learner("rainbow")
-    obs = torch.randint(0, 256, (500, 2, 6, 6)).to(torch.uint8)
+    obs = torch.randint(0, 256, (500, 2, 5, 5)).to(torch.uint8)
     generator = torch.Generator().manual_seed(0)
     agent.network.eval()
     q_values = agent.q_values(agent.network, obs)  # type: ignore[attr-defined]
