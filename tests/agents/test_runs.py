@@ -237,7 +237,12 @@ def test_runs_are_not_mixed(tmp_path: Path) -> None:
 def test_kept_checkpoints_and_evaluations(tmp_path: Path) -> None:
     config = small_learner("a2c", total_steps=1280).config
     options = RunOptions(
-        out=str(tmp_path), keep_every=640, eval_every=640, eval_episodes=10, progress_bar=False
+        out=str(tmp_path),
+        keep_every=640,
+        eval_every=640,
+        eval_episodes=10,
+        target_score=-1.0,  # the worst score there is
+        progress_bar=False,
     )
     run = start_run(
         type(small_learner("a2c")), config, options, env=Catch(16), eval_env=lambda: Catch(10)
@@ -249,6 +254,7 @@ def test_kept_checkpoints_and_evaluations(tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert [int(row["steps"]) for row in rows] == [640, 1280]
     assert [float(row["mean"]) for row in rows] == [r.mean for _, r in run.evaluations]
+    assert json.loads((tmp_path / "time_to_score.json").read_text())["steps"] == 640
 
 
 def test_saved_and_loaded_learner_goes_on_alike(tmp_path: Path) -> None:
