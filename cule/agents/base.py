@@ -328,10 +328,10 @@ class Agent(ABC):
     def _check_content(self, content: Mapping[str, Any]) -> None:
         self._check_shapes(content)
         for name, value in dataclasses.asdict(self.config).items():
-            if name not in _FREE_OPTIONS and content["config"].get(name) != value:
+            saved = content["config"].get(name, value)  # an option may be newer than the file
+            if name not in _FREE_OPTIONS and saved != value:
                 raise CheckpointError(
-                    f"the checkpoint was made with {name} = {content['config'].get(name)!r}; "
-                    f"here it is {value!r}"
+                    f"the checkpoint was made with {name} = {saved!r}; here it is {value!r}"
                 )
 
     @classmethod

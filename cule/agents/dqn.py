@@ -306,8 +306,9 @@ class DQN(Agent):
                 while self.debt >= config.batch_size:
                     metrics = self.update()
                     self.debt -= config.batch_size
-            epsilon = torch.as_tensor(self.epsilon(), device=self.device).mean()
-            yield Progress(self.steps, self.updates, {**metrics, "epsilon": epsilon})
+            epsilon = self.epsilon()
+            shown = epsilon.mean() if isinstance(epsilon, Tensor) else epsilon
+            yield Progress(self.steps, self.updates, {**metrics, "epsilon": shown})
 
     def sample(self) -> Batch:
         """Draw a batch; importance weights are over the largest of all processes."""

@@ -14,9 +14,9 @@ Machado et al. 2018 call their protocol is training and evaluation with sticky a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -92,6 +92,25 @@ class Evaluation:
             "human_normalised": float("nan") if normalised is None else normalised,
             "length_mean": float(np.mean(self.lengths)),
         }
+
+
+def time_to_score(rows: Sequence[Mapping[str, Any]], target: float) -> dict[str, float] | None:
+    """When a score was reached: the first evaluation at least as good that the next one confirms.
+
+    Args:
+        rows: Evaluations in order, with steps, mean, episodes, train_s and wall_s.
+        target: Mean score.
+
+    Returns:
+        steps, mean, train_s and wall_s of that evaluation; None if there is none.
+    """
+    for row, following in pairwise(rows):
+        if all(
+            float(each["mean"]) >= target and int(each["episodes"]) >= MIN_EPISODES
+            for each in (row, following)
+        ):
+            return {name: float(row[name]) for name in ("steps", "mean", "train_s", "wall_s")}
+    return None
 
 
 def evaluate(

@@ -155,7 +155,7 @@ class PQN(OnPolicyAgent):
             self.collect(config.num_steps)
             yield Progress(self.steps, self.updates, self.update())
 
-    def update(self) -> dict[str, Tensor]:
+    def update(self) -> dict[str, Tensor | float]:
         """All epochs over the rollout that the buffer holds; the mean metrics of its updates."""
         config = self.config
         rollout = self.buffer.window(with_obs=False)
@@ -173,11 +173,11 @@ class PQN(OnPolicyAgent):
                 for name, value in self._minibatch(rollout, returns, index).items():
                     sums[name] = sums[name] + value if name in sums else value
         count = config.num_epochs * config.num_minibatches
-        epsilon = torch.as_tensor(self.epsilon(), device=self.device)
+        epsilon = self.epsilon()
         return {
             **{name: value / count for name, value in sums.items()},
             "q_max_mean": max_q.mean(),
-            "epsilon": epsilon.mean(),
+            "epsilon": epsilon.mean() if isinstance(epsilon, Tensor) else epsilon,
         }
 
     def _minibatch(self, rollout: Window, returns: Tensor, index: Tensor) -> dict[str, Tensor]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import dataclasses
+import json
 import math
 import signal
 import sys
@@ -28,7 +29,7 @@ from cule.agents.checkpoint import read_checkpoint, remove_leftovers
 from cule.agents.distributed import max_over_ranks, rank, sum_over_ranks, world_size
 from cule.agents.environment import FrameEnv
 from cule.agents.errors import CheckpointError
-from cule.agents.evaluation import Evaluation, evaluate
+from cule.agents.evaluation import Evaluation, evaluate, time_to_score
 from cule.agents.logs import RunLog
 from cule.agents.progress_bar import ProgressBar
 
@@ -66,6 +67,9 @@ class RunOptions:
 
     eval_protocol: str = "noop"
     """noop, sticky or as-trained; see docs/agents/evaluation.md."""
+
+    target_score: float | None = None
+    """Mean score whose first confirmed evaluation goes to time_to_score.json."""
 
     progress_bar: bool = True
     """Show a line of progress."""
@@ -269,6 +273,7 @@ class Run:
             wall_s = self._wall_s + time.monotonic() - self._began
             times = {"train_s": self._train_s, "wall_s": wall_s}
             self._log.add_evaluation({"steps": agent.steps, **result.row(), **times})
+            self._note_target(self._log.evaluations.rows)
         if rank() == 0 and self.options.progress_bar:
             print(
                 f"\nevaluation at {agent.steps} steps: mean {result.mean:.2f}, median "
@@ -276,6 +281,13 @@ class Run:
                 file=sys.stderr,
             )
         return result
+
+    def _note_target(self, rows: list[dict[str, Any]]) -> None:
+        target = self.options.target_score
+        reached = None if target is None else time_to_score(rows, target)
+        if reached is not None:
+            text = json.dumps({"target": target, **reached}, indent=2)
+            (self.folder / "time_to_score.json").write_text(text + "\n")
 
     def save(self, *, keep: bool = False) -> None:
         """Write a checkpoint, and a second one that stays if `keep`.

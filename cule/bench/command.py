@@ -16,6 +16,9 @@ from cule.bench.games import SETS
 from cule.bench.options import LOADS, BenchOptions
 from cule.bench.suite import run_suite
 
+#: Exit status after Ctrl-C, as of a shell.
+STOPPED = 130
+
 
 def bench(words: Sequence[str]) -> int:
     """Run ``cule bench ...``.
@@ -24,14 +27,17 @@ def bench(words: Sequence[str]) -> int:
         words: What follows ``bench``.
 
     Returns:
-        0: measured; 1: nothing could be measured.
+        0: measured; 1: nothing could be measured; 130: stopped by Ctrl-C, finished cells are kept.
 
     Raises:
         CuleError: A refused option, no engine, or engines that must agree and did not.
     """
     given = vars(parser().parse_args(words))
     options = BenchOptions(**given)
-    records = run_suite(options, functools.partial(print, flush=True))
+    try:
+        records = run_suite(options, functools.partial(print, flush=True))
+    except KeyboardInterrupt:
+        return STOPPED
     return 0 if records else 1
 
 

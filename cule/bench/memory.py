@@ -17,7 +17,7 @@ import numpy as np
 from cule.bench.engines import Engine, make_engine
 
 #: Batch sizes, by the device of an engine.
-CPU_CONSOLES = (16, 80)
+CPU_CONSOLES = (8, 40)
 CUDA_CONSOLES = (1024, 4096)
 STEPS = 20
 

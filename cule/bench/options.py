@@ -17,12 +17,13 @@ LOADS = {
     "divergence": "every step after a common reset, timed by itself, and the consoles it resets",
 }
 
-#: Consoles of a load where --num-envs does not say: without, and with a CUDA device.
+#: Consoles of a load where --num-envs does not say: without, and with a CUDA device. Without, as
+#: few as two cores can make and reset for every engine, game and load in a few minutes.
 DEFAULT_NUM_ENVS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
-    "emulation": ((4, 16), (64, 256, 1024, 4096)),
-    "inference": ((16,), (256, 1024)),
-    "training": ((16,), (256, 1024)),
-    "divergence": ((16,), (1024,)),
+    "emulation": ((2, 8), (64, 256, 1024, 4096)),
+    "inference": ((8,), (256, 1024)),
+    "training": ((8,), (256, 1024)),
+    "divergence": ((8,), (1024,)),
 }
 
 #: Steps of a PPO rollout where --rollout-steps does not say and there is no GPU.

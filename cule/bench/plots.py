@@ -78,7 +78,6 @@ def plot_speed(records: Sequence[Record], load: str, hardware: str, path: Path) 
     counted = [record for record in records if not record["ends_at_once"]] or list(records)
     sizes = sorted({record["cell"]["num_envs"] for record in counted})
     lanes = lanes_of(counted)
-    games = len({record["cell"]["game"] for record in counted})
     figure, axes = _figure(1, 2, (11.0, 4.8))
     for axis, per_console in zip(axes[0], (False, True), strict=True):
         for place, lane in enumerate(lanes):
@@ -105,7 +104,7 @@ def plot_speed(records: Sequence[Record], load: str, hardware: str, path: Path) 
             for box in drawn["boxes"]:
                 box.set_facecolor(colour_of(lane))
             axis.plot([], [], color=colour_of(lane), linewidth=8, label=title_of(lane))
-        axis.set_xticks(range(len(sizes)), [f"{size:,}" for size in sizes])
+        axis.set_xticks(range(len(sizes)), size_labels(counted, sizes))
         axis.set_xlim(-0.7, len(sizes) - 0.3)
         axis.set_xlabel("consoles")
         axis.set_yscale("log")
@@ -119,8 +118,8 @@ def plot_speed(records: Sequence[Record], load: str, hardware: str, path: Path) 
         "inference": "Emulation and a Nature CNN that chooses the actions",
     }[load]
     note = (
-        f"84x84 gray, 4 frames stacked, frame skip 4. Boxes: quartiles over {games} games; line: "
-        "median; whiskers: 1.5 interquartile ranges."
+        f"84x84 gray, 4 frames stacked, frame skip {FRAMESKIP}. Boxes: quartiles over games; "
+        "line: median; whiskers: 1.5 interquartile ranges."
     )
     return _save(figure, f"{what}: frames a second by number of consoles", note, hardware, path)
 
@@ -205,20 +204,19 @@ def plot_training(records: Sequence[Record], hardware: str, path: Path) -> Path:
                 ha="center",
                 fontsize=8,
             )
-    axis.set_xticks(range(len(sizes)), [f"{size:,}" for size in sizes])
+    axis.set_xticks(range(len(sizes)), size_labels(records, sizes))
     axis.set_xlabel("consoles")
     axis.set_ylabel("emulated frames a second")
     axis.margins(y=0.2)
     axis.grid(axis="y", alpha=0.25)
     axis.legend(fontsize=8)
     _plain_numbers(axis)
-    games = len({record["cell"]["game"] for record in records})
     rollouts = dict.fromkeys(
         f"{lane}: {config['network']} network, rollouts of {config['num_steps']} steps"
         for record in records
         for lane, config in record["learners"].items()
     )
-    note = f"Rollouts and updates. Bars: medians of {games} games; lines: least to most."
+    note = "Rollouts and updates. Bars: medians over games; lines: least to most."
     note += "".join(f"\n{text}" for text in rollouts)
     return _save(figure, "Training: frames a second by learner", note, hardware, path)
 
@@ -253,6 +251,15 @@ def plot_divergence(records: Sequence[Record], engine: str, hardware: str, path:
     title = f"{title_of(engine)}: speed after a common reset of {num_envs:,} consoles"
     note = f"Random actions, frame skip {FRAMESKIP}; speed averaged over {SMOOTHED_STEPS} steps."
     return _save(figure, title, note, hardware, path)
+
+
+def size_labels(records: Sequence[Record], sizes: Sequence[int]) -> list[str]:
+    """Numbers of consoles, and of how many games there are records."""
+    counts = [sum(record["cell"]["num_envs"] == size for record in records) for size in sizes]
+    return [
+        f"{size:,}\n({count} game{'s' * (count > 1)})"
+        for size, count in zip(sizes, counts, strict=True)
+    ]
 
 
 def colour_of(lane: str) -> str:

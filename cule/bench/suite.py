@@ -48,6 +48,10 @@ def run_suite(options: BenchOptions, say: Say = print) -> list[Record]:
         CuleError: What making cule's environment raises.
     """
     began = time.monotonic()
+
+    def is_late() -> bool:
+        return 0 < 60 * options.minutes < time.monotonic() - began
+
     threads = options.threads or machine.num_cpus()
     engines, missing = available_engines(options, say)
     loads = {load: why for load in options.load if (why := _why_no_load(load)) is not None}
@@ -77,12 +81,15 @@ def run_suite(options: BenchOptions, say: Say = print) -> list[Record]:
             continue
         if records.is_other(cell):
             say(f"{place}: the record is of other code, options or hardware; measured again")
-        if options.minutes and time.monotonic() - began > 60 * options.minutes:
+        if is_late():
             left_out.append(cell)
             continue
         start = time.monotonic()
         try:
             content = measure(cell, engines, threads, options)
+        except KeyboardInterrupt:
+            say(f"{place}: stopped; to go on: --out {folder} --resume")
+            raise
         except (EngineMissingError, RomNotFoundError) as error:
             say(f"{place}: left out: {error}")
             continue
@@ -91,11 +98,11 @@ def run_suite(options: BenchOptions, say: Say = print) -> list[Record]:
         say(f"{place}: {_in_short(content)}; {content['seconds']:.0f} s")
     if left_out:
         say(
-            f"{len(left_out)} cells left out, because --minutes {options.minutes:g} are over; to "
-            f"measure them: --out {folder} --resume"
+            f"{len(left_out)} cells and the memory left out, because --minutes "
+            f"{options.minutes:g} are over; to measure them: --out {folder} --resume"
         )
 
-    memory = _memory(options, engines, records, say)
+    memory = None if left_out else _memory(options, engines, records, say)
     text = report(done, memory, hardware, missing)
     (folder / TABLE).write_text(text + "\n")
     say("")
@@ -198,6 +205,8 @@ def _memory(options: BenchOptions, engines: list[str], records: Records, say: Sa
     if not options.memory:
         return None
     game = options.games[0]
+    if "ale" in engines:  # stepped in another way, but made of the same
+        engines = [name for name in engines if name != "ale-async"]
     found = records.memory(game, engines)
     if found is not None:
         return found

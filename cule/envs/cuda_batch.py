@@ -22,7 +22,13 @@ from cule.envs.launch import Geometry, choose_geometry
 from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan, batch_arguments, make_game_batch
 from cule.envs.refusals import ActionRangeError
-from cule.errors import DeviceError, InvalidStateError, NotResetError, OutOfDeviceMemoryError
+from cule.errors import (
+    CuleError,
+    DeviceError,
+    InvalidStateError,
+    NotResetError,
+    OutOfDeviceMemoryError,
+)
 
 _SCREEN_WIDTH = 160
 _RAM_BYTES = 128
@@ -79,6 +85,8 @@ class CudaBatch:
             # Written by kernels, read by the host without waiting for them.
             pinned = device.type == "cuda"
             self._faults = torch.zeros(1, dtype=torch.int32, pin_memory=pinned)
+            if pinned:
+                torch.cuda.synchronize(device)  # whatever stream steps come on
         self._fault_word = self._faults.numpy()
         self._seeds = torch.empty(self._num_envs, dtype=torch.int64, device=device)
         self.num_threads = 0
@@ -303,12 +311,14 @@ class CudaBatch:
 
     @contextmanager
     def _on_device(self) -> Iterator[None]:
-        """Launch on this batch's device; a launch that fails is a `DeviceError`."""
+        """Launch on this batch's device; what fails there is a `DeviceError`."""
         try:
             with torch.cuda.device(self.device if self.device.type == "cuda" else -1):
                 yield
-        except self._native.LaunchError as error:
-            raise DeviceError(f"device is {self.device}: {error}") from None
+        except CuleError:
+            raise
+        except RuntimeError as error:  # of the launch, or of torch
+            raise DeviceError(f"device is {self.device}: {error}") from error
 
     def _outputs(
         self,

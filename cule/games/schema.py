@@ -153,7 +153,7 @@ def _package_data(name: str) -> bytes:
 
 def _parse_toml(where: str, data: bytes) -> dict[str, dict[str, Any]]:
     try:
-        tables = tomllib.loads(data.decode("utf-8"))
+        tables: dict[str, Any] = tomllib.loads(data.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise RulesError(f"{where}: not a TOML file: {error}") from None
     for key, table in tables.items():

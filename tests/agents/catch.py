@@ -25,7 +25,7 @@ class Catch:
         self,
         num_envs: int,
         *,
-        size: int = 6,
+        size: int = 5,
         stack: int = 2,
         continuous: bool = False,
         limit: int = 0,

@@ -24,15 +24,15 @@ _REPLAY = {
     "num_envs": 16,
     "learning_rate": 1e-3,
     "memory": 20_000,
-    "learning_starts": 500,
+    "learning_starts": 300,
     "target_interval": 50,
     "samples_per_insert": 4.0,
 }
 
 SMALL: dict[str, Small] = {
-    "a2c": Small({**_NET, "num_envs": 16, "learning_rate": 2e-3}, 16_000),
+    "a2c": Small({**_NET, "num_envs": 16, "learning_rate": 2e-3}, 8_000),
     "vtrace": Small(
-        {**_NET, "num_envs": 32, "num_steps": 8, "num_batches": 8, "learning_rate": 2e-3}, 20_000
+        {**_NET, "num_envs": 32, "num_steps": 8, "num_batches": 8, "learning_rate": 2e-3}, 12_800
     ),
     "ppo": Small(
         {
@@ -43,7 +43,7 @@ SMALL: dict[str, Small] = {
             "clip_range": 0.2,
             "anneal_learning_rate": False,
         },
-        6_400,
+        4_096,
     ),
     "pqn": Small(
         {
@@ -54,12 +54,12 @@ SMALL: dict[str, Small] = {
             "learning_rate": 1e-3,
             "exploration_fraction": 0.5,
         },
-        16_000,
+        9_600,
     ),
-    "dqn": Small({**_REPLAY, "epsilon_steps": 4_000}, 8_000),
+    "dqn": Small({**_REPLAY, "epsilon_steps": 3_000}, 5_600),
     "apex-dqn": Small(
         {**_REPLAY, "optimizer": "adam", "optimizer_eps": 1e-8, "batch_size": 64, "sync_steps": 10},
-        10_000,
+        4_400,
     ),
     "apex-dpg": Small(
         {
@@ -71,10 +71,9 @@ SMALL: dict[str, Small] = {
             "learning_rate": 2e-3,
             "random_action_probability": 0.2,
         },
-        8_000,
-        reaches=0.2,
+        5_040,
     ),
-    "rainbow": Small({**_REPLAY, "v_min": -2.0, "v_max": 2.0, "num_atoms": 21}, 7_000),
+    "rainbow": Small({**_REPLAY, "v_min": -2.0, "v_max": 2.0, "num_atoms": 21}, 4_000),
 }
 
 

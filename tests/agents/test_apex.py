@@ -100,7 +100,7 @@ def make_with_actors(factory: Any, **changes: Any) -> ApexDQN:
         "block_size": 20,
         "learning_starts": 640,
         "memory": 8_000,
-        "total_steps": 6_000,
+        "total_steps": 4_000,
         **changes,
     }
     return ApexDQN(ApexConfig(**options), Catch(1), env_factory=factory)
@@ -111,7 +111,7 @@ def test_actor_processes_learn_catch() -> None:
     started_at = 0
     for progress in agent.train():
         started_at = started_at or (progress.steps if progress.updates else 0)
-    assert agent.steps >= 6_000
+    assert agent.steps >= 4_000
     # Samples learned from are what the steps after the start pay for; the block with which it
     # started counts as well, and is at most 16 consoles' 20 steps and a little.
     learned = agent.updates * 64 + agent.debt
@@ -121,6 +121,7 @@ def test_actor_processes_learn_catch() -> None:
     assert agent.evaluate(episodes=20, env=Catch(20, first_console=1000)).mean >= 0.3
 
 
+@pytest.mark.slow
 def test_the_learner_says_that_its_actors_are_gone() -> None:
     agent = make_with_actors(failing_env, num_actors=1)
     with pytest.raises(ActorError, match="ended"), pytest.warns(RuntimeWarning, match="actor 0"):

@@ -161,3 +161,25 @@ def test_help_tells_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     for name in (*field_docs(AGENTS["vtrace"].config_class), *field_docs(RunOptions)):
         assert "--" + name.replace("_", "-") in printed
     assert "(default: 4096)" in printed
+
+
+@pytest.mark.ale
+@pytest.mark.parametrize("name", ["ppo", "rainbow", "apex-dpg"])
+def test_learners_read_ram(name: str) -> None:
+    options = {"num_envs": 4, "obs_type": "ram", "network": "vector", "decorrelate_steps": 0}
+    small = {
+        "num_steps": 8,
+        "memory": 4_000,
+        "learning_starts": 40,
+        "batch_size": 16,
+        "samples_per_insert": 1.0,
+    }
+    config_class = AGENTS[name].config_class
+    options |= {key: value for key, value in small.items() if key in field_docs(config_class)}
+    agent = AGENTS[name](config_class(**options))
+    assert agent.obs_shape == (128,)
+    for _ in agent.train(steps=128):
+        pass
+    assert agent.updates > 0
+    agent.check_finite()
+    agent.env.close()

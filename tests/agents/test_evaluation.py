@@ -9,7 +9,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule.agents import evaluation  # noqa: E402
-from cule.agents.evaluation import Evaluation, evaluate, make_eval_env  # noqa: E402
+from cule.agents.evaluation import (  # noqa: E402
+    Evaluation,
+    evaluate,
+    make_eval_env,
+    time_to_score,
+)
 from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.agents.catch import Catch  # noqa: E402
 from tests.agents.learners import small_learner  # noqa: E402
@@ -76,7 +81,7 @@ def test_a_learner_is_as_it_was() -> None:
 
 def test_noise_is_off_and_greedy_is_greedy() -> None:
     agent = small_learner("rainbow")
-    obs = torch.randint(0, 256, (500, 2, 6, 6)).to(torch.uint8)
+    obs = torch.randint(0, 256, (500, 2, 5, 5)).to(torch.uint8)
     generator = torch.Generator().manual_seed(0)
     agent.network.eval()
     q_values = agent.q_values(agent.network, obs)  # type: ignore[attr-defined]
@@ -115,3 +120,27 @@ def test_protocols_of_real_consoles() -> None:
     env = make_eval_env(config, "noop", 2, continuous=True)
     assert env.single_action_space.shape == (3,)
     env.close()
+
+
+def test_time_to_score_needs_a_confirmation() -> None:
+    def rows(*means: float, episodes: int = 10) -> list[dict[str, str]]:
+        return [
+            {
+                "steps": str(100 * i),
+                "mean": str(mean),
+                "episodes": str(episodes),
+                "train_s": str(i),
+                "wall_s": str(2 * i),
+            }
+            for i, mean in enumerate(means)
+        ]
+
+    assert time_to_score(rows(1, 18, 17, 18.5, 19), 18.0) == {
+        "steps": 300.0,
+        "mean": 18.5,
+        "train_s": 3.0,
+        "wall_s": 6.0,
+    }
+    assert time_to_score(rows(1, 18), 18.0) is None
+    assert time_to_score(rows(18, 18, episodes=5), 18.0) is None
+    assert time_to_score([], 18.0) is None

@@ -57,7 +57,7 @@ def test_time_limits_are_bootstrapped_and_finite(name: str) -> None:
     num_envs = SMALL[name].options["num_envs"]
     env = Catch(num_envs, limit=3, continuous=AGENTS[name].continuous)
     limit = {"max_num_frames_per_episode": 12}
-    agent = small_learner(name, env=env, total_steps=1600, **limit)
+    agent = small_learner(name, env=env, total_steps=640, **limit)
     metrics: dict[str, Any] = {}
     for progress in agent.train():
         metrics = dict(progress.metrics)
@@ -73,19 +73,19 @@ def test_time_limits_are_bootstrapped_and_finite(name: str) -> None:
 def test_same_seed_same_weights(name: str) -> None:
     weights = []
     for _ in range(2):
-        agent = small_learner(name, total_steps=1200)
+        agent = small_learner(name, total_steps=640)
         for _ in agent.train():
             pass
         weights.append(torch.cat([p.detach().flatten() for p in agent.network.parameters()]))
     assert torch.equal(*weights)
-    other = small_learner(name, total_steps=1200, seed=2)
+    other = small_learner(name, total_steps=640, seed=2)
     first = torch.cat([p.detach().flatten() for p in other.network.parameters()])
     assert not torch.equal(first, weights[0])
 
 
 @pytest.mark.parametrize("name", sorted(SMALL))
 def test_bfloat16_keeps_weights_in_float32(name: str) -> None:
-    agent = small_learner(name, precision="bf16", total_steps=800)
+    agent = small_learner(name, precision="bf16", total_steps=480)
     for _ in agent.train():
         pass
     agent.check_finite()
@@ -109,3 +109,14 @@ def test_every_option_is_documented_and_checked(name: str) -> None:
         with pytest.raises(InvalidArgumentError, match=option):
             config_class(**{option: value})
     assert issubclass(config_class, AgentConfig)
+
+
+@pytest.mark.slow
+def test_a_compiled_network_gives_the_same() -> None:
+    metrics = []
+    for compile_it in (False, True):
+        agent = small_learner("ppo", compile=compile_it, total_steps=512)
+        for progress in agent.train():
+            last = {key: float(value) for key, value in progress.metrics.items()}
+        metrics.append(last)
+    assert metrics[1] == pytest.approx(metrics[0], rel=1e-3, abs=1e-4)

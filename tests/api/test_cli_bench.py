@@ -92,7 +92,20 @@ def test_resume(
     # A limit that is over at once leaves every cell for later.
     monkeypatch.setattr(suite.time, "monotonic", iter(range(0, 10**6, 1000)).__next__)
     assert main([*words, "--resume", "--turns", "4", "--minutes", "1"]) == 1
-    assert "1 cells left out, because --minutes 1 are over" in capsys.readouterr().out
+    assert "1 cells and the memory left out, because --minutes 1 are over" in capsys.readouterr().out
+
+
+@pytest.mark.ale
+def test_stopped_by_hand(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(suite, "measure", stop)
+    words = ["bench", *SMALL, *CPU, "--load", "emulation", "--out", str(tmp_path)]
+    assert main(words) == 130
+    assert f"stopped; to go on: --out {tmp_path} --resume" in capsys.readouterr().out
 
 
 @pytest.mark.ale

@@ -76,7 +76,8 @@ ON_GPU = {"envs/cuda_batch.py", "envs/device_memory.py", "envs/launch.py"}
 SCRIPTS: dict[str, set[str]] = {
     # png: what the demonstration writes its picture with.
     "benchmarks": {"cule", "cule.envs.png", "cule.replay", "cule.bench", "cule.bench.games"},
-    "roms_tools": set(),
+    # games: what a record of ale-py is a record of.
+    "roms_tools": {"cule.games"},
 }
 
 
