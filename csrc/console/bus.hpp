@@ -85,8 +85,8 @@ struct E0Fetch {
   CULE_HD static CULE_INLINE u32 piece(u32 /*window*/) { return 0; }
 };
 
-// No instruction makes more TIA accesses than one every two cycles.
-constexpr u32 kLeastCyclesPerEntry = 2;
+// TIA accesses of one instruction at most (RTI); none makes more than it takes cycles.
+constexpr u32 kMaxInstructionAccesses = 4;
 
 template <class Fetch>
 struct FastBus {
@@ -216,8 +216,11 @@ struct FastBus {
     find_quiet_end();
   }
 
+  // The log takes at least as many cycles to fill as it has free entries, but for what the running
+  // instruction may still record.
   CULE_HD CULE_INLINE void find_quiet_end() {
-    const u64 cycles = u64(m.log_end - m.next) * kLeastCyclesPerEntry;
+    const u64 room = u64(m.log_end - m.next);
+    const u64 cycles = room > kMaxInstructionAccesses ? room - kMaxInstructionAccesses : 0;
     const Clock full = clock + (cycles << kClockShift);
     quiet_end = full < m.end_clock ? full : m.end_clock;
   }
