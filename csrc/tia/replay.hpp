@@ -231,6 +231,8 @@ struct Replay {
 
   CULE_HD CULE_INLINE void set_graphics(u32 n, u32 v, u32 index) {
     const u32 other = 1 - n;
+    const bool is_same = s.grp[n] == v && s.old_grp[other] == s.grp[other];
+    if (is_same && (n == 0 || s.old_enabl == s.enabl)) return;
     u32 stale = 0;
     if (!s.vdelp[n] && s.grp[n] != v) stale |= 1u << n;
     if (s.vdelp[other] && s.old_grp[other] != s.grp[other]) stale |= 1u << other;
