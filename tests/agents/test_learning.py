@@ -41,7 +41,7 @@ def test_catch_is_learned(name: str) -> None:
 @pytest.mark.learn
 @pytest.mark.parametrize("name", sorted(SMALL))
 def test_large_catch_is_learned(name: str) -> None:
-    steps = 8 * SMALL[name].steps
+    steps = 12 * SMALL[name].steps
     options = SMALL[name].options
     env = Catch(options["num_envs"], size=10, continuous=AGENTS[name].continuous)
     agent = small_learner(name, env=env, total_steps=steps)
