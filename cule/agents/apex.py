@@ -26,7 +26,7 @@ from cule.agents.apex_actors import ActorGroup, EnvFactory
 from cule.agents.base import Progress
 from cule.agents.dqn import DQN, DQNConfig
 from cule.agents.environment import FrameEnv, make_env
-from cule.agents.options import check_least
+from cule.agents.options import AgentConfig, check_least
 from cule.envs import FrameStep
 from cule.errors import InvalidArgumentError
 from cule.nets import gather_actions, soft_copy
@@ -122,16 +122,28 @@ class ActorErrors:
     observation; the largest value of the truncated row stands in.
     """
 
-    names = ("taken", "largest", "rewards", "discounts", "truncated")
-
     def __init__(self, n_step: int) -> None:
         """Remember nothing yet."""
         self.n_step = n_step
         self.rows: deque[tuple[Tensor, ...]] = deque(maxlen=n_step)
 
-    def add(self, *row: Tensor) -> None:
-        """Remember a step: values of the taken and of the best actions, reward, discount, cut."""
-        self.rows.append(row)
+    def add_step(
+        self, taken: Tensor, largest: Tensor, step: FrameStep, config: AgentConfig
+    ) -> None:
+        """Remember a step.
+
+        Args:
+            taken: Values of the taken actions; ``[N]``.
+            largest: Values of the best actions; ``[N]``.
+            step: What came of it, on any device.
+            config: Discount, clipping, what ends an episode.
+        """
+        device = taken.device
+        ends = step.terminated | step.life_lost if config.episodic_life else step.terminated
+        rewards = algos.clip_rewards(step.reward.to(device), config.reward_rule)
+        discounts = config.gamma * (~ends).to(device, torch.float32)
+        truncated = (step.truncated & ~step.terminated).to(device)
+        self.rows.append((taken, largest, rewards, discounts, truncated))
 
     def errors(self, largest_now: Tensor) -> Tensor | None:
         """Differences of the steps that are n old; None while there are none.
@@ -211,10 +223,10 @@ class ApexDQN(DQN):
             largest = q_values.amax(-1)
             self._make_newest_live(largest)
             actions = algos.epsilon_greedy(q_values, epsilon, self.generator)
-            step = self.env.step_frames(actions, out=self.replay.next_row())
+            step = self.step_env(actions, self.replay.next_row())
             # Not drawn before the next acting pass has given it a priority.
             self.replay.append(actions, step, torch.zeros_like(largest))
-            self._remember(gather_actions(q_values, actions), largest, step)
+            self.actor_errors.add_step(gather_actions(q_values, actions), largest, step, config)
             self.statistics.add(step)
         self.count_steps(num_steps)
 
@@ -223,17 +235,6 @@ class ApexDQN(DQN):
         if errors is not None:
             priorities = algos.priorities_from_errors(errors)
             self.replay.update_priorities(self.replay.newest_ids(), priorities)
-
-    def _remember(self, taken: Tensor, largest: Tensor, step: FrameStep) -> None:
-        config = self.config
-        ends = step.terminated | step.life_lost if config.episodic_life else step.terminated
-        self.actor_errors.add(
-            taken,
-            largest,
-            algos.clip_rewards(step.reward.to(self.device), config.reward_rule),
-            config.gamma * (~ends).to(self.device, torch.float32),
-            (step.truncated & ~step.terminated).to(self.device),
-        )
 
     def train(self, steps: int | None = None) -> Iterator[Progress]:
         """As `Agent.train`; a round is `collect_steps` steps and the updates that they pay for."""

@@ -7,6 +7,8 @@ Every number in these has one writer. Actors stop when told so, or when the lear
 
 from __future__ import annotations
 
+import multiprocessing
+import signal
 import time
 import warnings
 from collections.abc import Callable
@@ -38,6 +40,7 @@ from cule.replay import (
     TrajectoryBuffer,
     TrajectoryOptions,
 )
+from cule.replay.errors import DisconnectedError
 
 if TYPE_CHECKING:
     from cule.agents.dqn import DQN
@@ -252,6 +255,9 @@ def act_in_process(
         num_actions: A.
     """
     torch.set_num_threads(1)
+    # Ctrl-C reaches every process of a terminal; the learner saves first, and then says stop.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    learner = multiprocessing.parent_process()
     env: FrameEnv = make_env(config) if env_factory is None else env_factory(config, index)
     network = QNetwork(
         obs_shape,
@@ -287,13 +293,18 @@ def act_in_process(
         explorer.start(frames)
         while not shared.stop:
             if steps >= int(shared.allowed):
+                if learner is not None and not learner.is_alive():
+                    return
                 time.sleep(PAUSE_S)
                 continue
             if steps % config.sync_steps == 0 and version != int(shared.version):
                 version = _load_weights(network, shared)
             actions = algos.epsilon_greedy(network(stacks.observe()), epsilon, generator)
             step = env.step_frames(actions)
-            explorer.append(actions, step)
+            try:
+                explorer.append(actions, step)
+            except DisconnectedError:
+                return  # the learner is gone
             stacks.append(actions, step)
             statistics.add(step)
             shared.statistics[index] = statistics.sums

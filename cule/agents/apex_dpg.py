@@ -203,16 +203,9 @@ class ApexDPG(Agent):
                 priorities = algos.priorities_from_errors(errors)
                 self.replay.update_priorities(self.replay.newest_ids(), priorities)
             polar = algos.polar_from_disc(action)
-            step = self.env.step_frames(polar, out=self.replay.next_row())
+            step = self.step_env(polar, self.replay.next_row())
             self.replay.append(polar, step, torch.zeros_like(best))
-            ends = step.terminated | step.life_lost if config.episodic_life else step.terminated
-            self.actor_errors.add(
-                taken,
-                best,
-                algos.clip_rewards(step.reward.to(self.device), config.reward_rule),
-                config.gamma * (~ends).to(self.device, torch.float32),
-                (step.truncated & ~step.terminated).to(self.device),
-            )
+            self.actor_errors.add_step(taken, best, step, config)
             self.statistics.add(step)
         self.count_steps(num_steps)
 

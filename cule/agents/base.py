@@ -39,6 +39,7 @@ from cule.agents.environment import (
 )
 from cule.agents.errors import CheckpointError, DivergedError
 from cule.agents.options import AgentConfig, config_from
+from cule.envs import FrameStep
 
 if TYPE_CHECKING:
     from cule.agents.evaluation import Evaluation
@@ -75,6 +76,7 @@ class Agent(ABC):
         network: What it learns.
         optimizer: How.
         device: Where.
+        env_device: Where the environments are.
         steps: Agent steps so far, of all consoles of all processes.
         updates: Updates so far.
         generator: Source of all random numbers of acting and learning, on the device.
@@ -105,6 +107,7 @@ class Agent(ABC):
         """
         self.config = config
         self.device = join_world(torch.device(config.device))
+        self.env_device = torch.device(config.env_device or self.device)
         self._use_precision()
         self.env: FrameEnv = self._default_env() if env is None else env
         check_env(self.env)
@@ -179,6 +182,17 @@ class Agent(ABC):
             obs, _ = self.env.reset(seed=self.seed_of(self.steps % 2**30))
             self.begin_buffer(newest_frames(obs, self.obs_shape).to(self.device))
             self._has_begun = True
+
+    def step_env(self, actions: Tensor, next_row: Tensor) -> FrameStep:
+        """Step the environments.
+
+        Args:
+            actions: On the learner's device.
+            next_row: Where frames go, without a copy if the environments are on the same device.
+        """
+        if self.env_device.type == self.device.type:
+            return self.env.step_frames(actions, out=next_row)
+        return self.env.step_frames(actions.to(self.env_device))
 
     def count_steps(self, batched_steps: int) -> None:
         """Count steps of all consoles of all processes."""

@@ -60,9 +60,10 @@ def train(words: Sequence[str]) -> int:
     try:
         run = start_run(AGENTS[preset.algorithm], config, run_options)
         is_complete = run.run()
+        is_first = rank() == 0
     finally:
         leave_world()
-    if rank() == 0:
+    if is_first:
         if is_complete:
             print(f"trained for {run.agent.steps} steps; the run is in {run.folder}")
         else:

@@ -286,7 +286,7 @@ class DQN(Agent):
                 draw_noise(self.network, self.generator)
             q_values = self.q_values(self.forward, self.replay.observe())
             actions = algos.epsilon_greedy(q_values, epsilon, self.generator)
-            step = self.env.step_frames(actions, out=self.replay.next_row())
+            step = self.step_env(actions, self.replay.next_row())
             self.replay.append(actions, step)
             self.statistics.add(step)
         self.count_steps(num_steps)

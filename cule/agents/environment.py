@@ -141,7 +141,7 @@ class EpisodeStatistics:
         """Count the episodes that ended with a step."""
         ended = step.terminated | step.truncated
         zero = torch.zeros((), device=ended.device)
-        self.sums += torch.stack(
+        sums = torch.stack(
             [
                 ended.sum().double(),
                 torch.where(ended, step.episode_return, zero).sum().double(),
@@ -149,6 +149,7 @@ class EpisodeStatistics:
                 step.truncated.sum().double(),
             ]
         )
+        self.sums += sums.to(self.sums.device)
 
     def read(self) -> dict[str, float]:
         """Numbers of the episodes since the last call; waits for the device, and starts anew."""

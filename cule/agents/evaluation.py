@@ -212,7 +212,7 @@ def _play(
     missing = env.num_envs
     while missing:
         actions = agent.act(stacks.observe(), generator, greedy=greedy)
-        step = env.step_frames(actions)
+        step = env.step_frames(actions.to(agent.env_device))
         stacks.append(actions, step)
         if on_frames is not None:
             on_frames(step.frame)

@@ -103,7 +103,7 @@ class OnPolicyAgent(Agent):
             if self.network.statistics is not None:
                 update_statistics(self.network.statistics, obs)
             actions = algos.sample_categorical(logits, self.generator)
-            step = self.env.step_frames(actions, out=self.buffer.next_row())
+            step = self.step_env(actions, self.buffer.next_row())
             log_probs = algos.log_prob(logits, actions)
             self.buffer.append(actions, step, log_probs=log_probs, values=values)
             self.statistics.add(step)

@@ -138,7 +138,7 @@ class PQN(OnPolicyAgent):
             with self.autocast():
                 q_values = self.forward(self.buffer.observe())
             actions = algos.epsilon_greedy(q_values, epsilon, self.generator)
-            step = self.env.step_frames(actions, out=self.buffer.next_row())
+            step = self.step_env(actions, self.buffer.next_row())
             self.buffer.append(actions, step, max_q=q_values.amax(-1))
             self.statistics.add(step)
         self.count_steps(num_steps)

@@ -64,11 +64,11 @@ SMALL: dict[str, Small] = {
     "apex-dpg": Small(
         {
             **_REPLAY,
-            "batch_size": 64,
+            "batch_size": 32,
             "n_step": 3,
             "sync_steps": 10,
-            "samples_per_insert": 16.0,
-            "learning_rate": 2e-3,
+            "samples_per_insert": 8.0,
+            "learning_rate": 3e-3,
             "random_action_probability": 0.2,
         },
         5_040,

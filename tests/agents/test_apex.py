@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,3 +130,37 @@ def test_the_learner_says_that_its_actors_are_gone() -> None:
     agent = make_with_actors(failing_env, num_actors=1)
     with pytest.raises(ActorError, match="ended"), pytest.warns(RuntimeWarning, match="actor 0"):
         next(iter(agent.train()))
+
+
+ORPHANS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from tests.agents.catch import Catch
+from tests.agents.test_apex import catch_of_actor, make_with_actors
+
+if __name__ == "__main__":
+    # Far more samples an insert than the learner can give: the actors will wait.
+    agent = make_with_actors(catch_of_actor, total_steps=10**9, samples_per_insert=1e4)
+    for progress in agent.train():
+        print(progress.steps, flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_actors_end_with_a_killed_learner(tmp_path: Path) -> None:
+    script = tmp_path / "orphans.py"
+    script.write_text(ORPHANS)
+    words = [sys.executable, str(script), str(Path(__file__).parents[2])]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as learner:
+        assert learner.stdout is not None
+        assert learner.stdout.readline()
+        children = Path(f"/proc/{learner.pid}/task/{learner.pid}/children").read_text().split()
+        actors = [
+            pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ]
+        assert len(actors) == 2
+        learner.kill()
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}").exists() for pid in actors):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -100,7 +100,7 @@ def start(
 
 
 @pytest.mark.parametrize(
-    ("name", "steps"), [("ppo", 3840), pytest.param("dqn", 1600, marks=pytest.mark.slow)]
+    ("name", "steps"), [("ppo", 2560), pytest.param("dqn", 1600, marks=pytest.mark.slow)]
 )
 def test_killed_and_resumed_is_as_never_killed(
     name: str, steps: int, tmp_path: Path, process: Callable[..., Started]

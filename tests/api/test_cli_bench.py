@@ -92,7 +92,9 @@ def test_resume(
     # A limit that is over at once leaves every cell for later.
     monkeypatch.setattr(suite.time, "monotonic", iter(range(0, 10**6, 1000)).__next__)
     assert main([*words, "--resume", "--turns", "4", "--minutes", "1"]) == 1
-    assert "1 cells and the memory left out, because --minutes 1 are over" in capsys.readouterr().out
+    assert (
+        "1 cells and the memory left out, because --minutes 1 are over" in capsys.readouterr().out
+    )
 
 
 @pytest.mark.ale
