@@ -34,7 +34,8 @@ struct RowLayout {
   size_t pictures;
   size_t pooled;
   size_t stack;
-  size_t end;
+  size_t stack_end;  // zeros from here on
+  size_t end;        // of what the checksum covers; a multiple of kRowAlignment
 };
 
 inline RowLayout row_layout(const BatchOptions& o, u32 height) {
@@ -43,12 +44,9 @@ inline RowLayout row_layout(const BatchOptions& o, u32 height) {
   at.pictures = at.streams + (o.cached_resets ? 0 : sizeof(RandomStreams));
   at.pooled = at.pictures + 2 * size_t(height) * kScreenWidth;
   at.stack = at.pooled + o.pooled_bytes(height);
-  at.end = at.stack + o.stack_bytes();
+  at.stack_end = at.stack + o.stack_bytes();
+  at.end = (at.stack_end + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
   return at;
-}
-
-inline size_t padded_row_bytes(const RowLayout& at) {
-  return (at.end + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
 }
 
 inline u32 layout_code(const BatchOptions& o) {

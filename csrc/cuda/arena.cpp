@@ -51,7 +51,7 @@ Arena::Arena(BatchSource source) : source_(std::move(source)) {
   const BatchOptions& o = source_.options;
   for (const GameSource& g : source_.games) {
     picture_bytes_ = std::max(picture_bytes_, g.properties.height * kScreenWidth);
-    row_bytes_ = std::max(row_bytes_, u32(padded_row_bytes(row_layout(o, g.properties.height))));
+    row_bytes_ = std::max(row_bytes_, u32(row_layout(o, g.properties.height).end));
   }
   place_at(0);
 }

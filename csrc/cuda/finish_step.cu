@@ -127,7 +127,7 @@ __device__ void reset_console(const DeviceBatch& b, const DeviceGame& g, u32 i) 
     copy_block(memory.picture(n), chosen + g.row.pictures + n * picture, picture);
   }
   copy_block(b.pooled_picture(i), chosen + g.row.pooled, g.row.stack - g.row.pooled);
-  copy_block(b.frames(i), chosen + g.row.stack, g.row.end - g.row.stack);
+  copy_block(b.frames(i), chosen + g.row.stack, g.row.stack_end - g.row.stack);
   __syncthreads();
 }
 

@@ -22,8 +22,8 @@ __global__ void gather_rows_kernel(const DeviceBatch b, const i64* consoles, u32
       copy_block(row + g.row.pictures + buffer * picture, c.memory.picture(buffer), picture);
     }
     copy_block(row + g.row.pooled, b.pooled_picture(i), g.row.stack - g.row.pooled);
-    copy_block(row + g.row.stack, b.frames(i), g.row.end - g.row.stack);
-    for (size_t at = g.row.end + threadIdx.x; at < b.row_bytes; at += blockDim.x) row[at] = 0;
+    copy_block(row + g.row.stack, b.frames(i), g.row.stack_end - g.row.stack);
+    for (size_t at = g.row.stack_end + threadIdx.x; at < b.row_bytes; at += blockDim.x) row[at] = 0;
     __syncthreads();
     if (threadIdx.x == 0) {
       const RowHeader h{kRowMagic, b.layout, g.key,
@@ -52,7 +52,7 @@ __global__ void scatter_rows_kernel(const DeviceBatch b, const i64* consoles, co
     copy_block(memory.picture(buffer), row + g.row.pictures + buffer * picture, picture);
   }
   copy_block(b.pooled_picture(i), row + g.row.pooled, g.row.stack - g.row.pooled);
-  copy_block(b.frames(i), row + g.row.stack, g.row.end - g.row.stack);
+  copy_block(b.frames(i), row + g.row.stack, g.row.stack_end - g.row.stack);
 }
 
 __global__ void draw_screens_kernel(const DeviceBatch b, const i64* consoles, u32 n, u8* rows_out,

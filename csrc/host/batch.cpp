@@ -37,8 +37,7 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
   for (size_t i = 0; i < game_index.size(); ++i) {
     units_.emplace_back(&setups_[size_t(game_index[i])], &options_, states_.get() + i);
   }
-  for (const Unit& u : units_)
-    state_bytes_ = std::max(state_bytes_, padded_row_bytes(u.row_layout()));
+  for (const Unit& u : units_) state_bytes_ = std::max(state_bytes_, u.row_layout().end);
   workspaces_.resize(size_t(pool_.size()) + 1);
   pending_.resize(units_.size());
   pending_seeds_.resize(units_.size());

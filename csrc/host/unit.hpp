@@ -154,7 +154,8 @@ class Unit {
       std::memcpy(row + at.streams, random_.get(), sizeof(RandomStreams));
     for (u32 n = 0; n < 2; ++n)
       std::memcpy(row + at.pictures + n * picture, memory_->pixels[n], picture);
-    std::memcpy(row + at.pooled, frames_.get(), at.end - at.pooled);
+    std::memcpy(row + at.pooled, frames_.get(), at.stack_end - at.pooled);
+    std::memset(row + at.stack_end, 0, at.end - at.stack_end);
     const RowHeader h{kRowMagic, layout_code(o), setup_->game->key(),
                       checksum_of(row + sizeof h, at.end - sizeof h)};
     std::memcpy(row, &h, sizeof h);
@@ -221,7 +222,7 @@ class Unit {
     const size_t picture = setup_->picture_bytes();
     for (u32 n = 0; n < 2; ++n)
       std::memcpy(memory_->pixels[n], row + at.pictures + n * picture, picture);
-    std::memcpy(frames_.get(), row + at.pooled, at.end - at.pooled);
+    std::memcpy(frames_.get(), row + at.pooled, at.stack_end - at.pooled);
   }
 
   Console console() { return setup_->game->console(s_->console, *memory_); }
