@@ -182,16 +182,18 @@ class CudaBatch:
 
     def get_state(self, indices: NDArray[np.int64]) -> torch.Tensor:
         """Rows of some consoles, uint8 ``[n, state_size]``."""
+        # Each console once: its block makes its pictures real, and no other may meanwhile.
+        once, places = np.unique(indices, return_inverse=True)
         with self._on_device():
-            rows = torch.empty(
-                (len(indices), self.state_size), dtype=torch.uint8, device=self.device
-            )
-            if len(indices):
-                consoles = torch.from_numpy(indices).to(self.device)
+            rows = torch.empty((len(once), self.state_size), dtype=torch.uint8, device=self.device)
+            if len(once):
+                consoles = torch.from_numpy(once).to(self.device)
                 self._batch.gather_rows(
-                    consoles.data_ptr(), len(indices), rows.data_ptr(), self._stream()
+                    consoles.data_ptr(), len(once), rows.data_ptr(), self._stream()
                 )
-        return rows
+            if np.array_equal(once, indices):
+                return rows
+            return rows[torch.from_numpy(places.reshape(-1)).to(self.device)]
 
     def set_state(self, states: Any, indices: NDArray[np.int64]) -> None:
         """Restore rows, if every one of them can be.

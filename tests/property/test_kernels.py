@@ -140,6 +140,8 @@ def test_rows_move_between_back_ends() -> None:
     rows = pair.compare_rows()
     other = Pair("breakout", 4, lanes=3)
     other.reset(np.arange(4, dtype=np.int64))
+    some = np.array([3, 1, 1, 0, 3], np.int64)
+    assert np.array_equal(pair.kernels.get_state(some).numpy(), rows[some])
     # Crosswise: what the kernels saved into the CPU back end and the other way round.
     other.cpu.set_state(pair.kernels.get_state(pair.consoles).numpy(), pair.consoles)
     other.kernels.set_state(rows, pair.consoles)
