@@ -12,10 +12,10 @@ buffer on the device runs against the same step with a buffer in RAM.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import gc
 import importlib.metadata
-import importlib.util
 import json
 import multiprocessing
 import os
@@ -386,10 +386,11 @@ def synchronize(device: str) -> None:
 
 
 def version(package: str) -> str:
-    """Its version; "missing" where it is not installed."""
-    if importlib.util.find_spec(package) is None:
-        return "missing"
-    return importlib.metadata.version(package)
+    """Its version; "missing" where it is not installed. Nightly builds have names of their own."""
+    for name in (package, f"{package}-nightly"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(name)
+    return "missing"
 
 
 def git(*words: str) -> str:
