@@ -7,6 +7,7 @@
 // CULE_DEVICE_NOINLINE  out of line on the device, where copies cost more than calls; the host
 //                compiler decides for itself
 // CULE_AVX2      defined where the host can be asked for AVX2; marks a function compiled for it
+// CULE_HAS_JIT   defined where machine code can be made and run (csrc/jit)
 // CULE_LIKELY / CULE_UNLIKELY  branch hints
 #pragma once
 
@@ -22,6 +23,9 @@
 #define CULE_DEVICE_NOINLINE
 #if defined(__x86_64__)
 #define CULE_AVX2 __attribute__((target("avx2")))
+#if defined(__linux__)
+#define CULE_HAS_JIT
+#endif
 #endif
 #endif
 

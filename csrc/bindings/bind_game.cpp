@@ -1,7 +1,9 @@
 // bindings/bind_game.cpp: cule._core.Game and the errors it raises.
 #include <pybind11/stl.h>
 
+#include <cstdlib>
 #include <string>
+#include <string_view>
 
 #include "bindings/bind.hpp"
 #include "host/game.hpp"
@@ -85,6 +87,8 @@ GameSpec take_spec(const py::kwargs& kwargs) {
   g.step_code = take<std::vector<i32>>(kwargs, "step_code");
   g.lives_code = take<std::vector<i32>>(kwargs, "lives_code");
   g.setup_code = take<std::vector<i32>>(kwargs, "setup_code");
+  const char* wish = std::getenv("CULE_TRANSLATION");
+  g.translates = wish == nullptr || std::string_view(wish) != "0";
   constexpr size_t kArguments = 23;
   if (kwargs.size() != kArguments) throw py::type_error("Game(): an argument has an unknown name");
   return g;
@@ -103,6 +107,7 @@ void bind_game(py::module_& m) {
       .def_property_readonly(
           "format",
           [](const Game& g) { return g.properties().format == Format::kPal ? "PAL" : "NTSC"; })
+      .def_property_readonly("code_bytes", &Game::code_bytes)
       .def_property_readonly("screen_height", [](const Game& g) { return g.properties().height; })
       .def_property_readonly("minimal_actions",
                              [](const Game& g) { return g.spec().minimal_actions; })

@@ -189,6 +189,19 @@ struct FastBus {
     e.is_jammed = true;
   }  // a trap: nothing has happened
 
+  // The log takes at least as many cycles to fill as it has free entries, but for what the running
+  // instruction may still record.
+  CULE_HD CULE_INLINE void find_quiet_end() {
+    const u64 room = u64(m.log_end - m.next);
+    const u64 cycles = room > kMaxInstructionAccesses ? room - kMaxInstructionAccesses : 0;
+    const Clock full = clock + (cycles << kClockShift);
+    quiet_end = full < m.end_clock ? full : m.end_clock;
+  }
+  // pc has come somewhere in the cartridge by other means than transfer().
+  CULE_HD CULE_INLINE void follow_window(u32 pc) {
+    if (CULE_UNLIKELY((pc ^ window) & kWindowBits)) change_window(pc, 0);
+  }
+
  private:
   CULE_HD static CULE_INLINE const u8* byte_at(u64 origin, u32 address) {
     return reinterpret_cast<const u8*>(origin + address);
@@ -214,15 +227,6 @@ struct FastBus {
     clock = m.write_tia_slow(clock, reg, value, follows_write);
     reload_opcodes();
     find_quiet_end();
-  }
-
-  // The log takes at least as many cycles to fill as it has free entries, but for what the running
-  // instruction may still record.
-  CULE_HD CULE_INLINE void find_quiet_end() {
-    const u64 room = u64(m.log_end - m.next);
-    const u64 cycles = room > kMaxInstructionAccesses ? room - kMaxInstructionAccesses : 0;
-    const Clock full = clock + (cycles << kClockShift);
-    quiet_end = full < m.end_clock ? full : m.end_clock;
   }
 
   CULE_HD CULE_INLINE void change_window(u32 pc, u32 last_byte) {

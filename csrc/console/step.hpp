@@ -32,12 +32,13 @@ CULE_HD CULE_INLINE Clock run_fast(Machine<HostAccess>& m, Clock clock) {
   return bus.clock;
 }
 
-template <class Fetch>
-CULE_HD CULE_NOINLINE void run_step(Machine<HostAccess>& m) {
+// `run_fast` as the function above.
+template <class RunFast>
+CULE_HD CULE_INLINE void run_step(Machine<HostAccess>& m, const RunFast& run_fast) {
   Clock clock = Clock(m.s.cycles) << kClockShift;
   while (!m.s.cpu.is_jammed) {
     if (m.s.cpu.pc & 0x1000) {
-      clock = run_fast<Fetch>(m, clock);
+      clock = run_fast(m, clock);
       if (m.must_stop) break;
     }
     clock = step_slowly(m, clock);
@@ -46,30 +47,5 @@ CULE_HD CULE_NOINLINE void run_step(Machine<HostAccess>& m) {
   }
   m.s.cycles = cycles_of(clock);
 }
-
-// What runs a frame step: on the host, a thread by itself.
-struct Interpreter {
-  using Access = HostAccess;
-
-  CULE_HD FlatRam ram(ConsoleState& s) const { return {s.ram}; }
-
-  CULE_HD void run(Machine<HostAccess>& m) const {
-    switch (m.console.cart.type) {
-      case Bankswitch::kE0:
-        run_step<E0Fetch>(m);
-        break;
-      case Bankswitch::kFE:
-        run_step<FeFetch>(m);
-        break;
-      default:
-        run_step<BankFetch>(m);
-        break;
-    }
-  }
-
-  // Lanes that run together agree here on who runs the next frame, and whether any of them is still
-  // running; a thread by itself asks nobody.
-  CULE_HD CULE_INLINE bool align(bool is_running, bool /*emulates*/) const { return is_running; }
-};
 
 }  // namespace cule

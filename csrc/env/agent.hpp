@@ -78,8 +78,8 @@ CULE_HD void step_agent(BasicAle<Engine>& ale, AgentState& a, const AgentOptions
 
 // reset_game, FIRE, no-ops: FIRE and no-ops together are max(U, 1) frames, U uniform below
 // noop_max.
-CULE_HD inline bool reset_agent(Ale& ale, AgentState& a, const AgentOptions& o,
-                                Mt19937& noop_random) {
+template <class Ale>
+CULE_HD bool reset_agent(Ale& ale, AgentState& a, const AgentOptions& o, Mt19937& noop_random) {
   if (!ale.reset()) return false;
   if (o.presses_fire) ale.act(kFire, 1.0f);
   i32 noops =

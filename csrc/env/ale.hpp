@@ -252,15 +252,12 @@ struct BasicAle {
   }
 };
 
-using Ale = BasicAle<Interpreter>;
-
 // Construction up to and including the switch-on reset of loadROM (NOTES.md 1.1).
 // With detect_format, 60 frames as NTSC decide between NTSC and PAL; returns the format.
-CULE_HD inline Format load_console(Console console, ConsoleProperties& properties,
-                                   Mt19937& machine_random, bool detect_format,
-                                   u32 property_difficulty) {
+template <class Engine>
+CULE_HD Format load_console(Console console, ConsoleProperties& properties, Mt19937& machine_random,
+                            bool detect_format, u32 property_difficulty, Engine engine) {
   ConsoleState& s = console.s;
-  Interpreter engine;
   power_on(s, machine_random);
   if (detect_format) {
     properties.format = Format::kNtsc;

@@ -1,14 +1,56 @@
-// host/engine.hpp: the frame loop with its instruction loops compiled once, in host/engine_*.cpp.
+// host/engine.hpp: who runs frame steps on the host: the interpreter, and translated code where a
+// game has it. The instruction loops are compiled once, in host/engine_*.cpp.
 #pragma once
 
 #include "console/step.hpp"
+#include "env/ale.hpp"
+#include "jit/engine.hpp"
 
 namespace cule {
 
-extern template void run_step<BankFetch>(Machine<HostAccess>&);
-extern template void run_step<E0Fetch>(Machine<HostAccess>&);
-extern template void run_step<FeFetch>(Machine<HostAccess>&);
+template <class Fetch>
+void run_host_step(Machine<HostAccess>& m, jit::Translation* translation) {
+  if constexpr (Fetch::kIsLinear) {
+    // Translated code counts time from the start of the step.
+    if (translation != nullptr && m.step_cycle == 0) {
+      run_step(m, [translation](Machine<HostAccess>& machine, Clock clock) {
+        return jit::run_fast<Fetch>(machine, clock, *translation);
+      });
+      return;
+    }
+  }
+  run_step(m, run_fast<Fetch>);
+}
+
+extern template void run_host_step<BankFetch>(Machine<HostAccess>&, jit::Translation*);
+extern template void run_host_step<E0Fetch>(Machine<HostAccess>&, jit::Translation*);
+extern template void run_host_step<FeFetch>(Machine<HostAccess>&, jit::Translation*);
+
+// Engine of BasicAle: a thread by itself.
+struct HostEngine {
+  using Access = HostAccess;
+
+  jit::Translation* translation = nullptr;  // of the game; null: interpret everything
+
+  FlatRam ram(ConsoleState& s) const { return {s.ram}; }
+  void run(Machine<HostAccess>& m) const {
+    switch (m.console.cart.type) {
+      case Bankswitch::kE0:
+        run_host_step<E0Fetch>(m, translation);
+        break;
+      case Bankswitch::kFE:
+        run_host_step<FeFetch>(m, translation);
+        break;
+      default:
+        run_host_step<BankFetch>(m, translation);
+        break;
+    }
+  }
+  // Lanes that run together agree here on who runs the next frame, and whether any of them is still
+  // running; a thread by itself asks nobody.
+  bool align(bool is_running, bool /*emulates*/) const { return is_running; }
+};
+
+using Ale = BasicAle<HostEngine>;
 
 }  // namespace cule
-
-#include "env/ale.hpp"

@@ -1,8 +1,8 @@
 // host/engine_e0.cpp: the host's instruction loop for one cartridge family.
-#include "console/step.hpp"
+#include "host/engine.hpp"
 
 namespace cule {
 
-template void run_step<E0Fetch>(Machine<HostAccess>&);
+template void run_host_step<E0Fetch>(Machine<HostAccess>&, jit::Translation*);
 
 }  // namespace cule

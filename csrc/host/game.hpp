@@ -47,6 +47,7 @@ struct GameSpec {
   i32 default_mode = 0;
   i32 paddle_max = kDefaultPaddleMax;
   std::vector<i32> state, step_code, lives_code, setup_code;
+  bool translates = true;  // run translated code where there can be any
 };
 
 // Zeroed pages on demand: what is never touched takes no memory.
@@ -66,6 +67,7 @@ class Game {
  public:
   explicit Game(GameSpec spec) : spec_(std::move(spec)), properties_(spec_.properties) {
     choose_cartridge();
+    if (spec_.translates) translation_ = jit::Translation::make(cart());
     check_program("step_code", spec_.step_code, false);
     check_program("lives_code", spec_.lives_code, false);
     if (!spec_.setup_code.empty()) check_program("setup_code", spec_.setup_code, true);
@@ -83,6 +85,8 @@ class Game {
   const Bytes& image() const { return image_; }  // with four spare bytes
   Cart cart() const { return {image_.data(), opcodes_.data(), traps_.data(), type_}; }
   Bankswitch bankswitch() const { return type_; }
+  HostEngine engine() const { return {translation_.get()}; }
+  size_t code_bytes() const { return translation_ == nullptr ? 0 : translation_->code_bytes(); }
   const char* bankswitch_name() const {
     for (const BankswitchName& b : kSupportedBankswitches) {
       if (b.type == type_) return b.name;
@@ -125,7 +129,7 @@ class Game {
     ConsoleProperties properties = spec_.properties;
     const Console c{s, memory.memory(), cart(), properties};
     cule::load_console(c, properties, machine_random, spec_.detect_format,
-                       spec_.property_difficulty);
+                       spec_.property_difficulty, engine());
     return properties;
   }
 
@@ -138,8 +142,13 @@ class Game {
     first.env.mode = default_mode();
     const AleSettings settings{
         0.0f, 1, 0, 0, -2147483647 - 1, 2147483647, kDefaultPaddleMin, spec_.paddle_max};
-    Ale ale{
-        console(first.console, memory), first.env, streams.get(), facts_, settings, {true, 0, 0}};
+    Ale ale{console(first.console, memory),
+            first.env,
+            streams.get(),
+            facts_,
+            settings,
+            {true, 0, 0},
+            engine()};
     has_first_reset_ = ale.reset() && streams->env.position == Mt19937::kWords;
     first.machine_random = streams->machine;
   }
@@ -221,6 +230,7 @@ class Game {
   ConsoleProperties properties_;
   Bankswitch type_ = Bankswitch::k4K;
   Bytes image_, opcodes_, traps_;
+  std::unique_ptr<jit::Translation> translation_;
   GameFacts facts_{};
   ConsoleState loaded_{};
   Mt19937 machine_random_{};

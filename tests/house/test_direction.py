@@ -29,11 +29,11 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "obs": {"base", "tia"},
     "env": {"base", "console", "game"},
     "batch": {"base", "console", "game", "obs", "env"},
-    "host": CORE | {"batch"},
+    "jit": CORE,
+    "host": CORE | {"batch", "jit"},
     "cuda": CORE | {"batch"},
-    "jit": CORE | {"cuda"},
     # game and obs: the pieces that tests look at by themselves.
-    "bindings": {"batch", "host", "cuda", "jit", "game", "obs"},
+    "bindings": {"batch", "host", "cuda", "game", "obs"},
 }
 
 #: Part of cule/: the other parts it may import. Modules beside the parts: errors, device.

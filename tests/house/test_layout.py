@@ -16,7 +16,7 @@ CSRC = ROOT / "csrc"
 CORE = ("base", "cart", "cpu", "riot", "tia", "console", "game", "obs", "env")
 
 #: What a preprocessor condition may ask outside platform.hpp: what platform.hpp has defined.
-CONDITIONS = {"#if defined(CULE_AVX2)", "#else", "#endif"}
+CONDITIONS = {"#if defined(CULE_AVX2)", "#if defined(CULE_HAS_JIT)", "#else", "#endif"}
 
 WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Werror")
 
@@ -73,7 +73,7 @@ def test_header_says_what_it_is(header: Path) -> None:
 
 
 def test_every_chip_room_has_its_facts() -> None:
-    for room in (*CORE[1:], "batch", "host", "cuda"):
+    for room in (*CORE[1:], "batch", "host", "jit", "cuda"):
         assert (CSRC / room / "NOTES.md").is_file(), room
 
 

@@ -1,0 +1,71 @@
+// jit/code_memory.hpp: memory that machine code is put into and executed from.
+//
+// One stretch of addresses is reserved, and pieces of code are added to it from its start: a piece
+// is written into fresh pages, which then become executable and are never written again, so other
+// threads may run what was added before.
+#pragma once
+
+#include <cstring>
+
+#include "base/int.hpp"
+#include "base/platform.hpp"
+
+#if defined(CULE_HAS_JIT)
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
+namespace cule::jit {
+
+#if defined(CULE_HAS_JIT)
+
+class CodeMemory {
+ public:
+  explicit CodeMemory(size_t bytes) : size_(bytes) {
+    void* p = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    base_ = p == MAP_FAILED ? nullptr : static_cast<u8*>(p);
+  }
+  ~CodeMemory() {
+    if (base_ != nullptr) munmap(base_, size_);
+  }
+  CodeMemory(const CodeMemory&) = delete;
+  CodeMemory& operator=(const CodeMemory&) = delete;
+
+  bool is_valid() const { return base_ != nullptr; }
+  // Where the next piece will lie.
+  u64 next() const { return reinterpret_cast<u64>(base_ + used_); }
+  size_t used() const { return used_; }
+
+  // False: no room, or the system does not let memory become executable.
+  bool add(const u8* code, size_t bytes) {
+    const size_t page = size_t(sysconf(_SC_PAGESIZE));
+    const size_t whole = (bytes + page - 1) / page * page;
+    if (whole > size_ - used_) return false;
+    u8* at = base_ + used_;
+    if (mprotect(at, whole, PROT_READ | PROT_WRITE) != 0) return false;
+    std::memcpy(at, code, bytes);
+    if (mprotect(at, whole, PROT_READ | PROT_EXEC) != 0) return false;
+    used_ += whole;
+    return true;
+  }
+
+ private:
+  u8* base_;
+  size_t size_;
+  size_t used_ = 0;
+};
+
+#else
+
+class CodeMemory {
+ public:
+  explicit CodeMemory(size_t) {}
+  bool is_valid() const { return false; }
+  u64 next() const { return 0; }
+  size_t used() const { return 0; }
+  bool add(const u8*, size_t) { return false; }
+};
+
+#endif
+
+}  // namespace cule::jit

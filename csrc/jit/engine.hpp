@@ -1,0 +1,93 @@
+// jit/engine.hpp: the instruction loop of one frame step, translated where it can be.
+//
+// Translated code and the interpreter take turns at instruction boundaries; each leaves the state
+// as the other expects it.
+#pragma once
+
+#include "console/step.hpp"
+#include "jit/translation.hpp"
+
+namespace cule::jit {
+
+inline u32 read_device(Context* c, u32 address, u32 noise) {
+  auto& m = *static_cast<Machine<HostAccess>*>(c->machine);
+  m.next = c->next;
+  const u32 value = m.read_device(Clock(c->time >> kTimeShift) << kClockShift, address, noise);
+  c->next = m.next;
+  return value;
+}
+
+// Not for writes that end the frame or stall.
+inline u32 write_device(Context* c, u32 address, u32 value) {
+  auto& m = *static_cast<Machine<HostAccess>*>(c->machine);
+  m.next = c->next;
+  m.write_device(Clock(c->time >> kTimeShift) << kClockShift, address, value, false);
+  c->next = m.next;
+  return 0;
+}
+
+// Runs translated code from pc on, if there can be any.
+template <class Fetch>
+CULE_INLINE void run_translated(Machine<HostAccess>& m, FastBus<Fetch>& bus,
+                                Execution<FastBus<Fetch>>& e, Translation& translation) {
+  constexpr Clock kMargin = Clock(kMaxBlockCycles) << kClockShift;
+  void* table;
+  const u64 code = translation.find(m.s.cart.bank_bytes, e.pc, table);
+  if (code == 0) return;
+  if (bus.clock + kMargin >= bus.quiet_end) bus.find_quiet_end();
+  if (bus.clock + kMargin >= bus.quiet_end) return;
+  Context c;
+  c.a = e.a;
+  c.x = e.x;
+  c.y = e.y;
+  c.sp = e.sp;
+  c.nz = e.nz;
+  c.c = e.c;
+  c.v = e.v;
+  c.d = e.d;
+  c.i = e.i;
+  c.time = cycles_of(bus.clock) << kTimeShift;
+  c.quiet_end = cycles_of(bus.quiet_end - kMargin) << kTimeShift;
+  c.instructions = instructions_of(bus.clock);
+  c.phase = m.s.phase_cycles;
+  c.phase_rounding = m.s.phase_cycles + kCyclesPerLine - 1;
+  c.next = m.next;
+  c.ram = m.ram.base;
+  c.image = m.console.cart.image;
+  c.read = read_device;
+  c.write = write_device;
+  c.machine = &m;
+  c.table = table;
+  translation.run(c, code);
+  e.a = c.a;
+  e.x = c.x;
+  e.y = c.y;
+  e.sp = c.sp;
+  e.nz = c.nz;
+  e.c = c.c;
+  e.v = c.v;
+  e.d = c.d;
+  e.i = c.i;
+  e.pc = c.pc;
+  m.next = c.next;
+  bus.clock = Clock(c.time >> kTimeShift) << kClockShift | c.instructions;
+  bus.follow_window(c.pc);
+}
+
+// As run_fast() of the interpreter.
+template <class Fetch>
+Clock run_fast(Machine<HostAccess>& m, Clock clock, Translation& translation) {
+  FastBus<Fetch> bus(m, clock, m.s.cpu.pc);
+  Execution<FastBus<Fetch>> e(bus, m.s.cpu);
+  do {
+    if (m.opcodes == m.console.cart.opcodes && (e.pc & 0x1000)) {
+      run_translated(m, bus, e, translation);
+    }
+    e.step(bus.fetch(e.pc));
+  } while (!e.is_jammed);
+  e.is_jammed = false;  // a trap
+  e.store(m.s.cpu);
+  return bus.clock;
+}
+
+}  // namespace cule::jit

@@ -1,0 +1,201 @@
+// jit/operands.cpp: where an instruction finds what it works on.
+//
+// In: an addressing mode. Out: code that has the operand at hand, or leaves to the interpreter, and
+// the word where it is.
+#include "jit/translator.hpp"
+
+namespace cule::jit {
+
+// Loads and stores of the running instruction; the code for a load leaves where it meets a device.
+Translator::Operand Translator::find(u32 pc, u32 op, bool stores) {
+  const u32 low = byte(pc, 1);
+  switch (micro_mode(op)) {
+    case Mode::kImplied:
+      return {Operand::kRegister, 0, register_of(micro_source(op))};
+    case Mode::kImmediate:
+      return {Operand::kConstant, low};
+    case Mode::kZeroPage:
+      return find_absolute(low, low, stores);
+    case Mode::kZeroPageX:
+      return find_zero_page(low, low, kX, stores);
+    case Mode::kZeroPageY:
+      return find_zero_page(low, low, kY, stores);
+    case Mode::kAbsolute:
+      return find_absolute(operand_word(pc), byte(pc, 2), stores);
+    case Mode::kAbsoluteX:
+      return find_indexed(operand_word(pc), kX, pays_crossing(op), stores);
+    case Mode::kAbsoluteY:
+      return find_indexed(operand_word(pc), kY, pays_crossing(op), stores);
+    case Mode::kIndirectX:
+      return stores ? Operand{Operand::kForInterpreter} : find_indirect_x(low);
+    case Mode::kIndirectY:
+      return stores || !pays_crossing(op) ? Operand{Operand::kForInterpreter}
+                                          : find_indirect_y(low);
+    default:
+      return {Operand::kForInterpreter};
+  }
+}
+
+Translator::Operand Translator::find_absolute(u32 address, u32 noise, bool stores) {
+  if (address & 0x1000) {
+    const u32 o = address & 0xFFF;
+    // Below the fast region are registers and RAM of the cartridge; above it, hotspots.
+    if (o >= fast_.begin + fast_.size) return {Operand::kForInterpreter};
+    if (o >= fast_.begin) {
+      if (stores) return {Operand::kForInterpreter};
+      return {Operand::kConstant, cart_.image[image_offset(address)]};
+    }
+    if (stores) return {Operand::kDevice, address};
+  } else if ((address & 0x280) == 0x80) {
+    return {Operand::kMemory, 0, kNoReg, {kRam, i32(address & 0x7F)}};
+  } else if (stores) {
+    if (!(address & 0x80) && (address & 0x3F) == kVsync) return {Operand::kForInterpreter};
+    const bool is_logged = !(address & 0x80) && (address & 0x3F) >= kWsync;
+    return {is_logged ? Operand::kTia : Operand::kDevice, is_logged ? address & 0x3F : address};
+  }
+  flush_entries();
+  as_.set(kRcx, address);
+  as_.set(kRdx, noise);
+  call_device(entries_.read);
+  return {Operand::kRegister, 0, kRax};
+}
+
+// The address is in ecx, the value or noise in edx; what is read comes into eax.
+void Translator::call_device(u64 access) {
+  as_.lea(kRax, {kTime, i32(now_.cycles << kTimeShift)});
+  as_.call(access);
+}
+
+// RAM or TIA at (base + index) & 0xFF.
+Translator::Operand Translator::find_zero_page(u32 base, u32 noise, Reg index, bool stores) {
+  as_.lea(kRax, {index, i32(base)});
+  if (stores) return {Operand::kZeroPage};
+  flush_entries();
+  as_.test8(kRax, kRax);
+  const size_t from_ram = as_.jump_later(kIfSign);
+  as_.extend8(kRcx, kRax);
+  as_.set(kRdx, noise);
+  call_device(entries_.read);
+  const size_t done = as_.jump_later();
+  as_.patch_here(from_ram);
+  as_.alu(kAndd, kRax, 0x7F);
+  as_.load8(kRax, {kRam, 0, kRax});
+  as_.patch_here(done);
+  return {Operand::kRegister, 0, kRax};
+}
+
+Translator::Operand Translator::find_indexed(u32 base, Reg index, bool pays, bool stores) {
+  if (base + 0xFF < 0x200) {
+    if (pays) pay_crossing(base & 0xFF, index);
+    return find_zero_page(base & 0xFF, base >> 8, index, stores);
+  }
+  const u32 o = base & 0xFFF;
+  if (stores || !(base & 0x1000) || o < fast_.begin || o - fast_.begin >= fast_.size) {
+    return {Operand::kForInterpreter};
+  }
+  const u32 room = fast_.begin + fast_.size - o;  // so many values of the index stay inside
+  if (room < 0x100) {
+    as_.alu(kCmp, index, room);
+    leave_if(kIfNotBelow);
+  }
+  if (pays) pay_crossing(base & 0xFF, index);
+  return {Operand::kMemory, 0, kNoReg, {kImage, i32(image_offset(base)), index}};
+}
+
+// What the cartridge or RAM holds at the address in ecx; into eax.
+Translator::Operand Translator::load_at_rcx() {
+  as_.test(kRcx, 0x1000);
+  const size_t not_cartridge = as_.jump_later(kIfZero);
+  as_.alu(kAndd, kRcx, 0xFFF);
+  if (fast_.begin != 0) {
+    as_.alu(kCmp, kRcx, fast_.begin);
+    leave_if(kIfBelow);
+  }
+  as_.alu(kCmp, kRcx, fast_.begin + fast_.size);
+  leave_if(kIfNotBelow);
+  as_.load8(kRax, {kImage, i32(bank_bytes_), kRcx});
+  const size_t done = as_.jump_later();
+  as_.patch_here(not_cartridge);
+  as_.alu(kAndd, kRcx, 0x2FF);
+  as_.alu(kSub, kRcx, 0x80);
+  as_.test(kRcx, 0x280);
+  leave_if(kIfNotZero);
+  as_.load8(kRax, {kRam, 0, kRcx});
+  as_.patch_here(done);
+  return {Operand::kRegister, 0, kRax};
+}
+
+Translator::Operand Translator::find_indirect_x(u32 base) {
+  if (cart_.type == Bankswitch::kFE) return {Operand::kForInterpreter};
+  as_.lea(kRax, {kX, i32(base)});
+  as_.extend8(kRax, kRax);
+  as_.alu(kSub, kRax, 0x80);
+  as_.alu(kCmp, kRax, 0x7F);
+  leave_if(kIfNotBelow);  // both bytes of the pointer are in RAM
+  as_.load16(kRcx, {kRam, 0, kRax});
+  return load_at_rcx();
+}
+
+Translator::Operand Translator::find_indirect_y(u32 pointer) {
+  if (pointer < 0x80 || pointer == 0xFF || cart_.type == Bankswitch::kFE) {
+    return {Operand::kForInterpreter};
+  }
+  const Mem at{kRam, i32(pointer & 0x7F)};
+  as_.load16(kRcx, at);
+  as_.alu(kAdd, kRcx, kY);
+  const Operand found = load_at_rcx();
+  as_.load8(kRcx, at);
+  as_.alu(kAdd, kRcx, kY);
+  as_.alu(kAndd, kRcx, 0x100);
+  as_.shift(kShl, kRcx, kTimeShift - 8);
+  as_.alu(kAdd, kTime, kRcx);
+  block_cycles_ += 1;
+  return found;
+}
+
+// Where an instruction reads and writes RAM.
+Translator::Operand Translator::find_in_ram(u32 pc, u32 op) {
+  const u32 low = byte(pc, 1);
+  switch (micro_mode(op)) {
+    case Mode::kZeroPage:
+      if (low & 0x80) return {Operand::kMemory, 0, kNoReg, {kRam, i32(low & 0x7F)}};
+      return {Operand::kForInterpreter};
+    case Mode::kZeroPageX:
+      as_.lea(kRax, {kX, i32(low)});
+      as_.test8(kRax, kRax);
+      leave_if(kIfNotSign);
+      as_.alu(kAndd, kRax, 0x7F);
+      return {Operand::kMemory, 0, kNoReg, {kRam, 0, kRax}};
+    case Mode::kAbsolute:
+      if ((operand_word(pc) & 0x1280) == 0x80) {
+        return {Operand::kMemory, 0, kNoReg, {kRam, i32(low & 0x7F)}};
+      }
+      return {Operand::kForInterpreter};
+    default:
+      return {Operand::kForInterpreter};
+  }
+}
+
+// One cycle if low + index leaves the page. rax is kept.
+void Translator::pay_crossing(u32 low, Reg index) {
+  if (low == 0) return;
+  as_.lea(kRcx, {index, i32(low)});
+  as_.alu(kAndd, kRcx, 0x100);
+  as_.shift(kShl, kRcx, kTimeShift - 8);
+  as_.alu(kAdd, kTime, kRcx);
+  block_cycles_ += 1;
+}
+
+void Translator::to_register(Reg to, const Operand& from) {
+  if (from.kind == Operand::kConstant) as_.set(to, from.value);
+  if (from.kind == Operand::kRegister) as_.move(to, from.reg);
+  if (from.kind == Operand::kMemory) as_.load8(to, from.mem);
+}
+
+void Translator::alu8(Alu op, Reg to, const Operand& from) {
+  if (from.kind == Operand::kConstant) as_.alu8(op, to, from.value);
+  if (from.kind == Operand::kRegister) as_.alu8(op, to, from.reg);
+  if (from.kind == Operand::kMemory) as_.alu8(op, to, from.mem);
+}
+
+}  // namespace cule::jit

@@ -1,0 +1,135 @@
+// jit/translation.cpp: tables of code, and how code is entered and left.
+#include "jit/translation.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+
+#include "jit/translator.hpp"
+
+namespace cule::jit {
+
+namespace {
+
+constexpr size_t kCodeBytes = 16u << 20;  // addresses; memory is taken as code is made
+
+// Registers of the 6507 that live in registers of the host.
+struct Home {
+  Reg reg;
+  i32 offset;
+};
+constexpr Home kHomes[] = {
+    {kA, offsetof(Context, a)},       {kX, offsetof(Context, x)},
+    {kY, offsetof(Context, y)},       {kSp, offsetof(Context, sp)},
+    {kNz, offsetof(Context, nz)},     {kCarry, offsetof(Context, c)},
+    {kTime, offsetof(Context, time)}, {kQuietEnd, offsetof(Context, quiet_end)},
+};
+constexpr Home kWideHomes[] = {
+    {kLog, offsetof(Context, next)},
+    {kRam, offsetof(Context, ram)},
+    {kImage, offsetof(Context, image)},
+    {kTable, offsetof(Context, table)},
+};
+constexpr Reg kSaved[] = {kRbx, kRbp, kR12, kR13, kR14, kR15};
+
+bool is_lost_in_calls(Reg r) {
+  return std::find(std::begin(kSaved), std::end(kSaved), r) == std::end(kSaved);
+}
+
+}  // namespace
+
+Translation::Translation(const Cart& cart) : cart_(cart), memory_(new CodeMemory(kCodeBytes)) {}
+
+Translation::~Translation() = default;
+
+std::unique_ptr<Translation> Translation::make(const Cart& cart) {
+  if (cart.type == Bankswitch::kE0) return nullptr;
+  std::unique_ptr<Translation> t(new Translation(cart));
+  return t->memory_->is_valid() && t->make_entry() ? std::move(t) : nullptr;
+}
+
+size_t Translation::code_bytes() const { return memory_->used(); }
+
+// What code needs around it: the way in; the way out, with pc in ecx; and accesses to devices, with
+// the time in eax, the address in ecx and the noise or value in edx.
+bool Translation::make_entry() {
+  Assembler as(memory_->next());
+  const auto at = [](size_t offset) { return Mem{kContext, i32(offset)}; };
+  enter_ = as.here();
+  for (const Reg r : kSaved) as.push(r);
+  as.alu64(kSub, kRsp, 8);  // calls want it aligned
+  as.move64(kContext, kRdi);
+  as.move64(kRax, kRsi);
+  for (const Home& h : kHomes) as.load(h.reg, at(h.offset));
+  for (const Home& h : kWideHomes) as.load64(h.reg, at(h.offset));
+  as.jump(kRax);
+
+  unknown_ = as.here();
+  as.move(kRax, kRax);  // only so that the two differ
+  interpret_ = as.here();
+  for (const Home& h : kHomes) as.store(at(h.offset), h.reg);
+  as.store(at(offsetof(Context, pc)), kRcx);
+  as.store64(at(offsetof(Context, next)), kLog);
+  as.alu64(kAdd, kRsp, 8);
+  for (size_t i = std::size(kSaved); i-- > 0;) as.pop(kSaved[i]);
+  as.ret();
+
+  const auto make_access = [&](size_t function) {
+    const u64 here = as.here();
+    as.store(at(offsetof(Context, time)), kRax);
+    for (const Home& h : kHomes) {
+      if (is_lost_in_calls(h.reg)) as.store(at(h.offset), h.reg);
+    }
+    as.store64(at(offsetof(Context, next)), kLog);
+    as.move64(kRdi, kContext);
+    as.move(kRsi, kRcx);
+    as.alu64(kSub, kRsp, 8);
+    as.call(at(function));
+    as.alu64(kAdd, kRsp, 8);
+    for (const Home& h : kHomes) {
+      if (is_lost_in_calls(h.reg)) as.load(h.reg, at(h.offset));
+    }
+    for (const Home& h : kWideHomes) {
+      if (is_lost_in_calls(h.reg) || h.reg == kLog) as.load64(h.reg, at(h.offset));
+    }
+    as.ret();
+    return here;
+  };
+  read_ = make_access(offsetof(Context, read));
+  write_ = make_access(offsetof(Context, write));
+  return memory_->add(as.bytes().data(), as.bytes().size());
+}
+
+void Translation::translate(u32 bank_bytes, u32 pc) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const u32 at = slot(bank_bytes, pc);
+  Table* table = tables_[at].load(std::memory_order_relaxed);
+  if (table == nullptr) {
+    owned_.emplace_back(new Table[1]);
+    table = owned_.back().get();
+    for (auto& code : *table) code.store(unknown_, std::memory_order_relaxed);
+    tables_[at].store(table, std::memory_order_release);
+  }
+  if ((*table)[pc & 0xFFF].load(std::memory_order_relaxed) != unknown_) return;
+  if (is_full_) {
+    (*table)[pc & 0xFFF].store(interpret_, std::memory_order_relaxed);
+    return;
+  }
+  const auto code_at = [table](u32 place) {
+    return (*table)[place & 0xFFF].load(std::memory_order_relaxed);
+  };
+  Translator translator(cart_, bank_bytes, pc & 0xF000, memory_->next(),
+                        {unknown_, interpret_, read_, write_}, code_at);
+  translator.translate(pc);
+  const std::vector<u8>& code = translator.code();
+  if (!code.empty() && !memory_->add(code.data(), code.size())) {
+    is_full_ = true;
+    return;
+  }
+  for (const auto& [place, address] : translator.blocks()) {
+    (*table)[place & 0xFFF].store(address, std::memory_order_release);
+    blocks_ += address != interpret_;
+  }
+}
+
+}  // namespace cule::jit

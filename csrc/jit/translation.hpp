@@ -1,0 +1,104 @@
+// jit/translation.hpp: a ROM as machine code of the host.
+//
+// In: a cartridge, and places that its program has reached. Out: code that runs the program from
+// such a place until something happens that only the interpreter knows how to do; then the code
+// leaves, with the instruction that it stands before not begun. Shared by all consoles of a game;
+// any thread may ask for more code at any time. How blocks are made: NOTES.md.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "cart/cartridge.hpp"
+#include "jit/code_memory.hpp"
+#include "tia/log.hpp"
+
+namespace cule::jit {
+
+// What translated code works on. Times are cycles of the frame step, where a log entry has them.
+constexpr u32 kTimeShift = 14;
+
+struct Context {
+  u32 a, x, y, sp;
+  u32 nz, c, v, d, i;  // as in Execution
+  u32 pc;              // out
+  u32 time;
+  u32 quiet_end;       // no block starts at this time or later
+  u32 instructions;    // of the frame step
+  u32 phase;           // cycles into a line at time 0
+  u32 phase_rounding;  // the same plus 75
+  u32 reserved;
+  LogEntry* next;
+  u8* ram;
+  const u8* image;
+  // An access to a device at `time`; both may add to the log. What is read is returned.
+  u32 (*read)(Context*, u32 address, u32 noise);
+  u32 (*write)(Context*, u32 address, u32 value);
+  void* machine;
+  void* table;  // of the running code
+};
+
+// No block takes longer than this, so that nothing in it comes after the quiet time.
+constexpr u32 kMaxBlockCycles = 256;
+
+class Translation {
+ public:
+  // Null where machine code cannot be made or run, or the cartridge is of a type that is not
+  // translated.
+  static std::unique_ptr<Translation> make(const Cart& cart);
+  ~Translation();
+
+  // Code at a place, made if there can be any; 0: interpret.
+  u64 find(u32 bank_bytes, u32 pc, void*& table) {
+    const u32 at = slot(bank_bytes, pc);
+    Table* t = tables_[at].load(std::memory_order_acquire);
+    u64 code = t == nullptr ? unknown_ : (*t)[pc & 0xFFF].load(std::memory_order_acquire);
+    if (code == unknown_) {
+      translate(bank_bytes, pc);
+      t = tables_[at].load(std::memory_order_acquire);
+      code = (*t)[pc & 0xFFF].load(std::memory_order_acquire);
+    }
+    table = t;
+    return code == interpret_ ? 0 : code;
+  }
+  // Runs until the interpreter is needed.
+  void run(Context& context, u64 code) const {
+    using Enter = void (*)(Context*, u64 code);
+    reinterpret_cast<Enter>(enter_)(&context, code);
+  }
+
+  size_t code_bytes() const;
+
+ private:
+  friend class Translator;
+
+  // One address of code per place in a bank, as seen through one 4 KiB window of the address
+  // space.
+  using Table = std::atomic<u64>[kBankBytes];
+  static constexpr u32 kWindows = 16;
+  static constexpr u32 kBanks = 4;
+
+  Translation(const Cart& cart);
+  bool make_entry();
+  void translate(u32 bank_bytes, u32 pc);
+  static u32 slot(u32 bank_bytes, u32 pc) {
+    return (bank_bytes / kBankBytes % kBanks) * kWindows + (pc >> 12 & 15);
+  }
+
+  const Cart cart_;
+  std::mutex mutex_;  // over everything below but what is atomic
+  std::unique_ptr<CodeMemory> memory_;
+  std::atomic<Table*> tables_[kBanks * kWindows] = {};
+  std::vector<std::unique_ptr<Table>> owned_;
+  u64 enter_ = 0;      // enters code
+  u64 read_ = 0;       // reads a device, for translated code;
+  u64 write_ = 0;      // or writes to it
+  u64 unknown_ = 0;    // leaves code where nothing has been translated yet;
+  u64 interpret_ = 0;  // or where nothing can be
+  u32 blocks_ = 0;
+  bool is_full_ = false;
+};
+
+}  // namespace cule::jit
