@@ -8,6 +8,12 @@
 
 namespace cule {
 
+// Out of line, so that each instruction loop has the registers to itself.
+template <class Fetch>
+CULE_NOINLINE void interpret_step(Machine<HostAccess>& m) {
+  run_step(m, run_fast<Fetch>);
+}
+
 template <class Fetch>
 void run_host_step(Machine<HostAccess>& m, jit::Translation* translation) {
   if constexpr (Fetch::kIsLinear) {
@@ -19,7 +25,7 @@ void run_host_step(Machine<HostAccess>& m, jit::Translation* translation) {
       return;
     }
   }
-  run_step(m, run_fast<Fetch>);
+  interpret_step<Fetch>(m);
 }
 
 extern template void run_host_step<BankFetch>(Machine<HostAccess>&, jit::Translation*);

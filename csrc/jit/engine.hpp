@@ -76,7 +76,7 @@ CULE_INLINE void run_translated(Machine<HostAccess>& m, FastBus<Fetch>& bus,
 
 // As run_fast() of the interpreter.
 template <class Fetch>
-Clock run_fast(Machine<HostAccess>& m, Clock clock, Translation& translation) {
+CULE_NOINLINE Clock run_fast(Machine<HostAccess>& m, Clock clock, Translation& translation) {
   FastBus<Fetch> bus(m, clock, m.s.cpu.pc);
   Execution<FastBus<Fetch>> e(bus, m.s.cpu);
   do {

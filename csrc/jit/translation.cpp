@@ -128,7 +128,6 @@ void Translation::translate(u32 bank_bytes, u32 pc) {
   }
   for (const auto& [place, address] : translator.blocks()) {
     (*table)[place & 0xFFF].store(address, std::memory_order_release);
-    blocks_ += address != interpret_;
   }
 }
 

@@ -97,7 +97,6 @@ class Translation {
   u64 write_ = 0;      // or writes to it
   u64 unknown_ = 0;    // leaves code where nothing has been translated yet;
   u64 interpret_ = 0;  // or where nothing can be
-  u32 blocks_ = 0;
   bool is_full_ = false;
 };
 
