@@ -6,7 +6,7 @@
 
 namespace cule::jit {
 
-// Loads and stores of the running instruction; the code for a load leaves where it meets a device.
+// Operand of a load or store. What a device answers is read at once, into eax.
 Translator::Operand Translator::find(u32 pc, u32 op, bool stores) {
   const u32 low = byte(pc, 1);
   switch (micro_mode(op)) {

@@ -111,12 +111,11 @@ void Translation::translate(u32 bank_bytes, u32 pc) {
     tables_[at].store(table, std::memory_order_release);
   }
   if ((*table)[pc & 0xFFF].load(std::memory_order_relaxed) != unknown_) return;
-  if (is_full_) {
-    (*table)[pc & 0xFFF].store(interpret_, std::memory_order_relaxed);
-    return;
-  }
-  const auto code_at = [table](u32 place) {
-    return (*table)[place & 0xFFF].load(std::memory_order_relaxed);
+  // Where there is no room any more, this place is interpreted from now on.
+  (*table)[pc & 0xFFF].store(interpret_, std::memory_order_release);
+  if (is_full_) return;
+  const auto code_at = [this, table, pc](u32 place) {
+    return place == pc ? unknown_ : (*table)[place & 0xFFF].load(std::memory_order_relaxed);
   };
   Translator translator(cart_, bank_bytes, pc & 0xF000, memory_->next(),
                         {unknown_, interpret_, read_, write_}, code_at);

@@ -29,7 +29,6 @@ struct Context {
   u32 instructions;    // of the frame step
   u32 phase;           // cycles into a line at time 0
   u32 phase_rounding;  // the same plus 75
-  u32 reserved;
   LogEntry* next;
   u8* ram;
   const u8* image;
@@ -72,15 +71,13 @@ class Translation {
   size_t code_bytes() const;
 
  private:
-  friend class Translator;
-
   // One address of code per place in a bank, as seen through one 4 KiB window of the address
   // space.
   using Table = std::atomic<u64>[kBankBytes];
   static constexpr u32 kWindows = 16;
   static constexpr u32 kBanks = 4;
 
-  Translation(const Cart& cart);
+  explicit Translation(const Cart& cart);
   bool make_entry();
   void translate(u32 bank_bytes, u32 pc);
   static u32 slot(u32 bank_bytes, u32 pc) {

@@ -78,16 +78,7 @@ class Translator {
   // The operand of an instruction, once its address is known. For kZeroPage the address, with
   // bit 7 as in the 6507's, is in rax.
   struct Operand {
-    enum Kind {
-      kNothing,
-      kConstant,
-      kRegister,
-      kMemory,
-      kTia,
-      kDevice,
-      kZeroPage,
-      kForInterpreter
-    } kind;
+    enum Kind { kConstant, kRegister, kMemory, kTia, kDevice, kZeroPage, kForInterpreter } kind;
     u32 value = 0;  // constant, register of the TIA, or address of a device
     Reg reg = kNoReg;
     Mem mem{kRax};

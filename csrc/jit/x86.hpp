@@ -1,7 +1,7 @@
 // jit/x86.hpp: writes x86-64 machine code: the few instructions that translated blocks consist of.
 //
-// Only encodings; what is emitted and why is in translate.cpp. Jumps go to labels of the same
-// piece of code or to absolute addresses within 2 GiB.
+// Only encodings; what is emitted and why is in instructions.cpp and operands.cpp. Jumps go to
+// labels of the same piece of code or to absolute addresses within 2 GiB.
 #pragma once
 
 #include <cstring>
@@ -131,7 +131,6 @@ class Assembler {
     reg_reg(0x69, to, from, kWide);
     word(value);
   }
-  void test(Reg a, Reg b) { reg_reg(0x85, b, a); }
   void test8(Reg a, Reg b) { reg_reg(0x84, b, a, kByte); }
   void test(Reg a, u32 value) {
     reg_reg(0xF7, kRax, a);
