@@ -87,6 +87,7 @@ CULE_HD CULE_NOINLINE void run_frame(const Console& c, Engine& engine) {
   const bool is_drawn =
       !s.is_unfinished && !p.is_painted && s.beam.mark == picture_window(c).end_clocks;
   if (c.observation != nullptr) c.observation->is_drawn = is_drawn;
+  m.finish_lines(is_drawn);
   m.finish_latches(is_drawn);
   if (is_drawn) {
     p.kind[p.current] = PictureKind::kLog;

@@ -34,6 +34,7 @@ struct Machine {
   Shapes shapes;
   CollisionSink collisions;
   std::conditional_t<Access::kObserves, PaintSink<false>, Nothing> painter;  // of the observation
+  LineCache* lines = nullptr;
   u32 replayed = 0;        // log entries the replay has consumed
   u32 step_cycle;          // counter at the start of this frame step
   Clock end_clock;         // a TIA write from here on is beyond the last line and ends the frame
@@ -59,6 +60,7 @@ struct Machine {
     if constexpr (Access::kObserves) {
       collisions.wanted = choose_latches(c.memory.watch);
       s.tia.are_latches_partial = collisions.wanted != kAllLatches;
+      begin_lines();
     }
   }
 
@@ -78,6 +80,16 @@ struct Machine {
     replayed = log->size;
   }
 
+  // The frame step is over, its observation drawn to the end or not.
+  void finish_lines(bool is_drawn) {
+    if (lines == nullptr || !lines->is_drawing) return;
+    if (is_drawn) {
+      lines->keep_frame(log->base_clock);
+    } else {
+      lines->abandon_frame();
+    }
+  }
+
   // The frame step is over. has_log: this log stays as long as its picture.
   CULE_HD void finish_latches(bool has_log) {
     if constexpr (Access::kObserves) {
@@ -94,6 +106,7 @@ struct Machine {
   CULE_HD CULE_NOINLINE void spill() {
     replay();
     record_all_latches();
+    if (lines != nullptr) lines->abandon_frame();
     paint_part(console, *log);
     s.picture.is_painted = 1;
     begin_log(*log, s, step_cycle);
@@ -186,8 +199,7 @@ struct Machine {
     watch.watched = u16(watch.watched | latches);
     if (CULE_LIKELY(!(latches & ~collisions.wanted))) return;
     s.tia.collisions = all_latches(console, *log, log->size);
-    collisions.wanted |= latches;
-    collisions.full_line_version = 0;
+    record_latches(collisions.wanted | latches);
   }
 
   CULE_HD CULE_NOINLINE u32 read_latches(u32 reg) {
@@ -203,8 +215,25 @@ struct Machine {
     if (!s.tia.are_latches_partial) return;
     s.tia.collisions = all_latches(console, *log, log->size);
     s.tia.are_latches_partial = 0;
-    collisions.wanted = kAllLatches;
+    record_latches(kAllLatches);
+  }
+
+  CULE_HD CULE_INLINE void record_latches(u32 latches) {
+    collisions.wanted = latches;
     collisions.full_line_version = 0;
+    if (lines != nullptr) lines->abandon_frame();
+  }
+
+  // Lines are cached with their pixels: of no use where those are wanted elsewhere.
+  void begin_lines() {
+    const Observation* wanted = console.observation;
+    lines = console.memory.lines;
+    if (lines == nullptr) return;
+    if (wanted != nullptr && wanted->rows != lines->rows) {
+      lines = nullptr;
+    } else {
+      lines->begin_frame(wanted != nullptr, collisions.wanted);
+    }
   }
 
   CULE_HD CULE_INLINE void replay_log() {
@@ -224,7 +253,11 @@ struct Machine {
     const bool hmove_blanks = console.properties.hmove_blanks != 0;
     if constexpr (Access::kObserves) {
       Replay<Sink, TiaState, Beam> r{s.tia, s.beam, shapes, sink, window, hmove_blanks};
-      r.run(log->entries, replayed, log->size, log->base_clock);
+      if (lines != nullptr && (lines->is_valid || lines->is_drawing)) {
+        CachedReplay(r, *lines, log->base_clock).run(log->entries, replayed, log->size);
+      } else {
+        r.run(log->entries, replayed, log->size, log->base_clock);
+      }
       r.flush(log->size);
       s.tia = r.s;
       s.beam = r.beam;

@@ -10,8 +10,8 @@
 #include "console/ram.hpp"
 #include "cpu/registers.hpp"
 #include "riot/timer.hpp"
+#include "tia/line_cache.hpp"
 #include "tia/paint.hpp"
-#include "tia/replay.hpp"
 
 namespace cule {
 
@@ -110,6 +110,7 @@ struct FrameMemory {
   u8* pixels;         // of the two frame buffers: palette indices, where PictureKind says so
   u32 picture_bytes;  // between the two
   LatchWatch* watch = nullptr;  // null: all latches are recorded
+  LineCache* lines = nullptr;   // null: every line is replayed
 
   CULE_HD CULE_INLINE u8* picture(u32 n) const { return pixels + size_t(n) * picture_bytes; }
 };
@@ -119,9 +120,11 @@ struct FrameStore {
   FrameLog logs[kLogSlots];
   u8 pixels[2][kMaxRows * kScreenWidth];
   LatchWatch watch;
+  LineCache lines;
 
   CULE_HD FrameMemory memory() {
-    return {logs, pixels[0], u32(sizeof pixels[0]), watch.is_on ? &watch : nullptr};
+    return {logs, pixels[0], u32(sizeof pixels[0]), watch.is_on ? &watch : nullptr,
+            lines.is_on ? &lines : nullptr};
   }
 };
 

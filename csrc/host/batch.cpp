@@ -62,7 +62,9 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
   };
 }
 
-size_t Batch::console_bytes() const { return state_bytes_ + kLogSlots * sizeof(FrameLog); }
+size_t Batch::console_bytes() const {
+  return state_bytes_ + kLogSlots * sizeof(FrameLog) + (options_.ram_obs ? 0 : sizeof(LineCache));
+}
 
 bool Batch::reset_unit(i32 i, i64 seed, Workspace& w) {
   Unit& unit = units_[size_t(i)];

@@ -67,6 +67,7 @@ class Unit {
         memory_(make_zeroed<FrameStore>()),
         frames_(make_zeroed<u8>(pooled_bytes() + options->stack_bytes())) {
     memory_->watch.is_on = 1;
+    memory_->lines.is_on = !options->ram_obs;
   }
 
   UnitState& state() { return *s_; }
@@ -112,12 +113,14 @@ class Unit {
     s_->is_ended = is_ended(s_->agent, setup_->agent);
     if (options_->ram_obs) return;
     const size_t n = pooled_bytes();
-    if (capture.has_newest && capture.has_previous) {
-      max_rows(pooled(), w.newest.data(), w.previous.data(), n);
-    } else if (capture.has_newest) {
-      std::memcpy(pooled(), w.newest.data(), n);
-    } else if (capture.has_previous) {
-      max_rows(pooled(), pooled(), w.previous.data(), n);  // over the pooled picture before
+    const u8* newest = capture.newest_rows;
+    const u8* previous = capture.previous_rows;
+    if (newest && previous) {
+      max_rows(pooled(), newest, previous, n);
+    } else if (newest) {
+      std::memcpy(pooled(), newest, n);
+    } else if (previous) {
+      max_rows(pooled(), pooled(), previous, n);  // over the pooled picture before
     }
     push_frame();
   }
@@ -185,14 +188,14 @@ class Unit {
     return cule::row_layout(o, setup_->game->properties().height);
   }
 
-  // The pictures of a step go into the workspace: the pooled one must survive a step that ends
-  // early.
+  // Gray pictures are drawn where the line cache has the one before; others go into the workspace.
+  // The pooled picture must survive a step that ends early.
   struct Capture {
     Unit& unit;
     Workspace& w;
     Observation target{};
-    bool has_newest = false;
-    bool has_previous = false;
+    const u8* newest_rows = nullptr;
+    const u8* previous_rows = nullptr;
 
     Capture(Unit& u, Workspace& workspace) : unit(u), w(workspace) {
       w.newest.resize(u.pooled_bytes());
@@ -203,18 +206,28 @@ class Unit {
       const BatchOptions& o = *unit.options_;
       target = Observation{};
       if (o.ram_obs || !o.grayscale || frames_left > (o.maxpool ? 1 : 0)) return nullptr;
-      target.rows = frames_left == 0 ? w.newest.data() : w.previous.data();
+      target.rows = unit.memory_->lines.rows;
       target.map = gray_table(unit.setup_->game->properties().format);
       return &target;
     }
-    void newest() { has_newest = take(w.newest.data()); }
-    void previous() { has_previous = unit.options_->maxpool && take(w.previous.data()); }
+    void newest() {
+      if (unit.options_->ram_obs) return;
+      newest_rows = target.is_drawn ? target.rows : capture(w.newest);
+    }
+    void previous() {
+      if (unit.options_->ram_obs || !unit.options_->maxpool) return;
+      if (target.is_drawn) {
+        std::memcpy(w.previous.data(), target.rows, w.previous.size());
+        previous_rows = w.previous.data();
+      } else {
+        previous_rows = capture(w.previous);
+      }
+    }
 
    private:
-    bool take(u8* rows) {
-      if (unit.options_->ram_obs) return false;
-      if (!target.is_drawn) unit.capture(rows, w);
-      return true;
+    const u8* capture(std::vector<u8>& rows) {
+      unit.capture(rows.data(), w);
+      return rows.data();
     }
   };
 

@@ -17,6 +17,10 @@ struct ObservingSink {
   CULE_HD void colors_changed() { painter.colors_changed(); }
   CULE_HD void control_changed() { painter.control_changed(); }
   CULE_HD void latches_cleared() { collisions.latches_cleared(); }
+  void state_changed() {
+    collisions.state_changed();
+    painter.state_changed();
+  }
   CULE_HD void blank_left(u32 line, u32 x0, u32 x1) { painter.blank_left(line, x0, x1); }
   CULE_HD CULE_INLINE void segment(TiaState& s, Shapes& shapes, u32 line, u32 x0, u32 x1) {
     collisions.segment(s, shapes, line, x0, x1);

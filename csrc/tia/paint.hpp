@@ -35,6 +35,11 @@ struct PaintSink {
   CULE_HD void colors_changed() { are_colors_stale = true; }
   CULE_HD void control_changed() { is_control_stale = true; }
   CULE_HD void latches_cleared() {}
+  void state_changed() {
+    are_colors_stale = true;
+    is_control_stale = true;
+    repeat_line = ~0u;
+  }
 
   CULE_HD void segment(TiaState& s, Shapes& shapes, u32 line, u32 x0, u32 x1) {
     const u32 row_index = line - canvas.first_line;

@@ -54,6 +54,14 @@ struct Replay {
     move_mark(base_clock + clocks_from_cycles(log_cycle(log[to - 1])));
   }
 
+  // Goes on from another state.
+  void take_over(const TiaState& state, const Beam& state_beam) {
+    s = state;
+    beam = state_beam;
+    shapes.change((1u << kObjects) - 1);
+    sink.state_changed();
+  }
+
   // Draws everything before the mark.
   CULE_HD CULE_INLINE void flush(u32 index) {
     if (beam.drawn >= beam.mark) return;
