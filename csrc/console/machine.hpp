@@ -82,12 +82,7 @@ struct Machine {
 
   // The frame step is over, its observation drawn to the end or not.
   void finish_lines(bool is_drawn) {
-    if (lines == nullptr || !lines->is_drawing) return;
-    if (is_drawn) {
-      lines->keep_frame(log->base_clock);
-    } else {
-      lines->abandon_frame();
-    }
+    if (lines != nullptr) lines->end_frame(is_drawn, log->base_clock);
   }
 
   // The frame step is over. has_log: this log stays as long as its picture.
@@ -106,7 +101,7 @@ struct Machine {
   CULE_HD CULE_NOINLINE void spill() {
     replay();
     record_all_latches();
-    if (lines != nullptr) lines->abandon_frame();
+    stop_caching();
     paint_part(console, *log);
     s.picture.is_painted = 1;
     begin_log(*log, s, step_cycle);
@@ -221,7 +216,12 @@ struct Machine {
   CULE_HD CULE_INLINE void record_latches(u32 latches) {
     collisions.wanted = latches;
     collisions.full_line_version = 0;
-    if (lines != nullptr) lines->abandon_frame();
+    stop_caching();
+  }
+
+  CULE_HD CULE_INLINE void stop_caching() {
+    if (lines != nullptr) lines->is_valid = 0;
+    lines = nullptr;
   }
 
   // Lines are cached with their pixels: of no use where those are wanted elsewhere.
@@ -229,11 +229,8 @@ struct Machine {
     const Observation* wanted = console.observation;
     lines = console.memory.lines;
     if (lines == nullptr) return;
-    if (wanted != nullptr && wanted->rows != lines->rows) {
-      lines = nullptr;
-    } else {
-      lines->begin_frame(wanted != nullptr, collisions.wanted);
-    }
+    const bool is_elsewhere = wanted != nullptr && wanted->rows != lines->rows;
+    if (is_elsewhere || !lines->begin_frame(wanted != nullptr, collisions.wanted)) lines = nullptr;
   }
 
   CULE_HD CULE_INLINE void replay_log() {
@@ -253,7 +250,7 @@ struct Machine {
     const bool hmove_blanks = console.properties.hmove_blanks != 0;
     if constexpr (Access::kObserves) {
       Replay<Sink, TiaState, Beam> r{s.tia, s.beam, shapes, sink, window, hmove_blanks};
-      if (lines != nullptr && (lines->is_valid || lines->is_drawing)) {
+      if (lines != nullptr) {
         CachedReplay(r, *lines, log->base_clock).run(log->entries, replayed, log->size);
       } else {
         r.run(log->entries, replayed, log->size, log->base_clock);

@@ -8,69 +8,86 @@
 // already. Frames that are not drawn use the cache too, and leave it alone.
 //
 // Accesses without an effect are left out: all they do is move the mark, which shows in frames
-// alone that end before the window does (NOTES.md 15), and those are not cached. Latches set at the
-// start of a line and not in the cache stay set, as far as no CXCLR is taken over.
+// alone that end before the window does (NOTES.md 15), and those are not cached. Latches that were
+// set at the start of a line, and not in the cache, stay set as far as no CXCLR is taken over.
 #pragma once
 
+#include "tia/effective.hpp"
 #include "tia/line_use.hpp"
 
 namespace cule {
 
 constexpr u32 kCachedLines = 320;  // of a frame; further lines are always replayed
+constexpr u32 kLeastShare = 8;     // a cache is used while 1 in so many accesses is taken over
+constexpr u8 kLongestRest = 31;
 
 struct CachedLine {
   TiaState tia;  // right before its first access, everything before that drawn
   Beam beam;
+  u8 has_clear;     // CXCLR is among its accesses
+  u8 is_use_known;  // `used` and `written` have been found (LineUse)
   TiaBytes used;
   TiaBytes written;
 };
 
 struct LineCache {
   static constexpr u16 kNoEntry = 0xFFFF;
-  static constexpr u32 kNoLine = kCachedLines;
 
   u8 is_on;
   u8 is_valid;    // it holds a frame
   u8 is_drawing;  // which the running frame replaces
-  u8 buffer;      // of `entries` and `first`: the frame's; the other one is the running frame's
-  u16 wanted;     // latches recorded
+  u8 held;     // index of the frame it holds in what is there twice; the running one has the other
+  u16 wanted;  // latches recorded
   u32 base_clock;
   u32 size;
   u16 first[2][kCachedLines];  // entry that begins the line, if any does
-  LogEntry entries[2][kLogCapacity];
+  LogEntry entries[2][kLogCapacity + kSpareEntries];
   CachedLine line[kCachedLines];
   u8 rows[kMaxRows * kScreenWidth];
 
   // The running frame.
-  u32 limit;         // an entry from here on begins a further line
-  u32 running_size;  // accesses with an effect so far
-  u32 running_line;  // that `use` is about, if it is drawn
-  LineUse use;
+  u32 running_line;
+  u32 running_size;
+  u32 limit;       // an entry from here on begins a further line
+  u32 common_end;  // entries are the cached ones up to here,
+  u32 common_lag;  // which come so much later
+  u32 taken;       // entries taken over
 
-  void begin_frame(bool draws, u32 recorded_latches) {
-    limit = 0;
-    running_size = 0;
-    running_line = kNoLine;
-    is_drawing = draws;
+  u8 rest;     // frame steps for which the cache is not used
+  u8 penalty;  // the last rest began with this
+
+  // False: not to be used in this frame step.
+  bool begin_frame(bool draws, u32 recorded_latches) {
     if (wanted != recorded_latches) is_valid = 0;
-    if (!draws) return;
     wanted = u16(recorded_latches);
-    memset(first[buffer ^ 1], 0xFF, sizeof first[0]);
+    if (rest != 0) {
+      --rest;
+      if (draws) is_valid = 0;
+      return false;
+    }
+    if (!draws && !is_valid) return false;
+    limit = running_size = common_end = taken = 0;
+    is_drawing = draws;
+    if (draws) memset(first[held ^ 1], 0xFF, sizeof first[0]);
+    return true;
   }
 
-  // The frame step cannot be cached after all.
-  void abandon_frame() {
-    is_valid = 0;
+  // The frame step is over. is_drawn: drawn to the end, if it was to be.
+  void end_frame(bool is_drawn, u32 log_base_clock) {
+    if (is_valid) choose_rest();
+    if (!is_drawing) return;
+    is_valid = is_drawn;
     is_drawing = 0;
-  }
-
-  // The running frame has been drawn to the end.
-  void keep_frame(u32 log_base_clock) {
-    buffer ^= 1;
+    held ^= 1;
     base_clock = log_base_clock;
     size = running_size;
-    is_valid = 1;
-    is_drawing = 0;
+  }
+
+ private:
+  void choose_rest() {
+    const bool is_worthwhile = taken * kLeastShare >= running_size;
+    penalty = is_worthwhile ? 0 : penalty < kLongestRest / 2 ? u8(2 * penalty + 1) : kLongestRest;
+    rest = penalty;
   }
 };
 
@@ -81,29 +98,22 @@ class CachedReplay {
   CachedReplay(R& replay, LineCache& cache, u32 base_clock)
       : r_(replay),
         cache_(cache),
-        entries_(cache.entries[cache.buffer ^ 1]),
-        first_(cache.first[cache.buffer ^ 1]),
-        cached_entries_(cache.entries[cache.buffer]),
-        cached_first_(cache.first[cache.buffer]),
+        entries_(cache.entries[cache.held ^ 1]),
+        first_(cache.first[cache.held ^ 1]),
+        cached_entries_(cache.entries[cache.held]),
+        cached_first_(cache.first[cache.held]),
         base_clock_(base_clock) {}
 
   void run(const LogEntry* log, u32 from, u32 to) {
     if (from == to) return;
     u32 i = cache_.running_size;
-    u32 size = i;
-    for (u32 k = from; k < to; ++k) {
-      entries_[size] = log[k];
-      size += u32(kEffectiveRegisters >> log_register(log[k]) & 1);
-    }
+    const u32 size = i + copy_effective(entries_ + i, log + from, to - from);
     cache_.running_size = size;
     while (i < size) {
       if (entries_[i] >= cache_.limit) i = begin_line(i);
       const LogEntry e = entries_[i];
-      const u32 clock = base_clock_ + clocks_from_cycles(log_cycle(e));
-      if (cache_.running_line != LineCache::kNoLine) {
-        cache_.use.access(clock, log_register(e), log_value(e));
-      }
-      r_.write(clock, log_register(e), log_value(e), i);
+      if (log_register(e) == CXCLR) note_clear();
+      r_.write(base_clock_ + clocks_from_cycles(log_cycle(e)), log_register(e), log_value(e), i);
       ++i;
     }
     r_.move_mark(base_clock_ + clocks_from_cycles(log_cycle(log[to - 1])));
@@ -117,69 +127,103 @@ class CachedReplay {
     u32 line = clock / kClocksPerLine;
     r_.move_mark(clock);
     r_.flush(i);
-    if (cache_.running_line != LineCache::kNoLine) finish_line();
     if (line >= kCachedLines) {
+      cache_.running_line = kCachedLines;
       cache_.limit = ~0u;
       return i;
     }
     if (cache_.is_valid) i = take_lines(i, line);
     if (cache_.is_drawing) {
-      cache_.line[line].tia = r_.s;
-      cache_.line[line].beam = r_.beam;
+      CachedLine& now = cache_.line[line];
+      now.tia = r_.s;
+      now.beam = r_.beam;
+      now.has_clear = now.is_use_known = 0;
       first_[line] = u16(i);
-      cache_.running_line = line;
-      cache_.use.begin(r_.s, line);
     }
+    cache_.running_line = line;
     const u32 end_cycle = (line + 1) * kCyclesPerLine - base_clock_ / kClocksPerCycle;
     cache_.limit = end_cycle < 1u << 18 ? pack_log_entry(end_cycle, 0, 0) : ~0u;
     return i;
   }
 
-  void finish_line() {
-    CachedLine& line = cache_.line[cache_.running_line];
-    cache_.use.finish(r_.beam.mark != line.beam.mark, line.used, line.written);
-    cache_.running_line = LineCache::kNoLine;
+  void note_clear() {
+    if (cache_.is_drawing && cache_.running_line < kCachedLines) {
+      cache_.line[cache_.running_line].has_clear = 1;
+    }
   }
 
   u32 take_lines(u32 i, u32& line) {
-    const u32 from = cached_first_[line];
-    if (from == LineCache::kNoEntry) return i;
     const CachedLine& begin = cache_.line[line];
-    if (memcmp(&begin.beam, &r_.beam, sizeof r_.beam) != 0) return i;
+    const u32 from = cached_first_[line];
+    u32 next = line;
+    if (from == LineCache::kNoEntry || !find_next(next)) return i;
     const u32 more_latches = r_.s.collisions & ~u32(begin.tia.collisions);
     if (begin.tia.collisions & ~u32(r_.s.collisions)) return i;
+    if (memcmp(&begin.beam, &r_.beam, sizeof r_.beam) != 0) return i;
+    const u32 end = from + find_common(i, from) - i;
+    if (cached_first_[next] > end) return i;
     TiaBytes different = tia_bytes::differing(r_.s, begin.tia) & tia_bytes::kRelevant;
-    TiaBytes barrier = more_latches ? tia_bytes::kCollisions : 0;
-    if (different & begin.used) return i;
-    const u32 end = from + common_size(i, from);
-    TiaBytes written = 0;
+    bool has_clear = false;
     u32 last = line;
-    for (u32 next = line + 1; next < kCachedLines; ++next) {
-      const u32 first = cached_first_[next];
-      if (first == LineCache::kNoEntry) continue;
+    do {
       CachedLine& taken = cache_.line[last];
-      if (first > end || different & taken.used || taken.written & barrier) break;
+      if (cached_first_[next] > end || (taken.has_clear && more_latches)) break;
+      if (different) {
+        if (!taken.is_use_known) find_use(last, next);
+        if (different & taken.used) break;
+      }
       if (cache_.is_drawing) {
         first_[last] = u16(i + cached_first_[last] - from);
         tia_bytes::copy(taken.tia, r_.s, different);
         taken.tia.collisions |= u16(more_latches);
       }
-      different &= ~taken.written;
-      written |= taken.written;
+      if (different) different &= ~taken.written;
+      has_clear |= taken.has_clear;
       last = next;
-    }
+    } while (find_next(next));
     if (last == line) return i;
     TiaState tia = cache_.line[last].tia;
     tia_bytes::copy(tia, r_.s, different);
     tia.collisions |= u16(more_latches);
     r_.take_over(tia, cache_.line[last].beam);
-    if (written & tia_bytes::kCollisions) r_.sink.latches_cleared();
+    if (has_clear) r_.sink.latches_cleared();
     line = last;
+    cache_.taken += cached_first_[last] - from;
     return i + cached_first_[last] - from;
   }
 
-  // Accesses that are the same from entry i and, among the cached ones, `from` on. The one after
-  // them is at the same time at least: only that matters of the access after the last line taken.
+  // The next line of the cached frame that has accesses.
+  bool find_next(u32& line) const {
+    do {
+      ++line;
+    } while (line < kCachedLines && cached_first_[line] == LineCache::kNoEntry);
+    return line < kCachedLines;
+  }
+
+  void find_use(u32 line, u32 next) {
+    CachedLine& l = cache_.line[line];
+    LineUse use(l.tia, line);
+    for (u32 i = cached_first_[line]; i < cached_first_[next]; ++i) {
+      const LogEntry e = cached_entries_[i];
+      use.access(cache_.base_clock + clocks_from_cycles(log_cycle(e)), log_register(e),
+                 log_value(e));
+    }
+    use.finish(cache_.line[next].beam.mark != l.beam.mark);
+    l.used = use.used();
+    l.written = use.written();
+    l.is_use_known = 1;
+  }
+
+  // Up to where accesses are the same from entry i and, among the cached ones, `from` on. The one
+  // there is at the same time at least: only that matters of the access after the last line taken.
+  u32 find_common(u32 i, u32 from) {
+    if (i >= cache_.common_end || from - i != cache_.common_lag) {
+      cache_.common_lag = from - i;
+      cache_.common_end = i + common_size(i, from);
+    }
+    return cache_.common_end;
+  }
+
   u32 common_size(u32 i, u32 from) const {
     constexpr u32 kBlock = 8;
     const i32 later = i32(cache_.base_clock - base_clock_) / i32(kClocksPerCycle);

@@ -1,6 +1,6 @@
 // tia/line_use.hpp: which bytes of TiaState the accesses of a line, and its pixels, depend on.
 //
-// In: the state a line begins in, then its accesses. Out: two masks of bytes of TiaState (bit i for
+// In: the state a line begins in, and its accesses. Out: two masks of bytes of TiaState (bit i for
 // byte i). `used`: what a pixel, a latch or a later value may depend on. `written`: what the line
 // leaves the same whatever it was. All other bytes pass through unseen: where an object is that is
 // not shown, the colour it would have, motion that no HMOVE follows. `used` may hold too much,
@@ -91,21 +91,15 @@ inline void copy(TiaState& to, const TiaState& from, TiaBytes bytes) {
 class LineUse {
  public:
   // `state`: right before the first access of the line.
-  void begin(const TiaState& state, u32 line) {
-    start_ = state;
-    visible_ = line * kClocksPerLine + kHblankClocks;
-    used_ = tia_bytes::kAlways;
-    written_ = early_ = 0;
+  LineUse(const TiaState& state, u32 line)
+      : start_(state),
+        visible_(line * kClocksPerLine + kHblankClocks),
+        missiles_{state.enam[0], state.enam[1]},
+        ball_(state.enabl | state.old_enabl),
+        playfield_(u8((state.pf[0] & 0xF0) | state.pf[1] | state.pf[2])),
+        control_(state.ctrlpf),
+        is_lit_(!state.vblank) {
     memcpy(hm_, state.hm, sizeof hm_);
-    graphics_[0] = graphics_[1] = 0;
-    missiles_[0] = state.enam[0];
-    missiles_[1] = state.enam[1];
-    ball_ = state.enabl | state.old_enabl;
-    playfield_ = u8((state.pf[0] & 0xF0) | state.pf[1] | state.pf[2]);
-    control_ = state.ctrlpf;
-    unlocked_[0] = unlocked_[1] = changes_delay_[0] = changes_delay_[1] = false;
-    is_lit_ = !state.vblank;
-    changes_ball_ = false;
     if (state.stars) use(tia_bytes::position(kMissile0));
   }
 
@@ -212,20 +206,18 @@ class LineUse {
         memset(hm_, 0, sizeof hm_);
         written_ |= kAllHm;
         break;
-      case CXCLR:
-        written_ |= kCollisions;
-        break;
       default:
         break;
     }
   }
 
-  // The line is over. is_drawn: any of it was.
-  void finish(bool is_drawn, TiaBytes& used, TiaBytes& written) {
+  // All accesses have been seen. is_drawn: any of the line was.
+  void finish(bool is_drawn) {
     if (is_drawn && is_lit_) show();
-    used = used_;
-    written = written_;
   }
+
+  TiaBytes used() const { return used_; }
+  TiaBytes written() const { return written_; }
 
  private:
   // Needed as it is now, which is as it was at the start unless it has been written.
@@ -264,20 +256,20 @@ class LineUse {
     shown(bytes);
   }
 
-  TiaState start_;
-  u32 visible_;  // frame clock of the first pixel of the line
-  TiaBytes used_;
-  TiaBytes written_;
-  TiaBytes early_;    // written before any pixel
-  u8 hm_[5];          // as of the last access
-  u8 graphics_[2];    // all bits written
-  u8 missiles_[2];    // not 0: enabled at some time
-  u8 ball_;           // not 0: may be shown
-  u8 playfield_;      // all bits
-  u8 control_;        // all bits of CTRLPF
-  bool unlocked_[2];  // RESMPn was written
-  bool changes_delay_[2];
-  bool changes_ball_;
+  const TiaState& start_;
+  const u32 visible_;  // frame clock of the first pixel of the line
+  TiaBytes used_ = tia_bytes::kAlways;
+  TiaBytes written_ = 0;
+  TiaBytes early_ = 0;     // written before any pixel
+  u8 hm_[5];               // as of the last access
+  u8 graphics_[2] = {};    // all bits written
+  u8 missiles_[2];         // not 0: enabled at some time
+  u8 ball_;                // not 0: may be shown
+  u8 playfield_;           // all bits
+  u8 control_;             // all bits of CTRLPF
+  bool unlocked_[2] = {};  // RESMPn was written
+  bool changes_delay_[2] = {};
+  bool changes_ball_ = false;
   bool is_lit_;  // not blanked throughout
 };
 

@@ -1,0 +1,84 @@
+// tia/effective.hpp: copies the accesses of a log that have an effect on the TIA's state.
+//
+// copy_effective_plain() is the rule; where the host has AVX2, copy_effective() does eight at a
+// time.
+#pragma once
+
+#include "base/platform.hpp"
+
+#if defined(CULE_AVX2)
+#include <immintrin.h>
+#endif
+
+#include "tia/replay.hpp"
+
+namespace cule {
+
+constexpr u32 kSpareEntries = 8;  // beyond the copy that may be overwritten
+
+inline u32 copy_effective_plain(LogEntry* to, const LogEntry* from, u32 n) {
+  u32 size = 0;
+  for (u32 i = 0; i < n; ++i) {
+    to[size] = from[i];
+    size += u32(kEffectiveRegisters >> log_register(from[i]) & 1);
+  }
+  return size;
+}
+
+#if defined(CULE_AVX2)
+
+// For each set of eight entries, the places of its members, in order, in a byte each.
+struct Places {
+  u64 of[256];
+};
+
+constexpr Places make_places() {
+  Places p{};
+  for (u32 set = 0; set < 256; ++set) {
+    u32 n = 0;
+    for (u32 i = 0; i < 8; ++i) {
+      if (set >> i & 1) p.of[set] |= u64(i) << (8 * n++);
+    }
+  }
+  return p;
+}
+
+inline constexpr Places kPlaces = make_places();
+
+static_assert(kEffectiveRegisters == (((2ULL << CXCLR) - (2ULL << RSYNC)) | 1ULL << VBLANK));
+
+CULE_AVX2 inline u32 copy_effective_avx2(LogEntry* to, const LogEntry* from, u32 n) {
+  u32 size = 0;
+  u32 i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m256i e = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
+    const __m256i reg = _mm256_and_si256(_mm256_srli_epi32(e, 8), _mm256_set1_epi32(0x3F));
+    const __m256i is_between =
+        _mm256_and_si256(_mm256_cmpgt_epi32(reg, _mm256_set1_epi32(RSYNC)),
+                         _mm256_cmpgt_epi32(_mm256_set1_epi32(CXCLR + 1), reg));
+    const __m256i is_effective =
+        _mm256_or_si256(is_between, _mm256_cmpeq_epi32(reg, _mm256_set1_epi32(VBLANK)));
+    const u32 set = u32(_mm256_movemask_ps(_mm256_castsi256_ps(is_effective)));
+    const __m256i places = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(i64(kPlaces.of[set])));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + size),
+                        _mm256_permutevar8x32_epi32(e, places));
+    size += u32(__builtin_popcount(set));
+  }
+  return size + copy_effective_plain(to + size, from + i, n - i);
+}
+
+// Up to kSpareEntries entries after the copy are overwritten.
+inline u32 copy_effective(LogEntry* to, const LogEntry* from, u32 n) {
+  return __builtin_cpu_supports("avx2") ? copy_effective_avx2(to, from, n)
+                                        : copy_effective_plain(to, from, n);
+}
+
+#else
+
+inline u32 copy_effective(LogEntry* to, const LogEntry* from, u32 n) {
+  return copy_effective_plain(to, from, n);
+}
+
+#endif
+
+}  // namespace cule
