@@ -49,5 +49,5 @@ def test_games(game: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("game", sorted(load_games()))
 def test_games_for_long(game: str) -> None:
-    for frameskip in (1, 2, 4, 5):
-        check(game, 1500, frameskip, seed=frameskip)
+    for frameskip in (1, 4):
+        check(game, 1000, frameskip, seed=frameskip)
