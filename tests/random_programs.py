@@ -231,13 +231,17 @@ class ProgramWriter:
         )
 
     def poll_timer(self) -> None:
-        """The usual loop on INTIM, which the core advances in one step."""
+        """The usual loops on INTIM and INSTAT, which the core advances in one step."""
         loop = self.label()
         self.emit(f"LDA #{self.rng.randrange(256)}")
         self.emit(f"STA {self.rng.choice(('TIM1T', 'TIM8T', 'TIM64T', 'TIM64T'))}")
         self.wait(0.5)
-        self.emit(f"{loop}: LDA INTIM")
-        self.emit(f"{self.rng.choice(('BNE', 'BPL', 'BNE', 'BMI'))} {loop}")
+        if self.rng.random() < 0.3:
+            self.emit(f"{loop}: {self.rng.choice(('BIT', 'LDA', 'LDX'))} INSTAT")
+            self.emit(f"BPL {loop}")
+        else:
+            self.emit(f"{loop}: {self.rng.choice(('LDA', 'LDA', 'LDX', 'LDY'))} INTIM")
+            self.emit(f"{self.rng.choice(('BNE', 'BPL', 'BNE', 'BMI'))} {loop}")
         self.emit(f"STA {self.cell()}")
 
     def count_down(self) -> None:

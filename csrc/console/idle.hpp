@@ -1,16 +1,16 @@
 // console/idle.hpp: idle loops advanced arithmetically, exactly.
 //
-// Two loops make up a good part of every game: polling the timer (LDA INTIM / BNE) and counting a
-// register down (DEX / BNE, DEX / BPL). At a taken backward branch into such a loop the iterations
-// whose outcome is known are skipped: the clock, the instruction count and the register get the
-// values they would have, and the last iterations run as usual.
+// Two loops make up a good part of every game: polling the timer (LDA INTIM / BNE, BIT INSTAT /
+// BPL) and counting a register down (DEX / BNE, DEX / BPL). At a taken backward branch into such a
+// loop the iterations whose outcome is known are skipped: the clock, the instruction count and the
+// register get the values they would have, and the last iterations run as usual.
 #pragma once
 
 #include "console/machine.hpp"
 
 namespace cule {
 
-constexpr u32 kShortestIdleLoop = 0xFB;  // branch offsets -5 (LDA INTIM) and -3 (DEX, DEY)
+constexpr u32 kShortestIdleLoop = 0xFB;  // branch offsets -5 (the timer) and -3 (DEX, DEY)
 
 // Instructions a skip may add: the step's limit must be reached in the counting loop.
 constexpr u32 kMaxSkippedInstructions = 512 * 16;
@@ -37,18 +37,29 @@ CULE_HD CULE_INLINE void skip_idle_loop(Execution& e, Bus& bus, u32 loop, u32 br
     skip_iterations(bus, iterations, 2 + branch_cycles);
     e.x = opcode == 0xCA ? last : e.x;
     e.y = opcode == 0xCA ? e.y : last;
-  } else if (offset == 0xFB && (loop & 0xFFFF00) == 0x028400) {
-    // LDA, LDX or LDY INTIM, then BNE or BPL: taken while the timer has not come down to the last
-    // value.
-    if ((branch != 0xD0 && branch != 0x10) || opcode < 0xAC || opcode > 0xAE) return;
+  } else if (offset == 0xFB) {
+    // LDA, LDX or LDY INTIM, then BNE, BPL or BMI; or INSTAT, BIT too, then BPL. Taken while the
+    // timer shows `lowest` to `highest`.
+    const bool is_load = opcode >= 0xAC && opcode <= 0xAE;
+    u32 lowest = 0;
+    u32 highest = 0xFF;
+    if ((loop & 0xFFFF00) == 0x028400) {
+      if (!is_load || (branch != 0xD0 && branch != 0x10 && branch != 0x30)) return;
+      if (branch == 0xD0) lowest = 1;
+      if (branch == 0x10) highest = 0x7F;
+      if (branch == 0x30) lowest = 0x80;
+    } else if ((loop & 0xFFFF00) == 0x028500) {
+      if ((!is_load && opcode != 0x2C) || branch != 0x10) return;
+    } else {
+      return;
+    }
     const Timer& t = bus.m.s.timer;
     const u32 branch_cycles = ((e.pc ^ (e.pc + 5)) & 0xFF00) ? 4 : 3;
     const u32 period = 4 + branch_cycles;
     const u32 elapsed = timer_elapsed(t, cycles_of(bus.clock) + 4);
     const u32 value = t.start - 1u - (elapsed >> t.shift);
-    if (value >= (branch == 0xD0 ? 0x100u : 0x80u)) return;  // expired, or BPL falls through
-    const u32 end = (branch == 0xD0 ? t.start - 1u : t.start) << t.shift;
-    if (elapsed >= end) return;
+    if (value < lowest || value > highest) return;  // expired, or falls through at once
+    const u32 end = (t.start - lowest) << t.shift;
     const u32 iterations = (end - elapsed + period - 1) / period;
     if (iterations >= kMaxSkippedInstructions / 2) return;
     skip_iterations(bus, iterations, period);

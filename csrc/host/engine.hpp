@@ -16,14 +16,12 @@ CULE_NOINLINE void interpret_step(Machine<HostAccess>& m) {
 
 template <class Fetch>
 void run_host_step(Machine<HostAccess>& m, jit::Translation* translation) {
-  if constexpr (Fetch::kIsLinear) {
-    // Translated code counts time from the start of the step.
-    if (translation != nullptr && m.step_cycle == 0) {
-      run_step(m, [translation](Machine<HostAccess>& machine, Clock clock) {
-        return jit::run_fast<Fetch>(machine, clock, *translation);
-      });
-      return;
-    }
+  // Translated code counts time from the start of the step.
+  if (translation != nullptr && m.step_cycle == 0) {
+    run_step(m, [translation](Machine<HostAccess>& machine, Clock clock) {
+      return jit::run_fast<Fetch>(machine, clock, *translation);
+    });
+    return;
   }
   interpret_step<Fetch>(m);
 }

@@ -4,6 +4,8 @@
 // as the other expects it.
 #pragma once
 
+#include <cstring>
+
 #include "console/step.hpp"
 #include "jit/translation.hpp"
 
@@ -32,7 +34,9 @@ CULE_INLINE void run_translated(Machine<HostAccess>& m, FastBus<Fetch>& bus,
                                 Execution<FastBus<Fetch>>& e, Translation& translation) {
   constexpr Clock kMargin = Clock(kMaxBlockCycles) << kClockShift;
   void* table;
-  const u64 code = translation.find(m.s.cart.bank_bytes, e.pc, table);
+  const CartState& cart = m.s.cart;
+  const u32 piece = Fetch::kIsLinear ? cart.bank_bytes : cart.window_bytes[e.pc / kSliceBytes % 4];
+  const u64 code = translation.find(piece, e.pc, table);
   if (code == 0) return;
   if (bus.clock + kMargin >= bus.quiet_end) bus.find_quiet_end();
   if (bus.clock + kMargin >= bus.quiet_end) return;
@@ -51,6 +55,7 @@ CULE_INLINE void run_translated(Machine<HostAccess>& m, FastBus<Fetch>& bus,
   c.instructions = instructions_of(bus.clock);
   c.phase = m.s.phase_cycles;
   c.phase_rounding = m.s.phase_cycles + kCyclesPerLine - 1;
+  if constexpr (!Fetch::kIsLinear) memcpy(c.window_bytes, cart.window_bytes, sizeof c.window_bytes);
   c.next = m.next;
   c.ram = m.ram.base;
   c.image = m.console.cart.image;

@@ -1,4 +1,5 @@
 // jit/instructions.cpp: what an instruction does, as machine code.
+#include <algorithm>
 #include <cstddef>
 
 #include "jit/translator.hpp"
@@ -246,10 +247,10 @@ Translator::Outcome Translator::jump_indirect(u32 pc) {
   as_.load16(kRcx, {kRam, i32(pointer & 0x7F)});
   as_.move(kRax, kRcx);
   as_.alu(kXor, kRax, window_);
-  as_.alu(kCmp, kRax, 0xFFF);
+  as_.alu(kCmp, kRax, piece_size_ - 1);
   leave_if(kIfAbove);
   flush(now_);
-  as_.jump(Mem{kTable, 0, kRax, 3});
+  as_.jump(Mem{kTable, i32(8 * begin_in_bank()), kRax, 3});
   return Outcome::kEnds;
 }
 
@@ -268,7 +269,7 @@ Translator::Outcome Translator::call(u32 pc) {
 
 // RTS. Its last read, of the byte before the next instruction, must be without effect.
 Translator::Outcome Translator::come_back() {
-  const u32 end = fast_.begin + fast_.size;
+  const u32 end = fast_.begin + fast_.size - begin_in_bank();
   as_.lea(kRax, {kSp, -0x80});
   as_.alu(kCmp, kRax, 0x7D);
   leave_if(kIfAbove);
@@ -279,12 +280,12 @@ Translator::Outcome Translator::come_back() {
     as_.alu(kCmp, kRax, fast_.begin);
     leave_if(kIfBelow);
   }
-  as_.alu(kCmp, kRax, end < 0xFFF ? end : 0xFFF);
+  as_.alu(kCmp, kRax, std::min(end, piece_size_ - 1));
   leave_if(kIfNotBelow);
   as_.alu(kAdd, kSp, 2);
   flush(now_);
   as_.alu(kAdd, kRcx, 1);
-  as_.jump(Mem{kTable, 8, kRax, 3});
+  as_.jump(Mem{kTable, i32(8 * begin_in_bank() + 8), kRax, 3});
   return Outcome::kEnds;
 }
 

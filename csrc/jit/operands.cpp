@@ -2,6 +2,9 @@
 //
 // In: an addressing mode. Out: code that has the operand at hand, or leaves to the interpreter, and
 // the word where it is.
+#include <algorithm>
+#include <cstddef>
+
 #include "jit/translator.hpp"
 
 namespace cule::jit {
@@ -43,6 +46,7 @@ Translator::Operand Translator::find_absolute(u32 address, u32 noise, bool store
     if (o >= fast_.begin + fast_.size) return {Operand::kForInterpreter};
     if (o >= fast_.begin) {
       if (stores) return {Operand::kForInterpreter};
+      if (!is_fixed(address)) return find_in_slice(o, kNoReg);
       return {Operand::kConstant, cart_.image[image_offset(address)]};
     }
     if (stores) return {Operand::kDevice, address};
@@ -93,13 +97,22 @@ Translator::Operand Translator::find_indexed(u32 base, Reg index, bool pays, boo
   if (stores || !(base & 0x1000) || o < fast_.begin || o - fast_.begin >= fast_.size) {
     return {Operand::kForInterpreter};
   }
-  const u32 room = fast_.begin + fast_.size - o;  // so many values of the index stay inside
+  u32 room = fast_.begin + fast_.size - o;  // so many values of the index stay inside
+  room = std::min(room, piece_size_ - o % piece_size_);
   if (room < 0x100) {
     as_.alu(kCmp, index, room);
     leave_if(kIfNotBelow);
   }
   if (pays) pay_crossing(base & 0xFF, index);
+  if (!is_fixed(base)) return find_in_slice(o, index);
   return {Operand::kMemory, 0, kNoReg, {kImage, i32(image_offset(base)), index}};
+}
+
+// E0: at offset o and an index, which do not leave a window, of whatever slice is shown there.
+Translator::Operand Translator::find_in_slice(u32 o, Reg index) {
+  as_.load(kRax, in_context(offsetof(Context, window_bytes) + o / kSliceBytes * sizeof(u32)));
+  if (index != kNoReg) as_.alu(kAdd, kRax, index);
+  return {Operand::kMemory, 0, kNoReg, {kImage, i32(o % kSliceBytes), kRax}};
 }
 
 // What the cartridge or RAM holds at the address in ecx; into eax.
@@ -113,7 +126,18 @@ Translator::Operand Translator::load_at_rcx() {
   }
   as_.alu(kCmp, kRcx, fast_.begin + fast_.size);
   leave_if(kIfNotBelow);
-  as_.load8(kRax, {kImage, i32(bank_bytes_), kRcx});
+  if (cart_.type == Bankswitch::kE0) {
+    static_assert(kSliceBytes == 1u << 10 && sizeof(u32) == 1u << 2);
+    as_.move(kRax, kRcx);
+    as_.shift(kShr, kRax, 8);
+    as_.alu(kAndd, kRax, 0xC);
+    as_.load(kRax, {kContext, i32(offsetof(Context, window_bytes)), kRax});
+    as_.alu(kAndd, kRcx, kSliceBytes - 1);
+    as_.alu(kAdd, kRcx, kRax);
+    as_.load8(kRax, {kImage, 0, kRcx});
+  } else {
+    as_.load8(kRax, {kImage, i32(piece_bytes_), kRcx});
+  }
   const size_t done = as_.jump_later();
   as_.patch_here(not_cartridge);
   as_.alu(kAndd, kRcx, 0x2FF);

@@ -38,12 +38,12 @@ bool is_lost_in_calls(Reg r) {
 
 }  // namespace
 
-Translation::Translation(const Cart& cart) : cart_(cart), memory_(new CodeMemory(kCodeBytes)) {}
+Translation::Translation(const Cart& cart)
+    : cart_(cart), piece_size_(piece_size(cart.type)), memory_(new CodeMemory(kCodeBytes)) {}
 
 Translation::~Translation() = default;
 
 std::unique_ptr<Translation> Translation::make(const Cart& cart) {
-  if (cart.type == Bankswitch::kE0) return nullptr;
   std::unique_ptr<Translation> t(new Translation(cart));
   return t->memory_->is_valid() && t->make_entry() ? std::move(t) : nullptr;
 }
@@ -100,9 +100,9 @@ bool Translation::make_entry() {
   return memory_->add(as.bytes().data(), as.bytes().size());
 }
 
-void Translation::translate(u32 bank_bytes, u32 pc) {
+void Translation::translate(u32 piece_bytes, u32 pc) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const u32 at = slot(bank_bytes, pc);
+  const u32 at = slot(piece_bytes, pc);
   Table* table = tables_[at].load(std::memory_order_relaxed);
   if (table == nullptr) {
     owned_.emplace_back(new Table[1]);
@@ -117,7 +117,7 @@ void Translation::translate(u32 bank_bytes, u32 pc) {
   const auto code_at = [this, table, pc](u32 place) {
     return place == pc ? unknown_ : (*table)[place & 0xFFF].load(std::memory_order_relaxed);
   };
-  Translator translator(cart_, bank_bytes, pc & 0xF000, memory_->next(),
+  Translator translator(cart_, piece_bytes, pc & ~(piece_size_ - 1), memory_->next(),
                         {unknown_, interpret_, read_, write_}, code_at);
   translator.translate(pc);
   const std::vector<u8>& code = translator.code();

@@ -25,10 +25,11 @@ struct Context {
   u32 nz, c, v, d, i;  // as in Execution
   u32 pc;              // out
   u32 time;
-  u32 quiet_end;       // no block starts at this time or later
-  u32 instructions;    // of the frame step
-  u32 phase;           // cycles into a line at time 0
-  u32 phase_rounding;  // the same plus 75
+  u32 quiet_end;        // no block starts at this time or later
+  u32 instructions;     // of the frame step
+  u32 phase;            // cycles into a line at time 0
+  u32 phase_rounding;   // the same plus 75
+  u32 window_bytes[4];  // E0: as in CartState
   LogEntry* next;
   u8* ram;
   const u8* image;
@@ -38,6 +39,11 @@ struct Context {
   void* machine;
   void* table;  // of the running code
 };
+
+// What of the image shows as a whole, or not at all.
+CULE_HD constexpr u32 piece_size(Bankswitch type) {
+  return type == Bankswitch::kE0 ? kSliceBytes : kBankBytes;
+}
 
 // No block takes longer than this, so that nothing in it comes after the quiet time.
 constexpr u32 kMaxBlockCycles = 256;
@@ -50,12 +56,12 @@ class Translation {
   ~Translation();
 
   // Code at a place, made if there can be any; 0: interpret.
-  u64 find(u32 bank_bytes, u32 pc, void*& table) {
-    const u32 at = slot(bank_bytes, pc);
+  u64 find(u32 piece_bytes, u32 pc, void*& table) {
+    const u32 at = slot(piece_bytes, pc);
     Table* t = tables_[at].load(std::memory_order_acquire);
     u64 code = t == nullptr ? unknown_ : (*t)[pc & 0xFFF].load(std::memory_order_acquire);
     if (code == unknown_) {
-      translate(bank_bytes, pc);
+      translate(piece_bytes, pc);
       t = tables_[at].load(std::memory_order_acquire);
       code = (*t)[pc & 0xFFF].load(std::memory_order_acquire);
     }
@@ -71,23 +77,24 @@ class Translation {
   size_t code_bytes() const;
 
  private:
-  // One address of code per place in a bank, as seen through one 4 KiB window of the address
-  // space.
+  // One address of code per place of a piece of the image, as seen through one 4 KiB window of the
+  // address space. A slice of E0 has a quarter of the places for each window it can show in.
   using Table = std::atomic<u64>[kBankBytes];
   static constexpr u32 kWindows = 16;
-  static constexpr u32 kBanks = 4;
+  static constexpr u32 kPieces = 8;
 
   explicit Translation(const Cart& cart);
   bool make_entry();
-  void translate(u32 bank_bytes, u32 pc);
-  static u32 slot(u32 bank_bytes, u32 pc) {
-    return (bank_bytes / kBankBytes % kBanks) * kWindows + (pc >> 12 & 15);
+  void translate(u32 piece_bytes, u32 pc);
+  u32 slot(u32 piece_bytes, u32 pc) const {
+    return (piece_bytes / piece_size_ % kPieces) * kWindows + (pc >> 12 & 15);
   }
 
   const Cart cart_;
+  const u32 piece_size_;
   std::mutex mutex_;  // over everything below but what is atomic
   std::unique_ptr<CodeMemory> memory_;
-  std::atomic<Table*> tables_[kBanks * kWindows] = {};
+  std::atomic<Table*> tables_[kPieces * kWindows] = {};
   std::vector<std::unique_ptr<Table>> owned_;
   u64 enter_ = 0;      // enters code
   u64 read_ = 0;       // reads a device, for translated code;

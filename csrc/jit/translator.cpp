@@ -12,6 +12,8 @@ namespace {
 constexpr MicroOps kMicroOps = make_micro_ops();
 constexpr u32 kLongestInstruction = 8 + 2 + 75;  // cycles: with crossing, branch or WSYNC
 constexpr u32 kIntim = 0x0284;
+constexpr u32 kInstat = 0x0285;
+constexpr u32 kBpl = 0x10;
 constexpr u32 kBackToPoll = 0xFB;  // branch offset
 
 u32 length_of(u32 op) {
@@ -57,7 +59,9 @@ void Translator::translate(u32 pc) {
   std::map<u32, u64> leaves;
   for (const JumpTo& j : jumps_) {
     const auto block = blocks_.find(j.pc);
-    u64 target = block != blocks_.end() ? block->second : code_at_(j.pc);
+    u64 target = block != blocks_.end() ? block->second
+                 : in_window(j.pc)      ? code_at_(j.pc)
+                                        : entries_.unknown;
     if (target == entries_.interpret || target == entries_.unknown) {
       u64& leave = leaves[j.pc];
       if (leave == 0) {
@@ -82,7 +86,7 @@ void Translator::translate_block(u32 pc) {
   for (u32 at = pc;;) {
     const bool is_first = at == pc;
     if (!is_first &&
-        (is_known(at) || !in_window(at) || block_cycles_ + kLongestInstruction > kMaxBlockCycles)) {
+        (!in_window(at) || is_known(at) || block_cycles_ + kLongestInstruction > kMaxBlockCycles)) {
       jump_to(at);
       break;
     }
@@ -119,15 +123,17 @@ void Translator::leave_to_interpreter(u32 pc) {
   wanted_.push_back(next);
 }
 
-// LDA, LDX or LDY INTIM, and a branch back to it: the interpreter skips such a loop as a whole.
+// A read of INTIM or INSTAT and a branch back to it: the interpreter skips such a loop as a whole.
 bool Translator::polls_timer(u32 pc, u32 op) const {
   const u32 branch = pc + 3;
-  if (micro_function(op) != Function::kPass || micro_mode(op) != Mode::kAbsolute ||
-      operand_word(pc) != kIntim || !in_window(branch) || !is_fast(branch)) {
+  const bool is_load = micro_function(op) == Function::kPass;
+  if (micro_mode(op) != Mode::kAbsolute || !(is_load || micro_function(op) == Function::kBit) ||
+      !in_window(branch) || !is_fast(branch) || byte(branch, 1) != kBackToPoll) {
     return false;
   }
-  return micro_function(kMicroOps.op[byte(branch, 0)]) == Function::kBranch &&
-         byte(branch, 1) == kBackToPoll;
+  if (operand_word(pc) == kInstat) return byte(branch, 0) == kBpl;
+  return operand_word(pc) == kIntim && is_load &&
+         micro_function(kMicroOps.op[byte(branch, 0)]) == Function::kBranch;
 }
 
 Translator::Outcome Translator::translate_instruction(u32 pc) {

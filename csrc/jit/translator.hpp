@@ -38,12 +38,14 @@ class Translator {
     u64 unknown, interpret, read, write;
   };
 
-  // `code_at`: what is known of a place: an address, `unknown` or `interpret`.
-  Translator(const Cart& cart, u32 bank_bytes, u32 window, u64 address, const Entries& entries,
+  // For code in one piece of the image (piece_size(), at `piece_bytes`) that shows at `window`.
+  // `code_at`: what is known of a place there: an address, `unknown` or `interpret`.
+  Translator(const Cart& cart, u32 piece_bytes, u32 window, u64 address, const Entries& entries,
              std::function<u64(u32)> code_at)
       : cart_(cart),
         fast_(fast_region(cart.type)),
-        bank_bytes_(bank_bytes),
+        piece_bytes_(piece_bytes),
+        piece_size_(piece_size(cart.type)),
         window_(window),
         entries_(entries),
         code_at_(std::move(code_at)),
@@ -86,14 +88,24 @@ class Translator {
 
   bool is_known(u32 pc) const { return blocks_.count(pc) || code_at_(pc) != entries_.unknown; }
   bool is_fast(u32 pc) const { return is_fast_opcode(cart_.type, image_offset(pc)); }
-  u32 image_offset(u32 address) const {
-    const u32 piece =
-        cart_.type == Bankswitch::kFE ? (address & 0x2000 ? 0 : kBankBytes) : bank_bytes_;
-    return piece + (address & 0xFFF);
+  // Whether what the cartridge shows at an address is known: of E0, the running slice and the last
+  // window.
+  bool is_fixed(u32 address) const {
+    if (cart_.type != Bankswitch::kE0) return true;
+    return ((address ^ window_) & 0xC00) == 0 || (address & 0xC00) == 0xC00;
   }
+  // Of such an address.
+  u32 image_offset(u32 address) const {
+    u32 piece = piece_bytes_;
+    if (cart_.type == Bankswitch::kFE) piece = address & 0x2000 ? 0 : kBankBytes;
+    if (cart_.type == Bankswitch::kE0 && (address ^ window_) & 0xC00) piece = 7 * kSliceBytes;
+    return piece + (address & (piece_size_ - 1));
+  }
+  // Where the piece begins in its bank, and so in the table of code.
+  u32 begin_in_bank() const { return window_ & (kBankBytes - 1); }
   u32 byte(u32 pc, u32 n) const { return cart_.image[image_offset(pc) + n]; }
   u32 operand_word(u32 pc) const { return byte(pc, 1) | byte(pc, 2) << 8; }
-  bool in_window(u32 pc) const { return (pc & 0xF000) == window_; }
+  bool in_window(u32 pc) const { return (pc & 0xFFFF & ~(piece_size_ - 1)) == window_; }
 
   void translate_block(u32 pc);
   void leave_to_interpreter(u32 pc);
@@ -120,6 +132,7 @@ class Translator {
   Operand find_indirect_y(u32 pointer);
   Operand find_in_ram(u32 pc, u32 op);
   Operand load_at_rcx();
+  Operand find_in_slice(u32 o, Reg index);
   void call_device(u64 access);
   bool polls_timer(u32 pc, u32 op) const;
   void pay_crossing(u32 low, Reg index);
@@ -139,7 +152,8 @@ class Translator {
 
   const Cart cart_;
   const FastRegion fast_;
-  const u32 bank_bytes_;
+  const u32 piece_bytes_;
+  const u32 piece_size_;
   const u32 window_;
   const Entries entries_;
   const std::function<u64(u32)> code_at_;
