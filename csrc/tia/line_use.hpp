@@ -240,7 +240,8 @@ class LineUse {
       if (!start_.vdelp[n] || changes_delay_[n]) bytes |= grp(n);
       if (may_delay) bytes |= old_grp(n);
       u32 graphics = graphics_[n];
-      if (!(early_ & grp(n))) graphics |= start_.grp[n];
+      // Used already: it has become the delayed copy, whatever was written after that.
+      if (!(early_ & grp(n)) || (used_ & grp(n))) graphics |= start_.grp[n];
       if (may_delay && !(early_ & old_grp(n))) graphics |= start_.old_grp[n];
       if (graphics) bytes |= position(n) | nusiz(n) | refp(n) | color(n);
       if (missiles_[n] && (!start_.resmp[n] || unlocked_[n])) {
