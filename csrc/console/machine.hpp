@@ -34,9 +34,9 @@ struct Machine {
   Shapes shapes;
   CollisionSink collisions;
   std::conditional_t<Access::kObserves, PaintSink<false>, Nothing> painter;  // of the observation
-  LineCache* lines = nullptr;
-  u32 replayed = 0;        // log entries the replay has consumed
-  u32 step_cycle;          // counter at the start of this frame step
+  LineCache* lines = nullptr;  // on the host, if it is used in this step
+  u32 replayed = 0;            // log entries the replay has consumed
+  u32 step_cycle;              // counter at the start of this frame step
   Clock end_clock;         // a TIA write from here on is beyond the last line and ends the frame
   bool must_stop = false;  // the frame is over after this instruction
   FastRegion fast;         // of the cartridge
@@ -81,8 +81,10 @@ struct Machine {
   }
 
   // The frame step is over, its observation drawn to the end or not.
-  void finish_lines(bool is_drawn) {
-    if (lines != nullptr) lines->end_frame(is_drawn, log->base_clock);
+  CULE_HD void finish_lines(bool is_drawn) {
+    if constexpr (Access::kObserves) {
+      if (lines != nullptr) lines->end_frame(is_drawn, log->base_clock);
+    }
   }
 
   // The frame step is over. has_log: this log stays as long as its picture.
@@ -220,8 +222,10 @@ struct Machine {
   }
 
   CULE_HD CULE_INLINE void stop_caching() {
-    if (lines != nullptr) lines->is_valid = 0;
-    lines = nullptr;
+    if constexpr (Access::kObserves) {
+      if (lines != nullptr) lines->is_valid = 0;
+      lines = nullptr;
+    }
   }
 
   // Lines are cached with their pixels: of no use where those are wanted elsewhere.

@@ -37,7 +37,7 @@ constexpr TiaBytes kAllHm = of(offsetof(TiaState, hm), sizeof(TiaState::hm));
 constexpr TiaBytes kHmoveClock = of(offsetof(TiaState, hmove_clock), sizeof(TiaState::hmove_clock));
 constexpr TiaBytes kCollisions = of(offsetof(TiaState, collisions), sizeof(TiaState::collisions));
 
-// Bytes that may pass through a line. What is in neither is always used.
+// Bytes that may pass through a line. All others are always used, but for latches.
 constexpr TiaBytes kFree = of(offsetof(TiaState, color), 4) | of(offsetof(TiaState, nusiz), 2) |
                            of(offsetof(TiaState, refp), 2) | of(offsetof(TiaState, grp), 2) |
                            of(offsetof(TiaState, old_grp), 2) | kVdelbl | kAllHm |
