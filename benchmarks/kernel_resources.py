@@ -19,7 +19,14 @@ ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "benchmarks" / "kernel_resources.json"
 ARCHITECTURE = "sm_90"
 #: As cmake/cuda.cmake has them.
-FLAGS = ("-std=c++17", "-O3", "-DNDEBUG", "-fmad=false", f"-arch={ARCHITECTURE}")
+FLAGS = (
+    "-std=c++17",
+    "-O3",
+    "-DNDEBUG",
+    "-fmad=false",
+    "--Werror=cross-execution-space-call",
+    f"-arch={ARCHITECTURE}",
+)
 
 _ENTRY = re.compile(r"Compiling entry function '(\w+)'")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")

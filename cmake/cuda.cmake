@@ -80,7 +80,7 @@ if(CULE_NVCC_ROOT)
 endif()
 target_compile_options(_cuda PRIVATE
   $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off -fvisibility=hidden -Wall -Wextra>
-  $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false --compiler-options=-fvisibility=hidden>)
+  "$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;--Werror=cross-execution-space-call;--compiler-options=-fvisibility=hidden>")
 set_target_properties(_cuda PROPERTIES
   VISIBILITY_INLINES_HIDDEN ON
   CUDA_STANDARD 17

@@ -1,12 +1,15 @@
 // host/thread_pool.hpp: a persistent pool of threads for one batch.
 //
-// run() does a loop over items and returns when all are done; the caller works too. post() queues
-// single items for the threads alone (asynchronous stepping). Not both at once.
+// run() does a loop over items and returns when all are done; the caller works too. Each thread
+// begins with a share of its own, the same in every loop, so that what it keeps for a console is in
+// its core's cache; then it helps the others. post() queues single items for the threads alone
+// (asynchronous stepping). Not both at once.
 #pragma once
 
 #include <pthread.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -20,14 +23,16 @@ namespace cule {
 
 class ThreadPool {
  public:
-  // Called with (item, worker); workers are numbered 0 to size(), the last being the caller of
-  // run().
+  // Called with (item, worker). Workers are numbered from 0 to size(), the last being the caller of
+  // run(); 0 is only for posted items.
   using Task = std::function<void(i32, i32)>;
 
   // `threads` in all, the caller of run() included. affinity_offset >= 0 pins worker i to that CPU
   // plus i.
   ThreadPool(i32 threads, i32 affinity_offset)
-      : size_(threads < 1 ? 1 : threads), affinity_offset_(affinity_offset) {
+      : size_(threads < 1 ? 1 : threads),
+        affinity_offset_(affinity_offset),
+        shares_(size_t(size_)) {
     for (i32 i = 1; i < size_; ++i) start_thread(i);
   }
   ~ThreadPool() { stop(); }
@@ -44,13 +49,17 @@ class ThreadPool {
     {
       std::lock_guard<std::mutex> lock(mutex_);
       task_ = &task;
-      items_ = items;
-      next_.store(0, std::memory_order_relaxed);
+      for (i32 i = 0; i < size_; ++i) {
+        shares_[size_t(i)].next = i32(i64(items) * i / size_);
+        shares_[size_t(i)].end = i32(i64(items) * (i + 1) / size_);
+      }
       busy_ = i32(threads_.size());
       ++generation_;
+      ++calls_;
     }
     wake_.notify_all();
     work(size_);
+    spin([this] { return busy_ == 0; });
     std::unique_lock<std::mutex> lock(mutex_);
     done_.wait(lock, [this] { return busy_ == 0; });
     task_ = nullptr;
@@ -62,6 +71,7 @@ class ThreadPool {
       std::lock_guard<std::mutex> lock(mutex_);
       if (threads_.empty()) start_thread(0);
       for (const i32 item : items) posted_.push_back({item, &task});
+      ++calls_;
     }
     wake_.notify_all();
   }
@@ -71,6 +81,7 @@ class ThreadPool {
       std::lock_guard<std::mutex> lock(mutex_);
       is_stopping_ = true;
       posted_.clear();
+      ++calls_;
     }
     wake_.notify_all();
     for (std::thread& t : threads_) t.join();
@@ -90,16 +101,32 @@ class ThreadPool {
   }
 
   void work(i32 worker) {
-    for (;;) {
-      const i32 i = next_.fetch_add(1, std::memory_order_relaxed);
-      if (i >= items_) return;
-      (*task_)(i, worker);
+    for (i32 k = 0; k < size_; ++k) {
+      Share& share = shares_[size_t((worker + k) % size_)];
+      for (;;) {
+        const i32 i = share.next.fetch_add(1, std::memory_order_relaxed);
+        if (i >= share.end) break;
+        (*task_)(i, worker);
+      }
     }
+  }
+
+  // Waking a thread that sleeps can take as long as stepping a console, so a thread looks about for
+  // a while before it sleeps, giving way to any other that is ready to run.
+  template <typename Condition>
+  static void spin(Condition is_met) {
+    const auto end = std::chrono::steady_clock::now() + kSpin;
+    while (!is_met() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
   }
 
   void loop(i32 worker, u64 seen) {
     std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {
+      if (const u64 calls = calls_; !is_stopping_ && generation_ == seen && posted_.empty()) {
+        lock.unlock();
+        spin([&] { return calls_ != calls; });
+        lock.lock();
+      }
       wake_.wait(lock, [&] { return is_stopping_ || generation_ != seen || !posted_.empty(); });
       if (is_stopping_) return;
       if (generation_ != seen) {
@@ -123,6 +150,14 @@ class ThreadPool {
     const Task* task;
   };
 
+  // A line of the cache each.
+  struct alignas(64) Share {
+    std::atomic<i32> next{0};
+    i32 end = 0;
+  };
+
+  static constexpr std::chrono::microseconds kSpin{100};
+
   const i32 size_;
   const i32 affinity_offset_;
   std::vector<std::thread> threads_;
@@ -130,10 +165,10 @@ class ThreadPool {
   std::condition_variable wake_, done_;
   const Task* task_ = nullptr;
   std::deque<Posted> posted_;
-  std::atomic<i32> next_{0};
-  i32 items_ = 0;
-  i32 busy_ = 0;
+  std::vector<Share> shares_;
+  std::atomic<i32> busy_{0};
   u64 generation_ = 0;
+  std::atomic<u64> calls_{0};  // of run(), post() and stop(): what a thread that looks about sees
   bool is_stopping_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "random.hpp"
 #include "tia/lines.hpp"
 
 namespace {
@@ -13,17 +14,6 @@ using namespace cule;
 constexpr u32 kFirstLine = 34;
 constexpr u32 kHeight = 210;
 constexpr u32 kLogs = 400;
-
-struct Random {
-  u32 state = 1;
-  u32 next() {
-    state ^= state << 13;
-    state ^= state >> 17;
-    state ^= state << 5;
-    return state >> 4;
-  }
-  u32 below(u32 n) { return next() % n; }
-};
 
 // Accesses 3 to 60 cycles apart, and now and then the pair that starts the star field.
 std::vector<LogEntry> random_log(Random& random, u32 cycles) {

@@ -5,22 +5,13 @@
 
 #include "obs/pool.hpp"
 #include "obs/resize_simd.hpp"
+#include "random.hpp"
 
 namespace {
 
 using cule::i32;
 using cule::u32;
 using cule::u8;
-
-struct Random {
-  u32 state = 1;
-  u32 next() {
-    state ^= state << 13;
-    state ^= state >> 17;
-    state ^= state << 5;
-    return state;
-  }
-};
 
 // Noise of few levels (many ties) or many, with some lines repeated as games do.
 void fill(Random& random, i32 row_bytes, std::vector<u8>& image_out) {

@@ -1,0 +1,36 @@
+"""Checks in C++ (tests/cpp): forms of one rule against each other, on random input.
+
+Each program prints the first difference and then fails.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FLAGS = ["-std=c++17", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "effective_versions",  # accesses that have an effect: plain, and eight at a time
+        "lines_alone",  # lines drawn one by one, and the picture in one go
+        "resize_versions",  # the area resize: plain, in whole numbers, and with vectors
+    ],
+)
+def test_forms_agree(name: str, tmp_path: Path) -> None:
+    compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    program = tmp_path / name
+    source = ROOT / "tests" / "cpp" / f"{name}.cpp"
+    subprocess.run(
+        [compiler, *FLAGS, f"-I{ROOT / 'csrc'}", str(source), "-o", str(program)], check=True
+    )
+    run = subprocess.run([str(program)], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout
