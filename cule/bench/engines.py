@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,9 @@ from cule.bench.errors import EngineMissingError
 from cule.errors import CuleError, InvalidArgumentError
 
 FRAMESKIP = 4
+
+#: A process that uses less than half of so long is idle.
+_IDLE_SECONDS = 2e-4
 
 #: What `Engine.step` returns: obs, reward, terminated, truncated.
 Result = tuple[Any, ...]
@@ -106,6 +110,23 @@ class CuleEngine(Engine):
         return as_numpy(self.env.ram)
 
 
+class AsyncEngine(Engine):
+    """ale-py's asynchronous stepping, which goes on with other consoles after `step` has returned.
+
+    Left alone, that work would fall into the turn of whoever comes next, and the results would be
+    there before this engine's next turn begins. Receiving them would not do: actions go to the
+    consoles that were received last.
+    """
+
+    def synchronise(self) -> None:
+        """Wait until no thread of the process works; up to half a millisecond longer."""
+        while True:
+            begin = time.process_time()
+            time.sleep(_IDLE_SECONDS)
+            if time.process_time() - begin < _IDLE_SECONDS / 2:
+                return
+
+
 class EnvPoolEngine(Engine):
     """EnvPool, which takes its seed when it is made, and gives the RAM with every step."""
 
@@ -173,7 +194,7 @@ def _make_ale_async(
             f"a batch of {batch_size} is no part of {num_envs} consoles, so nothing is asynchronous"
         )
     env = _ale_py(game, num_envs, threads, batch_size=batch_size, **options)
-    return Engine("ale-async", env, num_envs, batch_size=batch_size)
+    return AsyncEngine("ale-async", env, num_envs, batch_size=batch_size)
 
 
 def _make_envpool(

@@ -224,6 +224,23 @@ def test_an_asynchronous_engine(make_kind: Any) -> None:
     assert set(result.episode_ends) == {"cule-cpu", "ale-async"}
 
 
+def test_an_asynchronous_engine_has_stopped_when_its_turn_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = {"cpu": 0.0, "left": 7e-4}  # work still to be done by its threads
+
+    def sleep(seconds: float) -> None:
+        done = min(seconds, clock["left"])
+        clock["cpu"] += done
+        clock["left"] -= done
+
+    monkeypatch.setattr(engines.time, "sleep", sleep)
+    monkeypatch.setattr(engines.time, "process_time", lambda: clock["cpu"])
+    engine = engines.AsyncEngine("ale-async", CountingEnv(4), 4, batch_size=2)
+    engine.synchronise()
+    assert clock["left"] == 0.0
+
+
 def test_engines_that_take_no_part(make_kind: Any) -> None:
     make_kind("cule-cpu")
     make_kind("envpool", num_actions=9)
