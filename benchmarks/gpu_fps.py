@@ -5,23 +5,29 @@ of all consoles as a digest, which the CPU back end gives for the same seeds (``
 record a line; a cell that the file has already is not run again.
 
     python benchmarks/gpu_fps.py --games pong breakout --num-envs 4096 32768 --out fps.jsonl
+
+With ``--schedules`` or ``--lanes`` every combination of them is a cell, in place of the geometry
+that `cule.envs.launch.choose_geometry` chooses.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
 import statistics
 import time
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
 
 import cule
 from cule.bench.games import games_named
+from cule.envs.launch import SCHEDULES, Geometry, choose_geometry
 
 #: What a step is asked for, as options of the environment.
 LOADS: dict[str, dict[str, Any]] = {
@@ -46,6 +52,13 @@ def make_env(game: str, num_envs: int, load: str, device: str) -> cule.AtariVect
     )
 
 
+def geometries(num_envs: int, schedules: list[str], lanes: list[int]) -> list[Geometry]:
+    """What is to be timed: the chosen geometry, or all that were asked for."""
+    chosen = choose_geometry(num_envs, torch.device("cuda"))
+    pairs = itertools.product(schedules or [chosen.schedule], lanes or [chosen.lanes_per_warp])
+    return [Geometry(n, chosen.warps_per_block, schedule) for schedule, n in pairs]
+
+
 def digest(env: cule.AtariVectorEnv) -> str:
     """Of the RAM of all consoles."""
     return hashlib.sha256(np.ascontiguousarray(env.ram.cpu().numpy())).hexdigest()[:16]
@@ -59,11 +72,14 @@ def step(env: cule.AtariVectorEnv, actions: torch.Tensor, load: str) -> None:
         env.step(actions)
 
 
-def measure(game: str, num_envs: int, load: str, steps: int, turns: int) -> dict[str, Any]:
+def measure(
+    game: str, num_envs: int, load: str, geometry: Geometry, steps: int, turns: int
+) -> dict[str, Any]:
     """One cell of the table."""
     torch.cuda.reset_peak_memory_stats()
     began = time.perf_counter()
-    env = make_env(game, num_envs, load, "cuda")
+    with mock.patch("cule.envs.cuda_batch.choose_geometry", return_value=geometry):
+        env = make_env(game, num_envs, load, "cuda")
     memory_bytes = torch.cuda.memory_allocated()
     generator = torch.Generator(device="cuda").manual_seed(0)
     actions = torch.randint(
@@ -88,6 +104,8 @@ def measure(game: str, num_envs: int, load: str, steps: int, turns: int) -> dict
         "game": game,
         "num_envs": num_envs,
         "load": load,
+        "schedule": geometry.schedule,
+        "lanes_per_warp": geometry.lanes_per_warp,
         "frames_per_s_median": statistics.median(rates),
         "frames_per_s_least": min(rates),
         "frames_per_s_most": max(rates),
@@ -118,17 +136,20 @@ def cpu_digest(game: str, num_envs: int, load: str) -> str:
 
 
 def print_table(records: list[dict[str, Any]]) -> None:
-    """Median over games, for each load and batch size, in millions of frames a second."""
-    for load in LOADS:
-        for num_envs in sorted({r["num_envs"] for r in records if r["load"] == load}):
-            cell = [r for r in records if (r["load"], r["num_envs"]) == (load, num_envs)]
-            rates = sorted(r["frames_per_s_median"] / 1e6 for r in cell)
-            frame = statistics.median(r["ms_per_frame_median"] for r in cell)
-            print(
-                f"{load:12} {num_envs:6} consoles, {len(cell):3} games: median "
-                f"{statistics.median(rates):8.3f} M frames/s ({rates[0]:.3f} to {rates[-1]:.3f}), "
-                f"{frame:.3f} ms a frame, {cell[0]['bytes_per_console']:,} bytes a console"
-            )
+    """Median over games, for each load, batch size and geometry, in millions of frames a second."""
+    table: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for r in records:
+        key = (r["load"], r["num_envs"], r["schedule"], r["lanes_per_warp"])
+        table.setdefault(key, []).append(r)
+    for (load, num_envs, schedule, lanes), cell in sorted(table.items()):
+        rates = sorted(r["frames_per_s_median"] / 1e6 for r in cell)
+        frame = statistics.median(r["ms_per_frame_median"] for r in cell)
+        print(
+            f"{load:12} {num_envs:6} consoles, {schedule:11} {lanes:2} lanes, {len(cell):3} games: "
+            f"median {statistics.median(rates):8.3f} M frames/s ({rates[0]:.3f} to "
+            f"{rates[-1]:.3f}), {frame:.3f} ms a frame, {cell[0]['bytes_per_console']:,} bytes a "
+            "console"
+        )
 
 
 def main() -> None:
@@ -139,6 +160,8 @@ def main() -> None:
     )
     parser.add_argument("--num-envs", nargs="+", type=int, default=[256, 1024, 4096, 16384])
     parser.add_argument("--loads", nargs="+", choices=list(LOADS), default=list(LOADS))
+    parser.add_argument("--schedules", nargs="+", choices=SCHEDULES, default=[])
+    parser.add_argument("--lanes", nargs="+", type=int, default=[], help="a warp")
     parser.add_argument("--steps", type=int, default=16, help="a turn")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--check", action="store_true", help="compare RAM with the CPU back end")
@@ -148,22 +171,23 @@ def main() -> None:
     records = []
     if options.out.exists():
         records = [json.loads(line) for line in options.out.read_text().splitlines()]
-    done = {(r["game"], r["num_envs"], r["load"]) for r in records}
-    for num_envs in options.num_envs:
-        for game in games:
-            for load in options.loads:
-                if (game, num_envs, load) in done:
-                    continue
-                record = measure(game, num_envs, load, options.steps, options.turns)
-                if options.check:
-                    expected = cpu_digest(game, num_envs, load)
-                    assert record["digest_after_8_steps"] == expected, (game, num_envs, load)
-                    record["equals_cpu"] = True
-                records.append(record)
-                with options.out.open("a") as file:
-                    file.write(json.dumps(record) + "\n")
-                rate = record["frames_per_s_median"] / 1e6
-                print(f"{game:20} {num_envs:6} {load:12} {rate:8.3f} M frames/s", flush=True)
+    keys = ("game", "num_envs", "load", "schedule", "lanes_per_warp")
+    done = {tuple(r[key] for key in keys) for r in records}
+    cells = itertools.product(options.num_envs, games, options.loads)
+    for num_envs, game, load in cells:
+        for geometry in geometries(num_envs, options.schedules, options.lanes):
+            cell = (game, num_envs, load, geometry.schedule, geometry.lanes_per_warp)
+            if cell in done:
+                continue
+            record = measure(game, num_envs, load, geometry, options.steps, options.turns)
+            if options.check:
+                expected = cpu_digest(game, num_envs, load)
+                assert record["digest_after_8_steps"] == expected, cell
+                record["equals_cpu"] = True
+            records.append(record)
+            with options.out.open("a") as file:
+                file.write(json.dumps(record) + "\n")
+            print(*cell, f"{record['frames_per_s_median'] / 1e6:8.3f} M frames/s", flush=True)
     print_table(records)
 
 

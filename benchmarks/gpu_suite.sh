@@ -87,6 +87,9 @@ fi
 fps=("$python" benchmarks/gpu_fps.py --out "$out/fps.jsonl")
 part fps-check 120 "${fps[@]}" --games pong seaquest --num-envs 1024 --check
 part fps-sizes 300 "${fps[@]}" --games default --num-envs 256 1200 4096 8192 16384 32768 65536
+part geometry 480 "$python" benchmarks/gpu_fps.py --out "$out/geometry.jsonl" --games pong seaquest \
+  --num-envs 1200 4096 32768 --loads emulation --schedules line instruction block \
+  --lanes 1 2 4 8 16 32 --turns 3
 part fps-57 600 "${fps[@]}" --games 57 --num-envs 4096 32768
 if command -v ncu >/dev/null; then
   part ncu 240 ncu --clock-control none --set basic --section SpeedOfLight --section WarpStateStats \
@@ -104,6 +107,7 @@ part replay 120 "$python" benchmarks/replay.py --device cuda --out "$out/replay.
 {
   echo
   [ -f "$out/fps-57.log" ] && grep "consoles," "$out/fps-57.log"
+  [ -f "$out/geometry.log" ] && grep "consoles," "$out/geometry.log"
   [ -f "$out/ncu.log" ] && grep -E "step_consoles|finish_step|Duration|Throughput|Registers|Occupancy" \
     "$out/ncu.log" | head -60
 } >>"$summary"

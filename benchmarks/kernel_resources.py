@@ -15,6 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from cule.envs.launch import SCHEDULES
+
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "benchmarks" / "kernel_resources.json"
 ARCHITECTURE = "sm_90"
@@ -78,6 +80,7 @@ def _parse(text: str) -> dict[str, dict[str, int]]:
 def _readable(symbol: str) -> str:
     text = subprocess.run(["c++filt", symbol], check=True, capture_output=True, text=True).stdout
     text = re.sub(r"cule::|\(anonymous namespace\)::|^void ", "", text.strip())
+    text = re.sub(r"\(Schedule\)(\d)", lambda found: SCHEDULES[int(found[1])], text)
     return re.sub(r"\(.*$", "", text)
 
 

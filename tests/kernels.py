@@ -6,6 +6,7 @@ CPU stand in for those of a GPU.
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import functools
 import hashlib
@@ -39,6 +40,7 @@ SOURCES = (
     "csrc/bindings/bind_cuda.cpp",
     "csrc/bindings/cuda_module.cpp",
     *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "csrc" / "cuda").glob("*.c*"))),
+    "tests/shim/step_counts.cpp",
 )
 FLAGS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
 CPU = torch.device("cpu")
@@ -102,6 +104,22 @@ def module() -> ModuleType:
     return native
 
 
+class StepCounts(ctypes.Structure):
+    """What the lanes of the shim have executed (tests/shim/cuda/lane_group.hpp)."""
+
+    _fields_ = [(name, ctypes.c_uint64) for name in ("instructions", "warp_steps", "meetings")]
+    instructions: int
+    warp_steps: int
+    meetings: int
+
+
+def take_step_counts() -> StepCounts:
+    """Counts since the last call."""
+    counts = StepCounts()
+    ctypes.CDLL(str(module().__file__)).cule_take_step_counts(ctypes.byref(counts))
+    return counts
+
+
 class Results:
     """Everything a call reports, as arrays or as tensors."""
 
@@ -142,6 +160,7 @@ class Pair:
         *,
         lanes: int = 32,
         warps: int = 1,
+        schedule: str = "line",
         native: ModuleType | None = None,
         device: torch.device = CPU,
         stacked: bool = True,
@@ -157,7 +176,8 @@ class Pair:
             self.plan = dataclasses.replace(self.plan, games=(cartridge,))
         self.cpu = make_batch(self.plan, self.options)
         native = native or module()
-        self.kernels = CudaBatch(self.plan, self.options, device, native, Geometry(lanes, warps))
+        geometry = Geometry(lanes, warps, schedule)
+        self.kernels = CudaBatch(self.plan, self.options, device, native, geometry)
         self.expected = Results(self.options, stacked)
         self.actual = Results(self.options, stacked)
         # Views of the arrays on the CPU, copies on a GPU.

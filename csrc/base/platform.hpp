@@ -8,6 +8,7 @@
 //                compiler decides for itself
 // CULE_AVX2      defined where the host can be asked for AVX2; marks a function compiled for it
 // CULE_HAS_JIT   defined where machine code can be made and run (csrc/jit)
+// CULE_HAS_REDUCE  defined where a warp has __reduce_min_sync: compute capability 8.0 and later
 // CULE_LIKELY / CULE_UNLIKELY  branch hints
 #pragma once
 
@@ -27,6 +28,10 @@
 #define CULE_HAS_JIT
 #endif
 #endif
+#endif
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+#define CULE_HAS_REDUCE
 #endif
 
 #define CULE_LIKELY(x) (__builtin_expect(static_cast<bool>(x), 1))

@@ -53,9 +53,9 @@ class CudaBatch {
   CudaBatch(const std::vector<std::shared_ptr<Game>>& games, const py::object& game_index,
             const py::object& modes, const py::object& difficulties, const py::object& reset_set,
             const std::vector<Contiguous<u8>>& reset_rows, u32 lanes_per_warp, u32 warps_per_block,
-            const py::kwargs& kwargs)
+            u32 schedule, const py::kwargs& kwargs)
       : arena_(make_batch_source(games, game_index, modes, difficulties, reset_set, reset_rows,
-                                 lanes_per_warp, warps_per_block, kwargs)) {}
+                                 lanes_per_warp, warps_per_block, schedule, kwargs)) {}
 
   Arena& arena() { return arena_; }
 
@@ -115,7 +115,7 @@ class CudaBatch {
                                        const py::object& game_index, const py::object& modes,
                                        const py::object& difficulties, const py::object& reset_set,
                                        const std::vector<Contiguous<u8>>& reset_rows,
-                                       u32 lanes_per_warp, u32 warps_per_block,
+                                       u32 lanes_per_warp, u32 warps_per_block, u32 schedule,
                                        const py::kwargs& kwargs) {
     const BatchRequest r = take_request(game_index, modes, difficulties, games.size(), kwargs);
     if (!r.options.cached_resets) refuse("cached_resets: False; only cached resets are built in");
@@ -123,6 +123,9 @@ class CudaBatch {
       refuse("lanes_per_warp: " + std::to_string(lanes_per_warp) + "; allowed is 1 to 32");
     if (warps_per_block < 1 || warps_per_block > 8)
       refuse("warps_per_block: " + std::to_string(warps_per_block) + "; allowed is 1 to 8");
+    if (schedule >= kSchedules)
+      refuse("schedule: " + std::to_string(schedule) + "; allowed is 0 to " +
+             std::to_string(kSchedules - 1));
     const i32 n = i32(r.game_index.size());
     const std::vector<i32> sets = copy_vector(reset_set, "reset_set", n);
     BatchSource b;
@@ -139,6 +142,7 @@ class CudaBatch {
     b.autoreset = r.autoreset;
     b.lanes_per_warp = lanes_per_warp;
     b.warps_per_block = warps_per_block;
+    b.schedule = Schedule(schedule);
     check(choose_blocks(n, b.draw_blocks), "occupancy of the render kernel");
     return b;
   }
@@ -169,7 +173,8 @@ StepOutputs make_outputs(const py::tuple& t) {
 py::list kernel_resources() {
   py::list all;
   for (const auto describe :
-       {describe_step_bank, describe_step_e0, describe_step_fe, describe_finish_step}) {
+       {describe_step_bank, describe_step_bank_instruction, describe_step_bank_block,
+        describe_step_e0, describe_step_fe, describe_finish_step}) {
     KernelResources r{};
     check(describe(r), "kernel attributes");
     py::dict d;
@@ -198,10 +203,10 @@ void bind_cuda(py::module_& m) {
   py::class_<CudaBatch>(m, "Batch")
       .def(py::init<const std::vector<std::shared_ptr<Game>>&, const py::object&, const py::object&,
                     const py::object&, const py::object&, const std::vector<Contiguous<u8>>&, u32,
-                    u32, const py::kwargs&>(),
+                    u32, u32, const py::kwargs&>(),
            py::arg("games"), py::arg("game_index"), py::arg("modes"), py::arg("difficulties"),
            py::arg("reset_set"), py::arg("reset_rows"), py::arg("lanes_per_warp"),
-           py::arg("warps_per_block"))
+           py::arg("warps_per_block"), py::arg("schedule"))
       .def_property_readonly("bytes", [](CudaBatch& b) { return b.arena().bytes(); })
       .def_property_readonly("console_bytes",
                              [](CudaBatch& b) { return b.arena().console_bytes(); })

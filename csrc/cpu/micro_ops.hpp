@@ -101,6 +101,14 @@ CULE_HD CULE_INLINE Source micro_source(u32 op) { return Source(op >> kMicroSour
 CULE_HD CULE_INLINE Function micro_function(u32 op) {
   return Function(op >> kMicroFunction & 0x3F);
 }
+// Whether the next instruction may be elsewhere than behind this one.
+CULE_HD CULE_INLINE bool is_transfer(Function f) {
+  constexpr u64 kTransfers = 1ULL << u32(Function::kBranch) | 1ULL << u32(Function::kJump) |
+                             1ULL << u32(Function::kJsr) | 1ULL << u32(Function::kRts) |
+                             1ULL << u32(Function::kRti) | 1ULL << u32(Function::kBrk) |
+                             1ULL << u32(Function::kJumpIndirect);
+  return kTransfers >> u32(f) & 1;
+}
 CULE_HD CULE_INLINE Target micro_target(u32 op) { return Target(op >> kMicroTarget & 7); }
 
 }  // namespace cule

@@ -104,7 +104,7 @@ void Arena::lay_out(Writer& w) {
     first += count;
   }
   for (u32 f = 0; f < kFamilies; ++f) {
-    tiles_[f] = {w.put(tiles[f]), u32(tiles[f].size()), source_.warps_per_block};
+    tiles_[f] = {w.put(tiles[f]), u32(tiles[f].size()), source_.warps_per_block, source_.schedule};
   }
   const MicroOps micro_ops = make_micro_ops();
   batch_.micro_ops = w.put(micro_ops.op, 256);

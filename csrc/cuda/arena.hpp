@@ -35,6 +35,7 @@ struct BatchSource {
   Autoreset autoreset;
   u32 lanes_per_warp;
   u32 warps_per_block;
+  Schedule schedule;
   u32 draw_blocks;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/int.hpp"
+#include "base/platform.hpp"
 #include "cuda/launch.hpp"
 
 namespace cule {
@@ -11,6 +12,25 @@ struct LaneGroup {
 
   __device__ u32 ballot(bool vote) const { return __ballot_sync(mask, vote); }
   __device__ bool any(bool vote) const { return __any_sync(mask, vote); }
+  __device__ u32 lowest(u32 value) const {
+#if defined(CULE_HAS_REDUCE)
+    return __reduce_min_sync(mask, value);
+#else
+    // Bit by bit, from the top: those with a 0 stay, if there are any.
+    u32 found = 0;
+    bool is_least = true;
+    for (u32 bit = 1u << 31; bit != 0; bit >>= 1) {
+      const bool is_lower = is_least && !(value & bit);
+      if (any(is_lower)) {
+        is_least = is_lower;
+      } else {
+        found |= bit;
+      }
+    }
+    return found;
+#endif
+  }
+  __device__ void executes(u32) const {}
   __device__ LaneGroup only(u32 lanes) const { return {lanes}; }
 };
 

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include "console/lanes.hpp"
 #include "cuda/device_batch.hpp"
 
 namespace cule {
@@ -12,6 +13,7 @@ struct TileList {
   const Tile* tiles;  // on the device
   u32 size;
   u32 warps_per_block;
+  Schedule schedule;
 };
 
 // Which consoles a reset concerns, and their seeds; on the device.
@@ -61,6 +63,8 @@ struct KernelResources {
   int max_threads;
 };
 cudaError_t describe_step_bank(KernelResources& out);
+cudaError_t describe_step_bank_instruction(KernelResources& out);
+cudaError_t describe_step_bank_block(KernelResources& out);
 cudaError_t describe_step_e0(KernelResources& out);
 cudaError_t describe_step_fe(KernelResources& out);
 cudaError_t describe_finish_step(KernelResources& out);

@@ -1,4 +1,4 @@
-// cuda/step_bank.cu: the state-update kernel of one cartridge family.
+// cuda/step_bank.cu: the state-update kernel of most cartridges, with every schedule.
 #include "cuda/describe.hpp"
 #include "cuda/step_kernel.hpp"
 
@@ -6,14 +6,27 @@ namespace cule {
 
 cudaError_t launch_step_bank(const DeviceBatch& b, const TileList& tiles,
                              const StepActions& actions, cudaStream_t stream) {
-  const u32 warps = tiles.warps_per_block;
-  const u32 blocks = (tiles.size + warps - 1) / warps;
-  return cule_launch(step_consoles_kernel<BankFetch>, dim3(blocks), dim3(warps * kWarpLanes),
-                     step_shared_bytes(warps), stream, b, tiles.tiles, tiles.size, actions);
+  switch (tiles.schedule) {
+    case Schedule::kInstruction:
+      return launch_step<BankFetch, Schedule::kInstruction>(b, tiles, actions, stream);
+    case Schedule::kBlock:
+      return launch_step<BankFetch, Schedule::kBlock>(b, tiles, actions, stream);
+    default:
+      return launch_step<BankFetch, Schedule::kLine>(b, tiles, actions, stream);
+  }
 }
 
 cudaError_t describe_step_bank(KernelResources& out) {
-  return describe("step_consoles_kernel<BankFetch>", step_consoles_kernel<BankFetch>, out);
+  return describe("step_consoles_kernel<BankFetch, line>",
+                  step_consoles_kernel<BankFetch, Schedule::kLine>, out);
+}
+cudaError_t describe_step_bank_instruction(KernelResources& out) {
+  return describe("step_consoles_kernel<BankFetch, instruction>",
+                  step_consoles_kernel<BankFetch, Schedule::kInstruction>, out);
+}
+cudaError_t describe_step_bank_block(KernelResources& out) {
+  return describe("step_consoles_kernel<BankFetch, block>",
+                  step_consoles_kernel<BankFetch, Schedule::kBlock>, out);
 }
 
 }  // namespace cule

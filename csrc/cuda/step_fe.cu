@@ -1,4 +1,6 @@
 // cuda/step_fe.cu: the state-update kernel of one cartridge family.
+//
+// Few games have such cartridges: whatever schedule is asked for, lanes meet at the end of a line.
 #include "cuda/describe.hpp"
 #include "cuda/step_kernel.hpp"
 
@@ -6,14 +8,12 @@ namespace cule {
 
 cudaError_t launch_step_fe(const DeviceBatch& b, const TileList& tiles, const StepActions& actions,
                            cudaStream_t stream) {
-  const u32 warps = tiles.warps_per_block;
-  const u32 blocks = (tiles.size + warps - 1) / warps;
-  return cule_launch(step_consoles_kernel<FeFetch>, dim3(blocks), dim3(warps * kWarpLanes),
-                     step_shared_bytes(warps), stream, b, tiles.tiles, tiles.size, actions);
+  return launch_step<FeFetch, Schedule::kLine>(b, tiles, actions, stream);
 }
 
 cudaError_t describe_step_fe(KernelResources& out) {
-  return describe("step_consoles_kernel<FeFetch>", step_consoles_kernel<FeFetch>, out);
+  return describe("step_consoles_kernel<FeFetch, line>",
+                  step_consoles_kernel<FeFetch, Schedule::kLine>, out);
 }
 
 }  // namespace cule

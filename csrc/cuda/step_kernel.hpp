@@ -9,6 +9,7 @@
 #include "console/lanes.hpp"
 #include "cuda/device_batch.hpp"
 #include "cuda/lane_group.hpp"
+#include "cuda/launchers.hpp"
 
 namespace cule {
 
@@ -71,7 +72,7 @@ __device__ inline LaneAction read_action(const DeviceBatch& b, const DeviceGame&
   return {g.actions[index], 1.0f, true};
 }
 
-template <class Fetch>
+template <class Fetch, Schedule kSchedule>
 __global__ void step_consoles_kernel(const DeviceBatch b, const Tile* tiles, u32 num_tiles,
                                      const StepActions actions) {
   u32* micro_ops = reinterpret_cast<u32*>(cule_dynamic_shared());
@@ -102,7 +103,7 @@ __global__ void step_consoles_kernel(const DeviceBatch b, const Tile* tiles, u32
   }
   u8* ram = cule_dynamic_shared() + sizeof(MicroOps) + warp * kWarpRamBytes + lane * kWordBytes;
   const LaneGroup all{stepping};
-  using Engine = LaneEngine<Fetch, LaneGroup>;
+  using Engine = LaneEngine<Fetch, LaneGroup, kSchedule>;
   BasicAle<Engine> ale{{s.console, b.memory(i), g.cart, g.properties},
                        s.env,
                        nullptr,
@@ -115,6 +116,15 @@ __global__ void step_consoles_kernel(const DeviceBatch b, const Tile* tiles, u32
   s.is_ended = is_ended(s.agent, g.agent);
   s.reported = s.agent;
   b.captures[i] = capture.captures;
+}
+
+template <class Fetch, Schedule kSchedule>
+cudaError_t launch_step(const DeviceBatch& b, const TileList& tiles, const StepActions& actions,
+                        cudaStream_t stream) {
+  const u32 warps = tiles.warps_per_block;
+  const u32 blocks = (tiles.size + warps - 1) / warps;
+  return cule_launch(step_consoles_kernel<Fetch, kSchedule>, dim3(blocks), dim3(warps * kWarpLanes),
+                     step_shared_bytes(warps), stream, b, tiles.tiles, tiles.size, actions);
 }
 
 }  // namespace cule

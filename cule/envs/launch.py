@@ -8,6 +8,8 @@ from typing import Any
 import torch
 
 WARP_LANES = 32
+#: How lanes of a warp are kept together (csrc/console/lanes.hpp); a name's place is its code.
+SCHEDULES = ("line", "instruction", "block")
 SCHEDULERS = 4  # of a multiprocessor; a warp lives on one
 WARPS_PER_SCHEDULER = 2  # resident at once, by the registers of the state-update kernel
 
@@ -21,6 +23,9 @@ class Geometry:
 
     warps_per_block: int
     """Warps that share a block and its copy of the micro-operation table, 1 to 8."""
+
+    schedule: str = "line"
+    """One of `SCHEDULES`; E0 and FE cartridges have "line" whatever this says."""
 
 
 def choose_geometry(num_envs: int, device: Any) -> Geometry:

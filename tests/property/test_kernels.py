@@ -16,6 +16,7 @@ import torch
 import cule
 from cule import _core
 from cule.envs import backend
+from cule.envs.launch import SCHEDULES
 from cule.errors import InvalidArgumentError, InvalidStateError
 from tests import kernels
 from tests.kernels import Pair
@@ -51,6 +52,32 @@ def test_games(game: str, num_envs: int, lanes: int) -> None:
     pair = Pair(game, num_envs, lanes=lanes, warps=1 + num_envs % 2)
     pair.run(STEPS, seed=num_envs)
     pair.close()
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES[1:])
+@pytest.mark.parametrize(
+    ("game", "lanes"), [("pong", 16), ("seaquest", 5), ("pitfall2", 32), ("up_n_down", 8)]
+)
+def test_schedules(game: str, lanes: int, schedule: str) -> None:
+    pair = Pair(game, 9, lanes=lanes, warps=2, schedule=schedule)
+    pair.run(60, seed=lanes)
+    pair.close()
+
+
+def test_the_lane_furthest_behind_keeps_lanes_together() -> None:
+    """Consoles that have drifted apart: steps a warp takes for an instruction of a lane."""
+    costs = {}
+    for schedule in SCHEDULES:
+        pair = Pair("pong", 16, lanes=16, schedule=schedule)
+        pair.reset(np.arange(16, dtype=np.int64))
+        pair.decorrelate(20, 1)
+        kernels.take_step_counts()
+        pair.step(pair.random_actions(np.random.default_rng(1)))
+        counts = kernels.take_step_counts()
+        costs[schedule] = counts.warp_steps * 16 / counts.instructions
+        pair.close()
+    assert all(1.0 <= cost < 16.0 for cost in costs.values())
+    assert costs["instruction"] <= costs["block"] < costs["line"]
 
 
 @pytest.mark.parametrize("lanes", [8, 16, 32])
@@ -90,10 +117,11 @@ def test_options(name: str) -> None:
 @pytest.mark.parametrize("kind", CARTRIDGES)
 def test_random_programs(kind: str, writer: Callable[[int, str], bytes]) -> None:
     """Undocumented opcodes, code in RAM and TIA space, frames cut short, processors that jam."""
-    for seed in range(5):
+    for seed in range(6):
         game = core_game(writer(seed, kind))
         keywords = {"frameskip": 2, "max_num_frames_per_episode": 24, "num_reset_states": 2}
-        pair = Pair("pong", 3, lanes=2, cartridge=game, full_action_space=True, **keywords)
+        keywords |= {"schedule": SCHEDULES[seed % 3], "full_action_space": True}
+        pair = Pair("pong", 3, lanes=2, cartridge=game, **keywords)
         pair.run(20, seed=seed, rows_every=4)
         pair.close()
 
@@ -322,5 +350,5 @@ class TestVectorEnv:
 
 def test_kernels_report_what_they_take() -> None:
     names = [entry["name"] for entry in kernels.module().kernel_resources()]
-    assert len(names) == len(set(names)) == 4
+    assert len(names) == len(set(names)) == 6
     assert _core.build_config()["cuda"]
