@@ -65,9 +65,9 @@ def measure(game: str, schedule: str, lanes: int, rows: NDArray[np.uint8]) -> di
         "game": game,
         "schedule": schedule,
         "lanes": lanes,
-        "steps_per_instruction": counts.warp_steps * lanes / counts.instructions,
-        "meetings_per_instruction": counts.meetings * lanes / counts.instructions,
-        "instructions_per_frame": counts.instructions / (NUM_ENVS * COUNTED_STEPS * 4),
+        "steps_per_instruction": round(counts.warp_steps * lanes / counts.instructions, 4),
+        "meetings_per_instruction": round(counts.meetings * lanes / counts.instructions, 4),
+        "instructions_per_frame": counts.instructions // (NUM_ENVS * COUNTED_STEPS * 4),
     }
 
 
@@ -101,7 +101,8 @@ def main() -> None:
             records += [measure(game, schedule, lanes, rows) for lanes in LANES]
         print(game, file=sys.stderr, flush=True)
     settings = {"consoles": NUM_ENVS, "first_steps": FIRST_STEPS, "counted_steps": COUNTED_STEPS}
-    options.out.write_text(json.dumps({"settings": settings, "records": records}, indent=1) + "\n")
+    lines = ",\n".join(json.dumps(record) for record in records)
+    options.out.write_text(f'{{"settings": {json.dumps(settings)}, "records": [\n{lines}\n]}}\n')
     print_table(records)
 
 
