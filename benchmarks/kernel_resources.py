@@ -29,8 +29,11 @@ FLAGS = (
     "--Werror=cross-execution-space-call",
     f"-arch={ARCHITECTURE}",
 )
+#: In the names of the instruction loops.
+_LOOP = "run_step_in_lanes"
 
 _ENTRY = re.compile(r"Compiling entry function '(\w+)'")
+_FUNCTION = re.compile(r"Function properties for (\w+)")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers.*?(?:, (\d+) bytes smem)?$")
 
@@ -56,24 +59,31 @@ def measure() -> dict[str, Any]:
 
 
 def _parse(text: str) -> dict[str, dict[str, int]]:
-    """Kernels in what ptxas prints; functions that are not inlined have no entry of their own."""
+    """Kernels in what ptxas prints; of functions out of line, the instruction loops alone."""
     kernels: dict[str, dict[str, int]] = {}
-    name = None
-    stack = (0, 0, 0)
+    name = ""
+    function = ""
     for line in text.splitlines():
         if entry := _ENTRY.search(line):
             name = _readable(entry[1])
-        elif (found := _STACK.search(line)) and name not in kernels:
-            stack = (int(found[1]), int(found[2]), int(found[3]))
-        elif (used := _USED.search(line)) and name is not None:
-            kernels[name] = {
+            kernels[name] = {}
+        elif properties := _FUNCTION.search(line):
+            function = properties[1]
+        elif found := _STACK.search(line):
+            stack, stores, loads = (int(number) for number in found.groups())
+            if _LOOP in function:
+                kernels[name] |= {"loop_spill_store_bytes": stores, "loop_spill_load_bytes": loads}
+            elif "stack_bytes" not in kernels[name]:  # the kernel's own line comes first
+                kernels[name] |= {
+                    "stack_bytes": stack,
+                    "spill_store_bytes": stores,
+                    "spill_load_bytes": loads,
+                }
+        elif used := _USED.search(line):
+            kernels[name] |= {
                 "registers": int(used[1]),
-                "stack_bytes": stack[0],
-                "spill_store_bytes": stack[1],
-                "spill_load_bytes": stack[2],
                 "static_shared_bytes": int(used[2] or 0),
             }
-            name = None
     return kernels
 
 

@@ -9,6 +9,7 @@
 // CULE_AVX2      defined where the host can be asked for AVX2; marks a function compiled for it
 // CULE_HAS_JIT   defined where machine code can be made and run (csrc/jit)
 // CULE_HAS_REDUCE  defined where a warp has __reduce_min_sync: compute capability 8.0 and later
+// CULE_ASSUME_SHARED(p)  on the device: p points into shared memory
 // CULE_LIKELY / CULE_UNLIKELY  branch hints
 #pragma once
 
@@ -28,6 +29,12 @@
 #define CULE_HAS_JIT
 #endif
 #endif
+#endif
+
+#if defined(__CUDA_ARCH__)
+#define CULE_ASSUME_SHARED(p) __builtin_assume(__isShared(p))
+#else
+#define CULE_ASSUME_SHARED(p) static_cast<void>(p)
 #endif
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800

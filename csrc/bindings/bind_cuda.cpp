@@ -121,8 +121,9 @@ class CudaBatch {
     if (!r.options.cached_resets) refuse("cached_resets: False; only cached resets are built in");
     if (lanes_per_warp < 1 || lanes_per_warp > kWarpLanes)
       refuse("lanes_per_warp: " + std::to_string(lanes_per_warp) + "; allowed is 1 to 32");
-    if (warps_per_block < 1 || warps_per_block > 8)
-      refuse("warps_per_block: " + std::to_string(warps_per_block) + "; allowed is 1 to 8");
+    if (warps_per_block < 1 || warps_per_block > kMaxStepWarps)
+      refuse("warps_per_block: " + std::to_string(warps_per_block) + "; allowed is 1 to " +
+             std::to_string(kMaxStepWarps));
     if (schedule >= kSchedules)
       refuse("schedule: " + std::to_string(schedule) + "; allowed is 0 to " +
              std::to_string(kSchedules - 1));

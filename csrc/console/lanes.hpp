@@ -45,103 +45,92 @@ constexpr u32 kSchedules = 3;
 
 constexpr u32 kSlowOpcode = 0x100;
 
-// The processor of one lane.
-template <class Fetch, class Access>
-struct LaneProcessor {
-  using Bus = WordBus<Fetch, Access>;
-
-  Machine<Access>& m;
-  const u32* micro_ops;
-  Bus bus;
-  Execution<Bus> e;
-  bool is_running;
-
-  CULE_HD CULE_INLINE LaneProcessor(Machine<Access>& machine, const u32* ops)
-      : m(machine),
-        micro_ops(ops),
-        bus(machine, Clock(machine.s.cycles) << kClockShift),
-        e(bus, machine.s.cpu),
-        is_running(!e.is_jammed) {}
-
-  // Runs one instruction. True: the one that follows it in memory is next.
-  template <class Lanes>
-  CULE_HD CULE_INLINE bool step(const Lanes& lanes) {
-    if (CULE_LIKELY(bus.fetch(e.pc))) {
-      const u32 opcode = bus.word & 0xFF;
-      const u32 op = micro_ops[opcode];
-      lanes.executes(opcode);
-      Staged<Bus>::step(e, opcode, op);
-      return !is_transfer(micro_function(op));
-    }
-    if (m.must_stop) {
-      is_running = false;
-      return false;
-    }
-    lanes.executes(kSlowOpcode);
-    e.store(m.s.cpu);
-    bus.clock = step_staged_slowly(m, bus.clock, micro_ops);
-    e.load(m.s.cpu);
-    if (instructions_of(bus.clock) >= kCountFrom) m.opcodes = m.console.cart.traps;
-    bus.reload();
-    is_running = !(m.must_stop || e.is_jammed || instructions_of(bus.clock) >= kMaxInstructions);
+// Runs one instruction of a lane. True: the one that follows it in memory is next.
+template <class Bus, class Access, class Lanes>
+CULE_HD CULE_INLINE bool step_lane(Machine<Access>& m, Execution<Bus>& e, bool& is_running,
+                                   const u32* micro_ops, const Lanes& lanes) {
+  Bus& bus = e.bus;
+  if (CULE_LIKELY(bus.fetch(e.pc))) {
+    const u32 opcode = bus.word & 0xFF;
+    const u32 op = micro_ops[opcode];
+    lanes.executes(opcode);
+    Staged<Bus>::step(e, opcode, op);
+    return !is_transfer(micro_function(op));
+  }
+  if (m.must_stop) {
+    is_running = false;
     return false;
   }
+  lanes.executes(kSlowOpcode);
+  e.store(m.s.cpu);
+  bus.clock = step_staged_slowly(m, bus.clock, micro_ops);
+  e.load(m.s.cpu);
+  if (instructions_of(bus.clock) >= kCountFrom) m.opcodes = m.console.cart.traps;
+  bus.reload();
+  is_running = !(m.must_stop || e.is_jammed || instructions_of(bus.clock) >= kMaxInstructions);
+  return false;
+}
 
-  // Cycles from the first line of the frame on.
-  CULE_HD CULE_INLINE u32 beam() const { return cycles_of(bus.clock) + m.s.phase_cycles; }
+// Clock at which the line ends that the beam is in.
+CULE_HD CULE_INLINE Clock line_end(Clock clock, u32 phase_cycles) {
+  const u32 beam = cycles_of(clock) + phase_cycles;
+  return Clock((beam / kCyclesPerLine + 1) * kCyclesPerLine - phase_cycles) << kClockShift;
+}
 
-  // Clock at which the line that the beam is in ends.
-  CULE_HD CULE_INLINE Clock line_end() const {
-    return Clock((beam() / kCyclesPerLine + 1) * kCyclesPerLine - m.s.phase_cycles) << kClockShift;
-  }
-
-  CULE_HD CULE_INLINE void finish() {
-    e.store(m.s.cpu);
-    m.s.cycles = cycles_of(bus.clock);
-  }
-};
-
-template <class Fetch, class Access, class Lanes>
-CULE_HD CULE_INLINE void run_lines(LaneProcessor<Fetch, Access>& p, const Lanes& lanes) {
-  Clock line_end = p.line_end();
+template <class Bus, class Access, class Lanes>
+CULE_HD CULE_INLINE void run_lines(Machine<Access>& m, Execution<Bus>& e, const u32* micro_ops,
+                                   const Lanes& lanes) {
+  bool is_running = !e.is_jammed;
+  Clock end = line_end(e.bus.clock, m.s.phase_cycles);
   do {
-    while (p.is_running && p.bus.clock < line_end) p.step(lanes);
-    line_end += Clock(kCyclesPerLine) << kClockShift;
-  } while (lanes.any(p.is_running));
+    while (is_running && e.bus.clock < end) step_lane(m, e, is_running, micro_ops, lanes);
+    end += Clock(kCyclesPerLine) << kClockShift;
+  } while (lanes.any(is_running));
 }
 
 // One vote finds both the lane that is furthest behind and the lanes that can run with it: the beam
 // in the upper bits, the address that matters in the lower ones.
-template <Schedule kSchedule, class Fetch, class Access, class Lanes>
-CULE_HD CULE_INLINE void run_furthest_behind(LaneProcessor<Fetch, Access>& p, const Lanes& lanes) {
+template <Schedule kSchedule, class Bus, class Access, class Lanes>
+CULE_HD CULE_INLINE void run_furthest_behind(Machine<Access>& m, Execution<Bus>& e,
+                                             const u32* micro_ops, const Lanes& lanes) {
   constexpr u32 kAddressBits = 13;
   constexpr u32 kAddress = (1u << kAddressBits) - 1;
   constexpr u32 kNobody = ~0u;
+  const u32 phase_cycles = m.s.phase_cycles;
+  bool is_running = !e.is_jammed;
   for (;;) {
-    const u32 key = p.is_running ? p.beam() << kAddressBits | (p.e.pc & kAddress) : kNobody;
+    const u32 beam = cycles_of(e.bus.clock) + phase_cycles;
+    const u32 key = is_running ? beam << kAddressBits | (e.pc & kAddress) : kNobody;
     const u32 first = lanes.lowest(key);
     if (first == kNobody) return;
-    if (!p.is_running || ((key ^ first) & kAddress)) continue;
+    if (!is_running || ((key ^ first) & kAddress)) continue;
     if (kSchedule == Schedule::kInstruction) {
-      p.step(lanes);
+      step_lane(m, e, is_running, micro_ops, lanes);
       continue;
     }
-    const Clock line_end = p.line_end();
-    while (p.step(lanes) && p.bus.clock < line_end) {
+    const Clock end = line_end(e.bus.clock, phase_cycles);
+    while (step_lane(m, e, is_running, micro_ops, lanes) && e.bus.clock < end) {
     }
   }
 }
 
+// The processor's registers and the bus are two variables, and neither is ever handed to a call: so
+// the compiler keeps all of them in registers of the machine.
 template <Schedule kSchedule, class Fetch, class Access, class Lanes>
 CULE_HD CULE_NOINLINE void run_step_in_lanes(Machine<Access>& m, const u32* micro_ops,
                                              const Lanes& lanes) {
-  LaneProcessor<Fetch, Access> p(m, micro_ops);
+  using Bus = WordBus<Fetch, Access>;
+  Bus bus(m, Clock(m.s.cycles) << kClockShift);
+  Execution<Bus> e(bus, m.s.cpu);
+  CULE_ASSUME_SHARED(micro_ops);
+  CULE_ASSUME_SHARED(bus.ram.base);
   if (kSchedule == Schedule::kLine) {
-    run_lines(p, lanes);
+    run_lines(m, e, micro_ops, lanes);
   } else {
-    run_furthest_behind<kSchedule>(p, lanes);
+    run_furthest_behind<kSchedule>(m, e, micro_ops, lanes);
   }
-  p.finish();
+  e.store(m.s.cpu);
+  m.s.cycles = cycles_of(bus.clock);
 }
 
 // Runs frame steps in a lane, in step with the others (Engine of BasicAle).

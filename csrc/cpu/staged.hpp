@@ -183,6 +183,17 @@ struct Staged {
     }
   }
 
+  // Out of line, on copies: what is handed to a call lies in memory, and the registers of an
+  // instruction loop are not to lie there for the sake of the rarest instructions.
+  CULE_HD static CULE_INLINE u32 apply_rare(Cpu& e, Function function, u32 s, u32 address) {
+    Bus bus(e.bus);
+    Cpu copy(bus, e);
+    const u32 result = apply_to_copy(copy, function, s, address);
+    e.take(copy);
+    e.bus.take(bus);
+    return result;
+  }
+
   // CLC SEC CLI SEI CLV CLD SED: bits 7 and 6 of the opcode name the flag, bit 5 its new value.
   CULE_HD static CULE_INLINE void set_flag(Cpu& e, u32 opcode) {
     const u32 value = opcode >> 5 & 1;
@@ -212,7 +223,7 @@ struct Staged {
     e.branch(flag == (opcode >> 5 & 1));
   }
 
-  CULE_HD static CULE_NOINLINE u32 apply_rare(Cpu& e, Function function, u32 s, u32 address) {
+  CULE_HD static CULE_NOINLINE u32 apply_to_copy(Cpu& e, Function function, u32 s, u32 address) {
     switch (function) {
       case Function::kPhp:
         e.push(e.status() | kPushedBits);

@@ -8,6 +8,8 @@
 
 namespace cule {
 
+constexpr u32 kMaxStepWarps = 4;  // of a block of the state-update kernel
+
 // The tiles of one cartridge family, one warp each.
 struct TileList {
   const Tile* tiles;  // on the device

@@ -72,9 +72,14 @@ __device__ inline LaneAction read_action(const DeviceBatch& b, const DeviceGame&
   return {g.actions[index], 1.0f, true};
 }
 
+// Three blocks of four warps on a multiprocessor: what is spilled for that lies outside the
+// instruction loop.
+constexpr u32 kStepBlocks = 3;
+
 template <class Fetch, Schedule kSchedule>
-__global__ void step_consoles_kernel(const DeviceBatch b, const Tile* tiles, u32 num_tiles,
-                                     const StepActions actions) {
+__global__ void __launch_bounds__(kMaxStepWarps* kWarpLanes, kStepBlocks)
+    step_consoles_kernel(const DeviceBatch b, const Tile* tiles, u32 num_tiles,
+                         const StepActions actions) {
   u32* micro_ops = reinterpret_cast<u32*>(cule_dynamic_shared());
   for (u32 k = threadIdx.x; k < 256; k += blockDim.x) micro_ops[k] = b.micro_ops[k];
   __syncthreads();

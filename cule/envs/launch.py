@@ -11,7 +11,7 @@ WARP_LANES = 32
 #: How lanes of a warp are kept together (csrc/console/lanes.hpp); a name's place is its code.
 SCHEDULES = ("line", "instruction", "block")
 SCHEDULERS = 4  # of a multiprocessor; a warp lives on one
-WARPS_PER_SCHEDULER = 2  # resident at once, by the registers of the state-update kernel
+WARPS_PER_SCHEDULER = 3  # resident at once, by the registers of the state-update kernel
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Geometry:
     """Consoles that share a warp, 1 to 32."""
 
     warps_per_block: int
-    """Warps that share a block and its copy of the micro-operation table, 1 to 8."""
+    """Warps that share a block and its copy of the micro-operation table, 1 to 4."""
 
     schedule: str = "line"
     """One of `SCHEDULES`; E0 and FE cartridges have "line" whatever this says."""
