@@ -16,7 +16,10 @@ CSRC = ROOT / "csrc"
 CORE = ("base", "cart", "cpu", "riot", "tia", "console", "game", "obs", "env")
 
 #: What a preprocessor condition may ask outside platform.hpp: what platform.hpp has defined.
-CONDITIONS = {"#if defined(CULE_AVX2)", "#if defined(CULE_HAS_JIT)", "#else", "#endif"}
+CONDITIONS = {
+    *(f"#if defined(CULE_{what})" for what in ("AVX2", "HAS_JIT", "HAS_REDUCE")),
+    *("#else", "#endif"),
+}
 
 WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Werror")
 
