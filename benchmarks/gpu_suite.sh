@@ -93,7 +93,7 @@ part geometry 480 "$python" benchmarks/gpu_fps.py --out "$out/geometry.jsonl" --
 part fps-57 600 "${fps[@]}" --games 57 --num-envs 4096 32768
 if command -v ncu >/dev/null; then
   part ncu 240 ncu --clock-control none --set basic --section SpeedOfLight --section WarpStateStats \
-    --kernel-name "regex:step_consoles|finish_step" --launch-skip 4 --launch-count 4 \
+    --kernel-name "regex:step_consoles|find_bands|finish_step" --launch-skip 6 --launch-count 6 \
     "$python" benchmarks/gpu_fps.py --games pong --num-envs 4096 --loads observation --steps 4 \
     --turns 1 --out "$out/ncu.jsonl"
 else
@@ -108,7 +108,7 @@ part replay 120 "$python" benchmarks/replay.py --device cuda --out "$out/replay.
   echo
   [ -f "$out/fps-57.log" ] && grep "consoles," "$out/fps-57.log"
   [ -f "$out/geometry.log" ] && grep "consoles," "$out/geometry.log"
-  [ -f "$out/ncu.log" ] && grep -E "step_consoles|finish_step|Duration|Throughput|Registers|Occupancy" \
+  [ -f "$out/ncu.log" ] && grep -E "step_consoles|find_bands|finish_step|Duration|Throughput|Registers|Occupancy" \
     "$out/ncu.log" | head -60
 } >>"$summary"
 cat "$summary"

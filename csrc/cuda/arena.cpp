@@ -132,6 +132,7 @@ void Arena::place_changing(u64 address, size_t offset) {
   put(batch_.pooled, o.ram_obs ? 0 : n * picture_bytes_ * o.channels());
   put(batch_.stack, n * o.stack_bytes());
   put(batch_.captures, n);
+  put(batch_.bands, o.ram_obs ? 0 : n * 2 * kMaxBands);
   console_bytes_ = (offset - begin) / n;
   put(batch_.line_starts, size_t(source_.draw_blocks) * 2 * kMaxRows);
   bytes_ = align(offset);

@@ -66,6 +66,10 @@ enum DeviceFault : u32 {
   kFaultEnded = 2,   // a console whose episode has ended was stepped, and stood still
 };
 
+// Lines of a picture that are gone over together when their starts are looked for (cuda/draw.hpp).
+constexpr u32 kBandLines = 16;
+constexpr u32 kMaxBands = (kMaxRows + kBandLines - 1) / kBandLines;
+
 struct DeviceBatch {
   // Constant.
   i32 size;
@@ -93,9 +97,13 @@ struct DeviceBatch {
   u8* pooled;              // [size][picture_bytes * channels]
   u8* stack;               // [size][stack_num][frame_bytes]
   u8* captures;            // [size]
+  LineStart* bands;        // [size][2][kMaxBands], of the newest picture and the one before
   LineStart* line_starts;  // [blocks][2][kMaxRows], scratch
   u32* faults;             // [1]
 
+  __device__ LineStart* bands_of(u32 i, u32 n) const {
+    return bands + (size_t(i) * 2 + n) * kMaxBands;
+  }
   __device__ const ConsoleSetup& setup(u32 i) const { return setups[i]; }
   __device__ const DeviceGame& game(u32 i) const { return games[setups[i].game]; }
   __device__ FrameMemory memory(u32 i) const {

@@ -25,13 +25,21 @@ __device__ inline Picture picture_of(const Console& c, u32 n, const LineStart* s
   return {p.kind[n], c.memory.picture(n), c.memory.logs + p.log_slot[n], starts};
 }
 
-// Called by one thread.
+// The starts of the lines in `range`, or of its bands. Called by one thread.
 __device__ CULE_NOINLINE inline void find_starts(const Console& c, const Picture& p,
+                                                 const LineStart& from, const LineRange& range,
                                                  LineStart* starts_out) {
   const FrameLog& log = *p.log;
-  find_line_starts(log.start, log.start_beam, log.entries, log.size, log.base_clock,
-                   picture_window(c), c.properties.hmove_blanks != 0, log.first_line,
-                   c.properties.height, starts_out);
+  find_line_starts(from, log.entries, log.size, log.base_clock, picture_window(c),
+                   c.properties.hmove_blanks != 0, range, starts_out);
+}
+
+// From the beginning of the log, in bands of so many lines. Called by one thread.
+__device__ inline void find_starts(const Console& c, const Picture& p, u32 band,
+                                   LineStart* starts_out) {
+  const FrameLog& log = *p.log;
+  find_starts(c, p, LineStart{log.start, log.start_beam, 0, 1},
+              LineRange{log.first_line, c.properties.height, band}, starts_out);
 }
 
 // Draws row k of a picture into 160 bytes, each colour as `map` has it. Called by any thread.
@@ -74,7 +82,7 @@ __device__ inline void make_both_real(const DeviceBatch& b, const Console& c) {
   for (u32 n = 0; n < 2; ++n) {
     const Picture p = picture_of(c, n, line_starts(b, n));
     if (threadIdx.x == n * kWarpLanes && p.kind == PictureKind::kLog) {
-      find_starts(c, p, line_starts(b, n));
+      find_starts(c, p, 1, line_starts(b, n));
     }
   }
   __syncthreads();

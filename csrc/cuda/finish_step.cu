@@ -1,8 +1,9 @@
 // cuda/finish_step.cu: the render kernel: pictures of a step to observations, resets, results.
 //
-// One block a console at a time. In: what step_consoles_kernel left. Out: the newest frame in the
-// stack, observations, result tables. Each byte of an observation is written once, into the
-// caller's memory. Order: draw, final observation, reset, results.
+// First a pass over the logs, one thread a picture; then one block a console at a time. In: what
+// step_consoles_kernel left. Out: the newest frame in the stack, observations, result tables. Each
+// byte of an observation is written once, into the caller's memory. Order: draw, final observation,
+// reset, results.
 #include "cuda/describe.hpp"
 #include "cuda/draw.hpp"
 #include "cuda/launch.hpp"
@@ -52,25 +53,58 @@ __device__ void pool_rgb_row(const DeviceBatch& b, const DeviceGame& g, const Co
   }
 }
 
+// What the step captured of console i: 0 the newest picture, 1 the one before.
+__device__ Picture captured_picture(const DeviceBatch& b, const Console& c, u32 i, u32 n,
+                                    u8 captures) {
+  Picture p = picture_of(c, c.s.picture.current ^ n, line_starts(b, n));
+  if (n == 1 && captures & kCaptureHeld) {
+    p.kind = PictureKind::kPixels;
+    p.pixels = b.held_picture(i);
+  }
+  return p;
+}
+
+__device__ bool is_captured_log(const Picture& p, u32 n, u8 captures) {
+  return captures & (n == 0 ? kCaptureNewest : kCapturePrevious) && p.kind == PictureKind::kLog;
+}
+
+// Where the bands of the captured pictures start: the only pass over a whole log, a thread a
+// picture, those of neighbouring consoles side by side in a warp.
+__global__ void find_bands_kernel(const DeviceBatch b) {
+  const u32 warp = (blockIdx.x * blockDim.x + threadIdx.x) / kWarpLanes;
+  const u32 i = warp / 2 * kWarpLanes + threadIdx.x % kWarpLanes;
+  const u32 n = warp % 2;
+  if (i >= u32(b.size)) return;
+  const u8 captures = b.captures[i];
+  const Console c = b.console(i);
+  const Picture p = captured_picture(b, c, i, n, captures);
+  if (is_captured_log(p, n, captures)) find_starts(c, p, kBandLines, b.bands_of(i, n));
+}
+
+// Where the lines of both pictures start: a thread a band, spread over the warps of the block.
+__device__ void find_lines(const DeviceBatch& b, const Console& c, u32 i, u8 captures) {
+  constexpr u32 kSpread = 8;
+  if (threadIdx.x % kSpread != 0) return;
+  const u32 bands = (c.properties.height + kBandLines - 1) / kBandLines;
+  for (u32 k = threadIdx.x / kSpread; k < 2 * bands; k += blockDim.x / kSpread) {
+    const u32 n = k / bands;
+    const u32 first = k % bands * kBandLines;
+    const Picture p = captured_picture(b, c, i, n, captures);
+    if (!is_captured_log(p, n, captures)) continue;
+    const u32 left = c.properties.height - first;
+    const LineRange range{p.log->first_line + first, left < kBandLines ? left : kBandLines, 1};
+    find_starts(c, p, b.bands_of(i, n)[k % bands], range, line_starts(b, n) + first);
+  }
+}
+
 // Draws what the step captured and pushes the frame onto the stack.
 __device__ void push_frame(const DeviceBatch& b, const DeviceGame& g, const Console& c, u32 i,
                            u8 captures) {
-  const u32 current = c.s.picture.current;
-  Picture newest = picture_of(c, current, line_starts(b, 0));
-  Picture previous = picture_of(c, current ^ 1u, line_starts(b, 1));
-  if (captures & kCaptureHeld) {
-    previous.kind = PictureKind::kPixels;
-    previous.pixels = b.held_picture(i);
-  }
   if (captures & (kCaptureNewest | kCapturePrevious)) {
-    if (threadIdx.x == 0 && captures & kCaptureNewest && newest.kind == PictureKind::kLog) {
-      find_starts(c, newest, line_starts(b, 0));
-    }
-    if (threadIdx.x == kWarpLanes && captures & kCapturePrevious &&
-        previous.kind == PictureKind::kLog) {
-      find_starts(c, previous, line_starts(b, 1));
-    }
+    find_lines(b, c, i, captures);
     __syncthreads();
+    const Picture newest = captured_picture(b, c, i, 0, captures);
+    const Picture previous = captured_picture(b, c, i, 1, captures);
     for (u32 k = threadIdx.x; k < c.properties.height; k += blockDim.x) {
       if (b.grayscale) {
         pool_gray_row(b, g, c, i, k, captures, newest, previous);
@@ -201,12 +235,24 @@ __global__ void observe_consoles_kernel(const DeviceBatch b, const StepOutputs o
 
 cudaError_t launch_finish_step(const DeviceBatch& b, const StepOutputs& out, bool resets_ended,
                                u32 blocks, cudaStream_t stream) {
+  if (!b.ram_obs) {
+    constexpr u32 kThreads = 128;
+    const u32 warps = 2 * ((u32(b.size) + kWarpLanes - 1) / kWarpLanes);
+    const u32 groups = (warps * kWarpLanes + kThreads - 1) / kThreads;
+    const cudaError_t error =
+        cule_launch(find_bands_kernel, dim3(groups), dim3(kThreads), 0, stream, b);
+    if (error != cudaSuccess) return error;
+  }
   return cule_launch(finish_step_kernel, dim3(blocks), dim3(kDrawThreads), 0, stream, b, out,
                      resets_ended);
 }
 
 cudaError_t describe_finish_step(KernelResources& out) {
   return describe("finish_step_kernel", finish_step_kernel, out);
+}
+
+cudaError_t describe_find_bands(KernelResources& out) {
+  return describe("find_bands_kernel", find_bands_kernel, out);
 }
 
 cudaError_t choose_blocks(int consoles, u32& blocks_out) {

@@ -69,6 +69,7 @@ cudaError_t describe_step_bank_instruction(KernelResources& out);
 cudaError_t describe_step_bank_block(KernelResources& out);
 cudaError_t describe_step_e0(KernelResources& out);
 cudaError_t describe_step_fe(KernelResources& out);
+cudaError_t describe_find_bands(KernelResources& out);
 cudaError_t describe_finish_step(KernelResources& out);
 // Most useful number of blocks of the kernels that draw.
 cudaError_t choose_blocks(int consoles, u32& blocks_out);

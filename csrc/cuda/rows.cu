@@ -60,7 +60,7 @@ __global__ void draw_screens_kernel(const DeviceBatch b, const i64* consoles, u3
   for (u32 k = blockIdx.x; k < n; k += gridDim.x) {
     const Console c = b.console(u32(consoles[k]));
     const Picture p = picture_of(c, c.s.picture.current, line_starts(b, 0));
-    if (threadIdx.x == 0 && p.kind == PictureKind::kLog) find_starts(c, p, line_starts(b, 0));
+    if (threadIdx.x == 0 && p.kind == PictureKind::kLog) find_starts(c, p, 1, line_starts(b, 0));
     __syncthreads();
     for (u32 row = threadIdx.x; row < c.properties.height; row += blockDim.x) {
       draw_row(c, p, row, b.identity, rows_out + k * stride + row * kScreenWidth);

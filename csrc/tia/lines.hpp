@@ -1,10 +1,12 @@
 // tia/lines.hpp: any line of a frame drawn by itself.
 //
-// One pass over the log, without drawing, finds the state at the start of every line shown
+// A pass over the log, without drawing, finds the state at the start of every line shown
 // (`find_line_starts`); after that the lines are independent, in any order or all at once
-// (`draw_line`). What a line needs is its TiaState, the beam with the mark as far as it has been
-// pushed, and the log entry from which to go on: the access that pushed the mark into the line is
-// applied again, which changes nothing before its own effect (NOTES.md 4.1, 15).
+// (`draw_line`). The pass can be cut in two: one over the whole log that notes the first line of
+// every band, and then one for each band, which are independent of each other. What a line needs is
+// its TiaState, the beam with the mark as far as it has been pushed, and the log entry from which
+// to go on: the access that pushed the mark into the line is applied again, which changes nothing
+// before its own effect (NOTES.md 4.1, 15).
 #pragma once
 
 #include "tia/paint.hpp"
@@ -19,19 +21,27 @@ struct LineStart {
   u8 is_drawn;   // the beam got into this line
 };
 
+// Lines that are looked at together: `lines` from first_line on, in bands of `band` lines.
+struct LineRange {
+  u32 first_line;
+  u32 lines;
+  u32 band;
+};
+
 // Sink of the pass that finds the starts. It asks to be told of colour changes, like a painter: a
 // line begins before the change that made it be drawn.
 struct LineStartSink {
   static constexpr bool kPaints = true;
   static constexpr bool kExact = false;
 
-  LineStart* starts;  // of lines first_line on
-  u32 first_line;
-  u32 lines;
+  LineStart* starts;  // of bands
+  const LineRange range;
   const Beam& beam;
 
   CULE_HD void line_start(const TiaState& s, u32 line, u32 /*mark*/, u32 index) {
-    if (line - first_line < lines) starts[line - first_line] = LineStart{s, beam, index, 1};
+    if (line - range.first_line >= range.lines) return;
+    LineStart& start = starts[(line - range.first_line) / range.band];
+    if (!start.is_drawn) start = LineStart{s, beam, index, 1};
   }
   CULE_HD void colors_changed() {}
   CULE_HD void control_changed() {}
@@ -40,21 +50,28 @@ struct LineStartSink {
   CULE_HD void segment(TiaState&, Shapes&, u32, u32, u32) {}
 };
 
-// Fills `starts_out` for `lines` lines from first_line on; returns the state after the log.
-CULE_HD inline TiaState find_line_starts(TiaState s, Beam beam, const LogEntry* log, u32 size,
-                                         u32 base_clock, const Window& window, bool hmove_blanks,
-                                         u32 first_line, u32 lines, LineStart* starts_out) {
-  for (u32 i = 0; i < lines; ++i) starts_out[i].is_drawn = 0;
-  LineStartSink sink{starts_out, first_line, lines, beam};
+// The first line that the beam gets into of each band, in `starts_out`. `from`: where to begin, at
+// or before the range.
+CULE_HD inline void find_line_starts(const LineStart& from, const LogEntry* log, u32 size,
+                                     u32 base_clock, const Window& window, bool hmove_blanks,
+                                     const LineRange& range, LineStart* starts_out) {
+  const u32 bands = (range.lines + range.band - 1) / range.band;
+  for (u32 i = 0; i < bands; ++i) starts_out[i].is_drawn = 0;
+  if (!from.is_drawn) return;
+  TiaState s = from.tia;
+  Beam beam = from.beam;
+  const u32 range_end = (range.first_line + range.lines) * kClocksPerLine;
+  const u32 end = range_end < window.end_clocks ? range_end : window.end_clocks;
+  if (beam.mark > end) beam.mark = end;
+  LineStartSink sink{starts_out, range, beam};
   if (beam.drawn != beam.line_begin) {  // the log begins within a line
-    sink.line_start(s, beam.line_begin / kClocksPerLine, beam.mark, 0);
+    sink.line_start(s, beam.line_begin / kClocksPerLine, beam.mark, from.index);
   }
   Shapes shapes;
   shapes.reset();
-  Replay<LineStartSink> replay{s, beam, shapes, sink, window, hmove_blanks};
-  replay.run(log, 0, size, base_clock);
+  Replay<LineStartSink> replay{s, beam, shapes, sink, {window.begin_clocks, end}, hmove_blanks};
+  for (u32 i = from.index; i < size && beam.drawn < end; ++i) replay.run(log, i, i + 1, base_clock);
   replay.flush(size);
-  return s;
 }
 
 // Draws one line, as far as the beam got in it.
