@@ -34,6 +34,7 @@ from cule.envs.launch import Geometry
 from cule.envs.options import EnvOptions, resolve_options
 from cule.envs.plan import BatchPlan, make_batch, plan_batch
 from cule.envs.spaces import frame_shape, observation_space
+from cule.envs.translation import FRAMES, SEEDS
 
 ROOT = Path(__file__).parents[1]
 SOURCES = (
@@ -43,9 +44,11 @@ SOURCES = (
     "tests/shim/step_counts.cpp",
 )
 FLAGS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
+_INCLUDE = (f"-I{ROOT / 'tests' / 'shim'}", f"-I{ROOT / 'csrc'}")
 CPU = torch.device("cpu")
 
 
+@functools.cache
 def _digest() -> str:
     """Changes with everything the module is made of."""
     state = hashlib.sha256(repr((FLAGS, pybind11.__version__, os.environ.get("CXX"))).encode())
@@ -53,6 +56,16 @@ def _digest() -> str:
         for path in sorted(path for path in folder.rglob("*") if path.suffix not in (".md", "")):
             state.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
     return state.hexdigest()[:16]
+
+
+def _compiler() -> str:
+    return os.environ.get("CXX") or shutil.which("g++") or "c++"
+
+
+def _folder() -> Path:
+    folder = Path(tempfile.gettempdir()) / f"cule-shim-{os.getuid()}-{_digest()}"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @contextmanager
@@ -71,8 +84,7 @@ def _only_one(lock: Path) -> Iterator[None]:
 
 
 def _build(target: Path) -> None:
-    compiler = os.environ.get("CXX") or shutil.which("g++") or "c++"
-    include = [f"-I{ROOT / 'tests' / 'shim'}", f"-I{ROOT / 'csrc'}"]
+    include = list(_INCLUDE)
     for folder in (pybind11.get_include(), sysconfig.get_paths()["include"]):
         include += ["-isystem", folder]
     define = ['-DCULE_CUDA_ARCHITECTURES="shim"', '-DCULE_CUDA_TOOLKIT="none"']
@@ -80,18 +92,19 @@ def _build(target: Path) -> None:
         objects = []
         for source in SOURCES:
             objects.append(str(Path(scratch) / (Path(source).name + ".o")))
-            command = [compiler, *FLAGS, *include, *define, "-x", "c++", "-c", source, "-o"]
+            command = [_compiler(), *FLAGS, *include, *define, "-x", "c++", "-c", source, "-o"]
             subprocess.run([*command, objects[-1]], cwd=ROOT, check=True)
         linked = Path(scratch) / target.name
-        subprocess.run([compiler, "-shared", *objects, "-pthread", "-o", str(linked)], check=True)
+        subprocess.run(
+            [_compiler(), "-shared", *objects, "-pthread", "-o", str(linked)], check=True
+        )
         shutil.move(linked, target)
 
 
 @functools.cache
 def module() -> ModuleType:
     """The shim's `cule._cuda`, built once for its sources."""
-    folder = Path(tempfile.gettempdir()) / f"cule-shim-{os.getuid()}-{_digest()}"
-    folder.mkdir(exist_ok=True)
+    folder = _folder()
     path = folder / f"_cuda{sysconfig.get_config_var('EXT_SUFFIX')}"
     with _only_one(folder / "lock"):
         if not path.exists():
@@ -107,17 +120,40 @@ def module() -> ModuleType:
 class StepCounts(ctypes.Structure):
     """What the lanes of the shim have executed (tests/shim/cuda/lane_group.hpp)."""
 
-    _fields_ = [(name, ctypes.c_uint64) for name in ("instructions", "warp_steps", "meetings")]
+    _fields_ = [
+        (name, ctypes.c_uint64) for name in ("instructions", "slow", "warp_steps", "meetings")
+    ]
     instructions: int
+    slow: int
     warp_steps: int
     meetings: int
 
 
-def take_step_counts() -> StepCounts:
-    """Counts since the last call."""
+def take_step_counts(program: Path | None = None) -> StepCounts:
+    """Counts since the last call: of the kernels, or of a game's own (`build_program`)."""
     counts = StepCounts()
-    ctypes.CDLL(str(module().__file__)).cule_take_step_counts(ctypes.byref(counts))
+    library = ctypes.CDLL(str(program or module().__file__))
+    library.cule_take_step_counts(ctypes.byref(counts))
     return counts
+
+
+@functools.cache
+def build_program(game: _core.Game) -> Path:
+    """A game's own kernel for the shim: `Game.lane_source`, compiled by g++."""
+    source = game.lane_source(FRAMES, SEEDS) + '#include "loaded_kernel.hpp"\n'
+    state = hashlib.sha256((_digest() + source).encode()).hexdigest()[:16]
+    path = _folder() / f"{game.game_id}-{state}.so"
+    with _only_one(_folder() / f"{game.game_id}-{state}.lock"):
+        if not path.exists():
+            with tempfile.TemporaryDirectory() as scratch:
+                text = Path(scratch) / "program.cpp"
+                text.write_text(source)
+                linked = Path(scratch) / path.name
+                inputs = [str(text), str(ROOT / "tests" / "shim" / "step_counts.cpp")]
+                command = [_compiler(), *FLAGS, *_INCLUDE, "-x", "c++", *inputs, "-shared", "-o"]
+                subprocess.run([*command, str(linked)], check=True)
+                shutil.move(linked, path)
+    return path
 
 
 class Results:
@@ -165,9 +201,13 @@ class Pair:
         device: torch.device = CPU,
         stacked: bool = True,
         cartridge: _core.Game | None = None,
+        translated: bool = False,
         **keywords: Any,
     ) -> None:
-        """Make both; `keywords` as for `cule.AtariVectorEnv`, `cartridge` instead of the game's."""
+        """Make both; `keywords` as for `cule.AtariVectorEnv`, `cartridge` instead of the game's.
+
+        With `translated` the kernel is the game's own (`build_program`).
+        """
         keywords.setdefault("num_reset_states", 4)
         keywords.setdefault("num_threads", 1)
         self.options = resolve_options(game, num_envs, {**keywords, "resets": "cached"})
@@ -178,6 +218,9 @@ class Pair:
         native = native or module()
         geometry = Geometry(lanes, warps, schedule)
         self.kernels = CudaBatch(self.plan, self.options, device, native, geometry)
+        self.program = build_program(self.plan.games[0]) if translated else None
+        if self.program is not None:
+            self.kernels.load_program(self.program)
         self.expected = Results(self.options, stacked)
         self.actual = Results(self.options, stacked)
         # Views of the arrays on the CPU, copies on a GPU.

@@ -44,9 +44,11 @@
 #define CULE_LIKELY(x) (__builtin_expect(static_cast<bool>(x), 1))
 #define CULE_UNLIKELY(x) (__builtin_expect(static_cast<bool>(x), 0))
 
-// Index of the lowest set bit of a nonzero u32.
+// Index of the lowest set bit of a nonzero u32 or u64.
 #if defined(__CUDA_ARCH__)
 #define CULE_COUNT_TRAILING_ZEROS(x) (__ffs(static_cast<int>(x)) - 1)
+#define CULE_COUNT_TRAILING_ZEROS_64(x) (__ffsll(static_cast<long long>(x)) - 1)
 #else
 #define CULE_COUNT_TRAILING_ZEROS(x) __builtin_ctz(x)
+#define CULE_COUNT_TRAILING_ZEROS_64(x) __builtin_ctzll(x)
 #endif

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstring>
-#include <string>
 
 #include "batch/options.hpp"
 #include "batch/state.hpp"
@@ -82,23 +81,6 @@ CULE_HD inline RowFault find_row_fault(const u8* row, u32 layout, u64 key, size_
   if (h.layout != layout) return RowFault::kOtherLayout;
   if (h.checksum != checksum_of(row + sizeof h, end - sizeof h)) return RowFault::kDamaged;
   return RowFault::kNone;
-}
-
-// For a message; `game_id` is the game of the console that should have taken the row.
-inline std::string text_of(RowFault fault, i32 console, const std::string& game_id) {
-  switch (fault) {
-    case RowFault::kNone:
-      return "";
-    case RowFault::kNotARow:
-      return "not a saved console";
-    case RowFault::kOtherGame:
-      return "saved from another game than console " + std::to_string(console) + " runs (" +
-             game_id + ")";
-    case RowFault::kOtherLayout:
-      return "saved from an environment with other observations or the other kind of resets";
-    default:
-      return "the bytes are corrupted";
-  }
 }
 
 }  // namespace cule

@@ -5,8 +5,10 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include "batch/row_faults.hpp"
 #include "bindings/take.hpp"
 #include "cuda/arena.hpp"
+#include "cuda/loaded_step.hpp"
 #include "host/unit.hpp"
 
 namespace cule {
@@ -74,13 +76,27 @@ class CudaBatch {
     b.faults = pointer<u32>(faults);
     const auto launch = [&](Family family, auto* function) {
       const TileList& tiles = arena_.tiles(family);
-      if (tiles.size > 0) check(function(b, tiles, actions, s), "state-update kernel");
+      if (tiles.size == 0) return;
+      check(has_program() ? program_.launch(b, tiles, actions, s) : function(b, tiles, actions, s),
+            "state-update kernel");
     };
     launch(kBankFamily, launch_step_bank);
     launch(kE0Family, launch_step_e0);
     launch(kFeFamily, launch_step_fe);
     check(launch_finish_step(b, out, resets_ended, draw_blocks(), s), "render kernel");
   }
+  // From the next step on, the game's own kernel, a module in a file, runs it.
+  void load_program(const std::string& path) {
+    if (arena_.source().games.size() != 1) {
+      refuse("a batch of " + std::to_string(arena_.source().games.size()) +
+             " games; only a batch of one game can have a kernel of its own");
+    }
+    LoadedStep loaded;
+    check(loaded.load(path), "loading of a translated game");
+    program_ = loaded;
+  }
+  bool has_program() const { return program_.kernel != nullptr; }
+
   void reset(const ResetRequest& request, const StepOutputs& out, u64 stream) {
     check(launch_reset(arena_.batch(), request, out, draw_blocks(), pointer<CUstream_st>(stream)),
           "reset kernel");
@@ -153,6 +169,7 @@ class CudaBatch {
   u32 draw_blocks() const { return arena_.source().draw_blocks; }
 
   Arena arena_;
+  LoadedStep program_;  // kernel null: the interpreter's kernels run the games
 };
 
 // The tables that results go into, [rows, width], and observations; addresses, 0 for none.
@@ -259,6 +276,8 @@ void bind_cuda(py::module_& m) {
             b.observe(out, stream);
           },
           py::arg("outputs"), py::arg("stream"))
+      .def("load_program", &CudaBatch::load_program, py::arg("path"))
+      .def_property_readonly("has_program", &CudaBatch::has_program)
       .def("gather_rows", &CudaBatch::gather, py::arg("consoles"), py::arg("n"), py::arg("rows"),
            py::arg("stream"))
       .def("check_rows", &CudaBatch::check_rows, py::arg("consoles"), py::arg("n"), py::arg("rows"),

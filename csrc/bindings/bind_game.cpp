@@ -7,6 +7,7 @@
 
 #include "bindings/bind.hpp"
 #include "host/game.hpp"
+#include "host/reached.hpp"
 
 namespace py = pybind11;
 
@@ -108,6 +109,19 @@ void bind_game(py::module_& m) {
           "format",
           [](const Game& g) { return g.properties().format == Format::kPal ? "PAL" : "NTSC"; })
       .def_property_readonly("code_bytes", &Game::code_bytes)
+      .def_property_readonly("rom",
+                             [](const Game& g) {
+                               const Bytes& rom = g.spec().rom;
+                               return py::bytes(reinterpret_cast<const char*>(rom.data()),
+                                                rom.size());
+                             })
+      .def(
+          "lane_source",
+          [](const Game& g, u32 frames, u32 seeds) {
+            return jit::make_lane_source(g.cart(), g.image().size() - sizeof(u32),
+                                         find_reached(g, frames, seeds));
+          },
+          py::arg("frames"), py::arg("seeds"), py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("screen_height", [](const Game& g) { return g.properties().height; })
       .def_property_readonly("minimal_actions",
                              [](const Game& g) { return g.spec().minimal_actions; })

@@ -8,6 +8,7 @@
 // Lanes stands for the lanes that take part. It has
 //   ballot(bool)   mask of the lanes that say yes; all lanes of the group call it together
 //   only(mask)     the group of those lanes
+//   part(mask)     some of the group's lanes, which vote among themselves for a while
 //   any(bool)      whether one of the group says yes; all call it together
 //   lowest(u32)    the least of the numbers that they give; all call it together
 //   executes(u32)  told of every instruction: its opcode, or kSlowOpcode; for counting
@@ -133,8 +134,18 @@ CULE_HD CULE_NOINLINE void run_step_in_lanes(Machine<Access>& m, const u32* micr
   m.s.cycles = cycles_of(bus.clock);
 }
 
-// Runs frame steps in a lane, in step with the others (Engine of BasicAle).
-template <class Fetch, class Lanes, Schedule kSchedule>
+// A step by interpretation, as LaneEngine takes it.
+template <class Fetch, Schedule kSchedule>
+struct Interpreted {
+  template <class Lanes>
+  CULE_HD static void run(Machine<LaneAccess>& m, const u32* micro_ops, const Lanes& lanes) {
+    run_step_in_lanes<kSchedule, Fetch>(m, micro_ops, lanes);
+  }
+};
+
+// Runs frame steps in a lane, in step with the others (Engine of BasicAle). Program: who executes
+// them.
+template <class Program, class Lanes>
 struct LaneEngine {
   using Access = LaneAccess;
 
@@ -152,7 +163,7 @@ struct LaneEngine {
 
   CULE_HD void run(Machine<LaneAccess>& m) const {
     for (u32 i = 0; i < kRamBytes; ++i) working_ram[i] = m.s.ram[i];
-    run_step_in_lanes<kSchedule, Fetch>(m, micro_ops, emulating);
+    Program::run(m, micro_ops, emulating);
     for (u32 i = 0; i < kRamBytes; ++i) m.s.ram[i] = working_ram[i];
   }
 };

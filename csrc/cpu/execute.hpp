@@ -173,37 +173,38 @@ struct Execution {
   }
   CULE_HD CULE_INLINE void adc(u32 m) {
     if (CULE_UNLIKELY(d)) {
-      add_decimal(m);
+      set_decimal_result(decimal_sum(a, m, c), m);
     } else {
       add_binary(m);
     }
   }
   CULE_HD CULE_INLINE void sbc(u32 m) {
     if (CULE_UNLIKELY(d)) {
-      subtract_decimal(m);
+      set_decimal_result(decimal_difference(a, m, c), m);
     } else {
       add_binary(m ^ 0xFF);
     }
   }
   CULE_HD static CULE_INLINE u32 from_bcd(u32 t) { return 10 * (t >> 4) + (t & 15); }
   CULE_HD static CULE_INLINE u32 to_bcd(u32 t) { return 16 * ((t % 100) / 10) + t % 10; }
-  CULE_HD CULE_INLINE void set_decimal_result(u32 result, u32 m) {
-    v = ((a ^ result) & (result ^ m)) >> 7 & 1;
-    a = nz = result;
-  }
-  CULE_HD CULE_INLINE void add_decimal(u32 m) {
+  // Result, and the carry in bit 8. Out of line on the device: rare, and in many places.
+  CULE_HD static CULE_DEVICE_NOINLINE u32 decimal_sum(u32 a, u32 m, u32 c) {
     const u32 sum = from_bcd(a) + from_bcd(m) + c;
-    c = sum > 99;
-    set_decimal_result(to_bcd(sum & 0xFF), m);
+    return to_bcd(sum & 0xFF) | u32(sum > 99) << 8;
   }
-  CULE_HD CULE_INLINE void subtract_decimal(u32 m) {
+  CULE_HD static CULE_DEVICE_NOINLINE u32 decimal_difference(u32 a, u32 m, u32 c) {
     const u32 borrow = 1 - c;
     i32 difference = i32(from_bcd(a)) - i32(from_bcd(m)) - i32(borrow);
     if (difference < 0) difference += 100;
-    c = a >= m + borrow;
     // Still negative with invalid BCD: the reference's table shows through (NOTES.md 8.1).
-    set_decimal_result(difference >= 0 ? to_bcd(u32(difference)) : from_bcd(u32(256 + difference)),
-                       m);
+    const u32 result = difference >= 0 ? to_bcd(u32(difference)) : from_bcd(u32(256 + difference));
+    return result | u32(a >= m + borrow) << 8;
+  }
+  CULE_HD CULE_INLINE void set_decimal_result(u32 packed, u32 m) {
+    const u32 result = packed & 0xFF;
+    v = ((a ^ result) & (result ^ m)) >> 7 & 1;
+    c = packed >> 8;
+    a = nz = result;
   }
   CULE_HD CULE_INLINE void arr(u32 m) {
     const u32 t = a & m;
@@ -259,6 +260,15 @@ struct Execution {
   }
 
   // --- stack and control ---
+  // Of a branch: bits 7 and 6 of the opcode name the flag (N V C Z), bit 5 the value that branches.
+  CULE_HD CULE_INLINE bool takes_branch(u32 opcode) const {
+    const u32 which = opcode >> 6;
+    const u32 flag = which == 0   ? u32((nz & 0x180) != 0)
+                     : which == 1 ? v
+                     : which == 2 ? c
+                                  : u32((nz & 0xFF) == 0);
+    return flag == (opcode >> 5 & 1);
+  }
   CULE_HD CULE_INLINE void push(u32 value, bool follows_write = false) {
     bus.write_stack(sp, value, follows_write);
     sp = (sp - 1) & 0xFF;

@@ -160,7 +160,7 @@ struct Staged {
         set_flag(e, opcode);
         return 0;
       case Function::kBranch:
-        branch(e, opcode);
+        e.branch(e.takes_branch(opcode));
         return 0;
       case Function::kJump:
         e.pc = e.bus.operand_word(e.pc);
@@ -211,16 +211,6 @@ struct Staged {
         e.d = value;
         break;
     }
-  }
-
-  // Bits 7 and 6 of the opcode name the flag (N V C Z), bit 5 the value that branches.
-  CULE_HD static CULE_INLINE void branch(Cpu& e, u32 opcode) {
-    const u32 which = opcode >> 6;
-    const u32 flag = which == 0   ? u32((e.nz & 0x180) != 0)
-                     : which == 1 ? e.v
-                     : which == 2 ? e.c
-                                  : u32((e.nz & 0xFF) == 0);
-    e.branch(flag == (opcode >> 5 & 1));
   }
 
   CULE_HD static CULE_NOINLINE u32 apply_to_copy(Cpu& e, Function function, u32 s, u32 address) {

@@ -76,10 +76,10 @@ __device__ inline LaneAction read_action(const DeviceBatch& b, const DeviceGame&
 // instruction loop.
 constexpr u32 kStepBlocks = 3;
 
-template <class Fetch, Schedule kSchedule>
-__global__ void __launch_bounds__(kMaxStepWarps* kWarpLanes, kStepBlocks)
-    step_consoles_kernel(const DeviceBatch b, const Tile* tiles, u32 num_tiles,
-                         const StepActions actions) {
+// What such a kernel does. Program: who executes instructions (LaneEngine).
+template <class Program>
+__device__ inline void step_consoles(const DeviceBatch& b, const Tile* tiles, u32 num_tiles,
+                                     const StepActions& actions) {
   u32* micro_ops = reinterpret_cast<u32*>(cule_dynamic_shared());
   for (u32 k = threadIdx.x; k < 256; k += blockDim.x) micro_ops[k] = b.micro_ops[k];
   __syncthreads();
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kMaxStepWarps* kWarpLanes, kStepBlocks)
   }
   u8* ram = cule_dynamic_shared() + sizeof(MicroOps) + warp * kWarpRamBytes + lane * kWordBytes;
   const LaneGroup all{stepping};
-  using Engine = LaneEngine<Fetch, LaneGroup, kSchedule>;
+  using Engine = LaneEngine<Program, LaneGroup>;
   BasicAle<Engine> ale{{s.console, b.memory(i), g.cart, g.properties},
                        s.env,
                        nullptr,
@@ -121,6 +121,13 @@ __global__ void __launch_bounds__(kMaxStepWarps* kWarpLanes, kStepBlocks)
   s.is_ended = is_ended(s.agent, g.agent);
   s.reported = s.agent;
   b.captures[i] = capture.captures;
+}
+
+template <class Fetch, Schedule kSchedule>
+__global__ void __launch_bounds__(kMaxStepWarps* kWarpLanes, kStepBlocks)
+    step_consoles_kernel(const DeviceBatch b, const Tile* tiles, u32 num_tiles,
+                         const StepActions actions) {
+  step_consoles<Interpreted<Fetch, kSchedule>>(b, tiles, num_tiles, actions);
 }
 
 template <class Fetch, Schedule kSchedule>

@@ -6,6 +6,8 @@
 #include <random>
 #include <tuple>
 
+#include "batch/row_faults.hpp"
+
 namespace cule {
 namespace {
 

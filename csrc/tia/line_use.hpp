@@ -72,7 +72,7 @@ inline TiaBytes differing(const TiaState& a, const TiaState& b) {
 // Takes bytes over.
 inline void copy(TiaState& to, const TiaState& from, TiaBytes bytes) {
   for (TiaBytes left = bytes; left;) {
-    const u32 w = u32(__builtin_ctzll(left)) / 8;
+    const u32 w = u32(CULE_COUNT_TRAILING_ZEROS_64(left)) / 8;
     const u32 offset = 8 * w;
     const size_t size = w < 7 ? 8 : sizeof(TiaState) - 56;
     const u64 inside = expand_bits(u32(left >> offset) & 0xFF);

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -22,6 +23,7 @@ from cule.envs.launch import SCHEDULES, Geometry, choose_geometry
 from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan, batch_arguments, make_game_batch
 from cule.envs.refusals import ActionRangeError
+from cule.envs.translation import BackgroundTranslation, is_wanted
 from cule.errors import (
     CuleError,
     DeviceError,
@@ -89,6 +91,7 @@ class CudaBatch:
             if pinned:
                 torch.cuda.synchronize(device)  # whatever stream steps come on
         self._fault_word = self._faults.numpy()
+        self._translation = self._begin_translation()
         self._seeds = torch.empty(self._num_envs, dtype=torch.int64, device=device)
         self.num_threads = 0
 
@@ -131,6 +134,8 @@ class CudaBatch:
                 or a console whose episode had ended.
         """
         self.check_faults()
+        if self._translation is not None and self._translation.is_done:
+            self._take_translation()
         indices, joysticks = actions.data_ptr(), 0
         if self._is_joystick:
             indices, joysticks = joysticks, indices
@@ -283,6 +288,34 @@ class CudaBatch:
             "an earlier step found consoles whose episode had ended, and left them as they were; "
             "reset them with options={'reset_mask': ...}"
         )
+
+    def load_program(self, path: str | Path) -> None:
+        """Let a game's own kernel run the steps from now on.
+
+        Args:
+            path: A module for this device (`cule.envs.translation`).
+
+        Raises:
+            DeviceError: It cannot be loaded here.
+            InvalidArgumentError: The batch has several games.
+        """
+        with self._on_device():
+            self._batch.load_program(str(path))
+
+    def _begin_translation(self) -> BackgroundTranslation | None:
+        if self.device.type != "cuda" or not is_wanted() or len(self._plan.games) > 1:
+            return None
+        major, minor = torch.cuda.get_device_capability(self.device)
+        return BackgroundTranslation(self._plan.games[0], f"sm_{major}{minor}")
+
+    def _take_translation(self) -> None:
+        if torch.cuda.is_current_stream_capturing():
+            return
+        assert self._translation is not None
+        path = self._translation.take()
+        self._translation = None
+        if path is not None:
+            self.load_program(path)
 
     def _allocate(self) -> torch.Tensor:
         size = self._batch.bytes

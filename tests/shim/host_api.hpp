@@ -4,11 +4,14 @@
 // with what they are given before the call returns.
 #pragma once
 
+#include <dlfcn.h>
+
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -360,6 +363,31 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Kernel*, 
   *blocks = std::min({by_threads, by_shared, 32});
   if (threads > 1024 || shared_bytes > cule::shim::kSharedOptinBytes) *blocks = 0;
   return cudaSuccess;
+}
+
+// A module loaded at run time is a shared library that launches its kernel itself, because threads
+// of the shim know the grid of the library they were compiled into (loaded_kernel.hpp).
+using cudaLibrary_t = void*;
+struct CuleLoadedKernel {
+  cudaError_t (*launch)(dim3 grid, dim3 block, std::size_t shared_bytes, void** arguments);
+};
+using cudaKernel_t = const CuleLoadedKernel*;
+
+inline cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, const char* path, void*, void**,
+                                           unsigned, void*, void**, unsigned) {
+  *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  return *library == nullptr ? cule::shim::report(cudaErrorInvalidValue) : cudaSuccess;
+}
+inline cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library,
+                                        const char* name) {
+  *kernel = static_cast<cudaKernel_t>(dlsym(library, (std::string(name) + "_loaded").c_str()));
+  return *kernel == nullptr ? cule::shim::report(cudaErrorInvalidValue) : cudaSuccess;
+}
+template <class... Arguments>
+cudaError_t cule_launch_loaded(cudaKernel_t kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
+                               cudaStream_t, const Arguments&... arguments) {
+  void* addresses[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
+  return kernel->launch(grid, block, shared_bytes, addresses);
 }
 
 // Runs a grid to its end. Throws std::runtime_error where a kernel breaks a rule.

@@ -15,6 +15,7 @@ namespace cule {
 
 struct StepCounts {
   u64 instructions;  // of all lanes; iterations of idle loops that are skipped are none
+  u64 slow;          // of these, executed with every access through the decoder
   u64 warp_steps;
   u64 meetings;
 };
@@ -45,6 +46,7 @@ inline void WarpCounts::count() {
       step_counts.warp_steps += !is_known[lane.opcodes[k]];
       is_known[lane.opcodes[k]] = true;
       ++step_counts.instructions;
+      step_counts.slow += lane.opcodes[k] == 0x100;
     }
   }
   for (Lane& lane : lanes) lane.opcodes.clear();
@@ -74,6 +76,7 @@ struct LaneGroup {
     warp.counted = 0;
     return {lanes};
   }
+  LaneGroup part(u32 lanes) const { return {lanes}; }
 
  private:
   static u32 lane() { return threadIdx.x % 32; }

@@ -1,0 +1,98 @@
+// host/reached.hpp: which instructions of its ROM a game executes, by playing it.
+#pragma once
+
+#include <vector>
+
+#include "host/game.hpp"
+#include "jit/lane_source.hpp"
+
+namespace cule {
+
+// Engine of BasicAle: notes the place of every instruction, and executes it slowly.
+struct NotingEngine {
+  using Access = HostAccess;
+
+  struct Note {
+    u32 pc;
+    bool is_reached;
+    bool is_entered;
+  };
+  std::vector<Note>* notes;  // by offset in the image
+
+  FlatRam ram(ConsoleState& s) const { return {s.ram}; }
+  bool align(bool is_running, bool /*emulates*/) const { return is_running; }
+
+  void run(Machine<HostAccess>& m) const {
+    Clock clock = Clock(m.s.cycles) << kClockShift;
+    u32 before = ~0u;
+    while (!m.s.cpu.is_jammed) {
+      note(m, before);
+      clock = step_slowly(m, clock);
+      if (m.must_stop || instructions_of(clock) >= kMaxInstructions) break;
+    }
+    m.s.cycles = cycles_of(clock);
+  }
+
+ private:
+  void note(const Machine<HostAccess>& m, u32& before) const {
+    const u32 pc = m.s.cpu.pc;
+    if (!(pc & 0x1000)) {
+      before = ~0u;
+      return;
+    }
+    const u32 offset = offset_of(m, pc);
+    Note& n = (*notes)[offset];
+    if (!n.is_reached) n = {pc, true, false};
+    if (before == ~0u || offset - before - 1 >= kMaxInstructionBytes) n.is_entered = true;
+    before = offset;
+  }
+
+  static u32 offset_of(const Machine<HostAccess>& m, u32 pc) {
+    switch (m.console.cart.type) {
+      case Bankswitch::kE0:
+        return E0Fetch::index(m.s, pc);
+      case Bankswitch::kFE:
+        return FeFetch::index(m.s, pc);
+      default:
+        return BankFetch::base(m.s) + BankFetch::index(m.s, pc);
+    }
+  }
+};
+
+// Plays `frames` frames from a reset for each seed, random actions held for 8 frames each.
+inline std::vector<jit::Place> find_reached(const Game& game, u32 frames, u32 seeds) {
+  constexpr u32 kHold = 8;
+  std::vector<NotingEngine::Note> notes(game.image().size());
+  const auto memory = make_zeroed<FrameStore>();
+  const auto streams = make_zeroed<ExactStreams>();
+  const auto& actions = game.spec().minimal_actions;
+  for (u32 seed = 0; seed < seeds; ++seed) {
+    ConsoleState state{};
+    EnvState env{};
+    game.load(kDefaultMachineSeed, state, streams->machine, *memory);
+    streams->env.seed(seed);
+    env.mode = game.default_mode();
+    const AleSettings settings{
+        0.0f, 1, 0, 0, -2147483647 - 1, 2147483647, kDefaultPaddleMin, game.spec().paddle_max};
+    BasicAle<NotingEngine> ale{
+        game.console(state, *memory), env, streams.get(), game.facts(), settings, {true, 0, 0},
+        NotingEngine{&notes}};
+    Mt19937 random;
+    random.seed(seed);
+    if (!ale.reset()) continue;
+    i32 action = kNoop;
+    for (u32 frame = 0; frame < frames; ++frame) {
+      if (frame % kHold == 0) action = actions[random.next_below(u32(actions.size()))];
+      ale.act(action, 1.0f);
+      if (ale.is_over() && !ale.reset()) break;
+    }
+  }
+  std::vector<jit::Place> places;
+  for (u32 offset = 0; offset < notes.size(); ++offset) {
+    const NotingEngine::Note& n = notes[offset];
+    if (n.is_reached) places.push_back({offset, n.pc, n.is_entered});
+  }
+  return places;
+}
+
+}  // namespace cule

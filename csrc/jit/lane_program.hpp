@@ -1,0 +1,203 @@
+// jit/lane_program.hpp: what the source of a translated ROM is made of (jit/lane_source.hpp).
+//
+// Such a source is one function of blocks: straight stretches of the program, each instruction a
+// call of the core's own functions with opcode, operand and place as constants. Lanes that are at
+// the same block run it together, and go on to the next one as long as all of them go there;
+// otherwise, and at every end of a line, all lanes meet and the one furthest behind goes on, with
+// those at its place. Everything that has no block is interpreted, an instruction at a time.
+#pragma once
+
+#include "console/lanes.hpp"
+#include "cpu/opcodes.hpp"
+
+namespace cule {
+
+// Blocks begin this long before a TIA write could end the frame or find the log full, and look at
+// the clock again in less (jit/lane_source.cpp).
+constexpr u32 kQuietCycles = 1024;
+
+// What an instruction can reach, where its source knows more than its bus does.
+enum class Reach : u8 { kAnything, kRom };
+
+// How an instruction of a block reaches the machine. Program: Fetch, kFast, kImage.
+template <class Program>
+struct BlockBus {
+  using Fetch = typename Program::Fetch;
+
+  Machine<LaneAccess>& m;
+  Clock clock;
+  const InterleavedRam ram;
+  u32 base = 0;  // of the block's bank in the image
+  u32 word = 0;  // the running instruction
+  Reach reach = Reach::kAnything;
+  bool must_leave = false;  // the frame may be over, or the bank another one
+
+  CULE_HD CULE_INLINE BlockBus(Machine<LaneAccess>& machine, Clock c)
+      : m(machine), clock(c), ram(machine.ram) {}
+
+  CULE_HD CULE_INLINE void begin(u32 cycles) { clock += (Clock(cycles) << kClockShift) + 1; }
+  CULE_HD CULE_INLINE void charge(u32 cycles) { clock += Clock(cycles) << kClockShift; }
+  CULE_HD CULE_INLINE u32 operand(u32) { return word >> 8 & 0xFF; }
+  CULE_HD CULE_INLINE u32 operand_high(u32) { return word >> 16 & 0xFF; }
+  CULE_HD CULE_INLINE u32 operand_word(u32) { return word >> 8 & 0xFFFF; }
+
+  CULE_HD CULE_INLINE u32 rom(u32 address) const {
+    return Program::image(base + Fetch::index(m.s, address));
+  }
+  CULE_HD CULE_INLINE u32 read(u32 address, u32 noise) {
+    if (reach == Reach::kRom) return rom(address);
+    if (address & 0x1000) {
+      if (CULE_LIKELY((address & 0xFFF) - Program::kFast.begin < Program::kFast.size)) {
+        return rom(address);
+      }
+      must_leave = true;
+    } else if ((address & 0x280) == 0x80) {
+      return ram[address & 0x7F];
+    }
+    return m.read_device(clock, address, noise);
+  }
+  CULE_HD CULE_INLINE u32 read_zero_page(u32 address, u32 noise) {
+    if (CULE_LIKELY(address & 0x80)) return ram[address & 0x7F];
+    return m.read_tia(clock, address, noise);
+  }
+  CULE_HD CULE_INLINE u32 read_stack(u32 sp, u32 noise) { return read_zero_page(sp, noise); }
+
+  CULE_HD CULE_INLINE void write(u32 address, u32 value) {
+    if ((address & 0x1280) == 0x80) {
+      ram[address & 0x7F] = u8(value);
+    } else if (!(address & 0x1080)) {
+      write_tia(address & 0x3F, value, false);
+    } else {
+      clock = m.write_device(clock, address, value, false);
+      must_leave = must_leave || (address & 0x1000);
+    }
+  }
+  CULE_HD CULE_INLINE void write_zero_page(u32 address, u32 value) {
+    if (address & 0x80) {
+      ram[address & 0x7F] = u8(value);
+    } else {
+      write_tia(address & 0x3F, value, false);
+    }
+  }
+  CULE_HD CULE_INLINE void write_stack(u32 sp, u32 value, bool follows_write) {
+    if (CULE_LIKELY(sp & 0x80)) {
+      ram[sp & 0x7F] = u8(value);
+    } else {
+      write_tia(sp & 0x3F, value, follows_write);
+    }
+  }
+  CULE_HD CULE_INLINE void transfer(Execution<BlockBus>& e, u32 last_byte) {
+    if (!(e.pc & 0x1000)) m.s.data_bus = u8(last_byte);  // the next opcode fetch may see it
+  }
+  CULE_HD CULE_INLINE void branch_taken(Execution<BlockBus>&, u32) {}
+  CULE_HD CULE_INLINE void jam(Execution<BlockBus>&) {}  // has no block
+
+ private:
+  // Of the quiet time: neither is the log full, nor the frame over for its length.
+  CULE_HD CULE_INLINE void write_tia(u32 reg, u32 value, bool follows_write) {
+    if (reg >= WSYNC) {
+      m.append(clock, reg, value);
+      if (reg == WSYNC && !follows_write) clock = m.next_line(clock);
+      return;
+    }
+    clock = m.write_tia_slow(clock, reg, value, follows_write);
+    must_leave = must_leave || m.must_stop;
+  }
+};
+
+// A lane of a translated program between blocks. Lanes: as in console/lanes.hpp.
+template <class Program, class Lanes>
+struct BlockRun {
+  using Bus = BlockBus<Program>;
+  using Cpu = Execution<Bus>;
+
+  const Lanes& all;
+  Lanes together;  // those that run the same block
+  Clock limit;     // no block begins at this time or later
+  bool is_running;
+
+  CULE_HD CULE_INLINE BlockRun(const Lanes& lanes, bool runs)
+      : all(lanes), together(lanes), limit(0), is_running(runs) {}
+
+  // All lanes meet. Returns the number of the block that this lane is to run now, 0 once all are
+  // done.
+  CULE_HD CULE_INLINE u32 next_block(Cpu& e, Bus& bus, const u32* micro_ops) {
+    constexpr u32 kBlockBits = 13;
+    constexpr u32 kInterpreted = (1u << kBlockBits) - 1;
+    constexpr u32 kNobody = ~0u;
+    Machine<LaneAccess>& m = bus.m;
+    for (;;) {
+      if (bus.must_leave) {
+        is_running = is_running && !m.must_stop;
+        bus.must_leave = false;
+      }
+      const u32 block = find_block(e, bus);
+      const u32 beam = cycles_of(bus.clock) + m.s.phase_cycles;
+      const u32 here = block ? block : kInterpreted;
+      const u32 first = all.lowest(is_running ? beam << kBlockBits | here : kNobody);
+      if (first == kNobody) return 0;
+      const bool is_here = is_running && (first & kInterpreted) == here;
+      together = all.part(all.ballot(is_here));
+      if (!is_here) continue;
+      if (block) return block;
+      all.executes(kSlowOpcode);
+      e.store(m.s.cpu);
+      bus.clock = step_staged_slowly(m, bus.clock, micro_ops);
+      e.load(m.s.cpu);
+      is_running = !(m.must_stop || e.is_jammed || instructions_of(bus.clock) >= kMaxInstructions);
+    }
+  }
+
+  // One instruction of a block. True: it has done something after which lanes have to meet.
+  template <u32 kOpcode>
+  CULE_HD CULE_INLINE void run(Cpu& e, Bus& bus, u32 pc, u32 word, Reach reach) const {
+    together.executes(kOpcode);
+    e.pc = pc;
+    bus.word = word;
+    bus.reach = reach;
+    e.step(kOpcode);
+  }
+
+  // Whether one of the lanes has to leave the block.
+  CULE_HD CULE_INLINE bool must_meet(const Bus& bus) const {
+    return together.ballot(bus.must_leave) != 0;
+  }
+  CULE_HD CULE_INLINE bool is_late(const Bus& bus) const {
+    return together.ballot(bus.clock >= limit) != 0;
+  }
+
+  // A branch; kIdle: the instruction at its target, if that may be an idle loop.
+  enum Way : u32 { kStays, kGoes, kParts };
+  template <u32 kOpcode, u32 kIdle>
+  CULE_HD CULE_INLINE Way branch(Cpu& e, Bus& bus, u32 pc, u32 word) const {
+    together.executes(kOpcode);
+    const u32 offset = word >> 8 & 0xFF;
+    const u32 next = pc + 2;
+    const u32 target = (next + (offset ^ 0x80) - 0x80) & 0xFFFF;
+    const bool is_taken = e.takes_branch(kOpcode);
+    bus.begin(2);
+    if (is_taken) bus.charge(((target ^ next) & 0xFF00) ? 2 : 1);
+    e.pc = is_taken ? target : next;
+    if (kIdle != 0 && is_taken) skip_idle_loop(e, bus, kIdle, kOpcode, offset);
+    const u32 votes = together.ballot(is_taken);
+    return votes == 0 ? kStays : votes == together.mask ? kGoes : kParts;
+  }
+
+ private:
+  // The block at the program counter, if it may begin now; 0: none.
+  CULE_HD CULE_INLINE u32 find_block(const Cpu& e, const Bus& bus) {
+    using Fetch = typename Program::Fetch;
+    const Machine<LaneAccess>& m = bus.m;
+    if (!is_running || !(e.pc & 0x1000)) return 0;
+    const u32 entry = Program::block_at(Fetch::base(m.s) + Fetch::index(m.s, e.pc));
+    if ((entry >> 16) != (e.pc & Program::kWindow)) return 0;
+    // The log takes at least as many cycles to fill as it has free entries.
+    const Clock full = bus.clock + (u64(m.log_end - m.next) << kClockShift);
+    const Clock end = full < m.end_clock ? full : m.end_clock;
+    limit = end - (end < kMargin ? end : kMargin);
+    return bus.clock < limit ? entry & 0xFFFF : 0;
+  }
+  static constexpr Clock kMargin = Clock(kQuietCycles) << kClockShift;
+};
+
+}  // namespace cule

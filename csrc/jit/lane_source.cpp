@@ -1,0 +1,395 @@
+// jit/lane_source.cpp: see jit/lane_source.hpp.
+#include "jit/lane_source.hpp"
+
+#include <cstdarg>
+#include <cstdio>
+#include <map>
+
+#include "cpu/micro_ops.generated.hpp"
+
+namespace cule::jit {
+namespace {
+
+constexpr MicroOps kMicroOps = make_micro_ops();
+constexpr u32 kVsync = 0;
+constexpr u32 kWsync = 2;
+constexpr u32 kShortestIdleOffset = 0xFB;
+// Cycles that may pass from one look at the clock to the next; jit/lane_program.hpp has the limit.
+constexpr u32 kLongRun = 200;
+constexpr u32 kLongestRun = 400;
+constexpr u32 kMaxBlocks = (1u << 13) - 2;
+
+struct Instruction {
+  u32 pc;
+  bool begins_block = false;
+  bool is_loop_head = false;
+  u32 block = 0;
+  u32 cycles_before = 0;  // the most since the last look at the clock, by jumps that lead here
+};
+
+u32 length_of(u32 op) {
+  switch (micro_mode(op)) {
+    case Mode::kImplied:
+      return 1;
+    case Mode::kAbsolute:
+    case Mode::kAbsoluteX:
+    case Mode::kAbsoluteY:
+      return 3;
+    case Mode::kOwn:
+      break;
+    default:
+      return 2;
+  }
+  switch (micro_function(op)) {
+    case Function::kBranch:
+      return 2;
+    case Function::kJump:
+    case Function::kJsr:
+    case Function::kJumpIndirect:
+      return 3;
+    default:
+      return 1;
+  }
+}
+
+class LaneSource {
+ public:
+  LaneSource(const Cart& cart, size_t image_bytes)
+      : cart_(cart),
+        fast_(fast_region(cart.type)),
+        image_bytes_(u32(image_bytes)),
+        window_bytes_(cart.type == Bankswitch::kE0 ? kSliceBytes : kBankBytes) {}
+
+  std::string make(const std::vector<Place>& reached) {
+    for (const Place& p : reached) follow(p);
+    mark_blocks();
+    write_head();
+    for (auto at = instructions_.begin(); at != instructions_.end(); ++at) write(at);
+    write_tail();
+    return std::move(text_);
+  }
+
+ private:
+  using At = std::map<u32, Instruction>::iterator;
+
+  // --- what is known of an instruction ---
+  u32 word_at(u32 offset) const { return instruction_word(cart_.type, cart_.image, offset); }
+  u32 op_at(u32 offset) const { return kMicroOps.op[word_at(offset) & 0xFF]; }
+  // Of an address in the window that pc is in.
+  u32 offset_of(u32 address, u32 offset, u32 pc) const { return offset + (address - pc); }
+  bool in_window(u32 address, u32 pc) const { return !((address ^ pc) & ~(window_bytes_ - 1)); }
+
+  bool has_hotspots() const {
+    return cart_.type != Bankswitch::k2K && cart_.type != Bankswitch::k4K &&
+           cart_.type != Bankswitch::kFE;
+  }
+  bool is_hotspot(u32 address) const {
+    const u32 first = cart_.type == Bankswitch::kE0 ? 0xFE0 : 0xFF6;
+    return has_hotspots() && (address & 0xFFF) >= first;
+  }
+  // Interpreted: what has a trap bit, and what may switch banks at an address it names.
+  bool has_code(u32 offset) const {
+    const u32 word = word_at(offset);
+    if (word & kTrapBit) return false;
+    const u32 address = word >> 8 & 0xFFFF;
+    return micro_mode(op_at(offset)) != Mode::kAbsolute || !(address & 0x1000) ||
+           !is_hotspot(address);
+  }
+  bool falls_through(u32 offset) const {
+    const Function f = micro_function(op_at(offset));
+    return !is_transfer(f) || f == Function::kBranch;
+  }
+  // Where a direct jump, branch or call goes; false: nowhere that this window shows.
+  bool find_target(u32 offset, u32 pc, u32& target) const {
+    const u32 word = word_at(offset);
+    switch (micro_function(op_at(offset))) {
+      case Function::kBranch:
+        target = (pc + 2 + ((word >> 8 & 0xFF) ^ 0x80) - 0x80) & 0xFFFF;
+        break;
+      case Function::kJump:
+      case Function::kJsr:
+        target = word >> 8 & 0xFFFF;
+        break;
+      default:
+        return false;
+    }
+    return in_window(target, pc);
+  }
+  // The register of the TIA that an instruction writes at an address it names.
+  bool writes_tia(u32 offset, u32& reg) const {
+    const u32 op = op_at(offset);
+    if (micro_target(op) != Target::kToMemory) return false;
+    const u32 word = word_at(offset);
+    const bool is_zero_page = micro_mode(op) == Mode::kZeroPage;
+    if (!is_zero_page && micro_mode(op) != Mode::kAbsolute) return false;
+    const u32 address = is_zero_page ? word >> 8 & 0xFF : word >> 8 & 0xFFFF;
+    reg = address & 0x3F;
+    return !(address & 0x1080);
+  }
+  bool reads_rom_only(u32 offset) const {
+    const u32 op = op_at(offset);
+    const Mode mode = micro_mode(op);
+    if (mode != Mode::kAbsoluteX && mode != Mode::kAbsoluteY) return false;
+    const u32 base = word_at(offset) >> 8 & 0xFFFF;
+    const u32 o = base & 0xFFF;
+    return cart_.type != Bankswitch::kE0 && base & 0x1000 &&
+           micro_target(op) != Target::kToMemory && o >= fast_.begin &&
+           o + 0xFF < fast_.begin + fast_.size;
+  }
+  // Whether the address of an access, known only when it is made, may be one that ends the frame or
+  // switches banks.
+  bool is_wild(u32 offset) const {
+    const u32 op = op_at(offset);
+    const bool stores = micro_target(op) == Target::kToMemory;
+    switch (micro_mode(op)) {
+      case Mode::kZeroPageX:
+      case Mode::kZeroPageY:
+        return stores;
+      case Mode::kAbsoluteX:
+      case Mode::kAbsoluteY:
+        return stores || (has_hotspots() && !reads_rom_only(offset));
+      case Mode::kIndirectX:
+      case Mode::kIndirectY:
+        return stores || has_hotspots();
+      default:
+        break;
+    }
+    const Function f = micro_function(op);
+    return f == Function::kPha || f == Function::kPhp || f == Function::kJsr;
+  }
+  // Longest it takes: with crossing or branch; a store that may be one to WSYNC stalls.
+  u32 cycles_of(u32 offset) const {
+    const bool stalls = is_wild(offset) && micro_target(op_at(offset)) == Target::kToMemory;
+    return micro_cycles(op_at(offset)) + 2 + (stalls ? 75 : 0);
+  }
+  bool ends_line(u32 offset) const {
+    u32 reg;
+    return writes_tia(offset, reg) && (reg == kVsync || reg == kWsync);
+  }
+
+  // --- which instructions there are ---
+  void follow(const Place& from) {
+    std::vector<Place> wanted{from};
+    while (!wanted.empty()) {
+      const Place p = wanted.back();
+      wanted.pop_back();
+      if (p.image_offset >= image_bytes_ || !has_code(p.image_offset)) continue;
+      const auto [at, is_new] = instructions_.insert({p.image_offset, {p.pc}});
+      if (at->second.pc != p.pc) continue;  // seen through another window: interpreted there
+      at->second.begins_block |= p.is_entered;
+      if (!is_new) continue;
+      const u32 length = length_of(op_at(p.image_offset));
+      const bool is_call = micro_function(op_at(p.image_offset)) == Function::kJsr;
+      const auto want = [&](u32 address, bool is_entered) {
+        if (!in_window(address, p.pc)) return;
+        wanted.push_back({offset_of(address, p.image_offset, p.pc), address, is_entered});
+      };
+      const Function f = micro_function(op_at(p.image_offset));
+      if (falls_through(p.image_offset) || is_call) {
+        want(p.pc + length, is_call || f == Function::kBranch || ends_line(p.image_offset));
+      }
+      u32 target;
+      if (find_target(p.image_offset, p.pc, target)) want(target, true);
+    }
+  }
+
+  At next_of(At at) {
+    const u32 next_pc = at->second.pc + length_of(op_at(at->first));
+    if (!falls_through(at->first) || !in_window(next_pc, at->second.pc)) return instructions_.end();
+    const auto next = instructions_.find(at->first + (next_pc - at->second.pc));
+    return next != instructions_.end() && next->second.pc == next_pc ? next : instructions_.end();
+  }
+  At target_of(At at) {
+    u32 target;
+    if (!find_target(at->first, at->second.pc, target)) return instructions_.end();
+    const auto found = instructions_.find(offset_of(target, at->first, at->second.pc));
+    return found != instructions_.end() && found->second.pc == target ? found : instructions_.end();
+  }
+
+  void mark_blocks() {
+    At before = instructions_.end();
+    for (At at = instructions_.begin(); at != instructions_.end(); ++at) {
+      const At follower = before == instructions_.end() ? before : next_of(before);
+      if (follower != at) {
+        at->second.begins_block = true;
+        if (follower != instructions_.end()) follower->second.begins_block = true;
+      }
+      const At target = target_of(at);
+      if (target != instructions_.end() && target->first <= at->first) {
+        target->second.is_loop_head = true;
+      }
+      before = at;
+    }
+    u32 cycles = 0;
+    for (auto& [offset, instruction] : instructions_) {
+      instruction.begins_block |= cycles > kLongestRun;
+      if (instruction.begins_block) {
+        if (blocks_ < kMaxBlocks) instruction.block = ++blocks_;
+        // Asked at its beginning, or too short to matter: write() decides the same way.
+        cycles = 0;
+      }
+      cycles += cycles_of(offset);
+    }
+  }
+
+  // --- text ---
+  void put(const char* format, ...) {
+    char line[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    text_ += line;
+  }
+
+  void write_head() {
+    put("// Made by csrc/jit/lane_source.cpp: %u instructions in %u blocks.\n",
+        u32(instructions_.size()), blocks_);
+    text_ += "#include \"cuda/step_kernel.hpp\"\n#include \"jit/lane_program.hpp\"\n\n";
+    text_ += "namespace cule {\n\n";
+    write_table("u8", "kImage", [this](u32 i) { return u32(cart_.image[i]); });
+    write_table("u32", "kBlocks", [this](u32 i) {
+      const auto at = instructions_.find(i);
+      if (at == instructions_.end() || at->second.block == 0) return 0u;
+      return (at->second.pc & ~(window_bytes_ - 1)) << 16 | at->second.block;
+    });
+    const char* fetch = cart_.type == Bankswitch::kE0   ? "E0Fetch"
+                        : cart_.type == Bankswitch::kFE ? "FeFetch"
+                                                        : "BankFetch";
+    put("struct Program {\n  using Fetch = %s;\n", fetch);
+    put("  static constexpr FastRegion kFast{%u, %u};\n", fast_.begin, fast_.size);
+    put("  static constexpr u32 kWindow = 0x%X;\n", 0xFFFF & ~(window_bytes_ - 1));
+    text_ +=
+        "  __device__ static u32 image(u32 i) { return kImage[i]; }\n"
+        "  __device__ static u32 block_at(u32 i) { return kBlocks[i]; }\n"
+        "  template <class Lanes>\n"
+        "  __device__ static void run(Machine<LaneAccess>& m, const u32* micro_ops, "
+        "const Lanes& lanes);\n};\n\n"
+        "template <class Lanes>\n"
+        "__device__ void Program::run(Machine<LaneAccess>& m, const u32* micro_ops, "
+        "const Lanes& lanes) {\n"
+        "  BlockBus<Program> bus(m, Clock(m.s.cycles) << kClockShift);\n"
+        "  Execution<BlockBus<Program>> e(bus, m.s.cpu);\n"
+        "  BlockRun<Program, Lanes> r(lanes, !e.is_jammed);\n"
+        "  CULE_ASSUME_SHARED(micro_ops);\n"
+        "  CULE_ASSUME_SHARED(bus.ram.base);\n"
+        "  u32 way;\n"
+        "meet:\n"
+        "  switch (r.next_block(e, bus, micro_ops)) {\n";
+    for (u32 n = 1; n <= blocks_; ++n) put("    case %u: goto b%u;\n", n, n);
+    text_ +=
+        "    default: break;\n  }\n"
+        "  e.store(m.s.cpu);\n"
+        "  m.s.cycles = cycles_of(bus.clock);\n"
+        "  return;\n";
+  }
+
+  template <class Value>
+  void write_table(const char* type, const char* name, Value value) {
+    put("static __device__ const %s %s[] = {", type, name);
+    for (u32 i = 0; i < image_bytes_; ++i) put("%s%u,", i % 32 == 0 ? "\n" : "", value(i));
+    text_ += "};\n\n";
+  }
+
+  void write_tail() {
+    text_ +=
+        "}\n\n}  // namespace cule\n\n"
+        "extern \"C\" __global__ void __launch_bounds__(cule::kMaxStepWarps* "
+        "cule::kWarpLanes, cule::kStepBlocks)\n"
+        "    cule_step(const cule::DeviceBatch b, const cule::Tile* tiles, cule::u32 "
+        "num_tiles,\n              const cule::StepActions actions) {\n"
+        "  cule::step_consoles<cule::Program>(b, tiles, num_tiles, actions);\n}\n";
+  }
+
+  void begin_block(const Instruction& i, u32 offset) {
+    put("b%u:  // %04X\n", i.block, i.pc);
+    if (cart_.type != Bankswitch::kE0 && cart_.type != Bankswitch::kFE) {
+      put("  bus.base = %u;\n", offset / kBankBytes * kBankBytes);
+    }
+    if (cycles_ < i.cycles_before) cycles_ = i.cycles_before;
+    if (i.is_loop_head || cycles_ > kLongRun) {
+      text_ += "  if (r.is_late(bus)) goto meet;\n";
+      cycles_ = 0;
+    }
+  }
+  // To a block, or to where lanes meet; the program counter is right already.
+  void go_to(At target) {
+    if (target == instructions_.end() || target->second.block == 0) {
+      text_ += "goto meet;";
+      return;
+    }
+    if (target->second.cycles_before < cycles_) target->second.cycles_before = cycles_;
+    put("goto b%u;", target->second.block);
+  }
+
+  void write(At at) {
+    const u32 offset = at->first;
+    const u32 pc = at->second.pc;
+    const u32 word = word_at(offset);
+    const u32 opcode = word & 0xFF;
+    const Function f = micro_function(op_at(offset));
+    if (at->second.block != 0) begin_block(at->second, offset);
+    cycles_ += cycles_of(offset);
+    if (f == Function::kBranch) {
+      write_branch(at, pc, word);
+    } else {
+      put("  r.template run<0x%02X>(e, bus, 0x%04X, 0x%06X, Reach::%s);\n", opcode, pc, word,
+          reads_rom_only(offset) ? "kRom" : "kAnything");
+      if (f == Function::kJump || f == Function::kJsr) {
+        if (is_wild(offset)) text_ += "  if (r.must_meet(bus)) goto meet;\n";
+        text_ += "  ";
+        go_to(target_of(at));
+        text_ += "\n";
+      } else if (is_transfer(f) || ends_line(offset)) {
+        text_ += "  goto meet;\n";
+        cycles_ = 0;
+        return;
+      } else if (is_wild(offset)) {
+        text_ += "  if (r.must_meet(bus)) goto meet;\n";
+      }
+    }
+    const At next = next_of(at);
+    const At neighbour = std::next(at);
+    if (falls_through(offset) && (next == instructions_.end() || next != neighbour)) {
+      text_ += "  ";
+      go_to(next);
+      text_ += "\n";
+    }
+    if (!falls_through(offset) || next != neighbour) cycles_ = 0;
+  }
+
+  void write_branch(At at, u32 pc, u32 word) {
+    const u32 opcode = word & 0xFF;
+    const At target = target_of(at);
+    const bool may_idle =
+        (word >> 8 & 0xFF) >= kShortestIdleOffset && target != instructions_.end();
+    const u32 idle = may_idle ? word_at(target->first) : 0;
+    put("  way = r.template branch<0x%02X, 0x%06X>(e, bus, 0x%04X, 0x%06X);\n", opcode, idle, pc,
+        word);
+    if (may_idle) {
+      text_ += "  if (way != r.kStays) goto meet;\n";
+      return;
+    }
+    text_ += "  if (way == r.kGoes) ";
+    go_to(target);
+    text_ += "\n  if (way == r.kParts) goto meet;\n";
+  }
+
+  const Cart cart_;
+  const FastRegion fast_;
+  const u32 image_bytes_;
+  const u32 window_bytes_;
+  std::map<u32, Instruction> instructions_;  // by offset in the image
+  std::string text_;
+  u32 blocks_ = 0;
+  u32 cycles_ = 0;  // the most since the last look at the clock
+};
+
+}  // namespace
+
+std::string make_lane_source(const Cart& cart, size_t image_bytes,
+                             const std::vector<Place>& reached) {
+  return LaneSource(cart, image_bytes).make(reached);
+}
+
+}  // namespace cule::jit

@@ -1,0 +1,26 @@
+// jit/lane_source.hpp: a ROM as the source of a state-update kernel of its own.
+//
+// In: a cartridge, and the places that its program has reached. Out: C++ that cuda/step_kernel.hpp
+// and jit/lane_program.hpp give a meaning, for the compiler of the device or, in tests, of the
+// host. From the places reached all others are followed that direct jumps, branches and calls lead
+// to. Facts and rules: NOTES.md 5.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cart/cartridge.hpp"
+
+namespace cule::jit {
+
+// An instruction that a program has executed.
+struct Place {
+  u32 image_offset;
+  u32 pc;
+  bool is_entered;  // otherwise than from the instruction before it
+};
+
+std::string make_lane_source(const Cart& cart, size_t image_bytes,
+                             const std::vector<Place>& reached);
+
+}  // namespace cule::jit

@@ -1,0 +1,152 @@
+"""Games as kernels of their own (csrc/jit/lane_source.hpp) equal the CPU back end under the shim.
+
+Each game's source is compiled by g++ in place of the device's compiler; after every step everything
+that is reported is compared, and now and then whole consoles. The CPU back end equals ale-py and
+the recorded traces (tests/parity).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cule.envs import translation
+from cule.errors import DeviceError, InvalidArgumentError
+from cule.games import load_games
+from tests.kernels import Pair, StepCounts, build_program, take_step_counts
+
+pytestmark = pytest.mark.ale
+
+ALL_GAMES = sorted(load_games())
+
+#: Every cartridge family; programs that call with BRK, and that run code in RAM.
+GAMES = {
+    "pong": (6, 8),
+    "montezuma_revenge": (4, 4),  # E0
+    "robotank": (3, 32),  # FE
+    "elevator_action": (3, 2),  # F8SC
+    "up_n_down": (4, 16),  # F8, code in RAM
+}
+
+#: Most of what these games execute must be translated, or the test shows nothing.
+MOST_SLOW = 0.2
+
+
+def run(game: str, num_envs: int, lanes: int, steps: int, **keywords: object) -> StepCounts:
+    """Step both and compare; what the game's own kernel executed."""
+    pair = Pair(game, num_envs, lanes=lanes, translated=True, **keywords)
+    assert pair.program is not None
+    take_step_counts(pair.program)
+    pair.run(steps, seed=num_envs)
+    pair.close()
+    return take_step_counts(pair.program)
+
+
+@pytest.mark.parametrize(("game", "num_envs", "lanes"), [(g, *v) for g, v in GAMES.items()])
+def test_games(game: str, num_envs: int, lanes: int) -> None:
+    counts = run(game, num_envs, lanes, 150)
+    assert counts.instructions > 0
+    assert counts.slow <= MOST_SLOW * counts.instructions
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("game", ALL_GAMES)
+def test_every_game(game: str) -> None:
+    counts = run(game, 6, 4, 200)
+    assert counts.slow < counts.instructions
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("game", [game for game, g in load_games().items() if len(g.modes) > 1])
+def test_every_mode(game: str) -> None:
+    for mode in load_games()[game].modes:
+        counts = run(game, 3, 4, 40, mode=mode, num_reset_states=1)
+        assert counts.slow < counts.instructions
+
+
+def test_a_new_kernel_takes_over_between_steps() -> None:
+    """The consoles go on as if nothing had happened."""
+    pair = Pair("pong", 5, lanes=4)
+    pair.run(10)
+    pair.kernels.load_program(build_program(pair.plan.games[0]))
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        pair.step(pair.random_actions(rng))
+    pair.compare_rows()
+    pair.close()
+
+
+def test_only_a_batch_of_one_game_has_a_kernel_of_its_own() -> None:
+    pair = Pair([("pong", 2), ("breakout", 2)], 4, lanes=2)
+    with pytest.raises(InvalidArgumentError, match="a batch of 2 games"):
+        pair.kernels.load_program("nowhere")
+    pair.close()
+
+
+def test_a_file_that_is_no_module_is_refused(tmp_path: Path) -> None:
+    pair = Pair("pong", 2, lanes=2)
+    (tmp_path / "pong.cubin").write_bytes(b"no machine code")
+    with pytest.raises(DeviceError, match="translated game"):
+        pair.kernels.load_program(tmp_path / "pong.cubin")
+    pair.run(3)
+    pair.close()
+
+
+class TestCompiler:
+    """NVRTC, where this machine has it."""
+
+    @pytest.fixture(autouse=True)
+    def cache(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("CULE_CACHE", str(tmp_path / "cache"))
+        try:
+            translation.compiler()
+        except DeviceError as error:
+            pytest.skip(str(error))
+
+    def test_machine_code_is_kept(self, tmp_path: Path) -> None:
+        game = Pair("pong", 1).plan.games[0]
+        job = translation.BackgroundTranslation(game, "sm_90")
+        job.wait()
+        path = job.take()
+        assert path is not None
+        assert path.parent == tmp_path / "cache"
+        assert path.read_bytes().startswith(b"\x7fELF")
+        assert list(path.parent.iterdir()) == [path]
+        before = path.stat().st_mtime_ns
+        again = translation.BackgroundTranslation(game, "sm_90")
+        assert again.is_done
+        assert again.take() == path
+        assert path.stat().st_mtime_ns == before
+
+    def test_what_the_compiler_refuses_is_said(self) -> None:
+        with pytest.raises(DeviceError, match="undeclared_thing"):
+            translation.compiler().compile("int x = undeclared_thing;", "sm_90")
+        with pytest.raises(DeviceError, match="sm_3"):
+            translation.compiler().compile("", "sm_3")
+
+    def test_failure_leaves_the_interpreter(self) -> None:
+        game = Pair("pong", 1).plan.games[0]
+        job = translation.BackgroundTranslation(game, "sm_3")
+        job.wait()
+        with pytest.warns(RuntimeWarning, match="stays interpreted"):
+            assert job.take() is None
+
+
+def test_keys_tell_games_and_architectures_apart() -> None:
+    games = [Pair(name, 1).plan.games[0] for name in ("pong", "breakout")]
+    paths = {
+        translation.compiled_path(game, architecture, version)
+        for game in games
+        for architecture in ("sm_80", "sm_90")
+        for version in ("12.9", "13.0")
+    }
+    assert len(paths) == 8
+    assert translation.compiled_path(games[0], "sm_80", "12.9") in paths
+
+
+def test_a_missing_compiler_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translation, "_library_candidates", lambda: ["nowhere/libnvrtc.so"])
+    with pytest.raises(DeviceError, match="nvidia-cuda-nvrtc"):
+        translation.Compiler()
