@@ -62,6 +62,18 @@ struct WordBus {
     reload();
     return value;
   }
+  // As read(), but RAM and ROM are not apart.
+  CULE_HD CULE_INLINE u32 read_flat(u32 address, u32 noise) {
+    const bool is_rom = (address & 0x1FFF) - 0x1000 - fast.begin < fast.size;
+    const bool is_ram = (address & 0x1280) == 0x80;
+    u32 value = ram[address & 0x7F];
+    if (is_rom) value = words[Fetch::index(m.s, address)] & 0xFF;
+    if (CULE_UNLIKELY(!is_rom && !is_ram)) {
+      value = m.read_device(clock, address, noise);
+      reload();
+    }
+    return value;
+  }
   CULE_HD CULE_INLINE u32 read_zero_page(u32 address, u32 noise) {
     if (CULE_LIKELY(address & 0x80)) return ram[address & 0x7F];
     return m.read_tia(clock, address, noise);
