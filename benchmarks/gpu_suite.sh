@@ -89,7 +89,7 @@ part fps-check 120 "${fps[@]}" --games pong seaquest --num-envs 1024 --check
 part fps-sizes 300 "${fps[@]}" --games default --num-envs 256 1200 4096 8192 16384 32768 65536
 part geometry 480 "$python" benchmarks/gpu_fps.py --out "$out/geometry.jsonl" --games pong seaquest \
   --num-envs 1200 4096 32768 --loads emulation --schedules line instruction block \
-  --lanes 1 2 4 8 16 32 --turns 3
+  branch_free --lanes 1 2 4 8 16 32 --turns 3
 part fps-57 600 "${fps[@]}" --games 57 --num-envs 4096 32768
 if command -v ncu >/dev/null; then
   part ncu 240 ncu --clock-control none --set basic --section SpeedOfLight --section WarpStateStats \

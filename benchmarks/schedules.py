@@ -2,8 +2,9 @@
 
 Runs the state-update kernel on the CPU under the lockstep shim and counts (tests/shim): between two
 meetings of a warp each lane executes a list of opcodes, and the warp needs a step for every
-different opcode among the k-th ones. 1 is perfect, the number of lanes the worst. Iterations of
-idle loops that are skipped count for nothing. Writes `benchmarks/results/schedules.json`.
+different opcode among the k-th ones; in a branch-free step the common opcodes count as one. 1 is
+perfect, the number of lanes the worst. Iterations of idle loops that are skipped count for nothing.
+Writes `benchmarks/results/schedules.json`.
 
     python benchmarks/schedules.py
 """

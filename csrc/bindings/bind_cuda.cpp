@@ -192,7 +192,8 @@ py::list kernel_resources() {
   py::list all;
   for (const auto describe :
        {describe_step_bank, describe_step_bank_instruction, describe_step_bank_block,
-        describe_step_e0, describe_step_fe, describe_find_bands, describe_finish_step}) {
+        describe_step_bank_branch_free, describe_step_e0, describe_step_fe, describe_find_bands,
+        describe_finish_step}) {
     KernelResources r{};
     check(describe(r), "kernel attributes");
     py::dict d;

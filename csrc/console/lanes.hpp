@@ -11,11 +11,11 @@
 //   part(mask)     some of the group's lanes, which vote among themselves for a while
 //   any(bool)      whether one of the group says yes; all call it together
 //   lowest(u32)    the least of the numbers that they give; all call it together
-//   executes(u32)  told of every instruction: its opcode, or kSlowOpcode; for counting
+//   executes(u32)  told of every instruction: its opcode, or a code below; for counting
 #pragma once
 
 #include "console/word_bus.hpp"
-#include "cpu/staged.hpp"
+#include "cpu/branch_free.hpp"
 
 namespace cule {
 
@@ -41,18 +41,34 @@ enum class Schedule : u32 {
   kLine,         // every lane runs to the end of the scan line, then waits for all
   kInstruction,  // the lane furthest behind, and those at its pc, run one instruction
   kBlock,        // these run on to a transfer of control or to the end of the line
+  kBranchFree,   // as kLine, and lanes do not part over their opcodes
 };
-constexpr u32 kSchedules = 3;
+constexpr u32 kSchedules = 4;
 
 constexpr u32 kSlowOpcode = 0x100;
+constexpr u32 kCommonOpcode = 0x101;  // one of those that do not part in a branch-free step
+
+constexpr u32 kNumMicroOps = 256;
+
+// Behind the micro-operations a branch-free step has a table of its own.
+CULE_HD constexpr u32 table_bytes(Schedule schedule) {
+  return kNumMicroOps *
+         u32(schedule == Schedule::kBranchFree ? sizeof(u32) + sizeof(Selects) : sizeof(u32));
+}
 
 // Runs one instruction of a lane. True: the one that follows it in memory is next.
-template <class Bus, class Access, class Lanes>
+template <Schedule kSchedule, class Bus, class Access, class Lanes>
 CULE_HD CULE_INLINE bool step_lane(Machine<Access>& m, Execution<Bus>& e, bool& is_running,
                                    const u32* micro_ops, const Lanes& lanes) {
   Bus& bus = e.bus;
   if (CULE_LIKELY(bus.fetch(e.pc))) {
     const u32 opcode = bus.word & 0xFF;
+    if constexpr (kSchedule == Schedule::kBranchFree) {
+      const Selects select = reinterpret_cast<const Selects*>(micro_ops + kNumMicroOps)[opcode];
+      lanes.executes(BranchFree<Bus>::is_rare(e, select) ? opcode : kCommonOpcode);
+      BranchFree<Bus>::step(e, opcode, select, micro_ops);
+      return true;
+    }
     const u32 op = micro_ops[opcode];
     lanes.executes(opcode);
     Staged<Bus>::step(e, opcode, op);
@@ -78,13 +94,14 @@ CULE_HD CULE_INLINE Clock line_end(Clock clock, u32 phase_cycles) {
   return Clock((beam / kCyclesPerLine + 1) * kCyclesPerLine - phase_cycles) << kClockShift;
 }
 
-template <class Bus, class Access, class Lanes>
+template <Schedule kSchedule, class Bus, class Access, class Lanes>
 CULE_HD CULE_INLINE void run_lines(Machine<Access>& m, Execution<Bus>& e, const u32* micro_ops,
                                    const Lanes& lanes) {
   bool is_running = !e.is_jammed;
   Clock end = line_end(e.bus.clock, m.s.phase_cycles);
   do {
-    while (is_running && e.bus.clock < end) step_lane(m, e, is_running, micro_ops, lanes);
+    while (is_running && e.bus.clock < end)
+      step_lane<kSchedule>(m, e, is_running, micro_ops, lanes);
     end += Clock(kCyclesPerLine) << kClockShift;
   } while (lanes.any(is_running));
 }
@@ -106,11 +123,11 @@ CULE_HD CULE_INLINE void run_furthest_behind(Machine<Access>& m, Execution<Bus>&
     if (first == kNobody) return;
     if (!is_running || ((key ^ first) & kAddress)) continue;
     if (kSchedule == Schedule::kInstruction) {
-      step_lane(m, e, is_running, micro_ops, lanes);
+      step_lane<kSchedule>(m, e, is_running, micro_ops, lanes);
       continue;
     }
     const Clock end = line_end(e.bus.clock, phase_cycles);
-    while (step_lane(m, e, is_running, micro_ops, lanes) && e.bus.clock < end) {
+    while (step_lane<kSchedule>(m, e, is_running, micro_ops, lanes) && e.bus.clock < end) {
     }
   }
 }
@@ -125,8 +142,8 @@ CULE_HD CULE_NOINLINE void run_step_in_lanes(Machine<Access>& m, const u32* micr
   Execution<Bus> e(bus, m.s.cpu);
   CULE_ASSUME_SHARED(micro_ops);
   CULE_ASSUME_SHARED(bus.ram.base);
-  if (kSchedule == Schedule::kLine) {
-    run_lines(m, e, micro_ops, lanes);
+  if (kSchedule == Schedule::kLine || kSchedule == Schedule::kBranchFree) {
+    run_lines<kSchedule>(m, e, micro_ops, lanes);
   } else {
     run_furthest_behind<kSchedule>(m, e, micro_ops, lanes);
   }
@@ -150,7 +167,7 @@ struct LaneEngine {
   using Access = LaneAccess;
 
   InterleavedRam working_ram;
-  const u32* micro_ops;  // MicroOps::op
+  const u32* micro_ops;  // MicroOps::op, and behind it what the schedule has besides
   Lanes all;             // who steps at all
   Lanes emulating;       // who emulates the running frame
 

@@ -13,12 +13,13 @@ struct WordBus {
   Machine<Access>& m;
   Clock clock;
   const typename Access::Ram ram;
+  const FastRegion fast;
   const u32* words;  // of the selected bank
   u32 word = 0;      // the running instruction
   bool must_leave;   // the machine has to be asked before the next instruction
 
   CULE_HD CULE_INLINE WordBus(Machine<Access>& machine, Clock c)
-      : m(machine), clock(c), ram(machine.ram) {
+      : m(machine), clock(c), ram(machine.ram), fast(machine.fast) {
     reload();
   }
 
@@ -34,10 +35,13 @@ struct WordBus {
     must_leave = m.opcodes == m.console.cart.traps;
   }
 
+  // After a write to the TIA, which selects no bank but may end the frame.
+  CULE_HD CULE_INLINE void notice_end() { must_leave = must_leave || m.must_stop; }
+
   // Fetches the instruction at pc; false: it has to be executed slowly.
   CULE_HD CULE_INLINE bool fetch(u32 pc) {
-    if (must_leave || !(pc & 0x1000)) return false;
-    word = words[Fetch::index(m.s, pc)];
+    word = kTrapBit;
+    if (!must_leave && (pc & 0x1000)) word = words[Fetch::index(m.s, pc)];
     return !(word & kTrapBit);
   }
 
@@ -49,13 +53,25 @@ struct WordBus {
 
   CULE_HD CULE_INLINE u32 read(u32 address, u32 noise) {
     if (address & 0x1000) {
-      if (CULE_LIKELY((address & 0xFFF) - m.fast.begin < m.fast.size))
+      if (CULE_LIKELY((address & 0xFFF) - fast.begin < fast.size))
         return words[Fetch::index(m.s, address)] & 0xFF;
     } else if ((address & 0x280) == 0x80) {
       return ram[address & 0x7F];
     }
     const u32 value = m.read_device(clock, address, noise);
     reload();
+    return value;
+  }
+  // As read(), but RAM and ROM are not apart.
+  CULE_HD CULE_INLINE u32 read_flat(u32 address, u32 noise) {
+    const bool is_rom = (address & 0x1FFF) - 0x1000 - fast.begin < fast.size;
+    const bool is_ram = (address & 0x1280) == 0x80;
+    u32 value = ram[address & 0x7F];
+    if (is_rom) value = words[Fetch::index(m.s, address)] & 0xFF;
+    if (CULE_UNLIKELY(!is_rom && !is_ram)) {
+      value = m.read_device(clock, address, noise);
+      reload();
+    }
     return value;
   }
   CULE_HD CULE_INLINE u32 read_zero_page(u32 address, u32 noise) {
@@ -68,7 +84,7 @@ struct WordBus {
       ram[address & 0x7F] = u8(value);
     } else if (!(address & 0x1080)) {
       clock = m.write_tia(clock, address & 0x3F, value, false);
-      reload();
+      notice_end();
     } else {
       clock = m.write_device(clock, address, value, false);
       reload();
@@ -79,7 +95,7 @@ struct WordBus {
       ram[sp & 0x7F] = u8(value);
     } else {
       clock = m.write_tia_slow(clock, sp & 0x3F, value, follows_write);
-      reload();
+      notice_end();
     }
   }
   CULE_HD CULE_INLINE void transfer(Execution<WordBus>& e, u32 last_byte) {

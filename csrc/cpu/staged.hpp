@@ -22,6 +22,11 @@ struct Staged {
     u32 loaded = 0;
     find_address(e, op, address, noise, loaded);
     if (loads_byte(op)) loaded = e.bus.read(address, noise);
+    finish(e, opcode, op, loaded, address);
+  }
+
+  // What follows once the address is known and the byte loaded.
+  CULE_HD static CULE_INLINE void finish(Cpu& e, u32 opcode, u32 op, u32 loaded, u32 address) {
     const u32 result = apply(e, op, opcode, source(e, micro_source(op), loaded), address);
     switch (micro_target(op)) {
       case Target::kToA:

@@ -67,6 +67,7 @@ struct KernelResources {
 cudaError_t describe_step_bank(KernelResources& out);
 cudaError_t describe_step_bank_instruction(KernelResources& out);
 cudaError_t describe_step_bank_block(KernelResources& out);
+cudaError_t describe_step_bank_branch_free(KernelResources& out);
 cudaError_t describe_step_e0(KernelResources& out);
 cudaError_t describe_step_fe(KernelResources& out);
 cudaError_t describe_find_bands(KernelResources& out);

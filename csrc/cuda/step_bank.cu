@@ -11,6 +11,8 @@ cudaError_t launch_step_bank(const DeviceBatch& b, const TileList& tiles,
       return launch_step<BankFetch, Schedule::kInstruction>(b, tiles, actions, stream);
     case Schedule::kBlock:
       return launch_step<BankFetch, Schedule::kBlock>(b, tiles, actions, stream);
+    case Schedule::kBranchFree:
+      return launch_step<BankFetch, Schedule::kBranchFree>(b, tiles, actions, stream);
     default:
       return launch_step<BankFetch, Schedule::kLine>(b, tiles, actions, stream);
   }
@@ -27,6 +29,10 @@ cudaError_t describe_step_bank_instruction(KernelResources& out) {
 cudaError_t describe_step_bank_block(KernelResources& out) {
   return describe("step_consoles_kernel<BankFetch, block>",
                   step_consoles_kernel<BankFetch, Schedule::kBlock>, out);
+}
+cudaError_t describe_step_bank_branch_free(KernelResources& out) {
+  return describe("step_consoles_kernel<BankFetch, branch_free>",
+                  step_consoles_kernel<BankFetch, Schedule::kBranchFree>, out);
 }
 
 }  // namespace cule

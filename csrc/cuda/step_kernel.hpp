@@ -15,8 +15,10 @@ namespace cule {
 
 constexpr u32 kWarpRamBytes = kWarpLanes * kRamBytes;
 
-// Shared memory of a block: the micro-operations, then the RAM of each warp.
-constexpr u32 step_shared_bytes(u32 warps) { return sizeof(MicroOps) + warps * kWarpRamBytes; }
+// Shared memory of a block: the tables of opcodes, then the RAM of each warp.
+constexpr u32 step_shared_bytes(Schedule schedule, u32 warps) {
+  return table_bytes(schedule) + warps * kWarpRamBytes;
+}
 
 // Notes what there is to draw; draws only what would not outlast the step.
 struct LaneCapture {
@@ -81,7 +83,12 @@ template <class Program>
 __device__ inline void step_consoles(const DeviceBatch& b, const Tile* tiles, u32 num_tiles,
                                      const StepActions& actions) {
   u32* micro_ops = reinterpret_cast<u32*>(cule_dynamic_shared());
-  for (u32 k = threadIdx.x; k < 256; k += blockDim.x) micro_ops[k] = b.micro_ops[k];
+  for (u32 k = threadIdx.x; k < kNumMicroOps; k += blockDim.x) {
+    micro_ops[k] = b.micro_ops[k];
+    if constexpr (kSchedule == Schedule::kBranchFree) {
+      reinterpret_cast<Selects*>(micro_ops + kNumMicroOps)[k] = make_selects(k, b.micro_ops[k]);
+    }
+  }
   __syncthreads();
 
   const u32 warp = threadIdx.x / kWarpLanes;
@@ -106,7 +113,8 @@ __device__ inline void step_consoles(const DeviceBatch& b, const Tile* tiles, u3
     b.captures[i] = 0;
     return;
   }
-  u8* ram = cule_dynamic_shared() + sizeof(MicroOps) + warp * kWarpRamBytes + lane * kWordBytes;
+  u8* ram =
+      cule_dynamic_shared() + table_bytes(kSchedule) + warp * kWarpRamBytes + lane * kWordBytes;
   const LaneGroup all{stepping};
   using Engine = LaneEngine<Program, LaneGroup>;
   BasicAle<Engine> ale{{s.console, b.memory(i), g.cart, g.properties},
@@ -136,7 +144,8 @@ cudaError_t launch_step(const DeviceBatch& b, const TileList& tiles, const StepA
   const u32 warps = tiles.warps_per_block;
   const u32 blocks = (tiles.size + warps - 1) / warps;
   return cule_launch(step_consoles_kernel<Fetch, kSchedule>, dim3(blocks), dim3(warps * kWarpLanes),
-                     step_shared_bytes(warps), stream, b, tiles.tiles, tiles.size, actions);
+                     step_shared_bytes(kSchedule, warps), stream, b, tiles.tiles, tiles.size,
+                     actions);
 }
 
 }  // namespace cule

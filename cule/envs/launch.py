@@ -9,7 +9,7 @@ import torch
 
 WARP_LANES = 32
 #: How lanes of a warp are kept together (csrc/console/lanes.hpp); a name's place is its code.
-SCHEDULES = ("line", "instruction", "block")
+SCHEDULES = ("line", "instruction", "block", "branch_free")
 SCHEDULERS = 4  # of a multiprocessor; a warp lives on one
 WARPS_PER_SCHEDULER = 3  # resident at once, by the registers of the state-update kernel
 

@@ -2,7 +2,8 @@
 //
 // Between two meetings of a warp each lane executes a list of opcodes. A warp takes the k-th ones
 // together and needs a step for every different opcode among them: how well a schedule keeps lanes
-// together is the number of such steps an instruction of a lane.
+// together is the number of such steps an instruction of a lane. Opcodes that do not part the lanes
+// are reported as one (kCommonOpcode of console/lanes.hpp).
 #pragma once
 
 #include <array>
@@ -40,7 +41,7 @@ inline void WarpCounts::count() {
     longest = lane.opcodes.size() > longest ? lane.opcodes.size() : longest;
   }
   for (size_t k = 0; k < longest; ++k) {
-    std::array<bool, 257> is_known{};
+    std::array<bool, 258> is_known{};
     for (const Lane& lane : lanes) {
       if (k >= lane.opcodes.size()) continue;
       step_counts.warp_steps += !is_known[lane.opcodes[k]];
