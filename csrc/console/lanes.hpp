@@ -152,8 +152,10 @@ CULE_HD CULE_NOINLINE void run_step_in_lanes(Machine<Access>& m, const u32* micr
 }
 
 // A step by interpretation, as LaneEngine takes it.
-template <class Fetch, Schedule kSchedule>
+template <class Fetch, Schedule kHow>
 struct Interpreted {
+  static constexpr Schedule kSchedule = kHow;
+
   template <class Lanes>
   CULE_HD static void run(Machine<LaneAccess>& m, const u32* micro_ops, const Lanes& lanes) {
     run_step_in_lanes<kSchedule, Fetch>(m, micro_ops, lanes);

@@ -85,7 +85,7 @@ __device__ inline void step_consoles(const DeviceBatch& b, const Tile* tiles, u3
   u32* micro_ops = reinterpret_cast<u32*>(cule_dynamic_shared());
   for (u32 k = threadIdx.x; k < kNumMicroOps; k += blockDim.x) {
     micro_ops[k] = b.micro_ops[k];
-    if constexpr (kSchedule == Schedule::kBranchFree) {
+    if constexpr (Program::kSchedule == Schedule::kBranchFree) {
       reinterpret_cast<Selects*>(micro_ops + kNumMicroOps)[k] = make_selects(k, b.micro_ops[k]);
     }
   }
@@ -113,8 +113,8 @@ __device__ inline void step_consoles(const DeviceBatch& b, const Tile* tiles, u3
     b.captures[i] = 0;
     return;
   }
-  u8* ram =
-      cule_dynamic_shared() + table_bytes(kSchedule) + warp * kWarpRamBytes + lane * kWordBytes;
+  u8* ram = cule_dynamic_shared() + table_bytes(Program::kSchedule) + warp * kWarpRamBytes +
+            lane * kWordBytes;
   const LaneGroup all{stepping};
   using Engine = LaneEngine<Program, LaneGroup>;
   BasicAle<Engine> ale{{s.console, b.memory(i), g.cart, g.properties},

@@ -257,6 +257,7 @@ class LaneSource {
                         : cart_.type == Bankswitch::kFE ? "FeFetch"
                                                         : "BankFetch";
     put("struct Program {\n  using Fetch = %s;\n", fetch);
+    text_ += "  static constexpr Schedule kSchedule = Schedule::kBlock;\n";
     put("  static constexpr FastRegion kFast{%u, %u};\n", fast_.begin, fast_.size);
     put("  static constexpr u32 kWindow = 0x%X;\n", 0xFFFF & ~(window_bytes_ - 1));
     text_ +=
