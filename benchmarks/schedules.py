@@ -4,7 +4,8 @@ Runs the state-update kernel on the CPU under the lockstep shim and counts (test
 meetings of a warp each lane executes a list of opcodes, and the warp needs a step for every
 different opcode among the k-th ones; in a branch-free step the common opcodes count as one. 1 is
 perfect, the number of lanes the worst. Iterations of idle loops that are skipped count for nothing.
-Writes `benchmarks/results/schedules.json`.
+Beside the schedules of the interpreter: "translated", the game's own kernel, which takes about half
+a minute a game to compile. Writes `benchmarks/results/schedules.json`.
 
     python benchmarks/schedules.py
 """
@@ -30,6 +31,8 @@ from cule.envs.launch import SCHEDULES  # noqa: E402
 from tests.kernels import Pair, take_step_counts  # noqa: E402
 
 RECORD = ROOT / "benchmarks" / "results" / "schedules.json"
+TRANSLATED = "translated"
+VARIANTS = (*SCHEDULES, TRANSLATED)
 LANES = (2, 4, 8, 16, 32)
 NUM_ENVS = 32
 FIRST_STEPS = 300  # at most; before counting, drawn for each console
@@ -38,7 +41,8 @@ COUNTED_STEPS = 2
 
 def make_pair(game: str, schedule: str, lanes: int) -> Pair:
     """Consoles without observations."""
-    return Pair(game, NUM_ENVS, lanes=lanes, warps=4, schedule=schedule, obs_type="ram")
+    how: dict[str, Any] = {"translated": True} if schedule == TRANSLATED else {"schedule": schedule}
+    return Pair(game, NUM_ENVS, lanes=lanes, warps=4, obs_type="ram", **how)
 
 
 def drift_apart(game: str) -> NDArray[np.uint8]:
@@ -55,12 +59,12 @@ def measure(game: str, schedule: str, lanes: int, rows: NDArray[np.uint8]) -> di
     """Counts of a few steps."""
     pair = make_pair(game, schedule, lanes)
     pair.kernels.set_state(rows, pair.consoles)
-    take_step_counts()
+    take_step_counts(pair.program)
     rng = np.random.default_rng(1)
     for _ in range(COUNTED_STEPS):
         actions = torch.from_numpy(pair.random_actions(rng))
         pair.kernels.step(actions, *pair.tensors[:3], stacked=True)
-    counts = take_step_counts()
+    counts = take_step_counts(pair.program)
     pair.close()
     return {
         "game": game,
@@ -68,6 +72,7 @@ def measure(game: str, schedule: str, lanes: int, rows: NDArray[np.uint8]) -> di
         "lanes": lanes,
         "steps_per_instruction": round(counts.warp_steps * lanes / counts.instructions, 4),
         "meetings_per_instruction": round(counts.meetings * lanes / counts.instructions, 4),
+        "slow_per_instruction": round(counts.slow / counts.instructions, 5),
         "instructions_per_frame": counts.instructions // (NUM_ENVS * COUNTED_STEPS * 4),
     }
 
@@ -76,7 +81,7 @@ def print_table(records: list[dict[str, Any]]) -> None:
     """Median, least and most over games."""
     print("| schedule | lanes | steps an instruction | least to most | meetings an instruction |")
     print("|---|---|---|---|---|")
-    for schedule in SCHEDULES:
+    for schedule in VARIANTS:
         for lanes in LANES:
             cell = [r for r in records if (r["schedule"], r["lanes"]) == (schedule, lanes)]
             if not cell:
@@ -98,7 +103,7 @@ def main() -> None:
     records = []
     for game in games_named(options.games):
         rows = drift_apart(game)
-        for schedule in SCHEDULES:
+        for schedule in VARIANTS:
             records += [measure(game, schedule, lanes, rows) for lanes in LANES]
         print(game, file=sys.stderr, flush=True)
     settings = {"consoles": NUM_ENVS, "first_steps": FIRST_STEPS, "counted_steps": COUNTED_STEPS}

@@ -1,0 +1,101 @@
+"""Games translated for a GPU: time to compile, machine code and registers; needs NVRTC and no GPU.
+
+Compiles the kernel of each game for one architecture, as an environment does in the background with
+`CULE_TRANSLATION=1`, and finds it again. Writes `benchmarks/results/translations.json`.
+
+    python benchmarks/translations.py --games 57
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import statistics
+import struct
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from cule.bench.games import games_named
+from cule.envs import translation
+from cule.envs.options import resolve_options
+from cule.envs.plan import plan_batch
+
+RECORD = Path(__file__).resolve().parent / "results" / "translations.json"
+_MADE_OF = re.compile(r"(\d+) instructions in (\d+) blocks")
+
+
+def read_code(module: bytes) -> tuple[int, int]:
+    """Bytes of machine code and registers of the kernel: from the ELF section that holds it."""
+    table, entry_size, count, names_at = struct.unpack_from("<Q10xHHH", module, 0x28)
+    headers = [
+        struct.unpack_from("<IIQQQQII", module, table + k * entry_size) for k in range(count)
+    ]
+    names = headers[names_at][4]
+    for name, _, _, _, _, size, _, info in headers:
+        if module[names + name :].startswith(b".text.cule_step\0"):
+            return size, info >> 24
+    raise ValueError("the module holds no kernel")
+
+
+def measure(name: str, architecture: str) -> dict[str, Any]:
+    """One game, compiled and found again."""
+    options = resolve_options(name, 1, {"num_reset_states": 1, "num_threads": 1})
+    game = plan_batch(options).games[0]
+    begin = time.perf_counter()
+    source = game.lane_source(translation.FRAMES, translation.SEEDS)
+    source_seconds = time.perf_counter() - begin
+    processor = time.process_time()
+    begin = time.perf_counter()
+    path = translation.translate(game, architecture)
+    seconds = time.perf_counter() - begin
+    processor_seconds = time.process_time() - processor
+    begin = time.perf_counter()
+    again = translation.translate(game, architecture)
+    found_seconds = time.perf_counter() - begin
+    assert again == path
+    made_of = _MADE_OF.search(source)
+    assert made_of is not None
+    code_bytes, registers = read_code(path.read_bytes())
+    return {
+        "game": name,
+        "bankswitch": game.bankswitch,
+        "instructions": int(made_of[1]),
+        "blocks": int(made_of[2]),
+        "source_s": round(source_seconds, 2),
+        "compile_s": round(seconds, 1),
+        "processor_s": round(processor_seconds, 1),
+        "found_s": round(found_seconds, 5),
+        "code_bytes": code_bytes,
+        "module_bytes": path.stat().st_size,
+        "registers": registers,
+    }
+
+
+def main() -> None:
+    """Compile what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--games", nargs="+", default=["57"], help="names, or default, 57, all")
+    parser.add_argument("--architecture", default="sm_90")
+    parser.add_argument("--out", type=Path, default=RECORD)
+    options = parser.parse_args()
+    records = []
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["CULE_CACHE"] = folder
+        for name in games_named(options.games):
+            records.append(measure(name, options.architecture))
+            print(records[-1], file=sys.stderr, flush=True)
+    settings = {"architecture": options.architecture, "nvrtc": translation.compiler().version}
+    lines = ",\n".join(json.dumps(record) for record in records)
+    options.out.write_text(f'{{"settings": {json.dumps(settings)}, "records": [\n{lines}\n]}}\n')
+    for key in ("compile_s", "processor_s", "code_bytes", "found_s"):
+        values = [record[key] for record in records]
+        print(f"{key}: median {statistics.median(values)}, most {max(values)}")
+
+
+if __name__ == "__main__":
+    main()
