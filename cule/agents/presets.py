@@ -123,7 +123,16 @@ PRESETS: dict[str, Preset] = {
     ),
     "ppo-cpu": Preset(
         "ppo",
-        {**_CPU, "num_steps": 64, "num_epochs": 3, "num_minibatches": 16, "learning_rate": 7e-4},
+        {
+            "network": "nips",
+            "stack_num": 2,
+            "num_envs": 16,
+            "torch_threads": 1,
+            "num_steps": 128,
+            "num_epochs": 3,
+            "num_minibatches": 8,
+            "learning_rate": 4e-4,
+        },
     ),
     "pqn": Preset("pqn"),
     "pqn-gpu": Preset(
