@@ -7,15 +7,18 @@ record a line; a cell that the file has already is not run again.
     python benchmarks/gpu_fps.py --games pong breakout --num-envs 4096 32768 --out fps.jsonl
 
 With ``--schedules`` or ``--lanes`` every combination of them is a cell, in place of the geometry
-that `cule.envs.launch.choose_geometry` chooses.
+that `cule.envs.launch.choose_geometry` chooses. The schedule "translated" is the game's own kernel
+(`cule.envs.translation`), compiled before the clock runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import hashlib
 import itertools
 import json
+import os
 import statistics
 import time
 from pathlib import Path
@@ -27,19 +30,35 @@ import torch
 
 import cule
 from cule.bench.games import games_named
+from cule.envs import translation
 from cule.envs.launch import SCHEDULES, Geometry, choose_geometry
+from cule.envs.options import resolve_options
+from cule.envs.plan import plan_batch
 
 #: What a step is asked for, as options of the environment.
 LOADS: dict[str, dict[str, Any]] = {
     "emulation": {"obs_type": "ram"},
     "observation": {},
 }
+TRANSLATED = "translated"
 FRAMESKIP = 4
 ACTION_SETS = 16  # random actions made beforehand, used in turn
 
 
-def make_env(game: str, num_envs: int, load: str, device: str) -> cule.AtariVectorEnv:
-    """An environment as learners use it."""
+def make_env(
+    game: str, num_envs: int, load: str, device: str, geometry: Geometry | None = None
+) -> cule.AtariVectorEnv:
+    """An environment as learners use it; on a GPU with a launch geometry."""
+    if geometry is not None:
+        wish = "1" if geometry.schedule == TRANSLATED else ""
+        # The batch's own schedule is of no account once the game has a kernel of its own.
+        plain = dataclasses.replace(geometry, schedule=SCHEDULES[0])
+        chosen = plain if geometry.schedule == TRANSLATED else geometry
+        with (
+            mock.patch("cule.envs.cuda_batch.choose_geometry", return_value=chosen),
+            mock.patch.dict(os.environ, {"CULE_TRANSLATION": wish}),
+        ):
+            return make_env(game, num_envs, load, device)
     return cule.AtariVectorEnv(
         game,
         num_envs,
@@ -78,8 +97,11 @@ def measure(
     """One cell of the table."""
     torch.cuda.reset_peak_memory_stats()
     began = time.perf_counter()
-    with mock.patch("cule.envs.cuda_batch.choose_geometry", return_value=geometry):
-        env = make_env(game, num_envs, load, "cuda")
+    if geometry.schedule == TRANSLATED:
+        options = resolve_options(game, 1, {"num_reset_states": 1})
+        major, minor = torch.cuda.get_device_capability()
+        translation.translate(plan_batch(options).games[0], f"sm_{major}{minor}")
+    env = make_env(game, num_envs, load, "cuda", geometry)
     memory_bytes = torch.cuda.memory_allocated()
     generator = torch.Generator(device="cuda").manual_seed(0)
     actions = torch.randint(
@@ -160,7 +182,7 @@ def main() -> None:
     )
     parser.add_argument("--num-envs", nargs="+", type=int, default=[256, 1024, 4096, 16384])
     parser.add_argument("--loads", nargs="+", choices=list(LOADS), default=list(LOADS))
-    parser.add_argument("--schedules", nargs="+", choices=SCHEDULES, default=[])
+    parser.add_argument("--schedules", nargs="+", choices=(*SCHEDULES, TRANSLATED), default=[])
     parser.add_argument("--lanes", nargs="+", type=int, default=[], help="a warp")
     parser.add_argument("--steps", type=int, default=16, help="a turn")
     parser.add_argument("--turns", type=int, default=5)

@@ -89,11 +89,15 @@ part fps-check 120 "${fps[@]}" --games pong seaquest --num-envs 1024 --check
 part fps-sizes 300 "${fps[@]}" --games default --num-envs 256 1200 4096 8192 16384 32768 65536
 part geometry 480 "$python" benchmarks/gpu_fps.py --out "$out/geometry.jsonl" --games pong seaquest \
   --num-envs 1200 4096 32768 --loads emulation --schedules line instruction block \
-  branch_free --lanes 1 2 4 8 16 32 --turns 3
+  branch_free translated --lanes 1 2 4 8 16 32 --turns 3
 part fps-57 600 "${fps[@]}" --games 57 --num-envs 4096 32768
+part translations 600 "$python" benchmarks/translations.py --games default \
+  --architecture "sm_$nvidia_arch" --out "$out/translations.json"
+part fps-translated 600 "${fps[@]}" --games default --num-envs 1200 4096 32768 --check \
+  --schedules translated
 if command -v ncu >/dev/null; then
   part ncu 240 ncu --clock-control none --set basic --section SpeedOfLight --section WarpStateStats \
-    --kernel-name "regex:step_consoles|find_bands|finish_step" --launch-skip 6 --launch-count 6 \
+    --kernel-name "regex:step|find_bands" --launch-skip 6 --launch-count 6 \
     "$python" benchmarks/gpu_fps.py --games pong --num-envs 4096 --loads observation --steps 4 \
     --turns 1 --out "$out/ncu.jsonl"
 else

@@ -29,17 +29,22 @@ RECORD = Path(__file__).resolve().parent / "results" / "translations.json"
 _MADE_OF = re.compile(r"(\d+) instructions in (\d+) blocks")
 
 
+#: The attribute of the section .nv.info that says how many registers a function takes: its head.
+_REGISTERS = b"\x04\x2f\x08\x00"
+
+
 def read_code(module: bytes) -> tuple[int, int]:
-    """Bytes of machine code and registers of the kernel: from the ELF section that holds it."""
+    """Bytes of machine code and registers of the kernel, from the sections of an ELF file."""
     table, entry_size, count, names_at = struct.unpack_from("<Q10xHHH", module, 0x28)
-    headers = [
-        struct.unpack_from("<IIQQQQII", module, table + k * entry_size) for k in range(count)
-    ]
+    headers = [struct.unpack_from("<IIQQQQ", module, table + k * entry_size) for k in range(count)]
     names = headers[names_at][4]
-    for name, _, _, _, _, size, _, info in headers:
-        if module[names + name :].startswith(b".text.cule_step\0"):
-            return size, info >> 24
-    raise ValueError("the module holds no kernel")
+    sections = {}
+    for name, _, _, _, offset, size in headers:
+        end = module.index(b"\0", names + name)
+        sections[module[names + name : end]] = module[offset : offset + size]
+    attributes = sections[b".nv.info"]
+    (registers,) = struct.unpack_from("<I", attributes, attributes.index(_REGISTERS) + 8)
+    return len(sections[b".text.cule_step"]), registers
 
 
 def measure(name: str, architecture: str) -> dict[str, Any]:

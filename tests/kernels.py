@@ -29,12 +29,12 @@ import pybind11
 import torch
 
 from cule import _core
+from cule.envs import translation
 from cule.envs.cuda_batch import CudaBatch
 from cule.envs.launch import Geometry
 from cule.envs.options import EnvOptions, resolve_options
 from cule.envs.plan import BatchPlan, make_batch, plan_batch
 from cule.envs.spaces import frame_shape, observation_space
-from cule.envs.translation import FRAMES, SEEDS
 
 ROOT = Path(__file__).parents[1]
 SOURCES = (
@@ -140,7 +140,9 @@ def take_step_counts(program: Path | None = None) -> StepCounts:
 @functools.cache
 def build_program(game: _core.Game) -> Path:
     """A game's own kernel for the shim: `Game.lane_source`, compiled by g++."""
-    source = game.lane_source(FRAMES, SEEDS) + '#include "loaded_kernel.hpp"\n'
+    source = (
+        game.lane_source(translation.FRAMES, translation.SEEDS) + '#include "loaded_kernel.hpp"\n'
+    )
     state = hashlib.sha256((_digest() + source).encode()).hexdigest()[:16]
     path = _folder() / f"{game.game_id}-{state}.so"
     with _only_one(_folder() / f"{game.game_id}-{state}.lock"):
@@ -154,6 +156,14 @@ def build_program(game: _core.Game) -> Path:
                 subprocess.run([*command, str(linked)], check=True)
                 shutil.move(linked, path)
     return path
+
+
+def own_kernel(game: _core.Game, device: torch.device) -> Path:
+    """A game's own kernel, for the shim or for a GPU."""
+    if device.type != "cuda":
+        return build_program(game)
+    major, minor = torch.cuda.get_device_capability(device)
+    return translation.translate(game, f"sm_{major}{minor}")
 
 
 class Results:
@@ -206,7 +216,7 @@ class Pair:
     ) -> None:
         """Make both; `keywords` as for `cule.AtariVectorEnv`, `cartridge` instead of the game's.
 
-        With `translated` the kernel is the game's own (`build_program`).
+        With `translated` the kernel is the game's own (`own_kernel`).
         """
         keywords.setdefault("num_reset_states", 4)
         keywords.setdefault("num_threads", 1)
@@ -218,7 +228,7 @@ class Pair:
         native = native or module()
         geometry = Geometry(lanes, warps, schedule)
         self.kernels = CudaBatch(self.plan, self.options, device, native, geometry)
-        self.program = build_program(self.plan.games[0]) if translated else None
+        self.program = own_kernel(self.plan.games[0], device) if translated else None
         if self.program is not None:
             self.kernels.load_program(self.program)
         self.expected = Results(self.options, stacked)

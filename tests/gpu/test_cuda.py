@@ -12,6 +12,7 @@ import torch
 
 import cule
 from cule import device as devices
+from cule.envs import translation
 from cule.envs.launch import SCHEDULES, Geometry, choose_geometry
 from cule.games import list_games, rom_status
 from tests.kernels import Pair
@@ -53,6 +54,37 @@ def test_equals_the_cpu(game: str) -> None:
 def test_schedules(game: str, schedule: str) -> None:
     pair = make_pair(game, 37, lanes=LANES[len(game) % len(LANES)], warps=4, schedule=schedule)
     pair.run(100, rows_every=50)
+    pair.close()
+
+
+@pytest.fixture
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty folder for the kernels of games; skips where there is no compiler for them."""
+    monkeypatch.setenv("CULE_CACHE", str(tmp_path_factory.getbasetemp() / "kernels"))
+    try:
+        translation.compiler()
+    except cule.DeviceError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("game", ["pong", "montezuma_revenge", "robotank", "up_n_down"])
+def test_translated_games(game: str) -> None:
+    pair = make_pair(game, 37, lanes=LANES[len(game) % len(LANES)], warps=4, translated=True)
+    pair.run(200, rows_every=100)
+    pair.close()
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_translation_takes_over_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CULE_TRANSLATION", "1")
+    pair = make_pair("pong", 9, lanes=4)
+    pair.run(2)
+    job = pair.kernels._translation
+    if job is not None:
+        job.wait()
+    pair.run(20)
+    assert pair.kernels._batch.has_program
     pair.close()
 
 

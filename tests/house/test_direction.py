@@ -74,9 +74,11 @@ ON_GPU = {"envs/cuda_batch.py", "envs/device_memory.py", "envs/launch.py"}
 
 #: Scripts beside the package, and the modules of the package that they may import.
 SCRIPTS: dict[str, set[str]] = {
-    # png: what the demonstration writes its picture with; launch: geometries that are compared.
+    # png: what the demonstration writes its picture with; launch: geometries that are compared;
+    # translation, with options and plan for its games: what is compiled while the clock stands.
     "benchmarks": {
         *("cule", "cule.envs.launch", "cule.envs.png", "cule.replay"),
+        *("cule.envs", "cule.envs.translation", "cule.envs.options", "cule.envs.plan"),
         *("cule.bench", "cule.bench.games"),
     },
     # games: what a record of ale-py is a record of.
