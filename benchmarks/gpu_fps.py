@@ -100,7 +100,8 @@ def measure(
     if geometry.schedule == TRANSLATED:
         options = resolve_options(game, 1, {"num_reset_states": 1})
         major, minor = torch.cuda.get_device_capability()
-        translation.translate(plan_batch(options).games[0], f"sm_{major}{minor}")
+        made_for = (geometry.lanes_per_warp, f"sm_{major}{minor}")
+        translation.translate(plan_batch(options).games[0], *made_for)
     env = make_env(game, num_envs, load, "cuda", geometry)
     memory_bytes = torch.cuda.memory_allocated()
     generator = torch.Generator(device="cuda").manual_seed(0)

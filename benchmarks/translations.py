@@ -47,20 +47,20 @@ def read_code(module: bytes) -> tuple[int, int]:
     return len(sections[b".text.cule_step"]), registers
 
 
-def measure(name: str, architecture: str) -> dict[str, Any]:
+def measure(name: str, lanes_per_warp: int, architecture: str) -> dict[str, Any]:
     """One game, compiled and found again."""
     options = resolve_options(name, 1, {"num_reset_states": 1, "num_threads": 1})
     game = plan_batch(options).games[0]
     begin = time.perf_counter()
-    source = game.lane_source(translation.FRAMES, translation.SEEDS)
+    source = translation.source_of(game, lanes_per_warp)
     source_seconds = time.perf_counter() - begin
     processor = time.process_time()
     begin = time.perf_counter()
-    path = translation.translate(game, architecture)
+    path = translation.translate(game, lanes_per_warp, architecture)
     seconds = time.perf_counter() - begin
     processor_seconds = time.process_time() - processor
     begin = time.perf_counter()
-    again = translation.translate(game, architecture)
+    again = translation.translate(game, lanes_per_warp, architecture)
     found_seconds = time.perf_counter() - begin
     assert again == path
     made_of = _MADE_OF.search(source)
@@ -85,6 +85,7 @@ def main() -> None:
     """Compile what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--games", nargs="+", default=["57"], help="names, or default, 57, all")
+    parser.add_argument("--lanes", type=int, default=2, help="a warp; 1 has a kernel of its own")
     parser.add_argument("--architecture", default="sm_90")
     parser.add_argument("--out", type=Path, default=RECORD)
     options = parser.parse_args()
@@ -92,9 +93,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["CULE_CACHE"] = folder
         for name in games_named(options.games):
-            records.append(measure(name, options.architecture))
+            records.append(measure(name, options.lanes, options.architecture))
             print(records[-1], file=sys.stderr, flush=True)
-    settings = {"architecture": options.architecture, "nvrtc": translation.compiler().version}
+    settings = {
+        "lanes": options.lanes,
+        "architecture": options.architecture,
+        "nvrtc": translation.compiler().version,
+    }
     lines = ",\n".join(json.dumps(record) for record in records)
     options.out.write_text(f'{{"settings": {json.dumps(settings)}, "records": [\n{lines}\n]}}\n')
     for key in ("compile_s", "processor_s", "code_bytes", "found_s"):

@@ -138,11 +138,9 @@ def take_step_counts(program: Path | None = None) -> StepCounts:
 
 
 @functools.cache
-def build_program(game: _core.Game) -> Path:
-    """A game's own kernel for the shim: `Game.lane_source`, compiled by g++."""
-    source = (
-        game.lane_source(translation.FRAMES, translation.SEEDS) + '#include "loaded_kernel.hpp"\n'
-    )
+def build_program(game: _core.Game, is_alone: bool = False) -> Path:
+    """A game's own kernel for the shim: its source, compiled by g++."""
+    source = translation.source_of(game, 1 if is_alone else 2) + '#include "loaded_kernel.hpp"\n'
     state = hashlib.sha256((_digest() + source).encode()).hexdigest()[:16]
     path = _folder() / f"{game.game_id}-{state}.so"
     with _only_one(_folder() / f"{game.game_id}-{state}.lock"):
@@ -158,12 +156,12 @@ def build_program(game: _core.Game) -> Path:
     return path
 
 
-def own_kernel(game: _core.Game, device: torch.device) -> Path:
+def own_kernel(game: _core.Game, lanes: int, device: torch.device) -> Path:
     """A game's own kernel, for the shim or for a GPU."""
     if device.type != "cuda":
-        return build_program(game)
+        return build_program(game, lanes == 1)
     major, minor = torch.cuda.get_device_capability(device)
-    return translation.translate(game, f"sm_{major}{minor}")
+    return translation.translate(game, lanes, f"sm_{major}{minor}")
 
 
 class Results:
@@ -228,7 +226,7 @@ class Pair:
         native = native or module()
         geometry = Geometry(lanes, warps, schedule)
         self.kernels = CudaBatch(self.plan, self.options, device, native, geometry)
-        self.program = own_kernel(self.plan.games[0], device) if translated else None
+        self.program = own_kernel(self.plan.games[0], lanes, device) if translated else None
         if self.program is not None:
             self.kernels.load_program(self.program)
         self.expected = Results(self.options, stacked)

@@ -33,6 +33,7 @@ struct LaneGroup {
   __device__ void executes(u32) const {}
   __device__ LaneGroup only(u32 lanes) const { return {lanes}; }
   __device__ LaneGroup part(u32 lanes) const { return {lanes}; }
+  __device__ u32 everyone() const { return mask; }
 };
 
 }  // namespace cule

@@ -78,8 +78,9 @@ __device__ inline LaneAction read_action(const DeviceBatch& b, const DeviceGame&
 // instruction loop.
 constexpr u32 kStepBlocks = 3;
 
-// What such a kernel does. Program: who executes instructions (LaneEngine).
-template <class Program>
+// What such a kernel does. Program: who executes instructions (LaneEngine); Lanes: how those of a
+// warp agree.
+template <class Program, class Lanes = LaneGroup>
 __device__ inline void step_consoles(const DeviceBatch& b, const Tile* tiles, u32 num_tiles,
                                      const StepActions& actions) {
   u32* micro_ops = reinterpret_cast<u32*>(cule_dynamic_shared());
@@ -115,8 +116,8 @@ __device__ inline void step_consoles(const DeviceBatch& b, const Tile* tiles, u3
   }
   u8* ram = cule_dynamic_shared() + table_bytes(Program::kSchedule) + warp * kWarpRamBytes +
             lane * kWordBytes;
-  const LaneGroup all{stepping};
-  using Engine = LaneEngine<Program, LaneGroup>;
+  const Lanes all{stepping};
+  using Engine = LaneEngine<Program, Lanes>;
   BasicAle<Engine> ale{{s.console, b.memory(i), g.cart, g.properties},
                        s.env,
                        nullptr,

@@ -19,6 +19,19 @@ constexpr u32 kQuietCycles = 1024;
 // What an instruction can reach, where its source knows more than its bus does.
 enum class Reach : u8 { kAnything, kRom };
 
+// Lanes of console/lanes.hpp, for a lane that has a warp to itself: it asks nobody.
+struct LoneLane {
+  u32 mask;
+
+  CULE_HD u32 ballot(bool vote) const { return vote; }
+  CULE_HD u32 everyone() const { return 1; }
+  CULE_HD bool any(bool vote) const { return vote; }
+  CULE_HD u32 lowest(u32 value) const { return value; }
+  CULE_HD void executes(u32) const {}
+  CULE_HD LoneLane only(u32) const { return *this; }
+  CULE_HD LoneLane part(u32) const { return *this; }
+};
+
 // How an instruction of a block reaches the machine. Program: Fetch, kFast, kImage.
 template <class Program>
 struct BlockBus {
@@ -180,7 +193,7 @@ struct BlockRun {
     e.pc = is_taken ? target : next;
     if (kIdle != 0 && is_taken) skip_idle_loop(e, bus, kIdle, kOpcode, offset);
     const u32 votes = together.ballot(is_taken);
-    return votes == 0 ? kStays : votes == together.mask ? kGoes : kParts;
+    return votes == 0 ? kStays : votes == together.everyone() ? kGoes : kParts;
   }
 
  private:

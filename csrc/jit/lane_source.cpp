@@ -54,8 +54,9 @@ u32 length_of(u32 op) {
 
 class LaneSource {
  public:
-  LaneSource(const Cart& cart, size_t image_bytes)
+  LaneSource(const Cart& cart, size_t image_bytes, bool is_alone)
       : cart_(cart),
+        is_alone_(is_alone),
         fast_(fast_region(cart.type)),
         image_bytes_(u32(image_bytes)),
         window_bytes_(cart.type == Bankswitch::kE0 ? kSliceBytes : kBankBytes) {}
@@ -159,12 +160,15 @@ class LaneSource {
   }
   // Longest it takes: with crossing or branch; a store that may be one to WSYNC stalls.
   u32 cycles_of(u32 offset) const {
-    const bool stalls = is_wild(offset) && micro_target(op_at(offset)) == Target::kToMemory;
+    u32 reg;
+    const bool stalls = (is_wild(offset) && micro_target(op_at(offset)) == Target::kToMemory) ||
+                        (writes_tia(offset, reg) && reg == kWsync);
     return micro_cycles(op_at(offset)) + 2 + (stalls ? 75 : 0);
   }
+  // Lanes meet behind it.
   bool ends_line(u32 offset) const {
     u32 reg;
-    return writes_tia(offset, reg) && (reg == kVsync || reg == kWsync);
+    return writes_tia(offset, reg) && (reg == kVsync || (reg == kWsync && !is_alone_));
   }
 
   // --- which instructions there are ---
@@ -247,6 +251,7 @@ class LaneSource {
         u32(instructions_.size()), blocks_);
     text_ += "#include \"cuda/step_kernel.hpp\"\n#include \"jit/lane_program.hpp\"\n\n";
     text_ += "namespace cule {\n\n";
+    put("using Group = %s;\n\n", is_alone_ ? "LoneLane" : "LaneGroup");
     write_table("u8", "kImage", [this](u32 i) { return u32(cart_.image[i]); });
     write_table("u32", "kBlocks", [this](u32 i) {
       const auto at = instructions_.find(i);
@@ -299,7 +304,7 @@ class LaneSource {
         "cule::kWarpLanes, cule::kStepBlocks)\n"
         "    cule_step(const cule::DeviceBatch b, const cule::Tile* tiles, cule::u32 "
         "num_tiles,\n              const cule::StepActions actions) {\n"
-        "  cule::step_consoles<cule::Program>(b, tiles, num_tiles, actions);\n}\n";
+        "  cule::step_consoles<cule::Program, cule::Group>(b, tiles, num_tiles, actions);\n}\n";
   }
 
   void begin_block(const Instruction& i, u32 offset) {
@@ -377,6 +382,7 @@ class LaneSource {
   }
 
   const Cart cart_;
+  const bool is_alone_;
   const FastRegion fast_;
   const u32 image_bytes_;
   const u32 window_bytes_;
@@ -388,9 +394,9 @@ class LaneSource {
 
 }  // namespace
 
-std::string make_lane_source(const Cart& cart, size_t image_bytes,
+std::string make_lane_source(const Cart& cart, size_t image_bytes, bool is_alone,
                              const std::vector<Place>& reached) {
-  return LaneSource(cart, image_bytes).make(reached);
+  return LaneSource(cart, image_bytes, is_alone).make(reached);
 }
 
 }  // namespace cule::jit

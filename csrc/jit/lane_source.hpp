@@ -20,7 +20,9 @@ struct Place {
   bool is_entered;  // otherwise than from the instruction before it
 };
 
-std::string make_lane_source(const Cart& cart, size_t image_bytes,
+// is_alone: for lanes that have a warp each. They vote with nobody and need not wait at the end of
+// a line.
+std::string make_lane_source(const Cart& cart, size_t image_bytes, bool is_alone,
                              const std::vector<Place>& reached);
 
 }  // namespace cule::jit

@@ -91,7 +91,7 @@ class CudaBatch:
             if pinned:
                 torch.cuda.synchronize(device)  # whatever stream steps come on
         self._fault_word = self._faults.numpy()
-        self._translation = self._begin_translation()
+        self._translation = self._begin_translation(geometry)
         self._seeds = torch.empty(self._num_envs, dtype=torch.int64, device=device)
         self.num_threads = 0
 
@@ -302,11 +302,12 @@ class CudaBatch:
         with self._on_device():
             self._batch.load_program(str(path))
 
-    def _begin_translation(self) -> BackgroundTranslation | None:
+    def _begin_translation(self, geometry: Geometry) -> BackgroundTranslation | None:
         if self.device.type != "cuda" or not is_wanted() or len(self._plan.games) > 1:
             return None
         major, minor = torch.cuda.get_device_capability(self.device)
-        return BackgroundTranslation(self._plan.games[0], f"sm_{major}{minor}")
+        lanes = geometry.lanes_per_warp
+        return BackgroundTranslation(self._plan.games[0], lanes, f"sm_{major}{minor}")
 
     def _take_translation(self) -> None:
         if torch.cuda.is_current_stream_capturing():

@@ -148,18 +148,27 @@ def compiler() -> Compiler:
     return Compiler()
 
 
-def compiled_path(game: _core.Game, architecture: str, compiler_version: str) -> Path:
+def source_of(game: _core.Game, lanes_per_warp: int) -> str:
+    """The source of a game's kernel."""
+    return game.lane_source(FRAMES, SEEDS, is_alone=lanes_per_warp == 1)
+
+
+def compiled_path(
+    game: _core.Game, lanes_per_warp: int, architecture: str, compiler_version: str
+) -> Path:
     """Where the kernel of a game lies, or will lie once it has been compiled."""
     state = hashlib.sha256(_sources_digest())
-    state.update(f"{game.game_id} {architecture} {compiler_version}".encode() + game.rom)
+    made_for = (game.game_id, lanes_per_warp == 1, architecture, compiler_version)
+    state.update(repr(made_for).encode() + game.rom)
     return cache_folder() / f"{game.game_id}-{architecture}-{state.hexdigest()[:32]}.cubin"
 
 
-def translate(game: _core.Game, architecture: str) -> Path:
+def translate(game: _core.Game, lanes_per_warp: int, architecture: str) -> Path:
     """The kernel of a game, compiled unless it is on disk already.
 
     Args:
         game: The game, of any cartridge type.
+        lanes_per_warp: Consoles that share a warp; 1 has a kernel without votes.
         architecture: Such as ``"sm_90"``.
 
     Returns:
@@ -169,9 +178,9 @@ def translate(game: _core.Game, architecture: str) -> Path:
         DeviceError: There is no compiler, or it refuses.
         OSError: The cache folder cannot be written.
     """
-    path = compiled_path(game, architecture, compiler().version)
+    path = compiled_path(game, lanes_per_warp, architecture, compiler().version)
     if not path.exists():
-        code = compiler().compile(game.lane_source(FRAMES, SEEDS), architecture)
+        code = compiler().compile(source_of(game, lanes_per_warp), architecture)
         path.parent.mkdir(parents=True, exist_ok=True)
         # Whole or not at all, whoever else writes it at the same time.
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as scratch:
@@ -183,25 +192,26 @@ def translate(game: _core.Game, architecture: str) -> Path:
 class BackgroundTranslation:
     """A translation that goes on while the interpreter's kernel steps the game."""
 
-    def __init__(self, game: _core.Game, architecture: str) -> None:
-        """Begin; a kernel that is on disk is there at once.
+    def __init__(self, game: _core.Game, lanes_per_warp: int, architecture: str) -> None:
+        """Begin; arguments as for `translate`; a kernel that is on disk is there at once.
 
         Raises:
             DeviceError: There is no compiler.
         """
-        path = compiled_path(game, architecture, compiler().version)
+        wanted = (game, lanes_per_warp, architecture)
+        path = compiled_path(*wanted, compiler().version)
         self._path: Path | None = path if path.exists() else None
         self._error: Exception | None = None
         self._thread: threading.Thread | None = None
         if self._path is None:
             self._thread = threading.Thread(
-                target=self._run, args=(game, architecture), name="cule-translation", daemon=True
+                target=self._run, args=wanted, name="cule-translation", daemon=True
             )
             self._thread.start()
 
-    def _run(self, game: _core.Game, architecture: str) -> None:
+    def _run(self, game: _core.Game, lanes_per_warp: int, architecture: str) -> None:
         try:
-            self._path = translate(game, architecture)
+            self._path = translate(game, lanes_per_warp, architecture)
         except (DeviceError, OSError) as error:
             self._error = error
 

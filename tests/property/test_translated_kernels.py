@@ -66,6 +66,12 @@ def test_every_mode(game: str) -> None:
         assert counts.slow < counts.instructions
 
 
+def test_a_lane_with_a_warp_to_itself() -> None:
+    pair = Pair("ms_pacman", 3, lanes=1, translated=True)
+    pair.run(100)
+    pair.close()
+
+
 def test_a_new_kernel_takes_over_between_steps() -> None:
     """The consoles go on as if nothing had happened."""
     pair = Pair("pong", 5, lanes=4)
@@ -107,7 +113,7 @@ class TestCompiler:
 
     def test_machine_code_is_kept(self, tmp_path: Path) -> None:
         game = Pair("pong", 1).plan.games[0]
-        job = translation.BackgroundTranslation(game, "sm_90")
+        job = translation.BackgroundTranslation(game, 2, "sm_90")
         job.wait()
         path = job.take()
         assert path is not None
@@ -115,7 +121,7 @@ class TestCompiler:
         assert path.read_bytes().startswith(b"\x7fELF")
         assert list(path.parent.iterdir()) == [path]
         before = path.stat().st_mtime_ns
-        again = translation.BackgroundTranslation(game, "sm_90")
+        again = translation.BackgroundTranslation(game, 2, "sm_90")
         assert again.is_done
         assert again.take() == path
         assert path.stat().st_mtime_ns == before
@@ -128,7 +134,7 @@ class TestCompiler:
 
     def test_failure_leaves_the_interpreter(self) -> None:
         game = Pair("pong", 1).plan.games[0]
-        job = translation.BackgroundTranslation(game, "sm_3")
+        job = translation.BackgroundTranslation(game, 2, "sm_3")
         job.wait()
         with pytest.warns(RuntimeWarning, match="stays interpreted"):
             assert job.take() is None
@@ -137,13 +143,14 @@ class TestCompiler:
 def test_keys_tell_games_and_architectures_apart() -> None:
     games = [Pair(name, 1).plan.games[0] for name in ("pong", "breakout")]
     paths = {
-        translation.compiled_path(game, architecture, version)
+        translation.compiled_path(game, lanes, architecture, version)
         for game in games
+        for lanes in (1, 2)
         for architecture in ("sm_80", "sm_90")
         for version in ("12.9", "13.0")
     }
-    assert len(paths) == 8
-    assert translation.compiled_path(games[0], "sm_80", "12.9") in paths
+    assert len(paths) == 16
+    assert translation.compiled_path(games[0], 8, "sm_80", "12.9") in paths
 
 
 def test_a_missing_compiler_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

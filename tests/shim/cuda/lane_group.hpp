@@ -78,6 +78,7 @@ struct LaneGroup {
     return {lanes};
   }
   LaneGroup part(u32 lanes) const { return {lanes}; }
+  u32 everyone() const { return mask; }
 
  private:
   static u32 lane() { return threadIdx.x % 32; }
