@@ -109,6 +109,22 @@ CULE_HD CULE_INLINE bool is_transfer(Function f) {
                              1ULL << u32(Function::kJumpIndirect);
   return kTransfers >> u32(f) & 1;
 }
+CULE_HD inline u32 instruction_bytes(u32 op) {
+  const Function f = micro_function(op);
+  switch (micro_mode(op)) {
+    case Mode::kImplied:
+      return 1;
+    case Mode::kAbsolute:
+    case Mode::kAbsoluteX:
+    case Mode::kAbsoluteY:
+      return 3;
+    case Mode::kOwn:
+      if (f == Function::kBranch) return 2;
+      return f == Function::kJump || f == Function::kJsr || f == Function::kJumpIndirect ? 3 : 1;
+    default:
+      return 2;
+  }
+}
 CULE_HD CULE_INLINE Target micro_target(u32 op) { return Target(op >> kMicroTarget & 7); }
 
 }  // namespace cule

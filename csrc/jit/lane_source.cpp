@@ -27,31 +27,6 @@ struct Instruction {
   u32 cycles_before = 0;  // the most since the last look at the clock, by jumps that lead here
 };
 
-u32 length_of(u32 op) {
-  switch (micro_mode(op)) {
-    case Mode::kImplied:
-      return 1;
-    case Mode::kAbsolute:
-    case Mode::kAbsoluteX:
-    case Mode::kAbsoluteY:
-      return 3;
-    case Mode::kOwn:
-      break;
-    default:
-      return 2;
-  }
-  switch (micro_function(op)) {
-    case Function::kBranch:
-      return 2;
-    case Function::kJump:
-    case Function::kJsr:
-    case Function::kJumpIndirect:
-      return 3;
-    default:
-      return 1;
-  }
-}
-
 class LaneSource {
  public:
   LaneSource(const Cart& cart, size_t image_bytes, bool is_alone)
@@ -182,7 +157,7 @@ class LaneSource {
       if (at->second.pc != p.pc) continue;  // seen through another window: interpreted there
       at->second.begins_block |= p.is_entered;
       if (!is_new) continue;
-      const u32 length = length_of(op_at(p.image_offset));
+      const u32 length = instruction_bytes(op_at(p.image_offset));
       const bool is_call = micro_function(op_at(p.image_offset)) == Function::kJsr;
       const auto want = [&](u32 address, bool is_entered) {
         if (!in_window(address, p.pc)) return;
@@ -198,7 +173,7 @@ class LaneSource {
   }
 
   At next_of(At at) {
-    const u32 next_pc = at->second.pc + length_of(op_at(at->first));
+    const u32 next_pc = at->second.pc + instruction_bytes(op_at(at->first));
     if (!falls_through(at->first) || !in_window(next_pc, at->second.pc)) return instructions_.end();
     const auto next = instructions_.find(at->first + (next_pc - at->second.pc));
     return next != instructions_.end() && next->second.pc == next_pc ? next : instructions_.end();

@@ -16,36 +16,6 @@ constexpr u32 kInstat = 0x0285;
 constexpr u32 kBpl = 0x10;
 constexpr u32 kBackToPoll = 0xFB;  // branch offset
 
-u32 length_of(u32 op) {
-  switch (micro_mode(op)) {
-    case Mode::kImplied:
-      return 1;
-    case Mode::kAbsolute:
-    case Mode::kAbsoluteX:
-    case Mode::kAbsoluteY:
-      return 3;
-    case Mode::kOwn:
-      return 0;
-    default:
-      return 2;
-  }
-}
-
-// Where the program goes on after an instruction that is interpreted; 0: somewhere else.
-u32 length_of_own(Function f) {
-  switch (f) {
-    case Function::kPha:
-    case Function::kPla:
-    case Function::kPhp:
-    case Function::kPlp:
-      return 1;
-    case Function::kBranch:
-      return 2;
-    default:
-      return 0;
-  }
-}
-
 }  // namespace
 
 void Translator::translate(u32 pc) {
@@ -112,10 +82,9 @@ void Translator::leave_to_interpreter(u32 pc) {
   blocks_[pc] = entries_.interpret;
   if (!is_fast(pc)) return;
   const u32 op = kMicroOps.op[byte(pc, 0)];
-  u32 length = length_of(op);
-  if (length == 0) length = length_of_own(micro_function(op));
-  if (length == 0) return;
-  u32 next = pc + length;
+  const Function f = micro_function(op);
+  if (f == Function::kJam || (is_transfer(f) && f != Function::kBranch)) return;
+  u32 next = pc + instruction_bytes(op);
   if (polls_timer(pc, op) && !is_known(next)) {
     blocks_[next] = entries_.interpret;
     next += 2;
@@ -147,7 +116,7 @@ Translator::Outcome Translator::translate_instruction(u32 pc) {
   const bool was_binary = is_binary_;
   const size_t code = as_.size();
   const size_t exits = exits_.size();
-  const u32 length = length_of(op);
+  const u32 length = micro_mode(op) == Mode::kOwn ? 0 : instruction_bytes(op);
   now_.cycles += micro_cycles(op);
   now_.instructions += 1;
   block_cycles_ += micro_cycles(op);
