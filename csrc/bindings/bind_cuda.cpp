@@ -85,12 +85,8 @@ class CudaBatch {
     launch(kFeFamily, launch_step_fe);
     check(launch_finish_step(b, out, resets_ended, draw_blocks(), s), "render kernel");
   }
-  // From the next step on, the game's own kernel, a module in a file, runs it.
+  // From the next step on, the game's own kernel, a module in a file, runs it. For one game.
   void load_program(const std::string& path) {
-    if (arena_.source().games.size() != 1) {
-      refuse("a batch of " + std::to_string(arena_.source().games.size()) +
-             " games; only a batch of one game can have a kernel of its own");
-    }
     LoadedStep loaded;
     check(loaded.load(path), "loading of a translated game");
     program_ = loaded;

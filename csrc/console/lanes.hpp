@@ -10,6 +10,7 @@
 //   only(mask)     the group of those lanes
 //   part(mask)     some of the group's lanes, which vote among themselves for a while
 //   everyone()     what ballot() gives when all say yes
+//   sync()         waits for all
 //   any(bool)      whether one of the group says yes; all call it together
 //   lowest(u32)    the least of the numbers that they give; all call it together
 //   executes(u32)  told of every instruction: its opcode, or a code below; for counting

@@ -34,6 +34,7 @@ struct LaneGroup {
   __device__ LaneGroup only(u32 lanes) const { return {lanes}; }
   __device__ LaneGroup part(u32 lanes) const { return {lanes}; }
   __device__ u32 everyone() const { return mask; }
+  __device__ void sync() const { __syncwarp(mask); }
 };
 
 }  // namespace cule

@@ -28,6 +28,7 @@ struct LoneLane {
   CULE_HD bool any(bool vote) const { return vote; }
   CULE_HD u32 lowest(u32 value) const { return value; }
   CULE_HD void executes(u32) const {}
+  CULE_HD void sync() const {}
   CULE_HD LoneLane only(u32) const { return *this; }
   CULE_HD LoneLane part(u32) const { return *this; }
 };
@@ -132,36 +133,39 @@ struct BlockRun {
   CULE_HD CULE_INLINE BlockRun(const Lanes& lanes, bool runs)
       : all(lanes), together(lanes), limit(0), is_running(runs) {}
 
-  // All lanes meet. Returns the number of the block that this lane is to run now, 0 once all are
-  // done.
+  // All lanes meet. Returns the number of the block that this lane is to run now; kWaits: none, and
+  // to meet again; kDone: no lane runs any more. In one pass, with the blocks in one place behind
+  // it, so that lanes are together again whatever the compiler makes of the blocks.
+  static constexpr u32 kBlockBits = 13;
+  static constexpr u32 kWaits = 0;
+  static constexpr u32 kDone = (1u << kBlockBits) - 1;
   CULE_HD CULE_INLINE u32 next_block(Cpu& e, Bus& bus, const u32* micro_ops) {
-    constexpr u32 kBlockBits = 13;
-    constexpr u32 kInterpreted = (1u << kBlockBits) - 1;
+    constexpr u32 kInterpreted = kDone;
     constexpr u32 kNobody = ~0u;
     Machine<LaneAccess>& m = bus.m;
-    for (;;) {
-      if (bus.must_leave) {
-        is_running = is_running && !m.must_stop;
-        bus.must_leave = false;
-      }
-      const u32 block = find_block(e, bus);
-      const u32 beam = cycles_of(bus.clock) + m.s.phase_cycles;
-      const u32 here = block ? block : kInterpreted;
-      const u32 first = all.lowest(is_running ? beam << kBlockBits | here : kNobody);
-      if (first == kNobody) return 0;
-      const bool is_here = is_running && (first & kInterpreted) == here;
-      together = all.part(all.ballot(is_here));
-      if (!is_here) continue;
-      if (block) return block;
-      all.executes(kSlowOpcode);
-      e.store(m.s.cpu);
-      bus.clock = step_staged_slowly(m, bus.clock, micro_ops);
-      e.load(m.s.cpu);
-      is_running = !(m.must_stop || e.is_jammed || instructions_of(bus.clock) >= kMaxInstructions);
+    all.sync();
+    if (bus.must_leave) {
+      is_running = is_running && !m.must_stop;
+      bus.must_leave = false;
     }
+    const u32 block = find_block(e, bus);
+    const u32 beam = cycles_of(bus.clock) + m.s.phase_cycles;
+    const u32 here = block ? block : kInterpreted;
+    const u32 first = all.lowest(is_running ? beam << kBlockBits | here : kNobody);
+    if (first == kNobody) return kDone;
+    const bool is_here = is_running && (first & kInterpreted) == here;
+    together = all.part(all.ballot(is_here));
+    if (!is_here) return kWaits;
+    if (block) return block;
+    all.executes(kSlowOpcode);
+    e.store(m.s.cpu);
+    bus.clock = step_staged_slowly(m, bus.clock, micro_ops);
+    e.load(m.s.cpu);
+    is_running = !(m.must_stop || e.is_jammed || instructions_of(bus.clock) >= kMaxInstructions);
+    return kWaits;
   }
 
-  // One instruction of a block. True: it has done something after which lanes have to meet.
+  // One instruction of a block.
   template <u32 kOpcode>
   CULE_HD CULE_INLINE void run(Cpu& e, Bus& bus, u32 pc, u32 word, Reach reach) const {
     together.executes(kOpcode);
@@ -212,5 +216,24 @@ struct BlockRun {
   }
   static constexpr Clock kMargin = Clock(kQuietCycles) << kClockShift;
 };
+
+// A frame step of a lane. Bus and registers are two variables of their own, as in
+// console/lanes.hpp.
+template <class Program, class Lanes>
+CULE_HD CULE_INLINE void run_program(Machine<LaneAccess>& m, const u32* micro_ops,
+                                     const Lanes& lanes) {
+  BlockBus<Program> bus(m, Clock(m.s.cycles) << kClockShift);
+  Execution<BlockBus<Program>> e(bus, m.s.cpu);
+  BlockRun<Program, Lanes> r(lanes, !e.is_jammed);
+  CULE_ASSUME_SHARED(micro_ops);
+  CULE_ASSUME_SHARED(bus.ram.base);
+  for (;;) {
+    const u32 block = r.next_block(e, bus, micro_ops);
+    if (block == r.kDone) break;
+    if (block != r.kWaits) Program::run_block(block, r, e, bus);
+  }
+  e.store(m.s.cpu);
+  m.s.cycles = cycles_of(bus.clock);
+}
 
 }  // namespace cule

@@ -245,24 +245,18 @@ class LaneSource {
         "  __device__ static u32 block_at(u32 i) { return kBlocks[i]; }\n"
         "  template <class Lanes>\n"
         "  __device__ static void run(Machine<LaneAccess>& m, const u32* micro_ops, "
-        "const Lanes& lanes);\n};\n\n"
-        "template <class Lanes>\n"
-        "__device__ void Program::run(Machine<LaneAccess>& m, const u32* micro_ops, "
         "const Lanes& lanes) {\n"
-        "  BlockBus<Program> bus(m, Clock(m.s.cycles) << kClockShift);\n"
-        "  Execution<BlockBus<Program>> e(bus, m.s.cpu);\n"
-        "  BlockRun<Program, Lanes> r(lanes, !e.is_jammed);\n"
-        "  CULE_ASSUME_SHARED(micro_ops);\n"
-        "  CULE_ASSUME_SHARED(bus.ram.base);\n"
+        "    run_program<Program>(m, micro_ops, lanes);\n  }\n"
+        "  template <class Lanes>\n"
+        "  __device__ static CULE_INLINE void run_block(u32 block, const BlockRun<Program, Lanes>& "
+        "r, Execution<BlockBus<Program>>& e, BlockBus<Program>& bus);\n};\n\n"
+        "template <class Lanes>\n"
+        "__device__ CULE_INLINE void Program::run_block(u32 block, const BlockRun<Program, Lanes>& "
+        "r, Execution<BlockBus<Program>>& e, BlockBus<Program>& bus) {\n"
         "  u32 way;\n"
-        "meet:\n"
-        "  switch (r.next_block(e, bus, micro_ops)) {\n";
+        "  switch (block) {\n";
     for (u32 n = 1; n <= blocks_; ++n) put("    case %u: goto b%u;\n", n, n);
-    text_ +=
-        "    default: break;\n  }\n"
-        "  e.store(m.s.cpu);\n"
-        "  m.s.cycles = cycles_of(bus.clock);\n"
-        "  return;\n";
+    text_ += "    default: return;\n  }\n";
   }
 
   template <class Value>
@@ -289,14 +283,14 @@ class LaneSource {
     }
     if (cycles_ < i.cycles_before) cycles_ = i.cycles_before;
     if (i.is_loop_head || cycles_ > kLongRun) {
-      text_ += "  if (r.is_late(bus)) goto meet;\n";
+      text_ += "  if (r.is_late(bus)) return;\n";
       cycles_ = 0;
     }
   }
   // To a block, or to where lanes meet; the program counter is right already.
   void go_to(At target) {
     if (target == instructions_.end() || target->second.block == 0) {
-      text_ += "goto meet;";
+      text_ += "return;";
       return;
     }
     if (target->second.cycles_before < cycles_) target->second.cycles_before = cycles_;
@@ -317,16 +311,16 @@ class LaneSource {
       put("  r.template run<0x%02X>(e, bus, 0x%04X, 0x%06X, Reach::%s);\n", opcode, pc, word,
           reads_rom_only(offset) ? "kRom" : "kAnything");
       if (f == Function::kJump || f == Function::kJsr) {
-        if (is_wild(offset)) text_ += "  if (r.must_meet(bus)) goto meet;\n";
+        if (is_wild(offset)) text_ += "  if (r.must_meet(bus)) return;\n";
         text_ += "  ";
         go_to(target_of(at));
         text_ += "\n";
       } else if (is_transfer(f) || ends_line(offset)) {
-        text_ += "  goto meet;\n";
+        text_ += "  return;\n";
         cycles_ = 0;
         return;
       } else if (is_wild(offset)) {
-        text_ += "  if (r.must_meet(bus)) goto meet;\n";
+        text_ += "  if (r.must_meet(bus)) return;\n";
       }
     }
     const At next = next_of(at);
@@ -348,12 +342,12 @@ class LaneSource {
     put("  way = r.template branch<0x%02X, 0x%06X>(e, bus, 0x%04X, 0x%06X);\n", opcode, idle, pc,
         word);
     if (may_idle) {
-      text_ += "  if (way != r.kStays) goto meet;\n";
+      text_ += "  if (way != r.kStays) return;\n";
       return;
     }
     text_ += "  if (way == r.kGoes) ";
     go_to(target);
-    text_ += "\n  if (way == r.kParts) goto meet;\n";
+    text_ += "\n  if (way == r.kParts) return;\n";
   }
 
   const Cart cart_;

@@ -27,6 +27,7 @@ from cule.envs.translation import BackgroundTranslation, is_wanted
 from cule.errors import (
     CuleError,
     DeviceError,
+    InvalidArgumentError,
     InvalidStateError,
     NotResetError,
     OutOfDeviceMemoryError,
@@ -299,6 +300,11 @@ class CudaBatch:
             DeviceError: It cannot be loaded here.
             InvalidArgumentError: The batch has several games.
         """
+        games = len(self._plan.games)
+        if games > 1:
+            raise InvalidArgumentError(
+                f"a batch of {games} games; only a batch of one game can have a kernel of its own"
+            )
         with self._on_device():
             self._batch.load_program(str(path))
 

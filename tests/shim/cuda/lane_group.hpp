@@ -79,6 +79,7 @@ struct LaneGroup {
   }
   LaneGroup part(u32 lanes) const { return {lanes}; }
   u32 everyone() const { return mask; }
+  void sync() const { __syncwarp(mask); }
 
  private:
   static u32 lane() { return threadIdx.x % 32; }
