@@ -109,21 +109,27 @@ CULE_HD CULE_INLINE void run_lines(Machine<Access>& m, Execution<Bus>& e, const 
 }
 
 // One vote finds both the lane that is furthest behind and the lanes that can run with it: the beam
-// in the upper bits, the address that matters in the lower ones.
+// in the upper bits, the place in the lower ones. Frames without an end count as one from where the
+// bits no longer suffice.
+constexpr u32 kPlaceBits = 13;
+constexpr u32 kPlace = (1u << kPlaceBits) - 1;
+constexpr u32 kNobody = ~0u;
+CULE_HD CULE_INLINE u32 meeting_key(u32 beam, u32 place) {
+  constexpr u32 kLast = (kNobody >> kPlaceBits) - 1;
+  return (beam < kLast ? beam : kLast) << kPlaceBits | place;
+}
+
 template <Schedule kSchedule, class Bus, class Access, class Lanes>
 CULE_HD CULE_INLINE void run_furthest_behind(Machine<Access>& m, Execution<Bus>& e,
                                              const u32* micro_ops, const Lanes& lanes) {
-  constexpr u32 kAddressBits = 13;
-  constexpr u32 kAddress = (1u << kAddressBits) - 1;
-  constexpr u32 kNobody = ~0u;
   const u32 phase_cycles = m.s.phase_cycles;
   bool is_running = !e.is_jammed;
   for (;;) {
     const u32 beam = cycles_of(e.bus.clock) + phase_cycles;
-    const u32 key = is_running ? beam << kAddressBits | (e.pc & kAddress) : kNobody;
+    const u32 key = is_running ? meeting_key(beam, e.pc & kPlace) : kNobody;
     const u32 first = lanes.lowest(key);
     if (first == kNobody) return;
-    if (!is_running || ((key ^ first) & kAddress)) continue;
+    if (!is_running || ((key ^ first) & kPlace)) continue;
     if (kSchedule == Schedule::kInstruction) {
       step_lane<kSchedule>(m, e, is_running, micro_ops, lanes);
       continue;

@@ -136,12 +136,10 @@ struct BlockRun {
   // All lanes meet. Returns the number of the block that this lane is to run now; kWaits: none, and
   // to meet again; kDone: no lane runs any more. In one pass, with the blocks in one place behind
   // it, so that lanes are together again whatever the compiler makes of the blocks.
-  static constexpr u32 kBlockBits = 13;
   static constexpr u32 kWaits = 0;
-  static constexpr u32 kDone = (1u << kBlockBits) - 1;
+  static constexpr u32 kDone = kPlace;
   CULE_HD CULE_INLINE u32 next_block(Cpu& e, Bus& bus, const u32* micro_ops) {
     constexpr u32 kInterpreted = kDone;
-    constexpr u32 kNobody = ~0u;
     Machine<LaneAccess>& m = bus.m;
     all.sync();
     if (bus.must_leave) {
@@ -151,7 +149,7 @@ struct BlockRun {
     const u32 block = find_block(e, bus);
     const u32 beam = cycles_of(bus.clock) + m.s.phase_cycles;
     const u32 here = block ? block : kInterpreted;
-    const u32 first = all.lowest(is_running ? beam << kBlockBits | here : kNobody);
+    const u32 first = all.lowest(is_running ? meeting_key(beam, here) : kNobody);
     if (first == kNobody) return kDone;
     const bool is_here = is_running && (first & kInterpreted) == here;
     together = all.part(all.ballot(is_here));

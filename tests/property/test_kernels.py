@@ -64,6 +64,14 @@ def test_schedules(game: str, lanes: int, schedule: str) -> None:
     pair.close()
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES[1:3])
+def test_frames_without_an_end(schedule: str) -> None:
+    """A program that thinks for half a million cycles with the screen off."""
+    pair = Pair("tic_tac_toe_3d", 3, lanes=4, schedule=schedule, mode=1, num_reset_states=1)
+    pair.run(40, seed=3)
+    pair.close()
+
+
 def test_the_lane_furthest_behind_keeps_lanes_together() -> None:
     """Consoles that have drifted apart: steps a warp takes for an instruction of a lane."""
     costs = {}

@@ -63,7 +63,8 @@ def test_every_game(game: str) -> None:
 def test_every_mode(game: str) -> None:
     for mode in load_games()[game].modes:
         counts = run(game, 3, 4, 40, mode=mode, num_reset_states=1)
-        assert counts.slow < counts.instructions
+        # In some modes the game is over as it begins, and nothing runs.
+        assert counts.slow < counts.instructions or not counts.instructions
 
 
 def test_a_lane_with_a_warp_to_itself() -> None:
