@@ -59,7 +59,7 @@ def test_schedules(game: str, schedule: str) -> None:
 
 @pytest.fixture
 def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty folder for the kernels of games; skips where there is no compiler for them."""
+    """A folder for the kernels of games; skips where there is no compiler for them."""
     monkeypatch.setenv("CULE_CACHE", str(tmp_path_factory.getbasetemp() / "kernels"))
     try:
         translation.compiler()
