@@ -102,6 +102,8 @@ def measure(
         major, minor = torch.cuda.get_device_capability()
         made_for = (geometry.lanes_per_warp, f"sm_{major}{minor}")
         translation.translate(plan_batch(options).games[0], *made_for)
+    torch.cuda.empty_cache()
+    free_before, _ = torch.cuda.mem_get_info()
     env = make_env(game, num_envs, load, "cuda", geometry)
     memory_bytes = torch.cuda.memory_allocated()
     generator = torch.Generator(device="cuda").manual_seed(0)
@@ -122,6 +124,7 @@ def measure(
             step(env, actions[(turn * steps + row) % ACTION_SETS], load)
         torch.cuda.synchronize()
         seconds.append(time.perf_counter() - start)
+    free_after, _ = torch.cuda.mem_get_info()
     rates = [num_envs * steps * FRAMESKIP / s for s in seconds]
     record = {
         "game": game,
@@ -135,6 +138,8 @@ def measure(
         "ms_per_step_median": 1e3 * statistics.median(seconds) / steps,
         "ms_per_frame_median": 1e3 * statistics.median(seconds) / steps / FRAMESKIP,
         "bytes_per_console": memory_bytes // num_envs,
+        # With results, torch's reserve, and managed memory that was written to.
+        "device_bytes_per_console": (free_before - free_after) // num_envs,
         "digest_after_8_steps": first_digest,
         "set_up_s": set_up_s,
         "gpu": torch.cuda.get_device_name(),

@@ -1,7 +1,7 @@
 // bindings/bind_cuda.cpp: the Python module cule._cuda: batches on a GPU.
 //
 // Device memory belongs to the caller, who gives addresses (torch tensors' data_ptr()) and the
-// stream to launch on. Nothing here allocates device memory or waits for the device.
+// stream to launch on. Nothing but OnDemandMemory allocates device memory or waits for the device.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -9,6 +9,7 @@
 #include "bindings/take.hpp"
 #include "cuda/arena.hpp"
 #include "cuda/loaded_step.hpp"
+#include "cuda/on_demand.hpp"
 #include "host/unit.hpp"
 
 namespace cule {
@@ -61,8 +62,8 @@ class CudaBatch {
 
   Arena& arena() { return arena_; }
 
-  py::array_t<u8> place_at(u64 address) {
-    const std::vector<u8> bytes = arena_.place_at(address);
+  py::array_t<u8> place_at(u64 address, u64 rare_address) {
+    const std::vector<u8> bytes = arena_.place_at(address, rare_address);
     return py::array_t<u8>(py::ssize_t(bytes.size()), bytes.data());
   }
 
@@ -215,6 +216,22 @@ void bind_cuda(py::module_& m) {
   m.def("row_fault_text", [](u32 fault, i32 console, const std::string& game_id) {
     return text_of(RowFault(fault), console, game_id);
   });
+  py::class_<OnDemandMemory>(m, "OnDemandMemory")
+      .def(py::init([](size_t bytes) {
+             OnDemandMemory memory;
+             check(memory.allocate(bytes), "managed memory");
+             return memory;
+           }),
+           py::arg("bytes"))
+      .def_static("is_supported",
+                  [] {
+                    bool is_supported = false;
+                    check(OnDemandMemory::is_supported(is_supported), "device attributes");
+                    return is_supported;
+                  })
+      .def_property_readonly("address", [](const OnDemandMemory& memory) {
+        return reinterpret_cast<u64>(memory.data());
+      });
   py::class_<CudaBatch>(m, "Batch")
       .def(py::init<const std::vector<std::shared_ptr<Game>>&, const py::object&, const py::object&,
                     const py::object&, const py::object&, const std::vector<Contiguous<u8>>&, u32,
@@ -225,8 +242,9 @@ void bind_cuda(py::module_& m) {
       .def_property_readonly("bytes", [](CudaBatch& b) { return b.arena().bytes(); })
       .def_property_readonly("console_bytes",
                              [](CudaBatch& b) { return b.arena().console_bytes(); })
+      .def_property_readonly("rare_bytes", [](CudaBatch& b) { return b.arena().rare_bytes(); })
       .def_property_readonly("state_size", [](CudaBatch& b) { return b.arena().row_bytes(); })
-      .def("place_at", &CudaBatch::place_at, py::arg("address"))
+      .def("place_at", &CudaBatch::place_at, py::arg("address"), py::arg("rare_address"))
       .def_property_readonly("live",
                              [](CudaBatch& b) {
                                const UnitState* s = b.arena().batch().states;

@@ -42,6 +42,18 @@ CULE_HD inline void reset_machine(const Console& c, Mt19937& machine_random) {
   s.cpu = reset_registers(low | high << 8);
 }
 
+// A log that no picture needs any more.
+CULE_HD CULE_DEVICE_NOINLINE inline u8 free_log(const PictureState& p, const PictureLoans* loans) {
+  u32 needed = loans != nullptr ? loans->lent_logs : 0;
+  for (u32 n = 0; n < 2; ++n) {
+    if (p.kind[n] == PictureKind::kLog) needed |= 1u << p.log_slot[n];
+  }
+  u8 slot = u8(loans != nullptr ? loans->num_logs : kLogSlots);
+  do --slot;
+  while (needed >> slot & 1);
+  return slot;
+}
+
 // The frame before is complete: swap buffers, rebase every remembered time, first pixel of the
 // window next.
 CULE_HD inline void start_frame(const Console& c) {
@@ -67,12 +79,7 @@ CULE_HD inline void start_frame(const Console& c) {
   p.current ^= 1;
   p.is_painted = 0;
   p.is_dimmed = 0;
-  // Record where neither picture needs its log any more.
-  for (u32 slot = 0; slot < kLogSlots; ++slot) {
-    const bool is_needed = (p.kind[0] == PictureKind::kLog && p.log_slot[0] == slot) ||
-                           (p.kind[1] == PictureKind::kLog && p.log_slot[1] == slot);
-    if (!is_needed) p.recording_slot = u8(slot);
-  }
+  p.recording_slot = free_log(p, c.memory.loans);
 }
 
 template <class Engine>

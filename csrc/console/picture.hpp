@@ -48,17 +48,32 @@ CULE_HD void paint_log(const Console& c, const FrameLog& log, u8* rows, const u8
   replay.flush(log.size);
 }
 
+// The pixels of buffer `n`, where it is kept as such.
+CULE_HD CULE_INLINE const u8* pixels_of(const Console& c, u32 n) {
+  return c.s.picture.kind[n] == PictureKind::kBorrowed
+             ? c.memory.loans->borrowed + size_t(n) * c.properties.height * kScreenWidth
+             : c.memory.picture(n);
+}
+
 // Makes the pixels of buffer `n` real.
 CULE_HD CULE_DEVICE_NOINLINE inline void make_pixels(const Console& c, u32 n) {
   PictureState& p = c.s.picture;
   u8* pixels = c.memory.picture(n);
   if (p.kind[n] == PictureKind::kBlank) {
     memset(pixels, 0, c.properties.height * kScreenWidth);
+  } else if (p.kind[n] == PictureKind::kBorrowed) {
+    memcpy(pixels, pixels_of(c, n), c.properties.height * kScreenWidth);
   } else if (p.kind[n] == PictureKind::kLog) {
     const IdentityMap identity = make_identity_map();
     paint_log<false>(c, c.memory.logs[p.log_slot[n]], pixels, identity.value);
   }
   p.kind[n] = PictureKind::kPixels;
+}
+
+// Both pictures are pixels from now on, wherever these are; no log means anything.
+CULE_HD inline void forget_logs(PictureState& p, PictureKind kind) {
+  p.kind[0] = p.kind[1] = kind;
+  p.log_slot[0] = p.log_slot[1] = p.recording_slot = 0;
 }
 
 // Draws a part of a frame over what its buffer holds.
@@ -90,7 +105,8 @@ CULE_HD inline void draw_picture(const Console& c, u32 n, u8* rows, const u8* ma
   } else if (p.kind[n] == PictureKind::kBlank) {
     memset(rows, map[0], size);
   } else {
-    for (u32 i = 0; i < size; ++i) rows[i] = map[c.memory.picture(n)[i]];
+    const u8* pixels = pixels_of(c, n);
+    for (u32 i = 0; i < size; ++i) rows[i] = map[pixels[i]];
   }
 }
 

@@ -41,7 +41,8 @@ struct Inputs {
 };
 
 // A picture is kept as pixels only where it must be; a completely drawn frame is kept as its log.
-enum class PictureKind : u8 { kBlank, kPixels, kLog };
+// kBorrowed: pixels that are not the console's own, to be copied before they are drawn over.
+enum class PictureKind : u8 { kBlank, kPixels, kLog, kBorrowed };
 
 struct PictureState {
   PictureKind kind[2];  // of the two frame buffers
@@ -92,7 +93,7 @@ struct FrameLog {
   LogEntry entries[kLogCapacity];
 };
 
-constexpr u32 kLogSlots = 3;  // the running frame and the two pictures before it
+constexpr u32 kLogSlots = 3;  // at least: the running frame and the two pictures before it
 
 // Which latches a program reads (console/latches.hpp). A guess that costs or saves time, no state.
 struct LatchWatch {
@@ -104,13 +105,21 @@ struct LatchWatch {
   u8 is_on;
 };
 
+// What of a console's pictures is somebody else's, and the other way round.
+struct PictureLoans {
+  const u8* borrowed;  // pictures of PictureKind::kBorrowed, one after the other
+  u8 num_logs;
+  u8 lent_logs;  // bit n: log n is a picture elsewhere as well
+};
+
 // Large memory of a console outside its state, wherever it lies.
 struct FrameMemory {
-  FrameLog* logs;     // kLogSlots of them
+  FrameLog* logs;     // kLogSlots of them, or as `loans` has it
   u8* pixels;         // of the two frame buffers: palette indices, where PictureKind says so
   u32 picture_bytes;  // between the two
-  LatchWatch* watch = nullptr;  // null: all latches are recorded
-  LineCache* lines = nullptr;   // null: every line is replayed
+  LatchWatch* watch = nullptr;          // null: all latches are recorded
+  LineCache* lines = nullptr;           // null: every line is replayed
+  const PictureLoans* loans = nullptr;  // null: none, and kLogSlots logs
 
   CULE_HD CULE_INLINE u8* picture(u32 n) const { return pixels + size_t(n) * picture_bytes; }
 };

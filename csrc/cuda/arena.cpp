@@ -53,7 +53,7 @@ Arena::Arena(BatchSource source) : source_(std::move(source)) {
     picture_bytes_ = std::max(picture_bytes_, g.properties.height * kScreenWidth);
     row_bytes_ = std::max(row_bytes_, u32(row_layout(o, g.properties.height).end));
   }
-  place_at(0);
+  place_at(0, 0);
 }
 
 void Arena::lay_out(Writer& w) {
@@ -126,19 +126,18 @@ void Arena::place_changing(u64 address, size_t offset) {
   const size_t n = source_.setups.size();
   const size_t begin = offset;
   put(batch_.states, n);
-  put(batch_.logs, n * kLogSlots);
-  put(batch_.pixels, n * 2 * picture_bytes_);
-  put(batch_.held, o.ram_obs || !o.maxpool ? 0 : n * picture_bytes_);
-  put(batch_.pooled, o.ram_obs ? 0 : n * picture_bytes_ * o.channels());
+  put(batch_.logs, n * batch_.num_logs);
+  put(batch_.pooled, n);
   put(batch_.stack, n * o.stack_bytes());
   put(batch_.captures, n);
   put(batch_.bands, o.ram_obs ? 0 : n * 2 * kMaxBands);
   console_bytes_ = (offset - begin) / n;
-  put(batch_.line_starts, size_t(source_.draw_blocks) * 2 * kMaxRows);
+  put(batch_.line_starts, size_t(source_.draw_blocks) * kMaxPooledLogs * kMaxRows);
+  put(batch_.canvases, o.ram_obs ? 0 : size_t(source_.draw_blocks) * picture_bytes_ * o.channels());
   bytes_ = align(offset);
 }
 
-std::vector<u8> Arena::place_at(u64 address) {
+std::vector<u8> Arena::place_at(u64 address, u64 rare_address) {
   const BatchOptions& o = source_.options;
   Writer w(address);
   lay_out(w);
@@ -149,6 +148,11 @@ std::vector<u8> Arena::place_at(u64 address) {
   batch_.layout = layout_code(o);
   batch_.row_bytes = row_bytes_;
   batch_.picture_bytes = picture_bytes_;
+  // Beside the running frame and the two before it, those that the pooled picture is made of.
+  batch_.num_logs = kLogSlots + (o.ram_obs ? 0 : o.maxpool ? 2 : 1);
+  batch_.rare_pooled_at = picture_bytes_ * (o.ram_obs || !o.maxpool ? 2 : 3);
+  batch_.rare_bytes = batch_.rare_pooled_at + (o.ram_obs ? 0 : picture_bytes_ * o.channels());
+  batch_.rare = reinterpret_cast<u8*>(rare_address);
   batch_.continuous_action_threshold = o.continuous_action_threshold;
   batch_.grayscale = o.grayscale;
   batch_.maxpool = o.maxpool;

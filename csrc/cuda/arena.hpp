@@ -1,8 +1,9 @@
-// cuda/arena.hpp: where everything of a batch lies in its one block of device memory.
+// cuda/arena.hpp: where everything of a batch lies in its block of device memory.
 //
 // In: the games and consoles of a batch. Out: the number of bytes it needs; then, for a block at
 // some device address, the constant part as bytes to be copied to its beginning, and the
-// DeviceBatch that points into it. Host code; touches no device.
+// DeviceBatch that points into it. A second block is for what consoles rarely write
+// (DeviceBatch::rare). Host code; touches no device.
 #pragma once
 
 #include <cstring>
@@ -48,9 +49,10 @@ class Arena {
 
   size_t bytes() const { return bytes_; }
   size_t constant_bytes() const { return constant_bytes_; }
+  size_t rare_bytes() const { return size_t(batch_.rare_bytes) * source_.setups.size(); }
   // What constant_bytes() bytes at the beginning of a block at this address must hold; also makes
   // batch() and tiles() point there.
-  std::vector<u8> place_at(u64 address);
+  std::vector<u8> place_at(u64 address, u64 rare_address);
 
   const DeviceBatch& batch() const { return batch_; }
   const TileList& tiles(Family family) const { return tiles_[family]; }

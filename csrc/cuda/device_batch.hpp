@@ -66,6 +66,20 @@ enum DeviceFault : u32 {
   kFaultEnded = 2,   // a console whose episode has ended was stepped, and stood still
 };
 
+// What the pooled picture of a console is made of: the maximum of logs that are kept for it, the
+// pooled picture of the cached reset state its episode began with, or pixels.
+enum class PooledKind : u8 { kBlank, kPixels, kLogs, kCached };
+
+// Most logs of a pooled picture: two of a step, one more of a step that ended on its last frame.
+constexpr u32 kMaxPooledLogs = 3;
+
+struct PooledPicture {
+  PictureLoans loans;  // borrowed: from the reset state; lent: the logs that are named here
+  PooledKind kind;
+  u8 num_logs;
+  u8 log_slot[kMaxPooledLogs];
+};
+
 // Lines of a picture that are gone over together when their starts are looked for (cuda/draw.hpp).
 constexpr u32 kBandLines = 16;
 constexpr u32 kMaxBands = (kMaxRows + kBandLines - 1) / kBandLines;
@@ -78,7 +92,10 @@ struct DeviceBatch {
   u32 channels;
   u32 layout;  // code of the rows
   u32 row_bytes;
-  u32 picture_bytes;  // of the tallest game; between the pictures of a console
+  u32 num_logs;        // a console
+  u32 picture_bytes;   // of the tallest game; between the pictures of a console
+  u32 rare_bytes;      // a console
+  u32 rare_pooled_at;  // in these
   float continuous_action_threshold;
   u8 grayscale;
   u8 maxpool;
@@ -91,15 +108,18 @@ struct DeviceBatch {
   const u8* identity;          // [256], a map that changes nothing
   // Changing.
   UnitState* states;       // [size]
-  FrameLog* logs;          // [size][kLogSlots]
-  u8* pixels;              // [size][2][picture_bytes], palette indices
-  u8* held;                // [size][picture_bytes], palette indices
-  u8* pooled;              // [size][picture_bytes * channels]
+  FrameLog* logs;          // [size][num_logs]
+  PooledPicture* pooled;   // [size]
   u8* stack;               // [size][stack_num][frame_bytes]
   u8* captures;            // [size]
   LineStart* bands;        // [size][2][kMaxBands], of the newest picture and the one before
-  LineStart* line_starts;  // [blocks][2][kMaxRows], scratch
+  LineStart* line_starts;  // [blocks][kMaxPooledLogs][kMaxRows], scratch
+  u8* canvases;            // [blocks][picture_bytes * channels], scratch
   u32* faults;             // [1]
+  // Written where a picture cannot stay a log, which most consoles never need: two frame buffers
+  // and the last but one picture where it would be drawn over, as palette indices, and the pooled
+  // picture. In memory that takes no place before.
+  u8* rare;  // [size][rare_bytes]
 
   __device__ LineStart* bands_of(u32 i, u32 n) const {
     return bands + (size_t(i) * 2 + n) * kMaxBands;
@@ -107,12 +127,15 @@ struct DeviceBatch {
   __device__ const ConsoleSetup& setup(u32 i) const { return setups[i]; }
   __device__ const DeviceGame& game(u32 i) const { return games[setups[i].game]; }
   __device__ FrameMemory memory(u32 i) const {
-    return {logs + size_t(i) * kLogSlots, pixels + size_t(i) * 2 * picture_bytes, picture_bytes};
+    FrameMemory m{logs + size_t(i) * num_logs, rare_memory(i), picture_bytes};
+    m.loans = &pooled[i].loans;
+    return m;
   }
-  __device__ u8* held_picture(u32 i) const { return held + size_t(i) * picture_bytes; }
-  __device__ u8* pooled_picture(u32 i) const {
-    return pooled + size_t(i) * picture_bytes * channels;
-  }
+  // Scratch of the running block: one picture of levels.
+  __device__ u8* canvas() const { return canvases + size_t(blockIdx.x) * picture_bytes * channels; }
+  __device__ u8* rare_memory(u32 i) const { return rare + size_t(i) * rare_bytes; }
+  __device__ u8* held_picture(u32 i) const { return rare_memory(i) + 2 * picture_bytes; }
+  __device__ u8* rare_pooled(u32 i) const { return rare_memory(i) + rare_pooled_at; }
   __device__ u8* frames(u32 i) const { return stack + size_t(i) * stack_num * frame_bytes; }
   __device__ Console console(u32 i) const {
     const DeviceGame& g = game(i);

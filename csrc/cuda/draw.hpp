@@ -22,7 +22,9 @@ struct Picture {
 
 __device__ inline Picture picture_of(const Console& c, u32 n, const LineStart* starts) {
   const PictureState& p = c.s.picture;
-  return {p.kind[n], c.memory.picture(n), c.memory.logs + p.log_slot[n], starts};
+  const bool is_pixels = p.kind[n] == PictureKind::kBorrowed;
+  return {is_pixels ? PictureKind::kPixels : p.kind[n], pixels_of(c, n),
+          c.memory.logs + p.log_slot[n], starts};
 }
 
 // The starts of the lines in `range`, or of its bands. Called by one thread.
@@ -57,9 +59,9 @@ __device__ CULE_NOINLINE inline void draw_row(const Console& c, const Picture& p
   }
 }
 
-// Where the line starts of the running block's two pictures go.
+// Where the line starts of the running block's pictures go, kMaxPooledLogs of them.
 __device__ inline LineStart* line_starts(const DeviceBatch& b, u32 n) {
-  return b.line_starts + (size_t(blockIdx.x) * 2 + n) * kMaxRows;
+  return b.line_starts + (size_t(blockIdx.x) * kMaxPooledLogs + n) * kMaxRows;
 }
 
 struct alignas(16) Bytes16 {
@@ -75,29 +77,6 @@ __device__ inline void copy_block(u8* to, const u8* from, size_t n) {
   } else {
     for (size_t i = threadIdx.x; i < n; i += blockDim.x) to[i] = from[i];
   }
-}
-
-// The current pictures of a console in its two buffers made real.
-__device__ inline void make_both_real(const DeviceBatch& b, const Console& c) {
-  for (u32 n = 0; n < 2; ++n) {
-    const Picture p = picture_of(c, n, line_starts(b, n));
-    if (threadIdx.x == n * kWarpLanes && p.kind == PictureKind::kLog) {
-      find_starts(c, p, 1, line_starts(b, n));
-    }
-  }
-  __syncthreads();
-  for (u32 n = 0; n < 2; ++n) {
-    const Picture p = picture_of(c, n, line_starts(b, n));
-    if (p.kind == PictureKind::kPixels) continue;
-    for (u32 k = threadIdx.x; k < c.properties.height; k += blockDim.x) {
-      draw_row(c, p, k, b.identity, c.memory.picture(n) + k * kScreenWidth);
-    }
-  }
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    c.s.picture.kind[0] = c.s.picture.kind[1] = PictureKind::kPixels;
-  }
-  __syncthreads();
 }
 
 }  // namespace cule

@@ -5,53 +5,11 @@
 // byte of an observation is written once, into the caller's memory. Order: draw, final observation,
 // reset, results.
 #include "cuda/describe.hpp"
-#include "cuda/draw.hpp"
 #include "cuda/launch.hpp"
+#include "cuda/pooled.hpp"
 
 namespace cule {
 namespace {
-
-// One line of the newest and one of the previous picture.
-struct LinePair {
-  alignas(8) u8 newest[kScreenWidth];
-  alignas(8) u8 previous[kScreenWidth];
-};
-
-// Row k of the pooled picture: the maximum of what was captured; with the newest frame missing,
-// over the pooled picture before.
-__device__ void pool_gray_row(const DeviceBatch& b, const DeviceGame& g, const Console& c, u32 i,
-                              u32 k, u8 captures, const Picture& newest, const Picture& previous) {
-  LinePair lines;
-  const bool has_newest = captures & kCaptureNewest;
-  const bool has_previous = captures & kCapturePrevious;
-  if (has_newest) draw_row(c, newest, k, g.gray, lines.newest);
-  if (has_previous) draw_row(c, previous, k, g.gray, lines.previous);
-  u64* out = reinterpret_cast<u64*>(b.pooled_picture(i) + size_t(k) * kScreenWidth);
-  const u64* first = reinterpret_cast<const u64*>(lines.newest);
-  const u64* second = reinterpret_cast<const u64*>(lines.previous);
-  for (u32 x = 0; x < kScreenWidth / sizeof(u64); ++x) {
-    const u64 level = has_newest ? first[x] : out[x];
-    out[x] = has_previous ? max_bytes(level, second[x]) : level;
-  }
-}
-
-// The same with three channels.
-__device__ void pool_rgb_row(const DeviceBatch& b, const DeviceGame& g, const Console& c, u32 i,
-                             u32 k, u8 captures, const Picture& newest, const Picture& previous) {
-  LinePair lines;
-  const bool has_newest = captures & kCaptureNewest;
-  const bool has_previous = captures & kCapturePrevious;
-  if (has_newest) draw_row(c, newest, k, b.identity, lines.newest);
-  if (has_previous) draw_row(c, previous, k, b.identity, lines.previous);
-  u8* out = b.pooled_picture(i) + size_t(k) * kScreenWidth * b.channels;
-  for (u32 x = 0; x < kScreenWidth; ++x) {
-    for (u32 channel = 0; channel < b.channels; ++channel, ++out) {
-      const u8 level = has_newest ? g.rgb[3 * lines.newest[x] + channel] : *out;
-      const u8 other = has_previous ? g.rgb[3 * lines.previous[x] + channel] : 0;
-      *out = level > other ? level : other;
-    }
-  }
-}
 
 // What the step captured of console i: 0 the newest picture, 1 the one before.
 __device__ Picture captured_picture(const DeviceBatch& b, const Console& c, u32 i, u32 n,
@@ -100,29 +58,28 @@ __device__ void find_lines(const DeviceBatch& b, const Console& c, u32 i, u8 cap
 // Draws what the step captured and pushes the frame onto the stack.
 __device__ void push_frame(const DeviceBatch& b, const DeviceGame& g, const Console& c, u32 i,
                            u8 captures) {
-  if (captures & (kCaptureNewest | kCapturePrevious)) {
-    find_lines(b, c, i, captures);
-    __syncthreads();
-    const Picture newest = captured_picture(b, c, i, 0, captures);
-    const Picture previous = captured_picture(b, c, i, 1, captures);
-    for (u32 k = threadIdx.x; k < c.properties.height; k += blockDim.x) {
-      if (b.grayscale) {
-        pool_gray_row(b, g, c, i, k, captures, newest, previous);
-      } else {
-        pool_rgb_row(b, g, c, i, k, captures, newest, previous);
-      }
-    }
-    __syncthreads();
-  }
   UnitState& s = b.states[i];
   const u32 slot = (s.newest_frame + 1) % u32(b.stack_num);
   u8* frame = b.frames(i) + size_t(slot) * b.frame_bytes;
-  const i32 columns = g.resizer->columns.target_size;
-  const i32 channels = i32(b.channels);
-  for (u32 k = threadIdx.x; k < b.frame_bytes; k += blockDim.x) {
-    const i32 pixel = i32(k) / channels;
-    frame[k] = resize_pixel(*g.resizer, b.pooled_picture(i), pixel / columns, pixel % columns,
-                            i32(k) % channels);
+  if (captures & (kCaptureNewest | kCapturePrevious)) {
+    u8* levels = b.canvas();
+    if (!(captures & kCaptureNewest)) draw_pooled(b, g, c, i, levels);
+    find_lines(b, c, i, captures);
+    __syncthreads();
+    const Captured captured{captured_picture(b, c, i, 0, captures),
+                            captured_picture(b, c, i, 1, captures), captures};
+    pool_rows(b, g, c, captured.newest_or_null(), captured.previous_or_null(), levels);
+    __syncthreads();
+    const i32 columns = g.resizer->columns.target_size;
+    const i32 channels = i32(b.channels);
+    for (u32 k = threadIdx.x; k < b.frame_bytes; k += blockDim.x) {
+      const i32 pixel = i32(k) / channels;
+      frame[k] =
+          resize_pixel(*g.resizer, levels, pixel / columns, pixel % columns, i32(k) % channels);
+    }
+    keep_pooled(b, g, c, i, captured, levels);
+  } else {
+    copy_block(frame, b.frames(i) + size_t(s.newest_frame) * b.frame_bytes, b.frame_bytes);
   }
   __syncthreads();
   if (threadIdx.x == 0) s.newest_frame = slot;
@@ -145,7 +102,7 @@ __device__ void write_obs(const DeviceBatch& b, u32 i, u8* out, bool stacked) {
   }
 }
 
-// The console takes one of its cached reset states.
+// The console takes one of its cached reset states. Its pictures stay in the state's row.
 __device__ void reset_console(const DeviceBatch& b, const DeviceGame& g, u32 i) {
   __shared__ const u8* chosen;
   UnitState& s = b.states[i];
@@ -153,14 +110,10 @@ __device__ void reset_console(const DeviceBatch& b, const DeviceGame& g, u32 i) 
     const ResetSet& set = b.reset_sets[b.setup(i).reset_set];
     chosen = set.rows + size_t(choose_reset_state(s, set.count)) * b.row_bytes;
     take_reset_state(s, *reinterpret_cast<const UnitState*>(chosen + sizeof(RowHeader)));
+    forget_logs(s.console.picture, PictureKind::kBorrowed);
+    b.pooled[i] = {{chosen + g.row.pictures, u8(b.num_logs), 0}, PooledKind::kCached, 0, {}};
   }
   __syncthreads();
-  const FrameMemory memory = b.memory(i);
-  const size_t picture = size_t(g.properties.height) * kScreenWidth;
-  for (u32 n = 0; n < 2; ++n) {
-    copy_block(memory.picture(n), chosen + g.row.pictures + n * picture, picture);
-  }
-  copy_block(b.pooled_picture(i), chosen + g.row.pooled, g.row.stack - g.row.pooled);
   copy_block(b.frames(i), chosen + g.row.stack, g.row.stack_end - g.row.stack);
   __syncthreads();
 }
@@ -174,7 +127,11 @@ __device__ void write_results(const DeviceBatch& b, const DeviceGame& g, u32 i,
   }
 }
 
-__global__ void finish_step_kernel(const DeviceBatch b, const StepOutputs out, bool resets_ended) {
+// Two blocks on a multiprocessor: what is spilled for that is spilled where a row is called for.
+constexpr u32 kDrawBlocks = 2;
+
+__global__ void __launch_bounds__(kDrawThreads, kDrawBlocks)
+    finish_step_kernel(const DeviceBatch b, const StepOutputs out, bool resets_ended) {
   for (u32 i = blockIdx.x; i < u32(b.size); i += gridDim.x) {
     const DeviceGame& g = b.game(i);
     UnitState& s = b.states[i];

@@ -1,27 +1,45 @@
 // cuda/rows.cu: consoles as rows of bytes (batch/rows.hpp), and their full-size screens.
 //
 // One block a console. A row that is taken has been checked by check_rows_kernel before.
-#include "cuda/draw.hpp"
 #include "cuda/launch.hpp"
 #include "cuda/launchers.hpp"
+#include "cuda/pooled.hpp"
 
 namespace cule {
 namespace {
+
+// Both pictures of a console as pixels.
+__device__ void draw_both(const DeviceBatch& b, const Console& c, u8* rows_out) {
+  for (u32 n = 0; n < 2; ++n) {
+    const Picture p = picture_of(c, n, line_starts(b, n));
+    if (threadIdx.x == n * kWarpLanes && p.kind == PictureKind::kLog) {
+      find_starts(c, p, 1, line_starts(b, n));
+    }
+  }
+  __syncthreads();
+  for (u32 n = 0; n < 2; ++n) {
+    const Picture p = picture_of(c, n, line_starts(b, n));
+    u8* out = rows_out + size_t(n) * c.properties.height * kScreenWidth;
+    for (u32 k = threadIdx.x; k < c.properties.height; k += blockDim.x) {
+      draw_row(c, p, k, b.identity, out + k * kScreenWidth);
+    }
+  }
+  __syncthreads();
+}
 
 __global__ void gather_rows_kernel(const DeviceBatch b, const i64* consoles, u32 n, u8* rows_out) {
   for (u32 k = blockIdx.x; k < n; k += gridDim.x) {
     const u32 i = u32(consoles[k]);
     const DeviceGame& g = b.game(i);
     const Console c = b.console(i);
-    make_both_real(b, c);
     u8* row = rows_out + size_t(k) * b.row_bytes;
-    const size_t picture = size_t(g.properties.height) * kScreenWidth;
-    copy_block(row + sizeof(RowHeader), reinterpret_cast<const u8*>(&b.states[i]),
-               sizeof(UnitState));
-    for (u32 buffer = 0; buffer < 2; ++buffer) {
-      copy_block(row + g.row.pictures + buffer * picture, c.memory.picture(buffer), picture);
+    if (threadIdx.x == 0) {
+      UnitState& saved = *reinterpret_cast<UnitState*>(row + sizeof(RowHeader));
+      saved = b.states[i];
+      forget_logs(saved.console.picture, PictureKind::kPixels);
     }
-    copy_block(row + g.row.pooled, b.pooled_picture(i), g.row.stack - g.row.pooled);
+    draw_both(b, c, row + g.row.pictures);
+    if (!b.ram_obs) draw_pooled(b, g, c, i, row + g.row.pooled);
     copy_block(row + g.row.stack, b.frames(i), g.row.stack_end - g.row.stack);
     for (size_t at = g.row.stack_end + threadIdx.x; at < b.row_bytes; at += blockDim.x) row[at] = 0;
     __syncthreads();
@@ -51,7 +69,8 @@ __global__ void scatter_rows_kernel(const DeviceBatch b, const i64* consoles, co
   for (u32 buffer = 0; buffer < 2; ++buffer) {
     copy_block(memory.picture(buffer), row + g.row.pictures + buffer * picture, picture);
   }
-  copy_block(b.pooled_picture(i), row + g.row.pooled, g.row.stack - g.row.pooled);
+  copy_block(b.rare_pooled(i), row + g.row.pooled, g.row.stack - g.row.pooled);
+  if (threadIdx.x == 0) b.pooled[i] = {{nullptr, u8(b.num_logs), 0}, PooledKind::kPixels, 0, {}};
   copy_block(b.frames(i), row + g.row.stack, g.row.stack_end - g.row.stack);
 }
 

@@ -150,6 +150,7 @@ class Unit {
     const Console c = console();
     complete_latches(c);
     for (u32 n = 0; n < 2; ++n) make_pixels(c, n);
+    forget_logs(s_->console.picture, PictureKind::kPixels);
     const RowLayout at = row_layout(o);
     const size_t picture = setup_->picture_bytes();
     std::memcpy(row + sizeof(RowHeader), s_, sizeof(UnitState));

@@ -1,9 +1,9 @@
 """The native batch on a GPU, with the methods of `cule._core.Batch` and torch tensors for memory.
 
 In: a `BatchPlan` and a device. Out: results in tensors of that device, written by kernels on
-torch's current stream. All device memory is one tensor, so it counts as torch's, goes back when the
-batch is closed, and running out of it is torch's error, with what would help. `step` neither
-allocates nor waits.
+torch's current stream. Device memory is one tensor, so it counts as torch's and goes back when the
+batch is closed; that it fits is checked before. What consoles rarely write lies in managed memory,
+which takes no place until then. `step` neither allocates nor waits.
 """
 
 from __future__ import annotations
@@ -83,8 +83,7 @@ class CudaBatch:
             )
             self.state_size: int = self._batch.state_size
             self.console_bytes: int = self._batch.console_bytes
-            self._memory = self._allocate()
-            constants = torch.from_numpy(self._batch.place_at(self._memory.data_ptr()))
+            constants = torch.from_numpy(self._batch.place_at(*self._allocate()))
             self._memory[: len(constants)].copy_(constants)
             # Written by kernels, read by the host without waiting for them.
             pinned = device.type == "cuda"
@@ -189,18 +188,13 @@ class CudaBatch:
 
     def get_state(self, indices: NDArray[np.int64]) -> torch.Tensor:
         """Rows of some consoles, uint8 ``[n, state_size]``."""
-        # Each console once: its block makes its pictures real, and no other may meanwhile.
-        once, places = np.unique(indices, return_inverse=True)
+        n = len(indices)
         with self._on_device():
-            rows = torch.empty((len(once), self.state_size), dtype=torch.uint8, device=self.device)
-            if len(once):
-                consoles = torch.from_numpy(once).to(self.device)
-                self._batch.gather_rows(
-                    consoles.data_ptr(), len(once), rows.data_ptr(), self._stream()
-                )
-            if np.array_equal(once, indices):
-                return rows
-            return rows[torch.from_numpy(places.reshape(-1)).to(self.device)]
+            rows = torch.empty((n, self.state_size), dtype=torch.uint8, device=self.device)
+            if n:
+                consoles = torch.from_numpy(indices).to(self.device)
+                self._batch.gather_rows(consoles.data_ptr(), n, rows.data_ptr(), self._stream())
+            return rows
 
     def set_state(self, states: Any, indices: NDArray[np.int64]) -> None:
         """Restore rows, if every one of them can be.
@@ -270,7 +264,7 @@ class CudaBatch:
         """Give the device memory back to torch."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
-        del self._memory, self._batch
+        del self._memory, self._rare, self._batch
 
     # --- Inside -----------------------------------------------------------------------------------
 
@@ -324,19 +318,41 @@ class CudaBatch:
         if path is not None:
             self.load_program(path)
 
-    def _allocate(self) -> torch.Tensor:
-        size = self._batch.bytes
+    def _allocate(self) -> tuple[int, int]:
+        """Make `_memory` and `_rare`, if they fit; where both begin."""
+        on_demand = self._native.OnDemandMemory
+        size: int = self._batch.bytes
+        rare: int = self._batch.rare_bytes
+        is_on_demand: bool = on_demand.is_supported()
+        if not is_on_demand:
+            self.console_bytes += rare // self._num_envs
+        needed = size if is_on_demand else size + rare
+        if needed > self._free_bytes():
+            raise self._out_of_memory(needed)
         try:
-            return torch.zeros(size, dtype=torch.uint8, device=self.device)
-        except torch.OutOfMemoryError:
-            free, _ = torch.cuda.mem_get_info(self.device)
-            fixed = size - self._num_envs * self.console_bytes
-            fit = max(0, (free - fixed) // self.console_bytes)
-            raise OutOfDeviceMemoryError(
-                f"num_envs is {self._num_envs}: {size:,} bytes are needed on {self.device}, "
-                f"{self.console_bytes:,} a console, and {free:,} are free; about "
-                f"{fit:,} consoles fit"
-            ) from None
+            self._memory = torch.zeros(needed, dtype=torch.uint8, device=self.device)
+        except torch.OutOfMemoryError:  # free, but in pieces
+            raise self._out_of_memory(needed) from None
+        start = self._memory.data_ptr()
+        self._rare = on_demand(rare) if is_on_demand else None
+        return start, start + size if self._rare is None else self._rare.address
+
+    def _free_bytes(self) -> float:
+        """What the device and torch's allocator have left."""
+        if self.device.type != "cuda":
+            return float("inf")
+        free, _ = torch.cuda.mem_get_info(self.device)
+        reserved = torch.cuda.memory_reserved(self.device)
+        return free + reserved - torch.cuda.memory_allocated(self.device)
+
+    def _out_of_memory(self, needed: int) -> OutOfDeviceMemoryError:
+        free = int(self._free_bytes())
+        fixed = needed - self._num_envs * self.console_bytes
+        fit = max(0, (free - fixed) // self.console_bytes)
+        return OutOfDeviceMemoryError(
+            f"num_envs is {self._num_envs}: {needed:,} bytes are needed on {self.device}, "
+            f"{self.console_bytes:,} a console, and {free:,} are free; about {fit:,} consoles fit"
+        )
 
     def _live(self, which: int) -> tuple[int, int]:
         live = self._batch.live

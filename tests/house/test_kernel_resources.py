@@ -24,13 +24,19 @@ def test_every_kernel_is_on_record() -> None:
 
 
 def test_nothing_is_spilled_where_it_is_often_needed() -> None:
-    """The state-update kernel spills a little before and after a frame, for more warps at once."""
+    """For more warps at once the state-update kernel spills a little before and after a frame.
+
+    The render kernel does before and after a row.
+    """
     for name, numbers in RECORD["kernels"].items():
         of_kernel = numbers["spill_store_bytes"] + numbers["spill_load_bytes"]
+        if name == "finish_step_kernel":
+            assert of_kernel <= 128, name
+            continue
         if not name.startswith("step_consoles_kernel"):
             assert of_kernel == 0, name
             continue
-        assert of_kernel <= 256, name
+        assert of_kernel <= 384, name
         of_loop = numbers["loop_spill_store_bytes"] + numbers["loop_spill_load_bytes"]
         assert of_loop <= 48, name  # parameters and what a vote needs
 

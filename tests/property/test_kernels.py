@@ -6,6 +6,8 @@ every step observations, numbers and flags are compared, and now and then whole 
 
 from __future__ import annotations
 
+import ctypes
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -16,10 +18,11 @@ import torch
 import cule
 from cule import _core
 from cule.envs import backend
+from cule.envs.cuda_batch import CudaBatch
 from cule.envs.launch import SCHEDULES
-from cule.errors import InvalidArgumentError, InvalidStateError
+from cule.errors import InvalidArgumentError, InvalidStateError, OutOfDeviceMemoryError
 from tests import kernels
-from tests.kernels import Pair
+from tests.kernels import Pair, module
 from tests.programs import core_game
 from tests.random_programs import CARTRIDGES, random_bytes_image, random_image
 
@@ -218,6 +221,46 @@ def test_screens_and_live_numbers() -> None:
     live = pair.kernels.ram()
     pair.step(pair.random_actions(np.random.default_rng(1)))
     assert np.array_equal(live.numpy(), pair.cpu.ram())
+
+
+class TestMemory:
+    """What a console takes on a device (docs/cuda.md, "Memory")."""
+
+    def test_65_536_consoles_fit_in_8_gb(self) -> None:
+        for game in ("pong", "air_raid"):  # NTSC and PAL
+            pair = Pair(game, 2)
+            assert pair.kernels.console_bytes * 65_536 < 8e9
+            pair.close()
+
+    @pytest.mark.parametrize(("game", "is_written"), [("pong", False), ("journey_escape", True)])
+    def test_pixels_are_written_only_where_frames_stop_short(
+        self, game: str, is_written: bool
+    ) -> None:
+        pair = Pair(game, 2, autoreset_mode="SameStep", max_num_frames_per_episode=30)
+        at, size = pair.kernels._rare.address, pair.kernels._batch.rare_bytes
+        before = ctypes.string_at(at, size)
+        pair.run(30)
+        assert (ctypes.string_at(at, size) != before) == is_written
+        pair.close()
+
+    def test_devices_without_managed_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with_it = Pair("pong", 2).kernels.console_bytes
+        monkeypatch.setattr(module().OnDemandMemory, "is_supported", lambda: False)
+        pair = Pair("pong", 2)
+        assert pair.kernels.console_bytes == with_it + 4 * 210 * 160
+        pair.run(20)
+        pair.close()
+
+    def test_what_does_not_fit_is_refused_beforehand(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        free = 5_000_000
+        monkeypatch.setattr(CudaBatch, "_free_bytes", lambda self: free)
+        with pytest.raises(OutOfDeviceMemoryError, match="5,000,000 are free") as caught:
+            Pair("pong", 64)
+        match = re.search(r"([\d,]+) a console.* about (\d+) consoles fit", str(caught.value))
+        assert match is not None
+        fit = int(match[2])
+        assert 0 < fit < 64
+        Pair("pong", fit).close()
 
 
 def test_actions_outside_the_set_are_reported_by_the_next_call() -> None:

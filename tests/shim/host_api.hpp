@@ -44,6 +44,7 @@ enum cudaDeviceAttr {
   cudaDevAttrMaxThreadsPerMultiProcessor = 39,
   cudaDevAttrComputeCapabilityMajor = 75,
   cudaDevAttrComputeCapabilityMinor = 76,
+  cudaDevAttrConcurrentManagedAccess = 89,
   cudaDevAttrMaxSharedMemoryPerMultiprocessor = 81,
   cudaDevAttrMaxRegistersPerMultiprocessor = 82,
   cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
@@ -225,6 +226,9 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
     case cudaDevAttrComputeCapabilityMinor:
       *value = device_is.minor;
       return cudaSuccess;
+    case cudaDevAttrConcurrentManagedAccess:
+      *value = 1;
+      return cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
       *value = static_cast<int>(device_is.sharedMemPerMultiprocessor);
       return cudaSuccess;
@@ -285,6 +289,10 @@ cudaError_t cudaMalloc(T** to, std::size_t bytes) {
 }
 template <class T>
 cudaError_t cudaMallocHost(T** to, std::size_t bytes, unsigned = cudaHostAllocDefault) {
+  return cudaMalloc(to, bytes);
+}
+template <class T>
+cudaError_t cudaMallocManaged(T** to, std::size_t bytes, unsigned = 0) {
   return cudaMalloc(to, bytes);
 }
 template <class T>
