@@ -107,6 +107,10 @@ for algorithm in ppo vtrace; do
   part train-$algorithm 150 "$python" -m cule.cli train $algorithm --game pong --device cuda \
     --num-envs 1024 --total-steps 20000000 --no-progress-bar --out "$out/train-$algorithm"
 done
+train_fps=("$python" -m cule.cli bench --games pong --engines cule-cuda --load training --no-memory
+  --num-envs 256,1024,4096 --algorithms a2c,ppo,vtrace,dqn --seconds 20 --minutes 3)
+part train-fps 300 "${train_fps[@]}" --out "$out/train-fps"
+part train-fps-graphs 300 "${train_fps[@]}" --cuda-graphs --out "$out/train-fps-graphs"
 part replay 120 "$python" benchmarks/replay.py --device cuda --out "$out/replay.json"
 {
   echo

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,6 +13,7 @@ from cule import algos
 from cule.agents.base import Progress
 from cule.agents.on_policy import OnPolicyAgent, RolloutConfig
 from cule.agents.options import check_least, check_range
+from cule.replay import Window
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +71,12 @@ class A2C(OnPolicyAgent):
     name: ClassVar[str] = "a2c"
     config_class = A2CConfig
     config: A2CConfig
+    learn_from: Callable[[Window], dict[str, Tensor]]
+
+    def capture(self) -> None:
+        """Acting, and an update."""
+        super().capture()
+        self.learn_from = self.captured(self._learn_from)
 
     def make_optimizer(self) -> torch.optim.Optimizer:
         """RMSProp."""
@@ -95,8 +102,12 @@ class A2C(OnPolicyAgent):
 
     def update(self) -> dict[str, Tensor]:
         """One update from the rollout that the buffer holds."""
+        metrics = self.learn_from(self.buffer.window())
+        self.updates += 1
+        return metrics
+
+    def _learn_from(self, window: Window) -> dict[str, Tensor]:
         config = self.config
-        window = self.buffer.window()
         assert window.obs is not None
         with self.autocast():
             logits, values = self.forward(window.obs.flatten(0, 1))

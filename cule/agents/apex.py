@@ -212,6 +212,10 @@ class ApexDQN(DQN):
         self.acted_steps = 0
 
     @torch.no_grad()
+    def _acting_values(self, obs: Tensor) -> Tensor:
+        return self.q_values(self.actor, obs)
+
+    @torch.no_grad()
     def collect(self, num_steps: int) -> None:
         """Play steps into the memory, with priorities from the acting network."""
         config, epsilon = self.config, self.epsilon()
@@ -219,7 +223,7 @@ class ApexDQN(DQN):
             if self.acted_steps % config.sync_steps == 0:
                 soft_copy(self.actor, self.network)
             self.acted_steps += 1
-            q_values = self.q_values(self.actor, self.replay.observe())
+            q_values = self.acting_values(self.replay.observe())
             largest = q_values.amax(-1)
             self._make_newest_live(largest)
             actions = algos.epsilon_greedy(q_values, epsilon, self.generator)

@@ -10,7 +10,7 @@ noise by a ladder of deviations over the consoles, and now and then any action a
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -25,7 +25,7 @@ from cule.agents.environment import storage_options
 from cule.agents.options import AgentConfig, check_least, check_range
 from cule.errors import InvalidArgumentError
 from cule.nets import DeterministicActorCritic, soft_copy
-from cule.replay import PrioritizedOptions, PrioritizedReplay
+from cule.replay import Batch, PrioritizedOptions, PrioritizedReplay
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +124,8 @@ class ApexDPG(Agent):
 
     network: DeterministicActorCritic
     replay: PrioritizedReplay
+    choose: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
+    learn_from: Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
 
     def build(self) -> None:
         """Learner's, target and actors' networks; one optimiser, since they share no parameter."""
@@ -144,6 +146,11 @@ class ApexDPG(Agent):
             first=rank() * self.num_envs,
             count=self.num_envs,
         ).to(self.device)
+
+    def capture(self) -> None:
+        """Acting, and an update from a batch."""
+        self.choose = self.captured(self._choose)
+        self.learn_from = self.captured(self._learn_from)
 
     def make_replay(self) -> PrioritizedReplay:
         """The memory, of polar actions."""
@@ -185,6 +192,16 @@ class ApexDPG(Agent):
         return torch.where(chance < self.config.random_action_probability, anything, noisy)
 
     @torch.no_grad()
+    def _choose(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Actions (x, y, fire), and the values of the policy's and of these."""
+        with self.autocast():
+            features = self.actor.features(obs)
+            chosen = algos.disc_from_raw(self.actor.raw_actions(features))
+            best = self.actor.values(features, chosen)
+            action = self.explore(chosen)
+            return action, best, self.actor.values(features, action)
+
+    @torch.no_grad()
     def collect(self, num_steps: int) -> None:
         """Play steps into the memory, with priorities from the acting networks."""
         config = self.config
@@ -192,12 +209,7 @@ class ApexDPG(Agent):
             if self.acted_steps % config.sync_steps == 0:
                 soft_copy(self.actor, self.network)
             self.acted_steps += 1
-            with self.autocast():
-                features = self.actor.features(self.replay.observe())
-                chosen = algos.disc_from_raw(self.actor.raw_actions(features))
-                best = self.actor.values(features, chosen)
-                action = self.explore(chosen)
-                taken = self.actor.values(features, action)
+            action, best, taken = self.choose(self.replay.observe())
             errors = self.actor_errors.errors(best)
             if errors is not None:
                 priorities = algos.priorities_from_errors(errors)
@@ -226,8 +238,17 @@ class ApexDPG(Agent):
 
     def update(self) -> dict[str, Tensor | float]:
         """One update of critic and actor from one batch."""
+        batch = self.replay.sample(self.config.batch_size)
+        errors, metrics = self.learn_from(batch)
+        self.updates += 1
+        self.replay.update_priorities(batch.ids, algos.priorities_from_errors(errors))
+        if self.updates % self.config.target_interval == 0:
+            soft_copy(self.target, self.network)
+        return {**metrics}
+
+    def _learn_from(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Errors ``[B]``, and what is to be logged."""
         config = self.config
-        batch = self.replay.sample(config.batch_size)
         with torch.no_grad(), self.autocast():
             next_features = self.target.features(batch.next_obs)
             next_action = algos.disc_from_raw(self.target.raw_actions(next_features))
@@ -246,11 +267,7 @@ class ApexDPG(Agent):
         actor_loss = algos.action_gradient_loss(action, gradients, config.action_gradient_clip)
         penalty = config.saturation_penalty * raw.square().mean()
         norm = self.learn(critic_loss + actor_loss + penalty, config.max_grad_norm)
-        priorities = algos.priorities_from_errors(errors.detach())
-        self.replay.update_priorities(batch.ids, priorities)
-        if self.updates % config.target_interval == 0:
-            soft_copy(self.target, self.network)
-        return {
+        return errors.detach(), {
             "critic_loss": critic_loss.detach(),
             "value_mean": values.detach().mean(),
             "policy_value_mean": probed.detach().mean(),

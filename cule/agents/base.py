@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -38,8 +38,10 @@ from cule.agents.environment import (
     obs_shape,
 )
 from cule.agents.errors import CheckpointError, DivergedError
+from cule.agents.graphs import CapturedCall, make_capturable
 from cule.agents.options import AgentConfig, config_from
 from cule.envs import FrameStep
+from cule.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from cule.agents.evaluation import Evaluation
@@ -51,6 +53,7 @@ WEIGHTS_SEED, ACTING_SEED, REPLAY_SEED, EVALUATION_SEED = 0, 101, 202, 303
 _FREE_OPTIONS = ("total_steps", "device", "env_device", "env_threads", "torch_threads")
 
 AnyAgent = TypeVar("AnyAgent", bound="Agent")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,7 @@ class Agent(ABC):
         self.config = config
         self.device = join_world(torch.device(config.device))
         self.env_device = torch.device(config.env_device or self.device)
+        self._check_graphs()
         self._use_precision()
         self.env: FrameEnv = self._default_env() if env is None else env
         check_env(self.env)
@@ -125,6 +129,10 @@ class Agent(ABC):
             self.build()
         broadcast_module(self.network)
         self.forward = torch.compile(self.network) if config.compile else self.network
+        self._captured: list[CapturedCall[Any]] = []
+        if config.cuda_graphs:
+            make_capturable(self.optimizer, self.device)
+        self.capture()
 
     # --- What each algorithm fills in -------------------------------------------------------------
 
@@ -155,6 +163,10 @@ class Agent(ABC):
         Returns:
             What the environment takes; ``[n]`` or ``[n, 3]``.
         """
+
+    @abstractmethod
+    def capture(self) -> None:
+        """Put `captured` forms of the steps of acting and learning in place."""
 
     @abstractmethod
     def begin_buffer(self, frames: Tensor) -> None:
@@ -194,12 +206,28 @@ class Agent(ABC):
             return self.env.step_frames(actions, out=next_row)
         return self.env.step_frames(actions.to(self.env_device))
 
+    def captured(self, function: Callable[..., Result]) -> Callable[..., Result]:
+        """The function itself, or where the config asks for it, one that replays CUDA graphs."""
+        if not self.config.cuda_graphs:
+            return function
+        call = CapturedCall(function, [self.generator])
+        self._captured.append(call)
+        return call
+
+    @property
+    def is_captured(self) -> bool:
+        """Whether all steps that are to be replayed from graphs are."""
+        return all(call.captures for call in self._captured)
+
     def count_steps(self, batched_steps: int) -> None:
         """Count steps of all consoles of all processes."""
         self.steps += batched_steps * self.num_envs * world_size()
 
     def learn(self, loss: Tensor, max_grad_norm: float) -> Tensor:
-        """One step of the optimiser; the norm of the gradient before it was clipped."""
+        """One step of the optimiser; the norm of the gradient before it was clipped.
+
+        Whoever calls it counts `updates`, which a graph could not.
+        """
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         return self.apply_gradients(loss.detach(), max_grad_norm)
@@ -210,14 +238,16 @@ class Agent(ABC):
         average_gradients(parameters)
         norm = nn.utils.clip_grad_norm_(parameters, max_grad_norm)
         self.optimizer.step()
-        self.updates += 1
         self.is_finite &= torch.isfinite(loss) & torch.isfinite(norm)
         return norm
 
     def set_learning_rate(self, value: float) -> None:
         """Set the learning rate of every group."""
         for group in self.optimizer.param_groups:
-            group["lr"] = value
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(value)
+            else:
+                group["lr"] = value
 
     def make_generator(self, offset: int) -> torch.Generator:
         """A generator of this process, for one purpose."""
@@ -257,6 +287,18 @@ class Agent(ABC):
             config = dataclasses.replace(config, env_device=str(self.device))
         overrides = {"continuous": True} if self.continuous else {}
         return make_env(config, **overrides)
+
+    def _check_graphs(self) -> None:
+        if not self.config.cuda_graphs:
+            return
+        if self.device.type != "cuda":
+            raise InvalidArgumentError(
+                f"cuda_graphs is True and device {str(self.device)!r}; graphs need device 'cuda'"
+            )
+        if world_size() > 1:
+            raise InvalidArgumentError(
+                f"cuda_graphs is True and there are {world_size()} processes; it must be one"
+            )
 
     def _use_precision(self) -> None:
         if self.config.torch_threads:
@@ -308,6 +350,10 @@ class Agent(ABC):
         self._check_content(content)
         self.network.load_state_dict(content["network"])
         self.optimizer.load_state_dict(content["optimizer"])
+        if self.config.cuda_graphs:
+            make_capturable(self.optimizer, self.device)
+        for call in self._captured:
+            call.forget()
         self.generator.set_state(content["generator"])
         self.statistics.sums.copy_(content["statistics"])
         self.steps, self.updates = content["steps"], content["updates"]

@@ -11,7 +11,7 @@ learned from at `samples_per_insert` times the number of steps taken; fractions 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -195,6 +195,8 @@ class DQN(Agent):
     target: QNetwork
     replay: Any
     forward: Any
+    acting_values: Callable[[Tensor], Tensor]
+    learn_from: Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
 
     # --- Set-up ---------------------------------------------------------------------------------
 
@@ -218,6 +220,11 @@ class DQN(Agent):
         if config.num_atoms > 1:
             self.support = algos.atoms(config.v_min, config.v_max, config.num_atoms, self.device)
         self.debt = 0.0  # samples still to learn from
+
+    def capture(self) -> None:
+        """Values to act on, and an update from a batch."""
+        self.acting_values = self.captured(self._acting_values)
+        self.learn_from = self.captured(self._learn_from)
 
     def make_optimizer(self) -> torch.optim.Optimizer:
         """What the options ask for."""
@@ -282,14 +289,18 @@ class DQN(Agent):
         """Play steps into the memory."""
         epsilon = self.epsilon()
         for _ in range(num_steps):
-            if self.config.noisy:
-                draw_noise(self.network, self.generator)
-            q_values = self.q_values(self.forward, self.replay.observe())
+            q_values = self.acting_values(self.replay.observe())
             actions = algos.epsilon_greedy(q_values, epsilon, self.generator)
             step = self.step_env(actions, self.replay.next_row())
             self.replay.append(actions, step)
             self.statistics.add(step)
         self.count_steps(num_steps)
+
+    @torch.no_grad()
+    def _acting_values(self, obs: Tensor) -> Tensor:
+        if self.config.noisy:
+            draw_noise(self.network, self.generator)
+        return self.q_values(self.forward, obs)
 
     # --- Learn ------------------------------------------------------------------------------------
 
@@ -330,6 +341,17 @@ class DQN(Agent):
         """One update from one batch."""
         config = self.config
         batch = self.sample()
+        errors, metrics = self.learn_from(batch)
+        self.updates += 1
+        if config.prioritized:
+            self.replay.update_priorities(batch.ids, algos.priorities_from_errors(errors))
+        if self.updates % config.target_interval == 0:
+            soft_copy(self.target, self.network, config.target_tau)
+        return metrics
+
+    def _learn_from(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Errors ``[B]``, and what is to be logged."""
+        config = self.config
         if config.noisy:
             draw_noise(self.network, self.generator)
             draw_noise(self.target, self.generator)
@@ -340,11 +362,7 @@ class DQN(Agent):
             errors, losses, q_taken = self._value_losses(batch)
         loss = (batch.weights * losses).mean()
         norm = self.learn(loss, config.max_grad_norm or float("inf"))
-        if config.prioritized:
-            self.replay.update_priorities(batch.ids, algos.priorities_from_errors(errors))
-        if self.updates % config.target_interval == 0:
-            soft_copy(self.target, self.network, config.target_tau)
-        return {
+        return errors, {
             "loss": loss.detach(),
             "q_mean": q_taken.mean(),
             "error_mean": errors.abs().mean(),

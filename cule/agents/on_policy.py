@@ -6,7 +6,7 @@ network reads them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,11 +49,16 @@ class OnPolicyAgent(Agent):
     network: Any
     buffer: TrajectoryBuffer
     forward: Any
+    choose: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 
     def build(self) -> None:
         """Network and optimiser; the buffer comes with the first frames."""
         self.network = self.make_network().to(self.device)
         self.optimizer = self.make_optimizer()
+
+    def capture(self) -> None:
+        """Acting; each algorithm adds its learning."""
+        self.choose = self.captured(self._choose)
 
     def make_network(self) -> Any:
         """A policy and a value."""
@@ -98,16 +103,21 @@ class OnPolicyAgent(Agent):
         """Play steps with the current policy into the buffer."""
         for _ in range(num_steps):
             obs = self.buffer.observe()
-            with self.autocast():
-                logits, values = self.forward(obs)
+            actions, log_probs, values = self.choose(obs)
             if self.network.statistics is not None:
                 update_statistics(self.network.statistics, obs)
-            actions = algos.sample_categorical(logits, self.generator)
             step = self.step_env(actions, self.buffer.next_row())
-            log_probs = algos.log_prob(logits, actions)
             self.buffer.append(actions, step, log_probs=log_probs, values=values)
             self.statistics.add(step)
         self.count_steps(num_steps)
+
+    @torch.no_grad()
+    def _choose(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Actions drawn from the policy, their log-probabilities, and values; ``[N]`` each."""
+        with self.autocast():
+            logits, values = self.forward(obs)
+        actions = algos.sample_categorical(logits, self.generator)
+        return actions, algos.log_prob(logits, actions), values
 
     def values_from(self, output: Any) -> Tensor:
         """State values ``[B]`` from what the network returns."""
@@ -129,11 +139,12 @@ class OnPolicyAgent(Agent):
         """Values of what followed each step of a window; float32 ``[T, n]``.
 
         One pass for the newest observations, and one for the final observations of episodes that a
-        time limit ended (on the CPU only if there are any).
+        time limit ended (only if there are any, where looking costs nothing).
         """
         last_values = self.values_of(window.bootstrap_obs)
         finals = torch.zeros_like(values)
-        if self.device.type != "cpu" or bool((window.final_steps >= 0).any()):
+        may_look = self.device.type == "cpu" and not self.config.cuda_graphs
+        if not may_look or bool((window.final_steps >= 0).any()):
             for obs, steps in zip(window.final_obs, window.final_steps, strict=True):
                 index = steps.clamp(min=0).unsqueeze(0)
                 kept = torch.where(steps >= 0, self.values_of(obs), finals.gather(0, index)[0])

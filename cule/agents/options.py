@@ -99,6 +99,9 @@ class AgentConfig:
     compile: bool = False
     """Compile the network with torch.compile."""
 
+    cuda_graphs: bool = False
+    """Replay acting and learning from CUDA graphs; one process, on a GPU."""
+
     deterministic: bool = False
     """Deterministic kernels only."""
 

@@ -5,7 +5,7 @@ Collect T steps of N consoles, estimate advantages, then several epochs over shu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -88,6 +88,12 @@ class PPO(OnPolicyAgent):
     name: ClassVar[str] = "ppo"
     config_class = PPOConfig
     config: PPOConfig
+    learn_from: Callable[..., dict[str, Tensor]]
+
+    def capture(self) -> None:
+        """Acting, and an update from a minibatch."""
+        super().capture()
+        self.learn_from = self.captured(self._learn_from)
 
     def make_optimizer(self) -> torch.optim.Optimizer:
         """Adam."""
@@ -144,24 +150,36 @@ class PPO(OnPolicyAgent):
         self, rollout: Window, advantages: Tensor, returns: Tensor, index: Tensor
     ) -> dict[str, Tensor]:
         """One update from samples of a rollout: step times N plus console, int64 ``[B]``."""
+        extras = rollout.extras
+        columns = (rollout.actions, advantages, returns, extras["log_probs"], extras["values"])
+        samples = [column.flatten()[index] for column in columns]
+        metrics = self.learn_from(self.buffer.obs_at(index), *samples)
+        self.updates += 1
+        return metrics
+
+    def _learn_from(
+        self,
+        obs: Tensor,
+        actions: Tensor,
+        advantage: Tensor,
+        returns: Tensor,
+        old_log_probs: Tensor,
+        old_values: Tensor,
+    ) -> dict[str, Tensor]:
+        """One update from samples ``[B]``."""
         config = self.config
         with self.autocast():
-            logits, values = self.forward(self.buffer.obs_at(index))
-        log_probs = algos.log_prob(logits, rollout.actions.flatten()[index])
-        advantage = advantages.flatten()[index]
+            logits, values = self.forward(obs)
+        log_probs = algos.log_prob(logits, actions)
         if config.normalise_advantages:
             if config.local_norm:
                 mean, std = advantage.mean(), advantage.std()
             else:
                 mean, std = global_moments(advantage)
             advantage = algos.normalise(advantage, mean, std)
-        old_log_probs = rollout.extras["log_probs"].flatten()[index]
         policy = algos.ppo_policy_loss(log_probs, old_log_probs, advantage, config.clip_range)
         value_loss = 0.5 * algos.value_loss(
-            values,
-            returns.flatten()[index],
-            rollout.extras["values"].flatten()[index],
-            config.clip_range if config.clip_values else None,
+            values, returns, old_values, config.clip_range if config.clip_values else None
         )
         entropy = algos.entropy(logits).mean()
         loss = policy.loss + config.value_coef * value_loss - config.entropy_coef * entropy

@@ -6,7 +6,7 @@ targets are lambda-returns of the acting pass's own greedy values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -88,7 +88,14 @@ class PQN(OnPolicyAgent):
     name: ClassVar[str] = "pqn"
     config_class = PQNConfig
     config: PQNConfig
+    q_values: Callable[[Tensor], Tensor]
+    learn_from: Callable[..., dict[str, Tensor]]
     eval_epsilon: ClassVar[float] = 0.001
+
+    def capture(self) -> None:
+        """Acting, and an update from a minibatch."""
+        self.q_values = self.captured(self._q_values)
+        self.learn_from = self.captured(self._learn_from)
 
     def make_network(self) -> NormalisedQNetwork:
         """Action values with layer normalisation."""
@@ -135,13 +142,18 @@ class PQN(OnPolicyAgent):
         """Play steps epsilon-greedily into the buffer."""
         epsilon = self.epsilon()
         for _ in range(num_steps):
-            with self.autocast():
-                q_values = self.forward(self.buffer.observe())
+            q_values = self.q_values(self.buffer.observe())
             actions = algos.epsilon_greedy(q_values, epsilon, self.generator)
             step = self.step_env(actions, self.buffer.next_row())
             self.buffer.append(actions, step, max_q=q_values.amax(-1))
             self.statistics.add(step)
         self.count_steps(num_steps)
+
+    @torch.no_grad()
+    def _q_values(self, obs: Tensor) -> Tensor:
+        with self.autocast():
+            values: Tensor = self.forward(obs)
+        return values
 
     def train(self, steps: int | None = None) -> Iterator[Progress]:
         """As `Agent.train`; a round is a rollout and its epochs."""
@@ -182,9 +194,16 @@ class PQN(OnPolicyAgent):
 
     def _minibatch(self, rollout: Window, returns: Tensor, index: Tensor) -> dict[str, Tensor]:
         """One update from samples of a rollout: step times N plus console, int64 ``[B]``."""
+        samples = [column.flatten()[index] for column in (rollout.actions, returns)]
+        metrics = self.learn_from(self.buffer.obs_at(index), *samples)
+        self.updates += 1
+        return metrics
+
+    def _learn_from(self, obs: Tensor, actions: Tensor, returns: Tensor) -> dict[str, Tensor]:
+        """One update from samples ``[B]``."""
         with self.autocast():
-            q_values = self.forward(self.buffer.obs_at(index))
-        taken = gather_actions(q_values, rollout.actions.flatten()[index])
-        loss = 0.5 * (taken - returns.flatten()[index]).square().mean()
+            q_values = self.forward(obs)
+        taken = gather_actions(q_values, actions)
+        loss = 0.5 * (taken - returns).square().mean()
         norm = self.learn(loss, self.config.max_grad_norm)
         return {"q_loss": loss.detach(), "q_mean": taken.detach().mean(), "grad_norm": norm}

@@ -9,7 +9,7 @@ V-trace corrects for that.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ from cule import algos
 from cule.agents.base import Progress
 from cule.agents.on_policy import OnPolicyAgent, RolloutConfig
 from cule.agents.options import check_choice, check_least, check_range
+from cule.replay import Window
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +104,12 @@ class VTrace(OnPolicyAgent):
     name: ClassVar[str] = "vtrace"
     config_class = VTraceConfig
     config: VTraceConfig
+    learn_from: Callable[[Window], dict[str, Tensor]]
+
+    def capture(self) -> None:
+        """Acting, and an update from a window."""
+        super().capture()
+        self.learn_from = self.captured(self._learn_from)
 
     def buffer_options(self) -> dict[str, Any]:
         """As for all, and the batches."""
@@ -152,8 +159,12 @@ class VTrace(OnPolicyAgent):
 
     def update(self, envs: slice) -> dict[str, Tensor]:
         """One update from the window of some consoles."""
+        metrics = self.learn_from(self.buffer.window(envs))
+        self.updates += 1
+        return metrics
+
+    def _learn_from(self, window: Window) -> dict[str, Tensor]:
         config = self.config
-        window = self.buffer.window(envs)
         assert window.obs is not None
         with self.autocast():
             logits, values = self.forward(window.obs.flatten(0, 1))

@@ -73,6 +73,9 @@ class BenchOptions:
     rollout_steps: int = 0
     """Steps of a rollout; 0: the learner's own (PPO without a GPU: 16)."""
 
+    cuda_graphs: bool = False
+    """Learners on a GPU replay acting and learning from CUDA graphs."""
+
     network_device: str = ""
     """Device of the network of the load inference; empty: where an engine's results land."""
 

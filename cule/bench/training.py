@@ -1,6 +1,7 @@
-"""The load training: rollouts and updates of the learners of `cule.agents`, timed by turns.
+"""The load training: rounds of the learners of `cule.agents`, timed by turns.
 
-A turn is one round of a learner's own loop: a rollout of all consoles and what it learns from it.
+A turn is one round of a learner's own loop: a rollout of all consoles, or with replay one step, and
+what it learns then.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ def why_no_training() -> str | None:
 
 
 def check_algorithms(names: Sequence[str]) -> None:
-    """Refuse names that are no learner with rollouts.
+    """Refuse names that are no learner with a choice of actions.
 
     Raises:
         InvalidArgumentError: One is not.
     """
-    known = rollout_learners()
+    known = learners()
     for name in names:
         if name not in known:
             raise InvalidArgumentError(
@@ -50,15 +51,11 @@ def check_algorithms(names: Sequence[str]) -> None:
             )
 
 
-def rollout_learners() -> dict[str, Any]:
-    """Classes of learners whose round is a rollout, by name; replay needs long to fill."""
+def learners() -> dict[str, Any]:
+    """Classes of the learners that take the same actions, by name."""
     from cule.agents import AGENTS
 
-    return {
-        name: agent
-        for name, agent in AGENTS.items()
-        if any(item.name == "num_steps" for item in dataclasses.fields(agent.config_class))
-    }
+    return {name: agent for name, agent in AGENTS.items() if not agent.continuous}
 
 
 class _Learner:
@@ -68,7 +65,7 @@ class _Learner:
         self.device = DEVICES[engine]
         self.num_rounds = 0
         self.meter = DeviceMeter(self.device)
-        self.agent = rollout_learners()[algorithm](config)
+        self.agent = learners()[algorithm](config)
         self._rounds: Iterator[Any] = self.agent.train()
 
     def take_turn(self) -> tuple[float, float, int]:
@@ -94,13 +91,17 @@ def config_of(
     algorithm: str, engine: str, game: str, num_envs: int, threads: int, options: BenchOptions
 ) -> Any:
     """Options of a learner: its own defaults but for what the run says."""
-    config_class = rollout_learners()[algorithm].config_class
+    config_class = learners()[algorithm].config_class
     changes: dict[str, Any] = {}
     num_steps = options.rollout_steps
     if not num_steps and algorithm == "ppo" and DEVICES[engine] == "cpu":
         num_steps = CPU_PPO_STEPS
-    if num_steps:
+    has_rollouts = any(item.name == "num_steps" for item in dataclasses.fields(config_class))
+    if num_steps and has_rollouts:
         changes["num_steps"] = num_steps
+    if not has_rollouts:  # a full memory is no slower
+        changes["memory"] = max(64 * num_envs, 4096)
+        changes["learning_starts"] = max(8 * num_envs, 512)
     return config_class(
         game=game,
         num_envs=num_envs,
@@ -109,6 +110,7 @@ def config_of(
         torch_threads=threads,
         seed=options.seed,
         total_steps=10**15,  # schedules do not come to their end
+        cuda_graphs=options.cuda_graphs and DEVICES[engine] == "cuda",
         **changes,
     )
 
@@ -138,7 +140,7 @@ def train_by_turns(
         raise EngineMissingError(reason)
     result = Race(game, num_envs)
     configs: dict[str, dict[str, Any]] = {}
-    learners: dict[str, _Learner] = {}
+    racing: dict[str, _Learner] = {}
     with contextlib.ExitStack() as stack:
         for algorithm in options.algorithms:
             for engine in (name for name in engines if name in DEVICES):
@@ -152,26 +154,28 @@ def train_by_turns(
                     continue
                 stack.callback(learner.agent.env.close)
                 configs[name] = dataclasses.asdict(config)
-                learners[name] = learner
-        if not learners:
+                racing[name] = learner
+        if not racing:
             raise EngineMissingError(f"nothing to train: {result.absent or 'no engine of cule'}")
-        for name, learner in learners.items():
+        for name, learner in racing.items():
             learner.take_turn()  # memory, kernels
+            while not (learner.agent.updates and learner.agent.is_captured):
+                learner.take_turn()
             learner.meter.forget()
             result.rates[name], result.cpu_rates[name] = [], []
         start = time.perf_counter()
         rounds = 0
         while rounds < options.turns or time.perf_counter() < start + options.seconds:
-            for name, learner in learners.items():
+            for name, learner in racing.items():
                 wall_s, cpu_s, frames = learner.take_turn()
                 result.rates[name].append(frames / wall_s)
                 result.cpu_rates[name].append(frames / cpu_s)
             rounds += 1
             if rounds == options.turns:
                 result.digest_steps = learner.num_rounds
-                for name, learner in learners.items():
+                for name, learner in racing.items():
                     result.ram_digests[name] = digest_of(as_numpy(learner.agent.env.ram))
-        for name, learner in learners.items():
+        for name, learner in racing.items():
             learner.agent.check_finite()
             result.utilisation[name] = learner.meter.mean()
             configs[name]["updates"] = learner.agent.updates

@@ -131,14 +131,15 @@ def test_the_same_run_has_the_same_digests(tmp_path: Path) -> None:
 def test_network_loads(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     words = [*SMALL, "--engines", "cule-cpu,ale", "--no-memory", "--threads", "1"]
-    words += ["--load", "inference,training", "--rollout-steps", "2", "--algorithms", "a2c,ppo"]
+    words += ["--load", "inference,training", "--rollout-steps", "2", "--algorithms", "a2c,ppo,dqn"]
     assert main(["bench", *words, "--out", str(tmp_path)]) == 0
     inference = read(tmp_path, "inference-2-pong")
     assert inference["check"]["steps_equal_to_ale"] == 14  # the warm-up of the network included
     assert "cule-cpu / ale" in inference["ratios"]
     training = read(tmp_path, "training-2-pong")
-    assert set(training["lanes"]) == {"a2c on cule-cpu", "ppo on cule-cpu"}
-    assert {config["num_steps"] for config in training["learners"].values()} == {2}
+    assert set(training["lanes"]) == {f"{name} on cule-cpu" for name in ("a2c", "ppo", "dqn")}
+    steps = {config.get("num_steps") for config in training["learners"].values()}
+    assert steps == {2, None}
     assert all(config["updates"] > 0 for config in training["learners"].values())
     assert all(lane["digest_of_ram"] for lane in training["lanes"].values())
     text = (tmp_path / "table.txt").read_text()

@@ -1,0 +1,121 @@
+"""Acting and learning as CUDA graphs: one launch in place of some hundred.
+
+A `CapturedCall` is a function of tensors that keeps nothing on the host: no number that changes
+from call to call may be read, returned or decided upon in Python. Its first calls run as they are;
+then it is captured, and from there on replayed on inputs that are copied in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+#: Calls before a capture: what libraries allocate once is then there.
+WARM_UP_CALLS = 3
+
+Result = TypeVar("Result")
+
+
+class Capture(NamedTuple):
+    """A captured call."""
+
+    inputs: Sequence[Tensor]
+    """Where the inputs of a replay are copied to."""
+
+    outputs: Any
+    """What a replay writes to, as the function returned it."""
+
+    replay: Callable[[], None]
+
+
+class CapturedCall(Generic[Result]):
+    """A function of tensors, replayed from a CUDA graph after its first calls.
+
+    Inputs of other shapes or types get a graph of their own. Results are the caller's.
+
+    Attributes:
+        captures: The graphs, by shapes and types of the inputs.
+    """
+
+    def __init__(
+        self, function: Callable[..., Result], generators: Sequence[torch.Generator] = ()
+    ) -> None:
+        """Capture nothing yet.
+
+        Args:
+            function: Takes tensors, tuples and dicts of them, and returns such; always with the
+                same structure. Everything else that it uses stays where it is and is changed in
+                place.
+            generators: Those that it draws from.
+        """
+        self._function = function
+        self._generators = generators
+        self._calls: dict[Any, int] = {}
+        self.captures: dict[Any, Capture] = {}
+
+    def __call__(self, *inputs: Any) -> Result:
+        """Run, capture or replay the function."""
+        leaves, structure = pytree.tree_flatten(inputs)
+        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        key = tuple((tuple(x.shape), x.dtype) for x in tensors)
+        capture = self.captures.get(key)
+        if capture is None:
+            self._calls[key] = self._calls.get(key, 0) + 1
+            if self._calls[key] <= WARM_UP_CALLS:
+                return run_aside(self._function, inputs)
+            # A graph of inputs that will be overwritten: memory of its own.
+            own = [leaf.clone() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+            arguments = pytree.tree_unflatten(own, structure)
+            statics = [leaf for leaf in own if isinstance(leaf, Tensor)]
+            replay, outputs = capture_call(self._function, arguments, self._generators)
+            capture = self.captures[key] = Capture(statics, outputs, replay)
+        else:
+            for static, tensor in zip(capture.inputs, tensors, strict=True):
+                static.copy_(tensor)
+        capture.replay()
+        result: Result = pytree.tree_map_only(Tensor, torch.clone, capture.outputs)
+        return result
+
+    def forget(self) -> None:
+        """Capture anew, because what the function uses has been replaced."""
+        self.captures.clear()
+        self._calls.clear()
+
+
+def capture_call(
+    function: Callable[..., Result], inputs: Any, generators: Sequence[torch.Generator]
+) -> tuple[Callable[[], None], Result]:
+    """Record what a call launches, without running it.
+
+    Returns:
+        What runs it, and what the call returned, which every run writes anew.
+    """
+    graph = torch.cuda.CUDAGraph()
+    for generator in generators:
+        graph.register_generator_state(generator)
+    # Other threads may go on: a translation in the background, a pinning data loader.
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        outputs = function(*inputs)
+    return graph.replay, outputs
+
+
+def run_aside(function: Callable[..., Result], inputs: Any) -> Result:
+    """Call on another stream, as what is to be captured later must have been before."""
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        result = function(*inputs)
+    torch.cuda.current_stream().wait_stream(side)
+    return result
+
+
+def make_capturable(optimizer: torch.optim.Optimizer, device: torch.device) -> None:
+    """Keep everything that an optimiser's step uses on the device, the learning rate included."""
+    for group in optimizer.param_groups:
+        group["capturable"] = True
+        group["foreach"] = True  # one parameter at a time, some read the rate on the host
+        group["lr"] = torch.as_tensor(group["lr"], dtype=torch.float32, device=device)

@@ -1,0 +1,124 @@
+"""CUDA graphs of acting and learning, with a recorder of tensor operations in the device's place.
+
+What only a device can show (that the operations can be captured there) is in tests/gpu.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from cule.agents import AGENTS, graphs  # noqa: E402
+from cule.agents.base import Agent  # noqa: E402
+from cule.agents.graphs import CapturedCall  # noqa: E402
+from cule.errors import InvalidArgumentError  # noqa: E402
+from tests.agents.learners import small_learner  # noqa: E402
+from tests.agents.recorded_graph import record_call  # noqa: E402
+
+UPDATES = 12
+
+
+@pytest.fixture(autouse=True)
+def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recordings in place of graphs, on the CPU."""
+    monkeypatch.setattr(graphs, "capture_call", record_call)
+    monkeypatch.setattr(graphs, "run_aside", lambda function, inputs: function(*inputs))
+
+
+@pytest.fixture
+def on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Learners with graphs on the CPU."""
+    monkeypatch.setattr(Agent, "_check_graphs", lambda self: None)
+    for name in ("adam", "rmsprop", "radam"):
+        module = importlib.import_module(f"torch.optim.{name}")
+        monkeypatch.setattr(module, "_get_capturable_supported_devices", lambda *_, **__: ["cpu"])
+
+
+def train(name: str, **options: Any) -> tuple[Any, list[dict[str, float]]]:
+    """A small learner after some rounds, and what it logged."""
+    agent = small_learner(name, cuda_graphs=True, **options)
+    logged = []
+    for progress in agent.train():
+        logged.append({key: float(value) for key, value in progress.metrics.items()})
+        if agent.updates >= UPDATES and len(logged) > 2:
+            break
+    return agent, logged
+
+
+@pytest.mark.usefixtures("on_cpu")
+@pytest.mark.parametrize("name", sorted(AGENTS))
+def test_replays_learn_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights and metrics, bit for bit, with a learning rate that changes where one can."""
+    options = {"total_steps": 100_000}
+    if hasattr(AGENTS[name].config_class, "anneal_learning_rate"):
+        options["anneal_learning_rate"] = True
+    replayed, metrics = train(name, **options)
+    assert len(replayed._captured) == 2
+    assert replayed.is_captured
+    monkeypatch.setattr(graphs, "WARM_UP_CALLS", 1 << 30)
+    called, expected = train(name, **options)
+    assert not called.is_captured
+    assert metrics == expected
+    assert replayed.updates == called.updates
+    assert replayed.steps == called.steps
+    for mine, theirs in zip(
+        replayed.network.state_dict().values(), called.network.state_dict().values(), strict=True
+    ):
+        assert torch.equal(mine, theirs)
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_a_resumed_learner_captures_anew(tmp_path: Any) -> None:
+    agent, _ = train("ppo", total_steps=100_000, anneal_learning_rate=True)
+    agent.save(tmp_path / "at.pt")
+    rate = float(agent.optimizer.param_groups[0]["lr"])
+    for _ in zip(range(2), agent.train(), strict=False):
+        pass
+    again = small_learner("ppo", cuda_graphs=True, total_steps=100_000, anneal_learning_rate=True)
+    from cule.agents.checkpoint import read_checkpoint
+
+    again.load_state(read_checkpoint(tmp_path / "at.pt"))
+    assert float(again.optimizer.param_groups[0]["lr"]) == rate
+    for _ in zip(range(2), again.train(), strict=False):
+        pass
+    for mine, theirs in zip(again.network.parameters(), agent.network.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_calls_of_other_shapes_have_graphs_of_their_own() -> None:
+    sums = torch.zeros(())
+
+    def add(x: Any) -> Any:
+        sums.add_(x.sum())
+        return {"sum": sums, "twice": 2 * x}
+
+    call = CapturedCall(add)
+    total = 0.0
+    for k in range(8):
+        for n in (2, 3):
+            x = torch.full((n,), float(k))
+            total += k * n
+            result = call(x)
+            assert float(result["sum"]) == total
+            assert torch.equal(result["twice"], 2 * x)
+            result["twice"].zero_()  # the caller's, not the graph's
+    assert len(call.captures) == 2
+    call.forget()
+    assert not call.captures
+
+
+def test_reading_a_value_cannot_be_captured() -> None:
+    call = CapturedCall(lambda x: x * float(x.sum()))
+    for _ in range(graphs.WARM_UP_CALLS):
+        call(torch.ones(3))
+    with pytest.raises(RuntimeError, match="reads a value"):
+        call(torch.ones(3))
+
+
+def test_a_cpu_has_no_graphs() -> None:
+    with pytest.raises(InvalidArgumentError, match="cuda_graphs is True and device 'cpu'"):
+        small_learner("a2c", cuda_graphs=True)
