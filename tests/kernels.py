@@ -121,12 +121,14 @@ class StepCounts(ctypes.Structure):
     """What the lanes of the shim have executed (tests/shim/cuda/lane_group.hpp)."""
 
     _fields_ = [
-        (name, ctypes.c_uint64) for name in ("instructions", "slow", "warp_steps", "meetings")
+        (name, ctypes.c_uint64)
+        for name in ("instructions", "slow", "warp_steps", "meetings", "launches")
     ]
     instructions: int
     slow: int
     warp_steps: int
     meetings: int
+    launches: int
 
 
 def take_step_counts(program: Path | None = None) -> StepCounts:

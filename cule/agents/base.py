@@ -195,24 +195,34 @@ class Agent(ABC):
             self.begin_buffer(newest_frames(obs, self.obs_shape).to(self.device))
             self._has_begun = True
 
-    def step_env(self, actions: Tensor, next_row: Tensor) -> FrameStep:
+    def step_env(self, actions: Tensor, next_row: Tensor | None) -> FrameStep:
         """Step the environments.
 
         Args:
             actions: On the learner's device.
-            next_row: Where frames go, without a copy if the environments are on the same device.
+            next_row: Where frames go, without a copy if the environments are on the same device;
+                None: to memory of their own.
         """
-        if self.env_device.type == self.device.type:
+        if self.shares_device:
             return self.env.step_frames(actions, out=next_row)
         return self.env.step_frames(actions.to(self.env_device))
+
+    @property
+    def shares_device(self) -> bool:
+        """Whether environments and network are on the same kind of device."""
+        return self.env_device.type == self.device.type
 
     def captured(self, function: Callable[..., Result]) -> Callable[..., Result]:
         """The function itself, or where the config asks for it, one that replays CUDA graphs."""
         if not self.config.cuda_graphs:
             return function
-        call = CapturedCall(function, [self.generator])
+        call = CapturedCall(function, [self.generator], self._has_its_kernels)
         self._captured.append(call)
         return call
+
+    def _has_its_kernels(self) -> bool:
+        # One that is still being compiled would not be in the graph.
+        return not getattr(self.env, "is_translating", False)
 
     @property
     def is_captured(self) -> bool:

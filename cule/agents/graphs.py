@@ -42,7 +42,10 @@ class CapturedCall(Generic[Result]):
     """
 
     def __init__(
-        self, function: Callable[..., Result], generators: Sequence[torch.Generator] = ()
+        self,
+        function: Callable[..., Result],
+        generators: Sequence[torch.Generator] = (),
+        is_ready: Callable[[], bool] = lambda: True,
     ) -> None:
         """Capture nothing yet.
 
@@ -51,8 +54,10 @@ class CapturedCall(Generic[Result]):
                 same structure. Everything else that it uses stays where it is and is changed in
                 place.
             generators: Those that it draws from.
+            is_ready: False as long as it is too early for a capture.
         """
         self._function = function
+        self._is_ready = is_ready
         self._generators = generators
         self._calls: dict[Any, int] = {}
         self.captures: dict[Any, Capture] = {}
@@ -65,7 +70,7 @@ class CapturedCall(Generic[Result]):
         capture = self.captures.get(key)
         if capture is None:
             self._calls[key] = self._calls.get(key, 0) + 1
-            if self._calls[key] <= WARM_UP_CALLS:
+            if self._calls[key] <= WARM_UP_CALLS or not self._is_ready():
                 return run_aside(self._function, inputs)
             # A graph of inputs that will be overwritten: memory of its own.
             own = [leaf.clone() if isinstance(leaf, Tensor) else leaf for leaf in leaves]

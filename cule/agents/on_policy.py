@@ -50,6 +50,7 @@ class OnPolicyAgent(Agent):
     buffer: TrajectoryBuffer
     forward: Any
     choose: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
+    play: Callable[[], None]
 
     def build(self) -> None:
         """Network and optimiser; the buffer comes with the first frames."""
@@ -57,8 +58,13 @@ class OnPolicyAgent(Agent):
         self.optimizer = self.make_optimizer()
 
     def capture(self) -> None:
-        """Acting; each algorithm adds its learning."""
-        self.choose = self.captured(self._choose)
+        """Acting; each algorithm adds its learning.
+
+        A graph holds whole steps where it can hold the environments.
+        """
+        plain, captured = self._choose, self.captured
+        self.choose = plain if self.shares_device else captured(plain)
+        self.play = captured(self._play) if self.shares_device else self._play
 
     def make_network(self) -> Any:
         """A policy and a value."""
@@ -102,14 +108,24 @@ class OnPolicyAgent(Agent):
     def collect(self, num_steps: int) -> None:
         """Play steps with the current policy into the buffer."""
         for _ in range(num_steps):
-            obs = self.buffer.observe()
-            actions, log_probs, values = self.choose(obs)
-            if self.network.statistics is not None:
-                update_statistics(self.network.statistics, obs)
-            step = self.step_env(actions, self.buffer.next_row())
-            self.buffer.append(actions, step, log_probs=log_probs, values=values)
-            self.statistics.add(step)
+            before = self.buffer.num_steps_done
+            self.play()
+            if self.buffer.num_steps_done == before:
+                self.buffer.count_replay()
         self.count_steps(num_steps)
+
+    @torch.no_grad()
+    def _play(self) -> None:
+        """One step of all consoles into the buffer."""
+        obs = self.buffer.observe()
+        actions, log_probs, values = self.choose(obs)
+        if self.network.statistics is not None:
+            update_statistics(self.network.statistics, obs)
+        # The next row is another in each step, which a graph could not follow.
+        row = None if self.config.cuda_graphs else self.buffer.next_row()
+        step = self.step_env(actions, row)
+        self.buffer.append(actions, step, log_probs=log_probs, values=values)
+        self.statistics.add(step)
 
     @torch.no_grad()
     def _choose(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -162,6 +162,12 @@ def plot_ratios(records: Sequence[Record], load: str, hardware: str, path: Path)
     return _save(figure, title, note, hardware, path)
 
 
+def _length_of(config: dict[str, Any]) -> str:
+    if "num_steps" in config:
+        return f"rollouts of {config['num_steps']} steps"
+    return f"{config['samples_per_insert']:g} samples a step, {config['batch_size']} a batch"
+
+
 def plot_training(records: Sequence[Record], hardware: str, path: Path) -> Path:
     """Frames a second of learners, with how busy the device was."""
     sizes = sorted({record["cell"]["num_envs"] for record in records})
@@ -212,7 +218,7 @@ def plot_training(records: Sequence[Record], hardware: str, path: Path) -> Path:
     axis.legend(fontsize=8)
     _plain_numbers(axis)
     rollouts = dict.fromkeys(
-        f"{lane}: {config['network']} network, rollouts of {config['num_steps']} steps"
+        f"{lane}: {config['network']} network, {_length_of(config)}"
         for record in records
         for lane, config in record["learners"].items()
     )

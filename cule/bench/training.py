@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import importlib.util
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -142,6 +143,8 @@ def train_by_turns(
     configs: dict[str, dict[str, Any]] = {}
     racing: dict[str, _Learner] = {}
     with contextlib.ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", message="capacity is .* nearly on-policy")
         for algorithm in options.algorithms:
             for engine in (name for name in engines if name in DEVICES):
                 name = lane_name(algorithm, engine)

@@ -260,6 +260,11 @@ class CudaBatch:
         """Live frame count of the episode, int32 ``[N]``."""
         return self._live_int32(3)
 
+    @property
+    def is_translating(self) -> bool:
+        """Whether a step to come may load a kernel of the game's own."""
+        return self._translation is not None
+
     def close(self) -> None:
         """Give the device memory back to torch."""
         if self.device.type == "cuda":

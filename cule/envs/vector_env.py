@@ -382,6 +382,16 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         return int(self._batch.state_size)
 
     @property
+    def is_translating(self) -> bool:
+        """Whether a kernel of the game's own is being compiled, to take over between two steps.
+
+        Only with ``CULE_TRANSLATION=1`` on a GPU. A CUDA graph captured meanwhile keeps the kernels
+        that it was captured with.
+        """
+        self._check_open()
+        return bool(getattr(self._batch, "is_translating", False))
+
+    @property
     def ram(self) -> Any:
         """RAM of every console, uint8 ``[N, 128]``; live, read-only, valid until `close`."""
         self._check_open()

@@ -181,7 +181,16 @@ class TrajectoryBuffer(Saveable):
         slots = self._ring.write(steps) % self._ring.num_slots
         for name, value in checked.items():
             self._extras[name].index_copy_(0, slots, value[None])
-        self._steps_done += 1
+        self._count_steps(1)
+
+    def count_replay(self) -> None:
+        """Count a step that the replay of a CUDA graph has appended; waits for nothing."""
+        self._ring.host_head += 1
+        self._count_steps(1)
+
+    def _count_steps(self, count: int) -> None:
+        # No operation of torch, of which a graph's replay could be made.
+        self._steps_done.numpy()[...] += count
 
     # --- Reading --------------------------------------------------------------------------------
 
@@ -320,7 +329,7 @@ class TrajectoryBuffer(Saveable):
         """Learn from the device what replays of a CUDA graph have appended. Waits for it."""
         before = self._ring.host_head
         self._ring.resync()
-        self._steps_done += self._ring.host_head - before
+        self._count_steps(self._ring.host_head - before)
 
     def _restored(self) -> None:
         self._ring.resync()

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 _READS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::equal")
 
@@ -36,6 +36,26 @@ class _Recorder(TorchDispatchMode):
         return out
 
 
+#: The recording in progress, if there is one.
+_recorders: list[_Recorder] = []
+
+
+def as_one_operation(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is recorded as a whole, as a kernel of the project's own is."""
+
+    def alone(*args: Any) -> Any:
+        with _disable_current_modes():
+            return function(*args)
+
+    def call(*args: Any) -> Any:
+        out = alone(*args)
+        if _recorders:
+            _recorders[-1].records.append((alone, args, {}, out))
+        return out
+
+    return call
+
+
 def record_call(
     function: Callable[..., Any], inputs: Any, generators: Sequence[torch.Generator]
 ) -> tuple[Callable[[], None], Any]:
@@ -44,8 +64,12 @@ def record_call(
     Recording runs the call, which capturing does not; so the first replay does nothing.
     """
     recorder = _Recorder()
-    with recorder:
-        outputs = function(*inputs)
+    _recorders.append(recorder)
+    try:
+        with recorder:
+            outputs = function(*inputs)
+    finally:
+        _recorders.pop()
     has_run = [True]
 
     @torch.no_grad()

@@ -17,7 +17,7 @@ from cule.agents.base import Agent  # noqa: E402
 from cule.agents.graphs import CapturedCall  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.agents.learners import small_learner  # noqa: E402
-from tests.agents.recorded_graph import record_call  # noqa: E402
+from tests.agents.recorded_graph import as_one_operation, record_call  # noqa: E402
 
 UPDATES = 12
 
@@ -33,6 +33,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
 def on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Learners with graphs on the CPU."""
     monkeypatch.setattr(Agent, "_check_graphs", lambda self: None)
+    monkeypatch.setattr(Agent, "step_env", as_one_operation(Agent.step_env))
     for name in ("adam", "rmsprop", "radam"):
         module = importlib.import_module(f"torch.optim.{name}")
         monkeypatch.setattr(module, "_get_capturable_supported_devices", lambda *_, **__: ["cpu"])
@@ -109,6 +110,17 @@ def test_calls_of_other_shapes_have_graphs_of_their_own() -> None:
     assert len(call.captures) == 2
     call.forget()
     assert not call.captures
+
+
+def test_a_call_is_not_captured_before_it_is_ready() -> None:
+    is_ready = False
+    call = CapturedCall(lambda x: x + 1, is_ready=lambda: is_ready)
+    for _ in range(graphs.WARM_UP_CALLS + 2):
+        assert torch.equal(call(torch.zeros(2)), torch.ones(2))
+    assert not call.captures
+    is_ready = True
+    assert torch.equal(call(torch.zeros(2)), torch.ones(2))
+    assert call.captures
 
 
 def test_reading_a_value_cannot_be_captured() -> None:

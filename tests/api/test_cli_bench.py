@@ -144,6 +144,8 @@ def test_network_loads(tmp_path: Path) -> None:
     assert all(lane["digest_of_ram"] for lane in training["lanes"].values())
     text = (tmp_path / "table.txt").read_text()
     assert "inference and training, medians of the games" in text
+    replay_config = training["learners"]["dqn on cule-cpu"]
+    assert plots._length_of(replay_config) == "8 samples a step, 32 a batch"
 
 
 @pytest.mark.ale

@@ -22,7 +22,7 @@ from cule.envs.cuda_batch import CudaBatch
 from cule.envs.launch import SCHEDULES
 from cule.errors import InvalidArgumentError, InvalidStateError, OutOfDeviceMemoryError
 from tests import kernels
-from tests.kernels import Pair, module
+from tests.kernels import Pair, module, take_step_counts
 from tests.programs import core_game
 from tests.random_programs import CARTRIDGES, random_bytes_image, random_image
 
@@ -223,6 +223,22 @@ def test_screens_and_live_numbers() -> None:
     assert np.array_equal(live.numpy(), pair.cpu.ram())
 
 
+def test_launches_of_a_step() -> None:
+    """Update, bands, render; RAM needs no bands, and each cartridge family its own update."""
+    families = [("pong", 2), ("montezuma_revenge", 2), ("robotank", 2)]
+    for game, keywords, launches in (
+        ("pong", {}, 3),
+        ("pong", {"obs_type": "ram"}, 2),
+        (families, {}, 5),
+    ):
+        pair = Pair(game, 6, **keywords)
+        pair.reset(np.arange(6))
+        take_step_counts()
+        pair.step(pair.random_actions(np.random.default_rng(0)))
+        assert take_step_counts().launches == launches
+        pair.close()
+
+
 class TestMemory:
     """What a console takes on a device (docs/cuda.md, "Memory")."""
 
@@ -389,6 +405,13 @@ class TestVectorEnv:
         assert isinstance(obs, np.ndarray)
         assert isinstance(info["lives"], np.ndarray)
         assert isinstance(env.step(np.zeros(2, np.int64))[1], np.ndarray)
+
+    def test_translation_in_the_background_shows(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        env, reference = self.make()
+        assert not env.is_translating
+        assert not reference.is_translating
+        monkeypatch.setattr(env._batch, "_translation", object())
+        assert env.is_translating
 
     def test_close(self) -> None:
         env, reference = self.make()

@@ -110,6 +110,8 @@ inline constexpr int kSharedBytes = 48 * 1024;  // dynamic shared memory without
 inline constexpr int kSharedOptinBytes = 227 * 1024;
 inline constexpr int kRuntimeVersion = 13000;
 
+inline unsigned long long launches = 0;  // under the mutex of the grid
+
 // What kernels were allowed by cudaFuncSetAttribute; under the mutex of the grid.
 inline std::map<const void*, int>& shared_limits() {
   static std::map<const void*, int> limits;
@@ -421,6 +423,7 @@ cudaError_t cule_launch(void (*kernel)(Parameters...), dim3 grid, dim3 block,
     const Launch& self = *static_cast<const Launch*>(of);
     std::apply(self.kernel, self.arguments);
   };
+  ++cule::shim::launches;
   cule::shim::grid().run(grid, block, dynamic_shared_bytes, run_thread, &launch);
   return cudaSuccess;
 }

@@ -19,6 +19,7 @@ struct StepCounts {
   u64 slow;          // of these, executed with every access through the decoder
   u64 warp_steps;
   u64 meetings;
+  u64 launches;  // of kernels, whatever they do
 };
 
 struct WarpCounts {

@@ -1,0 +1,93 @@
+"""Learners in CUDA graphs on a real GPU."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+
+from cule.agents import AGENTS
+from cule.games import rom_status
+
+ROMS = {status.rom_id for status in rom_status() if status.md5_ok}
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif("pong" not in ROMS, reason="no ROMs: install ale-py or set CULE_ROM_DIR"),
+]
+
+SMALL: dict[str, Any] = {
+    "game": "pong",
+    "num_envs": 40,
+    "device": "cuda",
+    "cuda_graphs": True,
+    "total_steps": 10**9,
+    "decorrelate_steps": 20,
+}
+REPLAY = {"memory": 60_000, "learning_starts": 400, "samples_per_insert": 1.0}
+
+
+def make_agent(name: str) -> Any:
+    config_class = AGENTS[name].config_class
+    options = REPLAY if hasattr(config_class, "memory") else {"num_steps": 8}
+    if name == "vtrace":
+        options = {**options, "num_batches": 4}
+    return AGENTS[name](config_class(**SMALL, **options))
+
+
+@pytest.mark.parametrize("name", sorted(AGENTS))
+def test_learners_replay(name: str) -> None:
+    """Acting and learning are captured, go on, and stay finite."""
+    agent = make_agent(name)
+    before = copy.deepcopy(agent.network.state_dict())
+    for progress in agent.train():
+        if agent.is_captured and agent.updates >= 20:
+            break
+        assert progress.steps < 200_000
+    agent.check_finite()
+    assert any(
+        not torch.equal(before[key], value) for key, value in agent.network.state_dict().items()
+    )
+    agent.env.close()
+
+
+@pytest.mark.parametrize("name", ["a2c", "vtrace"])
+def test_replays_learn_what_calls_do(name: str) -> None:
+    """The same window again and again, by replays in one learner and by calls in another."""
+    agent, other = make_agent(name), make_agent(name)
+    agent.begin()
+    agent.collect(8)
+    window = agent.buffer.window()
+    other.network.load_state_dict(agent.network.state_dict())
+    for _ in range(8):
+        replayed = agent.learn_from(window)
+        called = other._learn_from(window)
+        for key, value in called.items():
+            torch.testing.assert_close(replayed[key], value, rtol=1e-3, atol=1e-4)
+    assert agent._captured[1].captures
+    for mine, theirs in zip(agent.network.parameters(), other.network.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-5)
+    agent.env.close()
+    other.env.close()
+
+
+def test_replayed_steps_are_the_environments() -> None:
+    """What a graph of whole steps has put into the buffer, played again without one."""
+    agent = make_agent("a2c")
+    agent.begin()
+    state = agent.env.get_state()
+    actions, rewards = [], []
+    for _ in range(6):
+        agent.collect(8)
+        window = agent.buffer.window()
+        actions.append(window.actions.clone())
+        rewards.append(window.rewards.clone())
+    assert agent._captured[0].captures
+    frames = agent.buffer.observe()[:, -1].clone()
+    agent.env.set_state(state)
+    for taken, paid in zip(torch.cat(actions), torch.cat(rewards), strict=True):
+        step = agent.env.step_frames(taken)
+        assert torch.equal(step.reward.clamp(-1, 1), paid)
+    assert torch.equal(step.frame, frames)
+    agent.env.close()
