@@ -48,6 +48,14 @@ CULE_HD void paint_log(const Console& c, const FrameLog& log, u8* rows, const u8
   replay.flush(log.size);
 }
 
+// Draws a log over the pixels of a buffer. Of a frame drawn to the end of the window, what the beam
+// touches ahead of its mark is drawn over again later.
+CULE_HD CULE_DEVICE_NOINLINE inline void paint_buffer(const Console& c, const FrameLog& log,
+                                                      u8* pixels) {
+  const IdentityMap identity = make_identity_map();
+  paint_log<true>(c, log, pixels, identity.value);
+}
+
 // The pixels of buffer `n`, where it is kept as such.
 CULE_HD CULE_INLINE const u8* pixels_of(const Console& c, u32 n) {
   return c.s.picture.kind[n] == PictureKind::kBorrowed
@@ -64,8 +72,7 @@ CULE_HD CULE_DEVICE_NOINLINE inline void make_pixels(const Console& c, u32 n) {
   } else if (p.kind[n] == PictureKind::kBorrowed) {
     memcpy(pixels, pixels_of(c, n), c.properties.height * kScreenWidth);
   } else if (p.kind[n] == PictureKind::kLog) {
-    const IdentityMap identity = make_identity_map();
-    paint_log<false>(c, c.memory.logs[p.log_slot[n]], pixels, identity.value);
+    paint_buffer(c, c.memory.logs[p.log_slot[n]], pixels);
   }
   p.kind[n] = PictureKind::kPixels;
 }
@@ -80,8 +87,7 @@ CULE_HD inline void forget_logs(PictureState& p, PictureKind kind) {
 CULE_HD CULE_DEVICE_NOINLINE inline void paint_part(const Console& c, const FrameLog& log) {
   const u32 n = c.s.picture.current;
   make_pixels(c, n);
-  const IdentityMap identity = make_identity_map();
-  paint_log<true>(c, log, c.memory.picture(n), identity.value);
+  paint_buffer(c, log, c.memory.picture(n));
 }
 
 // The rest of an unfinished picture is shown dimmed, from the row of the beam on.
