@@ -16,6 +16,7 @@ struct NotingEngine {
     u32 pc;
     bool is_reached;
     bool is_entered;
+    u64 count;
   };
   std::vector<Note>* notes;  // by offset in the image
 
@@ -42,7 +43,8 @@ struct NotingEngine {
     }
     const u32 offset = offset_of(m, pc);
     Note& n = (*notes)[offset];
-    if (!n.is_reached) n = {pc, true, false};
+    if (!n.is_reached) n = {pc, true, false, 0};
+    ++n.count;
     if (before == ~0u || offset - before - 1 >= kMaxInstructionBytes) n.is_entered = true;
     before = offset;
   }
@@ -90,7 +92,7 @@ inline std::vector<jit::Place> find_reached(const Game& game, u32 frames, u32 se
   std::vector<jit::Place> places;
   for (u32 offset = 0; offset < notes.size(); ++offset) {
     const NotingEngine::Note& n = notes[offset];
-    if (n.is_reached) places.push_back({offset, n.pc, n.is_entered});
+    if (n.is_reached) places.push_back({offset, n.pc, n.is_entered, n.count});
   }
   return places;
 }

@@ -1,9 +1,11 @@
 // jit/lane_source.cpp: see jit/lane_source.hpp.
 #include "jit/lane_source.hpp"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <map>
+#include <utility>
 
 #include "cpu/micro_ops.generated.hpp"
 
@@ -21,6 +23,7 @@ constexpr u32 kMaxBlocks = (1u << 13) - 2;
 
 struct Instruction {
   u32 pc;
+  bool is_followed = false;
   bool begins_block = false;
   bool is_loop_head = false;
   u32 block = 0;
@@ -29,14 +32,16 @@ struct Instruction {
 
 class LaneSource {
  public:
-  LaneSource(const Cart& cart, size_t image_bytes, bool is_alone)
+  LaneSource(const Cart& cart, size_t image_bytes, bool is_alone, u32 most)
       : cart_(cart),
         is_alone_(is_alone),
+        most_(most),
         fast_(fast_region(cart.type)),
         image_bytes_(u32(image_bytes)),
         window_bytes_(cart.type == Bankswitch::kE0 ? kSliceBytes : kBankBytes) {}
 
   std::string make(const std::vector<Place>& reached) {
+    for (const Place& p : reached) insert(p);
     for (const Place& p : reached) follow(p);
     mark_blocks();
     write_head();
@@ -147,21 +152,31 @@ class LaneSource {
   }
 
   // --- which instructions there are ---
+  // Nowhere: it is interpreted.
+  At insert(const Place& p) {
+    if (p.image_offset >= image_bytes_ || !has_code(p.image_offset)) return instructions_.end();
+    At at = instructions_.find(p.image_offset);
+    if (at == instructions_.end()) {
+      if (instructions_.size() >= most_) return at;
+      at = instructions_.insert({p.image_offset, {p.pc}}).first;
+    }
+    if (at->second.pc != p.pc) return instructions_.end();  // seen through another window
+    at->second.begins_block |= p.is_entered;
+    return at;
+  }
   void follow(const Place& from) {
     std::vector<Place> wanted{from};
     while (!wanted.empty()) {
       const Place p = wanted.back();
       wanted.pop_back();
-      if (p.image_offset >= image_bytes_ || !has_code(p.image_offset)) continue;
-      const auto [at, is_new] = instructions_.insert({p.image_offset, {p.pc}});
-      if (at->second.pc != p.pc) continue;  // seen through another window: interpreted there
-      at->second.begins_block |= p.is_entered;
-      if (!is_new) continue;
+      const At at = insert(p);
+      if (at == instructions_.end()) continue;
+      if (std::exchange(at->second.is_followed, true)) continue;
       const u32 length = instruction_bytes(op_at(p.image_offset));
       const bool is_call = micro_function(op_at(p.image_offset)) == Function::kJsr;
       const auto want = [&](u32 address, bool is_entered) {
         if (!in_window(address, p.pc)) return;
-        wanted.push_back({offset_of(address, p.image_offset, p.pc), address, is_entered});
+        wanted.push_back({offset_of(address, p.image_offset, p.pc), address, is_entered, 0});
       };
       const Function f = micro_function(op_at(p.image_offset));
       if (falls_through(p.image_offset) || is_call) {
@@ -352,6 +367,7 @@ class LaneSource {
 
   const Cart cart_;
   const bool is_alone_;
+  const u32 most_;
   const FastRegion fast_;
   const u32 image_bytes_;
   const u32 window_bytes_;
@@ -363,9 +379,11 @@ class LaneSource {
 
 }  // namespace
 
-std::string make_lane_source(const Cart& cart, size_t image_bytes, bool is_alone,
-                             const std::vector<Place>& reached) {
-  return LaneSource(cart, image_bytes, is_alone).make(reached);
+std::string make_lane_source(const Cart& cart, size_t image_bytes, bool is_alone, u32 most,
+                             std::vector<Place> reached) {
+  std::stable_sort(reached.begin(), reached.end(),
+                   [](const Place& a, const Place& b) { return a.count > b.count; });
+  return LaneSource(cart, image_bytes, is_alone, most).make(reached);
 }
 
 }  // namespace cule::jit

@@ -25,6 +25,9 @@ from cule.errors import DeviceError
 #: Frames played, and from how many seeds, to find which instructions a game executes.
 FRAMES, SEEDS = 600, 4
 
+#: Instructions that are translated, those executed most; more take the compiler too long.
+MOST_INSTRUCTIONS = 2000
+
 _OPTIONS = ("-std=c++17", "-fmad=false", "-default-device")
 
 
@@ -150,7 +153,8 @@ def compiler() -> Compiler:
 
 def source_of(game: _core.Game, lanes_per_warp: int) -> str:
     """The source of a game's kernel."""
-    return game.lane_source(FRAMES, SEEDS, is_alone=lanes_per_warp == 1)
+    is_alone = lanes_per_warp == 1
+    return game.lane_source(FRAMES, SEEDS, MOST_INSTRUCTIONS, is_alone=is_alone)
 
 
 def compiled_path(

@@ -67,6 +67,16 @@ def test_every_mode(game: str) -> None:
         assert counts.slow < counts.instructions or not counts.instructions
 
 
+def test_what_is_executed_less_is_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = run("seaquest", 5, 4, 60)
+    build_program.cache_clear()
+    monkeypatch.setattr(translation, "MOST_INSTRUCTIONS", 300)
+    part = run("seaquest", 5, 4, 60)
+    build_program.cache_clear()
+    assert whole.slow < 1e-3 * whole.instructions
+    assert 0.01 * part.instructions < part.slow < 0.5 * part.instructions
+
+
 def test_a_lane_with_a_warp_to_itself() -> None:
     pair = Pair("ms_pacman", 3, lanes=1, translated=True)
     pair.run(100)
