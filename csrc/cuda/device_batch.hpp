@@ -131,8 +131,6 @@ struct DeviceBatch {
     m.loans = &pooled[i].loans;
     return m;
   }
-  // Scratch of the running block: one picture of levels.
-  __device__ u8* canvas() const { return canvases + size_t(blockIdx.x) * picture_bytes * channels; }
   __device__ u8* rare_memory(u32 i) const { return rare + size_t(i) * rare_bytes; }
   __device__ u8* held_picture(u32 i) const { return rare_memory(i) + 2 * picture_bytes; }
   __device__ u8* rare_pooled(u32 i) const { return rare_memory(i) + rare_pooled_at; }

@@ -64,6 +64,11 @@ __device__ inline LineStart* line_starts(const DeviceBatch& b, u32 n) {
   return b.line_starts + (size_t(blockIdx.x) * kMaxPooledLogs + n) * kMaxRows;
 }
 
+// Scratch of the running block: one picture of levels.
+__device__ inline u8* canvas_of(const DeviceBatch& b) {
+  return b.canvases + size_t(blockIdx.x) * b.picture_bytes * b.channels;
+}
+
 struct alignas(16) Bytes16 {
   u32 word[4];
 };

@@ -62,7 +62,7 @@ __device__ void push_frame(const DeviceBatch& b, const DeviceGame& g, const Cons
   const u32 slot = (s.newest_frame + 1) % u32(b.stack_num);
   u8* frame = b.frames(i) + size_t(slot) * b.frame_bytes;
   if (captures & (kCaptureNewest | kCapturePrevious)) {
-    u8* levels = b.canvas();
+    u8* levels = canvas_of(b);
     if (!(captures & kCaptureNewest)) draw_pooled(b, g, c, i, levels);
     find_lines(b, c, i, captures);
     __syncthreads();
