@@ -216,7 +216,7 @@ void bind_cuda(py::module_& m) {
   m.def("row_fault_text", [](u32 fault, i32 console, const std::string& game_id) {
     return text_of(RowFault(fault), console, game_id);
   });
-  py::class_<OnDemandMemory>(m, "OnDemandMemory")
+  py::class_<OnDemandMemory>(m, "OnDemandMemory", py::module_local())
       .def(py::init([](size_t bytes) {
              OnDemandMemory memory;
              check(memory.allocate(bytes), "managed memory");
