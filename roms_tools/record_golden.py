@@ -1,9 +1,11 @@
 """Write ``tests/golden/traces.json``: what ale-py does, for machines that do not have it.
 
 Run as ``python -m roms_tools.record_golden`` in the repository root, with ale-py installed. A trace
-is one game played for `FRAMES` frames with random legal actions and sticky actions, reset where it
-ends: a digest, chained over every frame, of RAM, reward, lives and the end, and over every
-`SCREEN_EVERY`-th frame of the screen.
+has two parts. A console is played for `FRAMES` frames with random legal actions and sticky actions,
+reset where it ends: a digest, chained over every frame, of RAM, reward, lives and the end, and over
+every `SCREEN_EVERY`-th frame of the screen. A batch of `NUM_ENVS` is stepped `NUM_STEPS` times with
+random actions: a digest of what every console shows and reports until its first episode ends, which
+any back end must give, since nothing after the reset is left to chance.
 """
 
 from __future__ import annotations
@@ -11,8 +13,12 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "tests" / "golden" / "traces.json"
@@ -22,6 +28,14 @@ FRAMES = 400
 SCREEN_EVERY = 20
 SEED = 7
 STICKY = 0.25
+
+NUM_ENVS = 4
+NUM_STEPS = 150
+#: Of a vector environment; the rest are ale-py's defaults. All consoles have seed 0.
+STEP_OPTIONS: dict[str, Any] = {"noop_max": 0, "use_fire_reset": False, "reward_clipping": False}
+
+#: Observations, rewards, lives and ended episodes of a step, each with one row a console.
+Step = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def play(console: Any, game: str) -> dict[str, str]:
@@ -44,6 +58,46 @@ def play(console: Any, game: str) -> dict[str, str]:
     return {"frames": frames.hexdigest()[:32], "screens": screens.hexdigest()[:32]}
 
 
+def play_steps(
+    game: str, num_actions: int, obs: np.ndarray, step: Callable[[np.ndarray], Step]
+) -> str:
+    """Play a batch that has been reset with `STEP_OPTIONS`.
+
+    Args:
+        game: Its id.
+        num_actions: Size of the game's minimal action set.
+        obs: First observations, uint8 ``[NUM_ENVS, ...]``.
+        step: Takes actions, int64 ``[NUM_ENVS]``.
+
+    Returns:
+        The digest.
+    """
+    rng = np.random.default_rng(zlib.crc32(game.encode()))
+    digests = [hashlib.sha256(row.tobytes()) for row in obs]
+    playing = set(range(NUM_ENVS))
+    for _ in range(NUM_STEPS):
+        obs, rewards, lives, ended = step(rng.integers(num_actions, size=NUM_ENVS))
+        for console in sorted(playing):
+            numbers = (int(rewards[console]), int(lives[console]), bool(ended[console]))
+            digests[console].update(obs[console].tobytes() + repr(numbers).encode())
+            if ended[console]:
+                playing.remove(console)
+    return hashlib.sha256(b"".join(digest.digest() for digest in digests)).hexdigest()[:32]
+
+
+def play_env(game: str, env: Any) -> str:
+    """`play_steps` of a vector environment with the interface of ale-py's."""
+    obs, _ = env.reset(seed=np.zeros(NUM_ENVS, np.int64))
+
+    def step(actions: np.ndarray) -> Step:
+        obs, rewards, terminated, truncated, info = env.step(actions)
+        return obs, rewards, info["lives"], terminated | truncated
+
+    digest = play_steps(game, int(env.single_action_space.n), obs, step)
+    env.close()
+    return digest
+
+
 def prepare(console: Any) -> Any:
     """The settings of every trace; call before loading a ROM."""
     console.setInt("random_seed", SEED)
@@ -55,11 +109,13 @@ def record(game: str) -> dict[str, str]:
     """The trace of a game, by ale-py."""
     import ale_py
     from ale_py import roms
+    from ale_py.vector_env import AtariVectorEnv
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     console = prepare(ale_py.ALEInterface())
     console.loadROM(roms.get_rom_path(game))
-    return play(console, game)
+    env = AtariVectorEnv(game, num_envs=NUM_ENVS, num_threads=1, **STEP_OPTIONS)
+    return {**play(console, game), "steps": play_env(game, env)}
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ import functools
 import hashlib
 import importlib.machinery
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -35,6 +36,7 @@ from cule.envs.launch import Geometry
 from cule.envs.options import EnvOptions, resolve_options
 from cule.envs.plan import BatchPlan, make_batch, plan_batch
 from cule.envs.spaces import frame_shape, observation_space
+from roms_tools import record_golden
 
 ROOT = Path(__file__).parents[1]
 SOURCES = (
@@ -292,7 +294,30 @@ class Pair:
             if step % rows_every == 0 or step == steps:
                 self.compare_rows()
 
+    def golden_trace(self) -> str:
+        """`record_golden.play_steps` of both, made with its options (`assert_golden`)."""
+        self.reset(np.zeros(record_golden.NUM_ENVS, np.int64))
+
+        def step(actions: np.ndarray) -> record_golden.Step:
+            self.step(actions.astype(np.int32))
+            ints, flags = self.actual.ints, self.actual.flags
+            lives, ended = ints[_core.INT_LIVES], flags[_core.FLAG_ENDED]
+            return self.actual.obs, ints[_core.INT_REWARD], lives, ended
+
+        game = self.plan.games[0]
+        num_actions = len(game.minimal_actions)
+        return record_golden.play_steps(game.game_id, num_actions, self.actual.obs, step)
+
     def close(self) -> None:
         """Free both."""
         self.cpu.close()
         self.kernels.close()
+
+
+def assert_golden(game: str, **keywords: Any) -> None:
+    """Both back ends give the trace that ale-py gave; `keywords` as for `Pair`."""
+    keywords |= {"num_reset_states": 1, **record_golden.STEP_OPTIONS}
+    pair = Pair(game, record_golden.NUM_ENVS, **keywords)
+    expected = json.loads(record_golden.TARGET.read_text(encoding="utf-8"))["traces"][game]
+    assert pair.golden_trace() == expected["steps"]
+    pair.close()

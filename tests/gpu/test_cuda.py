@@ -15,7 +15,7 @@ from cule import device as devices
 from cule.envs import translation
 from cule.envs.launch import SCHEDULES, Geometry, choose_geometry
 from cule.games import list_games, rom_status
-from tests.kernels import Pair
+from tests.kernels import Pair, assert_golden
 
 ROMS = {status.rom_id for status in rom_status() if status.md5_ok}
 pytestmark = [
@@ -94,6 +94,8 @@ def test_every_game_for_1000_steps(game: str) -> None:
     pair = make_pair(game, 16, lanes=16, repeat_action_probability=0.25)
     pair.run(1000, seed=1, rows_every=500)
     pair.close()
+    native = devices.cuda_module()
+    assert_golden(game, native=native, device=torch.device("cuda:0"), lanes=2)
 
 
 @pytest.mark.parametrize("lanes", LANES)

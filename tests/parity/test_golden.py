@@ -25,7 +25,19 @@ def test_trace(game: str) -> None:
     if path is None:
         pytest.skip(f"no ROM of {game}")
     console.loadROM(path)
-    assert record_golden.play(console, game) == GOLDEN["traces"][game]
+    steps = GOLDEN["traces"][game]["steps"]
+    assert {**record_golden.play(console, game), "steps": steps} == GOLDEN["traces"][game]
+
+
+@pytest.mark.parametrize("game", list_games())
+def test_steps(game: str) -> None:
+    if PATHS[game] is None:
+        pytest.skip(f"no ROM of {game}")
+    resets = {"resets": "cached", "num_reset_states": 1}
+    env = cule.AtariVectorEnv(
+        game, record_golden.NUM_ENVS, num_threads=1, **resets, **record_golden.STEP_OPTIONS
+    )
+    assert record_golden.play_env(game, env) == GOLDEN["traces"][game]["steps"]
 
 
 @pytest.mark.ale

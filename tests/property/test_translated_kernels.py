@@ -1,8 +1,8 @@
 """Games as kernels of their own (csrc/jit/lane_source.hpp) equal the CPU back end under the shim.
 
 Each game's source is compiled by g++ in place of the device's compiler; after every step everything
-that is reported is compared, and now and then whole consoles. The CPU back end equals ale-py and
-the recorded traces (tests/parity).
+that is reported is compared, and now and then whole consoles. The CPU back end equals ale-py
+(tests/parity); the recorded traces of ale-py are replayed here as well.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from cule.envs import translation
 from cule.errors import DeviceError, InvalidArgumentError
 from cule.games import load_games
-from tests.kernels import Pair, StepCounts, build_program, take_step_counts
+from tests.kernels import Pair, StepCounts, assert_golden, build_program, take_step_counts
 
 pytestmark = pytest.mark.ale
 
@@ -49,6 +49,7 @@ def test_games(game: str, num_envs: int, lanes: int) -> None:
     counts = run(game, num_envs, lanes, 150)
     assert counts.instructions > 0
     assert counts.slow <= MOST_SLOW * counts.instructions
+    assert_golden(game, lanes=lanes, translated=True)
 
 
 @pytest.mark.slow
@@ -56,6 +57,7 @@ def test_games(game: str, num_envs: int, lanes: int) -> None:
 def test_every_game(game: str) -> None:
     counts = run(game, 6, 4, 200)
     assert counts.slow < counts.instructions
+    assert_golden(game, lanes=4, translated=True)
 
 
 @pytest.mark.slow
