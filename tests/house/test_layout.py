@@ -77,7 +77,11 @@ def test_header_says_what_it_is(header: Path) -> None:
 
 def test_every_chip_room_has_its_facts() -> None:
     for room in (*CORE[1:], "batch", "host", "jit", "cuda"):
-        assert (CSRC / room / "NOTES.md").is_file(), room
+        lines = (CSRC / room / "NOTES.md").read_text().splitlines()
+        assert lines[0] == f"# {room}: facts"
+        # Nothing has reflowed it: no line of prose is indented further than a list's, or too long.
+        prose = [line for line in lines if not line.lstrip().startswith("|")]
+        assert all(len(line) <= 124 and not line.startswith(" " * 7) for line in prose), room
 
 
 def cited_sections() -> list[tuple[str, str, str]]:
