@@ -209,10 +209,12 @@ struct Machine {
 
   // What has not been recorded is made up, and from now on everything is recorded.
   CULE_HD CULE_INLINE void record_all_latches() {
-    if (!s.tia.are_latches_partial) return;
-    s.tia.collisions = all_latches(console, *log, log->size);
-    s.tia.are_latches_partial = 0;
-    record_latches(kAllLatches);
+    if constexpr (Access::kObserves) {
+      if (!s.tia.are_latches_partial) return;
+      s.tia.collisions = all_latches(console, *log, log->size);
+      s.tia.are_latches_partial = 0;
+      record_latches(kAllLatches);
+    }
   }
 
   CULE_HD CULE_INLINE void record_latches(u32 latches) {
@@ -250,23 +252,20 @@ struct Machine {
 
   template <class Sink>
   CULE_HD CULE_NOINLINE void replay_into(Sink& sink) {
-    const Window window = picture_window(console);
-    const bool hmove_blanks = console.properties.hmove_blanks != 0;
+    Replay<Sink, TiaState, Beam> r{
+        s.tia, s.beam, shapes, sink, picture_window(console), console.properties.hmove_blanks != 0};
     if constexpr (Access::kObserves) {
-      Replay<Sink, TiaState, Beam> r{s.tia, s.beam, shapes, sink, window, hmove_blanks};
       if (lines != nullptr) {
         CachedReplay(r, *lines, log->base_clock).run(log->entries, replayed, log->size);
       } else {
         r.run(log->entries, replayed, log->size, log->base_clock);
       }
-      r.flush(log->size);
-      s.tia = r.s;
-      s.beam = r.beam;
     } else {
-      Replay<Sink> r{s.tia, s.beam, shapes, sink, window, hmove_blanks};
       r.run(log->entries, replayed, log->size, log->base_clock);
-      r.flush(log->size);
     }
+    r.flush(log->size);
+    s.tia = r.s;
+    s.beam = r.beam;
   }
 
   CULE_HD static Canvas observation_canvas(const Console& c) {

@@ -42,7 +42,7 @@ struct CollisionSink {
   u32 open = 0;                 // latches `objects` was made of
   u32 objects = 0;
 
-  CULE_HD void line_start(const TiaState&, u32, u32, u32) {}
+  CULE_HD void line_start(const TiaState&, const Beam&, u32, u32) {}
   CULE_HD void colors_changed() {}
   CULE_HD void control_changed() {}
   CULE_HD void latches_cleared() {

@@ -36,9 +36,8 @@ struct LineStartSink {
 
   LineStart* starts;  // of bands
   const LineRange range;
-  const Beam& beam;
 
-  CULE_HD void line_start(const TiaState& s, u32 line, u32 /*mark*/, u32 index) {
+  CULE_HD void line_start(const TiaState& s, const Beam& beam, u32 line, u32 index) {
     if (line - range.first_line >= range.lines) return;
     LineStart& start = starts[(line - range.first_line) / range.band];
     if (!start.is_drawn) start = LineStart{s, beam, index, 1};
@@ -58,18 +57,18 @@ CULE_HD inline void find_line_starts(const LineStart& from, const LogEntry* log,
   const u32 bands = (range.lines + range.band - 1) / range.band;
   for (u32 i = 0; i < bands; ++i) starts_out[i].is_drawn = 0;
   if (!from.is_drawn) return;
-  TiaState s = from.tia;
-  Beam beam = from.beam;
   const u32 range_end = (range.first_line + range.lines) * kClocksPerLine;
   const u32 end = range_end < window.end_clocks ? range_end : window.end_clocks;
-  if (beam.mark > end) beam.mark = end;
-  LineStartSink sink{starts_out, range, beam};
-  if (beam.drawn != beam.line_begin) {  // the log begins within a line
-    sink.line_start(s, beam.line_begin / kClocksPerLine, beam.mark, from.index);
-  }
+  LineStartSink sink{starts_out, range};
   Shapes shapes;
   shapes.reset();
-  Replay<LineStartSink> replay{s, beam, shapes, sink, {window.begin_clocks, end}, hmove_blanks};
+  Replay<LineStartSink, TiaState, Beam> replay{
+      from.tia, from.beam, shapes, sink, {window.begin_clocks, end}, hmove_blanks};
+  Beam& beam = replay.beam;
+  if (beam.mark > end) beam.mark = end;
+  if (beam.drawn != beam.line_begin) {  // the log begins within a line
+    sink.line_start(replay.s, beam, beam.line_begin / kClocksPerLine, from.index);
+  }
   for (u32 i = from.index; i < size && beam.drawn < end; ++i) replay.run(log, i, i + 1, base_clock);
   replay.flush(size);
 }
@@ -78,15 +77,14 @@ CULE_HD inline void find_line_starts(const LineStart& from, const LogEntry* log,
 CULE_HD inline void draw_line(const LineStart& start, const LogEntry* log, u32 size, u32 base_clock,
                               const Window& window, bool hmove_blanks, const Canvas& canvas) {
   if (!start.is_drawn) return;
-  TiaState s = start.tia;
-  Beam beam = start.beam;
-  const u32 line_end = beam.line_begin + kClocksPerLine;
-  if (beam.mark > line_end) beam.mark = line_end;
+  const u32 line_end = start.beam.line_begin + kClocksPerLine;
   Shapes shapes;
   shapes.reset();
   PaintSink<false> sink(canvas);
-  Replay<PaintSink<false>> replay{s,           beam, shapes, sink, {window.begin_clocks, line_end},
-                                  hmove_blanks};
+  Replay<PaintSink<false>, TiaState, Beam> replay{
+      start.tia, start.beam, shapes, sink, {window.begin_clocks, line_end}, hmove_blanks};
+  Beam& beam = replay.beam;
+  if (beam.mark > line_end) beam.mark = line_end;
   for (u32 i = start.index; i < size && beam.drawn < line_end; ++i)
     replay.run(log, i, i + 1, base_clock);
   replay.flush(size);

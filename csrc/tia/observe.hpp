@@ -13,7 +13,7 @@ struct ObservingSink {
   CollisionSink& collisions;
   PaintSink<false>& painter;
 
-  CULE_HD void line_start(const TiaState&, u32, u32, u32) {}
+  CULE_HD void line_start(const TiaState&, const Beam&, u32, u32) {}
   CULE_HD void colors_changed() { painter.colors_changed(); }
   CULE_HD void control_changed() { painter.control_changed(); }
   CULE_HD void latches_cleared() { collisions.latches_cleared(); }

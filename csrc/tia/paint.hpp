@@ -31,7 +31,7 @@ struct PaintSink {
 
   CULE_HD explicit PaintSink(const Canvas& c) : canvas(c) {}
 
-  CULE_HD void line_start(const TiaState&, u32, u32, u32) {}
+  CULE_HD void line_start(const TiaState&, const Beam&, u32, u32) {}
   CULE_HD void colors_changed() { are_colors_stale = true; }
   CULE_HD void control_changed() { is_control_stale = true; }
   CULE_HD void latches_cleared() {}

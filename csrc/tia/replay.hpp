@@ -16,18 +16,19 @@
 
 namespace cule {
 
-struct Beam {
-  u32 mark;        // frame clock: everything before is settled
-  u32 drawn;       // frame clock: everything before has been given to the sink; <= mark
-  u32 line_begin;  // frame clock of the start of the line `drawn` is in
-  u32 first;       // frame clock of the first pixel of this frame (no line end before it)
-};
-
-CULE_HD CULE_INLINE constexpr Beam make_beam(u32 clock) { return {clock, clock, clock, clock}; }
-
 // Registers whose writes do anything here, one bit each.
 constexpr u64 kEffectiveRegisters =
     ((2ULL << CXCLR) - 1) & ~(1ULL << VSYNC | 1ULL << WSYNC | 1ULL << RSYNC);
+
+// What a write shows: one bit an object that looks different from now on, and others. From
+// kShowsBlank on, what is before it is drawn first in any case.
+enum Shows : u32 {
+  kAllObjects = (1u << kObjects) - 1,
+  kShowsColor = 1u << kObjects,
+  kShowsBlank = 2u << kObjects,
+  kShowsAll = 4u << kObjects,
+  kShowsSame = 8u << kObjects,  // the write changes nothing
+};
 
 // State and BeamState are references to what is brought forward, or copies that whoever made the
 // replay takes back: a host thread keeps copies at hand while it replays.
@@ -79,58 +80,48 @@ struct Replay {
     beam.mark = target < window.end_clocks ? target : window.end_clocks;
   }
 
-  // Applies one access. Delays between a write and its effect on the picture: NOTES.md 5.
+  // Applies one access. Delays between a write and its effect on the picture: NOTES.md 5. There is
+  // one place to draw from, so that lanes which apply writes to different registers draw together.
   CULE_HD CULE_INLINE void write(u32 clock, u32 reg, u32 v, u32 index) {
-    if constexpr (Sink::kExact) {
-      move_mark(clock + write_delay_clocks(reg, clock));
-      flush(index);
-    }
+    if constexpr (Sink::kExact) draw_up_to(clock + write_delay_clocks(reg, clock), index);
+    u8* field = nullptr;  // where the register is a field of the state and nothing else
+    u32 value = v;
+    u32 shows = 0;
     switch (reg) {
       case VBLANK:
         move_mark(clock + write_delay_clocks(VBLANK, clock));
-        set(s.vblank, v >> 1 & 1, index, (1u << kObjects) - 1, 0);
+        field = &s.vblank;
+        value = v >> 1 & 1;
+        shows = kShowsBlank;
         break;
       case NUSIZ0:
       case NUSIZ1:
+      case RESM0:
+      case RESM1:
         move_mark(clock + write_delay_clocks(NUSIZ0, clock));
-        set_copies(reg - NUSIZ0, v, index);
+        shows = kShowsAll;
         break;
       case COLUP0:
       case COLUP1:
       case COLUPF:
-      case COLUBK: {
-        const u32 color = (v & 0xFE) | s.color_loss;
-        if (s.color[reg - COLUP0] == color) break;
-        if constexpr (Sink::kPaints) {
-          move_mark(clock);
-          flush(index);
-          sink.colors_changed();
-        }
-        s.color[reg - COLUP0] = u8(color);
-        break;
-      }
-      case CTRLPF:
-        set_control(v, clock, index);
+      case COLUBK:
+        field = &s.color[reg - COLUP0];
+        value = (v & 0xFE) | s.color_loss;
+        shows = kShowsColor;
         break;
       case REFP0:
       case REFP1:
         move_mark(clock + write_delay_clocks(REFP0, clock));
-        set(s.refp[reg - REFP0], v >> 3 & 1, index, 1u << (reg - REFP0));
+        field = &s.refp[reg - REFP0];
+        value = v >> 3 & 1;
+        shows = 1u << (reg - REFP0);
         break;
       case PF0:
       case PF1:
       case PF2:
         move_mark(clock + write_delay_clocks(PF0, clock));
-        set(s.pf[reg - PF0], v, index, 1u << kPlayfield);
-        break;
-      case RESP0:
-      case RESP1:
-        reset_player(reg - RESP0, clock, index);
-        break;
-      case RESM0:
-      case RESM1:
-      case RESBL:
-        reset_small(reg, clock, index);
+        field = &s.pf[reg - PF0];
+        shows = 1u << kPlayfield;
         break;
       case AUDC0:
       case AUDC1:
@@ -139,80 +130,129 @@ struct Replay {
       case AUDV0:
       case AUDV1:
         s.audio[reg - AUDC0] = u8(v);
-        break;
+        return;
       case GRP0:
       case GRP1:
         move_mark(clock + write_delay_clocks(GRP0, clock));
-        set_graphics(reg - GRP0, v, index);
+        shows = graphics_shows(reg - GRP0, v);
         break;
       case ENAM0:
       case ENAM1:
-        move_mark(clock);
-        set(s.enam[reg - ENAM0], v >> 1 & 1, index, 1u << (kMissile0 + reg - ENAM0));
+        field = &s.enam[reg - ENAM0];
+        value = v >> 1 & 1;
+        shows = 1u << (kMissile0 + reg - ENAM0);
         break;
       case ENABL:
-        move_mark(clock);
-        set(s.enabl, v >> 1 & 1, index, 1u << kBall);
+        field = &s.enabl;
+        value = v >> 1 & 1;
+        shows = 1u << kBall;
         break;
       case HMM0:
-        start_stars(v >> 4, clock, index);
+        if (begins_stars(v, clock)) {
+          shows = kShowsAll;
+          break;
+        }
         [[fallthrough]];
       case HMP0:
       case HMP1:
       case HMM1:
       case HMBL:
         s.hm[reg - HMP0] = u8(v >> 4);
-        break;
+        return;
       case VDELP0:
       case VDELP1:
-        move_mark(clock);
-        set(s.vdelp[reg - VDELP0], v & 1, index, 1u << (reg - VDELP0));
+        field = &s.vdelp[reg - VDELP0];
+        value = v & 1;
+        shows = 1u << (reg - VDELP0);
         break;
       case VDELBL:
-        move_mark(clock);
-        set(s.vdelbl, v & 1, index, 1u << kBall);
+        field = &s.vdelbl;
+        value = v & 1;
+        shows = 1u << kBall;
         break;
       case RESMP0:
       case RESMP1:
-        set_missile_lock(reg - RESMP0, v >> 1 & 1, clock, index);
-        break;
-      case HMOVE:
-        move_objects(clock, index);
+        value = v >> 1 & 1;
+        shows = s.resmp[reg - RESMP0] == value ? kShowsSame : kShowsAll;
         break;
       case HMCLR:
         for (u8& hm : s.hm) hm = 0;
-        break;
+        return;
+      case CTRLPF:
+      case RESP0:
+      case RESP1:
+      case RESBL:
+      case HMOVE:
       case CXCLR:
-        move_mark(clock);
-        flush(index);
+        shows = kShowsAll;
+        break;
+      default:
+        return;  // VSYNC, WSYNC, RSYNC, unused
+    }
+    if (field != nullptr ? *field == value : shows == kShowsSame) return;
+    if constexpr (!Sink::kExact) {
+      if (must_draw(shows)) draw_up_to(clock, index);
+    }
+    if (field != nullptr) {
+      *field = u8(value);
+      if (shows & kShowsColor) sink.colors_changed();
+      if (shows & kAllObjects) shapes.change(shows & kAllObjects);
+      return;
+    }
+    switch (reg) {
+      case NUSIZ0:
+      case NUSIZ1:
+        set_copies(reg - NUSIZ0, v);
+        break;
+      case CTRLPF:
+        set_control(v, clock);
+        break;
+      case RESP0:
+      case RESP1:
+        reset_player(reg - RESP0, clock, index);
+        break;
+      case RESM0:
+      case RESM1:
+      case RESBL:
+        reset_small(reg, clock);
+        break;
+      case GRP0:
+      case GRP1:
+        set_graphics(reg - GRP0, v, shows);
+        break;
+      case HMM0:
+        start_stars(v);
+        break;
+      case RESMP0:
+      case RESMP1:
+        set_missile_lock(reg - RESMP0, value);
+        break;
+      case HMOVE:
+        move_objects(clock);
+        break;
+      default:  // CXCLR
         s.collisions = 0;
         sink.latches_cleared();
         break;
-      default:
-        break;  // VSYNC, WSYNC, RSYNC, unused
     }
   }
 
  private:
-  // A plain register; what it shows, if anything, becomes stale.
-  CULE_HD CULE_INLINE void set(u8& field, u32 value, u32 index, u32 changed) {
-    set(field, value, index, changed, changed);
-  }
-  CULE_HD CULE_INLINE void set(u8& field, u32 value, u32 index, u32 changed, u32 stale) {
-    if (field == value) return;
-    flush_shown(index, changed);
-    field = u8(value);
-    if (stale) shapes.change(stale);
+  // Whether what is before a write that shows this must be drawn.
+  CULE_HD CULE_INLINE bool must_draw(u32 shows) {
+    if constexpr (Sink::kPaints) {
+      return shows != 0;
+    } else {
+      return shows >= kShowsBlank || sink.concerns(s, shows);
+    }
   }
 
-  // Draws with these objects as they were, where that matters to the sink. Not for writes whose
-  // meaning depends on the end of a line.
-  CULE_HD CULE_INLINE void flush_shown(u32 index, u32 changed) {
-    if constexpr (!Sink::kPaints) {
-      if (!sink.concerns(s, changed)) return;
-    }
+  CULE_HD CULE_INLINE void draw_up_to(u32 clock, u32 index) {
+    move_mark(clock);
     flush(index);
   }
+  // Once more, within a write.
+  CULE_HD CULE_NOINLINE void draw_again_up_to(u32 clock, u32 index) { draw_up_to(clock, index); }
 
   CULE_HD CULE_INLINE void set_mirror(u32 value) {
     if (s.pf_mirror == value) return;
@@ -220,50 +260,45 @@ struct Replay {
     shapes.invalidate(kPlayfield);
   }
 
-  CULE_HD void set_control(u32 v, u32 clock, u32 index) {
-    move_mark(clock);
-    flush(index);
+  CULE_HD void set_control(u32 v, u32 clock) {
     if ((s.ctrlpf ^ v) & 0x30) shapes.invalidate(kBall);
     if ((s.ctrlpf ^ v) & 0x06) sink.control_changed();
     s.ctrlpf = u8(v);
     if (clock % kClocksPerLine < kLatestMirrorClock) set_mirror(v & 1);
   }
 
-  CULE_HD CULE_INLINE void set_copies(u32 n, u32 v, u32 index) {
-    flush(index);
+  CULE_HD CULE_INLINE void set_copies(u32 n, u32 v) {
     if (s.nusiz[n] != v || s.skip[n]) shapes.stale |= (1u << kPlayer0 | 1u << kMissile0) << n;
     s.nusiz[n] = u8(v);
     s.skip[n] = 0;
     if (n == 0) show_missile0(Missile0Look::kNormal);
   }
 
-  CULE_HD CULE_INLINE void set_graphics(u32 n, u32 v, u32 index) {
+  CULE_HD CULE_INLINE u32 graphics_shows(u32 n, u32 v) const {
     const u32 other = 1 - n;
     const bool is_same = s.grp[n] == v && s.old_grp[other] == s.grp[other];
-    if (is_same && (n == 0 || s.old_enabl == s.enabl)) return;
-    u32 stale = 0;
-    if (!s.vdelp[n] && s.grp[n] != v) stale |= 1u << n;
-    if (s.vdelp[other] && s.old_grp[other] != s.grp[other]) stale |= 1u << other;
-    if (n == 1 && s.vdelbl && s.old_enabl != s.enabl) stale |= 1u << kBall;
-    if (stale) {
-      flush_shown(index, stale);
-      shapes.change(stale);
-    }
+    if (is_same && (n == 0 || s.old_enabl == s.enabl)) return kShowsSame;
+    u32 shows = 0;
+    if (!s.vdelp[n] && s.grp[n] != v) shows |= 1u << n;
+    if (s.vdelp[other] && s.old_grp[other] != s.grp[other]) shows |= 1u << other;
+    if (n == 1 && s.vdelbl && s.old_enabl != s.enabl) shows |= 1u << kBall;
+    return shows;
+  }
+
+  CULE_HD CULE_INLINE void set_graphics(u32 n, u32 v, u32 shows) {
+    if (shows) shapes.change(shows);
     s.grp[n] = u8(v);
-    s.old_grp[other] = s.grp[other];
+    s.old_grp[1 - n] = s.grp[1 - n];
     if (n == 1) s.old_enabl = s.enabl;
   }
 
   CULE_HD void reset_player(u32 n, u32 clock, u32 index) {
-    move_mark(clock);
-    flush(index);
     const u32 h = clock % kClocksPerLine;
     const u32 position = h < kHblankClocks ? 3 : (h - kHblankClocks + 5) % kScreenWidth;
     const u32 distance = wrap_position(i32(position) - i32(s.position[n]));
     const PlayerReset kind = classify_player_reset(s.nusiz[n] & 7, distance);
     if (kind == PlayerReset::kDisplay) {
-      move_mark(clock + 11);
-      flush(index);
+      draw_again_up_to(clock + 11, index);
     }
     const u32 skip = kind != PlayerReset::kDelay;
     if (s.position[n] != position || s.skip[n] != skip) shapes.invalidate(n);
@@ -271,9 +306,7 @@ struct Replay {
     s.skip[n] = u8(skip);
   }
 
-  CULE_HD void reset_small(u32 reg, u32 clock, u32 index) {
-    move_mark(clock + write_delay_clocks(reg, clock));
-    flush(index);
+  CULE_HD void reset_small(u32 reg, u32 clock) {
     const u32 h = clock % kClocksPerLine;
     u32 position = h < kHblankClocks ? 2 : (h - kHblankClocks + 4) % kScreenWidth;
     // Resets shortly after an HMOVE land elsewhere (NOTES.md 6.3).
@@ -293,18 +326,16 @@ struct Replay {
 
   // The star field starts with HMM0 changed from 7 to 6 exactly 21 cycles after an HMOVE (NOTES.md
   // 10).
-  CULE_HD CULE_INLINE void start_stars(u32 nibble, u32 clock, u32 index) {
-    if (nibble != 6 || s.hm[kMissile0] != 7 || i32(clock) != s.hmove_clock + 63) return;
-    move_mark(clock);
-    flush(index);
+  CULE_HD CULE_INLINE bool begins_stars(u32 v, u32 clock) const {
+    return v >> 4 == 6 && s.hm[kMissile0] == 7 && i32(clock) == s.hmove_clock + 63;
+  }
+  CULE_HD CULE_INLINE void start_stars(u32 v) {
+    s.hm[kMissile0] = u8(v >> 4);
     s.stars = 1;
     s.star_count = 0;
   }
 
-  CULE_HD void set_missile_lock(u32 n, u32 locked, u32 clock, u32 index) {
-    if (s.resmp[n] == locked) return;
-    move_mark(clock);
-    flush(index);
+  CULE_HD void set_missile_lock(u32 n, u32 locked) {
     s.resmp[n] = u8(locked);
     if (!locked) {
       const u32 mode = s.nusiz[n] & 7;
@@ -315,9 +346,7 @@ struct Replay {
     shapes.change(1u << (kMissile0 + n));
   }
 
-  CULE_HD void move_objects(u32 clock, u32 index) {
-    move_mark(clock);
-    flush(index);
+  CULE_HD void move_objects(u32 clock) {
     const u32 cycle = clock % kClocksPerLine / kClocksPerCycle;
     if (hmove_blanks && (cycle <= 20 || cycle == 75)) s.hmove_blank = 1;
     // Right after a WSYNC nothing moves but what has been told to.
@@ -385,7 +414,7 @@ struct Replay {
       const u32 begin = beam.line_begin;
       const u32 line = begin / kClocksPerLine;
       if (beam.drawn == begin) {
-        sink.line_start(s, line, beam.mark, index);
+        sink.line_start(s, beam, line, index);
         if (begin != beam.first) end_line();
       }
       const u32 line_end = begin + kClocksPerLine;

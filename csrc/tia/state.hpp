@@ -100,6 +100,16 @@ struct TiaState {
 
 static_assert(std::is_trivially_copyable_v<TiaState> && sizeof(TiaState) == 60);
 
+// How far the picture has got.
+struct Beam {
+  u32 mark;        // frame clock: everything before is settled
+  u32 drawn;       // frame clock: everything before has been given to the sink; <= mark
+  u32 line_begin;  // frame clock of the start of the line `drawn` is in
+  u32 first;       // frame clock of the first pixel of this frame (no line end before it)
+};
+
+CULE_HD CULE_INLINE constexpr Beam make_beam(u32 clock) { return {clock, clock, clock, clock}; }
+
 CULE_HD CULE_INLINE void reset_tia(TiaState& s) {
   TiaState fresh{};
   for (u32 i = 0; i < sizeof s.audio; ++i) fresh.audio[i] = s.audio[i];
