@@ -64,6 +64,11 @@ def _compiler() -> str:
     return os.environ.get("CXX") or shutil.which("g++") or "c++"
 
 
+def compile_command() -> list[str]:
+    """Compiles sources of kernels for the shim."""
+    return [_compiler(), *FLAGS, *_INCLUDE]
+
+
 def _folder() -> Path:
     folder = Path(tempfile.gettempdir()) / f"cule-shim-{os.getuid()}-{_digest()}"
     folder.mkdir(exist_ok=True)
@@ -154,7 +159,7 @@ def build_program(game: _core.Game, is_alone: bool = False) -> Path:
                 text.write_text(source)
                 linked = Path(scratch) / path.name
                 inputs = [str(text), str(ROOT / "tests" / "shim" / "step_counts.cpp")]
-                command = [_compiler(), *FLAGS, *_INCLUDE, "-x", "c++", *inputs, "-shared", "-o"]
+                command = [*compile_command(), "-x", "c++", *inputs, "-shared", "-o"]
                 subprocess.run([*command, str(linked)], check=True)
                 shutil.move(linked, path)
     return path

@@ -81,9 +81,10 @@ CULE_HD inline void draw_line(const LineStart& start, const LogEntry* log, u32 s
   Shapes shapes;
   shapes.reset();
   PaintSink<false> sink(canvas);
-  Replay<PaintSink<false>, TiaState, Beam> replay{
-      start.tia, start.beam, shapes, sink, {window.begin_clocks, line_end}, hmove_blanks};
-  Beam& beam = replay.beam;
+  TiaState s = start.tia;
+  Beam beam = start.beam;
+  Replay<PaintSink<false>> replay{s,           beam, shapes, sink, {window.begin_clocks, line_end},
+                                  hmove_blanks};
   if (beam.mark > line_end) beam.mark = line_end;
   for (u32 i = start.index; i < size && beam.drawn < line_end; ++i)
     replay.run(log, i, i + 1, base_clock);

@@ -1,0 +1,180 @@
+"""A warp: registers, memory, and which of its lanes are where."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sass.memory import LOCAL_BASE, SHARED_BASE
+from sass.operands import Words
+
+if TYPE_CHECKING:
+    from sass.code import Code
+
+Mask = NDArray[np.bool_]
+
+LOCAL_BYTES = 8192
+SHARED_BYTES = 1 << 16
+#: Where a kernel's parameters begin in constant bank 0.
+PARAMETERS = 0x210
+
+
+@dataclass
+class Group:
+    """Lanes that are at the same place."""
+
+    mask: int
+    at: int
+    waits: tuple[str, int] | None = None  # kind and mask of what they wait for
+
+
+class Warp:
+    """32 lanes that execute one kernel; `run` returns when all have left."""
+
+    def __init__(self, code: Code, parameters: bytes, block: int, lanes: int = 32) -> None:
+        """The only warp of a block."""
+        self.code = code
+        self.lanes = lanes
+        self.registers: list[Words] = [np.zeros(lanes, np.uint32) for _ in range(256)]
+        self.uniform: list[Words] = [np.zeros(lanes, np.uint32) for _ in range(64)]
+        self.predicates: dict[str, Mask] = {f"P{i}": np.zeros(lanes, bool) for i in range(7)}
+        self.predicates |= {f"UP{i}": np.zeros(lanes, bool) for i in range(7)}
+        self.predicates |= {"PT": np.ones(lanes, bool), "UPT": np.ones(lanes, bool)}
+        self.barriers = [[0] * 16 for _ in range(lanes)]
+        self.local = np.zeros((lanes, LOCAL_BYTES), np.uint8)
+        self.shared = np.zeros(SHARED_BYTES, np.uint8)
+        bank = bytearray(PARAMETERS + len(parameters) + 16)
+        bank[PARAMETERS : PARAMETERS + len(parameters)] = parameters
+        bank[0:4] = lanes.to_bytes(4, "little")
+        bank[0x28:0x2C] = LOCAL_BYTES.to_bytes(4, "little")
+        bank[0x20:0x28] = LOCAL_BASE.to_bytes(8, "little")
+        bank[0x18:0x20] = SHARED_BASE.to_bytes(8, "little")
+        self.banks = {0: bytes(bank), **code.banks}
+        self.block = block
+        self.mask: Mask = np.ones(lanes, bool)  # who executes the present instruction
+        self.all: Mask = self.mask
+        self.groups = [Group((1 << lanes) - 1, 0)]
+        self.group = self.groups[0]
+        self.executed: Counter[str] = Counter()
+
+    def bits(self, mask: int) -> Mask:
+        """As booleans."""
+        return np.array([mask >> i & 1 for i in range(self.lanes)], bool)
+
+    def number(self, mask: Mask) -> int:
+        """As bits."""
+        return sum(1 << int(i) for i in np.flatnonzero(mask))
+
+    def run(self) -> None:
+        """Execute until every lane has left."""
+        instructions = self.code.instructions
+        counts = [0] * len(instructions)
+        while self.groups:
+            ready = [g for g in self.groups if g.waits is None]
+            if not ready:
+                raise RuntimeError(f"lanes wait for each other: {self.groups}")
+            group = self.group = ready[-1]
+            self.all = self.bits(group.mask)
+            self.moved = False
+            while not self.moved:
+                i = group.at
+                instruction = instructions[i]
+                counts[i] += 1
+                group.at = i + 1
+                guard = instruction.guard
+                if guard is None:
+                    self.mask = self.all
+                elif guard[0] == "!":
+                    self.mask = self.all & ~self.predicates[guard[1:]]
+                else:
+                    self.mask = self.all & self.predicates[guard]
+                if guard is not None and not self.mask.any():
+                    continue
+                instruction.run(self)  # type: ignore[misc]
+        for instruction, count in zip(instructions, counts, strict=True):
+            self.executed[instruction.function] += count
+
+    def jump(self, target: int) -> None:
+        """Those in `mask` go to a place; the others, if any, go on."""
+        taken = self.number(self.mask)
+        group = self.group
+        if taken == group.mask:
+            group.at = target
+            return
+        group.mask &= ~taken
+        self.groups.append(Group(taken, target))
+        self.moved = True
+
+    def leave(self) -> None:
+        """EXIT."""
+        gone = self.number(self.mask)
+        self.group.mask &= ~gone
+        if not self.group.mask:
+            self.groups.remove(self.group)
+        for barriers in self.barriers:
+            barriers[:] = [mask & ~gone for mask in barriers]
+        self.moved = True
+        self.release()
+
+    def wait(self, kind: str, masks: list[int]) -> None:
+        """The group waits, each lane for those in its mask."""
+        group = self.group
+        self.groups.remove(group)
+        for mask in set(masks):
+            members = sum(
+                1 << lane
+                for lane in range(self.lanes)
+                if group.mask >> lane & 1 and masks[lane] == mask
+            )
+            if members:
+                self.groups.append(Group(members, group.at, (kind, mask)))
+        self.moved = True
+        self.release()
+
+    def release(self) -> None:
+        """Whoever waits for nobody else any more goes on, together."""
+        alive = 0
+        for group in self.groups:
+            alive |= group.mask
+        for key in {g.waits for g in self.groups if g.waits is not None}:
+            same = [g for g in self.groups if g.waits == key]
+            for at in {g.at for g in same}:
+                here = [g for g in same if g.at == at]
+                arrived = 0
+                for g in here:
+                    arrived |= g.mask
+                if key[1] & alive & ~arrived == 0:
+                    self.groups = [g for g in self.groups if g not in here]
+                    self.groups.append(Group(arrived, at))
+
+    def constant(self, bank: int, offset: int, bytes_: int = 4) -> int:
+        """A value of a constant bank."""
+        return int.from_bytes(self.banks[bank][offset : offset + bytes_], "little")
+
+    def _place(self, lane: int, address: int) -> tuple[NDArray[np.uint8] | None, int]:
+        if address >= SHARED_BASE:
+            return self.shared, address - SHARED_BASE
+        if address >= LOCAL_BASE:
+            return self.local[lane], address - LOCAL_BASE
+        return None, address
+
+    def load_generic(self, lane: int, address: int, size: int) -> int:
+        """A value at a generic address."""
+        memory, at = self._place(lane, address)
+        if memory is None:
+            return int.from_bytes(ctypes.string_at(at, size), "little")
+        return int.from_bytes(memory[at : at + size].tobytes(), "little")
+
+    def store_generic(self, lane: int, address: int, size: int, value: int) -> None:
+        """Likewise."""
+        memory, at = self._place(lane, address)
+        data = value.to_bytes(size, "little")
+        if memory is None:
+            ctypes.memmove(at, data, size)
+        else:
+            memory[at : at + size] = np.frombuffer(data, np.uint8)

@@ -1,0 +1,92 @@
+"""Machine code of a GPU executed in software (benchmarks/sass): lanes that part and meet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.usefixtures("benchmarks")
+
+PARTING = """
+.text.part_and_meet:
+        /*0000*/                   S2R R0, SR_TID.X ;
+        /*0010*/                   LDC.64 R2, c[0x0][0x210] ;
+        /*0020*/                   ISETP.LT.U32.AND P0, PT, R0, 0x5, PT ;
+        /*0030*/                   BSSY B0, `(.L_x_1) ;
+        /*0040*/               @P0 BRA `(.L_x_0) ;
+        /*0050*/                   IMAD R4, R0, 0x3, RZ ;
+        /*0060*/                   BRA `(.L_x_2) ;
+.L_x_0:
+        /*0070*/                   IADD3 R4, R0, 0x64, RZ ;
+.L_x_2:
+        /*0080*/                   BSYNC B0 ;
+.L_x_1:
+        /*0090*/                   VOTE.ANY R5, PT, P0 ;
+        /*00a0*/                   IADD3 R4, R4, R5.reuse, RZ ;
+        /*00b0*/                   IMAD.WIDE.U32 R2, R0, 0x4, R2 ;
+        /*00c0*/                   ST.E desc[UR4][R2.64], R4 ;
+        /*00d0*/                   EXIT ;
+"""
+
+
+@pytest.fixture
+def benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+
+
+def run(text: str) -> tuple[np.ndarray, int]:
+    """What 32 lanes stored, and how many instructions the warp executed."""
+    from sass import Warp
+    from sass.code import parse
+
+    out = np.zeros(32, np.uint32)
+    warp = Warp(parse(text, "part", {}), out.ctypes.data.to_bytes(8, "little"), 0)
+    warp.run()
+    return out, warp.executed.total()
+
+
+def test_lanes_part_and_meet_again() -> None:
+    out, executed = run(PARTING)
+    lanes = np.arange(32)
+    votes = 0b11111
+    assert np.array_equal(out, np.where(lanes < 5, lanes + 100, 3 * lanes) + votes)
+    # Both sides of the branch and the barrier for each group; everything else once for all lanes.
+    assert executed == 5 + (2 + 1) + 2 + 5
+
+
+def test_a_loop_ends_for_each_lane_by_itself() -> None:
+    """Lane n goes around n times; a lane that is done leaves the barrier and waits behind it."""
+    loop = """
+.text.part:
+        /*0000*/                   S2R R0, SR_TID.X ;
+        /*0010*/                   LDC.64 R2, c[0x0][0x210] ;
+        /*0020*/                   IMAD.MOV.U32 R4, RZ, RZ, RZ ;
+        /*0030*/                   BSSY B1, `(.L_x_1) ;
+.L_x_0:
+        /*0040*/                   ISETP.GE.AND P0, PT, R4, R0, PT ;
+        /*0050*/              @!P0 VIADD R4, R4, 0x1 ;
+        /*0060*/              @!P0 BRA `(.L_x_0) ;
+        /*0070*/                   BSYNC B1 ;
+.L_x_1:
+        /*0080*/                   LEA R2, P1, R0, R2, 0x2 ;
+        /*0090*/                   IADD3.X R3, R3, RZ, RZ, P1, !PT ;
+        /*00a0*/                   ST.E desc[UR4][R2.64], R4 ;
+        /*00b0*/                   EXIT ;
+"""
+    out, executed = run(loop)
+    assert np.array_equal(out, np.arange(32))
+    # 32 rounds; each lane comes to the barrier alone.
+    assert executed == 4 + 32 * 3 + 32 + 4
+
+
+def test_what_is_not_known_raises() -> None:
+    with pytest.raises(NotImplementedError, match="HMMA"):
+        run(PARTING.replace("VOTE.ANY R5, PT, P0", "HMMA R5, R4, R4, R4"))
+
+
+def test_lanes_that_wait_for_each_other_are_an_error() -> None:
+    waits = PARTING.replace("BRA `(.L_x_2)", "WARPSYNC.ALL")
+    with pytest.raises(RuntimeError, match="wait for each other"):
+        run(waits)
