@@ -58,6 +58,8 @@ def floating_point(i: Instruction, kinds: list[str]) -> Execute | None:
                 .astype(np.float64)
                 .view(np.uint64),
             )
+        if "RP" not in kinds:
+            return None  # another rounding
         get = word(ops[1])
         store = set_word(ops[0])
         has_sign = "U32" not in kinds
@@ -74,7 +76,7 @@ def floating_point(i: Instruction, kinds: list[str]) -> Execute | None:
         get_float, store = _float(word(ops[1])), set_word(ops[0])
 
         def reciprocal(w: Warp) -> None:
-            with np.errstate(divide="ignore"):
+            with np.errstate(divide="ignore", over="ignore"):
                 store(w, (np.float32(1) / get_float(w)).astype(np.float32).view(np.uint32))
 
         return reciprocal
@@ -99,7 +101,7 @@ def floating_point(i: Instruction, kinds: list[str]) -> Execute | None:
 
         return compute
     if name == "FFMA":
-        store, floats = set_word(ops[0]), [_float(word(t)) for t in ops[1:]]
+        store, floats = set_word(ops[0]), [_float_operand(t) for t in ops[1:]]
         return lambda w: store(
             w,
             (floats[0](w).astype(np.float64) * floats[1](w) + floats[2](w))

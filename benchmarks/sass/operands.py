@@ -27,7 +27,7 @@ SIZES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8}
 
 
 def register_number(text: str) -> int:
-    """Number of R12, R12.reuse, UR3, RZ."""
+    """Number of R12, R12.64, UR3, RZ."""
     match = REGISTER.fullmatch(text)
     assert match, text
     return ZERO if match[4] == "Z" else int(match[4])

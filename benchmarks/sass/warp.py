@@ -60,6 +60,7 @@ class Warp:
         self.all: Mask = self.mask
         self.groups = [Group((1 << lanes) - 1, 0)]
         self.group = self.groups[0]
+        self.moved = False  # `group` has parted, left or begun to wait
         self.executed: Counter[str] = Counter()
 
     def bits(self, mask: int) -> Mask:

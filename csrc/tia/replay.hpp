@@ -31,7 +31,7 @@ enum Shows : u32 {
 };
 
 // State and BeamState are references to what is brought forward, or copies that whoever made the
-// replay takes back: a host thread keeps copies at hand while it replays.
+// replay takes back: copies are at hand while it replays, on both sides.
 template <class Sink, class State = TiaState&, class BeamState = Beam&>
 struct Replay {
   State s;
