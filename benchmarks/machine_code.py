@@ -3,8 +3,9 @@
 The state-update kernel that nvcc has made for compute capability 9.0 is disassembled and
 executed in software (benchmarks/sass) where the lockstep shim would run its source, on the same
 consoles; after each frame RAM and numbers are compared with the CPU back end, and in the end whole
-consoles. Needs nvcc, and nvdisasm of a toolkit or of the Python package nvidia-cuda-nvdisasm. Takes
-a minute or two a game and number of lanes. Writes `benchmarks/results/machine_code.json`.
+consoles. With `--schedule translated`, that is a kernel of the game's own, made by NVRTC. Needs
+nvcc or NVRTC, and nvdisasm of a toolkit or of the Python package nvidia-cuda-nvdisasm. Takes a
+minute or two a game and number of lanes. Writes `benchmarks/results/machine_code.json`.
 
     python benchmarks/machine_code.py pong seaquest ms_pacman riverraid
 """
@@ -28,10 +29,14 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from cule.envs.launch import SCHEDULES  # noqa: E402
+from cule.envs.options import resolve_options  # noqa: E402
+from cule.envs.plan import plan_batch  # noqa: E402
+from cule.envs.translation import translate  # noqa: E402
 from tests import kernels  # noqa: E402
 
 RECORD = ROOT / "benchmarks" / "results" / "machine_code.json"
 ARCHITECTURE = "sm_90"
+TRANSLATED = "translated"
 #: A module that the shim takes for a game's own kernel: hands each launch to `on_launch`.
 HANDOVER = """
 #include <cstring>
@@ -81,11 +86,18 @@ def compile_kernels(folder: Path) -> Path:
     return cubin
 
 
+def load_translated(game: str, lanes: int, nvdisasm: str) -> sass.Code:
+    """The kernel of a game's own."""
+    options = resolve_options(game, lanes, {"num_reset_states": 1, "num_threads": 1})
+    module = translate(plan_batch(options).games[0], lanes, ARCHITECTURE)
+    return sass.load(module, "cule_step", nvdisasm)
+
+
 #: What a function of the kernel is for, by a part of its name; the first that fits.
 PURPOSES = {
     "replay": ("replay_into", "CollisionSink", "Shapes"),
     "devices": ("write_", "read_"),
-    "program": ("run_step_in_lanes", "Staged", "Execution", "step_staged"),
+    "program": ("run_step_in_lanes", "Program", "Staged", "Execution", "step_staged"),
     "rest": ("",),
 }
 
@@ -153,7 +165,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("games", nargs="+")
     parser.add_argument("--lanes", type=int, nargs="+", default=[1, 8, 32])
-    parser.add_argument("--schedule", choices=SCHEDULES, default=SCHEDULES[0])
+    schedules = [*SCHEDULES, TRANSLATED]
+    parser.add_argument("--schedule", choices=schedules, default=SCHEDULES[0])
     parser.add_argument("--nvdisasm", default="nvdisasm", help="where it is")
     parser.add_argument("--cubin", type=Path, help="step_bank.cu compiled elsewhere")
     parser.add_argument("--out", type=Path, default=RECORD)
@@ -161,12 +174,15 @@ def main() -> None:
     records = []
     with tempfile.TemporaryDirectory() as scratch:
         handover = build_handover(Path(scratch))
-        cubin = args.cubin or compile_kernels(Path(scratch))
-        kernel = f"BankFetchELNS_8ScheduleE{SCHEDULES.index(args.schedule)}"
-        code = sass.load(cubin, kernel, args.nvdisasm)
+        code = None
+        if args.schedule != TRANSLATED:
+            cubin = args.cubin or compile_kernels(Path(scratch))
+            kernel = f"BankFetchELNS_8ScheduleE{SCHEDULES.index(args.schedule)}"
+            code = sass.load(cubin, kernel, args.nvdisasm)
         for game in args.games:
             for lanes in args.lanes:
-                records.append(measure(code, handover, game, lanes))
+                own = code or load_translated(game, lanes, args.nvdisasm)
+                records.append(measure(own, handover, game, lanes))
                 print(json.dumps(records[-1]), flush=True)
     settings = {"schedule": args.schedule, "architecture": ARCHITECTURE}
     lines = ",\n".join(json.dumps(record) for record in records)

@@ -20,6 +20,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from sass.module import read_sections
+
 from cule.bench.games import games_named
 from cule.envs import translation
 from cule.envs.options import resolve_options
@@ -34,17 +36,11 @@ _REGISTERS = b"\x04\x2f\x08\x00"
 
 
 def read_code(module: bytes) -> tuple[int, int]:
-    """Bytes of machine code and registers of the kernel, from the sections of an ELF file."""
-    table, entry_size, count, names_at = struct.unpack_from("<Q10xHHH", module, 0x28)
-    headers = [struct.unpack_from("<IIQQQQ", module, table + k * entry_size) for k in range(count)]
-    names = headers[names_at][4]
-    sections = {}
-    for name, _, _, _, offset, size in headers:
-        end = module.index(b"\0", names + name)
-        sections[module[names + name : end]] = module[offset : offset + size]
-    attributes = sections[b".nv.info"]
+    """Bytes of machine code and registers of the kernel."""
+    sections = dict(read_sections(module))
+    attributes = sections[".nv.info"]
     (registers,) = struct.unpack_from("<I", attributes, attributes.index(_REGISTERS) + 8)
-    return len(sections[b".text.cule_step"]), registers
+    return len(sections[".text.cule_step"]), registers
 
 
 def measure(name: str, lanes_per_warp: int, architecture: str) -> dict[str, Any]:

@@ -7,8 +7,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
+from sass.module import Module, read_module
 from sass.operands import Execute
 from sass.operations import compile_operation
 
@@ -37,6 +36,7 @@ class Code:
     labels: dict[str, int]
     banks: dict[int, bytes]
     index_of: dict[int, int] = field(default_factory=dict)
+    module: Module | None = None  # whose memory the banks point to
 
 
 def _split(text: str) -> list[str]:
@@ -55,11 +55,14 @@ def load(cubin: Path, kernel: str, nvdisasm: str = "nvdisasm") -> Code:
     """The kernel whose mangled name holds `kernel`."""
     command = [nvdisasm, "-c", str(cubin)]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return parse(text, kernel, _constant_banks(cubin.read_bytes(), kernel))
+    module = read_module(cubin.read_bytes(), kernel)
+    code = parse(text, kernel, module.banks)
+    code.module = module
+    return code
 
 
 def parse(text: str, kernel: str, banks: dict[int, bytes]) -> Code:
-    """The same from what nvdisasm has printed; `banks` are the constant banks but bank 0."""
+    """The same from what nvdisasm has printed; `banks`: as in `Module`."""
     instructions: list[Instruction] = []
     labels: dict[str, int] = {}
     inside, function = False, "kernel"
@@ -86,20 +89,3 @@ def parse(text: str, kernel: str, banks: dict[int, bytes]) -> Code:
     for instruction in instructions:
         instruction.run = compile_operation(instruction, code)
     return code
-
-
-def _constant_banks(module: bytes, kernel: str) -> dict[int, bytes]:
-    """Constant banks 2 and 3, from the sections of the ELF file."""
-    table = int.from_bytes(module[0x28:0x30], "little")
-    count = int.from_bytes(module[0x3C:0x3E], "little")
-    names_at = int.from_bytes(module[0x3E:0x40], "little")
-    heads = np.frombuffer(module, np.uint32, 16 * count, table).reshape(count, 16)
-    names = int(heads[names_at][6])
-    banks = {}
-    for head in heads:
-        begin = names + int(head[0])
-        name = module[begin : module.index(b"\0", begin)].decode()
-        match = re.fullmatch(r"\.nv\.constant([23])(?:\.(.*))?", name)
-        if match and (match[2] is None or kernel in match[2]):
-            banks[int(match[1])] = module[int(head[6]) : int(head[6] + head[8])]
-    return banks

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -90,3 +92,41 @@ def test_lanes_that_wait_for_each_other_are_an_error() -> None:
     waits = PARTING.replace("BRA `(.L_x_2)", "WARPSYNC.ALL")
     with pytest.raises(RuntimeError, match="wait for each other"):
         run(waits)
+
+
+def make_module(relocation: int) -> bytes:
+    """An ELF file: the variable "1234", at byte 2 of its section, with its address in bank 4."""
+    contents = {
+        "": b"",
+        ".nv.global.init": b"xx1234",
+        ".nv.constant4": bytes(16),
+        ".rela.nv.constant4": struct.pack("<QIIq", 8, relocation, 1, 1),
+        ".symtab": bytes(24) + struct.pack("<IBBHQQ", 0, 1, 0, 1, 2, 4),
+        ".shstrtab": b"",
+    }
+    names = "\0".join(contents).encode() + b"\0"
+    contents[".shstrtab"] = names
+    body, heads = bytearray(64), b""
+    for name, data in contents.items():
+        at = names.index(name.encode() + b"\0")
+        heads += struct.pack("<IIQQQQIIQQ", at, 1, 0, 0, len(body), len(data), 0, 0, 1, 0)
+        body += data
+    struct.pack_into("<Q", body, 0x28, len(body))
+    struct.pack_into("<HHH", body, 0x3A, 64, len(contents), len(contents) - 1)
+    return bytes(body) + heads
+
+
+def test_constant_banks_hold_addresses_of_global_variables() -> None:
+    from sass.module import read_module
+
+    module = read_module(make_module(2), "kernel")
+    assert module.banks[4][:8] == bytes(8)
+    address = int.from_bytes(module.banks[4][8:], "little")
+    assert ctypes.string_at(address, 3) == b"234"
+
+
+def test_a_relocation_that_is_not_known_raises() -> None:
+    from sass.module import read_module
+
+    with pytest.raises(NotImplementedError, match="relocation 7"):
+        read_module(make_module(7), "kernel")
