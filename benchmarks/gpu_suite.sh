@@ -30,7 +30,7 @@ part() {
   shift 2
   if [ "$seconds" = 0 ]; then
     note "$name: skipped ($limit_name=0)"
-    return 1
+    return 0
   fi
   started=$(date +%s)
   timeout --kill-after=10 "$seconds" "$@" >"$out/$name.log" 2>&1
@@ -59,6 +59,11 @@ export CMAKE_BUILD_PARALLEL_LEVEL
 part build 420 "$python" -m pip install --no-build-isolation --no-deps --no-index -q \
   -C cmake.define.CULE_CUDA=ON -e . || exit 1
 part info 60 "$python" -m cule.cli info
+if ! "$python" -c 'import sys; from cule.games import rom_status
+sys.exit(not any(status.md5_ok for status in rom_status()))'; then
+  note "no ROMs, or cule cannot be imported: carry ale-py and gymnasium, or set CULE_ROM_DIR"
+  exit 1
+fi
 "$python" - >"$out/kernels.json" 2>/dev/null <<'PYTHON' || true
 import json
 
@@ -70,7 +75,8 @@ PYTHON
 workers=()
 if "$python" -c 'import xdist' 2>/dev/null; then workers=(-n 4); fi
 test_options=(-q -p no:cacheprovider -o addopts= --import-mode=importlib)
-part tests 420 "$python" -m pytest "${test_options[@]}" -m "gpu and not slow" tests --require gpu
+part tests 420 "$python" -m pytest "${test_options[@]}" -m "gpu and not slow" tests/gpu \
+  --require gpu
 part equality 600 "$python" -m pytest "${test_options[@]}" "${workers[@]}" -m "gpu and slow" \
   tests/gpu --require gpu
 

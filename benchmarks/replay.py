@@ -394,8 +394,13 @@ def version(package: str) -> str:
 
 
 def git(*words: str) -> str:
-    """What a git command prints, without the newline."""
-    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    """What a git command prints, without the newline; nothing where there is no git."""
+    try:
+        done = subprocess.run(
+            ["git", *words], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        return ""
     return done.stdout.strip()
 
 

@@ -45,6 +45,13 @@ if(NOT CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES OFF)
 endif()
 enable_language(CUDA)
+if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.8)  # the first with cudaLibraryLoadFromFile
+  if(CULE_CUDA_MODE STREQUAL "ON")
+    message(FATAL_ERROR "CULE_CUDA is ON, but nvcc is ${CMAKE_CUDA_COMPILER_VERSION}; 12.8 or later is needed")
+  endif()
+  message(STATUS "nvcc is ${CMAKE_CUDA_COMPILER_VERSION}, older than 12.8: the CPU back end alone is built")
+  return()
+endif()
 
 if(CULE_CUDA_ARCHITECTURES)
   set(CULE_CUDA_BUILT "${CULE_CUDA_ARCHITECTURES}")

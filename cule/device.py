@@ -106,6 +106,13 @@ def find_obstacle(device: str) -> str | None:
         except (RuntimeError, AssertionError) as error:
             return f"torch finds no usable GPU: {str(error).splitlines()[0]}"
         return "torch finds no GPU"
+    obstacle = native.find_obstacle()
+    if obstacle is not None:
+        return (
+            f"the CUDA runtime built in, {native.TOOLKIT}, finds no usable GPU ({obstacle}); "
+            "update the driver, or build cule with the toolkit that torch was built with, "
+            f"{torch.version.cuda}"
+        )
     index = _index_of(device)
     count = torch.cuda.device_count()
     if index >= count:

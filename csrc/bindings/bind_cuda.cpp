@@ -5,6 +5,8 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <optional>
+
 #include "batch/row_faults.hpp"
 #include "bindings/take.hpp"
 #include "cuda/arena.hpp"
@@ -22,6 +24,7 @@ struct LaunchError : std::runtime_error {
 
 void check(cudaError_t error, const char* what) {
   if (error != cudaSuccess) {
+    cudaGetLastError();  // or the next launch would be taken for the one that failed
     throw LaunchError(std::string(what) + ": " + cudaGetErrorString(error));
   }
 }
@@ -213,6 +216,14 @@ void bind_cuda(py::module_& m) {
   m.attr("FAULT_ACTION") = u32(kFaultAction);
   m.attr("FAULT_ENDED") = u32(kFaultEnded);
   m.def("kernel_resources", &kernel_resources);
+  // Why this module's runtime finds no device, whatever torch's says; None where it does.
+  m.def("find_obstacle", []() -> std::optional<std::string> {
+    int count = 0;
+    const cudaError_t error = cudaGetDeviceCount(&count);
+    if (error == cudaSuccess) return std::nullopt;
+    cudaGetLastError();
+    return cudaGetErrorString(error);
+  });
   m.def("row_fault_text", [](u32 fault, i32 console, const std::string& game_id) {
     return text_of(RowFault(fault), console, game_id);
   });

@@ -216,7 +216,7 @@ class Agent(ABC):
         """The function itself, or where the config asks for it, one that replays CUDA graphs."""
         if not self.config.cuda_graphs:
             return function
-        call = CapturedCall(function, [self.generator], self._has_its_kernels)
+        call = CapturedCall(function, self.device, [self.generator], self._has_its_kernels)
         self._captured.append(call)
         return call
 

@@ -7,6 +7,9 @@ then it is captured, and from there on replayed on inputs that are copied in.
 
 from __future__ import annotations
 
+import functools
+import gc
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -44,6 +47,7 @@ class CapturedCall(Generic[Result]):
     def __init__(
         self,
         function: Callable[..., Result],
+        device: torch.device,
         generators: Sequence[torch.Generator] = (),
         is_ready: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -53,10 +57,12 @@ class CapturedCall(Generic[Result]):
             function: Takes tensors, tuples and dicts of them, and returns such; always with the
                 same structure. Everything else that it uses stays where it is and is changed in
                 place.
+            device: Where it runs.
             generators: Those that it draws from.
             is_ready: False as long as it is too early for a capture.
         """
         self._function = function
+        self._device = device
         self._is_ready = is_ready
         self._generators = generators
         self._calls: dict[Any, int] = {}
@@ -64,6 +70,10 @@ class CapturedCall(Generic[Result]):
 
     def __call__(self, *inputs: Any) -> Result:
         """Run, capture or replay the function."""
+        with torch.cuda.device(self._device if self._device.type == "cuda" else -1):
+            return self._run(*inputs)
+
+    def _run(self, *inputs: Any) -> Result:
         leaves, structure = pytree.tree_flatten(inputs)
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         key = tuple((tuple(x.shape), x.dtype) for x in tensors)
@@ -99,20 +109,29 @@ def capture_call(
     Returns:
         What runs it, and what the call returned, which every run writes anew.
     """
+    gc.collect()  # what an environment that nobody holds any more frees would be refused below
     graph = torch.cuda.CUDAGraph()
     for generator in generators:
         graph.register_generator_state(generator)
     # Other threads may go on: a translation in the background, a pinning data loader.
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+    stream = _side_stream(torch.cuda.current_device())
+    with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
         outputs = function(*inputs)
     return graph.replay, outputs
 
 
+@functools.cache
+def _side_stream(device_index: int) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device_index)  # type: ignore[no-untyped-call]
+
+
 def run_aside(function: Callable[..., Result], inputs: Any) -> Result:
     """Call on another stream, as what is to be captured later must have been before."""
-    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side = _side_stream(torch.cuda.current_device())
     side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
+    with torch.cuda.stream(side), warnings.catch_warnings():
+        # True of these calls, and meant.
+        warnings.filterwarnings("ignore", "This instance was constructed with capturable=True")
         result = function(*inputs)
     torch.cuda.current_stream().wait_stream(side)
     return result

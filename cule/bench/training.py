@@ -107,7 +107,7 @@ def config_of(
         game=game,
         num_envs=num_envs,
         device=DEVICES[engine],
-        env_threads=threads,
+        env_threads=threads if DEVICES[engine] == "cpu" else 0,
         torch_threads=threads,
         seed=options.seed,
         total_steps=10**15,  # schedules do not come to their end

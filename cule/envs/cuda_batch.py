@@ -8,6 +8,7 @@ which takes no place until then. `step` neither allocates nor waits.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +24,7 @@ from cule.envs.launch import SCHEDULES, Geometry, choose_geometry
 from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan, batch_arguments, make_game_batch
 from cule.envs.refusals import ActionRangeError
-from cule.envs.translation import BackgroundTranslation, is_wanted
+from cule.envs.translation import BackgroundTranslation, is_wanted, warn_of_failure
 from cule.errors import (
     CuleError,
     DeviceError,
@@ -320,15 +321,20 @@ class CudaBatch:
         assert self._translation is not None
         path = self._translation.take()
         self._translation = None
-        if path is not None:
+        if path is None:
+            return
+        try:
             self.load_program(path)
+        except DeviceError as error:
+            warn_of_failure(error)
 
     def _allocate(self) -> tuple[int, int]:
         """Make `_memory` and `_rare`, if they fit; where both begin."""
         on_demand = self._native.OnDemandMemory
         size: int = self._batch.bytes
         rare: int = self._batch.rare_bytes
-        is_on_demand: bool = on_demand.is_supported()
+        is_wanted_on_demand = os.environ.get("CULE_MANAGED_MEMORY") != "0"
+        is_on_demand: bool = is_wanted_on_demand and on_demand.is_supported()
         if not is_on_demand:
             self.console_bytes += rare // self._num_envs
         needed = size if is_on_demand else size + rare

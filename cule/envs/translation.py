@@ -73,6 +73,7 @@ class Compiler:
         for path in _library_candidates():
             with contextlib.suppress(OSError):
                 self._library = ctypes.CDLL(path)
+                self._builtins = _load_builtins(Path(path).parent)
                 break
         else:
             raise DeviceError(
@@ -145,6 +146,12 @@ def _library_candidates() -> list[str]:
     return [*found, "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"]
 
 
+def _load_builtins(folder: Path) -> list[ctypes.CDLL]:
+    """What NVRTC loads by name when it compiles, and in some packages does not find by itself."""
+    paths = sorted(folder.glob("libnvrtc-builtins.so.*"))
+    return [ctypes.CDLL(str(path)) for path in paths if "alt" not in path.name]
+
+
 @functools.cache
 def compiler() -> Compiler:
     """The compiler of this process."""
@@ -193,6 +200,11 @@ def translate(game: _core.Game, lanes_per_warp: int, architecture: str) -> Path:
     return path
 
 
+def warn_of_failure(error: Exception) -> None:
+    """Say that a game has no kernel of its own."""
+    warnings.warn(f"the game stays interpreted on the GPU: {error}", RuntimeWarning, stacklevel=3)
+
+
 class BackgroundTranslation:
     """A translation that goes on while the interpreter's kernel steps the game."""
 
@@ -232,9 +244,5 @@ class BackgroundTranslation:
     def take(self) -> Path | None:
         """The kernel, once it is done; None, with a warning, if it could not be made."""
         if self._error is not None:
-            warnings.warn(
-                f"the game stays interpreted on the GPU: {self._error}",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            warn_of_failure(self._error)
         return self._path

@@ -260,7 +260,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         for height in np.unique(heights):
             indices = np.flatnonzero(heights == height)
             for index, screen in zip(indices, self._batch.screens("rgb", indices), strict=True):
-                frames[index] = screen
+                frames[index] = to_numpy(screen)
         return tuple(frames)
 
     def close_extras(self) -> None:
@@ -544,7 +544,8 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         """Wait for consoles that are on their way, and forget their results."""
         if self._num_in_flight:
             shape = (self._num_in_flight, *(self.single_observation_space.shape or ()))
-            self._batch.recv(np.empty(shape, np.uint8), *self._memory.tables(self._num_in_flight))
+            obs = self._memory.pool(shape).take()
+            self._batch.recv(obs, *self._memory.tables(self._num_in_flight))
             self._num_in_flight = 0
 
     def _restore(self, rows: NDArray[np.uint8], indices: NDArray[np.int64]) -> None:

@@ -97,7 +97,7 @@ def test_calls_of_other_shapes_have_graphs_of_their_own() -> None:
         sums.add_(x.sum())
         return {"sum": sums, "twice": 2 * x}
 
-    call = CapturedCall(add)
+    call = CapturedCall(add, torch.device("cpu"))
     total = 0.0
     for k in range(8):
         for n in (2, 3):
@@ -114,7 +114,7 @@ def test_calls_of_other_shapes_have_graphs_of_their_own() -> None:
 
 def test_a_call_is_not_captured_before_it_is_ready() -> None:
     is_ready = False
-    call = CapturedCall(lambda x: x + 1, is_ready=lambda: is_ready)
+    call = CapturedCall(lambda x: x + 1, torch.device("cpu"), is_ready=lambda: is_ready)
     for _ in range(graphs.WARM_UP_CALLS + 2):
         assert torch.equal(call(torch.zeros(2)), torch.ones(2))
     assert not call.captures
@@ -124,7 +124,7 @@ def test_a_call_is_not_captured_before_it_is_ready() -> None:
 
 
 def test_reading_a_value_cannot_be_captured() -> None:
-    call = CapturedCall(lambda x: x * float(x.sum()))
+    call = CapturedCall(lambda x: x * float(x.sum()), torch.device("cpu"))
     for _ in range(graphs.WARM_UP_CALLS):
         call(torch.ones(3))
     with pytest.raises(RuntimeError, match="reads a value"):

@@ -139,6 +139,7 @@ def test_large_batch_equals_small_ones() -> None:
             assert np.array_equal(tensor.cpu().numpy()[some], array)
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_step_neither_waits_nor_allocates() -> None:
     env = cule.AtariVectorEnv("breakout", 256, device="cuda", autoreset_mode="SameStep")
     env.reset(seed=0)

@@ -361,6 +361,20 @@ class TestVectorEnv:
             ended = theirs.terminated | theirs.truncated
             assert torch.equal(mine.final_frame[ended], theirs.final_frame[ended])
 
+    def test_reset_forgets_what_was_sent(self) -> None:
+        env, reference = self.make()
+        env.reset(seed=1)
+        env.send(np.zeros(4, np.int64))
+        assert torch.equal(env.reset(seed=2)[0], reference.reset(seed=2)[0])
+
+    def test_rendered_screens_are_arrays(self) -> None:
+        env, reference = self.make(render_mode="rgb_array")
+        env.reset(seed=1)
+        reference.reset(seed=1)
+        for mine, theirs in zip(env.render(), reference.render(), strict=True):
+            assert isinstance(mine, np.ndarray)
+            assert np.array_equal(mine, theirs)
+
     def test_send_and_recv(self) -> None:
         env, reference = self.make()
         env.reset(seed=1)

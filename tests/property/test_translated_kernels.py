@@ -8,6 +8,7 @@ that is reported is compared, and now and then whole consoles. The CPU back end 
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -110,6 +111,18 @@ def test_a_file_that_is_no_module_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match="translated game"):
         pair.kernels.load_program(tmp_path / "pong.cubin")
     pair.run(3)
+    pair.close()
+
+
+def test_a_translation_that_cannot_be_loaded_leaves_the_interpreter(tmp_path: Path) -> None:
+    pair = Pair("pong", 2, lanes=2)
+    (tmp_path / "pong.cubin").write_bytes(b"no machine code")
+    job = SimpleNamespace(is_done=True, take=lambda: tmp_path / "pong.cubin")
+    pair.kernels._translation = job
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("torch.cuda.is_current_stream_capturing", lambda: False)
+        with pytest.warns(RuntimeWarning, match="stays interpreted on the GPU: .*translated game"):
+            pair.run(3)
     pair.close()
 
 

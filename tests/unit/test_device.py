@@ -21,7 +21,11 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         if state.error is not None:
             raise RuntimeError(state.error)
 
-    native = SimpleNamespace(ARCHITECTURES="75-real 80-real 90-real 90-virtual", TOOLKIT="13.0")
+    native = SimpleNamespace(
+        ARCHITECTURES="75-real 80-real 90-real 90-virtual",
+        TOOLKIT="13.0",
+        find_obstacle=lambda: None,
+    )
     monkeypatch.setattr(device, "cuda_module", lambda: native)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     for name, value in {
@@ -51,6 +55,13 @@ def test_a_device_that_is_there(machine: SimpleNamespace) -> None:
 
 def test_no_such_device(machine: SimpleNamespace) -> None:
     assert "device is 'cuda:3', but there are 1 GPUs here: cuda:0 to cuda:0" in message("cuda:3")
+
+
+def test_the_driver_is_too_old_for_the_runtime_built_in(machine: SimpleNamespace) -> None:
+    reason = "CUDA driver version is insufficient for CUDA runtime version"
+    machine.native.find_obstacle = lambda: reason
+    assert f"built in, 13.0, finds no usable GPU ({reason}); update the driver" in message()
+    assert device.resolve_device("auto", device.AUTO_MIN_CONSOLES) == "cpu"
 
 
 def test_not_built_in(machine: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
