@@ -1,9 +1,9 @@
 """Instructions an emulated frame of the 84x84x4 pipeline, counted by callgrind.
 
-Unlike frames a second, the count is the same on a busy machine. An engine plays the same game twice
-in processes of their own, with few and with many steps; the difference of the counts, over the
-frames between, leaves start, imports and reset out. It holds all of `step`, Python included. The
-engine `cule-ram` is cule with RAM observations, which draws nothing.
+Unlike frames a second, the count is nearly the same on a busy machine: two runs differ by 3 %. An
+engine plays the same game twice in processes of their own, with few and with many steps; the
+difference of the counts, over the frames between, leaves start, imports and reset out. It holds all
+of `step`, Python included. The engine `cule-ram` is cule with RAM observations: it draws nothing.
 
     python benchmarks/instructions.py pong riverraid --engines cule cule-ram
 

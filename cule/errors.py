@@ -47,5 +47,9 @@ class NotResetError(CuleError, RuntimeError):
     """A step was asked for before the first reset, or after the end of an episode."""
 
 
+class CheckpointError(CuleError, ValueError):
+    """A saved run or replay memory is damaged, or is of another algorithm or shape."""
+
+
 class ClosedError(CuleError, RuntimeError):
     """The environment has been closed."""

@@ -23,7 +23,7 @@ from cule.agents.apex import ApexConfig, ApexDQN
 from cule.agents.apex_dpg import ApexDPG, ApexDPGConfig
 from cule.agents.base import Agent, Progress
 from cule.agents.dqn import DQN, DQNConfig, Rainbow, RainbowConfig
-from cule.agents.errors import CheckpointError, DivergedError
+from cule.agents.errors import DivergedError
 from cule.agents.evaluation import Evaluation, evaluate
 from cule.agents.options import AgentConfig
 from cule.agents.ppo import PPO, PPOConfig
@@ -31,6 +31,7 @@ from cule.agents.pqn import PQN, PQNConfig
 from cule.agents.presets import AGENTS, PRESETS
 from cule.agents.runner import Run, RunOptions, start_run
 from cule.agents.vtrace import VTrace, VTraceConfig
+from cule.errors import CheckpointError
 
 __all__ = [
     "A2C",

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from cule import algos
 from cule.agents.base import Progress
-from cule.agents.on_policy import OnPolicyAgent, RolloutConfig
+from cule.agents.on_policy import OnPolicyAgent, PolicyConfig
 from cule.agents.options import check_least, check_range
 from cule.replay import Window
 
 
 @dataclass(frozen=True, kw_only=True)
-class A2CConfig(RolloutConfig):
+class A2CConfig(PolicyConfig):
     """Options of A2C; the defaults are those of the 16-environment baselines."""
 
     num_envs: int = 16
@@ -98,7 +98,8 @@ class A2C(OnPolicyAgent):
                 done = self.steps / config.total_steps
                 self.set_learning_rate(config.learning_rate * (1.0 - done))
             self.collect(config.num_steps)
-            yield Progress(self.steps, self.updates, self.update())
+            metrics = self.update()
+            yield Progress(self.steps, self.updates, metrics)
 
     def update(self) -> dict[str, Tensor]:
         """One update from the rollout that the buffer holds."""

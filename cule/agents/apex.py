@@ -269,7 +269,7 @@ class ApexDQN(DQN):
                         self.debt -= config.batch_size
                     actors.send_weights(self.network)
                 actors.allow(self.steps)
-                yield Progress(self.steps, self.updates, metrics or {"loss": 0.0})
+                yield Progress(self.steps, self.updates, metrics)
 
     def extra_state(self, *, replay: bool) -> dict[str, Any]:
         """As DQN, and the actors' side; a memory shared with actors is not saved."""

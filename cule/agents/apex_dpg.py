@@ -226,7 +226,7 @@ class ApexDPG(Agent):
         config = self.config
         stop = config.total_steps if steps is None else steps
         self.begin()
-        metrics: dict[str, Tensor | float] = {"critic_loss": 0.0}
+        metrics: dict[str, Tensor | float] = {}
         while self.steps < stop:
             self.collect(config.collect_steps)
             if self.replay.num_valid * world_size() >= config.learning_starts:

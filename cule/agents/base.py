@@ -37,11 +37,11 @@ from cule.agents.environment import (
     newest_frames,
     obs_shape,
 )
-from cule.agents.errors import CheckpointError, DivergedError
+from cule.agents.errors import DivergedError
 from cule.agents.graphs import CapturedCall, make_capturable
 from cule.agents.options import AgentConfig, config_from
 from cule.envs import FrameStep
-from cule.errors import InvalidArgumentError
+from cule.errors import CheckpointError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from cule.agents.evaluation import Evaluation

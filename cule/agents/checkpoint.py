@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from cule.agents.errors import CheckpointError
+from cule.errors import CheckpointError
 
 #: Changes when what a checkpoint holds changes its meaning.
 FORMAT = 1

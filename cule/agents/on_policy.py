@@ -1,4 +1,4 @@
-"""What A2C, V-trace and PPO share: acting with a policy into a rollout, and values of what follows.
+"""What A2C, V-trace, PPO and PQN share: acting into a rollout, and values of what follows.
 
 A rollout is time-major; observations are stored one frame a step, and stacks are rebuilt where a
 network reads them.
@@ -24,10 +24,7 @@ from cule.replay import TrajectoryBuffer, TrajectoryOptions, Window
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutConfig(AgentConfig):
-    """Options that the algorithms with a policy and a value share."""
-
-    normalize_obs: bool = False
-    """The network sees pixels less their running mean, over their running deviation."""
+    """Options that the algorithms with rollouts share."""
 
     forward_batch: int = 4096
     """Most observations in one pass of the network without gradients; bounds memory."""
@@ -38,11 +35,19 @@ class RolloutConfig(AgentConfig):
         check_least(self, 1, "forward_batch")
 
 
+@dataclass(frozen=True, kw_only=True)
+class PolicyConfig(RolloutConfig):
+    """Options that the algorithms with a policy and a value share."""
+
+    normalize_obs: bool = False
+    """The network sees pixels less their running mean, over their running deviation."""
+
+
 class OnPolicyAgent(Agent):
-    """Base of the learners with a policy and a value.
+    """Base of the learners with rollouts.
 
     Attributes:
-        network: Logits and values.
+        network: Logits and values; for PQN action values.
         buffer: The last steps of all consoles.
     """
 

@@ -15,14 +15,14 @@ from torch import Tensor
 from cule import algos
 from cule.agents.base import Progress
 from cule.agents.distributed import global_moments
-from cule.agents.on_policy import OnPolicyAgent, RolloutConfig
+from cule.agents.on_policy import OnPolicyAgent, PolicyConfig
 from cule.agents.options import check_least, check_range
 from cule.errors import InvalidArgumentError
 from cule.replay import Window
 
 
 @dataclass(frozen=True, kw_only=True)
-class PPOConfig(RolloutConfig):
+class PPOConfig(PolicyConfig):
     """Options of PPO; the defaults are those of public reference scripts."""
 
     num_steps: int = 128

@@ -165,7 +165,8 @@ class PQN(OnPolicyAgent):
                 done = self.steps / config.total_steps
                 self.set_learning_rate(config.learning_rate * (1.0 - done))
             self.collect(config.num_steps)
-            yield Progress(self.steps, self.updates, self.update())
+            metrics = self.update()
+            yield Progress(self.steps, self.updates, metrics)
 
     def update(self) -> dict[str, Tensor | float]:
         """All epochs over the rollout that the buffer holds; the mean metrics of its updates."""

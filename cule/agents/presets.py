@@ -16,11 +16,11 @@ from cule.agents.apex_dpg import ApexDPG
 from cule.agents.base import Agent
 from cule.agents.dqn import DQN, Rainbow
 from cule.agents.environment import FrameEnv
-from cule.agents.errors import CheckpointError
 from cule.agents.options import config_from
 from cule.agents.ppo import PPO
 from cule.agents.pqn import PQN
 from cule.agents.vtrace import VTrace
+from cule.errors import CheckpointError
 
 #: Learners by the name that their checkpoints carry.
 AGENTS: dict[str, type[Agent]] = {
@@ -132,6 +132,7 @@ PRESETS: dict[str, Preset] = {
             "num_epochs": 3,
             "num_minibatches": 8,
             "learning_rate": 4e-4,
+            "total_steps": 5_000_000,
         },
     ),
     "pqn": Preset("pqn"),

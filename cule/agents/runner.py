@@ -28,10 +28,10 @@ from cule.agents.base import Agent, Progress, of_rank
 from cule.agents.checkpoint import read_checkpoint, remove_leftovers
 from cule.agents.distributed import max_over_ranks, rank, sum_over_ranks, world_size
 from cule.agents.environment import FrameEnv
-from cule.agents.errors import CheckpointError
 from cule.agents.evaluation import Evaluation, evaluate, time_to_score
 from cule.agents.logs import RunLog
 from cule.agents.progress_bar import ProgressBar
+from cule.errors import CheckpointError
 
 #: Columns of the progress table that depend on the clock.
 TIME_COLUMNS = ("train_s", "wall_s", "steps_per_s", "frames_per_s", "updates_per_s")
@@ -226,10 +226,11 @@ class Run:
         sum_over_ranks(agent.statistics.sums)
         episodes = agent.statistics.read()
         names = sorted(progress.metrics)
-        values = torch.stack(
-            [torch.as_tensor(progress.metrics[name], device=agent.device).float() for name in names]
-        )
-        metrics = dict(zip(names, values.tolist(), strict=True))
+        numbers = [
+            torch.as_tensor(progress.metrics[name], device=agent.device).float() for name in names
+        ]
+        values = torch.stack(numbers).tolist() if numbers else []  # no update yet
+        metrics = dict(zip(names, values, strict=True))
         self._add_time()
         seconds = max(self._row_s, 1e-9)
         steps_per_s = (progress.steps - self._row_steps) / seconds

@@ -18,13 +18,13 @@ from torch import Tensor
 
 from cule import algos
 from cule.agents.base import Progress
-from cule.agents.on_policy import OnPolicyAgent, RolloutConfig
+from cule.agents.on_policy import OnPolicyAgent, PolicyConfig
 from cule.agents.options import check_choice, check_least, check_range
 from cule.replay import Window
 
 
 @dataclass(frozen=True, kw_only=True)
-class VTraceConfig(RolloutConfig):
+class VTraceConfig(PolicyConfig):
     """Options of A2C with V-trace; the defaults are CuLE's "multi-batch long" configuration."""
 
     num_envs: int = 1200

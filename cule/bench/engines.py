@@ -1,9 +1,9 @@
 """Vector environments of several libraries behind one face, so that one loop can time them all.
 
 Every engine makes the same observations: 84x84 gray, the maximum of the last two frames of a step,
-four frames stacked, frame skip 4, up to 30 no-ops at a reset. cule on the CPU and ale-py start from
-the same seeds and give the same arrays. cule on a GPU starts from cached states, which cule on the
-CPU does as well when asked to. EnvPool draws its resets in another way.
+four frames stacked, frame skip 4, fewer than 30 no-ops at a reset. cule on the CPU and ale-py start
+from the same seeds and give the same arrays. cule on a GPU starts from cached states, which cule on
+the CPU does as well when asked to. EnvPool draws its resets in another way.
 """
 
 from __future__ import annotations

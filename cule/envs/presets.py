@@ -6,15 +6,14 @@ A preset gives values to some options; options given by name win over it.
 * ``v5``: what ``gymnasium.make_vec("ALE/<Title>-v5")`` passes to it: sticky actions, as recommended
   by Machado et al. 2018, section 5.
 * ``dqn``: training of Mnih et al. 2015 ("Human-level control through deep reinforcement learning"),
-  Methods and Extended Data Table 1: frame skip 4, maximum of two frames, 84x84 gray, 4 frames, up
-  to 30 no-ops, rewards clipped, no sticky actions; the loss of a life is reported as termination
-  while the game goes on.
+  Methods and Extended Data Table 1: frame skip 4, maximum of two frames, 84x84 gray, 4 frames,
+  fewer than 30 no-ops as in ale-py (the paper: up to 30), rewards clipped, no sticky actions; the
+  loss of a life is reported as termination while the game goes on.
 * ``baselines``: ``wrap_deepmind(make_atari(...NoFrameskip-v4))`` of OpenAI Baselines (2017): as
   ``dqn``, but FIRE starts the game and the loss of a life ends the episode.
 * ``machado``: Machado et al. 2018 ("Revisiting the Arcade Learning Environment"), section 5 and the
-  tables of
-  its DQN runs: sticky actions 0.25, all 18 actions, frame skip 5, episodes of at most 18,000 frames
-  (5 minutes), only game over ends an episode, no random start.
+  tables of its DQN runs: sticky actions 0.25, all 18 actions, frame skip 5, episodes of at most
+  18,000 frames (5 minutes), only game over ends an episode, no random start.
 * ``envpool``: the defaults of EnvPool 1.2.5: rewards are not clipped, everything else as ``ale``.
   Its first stack repeats the reset frame; here, as in ale-py, zeros come before it.
 """

@@ -58,7 +58,8 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     """Many Atari 2600 consoles, stepped together.
 
     A drop-in for ``ale_py.vector_env.AtariVectorEnv`` 0.12.1: the same keywords, defaults, dtypes,
-    shapes, info keys and autoreset modes, and with ``resets="exact"`` the same trajectories.
+    shapes, info keys and autoreset modes, and with ``resets="exact"`` the same trajectories but for
+    continuous actions in skiing and lost_luggage (csrc/env/NOTES.md 8.6). There is no ``xla``.
     Observations are uint8 ``[N, S, H, W]`` (``[N, S, H, W, 3]`` with ``grayscale=False``, ``[N,
     128]`` with ``obs_type="ram"``), the oldest frame first. Every result belongs to the caller and
     stays as it is.
@@ -393,19 +394,22 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
     @property
     def ram(self) -> Any:
-        """RAM of every console, uint8 ``[N, 128]``; live, read-only, valid until `close`."""
+        """RAM of every console, uint8 ``[N, 128]``: live, valid until `close`, not to be written.
+
+        A copy with ``output="numpy"`` on a GPU.
+        """
         self._check_open()
         return self._memory.wrap_read_only(self._batch.ram())
 
     @property
     def lives(self) -> Any:
-        """Lives of every console, int32 ``[N]``; live, read-only, valid until `close`."""
+        """Lives of every console, int32 ``[N]``; as `ram`."""
         self._check_open()
         return self._memory.wrap_read_only(self._batch.lives())
 
     @property
     def episode_frames(self) -> Any:
-        """Frames since the last reset, int32 ``[N]``; live, read-only, valid until `close`."""
+        """Frames since the last reset, int32 ``[N]``; as `ram`."""
         self._check_open()
         return self._memory.wrap_read_only(self._batch.episode_frames())
 

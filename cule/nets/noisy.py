@@ -42,9 +42,9 @@ class NoisyLinear(nn.Module):
             noise.copy_(noise.sign() * noise.abs().sqrt())
 
     def forward(self, x: Tensor) -> Tensor:
-        """``[B, in]`` to ``[B, out]``; in training B must be a multiple of the number of groups.
+        """``[B, in]`` to ``[B, out]``; in training each of the groups of rows has noise of its own.
 
-        With one group the weights are perturbed; with more, the equal form
+        A batch that cannot be cut into groups has that of the first. The form
         ``mu x + noise_out * (sigma (noise_in * x))`` needs no weights per group.
         """
         plain = F.linear(x, self.weight, self.bias)

@@ -31,7 +31,7 @@ class NormalisedQNetwork(nn.Module):
         Args:
             obs_shape: Of one observation, ``[S, H, W]``; any shape with "mlp".
             num_actions: A.
-            torso: "nature", "nature32", "nips" or "mlp"; the others have no normalised form.
+            torso: "nature", "nature32", "nips", "small" or "mlp"; others have no such form.
             initialisation: One of `cule.nets.INITIALISATIONS`.
 
         Raises:

@@ -14,7 +14,7 @@ class PixelStatistics(nn.Module):
     count: Tensor
 
     def __init__(self, obs_shape: tuple[int, ...]) -> None:
-        """Start with mean 0 and variance 1, on a count of one observation."""
+        """Start with mean 0 and deviation 255, on a count of one observation."""
         super().__init__()
         self.register_buffer("mean", torch.zeros(obs_shape))
         self.register_buffer("variance", torch.full(obs_shape, 255.0**2))

@@ -17,9 +17,9 @@ Files are complete or not there (`checkpoint`). One implementation serves CPU an
 
 from __future__ import annotations
 
+from cule.errors import CheckpointError
 from cule.replay.errors import (
     CapacityError,
-    CheckpointError,
     DisconnectedError,
     NotReadyError,
     ShortReplayWarning,

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cule.replay.errors import CheckpointError
+from cule.errors import CheckpointError
 
 FORMAT = 1
 

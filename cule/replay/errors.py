@@ -13,10 +13,6 @@ class NotReadyError(CuleError, RuntimeError):
     """There is nothing to sample yet, or `start` has not been called."""
 
 
-class CheckpointError(CuleError, ValueError):
-    """A saved buffer is damaged, or was saved by a buffer of another shape."""
-
-
 class DisconnectedError(CuleError, RuntimeError):
     """The other side of a shared buffer is gone, or this side has been closed."""
 
