@@ -23,7 +23,7 @@ def simple(i: Instruction, kinds: list[str]) -> Execute | None:
     if name == "VIADD":
         store, a, b = set_word(ops[0]), word(ops[1]), word(ops[2])
         return lambda w: store(w, np.asarray(a(w), np.uint32) + np.asarray(b(w), np.uint32))
-    if name in ("SEL", "FSEL"):
+    if name in ("SEL", "USEL", "FSEL"):
         store, a, b, p = set_word(ops[0]), word(ops[1]), word(ops[2]), predicate(ops[3])
         return lambda w: store(w, np.where(p(w), a(w), b(w)))
     if name == "IABS":

@@ -31,6 +31,7 @@ FAMILIES: dict[str, Callable[[Any, list[str]], Execute]] = {
     "IMAD": multiply_add,
     "ISETP": set_if,
     "LOP3": logic,
+    "ULOP3": logic,
     "PLOP3": logic_predicates,
     "PRMT": permute,
     "SHF": shift,

@@ -1,12 +1,10 @@
 // base/random.hpp: the two kinds of random numbers.
 //
-// Mt19937        the standard 32-bit Mersenne Twister with single-word seeding: the generator of
-// the exact
-//                random streams (machine power-on values, sticky actions, no-op counts). One u32 a
-//                draw.
-// counter_random a pure function of (seed, console, step, purpose): the generator of the
-// cached-reset mode,
-//                the same on every device, thread count and batch split.
+// Mt19937: the standard 32-bit Mersenne Twister with single-word seeding, the generator of the
+// exact random streams (machine power-on values, sticky actions, no-op counts). One u32 a draw.
+//
+// counter_random: a pure function of (seed, console, step, purpose), the generator of the
+// cached-reset mode, the same on every device, thread count and batch split.
 #pragma once
 
 #include "base/int.hpp"

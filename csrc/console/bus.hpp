@@ -1,9 +1,9 @@
 // console/bus.hpp: the two ways an instruction reaches the machine.
 //
-// SlowBus  every byte through the decoder, every access recorded on the data bus. Right everywhere.
-// FastBus  the instruction's bytes were fetched at once from a stretch of ROM whose reads have no
-// effect;
-//          RAM and ROM are accessed directly. Used wherever that is the same.
+// SlowBus: every byte through the decoder, every access recorded on the data bus. Right everywhere.
+//
+// FastBus: the instruction's bytes were fetched at once from a stretch of ROM whose reads have no
+// effect; RAM and ROM are accessed directly. Used wherever that is the same.
 #pragma once
 
 #include "base/bits.hpp"

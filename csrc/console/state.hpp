@@ -76,9 +76,6 @@ struct ConsoleState {
 
 static_assert(std::is_trivially_copyable_v<ConsoleState>);
 
-CULE_HD CULE_INLINE u32 frame_clock(const ConsoleState& s) {
-  return clocks_from_cycles(s.cycles + s.phase_cycles);
-}
 CULE_HD CULE_INLINE u32 current_line(const ConsoleState& s) {
   return (s.cycles + s.phase_cycles) / kCyclesPerLine;
 }

@@ -1,9 +1,10 @@
 // cuda/draw.hpp: pictures drawn by a block of threads: one pass over the log, then all lines at
 // once.
 //
-// A picture that is kept as a log is drawn in two stages (tia/lines.hpp): one thread finds the
-// state at the start of every line, then each thread draws whole lines. A picture that is kept as
-// pixels is only looked up. All threads of the block call these functions together.
+// A picture that is kept as a log is drawn in two stages (tia/lines.hpp): the states at the starts
+// of its lines are found, by one thread or by one for each band, then each thread draws whole
+// lines. A picture that is kept as pixels is only looked up. All threads of the block call these
+// functions together.
 #pragma once
 
 #include "cuda/device_batch.hpp"

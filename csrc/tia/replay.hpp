@@ -31,7 +31,7 @@ enum Shows : u32 {
 };
 
 // State and BeamState are references to what is brought forward, or copies that whoever made the
-// replay takes back: copies are at hand while it replays, on both sides.
+// replay takes back when it is over: a compiler keeps copies closer at hand.
 template <class Sink, class State = TiaState&, class BeamState = Beam&>
 struct Replay {
   State s;

@@ -108,11 +108,6 @@ def optimality_gap(scores: Sequence[float] | NDArray[np.float64], target: float 
     return float(np.clip(target - np.asarray(scores, np.float64), 0.0, None).mean())
 
 
-def median_of_means(scores: Sequence[Sequence[float]]) -> float:
-    """Median over games of the mean over runs."""
-    return float(np.median([np.mean(runs) for runs in scores]))
-
-
 def aggregate(
     scores: Mapping[str, Sequence[float]], *, resamples: int = 2000, seed: int = 0
 ) -> dict[str, Interval]:

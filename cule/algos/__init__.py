@@ -1,8 +1,8 @@
 """The mathematics of the learners, as pure functions of tensors.
 
 In: rewards, discounts, values, log-probabilities, as float tensors; rollouts are time-major
-    ``[T, N]``. Out: advantages, returns, targets, losses, priorities. Nothing here knows of
-    environments, networks, optimisers or storage, keeps state, or reads a number back to the host.
+``[T, N]``. Out: advantages, returns, targets, losses, priorities. Nothing here knows of
+environments, networks, optimisers or storage, keeps state, or reads a number back to the host.
 
 ``discounts`` are ``gamma * (1 - terminated)``: zero where nothing follows. ``cut`` is true where an
 episode ended, by its own end or by a time limit: traces do not pass. ``next_values`` is the value

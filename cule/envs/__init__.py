@@ -4,7 +4,9 @@ What is where:
 
 * `vector_env`: `AtariVectorEnv`, many consoles; `options` and `presets` define its keywords, `plan`
   turns them into a native batch, `actions` and `requests` check what comes in, `results` and
-  `output` are what goes out;
+  `output` are what goes out, in memory that `memory` lends;
+* `backend` makes the batch: `cule._core.Batch`, or `cuda_batch` with `device_memory`, `launch` (how
+  consoles are spread over warps) and `translation` (a game's own kernel);
 * `ale_interface`: `ALEInterface`, one console; with `settings`, `ale_state`, `png`;
 * `gym_env`: `AtariEnv`, one console as a Gymnasium environment; `registration` gives it its ids;
 * `action`: the 18 actions; `spaces`: shapes; `checks`, `refusals`, `native`: errors.

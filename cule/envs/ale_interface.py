@@ -1,9 +1,8 @@
 """One console behind the interface of ``ale_py.ALEInterface``.
 
 In: settings, a ROM, then actions. Out: rewards, RAM, screens, states. Method and setting names,
-    their order of
-events and their results are those of ale-py 0.12.1. Where ale-py ends the process (a missing file,
-an action that does not exist, a call before loadROM), this raises.
+their order of events and their results are those of ale-py 0.12.1. Where ale-py ends the process (a
+missing file, an action that does not exist, a call before loadROM), this raises.
 """
 
 from __future__ import annotations

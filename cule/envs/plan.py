@@ -1,11 +1,11 @@
 """From options to a native batch: which game each console plays, and what an action index means.
 
 In: `EnvOptions`. Out: `BatchPlan`, with everything the native batch and the Gymnasium spaces are
-    made of.
+made of.
 
 Games of one batch may differ in their action sets. Where they do, the joint action space is all 18
 actions: index i is `Action(i)`, and an action that is not legal for a console's game is no-op for
-    it, as in ALE.
+it, as in ALE.
 """
 
 from __future__ import annotations

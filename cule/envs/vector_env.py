@@ -1,8 +1,7 @@
 """The batch of consoles that users see: a Gymnasium vector environment.
 
 In: actions, one a console. Out: observations, rewards, flags and numbers, as arrays or tensors.
-    This file
-checks what comes in, lends memory for what goes out, and leaves everything between to
+This file checks what comes in, lends memory for what goes out, and leaves everything between to
 ``cule._core.Batch``. A refused call changes nothing.
 """
 

@@ -2,7 +2,7 @@
 
 In: observations, uint8 ``[B, S, H, W]`` (images, newest frame last) or ``[B, D]`` (RAM, features).
 Out: float32 logits, values, action values or actions. A torso turns an observation into features
-    ``[B, F]``; a network is a torso and heads. Plain torch modules: no environment, no optimiser.
+``[B, F]``; a network is a torso and heads. Plain torch modules: no environment, no optimiser.
 
 Pixels are scaled by 1/255 inside the first layer's weights, so that no pass over the observation
 is spent on it; 0..255 is exact in bfloat16.
