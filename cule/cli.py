@@ -49,7 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _learn(words[0], words[1:])
         options = _parser().parse_args(words)
         status: int = options.run(options)
-    except CuleError as error:
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (CuleError, OSError) as error:
         print(f"cule: {error}", file=sys.stderr)
         return 2
     return status

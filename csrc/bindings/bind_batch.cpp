@@ -170,6 +170,7 @@ void set_state(PyBatch& p, const py::object& states, const py::object& indices) 
     if (!error.empty()) refuse("states: row " + std::to_string(k) + ": " + error);
   }
   py::gil_scoped_release release;
+  b.prepare_restore();
   for (i32 k = 0; k < n; ++k) b.restore(i32(ids[k]), a.data() + size_t(k) * b.state_bytes());
 }
 

@@ -59,7 +59,8 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
     finish(i);
   };
   posted_reset_ = [this, finish](i32 i, i32 worker) {
-    reset_unit(i, pending_seeds_[size_t(i)], workspaces_[size_t(worker)]);
+    const i64 seed = pending_seeds_[size_t(i)];
+    if (seed != kKeepState) reset_unit(i, seed, workspaces_[size_t(worker)]);
     finish(i);
   };
 }

@@ -32,6 +32,7 @@ struct Outputs {
 };
 
 constexpr i32 kJoystickSize = 4;  // numbers of a continuous action
+constexpr i64 kKeepState = -2;    // in place of a seed
 
 // What one console is told to do: an ALE action with its strength.
 struct Command {
@@ -68,6 +69,7 @@ class Batch {
   // Refuses unless every console named can be stepped.
   void check_ready(const i32* ids, i32 n) const;
 
+  // seeds: as for reset(), or kKeepState where a console is only to be reported.
   void send_reset(const i64* seeds);
   void send(const std::vector<Command>& commands, const i32* ids, i32 n);
   void receive(i32 n, const Outputs& out);
@@ -77,6 +79,10 @@ class Batch {
   const std::vector<std::vector<u8>>& reset_states(i32 i);
   // Why a row cannot be restored into console i; empty when it can.
   std::string find_row_error(i32 i, const u8* row) const;
+  // Before restore(): what later resets need.
+  void prepare_restore() {
+    if (options_.cached_resets) fill_cache();
+  }
   void restore(i32 i, const u8* row);
   void draw(i32 i, u8* rows, const u8* map) { units_[size_t(i)].draw(rows, map); }
 

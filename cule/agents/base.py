@@ -70,6 +70,15 @@ class Progress:
     """Losses and the like of this round; scalars on the device, to be read when needed."""
 
 
+def _device(name: str, value: str) -> torch.device:
+    try:
+        return torch.device(value)
+    except RuntimeError:
+        raise InvalidArgumentError(
+            f"{name} is {value!r}; it must be 'cpu', 'cuda' or 'cuda:<number>'"
+        ) from None
+
+
 class Agent(ABC):
     """Base of the learners.
 
@@ -109,8 +118,8 @@ class Agent(ABC):
             UnknownGameError, RomNotFoundError, DeviceError: As `cule.AtariVectorEnv`.
         """
         self.config = config
-        self.device = join_world(torch.device(config.device))
-        self.env_device = torch.device(config.env_device or self.device)
+        self.device = join_world(_device("device", config.device))
+        self.env_device = _device("env_device", config.env_device or str(self.device))
         self._check_graphs()
         self._use_precision()
         self.env: FrameEnv = self._default_env() if env is None else env

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule.envs.checks import MAX_STRENGTH
-from cule.envs.refusals import ActionRangeError, ActionShapeError
+from cule.envs.refusals import ActionRangeError, ActionShapeError, ArgumentTypeError
 
 CONTINUOUS_SIZE = 3  # radius, angle, fire
 
@@ -22,7 +22,14 @@ def is_tensor(value: object) -> bool:
 
 def to_numpy(value: Any) -> Any:
     """The numpy view of a torch tensor (a copy, from another device); else the value itself."""
-    return value.detach().cpu().numpy() if is_tensor(value) else value
+    if not is_tensor(value):
+        return value
+    try:
+        return value.detach().cpu().numpy()
+    except (TypeError, RuntimeError) as error:  # bfloat16, sparse, meta
+        raise ArgumentTypeError(
+            f"a tensor of {value.dtype} on {value.device} cannot be read as an array: {error}"
+        ) from None
 
 
 def discrete_actions(actions: Any, rows: int, size: int) -> NDArray[np.int32]:

@@ -115,6 +115,11 @@ class DeviceMemory:
         indices: torch.Tensor = native.to(torch.int32).contiguous()
         return indices
 
+    def fill(self, target: torch.Tensor, source: torch.Tensor, rows: torch.Tensor) -> None:
+        """Copy some rows, bool ``[N]``, of one block of frames into another."""
+        mask = rows.view(-1, *(1,) * (source.dim() - 1))
+        torch.where(mask, source, target, out=target)
+
     def joysticks(self, actions: Any, rows: int) -> torch.Tensor:
         """Joystick rows, float32 ``[rows, 4]``."""
         if not self._is_here(actions):
@@ -139,6 +144,8 @@ class DeviceMemory:
             )
         if tuple(out.shape) != shape:
             raise InvalidArgumentError(f"out has shape {tuple(out.shape)}; it must be {shape}")
+        if len(out) > 1 and out.stride(0) < out[0].numel():
+            raise InvalidArgumentError(f"out has strides {out.stride()}; its rows overlap")
         if not out[0].is_contiguous():
             raise InvalidArgumentError(
                 f"out has strides {out.stride()}; each of its rows must be contiguous"

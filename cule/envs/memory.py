@@ -66,6 +66,12 @@ class HostMemory:
         table = self._plan.action_table
         return native if table is None else table[self._plan.game_index[ids], native]
 
+    def fill(
+        self, target: NDArray[np.uint8], source: NDArray[np.uint8], rows: NDArray[np.bool_]
+    ) -> None:
+        """Copy some rows, bool ``[N]``, of one block of frames into another."""
+        target[rows] = source[rows]
+
     def joysticks(self, actions: Any, rows: int) -> NDArray[np.float32]:
         """Checked joystick rows, float32 ``[rows, 4]``."""
         return action_checks.continuous_actions(actions, rows)

@@ -194,9 +194,9 @@ def resolve_options(game: object, num_envs: object, keywords: Mapping[str, Any])
     checked["autoreset_mode"] = _autoreset_mode(raw.autoreset_mode)
     checked["device"] = resolve_device(raw.device, count)
     on_gpu = checked["device"] != "cpu"
-    output = raw.output or ("torch" if on_gpu else "numpy")
+    output = ("torch" if on_gpu else "numpy") if raw.output is None else raw.output
     checked["output"] = as_choice("output", output, ("numpy", "torch"))
-    resets = raw.resets or ("cached" if on_gpu else "exact")
+    resets = ("cached" if on_gpu else "exact") if raw.resets is None else raw.resets
     checked["resets"] = as_choice("resets", resets, ("exact", "cached"))
     checked["obs_type"] = as_choice("obs_type", raw.obs_type, ("image", "ram"))
     checked["mode"] = _per_console("mode", raw.mode, count)

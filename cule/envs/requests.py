@@ -17,6 +17,9 @@ from cule.errors import InvalidArgumentError
 #: Seed of a console whose random streams go on.
 NO_SEED = -1
 
+#: In place of a seed: the console is reported as it is (kKeepState of csrc/host/batch.hpp).
+KEEP_STATE = -2
+
 _RESET_OPTIONS = ("reset_mask", "states")
 
 
@@ -43,8 +46,7 @@ def parse_reset(
 
     Raises:
         ArgumentTypeError: A seed, mask or state of the wrong type.
-        InvalidArgumentError: One of the wrong shape or range, an unknown option, or seed beside
-            states.
+        InvalidArgumentError: One of the wrong shape or range, or an unknown option.
     """
     if options is not None and not isinstance(options, Mapping):
         raise ArgumentTypeError(f"options is {options!r}; it must be a dict or None")
@@ -56,13 +58,11 @@ def parse_reset(
     mask = None
     if options is not None and "reset_mask" in options:
         mask = _mask(options["reset_mask"], num_envs)
+        if mask.all():
+            mask = None
     count = num_envs if mask is None else int(mask.sum())
     states = None
     if options is not None and options.get("states") is not None:
-        if seed is not None:
-            raise InvalidArgumentError(
-                "seed and states exclude each other; states hold their streams"
-            )
         states = as_states(options["states"], count, state_size)
     numbers = _seeds(seed, count)
     seeds = np.full(num_envs, NO_SEED, np.int64)
@@ -122,7 +122,10 @@ def as_indices(indices: Any, num_envs: int, unique: bool = False) -> NDArray[np.
     """
     if indices is None:
         return np.arange(num_envs, dtype=np.int64)
-    array = np.asarray(to_numpy(indices))
+    try:
+        array = np.asarray(to_numpy(indices))
+    except ValueError:
+        raise ArgumentTypeError(f"indices is {indices!r}; it must hold integers") from None
     if array.size == 0 and array.ndim == 1:
         return np.empty(0, np.int64)
     if array.dtype.kind not in "iu":
@@ -179,6 +182,8 @@ def frame_target(out: Any, shape: tuple[int, ...]) -> NDArray[np.uint8]:
         )
     if array.shape != shape:
         raise InvalidArgumentError(f"out has shape {array.shape}; it must be {shape}")
+    if len(array) > 1 and abs(array.strides[0]) < array[0].nbytes:
+        raise InvalidArgumentError(f"out has strides {array.strides}; its rows overlap")
     if not array[0].flags.c_contiguous:
         raise InvalidArgumentError(
             f"out has strides {array.strides}; each of its rows must be contiguous"

@@ -7,9 +7,9 @@ This file checks what comes in, lends memory for what goes out, and leaves every
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+import threading
+from collections.abc import Mapping
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -21,12 +21,14 @@ from cule import _core
 from cule.envs.action import Action
 from cule.envs.actions import to_numpy
 from cule.envs.backend import make_backend
+from cule.envs.calls import one_at_a_time, remember_keywords
 from cule.envs.checks import as_choice
 from cule.envs.native import native_errors
 from cule.envs.options import EnvOptions, resolve_options
 from cule.envs.plan import plan_batch
 from cule.envs.refusals import CallOrderError
 from cule.envs.requests import (
+    KEEP_STATE,
     NO_SEED,
     ResetRequest,
     as_indices,
@@ -36,21 +38,6 @@ from cule.envs.requests import (
 from cule.envs.results import FrameStep, Tables, make_info
 from cule.envs.spaces import continuous_action_space, frame_shape, observation_space
 from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, NotResetError
-
-_Init = TypeVar("_Init", bound=Callable[..., None])
-
-
-def _remember_keywords(init: _Init) -> _Init:
-    """Keep which options were given by name, because those win over the preset."""
-
-    @functools.wraps(init)
-    def wrapper(self: AtariVectorEnv, *args: Any, **kwargs: Any) -> None:
-        self._keywords = {
-            name: value for name, value in kwargs.items() if name not in ("game", "num_envs")
-        }
-        init(self, *args, **kwargs)
-
-    return cast(_Init, wrapper)
 
 
 class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
@@ -64,6 +51,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     stays as it is.
 
     Args are those of `EnvOptions`, which documents each one; `config` shows what they came to.
+    Calls from several threads wait for each other, but for `send` and `recv`.
 
     Raises:
         InvalidArgumentError: An option is outside its allowed values.
@@ -81,7 +69,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
     _keywords: dict[str, Any]
 
-    @_remember_keywords
+    @remember_keywords
     def __init__(
         self,
         game: str | tuple[tuple[str, int], ...] | list[tuple[str, int]],
@@ -121,6 +109,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         render_mode: str | None = None,
     ) -> None:
         """Make the consoles; the first `reset` plays them to their first observation."""
+        self._lock = threading.RLock()
         self._arguments = (game, num_envs)
         options = resolve_options(game, num_envs, self._keywords)
         plan = plan_batch(options)
@@ -160,6 +149,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
     # --- Gymnasium ------------------------------------------------------------------------------
 
+    @one_at_a_time
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
@@ -168,7 +158,8 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         Args:
             seed: None: the random streams go on (from entropy, the first time). An integer s:
                 console i gets s + i. An integer array: one for each console that is reset.
-                Negative: as None.
+                Negative: as None. Beside ``states``, which hold the consoles' streams, it seeds the
+                environment's own generator alone.
             options: ``reset_mask``, bool ``[N]``: only these are reset; an integer seed counts from
                 the first of them. ``states``, uint8 ``[n, state_size]``: these n consoles take rows
                 of `get_state` instead of a new episode.
@@ -195,10 +186,14 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             raise NotResetError("options: the first reset must reset every console")
         if request.base_seed is not None:
             super().reset(seed=request.base_seed)
-        if self.batch_size != self.num_envs:
-            return self._reset_asynchronously(self._first_seeds(request))
-
         self._drain()
+        if self.batch_size != self.num_envs:
+            seeds = self._first_seeds(request)
+            if request.states is not None:
+                self._restore(request.states, self._all_ids.astype(np.int64))
+                seeds = np.full(self.num_envs, KEEP_STATE, np.int64)
+            self._send_reset(seeds)
+            return self._first_batch()
         obs, tables = self._obs_pool.take(), self._memory.tables(self.num_envs)
         if request.states is not None:
             self._restore(request.states, request.indices(self.num_envs))
@@ -207,12 +202,13 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             with native_errors():
                 self._batch.reset(request.mask, self._first_seeds(request), obs, *tables)
         if self._config.decorrelate_steps and not partial and request.states is None:
-            seed_word = int(self.np_random.integers(2**31))
+            seed_word = self._decorrelation_seed(request)
             self._batch.decorrelate(self._config.decorrelate_steps, seed_word, obs, *tables)
         self._was_reset = True
         self._batch_ids = self._all_ids
         return self._memory.wrap(obs), self._memory.wrap_all(make_info(tables.ints))
 
+    @one_at_a_time
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Advance every console by one step of ``frameskip`` frames.
 
@@ -245,6 +241,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             self._batch.step(native, obs, tables.ints, tables.flags, final_obs, final_ints)
         return self._step_result(obs, tables, final_obs, final_ints)
 
+    @one_at_a_time
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:
         """The current screens with ``render_mode="rgb_array"``: uint8 ``[H, 160, 3]`` each.
 
@@ -263,8 +260,13 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
                 frames[index] = to_numpy(screen)
         return tuple(frames)
 
+    @one_at_a_time
+    def close(self, **kwargs: Any) -> None:
+        """Stop the threads and free the consoles, once a step of another thread is over."""
+        super().close(**kwargs)
+
     def close_extras(self) -> None:
-        """Stop the threads and free the consoles."""
+        """What `close` calls, once."""
         self._batch.close()
 
     # --- Asynchronous stepping ------------------------------------------------------------------
@@ -313,6 +315,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
     # --- Beyond Gymnasium -----------------------------------------------------------------------
 
+    @one_at_a_time
     def step_frames(self, actions: Any, out: Any = None) -> FrameStep:
         """One step without stacking, for learners that keep their own ring of frames.
 
@@ -344,6 +347,10 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         final_ints = self._memory.final_ints(tables) if self._same_step else None
         with native_errors():
             self._batch.step(native, frame, *tables, final, final_ints, stacked=False)
+        if final is not None and self._config.life_loss_info:
+            # These episodes end for the learner alone: what they end on is the frame itself.
+            ended = tables.flags[_core.FLAG_ENDED]
+            self._memory.fill(final, frame, tables.flags[_core.FLAG_TERMINATED] & ~ended)
         result = self._memory.wrap(frame) if out is None else out
         ints, flags = tables
         return FrameStep(
@@ -412,6 +419,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self._check_open()
         return self._memory.wrap_read_only(self._batch.episode_frames())
 
+    @one_at_a_time
     def get_state(self, indices: Any = None) -> Any:
         """Whole consoles as bytes: machine, game, random streams, frame stack.
 
@@ -431,12 +439,16 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         with native_errors():
             return self._memory.wrap(self._batch.get_state(chosen))
 
+    @one_at_a_time
     def set_state(self, states: Any, indices: Any = None) -> None:
         """Put consoles into states that `get_state` of an environment like this one returned.
 
         Args:
             states: uint8 ``[n, state_size]``.
             indices: Which consoles, integers ``[n]``, each once; all by default.
+
+        With ``batch_size < num_envs`` the next `send` is for the batch received last; if there was
+        none yet, `recv` gives the first.
 
         Raises:
             InvalidStateError: A row is damaged, or belongs to another game or kind of environment;
@@ -451,9 +463,13 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         if not self._was_reset and len(chosen) < self.num_envs:
             raise NotResetError("set_state() of some consoles before the first reset()")
         self._restore(rows, chosen)
+        if self.batch_size != self.num_envs and not self._was_reset:
+            self._send_reset(np.full(self.num_envs, KEEP_STATE, np.int64))
+        elif self.batch_size == self.num_envs:
+            self._batch_ids = self._all_ids
         self._was_reset = True
-        self._batch_ids = self._all_ids
 
+    @one_at_a_time
     def screens(self, kind: str = "rgb", indices: Any = None) -> Any:
         """Full-size screens as they were after the last frame.
 
@@ -528,12 +544,21 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         entropy = np.random.default_rng().integers(2**31, size=self.num_envs)
         return np.where(request.seeds == NO_SEED, entropy, request.seeds)
 
-    def _reset_asynchronously(self, seeds: NDArray[np.int64]) -> tuple[Any, dict[str, Any]]:
-        self._drain()
+    def _decorrelation_seed(self, request: ResetRequest) -> int:
+        """Of the random steps: from the one seed, from an array of them, or going on."""
+        random = self.np_random
+        if request.base_seed is None and (request.seeds != NO_SEED).any():
+            random = np.random.default_rng((request.seeds + 1).tolist())
+        return int(random.integers(2**31))
+
+    def _send_reset(self, seeds: NDArray[np.int64]) -> None:
         with native_errors():
             self._batch.send_reset(seeds)
         self._was_reset = True
+        self._batch_ids = None
         self._num_in_flight = self.num_envs
+
+    def _first_batch(self) -> tuple[Any, dict[str, Any]]:
         obs, tables = self._obs_pool.take(), self._memory.tables(self.batch_size)
         self._batch.recv(obs, tables.ints, tables.flags)
         self._received(tables)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
 from cule.envs.refusals import ActionShapeError, CallOrderError
-from cule.errors import InvalidArgumentError, NotResetError
+from cule.errors import ClosedError, InvalidArgumentError, NotResetError
 from tests.api.helpers import MakeEnv, actions_for
 
 pytestmark = pytest.mark.ale
@@ -109,3 +111,48 @@ def test_close_with_consoles_on_their_way(make_env: MakeEnv) -> None:
     env.send(np.zeros(2, np.int64))
     env.close()
     env.close()
+
+
+def test_states_of_partial_batches(make_env: MakeEnv) -> None:
+    """Restored at a reset, before any reset, and with a batch in hand."""
+    source = make_env("breakout", num_envs=4)
+    source.reset(seed=5)
+    for actions in actions_for(source, 0, 20):
+        source.step(actions)
+    rows, frames = source.get_state(), source.episode_frames
+    env = make_env("breakout", num_envs=4, batch_size=2, num_threads=1)
+    _, info = env.reset(options={"states": rows})
+    assert np.array_equal(info["episode_frame_number"], frames[info["env_id"]])
+    _, _, _, _, rest = env.recv()
+    assert sorted([*info["env_id"], *rest["env_id"]]) == [0, 1, 2, 3]
+    env.set_state(rows)
+    env.send(np.zeros(2, np.int64))
+    _, _, _, _, after = env.recv()
+    assert np.array_equal(after["env_id"], rest["env_id"])
+    fresh = make_env("breakout", num_envs=4, batch_size=2, num_threads=1)
+    fresh.set_state(rows)
+    _, _, _, _, first = fresh.recv()
+    assert np.array_equal(first["episode_frame_number"], frames[first["env_id"]])
+
+
+def test_calls_from_several_threads_wait_for_each_other(make_env: MakeEnv) -> None:
+    env = make_env(num_envs=8, num_threads=2)
+    env.reset(seed=0)
+    ended: list[type] = []
+
+    def play() -> None:
+        try:
+            while True:
+                env.step(np.zeros(8, np.int64))
+        except ClosedError as error:
+            ended.append(type(error))
+
+    threads = [threading.Thread(target=play) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for seed in range(10):
+        env.reset(seed=seed)
+    env.close()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert ended == [ClosedError] * 3

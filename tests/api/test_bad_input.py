@@ -360,6 +360,14 @@ def test_states_of_another_game_are_refused(make_env: MakeEnv) -> None:
     assert np.array_equal(breakout.get_state(), before)
 
 
+def test_tensors_that_are_no_arrays_are_refused(make_env: MakeEnv) -> None:
+    torch = pytest.importorskip("torch")
+    env = make_env(continuous=True)
+    env.reset(seed=0)
+    with pytest.raises(InvalidArgumentError, match="cannot be read as an array"):
+        env.step(torch.zeros(2, 3, dtype=torch.bfloat16))
+
+
 def test_state_arguments_are_refused(make_env: MakeEnv) -> None:
     env = make_env()
     env.reset(seed=0)
@@ -379,7 +387,7 @@ def test_state_arguments_are_refused(make_env: MakeEnv) -> None:
         with pytest.raises(InvalidArgumentError):
             env.set_state(states, indices)
     for call in (env.get_state, lambda indices: env.screens("rgb", indices)):
-        for indices in (2, [-1], [0.5], "x"):
+        for indices in (2, [-1], [0.5], "x", [[0], [1, 2]]):
             with pytest.raises(InvalidArgumentError, match="indices"):
                 call(indices)
     assert np.array_equal(env.get_state(), rows)

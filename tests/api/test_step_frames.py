@@ -121,3 +121,28 @@ def test_bad_out_is_refused(make_env: MakeEnv) -> None:
         with pytest.raises(error, match="out"):
             env.step_frames(np.zeros(2, np.int64), out=out)
     assert np.array_equal(env.get_state(), states)
+
+
+@pytest.mark.parametrize("output", ["numpy", "torch"])
+def test_a_lost_life_ends_on_the_frame_itself(make_env: MakeEnv, output: str) -> None:
+    keywords = {"life_loss_info": True, "autoreset_mode": "SameStep", "output": output}
+    env = make_env("breakout", 2, **keywords)
+    env.reset(seed=0)
+    lost = 0
+    for _ in range(200):
+        result = env.step_frames(np.ones(2, np.int64))
+        for console in range(2):
+            if result.terminated[console] and not result.first[console]:
+                lost += 1
+                final, frame = result.final_frame[console], result.frame[console]
+                assert np.array_equal(np.asarray(final), np.asarray(frame))
+    assert lost > 0
+
+
+def test_rows_that_overlap_are_refused(make_env: MakeEnv) -> None:
+    env = make_env(num_envs=2)
+    env.reset(seed=0)
+    one = np.zeros((1, 84, 84), np.uint8)
+    rows = np.lib.stride_tricks.as_strided(one, (2, 84, 84), (0, 84, 1))
+    with pytest.raises(InvalidArgumentError, match="overlap"):
+        env.step_frames(np.zeros(2, np.int64), out=rows)

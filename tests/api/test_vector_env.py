@@ -209,6 +209,37 @@ def test_reset_to_states(make_env: MakeEnv) -> None:
     everything, _ = fresh.reset(options={"states": env.get_state()})
     assert np.array_equal(everything, after)
     fresh.step(np.zeros(3, np.int64))
+    # As the page of the interface writes it; the seed is the environment's own generator's.
+    again, _ = fresh.reset(seed=5, options={"reset_mask": mask, "states": rows})
+    assert np.array_equal(again[0], obs[2])
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_cached_resets_follow_restored_states(
+    make_env: MakeEnv, mode: str, num_threads: int
+) -> None:
+    """An environment that was never reset goes on where another one was, ends included."""
+    keywords: dict[str, Any] = {
+        "resets": "cached",
+        "num_reset_states": 2,
+        "max_num_frames_per_episode": 40,
+        "autoreset_mode": mode,
+        "num_threads": num_threads,
+    }
+    env, other = make_env(num_envs=4, **keywords), make_env(num_envs=4, **keywords)
+    env.reset(seed=0)
+    other.set_state(env.get_state())
+    for actions in actions_for(env, 0, 30):
+        for mine, theirs in zip(env.step(actions)[:4], other.step(actions)[:4], strict=True):
+            assert np.array_equal(mine, theirs)
+
+
+def test_a_mask_of_all_consoles_is_a_whole_reset(make_env: MakeEnv) -> None:
+    everyone = {"reset_mask": np.ones(2, bool)}
+    expected = make_env(num_envs=2).reset(seed=1)[0]
+    assert np.array_equal(make_env(num_envs=2).reset(seed=1, options=everyone)[0], expected)
+    make_env(num_envs=2, batch_size=1).reset(seed=1, options=everyone)
 
 
 def test_state_crosses_processes(make_env: MakeEnv, tmp_path: Any) -> None:

@@ -124,13 +124,15 @@ def test_decorrelation(resets: str) -> None:
     keywords: dict[str, Any] = {"resets": resets, "num_reset_states": 2}
     most = 9
     runs = []
-    for seed, num_threads in ((0, 1), (0, 3), (1, 1)):
+    seeds = np.arange(3, 3 + make_mixed(**keywords).num_envs)
+    for seed, num_threads in ((0, 1), (0, 3), (1, 1), (seeds, 1), (seeds, 2)):
         env = make_mixed(decorrelate_steps=most, num_threads=num_threads, **keywords)
         runs.append([reset(env, seed=seed), *step_all(env, draw_actions(0, 5, env.num_envs))])
         env.close()
     assert_same(runs[0], runs[1])
     with pytest.raises(AssertionError):
         assert_same(runs[0], runs[2])
+    assert_same(runs[3], runs[4])
     plain = make_mixed(**keywords)
     start = reset(plain, seed=0)["frame_number"]
     ahead = runs[0][0]["frame_number"] - start
