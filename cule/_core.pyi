@@ -216,9 +216,9 @@ class Batch:
         final_ints: NDArray[np.int32] | None = None,
         stacked: bool = True,
     ) -> None: ...
-    # Asynchronous stepping. send_reset queues resets of all consoles (seed -2: it is only reported);
-    # send queues steps of env_ids; recv waits for n finished consoles (in completion order) and fills
-    # rows 0..n-1 (INT_ENV_ID says which console).
+    # Asynchronous stepping. send_reset queues resets of all consoles (seed -2: it is reported as
+    # it is); send queues steps of env_ids; recv waits for n finished consoles (in completion order)
+    # and fills rows 0..n-1 (INT_ENV_ID says which console).
     def send_reset(self, seeds: NDArray[np.int64]) -> None: ...
     def send(self, actions: NDArray[Any], env_ids: NDArray[np.int32]) -> None: ...
     def recv(
