@@ -162,7 +162,7 @@ class PQN(OnPolicyAgent):
         self.begin()
         while self.steps < stop:
             if config.anneal_learning_rate:
-                done = self.steps / config.total_steps
+                done = min(self.steps / max(config.total_steps, 1), 1.0)
                 self.set_learning_rate(config.learning_rate * (1.0 - done))
             self.collect(config.num_steps)
             metrics = self.update()

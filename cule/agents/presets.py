@@ -204,7 +204,8 @@ def load_to_play(content: Mapping[str, Any], env: FrameEnv, device: str = "cpu")
     Raises:
         CheckpointError: An unknown algorithm, or another shape.
     """
-    config = checkpoint_config(content, device=device, env_device="", compile=False)
+    training_only = {"compile": False, "cuda_graphs": False}
+    config = checkpoint_config(content, device=device, env_device="", **training_only)
     agent = AGENTS[content["algorithm"]](config, env)
     agent.load_weights(content)
     return agent

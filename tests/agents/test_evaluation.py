@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,12 +10,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule.agents import evaluation  # noqa: E402
+from cule.agents.checkpoint import read_checkpoint  # noqa: E402
 from cule.agents.evaluation import (  # noqa: E402
     Evaluation,
     evaluate,
     make_eval_env,
     time_to_score,
 )
+from cule.agents.presets import load_to_play  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.agents.catch import Catch  # noqa: E402
 from tests.agents.learners import small_learner  # noqa: E402
@@ -77,6 +80,14 @@ def test_a_learner_is_as_it_was() -> None:
     assert torch.equal(agent.generator.get_state(), generator)
     assert all(map(torch.equal, weights, agent.network.parameters()))
     assert agent.evaluate(episodes=20, env=Catch(20), seed=3) == first
+
+
+def test_a_learner_of_graphs_plays_without_them(tmp_path: Path) -> None:
+    agent = small_learner("ppo")
+    agent.save(tmp_path / "trained.pt")
+    content = read_checkpoint(tmp_path / "trained.pt")
+    content["config"] |= {"cuda_graphs": True, "device": "cuda"}
+    assert not load_to_play(content, Catch(20)).config.cuda_graphs
 
 
 def test_noise_is_off_and_greedy_is_greedy() -> None:

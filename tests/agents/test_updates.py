@@ -330,3 +330,11 @@ def test_multi_batch_uses_each_step_equally(batches: int, window: int, spacing: 
         pass
     assert agent.updates == (120 - window) // spacing + (1 if spacing >= 1 else 1 / spacing)
     assert (uses[40:80] == window / (spacing * batches)).all()
+
+
+@pytest.mark.parametrize("name", ["a2c", "ppo", "pqn"])
+def test_the_learning_rate_does_not_fall_below_zero(name: str) -> None:
+    agent = small_learner(name, total_steps=64, anneal_learning_rate=True)
+    for _ in agent.train(steps=640):
+        pass
+    assert float(agent.optimizer.param_groups[0]["lr"]) == 0.0
