@@ -71,6 +71,13 @@ class OnPolicyAgent(Agent):
         self.choose = plain if self.shares_device else captured(plain)
         self.play = captured(self._play) if self.shares_device else self._play
 
+    def anneal(self) -> None:
+        """Set the learning rate of the next round: down to 0 at `total_steps`, if it falls."""
+        config = self.config
+        if config.anneal_learning_rate:
+            done = min(self.steps / max(config.total_steps, 1), 1.0)
+            self.set_learning_rate(config.learning_rate * (1.0 - done))
+
     def make_network(self) -> Any:
         """A policy and a value."""
         config = self.config

@@ -161,9 +161,7 @@ class PQN(OnPolicyAgent):
         stop = config.total_steps if steps is None else steps
         self.begin()
         while self.steps < stop:
-            if config.anneal_learning_rate:
-                done = min(self.steps / max(config.total_steps, 1), 1.0)
-                self.set_learning_rate(config.learning_rate * (1.0 - done))
+            self.anneal()
             self.collect(config.num_steps)
             metrics = self.update()
             yield Progress(self.steps, self.updates, metrics)

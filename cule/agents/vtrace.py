@@ -149,9 +149,7 @@ class VTrace(OnPolicyAgent):
         while self.steps < stop:
             self.collect(1)
             batches = self.buffer.due()
-            if config.anneal_learning_rate:
-                done = min(self.steps / config.total_steps, 1.0)
-                self.set_learning_rate(config.learning_rate * (1.0 - done))
+            self.anneal()
             for envs in batches:
                 metrics = self.update(envs)
             if batches:

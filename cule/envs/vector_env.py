@@ -190,8 +190,13 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         if self.batch_size != self.num_envs:
             seeds = self._first_seeds(request)
             if request.states is not None:
-                self._restore(request.states, self._all_ids.astype(np.int64))
                 seeds = np.full(self.num_envs, KEEP_STATE, np.int64)
+                try:
+                    self._restore(request.states, request.indices(self.num_envs))
+                except InvalidStateError:
+                    if self._was_reset:
+                        self._send_reset(seeds)  # what has been drained is reported again
+                    raise
             self._send_reset(seeds)
             return self._first_batch()
         obs, tables = self._obs_pool.take(), self._memory.tables(self.num_envs)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cule.envs.refusals import ActionShapeError, CallOrderError
-from cule.errors import ClosedError, InvalidArgumentError, NotResetError
+from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, NotResetError
 from tests.api.helpers import MakeEnv, actions_for
 
 pytestmark = pytest.mark.ale
@@ -129,6 +129,12 @@ def test_states_of_partial_batches(make_env: MakeEnv) -> None:
     env.send(np.zeros(2, np.int64))
     _, _, _, _, after = env.recv()
     assert np.array_equal(after["env_id"], rest["env_id"])
+    damaged = rows.copy()
+    damaged[3, 200] ^= 1
+    with pytest.raises(InvalidStateError):
+        env.reset(options={"states": damaged})
+    seen = [*env.recv()[4]["env_id"], *env.recv()[4]["env_id"]]
+    assert sorted(seen) == [0, 1, 2, 3]
     fresh = make_env("breakout", num_envs=4, batch_size=2, num_threads=1)
     fresh.set_state(rows)
     _, _, _, _, first = fresh.recv()
