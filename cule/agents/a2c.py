@@ -54,7 +54,7 @@ class A2CConfig(PolicyConfig):
         """Check what can be checked without an environment."""
         super().__post_init__()
         check_least(self, 1, "num_steps")
-        check_least(self, 0.0, "learning_rate", "max_grad_norm")
+        check_least(self, 0.0, "learning_rate", "rmsprop_eps", "max_grad_norm")
         check_range(self, 0.0, 1.0, "gae_lambda", "rmsprop_alpha")
 
 
@@ -96,8 +96,8 @@ class A2C(OnPolicyAgent):
         while self.steps < stop:
             self.anneal()
             self.collect(config.num_steps)
-            metrics = self.update()
-            yield Progress(self.steps, self.updates, metrics)
+            self.metrics = self.update()
+            yield Progress(self.steps, self.updates, self.metrics)
 
     def update(self) -> dict[str, Tensor]:
         """One update from the rollout that the buffer holds."""

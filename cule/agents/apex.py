@@ -24,6 +24,7 @@ from torch import Tensor
 from cule import algos
 from cule.agents.apex_actors import ActorGroup, EnvFactory
 from cule.agents.base import Progress
+from cule.agents.distributed import num_launched
 from cule.agents.dqn import DQN, DQNConfig
 from cule.agents.environment import FrameEnv, make_env
 from cule.agents.options import AgentConfig, check_least
@@ -108,6 +109,15 @@ class ApexConfig(DQNConfig):
             raise InvalidArgumentError(
                 "prioritized must be True, num_atoms 1 and noisy False in Ape-X; "
                 f"they are {self.prioritized}, {self.num_atoms} and {self.noisy}"
+            )
+        if self.num_actors and num_launched() > 1:
+            raise InvalidArgumentError(
+                f"num_actors is {self.num_actors} and there are {num_launched()} processes; actor "
+                "processes need a single learner"
+            )
+        if self.num_actors and self.exploration != "ladder":
+            raise InvalidArgumentError(
+                f"exploration is {self.exploration!r}; actor processes have 'ladder'"
             )
         if self.num_actors and self.device != "cpu" and self.env_device not in ("", "cpu"):
             raise InvalidArgumentError(
@@ -257,7 +267,7 @@ class ApexDQN(DQN):
         stop = config.total_steps if steps is None else steps
         with ActorGroup(config, self.network, self, self.env_factory) as actors:
             self.replay = actors.replay
-            metrics: dict[str, Tensor] = {}
+            first = self.steps
             while self.steps < stop:
                 new = actors.wait_for_transitions()
                 self.steps += new
@@ -265,11 +275,11 @@ class ApexDQN(DQN):
                 if self.replay.num_valid >= config.learning_starts:
                     self.debt += config.samples_per_insert * new
                     while self.debt >= config.batch_size:
-                        metrics = self.update()
+                        self.metrics = self.update()
                         self.debt -= config.batch_size
                     actors.send_weights(self.network)
-                actors.allow(self.steps)
-                yield Progress(self.steps, self.updates, metrics)
+                actors.allow(self.steps - first)
+                yield Progress(self.steps, self.updates, self.metrics)
 
     def extra_state(self, *, replay: bool) -> dict[str, Any]:
         """As DQN, and the actors' side; a memory shared with actors is not saved."""

@@ -110,7 +110,7 @@ class ActorGroup:
         Args:
             config: An `ApexConfig`.
             network: Whose weights are sent.
-            agent: Whose shapes the memory has.
+            agent: Whose shapes the memory has, and whose steps so far seed the actors.
             env_factory: As for `cule.agents.ApexDQN`.
         """
         self.config = config
@@ -131,7 +131,8 @@ class ActorGroup:
         self.shared = make_shared(sum(parameters), config.num_actors)
         self.shared.allowed.fill_(self._needed_at_start())
         self.send_weights(network)
-        self._arguments = (config, env_factory, agent.obs_shape, agent.num_actions)
+        shapes = (agent.obs_shape, agent.num_actions)
+        self._arguments = (config, env_factory, *shapes, agent.env_seed())
         self._processes: list[BaseProcess] = []
         self._reported: set[int] = set()
         self._published = 0
@@ -180,7 +181,7 @@ class ActorGroup:
         self.shared.version.add_(1)
 
     def allow(self, steps: int) -> None:
-        """Let actors go on to a little beyond these steps of all consoles."""
+        """Let actors go on to a little beyond these steps of all consoles since they began."""
         consoles = self.config.num_actors * self.config.num_envs
         ahead = 2 * self.config.block_size + SLACK_STEPS
         allowed = max(steps // consoles + ahead, self._needed_at_start())
@@ -242,6 +243,7 @@ def act_in_process(
     env_factory: EnvFactory | None,
     obs_shape: tuple[int, ...],
     num_actions: int,
+    seed: int,
 ) -> None:
     """Play until told to stop; what an actor process runs.
 
@@ -253,6 +255,7 @@ def act_in_process(
         env_factory: Makes the environments; None: the config's consoles.
         obs_shape: Of one observation.
         num_actions: A.
+        seed: Of all actors; each adds its own.
     """
     torch.set_num_threads(1)
     # Ctrl-C reaches every process of a terminal; the learner saves first, and then says stop.
@@ -272,7 +275,7 @@ def act_in_process(
         errors = batch.returns + batch.discounts * best - taken
         return algos.priorities_from_errors(errors)
 
-    seed = config.seed + ACTOR_SEED_STRIDE * (index + 1)
+    seed += ACTOR_SEED_STRIDE * (index + 1)
     generator = torch.Generator().manual_seed(seed + ACTING_SEED)
     first, total = index * config.num_envs, config.num_actors * config.num_envs
     epsilon = algos.epsilon_ladder(

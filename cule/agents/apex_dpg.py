@@ -20,7 +20,7 @@ from torch import Tensor
 from cule import algos
 from cule.agents.apex import ActorErrors
 from cule.agents.base import REPLAY_SEED, Agent, Progress
-from cule.agents.distributed import rank, world_size
+from cule.agents.distributed import rank, weigh_over_ranks, world_size
 from cule.agents.environment import storage_options
 from cule.agents.options import AgentConfig, check_least, check_range
 from cule.errors import InvalidArgumentError
@@ -226,25 +226,25 @@ class ApexDPG(Agent):
         config = self.config
         stop = config.total_steps if steps is None else steps
         self.begin()
-        metrics: dict[str, Tensor | float] = {}
         while self.steps < stop:
             self.collect(config.collect_steps)
             if self.replay.num_valid * world_size() >= config.learning_starts:
                 self.debt += config.samples_per_insert * config.collect_steps * self.num_envs
                 while self.debt >= config.batch_size:
-                    metrics = self.update()
+                    self.metrics = self.update()
                     self.debt -= config.batch_size
-            yield Progress(self.steps, self.updates, metrics)
+            yield Progress(self.steps, self.updates, self.metrics)
 
-    def update(self) -> dict[str, Tensor | float]:
+    def update(self) -> dict[str, Tensor]:
         """One update of critic and actor from one batch."""
-        batch = self.replay.sample(self.config.batch_size)
+        drawn = self.replay.sample(self.config.batch_size)
+        batch = weigh_over_ranks(drawn, self.replay.num_valid, self.config.beta)
         errors, metrics = self.learn_from(batch)
         self.updates += 1
         self.replay.update_priorities(batch.ids, algos.priorities_from_errors(errors))
         if self.updates % self.config.target_interval == 0:
             soft_copy(self.target, self.network)
-        return {**metrics}
+        return metrics
 
     def _learn_from(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Errors ``[B]``, and what is to be logged."""

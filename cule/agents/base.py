@@ -25,6 +25,7 @@ from cule.agents.distributed import (
     RANK_SEED_STRIDE,
     average_gradients,
     broadcast_module,
+    check_alike,
     join_world,
     rank,
     world_size,
@@ -94,6 +95,7 @@ class Agent(ABC):
         generator: Source of all random numbers of acting and learning, on the device.
         statistics: Sums over the episodes that have ended.
         is_finite: Whether all losses so far were finite numbers; bool scalar on the device.
+        metrics: Losses and the like of the last update.
     """
 
     name: ClassVar[str]
@@ -132,6 +134,7 @@ class Agent(ABC):
         self.statistics = EpisodeStatistics(self.device)
         self.is_finite = torch.ones((), dtype=torch.bool, device=self.device)
         self.generator = self.make_generator(ACTING_SEED)
+        self.metrics: Mapping[str, Tensor | float] = {}
         self._has_begun = False
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed + WEIGHTS_SEED)
@@ -199,8 +202,7 @@ class Agent(ABC):
     def begin(self) -> None:
         """Reset the environments, unless the run has begun or was resumed."""
         if not self._has_begun:
-            # A run that was resumed without its buffer does not see its first episodes again.
-            obs, _ = self.env.reset(seed=self.seed_of(self.steps % 2**30))
+            obs, _ = self.env.reset(seed=self.env_seed())
             self.begin_buffer(newest_frames(obs, self.obs_shape).to(self.device))
             self._has_begun = True
 
@@ -275,6 +277,13 @@ class Agent(ABC):
     def seed_of(self, offset: int) -> int:
         """The seed of this process for one purpose."""
         return int(self.config.seed) + RANK_SEED_STRIDE * rank() + offset
+
+    def env_seed(self) -> int:
+        """The seed of environments that begin now.
+
+        A run that was resumed without its buffer does not see its first episodes again.
+        """
+        return self.seed_of(self.steps) % 2**30  # consoles count on from it, below 2^31
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
         """bfloat16 where the config asks for it."""
@@ -354,6 +363,8 @@ class Agent(ABC):
             "optimizer": self.optimizer.state_dict(),
             "generator": self.generator.get_state(),
             "statistics": self.statistics.sums,
+            "metrics": dict(self.metrics),
+            "world_size": world_size(),
             "has_begun": self._has_begun,
             "env": torch.as_tensor(self.env.get_state()) if self._has_begun else None,
             "extra": self.extra_state(replay=replay),
@@ -364,7 +375,8 @@ class Agent(ABC):
         """Take a checkpoint's content into this learner.
 
         Raises:
-            CheckpointError: It belongs to another algorithm, another shape, or other options.
+            CheckpointError: It belongs to another algorithm, another shape, other options or
+                another number of processes, or the processes have checkpoints of other steps.
         """
         self._check_content(content)
         self.network.load_state_dict(content["network"])
@@ -375,7 +387,11 @@ class Agent(ABC):
             call.forget()
         self.generator.set_state(content["generator"])
         self.statistics.sums.copy_(content["statistics"])
+        saved = content.get("metrics", {})
+        self.metrics = {k: torch.as_tensor(v, device=self.device) for k, v in saved.items()}
         self.steps, self.updates = content["steps"], content["updates"]
+        check_alike("steps and updates of the checkpoint", (self.steps, self.updates))
+        broadcast_module(self.network)
         goes_on = self.load_extra_state(content["extra"])
         self._has_begun = content["has_begun"] and goes_on
         if self._has_begun:
@@ -406,6 +422,11 @@ class Agent(ABC):
 
     def _check_content(self, content: Mapping[str, Any]) -> None:
         self._check_shapes(content)
+        saved = content.get("world_size", world_size())
+        if saved != world_size():
+            raise CheckpointError(
+                f"the checkpoint was made by {saved} processes; here there are {world_size()}"
+            )
         for name, value in dataclasses.asdict(self.config).items():
             saved = content["config"].get(name, value)  # an option may be newer than the file
             if name not in _FREE_OPTIONS and saved != value:

@@ -51,10 +51,12 @@ def read_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
         FileNotFoundError: There is no such file.
         CheckpointError: It is no checkpoint, is damaged, or of another format.
     """
-    try:
-        content = torch.load(Path(path), map_location="cpu", weights_only=True)
-    except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
-        raise CheckpointError(f"{path} is no checkpoint, or is damaged: {error}") from None
+    with Path(path).open("rb") as file:
+        try:
+            content = torch.load(file, map_location="cpu", weights_only=True)
+        # torch seeks to where a cut file says its parts are, which may be nowhere: an OSError.
+        except (RuntimeError, ValueError, OSError, EOFError, pickle.UnpicklingError) as error:
+            raise CheckpointError(f"{path} is no checkpoint, or is damaged: {error}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise CheckpointError(f"{path} is no checkpoint of format {FORMAT}")
     return content

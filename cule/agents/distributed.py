@@ -9,10 +9,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+
+from cule.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from cule.replay import Batch
 
 #: Distance of the seeds of two ranks.
 RANK_SEED_STRIDE = 1_000_003
@@ -21,6 +27,11 @@ RANK_SEED_STRIDE = 1_000_003
 def world_size() -> int:
     """Number of processes R."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def num_launched() -> int:
+    """Processes that torchrun started, known before they have joined."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def rank() -> int:
@@ -34,7 +45,7 @@ def join_world(device: torch.device) -> torch.device:
     Args:
         device: As configured; with several processes a CUDA device becomes ``LOCAL_RANK``'s.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if num_launched() > 1:
         if device.type == "cuda":
             device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
             torch.cuda.set_device(device)
@@ -54,6 +65,47 @@ def broadcast_module(module: nn.Module) -> None:
     if world_size() > 1:
         for tensor in (*module.parameters(), *module.buffers()):
             dist.broadcast(tensor.data, 0)
+
+
+def barrier() -> None:
+    """Wait until every process is here."""
+    if world_size() > 1:
+        dist.barrier()
+
+
+def gather_values(value: Any) -> list[Any]:
+    """The value of every process, a plain one, in the order of their ranks."""
+    values = [value] * world_size()
+    if world_size() > 1:
+        dist.all_gather_object(values, value)
+    return values
+
+
+def check_alike(name: str, value: Any) -> None:
+    """Refuse processes that have not read the same.
+
+    Raises:
+        CheckpointError: In every process, with the values of all.
+    """
+    values = gather_values(value)
+    if any(other != values[0] for other in values):
+        raise CheckpointError(f"{name} must be alike in all processes; they are {values}")
+
+
+def weigh_over_ranks(batch: Batch, num_valid: int | Tensor, beta: float | Tensor) -> Batch:
+    """Importance weights over the largest of all processes instead of this one's.
+
+    Args:
+        batch: What `PrioritizedReplay.sample` drew.
+        num_valid: Transitions that could have been drawn. Shards are equally large, so that their
+            number times the probability is the same for the shard and for the whole.
+        beta: Exponent of the weights.
+    """
+    if world_size() == 1:
+        return batch
+    raw = (batch.probabilities * num_valid).clamp(min=1e-30).pow(-beta)
+    raw = torch.where(batch.weights > 0, raw, 0.0)
+    return batch._replace(weights=raw / max_over_ranks(raw.amax().clone()))
 
 
 def average_gradients(parameters: Iterable[nn.Parameter]) -> None:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from cule import algos
 from cule.agents.base import REPLAY_SEED, Agent, Progress
-from cule.agents.distributed import max_over_ranks, rank, world_size
+from cule.agents.distributed import num_launched, rank, weigh_over_ranks, world_size
 from cule.agents.environment import storage_options
 from cule.agents.options import AgentConfig, check_choice, check_least, check_range
 from cule.errors import InvalidArgumentError
@@ -136,16 +136,22 @@ class DQNConfig(AgentConfig):
         super().__post_init__()
         check_least(self, 1, "n_step", "num_atoms", "noise_groups", "memory", "collect_steps")
         check_least(self, 1, "batch_size", "learning_starts", "target_interval")
-        check_least(self, 0.0, "samples_per_insert", "learning_rate", "max_grad_norm")
+        check_least(
+            self, 0.0, "samples_per_insert", "learning_rate", "optimizer_eps", "max_grad_norm"
+        )
         check_range(self, 0.0, 1.0, "epsilon_start", "epsilon_end", "target_tau")
         check_range(self, 0.0, 1.0, "alpha", "beta_start", "beta_end")
         check_choice(self, "optimizer", ("adam", "rmsprop"))
         check_choice(self, "loss", ("huber", "squared"))
         check_choice(self, "exploration", ("schedule", "ladder"))
-        if self.learning_starts > self.memory * world_size():
+        if not self.v_min < self.v_max:
             raise InvalidArgumentError(
-                f"learning_starts is {self.learning_starts}, more than the memory holds "
-                f"({self.memory})"
+                f"v_min is {self.v_min!r} and v_max {self.v_max!r}; v_min must be the smaller"
+            )
+        if self.learning_starts > self.memory * num_launched():
+            raise InvalidArgumentError(
+                f"learning_starts is {self.learning_starts}, more than the memory of "
+                f"all processes holds ({self.memory} each, {num_launched()} of them)"
             )
 
 
@@ -309,17 +315,16 @@ class DQN(Agent):
         config = self.config
         stop = config.total_steps if steps is None else steps
         self.begin()
-        metrics: dict[str, Tensor] = {}
         while self.steps < stop:
             self.collect(config.collect_steps)
             if self.replay.num_valid * world_size() >= config.learning_starts:
                 self.debt += config.samples_per_insert * config.collect_steps * self.num_envs
                 while self.debt >= config.batch_size:
-                    metrics = self.update()
+                    self.metrics = self.update()
                     self.debt -= config.batch_size
             epsilon = self.epsilon()
             shown = epsilon.mean() if isinstance(epsilon, Tensor) else epsilon
-            yield Progress(self.steps, self.updates, {**metrics, "epsilon": shown})
+            yield Progress(self.steps, self.updates, {**self.metrics, "epsilon": shown})
 
     def sample(self) -> Batch:
         """Draw a batch; importance weights are over the largest of all processes."""
@@ -330,12 +335,7 @@ class DQN(Agent):
         done = self.steps / max(config.total_steps, 1)
         beta = algos.linear_schedule(config.beta_start, config.beta_end, done)
         batch: Batch = self.replay.sample(config.batch_size, beta)
-        if world_size() == 1:
-            return batch
-        # Shards are equally large, so V P is the same for the shard and for the whole.
-        raw = (batch.probabilities * self.replay.num_valid).clamp(min=1e-30).pow(-beta)
-        raw = torch.where(batch.weights > 0, raw, 0.0)
-        return batch._replace(weights=raw / max_over_ranks(raw.amax().clone()))
+        return weigh_over_ranks(batch, self.replay.num_valid, beta)
 
     def update(self) -> dict[str, Tensor]:
         """One update from one batch."""

@@ -27,7 +27,8 @@ from cule.agents.base import EVALUATION_SEED, Agent
 from cule.agents.environment import FrameEnv, check_env, make_env, newest_frames, split_obs_shape
 from cule.agents.options import AgentConfig
 from cule.agents.scores import human_normalised, reference_scores
-from cule.errors import InvalidArgumentError
+from cule.errors import CuleError, InvalidArgumentError
+from cule.games import game_id_of
 from cule.replay import TrajectoryBuffer, TrajectoryOptions
 
 #: Fewest episodes that an evaluation reports on.
@@ -55,7 +56,7 @@ class Evaluation:
     """Agent steps of each episode."""
 
     game: str
-    """Which game."""
+    """Id of the game."""
 
     protocol: str
     """By which rules."""
@@ -140,8 +141,7 @@ def evaluate(
     Raises:
         InvalidArgumentError: Too few episodes, or an unknown protocol.
     """
-    if episodes < MIN_EPISODES:
-        raise InvalidArgumentError(f"episodes is {episodes}; it must be at least {MIN_EPISODES}")
+    check_request(episodes, protocol)
     own_env = env is None
     if env is None:
         count = num_envs or min(episodes, 128)
@@ -155,7 +155,29 @@ def evaluate(
         agent.network.train(was_training)
         if own_env:
             env.close()
-    return Evaluation(returns, lengths, str(agent.config.game), protocol)
+    return Evaluation(returns, lengths, _game_id(agent.config.game), protocol)
+
+
+def _game_id(game: str) -> str:
+    """The id of a game in whatever spelling; the name itself if it is none of ours."""
+    try:
+        return game_id_of(game)
+    except CuleError:
+        return game
+
+
+def check_request(episodes: int, protocol: str) -> None:
+    """Refuse what `evaluate` does not take.
+
+    Raises:
+        InvalidArgumentError: Too few episodes, or an unknown protocol.
+    """
+    if episodes < MIN_EPISODES:
+        raise InvalidArgumentError(f"episodes is {episodes}; it must be at least {MIN_EPISODES}")
+    if protocol not in PROTOCOLS:
+        raise InvalidArgumentError(
+            f"protocol is {protocol!r}; it must be one of {', '.join(PROTOCOLS)}"
+        )
 
 
 def make_eval_env(
@@ -166,10 +188,7 @@ def make_eval_env(
     Raises:
         InvalidArgumentError: An unknown protocol.
     """
-    if protocol not in PROTOCOLS:
-        raise InvalidArgumentError(
-            f"protocol is {protocol!r}; it must be one of {', '.join(PROTOCOLS)}"
-        )
+    check_request(MIN_EPISODES, protocol)
     overrides: dict[str, Any] = {
         "max_num_frames_per_episode": FRAME_CAP,
         "decorrelate_steps": 0,

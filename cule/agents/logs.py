@@ -7,10 +7,12 @@ that a curve has every step once.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import functools
 import importlib.util
 import json
+import math
 import os
 import sys
 from collections.abc import Mapping
@@ -36,9 +38,10 @@ class Table:
         if until_step is not None and path.exists():
             with path.open(newline="") as file:
                 # A process killed while writing leaves a last line without its end.
-                reader = csv.DictReader(line for line in file if line.endswith("\n"))
+                reader = csv.DictReader((line for line in file if line.endswith("\n")), restval="")
                 self.columns = list(reader.fieldnames or [])
-                self.rows = [row for row in reader if _step_of(row) <= until_step]
+                rows = [row for row in reader if _step_of(row) <= until_step]
+                self.rows = [{k: _value(v) for k, v in row.items()} for row in rows]
         self._rewrite()
 
     def add(self, row: Row) -> None:
@@ -69,6 +72,24 @@ def _step_of(row: Mapping[str, Any]) -> float:
         return float("inf")
 
 
+def _value(text: str) -> float | int | str:
+    """A cell of a table as it was written."""
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def _json_line(row: Row) -> str:
+    """A row as a line of JSON, which has no infinities and no NaN: null stands for them."""
+    finite = {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in row.items()
+        if value != ""  # a column that this row has not
+    }
+    return json.dumps(finite) + "\n"
+
+
 class RunLog:
     """The files of one run; process 0 has one."""
 
@@ -88,15 +109,16 @@ class RunLog:
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
         self._lines = folder / "progress.jsonl"
         with self._lines.open("w") as file:
-            for record in ({"config": dict(config)}, *self.progress.rows):
-                file.write(json.dumps(record) + "\n")
+            file.write(json.dumps({"config": dict(config)}) + "\n")
+            for row in self.progress.rows:
+                file.write(_json_line(row))
         self._board = _open_board(folder, until_step)
 
     def add_progress(self, row: Row) -> None:
         """Write a row of progress everywhere."""
         self.progress.add(row)
         with self._lines.open("a") as file:
-            file.write(json.dumps(dict(row)) + "\n")
+            file.write(_json_line(row))
         self._to_board("progress", row)
 
     def add_evaluation(self, row: Row) -> None:

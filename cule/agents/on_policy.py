@@ -18,6 +18,7 @@ from cule.agents.base import REPLAY_SEED, Agent
 from cule.agents.distributed import sum_over_ranks, world_size
 from cule.agents.environment import storage_options
 from cule.agents.options import AgentConfig, check_least
+from cule.errors import InvalidArgumentError
 from cule.nets import ActorCritic, PixelStatistics
 from cule.replay import TrajectoryBuffer, TrajectoryOptions, Window
 
@@ -190,6 +191,19 @@ class OnPolicyAgent(Agent):
         self.buffer = self.make_buffer()
         self.buffer.load_state_dict(state["buffer"])
         return True
+
+
+def check_minibatches(count: int, samples: int) -> None:
+    """Refuse minibatches that do not divide a rollout.
+
+    Raises:
+        InvalidArgumentError: They do not.
+    """
+    if samples % count:
+        raise InvalidArgumentError(
+            f"num_minibatches is {count}, which does not divide the {samples} samples of a rollout "
+            "(num_steps x num_envs)"
+        )
 
 
 @torch.no_grad()

@@ -11,6 +11,7 @@ import ast
 import dataclasses
 import functools
 import inspect
+import math
 import textwrap
 import types
 import typing
@@ -107,12 +108,23 @@ class AgentConfig:
 
     def __post_init__(self) -> None:
         """Check what can be checked without an environment."""
+        check_finite(self)
         check_least(self, 1, "num_envs", "stack_num", "frameskip", "img_size")
-        check_least(self, 0, "total_steps", "seed", "decorrelate_steps", "torch_threads")
+        check_least(self, 0, "total_steps", "decorrelate_steps", "torch_threads")
+        check_range(self, 0, 2**30 - 1, "seed")
         check_range(self, 0.0, 1.0, "gamma", "repeat_action_probability")
         check_choice(self, "reward_rule", ("clip", "sign", "none"))
         check_choice(self, "precision", ("fp32", "tf32", "bf16"))
         check_choice(self, "obs_type", ("image", "ram"))
+
+
+def check_finite(config: Any) -> None:
+    """Refuse numbers that are none, and infinite ones but for limits (`max_grad_norm`)."""
+    for item in dataclasses.fields(config):
+        value = getattr(config, item.name)
+        is_limit = item.name == "max_grad_norm" and value == math.inf
+        if isinstance(value, float) and not math.isfinite(value) and not is_limit:
+            raise InvalidArgumentError(f"{item.name} is {value!r}; it must be a finite number")
 
 
 def check_least(config: Any, lowest: float, *names: str) -> None:

@@ -15,9 +15,8 @@ from torch import Tensor
 from cule import algos
 from cule.agents.base import Progress
 from cule.agents.distributed import global_moments
-from cule.agents.on_policy import OnPolicyAgent, PolicyConfig
+from cule.agents.on_policy import OnPolicyAgent, PolicyConfig, check_minibatches
 from cule.agents.options import check_least, check_range
-from cule.errors import InvalidArgumentError
 from cule.replay import Window
 
 
@@ -71,7 +70,7 @@ class PPOConfig(PolicyConfig):
         """Check what can be checked without an environment."""
         super().__post_init__()
         check_least(self, 1, "num_steps", "num_epochs", "num_minibatches")
-        check_least(self, 0.0, "learning_rate", "clip_range", "max_grad_norm")
+        check_least(self, 0.0, "learning_rate", "adam_eps", "clip_range", "max_grad_norm")
         check_range(self, 0.0, 1.0, "gae_lambda")
 
 
@@ -98,12 +97,7 @@ class PPO(OnPolicyAgent):
     def make_optimizer(self) -> torch.optim.Optimizer:
         """Adam."""
         config = self.config
-        samples = config.num_steps * self.num_envs
-        if samples % config.num_minibatches:
-            raise InvalidArgumentError(
-                f"num_minibatches is {config.num_minibatches}, which does not divide the "
-                f"{samples} samples of a rollout (num_steps x num_envs)"
-            )
+        check_minibatches(config.num_minibatches, config.num_steps * self.num_envs)
         return torch.optim.Adam(
             self.network.parameters(), lr=config.learning_rate, eps=config.adam_eps
         )
@@ -116,8 +110,8 @@ class PPO(OnPolicyAgent):
         while self.steps < stop:
             self.anneal()
             self.collect(config.num_steps)
-            metrics = self.update()
-            yield Progress(self.steps, self.updates, metrics)
+            self.metrics = self.update()
+            yield Progress(self.steps, self.updates, self.metrics)
 
     def update(self) -> dict[str, Tensor]:
         """All epochs over the rollout that the buffer holds; the mean metrics of its updates."""

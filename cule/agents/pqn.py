@@ -16,7 +16,7 @@ from torch import Tensor
 from cule import algos
 from cule.agents.base import Progress
 from cule.agents.distributed import rank, world_size
-from cule.agents.on_policy import OnPolicyAgent, RolloutConfig
+from cule.agents.on_policy import OnPolicyAgent, RolloutConfig, check_minibatches
 from cule.agents.options import check_choice, check_least, check_range
 from cule.nets import NormalisedQNetwork, gather_actions
 from cule.replay import Window
@@ -108,7 +108,9 @@ class PQN(OnPolicyAgent):
 
     def make_optimizer(self) -> torch.optim.Optimizer:
         """RAdam."""
-        return torch.optim.RAdam(self.network.parameters(), lr=self.config.learning_rate)
+        config = self.config
+        check_minibatches(config.num_minibatches, config.num_steps * self.num_envs)
+        return torch.optim.RAdam(self.network.parameters(), lr=config.learning_rate)
 
     def buffer_options(self) -> dict[str, Any]:
         """As for all, with the largest action value beside each step."""
@@ -163,8 +165,8 @@ class PQN(OnPolicyAgent):
         while self.steps < stop:
             self.anneal()
             self.collect(config.num_steps)
-            metrics = self.update()
-            yield Progress(self.steps, self.updates, metrics)
+            self.metrics = self.update()
+            yield Progress(self.steps, self.updates, self.metrics)
 
     def update(self) -> dict[str, Tensor | float]:
         """All epochs over the rollout that the buffer holds; the mean metrics of its updates."""

@@ -6,6 +6,7 @@ starting point for GPUs that has not been tuned, "-cpu" one for a few cores.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,6 +42,15 @@ class Preset:
 
 #: Small nets, small batches: what a few CPU cores can learn Pong with.
 _CPU = {"network": "small", "img_size": 42, "num_envs": 64, "torch_threads": 1}
+
+#: Options that do not matter to a learner that only plays, as such that no machine refuses.
+_TRAINING_ONLY = {
+    "compile": False,
+    "cuda_graphs": False,
+    "num_minibatches": 1,
+    "learning_starts": 1,
+    "num_actors": 0,
+}
 
 #: What `cule train` takes.
 PRESETS: dict[str, Preset] = {
@@ -204,15 +214,14 @@ def load_to_play(content: Mapping[str, Any], env: FrameEnv, device: str = "cpu")
     Raises:
         CheckpointError: An unknown algorithm, or another shape.
     """
-    training_only = {"compile": False, "cuda_graphs": False}
-    config = checkpoint_config(content, device=device, env_device="", **training_only)
+    config = checkpoint_config(content, device=device, env_device="")
     agent = AGENTS[content["algorithm"]](config, env)
     agent.load_weights(content)
     return agent
 
 
 def checkpoint_config(content: Mapping[str, Any], **changes: Any) -> Any:
-    """The options of a checkpoint, some of them changed.
+    """The options of a checkpoint to play with: some changed, and none that only training needs.
 
     Raises:
         CheckpointError: An algorithm that is not known here.
@@ -222,4 +231,7 @@ def checkpoint_config(content: Mapping[str, Any], **changes: Any) -> Any:
         raise CheckpointError(
             f"the checkpoint is one of {name!r}; known algorithms: {', '.join(sorted(AGENTS))}"
         )
-    return config_from(AGENTS[name].config_class, {**content["config"], **changes})
+    config_class = AGENTS[name].config_class
+    known = {item.name for item in dataclasses.fields(config_class)}
+    plain = {name: value for name, value in _TRAINING_ONLY.items() if name in known}
+    return config_from(config_class, {**content["config"], **plain, **changes})

@@ -12,6 +12,7 @@ import csv
 import dataclasses
 import json
 import math
+import os
 import signal
 import sys
 import threading
@@ -26,12 +27,26 @@ import torch
 
 from cule.agents.base import Agent, Progress, of_rank
 from cule.agents.checkpoint import read_checkpoint, remove_leftovers
-from cule.agents.distributed import max_over_ranks, rank, sum_over_ranks, world_size
+from cule.agents.distributed import (
+    barrier,
+    gather_values,
+    max_over_ranks,
+    rank,
+    sum_over_ranks,
+    world_size,
+)
 from cule.agents.environment import FrameEnv
-from cule.agents.evaluation import Evaluation, evaluate, time_to_score
+from cule.agents.evaluation import (
+    MIN_EPISODES,
+    Evaluation,
+    check_request,
+    evaluate,
+    time_to_score,
+)
 from cule.agents.logs import RunLog
+from cule.agents.options import check_finite, check_least
 from cule.agents.progress_bar import ProgressBar
-from cule.errors import CheckpointError
+from cule.errors import CheckpointError, CuleError
 
 #: Columns of the progress table that depend on the clock.
 TIME_COLUMNS = ("train_s", "wall_s", "steps_per_s", "frames_per_s", "updates_per_s")
@@ -73,6 +88,12 @@ class RunOptions:
 
     progress_bar: bool = True
     """Show a line of progress."""
+
+    def __post_init__(self) -> None:
+        """Check what would otherwise be seen only when it is due."""
+        check_least(self, 0, "log_every", "checkpoint_every", "keep_every", "eval_every")
+        check_finite(self)
+        check_request(self.eval_episodes or MIN_EPISODES, self.eval_protocol)
 
 
 class _StopRequest:
@@ -179,17 +200,11 @@ class Run:
         agent = self.agent
         try:
             with self._stop.listening():
-                before = agent.steps
-                for progress in agent.train():
-                    self._after_round(before, progress)
-                    before = progress.steps
-                    if self._stop.agreed(agent.device):
-                        break
+                self._train()
             self._add_time()
             self.save()
             is_complete = bool(agent.steps >= agent.config.total_steps)
-            evaluated = self.evaluations and self.evaluations[-1][0] == agent.steps
-            if is_complete and self.options.eval_episodes and not evaluated:
+            if is_complete and self.options.eval_episodes and not self._is_evaluated():
                 self.evaluate()
         finally:
             if self._bar is not None:
@@ -197,6 +212,26 @@ class Run:
             if self._log is not None:
                 self._log.close()
         return is_complete
+
+    def _train(self) -> None:
+        before = self.agent.steps
+        try:
+            for progress in self.agent.train():
+                self._after_round(before, progress)
+                before = progress.steps
+                if self._stop.agreed(self.agent.device):
+                    break
+        except CuleError:
+            # What a network that is no longer finite asks for may be refused before its loss is
+            # looked at.
+            self.agent.check_finite(self._last_checkpoint)
+            raise
+
+    def _is_evaluated(self) -> bool:
+        """Whether the first process has a row of these steps, of this run or before a resume."""
+        rows = [] if self._log is None else self._log.evaluations.rows
+        has_row = any(row["steps"] == self.agent.steps for row in rows)
+        return any(gather_values(has_row))
 
     def _after_round(self, before: int, progress: Progress) -> None:
         options = self.options
@@ -298,18 +333,47 @@ class Run:
         """
         self.agent.check_finite(self._last_checkpoint)
         self._add_time()
-        paths = [self.latest]
         if keep:
-            paths.append(self.folder / "checkpoints" / f"{self.agent.steps}.pt")
-        for path in paths:
-            self.agent.save(path, replay=self.options.save_replay)
+            kept = self.folder / "checkpoints" / f"{self.agent.steps}.pt"
+            self.agent.save(kept, replay=self.options.save_replay)
+        self.agent.save(_newer(self.latest), replay=self.options.save_replay)
+        # Every process has written its part before one loses its former part.
+        barrier()
+        os.replace(of_rank(_newer(self.latest)), of_rank(self.latest))
         self._last_checkpoint = str(self.latest)
 
 
 def last_checkpoint(folder: Path) -> Path | None:
-    """The newest checkpoint of a run; None where there is none."""
-    path = folder / "checkpoints" / "latest.pt"
-    return path if path.exists() else None
+    """The newest checkpoint of a run (the first process's part); None where there is none."""
+    latest = folder / "checkpoints" / "latest.pt"
+    return next((path for path in (latest, _newer(latest)) if path.exists()), None)
+
+
+def _newer(latest: Path) -> Path:
+    """Where the next checkpoint waits until all processes have theirs."""
+    return latest.with_name(f"next{latest.suffix}")
+
+
+def read_newest(folder: Path) -> dict[str, Any] | None:
+    """This process's part of the newest checkpoint that every process has; None where none has any.
+
+    Raises:
+        CheckpointError: Some processes have none, or none of the same steps.
+    """
+    latest = folder / "checkpoints" / "latest.pt"
+    found = [of_rank(path) for path in (latest, _newer(latest)) if of_rank(path).exists()]
+    own = {content["steps"]: content for content in map(read_checkpoint, found)}
+    all_steps = gather_values(sorted(own))
+    if not any(all_steps):
+        return None
+    common = set.intersection(*map(set, all_steps))
+    if not common:
+        raise CheckpointError(
+            f"out is {str(folder)!r}, where the processes have checkpoints of these steps: "
+            f"{all_steps}; a run goes on with as many processes as it had, each with its own file"
+        )
+    content: dict[str, Any] = own[max(common)]
+    return content
 
 
 def seconds_so_far(folder: Path, steps: int) -> tuple[float, float]:
@@ -346,16 +410,16 @@ def start_run(
         CuleError: The environment or network cannot be made.
     """
     folder = Path(options.out or f"runs/{config.game}-{agent_class.name}-{config.seed}")
-    found = last_checkpoint(folder)
-    if found is not None and not options.resume:
+    if last_checkpoint(folder) is not None and not options.resume:
         raise CheckpointError(
             f"out is {str(folder)!r}, which holds a run; give --resume to go on with it, or "
             "another folder"
         )
     agent = agent_class(config, env)
-    if found is None:
+    content = read_newest(folder)
+    if content is None:
         return Run(agent, folder, options, eval_env=eval_env)
-    agent.load_state(read_checkpoint(of_rank(found)))
+    agent.load_state(content)
     train_s, wall_s = seconds_so_far(folder, agent.steps)
     return Run(
         agent,

@@ -85,7 +85,7 @@ class VTraceConfig(PolicyConfig):
         """Check what can be checked without an environment."""
         super().__post_init__()
         check_least(self, 1, "num_steps", "num_batches")
-        check_least(self, 0.0, "learning_rate", "max_grad_norm", "rho_bar", "c_bar")
+        check_least(self, 0.0, "learning_rate", "rmsprop_eps", "max_grad_norm", "rho_bar", "c_bar")
         check_range(self, 0.0, 1.0, "trace_lambda", "rmsprop_alpha")
         check_choice(self, "reduction", ("mean", "sum"))
 
@@ -151,9 +151,9 @@ class VTrace(OnPolicyAgent):
             batches = self.buffer.due()
             self.anneal()
             for envs in batches:
-                metrics = self.update(envs)
+                self.metrics = self.update(envs)
             if batches:
-                yield Progress(self.steps, self.updates, metrics)
+                yield Progress(self.steps, self.updates, self.metrics)
 
     def update(self, envs: slice) -> dict[str, Tensor]:
         """One update from the window of some consoles."""

@@ -55,6 +55,8 @@ class NormalisedQNetwork(nn.Module):
 
     def forward(self, obs: Tensor) -> Tensor:
         """Observations, uint8 or float (0..255), to float32 action values ``[B, A]``."""
+        if self.is_image and obs.dim() == 3:  # one frame, without the axis of a stack
+            obs = obs.unsqueeze(1)
         if obs.dtype == torch.uint8 and self.is_image:
             obs = obs.to(torch.float32, memory_format=torch.channels_last)
         elif obs.dtype == torch.uint8:

@@ -73,7 +73,12 @@ class Torso(nn.Module):
             self.num_features = int(body(example).shape[-1])
 
     def forward(self, obs: Tensor) -> Tensor:
-        """Observations, uint8 or float (0..255), to features ``[B, F]``."""
+        """Observations, uint8 or float (0..255), to features ``[B, F]``.
+
+        Pictures are ``[B, S, H, W]``; without stacking also ``[B, H, W]``, as replay has them.
+        """
+        if self.is_image and obs.dim() == 3:
+            obs = obs.unsqueeze(1)
         if obs.dtype == torch.uint8:
             if self.is_image:
                 obs = obs.to(torch.float32, memory_format=torch.channels_last)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,18 @@ import torch.distributed as dist
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from cule.agents import AGENTS
-from cule.agents.distributed import global_moments, leave_world, rank, world_size
+from cule.agents import AGENTS, RunOptions, start_run
+from cule.agents.base import of_rank
+from cule.agents.distributed import (
+    gather_values,
+    global_moments,
+    leave_world,
+    rank,
+    weigh_over_ranks,
+    world_size,
+)
 from cule.agents.on_policy import update_statistics
+from cule.errors import CheckpointError
 from cule.nets import PixelStatistics
 from tests.agents.catch import Catch
 
@@ -64,6 +74,37 @@ def weights(agent: Any) -> torch.Tensor:
     return torch.cat([p.detach().flatten() for p in agent.network.parameters()])
 
 
+def resumed_runs(folder: Path) -> dict[str, Any]:
+    """What becomes of a run whose second process lost what it wrote last; once it is whole again."""
+
+    def start(steps: int) -> Any:
+        config = AGENTS["a2c"].config_class(network="mlp", num_envs=8, total_steps=steps)
+        options = RunOptions(
+            out=str(folder), resume=True, keep_every=400, eval_episodes=0, progress_bar=False
+        )
+        env = Catch(8, first_console=8 * rank())
+        return start_run(AGENTS["a2c"], config, options, env=env)
+
+    assert start(800).run()
+    latest, waiting, older = (
+        of_rank(folder / "checkpoints" / name) for name in ("latest.pt", "next.pt", "400.pt")
+    )
+    result: dict[str, Any] = {}
+    if rank() == 1:  # killed when all had written, and only the first had moved its file
+        latest.rename(waiting)
+        shutil.copy(older, latest)
+    result["moved"] = gather_values(start(1200).agent.steps)
+    for name, spoil in (("other", lambda: shutil.copy(older, latest)), ("none", latest.unlink)):
+        if rank() == 1:
+            waiting.unlink(missing_ok=True)
+            spoil()
+        try:
+            start(1200)
+        except CheckpointError as error:
+            result[name] = gather_values(str(error))
+    return result
+
+
 def main(path: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
@@ -100,6 +141,13 @@ def main(path: str) -> None:
     assert torch.equal(weights(again), weights(dqn))
     dist.barrier()
     result["files"] = sorted(p.name for p in checkpoint.parent.glob("dqn*"))
+
+    batch = weigh_over_ranks(dqn.replay.sample(32, 0.5), dqn.replay.num_valid, 0.5)
+    raw = (batch.probabilities * dqn.replay.num_valid).pow(-0.5)
+    largest = max(gather_values(float(raw.max())))
+    torch.testing.assert_close(batch.weights, raw / largest)
+    result["largest_weights"] = gather_values(float(batch.weights.max()))
+    result["resumed"] = resumed_runs(Path(path).with_name("run"))
     if rank() == 0:
         torch.save(result, path)
     leave_world()

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 from cule import algos  # noqa: E402
 from cule.agents import ApexConfig, ApexDQN  # noqa: E402
-from cule.agents.apex_actors import ActorError  # noqa: E402
+from cule.agents.apex_actors import ActorError, ActorGroup  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from cule.nets import gather_actions  # noqa: E402
 from tests.agents.catch import Catch  # noqa: E402
@@ -91,9 +91,22 @@ def test_ladder_of_all_consoles() -> None:
 
 
 def test_options_that_contradict_are_refused() -> None:
-    for changes in ({"prioritized": False}, {"num_atoms": 51}, {"noisy": True}, {"num_actors": -1}):
+    for changes in (
+        {"prioritized": False},
+        {"num_atoms": 51},
+        {"noisy": True},
+        {"num_actors": -1},
+        {"num_actors": 2, "exploration": "schedule"},
+    ):
         with pytest.raises(InvalidArgumentError):
             ApexConfig(**changes)
+
+
+def test_actor_processes_have_one_learner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    ApexConfig()
+    with pytest.raises(InvalidArgumentError, match="single learner"):
+        ApexConfig(num_actors=2)
 
 
 def make_with_actors(factory: Any, **changes: Any) -> ApexDQN:
@@ -123,6 +136,22 @@ def test_actor_processes_learn_catch() -> None:
     assert agent.statistics.read()["episodes"] > 500
     agent.check_finite()
     assert agent.evaluate(episodes=20, env=Catch(20, first_console=1000)).mean >= 0.3
+
+
+def test_actors_of_a_resumed_run_keep_the_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed: list[int] = []
+    allow = ActorGroup.allow
+
+    def noting(group: ActorGroup, steps: int) -> None:
+        allowed.append(steps)
+        allow(group, steps)
+
+    monkeypatch.setattr(ActorGroup, "allow", noting)
+    agent = make_with_actors(catch_of_actor, total_steps=1_001_000)
+    agent.steps = 1_000_000
+    for _ in agent.train():
+        pass
+    assert 0 < max(allowed) == agent.steps - 1_000_000
 
 
 @pytest.mark.slow

@@ -146,6 +146,10 @@ def test_refused_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "usage: cule train" in printed.out + printed.err
     assert main(["train", "ppo", "--gamma", "2"]) == 2
     assert "gamma is 2.0; it must be from 0.0 to 1.0" in capsys.readouterr().err
+    assert main(["train", "ppo", "--learning-rate", "nan"]) == 2
+    assert "learning_rate is nan; it must be a finite number" in capsys.readouterr().err
+    assert main(["train", "pqn", "--num-envs", "2", "--num-steps", "3"]) == 2
+    assert "num_minibatches is 32, which does not divide the 6" in capsys.readouterr().err
     assert main(["eval", str(tmp_path)]) == 2
     assert "folder without a run" in capsys.readouterr().err
     (tmp_path / "a.pt").write_bytes(b"nonsense")

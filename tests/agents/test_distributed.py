@@ -13,8 +13,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cule.agents import distributed  # noqa: E402
+from cule.agents import AGENTS, CheckpointError, distributed  # noqa: E402
 from cule.nets import PixelStatistics  # noqa: E402
+from tests.agents.catch import Catch  # noqa: E402
 from tests.agents.run_ranks import OPTIONS, TOTAL, trained, weights  # noqa: E402
 
 SCRIPT = Path(__file__).with_name("run_ranks.py")
@@ -41,7 +42,7 @@ def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     for index, process in enumerate(processes):
         assert process.wait(timeout=180) == 0, path.with_name(f"{index}.txt").read_text()
     result: dict[str, Any] = torch.load(path, weights_only=True)
-    return result
+    return {**result, "checkpoint": path.with_name("dqn.pt")}
 
 
 @pytest.mark.parametrize("name", sorted(OPTIONS))
@@ -56,8 +57,6 @@ def test_two_processes_learn_as_one(name: str, two_ranks: dict[str, Any]) -> Non
 
 
 def _untrained(name: str, agent_class: Any) -> Any:
-    from tests.agents.catch import Catch
-
     config = agent_class.config_class(network="mlp", num_envs=TOTAL, seed=3, **OPTIONS[name])
     return agent_class(config, Catch(TOTAL))
 
@@ -77,6 +76,25 @@ def test_steps_and_checkpoints_of_all_processes(two_ranks: dict[str, Any]) -> No
     # 100 each are 13 rows (12 complete ones are 96), of 100 rounds in all.
     assert two_ranks["dqn_updates"] == 2 * (100 - 12)
     assert two_ranks["files"] == ["dqn.pt", "dqn.rank1.pt"]
+
+
+def test_weights_are_over_the_largest_of_all_processes(two_ranks: dict[str, Any]) -> None:
+    assert max(two_ranks["largest_weights"]) == 1.0
+    assert min(two_ranks["largest_weights"]) < 1.0
+
+
+def test_processes_resume_from_the_same_step(two_ranks: dict[str, Any]) -> None:
+    resumed = two_ranks["resumed"]
+    assert resumed["moved"] == [800, 800]
+    for message in resumed["other"]:
+        assert "[[800], [400]]" in message
+    for message in resumed["none"]:
+        assert "[[800], []]" in message
+
+
+def test_another_number_of_processes_is_refused(two_ranks: dict[str, Any]) -> None:
+    with pytest.raises(CheckpointError, match="by 2 processes; here there are 1"):
+        AGENTS["dqn"].load(two_ranks["checkpoint"], Catch(8))
 
 
 def test_one_process_needs_no_group() -> None:

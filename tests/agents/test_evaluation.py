@@ -90,6 +90,20 @@ def test_a_learner_of_graphs_plays_without_them(tmp_path: Path) -> None:
     assert not load_to_play(content, Catch(20)).config.cuda_graphs
 
 
+def test_minibatches_do_not_matter_to_play(tmp_path: Path) -> None:
+    small_learner("ppo", num_minibatches=8).save(tmp_path / "trained.pt")
+    agent = load_to_play(read_checkpoint(tmp_path / "trained.pt"), Catch(3))
+    assert len(agent.evaluate(episodes=10, env=Catch(3)).returns) == 12
+
+
+def test_a_game_has_one_name() -> None:
+    agent = small_learner("ppo", game="MsPacman")
+    result = agent.evaluate(episodes=10, env=Catch(10))
+    assert result.game == "ms_pacman"
+    assert result.human_normalised is not None
+    assert small_learner("ppo", game="catch").evaluate(episodes=10, env=Catch(10)).game == "catch"
+
+
 def test_noise_is_off_and_greedy_is_greedy() -> None:
     agent = small_learner("rainbow")
     obs = torch.randint(0, 256, (500, 2, 5, 5)).to(torch.uint8)

@@ -69,6 +69,24 @@ def test_time_limits_are_bootstrapped_and_finite(name: str) -> None:
     assert all(math.isfinite(float(value)) for value in metrics.values())
 
 
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_one_frame_without_a_stack(name: str) -> None:
+    options = {**SMALL[name].options, "network": "small"}
+    agent_class = type(small_learner(name))
+    env = Catch(options["num_envs"], size=36, stack=1, continuous=agent_class.continuous)
+    agent = agent_class(agent_class.config_class(**options), env)
+    assert agent.obs_shape == (1, 36, 36)
+    while not agent.updates:
+        for _ in agent.train(steps=agent.steps + 1):
+            pass
+    agent.check_finite()
+    obs = torch.randint(0, 256, (9, 1, 36, 36)).to(torch.uint8)
+    stacked, plain = (
+        agent.act(x, torch.Generator().manual_seed(0), greedy=True) for x in (obs, obs[:, 0])
+    )
+    assert torch.equal(stacked, plain)
+
+
 @pytest.mark.parametrize("name", ["ppo", "dqn"])
 def test_same_seed_same_weights(name: str) -> None:
     weights = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import math
@@ -27,9 +28,10 @@ from cule.agents import (  # noqa: E402
 )
 from cule.agents.base import Agent  # noqa: E402
 from cule.agents.checkpoint import read_checkpoint, write_checkpoint  # noqa: E402
-from cule.agents.logs import Table  # noqa: E402
+from cule.agents.logs import RunLog, Table  # noqa: E402
 from cule.agents.progress_bar import ProgressBar, short_number, short_time  # noqa: E402
 from cule.agents.runner import TIME_COLUMNS, Run, last_checkpoint  # noqa: E402
+from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.agents.catch import Catch  # noqa: E402
 from tests.agents.learners import SMALL, small_learner  # noqa: E402
 
@@ -209,6 +211,52 @@ def test_divergence_stops_with_the_last_good_checkpoint(tmp_path: Path) -> None:
     assert all(torch.isfinite(value).all() for value in content["network"].values())
 
 
+class Refusing(Catch):
+    """Catch that does not take the 41st actions."""
+
+    after = 40
+
+    def step_frames(self, actions: Any, out: Any = None) -> Any:
+        self.after -= 1
+        if self.after < 0:
+            self.spoil()
+            raise InvalidArgumentError("actions are odd")
+        return super().step_frames(actions, out)
+
+    def spoil(self) -> None:
+        """Nothing, where the network is not to blame."""
+
+
+@pytest.mark.parametrize(("weight", "error"), [(math.nan, DivergedError), (0.0, ValueError)])
+def test_refused_actions_of_a_broken_network_are_divergence(
+    weight: float, error: type[Exception], tmp_path: Path
+) -> None:
+    config = small_learner("a2c", total_steps=10_000).config
+    options = RunOptions(out=str(tmp_path), eval_episodes=0, progress_bar=False)
+    run = start_run(type(small_learner("a2c")), config, options, env=Refusing(16))
+
+    def spoil() -> None:
+        next(run.agent.network.parameters()).data.fill_(weight)
+
+    run.agent.env.spoil = spoil  # type: ignore[attr-defined]
+    with pytest.raises(error, match="none yet" if error is DivergedError else "odd"):
+        run.run()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"eval_episodes": 9},
+        {"eval_protocol": "easy"},
+        {"log_every": -1},
+        {"target_score": math.nan},
+    ],
+)
+def test_options_are_refused_before_a_run(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match=next(iter(options)).removeprefix("eval_")):
+        RunOptions(**options)
+
+
 def test_rows_and_files(tmp_path: Path) -> None:
     run = start("ppo", tmp_path)
     assert run.run()
@@ -220,6 +268,11 @@ def test_rows_and_files(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "progress.jsonl").read_text().splitlines()]
     assert lines[0]["config"]["algorithm"] == "ppo"
     assert len(lines) == 1 + len(rows)
+    again = start("ppo", tmp_path, resume=True)
+    assert again.run()
+    assert rows_of(tmp_path) == rows
+    text = (tmp_path / "progress.jsonl").read_text()
+    assert [json.loads(line) for line in text.splitlines()] == lines
     assert json.loads((tmp_path / "config.json").read_text())["num_envs"] == 16
     assert last_checkpoint(tmp_path) == tmp_path / "checkpoints" / "latest.pt"
 
@@ -255,6 +308,15 @@ def test_kept_checkpoints_and_evaluations(tmp_path: Path) -> None:
     assert [int(row["steps"]) for row in rows] == [640, 1280]
     assert [float(row["mean"]) for row in rows] == [r.mean for _, r in run.evaluations]
     assert json.loads((tmp_path / "time_to_score.json").read_text())["steps"] == 640
+    # A run that is over and evaluated is not evaluated again.
+    options = dataclasses.replace(options, resume=True)
+    over = start_run(
+        type(small_learner("a2c")), config, options, env=Catch(16), eval_env=lambda: Catch(10)
+    )
+    assert over.run()
+    assert not over.evaluations
+    with (tmp_path / "evaluations.csv").open(newline="") as file:
+        assert list(csv.DictReader(file)) == rows
 
 
 def test_saved_and_loaded_learner_goes_on_alike(tmp_path: Path) -> None:
@@ -279,9 +341,12 @@ def test_without_its_memory_a_run_fills_a_new_one(tmp_path: Path) -> None:
     updates = agent.updates
     assert updates > 0
     agent.save(tmp_path / "a.pt", replay=False)
+    losses = {name: float(value) for name, value in agent.metrics.items()}
+    assert losses["loss"] > 0
     again = type(agent).load(tmp_path / "a.pt", Catch(16))
-    for _ in again.train(steps=1840):
-        pass
+    for progress in again.train(steps=1840):
+        shown = {name: float(progress.metrics[name]) for name in losses}
+    assert shown == losses  # of the last update there was
     assert (again.steps, again.updates) == (1840, updates)  # 240 transitions: not enough yet
     for _ in again.train(steps=2400):
         pass
@@ -310,6 +375,28 @@ def test_checkpoints_are_whole_or_not_there(
         read_checkpoint(path)
     with pytest.raises(FileNotFoundError):
         read_checkpoint(tmp_path / "missing.pt")
+
+
+def test_a_line_of_json_has_no_nan(tmp_path: Path) -> None:
+    log = RunLog(tmp_path, {})
+    log.add_progress({"steps": 10, "loss": math.nan, "mode": "a"})
+    log.close()
+    again = RunLog(tmp_path, {}, until_step=10)
+    again.close()
+    _, row = map(json.loads, (tmp_path / "progress.jsonl").read_text().splitlines())
+    assert row == {"steps": 10, "loss": None, "mode": "a"}
+
+
+def test_a_checkpoint_that_waits_is_the_newest(tmp_path: Path) -> None:
+    start("ppo", tmp_path, steps=640).run()
+    latest = tmp_path / "checkpoints" / "latest.pt"
+    older = read_checkpoint(latest)
+    start("ppo", tmp_path, steps=1280, resume=True).run()
+    # Killed after the new one was written and before it took the place of the former.
+    latest.rename(latest.with_name("next.pt"))
+    assert start("ppo", tmp_path, steps=1280, resume=True).agent.steps == 1280
+    write_checkpoint(latest, {k: v for k, v in older.items() if k != "format"})
+    assert start("ppo", tmp_path, steps=1280, resume=True).agent.steps == 1280
 
 
 def test_tables_drop_what_came_after_a_checkpoint(tmp_path: Path) -> None:
