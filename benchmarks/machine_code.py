@@ -5,9 +5,10 @@ executed in software (benchmarks/sass) where the lockstep shim would run its sou
 consoles; after each frame RAM and numbers are compared with the CPU back end, and in the end whole
 consoles. With `--schedule translated`, that is a kernel of the game's own, made by NVRTC. Needs
 nvcc or NVRTC, and nvdisasm of a toolkit or of the Python package nvidia-cuda-nvdisasm. Takes a
-minute or two a game and number of lanes. Writes `benchmarks/results/machine_code.json`.
+minute or two a game and number of lanes. Puts its records in place of those of the same game,
+number of lanes and schedule in `benchmarks/results/machine_code.json`.
 
-    python benchmarks/machine_code.py pong seaquest ms_pacman riverraid
+    python benchmarks/machine_code.py pong seaquest ms_pacman riverraid --schedule block
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ from tests import kernels  # noqa: E402
 RECORD = ROOT / "benchmarks" / "results" / "machine_code.json"
 ARCHITECTURE = "sm_90"
 TRANSLATED = "translated"
+#: What can be counted, in the order of the record.
+ORDER = (*SCHEDULES, TRANSLATED)
 #: A module that the shim takes for a game's own kernel: hands each launch to `on_launch`.
 HANDOVER = """
 #include <cstring>
@@ -128,7 +131,9 @@ def play(game: str, lanes: int, program: Path | None) -> int:
     return kernels.take_step_counts().instructions
 
 
-def measure(code: sass.Code, handover: Path, game: str, lanes: int) -> dict[str, Any]:
+def measure(
+    code: sass.Code, handover: Path, game: str, lanes: int, schedule: str
+) -> dict[str, Any]:
     """Machine instructions of a warp for an instruction of a lane."""
     executed: Counter[str] = Counter()
 
@@ -149,7 +154,20 @@ def measure(code: sass.Code, handover: Path, game: str, lanes: int) -> dict[str,
     for function, count in executed.items():
         purposes[purpose_of(function)] += count
     per_instruction = {p: round(purposes[p] / instructions, 2) for p in PURPOSES}
-    return {"game": game, "lanes": lanes, "instructions": instructions, **per_instruction}
+    of = {"game": game, "lanes": lanes, "schedule": schedule}
+    return {**of, "instructions": instructions, **per_instruction}
+
+
+def write_record(path: Path, new: list[dict[str, Any]]) -> None:
+    """Put records into a file, in place of those of the same consoles."""
+
+    def key(record: dict[str, Any]) -> tuple[Any, ...]:
+        return ORDER.index(record["schedule"]), record["game"], record["lanes"]
+
+    old = json.loads(path.read_text())["records"] if path.exists() else []
+    merged = {key(record): record for record in (*old, *new)}
+    lines = ",\n".join(json.dumps(merged[place]) for place in sorted(merged))
+    path.write_text(f'{{"architecture": "{ARCHITECTURE}", "records": [\n{lines}\n]}}\n')
 
 
 def print_table(records: list[dict[str, Any]]) -> None:
@@ -165,8 +183,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("games", nargs="+")
     parser.add_argument("--lanes", type=int, nargs="+", default=[1, 8, 32])
-    schedules = [*SCHEDULES, TRANSLATED]
-    parser.add_argument("--schedule", choices=schedules, default=SCHEDULES[0])
+    parser.add_argument("--schedule", choices=ORDER, default=ORDER[0])
     parser.add_argument("--nvdisasm", default="nvdisasm", help="where it is")
     parser.add_argument("--cubin", type=Path, help="step_bank.cu compiled elsewhere")
     parser.add_argument("--out", type=Path, default=RECORD)
@@ -182,11 +199,9 @@ def main() -> None:
         for game in args.games:
             for lanes in args.lanes:
                 own = code or load_translated(game, lanes, args.nvdisasm)
-                records.append(measure(own, handover, game, lanes))
+                records.append(measure(own, handover, game, lanes, args.schedule))
                 print(json.dumps(records[-1]), flush=True)
-    settings = {"schedule": args.schedule, "architecture": ARCHITECTURE}
-    lines = ",\n".join(json.dumps(record) for record in records)
-    args.out.write_text(f'{{"settings": {json.dumps(settings)}, "records": [\n{lines}\n]}}\n')
+                write_record(args.out, records)
     print_table(records)
 
 

@@ -83,7 +83,7 @@ class A2C(OnPolicyAgent):
         config = self.config
         return torch.optim.RMSprop(
             self.network.parameters(),
-            lr=config.learning_rate,
+            lr=self.learning_rate,
             alpha=config.rmsprop_alpha,
             eps=config.rmsprop_eps,
         )

@@ -214,6 +214,12 @@ class ApexDQN(DQN):
         super().__init__(config, env)
         self.env_factory = env_factory
 
+    @property
+    def total_envs(self) -> int:
+        """Consoles of all processes, those of actors among them."""
+        config = self.config
+        return config.num_actors * config.num_envs if config.num_actors else super().total_envs
+
     def build(self) -> None:
         """As DQN, and the actors' copy of the network."""
         super().build()

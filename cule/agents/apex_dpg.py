@@ -21,6 +21,7 @@ from cule import algos
 from cule.agents.apex import ActorErrors
 from cule.agents.base import REPLAY_SEED, Agent, Progress
 from cule.agents.distributed import rank, weigh_over_ranks, world_size
+from cule.agents.dqn import replay_gauges
 from cule.agents.environment import storage_options
 from cule.agents.options import AgentConfig, check_least, check_range
 from cule.errors import InvalidArgumentError
@@ -135,7 +136,7 @@ class ApexDPG(Agent):
         ).to(self.device)
         self.target = copy.deepcopy(self.network).requires_grad_(False)
         self.actor = copy.deepcopy(self.network).requires_grad_(False)
-        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)
+        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=self.learning_rate)
         self.actor_errors = ActorErrors(config.n_step)
         self.acted_steps = 0
         self.debt = 0.0
@@ -245,6 +246,10 @@ class ApexDPG(Agent):
         if self.updates % self.config.target_interval == 0:
             soft_copy(self.target, self.network)
         return metrics
+
+    def gauges(self) -> dict[str, float]:
+        """How full the memory is, how far back it goes, and the largest priority."""
+        return replay_gauges(self.replay) if self._has_begun else {}
 
     def _learn_from(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Errors ``[B]``, and what is to be logged."""

@@ -39,7 +39,7 @@ from cule.agents.environment import (
     obs_shape,
 )
 from cule.agents.errors import DivergedError
-from cule.agents.graphs import CapturedCall, make_capturable
+from cule.agents.graphs import CapturedCall, make_capturable, step_unless
 from cule.agents.options import AgentConfig, config_from
 from cule.envs import FrameStep
 from cule.errors import CheckpointError, InvalidArgumentError
@@ -244,23 +244,39 @@ class Agent(ABC):
         """Count steps of all consoles of all processes."""
         self.steps += batched_steps * self.num_envs * world_size()
 
-    def learn(self, loss: Tensor, max_grad_norm: float) -> Tensor:
+    def learn(self, loss: Tensor, max_grad_norm: float, hold: Tensor | None = None) -> Tensor:
         """One step of the optimiser; the norm of the gradient before it was clipped.
 
         Whoever calls it counts `updates`, which a graph could not.
+
+        Args:
+            loss: Scalar.
+            max_grad_norm: Global norm that gradients are clipped to.
+            hold: bool scalar on the device: true, and nothing changes.
         """
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        return self.apply_gradients(loss.detach(), max_grad_norm)
-
-    def apply_gradients(self, loss: Tensor, max_grad_norm: float) -> Tensor:
-        """As `learn`, where the gradients are there already."""
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         average_gradients(parameters)
         norm = nn.utils.clip_grad_norm_(parameters, max_grad_norm)
-        self.optimizer.step()
-        self.is_finite &= torch.isfinite(loss) & torch.isfinite(norm)
+        if hold is None:
+            self.optimizer.step()
+        else:
+            step_unless(hold, self.optimizer)
+        self.is_finite &= torch.isfinite(loss.detach()) & torch.isfinite(norm)
         return norm
+
+    @property
+    def total_envs(self) -> int:
+        """Consoles of all processes."""
+        return self.num_envs * world_size()
+
+    @property
+    def learning_rate(self) -> float:
+        """The config's learning rate, scaled by the number of consoles as the config asks."""
+        share = self.total_envs / 16  # CuLE's reference is 16 consoles
+        scale = {"none": 1.0, "sqrt": share**0.5, "linear": share}[self.config.lr_scale]
+        return float(self.config.learning_rate * scale)
 
     def set_learning_rate(self, value: float) -> None:
         """Set the learning rate of every group."""
@@ -289,6 +305,10 @@ class Agent(ABC):
         """bfloat16 where the config asks for it."""
         enabled = self.config.precision == "bf16"
         return torch.autocast(self.device.type, torch.bfloat16, enabled=enabled)
+
+    def gauges(self) -> dict[str, float]:
+        """Numbers of the state it is in, for a row of progress; waits for the device."""
+        return {}
 
     def check_finite(self, last_checkpoint: str = "none yet") -> None:
         """Stop where a loss or a weight is not a number any more. Waits for the device.

@@ -131,6 +131,11 @@ def sum_over_ranks(values: Tensor) -> Tensor:
     return values
 
 
+def mean_over_ranks(value: Tensor) -> Tensor:
+    """The mean over all processes of a value that each has."""
+    return sum_over_ranks(value.clone()) / world_size()
+
+
 def max_over_ranks(values: Tensor) -> Tensor:
     """The largest over all processes; `values` itself changes."""
     if world_size() > 1:

@@ -181,6 +181,15 @@ class RainbowConfig(DQNConfig):
     """Global norm that gradients are clipped to; 0: not clipped."""
 
 
+def replay_gauges(replay: Any) -> dict[str, float]:
+    """Transitions of a memory, steps of a console that they span, and the largest priority."""
+    size = int(replay.num_valid)
+    gauges = {"replay_size": float(size), "replay_span": size / replay.options.num_envs}
+    if hasattr(replay, "max_priority"):
+        gauges["max_priority"] = float(replay.max_priority)
+    return gauges
+
+
 class DQN(Agent):
     """The learner; see docs/agents/dqn.md.
 
@@ -235,7 +244,7 @@ class DQN(Agent):
     def make_optimizer(self) -> torch.optim.Optimizer:
         """What the options ask for."""
         config, parameters = self.config, self.network.parameters()
-        rate, eps = config.learning_rate, config.optimizer_eps
+        rate, eps = self.learning_rate, config.optimizer_eps
         if config.optimizer == "adam":
             return torch.optim.Adam(parameters, lr=rate, eps=eps)
         # torch adds epsilon to the root: the same where gradients are small.
@@ -401,6 +410,10 @@ class DQN(Agent):
             logits = gather_actions(self.forward(batch.obs), batch.actions).float()
         taken = (logits.detach().softmax(-1) * self.support).sum(-1)
         return algos.categorical_loss(logits, targets), taken
+
+    def gauges(self) -> dict[str, float]:
+        """How full the memory is, and how far back it goes."""
+        return replay_gauges(self.replay) if self._has_begun else {}
 
     # --- Checkpoints ------------------------------------------------------------------------------
 

@@ -137,6 +137,27 @@ def run_aside(function: Callable[..., Result], inputs: Any) -> Result:
     return result
 
 
+@torch.no_grad()
+def step_unless(hold: Tensor, optimizer: torch.optim.Optimizer) -> None:
+    """A step of an optimiser that changes nothing where `hold` is true, without reading it.
+
+    Args:
+        hold: bool scalar on the device of the parameters; false at the optimiser's first step,
+            which makes its state.
+        optimizer: One whose state is on that device.
+    """
+    before = [tensor.clone() for tensor in _tensors_of(optimizer)]
+    optimizer.step()
+    for now, old in zip(_tensors_of(optimizer), before, strict=False):
+        now.copy_(torch.where(hold, old, now))
+
+
+def _tensors_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    weights = [p for group in optimizer.param_groups for p in group["params"]]
+    states = [value for p in weights for value in optimizer.state.get(p, {}).values()]
+    return [*weights, *(value for value in states if isinstance(value, Tensor))]
+
+
 def make_capturable(optimizer: torch.optim.Optimizer, device: torch.device) -> None:
     """Keep everything that an optimiser's step uses on the device, the learning rate included."""
     for group in optimizer.param_groups:

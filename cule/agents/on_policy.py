@@ -77,7 +77,7 @@ class OnPolicyAgent(Agent):
         config = self.config
         if config.anneal_learning_rate:
             done = min(self.steps / max(config.total_steps, 1), 1.0)
-            self.set_learning_rate(config.learning_rate * (1.0 - done))
+            self.set_learning_rate(self.learning_rate * (1.0 - done))
 
     def make_network(self) -> Any:
         """A policy and a value."""
@@ -89,6 +89,11 @@ class OnPolicyAgent(Agent):
             initialisation=config.initialisation,
             normalize_obs=config.normalize_obs,
         )
+
+    @property
+    def may_look(self) -> bool:
+        """Whether reading a number to decide costs nothing, and no graph would miss it."""
+        return self.device.type == "cpu" and not self.config.cuda_graphs
 
     def make_optimizer(self) -> torch.optim.Optimizer:
         """The optimiser of the algorithm."""
@@ -172,8 +177,7 @@ class OnPolicyAgent(Agent):
         """
         last_values = self.values_of(window.bootstrap_obs)
         finals = torch.zeros_like(values)
-        may_look = self.device.type == "cpu" and not self.config.cuda_graphs
-        if not may_look or bool((window.final_steps >= 0).any()):
+        if not self.may_look or bool((window.final_steps >= 0).any()):
             for obs, steps in zip(window.final_obs, window.final_steps, strict=True):
                 index = steps.clamp(min=0).unsqueeze(0)
                 kept = torch.where(steps >= 0, self.values_of(obs), finals.gather(0, index)[0])
@@ -193,16 +197,16 @@ class OnPolicyAgent(Agent):
         return True
 
 
-def check_minibatches(count: int, samples: int) -> None:
-    """Refuse minibatches that do not divide a rollout.
+def check_minibatches(count: int, samples: int, product: str = "num_steps x num_envs") -> None:
+    """Refuse minibatches that do not divide a rollout's samples, or what `product` names.
 
     Raises:
         InvalidArgumentError: They do not.
     """
     if samples % count:
         raise InvalidArgumentError(
-            f"num_minibatches is {count}, which does not divide the {samples} samples of a rollout "
-            "(num_steps x num_envs)"
+            f"num_minibatches is {count}, which does not divide the {samples} of a rollout "
+            f"({product})"
         )
 
 

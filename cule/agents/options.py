@@ -94,6 +94,9 @@ class AgentConfig:
     torch_threads: int = 0
     """CPU threads of torch; 0: torch decides."""
 
+    lr_scale: str = "none"
+    """Factor of the learning rate for N consoles of all processes: none, sqrt (of N/16), linear."""
+
     precision: str = "fp32"
     """fp32, tf32 (matrix products of GPUs) or bf16 (convolutions and matrix products)."""
 
@@ -114,6 +117,7 @@ class AgentConfig:
         check_range(self, 0, 2**30 - 1, "seed")
         check_range(self, 0.0, 1.0, "gamma", "repeat_action_probability")
         check_choice(self, "reward_rule", ("clip", "sign", "none"))
+        check_choice(self, "lr_scale", ("none", "sqrt", "linear"))
         check_choice(self, "precision", ("fp32", "tf32", "bf16"))
         check_choice(self, "obs_type", ("image", "ram"))
 

@@ -5,7 +5,7 @@ Collect T steps of N consoles, estimate advantages, then several epochs over shu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,10 +14,14 @@ from torch import Tensor
 
 from cule import algos
 from cule.agents.base import Progress
-from cule.agents.distributed import global_moments
+from cule.agents.distributed import global_moments, mean_over_ranks
+from cule.agents.graphs import make_capturable
 from cule.agents.on_policy import OnPolicyAgent, PolicyConfig, check_minibatches
 from cule.agents.options import check_least, check_range
 from cule.replay import Window
+
+#: How strongly `prio` prefers consoles with large advantages.
+PRIO_EXPONENT = 0.8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +67,15 @@ class PPOConfig(PolicyConfig):
     normalise_advantages: bool = True
     """Advantages of each minibatch get mean 0 and deviation 1."""
 
+    target_kl: float | None = None
+    """Mean divergence of an epoch above which those that follow change nothing; none: they do."""
+
+    vtrace: bool = False
+    """Advantages are computed anew before each minibatch, with the newest ratios clipped at 1."""
+
+    prio: bool = False
+    """Minibatches are whole consoles, drawn by the size of their advantages to the power of 0.8."""
+
     local_norm: bool = False
     """With several processes: normalise over this process's minibatch alone."""
 
@@ -72,6 +85,8 @@ class PPOConfig(PolicyConfig):
         check_least(self, 1, "num_steps", "num_epochs", "num_minibatches")
         check_least(self, 0.0, "learning_rate", "adam_eps", "clip_range", "max_grad_norm")
         check_range(self, 0.0, 1.0, "gae_lambda")
+        if self.target_kl is not None:
+            check_least(self, 0.0, "target_kl")
 
 
 class PPO(OnPolicyAgent):
@@ -87,7 +102,7 @@ class PPO(OnPolicyAgent):
     name: ClassVar[str] = "ppo"
     config_class = PPOConfig
     config: PPOConfig
-    learn_from: Callable[..., dict[str, Tensor]]
+    learn_from: Callable[..., tuple[dict[str, Tensor], Tensor]]
 
     def capture(self) -> None:
         """Acting, and an update from a minibatch."""
@@ -97,10 +112,15 @@ class PPO(OnPolicyAgent):
     def make_optimizer(self) -> torch.optim.Optimizer:
         """Adam."""
         config = self.config
+        if config.prio:
+            check_minibatches(config.num_minibatches, self.num_envs, "num_envs, with prio")
         check_minibatches(config.num_minibatches, config.num_steps * self.num_envs)
-        return torch.optim.Adam(
-            self.network.parameters(), lr=config.learning_rate, eps=config.adam_eps
+        optimizer = torch.optim.Adam(
+            self.network.parameters(), lr=self.learning_rate, eps=config.adam_eps
         )
+        if config.target_kl is not None and self.device.type == "cuda":
+            make_capturable(optimizer, self.device)  # what an update leaves out must be there
+        return optimizer
 
     def train(self, steps: int | None = None) -> Iterator[Progress]:
         """As `Agent.train`; a round is a rollout and its epochs."""
@@ -118,36 +138,81 @@ class PPO(OnPolicyAgent):
         config = self.config
         rollout = self.buffer.window(with_obs=False)
         old_values = rollout.extras["values"]
-        advantages, returns = algos.gae(
-            rollout.rewards,
-            rollout.discounts,
-            old_values,
-            self.next_values(rollout, old_values),
-            rollout.ended,
-            config.gae_lambda,
-        )
+        next_values = self.next_values(rollout, old_values)
+        log_ratios = torch.zeros_like(old_values)  # of the newest policy that has seen a sample
+        advantages, returns = self.estimate(rollout, next_values, log_ratios)
+        first_returns = returns
         sums: dict[str, Tensor] = {}
+        hold = torch.zeros((), dtype=torch.bool, device=self.device)
         for _ in range(config.num_epochs):
-            for index in self.buffer.minibatches(config.num_minibatches):
-                metrics = self._minibatch(rollout, advantages, returns, index)
-                for name, value in metrics.items():
-                    sums[name] = sums[name] + value if name in sums else value
-        count = config.num_epochs * config.num_minibatches
-        result = {name: value / count for name, value in sums.items()}
-        result["explained_variance"] = algos.explained_variance(old_values, returns)
+            epoch: dict[str, Tensor] = {}
+            indices = None if config.prio else self.buffer.minibatches(config.num_minibatches)
+            for k in range(config.num_minibatches):
+                if config.vtrace:
+                    advantages, returns = self.estimate(rollout, next_values, log_ratios)
+                index = self.draw_consoles(advantages) if indices is None else indices[k]
+                metrics, new = self._minibatch(rollout, advantages, returns, index, hold)
+                log_ratios.view(-1)[index] = new
+                add_to(epoch, metrics)
+            add_to(sums, {name: torch.where(hold, 0.0, value) for name, value in epoch.items()})
+            add_to(sums, {"applied": config.num_minibatches * (~hold).float()})
+            if config.target_kl is not None:
+                kl = mean_over_ranks(epoch["approx_kl"] / config.num_minibatches)
+                hold = hold | (kl > config.target_kl)
+                if self.may_look and bool(hold):
+                    break
+        applied = sums.pop("applied")
+        result = {name: value / applied for name, value in sums.items()}
+        result["explained_variance"] = algos.explained_variance(old_values, first_returns)
         result["value_mean"] = old_values.mean()
+        if config.target_kl is not None:
+            result["epochs"] = applied / config.num_minibatches
         return result
 
+    def estimate(
+        self, rollout: Window, next_values: Tensor, log_ratios: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Advantages and returns ``[T, N]``; with `vtrace` for the policy of these ratios."""
+        config, values = self.config, rollout.extras["values"]
+        rewards, discounts = rollout.rewards, rollout.discounts
+        if not config.vtrace:
+            return algos.gae(
+                rewards, discounts, values, next_values, rollout.ended, config.gae_lambda
+            )
+        targets = algos.vtrace(
+            log_ratios,
+            rewards,
+            discounts,
+            values,
+            next_values,
+            rollout.ended,
+            trace_lambda=config.gae_lambda,
+        ).targets
+        return targets - values, targets
+
+    def draw_consoles(self, advantages: Tensor) -> Tensor:
+        """A minibatch of whole consoles: step times N plus console, int64 ``[B]``.
+
+        Consoles are drawn with replacement, in proportion to the sum of their absolute advantages
+        to the power of 0.8.
+        """
+        num_steps, n = advantages.shape
+        sizes = advantages.abs().sum(0).clamp(min=1e-6) ** PRIO_EXPONENT
+        count = n // self.config.num_minibatches
+        consoles = torch.multinomial(sizes, count, replacement=True, generator=self.generator)
+        steps = torch.arange(num_steps, device=self.device)
+        return (steps[:, None] * n + consoles).flatten()
+
     def _minibatch(
-        self, rollout: Window, advantages: Tensor, returns: Tensor, index: Tensor
-    ) -> dict[str, Tensor]:
+        self, rollout: Window, advantages: Tensor, returns: Tensor, index: Tensor, hold: Tensor
+    ) -> tuple[dict[str, Tensor], Tensor]:
         """One update from samples of a rollout: step times N plus console, int64 ``[B]``."""
         extras = rollout.extras
         columns = (rollout.actions, advantages, returns, extras["log_probs"], extras["values"])
         samples = [column.flatten()[index] for column in columns]
-        metrics = self.learn_from(self.buffer.obs_at(index), *samples)
+        result = self.learn_from(self.buffer.obs_at(index), *samples, hold)
         self.updates += 1
-        return metrics
+        return result
 
     def _learn_from(
         self,
@@ -157,8 +222,9 @@ class PPO(OnPolicyAgent):
         returns: Tensor,
         old_log_probs: Tensor,
         old_values: Tensor,
-    ) -> dict[str, Tensor]:
-        """One update from samples ``[B]``."""
+        hold: Tensor,
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        """One update from samples ``[B]``; what to log, and the log-ratios that it began with."""
         config = self.config
         with self.autocast():
             logits, values = self.forward(obs)
@@ -175,8 +241,9 @@ class PPO(OnPolicyAgent):
         )
         entropy = algos.entropy(logits).mean()
         loss = policy.loss + config.value_coef * value_loss - config.entropy_coef * entropy
-        norm = self.learn(loss, config.max_grad_norm)
-        return {
+        may_hold = None if config.target_kl is None else hold
+        norm = self.learn(loss, config.max_grad_norm, may_hold)
+        metrics = {
             "policy_loss": policy.loss.detach(),
             "value_loss": value_loss.detach(),
             "entropy": entropy.detach(),
@@ -184,3 +251,10 @@ class PPO(OnPolicyAgent):
             "clip_fraction": policy.clip_fraction,
             "grad_norm": norm,
         }
+        return metrics, log_probs.detach() - old_log_probs
+
+
+def add_to(sums: dict[str, Tensor], values: Mapping[str, Tensor]) -> None:
+    """Add values to the sums of their names."""
+    for name, value in values.items():
+        sums[name] = sums[name] + value if name in sums else value

@@ -110,7 +110,7 @@ class PQN(OnPolicyAgent):
         """RAdam."""
         config = self.config
         check_minibatches(config.num_minibatches, config.num_steps * self.num_envs)
-        return torch.optim.RAdam(self.network.parameters(), lr=config.learning_rate)
+        return torch.optim.RAdam(self.network.parameters(), lr=self.learning_rate)
 
     def buffer_options(self) -> dict[str, Any]:
         """As for all, with the largest action value beside each step."""

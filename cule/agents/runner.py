@@ -276,6 +276,7 @@ class Run:
             "updates": progress.updates,
             **episodes,
             **metrics,
+            **agent.gauges(),
             "train_s": self._train_s,
             "wall_s": self._wall_s + time.monotonic() - self._began,
             "steps_per_s": steps_per_s,

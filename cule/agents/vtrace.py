@@ -136,7 +136,7 @@ class VTrace(OnPolicyAgent):
         config = self.config
         return torch.optim.RMSprop(
             self.network.parameters(),
-            lr=config.learning_rate,
+            lr=self.learning_rate,
             alpha=config.rmsprop_alpha,
             eps=config.rmsprop_eps,
         )

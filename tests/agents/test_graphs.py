@@ -51,10 +51,16 @@ def train(name: str, **options: Any) -> tuple[Any, list[dict[str, float]]]:
 
 
 @pytest.mark.usefixtures("on_cpu")
-@pytest.mark.parametrize("name", sorted(AGENTS))
-def test_replays_learn_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [(name, {}) for name in sorted(AGENTS)]
+    + [("ppo", {"target_kl": 1e-5, "vtrace": True, "prio": True})],
+)
+def test_replays_learn_the_same(
+    name: str, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Weights and metrics, bit for bit, with a learning rate that changes where one can."""
-    options = {"total_steps": 100_000}
+    options = {"total_steps": 100_000, **changes}
     if hasattr(AGENTS[name].config_class, "anneal_learning_rate"):
         options["anneal_learning_rate"] = True
     replayed, metrics = train(name, **options)

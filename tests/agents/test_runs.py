@@ -277,6 +277,15 @@ def test_rows_and_files(tmp_path: Path) -> None:
     assert last_checkpoint(tmp_path) == tmp_path / "checkpoints" / "latest.pt"
 
 
+def test_rows_tell_of_the_memory(tmp_path: Path) -> None:
+    assert start("rainbow", tmp_path, steps=800).run()
+    rows = rows_of(tmp_path)
+    # 320 steps are 20 of 16 consoles, of which the newest 3 have no full return yet.
+    assert [float(row["replay_span"]) for row in rows] == [18.0, 38.0]
+    assert [float(row["replay_size"]) for row in rows] == [288.0, 608.0]
+    assert all(float(row["max_priority"]) >= 1.0 for row in rows)
+
+
 def test_runs_are_not_mixed(tmp_path: Path) -> None:
     start("ppo", tmp_path, steps=640).run()
     with pytest.raises(CheckpointError, match="resume"):

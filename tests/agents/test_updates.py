@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from cule.agents import ApexConfig, ApexDQN  # noqa: E402
 from cule.agents.dqn import DQN  # noqa: E402
 from tests.agents.catch import Catch  # noqa: E402
 from tests.agents.learners import small_learner  # noqa: E402
@@ -65,6 +66,22 @@ class Rollout:
         if (t, e) in self.final:
             return self.final[t, e]
         return float(self.last[e] if t + 1 == self.shape[0] else values[t + 1, e])
+
+    def advantages(self, ratios: Any) -> Any:
+        """Of the values of the rollout, with lambda 0.95; ratios clipped at 1."""
+        found = np.zeros(self.shape)
+        for e in range(self.shape[1]):
+            after = 0.0
+            for t in reversed(range(self.shape[0])):
+                following = self.value_after(self.old_values, t, e)
+                delta = self.rewards[t, e] + self.discounts[t, e] * following
+                weight = min(ratios[t, e], 1.0)
+                after = weight * (
+                    (delta - self.old_values[t, e])
+                    + (0.0 if self.ended[t, e] else 0.95 * self.discounts[t, e] * after)
+                )
+                found[t, e] = after
+        return found
 
 
 def test_a2c() -> None:
@@ -132,14 +149,7 @@ def test_ppo_with_one_minibatch() -> None:
         agent.network.value.weight.mul_(1.5)
     r = Rollout(agent)
     assert r.final
-    advantages = np.zeros(r.shape)
-    for e in range(r.shape[1]):
-        after = 0.0
-        for t in reversed(range(r.shape[0])):
-            following = r.value_after(r.old_values, t, e)
-            delta = r.rewards[t, e] + r.discounts[t, e] * following - r.old_values[t, e]
-            after = delta + (0.0 if r.ended[t, e] else 0.95 * r.discounts[t, e] * after)
-            advantages[t, e] = after
+    advantages = r.advantages(np.ones(r.shape))
     returns = advantages + r.old_values
     normed = (advantages - advantages.mean()) / (advantages.std(ddof=1) + 1e-8)
     ratios = np.exp(r.new_log_probs - r.log_probs)
@@ -154,6 +164,85 @@ def test_ppo_with_one_minibatch() -> None:
     assert float(metrics["clip_fraction"]) == pytest.approx((np.abs(ratios - 1) > 0.1).mean())
     kl = ((ratios - 1) - np.log(ratios)).mean()
     assert float(metrics["approx_kl"]) == pytest.approx(kl, **CLOSE)
+
+
+def test_ppo_with_advantages_of_the_newest_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"num_minibatches": 2, "num_epochs": 1, "learning_rate": 0.0, "vtrace": True}
+    agent = limited("ppo", clip_range=0.1, normalise_advantages=False, **options)
+    agent.collect(16)
+    with torch.no_grad():
+        agent.network.policy.weight.mul_(300.0)
+    r = Rollout(agent)
+    order = torch.randperm(256, generator=torch.Generator().manual_seed(2)).view(2, 128)
+    monkeypatch.setattr(agent.buffer, "minibatches", lambda count: order)
+    all_ratios = np.exp(r.new_log_probs - r.log_probs)
+    seen, losses, value_losses = np.ones(r.shape), [], []
+    for index in order.numpy():
+        advantages = r.advantages(seen)
+        chosen, ratios = advantages.ravel()[index], all_ratios.ravel()[index]
+        losses.append(-np.minimum(ratios * chosen, np.clip(ratios, 0.9, 1.1) * chosen).mean())
+        returns = chosen + r.old_values.ravel()[index]
+        value_losses.append(((r.old_values.ravel()[index] - returns) ** 2).mean() / 2)
+        seen.ravel()[index] = ratios
+    assert (seen < 0.9).any()
+    metrics = agent.update()
+    assert float(metrics["policy_loss"]) == pytest.approx(np.mean(losses), **CLOSE)
+    assert float(metrics["value_loss"]) == pytest.approx(np.mean(value_losses), **CLOSE)
+
+
+def test_ppo_draws_consoles_by_their_advantages() -> None:
+    agent = limited("ppo", num_minibatches=4, prio=True)
+    advantages = torch.zeros(3, 16)
+    advantages[0, 5], advantages[2, 5], advantages[1, 9] = -6.0, 2.0, 1.0
+    counts = np.zeros(16)
+    for _ in range(2000):
+        index = agent.draw_consoles(advantages).view(3, 4)
+        assert torch.equal(index // 16, torch.arange(3)[:, None].expand(3, 4))
+        assert torch.equal(index[0] % 16, index[2] % 16)
+        np.add.at(counts, index[0].numpy() % 16, 1)
+    share = 8.0**0.8 / (8.0**0.8 + 1.0)
+    assert counts[5] / counts.sum() == pytest.approx(share, abs=4 * (share / 4 / 8000) ** 0.5)
+    assert counts[5] + counts[9] > 7990  # consoles without any advantage are hardly ever drawn
+    agent.collect(16)
+    assert float(agent.update()["grad_norm"]) > 0
+
+
+@pytest.mark.parametrize("looks", [True, False])
+def test_ppo_stops_at_a_divergence(looks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the later epochs were not there, weights and optimiser, with a look at it or without."""
+    one, stopped, unbounded, three = (
+        limited("ppo", num_epochs=epochs, target_kl=kl)
+        for epochs, kl in ((1, None), (3, 0.0), (3, 1e9), (3, None))
+    )
+    if not looks:
+        monkeypatch.setattr(type(stopped), "may_look", False)
+    found = []
+    for agent in (one, stopped, unbounded, three):
+        for _ in range(2):
+            agent.collect(16)
+            agent.generator.manual_seed(7)
+            agent.buffer.generator.manual_seed(7)
+            metrics = agent.update()
+        state = agent.optimizer.state_dict()["state"]
+        found.append((dict(agent.network.state_dict()), state, metrics))
+    for ours, theirs in ((found[1], found[0]), (found[2], found[3])):
+        torch.testing.assert_close(ours[:2], theirs[:2], rtol=0, atol=0)
+        assert {k: ours[2][k] for k in theirs[2]} == theirs[2]
+    assert float(found[1][2]["epochs"]) == 1.0
+    assert float(found[2][2]["epochs"]) == 3.0
+    assert stopped.updates == (8 if looks else 24)
+
+
+def test_rates_scaled_by_consoles() -> None:
+    for scale, factor in (("none", 1.0), ("sqrt", 2.0), ("linear", 4.0)):
+        agent = small_learner("ppo", num_envs=64, lr_scale=scale, learning_rate=1e-3)
+        assert agent.optimizer.param_groups[0]["lr"] == pytest.approx(factor * 1e-3)
+    next(iter(agent.train()))
+    assert agent.optimizer.param_groups[0]["lr"] == pytest.approx(4e-3)
+    actors = ApexDQN(
+        ApexConfig(num_envs=8, num_actors=8, lr_scale="linear", network="mlp"), Catch(1)
+    )
+    assert actors.optimizer.param_groups[0]["lr"] == pytest.approx(4 * 6.25e-5)
 
 
 def test_pqn_with_one_minibatch() -> None:
