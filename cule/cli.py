@@ -1,4 +1,4 @@
-"""The command line: ``cule info``, ``roms``, ``bench``, ``train`` and ``eval``."""
+"""The command line: ``cule info``, ``roms``, ``bench``, ``watch``, ``train`` and ``eval``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cule import __version__, build_config
 from cule.device import describe_devices
-from cule.errors import CuleError
+from cule.errors import CuleError, MissingPackageError
 from cule.games import RomStatus, import_roms, list_games, rom_folders, rom_status
 from cule.games.roms import ROM_DIR_VARIABLE
 
@@ -26,9 +26,8 @@ LEARNING = {
 #: The command of the FPS suite.
 BENCH = "bench"
 
-
-class MissingPackageError(CuleError, ImportError):
-    """A package that a command needs is not installed."""
+#: The command that shows consoles in a browser.
+WATCH = "watch"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,12 +37,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Words after ``cule``; those of the process by default.
 
     Returns:
-        The exit status: 0 done, 1 something is missing or wrong, 2 a refused request.
+        The exit status: 0 done, 1 something is missing or wrong, 2 a refused request, 130
+        interrupted by Ctrl-C.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if words[:1] == [BENCH]:
             return _bench(words[1:])
+        if words[:1] == [WATCH]:
+            return _watch(words[1:])
         if words and words[0] in LEARNING:
             # Their options are those of the algorithm, and need torch to be known.
             return _learn(words[0], words[1:])
@@ -52,6 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except KeyboardInterrupt:
+        print("cule: interrupted", file=sys.stderr)
+        return 130
     except (CuleError, OSError) as error:
         print(f"cule: {error}", file=sys.stderr)
         return 2
@@ -76,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     verify = actions.add_parser("verify", help="whether every game is found with the right bytes")
     verify.set_defaults(run=_verify_roms)
     commands.add_parser(BENCH, help="frames a second of cule and other libraries: table and plots")
+    commands.add_parser(WATCH, help="many consoles in the browser, playable by keyboard")
     for name, text in LEARNING.items():
         commands.add_parser(name, help=text)
     return parser
@@ -88,13 +94,28 @@ def _bench(words: Sequence[str]) -> int:
     return bench(words)
 
 
+def _watch(words: Sequence[str]) -> int:
+    """Run ``watch``, which is imported only here."""
+    from cule.watch.command import parse, watch
+
+    options = parse(words)
+    if options.checkpoint is not None:
+        _require_torch("watch CHECKPOINT")
+    return watch(options)
+
+
 def _learn(command: str, words: Sequence[str]) -> int:
     """Run ``train`` or ``eval``, which are imported only here."""
-    if importlib.util.find_spec("torch") is None:
-        raise MissingPackageError(f"cule {command} needs torch; pip install 'cule[train]'")
+    _require_torch(command)
     from cule.agents import command as commands
 
     return commands.train(words) if command == "train" else commands.evaluate_checkpoints(words)
+
+
+def _require_torch(command: str) -> None:
+    """Raise a `MissingPackageError` where torch is not installed."""
+    if importlib.util.find_spec("torch") is None:
+        raise MissingPackageError(f"cule {command} needs torch; pip install 'cule[train]'")
 
 
 def _info(_: argparse.Namespace) -> int:

@@ -53,3 +53,7 @@ class CheckpointError(CuleError, ValueError):
 
 class ClosedError(CuleError, RuntimeError):
     """The environment has been closed."""
+
+
+class MissingPackageError(CuleError, ImportError):
+    """A package that a command needs is not installed."""

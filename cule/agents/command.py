@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from cule.agents.checkpoint import read_checkpoint
 from cule.agents.distributed import leave_world, rank
+from cule.agents.environment import FrameEnv
 from cule.agents.evaluation import (
     MIN_EPISODES,
     PROTOCOLS,
@@ -20,8 +22,9 @@ from cule.agents.evaluation import (
 )
 from cule.agents.options import add_arguments, config_from
 from cule.agents.presets import AGENTS, PRESETS, checkpoint_config, load_to_play
-from cule.agents.runner import RunOptions, last_checkpoint, start_run
+from cule.agents.runner import RunOptions, find_checkpoint, start_run
 from cule.agents.scores import aggregate
+from cule.agents.video import RecordedEnv, check_video_path
 from cule.errors import InvalidArgumentError
 
 
@@ -99,32 +102,51 @@ def evaluate_checkpoints(words: Sequence[str]) -> int:
     parser.add_argument("--num-envs", type=int, default=0, help="consoles; 0: one an episode")
     parser.add_argument("--device", default="cpu", help="of network and consoles")
     parser.add_argument("--json", type=Path, help="file to write every score to")
+    parser.add_argument(
+        "--video", type=Path, help="file NAME.mp4 for the first console's episodes; one CHECKPOINT"
+    )
     options = parser.parse_args(words)
+    if options.video is not None:
+        check_video_path(options.video)
+        if len(options.checkpoints) > 1:
+            raise InvalidArgumentError(
+                f"video is {str(options.video)!r} and there are {len(options.checkpoints)} "
+                "CHECKPOINTs; a video is of one"
+            )
     results = []
     for path in options.checkpoints:
-        found = last_checkpoint(path) if path.is_dir() else path
-        if found is None:
-            raise InvalidArgumentError(f"CHECKPOINT is {str(path)!r}, a folder without a run")
-        content = read_checkpoint(found)
+        content = read_checkpoint(find_checkpoint(path))
         num_envs = options.num_envs or min(options.episodes, 128)
         config = checkpoint_config(content, device=options.device, env_device="")
         is_continuous = AGENTS[content["algorithm"]].continuous
-        env = make_eval_env(config, options.protocol, num_envs, continuous=is_continuous)
-        result = evaluate(
-            agent := load_to_play(content, env, options.device),
-            episodes=options.episodes,
-            protocol=options.protocol,
-            seed=options.seed,
-            greedy=options.greedy,
-            env=env,
-        )
-        env.close()
+        with contextlib.ExitStack() as opened:
+            consoles = make_eval_env(config, options.protocol, num_envs, continuous=is_continuous)
+            opened.callback(consoles.close)
+            env: FrameEnv = consoles
+            if options.video is not None:
+                each = -(-options.episodes // num_envs)
+                recorded = RecordedEnv(consoles, options.video, episodes=each)
+                env = opened.enter_context(recorded)
+            result = evaluate(
+                agent := load_to_play(content, env, options.device),
+                episodes=options.episodes,
+                protocol=options.protocol,
+                seed=options.seed,
+                greedy=options.greedy,
+                env=env,
+            )
         results.append(result)
         _print_result(str(path), agent.name, agent.steps, result)
     _print_aggregates(results)
     if options.json is not None:
         records = [
-            {"checkpoint": str(path), "game": r.game, **r.row(), "returns": r.returns}
+            {
+                "checkpoint": str(path),
+                "game": r.game,
+                **r.row(),
+                "returns": r.returns,
+                "lengths": r.lengths,
+            }
             for path, r in zip(options.checkpoints, results, strict=True)
         ]
         options.json.write_text(json.dumps(records, indent=2) + "\n")

@@ -27,6 +27,7 @@ from cule.agents.base import EVALUATION_SEED, Agent
 from cule.agents.environment import FrameEnv, check_env, make_env, newest_frames, split_obs_shape
 from cule.agents.options import AgentConfig
 from cule.agents.scores import human_normalised, reference_scores
+from cule.envs import AtariVectorEnv
 from cule.errors import CuleError, InvalidArgumentError
 from cule.games import game_id_of
 from cule.replay import TrajectoryBuffer, TrajectoryOptions
@@ -182,7 +183,7 @@ def check_request(episodes: int, protocol: str) -> None:
 
 def make_eval_env(
     config: AgentConfig, protocol: str, num_envs: int, *, continuous: bool = False
-) -> FrameEnv:
+) -> AtariVectorEnv:
     """The consoles of a protocol, for an agent that was trained with a config.
 
     Raises:

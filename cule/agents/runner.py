@@ -46,7 +46,7 @@ from cule.agents.evaluation import (
 from cule.agents.logs import RunLog
 from cule.agents.options import check_finite, check_least
 from cule.agents.progress_bar import ProgressBar
-from cule.errors import CheckpointError, CuleError
+from cule.errors import CheckpointError, CuleError, InvalidArgumentError
 
 #: Columns of the progress table that depend on the clock.
 TIME_COLUMNS = ("train_s", "wall_s", "steps_per_s", "frames_per_s", "updates_per_s")
@@ -348,6 +348,18 @@ def last_checkpoint(folder: Path) -> Path | None:
     """The newest checkpoint of a run (the first process's part); None where there is none."""
     latest = folder / "checkpoints" / "latest.pt"
     return next((path for path in (latest, _newer(latest)) if path.exists()), None)
+
+
+def find_checkpoint(path: Path) -> Path:
+    """The checkpoint that a user means: a file, or the newest of a run's folder.
+
+    Raises:
+        InvalidArgumentError: The folder has none.
+    """
+    found = last_checkpoint(path) if path.is_dir() else path
+    if found is None:
+        raise InvalidArgumentError(f"CHECKPOINT is {str(path)!r}, a folder without a run")
+    return found
 
 
 def _newer(latest: Path) -> Path:

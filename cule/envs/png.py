@@ -1,4 +1,4 @@
-"""A writer of PNG files (PNG specification, 3rd edition: 8-bit RGB, no filter, one data chunk)."""
+"""A writer of PNG files (PNG specification, 3rd edition: 8 bits, no filter, one data chunk)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _BIT_DEPTH = 8
 _COLOUR_TYPE_RGB = 2
+_COLOUR_TYPE_INDEXED = 3
 
 
 def encode_png(pixels: NDArray[np.uint8]) -> bytes:
@@ -20,11 +21,39 @@ def encode_png(pixels: NDArray[np.uint8]) -> bytes:
         pixels: uint8 ``[H, W, 3]``.
     """
     height, width, _ = pixels.shape
-    no_filter = np.zeros((height, 1), np.uint8)
-    lines = np.hstack([no_filter, np.ascontiguousarray(pixels).reshape(height, -1)])
-    header = struct.pack(">IIBBBBB", width, height, _BIT_DEPTH, _COLOUR_TYPE_RGB, 0, 0, 0)
-    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
-    return _SIGNATURE + b"".join(_chunk(name, data) for name, data in chunks)
+    header = _header(width, height, _COLOUR_TYPE_RGB)
+    return _file((b"IHDR", header), (b"IDAT", _data(pixels, level=9)))
+
+
+def encode_indexed_png(
+    pixels: NDArray[np.uint8], palette: NDArray[np.uint8], level: int = 9
+) -> bytes:
+    """The bytes of a PNG file of colour numbers.
+
+    Args:
+        pixels: Rows of the palette, uint8 ``[H, W]``.
+        palette: uint8 ``[n, 3]``, n at most 256 and above every pixel.
+        level: How hard zlib tries, 0 to 9.
+    """
+    height, width = pixels.shape
+    header = _header(width, height, _COLOUR_TYPE_INDEXED)
+    data = _data(pixels, level)
+    return _file((b"IHDR", header), (b"PLTE", palette.tobytes()), (b"IDAT", data))
+
+
+def _header(width: int, height: int, colour_type: int) -> bytes:
+    return struct.pack(">IIBBBBB", width, height, _BIT_DEPTH, colour_type, 0, 0, 0)
+
+
+def _data(pixels: NDArray[np.uint8], level: int) -> bytes:
+    """Lines of pixels, each behind the byte that says how it is filtered."""
+    no_filter = np.zeros((len(pixels), 1), np.uint8)
+    lines = np.hstack([no_filter, np.ascontiguousarray(pixels).reshape(len(pixels), -1)])
+    return zlib.compress(lines.tobytes(), level)
+
+
+def _file(*chunks: tuple[bytes, bytes]) -> bytes:
+    return _SIGNATURE + b"".join(_chunk(name, data) for name, data in (*chunks, (b"IEND", b"")))
 
 
 def _chunk(name: bytes, data: bytes) -> bytes:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -87,12 +89,29 @@ def test_train_resume_and_eval(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
     # Any policy loses: 21 points to at most a few.
     scores = tmp_path / "scores.json"
+    video = tmp_path / "films" / "pong.mp4"
     words = ["eval", str(tmp_path / "run"), "--episodes", "10", "--json", str(scores)]
-    assert main(words) == 0
+    assert main([*words, "--video", str(video)]) == 0
     assert "10 episodes; human-normalised" in capsys.readouterr().out
     (record,) = json.loads(scores.read_text())
     assert record["game"] == "pong"
     assert all(-21 <= value <= 0 for value in record["returns"])
+    check_video(video, record["lengths"][0])
+
+
+def check_video(path: Path, length: int) -> None:
+    """One episode of Pong: its size, pictures and colours."""
+    imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    words = [imageio_ffmpeg.get_ffmpeg_exe(), "-i", str(path), "-f", "rawvideo"]
+    decoded = subprocess.run([*words, "-pix_fmt", "rgb24", "-"], capture_output=True, check=True)
+    assert b"640x420" in decoded.stderr
+    assert b"15 fps" in decoded.stderr
+    pictures = np.frombuffer(decoded.stdout, np.uint8).reshape(-1, 420, 640, 3)
+    assert len(pictures) == 1 + length
+    # The left score is orange, the right one green, the field brown; H.264 keeps colours nearly.
+    game = pictures[len(pictures) // 2]
+    assert np.abs(game[300, 20].astype(int) - (144, 72, 17)).max() < 12
+    assert not np.array_equal(pictures[40], pictures[60])
 
 
 @pytest.mark.ale
@@ -155,6 +174,10 @@ def test_refused_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     (tmp_path / "a.pt").write_bytes(b"nonsense")
     assert main(["eval", str(tmp_path / "a.pt")]) == 2
     assert "damaged" in capsys.readouterr().err
+    assert main(["eval", "a.pt", "--video", "pong.avi"]) == 2
+    assert "it must be a file NAME.mp4" in capsys.readouterr().err
+    assert main(["eval", "a.pt", "b.pt", "--video", "pong.mp4"]) == 2
+    assert "a video is of one" in capsys.readouterr().err
 
 
 def test_help_tells_every_option(capsys: pytest.CaptureFixture[str]) -> None:

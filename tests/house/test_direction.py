@@ -50,7 +50,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "agents": {"errors", "games", "envs", "replay", "nets", "algos", ""},
     # What users see: the package's own names, games, and the learners where they are timed.
     "bench": {"errors", "games", "nets", "algos", "agents", ""},
-    "cli": {"errors", "device", "games", "", "envs", "agents", "bench"},
+    # The learners for their checkpoints, imported late; the native module for its palettes.
+    "watch": {"errors", "games", "envs", "agents", "_core"},
+    "cli": {"errors", "device", "games", "", "envs", "agents", "bench", "watch"},
     "": {"errors", "envs", "_core"},  # cule/__init__.py
 }
 

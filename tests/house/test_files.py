@@ -74,7 +74,8 @@ def test_packages_hold_what_they_need_and_no_rom(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         assert not [name for name in names if md5_of(archive.read(name)) in known]
-    for needed in ("cule/py.typed", "cule/_core.pyi", "cule/games/data/games.toml"):
+    data = ("cule/games/data/games.toml", "cule/watch/page.html")
+    for needed in ("cule/py.typed", "cule/_core.pyi", *data):
         assert needed in names
     assert any(name.startswith("cule/_core.") and name.endswith(".so") for name in names)
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"cule"}

@@ -1,0 +1,120 @@
+"""A video of one console of an evaluation, in true colours, as MP4."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from cule.envs import AtariVectorEnv, FrameStep
+from cule.errors import InvalidArgumentError, MissingPackageError
+
+#: Emulated frames a second of a console.
+FRAME_RATE = 60
+
+#: Rows and columns of the video for a pixel of the screen, which is twice as wide as high.
+ROWS, COLUMNS = 2, 4
+
+
+class RecordedEnv:
+    """Environments whose first console is filmed until it has finished some episodes; a context.
+
+    It has what an evaluation asks of environments (`cule.agents.environment.FrameEnv`). A frame of
+    the video is the screen after a step; what only the frames between show is not in it.
+    """
+
+    def __init__(self, env: AtariVectorEnv, path: Path, *, episodes: int) -> None:
+        """Begin to film with the next reset.
+
+        Args:
+            env: Consoles; they stay the caller's.
+            path: Where to, ``NAME.mp4``; the folder is made where it is missing.
+            episodes: Episodes to film.
+
+        Raises:
+            InvalidArgumentError: The file's name does not end in .mp4.
+            MissingPackageError: imageio-ffmpeg is not installed.
+        """
+        check_video_path(path)
+        self._env, self._path, self._episodes_left = env, path, episodes
+        self._writer: Generator[None, Any, None] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        """What is not here is the environment's."""
+        return getattr(self._env, name)
+
+    def __enter__(self) -> RecordedEnv:
+        """Nothing; see `reset`."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End the film, if it has not ended."""
+        self._end()
+
+    def reset(self, *, seed: Any = None) -> tuple[Any, Any]:
+        """As the environment's; the film begins."""
+        result = self._env.reset(seed=seed)
+        self._film()
+        return result
+
+    def step_frames(self, actions: Any, out: Any = None) -> FrameStep:
+        """As the environment's."""
+        step = self._env.step_frames(actions, out=out)
+        if self._episodes_left:
+            self._film()
+            if bool(step.terminated[0] | step.truncated[0]):
+                self._episodes_left -= 1
+                if not self._episodes_left:
+                    self._end()
+        return step
+
+    def _film(self) -> None:
+        screen = np.asarray(self._env.screens("rgb", [0]))[0]
+        picture = screen.repeat(ROWS, axis=0).repeat(COLUMNS, axis=1)
+        if self._writer is None:
+            self._writer = self._open(picture.shape[1], picture.shape[0])
+        self._writer.send(picture)
+
+    def _open(self, width: int, height: int) -> Generator[None, Any, None]:
+        import imageio_ffmpeg
+
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        writer: Generator[None, Any, None] = imageio_ffmpeg.write_frames(
+            str(self._path),
+            (width, height),
+            fps=FRAME_RATE / self._env.config.frameskip,
+            macro_block_size=2,
+            ffmpeg_log_level="error",
+        )
+        writer.send(None)
+        return writer
+
+    def _end(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+def check_video_path(path: Path) -> None:
+    """Refuse a video that cannot be made.
+
+    Raises:
+        InvalidArgumentError: The file's name does not end in .mp4.
+        MissingPackageError: imageio-ffmpeg is not installed.
+    """
+    if path.suffix.lower() != ".mp4":
+        raise InvalidArgumentError(f"video is {str(path)!r}; it must be a file NAME.mp4")
+    try:
+        import imageio_ffmpeg  # noqa: F401
+    except ImportError:
+        raise MissingPackageError(
+            "a video needs imageio-ffmpeg; pip install 'cule[video]'"
+        ) from None

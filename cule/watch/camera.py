@@ -1,0 +1,88 @@
+"""All screens as one picture: a mosaic of colour numbers with their palette, as a PNG file."""
+
+from __future__ import annotations
+
+import math
+import threading
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cule import _core
+from cule.envs import AtariVectorEnv
+from cule.envs.actions import to_numpy
+from cule.envs.plan import plan_batch
+from cule.envs.png import encode_indexed_png
+
+#: zlib's level for screens: 3 takes no longer than 1 and makes files a quarter smaller.
+_COMPRESSION_LEVEL = 3
+
+
+class Picture:
+    """One mosaic; any thread may ask for its bytes, and they are made once.
+
+    Attributes:
+        number: Which it is; later pictures have larger numbers.
+    """
+
+    def __init__(self, number: int, pixels: NDArray[np.uint8], palette: NDArray[np.uint8]) -> None:
+        """Keep what the bytes are made of.
+
+        Args:
+            number: Which it is.
+            pixels: Colour numbers, uint8 ``[H, W]``.
+            palette: Their colours, uint8 ``[256, 3]``.
+        """
+        self.number = number
+        self._pixels, self._palette = pixels, palette
+        self._lock = threading.Lock()
+        self._png: bytes | None = None
+
+    def png(self) -> bytes:
+        """The bytes of a PNG file."""
+        with self._lock:
+            if self._png is None:
+                self._png = encode_indexed_png(self._pixels, self._palette, _COMPRESSION_LEVEL)
+            return self._png
+
+
+class Camera:
+    """Takes pictures of an environment; for one thread.
+
+    Attributes:
+        columns: Screens side by side in a picture; console i is in column i % columns.
+    """
+
+    def __init__(self, env: AtariVectorEnv) -> None:
+        """Look at the consoles of one game."""
+        self._env = env
+        self.columns = math.ceil(math.sqrt(env.num_envs))
+        (game,) = plan_batch(env.config).games
+        self._palette = np.ascontiguousarray(_core.palette(game.format)[:, :3])
+
+    def take(self, number: int) -> Picture:
+        """The screens after the last frame.
+
+        Args:
+            number: Of the picture.
+        """
+        screens: NDArray[np.uint8] = to_numpy(self._env.screens("index"))
+        return Picture(number, tile(screens, self.columns), self._palette)
+
+
+def tile(screens: NDArray[np.uint8], columns: int) -> NDArray[np.uint8]:
+    """Screens in rows of `columns`, the last row filled up with colour 0.
+
+    Args:
+        screens: uint8 ``[n, H, W]``.
+        columns: Screens in a row.
+
+    Returns:
+        uint8 ``[rows * H, columns * W]``.
+    """
+    count, height, width = screens.shape
+    rows = -(-count // columns)
+    filled = np.zeros((rows * columns, height, width), np.uint8)
+    filled[:count] = screens
+    grid = filled.reshape(rows, columns, height, width)
+    return np.ascontiguousarray(grid.swapaxes(1, 2)).reshape(rows * height, columns * width)

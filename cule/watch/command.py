@@ -1,0 +1,160 @@
+"""``cule watch``: words of a command line to a session in the browser."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import math
+import signal
+import threading
+import webbrowser
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from cule.envs import AtariVectorEnv
+from cule.errors import InvalidArgumentError
+from cule.watch.consoles import Consoles
+from cule.watch.policies import DEFAULT_PROTOCOL, Policy, open_random, open_trained
+from cule.watch.server import WatchServer
+from cule.watch.session import FRAME_RATE, Session
+
+#: Most consoles: a side of the picture stays below the 16,384 pixels that browsers draw.
+MAX_CONSOLES = 1024
+
+#: Largest seed, as of `cule train`: consoles count on from it.
+MAX_SEED = 2**30 - 1
+
+DEFAULT_GAME = "pong"
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """Options of ``cule watch ...``.
+
+    Args:
+        words: What follows ``watch``.
+
+    Raises:
+        InvalidArgumentError: A number outside its range, or options that contradict each other.
+    """
+    parser = argparse.ArgumentParser(
+        prog="cule watch",
+        description="Many consoles in the browser, playable by keyboard. Ctrl-C ends it.",
+    )
+    parser.add_argument(
+        "checkpoint",
+        nargs="?",
+        type=Path,
+        metavar="CHECKPOINT",
+        help="a file, or a run's folder: who plays; random actions without",
+    )
+    parser.add_argument("--game", help=f"that of the checkpoint, or {DEFAULT_GAME}")
+    parser.add_argument("--num-envs", type=int, default=16, help="consoles (%(default)s)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    parser.add_argument("--port", type=int, default=8000, help="0: any free one (%(default)s)")
+    parser.add_argument("--open", action="store_true", help="open the page in a browser")
+    parser.add_argument(
+        "--speed", type=float, default=1.0, help="1: as a real console; 0: as fast as possible"
+    )
+    parser.add_argument(
+        "--fps", type=float, default=FRAME_RATE, help="most pictures a second (%(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of consoles and actions (%(default)s)")
+    parser.add_argument("--device", default="cpu", help="of consoles and network (%(default)s)")
+    alone = parser.add_argument_group("without a checkpoint")
+    alone.add_argument("--mode", type=int, help="the game's default")
+    alone.add_argument("--difficulty", type=int, help="the game's default")
+    trained = parser.add_argument_group("with a checkpoint")
+    trained.add_argument(
+        "--protocol", help=f"as of cule eval: noop, sticky or as-trained ({DEFAULT_PROTOCOL})"
+    )
+    trained.add_argument("--greedy", action="store_true", help="the best actions, no randomness")
+    options = parser.parse_args(words)
+    _check(options)
+    return options
+
+
+def watch(options: argparse.Namespace) -> int:
+    """Run ``cule watch`` until it is stopped by a signal.
+
+    Args:
+        options: Of `parse`.
+
+    Returns:
+        0.
+
+    Raises:
+        CuleError: No game, ROM, checkpoint or device as asked for, or nothing can listen there.
+    """
+    env, policy = _open(options)
+    with contextlib.closing(env):
+        session = Session(
+            Consoles(env, policy, seed=options.seed), speed=options.speed, fps=options.fps
+        )
+        server = WatchServer(options.host, options.port, session)
+        with _signals_call(session.stop), server.serving():
+            print(f"{server.url} (Ctrl-C ends it)", flush=True)
+            if options.open:
+                webbrowser.open(server.url)
+            session.run()
+    return 0
+
+
+def _open(options: argparse.Namespace) -> tuple[AtariVectorEnv, Policy]:
+    if options.checkpoint is None:
+        return open_random(
+            options.game or DEFAULT_GAME,
+            options.num_envs,
+            seed=options.seed,
+            device=options.device,
+            mode=options.mode,
+            difficulty=options.difficulty,
+        )
+    return open_trained(
+        options.checkpoint,
+        options.num_envs,
+        game=options.game,
+        protocol=options.protocol or DEFAULT_PROTOCOL,
+        seed=options.seed,
+        greedy=options.greedy,
+        device=options.device,
+    )
+
+
+def _check(options: argparse.Namespace) -> None:
+    for name, low, high in (
+        ("num_envs", 1, MAX_CONSOLES),
+        ("port", 0, 65_535),
+        ("seed", 0, MAX_SEED),
+    ):
+        value = getattr(options, name)
+        if not low <= value <= high:
+            raise InvalidArgumentError(f"{name} is {value}; it must be in {low}..{high}")
+    if not 0.0 <= options.speed < math.inf:
+        raise InvalidArgumentError(f"speed is {options.speed}; it must be at least 0, and finite")
+    if not 0.0 < options.fps < math.inf:
+        raise InvalidArgumentError(f"fps is {options.fps}; it must be above 0, and finite")
+    has_checkpoint = options.checkpoint is not None
+    misplaced = ("mode", "difficulty") if has_checkpoint else ("protocol", "greedy")
+    for name in misplaced:
+        value = getattr(options, name)
+        if value is not None and value is not False:
+            raise InvalidArgumentError(
+                f"{name} is {value!r}; it is for play "
+                f"{'without' if has_checkpoint else 'with'} a CHECKPOINT"
+            )
+
+
+@contextlib.contextmanager
+def _signals_call(stop: Callable[[], None]) -> Iterator[None]:
+    """Let Ctrl-C and a plea to end call a function, in place of what they do otherwise."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {
+        kind: signal.signal(kind, lambda *_: stop()) for kind in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)

@@ -1,0 +1,69 @@
+"""From keys that a person holds to an action that the environment takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from cule.envs import Action, AtariVectorEnv
+
+#: What is held: some of `KEYS`.
+Keys = frozenset[str]
+
+#: The joystick's directions and its button.
+KEYS: Keys = frozenset({"up", "down", "left", "right", "fire"})
+
+_OPPOSITES = (frozenset({"left", "right"}), frozenset({"up", "down"}))
+
+
+def joystick_of(env: AtariVectorEnv) -> Callable[[Keys], Any]:
+    """What turns held keys into one row of an environment's actions.
+
+    Returns:
+        A function from keys to an index into the environment's `action_set` or, where its actions
+        are continuous, to (radius, angle, fire).
+    """
+    if env.config.continuous:
+        return polar_action
+    presses = [pressed_by(action) for action in env.action_set]
+    return lambda keys: nearest_action(keys, presses)
+
+
+def pressed_by(action: Action) -> Keys:
+    """The keys that an action is made of."""
+    return frozenset(key for key in KEYS if key.upper() in action.name)
+
+
+def nearest_action(keys: Keys, presses: Sequence[Keys]) -> int:
+    """The action that presses least beside what is held, and of these leaves out least.
+
+    Args:
+        keys: What is held.
+        presses: What each action of the set presses.
+
+    Returns:
+        Index into the set.
+    """
+    held = _settled(keys)
+    return min(
+        range(len(presses)),
+        key=lambda index: (len(presses[index] - held), len(held - presses[index])),
+    )
+
+
+def polar_action(keys: Keys) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Radius, angle and fire; float32 ``[3]``."""
+    held = _settled(keys)
+    x, y = ("right" in held) - ("left" in held), ("up" in held) - ("down" in held)
+    return np.array([bool(x or y), math.atan2(y, x), "fire" in held], np.float32)
+
+
+def _settled(keys: Keys) -> Keys:
+    """Keys without opposite directions, which cancel."""
+    for pair in _OPPOSITES:
+        if pair <= keys:
+            keys -= pair
+    return keys

@@ -1,0 +1,151 @@
+"""Who plays the consoles that nobody has taken: random actions, or a checkpoint's policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cule.envs import AtariVectorEnv
+from cule.envs.actions import to_numpy
+from cule.errors import InvalidArgumentError
+from cule.games import game_id_of
+
+if TYPE_CHECKING:
+    from cule.agents import Agent
+
+#: The protocol of `cule eval` that a checkpoint plays by unless told otherwise.
+DEFAULT_PROTOCOL = "noop"
+
+
+class Policy(Protocol):
+    """Chooses the actions of all consoles."""
+
+    @property
+    def title(self) -> str:
+        """What it is, for the page."""
+
+    def act(self, obs: Any) -> NDArray[Any]:
+        """Actions on the environment's newest observations, as `AtariVectorEnv.step` takes them."""
+
+
+class RandomPolicy:
+    """Every action with the same probability."""
+
+    title = "random actions"
+
+    def __init__(self, env: AtariVectorEnv, seed: int) -> None:
+        """Play in an environment with discrete actions."""
+        self._random = np.random.default_rng(seed)
+        self._num_envs, self._num_actions = env.num_envs, len(env.action_set)
+
+    def act(self, obs: Any) -> NDArray[np.int64]:
+        """As `Policy.act`; the observations do not matter."""
+        return self._random.integers(self._num_actions, size=self._num_envs)
+
+
+class TrainedPolicy:
+    """The policy of a checkpoint, which acts as in an evaluation."""
+
+    def __init__(self, agent: Agent, *, greedy: bool) -> None:
+        """Play with an agent that does not learn meanwhile.
+
+        Args:
+            agent: Whose policy; the seed of its actions is that of its options.
+            greedy: The best actions, without the randomness of the algorithm's protocol.
+        """
+        from cule.agents.base import EVALUATION_SEED
+
+        self._agent, self._greedy = agent, greedy
+        self._agent.network.eval()
+        self._generator = agent.make_generator(EVALUATION_SEED)
+
+    @property
+    def title(self) -> str:
+        """Algorithm and training."""
+        return f"{self._agent.name} after {self._agent.steps:,} steps"
+
+    def act(self, obs: Any) -> NDArray[Any]:
+        """As `Policy.act`."""
+        actions: NDArray[Any] = to_numpy(self._agent.act(obs, self._generator, greedy=self._greedy))
+        return actions
+
+
+def open_random(
+    game: str,
+    num_envs: int,
+    *,
+    seed: int,
+    device: str,
+    mode: int | None = None,
+    difficulty: int | None = None,
+) -> tuple[AtariVectorEnv, RandomPolicy]:
+    """Consoles for a person to play, every frame of them, with all actions.
+
+    Raises:
+        InvalidArgumentError, UnknownGameError, RomNotFoundError, DeviceError: As `AtariVectorEnv`.
+    """
+    env = AtariVectorEnv(
+        game,
+        num_envs,
+        autoreset_mode="SameStep",
+        frameskip=1,
+        full_action_space=True,
+        obs_type="ram",  # nobody looks at observations, and these cost least
+        reward_clipping=False,
+        mode=mode,
+        difficulty=difficulty,
+        device=device,
+    )
+    return env, RandomPolicy(env, seed)
+
+
+def open_trained(
+    path: Path,
+    num_envs: int,
+    *,
+    game: str | None = None,
+    protocol: str = DEFAULT_PROTOCOL,
+    seed: int,
+    greedy: bool,
+    device: str,
+) -> tuple[AtariVectorEnv, TrainedPolicy]:
+    """The consoles of an evaluation, and the policy of a checkpoint.
+
+    Args:
+        path: A checkpoint, or the folder of a run.
+        num_envs: Consoles.
+        game: What the checkpoint's game must be; None: whatever it is.
+        protocol: Of the evaluation.
+        seed: Of consoles and actions: those of an evaluation with this seed.
+        greedy: The best actions, without randomness.
+        device: Of network and consoles.
+
+    Raises:
+        InvalidArgumentError: Another game, an unknown protocol, or a folder without a run.
+        FileNotFoundError, CheckpointError: No checkpoint, or a damaged one.
+        UnknownGameError, RomNotFoundError, DeviceError: As `AtariVectorEnv`.
+    """
+    from cule.agents import AGENTS
+    from cule.agents.checkpoint import read_checkpoint
+    from cule.agents.evaluation import make_eval_env
+    from cule.agents.presets import checkpoint_config, load_to_play
+    from cule.agents.runner import find_checkpoint
+
+    content = read_checkpoint(find_checkpoint(path))
+    config = checkpoint_config(content, device=device, env_device="")
+    if game is not None and game_id_of(game) != game_id_of(config.game):
+        raise InvalidArgumentError(
+            f"game is {game!r}; the checkpoint {str(path)!r} plays {config.game!r} alone"
+        )
+    is_continuous = AGENTS[content["algorithm"]].continuous
+    env = make_eval_env(config, protocol, num_envs, continuous=is_continuous)
+    content["config"]["seed"] = seed  # that of the policy's actions; the weights are loaded
+    try:
+        agent = load_to_play(content, env, device)
+    except BaseException:
+        env.close()
+        raise
+    return env, TrainedPolicy(agent, greedy=greedy)

@@ -1,0 +1,320 @@
+"""HTTP around a session, with nothing but the standard library.
+
+    GET  /                            the page
+    GET  /frame?after=K&viewer=V      a PNG other than number K; waits, 204 where there is none
+    GET  /state?viewer=V              JSON: scores, lives, episodes, who plays
+    POST /input    {viewer, console, keys}    play a console with these keys held
+    POST /release  {viewer}                   give it back
+    POST /reset    {viewer}                   begin a new episode in it
+    POST /pause    {paused}                   all consoles
+    POST /step     {}                         pause, and advance by one step
+
+A refused request gets a status from 400 and ``{"error": sentence}``.
+
+The page of another site could send requests from the same browser. It is kept out by three checks:
+the Host header names an address, localhost or the name that is served (a name that someone else
+lets point here is none of these); an Origin header is this server's; what is posted is declared as
+JSON, which browsers ask about before they send it from elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.resources
+import ipaddress
+import json
+import re
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from cule.errors import InvalidArgumentError
+from cule.watch import messages
+from cule.watch.errors import RequestError
+from cule.watch.session import Session
+
+#: Header with the number of a picture.
+NUMBER_HEADER = "Cule-Frame"
+
+#: Longest time that a request for a picture waits.
+_WAIT_S = 1.0
+
+_LENGTH = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+#: Time after which a silent connection is closed.
+_IDLE_S = 30
+
+#: A page that loads nothing from elsewhere, runs nothing but its own script, and is in no frame.
+_CONTENT_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+class Reply(NamedTuple):
+    """An HTTP response."""
+
+    status: HTTPStatus
+    kind: str = "application/json"
+    body: bytes = b""
+    headers: Mapping[str, str] = {}
+
+
+class WatchServer(ThreadingHTTPServer):
+    """Serves a session, one thread a connection.
+
+    Attributes:
+        session: What is served.
+        host: Name or address that it was told to listen on.
+        url: Where browsers find it.
+    """
+
+    daemon_threads = False  # so that closing waits for them
+    request_queue_size = 64
+
+    def __init__(self, host: str, port: int, session: Session) -> None:
+        """Listen; connections are answered within `serving`.
+
+        Args:
+            host: Name or address to listen on.
+            port: Port; 0: any free one.
+            session: What to serve.
+
+        Raises:
+            InvalidArgumentError: Nothing can listen there.
+        """
+        self.session, self.host = session, host
+        self.page = importlib.resources.files("cule.watch").joinpath("page.html").read_bytes()
+        self._connections: set[Any] = set()
+        try:
+            super().__init__((host, port), WatchHandler)
+        except (OSError, OverflowError, UnicodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise InvalidArgumentError(
+                f"host is {host!r} and port {port}; cule cannot listen there: {reason}"
+            ) from None
+        self.url = f"http://{host}:{self.server_port}/"
+
+    @contextlib.contextmanager
+    def serving(self) -> Iterator[None]:
+        """Answer connections; afterwards all are closed and all threads have ended.
+
+        The session must have been stopped by then.
+        """
+        thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.1})
+        thread.start()
+        try:
+            yield
+        finally:
+            self.shutdown()
+            thread.join()
+            for connection in list(self._connections):
+                with contextlib.suppress(OSError):  # its viewer was faster
+                    connection.shutdown(socket.SHUT_RDWR)
+            self.server_close()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Start a thread for a connection, and remember the connection."""
+        self._connections.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection, in its thread."""
+        self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Report what went wrong, unless it is that a viewer has gone."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+
+class WatchHandler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    server: WatchServer
+    server_version = "cule"
+    sys_version = ""
+    protocol_version = "HTTP/1.1"
+    timeout = _IDLE_S
+    wbufsize = -1  # head and body leave together
+    disable_nagle_algorithm = True
+
+    def do_GET(self) -> None:
+        """Answer a request for the page, a picture or the state."""
+        self._answer(_GETS, lambda query: (messages.read_query(query),))
+
+    def do_POST(self) -> None:
+        """Answer an order."""
+        self._answer(_POSTS, lambda query: (self._body(),))
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing: a page asks for a picture sixty times a second."""
+
+    def _answer(
+        self,
+        routes: Mapping[str, Callable[..., Reply]],
+        arguments: Callable[[str], tuple[Any, ...]],
+    ) -> None:
+        try:
+            self._check_sender()
+            path, _, query = self.path.partition("?")
+            if path not in routes:
+                known = ", ".join(routes)
+                raise RequestError(
+                    f"there is no {path} to {self.command}; there is {known}", HTTPStatus.NOT_FOUND
+                )
+            reply = routes[path](self.server, *arguments(query))
+        except RequestError as error:
+            reply = json_reply({"error": str(error)}, error.status)
+            self.close_connection = True  # a body may not have been read
+        self._send(reply)
+
+    def _check_sender(self) -> None:
+        """Refuse what the page of another site sends.
+
+        Raises:
+            RequestError: The Host or the Origin header is of another server.
+        """
+        host = self.headers.get("Host", "")
+        if not is_own_host(host, self.server.host):
+            raise RequestError(
+                f"the Host header is {host!r}; it must be an address, localhost or "
+                f"{self.server.host}",
+                HTTPStatus.FORBIDDEN,
+            )
+        origin = self.headers.get("Origin")
+        if origin is not None and origin != f"http://{host}":
+            raise RequestError(
+                f"the Origin header is {origin!r}; only this server's own page may ask",
+                HTTPStatus.FORBIDDEN,
+            )
+
+    def _body(self) -> bytes:
+        """What was posted.
+
+        Raises:
+            RequestError: It is not declared as JSON, or has no length or a large one.
+        """
+        if self.headers.get_content_type() != "application/json":
+            raise RequestError(
+                "Content-Type must be application/json", HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+            )
+        length = self.headers.get("Content-Length", "")
+        if not _LENGTH.fullmatch(length) or int(length) > messages.MAX_BYTES:
+            raise RequestError(
+                f"Content-Length is {length!r}; it must be in 0..{messages.MAX_BYTES}"
+            )
+        return self.rfile.read(int(length))
+
+    def _send(self, reply: Reply) -> None:
+        self.send_response(reply.status)
+        if reply.status != HTTPStatus.NO_CONTENT:
+            self.send_header("Content-Type", reply.kind)
+            self.send_header("Content-Length", str(len(reply.body)))
+        headers = {
+            "Cache-Control": "no-store",
+            "X-Content-Type-Options": "nosniff",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            **reply.headers,
+        }
+        for name, value in headers.items():
+            self.send_header(name, value)
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(reply.body)
+
+
+def is_own_host(header: str, served: str) -> bool:
+    """Whether a Host header is one that the page of another site cannot send.
+
+    Args:
+        header: Name or address, and perhaps a port.
+        served: Name or address that is listened on.
+    """
+    try:
+        name = urlsplit(f"//{header}").hostname or ""
+    except ValueError:
+        return False
+    if name in ("localhost", served.lower()):
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def json_reply(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Reply:
+    """A response with a JSON value."""
+    return Reply(status, body=json.dumps(value).encode())
+
+
+# --- What there is to ask for -------------------------------------------------------------------
+
+
+def _page(server: WatchServer, query: Mapping[str, str]) -> Reply:
+    policy = {"Content-Security-Policy": _CONTENT_POLICY}
+    return Reply(HTTPStatus.OK, "text/html; charset=utf-8", server.page, policy)
+
+
+def _frame(server: WatchServer, query: Mapping[str, str]) -> Reply:
+    after, viewer = messages.after_of(query), messages.viewer_of(query)
+    picture = server.session.picture(after, viewer, _WAIT_S)
+    if picture is None:
+        return Reply(HTTPStatus.NO_CONTENT)
+    number = {NUMBER_HEADER: str(picture.number)}
+    return Reply(HTTPStatus.OK, "image/png", picture.png(), number)
+
+
+def _state(server: WatchServer, query: Mapping[str, str]) -> Reply:
+    return json_reply(server.session.state(messages.viewer_of(query)))
+
+
+def _input(server: WatchServer, body: bytes) -> Reply:
+    fields = messages.read_object(body, ("viewer", "console", "keys"))
+    viewer, console = messages.viewer_of(fields), messages.console_of(fields)
+    server.session.play(viewer, console, messages.keys_of(fields))
+    return json_reply({})
+
+
+def _release(server: WatchServer, body: bytes) -> Reply:
+    server.session.release(messages.viewer_of(messages.read_object(body, ("viewer",))))
+    return json_reply({})
+
+
+def _reset(server: WatchServer, body: bytes) -> Reply:
+    server.session.reset(messages.viewer_of(messages.read_object(body, ("viewer",))))
+    return json_reply({})
+
+
+def _pause(server: WatchServer, body: bytes) -> Reply:
+    server.session.pause(messages.paused_of(messages.read_object(body, ("paused",))))
+    return json_reply({})
+
+
+def _step(server: WatchServer, body: bytes) -> Reply:
+    messages.read_object(body, ())
+    server.session.step_once()
+    return json_reply({})
+
+
+_GETS: dict[str, Callable[[WatchServer, dict[str, str]], Reply]] = {
+    "/": _page,
+    "/frame": _frame,
+    "/state": _state,
+}
+
+_POSTS: dict[str, Callable[[WatchServer, bytes], Reply]] = {
+    "/input": _input,
+    "/release": _release,
+    "/reset": _reset,
+    "/pause": _pause,
+    "/step": _step,
+}

@@ -1,0 +1,126 @@
+"""``cule watch`` as a command: a process from start to Ctrl-C, and what it refuses."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from cule.cli import main
+from tests.watch.served import decode
+
+#: A process in which torch cannot be imported.
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None
+from cule.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.ale
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_a_process_serves_until_it_is_stopped(kind: signal.Signals) -> None:
+    words = ["watch", "--game", "breakout", "--num-envs", "2", "--port", "0"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", WITHOUT_TORCH, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        url = process.stdout.readline().split()[0]
+        address = urlsplit(url)
+        assert address.hostname == "127.0.0.1"
+        connection = http.client.HTTPConnection(address.hostname, address.port or 80, timeout=30)
+        number = -1
+        for _ in range(3):
+            connection.request("GET", f"/frame?after={number}&viewer=a")
+            response = connection.getresponse()
+            assert decode(response.read()).shape == (210, 320, 3)
+            number = int(response.headers["Cule-Frame"])
+        process.send_signal(kind)
+        _, errors = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    connection.close()
+    assert (process.returncode, errors) == (0, "")
+
+
+def refusal(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line that a refused command prints."""
+    assert main(["watch", *words]) == 2
+    printed = capsys.readouterr()
+    (line,) = printed.err.splitlines()
+    assert line.startswith("cule: ")
+    assert not printed.out
+    return line
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--num-envs", "0"], "num_envs is 0; it must be in 1..1024"),
+        (["--num-envs", "1025"], "num_envs is 1025"),
+        (["--port", "-1"], "port is -1; it must be in 0..65535"),
+        (["--port", "65536"], "port is 65536"),
+        (["--seed", "-1"], "seed is -1"),
+        (["--speed", "-1"], "speed is -1.0; it must be at least 0"),
+        (["--speed", "nan"], "speed is nan"),
+        (["--fps", "0"], "fps is 0.0; it must be above 0"),
+        (["--fps", "inf"], "fps is inf"),
+        (["--protocol", "noop"], "protocol is 'noop'; it is for play with a CHECKPOINT"),
+        (["--greedy"], "greedy is True; it is for play with a CHECKPOINT"),
+        (["run", "--mode", "1"], "mode is 1; it is for play without a CHECKPOINT"),
+        (["run", "--difficulty", "0"], "difficulty is 0; it is for play without"),
+        (["--game", "pongg"], "pongg"),
+        (["--device", "tpu"], "device"),
+    ],
+)
+def test_refused_words(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert sentence in refusal(words, capsys)
+
+
+@pytest.mark.ale
+def test_refused_by_the_game_or_the_port(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "mode is 77" in refusal(["--mode", "77"], capsys)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        line = refusal(["--port", port, "--num-envs", "1"], capsys)
+    assert f"host is '127.0.0.1' and port {port}; cule cannot listen there: Address already" in line
+
+
+def test_a_missing_rom_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setenv("CULE_ROM_DIR", str(tmp_path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "pong" in refusal([], capsys)
+
+
+def test_only_a_checkpoint_needs_torch(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "cule watch CHECKPOINT needs torch" in refusal(["run"], capsys)
+
+
+def test_words_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "playable by keyboard" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as caught:
+        main(["watch", "--num-envs", "many"])
+    assert caught.value.code == 2
+    with pytest.raises(SystemExit) as caught:
+        main(["watch", "--help"])
+    assert caught.value.code == 0

@@ -1,0 +1,198 @@
+"""Consoles with a policy: numbers under the screens, new games, and the policy of a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cule import AtariVectorEnv
+from cule.errors import CheckpointError, InvalidArgumentError, UnknownGameError
+from cule.watch.consoles import Consoles
+from cule.watch.keys import polar_action
+from cule.watch.policies import open_random, open_trained
+
+pytestmark = pytest.mark.ale
+
+STEPS = 60
+
+SMALL_REPLAY = {"memory": 1000, "learning_starts": 100}
+
+
+def test_numbers_are_the_environments() -> None:
+    # Cut off so early that every console begins several episodes, at the same time.
+    options: dict[str, Any] = {
+        "max_num_frames_per_episode": 400,
+        "noop_max": 1,
+        "reward_clipping": False,
+        "autoreset_mode": "SameStep",
+        "num_threads": 1,
+    }
+    env, twin = (AtariVectorEnv("ms_pacman", 3, **options) for _ in range(2))
+    twin.reset(seed=4)
+    random = np.random.default_rng(0)
+    actions = random.integers(twin.single_action_space.n, size=(260, 3))
+
+    class Script:
+        title = "a script"
+        rows = iter(actions)
+
+        def act(self, obs: Any) -> Any:
+            return next(self.rows)
+
+    consoles = Consoles(env, Script(), seed=4)
+    scores, last_scores, episodes = np.zeros(3, int), np.zeros(3, int), np.ones(3, int)
+    for row in actions:
+        consoles.step({})
+        _, reward, terminated, truncated, info = twin.step(row)
+        scores += reward
+        ended = terminated | truncated
+        last_scores[ended], scores[ended] = scores[ended], 0
+        episodes += ended
+        board = consoles.board()
+        assert board.scores.tolist() == scores.tolist()
+        assert board.last_scores.tolist() == last_scores.tolist()
+        assert board.episodes.tolist() == episodes.tolist()
+        assert board.lives.tolist() == info["lives"].tolist()
+    assert episodes.min() > 2
+    assert last_scores.all()
+    env.close()
+    twin.close()
+
+
+def test_random_play_is_of_the_seed_and_of_all_actions() -> None:
+    def states(seed: int) -> Any:
+        env, policy = open_random("seaquest", 2, seed=seed, device="cpu", mode=0, difficulty=1)
+        assert len(env.action_set) == 18
+        assert env.config.frameskip == 1
+        consoles = Consoles(env, policy, seed=seed)
+        for _ in range(STEPS):
+            consoles.step({})
+        rows = env.get_state()
+        env.close()
+        return rows
+
+    assert np.array_equal(states(1), states(1))
+    assert not np.array_equal(states(1), states(2))
+
+
+# --- Checkpoints ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def save_learner(algorithm: str, folder: Path, **options: Any) -> Path:
+    """A learner that has learned nothing yet, as a run leaves it."""
+    from cule.agents import AGENTS
+
+    agent_class = AGENTS[algorithm]
+    config = agent_class.config_class(
+        game="pong", num_envs=2, torch_threads=1, env_threads=1, decorrelate_steps=0, **options
+    )
+    agent = agent_class(config)
+    path = folder / "checkpoints" / "latest.pt"
+    agent.save(path)
+    agent.env.close()
+    return path
+
+
+class SeenEnoughError(Exception):
+    """Ends an evaluation early."""
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize(
+    ("algorithm", "protocol", "options"),
+    [
+        ("ppo", "noop", {"network": "small", "img_size": 42, "repeat_action_probability": 0.1}),
+        ("rainbow", "sticky", {"network": "small", "img_size": 42, **SMALL_REPLAY}),
+        ("apex-dpg", "as-trained", {"obs_type": "ram", "network": "vector", **SMALL_REPLAY}),
+    ],
+)
+def test_a_checkpoint_plays_as_in_its_evaluation(
+    algorithm: str, protocol: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    from cule.agents import AGENTS, evaluate
+    from cule.agents.evaluation import make_eval_env
+
+    path = save_learner(algorithm, tmp_path, **options)
+    env, policy = open_trained(
+        tmp_path, 3, game="Pong", protocol=protocol, seed=5, greedy=False, device="cpu"
+    )
+    assert policy.title == f"{algorithm} after 0 steps"
+    consoles = Consoles(env, policy, seed=5)
+    ours = []
+    for _ in range(STEPS):
+        consoles.step({})
+        ours.append(env.ram.numpy().copy())
+
+    agent = AGENTS[algorithm].load(path)
+    config: Any = agent.config
+    reference: Any = make_eval_env(config, protocol, 3, continuous=agent.continuous)
+    theirs: list[Any] = []
+
+    def look(frames: Any) -> None:
+        theirs.append(reference.ram.numpy().copy())
+        if len(theirs) == STEPS:
+            raise SeenEnoughError
+
+    with pytest.raises(SeenEnoughError):
+        evaluate(agent, env=reference, protocol=protocol, seed=5, on_frames=look)
+    assert np.array_equal(ours, theirs)
+    for each in (env, reference, agent.env):
+        each.close()
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_person_plays_beside_a_continuous_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = save_learner("apex-dpg", tmp_path, obs_type="ram", network="vector", **SMALL_REPLAY)
+    env, policy = open_trained(path, 2, seed=0, greedy=True, device="cpu")
+    taken: list[Any] = []
+    step = env.step
+
+    def record(actions: Any) -> Any:
+        taken.append(actions.copy())
+        return step(actions)
+
+    monkeypatch.setattr(env, "step", record)
+    consoles = Consoles(env, policy, seed=0)
+    consoles.step({1: frozenset({"up", "left"})})
+    consoles.reset({0})
+    consoles.step({0: frozenset({"fire"})})
+    assert taken[0][1].tolist() == polar_action(frozenset({"up", "left"})).tolist()
+    assert taken[1][0].tolist() == [0.0, 0.0, 1.0]
+    assert taken[0][0].tolist() != taken[0][1].tolist()
+    assert consoles.board().episodes.tolist() == [2, 1]
+    env.close()
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_wrong_checkpoints_are_refused(tmp_path: Path) -> None:
+    def open_it(path: Path, **changes: Any) -> Any:
+        return open_trained(path, 2, **{"seed": 0, "greedy": False, "device": "cpu", **changes})
+
+    with pytest.raises(InvalidArgumentError, match="folder without a run"):
+        open_it(tmp_path)
+    path = save_learner("ppo", tmp_path, network="small", img_size=42)
+    with pytest.raises(InvalidArgumentError, match=r"game is 'breakout'; .* plays 'pong' alone"):
+        open_it(path, game="breakout")
+    with pytest.raises(UnknownGameError):
+        open_it(path, game="pongg")
+    with pytest.raises(InvalidArgumentError, match="protocol is 'easy'; it must be one of"):
+        open_it(path, protocol="easy")
+    path.write_bytes(b"nonsense")
+    with pytest.raises(CheckpointError, match="damaged"):
+        open_it(path)
+    with pytest.raises(FileNotFoundError):
+        open_it(tmp_path / "missing.pt")
