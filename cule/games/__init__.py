@@ -6,6 +6,7 @@ What is where:
 * ``data/roms.toml``: MD5, cartridge type and console properties of every known ROM file;
 * `schema`: reads both, and rules files of a user, into frozen dataclasses;
 * `language`: the rule language, on one page: what the programs may say, and its only parser;
+* `steps`: mode selection written as numbered steps, as a program of that language;
 * `evaluator`: runs rules in plain Python; the reference for
 * `compiler`: rules to the int32 programs that the native core runs;
 * `roms`: finds ROM files, and knows them by their MD5, never by their name;

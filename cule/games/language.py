@@ -15,7 +15,8 @@ that names the game, the program, the line and the construct.
 * `lives` is one expression over the state. If it calls ``ram`` and the like, it is evaluated at the
   end of each step instead and kept, with the value 0 after a reset.
 * `mode_setup` also has the name ``mode``, ``while condition:``, the statements ``select(n)``,
-  ``soft_reset()``, ``act(a)`` and ``fail()``, and the expression ``rand()``.
+  ``soft_reset()``, ``act(a)`` and ``fail()``, and the expression ``rand()``. Or it is numbered
+  steps, which `cule.games.steps` makes such a program of.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cule.errors import RulesError
+from cule.games.steps import has_steps, program_of
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 #: The state names every game has, in the order of their slots.
@@ -107,8 +109,10 @@ def parse_rules(
         names.append(KEPT_LIVES)
         values[KEPT_LIVES] = 0
 
-    setup_check = _Checker(f"{game_id}: mode_setup", names, has_effects=True)
-    setup_body = setup_check.parse(mode_setup)
+    where = f"{game_id}: mode_setup"
+    setup_check = _Checker(where, names, has_effects=True)
+    is_program = not has_steps(mode_setup)
+    setup_body = setup_check.parse(mode_setup if is_program else program_of(mode_setup, where))
     return ParsedRules(
         game_id=game_id,
         state=tuple((name, values[name]) for name in names),

@@ -1,0 +1,164 @@
+"""``mode_setup`` written as numbered steps, the way tables of games give it, as a program.
+
+    1. wanted = 1 if mode == 0 else mode.
+    2. While ram(0x99) != wanted: SELECT(10), ACT(0).
+    3. If ram(0x99) != wanted: fail with an error.
+    4. 20 times: ACT(0).
+    5. SOFT_RESET.
+
+Actions stand between commas: SELECT(n), ACT(a), SOFT_RESET, ``name = value`` (or ``Set name = ...``
+and ``remember name = ...``) and ``fail with an error``. In values RAND is a draw, and ``(a, b)[i]``
+one of some. Lines after the steps may name steps of one's own, with parameters or without:
+
+    NEXT means: remember p = ram(0x30); while ram(0x30) == p: ACT(5), ACT(0).
+    OPTION(bit, wanted) means: if wanted is not 0, while (ram(0) & bit) == 0: ACT(3).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from cule.errors import RulesError
+
+_STEP = re.compile(r"\d+\.\s+(?P<step>.+)\.")
+_MEANING = re.compile(r"(?P<name>[A-Z_]+)(\((?P<parameters>[^)]*)\))? means: (?P<steps>.+)\.")
+_REPEATED = re.compile(r"(?P<count>\d+) times: (?P<actions>.+)")
+_GUARDED = re.compile(r"(?P<word>while|if) (?P<condition>[^:]+): (?P<actions>.+)", re.IGNORECASE)
+_IF_THEN = re.compile(r"if (?P<condition>[^,:]+), (?P<step>.+)", re.IGNORECASE)
+_ASSIGNED = re.compile(r"((set|remember) )?(?P<name>\w+) = (?P<value>.+)", re.IGNORECASE)
+_CALLED = re.compile(r"(?P<name>[A-Z_]+)(\((?P<arguments>.*)\))?")
+_CHOSEN = re.compile(r"\((?P<values>[^()]+,[^()]+)\)\[(?P<index>[^\]]+)\]")
+
+#: Actions that the language has, by their names here.
+_ACTIONS = {"SELECT": "select", "ACT": "act", "SOFT_RESET": "soft_reset"}
+_INDENT = "    "
+
+
+class _Meaning(NamedTuple):
+    """A step with a name."""
+
+    parameters: list[str]
+    steps: str
+
+
+def has_steps(text: str) -> bool:
+    """Whether a text is numbered steps, and not a program."""
+    return bool(re.match(r"\s*1\.\s", text))
+
+
+def program_of(text: str, where: str) -> str:
+    """The program of numbered steps.
+
+    Args:
+        text: A step a line.
+        where: What errors begin with.
+
+    Raises:
+        RulesError: A line that is none of the forms above.
+    """
+    return "".join(f"{line}\n" for line in _Reader(text, where).lines())
+
+
+class _Reader:
+    def __init__(self, text: str, where: str) -> None:
+        self._where = where
+        self._steps: list[str] = []
+        self._meanings: dict[str, _Meaning] = {}
+        self._counters = 0
+        for line in filter(None, map(str.strip, text.splitlines())):
+            if match := _STEP.fullmatch(line):
+                self._steps.append(match["step"])
+            elif match := _MEANING.fullmatch(line):
+                parameters = _split(match["parameters"] or "", ",")
+                self._meanings[match["name"]] = _Meaning(parameters, match["steps"])
+            else:
+                raise self._fail(line)
+
+    def lines(self) -> Iterator[str]:
+        for step in self._steps:
+            yield from self._step(step, {})
+
+    def _step(self, step: str, meant: Mapping[str, str]) -> Iterator[str]:
+        """Lines of a step; `meant` are the arguments of the step with a name that it is part of."""
+        if match := _REPEATED.fullmatch(step):
+            counter, self._counters = f"turn_{self._counters}", self._counters + 1
+            yield f"{counter} = 0"
+            yield f"while {counter} < {match['count']}:"
+            yield from self._actions(match["actions"], meant)
+            yield f"{_INDENT}{counter} = {counter} + 1"
+        elif match := _IF_THEN.fullmatch(step):
+            yield f"if {self._value(match['condition'], meant)}:"
+            yield from _indented(self._step(match["step"], meant))
+        elif match := _GUARDED.fullmatch(step):
+            yield f"{match['word'].lower()} {self._value(match['condition'], meant)}:"
+            yield from self._actions(match["actions"], meant)
+        else:
+            yield from self._action(step, meant)
+
+    def _actions(self, text: str, meant: Mapping[str, str]) -> Iterator[str]:
+        for action in _split(text, ","):
+            yield from _indented(self._action(action, meant))
+
+    def _action(self, action: str, meant: Mapping[str, str]) -> Iterator[str]:
+        if action == "fail with an error":
+            yield "fail()"
+        elif match := _ASSIGNED.fullmatch(action):
+            yield f"{match['name']} = {self._value(match['value'], meant)}"
+        elif not (match := _CALLED.fullmatch(action)):
+            raise self._fail(action)
+        elif match["name"] in self._meanings:
+            yield from self._named(match["name"], _split(match["arguments"] or "", ","), action)
+        elif match["name"] in _ACTIONS:
+            arguments = self._value(match["arguments"] or "", meant)
+            yield f"{_ACTIONS[match['name']]}({arguments})"
+        else:
+            raise self._fail(action)
+
+    def _named(self, name: str, arguments: list[str], action: str) -> Iterator[str]:
+        meaning = self._meanings[name]
+        if len(arguments) != len(meaning.parameters):
+            raise self._fail(action)
+        meant = {p: f"({a})" for p, a in zip(meaning.parameters, arguments, strict=True)}
+        del self._meanings[name]  # a step is no part of itself
+        for step in _split(meaning.steps, ";"):
+            yield from self._step(step, meant)
+        self._meanings[name] = meaning
+
+    def _value(self, text: str, meant: Mapping[str, str]) -> str:
+        text = re.sub(r"\bis not (?=\d)", "!= ", text)
+        text = re.sub(r"\bis (?=\d)", "== ", text)
+        text = re.sub(r"\bRAND\b", "rand()", text)
+        text = _CHOSEN.sub(_choice, text)
+        return re.sub(r"\b[A-Za-z_]\w*\b", lambda word: meant.get(word[0], word[0]), text)
+
+    def _fail(self, text: str) -> RulesError:
+        named = "".join(f", {name}" for name in self._meanings)
+        return RulesError(
+            f"{self._where}: {text!r} is no step; there are 'While c: actions.', 'If c: actions.', "
+            f"'n times: actions.', SELECT(n), ACT(a), SOFT_RESET, 'name = value'{named}"
+        )
+
+
+def _choice(match: re.Match[str]) -> str:
+    """``(a, b, c)[i]`` without a list."""
+    *values, last = _split(match["values"], ",")
+    tests = (f"({v}) if ({match['index']}) == {k} else " for k, v in enumerate(values))
+    return f"({''.join(tests)}({last}))"
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Parts between separators that stand in no parentheses."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "([") - (character in ")]")
+        if character == separator and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _indented(lines: Iterator[str]) -> Iterator[str]:
+    return (_INDENT + line for line in lines)
