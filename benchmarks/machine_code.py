@@ -110,13 +110,15 @@ def purpose_of(function: str) -> str:
     return next(p for p, parts in PURPOSES.items() if any(part in function for part in parts))
 
 
-def play(game: str, lanes: int, program: Path | None) -> int:
+def play(game: str, lanes: int, schedule: str, program: Path | None) -> int:
     """Frames of one warp, each compared with the CPU back end; 6507 instructions executed.
 
     The consoles have played before, each for a time of its own. With `program` it runs them, and
     nothing is counted.
     """
-    pair = kernels.Pair(game, lanes, lanes=lanes, warps=1, obs_type="ram", frameskip=1)
+    words = schedule if schedule in SCHEDULES else SCHEDULES[0]  # in the form that it reads
+    options = {"obs_type": "ram", "frameskip": 1}
+    pair = kernels.Pair(game, lanes, lanes=lanes, warps=1, schedule=words, **options)
     pair.cpu.reset(None, pair.consoles, *pair.expected.arrays())
     pair.cpu.decorrelate(FIRST_FRAMES, 1, *pair.expected.arrays())
     pair.kernels.set_state(pair.cpu.get_state(pair.consoles), pair.consoles)
@@ -148,8 +150,8 @@ def measure(
     library = ctypes.CDLL(str(handover))
     address = ctypes.cast(callback, ctypes.c_void_p).value
     ctypes.c_void_p.in_dll(library, "on_launch").value = address
-    instructions = play(game, lanes, None)
-    play(game, lanes, handover)
+    instructions = play(game, lanes, schedule, None)
+    play(game, lanes, schedule, handover)
     purposes: Counter[str] = Counter()
     for function, count in executed.items():
         purposes[purpose_of(function)] += count

@@ -19,11 +19,11 @@ Execute = Callable[["Warp"], None]
 
 ZERO = 255
 MASK32 = np.uint64(0xFFFFFFFF)
-REGISTER = re.compile(r"(-|~)?(\|)?(U?R)(\d+|Z)(?:\.\w+)*\|?")
+REGISTER = re.compile(r"(-|~)?(\|)?(U?R)(\d+|Z)(?:\.B([0-3]))?\|?")
 CONSTANT = re.compile(r"(-|~)?c\[0x(\w+)\]\[(?:(R\w+))?\+?(-?0x\w+)?\]")
 MEMORY = re.compile(r"\[(?:(R\d+|RZ)(?:\.\w+)*)?\+?(?:(UR\d+))?\+?(-?0x[0-9a-f]+)?\]")
 #: Bytes of what a suffix of an operation says; 4 without.
-SIZES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8}
+SIZES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
 
 
 def register_number(text: str) -> int:
@@ -46,6 +46,10 @@ def word(text: str) -> Get:
         if match[4] == "Z":
             value = np.uint32(0 if sign != "~" else 0xFFFFFFFF)
             return lambda w: value
+        if match[5] is not None:
+            low = np.uint32(8 * int(match[5]))
+            assert sign is None
+            return lambda w: w.registers[number] >> low & np.uint32(0xFF)
         if sign is None:
             if uniform:
                 return lambda w: w.uniform[number]

@@ -33,20 +33,62 @@ PARTING = """
 """
 
 
+#: Four lanes copy 16 bytes each over those behind them, into the registers of the address.
+WIDE = """
+.text.part_of_lanes:
+        /*0000*/                   S2R R0, SR_TID.X ;
+        /*0010*/                   LDC.64 R2, c[0x0][0x210] ;
+        /*0020*/                   ISETP.LT.U32.AND P0, PT, R0, 0x4, PT ;
+        /*0030*/                   IMAD.WIDE.U32 R4, R0, 0x20, R2 ;
+        /*0040*/                   IMAD.WIDE.U32 R2, R0, 0x20, R2 ;
+        /*0050*/               @P0 LDG.E.128.CONSTANT R4, desc[UR4][R4.64] ;
+        /*0060*/               @P0 ST.E.128 desc[UR4][R2.64+0x10], R4 ;
+        /*0070*/                   EXIT ;
+"""
+
+
 @pytest.fixture
 def benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
 
 
-def run(text: str) -> tuple[np.ndarray, int]:
+def run(text: str, out: np.ndarray | None = None) -> tuple[np.ndarray, int]:
     """What 32 lanes stored, and how many instructions the warp executed."""
     from sass import Warp
     from sass.code import parse
 
-    out = np.zeros(32, np.uint32)
+    out = np.zeros(32, np.uint32) if out is None else out
     warp = Warp(parse(text, "part", {}), out.ctypes.data.to_bytes(8, "little"), 0)
     warp.run()
     return out, warp.executed.total()
+
+
+#: A byte of each lane's number, shifted up, to predicates 2 and 4; a register of them is stored.
+BYTES = """
+.text.part_of_a_word:
+        /*0000*/                   S2R R0, SR_TID.X ;
+        /*0010*/                   LDC.64 R2, c[0x0][0x210] ;
+        /*0020*/                   IMAD.SHL.U32 R5, R0, 0x10000, RZ ;
+        /*0030*/                   R2P PR, R5.B2, 0x14 ;
+        /*0040*/                   MOV R4, RZ ;
+        /*0050*/               @P2 IADD3 R4, R4, 0x1, RZ ;
+        /*0060*/               @P4 IADD3 R4, R4, 0x2, RZ ;
+        /*0070*/                   IMAD.WIDE.U32 R2, R0, 0x4, R2 ;
+        /*0080*/                   ST.E desc[UR4][R2.64], R4 ;
+        /*0090*/                   EXIT ;
+"""
+
+
+def test_predicates_from_a_byte() -> None:
+    out, _ = run(BYTES)
+    lanes = np.arange(32)
+    assert np.array_equal(out, (lanes >> 2 & 1) + 2 * (lanes >> 4 & 1))
+
+
+def test_loads_and_stores_of_four_words() -> None:
+    before = np.arange(100, 132, dtype=np.uint32).reshape(4, 2, 4)
+    out, _ = run(WIDE, before.copy().reshape(-1))
+    assert np.array_equal(out.reshape(4, 2, 4), before[:, [0, 0]])
 
 
 def test_lanes_part_and_meet_again() -> None:
