@@ -23,7 +23,7 @@ from torch import Tensor
 
 from cule import algos
 from cule.agents.apex_actors import ActorGroup, EnvFactory
-from cule.agents.base import Progress
+from cule.agents.base import Progress, timed
 from cule.agents.distributed import num_launched
 from cule.agents.dqn import DQN, DQNConfig
 from cule.agents.environment import FrameEnv, make_env
@@ -231,6 +231,7 @@ class ApexDQN(DQN):
     def _acting_values(self, obs: Tensor) -> Tensor:
         return self.q_values(self.actor, obs)
 
+    @timed("collect")
     @torch.no_grad()
     def collect(self, num_steps: int) -> None:
         """Play steps into the memory, with priorities from the acting network."""

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from cule import algos
 from cule.agents.apex import ActorErrors
-from cule.agents.base import REPLAY_SEED, Agent, Progress
+from cule.agents.base import REPLAY_SEED, Agent, Progress, timed
 from cule.agents.distributed import rank, weigh_over_ranks, world_size
 from cule.agents.dqn import replay_gauges
 from cule.agents.environment import storage_options
@@ -202,6 +202,7 @@ class ApexDPG(Agent):
             action = self.explore(chosen)
             return action, best, self.actor.values(features, action)
 
+    @timed("collect")
     @torch.no_grad()
     def collect(self, num_steps: int) -> None:
         """Play steps into the memory, with priorities from the acting networks."""

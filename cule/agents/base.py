@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -54,7 +56,25 @@ WEIGHTS_SEED, ACTING_SEED, REPLAY_SEED, EVALUATION_SEED = 0, 101, 202, 303
 _FREE_OPTIONS = ("total_steps", "device", "env_device", "env_threads", "torch_threads")
 
 AnyAgent = TypeVar("AnyAgent", bound="Agent")
+Method = TypeVar("Method", bound=Callable[..., Any])
 Result = TypeVar("Result")
+
+
+def timed(part: str) -> Callable[[Method], Method]:
+    """Adds what calls of a method of `Agent` take to its `seconds`."""
+
+    def decorate(method: Method) -> Method:
+        @functools.wraps(method)
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return method(self, *args, **kwargs)
+            finally:
+                self.seconds[part] += time.perf_counter() - began
+
+        return cast(Method, call)
+
+    return decorate
 
 
 @dataclass(frozen=True)
@@ -96,6 +116,8 @@ class Agent(ABC):
         statistics: Sums over the episodes that have ended.
         is_finite: Whether all losses so far were finite numbers; bool scalar on the device.
         metrics: Losses and the like of the last update.
+        seconds: Time spent in collecting, and of that in stepping the environments; of the host's
+            calls, which on a GPU return before the work is done.
     """
 
     name: ClassVar[str]
@@ -134,6 +156,7 @@ class Agent(ABC):
         self.statistics = EpisodeStatistics(self.device)
         self.is_finite = torch.ones((), dtype=torch.bool, device=self.device)
         self.generator = self.make_generator(ACTING_SEED)
+        self.seconds = {"collect": 0.0, "emulate": 0.0}
         self.metrics: Mapping[str, Tensor | float] = {}
         self._has_begun = False
         with torch.random.fork_rng(devices=[]):
@@ -206,6 +229,7 @@ class Agent(ABC):
             self.begin_buffer(newest_frames(obs, self.obs_shape).to(self.device))
             self._has_begun = True
 
+    @timed("emulate")
     def step_env(self, actions: Tensor, next_row: Tensor | None) -> FrameStep:
         """Step the environments.
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from cule import algos
-from cule.agents.base import REPLAY_SEED, Agent, Progress
+from cule.agents.base import REPLAY_SEED, Agent, Progress, timed
 from cule.agents.distributed import num_launched, rank, weigh_over_ranks, world_size
 from cule.agents.environment import storage_options
 from cule.agents.options import AgentConfig, check_choice, check_least, check_range
@@ -299,6 +299,7 @@ class DQN(Agent):
         position = self.steps / max(config.epsilon_steps, 1)
         return algos.linear_schedule(config.epsilon_start, config.epsilon_end, position)
 
+    @timed("collect")
     @torch.no_grad()
     def collect(self, num_steps: int) -> None:
         """Play steps into the memory."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from cule import algos
-from cule.agents.base import REPLAY_SEED, Agent
+from cule.agents.base import REPLAY_SEED, Agent, timed
 from cule.agents.distributed import sum_over_ranks, world_size
 from cule.agents.environment import storage_options
 from cule.agents.options import AgentConfig, check_least
@@ -122,6 +122,7 @@ class OnPolicyAgent(Agent):
             logits, _ = self.forward(obs)
         return logits.argmax(-1) if greedy else algos.sample_categorical(logits, generator)
 
+    @timed("collect")
     @torch.no_grad()
     def collect(self, num_steps: int) -> None:
         """Play steps with the current policy into the buffer."""

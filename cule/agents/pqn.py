@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from cule import algos
-from cule.agents.base import Progress
+from cule.agents.base import Progress, timed
 from cule.agents.distributed import rank, world_size
 from cule.agents.on_policy import OnPolicyAgent, RolloutConfig, check_minibatches
 from cule.agents.options import check_choice, check_least, check_range
@@ -139,6 +139,7 @@ class PQN(OnPolicyAgent):
         span = max(config.exploration_fraction * config.total_steps, 1.0)
         return algos.linear_schedule(config.epsilon_start, config.epsilon_end, self.steps / span)
 
+    @timed("collect")
     @torch.no_grad()
     def collect(self, num_steps: int) -> None:
         """Play steps epsilon-greedily into the buffer."""

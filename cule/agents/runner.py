@@ -49,7 +49,10 @@ from cule.agents.progress_bar import ProgressBar
 from cule.errors import CheckpointError, CuleError, InvalidArgumentError
 
 #: Columns of the progress table that depend on the clock.
-TIME_COLUMNS = ("train_s", "wall_s", "steps_per_s", "frames_per_s", "updates_per_s")
+TIME_COLUMNS = (
+    *("train_s", "wall_s", "steps_per_s", "frames_per_s", "updates_per_s"),
+    *("act_share", "emulate_share", "learn_share"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,6 +184,7 @@ class Run:
         self._bar = ProgressBar(f"{agent.config.game} {agent.name}", total) if shown else None
         self._row_steps, self._row_updates = agent.steps, agent.updates
         self._row_s = 0.0
+        self._row_seconds = dict(agent.seconds)
         self._return = math.nan
 
     @property
@@ -282,6 +286,7 @@ class Run:
             "steps_per_s": steps_per_s,
             "frames_per_s": steps_per_s * frameskip,
             "updates_per_s": (progress.updates - self._row_updates) / seconds,
+            **self._shares(seconds),
         }
         if agent.device.type == "cuda":
             row["gpu_bytes"] = torch.cuda.max_memory_allocated(agent.device)
@@ -293,6 +298,19 @@ class Run:
         if self._bar is not None:
             left = max(agent.config.total_steps - progress.steps, 0) / max(steps_per_s, 1e-9)
             self._bar.update(progress.steps, steps_per_s * frameskip, self._return, left)
+
+    def _shares(self, seconds: float) -> dict[str, float]:
+        """What the time since the last row went to, where the host's calls tell."""
+        agent, before = self.agent, self._row_seconds
+        now = self._row_seconds = dict(agent.seconds)
+        collect, emulate = (now[part] - before[part] for part in ("collect", "emulate"))
+        if agent.device.type != "cpu" or agent.env_device.type != "cpu" or not collect:
+            return {}  # a GPU is busy later than it is asked; actor processes collect elsewhere
+        return {
+            "act_share": (collect - emulate) / seconds,
+            "emulate_share": emulate / seconds,
+            "learn_share": max(1.0 - collect / seconds, 0.0),
+        }
 
     def evaluate(self) -> Evaluation:
         """Evaluate now; all processes do, and the first one's result is written."""

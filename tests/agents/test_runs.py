@@ -268,6 +268,10 @@ def test_rows_and_files(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "progress.jsonl").read_text().splitlines()]
     assert lines[0]["config"]["algorithm"] == "ppo"
     assert len(lines) == 1 + len(rows)
+    for line in lines[1:]:
+        shares = [line[f"{part}_share"] for part in ("act", "emulate", "learn")]
+        assert min(shares) > 0
+        assert sum(shares) == pytest.approx(1.0)
     again = start("ppo", tmp_path, resume=True)
     assert again.run()
     assert rows_of(tmp_path) == rows
