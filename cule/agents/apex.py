@@ -24,8 +24,8 @@ from torch import Tensor
 from cule import algos
 from cule.agents.apex_actors import ActorGroup, EnvFactory
 from cule.agents.base import Progress, timed
-from cule.agents.distributed import num_launched
-from cule.agents.dqn import DQN, DQNConfig
+from cule.agents.distributed import num_launched, world_size
+from cule.agents.dqn import DQN, DQNConfig, replay_gauges
 from cule.agents.environment import FrameEnv, make_env
 from cule.agents.options import AgentConfig, check_least
 from cule.envs import FrameStep
@@ -287,6 +287,11 @@ class ApexDQN(DQN):
                     actors.send_weights(self.network)
                 actors.allow(self.steps - first)
                 yield Progress(self.steps, self.updates, self.metrics)
+
+    def gauges(self) -> dict[str, float]:
+        """As DQN; with actor processes of the memory that they fill."""
+        is_open = self._has_begun or (self.config.num_actors and hasattr(self, "replay"))
+        return replay_gauges(self.replay, self.total_envs // world_size()) if is_open else {}
 
     def extra_state(self, *, replay: bool) -> dict[str, Any]:
         """As DQN, and the actors' side; a memory shared with actors is not saved."""

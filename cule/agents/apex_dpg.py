@@ -250,7 +250,7 @@ class ApexDPG(Agent):
 
     def gauges(self) -> dict[str, float]:
         """How full the memory is, how far back it goes, and the largest priority."""
-        return replay_gauges(self.replay) if self._has_begun else {}
+        return replay_gauges(self.replay, self.num_envs) if self._has_begun else {}
 
     def _learn_from(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Errors ``[B]``, and what is to be logged."""

@@ -88,7 +88,7 @@ class Progress:
     """Updates of the optimiser so far."""
 
     metrics: Mapping[str, Tensor | float]
-    """Losses and the like of this round; scalars on the device, to be read when needed."""
+    """Losses and the like of the last update; scalars on the device, to be read when needed."""
 
 
 def _device(name: str, value: str) -> torch.device:
@@ -425,11 +425,19 @@ class Agent(ABC):
         self._check_content(content)
         self.network.load_state_dict(content["network"])
         self.optimizer.load_state_dict(content["optimizer"])
+        if self.device.type == "cpu":
+            for group in self.optimizer.param_groups:  # saved on a GPU they may be otherwise
+                group["lr"] = float(group["lr"])
+                if "capturable" in group:
+                    group["capturable"] = False
         if self.config.cuda_graphs:
             make_capturable(self.optimizer, self.device)
         for call in self._captured:
             call.forget()
-        self.generator.set_state(content["generator"])
+        try:
+            self.generator.set_state(content["generator"])
+        except RuntimeError:  # that of another kind of device
+            self.generator.manual_seed(self.seed_of(ACTING_SEED) + content["steps"])
         self.statistics.sums.copy_(content["statistics"])
         saved = content.get("metrics", {})
         self.metrics = {k: torch.as_tensor(v, device=self.device) for k, v in saved.items()}
@@ -471,8 +479,9 @@ class Agent(ABC):
             raise CheckpointError(
                 f"the checkpoint was made by {saved} processes; here there are {world_size()}"
             )
-        for name, value in dataclasses.asdict(self.config).items():
-            saved = content["config"].get(name, value)  # an option may be newer than the file
+        for item in dataclasses.fields(self.config):
+            name, value = item.name, getattr(self.config, item.name)
+            saved = content["config"].get(name, item.default)  # an option newer than the file
             if name not in _FREE_OPTIONS and saved != value:
                 raise CheckpointError(
                     f"the checkpoint was made with {name} = {saved!r}; here it is {value!r}"

@@ -181,10 +181,10 @@ class RainbowConfig(DQNConfig):
     """Global norm that gradients are clipped to; 0: not clipped."""
 
 
-def replay_gauges(replay: Any) -> dict[str, float]:
+def replay_gauges(replay: Any, num_envs: int) -> dict[str, float]:
     """Transitions of a memory, steps of a console that they span, and the largest priority."""
     size = int(replay.num_valid)
-    gauges = {"replay_size": float(size), "replay_span": size / replay.options.num_envs}
+    gauges = {"replay_size": float(size), "replay_span": size / num_envs}
     if hasattr(replay, "max_priority"):
         gauges["max_priority"] = float(replay.max_priority)
     return gauges
@@ -414,7 +414,7 @@ class DQN(Agent):
 
     def gauges(self) -> dict[str, float]:
         """How full the memory is, and how far back it goes."""
-        return replay_gauges(self.replay) if self._has_begun else {}
+        return replay_gauges(self.replay, self.num_envs) if self._has_begun else {}
 
     # --- Checkpoints ------------------------------------------------------------------------------
 

@@ -7,3 +7,7 @@ from cule.errors import CuleError
 
 class DivergedError(CuleError, ArithmeticError):
     """A loss or a weight is no longer a finite number."""
+
+
+class VideoError(CuleError, OSError):
+    """A video cannot be written."""

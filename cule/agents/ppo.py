@@ -197,7 +197,9 @@ class PPO(OnPolicyAgent):
         to the power of 0.8.
         """
         num_steps, n = advantages.shape
-        sizes = advantages.abs().sum(0).clamp(min=1e-6) ** PRIO_EXPONENT
+        # Of values that are no numbers any more any choice is as good; the loss will tell.
+        sizes = advantages.abs().sum(0).nan_to_num(0.0, posinf=1e30).clamp(1e-6, 1e30)
+        sizes = sizes**PRIO_EXPONENT
         count = n // self.config.num_minibatches
         consoles = torch.multinomial(sizes, count, replacement=True, generator=self.generator)
         steps = torch.arange(num_steps, device=self.device)
@@ -241,7 +243,7 @@ class PPO(OnPolicyAgent):
         )
         entropy = algos.entropy(logits).mean()
         loss = policy.loss + config.value_coef * value_loss - config.entropy_coef * entropy
-        may_hold = None if config.target_kl is None else hold
+        may_hold = None if config.target_kl is None or self.may_look else hold
         norm = self.learn(loss, config.max_grad_norm, may_hold)
         metrics = {
             "policy_loss": policy.loss.detach(),

@@ -234,4 +234,5 @@ def checkpoint_config(content: Mapping[str, Any], **changes: Any) -> Any:
     config_class = AGENTS[name].config_class
     known = {item.name for item in dataclasses.fields(config_class)}
     plain = {name: value for name, value in _TRAINING_ONLY.items() if name in known}
+    plain["seed"] = content["config"]["seed"] % 2**30  # of files with larger ones too
     return config_from(config_class, {**content["config"], **plain, **changes})

@@ -179,6 +179,8 @@ class Run:
             until = agent.steps if resumed else None
             self._log = RunLog(folder, config, until_step=until)
             remove_leftovers(folder / "checkpoints")
+            (folder / "time_to_score.json").unlink(missing_ok=True)
+            self._note_target(self._log.evaluations.rows)
         total = agent.config.total_steps
         shown = options.progress_bar and rank() == 0
         self._bar = ProgressBar(f"{agent.config.game} {agent.name}", total) if shown else None
@@ -234,7 +236,12 @@ class Run:
     def _is_evaluated(self) -> bool:
         """Whether the first process has a row of these steps, of this run or before a resume."""
         rows = [] if self._log is None else self._log.evaluations.rows
-        has_row = any(row["steps"] == self.agent.steps for row in rows)
+        wanted = (self.agent.steps, self.options.eval_protocol)
+        has_row = any(
+            (row["steps"], row["protocol"]) == wanted
+            and row["episodes"] >= self.options.eval_episodes
+            for row in rows
+        )
         return any(gather_values(has_row))
 
     def _after_round(self, before: int, progress: Progress) -> None:
@@ -392,8 +399,15 @@ def read_newest(folder: Path) -> dict[str, Any] | None:
         CheckpointError: Some processes have none, or none of the same steps.
     """
     latest = folder / "checkpoints" / "latest.pt"
-    found = [of_rank(path) for path in (latest, _newer(latest)) if of_rank(path).exists()]
-    own = {content["steps"]: content for content in map(read_checkpoint, found)}
+    own: dict[int, dict[str, Any]] = {}
+    for path in filter(Path.exists, map(of_rank, (latest, _newer(latest)))):
+        try:
+            content = read_checkpoint(path)
+        except CheckpointError:
+            if not own:
+                raise
+        else:
+            own[content["steps"]] = content
     all_steps = gather_values(sorted(own))
     if not any(all_steps):
         return None
@@ -403,8 +417,10 @@ def read_newest(folder: Path) -> dict[str, Any] | None:
             f"out is {str(folder)!r}, where the processes have checkpoints of these steps: "
             f"{all_steps}; a run goes on with as many processes as it had, each with its own file"
         )
-    content: dict[str, Any] = own[max(common)]
-    return content
+    barrier()
+    if len(own) > 1 and max(own) not in common:
+        of_rank(_newer(latest)).unlink()  # of a life that not all processes remember
+    return own[max(common)]
 
 
 def seconds_so_far(folder: Path, steps: int) -> tuple[float, float]:

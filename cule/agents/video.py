@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import contextlib
+import os
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-
+from cule.agents.errors import VideoError
 from cule.envs import AtariVectorEnv, FrameStep
+from cule.envs.actions import to_numpy
 from cule.errors import InvalidArgumentError, MissingPackageError
 
 #: Emulated frames a second of a console.
@@ -22,8 +24,9 @@ ROWS, COLUMNS = 2, 4
 class RecordedEnv:
     """Environments whose first console is filmed until it has finished some episodes; a context.
 
-    It has what an evaluation asks of environments (`cule.agents.environment.FrameEnv`). A frame of
-    the video is the screen after a step; what only the frames between show is not in it.
+    It has what an evaluation asks of environments (`cule.agents.environment.FrameEnv`). A picture
+    is the screen after a step; what only the frames between show is not in the video, nor what the
+    last step of an episode shows, which begins the next one.
     """
 
     def __init__(self, env: AtariVectorEnv, path: Path, *, episodes: int) -> None:
@@ -40,6 +43,7 @@ class RecordedEnv:
         """
         check_video_path(path)
         self._env, self._path, self._episodes_left = env, path, episodes
+        self._part = path.with_name(f".{path.stem}.part.mp4")
         self._writer: Generator[None, Any, None] | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -56,8 +60,9 @@ class RecordedEnv:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """End the film, if it has not ended."""
-        self._end()
+        """End the film; one that is not whole is deleted."""
+        self._stop()
+        self._part.unlink(missing_ok=True)
 
     def reset(self, *, seed: Any = None) -> tuple[Any, Any]:
         """As the environment's; the film begins."""
@@ -69,26 +74,27 @@ class RecordedEnv:
         """As the environment's."""
         step = self._env.step_frames(actions, out=out)
         if self._episodes_left:
-            self._film()
-            if bool(step.terminated[0] | step.truncated[0]):
-                self._episodes_left -= 1
-                if not self._episodes_left:
-                    self._end()
+            self._episodes_left -= bool(step.terminated[0] | step.truncated[0])
+            if self._episodes_left:
+                self._film()
+            else:
+                self._finish()
         return step
 
     def _film(self) -> None:
-        screen = np.asarray(self._env.screens("rgb", [0]))[0]
+        screen = to_numpy(self._env.screens("rgb", [0]))[0]
         picture = screen.repeat(ROWS, axis=0).repeat(COLUMNS, axis=1)
-        if self._writer is None:
-            self._writer = self._open(picture.shape[1], picture.shape[0])
-        self._writer.send(picture)
+        with self._as_video_errors():
+            if self._writer is None:
+                self._writer = self._open(picture.shape[1], picture.shape[0])
+            self._writer.send(picture)
 
     def _open(self, width: int, height: int) -> Generator[None, Any, None]:
         import imageio_ffmpeg
 
         self._path.parent.mkdir(parents=True, exist_ok=True)
         writer: Generator[None, Any, None] = imageio_ffmpeg.write_frames(
-            str(self._path),
+            str(self._part),
             (width, height),
             fps=FRAME_RATE / self._env.config.frameskip,
             macro_block_size=2,
@@ -97,10 +103,29 @@ class RecordedEnv:
         writer.send(None)
         return writer
 
-    def _end(self) -> None:
+    def _finish(self) -> None:
+        """Put the film in place, if it is whole."""
+        self._stop()
+        with self._as_video_errors():
+            # The index of an MP4 is written last; the encoder's exit status is not to be had.
+            if b"moov" not in self._part.read_bytes():
+                raise OSError("the encoder did not finish it")
+            os.replace(self._part, self._path)
+
+    def _stop(self) -> None:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+
+    @contextlib.contextmanager
+    def _as_video_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, IndexError) as error:
+            reason = str(error).splitlines()[0]
+            raise VideoError(
+                f"video is {str(self._path)!r}; it could not be made: {reason}"
+            ) from None
 
 
 def check_video_path(path: Path) -> None:

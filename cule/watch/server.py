@@ -210,7 +210,10 @@ class WatchHandler(BaseHTTPRequestHandler):
             raise RequestError(
                 f"Content-Length is {length!r}; it must be in 0..{messages.MAX_BYTES}"
             )
-        return self.rfile.read(int(length))
+        body = self.rfile.read(int(length))
+        if len(body) < int(length):
+            raise RequestError(f"Content-Length is {length}, and {len(body)} bytes came")
+        return body
 
     def _send(self, reply: Reply) -> None:
         self.send_response(reply.status)

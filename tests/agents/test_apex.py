@@ -150,8 +150,12 @@ def test_actors_of_a_resumed_run_keep_the_pace(monkeypatch: pytest.MonkeyPatch) 
     agent = make_with_actors(catch_of_actor, total_steps=1_001_000)
     agent.steps = 1_000_000
     for _ in agent.train():
-        pass
+        gauges = agent.gauges()
     assert 0 < max(allowed) == agent.steps - 1_000_000
+    # The memory goes on filling while it is asked; its rows are those of 16 consoles.
+    assert gauges["replay_size"] > 0
+    assert gauges["replay_span"] == gauges["replay_size"] / 16
+    assert gauges["max_priority"] > 0
 
 
 @pytest.mark.slow

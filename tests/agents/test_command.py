@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from cule.agents import AGENTS, PRESETS  # noqa: E402
+from cule import AtariVectorEnv  # noqa: E402
+from cule.agents import AGENTS, PRESETS, VideoError  # noqa: E402
 from cule.agents.options import config_from, field_docs  # noqa: E402
 from cule.agents.runner import RunOptions  # noqa: E402
+from cule.agents.video import RecordedEnv  # noqa: E402
 from cule.cli import main  # noqa: E402
 
 SMALL = [
@@ -99,6 +104,32 @@ def test_train_resume_and_eval(tmp_path: Path, capsys: pytest.CaptureFixture[str
     check_video(video, record["lengths"][0])
 
 
+def test_a_video_that_is_not_whole_is_an_error(tmp_path: Path) -> None:
+    imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
+
+    def cut_short(path: str, *_: Any, **__: Any) -> Iterator[None]:
+        Path(path).write_bytes(b"ftyp")  # as where the disk is full at the end
+        while True:
+            yield
+
+    target = tmp_path / "pong.mp4"
+    target.write_bytes(b"an older film")
+    env = AtariVectorEnv("pong", 1, autoreset_mode="SameStep", output="torch", noop_max=0)
+
+    def play() -> None:
+        with RecordedEnv(env, target, episodes=1) as recorded:
+            recorded.reset(seed=1)
+            for _ in range(5000):
+                recorded.step_frames(torch.zeros(1, dtype=torch.int64))
+
+    with pytest.MonkeyPatch.context() as patch, contextlib.closing(env):
+        patch.setattr(imageio_ffmpeg, "write_frames", cut_short)
+        with pytest.raises(VideoError, match=r"pong\.mp4'; it could not be made"):
+            play()
+    assert [path.name for path in tmp_path.iterdir()] == ["pong.mp4"]
+    assert target.read_bytes() == b"an older film"
+
+
 def check_video(path: Path, length: int) -> None:
     """One episode of Pong: its size, pictures and colours."""
     imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
@@ -107,7 +138,7 @@ def check_video(path: Path, length: int) -> None:
     assert b"640x420" in decoded.stderr
     assert b"15 fps" in decoded.stderr
     pictures = np.frombuffer(decoded.stdout, np.uint8).reshape(-1, 420, 640, 3)
-    assert len(pictures) == 1 + length
+    assert len(pictures) == length  # the last step shows the next game, and is not in it
     # The left score is orange, the right one green, the field brown; H.264 keeps colours nearly.
     game = pictures[len(pictures) // 2]
     assert np.abs(game[300, 20].astype(int) - (144, 72, 17)).max() < 12

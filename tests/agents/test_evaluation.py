@@ -96,6 +96,13 @@ def test_minibatches_do_not_matter_to_play(tmp_path: Path) -> None:
     assert len(agent.evaluate(episodes=10, env=Catch(3)).returns) == 12
 
 
+def test_seeds_of_older_checkpoints_do_not_matter_to_play(tmp_path: Path) -> None:
+    small_learner("ppo").save(tmp_path / "trained.pt")
+    content = read_checkpoint(tmp_path / "trained.pt")
+    content["config"]["seed"] = 1_500_000_000
+    assert load_to_play(content, Catch(3)).config.seed == 1_500_000_000 % 2**30
+
+
 def test_a_game_has_one_name() -> None:
     agent = small_learner("ppo", game="MsPacman")
     result = agent.evaluate(episodes=10, env=Catch(10))

@@ -198,6 +198,14 @@ class Poisoned(Catch):
         return step._replace(reward=step.reward * float("nan")) if self.after < 0 else step
 
 
+def test_divergence_of_what_consoles_are_drawn_by(tmp_path: Path) -> None:
+    config = small_learner("ppo", total_steps=10_000, prio=True).config
+    options = RunOptions(out=str(tmp_path), log_every=160, eval_episodes=0, progress_bar=False)
+    run = start_run(type(small_learner("ppo")), config, options, env=Poisoned(16))
+    with pytest.raises(DivergedError, match="none yet"):
+        run.run()
+
+
 def test_divergence_stops_with_the_last_good_checkpoint(tmp_path: Path) -> None:
     config = small_learner("a2c", total_steps=10_000).config
     options = RunOptions(
@@ -330,6 +338,15 @@ def test_kept_checkpoints_and_evaluations(tmp_path: Path) -> None:
     assert not over.evaluations
     with (tmp_path / "evaluations.csv").open(newline="") as file:
         assert list(csv.DictReader(file)) == rows
+    assert json.loads((tmp_path / "time_to_score.json").read_text())["steps"] == 640
+    # But by other rules it is; and what no evaluation reaches is not said to be reached.
+    options = dataclasses.replace(options, eval_protocol="sticky", target_score=99.0)
+    sticky = start_run(
+        type(small_learner("a2c")), config, options, env=Catch(16), eval_env=lambda: Catch(10)
+    )
+    assert sticky.run()
+    assert [steps for steps, _ in sticky.evaluations] == [1280]
+    assert not (tmp_path / "time_to_score.json").exists()
 
 
 def test_saved_and_loaded_learner_goes_on_alike(tmp_path: Path) -> None:
@@ -410,6 +427,35 @@ def test_a_checkpoint_that_waits_is_the_newest(tmp_path: Path) -> None:
     assert start("ppo", tmp_path, steps=1280, resume=True).agent.steps == 1280
     write_checkpoint(latest, {k: v for k, v in older.items() if k != "format"})
     assert start("ppo", tmp_path, steps=1280, resume=True).agent.steps == 1280
+    latest.with_name("next.pt").write_bytes(b"damaged")
+    assert start("ppo", tmp_path, steps=1280, resume=True).agent.steps == older["steps"]
+
+
+def test_options_newer_than_a_checkpoint_are_compared(tmp_path: Path) -> None:
+    agent = small_learner("ppo")
+    agent.save(tmp_path / "a.pt")
+    content = read_checkpoint(tmp_path / "a.pt")
+    del content["config"]["lr_scale"]
+    small_learner("ppo").load_state(content)
+    with pytest.raises(CheckpointError, match="lr_scale = 'none'; here it is 'linear'"):
+        small_learner("ppo", lr_scale="linear").load_state(content)
+
+
+def test_a_checkpoint_of_a_gpu_goes_on_without_one(tmp_path: Path) -> None:
+    agent = small_learner("ppo")
+    for _ in agent.train(steps=512):
+        pass
+    agent.save(tmp_path / "a.pt")
+    content = read_checkpoint(tmp_path / "a.pt")
+    content["generator"] = torch.zeros(16, dtype=torch.uint8)  # as CUDA's
+    for group in content["optimizer"]["param_groups"]:
+        group |= {"lr": torch.tensor(1e-3), "capturable": True, "foreach": True}
+    again = small_learner("ppo")
+    again.load_state(content)
+    for _ in again.train(steps=1024):
+        pass
+    assert again.steps == 1024
+    again.check_finite()
 
 
 def test_tables_drop_what_came_after_a_checkpoint(tmp_path: Path) -> None:

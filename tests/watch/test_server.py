@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import threading
 from typing import Any
 
@@ -215,6 +216,20 @@ def test_bad_messages_are_refused() -> None:
         assert np.array_equal(served.env.get_state(), before)
         assert served.state()["consoles"][0]["player"] is None
         assert served.play(0, "up").status == 200
+
+
+def test_a_message_cut_short_is_not_carried_out() -> None:
+    with serve(make_env()) as served:
+        port = served.server.server_port
+        body = b'{"paused": false}'
+        head = (
+            f"POST /pause HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+        )
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+            connection.sendall(f"{head}Content-Length: 500\r\n\r\n".encode() + body)
+            connection.shutdown(socket.SHUT_WR)
+            assert connection.makefile("rb").readline().startswith(b"HTTP/1.1 400 ")
+        assert served.state()["paused"]  # as before
 
 
 def test_other_sites_are_kept_out() -> None:
