@@ -107,8 +107,8 @@ class RecordedEnv:
         """Put the film in place, if it is whole."""
         self._stop()
         with self._as_video_errors():
-            # The index of an MP4 is written last; the encoder's exit status is not to be had.
-            if b"moov" not in self._part.read_bytes():
+            # The encoder's exit status is not to be had.
+            if not is_whole(self._part.read_bytes()):
                 raise OSError("the encoder did not finish it")
             os.replace(self._part, self._path)
 
@@ -122,10 +122,24 @@ class RecordedEnv:
         try:
             yield
         except (OSError, IndexError) as error:
-            reason = str(error).splitlines()[0]
+            reason = str(error).partition("\n")[0]
             raise VideoError(
                 f"video is {str(self._path)!r}; it could not be made: {reason}"
             ) from None
+
+
+def is_whole(film: bytes) -> bool:
+    """Whether an MP4 file ends where its boxes do, its index among them (ISO/IEC 14496-12, 4.2)."""
+    at, names = 0, set()
+    while at < len(film):
+        size = int.from_bytes(film[at : at + 4], "big")
+        names.add(film[at + 4 : at + 8])
+        if size == 1:  # too large for 32 bits
+            size = int.from_bytes(film[at + 8 : at + 16], "big")
+        if size < 8:
+            return False
+        at += size
+    return at == len(film) and b"moov" in names
 
 
 def check_video_path(path: Path) -> None:

@@ -19,7 +19,7 @@ from cule import AtariVectorEnv  # noqa: E402
 from cule.agents import AGENTS, PRESETS, VideoError  # noqa: E402
 from cule.agents.options import config_from, field_docs  # noqa: E402
 from cule.agents.runner import RunOptions  # noqa: E402
-from cule.agents.video import RecordedEnv  # noqa: E402
+from cule.agents.video import RecordedEnv, is_whole  # noqa: E402
 from cule.cli import main  # noqa: E402
 
 SMALL = [
@@ -133,6 +133,10 @@ def test_a_video_that_is_not_whole_is_an_error(tmp_path: Path) -> None:
 def check_video(path: Path, length: int) -> None:
     """One episode of Pong: its size, pictures and colours."""
     imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    film = path.read_bytes()
+    assert is_whole(film)
+    for cut in (0, 4, 100, len(film) // 2, len(film) - 100, len(film) - 1):
+        assert not is_whole(film[:cut])
     words = [imageio_ffmpeg.get_ffmpeg_exe(), "-i", str(path), "-f", "rawvideo"]
     decoded = subprocess.run([*words, "-pix_fmt", "rgb24", "-"], capture_output=True, check=True)
     assert b"640x420" in decoded.stderr
