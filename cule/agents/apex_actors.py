@@ -123,6 +123,7 @@ class ActorGroup:
                 capacity=config.memory,
                 n_step=config.n_step,
                 alpha=config.alpha,
+                uniform_mixture=config.uniform_mixture,
                 num_explorers=config.num_actors,
                 block_size=config.block_size,
             )

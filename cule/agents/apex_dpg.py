@@ -79,6 +79,9 @@ class ApexDPGConfig(AgentConfig):
     beta: float = 0.4
     """Exponent of importance weights."""
 
+    uniform_mixture: float = 0.0
+    """Probability that a prioritised draw is uniform instead; weights are those of the mixture."""
+
     sigma_low: float = 0.05
     """Deviation of the first console's noise, on x, y and fire."""
 
@@ -103,6 +106,7 @@ class ApexDPGConfig(AgentConfig):
         check_least(self, 0.0, "saturation_penalty")
         check_least(self, 1e-6, "sigma_low", "sigma_high", "action_gradient_clip")
         check_range(self, 0.0, 1.0, "alpha", "beta", "random_action_probability")
+        check_range(self, 0.0, 1.0, "uniform_mixture")
         if self.compile:
             raise InvalidArgumentError("compile is True; Ape-X DPG allows False only")
 
@@ -168,6 +172,7 @@ class ApexDPG(Agent):
                 n_step=config.n_step,
                 alpha=config.alpha,
                 beta=config.beta,
+                uniform_mixture=config.uniform_mixture,
             )
         )
 

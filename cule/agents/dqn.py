@@ -131,6 +131,9 @@ class DQNConfig(AgentConfig):
     beta_end: float = 1.0
     """And at the end of training."""
 
+    uniform_mixture: float = 0.0
+    """Probability that a prioritised draw is uniform instead; weights are those of the mixture."""
+
     def __post_init__(self) -> None:
         """Check what can be checked without an environment."""
         super().__post_init__()
@@ -140,13 +143,18 @@ class DQNConfig(AgentConfig):
             self, 0.0, "samples_per_insert", "learning_rate", "optimizer_eps", "max_grad_norm"
         )
         check_range(self, 0.0, 1.0, "epsilon_start", "epsilon_end", "target_tau")
-        check_range(self, 0.0, 1.0, "alpha", "beta_start", "beta_end")
+        check_range(self, 0.0, 1.0, "alpha", "beta_start", "beta_end", "uniform_mixture")
         check_choice(self, "optimizer", ("adam", "rmsprop"))
         check_choice(self, "loss", ("huber", "squared"))
         check_choice(self, "exploration", ("schedule", "ladder"))
         if not self.v_min < self.v_max:
             raise InvalidArgumentError(
                 f"v_min is {self.v_min!r} and v_max {self.v_max!r}; v_min must be the smaller"
+            )
+        if self.uniform_mixture and not self.prioritized:
+            raise InvalidArgumentError(
+                f"uniform_mixture is {self.uniform_mixture!r} and prioritized False; a mixture is "
+                "one of prioritised draws"
             )
         if self.learning_starts > self.memory * num_launched():
             raise InvalidArgumentError(
@@ -261,7 +269,11 @@ class DQN(Agent):
             "n_step": config.n_step,
         }
         if config.prioritized:
-            return PrioritizedReplay(PrioritizedOptions(**options, alpha=config.alpha))
+            return PrioritizedReplay(
+                PrioritizedOptions(
+                    **options, alpha=config.alpha, uniform_mixture=config.uniform_mixture
+                )
+            )
         return UniformReplay(ReplayOptions(**options))
 
     def begin_buffer(self, frames: Tensor) -> None:

@@ -174,11 +174,16 @@ class PrioritizedOptions(ReplayOptions):
     beta: float = 0.4
     """Exponent of importance weights: 0 is none, 1 corrects fully; `sample` takes another."""
 
+    uniform_mixture: float = 0.0
+    """Probability that a draw is uniform over all transitions, whatever their priorities; the
+    importance weights are those of the mixture."""
+
     def __post_init__(self) -> None:
         """Check what is new here."""
         super().__post_init__()
         check_range("alpha", self.alpha, 0.0, 1.0)
         check_range("beta", self.beta, 0.0, 1.0)
+        check_range("uniform_mixture", self.uniform_mixture, 0.0, 1.0)
         if not self.replacement:
             raise InvalidArgumentError(
                 "replacement is False; prioritized sampling must be with replacement (True)"

@@ -20,12 +20,13 @@ class PrioritizedReplay(UniformReplay):
 
     Transition i is drawn with probability ``p_i ** alpha / sum of p ** alpha`` and weighed with
     ``(V * probability) ** -beta``, V transitions, divided by the largest of the batch. p is the
-    priority as given: callers who want ``|error| + epsilon`` add the epsilon.
+    priority as given: callers who want ``|error| + epsilon`` add the epsilon. With a
+    `uniform_mixture` of eta, probability is ``(1 - eta) * that + eta / V``.
 
     A transition gets its first priority, and can be drawn, once its n steps are there: the largest
     priority given so far (1 before any), or the caller's. Priorities:
 
-    * 0: never drawn;
+    * 0: never drawn, but by the uniform part of a mixture;
     * infinite, or too large for the sums: as the largest that fits (`largest_priority`);
     * negative or NaN: refused, the priority stays as it was, `num_refused` counts it;
     * of a transition that has left the buffer, or was an ignored step: no effect.
@@ -195,7 +196,8 @@ class PrioritizedReplay(UniformReplay):
                 By default that of the options.
 
         Returns:
-            The batch. If all priorities are 0, all weights are 0.
+            The batch. If all priorities are 0, all weights are 0; in a mixture, all draws are
+            uniform then.
 
         Raises:
             InvalidArgumentError: batch_size is no positive int, or beta not within 0 ... 1.
@@ -207,16 +209,22 @@ class PrioritizedReplay(UniformReplay):
         if not isinstance(beta, Tensor):
             check_range("beta", beta, 0.0, 1.0)
         fractions = torch.arange(batch_size, device=self.options.device) + self._uniform(batch_size)
-        leaves = self._sums.draw(fractions / batch_size)
-        return self._weighed(self._ids_of(leaves), leaves, beta)
+        ids = self._ids_of(self._sums.draw(fractions / batch_size))
+        if self.options.uniform_mixture:
+            is_uniform = self._uniform(batch_size) < self._uniform_share()
+            ids = torch.where(is_uniform, self._uniform_ids(batch_size), ids)
+        return self._weighed(ids, beta)
 
     def sample_at(self, ids: Any) -> Batch:
         """As `UniformReplay.sample_at`, weighed as if the ids had been drawn."""
         checked = checked_ids(ids, self.options.device)
         self._check_batch_size(len(checked))
-        n = self.options.num_envs
-        leaves = (checked // n % self._ring.num_slots) * n + checked % n
-        return self._weighed(checked, leaves, self.options.beta)
+        return self._weighed(checked, self.options.beta)
+
+    def _uniform_share(self) -> Tensor:
+        """Probability that a draw is uniform; of a mixture 1 where all priorities are 0."""
+        is_empty = (self._sums.total() == 0).to(torch.float64)
+        return is_empty.clamp(min=self.options.uniform_mixture)
 
     def _ids_of(self, leaves: Tensor) -> Tensor:
         """Ids of the transitions in some leaves: the newest row of each slot."""
@@ -224,13 +232,15 @@ class PrioritizedReplay(UniformReplay):
         slots = (leaves // n).clamp(max=num_slots - 1)
         return (head - (head - slots) % num_slots) * n + leaves % n
 
-    def _weighed(self, ids: Tensor, leaves: Tensor, beta: float | Tensor) -> Batch:
-        sums = self._sums
-        units = sums.leaves[leaves.clamp(max=sums.waste)]
+    def _weighed(self, ids: Tensor, beta: float | Tensor) -> Batch:
+        sums, n = self._sums, self.options.num_envs
+        units = sums.leaves[(ids // n % self._ring.num_slots) * n + ids % n]
         total = sums.total().clamp(min=1)
         probabilities = units.to(torch.float64) / total.to(torch.float64)
-        batch = self._read(ids, probabilities.to(torch.float32))
         _, count = self._valid()
+        if self.options.uniform_mixture:
+            probabilities = torch.lerp(probabilities, 1.0 / count.double(), self._uniform_share())
+        batch = self._read(ids, probabilities.to(torch.float32))
         weights = (count * probabilities).clamp(min=torch.finfo(torch.float64).tiny).pow(-beta)
         weights = torch.where((probabilities > 0) & (batch.weights > 0), weights, 0.0)
         largest = weights.amax().clamp(min=torch.finfo(torch.float64).tiny)

@@ -33,7 +33,9 @@ from cule.replay.shared_memory import (
 from cule.replay.steps import checked_ids, checked_tensor
 
 #: Options that change what is drawn or read, not what is stored: a restored buffer may differ.
-FREE_OPTIONS = ("gamma", "reward_clipping", "pad", "alpha", "beta", "device", "seed")
+FREE_OPTIONS = (
+    *("gamma", "reward_clipping", "pad", "alpha", "beta", "uniform_mixture", "device", "seed"),
+)
 
 
 class ExplorerStatus(NamedTuple):
@@ -212,7 +214,26 @@ class SharedPrioritizedReplay:
     def _draw(self, batch_size: int) -> Tensor:
         uniform = torch.rand(batch_size, generator=self.generator, dtype=torch.float64)
         leaves = self._sums.draw((torch.arange(batch_size) + uniform) / batch_size)
-        return leaves.clamp(max=len(self._known) * self._rows - 1)
+        leaves = leaves.clamp(max=len(self._known) * self._rows - 1)
+        if self.options.uniform_mixture:
+            coins = torch.rand(batch_size, generator=self.generator, dtype=torch.float64)
+            is_uniform = coins < self._uniform_share()
+            leaves = torch.where(is_uniform, self._uniform_leaves(batch_size), leaves)
+        return leaves
+
+    def _uniform_share(self) -> float:
+        """Probability that a draw is uniform; of a mixture 1 where all priorities are 0."""
+        return self.options.uniform_mixture if self._sums.total() else 1.0
+
+    def _uniform_leaves(self, count: int) -> Tensor:
+        """Leaves of any transitions, each as likely as every other."""
+        place = torch.randint(self.num_valid, (count,), generator=self.generator)
+        prefix = self._num_live.cumsum(0)
+        block = torch.searchsorted(prefix, place, right=True)
+        # Of a block that is no longer what `poll` saw this may be wrong; it is then drawn again.
+        first = torch.from_numpy(self._shared.headers)[block, FIRST_LIVE]
+        within = first + place - (prefix[block] - self._num_live[block])
+        return block * self._rows + within.clamp(0, self._rows - 1)
 
     def _read(self, leaves: Tensor) -> Transitions:
         options = self.options
@@ -234,9 +255,11 @@ class SharedPrioritizedReplay:
     def _weighed(self, leaves: Tensor, found: Transitions, beta: float) -> Batch:
         units, total = self._sums.leaves[leaves], self._sums.total().clamp(min=1)
         probabilities = units.to(torch.float64) / total.to(torch.float64)
+        if share := self.options.uniform_mixture and self._uniform_share():
+            probabilities = (1.0 - share) * probabilities + share / self.num_valid
         tiny = torch.finfo(torch.float64).tiny
         weights = (self.num_valid * probabilities).clamp(min=tiny).pow(-beta)
-        weights = torch.where((units > 0) & found.usable, weights, 0.0)
+        weights = torch.where((probabilities > 0) & found.usable, weights, 0.0)
         weights = weights / weights.amax().clamp(min=tiny)
         ids = self._known[leaves // self._rows] * self._rows + leaves % self._rows
         batch = Batch(

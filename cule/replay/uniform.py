@@ -20,7 +20,10 @@ from cule.replay.steps import Step, Steps, checked_block, checked_ids, checked_s
 
 _KEY_RANGE = 2**62
 #: Options that change what is drawn or read, not what is stored: a restored buffer may differ.
-_FREE_OPTIONS = ("capacity", "gamma", "reward_clipping", "replacement", "device", "seed", "pad")
+_FREE_OPTIONS = (
+    *("capacity", "gamma", "reward_clipping", "replacement", "uniform_mixture"),
+    *("device", "seed", "pad"),
+)
 
 
 class UniformReplay(Saveable):
@@ -226,10 +229,8 @@ class UniformReplay(Saveable):
             )
         oldest, count = self._valid()
         if replacement:
-            uniform = self._uniform(batch_size)
-            position = (uniform * count).to(torch.int64).clamp(max=count - 1)
-        else:
-            position = permuted(*self._next_positions(batch_size, count))
+            return self._batch(self._uniform_ids(batch_size), count)
+        position = permuted(*self._next_positions(batch_size, count))
         return self._batch(oldest * self.options.num_envs + position, count)
 
     def sample_at(self, ids: Any) -> Batch:
@@ -258,6 +259,12 @@ class UniformReplay(Saveable):
         return torch.rand(
             count, generator=self.generator, dtype=torch.float64, device=self.options.device
         )
+
+    def _uniform_ids(self, count: int) -> Tensor:
+        """Any transitions, each as likely as every other, with replacement."""
+        oldest, num_valid = self._valid()
+        position = (self._uniform(count) * num_valid).to(torch.int64).clamp(max=num_valid - 1)
+        return oldest * self.options.num_envs + position
 
     def _valid(self) -> tuple[Tensor, Tensor]:
         """Oldest row that can be sampled, and transitions from there on; int64 scalars."""

@@ -282,11 +282,11 @@ class NothingReadBack(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("kind", ["uniform", "without replacement", "prioritized"])
+@pytest.mark.parametrize("kind", ["uniform", "without replacement", "prioritized", "mixture"])
 def test_nothing_is_read_back(kind: str) -> None:
     replay = (
-        PrioritizedReplay(PrioritizedOptions(**SMALL))
-        if kind == "prioritized"
+        PrioritizedReplay(PrioritizedOptions(**SMALL, uniform_mixture=0.5 * (kind == "mixture")))
+        if kind in ("prioritized", "mixture")
         else UniformReplay(ReplayOptions(**SMALL, replacement=kind == "uniform"))
     )
     fill(replay, 50)
