@@ -1,7 +1,8 @@
 """DQN and its extensions, each a switch; Rainbow is their sum.
 
 Double targets (van Hasselt et al. 2016), dueling streams (Wang et al. 2016), n-step returns,
-prioritised replay (Schaul et al. 2016), distributions of returns (C51, Bellemare et al. 2017),
+prioritised replay (Schaul et al. 2016) or large batches drawn from by error (LaBER, Lahire et al.
+2022), distributions of returns (C51, Bellemare et al. 2017),
 noisy networks (Fortunato et al. 2018); all on: Rainbow (Hessel et al. 2018).
 
 Every `collect_steps` steps of all consoles there are as many updates as keep the number of samples
@@ -134,6 +135,12 @@ class DQNConfig(AgentConfig):
     uniform_mixture: float = 0.0
     """Probability that a prioritised draw is uniform instead; weights are those of the mixture."""
 
+    laber: bool = False
+    """Draw many candidates uniformly, and learn from those of large error now; no priorities."""
+
+    laber_candidates: int = 4
+    """Candidates m of LaBER for each sample of a batch."""
+
     def __post_init__(self) -> None:
         """Check what can be checked without an environment."""
         super().__post_init__()
@@ -155,6 +162,12 @@ class DQNConfig(AgentConfig):
             raise InvalidArgumentError(
                 f"uniform_mixture is {self.uniform_mixture!r} and prioritized False; a mixture is "
                 "one of prioritised draws"
+            )
+        check_least(self, 1, "laber_candidates")
+        if self.laber and self.prioritized:
+            raise InvalidArgumentError(
+                "laber is True and prioritized True; LaBER draws its candidates uniformly, so one "
+                "of them must be False"
             )
         if self.learning_starts > self.memory * num_launched():
             raise InvalidArgumentError(
@@ -349,10 +362,11 @@ class DQN(Agent):
             yield Progress(self.steps, self.updates, {**self.metrics, "epsilon": shown})
 
     def sample(self) -> Batch:
-        """Draw a batch; importance weights are over the largest of all processes."""
+        """Draw a batch, or LaBER's candidates; weights are over the largest of all processes."""
         config = self.config
         if not config.prioritized:
-            plain: Batch = self.replay.sample(config.batch_size)
+            candidates = config.laber_candidates if config.laber else 1
+            plain: Batch = self.replay.sample(candidates * config.batch_size)
             return plain
         done = self.steps / max(config.total_steps, 1)
         beta = algos.linear_schedule(config.beta_start, config.beta_end, done)
@@ -377,11 +391,9 @@ class DQN(Agent):
         if config.noisy:
             draw_noise(self.network, self.generator)
             draw_noise(self.target, self.generator)
-        if config.num_atoms > 1:
-            losses, q_taken = self._distribution_losses(batch)
-            errors = losses.detach()
-        else:
-            errors, losses, q_taken = self._value_losses(batch)
+        if config.laber:
+            batch = self._large_errors(batch)
+        errors, losses, q_taken = self._losses(batch)
         loss = (batch.weights * losses).mean()
         norm = self.learn(loss, config.max_grad_norm or float("inf"))
         return errors, {
@@ -392,6 +404,23 @@ class DQN(Agent):
             "weight_zero_share": (batch.weights == 0).float().mean(),
             "grad_norm": norm,
         }
+
+    @torch.no_grad()
+    def _large_errors(self, candidates: Batch) -> Batch:
+        """A batch of candidates, drawn in proportion to their errors under this network."""
+        errors, _, _ = self._losses(candidates)
+        index, weights = algos.draw_by_size(
+            errors.abs() * candidates.weights, self.config.batch_size, self.generator
+        )
+        chosen = Batch(*(column[index] for column in candidates))
+        return chosen._replace(weights=weights * chosen.weights)
+
+    def _losses(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Errors, losses and values of the taken actions; ``[B]`` each."""
+        if self.config.num_atoms == 1:
+            return self._value_losses(batch)
+        losses, q_taken = self._distribution_losses(batch)
+        return losses.detach(), losses, q_taken
 
     def _value_losses(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """Temporal differences, losses and values of the taken actions; ``[B]`` each."""

@@ -36,6 +36,7 @@ from cule.algos.losses import (
     value_loss,
 )
 from cule.algos.priorities import (
+    draw_by_size,
     epsilon_ladder,
     importance_weights,
     linear_schedule,
@@ -64,6 +65,7 @@ __all__ = [
     "disc_from_polar",
     "disc_from_raw",
     "double_q_targets",
+    "draw_by_size",
     "entropy",
     "epsilon_greedy",
     "epsilon_ladder",

@@ -30,6 +30,38 @@ def importance_weights(
     return weights / weights.amax()
 
 
+def draw_by_size(
+    sizes: Tensor, count: int, generator: torch.Generator | None = None
+) -> tuple[Tensor, Tensor]:
+    """Samples in proportion to their sizes, one from each of `count` parts of the total.
+
+    With their weights they stand for all samples alike (LaBER, Lahire et al. 2022). Sizes are
+    rounded to whole parts of the largest, 2**-40, so that sums are exact on every device, and a
+    draw can never land on a size of 0.
+
+    Args:
+        sizes: At least 0; ``[C]``. What is no finite number counts as the largest there can be.
+        count: How many to draw, with replacement.
+        generator: On the device of `sizes`.
+
+    Returns:
+        Index of each, int64 ``[count]``, and its weight, the mean of all sizes over its own,
+        float32 ``[count]``. If all sizes are 0 all are as likely, and all weights are 1.
+    """
+    limit = torch.finfo(torch.float32).max
+    known = sizes.double().nan_to_num(nan=limit, posinf=limit)
+    largest = known.amax()
+    shares = torch.where(largest > 0, known / largest.clamp(min=1e-300), 1.0)
+    units = (shares * 2.0**40).round().to(torch.int64)
+    prefix = units.cumsum(0)
+    total = prefix[-1]
+    strata = torch.arange(count, device=sizes.device)
+    draws = torch.rand(count, generator=generator, dtype=torch.float64, device=sizes.device)
+    target = ((strata + draws) / count * total).to(torch.int64)
+    index = torch.searchsorted(prefix, torch.minimum(target, total - 1), right=True)
+    return index, (total / (len(sizes) * units[index])).float()
+
+
 def epsilon_ladder(
     num_total: int, base: float = 0.4, exponent: float = 7.0, *, first: int = 0, count: int = -1
 ) -> Tensor:

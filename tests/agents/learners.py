@@ -16,6 +16,7 @@ class Small:
     options: dict[str, Any]
     steps: int  # after which the mean return of 100 games is at least `reaches`
     reaches: float = 0.5
+    algorithm: str = ""  # if it is not the name
 
 
 _NET = {"network": "mlp", "seed": 1}
@@ -57,6 +58,7 @@ SMALL: dict[str, Small] = {
         9_600,
     ),
     "dqn": Small({**_REPLAY, "epsilon_steps": 3_000}, 5_600),
+    "dqn-laber": Small({**_REPLAY, "epsilon_steps": 3_000, "laber": True}, 5_600, algorithm="dqn"),
     "apex-dqn": Small(
         {**_REPLAY, "optimizer": "adam", "optimizer_eps": 1e-8, "batch_size": 64, "sync_steps": 10},
         4_400,
@@ -77,12 +79,19 @@ SMALL: dict[str, Small] = {
 }
 
 
+def class_of(name: str) -> type[Agent]:
+    """The class of a small learner."""
+    return AGENTS[SMALL[name].algorithm or name]
+
+
+def small_env(name: str, num_envs: int = 0, **options: Any) -> Catch:
+    """Catch with the actions of a small learner, by default with as many games as it has."""
+    count = num_envs or SMALL[name].options["num_envs"]
+    return Catch(count, continuous=class_of(name).continuous, **options)
+
+
 def small_learner(name: str, *, env: Any = None, **changes: Any) -> Agent:
     """A small learner of Catch, some of its options changed."""
     small = SMALL[name]
-    agent_class = AGENTS[name]
-    options = {"total_steps": small.steps, **small.options, **changes}
-    config = agent_class.config_class(**options)
-    if env is None:
-        env = Catch(config.num_envs, continuous=agent_class.continuous)
-    return agent_class(config, env)
+    config = class_of(name).config_class(**{"total_steps": small.steps, **small.options, **changes})
+    return class_of(name)(config, env or small_env(name, config.num_envs))

@@ -10,9 +10,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from cule.agents import AGENTS, RunOptions, start_run
-from tests.agents.catch import Catch
-from tests.agents.learners import SMALL
+from cule.agents import RunOptions, start_run
+from tests.agents.learners import SMALL, class_of, small_env
 
 
 def main(name: str, folder: str, *changes: str) -> None:
@@ -23,10 +22,10 @@ def main(name: str, folder: str, *changes: str) -> None:
         key, _, value = change.partition("=")
         target = run_options if hasattr(RunOptions, key) else options
         target[key] = ast.literal_eval(value)
-    config = AGENTS[name].config_class(**options)
-    env = Catch(config.num_envs, continuous=AGENTS[name].continuous)
+    config = class_of(name).config_class(**options)
+    env = small_env(name, config.num_envs)
     run = start_run(
-        AGENTS[name], config, RunOptions(out=folder, progress_bar=False, **run_options), env=env
+        class_of(name), config, RunOptions(out=folder, progress_bar=False, **run_options), env=env
     )
     print("begins at", run.agent.steps, flush=True)
     print("complete" if run.run() else "stopped", flush=True)

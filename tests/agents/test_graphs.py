@@ -54,7 +54,11 @@ def train(name: str, **options: Any) -> tuple[Any, list[dict[str, float]]]:
 @pytest.mark.parametrize(
     ("name", "changes"),
     [(name, {}) for name in sorted(AGENTS)]
-    + [("ppo", {"target_kl": 1e-5, "vtrace": True, "prio": True})],
+    + [
+        ("ppo", {"target_kl": 1e-5, "vtrace": True, "prio": True}),
+        ("dqn", {"laber": True}),
+        ("rainbow", {"laber": True, "prioritized": False}),
+    ],
 )
 def test_replays_learn_the_same(
     name: str, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch

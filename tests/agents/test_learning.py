@@ -14,7 +14,7 @@ from cule.agents import AGENTS, AgentConfig  # noqa: E402
 from cule.agents.options import field_docs  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.agents.catch import Catch  # noqa: E402
-from tests.agents.learners import SMALL, small_learner  # noqa: E402
+from tests.agents.learners import SMALL, class_of, small_env, small_learner  # noqa: E402
 
 
 def play(agent: Any, games: int = 100) -> float:
@@ -23,7 +23,7 @@ def play(agent: Any, games: int = 100) -> float:
 
 
 def test_every_learner_is_tried() -> None:
-    assert SMALL.keys() == AGENTS.keys()
+    assert {class_of(name) for name in SMALL} == set(AGENTS.values())
 
 
 @pytest.mark.parametrize("name", sorted(SMALL))
@@ -42,22 +42,18 @@ def test_catch_is_learned(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(SMALL))
 def test_large_catch_is_learned(name: str) -> None:
     steps = 12 * SMALL[name].steps
-    options = SMALL[name].options
-    env = Catch(options["num_envs"], size=10, continuous=AGENTS[name].continuous)
-    agent = small_learner(name, env=env, total_steps=steps)
+    agent = small_learner(name, env=small_env(name, size=10), total_steps=steps)
     for _ in agent.train():
         pass
-    test_env = Catch(20, size=10, continuous=agent.continuous, first_console=1000)
+    test_env = small_env(name, 20, size=10, first_console=1000)
     assert agent.evaluate(episodes=100, env=test_env, seed=7).mean >= 0.8
 
 
 @pytest.mark.parametrize("name", sorted(SMALL))
 def test_time_limits_are_bootstrapped_and_finite(name: str) -> None:
     # Every episode is cut off before the ball lands: no reward is ever seen.
-    num_envs = SMALL[name].options["num_envs"]
-    env = Catch(num_envs, limit=3, continuous=AGENTS[name].continuous)
     limit = {"max_num_frames_per_episode": 12}
-    agent = small_learner(name, env=env, total_steps=640, **limit)
+    agent = small_learner(name, env=small_env(name, limit=3), total_steps=640, **limit)
     metrics: dict[str, Any] = {}
     for progress in agent.train():
         metrics = dict(progress.metrics)
@@ -71,10 +67,7 @@ def test_time_limits_are_bootstrapped_and_finite(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(SMALL))
 def test_one_frame_without_a_stack(name: str) -> None:
-    options = {**SMALL[name].options, "network": "small"}
-    agent_class = type(small_learner(name))
-    env = Catch(options["num_envs"], size=36, stack=1, continuous=agent_class.continuous)
-    agent = agent_class(agent_class.config_class(**options), env)
+    agent = small_learner(name, env=small_env(name, size=36, stack=1), network="small")
     assert agent.obs_shape == (1, 36, 36)
     while not agent.updates:
         for _ in agent.train(steps=agent.steps + 1):

@@ -33,7 +33,7 @@ from cule.agents.progress_bar import ProgressBar, short_number, short_time  # no
 from cule.agents.runner import TIME_COLUMNS, Run, last_checkpoint  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.agents.catch import Catch  # noqa: E402
-from tests.agents.learners import SMALL, small_learner  # noqa: E402
+from tests.agents.learners import SMALL, class_of, small_env, small_learner  # noqa: E402
 
 SCRIPT = Path(__file__).with_name("run_catch.py")
 
@@ -87,7 +87,7 @@ def start(
     name: str, folder: Path, *, resume: bool = False, steps: int = 1920, **changes: Any
 ) -> Run:
     options = {**SMALL[name].options, "total_steps": steps, **changes}
-    config = type(small_learner(name).config)(**options)
+    config = class_of(name).config_class(**options)
     run_options = RunOptions(
         out=str(folder),
         resume=resume,
@@ -97,8 +97,8 @@ def start(
         eval_episodes=0,
         progress_bar=False,
     )
-    env = Catch(config.num_envs, continuous=type(small_learner(name)).continuous)
-    return start_run(type(small_learner(name)), config, run_options, env=env)
+    env = small_env(name, config.num_envs)
+    return start_run(class_of(name), config, run_options, env=env)
 
 
 @pytest.mark.parametrize(

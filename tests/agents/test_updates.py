@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 from cule.agents import ApexConfig, ApexDQN  # noqa: E402
 from cule.agents.dqn import DQN  # noqa: E402
+from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.agents.catch import Catch  # noqa: E402
 from tests.agents.learners import small_learner  # noqa: E402
 
@@ -335,6 +336,84 @@ def test_dqn_distributions(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = batch.weights.double().numpy()
     assert float(metrics["loss"]) == pytest.approx((weights * losses).mean(), **CLOSE)
     np.testing.assert_allclose(given[0][1], np.array(losses) + 1e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize("num_atoms", [1, 11])
+def test_laber(num_atoms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 128 candidates 32 are learned from, drawn by errors that other code has told."""
+    options = {"v_min": -2.0, "v_max": 2.0} if num_atoms > 1 else {}
+    agent = filled(num_atoms=num_atoms, double=True, batch_size=32, laber=True, **options)
+    candidates = agent.replay.sample(128)
+    weights = torch.ones(128)
+    weights[::7] = 0.0  # as of ignored steps
+    candidates = candidates._replace(weights=weights)
+    asked: list[int] = []
+
+    def sample(count: int) -> Any:
+        asked.append(count)
+        return candidates
+
+    monkeypatch.setattr(agent.replay, "sample", sample)
+    network = outputs(agent.network, candidates.obs)
+    online = outputs(agent.network, candidates.next_obs)
+    target = outputs(agent.target, candidates.next_obs)
+    rows = torch.arange(128)
+    if num_atoms == 1:
+        best = target[rows, online.argmax(-1)]
+        y = candidates.returns.double() + candidates.discounts.double() * best
+        errors = y - network[rows, candidates.actions]
+        losses = torch.nn.functional.huber_loss(y - errors, y, reduction="none")
+    else:
+        support = torch.linspace(-2, 2, 11).double()
+        best = (online.softmax(-1) * support).sum(-1).argmax(-1)
+        moved = candidates.returns[:, None] + candidates.discounts[:, None] * support
+        place = (moved.clamp(-2, 2) + 2) / 0.4
+        near = (1 - (place[:, None] - torch.arange(11)[:, None]).abs()).clamp(min=0)
+        mass = (near * target.softmax(-1)[rows, best][:, None]).sum(-1)
+        losses = -(mass * network[rows, candidates.actions].log_softmax(-1)).sum(-1)
+        errors = losses
+    sizes = (errors.abs() * weights).numpy()
+    draws = torch.rand(32, generator=copy_of(agent.generator), dtype=torch.float64).numpy()
+    places = (np.arange(32) + draws) / 32
+    drawn = np.searchsorted(np.cumsum(sizes) / sizes.sum(), places, side="right")
+    assert not (drawn % 7 == 0).any()
+    expected = (sizes.mean() / sizes[drawn] * losses.numpy()[drawn]).mean()
+    metrics = agent.update()
+    assert asked == [128]
+    assert float(metrics["loss"]) == pytest.approx(expected, **CLOSE)
+    assert float(metrics["error_mean"]) == pytest.approx(sizes[drawn].mean(), **CLOSE)
+    least = sizes.mean() / sizes[drawn].max()
+    assert float(metrics["weight_min"]) == pytest.approx(least, **CLOSE)
+
+
+def copy_of(generator: Any) -> Any:
+    """A generator that will draw the same."""
+    again = torch.Generator()
+    again.set_state(generator.get_state())
+    return again
+
+
+def test_laber_without_any_error() -> None:
+    """Nothing is learned, and nothing stops being a number."""
+    agent = filled(batch_size=32, laber=True, reward_rule="none")
+    batch = agent.replay.sample(128)
+    nothing = torch.zeros(128)
+    with torch.no_grad():
+        for parameter in agent.network.parameters():
+            parameter.zero_()
+    agent.replay.sample = lambda _: batch._replace(returns=nothing, discounts=nothing)
+    metrics = agent.update()
+    assert float(metrics["loss"]) == 0.0
+    assert float(metrics["weight_min"]) == 1.0
+    agent.check_finite()
+
+
+def test_laber_has_no_priorities() -> None:
+    for name in ("rainbow", "apex-dqn"):
+        with pytest.raises(InvalidArgumentError, match="laber is True and prioritized True"):
+            small_learner(name, laber=True)
+    with pytest.raises(InvalidArgumentError, match="laber_candidates is 0"):
+        small_learner("dqn", laber=True, laber_candidates=0)
 
 
 def test_dpg(monkeypatch: pytest.MonkeyPatch) -> None:
