@@ -110,6 +110,11 @@ class ApexDPGConfig(AgentConfig):
         if self.compile:
             raise InvalidArgumentError("compile is True; Ape-X DPG allows False only")
 
+    @property
+    def continuous(self) -> bool:
+        """Actions are (radius, angle, fire)."""
+        return True
+
 
 class ApexDPG(Agent):
     """The learner; see docs/agents/apex-dpg.md.
@@ -125,7 +130,6 @@ class ApexDPG(Agent):
     name: ClassVar[str] = "apex-dpg"
     config_class = ApexDPGConfig
     config: ApexDPGConfig
-    continuous: ClassVar[bool] = True
 
     network: DeterministicActorCritic
     replay: PrioritizedReplay
@@ -186,7 +190,7 @@ class ApexDPG(Agent):
         """The policy's actions, as radius, angle and fire; they are never random."""
         with self.autocast():
             raw = self.network.raw_actions(self.network.features(obs))
-        return algos.polar_from_disc(algos.disc_from_raw(raw))
+        return algos.polar_from_raw(raw)
 
     @torch.no_grad()
     def explore(self, action: Tensor) -> Tensor:

@@ -122,7 +122,6 @@ class Agent(ABC):
 
     name: ClassVar[str]
     config_class: ClassVar[type[AgentConfig]]
-    continuous: ClassVar[bool] = False
     eval_epsilon: ClassVar[float] = 0.0
 
     config: Any
@@ -150,8 +149,7 @@ class Agent(ABC):
         check_env(self.env)
         self.num_envs = self.env.num_envs
         self.obs_shape = obs_shape(self.env)
-        space = self.env.single_action_space
-        self.num_actions = 0 if self.continuous else int(space.n)
+        self.num_actions = self._count_actions()
         self.steps, self.updates = 0, 0
         self.statistics = EpisodeStatistics(self.device)
         self.is_finite = torch.ones((), dtype=torch.bool, device=self.device)
@@ -241,6 +239,11 @@ class Agent(ABC):
         if self.shares_device:
             return self.env.step_frames(actions, out=next_row)
         return self.env.step_frames(actions.to(self.env_device))
+
+    @property
+    def continuous(self) -> bool:
+        """Whether actions are (radius, angle, fire) instead of numbers of a list."""
+        return bool(self.config.continuous)
 
     @property
     def shares_device(self) -> bool:
@@ -357,8 +360,20 @@ class Agent(ABC):
         config = self.config
         if self.device.index is not None and not config.env_device:
             config = dataclasses.replace(config, env_device=str(self.device))
-        overrides = {"continuous": True} if self.continuous else {}
-        return make_env(config, **overrides)
+        return make_env(config)
+
+    def _count_actions(self) -> int:
+        """Number of actions; 0 where they are continuous."""
+        space = self.env.single_action_space
+        if hasattr(space, "n") == self.continuous:
+            wanted, found = (
+                ("continuous", "a list") if self.continuous else ("a list", "continuous")
+            )
+            raise InvalidArgumentError(
+                f"the actions of the environment are {found}; {self.name} with these options "
+                f"needs {wanted}"
+            )
+        return 0 if self.continuous else int(space.n)
 
     def _check_graphs(self) -> None:
         if not self.config.cuda_graphs:

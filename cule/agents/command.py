@@ -118,9 +118,8 @@ def evaluate_checkpoints(words: Sequence[str]) -> int:
         content = read_checkpoint(find_checkpoint(path))
         num_envs = options.num_envs or min(options.episodes, 128)
         config = checkpoint_config(content, device=options.device, env_device="")
-        is_continuous = AGENTS[content["algorithm"]].continuous
         with contextlib.ExitStack() as opened:
-            consoles = make_eval_env(config, options.protocol, num_envs, continuous=is_continuous)
+            consoles = make_eval_env(config, options.protocol, num_envs)
             opened.callback(consoles.close)
             env: FrameEnv = consoles
             if options.video is not None:

@@ -54,13 +54,14 @@ def make_env(
     Args:
         config: Game, number, observation, stickiness, devices.
         num_envs: Consoles, where it is not the config's number.
-        overrides: Keywords of `AtariVectorEnv` that win, such as continuous=True.
+        overrides: Keywords of `AtariVectorEnv` that win.
     """
     keywords: dict[str, Any] = {
         "num_threads": config.env_threads,
         "max_num_frames_per_episode": config.max_num_frames_per_episode,
         "repeat_action_probability": config.repeat_action_probability,
         "full_action_space": config.full_action_space,
+        "continuous": config.continuous,
         "autoreset_mode": "SameStep",
         "frameskip": config.frameskip,
         "noop_max": config.noop_max,

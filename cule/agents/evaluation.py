@@ -146,7 +146,7 @@ def evaluate(
     own_env = env is None
     if env is None:
         count = num_envs or min(episodes, 128)
-        env = make_eval_env(agent.config, protocol, count, continuous=agent.continuous)
+        env = make_eval_env(agent.config, protocol, count)
     check_env(env)
     was_training = agent.network.training
     agent.network.eval()
@@ -181,9 +181,7 @@ def check_request(episodes: int, protocol: str) -> None:
         )
 
 
-def make_eval_env(
-    config: AgentConfig, protocol: str, num_envs: int, *, continuous: bool = False
-) -> AtariVectorEnv:
+def make_eval_env(config: AgentConfig, protocol: str, num_envs: int) -> AtariVectorEnv:
     """The consoles of a protocol, for an agent that was trained with a config.
 
     Raises:
@@ -195,8 +193,6 @@ def make_eval_env(
         "decorrelate_steps": 0,
         **PROTOCOLS[protocol],
     }
-    if continuous:
-        overrides["continuous"] = True
     return make_env(config, num_envs=num_envs, **overrides)
 
 

@@ -55,7 +55,7 @@ class OnPolicyAgent(Agent):
     network: Any
     buffer: TrajectoryBuffer
     forward: Any
-    choose: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
+    choose: Callable[[Tensor], tuple[Tensor, dict[str, Tensor]]]
     play: Callable[[], None]
 
     def build(self) -> None:
@@ -137,22 +137,26 @@ class OnPolicyAgent(Agent):
     def _play(self) -> None:
         """One step of all consoles into the buffer."""
         obs = self.buffer.observe()
-        actions, log_probs, values = self.choose(obs)
+        actions, extras = self.choose(obs)
         if self.network.statistics is not None:
             update_statistics(self.network.statistics, obs)
         # The next row is another in each step, which a graph could not follow.
         row = None if self.config.cuda_graphs else self.buffer.next_row()
-        step = self.step_env(actions, row)
-        self.buffer.append(actions, step, log_probs=log_probs, values=values)
+        step = self.step_env(self.executed(actions), row)
+        self.buffer.append(actions, step, **extras)
         self.statistics.add(step)
 
     @torch.no_grad()
-    def _choose(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Actions drawn from the policy, their log-probabilities, and values; ``[N]`` each."""
+    def _choose(self, obs: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Actions drawn from the policy ``[N]``, and what the buffer keeps beside them."""
         with self.autocast():
             logits, values = self.forward(obs)
         actions = algos.sample_categorical(logits, self.generator)
-        return actions, algos.log_prob(logits, actions), values
+        return actions, {"log_probs": algos.log_prob(logits, actions), "values": values}
+
+    def executed(self, actions: Tensor) -> Tensor:
+        """What the environments are given for the actions that the buffer keeps."""
+        return actions
 
     def values_from(self, output: Any) -> Tensor:
         """State values ``[B]`` from what the network returns."""

@@ -121,6 +121,11 @@ class AgentConfig:
         check_choice(self, "precision", ("fp32", "tf32", "bf16"))
         check_choice(self, "obs_type", ("image", "ram"))
 
+    @property
+    def continuous(self) -> bool:
+        """Whether actions are (radius, angle, fire) instead of numbers of a list."""
+        return False
+
 
 def check_finite(config: Any) -> None:
     """Refuse numbers that are none, and infinite ones but for limits (`max_grad_norm`)."""

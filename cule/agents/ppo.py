@@ -1,13 +1,15 @@
 """PPO: proximal policy optimisation with clipped ratios (Schulman et al. 2017).
 
 Collect T steps of N consoles, estimate advantages, then several epochs over shuffled minibatches.
+On the continuous action interface the policy is normal over three unbounded numbers; the buffer
+keeps these and the noise that made them, and the environments get their squashed, polar form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -18,6 +20,8 @@ from cule.agents.distributed import global_moments, mean_over_ranks
 from cule.agents.graphs import make_capturable
 from cule.agents.on_policy import OnPolicyAgent, PolicyConfig, check_minibatches
 from cule.agents.options import check_least, check_range
+from cule.errors import InvalidArgumentError
+from cule.nets import GaussianActorCritic
 from cule.replay import Window
 
 #: How strongly `prio` prefers consoles with large advantages.
@@ -79,14 +83,26 @@ class PPOConfig(PolicyConfig):
     local_norm: bool = False
     """With several processes: normalise over this process's minibatch alone."""
 
+    continuous: bool = False
+    """Act with radius, angle and fire, drawn from a normal policy, instead of numbered actions."""
+
+    initial_sigma: float = 1.0
+    """Deviation of the continuous policy at the start, before squashing."""
+
     def __post_init__(self) -> None:
         """Check what can be checked without an environment."""
         super().__post_init__()
         check_least(self, 1, "num_steps", "num_epochs", "num_minibatches")
         check_least(self, 0.0, "learning_rate", "adam_eps", "clip_range", "max_grad_norm")
         check_range(self, 0.0, 1.0, "gae_lambda")
+        check_least(self, 1e-6, "initial_sigma")
         if self.target_kl is not None:
             check_least(self, 0.0, "target_kl")
+        if self.continuous and self.full_action_space:
+            raise InvalidArgumentError(
+                "continuous is True and full_action_space True; continuous actions are no list, so "
+                "one of them must be False"
+            )
 
 
 class PPO(OnPolicyAgent):
@@ -109,6 +125,27 @@ class PPO(OnPolicyAgent):
         super().capture()
         self.learn_from = self.captured(self._learn_from)
 
+    def make_network(self) -> Any:
+        """A policy over the actions, or a normal one, and a value."""
+        config = self.config
+        if not config.continuous:
+            return super().make_network()
+        return GaussianActorCritic(
+            self.obs_shape,
+            initial_sigma=config.initial_sigma,
+            torso=config.network,
+            initialisation=config.initialisation,
+            normalize_obs=config.normalize_obs,
+        )
+
+    def buffer_options(self) -> dict[str, Any]:
+        """As for all; of continuous actions the unbounded numbers, and the noise in them."""
+        options = super().buffer_options()
+        if self.config.continuous:
+            options |= {"action_shape": (3,), "action_dtype": torch.float32}
+            options["extras"] = {"noise": ((3,), torch.float32), "values": ((), torch.float32)}
+        return options
+
     def make_optimizer(self) -> torch.optim.Optimizer:
         """Adam."""
         config = self.config
@@ -121,6 +158,52 @@ class PPO(OnPolicyAgent):
         if config.target_kl is not None and self.device.type == "cuda":
             make_capturable(optimizer, self.device)  # what an update leaves out must be there
         return optimizer
+
+    # --- The policy -------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, generator: torch.Generator, *, greedy: bool = False) -> Tensor:
+        """Actions drawn from the policy, or its most probable ones (of the numbers squashed)."""
+        if not self.config.continuous:
+            return super().act(obs, generator, greedy=greedy)
+        with self.autocast():
+            means, _ = self.forward(obs)
+        return algos.polar_from_raw(means if greedy else self._draw(means, generator)[0])
+
+    @torch.no_grad()
+    def _choose(self, obs: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        if not self.config.continuous:
+            return super()._choose(obs)
+        with self.autocast():
+            means, values = self.forward(obs)
+        raw, noise = self._draw(means, self.generator)
+        return raw, {"noise": noise, "values": values}
+
+    def _draw(self, means: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Unbounded numbers of a normal policy, and the standard noise in them; ``[N, 3]``."""
+        noise = torch.randn(means.shape, generator=generator, device=self.device)
+        return means + self.network.log_sigma.exp() * noise, noise
+
+    def executed(self, actions: Tensor) -> Tensor:
+        """Radius, angle and fire of unbounded numbers; the numbers of actions as they are."""
+        return algos.polar_from_raw(actions) if self.config.continuous else actions
+
+    @torch.no_grad()
+    def old_log_probs(self, rollout: Window) -> Tensor:
+        """Of the policy that acted ``[T, N]``; to be asked for before the first update."""
+        if self.config.continuous:
+            return algos.noise_log_prob(rollout.extras["noise"], self.network.log_sigma)
+        return rollout.extras["log_probs"]
+
+    def log_probs_and_entropy(self, policy: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities ``[B]`` and mean entropy, from the network's logits or means."""
+        if self.config.continuous:
+            log_sigma = self.network.log_sigma
+            log_probs = algos.gaussian_log_prob(policy, log_sigma, actions)
+            return log_probs, algos.gaussian_entropy(log_sigma)
+        return algos.log_prob(policy, actions), algos.entropy(policy).mean()
+
+    # --- Learn ------------------------------------------------------------------------------------
 
     def train(self, steps: int | None = None) -> Iterator[Progress]:
         """As `Agent.train`; a round is a rollout and its epochs."""
@@ -137,7 +220,7 @@ class PPO(OnPolicyAgent):
         """All epochs over the rollout that the buffer holds; the mean metrics of its updates."""
         config = self.config
         rollout = self.buffer.window(with_obs=False)
-        old_values = rollout.extras["values"]
+        old_values, old_log_probs = rollout.extras["values"], self.old_log_probs(rollout)
         next_values = self.next_values(rollout, old_values)
         log_ratios = torch.zeros_like(old_values)  # of the newest policy that has seen a sample
         advantages, returns = self.estimate(rollout, next_values, log_ratios)
@@ -151,7 +234,8 @@ class PPO(OnPolicyAgent):
                 if config.vtrace:
                     advantages, returns = self.estimate(rollout, next_values, log_ratios)
                 index = self.draw_consoles(advantages) if indices is None else indices[k]
-                metrics, new = self._minibatch(rollout, advantages, returns, index, hold)
+                columns = (rollout.actions, advantages, returns, old_log_probs, old_values)
+                metrics, new = self._minibatch(columns, index, hold)
                 log_ratios.view(-1)[index] = new
                 add_to(epoch, metrics)
             add_to(sums, {name: torch.where(hold, 0.0, value) for name, value in epoch.items()})
@@ -206,12 +290,10 @@ class PPO(OnPolicyAgent):
         return (steps[:, None] * n + consoles).flatten()
 
     def _minibatch(
-        self, rollout: Window, advantages: Tensor, returns: Tensor, index: Tensor, hold: Tensor
+        self, columns: tuple[Tensor, ...], index: Tensor, hold: Tensor
     ) -> tuple[dict[str, Tensor], Tensor]:
         """One update from samples of a rollout: step times N plus console, int64 ``[B]``."""
-        extras = rollout.extras
-        columns = (rollout.actions, advantages, returns, extras["log_probs"], extras["values"])
-        samples = [column.flatten()[index] for column in columns]
+        samples = [column.flatten(0, 1)[index] for column in columns]
         result = self.learn_from(self.buffer.obs_at(index), *samples, hold)
         self.updates += 1
         return result
@@ -229,28 +311,27 @@ class PPO(OnPolicyAgent):
         """One update from samples ``[B]``; what to log, and the log-ratios that it began with."""
         config = self.config
         with self.autocast():
-            logits, values = self.forward(obs)
-        log_probs = algos.log_prob(logits, actions)
+            policy, values = self.forward(obs)
+        log_probs, entropy = self.log_probs_and_entropy(policy, actions)
         if config.normalise_advantages:
             if config.local_norm:
                 mean, std = advantage.mean(), advantage.std()
             else:
                 mean, std = global_moments(advantage)
             advantage = algos.normalise(advantage, mean, std)
-        policy = algos.ppo_policy_loss(log_probs, old_log_probs, advantage, config.clip_range)
+        surrogate = algos.ppo_policy_loss(log_probs, old_log_probs, advantage, config.clip_range)
         value_loss = 0.5 * algos.value_loss(
             values, returns, old_values, config.clip_range if config.clip_values else None
         )
-        entropy = algos.entropy(logits).mean()
-        loss = policy.loss + config.value_coef * value_loss - config.entropy_coef * entropy
+        loss = surrogate.loss + config.value_coef * value_loss - config.entropy_coef * entropy
         may_hold = None if config.target_kl is None or self.may_look else hold
         norm = self.learn(loss, config.max_grad_norm, may_hold)
         metrics = {
-            "policy_loss": policy.loss.detach(),
+            "policy_loss": surrogate.loss.detach(),
             "value_loss": value_loss.detach(),
             "entropy": entropy.detach(),
-            "approx_kl": policy.approx_kl,
-            "clip_fraction": policy.clip_fraction,
+            "approx_kl": surrogate.approx_kl,
+            "clip_fraction": surrogate.clip_fraction,
             "grad_norm": norm,
         }
         return metrics, log_probs.detach() - old_log_probs

@@ -2,6 +2,10 @@
 
 An actor emits three unbounded numbers; a critic sees (x, y, fire) with x, y on the unit disc and
 fire in [0, 1]; the environment takes (radius in [0, 1], angle in [-pi, pi], fire in [0, 1]).
+
+Densities of Gaussian policies are those of the unbounded numbers, before they are squashed. What
+squashes them belongs to the environment: it is the same for every policy, so ratios of two policies
+need no Jacobian, and it has none where it moves all points beyond the disc to its edge.
 """
 
 from __future__ import annotations
@@ -32,6 +36,35 @@ def polar_from_disc(action: Tensor) -> Tensor:
     x, y, fire = action.unbind(-1)
     radius = (x.square() + y.square()).sqrt().clamp(max=1.0)
     return torch.stack([radius, torch.atan2(y, x), fire.clamp(0.0, 1.0)], -1)
+
+
+def polar_from_raw(raw: Tensor) -> Tensor:
+    """Unbounded numbers to what the environment takes, (radius, angle, fire); ``[..., 3]``."""
+    return polar_from_disc(disc_from_raw(raw))
+
+
+def noise_log_prob(noise: Tensor, log_sigma: Tensor) -> Tensor:
+    """Log-densities of ``mean + sigma * noise``, whatever the mean was.
+
+    Args:
+        noise: Standard normal draws; ``[..., A]``.
+        log_sigma: Logarithms of the deviations; ``[A]``.
+
+    Returns:
+        ``[...]``.
+    """
+    constant = 0.5 * noise.shape[-1] * math.log(2.0 * math.pi)
+    return -0.5 * noise.square().sum(-1) - log_sigma.sum(-1) - constant
+
+
+def gaussian_log_prob(means: Tensor, log_sigma: Tensor, raw: Tensor) -> Tensor:
+    """Log-densities of unbounded numbers ``[..., A]`` under normal policies; ``[...]``."""
+    return noise_log_prob((raw - means) * (-log_sigma).exp(), log_sigma)
+
+
+def gaussian_entropy(log_sigma: Tensor) -> Tensor:
+    """Entropy in nats of a normal policy, before squashing: ``[..., A]`` to ``[...]``."""
+    return (log_sigma + 0.5 * math.log(2.0 * math.pi * math.e)).sum(-1)
 
 
 def disc_from_polar(action: Tensor) -> Tensor:

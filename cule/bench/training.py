@@ -56,7 +56,7 @@ def learners() -> dict[str, Any]:
     """Classes of the learners that take the same actions, by name."""
     from cule.agents import AGENTS
 
-    return {name: agent for name, agent in AGENTS.items() if not agent.continuous}
+    return {name: agent for name, agent in AGENTS.items() if not agent.config_class().continuous}
 
 
 class _Learner:

@@ -10,7 +10,7 @@ is spent on it; 0..255 is exact in bfloat16.
 
 from __future__ import annotations
 
-from cule.nets.continuous import DeterministicActorCritic
+from cule.nets.continuous import DeterministicActorCritic, GaussianActorCritic
 from cule.nets.heads import ActorCritic, QNetwork, gather_actions, soft_copy
 from cule.nets.initialisation import INITIALISATIONS, initialise
 from cule.nets.noisy import NoisyLinear, draw_noise
@@ -23,6 +23,7 @@ __all__ = [
     "TORSOS",
     "ActorCritic",
     "DeterministicActorCritic",
+    "GaussianActorCritic",
     "NoisyLinear",
     "NormalisedQNetwork",
     "PixelStatistics",

@@ -1,12 +1,15 @@
-"""Actor and critic of deterministic policy gradients, for the continuous action interface."""
+"""Networks for the continuous action interface: deterministic actor and critic, normal policy."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from cule.nets.heads import ActorCritic
 from cule.nets.initialisation import initialise
 from cule.nets.torsos import make_torso
 
@@ -61,3 +64,26 @@ class DeterministicActorCritic(nn.Module):
         """Features and (x, y, fire) ``[B, 3]`` to float32 values ``[B]``."""
         value: Tensor = self.critic(torch.cat([features, action.to(features.dtype)], -1))
         return value.float().squeeze(-1)
+
+
+class GaussianActorCritic(ActorCritic):
+    """A normal policy and a value on one torso.
+
+    The means of the three unbounded numbers depend on the observation, their deviations do not.
+
+    Attributes:
+        log_sigma: Logarithms of the deviations, a parameter; float32 ``[3]``.
+    """
+
+    def __init__(
+        self, obs_shape: Sequence[int], *, initial_sigma: float = 1.0, **options: Any
+    ) -> None:
+        """Make and initialise the network.
+
+        Args:
+            obs_shape: Of one observation, ``[S, H, W]`` or ``[D]``.
+            initial_sigma: Deviation at the start.
+            options: As for `ActorCritic`, whose logits are the means here.
+        """
+        super().__init__(obs_shape, ACTION_SIZE, **options)
+        self.log_sigma = nn.Parameter(torch.full((ACTION_SIZE,), math.log(initial_sigma)))

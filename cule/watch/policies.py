@@ -128,7 +128,6 @@ def open_trained(
         FileNotFoundError, CheckpointError: No checkpoint, or a damaged one.
         UnknownGameError, RomNotFoundError, DeviceError: As `AtariVectorEnv`.
     """
-    from cule.agents import AGENTS
     from cule.agents.checkpoint import read_checkpoint
     from cule.agents.evaluation import make_eval_env
     from cule.agents.presets import checkpoint_config, load_to_play
@@ -140,8 +139,7 @@ def open_trained(
         raise InvalidArgumentError(
             f"game is {game!r}; the checkpoint {str(path)!r} plays {config.game!r} alone"
         )
-    is_continuous = AGENTS[content["algorithm"]].continuous
-    env = make_eval_env(config, protocol, num_envs, continuous=is_continuous)
+    env = make_eval_env(config, protocol, num_envs)
     content["config"]["seed"] = seed  # that of the policy's actions; the weights are loaded
     try:
         agent = load_to_play(content, env, device)

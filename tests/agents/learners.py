@@ -46,6 +46,20 @@ SMALL: dict[str, Small] = {
         },
         4_096,
     ),
+    "ppo-continuous": Small(
+        {
+            **_NET,
+            "num_envs": 16,
+            "num_steps": 16,
+            "learning_rate": 2.5e-3,
+            "clip_range": 0.2,
+            "anneal_learning_rate": False,
+            "continuous": True,
+        },
+        8_192,
+        reaches=0.7,
+        algorithm="ppo",
+    ),
     "pqn": Small(
         {
             **_NET,
@@ -86,8 +100,8 @@ def class_of(name: str) -> type[Agent]:
 
 def small_env(name: str, num_envs: int = 0, **options: Any) -> Catch:
     """Catch with the actions of a small learner, by default with as many games as it has."""
-    count = num_envs or SMALL[name].options["num_envs"]
-    return Catch(count, continuous=class_of(name).continuous, **options)
+    config = class_of(name).config_class(**SMALL[name].options)
+    return Catch(num_envs or config.num_envs, continuous=config.continuous, **options)
 
 
 def small_learner(name: str, *, env: Any = None, **changes: Any) -> Agent:

@@ -104,6 +104,24 @@ def test_train_resume_and_eval(tmp_path: Path, capsys: pytest.CaptureFixture[str
     check_video(video, record["lengths"][0])
 
 
+@pytest.mark.ale
+def test_continuous_ppo_from_train_to_eval(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    words = ["train", "ppo", "--continuous", "--game", "pong", *SMALL, "--out", str(run)]
+    words += ["--log-every", "32", "--eval-episodes", "0", "--total-steps"]
+    assert main([*words, "64"]) == 0
+    assert main([*words, "128", "--resume"]) == 0
+    assert "trained for 128 steps" in capsys.readouterr().out
+    assert main(["eval", str(run), "--episodes", "10", "--greedy"]) == 0
+    assert "ppo after 128 steps" in capsys.readouterr().out
+    assert main([*words, "256", "--resume", "--no-continuous"]) == 2
+    assert "num_actions of the checkpoint is 0" in capsys.readouterr().err
+    assert main([*words, "256", "--full-action-space"]) == 2
+    assert "full_action_space True" in capsys.readouterr().err
+
+
 def test_a_video_that_is_not_whole_is_an_error(tmp_path: Path) -> None:
     imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
 
@@ -150,8 +168,13 @@ def check_video(path: Path, length: int) -> None:
 
 
 @pytest.mark.ale
-@pytest.mark.parametrize("name", sorted(AGENTS))
-def test_real_consoles_are_resumed_exactly(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [*((name, {}) for name in sorted(AGENTS)), ("ppo", {"continuous": True})],
+)
+def test_real_consoles_are_resumed_exactly(
+    name: str, changes: dict[str, Any], tmp_path: Path
+) -> None:
     # A life is lost and an episode is cut off within a few steps of Breakout.
     agent_class = AGENTS[name]
     options = {
@@ -162,6 +185,7 @@ def test_real_consoles_are_resumed_exactly(name: str, tmp_path: Path) -> None:
         "total_steps": 4 * 64,
         "max_num_frames_per_episode": 120,
         "episodic_life": True,
+        **changes,
     }
     small = {
         "num_steps": 8,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +150,7 @@ def test_protocols_of_real_consoles() -> None:
         assert not env.config.reward_clipping
         assert env.config.decorrelate_steps == 0
         env.close()
-    env = make_eval_env(config, "noop", 2, continuous=True)
+    env = make_eval_env(dataclasses.replace(config, continuous=True), "noop", 2)
     assert env.single_action_space.shape == (3,)
     env.close()
 

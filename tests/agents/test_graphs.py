@@ -16,7 +16,7 @@ from cule.agents import AGENTS, graphs  # noqa: E402
 from cule.agents.base import Agent  # noqa: E402
 from cule.agents.graphs import CapturedCall  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
-from tests.agents.learners import small_learner  # noqa: E402
+from tests.agents.learners import class_of, small_learner  # noqa: E402
 from tests.agents.recorded_graph import as_one_operation, record_call  # noqa: E402
 
 UPDATES = 12
@@ -56,6 +56,7 @@ def train(name: str, **options: Any) -> tuple[Any, list[dict[str, float]]]:
     [(name, {}) for name in sorted(AGENTS)]
     + [
         ("ppo", {"target_kl": 1e-5, "vtrace": True, "prio": True}),
+        ("ppo-continuous", {"target_kl": 1e-5, "vtrace": True, "prio": True}),
         ("dqn", {"laber": True}),
         ("rainbow", {"laber": True, "prioritized": False}),
     ],
@@ -65,7 +66,7 @@ def test_replays_learn_the_same(
 ) -> None:
     """Weights and metrics, bit for bit, with a learning rate that changes where one can."""
     options = {"total_steps": 100_000, **changes}
-    if hasattr(AGENTS[name].config_class, "anneal_learning_rate"):
+    if hasattr(class_of(name).config_class, "anneal_learning_rate"):
         options["anneal_learning_rate"] = True
     replayed, metrics = train(name, **options)
     assert len(replayed._captured) == 2

@@ -103,6 +103,18 @@ def test_bfloat16_keeps_weights_in_float32(name: str) -> None:
     assert all(p.dtype == torch.float32 for p in agent.network.parameters())
 
 
+def test_actions_of_another_kind_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"are a list; ppo .* continuous"):
+        small_learner("ppo-continuous", env=Catch(16))
+    for name, wanted in (("ppo", "a list"), ("dqn", "a list")):
+        with pytest.raises(InvalidArgumentError, match=f"are continuous; {name} .* needs {wanted}"):
+            small_learner(name, env=Catch(16, continuous=True))
+    with pytest.raises(InvalidArgumentError, match="full_action_space True"):
+        small_learner("ppo-continuous", full_action_space=True)
+    with pytest.raises(InvalidArgumentError, match="initial_sigma is 0"):
+        small_learner("ppo-continuous", initial_sigma=0.0)
+
+
 def test_other_autoreset_modes_are_refused() -> None:
     env = Catch(16)
     env.metadata = {"autoreset_mode": "NextStep"}

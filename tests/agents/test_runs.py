@@ -102,7 +102,12 @@ def start(
 
 
 @pytest.mark.parametrize(
-    ("name", "steps"), [("ppo", 2560), pytest.param("dqn", 1600, marks=pytest.mark.slow)]
+    ("name", "steps"),
+    [
+        ("ppo", 2560),
+        ("ppo-continuous", 2560),
+        pytest.param("dqn", 1600, marks=pytest.mark.slow),
+    ],
 )
 def test_killed_and_resumed_is_as_never_killed(
     name: str, steps: int, tmp_path: Path, process: Callable[..., Started]
@@ -134,7 +139,7 @@ def test_killed_and_resumed_is_as_never_killed(
 
 @pytest.mark.parametrize("name", sorted(SMALL))
 def test_stopped_and_resumed_is_as_never_stopped(name: str, tmp_path: Path) -> None:
-    steps = 1920 if name in ("ppo", "vtrace") else 800
+    steps = 1920 if name in ("ppo", "ppo-continuous", "vtrace") else 800
     whole = start(name, tmp_path / "whole", steps=steps)
     assert whole.run()
     first = start(name, tmp_path / "parts", steps=steps)
@@ -306,6 +311,8 @@ def test_runs_are_not_mixed(tmp_path: Path) -> None:
         start("a2c", tmp_path, resume=True)
     with pytest.raises(CheckpointError, match="learning_rate"):
         start("ppo", tmp_path, resume=True, learning_rate=1.0)
+    with pytest.raises(CheckpointError, match="num_actions of the checkpoint is 3, here it is 0"):
+        start("ppo-continuous", tmp_path, resume=True)
 
 
 def test_kept_checkpoints_and_evaluations(tmp_path: Path) -> None:

@@ -167,6 +167,79 @@ def test_ppo_with_one_minibatch() -> None:
     assert float(metrics["approx_kl"]) == pytest.approx(kl, **CLOSE)
 
 
+def test_continuous_ppo_with_one_minibatch(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"num_minibatches": 1, "num_epochs": 1, "clip_range": 0.1, "initial_sigma": 0.7}
+    agent: Any = small_learner("ppo-continuous", **options)
+    agent.begin()
+    executed: list[Any] = []
+    step_frames = agent.env.step_frames
+
+    def step(actions: Any, out: Any = None) -> Any:
+        executed.append(actions.clone())
+        return step_frames(actions, out)
+
+    monkeypatch.setattr(agent.env, "step_frames", step)
+    agent.collect(16)
+    window = agent.buffer.window()
+    raw, noise = (x.double() for x in (window.actions, window.extras["noise"]))
+    old_means = outputs(agent.network, window.obs.flatten(0, 1))[0].view(16, 16, 3)
+    torch.testing.assert_close(raw, old_means + 0.7 * noise, rtol=1e-4, atol=1e-5)
+    old = torch.distributions.Normal(old_means, 0.7).log_prob(raw).sum(-1).numpy()
+    for (radius, angle, fire), (x, y, z) in zip(
+        torch.cat(executed).tolist(), raw.flatten(0, 1).tolist(), strict=True
+    ):
+        size = math.hypot(math.tanh(x), math.tanh(y))
+        assert radius == pytest.approx(min(size, 1.0), abs=1e-5)
+        assert math.cos(angle - math.atan2(math.tanh(y), math.tanh(x))) > 1 - 1e-6
+        assert fire == pytest.approx((math.tanh(z) + 1) / 2, abs=1e-5)
+    # Another policy than the one that acted; but the noise knows of its deviations.
+    old_log_probs = agent.old_log_probs
+    sigma = torch.tensor([0.6, 0.8, 0.9])
+
+    def then_change(rollout: Any) -> Any:
+        found = old_log_probs(rollout)
+        np.testing.assert_allclose(found, old, rtol=1e-4, atol=1e-4)
+        with torch.no_grad():
+            agent.network.log_sigma.copy_(sigma.log())
+            agent.network.policy.weight.mul_(10.0)
+        return found
+
+    monkeypatch.setattr(agent, "old_log_probs", then_change)
+    changed = copy.deepcopy(agent.network)
+    with torch.no_grad():
+        changed.policy.weight.mul_(10.0)
+    means, values = outputs(changed, window.obs.flatten(0, 1))
+    normal = torch.distributions.Normal(means.view(16, 16, 3), sigma.double())
+    ratios = np.exp(normal.log_prob(raw).sum(-1).numpy() - old)
+    assert (np.abs(ratios - 1) > 0.1).mean() > 0.3
+    values = values.view(16, 16).numpy()
+    last = outputs(agent.network, window.bootstrap_obs)[1].numpy()
+    advantages, after = np.zeros((16, 16)), np.zeros(16)
+    for t in reversed(range(16)):
+        following = last if t == 15 else values[t + 1]
+        discounts = window.discounts[t].double().numpy()
+        delta = window.rewards[t].double().numpy() + discounts * following - values[t]
+        after = delta + 0.95 * discounts * np.where(window.ended[t].numpy(), 0.0, after)
+        advantages[t] = after
+    normed = (advantages - advantages.mean()) / (advantages.std(ddof=1) + 1e-8)
+    policy = -np.minimum(ratios * normed, np.clip(ratios, 0.9, 1.1) * normed).mean()
+    metrics = agent.update()
+    assert float(metrics["policy_loss"]) == pytest.approx(policy, **CLOSE)
+    assert float(metrics["entropy"]) == pytest.approx(float(normal.entropy()[0, 0].sum()), **CLOSE)
+    assert float(metrics["approx_kl"]) == pytest.approx(
+        ((ratios - 1) - np.log(ratios)).mean(), **CLOSE
+    )
+    assert float(metrics["value_loss"]) == pytest.approx((advantages**2).mean() / 2, **CLOSE)
+
+
+def test_first_ratios_of_a_continuous_policy_are_one() -> None:
+    agent: Any = small_learner("ppo-continuous", learning_rate=0.0, initial_sigma=0.01)
+    for _ in agent.train(steps=256):
+        pass
+    assert float(agent.metrics["clip_fraction"]) == 0.0
+    assert float(agent.metrics["approx_kl"]) == pytest.approx(0.0, abs=1e-6)
+
+
 def test_ppo_with_advantages_of_the_newest_policy(monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"num_minibatches": 2, "num_epochs": 1, "learning_rate": 0.0, "vtrace": True}
     agent = limited("ppo", clip_range=0.1, normalise_advantages=False, **options)

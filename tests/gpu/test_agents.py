@@ -28,18 +28,26 @@ SMALL: dict[str, Any] = {
 REPLAY = {"memory": 60_000, "learning_starts": 400, "samples_per_insert": 1.0}
 
 
-def make_agent(name: str) -> Any:
+def make_agent(name: str, **changes: Any) -> Any:
     config_class = AGENTS[name].config_class
     options = REPLAY if hasattr(config_class, "memory") else {"num_steps": 8}
     if name == "vtrace":
         options = {**options, "num_batches": 4}
-    return AGENTS[name](config_class(**SMALL, **options))
+    return AGENTS[name](config_class(**SMALL, **options, **changes))
 
 
-@pytest.mark.parametrize("name", sorted(AGENTS))
-def test_learners_replay(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        *((name, {}) for name in sorted(AGENTS)),
+        ("ppo", {"continuous": True}),
+        ("dqn", {"laber": True}),
+        ("dqn", {"prioritized": True, "uniform_mixture": 0.1}),
+    ],
+)
+def test_learners_replay(name: str, changes: dict[str, Any]) -> None:
     """Acting and learning are captured, go on, and stay finite."""
-    agent = make_agent(name)
+    agent = make_agent(name, **changes)
     before = copy.deepcopy(agent.network.state_dict())
     for progress in agent.train():
         if agent.is_captured and agent.updates >= 20:

@@ -494,6 +494,49 @@ def test_continuous_actions() -> None:
     assert torch.isfinite(still.grad).all()
 
 
+def test_gaussian_policies() -> None:
+    """Against torch's own distribution in float64, from the numbers and from their noise."""
+    torch.manual_seed(4)
+    means, noise = torch.randn(50, 3), torch.randn(50, 3)
+    log_sigma = torch.tensor([-2.0, 0.1, 0.7])
+    raw = means + log_sigma.exp() * noise
+    normal = torch.distributions.Normal(means.double(), log_sigma.double().exp())
+    expected = normal.log_prob(raw.double()).sum(-1)
+    for found in (
+        algos.gaussian_log_prob(means, log_sigma, raw),
+        algos.noise_log_prob(noise, log_sigma),
+    ):
+        torch.testing.assert_close(found.double(), expected, atol=1e-4, rtol=1e-5)
+    entropy = algos.gaussian_entropy(log_sigma)
+    torch.testing.assert_close(entropy.double(), normal.entropy()[0].sum(), atol=1e-5, rtol=1e-5)
+
+
+def test_ratios_before_squashing_are_those_of_executed_actions() -> None:
+    """One policy's mean of a function of radius, angle and fire, from draws of another."""
+    generator = torch.Generator().manual_seed(5)
+    means, sigmas = torch.tensor([[0.9, -0.8, 0.2], [0.6, -1.1, -0.1]]), torch.tensor([1.0, 0.9])
+    draws, log_probs = [], []
+    for mean, sigma in zip(means, sigmas, strict=True):
+        raw = mean + sigma * torch.randn(200_000, 3, generator=generator)
+        draws.append(raw)
+        log_sigma = sigma.log().expand(3)
+        log_probs.append([algos.gaussian_log_prob(mean, log_sigma, x) for x in draws])
+    raw = draws[0]
+    new = algos.gaussian_log_prob(means[1], sigmas[1].log().expand(3), raw)
+    ratios = (new - log_probs[0][0]).exp().double()
+    one, other = (algos.polar_from_raw(x).double() for x in draws)
+    at_the_edge = float((one[:, 0] > 0.999).double().mean())
+    assert 0.2 < at_the_edge < 0.8  # where squashing cannot be undone
+
+    def pays(action: Any) -> Any:
+        return action[:, 0] * (action[:, 1] + 2.0 * action[:, 2] + 1.0)
+
+    samples = ratios * pays(one)
+    error = float(samples.std() + pays(other).std()) / 200_000**0.5
+    assert float(samples.mean()) == pytest.approx(float(pays(other).mean()), abs=4 * error)
+    assert abs(float(pays(one).mean() - pays(other).mean())) > 20 * error
+
+
 def test_action_gradients_are_clipped_elementwise() -> None:
     actions = torch.tensor([[0.1, 0.2, 0.3], [0.0, 0.0, 1.0]], requires_grad=True)
     gradients = torch.tensor([[5.0, -0.5, -3.0], [0.1, 1.0, 2.0]])

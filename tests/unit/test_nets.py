@@ -201,3 +201,13 @@ def test_actor_does_not_train_the_torso_and_critic_does() -> None:
     assert values.shape == (3,)
     values.sum().backward()
     assert all(parameter.grad is not None for parameter in network.torso.parameters())
+
+
+def test_gaussian_policy_starts_as_asked() -> None:
+    network = nets.GaussianActorCritic(IMAGE, initial_sigma=0.5)
+    means, values = network(pictures())
+    assert means.shape == (3, 3)
+    assert values.shape == (3,)
+    assert float(means.detach().abs().max()) < 0.5  # near the centre
+    assert network.log_sigma.detach().exp().tolist() == pytest.approx([0.5] * 3)
+    assert "log_sigma" in dict(network.named_parameters())

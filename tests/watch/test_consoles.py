@@ -116,6 +116,7 @@ class SeenEnoughError(Exception):
         ("ppo", "noop", {"network": "small", "img_size": 42, "repeat_action_probability": 0.1}),
         ("rainbow", "sticky", {"network": "small", "img_size": 42, **SMALL_REPLAY}),
         ("apex-dpg", "as-trained", {"obs_type": "ram", "network": "vector", **SMALL_REPLAY}),
+        ("ppo", "noop", {"obs_type": "ram", "network": "vector", "continuous": True}),
     ],
 )
 def test_a_checkpoint_plays_as_in_its_evaluation(
@@ -137,7 +138,7 @@ def test_a_checkpoint_plays_as_in_its_evaluation(
 
     agent = AGENTS[algorithm].load(path)
     config: Any = agent.config
-    reference: Any = make_eval_env(config, protocol, 3, continuous=agent.continuous)
+    reference: Any = make_eval_env(config, protocol, 3)
     theirs: list[Any] = []
 
     def look(frames: Any) -> None:
