@@ -287,6 +287,8 @@ class ApexDPG(Agent):
             "value_mean": values.detach().mean(),
             "policy_value_mean": probed.detach().mean(),
             "error_mean": errors.detach().abs().mean(),
+            "weight_min": batch.weights.amin(),
+            "weight_zero_share": (batch.weights == 0).float().mean(),
             "radius_mean": action.detach()[:, :2].norm(dim=-1).mean(),
             "grad_norm": norm,
         }

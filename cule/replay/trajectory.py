@@ -197,7 +197,7 @@ class TrajectoryBuffer(Saveable):
     @property
     def num_steps_done(self) -> int:
         """Steps of all environments so far."""
-        return int(self._steps_done)
+        return int(self._steps_done.numpy())
 
     @property
     def is_full(self) -> bool:

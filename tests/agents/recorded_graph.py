@@ -22,6 +22,14 @@ def _storages(tree: Any) -> set[int]:
     return {x.untyped_storage()._cdata for x in leaves if isinstance(x, Tensor)}
 
 
+class NothingRead(TorchDispatchMode):
+    """Refuses what would make the host wait for a device."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert func._schema.name not in _READS, func
+        return func(*args, **(kwargs or {}))
+
+
 class _Recorder(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()

@@ -16,8 +16,12 @@ from cule.agents import AGENTS, graphs  # noqa: E402
 from cule.agents.base import Agent  # noqa: E402
 from cule.agents.graphs import CapturedCall  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
-from tests.agents.learners import class_of, small_learner  # noqa: E402
-from tests.agents.recorded_graph import as_one_operation, record_call  # noqa: E402
+from tests.agents.learners import SMALL, class_of, small_learner  # noqa: E402
+from tests.agents.recorded_graph import (  # noqa: E402
+    NothingRead,
+    as_one_operation,
+    record_call,
+)
 
 UPDATES = 12
 
@@ -81,6 +85,24 @@ def test_replays_learn_the_same(
         replayed.network.state_dict().values(), called.network.state_dict().values(), strict=True
     ):
         assert torch.equal(mine, theirs)
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_nothing_is_read_between_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole rounds without a look at a number: the device is waited for by rows alone."""
+    agent = small_learner(name, total_steps=100_000)
+    monkeypatch.setattr(type(agent), "may_look", False, raising=False)
+    monkeypatch.setattr(type(agent), "step_env", as_one_operation(Agent.step_env))
+    # What it reads of its own on a CPU lies on the host on a GPU as well.
+    monkeypatch.setattr(agent.optimizer, "step", as_one_operation(agent.optimizer.step))
+    for _ in agent.train():
+        if agent.updates >= UPDATES:
+            break
+    with NothingRead():
+        for _ in zip(range(3), agent.train(), strict=False):
+            pass
+        with pytest.raises(AssertionError, match="_local_scalar_dense"):
+            agent.statistics.sums.sum().item()
 
 
 @pytest.mark.usefixtures("on_cpu")

@@ -294,6 +294,38 @@ def test_rows_and_files(tmp_path: Path) -> None:
     assert last_checkpoint(tmp_path) == tmp_path / "checkpoints" / "latest.pt"
 
 
+@pytest.mark.parametrize("name", ["dqn-laber", "rainbow", "apex-dqn", "apex-dpg"])
+def test_rows_tell_of_errors_and_weights(name: str, tmp_path: Path) -> None:
+    """Of the last update, from the batch that it was made from; and of truncated episodes."""
+    options = {**SMALL[name].options, "total_steps": 640, "max_num_frames_per_episode": 12}
+    config = class_of(name).config_class(**options)
+    run_options = RunOptions(out=str(tmp_path), log_every=640, eval_episodes=0, progress_bar=False)
+    run = start_run(class_of(name), config, run_options, env=small_env(name, limit=3))
+    agent: Any = run.agent
+    learn_from, seen = agent.learn_from, []
+
+    def spoil_some(batch: Any) -> Any:
+        weights = batch.weights.clone()
+        weights[:3] = 0.0  # as of transitions that are no longer there
+        errors, metrics = learn_from(batch._replace(weights=weights))
+        seen.append((errors, weights, metrics))
+        return errors, metrics
+
+    agent.learn_from = spoil_some
+    assert run.run()
+    errors, weights, _ = seen[-1]
+    (row,) = rows_of(tmp_path)
+    # LaBER learns from none of the spoilt ones.
+    is_laber = name == "dqn-laber"
+    share = 0.0 if is_laber else 3 / len(weights)
+    assert float(row["error_mean"]) == pytest.approx(float(errors.abs().mean()), rel=1e-5)
+    assert float(row["weight_zero_share"]) == pytest.approx(share)
+    assert (float(row["weight_min"]) > 0) == is_laber
+    # Consoles are cut off every 3rd of 40 steps; the balls of 4 would have landed.
+    assert float(row["truncations"]) == float(row["episodes"]) == 16 * 13
+    assert "gpu_bytes" not in row
+
+
 def test_rows_tell_of_the_memory(tmp_path: Path) -> None:
     assert start("rainbow", tmp_path, steps=800).run()
     rows = rows_of(tmp_path)

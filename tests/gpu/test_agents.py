@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from cule.agents import AGENTS
+from cule.agents import AGENTS, RunOptions, start_run
 from cule.games import rom_status
 
 ROMS = {status.rom_id for status in rom_status() if status.md5_ok}
@@ -99,3 +101,13 @@ def test_replayed_steps_are_the_environments() -> None:
         assert torch.equal(step.reward.clamp(-1, 1), paid)
     assert torch.equal(step.frame, frames)
     agent.env.close()
+
+
+def test_rows_tell_of_the_memory_of_the_device(tmp_path: Path) -> None:
+    config = AGENTS["ppo"].config_class(**{**SMALL, "total_steps": 640}, num_steps=8)
+    options = RunOptions(out=str(tmp_path), log_every=320, eval_episodes=0, progress_bar=False)
+    run = start_run(AGENTS["ppo"], config, options)
+    assert run.run()
+    run.agent.env.close()
+    lines = (tmp_path / "progress.jsonl").read_text().splitlines()[1:]
+    assert [json.loads(line)["gpu_bytes"] > 0 for line in lines] == [True, True]
