@@ -48,6 +48,7 @@ def trained(name: str, first: int, count: int) -> Any:
         network="mlp", num_envs=count, total_steps=10_000, seed=3, **OPTIONS[name]
     )
     agent: Any = AGENTS[name](config, env)
+    note_gradients(agent)
     obs, _ = env.reset(seed=3)  # the same games in whatever process they are
     agent.begin_buffer(obs[:, -1])
     generator = torch.Generator().manual_seed(5)
@@ -67,6 +68,19 @@ def trained(name: str, first: int, count: int) -> Any:
         else:
             agent.update()
     return agent
+
+
+def note_gradients(agent: Any) -> None:
+    """Keep the gradient of the first update as `agent.first_gradient`, as the optimiser gets it."""
+    step = agent.optimizer.step
+
+    def noting() -> None:
+        if not hasattr(agent, "first_gradient"):
+            gradients = [p.grad.flatten() for p in agent.network.parameters()]
+            agent.first_gradient = torch.cat(gradients)
+        step()
+
+    agent.optimizer.step = noting
 
 
 def weights(agent: Any) -> torch.Tensor:
@@ -116,6 +130,7 @@ def main(path: str) -> None:
         dist.all_gather(others, weights(agent))
         assert all(torch.equal(other, others[0]) for other in others), name
         result[name] = others[0]
+        result[f"{name} gradient"] = agent.first_gradient
     shown = torch.arange(32.0).reshape(8, 4)[rank() * 4 : rank() * 4 + 4]
     result["moments"] = torch.stack(global_moments(shown))
     statistics = PixelStatistics((4,))

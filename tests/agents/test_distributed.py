@@ -48,7 +48,11 @@ def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.mark.parametrize("name", sorted(OPTIONS))
 def test_two_processes_learn_as_one(name: str, two_ranks: dict[str, Any]) -> None:
     assert two_ranks["world_size"] == 2
-    alone = weights(trained(name, 0, TOTAL))
+    agent = trained(name, 0, TOTAL)
+    gradient = two_ranks[f"{name} gradient"]
+    torch.testing.assert_close(gradient, agent.first_gradient, atol=1e-6, rtol=0)
+    assert float(gradient.abs().max()) > 1e-2
+    alone = weights(agent)
     # Sums in another order; RMSProp and Adam divide small gradients by their size, which makes
     # the last bits of a gradient visible in the weight.
     torch.testing.assert_close(two_ranks[name], alone, atol=2e-4, rtol=0)

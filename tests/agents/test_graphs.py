@@ -23,7 +23,8 @@ from tests.agents.recorded_graph import (  # noqa: E402
     record_call,
 )
 
-UPDATES = 12
+#: Of each algorithm, and of its variants.
+UPDATES, FEW_UPDATES = 100, 12
 
 
 @pytest.fixture(autouse=True)
@@ -43,13 +44,15 @@ def on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "_get_capturable_supported_devices", lambda *_, **__: ["cpu"])
 
 
-def train(name: str, **options: Any) -> tuple[Any, list[dict[str, float]]]:
+def train(
+    name: str, updates: int = FEW_UPDATES, **options: Any
+) -> tuple[Any, list[dict[str, float]]]:
     """A small learner after some rounds, and what it logged."""
     agent = small_learner(name, cuda_graphs=True, **options)
     logged = []
     for progress in agent.train():
         logged.append({key: float(value) for key, value in progress.metrics.items()})
-        if agent.updates >= UPDATES and len(logged) > 2:
+        if agent.updates >= updates and len(logged) > 2:
             break
     return agent, logged
 
@@ -72,11 +75,12 @@ def test_replays_learn_the_same(
     options = {"total_steps": 100_000, **changes}
     if hasattr(class_of(name).config_class, "anneal_learning_rate"):
         options["anneal_learning_rate"] = True
-    replayed, metrics = train(name, **options)
+    updates = FEW_UPDATES if changes else UPDATES
+    replayed, metrics = train(name, updates, **options)
     assert len(replayed._captured) == 2
     assert replayed.is_captured
     monkeypatch.setattr(graphs, "WARM_UP_CALLS", 1 << 30)
-    called, expected = train(name, **options)
+    called, expected = train(name, updates, **options)
     assert not called.is_captured
     assert metrics == expected
     assert replayed.updates == called.updates
@@ -96,7 +100,7 @@ def test_nothing_is_read_between_rows(name: str, monkeypatch: pytest.MonkeyPatch
     # What it reads of its own on a CPU lies on the host on a GPU as well.
     monkeypatch.setattr(agent.optimizer, "step", as_one_operation(agent.optimizer.step))
     for _ in agent.train():
-        if agent.updates >= UPDATES:
+        if agent.updates >= FEW_UPDATES:
             break
     with NothingRead():
         for _ in zip(range(3), agent.train(), strict=False):

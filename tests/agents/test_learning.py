@@ -65,6 +65,31 @@ def test_time_limits_are_bootstrapped_and_finite(name: str) -> None:
     assert all(math.isfinite(float(value)) for value in metrics.values())
 
 
+@pytest.mark.parametrize("name", ["dqn", "ppo"])
+def test_what_is_replayed_is_what_was_acted_on(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bit for bit, over ends and time limits of episodes."""
+    env = small_env(name, limit=3, stack=4)
+    env.limit = torch.tensor([3, 0]).repeat(8)
+    changes: dict[str, Any] = {"learning_starts": 20_000} if name == "dqn" else {"num_steps": 20}
+    agent: Any = small_learner(name, env=env, max_num_frames_per_episode=12, **changes)
+    agent.begin()
+    acting = "acting_values" if name == "dqn" else "choose"
+    act, seen = getattr(agent, acting), []
+
+    def look(obs: Any) -> Any:
+        seen.append(obs.clone())
+        return act(obs)
+
+    monkeypatch.setattr(agent, acting, look)
+    agent.collect(20)
+    if name == "dqn":
+        replayed = agent.replay.sample_at(torch.arange(20 * 16)).obs.view(20, 16, 4, 5, 5)
+    else:
+        replayed = agent.buffer.window().obs
+    assert torch.equal(replayed, torch.stack(seen))
+    assert agent.statistics.read()["truncations"] > 0
+
+
 @pytest.mark.parametrize("name", sorted(SMALL))
 def test_one_frame_without_a_stack(name: str) -> None:
     agent = small_learner(name, env=small_env(name, size=36, stack=1), network="small")

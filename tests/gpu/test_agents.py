@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils import _pytree as pytree
 
 from cule.agents import AGENTS, RunOptions, start_run
 from cule.games import rom_status
+from cule.replay import PrioritizedOptions, PrioritizedReplay
 
 ROMS = {status.rom_id for status in rom_status() if status.md5_ok}
 pytestmark = [
@@ -35,7 +37,7 @@ def make_agent(name: str, **changes: Any) -> Any:
     options = REPLAY if hasattr(config_class, "memory") else {"num_steps": 8}
     if name == "vtrace":
         options = {**options, "num_batches": 4}
-    return AGENTS[name](config_class(**SMALL, **options, **changes))
+    return AGENTS[name](config_class(**{**SMALL, **options, **changes}))
 
 
 @pytest.mark.parametrize(
@@ -111,3 +113,49 @@ def test_rows_tell_of_the_memory_of_the_device(tmp_path: Path) -> None:
     run.agent.env.close()
     lines = (tmp_path / "progress.jsonl").read_text().splitlines()[1:]
     assert [json.loads(line)["gpu_bytes"] > 0 for line in lines] == [True, True]
+
+
+def inputs_of(agent: Any) -> tuple[Any, ...]:
+    """What an update learns from: a batch, a window, or for PPO a minibatch of made-up numbers."""
+    agent.begin()
+    agent.collect(8)
+    if hasattr(agent, "replay"):
+        return (agent.replay.sample(64),)
+    window = agent.buffer.window()
+    if agent.name != "ppo":
+        return (window,)
+    log_probs, values = (window.extras[name].flatten() for name in ("log_probs", "values"))
+    advantages = window.rewards.flatten() + values.cos()
+    hold = torch.zeros((), dtype=torch.bool, device=agent.device)
+    samples = (window.actions.flatten(), advantages, values + 1.0, log_probs - 0.05, values)
+    return (window.obs.flatten(0, 1), *samples, hold)
+
+
+@pytest.mark.parametrize("name", ["a2c", "vtrace", "ppo", "dqn", "rainbow", "apex-dpg"])
+def test_updates_are_those_of_a_cpu(name: str) -> None:
+    """From the same samples and weights in float32, without noise: all that an update returns."""
+    changes = {"cuda_graphs": False, **({"noisy": False} if name == "rainbow" else {})}
+    there, here = make_agent(name, **changes), make_agent(name, **changes, device="cpu")
+    inputs = inputs_of(there)
+    here.network.load_state_dict(there.network.state_dict())
+    moved = pytree.tree_map_only(torch.Tensor, torch.Tensor.cpu, inputs)
+    for _ in range(3):
+        returned, expected = there._learn_from(*inputs), here._learn_from(*moved)
+        for ours, theirs in zip(
+            pytree.tree_leaves(returned), pytree.tree_leaves(expected), strict=True
+        ):
+            torch.testing.assert_close(ours.cpu(), theirs, rtol=1e-3, atol=1e-4)
+    there.env.close()
+    here.env.close()
+
+
+@pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning")
+def test_a_million_transitions_take_what_is_printed() -> None:
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    options = PrioritizedOptions(capacity=1_000_000, num_envs=1024, n_step=3, device="cuda")
+    replay = PrioritizedReplay(options)
+    peak = torch.cuda.max_memory_allocated() - before
+    total = sum(replay._bytes_of(options, replay.num_rows).values())
+    assert peak == pytest.approx(total, rel=0.01)
+    assert total > 7_056_000_000

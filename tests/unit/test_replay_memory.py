@@ -117,6 +117,24 @@ def test_bytes_are_kept_to_and_reported(kind: Any) -> None:
     assert "bytes a transition" in report
 
 
+@pytest.mark.parametrize("kind", [UniformReplay, PrioritizedReplay])
+def test_a_million_transitions_take_what_is_printed(kind: Any) -> None:
+    """The most that torch holds while such a buffer is made, at any moment, within 1 %."""
+    options = (ReplayOptions if kind is UniformReplay else PrioritizedOptions)(
+        capacity=1_000_000, num_envs=64, obs_shape=(32,), n_step=3
+    )
+    cpu = torch.profiler.ProfilerActivity.CPU
+    with torch.profiler.profile(activities=[cpu], profile_memory=True) as profile:
+        replay = kind(options)
+    events = profile.profiler.kineto_results.events()
+    changes = sorted((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]")
+    held = np.cumsum([change for _, change in changes])
+    total = sum(replay._bytes_of(options, replay.num_rows).values())
+    assert total > 1_000_000 * (32 + 8 + 4 + 4 + 1)
+    assert max(held) == pytest.approx(total, rel=0.01)
+    assert f"{total / 1e6:.3g} MB" in replay.memory_report()
+
+
 def test_what_would_fit_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """And then it does fit."""
     monkeypatch.setattr("cule.replay.plan.free_memory_bytes", lambda device: 5_000_000)

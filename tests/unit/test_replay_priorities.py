@@ -80,7 +80,7 @@ def test_frequencies() -> None:
     priorities = rng.exponential(size=300) * (rng.random(300) < 0.8)
     replay.update_priorities(range(300), priorities)
     counts = np.zeros(300)
-    for _ in range(40):
+    for _ in range(250):  # a million draws
         counts += np.bincount(replay.sample(4096).ids, minlength=300)
     wanted = priorities**0.6 / (priorities**0.6).sum()
     assert not counts[wanted == 0].any()
@@ -88,7 +88,7 @@ def test_frequencies() -> None:
     # Stratified draws vary less than independent ones, so the statistic lies below its mean.
     assert chi_square(counts[drawn], wanted[drawn]) < 4
     sums = replay._sums
-    independent = sums.draw(torch.rand(200_000, dtype=torch.float64, generator=replay.generator))
+    independent = sums.draw(torch.rand(1_000_000, dtype=torch.float64, generator=replay.generator))
     spread = np.bincount(independent, minlength=300)[:300][drawn]
     assert -5 < chi_square(spread, wanted[drawn]) < 5
     assert chi_square(counts[drawn], wanted[drawn]) < chi_square(spread, wanted[drawn])
