@@ -390,9 +390,9 @@ class Agent(ABC):
     def _use_precision(self) -> None:
         if self.config.torch_threads:
             torch.set_num_threads(self.config.torch_threads)
-        if self.config.precision != "fp32":
-            torch.backends.cuda.matmul.allow_tf32 = True
-            torch.backends.cudnn.allow_tf32 = True
+        allows_tf32 = self.config.precision != "fp32"
+        torch.backends.cuda.matmul.allow_tf32 = allows_tf32
+        torch.backends.cudnn.allow_tf32 = allows_tf32  # which torch allows unless told
         if self.config.deterministic:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
             torch.use_deterministic_algorithms(True)

@@ -119,6 +119,20 @@ def test_same_seed_same_weights(name: str) -> None:
     assert not torch.equal(first, weights[0])
 
 
+@pytest.mark.parametrize(("precision", "allows"), [("fp32", False), ("tf32", True), ("bf16", True)])
+def test_float32_is_not_rounded_unless_asked(precision: str, allows: bool) -> None:
+    backends = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    before = [backend.allow_tf32 for backend in backends]
+    try:
+        for backend in backends:
+            backend.allow_tf32 = not allows
+        small_learner("a2c", precision=precision)
+        assert [backend.allow_tf32 for backend in backends] == [allows, allows]
+    finally:
+        for backend, value in zip(backends, before, strict=True):
+            backend.allow_tf32 = value
+
+
 @pytest.mark.parametrize("name", ["ppo", "rainbow"])
 def test_bfloat16_keeps_weights_in_float32(name: str) -> None:
     agent = small_learner(name, precision="bf16", total_steps=480)
