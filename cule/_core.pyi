@@ -1,4 +1,4 @@
-"""Types of the native module: one console, batches of consoles, and pieces tests look at."""
+"""Types of the native module: one console, batches of consoles, replay memories, and pieces."""
 
 from __future__ import annotations
 
@@ -267,3 +267,137 @@ def run_program(
     code: Sequence[int], slots: Sequence[int], ram: bytes, cart_ram: bytes
 ) -> tuple[int, list[int]]: ...
 def area_resize(image: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]: ...
+
+# Bits of the flags of a stored step (cule.replay.gather).
+ROW_FIRST: int  # its frame starts an episode
+ROW_TERMINATED: int  # by its action
+ROW_TRUNCATED: int
+ROW_LIFE_LOST: int
+ROW_INVALID: int  # nothing happened in it: the environment ignored its action
+
+BLOCK_LEAVES: int  # leaves of priorities whose sum is kept
+PRIORITY_UNITS: int  # units of a weight of 1
+
+# What is below belongs to cule.replay.native. Memories are numpy views of tensors, which are kept
+# alive; observations and actions have the type of the memory. `rules`: stack, pad, gamma,
+# reward_clipping, terminal_on_life_loss and autoreset_mode of the options.
+
+class ReplayRows:
+    """Flat memory of steps."""
+
+    def __init__(
+        self,
+        frames: NDArray[Any],  # [rows, ...]
+        actions: NDArray[Any],  # [rows, ...]
+        rewards: NDArray[np.float32],  # [rows]
+        flags: NDArray[np.uint8],  # [rows]
+        rules: dict[str, Any],
+    ) -> None: ...
+    # obs, actions, returns, discounts, next_obs, usable (0 or 1, float32)
+    def read(
+        self,
+        windows: NDArray[np.int64],  # [B, S + n]
+        n_step: int,
+    ) -> tuple[NDArray[Any], ...]: ...
+
+class PrioritySums:
+    """Weights of leaves, summed by blocks, and these sums by blocks, up to one number."""
+
+    def __init__(
+        self,
+        leaves: NDArray[np.int64],  # [128 * blocks + 1], the last one counts for nothing
+        block_sums: NDArray[np.int64],  # [blocks]
+        max_units: int,
+    ) -> None: ...
+    def total(self) -> int: ...
+    def restore(self) -> None: ...  # sums up everything again
+    def assign(self, index: NDArray[np.int64], units: NDArray[np.int64]) -> None: ...
+    def draw(self, fractions: NDArray[np.float64]) -> NDArray[np.int64]: ...  # leaves
+
+class ReplayRing:
+    """A ring of time rows of environments."""
+
+    def __init__(
+        self,
+        frames: NDArray[Any],  # [cells + finals ..., ...]; cells are slots * num_envs
+        actions: NDArray[Any],  # [cells, ...]
+        rewards: NDArray[np.float32],  # [cells]
+        flags: NDArray[np.uint8],  # [cells]
+        final_slot: NDArray[np.int32],  # [cells], or [0] without final frames
+        final_count: NDArray[np.int64],  # [1]
+        head: NDArray[np.int64],  # [1]
+        num_envs: int,
+        num_finals: int,
+        rules: dict[str, Any],
+    ) -> None: ...
+    # Arrays [N, ...] or [T, N, ...]; false, and nothing written, if one is not as it must be.
+    # frames: None where they are in place; final_frames: None where none are kept.
+    def write(
+        self,
+        frames: Any,
+        actions: Any,
+        rewards: Any,
+        terminated: Any,
+        truncated: Any,
+        life_lost: Any,
+        first: Any,
+        final_frames: Any,
+        /,
+    ) -> bool: ...
+    def newest(self) -> NDArray[Any]: ...
+    # ids, from uniform random numbers
+    def draw(self, uniform: NDArray[np.float64], n_step: int) -> NDArray[np.int64]: ...
+    def deal(
+        self,
+        key: NDArray[np.int64],  # [1], as the following two; set here
+        position: NDArray[np.int64],
+        order_head: NDArray[np.int64],
+        uniform: float,
+        count: int,
+        n_step: int,
+    ) -> NDArray[np.int64]: ...
+    # obs, actions, returns, discounts, next_obs, weights, probabilities
+    def batch(self, ids: NDArray[np.int64], n_step: int) -> tuple[NDArray[Any], ...]: ...
+    def draw_prioritized(
+        self, sums: PrioritySums, uniform: NDArray[np.float64]
+    ) -> NDArray[np.int64]: ...
+    # sets the probabilities; what importance weights are powers of
+    def weigh(
+        self,
+        sums: PrioritySums,
+        ids: NDArray[np.int64],
+        probabilities: NDArray[np.float32],
+        n_step: int,
+    ) -> NDArray[np.float64]: ...
+    def follow(
+        self,
+        sums: PrioritySums,
+        num_steps: int,
+        priorities: NDArray[np.float64] | None,  # [T * N], as powers; None if none is 0
+        powers: NDArray[np.float64],
+        n_step: int,
+    ) -> None: ...
+    def update(
+        self,
+        sums: PrioritySums,
+        ids: NDArray[np.int64],
+        priorities: NDArray[np.float64],
+        powers: NDArray[np.float64],
+        n_step: int,
+    ) -> None: ...
+
+# priorities with `instead` in place of refused ones; sets the largest and counts the refused
+def accept_priorities(
+    largest: NDArray[np.float64],  # [1]
+    refused: NDArray[np.int64],  # [1]
+    priorities: NDArray[np.float64],
+    instead: float,
+    most: float,
+) -> NDArray[np.float64]: ...
+
+# importance weights over their largest, from 0 or 1
+def finish_weights(
+    probabilities: NDArray[np.float32],
+    powers: NDArray[np.float64],
+    weights: NDArray[np.float32],  # set here
+) -> None: ...

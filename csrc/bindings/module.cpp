@@ -4,9 +4,10 @@
 #include "bindings/bind.hpp"
 
 PYBIND11_MODULE(_core, m) {
-  m.doc() = "Native module of cule: consoles and batches of consoles.";
+  m.doc() = "Native module of cule: consoles, batches of consoles, replay memories.";
   cule::bind_game(m);
   cule::bind_console(m);
   cule::bind_batch(m);
   cule::bind_pieces(m);
+  cule::bind_replay(m);
 }

@@ -11,15 +11,23 @@ Flags of a row, one bit each: FIRST (its frame starts an episode), TERMINATED, T
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from cule import _core
 from cule.replay.options import StorageOptions
 
-FIRST, TERMINATED, TRUNCATED, LIFE_LOST, INVALID = 1, 2, 4, 8, 16
+if TYPE_CHECKING:
+    from cule.replay.native import NativeRows
+
+FIRST: int = _core.ROW_FIRST
+TERMINATED: int = _core.ROW_TERMINATED
+TRUNCATED: int = _core.ROW_TRUNCATED
+LIFE_LOST: int = _core.ROW_LIFE_LOST
+INVALID: int = _core.ROW_INVALID
 
 
 class Batch(NamedTuple):
@@ -75,6 +83,7 @@ class Memory(NamedTuple):
     rewards: Tensor  # float32 [rows]
     flags: Tensor  # uint8 [rows]
     zero_row: int  # a row of frames that is all zero
+    native: NativeRows | None = None  # the same for the processor
 
 
 class NStep(NamedTuple):
@@ -160,6 +169,8 @@ def read_transitions(
         n_step: Steps n.
         options: What rows mean.
     """
+    if memory.native is not None:
+        return memory.native.read(window, n_step)
     stack = options.stack
     flags = memory.flags[window]
     rewards = memory.rewards[window[:, stack - 1 : -1]]

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from cule.replay.gather import INVALID, Batch
+from cule.replay.native import NativePriorities
 from cule.replay.options import PrioritizedOptions, check_range
 from cule.replay.priority_sums import BLOCK_LEAVES, PrioritySums
 from cule.replay.ring import ring_bytes
-from cule.replay.steps import Step, Steps, checked_ids, checked_step, checked_tensor
+from cule.replay.steps import Step, Steps, checked_ids, checked_tensor
 from cule.replay.uniform import UniformReplay
 
 
@@ -66,6 +67,16 @@ class PrioritizedReplay(UniformReplay):
         self._sums = PrioritySums(num_leaves, options.device)
         self.max_priority = torch.ones((), dtype=torch.float64, device=options.device)
         self.num_refused = torch.zeros((), dtype=torch.int64, device=options.device)
+        self._native: NativePriorities | None = None
+        if self._ring.native is not None and self._sums.native is not None:
+            self._native = NativePriorities(
+                self._ring.native,
+                self._sums.native,
+                options,
+                self.largest_priority,
+                self.max_priority,
+                self.num_refused,
+            )
 
     @staticmethod
     def _bytes_of(options: Any, num_rows: int) -> dict[str, int]:
@@ -83,7 +94,7 @@ class PrioritizedReplay(UniformReplay):
     def start(self, frame: Any) -> None:
         """As `UniformReplay.start`."""
         super().start(frame)
-        self._follow_head(torch.zeros(1, dtype=torch.int64, device=self.options.device), None)
+        self._follow_head(1, None)
 
     def append(self, actions: Any, step: Step, priorities: Any = None) -> None:
         """Store one step of all environments, as `UniformReplay.append`.
@@ -94,29 +105,28 @@ class PrioritizedReplay(UniformReplay):
             priorities: First priorities of the transitions whose n steps this step completes, those
                 of `newest_ids` afterwards; float ``[N]``. By default the largest so far.
         """
-        steps, given = checked_step(self._ring, actions, step), None
+        given = None
         if priorities is not None:
-            shape = (self.options.num_envs,)
-            given = self._as_priorities(priorities, shape)[None]
-        self._ring.write(steps)
-        self._follow_head(self._zero_to(1), given)
+            given = self._as_priorities(priorities, (self.options.num_envs,))[None]
+        super().append(actions, step)
+        self._follow_head(1, given)
 
-    def _write(self, steps: Steps) -> Tensor:
-        rows = super()._write(steps)
-        self._follow_head(self._zero_to(len(rows)), None)
-        return rows
+    def _write(self, steps: Steps) -> None:
+        super()._write(steps)
+        self._follow_head(steps.rewards.shape[0], None)
 
-    def _zero_to(self, count: int) -> Tensor:
-        return torch.arange(count - 1, -1, -1, device=self.options.device)
-
-    def _follow_head(self, ages: Tensor, priorities: Tensor | None) -> None:
+    def _follow_head(self, num_steps: int, priorities: Tensor | None) -> None:
         """Let new rows in and old rows out after the head has moved.
 
         Args:
-            ages: The last positions of the head, counted back from it; int64 ``[T]``.
+            num_steps: By how many rows, T.
             priorities: First priorities, float64 ``[T, N]``, or None for the largest so far.
         """
+        if self._native is not None:
+            self._native.follow_head(num_steps, priorities)
+            return
         ring, n = self._ring, self.options.num_envs
+        ages = torch.arange(num_steps - 1, -1, -1, device=self.options.device)
         heads = ring.head - ages
         old = heads - self.num_rows + self.options.stack - 1
         self._assign_rows(old, torch.zeros((len(ages), n), dtype=torch.int64, device=ages.device))
@@ -161,6 +171,9 @@ class PrioritizedReplay(UniformReplay):
         checked = checked_ids(ids, self.options.device)
         given = self._as_priorities(priorities, tuple(checked.shape))
         if not len(checked):
+            return
+        if self._native is not None:
+            self._native.update(checked, given)
             return
         n, ring, sums = self.options.num_envs, self._ring, self._sums
         rows = checked // n
@@ -208,7 +221,10 @@ class PrioritizedReplay(UniformReplay):
             beta = self.options.beta
         if not isinstance(beta, Tensor):
             check_range("beta", beta, 0.0, 1.0)
-        fractions = torch.arange(batch_size, device=self.options.device) + self._uniform(batch_size)
+        uniform = self._uniform(batch_size)
+        if self._native is not None and not self.options.uniform_mixture:
+            return self._native.sample(uniform, beta)
+        fractions = torch.arange(batch_size, device=uniform.device) + uniform
         ids = self._ids_of(self._sums.draw(fractions / batch_size))
         if self.options.uniform_mixture:
             is_uniform = self._uniform(batch_size) < self._uniform_share()
@@ -219,6 +235,8 @@ class PrioritizedReplay(UniformReplay):
         """As `UniformReplay.sample_at`, weighed as if the ids had been drawn."""
         checked = checked_ids(ids, self.options.device)
         self._check_batch_size(len(checked))
+        if self._native is not None and not self.options.uniform_mixture:
+            return self._native.batch(checked, self.options.beta)
         return self._weighed(checked, self.options.beta)
 
     def _uniform_share(self) -> Tensor:
@@ -233,20 +251,26 @@ class PrioritizedReplay(UniformReplay):
         return (head - (head - slots) % num_slots) * n + leaves % n
 
     def _weighed(self, ids: Tensor, beta: float | Tensor) -> Batch:
-        sums, n = self._sums, self.options.num_envs
+        batch, sums, n = self._batch(ids), self._sums, self.options.num_envs
         units = sums.leaves[(ids // n % self._ring.num_slots) * n + ids % n]
         total = sums.total().clamp(min=1)
         probabilities = units.to(torch.float64) / total.to(torch.float64)
         _, count = self._valid()
         if self.options.uniform_mixture:
             probabilities = torch.lerp(probabilities, 1.0 / count.double(), self._uniform_share())
-        batch = self._read(ids, probabilities.to(torch.float32))
         weights = (count * probabilities).clamp(min=torch.finfo(torch.float64).tiny).pow(-beta)
         weights = torch.where((probabilities > 0) & (batch.weights > 0), weights, 0.0)
         largest = weights.amax().clamp(min=torch.finfo(torch.float64).tiny)
-        return batch._replace(weights=(weights / largest).to(torch.float32))
+        return batch._replace(
+            weights=(weights / largest).to(torch.float32),
+            probabilities=probabilities.to(torch.float32),
+        )
 
     # --- Saving ---------------------------------------------------------------------------------
+
+    def _restored(self) -> None:
+        super()._restored()
+        self._sums.rebuild()
 
     def _tensors(self) -> dict[str, Tensor]:
         sums = {"leaves": self._sums.leaves, "block_sums": self._sums.block_sums}

@@ -18,12 +18,16 @@ import sys
 import torch
 from torch import Tensor
 
-#: Leaves a block. Small blocks make updates and the second step of draws cheap, large ones the
-#: first step; for a million leaves 128 is near the best on a CPU.
-BLOCK_LEAVES = 128
+from cule import _core
+from cule.replay import native
+from cule.replay.native import as_array
+
+#: Leaves a block, 128. Small blocks make updates and the second step of draws cheap, large ones the
+#: first step.
+BLOCK_LEAVES: int = _core.BLOCK_LEAVES
 
 #: Integer units of a weight of 1.
-UNITS = 2**20
+UNITS: int = _core.PRIORITY_UNITS
 
 #: All weights together stay below this, so that no sum overflows.
 MAX_TOTAL_UNITS = 2**62
@@ -38,6 +42,7 @@ class PrioritySums:
         block_sums: Their sums; int64 ``[blocks]``.
         max_units: Most that one leaf may weigh.
         waste: Index of the waste leaf, for writes that shall have no effect.
+        native: The same for the processor, over the same leaves; None on other devices.
     """
 
     def __init__(self, num_leaves: int, device: torch.device) -> None:
@@ -53,6 +58,10 @@ class PrioritySums:
         self.max_units = min(MAX_TOTAL_UNITS // self.waste, 2**52)
         self.leaves = torch.zeros(self.waste + 1, dtype=torch.int64, device=device)
         self.block_sums = torch.zeros(num_blocks, dtype=torch.int64, device=device)
+        self.native: _core.PrioritySums | None = None
+        if native.is_used(device):
+            views = as_array(self.leaves), as_array(self.block_sums)
+            self.native = _core.PrioritySums(*views, self.max_units)
 
     @property
     def _blocks(self) -> Tensor:
@@ -60,6 +69,8 @@ class PrioritySums:
 
     def total(self) -> Tensor:
         """Sum of all weights, in units; int64 scalar."""
+        if self.native is not None:
+            return torch.tensor(self.native.total())
         return self.block_sums.sum()
 
     def units(self, priorities: Tensor, alpha: float) -> Tensor:
@@ -92,6 +103,9 @@ class PrioritySums:
             index: Leaves, or `waste`; int64 ``[B]``.
             units: Their weights; int64 ``[B]``.
         """
+        if self.native is not None:
+            self.native.assign(as_array(index.contiguous()), as_array(units.contiguous()))
+            return
         self.leaves.index_fill_(0, index, 0)
         self.leaves.scatter_reduce_(0, index, units, "amax")
         self.resum(index // BLOCK_LEAVES)
@@ -103,7 +117,10 @@ class PrioritySums:
         self.block_sums.index_copy_(0, blocks, sums)
 
     def rebuild(self) -> None:
-        """Sum up every block again."""
+        """Sum up everything again, after leaves have been written from outside."""
+        if self.native is not None:
+            self.native.restore()
+            return
         self.block_sums.copy_(self._blocks.sum(dim=1))
 
     def draw(self, fractions: Tensor) -> Tensor:
@@ -115,6 +132,8 @@ class PrioritySums:
         Returns:
             int64 ``[B]``: leaves, each in proportion to its weight. If all weights are 0, any.
         """
+        if self.native is not None:
+            return torch.from_numpy(self.native.draw(as_array(fractions.contiguous())))
         prefix = self.block_sums.cumsum(0)
         total = prefix[-1]
         target = (fractions * total).to(torch.int64)

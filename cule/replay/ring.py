@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cule.replay import native
 from cule.replay.errors import NotReadyError
 from cule.replay.gather import (
     FIRST,
@@ -36,7 +37,7 @@ from cule.replay.gather import (
     stack_rows,
 )
 from cule.replay.options import StorageOptions
-from cule.replay.steps import Steps, checked_frames
+from cule.replay.steps import Step, Steps, check_started, checked_frames, checked_step
 
 SCALAR_BYTES = 4 + 1  # reward, flags
 FINAL_SLOT_BYTES = 4
@@ -50,6 +51,7 @@ class FrameRing:
         num_rows: Rows that hold data once the ring is full.
         num_slots: Rows of memory, one more.
         host_head: `head`, as far as calls from Python have moved it; -1 before the first.
+        native: The same ring for the processor; None on other devices.
     """
 
     def __init__(self, num_rows: int, options: StorageOptions) -> None:
@@ -88,6 +90,9 @@ class FrameRing:
             flags=self.flags.view(-1),
             zero_row=self._zero_row,
         )
+        self.native: native.NativeRing | None = None
+        if native.is_used(device):
+            self.native = native.NativeRing(self.tensors(), self.num_finals, options)
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that a checkpoint holds, by name."""
@@ -116,15 +121,28 @@ class FrameRing:
         self.head.add_(1)
         self.host_head += 1
 
-    def write(self, steps: Steps) -> Tensor:
+    def append(self, actions: Any, step: Step) -> None:
+        """Store one step; as `UniformReplay.append`."""
+        check_started(self)
+        if self.native is not None and self.native.append(actions, step):
+            self.host_head += 1
+        else:
+            self.write(checked_step(self, actions, step))
+
+    def write(self, steps: Steps) -> None:
         """Complete row `head` and the rows after it, and store the frames that follow.
 
         Args:
             steps: T steps, at most `num_rows`.
-
-        Returns:
-            The completed rows; int64 ``[T]``.
         """
+        num_steps = steps.rewards.shape[0]
+        if self.native is not None:
+            self.native.write(steps)
+        else:
+            self._write(steps)
+        self.host_head += num_steps
+
+    def _write(self, steps: Steps) -> None:
         num_steps = steps.rewards.shape[0]
         rows = self.head + torch.arange(num_steps, device=self.head.device)
         slots, next_slots = rows % self.num_slots, (rows + 1) % self.num_slots
@@ -144,8 +162,6 @@ class FrameRing:
         if steps.frames is not None:
             copy_rows(self.by_slot, next_slots, steps.frames)
         self.head.add_(num_steps)
-        self.host_head += num_steps
-        return rows
 
     def _keep_finals(self, slots: Tensor, kept: Tensor, final_frames: Tensor) -> None:
         """Give the final frames of truncated episodes places by their running number."""
@@ -188,6 +204,8 @@ class FrameRing:
         """Observations that the next actions are chosen on; ``[N, S, *obs_shape]``."""
         if self.host_head < 0:
             raise NotReadyError("there is no observation yet; call start() with the first frames")
+        if self.native is not None:
+            return self.native.newest()
         return self.stacks(self.head.expand(self.options.num_envs), self._envs)
 
     def final_stacks(self, rows: Tensor, envs: Tensor) -> tuple[Tensor, Tensor]:

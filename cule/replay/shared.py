@@ -340,6 +340,7 @@ class SharedPrioritizedReplay:
         state = load_state(path)
         with self._shared.locks.held(INDEX_BYTE):
             restore_state(state, type(self).__name__, self._description(), self._tensors())
+            self._sums.rebuild()
             # What was being written when the file was has no writer any more.
             headers = self._shared.headers
             headers[headers[:, STATE] != PUBLISHED, STATE] = EMPTY

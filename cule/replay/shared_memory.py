@@ -38,6 +38,7 @@ from cule.replay.byte_locks import ByteLocks
 from cule.replay.errors import CapacityError, DisconnectedError
 from cule.replay.gather import Memory
 from cule.replay.memory import capacity_bytes, format_bytes, free_memory_bytes
+from cule.replay.native import NativeRows
 from cule.replay.options import SharedOptions
 from cule.replay.plan import largest_rows
 
@@ -152,6 +153,7 @@ class SharedMemory:
             rewards=arrays["rewards"],
             flags=arrays["flags"],
             zero_row=handle.num_blocks * self.rows,
+            native=NativeRows(arrays, options),
         )
         self.priorities = arrays["priorities"]
         self.control: NDArray[np.int64] = arrays["control"].numpy()

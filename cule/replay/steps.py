@@ -96,10 +96,13 @@ def checked_tensor(
     Raises:
         InvalidArgumentError: It has another shape, or a type that does not fit.
     """
-    if isinstance(value, np.ndarray) and not value.flags.writeable:
+    if isinstance(value, Tensor):
+        if value.dtype == dtype and value.shape == shape and value.device == device:
+            return value
+    elif isinstance(value, np.ndarray) and not value.flags.writeable:
         value = value.copy()  # torch has no notion of memory that is not to be written to
     try:
-        tensor = torch.as_tensor(value)
+        tensor: Tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidArgumentError(f"{name} is no array or tensor: {error}") from None
     if tuple(tensor.shape) != shape:
@@ -130,7 +133,8 @@ def checked_frames(
     return checked_tensor(name, value, shape, options.obs_dtype, options.device, exact=True)
 
 
-def _check_started(ring: Target) -> None:
+def check_started(ring: Target) -> None:
+    """Refuse to go on before the first frames."""
     if ring.host_head < 0:
         raise NotReadyError("append before the first frames; call start() with them")
 
@@ -143,7 +147,6 @@ def _outside(ring: Target, frames: Tensor) -> Tensor:
 
 def checked_step(ring: Target, actions: Any, step: Step) -> Steps:
     """One step of all environments; see `UniformReplay.append`."""
-    _check_started(ring)
     options = ring.options
     shape, device = (options.num_envs,), options.device
     frame: Tensor | None = checked_frames("step.frame", step.frame, shape, options)
@@ -188,7 +191,7 @@ def checked_block(
     final_frames: Any,
 ) -> Steps:
     """T steps of all environments; see `UniformReplay.append_block`."""
-    _check_started(ring)
+    check_started(ring)
     options, device = ring.options, ring.options.device
     if len(frames) < 1:
         raise InvalidArgumentError("frames has no steps; it must have at least one")

@@ -15,7 +15,7 @@ from cule.replay.memory import format_bytes, free_memory_bytes
 from cule.replay.multi_batch import MultiBatchSchedule
 from cule.replay.options import TrajectoryOptions
 from cule.replay.ring import FrameRing, ring_bytes
-from cule.replay.steps import Step, checked_step, checked_tensor
+from cule.replay.steps import Step, checked_tensor
 
 _FREE_OPTIONS = ("gamma", "reward_clipping", "num_batches", "steps_per_update", "device", "seed")
 
@@ -171,14 +171,14 @@ class TrajectoryBuffer(Saveable):
             raise InvalidArgumentError(
                 f"extras are {sorted(extras)}; they must be {sorted(self._extras)}"
             )
-        steps = checked_step(self._ring, actions, step)
         checked = {
             name: checked_tensor(name, value, (options.num_envs, *shape), dtype, options.device)
             for (name, (shape, dtype)), value in zip(
                 options.extras.items(), (extras[name] for name in options.extras), strict=True
             )
         }
-        slots = self._ring.write(steps) % self._ring.num_slots
+        self._ring.append(actions, step)
+        slots = ((self._ring.head - 1) % self._ring.num_slots).view(1)
         for name, value in checked.items():
             self._extras[name].index_copy_(0, slots, value[None])
         self._count_steps(1)

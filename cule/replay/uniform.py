@@ -16,7 +16,7 @@ from cule.replay.options import ReplayOptions, check_int
 from cule.replay.permutation import permuted
 from cule.replay.plan import overhead_rows, plan_rows, report
 from cule.replay.ring import FrameRing, ring_bytes
-from cule.replay.steps import Step, Steps, checked_block, checked_ids, checked_step
+from cule.replay.steps import Step, Steps, checked_block, checked_ids
 
 _KEY_RANGE = 2**62
 #: Options that change what is drawn or read, not what is stored: a restored buffer may differ.
@@ -153,7 +153,7 @@ class UniformReplay(Saveable):
             NotReadyError: `start` has not been called.
             InvalidArgumentError: Wrong shape or type. Either way nothing has changed.
         """
-        self._write(checked_step(self._ring, actions, step))
+        self._ring.append(actions, step)
 
     def append_block(
         self,
@@ -201,8 +201,8 @@ class UniformReplay(Saveable):
         for begin in range(0, steps.rewards.shape[0], most):
             self._write(Steps._make(x if x is None else x[begin : begin + most] for x in steps))
 
-    def _write(self, steps: Steps) -> Tensor:
-        return self._ring.write(steps)
+    def _write(self, steps: Steps) -> None:
+        self._ring.write(steps)
 
     # --- Reading --------------------------------------------------------------------------------
 
@@ -227,11 +227,12 @@ class UniformReplay(Saveable):
                 f"batch_size is {batch_size}; without replacement it must be at most "
                 f"{self.num_valid}, the transitions there are"
             )
-        oldest, count = self._valid()
-        if replacement:
-            return self._batch(self._uniform_ids(batch_size), count)
-        position = permuted(*self._next_positions(batch_size, count))
-        return self._batch(oldest * self.options.num_envs + position, count)
+        if not replacement:
+            return self._batch(self._dealt(batch_size))
+        native = self._ring.native
+        if native is not None:
+            return native.sample(self._uniform(batch_size), self.options.n_step)
+        return self._batch(self._uniform_ids(batch_size))
 
     def sample_at(self, ids: Any) -> Batch:
         """The transitions of given ids; those that are not in the buffer any more get weight 0.
@@ -245,7 +246,7 @@ class UniformReplay(Saveable):
         """
         checked = checked_ids(ids, self.options.device)
         self._check_batch_size(len(checked))
-        return self._batch(checked, self._valid()[1])
+        return self._batch(checked)
 
     def _check_batch_size(self, batch_size: object) -> None:
         check_int("batch_size", batch_size, 1)
@@ -272,6 +273,16 @@ class UniformReplay(Saveable):
         oldest = (head - (self.num_rows - self.options.stack)).clamp(min=0)
         return oldest, (head - self.options.n_step - oldest + 1) * self.options.num_envs
 
+    def _dealt(self, count: int) -> Tensor:
+        """The next ids of a random order."""
+        native = self._ring.native
+        if native is not None:
+            order = self._key, self._position, self._order_head
+            return native.deal(order, self._uniform(1), count, self.options.n_step)
+        oldest, num_valid = self._valid()
+        position = permuted(*self._next_positions(count, num_valid))
+        return oldest * self.options.num_envs + position
+
     def _next_positions(self, batch_size: int, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Positions of the current order to draw next, its length, its key."""
         head = self._ring.head
@@ -284,12 +295,14 @@ class UniformReplay(Saveable):
         self._position.add_(batch_size)
         return positions, count, self._key
 
-    def _read(self, ids: Tensor, probabilities: Tensor) -> Batch:
+    def _batch(self, ids: Tensor) -> Batch:
         """The transitions of some ids, with weight 1 where they can be learnt from."""
-        n = self.options.num_envs
+        n, native = self.options.num_envs, self._ring.native
+        if native is not None:
+            return native.batch(ids, self.options.n_step)
         rows, envs = ids // n, ids % n
         found = self._ring.read(rows, envs, self.options.n_step)
-        oldest, _ = self._valid()
+        oldest, count = self._valid()
         is_there = (rows >= oldest) & (rows <= self._ring.head - self.options.n_step)
         return Batch(
             obs=found.obs,
@@ -299,11 +312,8 @@ class UniformReplay(Saveable):
             next_obs=found.next_obs,
             weights=(found.usable & is_there).to(torch.float32),
             ids=ids,
-            probabilities=probabilities,
+            probabilities=(1.0 / count.to(torch.float32)).expand(len(ids)),
         )
-
-    def _batch(self, ids: Tensor, count: Tensor) -> Batch:
-        return self._read(ids, (1.0 / count.to(torch.float32)).expand(len(ids)))
 
     # --- Saving ---------------------------------------------------------------------------------
 

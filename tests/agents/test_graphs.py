@@ -16,6 +16,7 @@ from cule.agents import AGENTS, graphs  # noqa: E402
 from cule.agents.base import Agent  # noqa: E402
 from cule.agents.graphs import CapturedCall  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
+from cule.replay import native  # noqa: E402
 from tests.agents.learners import SMALL, class_of, small_learner  # noqa: E402
 from tests.agents.recorded_graph import (  # noqa: E402
     NothingRead,
@@ -37,6 +38,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Learners with graphs on the CPU."""
+    monkeypatch.setattr(native, "is_used", lambda device: False)
     monkeypatch.setattr(Agent, "_check_graphs", lambda self: None)
     monkeypatch.setattr(Agent, "step_env", as_one_operation(Agent.step_env))
     for name in ("adam", "rmsprop", "radam"):

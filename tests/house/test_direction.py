@@ -32,8 +32,10 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "jit": CORE,
     "host": CORE | {"batch", "jit"},
     "cuda": CORE | {"batch"},
+    # Memories of learners know nothing of consoles.
+    "replay": {"base"},
     # game and obs: the pieces that tests look at by themselves.
-    "bindings": {"batch", "host", "cuda", "game", "obs"},
+    "bindings": {"batch", "host", "cuda", "game", "obs", "replay"},
 }
 
 #: Part of cule/: the other parts it may import. Modules beside the parts: errors, device.
@@ -43,7 +45,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "games": {"errors"},
     "envs": {"errors", "device", "games", "_core"},
     # The learners: replay memories, networks and mathematics know nothing of environments.
-    "replay": {"errors"},
+    # The native module has what replay does on a processor.
+    "replay": {"errors", "_core"},
     "nets": {"errors"},
     "algos": {"errors"},
     # The package itself for its version, in checkpoints.

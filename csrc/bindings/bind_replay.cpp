@@ -1,0 +1,452 @@
+// bindings/bind_replay.cpp: the replay memories of cule/replay on tensors of the processor.
+//
+// Arguments are numpy views of tensors whose sizes the callers in cule/replay know to be right;
+// types, lengths and indices are checked here all the same.
+#include <pybind11/numpy.h>
+
+#include <utility>
+
+#include "bindings/bind.hpp"
+#include "bindings/take.hpp"
+#include "replay/permutation.hpp"
+#include "replay/prioritized.hpp"
+
+namespace py = pybind11;
+
+namespace cule {
+namespace {
+
+// A new array the shape of whose entries is that of another's rows.
+py::array empty_rows(const py::array& like, std::vector<py::ssize_t> shape) {
+  for (py::ssize_t d = 1; d < like.ndim(); ++d) shape.push_back(like.shape(d));
+  return py::array(like.dtype(), std::move(shape));
+}
+
+u8* bytes_of(const py::array& a) { return static_cast<u8*>(const_cast<void*>(a.data())); }
+
+size_t row_bytes(const py::array& a) {
+  return a.shape(0) ? size_t(a.nbytes()) / size_t(a.shape(0)) : 0;
+}
+
+template <class T>
+i64 size_of(const py::object& o, const char* name) {
+  take_vector<T>(o, name, i32(py::len(o)));
+  return i64(py::len(o));
+}
+
+// The arrays of flat memory, and how they are read.
+struct PyRows {
+  py::array frames, actions;
+  Contiguous<float> rewards;
+  Contiguous<u8> flags;
+  Rows rows;
+  ReadRules rules;
+
+  PyRows(py::array frames_in, py::array actions_in, Contiguous<float> rewards_in,
+         Contiguous<u8> flags_in, const py::dict& rules_in)
+      : frames(std::move(frames_in)),
+        actions(std::move(actions_in)),
+        rewards(std::move(rewards_in)),
+        flags(std::move(flags_in)) {
+    for (const py::array* a :
+         {&frames, &actions, static_cast<py::array*>(&rewards), static_cast<py::array*>(&flags)}) {
+      if (!(a->flags() & py::array::c_style) || !a->writeable() || a->ndim() < 1 ||
+          a->shape(0) < flags.size())
+        refuse("a writable, contiguous array with as many rows as flags is needed");
+    }
+    rows = {bytes_of(frames),     bytes_of(actions), rewards.mutable_data(),
+            flags.mutable_data(), row_bytes(frames), row_bytes(actions)};
+    rules.stack = rules_in["stack"].cast<i64>();
+    rules.pads_repeat = rules_in["pad"].cast<std::string>() == "repeat";
+    rules.gamma = rules_in["gamma"].cast<float>();
+    const auto clipping = rules_in["reward_clipping"].cast<std::string>();
+    rules.clipping = clipping == "clip"   ? Clipping::kClip
+                     : clipping == "sign" ? Clipping::kSign
+                                          : Clipping::kNone;
+    rules.terminal = kTerminated;
+    if (rules_in["terminal_on_life_loss"].cast<bool>()) rules.terminal |= kLifeLost;
+    if (rules.stack < 1) refuse("stack: at least 1 is needed");
+  }
+
+  // Observations have an axis of stacks only where there are any.
+  py::array empty_obs(i64 size) const {
+    return rules.stack > 1 ? empty_rows(frames, {size, rules.stack}) : empty_rows(frames, {size});
+  }
+};
+
+// What is read of B transitions, as Batch has it.
+struct PyTaken {
+  py::array obs, actions;
+  Contiguous<float> returns, discounts;
+  py::array next_obs;
+  Contiguous<float> usable;
+
+  PyTaken(const PyRows& rows, i64 size)
+      : obs(rows.empty_obs(size)),
+        actions(empty_rows(rows.actions, {size})),
+        returns(size),
+        discounts(size),
+        next_obs(rows.empty_obs(size)),
+        usable(size) {}
+};
+
+// Reads `size` transitions: window(k) is the window of the k-th.
+template <class WindowOf>
+PyTaken take(const PyRows& rows, const Finals& finals, i64 n_step, i64 size,
+             const WindowOf& window) {
+  PyTaken taken(rows, size);
+  const size_t obs_bytes = size_t(rows.rules.stack) * rows.rows.frame_bytes;
+  Transition out{bytes_of(taken.obs), bytes_of(taken.actions), taken.returns.mutable_data(),
+                 taken.discounts.mutable_data(), bytes_of(taken.next_obs)};
+  float* usable = taken.usable.mutable_data();
+  {
+    py::gil_scoped_release release;
+    for (i64 k = 0; k < size; ++k) {
+      usable[k] = read_transition(rows.rows, finals, rows.rules, n_step, window(k), out);
+      out.obs += obs_bytes;
+      out.action += rows.rows.action_bytes;
+      ++out.returns;
+      ++out.discount;
+      out.next_obs += obs_bytes;
+    }
+  }
+  return taken;
+}
+
+// Transitions whose windows are listed, [B, S + n] rows of flat memory.
+struct ListedWindow {
+  const i64* rows;
+  i64 operator()(i64 column) const { return rows[column]; }
+};
+
+py::tuple read_windows(const PyRows& rows, const Contiguous<i64>& windows, i64 n_step) {
+  const i64 columns = rows.rules.stack + n_step;
+  if (windows.ndim() != 2 || windows.shape(1) != columns || n_step < 1)
+    refuse("windows: shape " + shape_text(windows) + "; needed are S + n columns");
+  const i64* listed = windows.data();
+  for (i64 k = 0; k < windows.size(); ++k) {
+    if (listed[k] < 0 || listed[k] >= rows.flags.size())
+      refuse("windows: " + std::to_string(listed[k]) + " is not a row");
+  }
+  PyTaken t = take(rows, {nullptr, nullptr, 0, 0}, n_step, windows.shape(0),
+                   [&](i64 k) { return ListedWindow{listed + k * columns}; });
+  return py::make_tuple(t.obs, t.actions, t.returns, t.discounts, t.next_obs, t.usable);
+}
+
+struct PySums {
+  Contiguous<i64> leaves, block_sums;
+  i64 max_units;
+  PrioritySums sums;
+
+  PySums(Contiguous<i64> leaves_in, Contiguous<i64> block_sums_in, i64 most)
+      : leaves(std::move(leaves_in)),
+        block_sums(std::move(block_sums_in)),
+        max_units(most),
+        sums(checked_leaves(), block_sums.mutable_data(), block_sums.size()) {}
+
+  i64* checked_leaves() {
+    if (block_sums.size() < 1 || leaves.size() != block_sums.size() * kBlockLeaves + 1)
+      refuse("leaves: 128 a block and one more are needed");
+    return leaves.mutable_data();
+  }
+
+  void assign(const py::object& index, const py::object& units) {
+    const i64 size = size_of<i64>(index, "index");
+    const i64* at = take_vector<i64>(index, "index", i32(size));
+    const i64* to = take_vector<i64>(units, "units", i32(size));
+    for (i64 k = 0; k < size; ++k) {
+      if (at[k] < 0 || at[k] > sums.waste())
+        refuse("index: " + std::to_string(at[k]) + " is not a leaf");
+    }
+    for (i64 k = 0; k < size; ++k) sums.set(at[k], 0);
+    for (i64 k = 0; k < size; ++k) {
+      if (to[k] > sums.leaf(at[k])) sums.set(at[k], to[k]);
+    }
+  }
+
+  Contiguous<i64> draw(const py::object& fractions) const {
+    const i64 size = size_of<double>(fractions, "fractions");
+    const double* fraction = take_vector<double>(fractions, "fractions", i32(size));
+    Contiguous<i64> leaves(size);
+    i64* leaf = leaves.mutable_data();
+    for (i64 k = 0; k < size; ++k) leaf[k] = sums.at(fraction[k]);
+    return leaves;
+  }
+};
+
+struct PyRing {
+  PyRows memory;
+  Contiguous<i32> final_slot;
+  Contiguous<i64> final_count, head;
+  Ring ring;
+
+  PyRing(py::array frames, py::array actions, Contiguous<float> rewards, Contiguous<u8> flags,
+         Contiguous<i32> final_slot_in, Contiguous<i64> final_count_in, Contiguous<i64> head_in,
+         i64 num_envs, i64 num_finals, const py::dict& rules)
+      : memory(std::move(frames), std::move(actions), std::move(rewards), std::move(flags), rules),
+        final_slot(std::move(final_slot_in)),
+        final_count(std::move(final_count_in)),
+        head(std::move(head_in)) {
+    const i64 cells = memory.flags.size();
+    if (num_envs < 1 || num_finals < 0 || cells % num_envs || cells / num_envs < 2 ||
+        memory.frames.shape(0) < cells + num_finals || final_count.size() != 1 ||
+        head.size() != 1 || (num_finals && final_slot.size() != cells))
+      refuse("the arrays are not those of a ring of this many environments");
+    ring.rows = memory.rows;
+    ring.finals = {num_finals ? final_slot.mutable_data() : nullptr, final_count.mutable_data(),
+                   cells, num_finals};
+    ring.head = head.mutable_data();
+    ring.num_envs = num_envs;
+    ring.num_slots = cells / num_envs;
+    ring.num_rows = ring.num_slots - 1;
+    ring.ignores_first = rules["autoreset_mode"].cast<std::string>() == "NextStep";
+  }
+
+  ValidRows valid(i64 n_step) const { return valid_rows(ring, memory.rules.stack, n_step); }
+
+  // An array of [N, ...] or [T, N, ...], each row like those of another; null if it is none.
+  const u8* step_rows(const py::object& o, const py::array& like, i64 lead, i64 num_steps,
+                      py::ssize_t inner) const {
+    if (!py::isinstance<py::array>(o)) return nullptr;
+    const auto a = py::reinterpret_borrow<py::array>(o);
+    bool fits = (a.dtype().is(like.dtype()) || a.dtype().equal(like.dtype())) &&
+                (a.flags() & py::array::c_style) && a.ndim() == lead + like.ndim() - inner &&
+                a.shape(lead - 1) == ring.num_envs && (lead == 1 || a.shape(0) == num_steps);
+    for (py::ssize_t d = inner; fits && d < like.ndim(); ++d)
+      fits = a.shape(lead + d - inner) == like.shape(d);
+    return fits ? static_cast<const u8*>(a.data()) : nullptr;
+  }
+
+  template <class T>
+  const T* step_values(const py::object& o, i64 lead, i64 num_steps) const {
+    if (!py::isinstance<Contiguous<T>>(o)) return nullptr;
+    const auto a = py::reinterpret_borrow<Contiguous<T>>(o);
+    const bool fits = a.ndim() == lead && a.shape(lead - 1) == ring.num_envs &&
+                      (lead == 1 || a.shape(0) == num_steps);
+    return fits ? a.data() : nullptr;
+  }
+
+  // Stores steps, if all arrays are what rows are made of; otherwise tells that they are not.
+  bool write(const py::object& frames, const py::object& actions, const py::object& rewards,
+             const py::object& terminated, const py::object& truncated, const py::object& life_lost,
+             const py::object& first, const py::object& final_frames) {
+    if (*ring.head < 0 || !py::isinstance<py::array>(rewards)) return false;
+    const auto shape = py::reinterpret_borrow<py::array>(rewards);
+    const i64 lead = shape.ndim();
+    if (lead != 1 && lead != 2) return false;
+    const i64 num_steps = lead == 1 ? 1 : shape.shape(0);
+    if (num_steps < 1 || num_steps > ring.num_rows) return false;
+    StepBlock steps{};
+    steps.num_steps = num_steps;
+    steps.actions = step_rows(actions, memory.actions, lead, num_steps, 1);
+    steps.rewards = step_values<float>(rewards, lead, num_steps);
+    steps.terminated = step_values<bool>(terminated, lead, num_steps);
+    steps.truncated = step_values<bool>(truncated, lead, num_steps);
+    steps.life_lost = step_values<bool>(life_lost, lead, num_steps);
+    steps.first = step_values<bool>(first, lead, num_steps);
+    if (!steps.actions || !steps.rewards || !steps.terminated || !steps.truncated ||
+        !steps.life_lost || !steps.first)
+      return false;
+    if (!frames.is_none()) {
+      steps.frames = step_rows(frames, memory.frames, lead, num_steps, 1);
+      const i64 next_slot = (*ring.head + 1) % ring.num_slots;
+      const size_t slot_bytes = size_t(ring.num_envs) * ring.rows.frame_bytes;
+      if (num_steps == 1 && steps.frames == ring.rows.frames + size_t(next_slot) * slot_bytes) {
+        steps.frames = nullptr;
+      } else if (!steps.frames || is_inside(steps.frames)) {
+        return false;
+      }
+    }
+    if (!final_frames.is_none()) {
+      steps.final_frames = step_rows(final_frames, memory.frames, lead, num_steps, 1);
+      if (!steps.final_frames || is_inside(steps.final_frames)) return false;
+    }
+    py::gil_scoped_release release;
+    write_steps(ring, steps);
+    return true;
+  }
+
+  bool is_inside(const u8* p) const {
+    return p >= ring.rows.frames && p < ring.rows.frames + memory.frames.nbytes();
+  }
+
+  py::array newest() const {
+    py::array out = memory.empty_obs(ring.num_envs);
+    u8* to = bytes_of(out);
+    const size_t bytes = size_t(memory.rules.stack) * ring.rows.frame_bytes;
+    {
+      py::gil_scoped_release release;
+      for (i64 e = 0; e < ring.num_envs; ++e, to += bytes) {
+        const RingWindow window = window_of(ring, *ring.head, e, memory.rules.stack);
+        copy_stack(ring.rows, memory.rules, window, 0, -1, to);
+      }
+    }
+    return out;
+  }
+
+  // The transitions of some ids, as the fields of a Batch drawn uniformly, but for the ids.
+  py::tuple batch(const Contiguous<i64>& ids, i64 n_step) const {
+    if (n_step < 1 || n_step + memory.rules.stack > ring.num_slots)
+      refuse("n_step: " + std::to_string(n_step) + " does not fit into the ring");
+    const i64* id = ids.data();
+    const i64 size = ids.size();
+    const ValidRows rows = valid(n_step);
+    PyTaken t = take(memory, ring.finals, n_step, size, [&](i64 k) {
+      return window_of(ring, floor_div(id[k], ring.num_envs), floor_mod(id[k], ring.num_envs),
+                       memory.rules.stack);
+    });
+    float* weights = t.usable.mutable_data();
+    Contiguous<float> probabilities(size);
+    float* probability = probabilities.mutable_data();
+    for (i64 k = 0; k < size; ++k) {
+      if (!rows.contains(floor_div(id[k], ring.num_envs))) weights[k] = 0.0f;
+      probability[k] = 1.0f / float(rows.count);
+    }
+    return py::make_tuple(t.obs, t.actions, t.returns, t.discounts, t.next_obs, t.usable,
+                          probabilities);
+  }
+
+  // Ids of transitions at random, from numbers from 0 to below 1.
+  Contiguous<i64> draw(const py::object& uniform, i64 n_step) const {
+    const i64 size = size_of<double>(uniform, "uniform");
+    const double* from = take_vector<double>(uniform, "uniform", i32(size));
+    const ValidRows rows = valid(n_step);
+    Contiguous<i64> ids(size);
+    i64* id = ids.mutable_data();
+    for (i64 k = 0; k < size; ++k) {
+      const i64 position = i64(from[k] * double(rows.count));
+      id[k] = rows.oldest * ring.num_envs + (position < rows.count ? position : rows.count - 1);
+    }
+    return ids;
+  }
+
+  // The next ids of a random order, which begins anew when the head has moved or it is at its end.
+  Contiguous<i64> deal(Contiguous<i64> key, Contiguous<i64> position, Contiguous<i64> order_head,
+                       double uniform, i64 count, i64 n_step) const {
+    if (key.size() != 1 || position.size() != 1 || order_head.size() != 1)
+      refuse("key, position, order_head: one number each is needed");
+    const ValidRows rows = valid(n_step);
+    if (count < 0 || count > rows.count) refuse("count: more than there are");
+    i64& begin = *position.mutable_data();
+    if (*order_head.data() != *ring.head || begin < 0 || begin > rows.count - count) {
+      *key.mutable_data() = i64(uniform * kKeyRange);
+      begin = 0;
+    }
+    *order_head.mutable_data() = *ring.head;
+    Contiguous<i64> ids(count);
+    i64* id = ids.mutable_data();
+    for (i64 k = 0; k < count; ++k)
+      id[k] = rows.oldest * ring.num_envs + permuted(begin + k, rows.count, *key.data());
+    begin += count;
+    return ids;
+  }
+
+  Contiguous<i64> draw_prioritized(const PySums& sums, const py::object& uniform) const {
+    check(sums);
+    const i64 size = size_of<double>(uniform, "uniform");
+    Contiguous<i64> ids(size);
+    draw_ids(sums.sums, ring, take_vector<double>(uniform, "uniform", i32(size)), size,
+             ids.mutable_data());
+    return ids;
+  }
+
+  // Sets the probabilities of a batch, and returns what its importance weights are powers of.
+  Contiguous<double> weigh(const PySums& sums, const Contiguous<i64>& ids,
+                           Contiguous<float> probabilities, i64 n_step) const {
+    check(sums);
+    if (probabilities.size() != ids.size()) refuse("probabilities: one an id is needed");
+    Contiguous<double> bases(ids.size());
+    cule::weigh(sums.sums, ring, valid(n_step), ids.data(), ids.size(),
+                probabilities.mutable_data(), bases.mutable_data());
+    return bases;
+  }
+
+  void follow(PySums& sums, i64 num_steps, const py::object& priorities, const py::object& powers,
+              i64 n_step) const {
+    check(sums);
+    const i32 size = i32(num_steps * ring.num_envs);
+    const double* power = take_vector<double>(powers, "powers", size);
+    const double* given =
+        priorities.is_none() ? nullptr : take_vector<double>(priorities, "priorities", size);
+    follow_head(sums.sums, ring, memory.rules.stack, n_step, num_steps, given, power,
+                sums.max_units);
+  }
+
+  void update(PySums& sums, const py::object& ids, const py::object& priorities,
+              const py::object& powers, i64 n_step) const {
+    check(sums);
+    const i32 size = i32(size_of<i64>(ids, "ids"));
+    update_priorities(sums.sums, ring, valid(n_step), take_vector<i64>(ids, "ids", size),
+                      take_vector<double>(priorities, "priorities", size),
+                      take_vector<double>(powers, "powers", size), size, sums.max_units);
+  }
+
+  void check(const PySums& sums) const {
+    if (sums.sums.waste() < memory.flags.size()) refuse("sums: a leaf a row is needed");
+  }
+};
+
+Contiguous<double> accept_priorities(Contiguous<double> largest, Contiguous<i64> refused,
+                                     const py::object& priorities, double instead, double most) {
+  const i64 size = size_of<double>(priorities, "priorities");
+  Contiguous<double> kept(size);
+  accept({largest.mutable_data(), refused.mutable_data()},
+         take_vector<double>(priorities, "priorities", i32(size)), size, instead, most,
+         kept.mutable_data());
+  return kept;
+}
+
+void finish(const Contiguous<float>& probabilities, const Contiguous<double>& powers,
+            Contiguous<float> weights) {
+  if (probabilities.size() != weights.size() || powers.size() != weights.size())
+    refuse("weights: one a probability is needed");
+  finish_weights(probabilities.data(), powers.data(), weights.size(), weights.mutable_data());
+}
+
+}  // namespace
+
+void bind_replay(py::module_& m) {
+  m.attr("ROW_FIRST") = int(kFirst);
+  m.attr("ROW_TERMINATED") = int(kTerminated);
+  m.attr("ROW_TRUNCATED") = int(kTruncated);
+  m.attr("ROW_LIFE_LOST") = int(kLifeLost);
+  m.attr("ROW_INVALID") = int(kInvalid);
+  m.attr("BLOCK_LEAVES") = kBlockLeaves;
+  m.attr("PRIORITY_UNITS") = kPriorityUnits;
+  const auto fixed = [](const char* name) { return py::arg(name).noconvert(); };
+  py::class_<PyRows>(m, "ReplayRows")
+      .def(py::init<py::array, py::array, Contiguous<float>, Contiguous<u8>, py::dict>(),
+           fixed("frames"), fixed("actions"), fixed("rewards"), fixed("flags"), py::arg("rules"))
+      .def("read", &read_windows, fixed("windows"), py::arg("n_step"));
+  py::class_<PySums>(m, "PrioritySums")
+      .def(py::init<Contiguous<i64>, Contiguous<i64>, i64>(), fixed("leaves"), fixed("block_sums"),
+           py::arg("max_units"))
+      .def("total", [](const PySums& s) { return s.sums.total(); })
+      .def("restore", [](PySums& s) { s.sums.restore(); })
+      .def("assign", &PySums::assign, py::arg("index"), py::arg("units"))
+      .def("draw", &PySums::draw, py::arg("fractions"));
+  py::class_<PyRing>(m, "ReplayRing")
+      .def(py::init<py::array, py::array, Contiguous<float>, Contiguous<u8>, Contiguous<i32>,
+                    Contiguous<i64>, Contiguous<i64>, i64, i64, py::dict>(),
+           fixed("frames"), fixed("actions"), fixed("rewards"), fixed("flags"), fixed("final_slot"),
+           fixed("final_count"), fixed("head"), py::arg("num_envs"), py::arg("num_finals"),
+           py::arg("rules"))
+      .def("write", &PyRing::write)
+      .def("newest", &PyRing::newest)
+      .def("draw", &PyRing::draw, py::arg("uniform"), py::arg("n_step"))
+      .def("deal", &PyRing::deal, fixed("key"), fixed("position"), fixed("order_head"),
+           py::arg("uniform"), py::arg("count"), py::arg("n_step"))
+      .def("batch", &PyRing::batch, fixed("ids"), py::arg("n_step"))
+      .def("draw_prioritized", &PyRing::draw_prioritized, py::arg("sums"), py::arg("uniform"))
+      .def("weigh", &PyRing::weigh, py::arg("sums"), fixed("ids"), fixed("probabilities"),
+           py::arg("n_step"))
+      .def("follow", &PyRing::follow, py::arg("sums"), py::arg("num_steps"), py::arg("priorities"),
+           py::arg("powers"), py::arg("n_step"))
+      .def("update", &PyRing::update, py::arg("sums"), py::arg("ids"), py::arg("priorities"),
+           py::arg("powers"), py::arg("n_step"));
+  m.def("accept_priorities", &accept_priorities, fixed("largest"), fixed("refused"),
+        py::arg("priorities"), py::arg("instead"), py::arg("most"));
+  m.def("finish_weights", &finish, fixed("probabilities"), fixed("powers"), fixed("weights"));
+}
+
+}  // namespace cule
