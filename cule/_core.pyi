@@ -293,7 +293,7 @@ class ReplayRows:
         flags: NDArray[np.uint8],  # [rows]
         rules: dict[str, Any],
     ) -> None: ...
-    # obs, actions, returns, discounts, next_obs, usable (0 or 1, float32)
+    # obs, actions, next_obs, numbers: float32 [4, B], returns, discounts, usable (0 or 1), nothing
     def read(
         self,
         windows: NDArray[np.int64],  # [B, S + n]
@@ -345,8 +345,9 @@ class ReplayRing:
         /,
     ) -> bool: ...
     def newest(self) -> NDArray[Any]: ...
-    # ids, from uniform random numbers
-    def draw(self, uniform: NDArray[np.float64], n_step: int) -> NDArray[np.int64]: ...
+    # Here and below: obs, actions, next_obs, numbers, ids; numbers are float32 [4, B], returns,
+    # discounts, weights, probabilities. From uniform random numbers:
+    def sample(self, uniform: NDArray[np.float64], n_step: int) -> tuple[NDArray[Any], ...]: ...
     def deal(
         self,
         key: NDArray[np.int64],  # [1], as the following two; set here
@@ -356,24 +357,27 @@ class ReplayRing:
         count: int,
         n_step: int,
     ) -> NDArray[np.int64]: ...
-    # obs, actions, returns, discounts, next_obs, weights, probabilities
     def batch(self, ids: NDArray[np.int64], n_step: int) -> tuple[NDArray[Any], ...]: ...
-    def draw_prioritized(
-        self, sums: PrioritySums, uniform: NDArray[np.float64]
-    ) -> NDArray[np.int64]: ...
-    # sets the probabilities; what importance weights are powers of
-    def weigh(
+    # with weights 0 or 1; sets what importance weights are powers of
+    def sample_prioritized(
+        self,
+        sums: PrioritySums,
+        uniform: NDArray[np.float64],
+        bases: NDArray[np.float64],  # [B], set here
+        n_step: int,
+    ) -> tuple[NDArray[Any], ...]: ...
+    def batch_prioritized(
         self,
         sums: PrioritySums,
         ids: NDArray[np.int64],
-        probabilities: NDArray[np.float32],
+        bases: NDArray[np.float64],  # [B], set here
         n_step: int,
-    ) -> NDArray[np.float64]: ...
+    ) -> tuple[NDArray[Any], ...]: ...
     def follow(
         self,
         sums: PrioritySums,
         num_steps: int,
-        priorities: NDArray[np.float64] | None,  # [T * N], as powers; None if none is 0
+        priorities: NDArray[Any] | None,  # [T * N], float32 or float64; None if none is 0
         powers: NDArray[np.float64],
         n_step: int,
     ) -> None: ...
@@ -381,23 +385,23 @@ class ReplayRing:
         self,
         sums: PrioritySums,
         ids: NDArray[np.int64],
-        priorities: NDArray[np.float64],
+        priorities: NDArray[Any],  # float32 or float64
         powers: NDArray[np.float64],
         n_step: int,
     ) -> None: ...
+
+# whether these are int64 [B] and float32 or float64 [B], contiguous, with B above 0
+def are_priorities(ids: Any, priorities: Any) -> bool: ...
 
 # priorities with `instead` in place of refused ones; sets the largest and counts the refused
 def accept_priorities(
     largest: NDArray[np.float64],  # [1]
     refused: NDArray[np.int64],  # [1]
-    priorities: NDArray[np.float64],
+    priorities: NDArray[Any],  # float32 or float64
     instead: float,
     most: float,
-) -> NDArray[np.float64]: ...
-
-# importance weights over their largest, from 0 or 1
-def finish_weights(
-    probabilities: NDArray[np.float32],
-    powers: NDArray[np.float64],
-    weights: NDArray[np.float32],  # set here
+    kept: NDArray[np.float64],  # set here
 ) -> None: ...
+
+# importance weights over their largest, from 0 or 1, in the numbers of a batch
+def finish_weights(numbers: NDArray[np.float32], powers: NDArray[np.float64]) -> None: ...

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "bindings/bind.hpp"
-#include "bindings/take.hpp"
+#include "bindings/replay_arrays.hpp"
 #include "replay/permutation.hpp"
 #include "replay/prioritized.hpp"
 
@@ -15,103 +15,6 @@ namespace py = pybind11;
 
 namespace cule {
 namespace {
-
-// A new array the shape of whose entries is that of another's rows.
-py::array empty_rows(const py::array& like, std::vector<py::ssize_t> shape) {
-  for (py::ssize_t d = 1; d < like.ndim(); ++d) shape.push_back(like.shape(d));
-  return py::array(like.dtype(), std::move(shape));
-}
-
-u8* bytes_of(const py::array& a) { return static_cast<u8*>(const_cast<void*>(a.data())); }
-
-size_t row_bytes(const py::array& a) {
-  return a.shape(0) ? size_t(a.nbytes()) / size_t(a.shape(0)) : 0;
-}
-
-template <class T>
-i64 size_of(const py::object& o, const char* name) {
-  take_vector<T>(o, name, i32(py::len(o)));
-  return i64(py::len(o));
-}
-
-// The arrays of flat memory, and how they are read.
-struct PyRows {
-  py::array frames, actions;
-  Contiguous<float> rewards;
-  Contiguous<u8> flags;
-  Rows rows;
-  ReadRules rules;
-
-  PyRows(py::array frames_in, py::array actions_in, Contiguous<float> rewards_in,
-         Contiguous<u8> flags_in, const py::dict& rules_in)
-      : frames(std::move(frames_in)),
-        actions(std::move(actions_in)),
-        rewards(std::move(rewards_in)),
-        flags(std::move(flags_in)) {
-    for (const py::array* a :
-         {&frames, &actions, static_cast<py::array*>(&rewards), static_cast<py::array*>(&flags)}) {
-      if (!(a->flags() & py::array::c_style) || !a->writeable() || a->ndim() < 1 ||
-          a->shape(0) < flags.size())
-        refuse("a writable, contiguous array with as many rows as flags is needed");
-    }
-    rows = {bytes_of(frames),     bytes_of(actions), rewards.mutable_data(),
-            flags.mutable_data(), row_bytes(frames), row_bytes(actions)};
-    rules.stack = rules_in["stack"].cast<i64>();
-    rules.pads_repeat = rules_in["pad"].cast<std::string>() == "repeat";
-    rules.gamma = rules_in["gamma"].cast<float>();
-    const auto clipping = rules_in["reward_clipping"].cast<std::string>();
-    rules.clipping = clipping == "clip"   ? Clipping::kClip
-                     : clipping == "sign" ? Clipping::kSign
-                                          : Clipping::kNone;
-    rules.terminal = kTerminated;
-    if (rules_in["terminal_on_life_loss"].cast<bool>()) rules.terminal |= kLifeLost;
-    if (rules.stack < 1) refuse("stack: at least 1 is needed");
-  }
-
-  // Observations have an axis of stacks only where there are any.
-  py::array empty_obs(i64 size) const {
-    return rules.stack > 1 ? empty_rows(frames, {size, rules.stack}) : empty_rows(frames, {size});
-  }
-};
-
-// What is read of B transitions, as Batch has it.
-struct PyTaken {
-  py::array obs, actions;
-  Contiguous<float> returns, discounts;
-  py::array next_obs;
-  Contiguous<float> usable;
-
-  PyTaken(const PyRows& rows, i64 size)
-      : obs(rows.empty_obs(size)),
-        actions(empty_rows(rows.actions, {size})),
-        returns(size),
-        discounts(size),
-        next_obs(rows.empty_obs(size)),
-        usable(size) {}
-};
-
-// Reads `size` transitions: window(k) is the window of the k-th.
-template <class WindowOf>
-PyTaken take(const PyRows& rows, const Finals& finals, i64 n_step, i64 size,
-             const WindowOf& window) {
-  PyTaken taken(rows, size);
-  const size_t obs_bytes = size_t(rows.rules.stack) * rows.rows.frame_bytes;
-  Transition out{bytes_of(taken.obs), bytes_of(taken.actions), taken.returns.mutable_data(),
-                 taken.discounts.mutable_data(), bytes_of(taken.next_obs)};
-  float* usable = taken.usable.mutable_data();
-  {
-    py::gil_scoped_release release;
-    for (i64 k = 0; k < size; ++k) {
-      usable[k] = read_transition(rows.rows, finals, rows.rules, n_step, window(k), out);
-      out.obs += obs_bytes;
-      out.action += rows.rows.action_bytes;
-      ++out.returns;
-      ++out.discount;
-      out.next_obs += obs_bytes;
-    }
-  }
-  return taken;
-}
 
 // Transitions whose windows are listed, [B, S + n] rows of flat memory.
 struct ListedWindow {
@@ -130,7 +33,13 @@ py::tuple read_windows(const PyRows& rows, const Contiguous<i64>& windows, i64 n
   }
   PyTaken t = take(rows, {nullptr, nullptr, 0, 0}, n_step, windows.shape(0),
                    [&](i64 k) { return ListedWindow{listed + k * columns}; });
-  return py::make_tuple(t.obs, t.actions, t.returns, t.discounts, t.next_obs, t.usable);
+  return py::make_tuple(t.obs, t.actions, t.next_obs, t.numbers);
+}
+
+Priorities take_priorities(const py::object& o) {
+  if (py::isinstance<Contiguous<float>>(o))
+    return {take_vector<float>(o, "priorities", -1), nullptr, i64(py::len(o))};
+  return {nullptr, take_vector<double>(o, "priorities", -1), i64(py::len(o))};
 }
 
 struct PySums {
@@ -284,8 +193,7 @@ struct PyRing {
     return out;
   }
 
-  // The transitions of some ids, as the fields of a Batch drawn uniformly, but for the ids.
-  py::tuple batch(const Contiguous<i64>& ids, i64 n_step) const {
+  PyTaken taken(const Contiguous<i64>& ids, i64 n_step) const {
     if (n_step < 1 || n_step + memory.rules.stack > ring.num_slots)
       refuse("n_step: " + std::to_string(n_step) + " does not fit into the ring");
     const i64* id = ids.data();
@@ -295,19 +203,21 @@ struct PyRing {
       return window_of(ring, floor_div(id[k], ring.num_envs), floor_mod(id[k], ring.num_envs),
                        memory.rules.stack);
     });
-    float* weights = t.usable.mutable_data();
-    Contiguous<float> probabilities(size);
-    float* probability = probabilities.mutable_data();
     for (i64 k = 0; k < size; ++k) {
-      if (!rows.contains(floor_div(id[k], ring.num_envs))) weights[k] = 0.0f;
-      probability[k] = 1.0f / float(rows.count);
+      if (!rows.contains(floor_div(id[k], ring.num_envs))) t.weights()[k] = 0.0f;
+      t.probabilities()[k] = 1.0f / float(rows.count);
     }
-    return py::make_tuple(t.obs, t.actions, t.returns, t.discounts, t.next_obs, t.usable,
-                          probabilities);
+    return t;
   }
 
-  // Ids of transitions at random, from numbers from 0 to below 1.
-  Contiguous<i64> draw(const py::object& uniform, i64 n_step) const {
+  // The transitions of some ids, as if drawn uniformly.
+  py::tuple batch(const Contiguous<i64>& ids, i64 n_step) const {
+    const PyTaken t = taken(ids, n_step);
+    return py::make_tuple(t.obs, t.actions, t.next_obs, t.numbers, ids);
+  }
+
+  // Transitions at random, from numbers from 0 to below 1.
+  py::tuple sample(const py::object& uniform, i64 n_step) const {
     const i64 size = size_of<double>(uniform, "uniform");
     const double* from = take_vector<double>(uniform, "uniform", i32(size));
     const ValidRows rows = valid(n_step);
@@ -317,7 +227,7 @@ struct PyRing {
       const i64 position = i64(from[k] * double(rows.count));
       id[k] = rows.oldest * ring.num_envs + (position < rows.count ? position : rows.count - 1);
     }
-    return ids;
+    return batch(ids, n_step);
   }
 
   // The next ids of a random order, which begins anew when the head has moved or it is at its end.
@@ -341,24 +251,27 @@ struct PyRing {
     return ids;
   }
 
-  Contiguous<i64> draw_prioritized(const PySums& sums, const py::object& uniform) const {
+  // Transitions in proportion to their priorities, as batch_prioritized.
+  py::tuple sample_prioritized(const PySums& sums, const py::object& uniform,
+                               const Contiguous<double>& bases, i64 n_step) const {
     check(sums);
     const i64 size = size_of<double>(uniform, "uniform");
     Contiguous<i64> ids(size);
     draw_ids(sums.sums, ring, take_vector<double>(uniform, "uniform", i32(size)), size,
              ids.mutable_data());
-    return ids;
+    return batch_prioritized(sums, ids, bases, n_step);
   }
 
-  // Sets the probabilities of a batch, and returns what its importance weights are powers of.
-  Contiguous<double> weigh(const PySums& sums, const Contiguous<i64>& ids,
-                           Contiguous<float> probabilities, i64 n_step) const {
+  // The transitions of some ids with their probabilities, weights being 0 or 1; sets what those are
+  // powers of.
+  py::tuple batch_prioritized(const PySums& sums, const Contiguous<i64>& ids,
+                              Contiguous<double> bases, i64 n_step) const {
     check(sums);
-    if (probabilities.size() != ids.size()) refuse("probabilities: one an id is needed");
-    Contiguous<double> bases(ids.size());
-    cule::weigh(sums.sums, ring, valid(n_step), ids.data(), ids.size(),
-                probabilities.mutable_data(), bases.mutable_data());
-    return bases;
+    PyTaken t = taken(ids, n_step);
+    if (bases.size() != t.size) refuse("bases: one an id is needed");
+    weigh(sums.sums, ring, valid(n_step), ids.data(), t.size, t.probabilities(),
+          bases.mutable_data());
+    return py::make_tuple(t.obs, t.actions, t.next_obs, t.numbers, ids);
   }
 
   void follow(PySums& sums, i64 num_steps, const py::object& priorities, const py::object& powers,
@@ -366,8 +279,9 @@ struct PyRing {
     check(sums);
     const i32 size = i32(num_steps * ring.num_envs);
     const double* power = take_vector<double>(powers, "powers", size);
-    const double* given =
-        priorities.is_none() ? nullptr : take_vector<double>(priorities, "priorities", size);
+    const Priorities given =
+        priorities.is_none() ? Priorities{nullptr, power, size} : take_priorities(priorities);
+    if (given.size != size) refuse("priorities: one a transition is needed");
     follow_head(sums.sums, ring, memory.rules.stack, n_step, num_steps, given, power,
                 sums.max_units);
   }
@@ -376,9 +290,10 @@ struct PyRing {
               const py::object& powers, i64 n_step) const {
     check(sums);
     const i32 size = i32(size_of<i64>(ids, "ids"));
-    update_priorities(sums.sums, ring, valid(n_step), take_vector<i64>(ids, "ids", size),
-                      take_vector<double>(priorities, "priorities", size),
-                      take_vector<double>(powers, "powers", size), size, sums.max_units);
+    const Priorities given = take_priorities(priorities);
+    if (given.size != size) refuse("priorities: one an id is needed");
+    update_priorities(sums.sums, ring, valid(n_step), take_vector<i64>(ids, "ids", size), given,
+                      take_vector<double>(powers, "powers", size), sums.max_units);
   }
 
   void check(const PySums& sums) const {
@@ -386,21 +301,33 @@ struct PyRing {
   }
 };
 
-Contiguous<double> accept_priorities(Contiguous<double> largest, Contiguous<i64> refused,
-                                     const py::object& priorities, double instead, double most) {
-  const i64 size = size_of<double>(priorities, "priorities");
-  Contiguous<double> kept(size);
-  accept({largest.mutable_data(), refused.mutable_data()},
-         take_vector<double>(priorities, "priorities", i32(size)), size, instead, most,
-         kept.mutable_data());
-  return kept;
+// Whether these are ids and as many priorities, of types that are read as they are.
+bool are_priorities(const py::object& ids, const py::object& priorities) {
+  if (!py::isinstance<Contiguous<i64>>(ids)) return false;
+  if (!py::isinstance<Contiguous<float>>(priorities) &&
+      !py::isinstance<Contiguous<double>>(priorities))
+    return false;
+  const auto at = py::reinterpret_borrow<py::array>(ids);
+  const auto given = py::reinterpret_borrow<py::array>(priorities);
+  return at.ndim() == 1 && given.ndim() == 1 && at.size() > 0 && at.size() == given.size();
 }
 
-void finish(const Contiguous<float>& probabilities, const Contiguous<double>& powers,
-            Contiguous<float> weights) {
-  if (probabilities.size() != weights.size() || powers.size() != weights.size())
-    refuse("weights: one a probability is needed");
-  finish_weights(probabilities.data(), powers.data(), weights.size(), weights.mutable_data());
+void accept_priorities(Contiguous<double> largest, Contiguous<i64> refused,
+                       const py::object& priorities, double instead, double most,
+                       Contiguous<double> kept) {
+  const Priorities given = take_priorities(priorities);
+  if (kept.size() != given.size) refuse("kept: one a priority is needed");
+  accept({largest.mutable_data(), refused.mutable_data()}, given, instead, most,
+         kept.mutable_data());
+}
+
+// Weights from their powers, in the numbers of a batch.
+void finish(Contiguous<float> numbers, const Contiguous<double>& powers) {
+  const i64 size = powers.size();
+  if (numbers.ndim() != 2 || numbers.shape(0) != 4 || numbers.shape(1) != size)
+    refuse("numbers: shape " + shape_text(numbers) + "; needed are four a power");
+  float* const weights = numbers.mutable_data() + 2 * size;
+  finish_weights(weights + size, powers.data(), size, weights);
 }
 
 }  // namespace
@@ -433,20 +360,22 @@ void bind_replay(py::module_& m) {
            py::arg("rules"))
       .def("write", &PyRing::write)
       .def("newest", &PyRing::newest)
-      .def("draw", &PyRing::draw, py::arg("uniform"), py::arg("n_step"))
+      .def("sample", &PyRing::sample, py::arg("uniform"), py::arg("n_step"))
       .def("deal", &PyRing::deal, fixed("key"), fixed("position"), fixed("order_head"),
            py::arg("uniform"), py::arg("count"), py::arg("n_step"))
       .def("batch", &PyRing::batch, fixed("ids"), py::arg("n_step"))
-      .def("draw_prioritized", &PyRing::draw_prioritized, py::arg("sums"), py::arg("uniform"))
-      .def("weigh", &PyRing::weigh, py::arg("sums"), fixed("ids"), fixed("probabilities"),
-           py::arg("n_step"))
+      .def("sample_prioritized", &PyRing::sample_prioritized, py::arg("sums"), py::arg("uniform"),
+           fixed("bases"), py::arg("n_step"))
+      .def("batch_prioritized", &PyRing::batch_prioritized, py::arg("sums"), fixed("ids"),
+           fixed("bases"), py::arg("n_step"))
       .def("follow", &PyRing::follow, py::arg("sums"), py::arg("num_steps"), py::arg("priorities"),
            py::arg("powers"), py::arg("n_step"))
       .def("update", &PyRing::update, py::arg("sums"), py::arg("ids"), py::arg("priorities"),
            py::arg("powers"), py::arg("n_step"));
+  m.def("are_priorities", &are_priorities, py::arg("ids"), py::arg("priorities"));
   m.def("accept_priorities", &accept_priorities, fixed("largest"), fixed("refused"),
-        py::arg("priorities"), py::arg("instead"), py::arg("most"));
-  m.def("finish_weights", &finish, fixed("probabilities"), fixed("powers"), fixed("weights"));
+        py::arg("priorities"), py::arg("instead"), py::arg("most"), fixed("kept"));
+  m.def("finish_weights", &finish, fixed("numbers"), fixed("powers"));
 }
 
 }  // namespace cule

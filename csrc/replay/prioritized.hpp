@@ -13,6 +13,15 @@ namespace cule {
 
 constexpr double kTiny = std::numeric_limits<double>::min();
 
+// Priorities of either type.
+struct Priorities {
+  const float* floats;  // or null
+  const double* doubles;
+  i64 size;
+
+  double operator[](i64 k) const { return floats ? double(floats[k]) : doubles[k]; }
+};
+
 // Priorities given so far, as Python holds them.
 struct Given {
   double* largest;
@@ -21,14 +30,14 @@ struct Given {
 
 // Priorities with `instead` in place of refused ones; counts them and the largest. A priority
 // counts at most `most`.
-inline void accept(const Given& given, const double* priorities, i64 size, double instead,
-                   double most, double* kept) {
-  for (i64 k = 0; k < size; ++k) {
+inline void accept(const Given& given, const Priorities& priorities, double instead, double most,
+                   double* kept) {
+  for (i64 k = 0; k < priorities.size; ++k) {
     const bool is_refused = !(priorities[k] >= 0.0);  // true of NaN as well
     *given.refused += is_refused;
     kept[k] = is_refused ? instead : priorities[k];
   }
-  for (i64 k = 0; k < size; ++k) {
+  for (i64 k = 0; k < priorities.size; ++k) {
     const double value = kept[k] < most ? kept[k] : most;
     if (value > *given.largest) *given.largest = value;
   }
@@ -42,9 +51,10 @@ inline i64 units_of(double power, i64 max_units) {
 }
 
 // Lets new rows in and old rows out after the head has moved by T rows. powers: [T, N] of the first
-// priorities; priorities: these, with those that are refused or 0 among them, or null if none is 0.
+// priorities; priorities: these, with those that are refused or 0 among them. What was refused has
+// the power of what it counts as.
 inline void follow_head(PrioritySums& sums, const Ring& ring, i64 stack, i64 n_step, i64 num_steps,
-                        const double* priorities, const double* powers, i64 max_units) {
+                        const Priorities& priorities, const double* powers, i64 max_units) {
   const i64 n = ring.num_envs;
   for (i64 t = 0; t < num_steps; ++t) {
     const i64 old = *ring.head - (num_steps - 1 - t) - ring.num_rows + stack - 1;
@@ -57,7 +67,7 @@ inline void follow_head(PrioritySums& sums, const Ring& ring, i64 stack, i64 n_s
     const i64 cell = row % ring.num_slots * n;
     for (i64 e = 0; e < n; ++e) {
       const i64 k = t * n + e;
-      const bool is_zero = priorities && priorities[k] == 0.0;
+      const bool is_zero = priorities[k] == 0.0;
       const bool is_invalid = ring.rows.flags[cell + e] & kInvalid;
       sums.set(cell + e, is_zero || is_invalid ? 0 : units_of(powers[k], max_units));
     }
@@ -67,16 +77,16 @@ inline void follow_head(PrioritySums& sums, const Ring& ring, i64 stack, i64 n_s
 // Sets the priorities of some transitions; of several for one the largest counts. Those that have
 // left the buffer, are ignored steps or get a refused priority keep what they have.
 inline void update_priorities(PrioritySums& sums, const Ring& ring, const ValidRows& valid,
-                              const i64* ids, const double* priorities, const double* powers,
-                              i64 size, i64 max_units) {
+                              const i64* ids, const Priorities& priorities, const double* powers,
+                              i64 max_units) {
   const auto leaf_of = [&](i64 k) {
     const i64 cell = cell_of(ring, ids[k]);
     const bool is_live = valid.contains(floor_div(ids[k], ring.num_envs));
     const bool is_invalid = ring.rows.flags[cell] & kInvalid;
     return is_live && !is_invalid && priorities[k] >= 0.0 ? cell : sums.waste();
   };
-  for (i64 k = 0; k < size; ++k) sums.set(leaf_of(k), 0);
-  for (i64 k = 0; k < size; ++k) {
+  for (i64 k = 0; k < priorities.size; ++k) sums.set(leaf_of(k), 0);
+  for (i64 k = 0; k < priorities.size; ++k) {
     const i64 leaf = leaf_of(k);
     const i64 units = priorities[k] > 0.0 ? units_of(powers[k], max_units) : 0;
     if (units > sums.leaf(leaf)) sums.set(leaf, units);

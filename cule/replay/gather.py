@@ -189,15 +189,14 @@ def read_transitions(
     )
 
 
-def _empty_rows(frames: Tensor, count: int) -> Tensor:
-    """Memory for as many frames, not filled."""
-    shape = (count, *frames.shape[1:])
-    if frames.device.type != "cpu":
-        return frames.new_empty(shape)
+def empty_rows(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Memory for frames, not filled."""
+    if device.type != "cpu":
+        return torch.empty(shape, dtype=dtype, device=device)
     # numpy asks the system for large pages. Without them a large batch takes several times as long
     # to touch for the first time as to copy.
-    size_bytes = frames.itemsize * torch.Size(shape).numel()
-    return torch.from_numpy(np.empty(size_bytes, np.uint8)).view(frames.dtype).view(shape)
+    size_bytes = dtype.itemsize * torch.Size(shape).numel()
+    return torch.from_numpy(np.empty(size_bytes, np.uint8)).view(dtype).view(shape)
 
 
 def read_rows(frames: Tensor, rows: Tensor, options: StorageOptions) -> Tensor:
@@ -213,5 +212,6 @@ def read_rows(frames: Tensor, rows: Tensor, options: StorageOptions) -> Tensor:
     """
     shape = options.obs_shape
     index = rows.reshape(-1)
-    taken = torch.index_select(frames, 0, index, out=_empty_rows(frames, len(index)))
+    out = empty_rows((len(index), *frames.shape[1:]), frames.dtype, frames.device)
+    taken = torch.index_select(frames, 0, index, out=out)
     return taken.view(rows.shape + shape) if options.stack > 1 else taken

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -68,34 +69,47 @@ class NativeRows:
 
     def read(self, window: Tensor, n_step: int) -> Transitions:
         """Transitions of some windows."""
-        arrays = self._rows.read(as_array(window.contiguous()), n_step)
-        obs, actions, returns, discounts, next_obs, usable = arrays
-        return Transitions(
-            as_tensor(obs, self._types[0]),
-            as_tensor(actions, self._types[1]),
-            torch.from_numpy(returns),
-            torch.from_numpy(discounts),
-            as_tensor(next_obs, self._types[0]),
-            torch.from_numpy(usable) != 0,
-        )
+        found = self._rows.read(as_array(window.contiguous()), n_step)
+        obs, actions, next_obs = _as_tensors(found, self._types)
+        returns, discounts, usable, _ = torch.from_numpy(found[3]).unbind()
+        return Transitions(obs, actions, returns, discounts, next_obs, usable != 0)
 
 
-def _as_batch(
-    arrays: tuple[NDArray[Any], ...], ids: NDArray[Any], types: tuple[torch.dtype, torch.dtype]
-) -> Batch:
-    """What `_core.ReplayRing.batch` has read, as tensors."""
-    obs, actions, returns, discounts, next_obs, weights, probabilities = arrays
-    from_numpy = torch.from_numpy
-    return Batch(
-        as_tensor(obs, types[0]),
-        as_tensor(actions, types[1]),
-        from_numpy(returns),
-        from_numpy(discounts),
-        as_tensor(next_obs, types[0]),
-        from_numpy(weights),
-        from_numpy(ids),
-        from_numpy(probabilities),
-    )
+Types = tuple[torch.dtype, torch.dtype]
+
+
+def _as_tensors(found: tuple[NDArray[Any], ...], types: Types) -> list[Tensor]:
+    """Observations, actions and next observations."""
+    tensors = [torch.from_numpy(array) for array in found[:3]]
+    if (tensors[0].dtype, tensors[1].dtype) != types:
+        obs, actions, next_obs = tensors
+        return [obs.view(types[0]), actions.view(types[1]), next_obs.view(types[0])]
+    return tensors
+
+
+def _as_batch(found: tuple[NDArray[Any], ...], types: Types) -> Batch:
+    """What `_core.ReplayRing` has read, as tensors."""
+    obs, actions, next_obs = _as_tensors(found, types)
+    returns, discounts, weights, probabilities = torch.from_numpy(found[3]).unbind()
+    ids = torch.from_numpy(found[4])
+    return Batch(obs, actions, returns, discounts, next_obs, weights, ids, probabilities)
+
+
+class Scratch:
+    """Memory for float64 numbers, seen by torch and by numpy; kept as long as as many are asked."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self._tensor = torch.empty(0, dtype=torch.float64)
+        self._array: NDArray[np.float64] = self._tensor.numpy()
+
+    def __call__(self, count: int) -> tuple[Tensor, NDArray[np.float64]]:
+        """As many numbers; what they were does not matter."""
+        if len(self._array) != count:
+            with torch.inference_mode(False):  # or it could not be written to outside of it
+                self._tensor = torch.empty(count, dtype=torch.float64)
+            self._array = self._tensor.numpy()
+        return self._tensor, self._array
 
 
 class NativeRing:
@@ -118,6 +132,7 @@ class NativeRing:
         """
         self.types = options.obs_dtype, options.action_dtype
         self._has_finals = num_finals > 0
+        self._uniform = Scratch()
         arrays = {name: as_array(value) for name, value in tensors.items()}
         # Where numpy does not know a type, it cannot tell wrong ones either.
         self._tells_types = all(
@@ -164,10 +179,15 @@ class NativeRing:
         """`FrameRing.newest`."""
         return as_tensor(self.core.newest(), self.types[0])
 
-    def sample(self, uniform: Tensor, n_step: int) -> Batch:
-        """Transitions at random, from float64 ``[B]``, 0 to below 1."""
-        ids = self.core.draw(uniform.numpy(), n_step)
-        return _as_batch(self.core.batch(ids, n_step), ids, self.types)
+    def sample(self, generator: torch.Generator, count: int, n_step: int) -> Batch:
+        """Transitions at random."""
+        return _as_batch(self.core.sample(self.uniform(generator, count), n_step), self.types)
+
+    def uniform(self, generator: torch.Generator, count: int) -> NDArray[np.float64]:
+        """Random numbers, those of `torch.rand`; valid until the next call."""
+        tensor, array = self._uniform(count)
+        tensor.uniform_(generator=generator)
+        return array
 
     def deal(
         self, order: tuple[Tensor, Tensor, Tensor], uniform: Tensor, count: int, n_step: int
@@ -186,8 +206,7 @@ class NativeRing:
 
     def batch(self, ids: Tensor, n_step: int) -> Batch:
         """The transitions of some ids."""
-        wanted = as_array(ids.contiguous())
-        return _as_batch(self.core.batch(wanted, n_step), wanted, self.types)
+        return _as_batch(self.core.batch(as_array(ids.contiguous()), n_step), self.types)
 
 
 class NativePriorities:
@@ -212,49 +231,77 @@ class NativePriorities:
             max_priority: As in `PrioritizedReplay`.
             num_refused: Likewise.
         """
-        self._ring, self._sums, self._types = ring.core, sums, ring.types
+        self._of, self._ring, self._types = ring, ring.core, ring.types
+        self._sums, self._scratch = sums, Scratch()
         self._num_envs, self._n_step = options.num_envs, options.n_step
         self._alpha, self._most = options.alpha, largest_priority
         self._max_priority, self._max_view = max_priority, as_array(max_priority).reshape(-1)
         self._refused_view = as_array(num_refused).reshape(-1)
+        self._known_of, self._known_powers = (0, 0.0), np.zeros(0)
 
-    def sample(self, uniform: Tensor, beta: float | Tensor) -> Batch:
+    def sample(self, generator: torch.Generator, count: int, beta: float | Tensor) -> Batch:
         """Transitions in proportion to their priorities, one from each B-th of the total."""
-        return self._weighed(self._ring.draw_prioritized(self._sums, uniform.numpy()), beta)
+        uniform, (powers, bases) = self._of.uniform(generator, count), self._scratch(count)
+        found = self._ring.sample_prioritized(self._sums, uniform, bases, self._n_step)
+        return self._weighed(found, powers, bases, beta)
 
     def batch(self, ids: Tensor, beta: float | Tensor) -> Batch:
         """The transitions of some ids."""
-        return self._weighed(as_array(ids.contiguous()), beta)
+        wanted, (powers, bases) = as_array(ids.contiguous()), self._scratch(len(ids))
+        found = self._ring.batch_prioritized(self._sums, wanted, bases, self._n_step)
+        return self._weighed(found, powers, bases, beta)
 
-    def _weighed(self, ids: NDArray[Any], beta: float | Tensor) -> Batch:
-        arrays = self._ring.batch(ids, self._n_step)
-        weights, probabilities = arrays[-2:]
-        powers = self._ring.weigh(self._sums, ids, probabilities, self._n_step)
-        torch.from_numpy(powers).pow_(-beta)
-        _core.finish_weights(probabilities, powers, weights)
-        return _as_batch(arrays, ids, self._types)
+    def _weighed(
+        self,
+        found: tuple[NDArray[Any], ...],
+        powers: Tensor,
+        bases: NDArray[np.float64],
+        beta: float | Tensor,
+    ) -> Batch:
+        powers.pow_(-(beta.detach() if isinstance(beta, Tensor) else beta))
+        _core.finish_weights(found[3], bases)
+        return _as_batch(found, self._types)
 
     def follow_head(self, num_steps: int, priorities: Tensor | None) -> None:
         """Let new rows in and old rows out after the head has moved; priorities ``[T, N]``."""
         if priorities is None:
-            shape = num_steps, self._num_envs
-            powers = self._max_priority.expand(shape).pow(self._alpha).contiguous().numpy()
-            self._ring.follow(self._sums, num_steps, None, powers.reshape(-1), self._n_step)
+            powers = self._largest_powers(num_steps)
+            self._ring.follow(self._sums, num_steps, None, powers, self._n_step)
         else:
             given = as_array(priorities.contiguous()).reshape(-1)
-            powers = self._powers(given, float(self._max_priority))
+            powers = self._powers(given, float(self._max_view[0]))
             self._ring.follow(self._sums, num_steps, given, powers, self._n_step)
 
-    def update(self, ids: Tensor, priorities: Tensor) -> None:
-        """Set the priorities of some transitions."""
-        given = as_array(priorities.contiguous())
-        powers = self._powers(given, -1.0)
-        self._ring.update(self._sums, as_array(ids.contiguous()), given, powers, self._n_step)
+    def _largest_powers(self, num_steps: int) -> NDArray[Any]:
+        """Powers of the largest priority for so many steps; they are the same for long."""
+        of = num_steps, float(self._max_view[0])
+        if of != self._known_of:
+            shape = num_steps, self._num_envs
+            powers = self._max_priority.expand(shape).pow(self._alpha).contiguous()
+            self._known_of, self._known_powers = of, powers.numpy().reshape(-1)
+        return self._known_powers
+
+    def update(self, ids: Any, priorities: Any) -> bool:
+        """Set the priorities of some transitions, if these are what they can be read from.
+
+        Returns:
+            Whether they were. What must be checked or converted first is not.
+        """
+        try:
+            at = ids.numpy() if isinstance(ids, Tensor) else ids
+            given = priorities.numpy() if isinstance(priorities, Tensor) else priorities
+        except (RuntimeError, TypeError):  # elsewhere, or of a type that numpy lacks
+            return False
+        if not _core.are_priorities(at, given):
+            return False
+        self._ring.update(self._sums, at, given, self._powers(given, -1.0), self._n_step)
+        return True
 
     def _powers(self, priorities: NDArray[Any], instead: float) -> NDArray[Any]:
         """Powers of priorities, with something else in place of refused ones, which are counted."""
-        kept = _core.accept_priorities(
-            self._max_view, self._refused_view, priorities, instead, self._most
+        powers, kept = self._scratch(priorities.size)
+        _core.accept_priorities(
+            self._max_view, self._refused_view, priorities, instead, self._most, kept
         )
-        torch.from_numpy(kept).pow_(self._alpha)
+        powers.pow_(self._alpha)
         return kept

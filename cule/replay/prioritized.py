@@ -168,12 +168,16 @@ class PrioritizedReplay(UniformReplay):
         Raises:
             InvalidArgumentError: Wrong shape or type; nothing has changed.
         """
+        native = self._native
+        if native is not None and native.update(ids, priorities):
+            return
         checked = checked_ids(ids, self.options.device)
         given = self._as_priorities(priorities, tuple(checked.shape))
         if not len(checked):
             return
-        if self._native is not None:
-            self._native.update(checked, given)
+        if native is not None:
+            was_done = native.update(checked.contiguous(), given.detach().contiguous())
+            assert was_done
             return
         n, ring, sums = self.options.num_envs, self._ring, self._sums
         rows = checked // n
@@ -219,12 +223,11 @@ class PrioritizedReplay(UniformReplay):
         self._check_batch_size(batch_size)
         if beta is None:
             beta = self.options.beta
-        if not isinstance(beta, Tensor):
+        elif not isinstance(beta, Tensor):
             check_range("beta", beta, 0.0, 1.0)
-        uniform = self._uniform(batch_size)
         if self._native is not None and not self.options.uniform_mixture:
-            return self._native.sample(uniform, beta)
-        fractions = torch.arange(batch_size, device=uniform.device) + uniform
+            return self._native.sample(self.generator, batch_size, beta)
+        fractions = torch.arange(batch_size, device=self.options.device) + self._uniform(batch_size)
         ids = self._ids_of(self._sums.draw(fractions / batch_size))
         if self.options.uniform_mixture:
             is_uniform = self._uniform(batch_size) < self._uniform_share()

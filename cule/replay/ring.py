@@ -31,6 +31,7 @@ from cule.replay.gather import (
     TRUNCATED,
     Memory,
     Transitions,
+    empty_rows,
     n_step_returns,
     read_rows,
     read_transitions,
@@ -67,9 +68,8 @@ class FrameRing:
         self.num_finals = num_final_frames(num_rows, options)
         self._waste_row = self.num_slots * n + self.num_finals
         self._zero_row = self._waste_row + 1
-        self.frames = torch.zeros(
-            (self._zero_row + 1, *options.obs_shape), dtype=options.obs_dtype, device=device
-        )
+        shape = (self._zero_row + 1, *options.obs_shape)
+        self.frames = empty_rows(shape, options.obs_dtype, device).zero_()
         slots = (self.num_slots, n)
         self.by_slot = self.frames[: self.num_slots * n].view(slots + options.obs_shape)
         self.actions = torch.zeros(

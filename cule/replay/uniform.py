@@ -231,7 +231,7 @@ class UniformReplay(Saveable):
             return self._batch(self._dealt(batch_size))
         native = self._ring.native
         if native is not None:
-            return native.sample(self._uniform(batch_size), self.options.n_step)
+            return native.sample(self.generator, batch_size, self.options.n_step)
         return self._batch(self._uniform_ids(batch_size))
 
     def sample_at(self, ids: Any) -> Batch:

@@ -362,9 +362,11 @@ def test_the_native_module_refuses_what_would_leave_its_memory() -> None:
     native, sums = replay._ring.native, replay._sums.native
     assert native is not None
     assert sums is not None
-    ids, chances = np.zeros(3, np.int64), np.zeros(2, np.float32)
+    ids, powers = np.zeros(3, np.int64), np.zeros(2)
     with pytest.raises(ValueError, match="one an id"):
-        native.core.weigh(sums, ids, chances, 1)
+        native.core.update(sums, ids, powers, powers, 1)
+    with pytest.raises(ValueError, match="powers"):
+        native.core.update(sums, ids, np.zeros(3), powers, 1)
     with pytest.raises(ValueError, match="does not fit"):
         native.core.batch(ids, 10_000)
     with pytest.raises(ValueError, match="is not a leaf"):
@@ -375,7 +377,7 @@ def test_the_native_module_refuses_what_would_leave_its_memory() -> None:
         sums.assign(np.array([1, 2]), np.array([1]))
     small = _core.PrioritySums(np.zeros(129, np.int64), np.zeros(1, np.int64), 100)
     with pytest.raises(ValueError, match="a leaf a row"):
-        native.core.draw_prioritized(small, np.zeros(1))
+        native.core.sample_prioritized(small, np.zeros(1), np.zeros(1), 1)
     with pytest.raises(ValueError, match="128 a block"):
         _core.PrioritySums(np.zeros(128, np.int64), np.zeros(1, np.int64), 100)
 
@@ -392,3 +394,21 @@ def test_ids_at_the_ends_of_their_type() -> None:
         )  # fmt: skip
         batch = replay.sample_at([-(2**63), 2**63 - 1, 0])
         assert batch.weights.tolist() == [0, 0, 1]
+
+
+def test_gradients_and_inference_change_nothing() -> None:
+    """Calls inside of `inference_mode`, and exponents and priorities that carry gradients."""
+    replay = PrioritizedReplay(PrioritizedOptions(capacity=100, num_envs=2, obs_shape=(2,)))
+    replay.start(np.ones((2, 2), np.uint8))
+    ended = np.zeros((20, 2), bool)
+    replay.append_block(
+        frames=np.ones((20, 2, 2), np.uint8), actions=np.ones((20, 2), np.int64),
+        rewards=np.ones((20, 2)), terminated=ended,
+    )  # fmt: skip
+    with torch.inference_mode():
+        replay.update_priorities(replay.sample(8).ids, torch.ones(8))
+    beta = torch.tensor(0.5, requires_grad=True)
+    batch = replay.sample(8, beta)
+    replay.update_priorities(batch.ids, 2 * torch.ones(8, requires_grad=True))
+    assert not any(value.requires_grad for value in (*replay.sample(8, beta), replay.max_priority))
+    assert float(replay.max_priority) == 2
