@@ -89,6 +89,11 @@ class Data:
         return self.actions[here], result
 
 
+def new_priorities(size: int) -> np.ndarray:
+    """What a learner would set, the same for every engine."""
+    return np.random.rand(size) + 1e-6  # noqa: NPY002
+
+
 class Cule:
     """`UniformReplay` or `PrioritizedReplay`, 16 environments."""
 
@@ -118,7 +123,7 @@ class Cule:
         """Draw a batch as tensors; with priorities, set them anew."""
         batch = self.replay.sample(size)
         if isinstance(self.replay, PrioritizedReplay):
-            self.replay.update_priorities(batch.ids, torch.rand(size) + 1e-6)
+            self.replay.update_priorities(batch.ids, new_priorities(size))
 
 
 class TorchRL:
@@ -149,7 +154,7 @@ class TorchRL:
         """Draw a batch as tensors; with priorities, set them anew."""
         batch = self.replay.sample(size)
         if self.prioritized:
-            batch["td_error"] = torch.rand(size) + 1e-6
+            batch["td_error"] = torch.from_numpy(new_priorities(size)).float()
             self.replay.update_tensordict_priority(batch)
 
 
@@ -190,10 +195,9 @@ class Cpprb:
     def sample(self, size: int) -> None:
         """Draw a batch as tensors; with priorities, set them anew."""
         batch = self.replay.sample(size, beta=0.4) if self.prioritized else self.replay.sample(size)
-        for value in batch.values():
-            torch.from_numpy(value)
+        _ = [torch.from_numpy(value) for value in batch.values()]
         if self.prioritized:
-            self.replay.update_priorities(batch["indexes"], np.random.rand(size) + 1e-6)  # noqa: NPY002
+            self.replay.update_priorities(batch["indexes"], new_priorities(size))
 
 
 class PlainList:
@@ -217,9 +221,10 @@ class PlainList:
             self.next = (self.next + 1) % self.capacity
 
     def sample(self, size: int) -> None:
-        """Draw a batch as tensors; with priorities, set them anew."""
-        for column in zip(*random.choices(self.items, k=size), strict=True):
-            torch.from_numpy(np.stack(column))
+        """Draw a batch as tensors."""
+        # All there at the same time, as those of the others are.
+        columns = zip(*random.choices(self.items, k=size), strict=True)
+        _ = [torch.from_numpy(np.stack(column)) for column in columns]
 
 
 ENGINES: dict[str, Callable[[Data, int], Any]] = {
