@@ -362,9 +362,10 @@ class ReplayRing:
     def sample_prioritized(
         self,
         sums: PrioritySums,
-        uniform: NDArray[np.float64],
+        uniform: NDArray[np.float64],  # [B], of a mixture [3 * B]: where, whether uniform, which
         bases: NDArray[np.float64],  # [B], set here
         n_step: int,
+        uniform_mixture: float,
     ) -> tuple[NDArray[Any], ...]: ...
     def batch_prioritized(
         self,
@@ -372,6 +373,7 @@ class ReplayRing:
         ids: NDArray[np.int64],
         bases: NDArray[np.float64],  # [B], set here
         n_step: int,
+        uniform_mixture: float,
     ) -> tuple[NDArray[Any], ...]: ...
     def follow(
         self,

@@ -223,10 +223,7 @@ struct PyRing {
     const ValidRows rows = valid(n_step);
     Contiguous<i64> ids(size);
     i64* id = ids.mutable_data();
-    for (i64 k = 0; k < size; ++k) {
-      const i64 position = i64(from[k] * double(rows.count));
-      id[k] = rows.oldest * ring.num_envs + (position < rows.count ? position : rows.count - 1);
-    }
+    for (i64 k = 0; k < size; ++k) id[k] = uniform_id(ring, rows, from[k]);
     return batch(ids, n_step);
   }
 
@@ -251,26 +248,33 @@ struct PyRing {
     return ids;
   }
 
-  // Transitions in proportion to their priorities, as batch_prioritized.
+  // Transitions in proportion to their priorities, but for a share of uniform ones; as
+  // batch_prioritized. A number each, of a mixture three: where, whether uniform, which then.
   py::tuple sample_prioritized(const PySums& sums, const py::object& uniform,
-                               const Contiguous<double>& bases, i64 n_step) const {
+                               const Contiguous<double>& bases, i64 n_step,
+                               double uniform_mixture) const {
     check(sums);
-    const i64 size = size_of<double>(uniform, "uniform");
+    const i64 size = bases.size();
+    const bool is_mixture = uniform_mixture > 0.0;
+    const double* from = take_vector<double>(uniform, "uniform", i32(is_mixture ? 3 * size : size));
     Contiguous<i64> ids(size);
-    draw_ids(sums.sums, ring, take_vector<double>(uniform, "uniform", i32(size)), size,
-             ids.mutable_data());
-    return batch_prioritized(sums, ids, bases, n_step);
+    draw_ids(sums.sums, ring, from, size, ids.mutable_data());
+    if (is_mixture) {
+      mix_ids(ring, valid(n_step), uniform_share(sums.sums, uniform_mixture), from + size, size,
+              ids.mutable_data());
+    }
+    return batch_prioritized(sums, ids, bases, n_step, uniform_mixture);
   }
 
   // The transitions of some ids with their probabilities, weights being 0 or 1; sets what those are
   // powers of.
   py::tuple batch_prioritized(const PySums& sums, const Contiguous<i64>& ids,
-                              Contiguous<double> bases, i64 n_step) const {
+                              Contiguous<double> bases, i64 n_step, double uniform_mixture) const {
     check(sums);
     PyTaken t = taken(ids, n_step);
     if (bases.size() != t.size) refuse("bases: one an id is needed");
-    weigh(sums.sums, ring, valid(n_step), ids.data(), t.size, t.probabilities(),
-          bases.mutable_data());
+    weigh(sums.sums, ring, valid(n_step), uniform_share(sums.sums, uniform_mixture), ids.data(),
+          t.size, t.weights(), t.probabilities(), bases.mutable_data());
     return py::make_tuple(t.obs, t.actions, t.next_obs, t.numbers, ids);
   }
 
@@ -326,8 +330,7 @@ void finish(Contiguous<float> numbers, const Contiguous<double>& powers) {
   const i64 size = powers.size();
   if (numbers.ndim() != 2 || numbers.shape(0) != 4 || numbers.shape(1) != size)
     refuse("numbers: shape " + shape_text(numbers) + "; needed are four a power");
-  float* const weights = numbers.mutable_data() + 2 * size;
-  finish_weights(weights + size, powers.data(), size, weights);
+  finish_weights(powers.data(), size, numbers.mutable_data() + 2 * size);
 }
 
 }  // namespace
@@ -365,9 +368,9 @@ void bind_replay(py::module_& m) {
            py::arg("uniform"), py::arg("count"), py::arg("n_step"))
       .def("batch", &PyRing::batch, fixed("ids"), py::arg("n_step"))
       .def("sample_prioritized", &PyRing::sample_prioritized, py::arg("sums"), py::arg("uniform"),
-           fixed("bases"), py::arg("n_step"))
+           fixed("bases"), py::arg("n_step"), py::arg("uniform_mixture"))
       .def("batch_prioritized", &PyRing::batch_prioritized, py::arg("sums"), fixed("ids"),
-           fixed("bases"), py::arg("n_step"))
+           fixed("bases"), py::arg("n_step"), py::arg("uniform_mixture"))
       .def("follow", &PyRing::follow, py::arg("sums"), py::arg("num_steps"), py::arg("priorities"),
            py::arg("powers"), py::arg("n_step"))
       .def("update", &PyRing::update, py::arg("sums"), py::arg("ids"), py::arg("priorities"),

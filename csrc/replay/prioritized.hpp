@@ -101,12 +101,29 @@ inline void draw_ids(const PrioritySums& sums, const Ring& ring, const double* u
     ids[k] = id_of(ring, sums.at((double(k) + uniform[k]) / double(size)));
 }
 
-// Probabilities of some transitions, and what their weights are powers of.
-inline void weigh(const PrioritySums& sums, const Ring& ring, const ValidRows& valid,
-                  const i64* ids, i64 size, float* probabilities, double* bases) {
+// Probability that a draw is uniform; of a mixture 1 where all priorities are 0.
+inline double uniform_share(const PrioritySums& sums, double uniform_mixture) {
+  return uniform_mixture > 0.0 && sums.total() == 0 ? 1.0 : uniform_mixture;
+}
+
+// Puts uniform draws in place of a share of some ids. uniform: of each id whether, then of each
+// which.
+inline void mix_ids(const Ring& ring, const ValidRows& valid, double share, const double* uniform,
+                    i64 size, i64* ids) {
+  for (i64 k = 0; k < size; ++k) {
+    if (uniform[k] < share) ids[k] = uniform_id(ring, valid, uniform[size + k]);
+  }
+}
+
+// Probabilities of some transitions, and what their weights are powers of. Weights of what has none
+// become 0.
+inline void weigh(const PrioritySums& sums, const Ring& ring, const ValidRows& valid, double share,
+                  const i64* ids, i64 size, float* weights, float* probabilities, double* bases) {
   const double total = sums.total() < 1 ? 1.0 : double(sums.total());
   for (i64 k = 0; k < size; ++k) {
-    const double probability = double(sums.leaf(cell_of(ring, ids[k]))) / total;
+    double probability = double(sums.leaf(cell_of(ring, ids[k]))) / total;
+    if (share > 0.0) probability = (1.0 - share) * probability + share / double(valid.count);
+    if (!(probability > 0.0)) weights[k] = 0.0f;
     probabilities[k] = float(probability);
     const double base = double(valid.count) * probability;
     bases[k] = base < kTiny ? kTiny : base;
@@ -114,20 +131,17 @@ inline void weigh(const PrioritySums& sums, const Ring& ring, const ValidRows& v
 }
 
 // Importance weights from their powers, over the largest of them. `weights` are 0 where a
-// transition is not to be learnt from, and so are those of probability 0.
-inline void finish_weights(const float* probabilities, const double* powers, i64 size,
-                           float* weights) {
+// transition is not to be learnt from, and stay so.
+inline void finish_weights(const double* powers, i64 size, float* weights) {
   double largest = kTiny;
   for (i64 k = 0; k < size; ++k) {
-    const bool counts = probabilities[k] > 0.0f && weights[k] > 0.0f;
+    const bool counts = weights[k] > 0.0f;
     // Not a number stays so, whatever else there is.
     if (counts && !(powers[k] <= largest)) largest = powers[k];
     if (counts && std::isnan(powers[k])) break;
   }
-  for (i64 k = 0; k < size; ++k) {
-    const bool counts = probabilities[k] > 0.0f && weights[k] > 0.0f;
-    weights[k] = float((counts ? powers[k] : 0.0) / largest);
-  }
+  for (i64 k = 0; k < size; ++k)
+    weights[k] = float((weights[k] > 0.0f ? powers[k] : 0.0) / largest);
 }
 
 }  // namespace cule

@@ -65,6 +65,12 @@ inline i64 id_of(const Ring& ring, i64 cell) {
   return row * ring.num_envs + cell % ring.num_envs;
 }
 
+// Id of any of the transitions that can be sampled, from a number from 0 to below 1.
+inline i64 uniform_id(const Ring& ring, const ValidRows& valid, double uniform) {
+  const i64 position = i64(uniform * double(valid.count));
+  return valid.oldest * ring.num_envs + (position < valid.count ? position : valid.count - 1);
+}
+
 // T steps of all environments, [T, N, ...]. Frames that are null are in place already, final
 // frames that are null are not kept.
 struct StepBlock {

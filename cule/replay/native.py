@@ -235,20 +235,26 @@ class NativePriorities:
         self._sums, self._scratch = sums, Scratch()
         self._num_envs, self._n_step = options.num_envs, options.n_step
         self._alpha, self._most = options.alpha, largest_priority
+        self._uniform_mixture = options.uniform_mixture
         self._max_priority, self._max_view = max_priority, as_array(max_priority).reshape(-1)
         self._refused_view = as_array(num_refused).reshape(-1)
         self._known_of, self._known_powers = (0, 0.0), np.zeros(0)
 
     def sample(self, generator: torch.Generator, count: int, beta: float | Tensor) -> Batch:
         """Transitions in proportion to their priorities, one from each B-th of the total."""
-        uniform, (powers, bases) = self._of.uniform(generator, count), self._scratch(count)
-        found = self._ring.sample_prioritized(self._sums, uniform, bases, self._n_step)
+        powers, bases = self._scratch(count)
+        uniform = self._of.uniform(generator, 3 * count if self._uniform_mixture else count)
+        found = self._ring.sample_prioritized(
+            self._sums, uniform, bases, self._n_step, self._uniform_mixture
+        )
         return self._weighed(found, powers, bases, beta)
 
     def batch(self, ids: Tensor, beta: float | Tensor) -> Batch:
         """The transitions of some ids."""
         wanted, (powers, bases) = as_array(ids.contiguous()), self._scratch(len(ids))
-        found = self._ring.batch_prioritized(self._sums, wanted, bases, self._n_step)
+        found = self._ring.batch_prioritized(
+            self._sums, wanted, bases, self._n_step, self._uniform_mixture
+        )
         return self._weighed(found, powers, bases, beta)
 
     def _weighed(

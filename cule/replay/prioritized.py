@@ -225,7 +225,7 @@ class PrioritizedReplay(UniformReplay):
             beta = self.options.beta
         elif not isinstance(beta, Tensor):
             check_range("beta", beta, 0.0, 1.0)
-        if self._native is not None and not self.options.uniform_mixture:
+        if self._native is not None:
             return self._native.sample(self.generator, batch_size, beta)
         fractions = torch.arange(batch_size, device=self.options.device) + self._uniform(batch_size)
         ids = self._ids_of(self._sums.draw(fractions / batch_size))
@@ -238,7 +238,7 @@ class PrioritizedReplay(UniformReplay):
         """As `UniformReplay.sample_at`, weighed as if the ids had been drawn."""
         checked = checked_ids(ids, self.options.device)
         self._check_batch_size(len(checked))
-        if self._native is not None and not self.options.uniform_mixture:
+        if self._native is not None:
             return self._native.batch(checked, self.options.beta)
         return self._weighed(checked, self.options.beta)
 
@@ -260,7 +260,8 @@ class PrioritizedReplay(UniformReplay):
         probabilities = units.to(torch.float64) / total.to(torch.float64)
         _, count = self._valid()
         if self.options.uniform_mixture:
-            probabilities = torch.lerp(probabilities, 1.0 / count.double(), self._uniform_share())
+            share = self._uniform_share()
+            probabilities = (1.0 - share) * probabilities + share / count
         weights = (count * probabilities).clamp(min=torch.finfo(torch.float64).tiny).pow(-beta)
         weights = torch.where((probabilities > 0) & (batch.weights > 0), weights, 0.0)
         largest = weights.amax().clamp(min=torch.finfo(torch.float64).tiny)

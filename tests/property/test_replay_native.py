@@ -19,9 +19,12 @@ from cule import _core
 from cule.errors import InvalidArgumentError
 from cule.replay import (
     Batch,
+    Explorer,
     PrioritizedOptions,
     PrioritizedReplay,
     ReplayOptions,
+    SharedOptions,
+    SharedPrioritizedReplay,
     UniformReplay,
     native,
 )
@@ -33,6 +36,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning"
 
 OBS_TYPES = (torch.uint8, torch.float32, torch.bfloat16, torch.float64, torch.bool)
 ODD_PRIORITIES = (0.0, -0.0, -1.0, float("nan"), float("inf"), 1e300, 5e-324, 1e-9)
+#: The smallest one is less than float32 can tell from 0.
+MIXTURES = (0.0, 1e-300, 0.001, 0.3, 1.0)
 ODD_REWARDS = (0.0, -0.0, float("nan"), float("inf"), -1.0, 1.0)
 
 
@@ -93,11 +98,12 @@ class Twins:
             "action_shape": action_shape,
             "action_dtype": action_dtype,
             "seed": int(rng.integers(1000)),
-            **fixed,
         }
         if prioritized:
             choices |= {"alpha": float(rng.choice([0.0, 0.5, 0.6, 1.0]))}
             choices |= {"beta": float(rng.choice([0.0, 0.4, 0.5, 1.0]))}
+            choices |= {"uniform_mixture": float(rng.choice(MIXTURES))}
+        choices |= fixed
 
         def make() -> UniformReplay:
             if prioritized:
@@ -274,12 +280,13 @@ def test_random_streams(
         twins.check_tensors()
 
 
-def test_a_large_prioritized_ring(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("mixture", [0.0, 0.3])
+def test_a_large_prioritized_ring(mixture: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Enough leaves for three levels of sums."""
     rng = np.random.default_rng(5)
     twins = Twins(
         rng, monkeypatch, True, capacity=40_000, num_envs=16, obs_shape=(2,), alpha=0.6, stack=2,
-        action_shape=(), action_dtype=torch.int64,
+        action_shape=(), action_dtype=torch.int64, uniform_mixture=mixture,
     )  # fmt: skip
     for _ in range(120):
         twins.append_block()
@@ -290,17 +297,79 @@ def test_a_large_prioritized_ring(monkeypatch: pytest.MonkeyPatch) -> None:
     twins.check_tensors()
 
 
+@pytest.mark.parametrize("mixture", MIXTURES)
+def test_mixtures(mixture: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        twins = Twins(rng, monkeypatch, True, uniform_mixture=mixture)
+        for _ in range(8):
+            twins.append_block()
+            twins.update()
+            for _ in range(3):
+                twins.check_reads()
+
+
+@pytest.mark.parametrize("mixture", MIXTURES)
 @pytest.mark.parametrize("zeroed", [False, True])
-def test_draws_of_nothing(zeroed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All priorities 0, as after `start` alone or once they have been set so."""
-    twins = Twins(np.random.default_rng(zeroed), monkeypatch, True, num_envs=3, n_step=1)
+def test_draws_of_nothing(zeroed: bool, mixture: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All priorities 0 once they have been set so, or as they are at first."""
+    twins = Twins(
+        np.random.default_rng(zeroed), monkeypatch, True, num_envs=3, n_step=1, capacity=100,
+        stack=2, uniform_mixture=mixture, autoreset_mode="SameStep",
+    )  # fmt: skip
     for _ in range(10):
         twins.append()
     for replay in twins.both:
         assert isinstance(replay, PrioritizedReplay)
         if zeroed:
             replay.update_priorities(range(40), np.zeros(40))
-    twins.check_reads()
+            assert int(replay._sums.total()) == 0
+    for _ in range(5):
+        twins.check_reads()
+    batch = twins.native.sample(30)
+    # What is drawn of nothing counts for nothing, but in a mixture, which is uniform then.
+    if zeroed:
+        assert (batch.weights == float(mixture > 0)).all()
+        assert len(batch.ids.unique()) > 10 or not mixture
+
+
+@pytest.mark.parametrize("mixture", MIXTURES)
+def test_replay_between_processes(mixture: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Priorities and rows of the native module, or of tensor operations; at last all are 0."""
+    rng = np.random.default_rng(1)
+    options = SharedOptions(
+        capacity=500, num_envs=3, obs_shape=(2,), block_size=7, uniform_mixture=mixture
+    )
+    episodes = RandomEpisodes(3, rng, same_step=True, end_chance=0.1)
+    with SharedPrioritizedReplay(options) as first, monkeypatch.context() as without:
+        without.setattr(native, "is_used", lambda device: False)
+        with SharedPrioritizedReplay(options) as second:
+            assert first._sums.native is not None
+            assert second._sums.native is None
+            second._shared.memory = second._shared.memory._replace(native=None)
+            explorers = [Explorer(replay.handle(), 0) for replay in (first, second)]
+            frames = episodes.frames()
+            for explorer in explorers:
+                explorer.start(frames)
+            for _ in range(120):
+                step = episodes.step()
+                action = step.pop("action")
+                for explorer in explorers:
+                    explorer.append(action, SimpleNamespace(**step))
+            for _ in range(30):
+                found, wanted = first.sample(16), second.sample(16)
+                assert_same_batch(found, wanted)
+                priorities = rng.exponential(size=16)
+                for replay in (first, second):
+                    replay.update_priorities(found.ids, priorities)
+            for replay in (first, second):
+                leaves = torch.arange(len(replay._known) * replay._rows)
+                ids = replay._known[leaves // replay._rows] * replay._rows + leaves % replay._rows
+                replay.update_priorities(ids, torch.zeros(len(ids)))
+                assert int(replay._sums.total()) == 0
+            assert_same_batch(first.sample(16), second.sample(16))
+            for explorer in explorers:
+                explorer.close()
 
 
 def test_refusals_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,7 +446,9 @@ def test_the_native_module_refuses_what_would_leave_its_memory() -> None:
         sums.assign(np.array([1, 2]), np.array([1]))
     small = _core.PrioritySums(np.zeros(129, np.int64), np.zeros(1, np.int64), 100)
     with pytest.raises(ValueError, match="a leaf a row"):
-        native.core.sample_prioritized(small, np.zeros(1), np.zeros(1), 1)
+        native.core.sample_prioritized(small, np.zeros(1), np.zeros(1), 1, 0.0)
+    with pytest.raises(ValueError, match="uniform"):
+        native.core.sample_prioritized(sums, np.zeros(2), np.zeros(2), 1, 0.5)
     with pytest.raises(ValueError, match="128 a block"):
         _core.PrioritySums(np.zeros(128, np.int64), np.zeros(1, np.int64), 100)
 
