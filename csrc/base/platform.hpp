@@ -7,6 +7,7 @@
 // CULE_DEVICE_NOINLINE  out of line on the device, where copies cost more than calls; the host
 //                compiler decides for itself
 // CULE_AVX2      defined where the host can be asked for AVX2; marks a function compiled for it
+// CULE_SSE2      defined where the host has SSE2 without being asked
 // CULE_HAS_JIT   defined where machine code can be made and run (csrc/jit)
 // CULE_HAS_REDUCE  defined where a warp has __reduce_min_sync: compute capability 8.0 and later
 // CULE_ASSUME_SHARED(p)  on the device: p points into shared memory
@@ -25,6 +26,7 @@
 #define CULE_DEVICE_NOINLINE
 #if defined(__x86_64__)
 #define CULE_AVX2 __attribute__((target("avx2")))
+#define CULE_SSE2
 #if defined(__linux__)
 #define CULE_HAS_JIT
 #endif

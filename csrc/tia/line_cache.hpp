@@ -30,8 +30,16 @@ struct CachedLine {
   TiaBytes written;
 };
 
+constexpr u16 kNoEntry = 0xFFFF;
+constexpr u16 kNoLine = 0xFFFF;
+
+// Of one line of a frame.
+struct LineEntries {
+  u16 first;  // entry that begins the line, if any does
+  u16 next;   // the next line that one begins
+};
+
 struct LineCache {
-  static constexpr u16 kNoEntry = 0xFFFF;
 
   u8 is_on;
   u8 is_valid;    // it holds a frame
@@ -40,13 +48,14 @@ struct LineCache {
   u16 wanted;  // latches recorded
   u32 base_clock;
   u32 size;
-  u16 first[2][kCachedLines];  // entry that begins the line, if any does
+  LineEntries entries_of[2][kCachedLines];
   LogEntry entries[2][kLogCapacity + kSpareEntries];
   CachedLine line[kCachedLines];
   u8 rows[kMaxRows * kScreenWidth];
 
   // The running frame.
   u32 running_line;
+  u32 last_line;  // noted last of those that an entry begins
   u32 running_size;
   u32 limit;       // an entry from here on begins a further line
   u32 common_end;  // entries are the cached ones up to here,
@@ -68,7 +77,8 @@ struct LineCache {
     if (!draws && !is_valid) return false;
     limit = running_size = common_end = taken = 0;
     is_drawing = draws;
-    if (draws) memset(first[held ^ 1], 0xFF, sizeof first[0]);
+    last_line = kNoLine;
+    if (draws) memset(entries_of[held ^ 1], 0xFF, sizeof entries_of[0]);
     return true;
   }
 
@@ -99,9 +109,9 @@ class CachedReplay {
       : r_(replay),
         cache_(cache),
         entries_(cache.entries[cache.held ^ 1]),
-        first_(cache.first[cache.held ^ 1]),
+        lines_(cache.entries_of[cache.held ^ 1]),
         cached_entries_(cache.entries[cache.held]),
-        cached_first_(cache.first[cache.held]),
+        cached_lines_(cache.entries_of[cache.held]),
         base_clock_(base_clock) {}
 
   void run(const LogEntry* log, u32 from, u32 to) {
@@ -138,7 +148,7 @@ class CachedReplay {
       now.tia = r_.s;
       now.beam = r_.beam;
       now.has_clear = now.is_use_known = 0;
-      first_[line] = u16(i);
+      note_line(line, i);
     }
     cache_.running_line = line;
     const u32 end_cycle = (line + 1) * kCyclesPerLine - base_clock_ / kClocksPerCycle;
@@ -152,58 +162,61 @@ class CachedReplay {
     }
   }
 
+  // Entry i begins the line of the running frame.
+  void note_line(u32 line, u32 i) {
+    if (cache_.last_line != kNoLine) lines_[cache_.last_line].next = u16(line);
+    lines_[line].first = u16(i);
+    cache_.last_line = line;
+  }
+
   u32 take_lines(u32 i, u32& line) {
     const CachedLine& begin = cache_.line[line];
-    const u32 from = cached_first_[line];
-    u32 next = line;
-    if (from == LineCache::kNoEntry || !find_next(next)) return i;
+    const u32 from = cached_lines_[line].first;
+    u32 next = cached_lines_[line].next;
+    if (from == kNoEntry || next == kNoLine) return i;
     const u32 more_latches = r_.s.collisions & ~u32(begin.tia.collisions);
     if (begin.tia.collisions & ~u32(r_.s.collisions)) return i;
-    if (memcmp(&begin.beam, &r_.beam, sizeof r_.beam) != 0) return i;
+    if (!(begin.beam == r_.beam)) return i;
     const u32 end = from + find_common(i, from) - i;
-    if (cached_first_[next] > end) return i;
-    TiaBytes different = tia_bytes::differing(r_.s, begin.tia) & tia_bytes::kRelevant;
+    if (cached_lines_[next].first > end) return i;
+    const TiaBytes differing = tia_bytes::differing(r_.s, begin.tia) & tia_bytes::kRelevant;
+    if (differing & tia_bytes::kAlways) return i;
+    tia_bytes::Selection different(differing);
     bool has_clear = false;
     u32 last = line;
     do {
       CachedLine& taken = cache_.line[last];
-      if (cached_first_[next] > end || (taken.has_clear && more_latches)) break;
-      if (different) {
+      if (cached_lines_[next].first > end || (taken.has_clear && more_latches)) break;
+      if (different.bytes) {
         if (!taken.is_use_known) find_use(last, next);
-        if (different & taken.used) break;
+        if (different.bytes & taken.used) break;
       }
       if (cache_.is_drawing) {
-        first_[last] = u16(i + cached_first_[last] - from);
-        tia_bytes::copy(taken.tia, r_.s, different);
+        note_line(last, i + cached_lines_[last].first - from);
+        different.copy(taken.tia, r_.s);
         taken.tia.collisions |= u16(more_latches);
       }
-      if (different) different &= ~taken.written;
+      if (different.bytes & taken.written) different.choose(different.bytes & ~taken.written);
       has_clear |= taken.has_clear;
       last = next;
-    } while (find_next(next));
+      next = cached_lines_[last].next;
+    } while (next != kNoLine);
     if (last == line) return i;
     TiaState tia = cache_.line[last].tia;
-    tia_bytes::copy(tia, r_.s, different);
+    different.copy(tia, r_.s);
     tia.collisions |= u16(more_latches);
     r_.take_over(tia, cache_.line[last].beam);
     if (has_clear) r_.sink.latches_cleared();
     line = last;
-    cache_.taken += cached_first_[last] - from;
-    return i + cached_first_[last] - from;
-  }
-
-  // The next line of the cached frame that has accesses.
-  bool find_next(u32& line) const {
-    do {
-      ++line;
-    } while (line < kCachedLines && cached_first_[line] == LineCache::kNoEntry);
-    return line < kCachedLines;
+    const u32 taken_entries = cached_lines_[last].first - from;
+    cache_.taken += taken_entries;
+    return i + taken_entries;
   }
 
   void find_use(u32 line, u32 next) {
     CachedLine& l = cache_.line[line];
     LineUse use(l.tia, line);
-    for (u32 i = cached_first_[line]; i < cached_first_[next]; ++i) {
+    for (u32 i = cached_lines_[line].first; i < cached_lines_[next].first; ++i) {
       const LogEntry e = cached_entries_[i];
       use.access(cache_.base_clock + clocks_from_cycles(log_cycle(e)), log_register(e),
                  log_value(e));
@@ -246,9 +259,9 @@ class CachedReplay {
   R& r_;
   LineCache& cache_;
   LogEntry* entries_;  // of the running frame
-  u16* first_;
+  LineEntries* lines_;
   const LogEntry* cached_entries_;
-  const u16* cached_first_;
+  const LineEntries* cached_lines_;
   const u32 base_clock_;
 };
 

@@ -10,6 +10,12 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/platform.hpp"
+
+#if defined(CULE_SSE2)
+#include <emmintrin.h>
+#endif
+
 #include "tia/replay.hpp"
 #include "tia/span.hpp"
 
@@ -52,39 +58,70 @@ constexpr TiaBytes kPadding =
 constexpr TiaBytes kRelevant = of(0, sizeof(TiaState)) & ~kCollisions & ~kPadding;
 constexpr TiaBytes kAlways = kRelevant & ~kFree;
 
+// Where word w of eight lies; the last one shares four bytes with the one before.
+constexpr u32 word_offset(u32 w) { return w < 7 ? 8 * w : u32(sizeof(TiaState)) - 8; }
+
+static_assert(sizeof(TiaState) >= 56 && sizeof(TiaState) <= 64);
+
+struct Words {
+  u64 of[8];
+};
+
+inline Words words_of(const void* bytes) {
+  Words x;
+  for (u32 w = 0; w < 8; ++w) {
+    memcpy(&x.of[w], static_cast<const u8*>(bytes) + word_offset(w), sizeof(u64));
+  }
+  return x;
+}
+
 // Bytes that differ.
 inline TiaBytes differing(const TiaState& a, const TiaState& b) {
-  u64 left[8] = {};
-  u64 right[8] = {};
-  memcpy(left, &a, sizeof a);
-  memcpy(right, &b, sizeof b);
   TiaBytes found = 0;
+#if defined(CULE_SSE2)
+  constexpr u32 kOffsets[4] = {0, 16, 32, sizeof(TiaState) - 16};
+  for (const u32 offset : kOffsets) {
+    const auto* x = reinterpret_cast<const __m128i*>(reinterpret_cast<const u8*>(&a) + offset);
+    const auto* y = reinterpret_cast<const __m128i*>(reinterpret_cast<const u8*>(&b) + offset);
+    const __m128i same = _mm_cmpeq_epi8(_mm_loadu_si128(x), _mm_loadu_si128(y));
+    found |= u64(u32(_mm_movemask_epi8(same)) ^ 0xFFFF) << offset;
+  }
+#else
+  const Words left = words_of(&a);
+  const Words right = words_of(&b);
   for (u32 w = 0; w < 8; ++w) {
-    const u64 x = left[w] ^ right[w];
-    if (x == 0) continue;
+    const u64 x = left.of[w] ^ right.of[w];
     const u64 low = 0x7F7F7F7F7F7F7F7FULL;
     const u64 tops = (((x & low) + low) | x) & ~low;
-    found |= (tops >> 7) * 0x0102040810204080ULL >> 56 << (8 * w);
+    found |= (tops >> 7) * 0x0102040810204080ULL >> 56 << word_offset(w);
   }
+#endif
   return found;
 }
 
-// Takes bytes over.
-inline void copy(TiaState& to, const TiaState& from, TiaBytes bytes) {
-  for (TiaBytes left = bytes; left;) {
-    const u32 w = u32(CULE_COUNT_TRAILING_ZEROS_64(left)) / 8;
-    const u32 offset = 8 * w;
-    const size_t size = w < 7 ? 8 : sizeof(TiaState) - 56;
-    const u64 inside = expand_bits(u32(left >> offset) & 0xFF);
-    u64 x = 0;
-    u64 y = 0;
-    memcpy(&x, reinterpret_cast<const u8*>(&to) + offset, size);
-    memcpy(&y, reinterpret_cast<const u8*>(&from) + offset, size);
-    x ^= (x ^ y) & inside;
-    memcpy(reinterpret_cast<u8*>(&to) + offset, &x, size);
-    left &= ~(0xFFULL << offset);
+// Some bytes, $FF for each.
+struct Selection {
+  TiaBytes bytes;
+  u64 mask[8];
+
+  explicit Selection(TiaBytes b) { choose(b); }
+  void choose(TiaBytes b) {
+    bytes = b;
+    for (u32 w = 0; w < 8; ++w) mask[w] = expand_bits(u32(b >> (8 * w)) & 0xFF);
   }
-}
+
+  // Takes them over.
+  void copy(TiaState& to, const TiaState& from) const {
+    if (bytes == 0) return;
+    Words x = words_of(&to);
+    const Words y = words_of(&from);
+    const Words m = words_of(mask);
+    for (u32 w = 0; w < 8; ++w) x.of[w] ^= (x.of[w] ^ y.of[w]) & m.of[w];
+    for (u32 w = 0; w < 8; ++w) {
+      memcpy(reinterpret_cast<u8*>(&to) + word_offset(w), &x.of[w], sizeof(u64));
+    }
+  }
+};
 
 }  // namespace tia_bytes
 

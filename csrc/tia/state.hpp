@@ -106,6 +106,11 @@ struct Beam {
   u32 drawn;       // frame clock: everything before has been given to the sink; <= mark
   u32 line_begin;  // frame clock of the start of the line `drawn` is in
   u32 first;       // frame clock of the first pixel of this frame (no line end before it)
+
+  CULE_HD CULE_INLINE bool operator==(const Beam& o) const {
+    return ((mark ^ o.mark) | (drawn ^ o.drawn) | (line_begin ^ o.line_begin) | (first ^ o.first)) ==
+           0;
+  }
 };
 
 CULE_HD CULE_INLINE constexpr Beam make_beam(u32 clock) { return {clock, clock, clock, clock}; }
