@@ -236,7 +236,10 @@ struct Machine {
     lines = console.memory.lines;
     if (lines == nullptr) return;
     const bool is_elsewhere = wanted != nullptr && wanted->rows != lines->rows;
-    if (is_elsewhere || !lines->begin_frame(wanted != nullptr, collisions.wanted)) lines = nullptr;
+    if (is_elsewhere ||
+        !lines->begin_frame(wanted != nullptr, collisions.wanted, picture_window(console))) {
+      lines = nullptr;
+    }
   }
 
   CULE_HD CULE_INLINE void replay_log() {

@@ -102,7 +102,8 @@ class Unit {
     if (options_->ram_obs) return true;
     std::memset(stack(), 0, options_->obs_bytes());
     capture(pooled(), w);
-    push_frame();
+    is_pooled_known_ = false;
+    push_frame(nullptr);
     return true;
   }
 
@@ -111,18 +112,7 @@ class Unit {
     Ale ale = exact_ale();
     step_agent(ale, s_->agent, setup_->agent, action, strength, capture);
     s_->is_ended = is_ended(s_->agent, setup_->agent);
-    if (options_->ram_obs) return;
-    const size_t n = pooled_bytes();
-    const u8* newest = capture.newest_rows;
-    const u8* previous = capture.previous_rows;
-    if (newest && previous) {
-      max_rows(pooled(), newest, previous, n);
-    } else if (newest) {
-      std::memcpy(pooled(), newest, n);
-    } else if (previous) {
-      max_rows(pooled(), pooled(), previous, n);  // over the pooled picture before
-    }
-    push_frame();
+    if (!options_->ram_obs) push_frame(capture.finish());
   }
 
   // Observation, oldest frame first; or the newest frame alone.
@@ -189,16 +179,23 @@ class Unit {
     return cule::row_layout(o, setup_->game->properties().height);
   }
 
-  // Gray pictures are drawn where the line cache has the one before; others go into the workspace.
-  // The pooled picture must survive a step that ends early.
+  // Makes the pooled picture of a step, the maximum of its last two frames. Gray pictures are drawn
+  // where the line cache has the one before; others go into the workspace. Where both frames of
+  // this step and of the one before were drawn there, rows that have been left alone since are in
+  // the pooled picture already. A step that ends early pools what it has with the picture of the
+  // step before.
   struct Capture {
     Unit& unit;
     Workspace& w;
+    LineCache& lines;
     Observation target{};
     const u8* newest_rows = nullptr;
     const u8* previous_rows = nullptr;
+    bool is_previous_drawn = false;  // where the line cache is
+    bool is_folded = false;  // the pooled picture is that frame, what it was in `changed` is kept
+    RowSet changed;          // rows of the pooled picture
 
-    Capture(Unit& u, Workspace& workspace) : unit(u), w(workspace) {
+    Capture(Unit& u, Workspace& workspace) : unit(u), w(workspace), lines(u.memory_->lines) {
       w.newest.resize(u.pooled_bytes());
       w.previous.resize(u.pooled_bytes());
     }
@@ -207,25 +204,75 @@ class Unit {
       const BatchOptions& o = *unit.options_;
       target = Observation{};
       if (o.ram_obs || !o.grayscale || frames_left > (o.maxpool ? 1 : 0)) return nullptr;
-      target.rows = unit.memory_->lines.rows;
+      if (previous_rows == lines.rows) set_previous_aside();
+      target.rows = lines.rows;
       target.map = gray_table(unit.setup_->game->properties().format);
       return &target;
     }
     void newest() {
       if (unit.options_->ram_obs) return;
-      newest_rows = target.is_drawn ? target.rows : capture(w.newest);
+      newest_rows = target.is_drawn ? lines.rows : capture(w.newest);
     }
     void previous() {
       if (unit.options_->ram_obs || !unit.options_->maxpool) return;
-      if (target.is_drawn) {
-        std::memcpy(w.previous.data(), target.rows, w.previous.size());
-        previous_rows = w.previous.data();
-      } else {
-        previous_rows = capture(w.previous);
+      is_previous_drawn = target.is_drawn;
+      previous_rows = is_previous_drawn ? lines.rows : capture(w.previous);
+      changed = lines.painted;
+    }
+
+    // The step is over. Which rows of the pooled picture may have changed; null: not known.
+    const RowSet* finish() {
+      const size_t n = unit.pooled_bytes();
+      u8* pooled = unit.pooled();
+      const bool was_folded = is_folded && newest_rows == lines.rows;
+      if (was_folded) {
+        each_row_of(lines.painted, [&](size_t at, size_t size) {
+          max_rows(pooled + at, pooled + at, lines.rows + at, size);
+        });
+        changed.add(lines.painted);
+      } else if (is_folded && newest_rows != nullptr) {
+        max_rows(pooled, pooled, newest_rows, n);
+      } else if (is_folded) {
+        each_row_of(changed, [&](size_t at, size_t size) {
+          max_rows(pooled + at, pooled + at, w.previous.data() + at, size);
+        });
+      } else if (newest_rows && previous_rows) {
+        max_rows(pooled, newest_rows, previous_rows, n);
+      } else if (newest_rows) {
+        std::memcpy(pooled, newest_rows, n);
+      } else if (previous_rows) {
+        max_rows(pooled, pooled, previous_rows, n);
       }
+      unit.is_pooled_known_ = is_previous_drawn && newest_rows == lines.rows;
+      unit.painted_last_ = lines.painted;
+      return was_folded ? &changed : nullptr;
     }
 
    private:
+    // The next frame is drawn over the one before it.
+    void set_previous_aside() {
+      if (!unit.is_pooled_known_) {
+        std::memcpy(w.previous.data(), lines.rows, w.previous.size());
+        previous_rows = w.previous.data();
+        return;
+      }
+      is_folded = true;
+      changed.add(unit.painted_last_);
+      u8* pooled = unit.pooled();
+      each_row_of(changed, [&](size_t at, size_t size) {
+        std::memcpy(w.previous.data() + at, pooled + at, size);
+        std::memcpy(pooled + at, lines.rows + at, size);
+      });
+      previous_rows = pooled;
+    }
+
+    template <class Use>
+    void each_row_of(const RowSet& rows, Use use) const {
+      rows.each_stretch(unit.setup_->game->properties().height, [&](u32 from, u32 to) {
+        use(size_t(from) * kScreenWidth, size_t(to - from) * kScreenWidth);
+      });
+    }
+
     const u8* capture(std::vector<u8>& rows) {
       unit.capture(rows.data(), w);
       return rows.data();
@@ -237,6 +284,7 @@ class Unit {
     for (u32 n = 0; n < 2; ++n)
       std::memcpy(memory_->pixels[n], row + at.pictures + n * picture, picture);
     std::memcpy(frames_.get(), row + at.pooled, at.stack_end - at.pooled);
+    is_pooled_known_ = false;
   }
 
   Console console() { return setup_->game->console(s_->console, *memory_); }
@@ -271,9 +319,12 @@ class Unit {
     }
   }
 
-  void push_frame() {
+  // changed: which rows of the pooled picture are not as they were in the last call; null: any.
+  void push_frame(const RowSet* changed) {
+    const size_t n = options_->frame_bytes();
+    const u8* before = stack() + s_->newest_frame * n;
     s_->newest_frame = (s_->newest_frame + 1) % u32(options_->stack_num);
-    resize(setup_->plan, pooled(), stack() + s_->newest_frame * options_->frame_bytes());
+    resize(setup_->plan, pooled(), stack() + s_->newest_frame * n, {changed, before});
   }
 
   const GameSetup* setup_;
@@ -281,7 +332,9 @@ class Unit {
   UnitState* s_;
   CallocPtr<RandomStreams> random_;
   CallocPtr<FrameStore> memory_;
-  CallocPtr<u8> frames_;  // pooled picture, then the stack
+  CallocPtr<u8> frames_;          // pooled picture, then the stack
+  bool is_pooled_known_ = false;  // it is the last two frames, both drawn where the line cache is,
+  RowSet painted_last_;           // the last one with these rows
 };
 
 }  // namespace cule

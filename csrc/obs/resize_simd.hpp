@@ -20,6 +20,7 @@
 #include "base/platform.hpp"
 #include "obs/resize.hpp"
 #include "obs/resize_plan.hpp"
+#include "tia/row_set.hpp"
 #if defined(CULE_AVX2)
 #include "obs/resize_avx2.hpp"
 #endif
@@ -126,8 +127,15 @@ CULE_NOINLINE inline void settle_doubts(const ResizePlan& plan, const u8* source
   }
 }
 
+// Of the picture before, and which source rows have changed since. Null: nothing is known.
+struct Before {
+  const RowSet* changed = nullptr;
+  const u8* target = nullptr;
+};
+
 template <class Rows>
-inline void resize_rows(const ResizePlan& plan, const u8* source, u8* target_out) {
+inline void resize_rows(const ResizePlan& plan, const u8* source, const Before& before,
+                        u8* target_out) {
   const AreaAxis& rows = plan.resizer.rows;
   const size_t sums_bytes = sizeof(u16) * size_t(plan.source_row_bytes);
   RowWork work;
@@ -136,17 +144,27 @@ inline void resize_rows(const ResizePlan& plan, const u8* source, u8* target_out
     std::memset(sums.row() + plan.source_row_bytes, 0, sizeof(u16) * RowSums::kMargin);
   }
   bool has_doubts = false;
-  for (i32 row = 0; row < rows.target_size; ++row) {
-    u16* sums = work.sums[row & 1].row();
+  bool has_sums = false;  // of the row above
+  const size_t target_bytes = size_t(plan.target_row_bytes);
+  for (i32 row = 0; row < rows.target_size; ++row, target_out += target_bytes) {
     const i32 begin = rows.begin[row];
-    Rows::sum(source + rows.first[row] * plan.source_row_bytes, plan.source_row_bytes,
-              rows.whole_weight + begin, rows.begin[row + 1] - begin, sums);
-    if (row == 0 || std::memcmp(sums, work.sums[~row & 1].row(), sums_bytes) != 0) {
+    const i32 taps = rows.begin[row + 1] - begin;
+    const u32 first = rows.first[row];
+    if (before.changed != nullptr && !before.changed->has_any(first, first + u32(taps))) {
+      const u8* same = before.target + size_t(row) * target_bytes;
+      if (same != target_out) std::memcpy(target_out, same, target_bytes);
+      has_sums = false;
+      continue;
+    }
+    u16* sums = work.sums[row & 1].row();
+    Rows::sum(source + i32(first) * plan.source_row_bytes, plan.source_row_bytes,
+              rows.whole_weight + begin, taps, sums);
+    if (!has_sums || std::memcmp(sums, work.sums[~row & 1].row(), sums_bytes) != 0) {
       has_doubts = Rows::finish(plan, sums, work);
     }
-    std::memcpy(target_out, work.target, size_t(plan.target_row_bytes));
+    has_sums = true;
+    std::memcpy(target_out, work.target, target_bytes);
     if (CULE_UNLIKELY(has_doubts)) settle_doubts(plan, source, row, work.doubts, target_out);
-    target_out += plan.target_row_bytes;
   }
 }
 
@@ -154,16 +172,17 @@ inline void resize_rows(const ResizePlan& plan, const u8* source, u8* target_out
 
 // source: u8 [source rows][source columns][channels]; target: u8 [target rows][target
 // columns][channels], apart from it.
-inline void resize(const ResizePlan& plan, const u8* source, u8* target_out) {
+inline void resize(const ResizePlan& plan, const u8* source, u8* target_out,
+                   const resize_detail::Before& before = {}) {
   if (plan.resizer.rule == AreaRule::kCopy) {
     std::memcpy(target_out, source,
                 size_t(plan.source_row_bytes) * size_t(plan.resizer.rows.source_size));
 #if defined(CULE_AVX2)
   } else if (plan.is_vectorised) {
-    resize_detail::resize_rows<resize_detail::Avx2Rows>(plan, source, target_out);
+    resize_detail::resize_rows<resize_detail::Avx2Rows>(plan, source, before, target_out);
 #endif
   } else if (plan.is_whole) {
-    resize_detail::resize_rows<resize_detail::PlainRows>(plan, source, target_out);
+    resize_detail::resize_rows<resize_detail::PlainRows>(plan, source, before, target_out);
   } else {
     resize(plan.resizer, source, target_out);
   }

@@ -14,6 +14,7 @@
 
 #include "tia/effective.hpp"
 #include "tia/line_use.hpp"
+#include "tia/row_set.hpp"
 
 namespace cule {
 
@@ -40,7 +41,6 @@ struct LineEntries {
 };
 
 struct LineCache {
-
   u8 is_on;
   u8 is_valid;    // it holds a frame
   u8 is_drawing;  // which the running frame replaces
@@ -52,21 +52,26 @@ struct LineCache {
   LogEntry entries[2][kLogCapacity + kSpareEntries];
   CachedLine line[kCachedLines];
   u8 rows[kMaxRows * kScreenWidth];
+  RowSet painted;  // rows of the frame drawn last that were not taken over
 
   // The running frame.
   u32 running_line;
   u32 last_line;  // noted last of those that an entry begins
   u32 running_size;
-  u32 limit;       // an entry from here on begins a further line
-  u32 common_end;  // entries are the cached ones up to here,
-  u32 common_lag;  // which come so much later
-  u32 taken;       // entries taken over
+  u32 limit;            // an entry from here on begins a further line
+  u32 common_end;       // entries are the cached ones up to here,
+  u32 common_lag;       // which come so much later
+  u32 taken;            // entries taken over
+  RowSet repainted;     // rows painted, as far as
+  u32 repainted_until;  // this frame clock
+  u32 window_begin;
 
   u8 rest;     // frame steps for which the cache is not used
   u8 penalty;  // the last rest began with this
 
   // False: not to be used in this frame step.
-  bool begin_frame(bool draws, u32 recorded_latches) {
+  bool begin_frame(bool draws, u32 recorded_latches, const Window& window) {
+    if (draws) painted = RowSet::all();
     if (wanted != recorded_latches) is_valid = 0;
     wanted = u16(recorded_latches);
     if (rest != 0) {
@@ -78,6 +83,8 @@ struct LineCache {
     limit = running_size = common_end = taken = 0;
     is_drawing = draws;
     last_line = kNoLine;
+    repainted = RowSet{};
+    repainted_until = window_begin = window.begin_clocks;
     if (draws) memset(entries_of[held ^ 1], 0xFF, sizeof entries_of[0]);
     return true;
   }
@@ -88,9 +95,26 @@ struct LineCache {
     if (!is_drawing) return;
     is_valid = is_drawn;
     is_drawing = 0;
+    repaint_until(~0u);
+    painted = repainted;
     held ^= 1;
     base_clock = log_base_clock;
     size = running_size;
+  }
+
+  // Everything up to this clock has been painted that was not left alone.
+  void repaint_until(u32 clock) {
+    if (clock <= repainted_until) return;
+    const u32 visible = clock - window_begin;
+    const u32 to = visible > kHblankClocks ? (visible - kHblankClocks - 1) / kClocksPerLine + 1 : 0;
+    const u32 from = (repainted_until - window_begin) / kClocksPerLine;
+    if (from < to) repainted.add(from, to);
+  }
+
+  // The stretch between the two clocks is left as it is.
+  void leave_alone(u32 begin, u32 end) {
+    repaint_until(begin);
+    if (end > repainted_until) repainted_until = end;
   }
 
  private:
@@ -205,6 +229,7 @@ class CachedReplay {
     TiaState tia = cache_.line[last].tia;
     different.copy(tia, r_.s);
     tia.collisions |= u16(more_latches);
+    if (cache_.is_drawing) cache_.leave_alone(r_.beam.drawn, cache_.line[last].beam.drawn);
     r_.take_over(tia, cache_.line[last].beam);
     if (has_clear) r_.sink.latches_cleared();
     line = last;
