@@ -305,10 +305,10 @@ struct Machine {
   // Paddle capacitor n. Compared as unsigned 32-bit values: NOTES.md of tia, 11.2.
   CULE_HD bool is_charged(u32 n, u32 cycle) const {
     const i32 r = s.inputs.resistance[n];
-    if (r == 0) return true;
-    if (r == kNoPaddle || (s.vblank & 0x80)) return false;
     const u32 needed = u32(u64(u32(r)) * 119 / 6250);
-    return cycle > u32(s.dump_cycle) + needed;
+    // Without branches: a program that polls several capacitors would never let them be foreseen.
+    const bool is_open = (r == kNoPaddle) | ((s.vblank & 0x80) != 0);
+    return (r == 0) | (!is_open & (cycle > u32(s.dump_cycle) + needed));
   }
 };
 

@@ -125,6 +125,23 @@ struct LineCache {
   }
 };
 
+// How many of the first entries, at most `most`, are later by `shift` in a and the same otherwise.
+inline u32 equal_entries(const LogEntry* a, const LogEntry* b, u32 shift, u32 most) {
+  u32 n = 0;
+#if defined(CULE_SSE2)
+  const __m128i shifts = _mm_set1_epi32(i32(shift));
+  for (; n + 4 <= most; n += 4) {
+    const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(a + n));
+    const __m128i y = _mm_loadu_si128(reinterpret_cast<const __m128i*>(b + n));
+    const __m128i same = _mm_cmpeq_epi32(_mm_sub_epi32(x, y), shifts);
+    const u32 different = u32(_mm_movemask_ps(_mm_castsi128_ps(same))) ^ 0xF;
+    if (different) return n + lowest_bit(different);
+  }
+#endif
+  while (n < most && a[n] - b[n] == shift) ++n;
+  return n;
+}
+
 // Replays a part of a frame's log line by line, with the help of a cache.
 template <class R>
 class CachedReplay {
@@ -143,8 +160,12 @@ class CachedReplay {
     u32 i = cache_.running_size;
     const u32 size = i + copy_effective(entries_ + i, log + from, to - from);
     cache_.running_size = size;
+    u32 limit = cache_.limit;
     while (i < size) {
-      if (entries_[i] >= cache_.limit) i = begin_line(i);
+      if (entries_[i] >= limit) {
+        i = begin_line(i);
+        limit = cache_.limit;
+      }
       const LogEntry e = entries_[i];
       if (log_register(e) == CXCLR) note_clear();
       r_.write(base_clock_ + clocks_from_cycles(log_cycle(e)), log_register(e), log_value(e), i);
@@ -263,20 +284,13 @@ class CachedReplay {
   }
 
   u32 common_size(u32 i, u32 from) const {
-    constexpr u32 kBlock = 8;
     const i32 later = i32(cache_.base_clock - base_clock_) / i32(kClocksPerCycle);
     const u32 shift = pack_log_entry(u32(later), 0, 0);
     const LogEntry* a = entries_ + i;
     const LogEntry* b = cached_entries_ + from;
     const u32 left = cache_.running_size - i;
     const u32 most = left < cache_.size - from ? left : cache_.size - from;
-    u32 n = 0;
-    for (; n + kBlock <= most; n += kBlock) {
-      u32 differences = 0;
-      for (u32 k = 0; k < kBlock; ++k) differences |= (a[n + k] - b[n + k]) ^ shift;
-      if (differences) break;
-    }
-    while (n < most && a[n] - b[n] == shift) ++n;
+    const u32 n = equal_entries(a, b, shift, most);
     if (n == 0 || (n < most && log_cycle(a[n] - shift) == log_cycle(b[n]))) return n;
     return n - 1;
   }
