@@ -225,7 +225,7 @@ struct Machine {
 
   CULE_HD CULE_INLINE void stop_caching() {
     if constexpr (Access::kObserves) {
-      if (lines != nullptr) lines->is_valid = 0;
+      if (lines != nullptr) lines->forget();
       lines = nullptr;
     }
   }
@@ -235,9 +235,10 @@ struct Machine {
     const Observation* wanted = console.observation;
     lines = console.memory.lines;
     if (lines == nullptr) return;
-    const bool is_elsewhere = wanted != nullptr && wanted->rows != lines->rows;
-    if (is_elsewhere ||
-        !lines->begin_frame(wanted != nullptr, collisions.wanted, picture_window(console))) {
+    if (wanted != nullptr && wanted->rows != lines->next_frame().rows) {
+      lines->forget();
+      lines = nullptr;
+    } else if (!lines->begin_frame(wanted != nullptr, collisions.wanted, picture_window(console))) {
       lines = nullptr;
     }
   }

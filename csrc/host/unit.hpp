@@ -49,6 +49,15 @@ inline GameSetup make_game_setup(std::shared_ptr<const Game> game, const BatchOp
   return g;
 }
 
+// The last two frames of a step, where they were drawn in the line cache; null: elsewhere.
+struct DrawnFrames {
+  const CachedFrame* previous;
+  const CachedFrame* newest;
+  bool operator==(const DrawnFrames& o) const {
+    return previous == o.previous && newest == o.newest;
+  }
+};
+
 // Scratch of one worker.
 struct Workspace {
   std::vector<u8> newest;    // last picture of a skip
@@ -67,7 +76,7 @@ class Unit {
         memory_(make_zeroed<FrameStore>()),
         frames_(make_zeroed<u8>(pooled_bytes() + options->stack_bytes())) {
     memory_->watch.is_on = 1;
-    memory_->lines.is_on = !options->ram_obs;
+    if (!options->ram_obs) memory_->lines.start();
   }
 
   UnitState& state() { return *s_; }
@@ -102,7 +111,7 @@ class Unit {
     if (options_->ram_obs) return true;
     std::memset(stack(), 0, options_->obs_bytes());
     capture(pooled(), w);
-    is_pooled_known_ = false;
+    pooled_ = {};
     push_frame(nullptr);
     return true;
   }
@@ -180,8 +189,8 @@ class Unit {
   }
 
   // Makes the pooled picture of a step, the maximum of its last two frames. Gray pictures are drawn
-  // where the line cache has the one before; others go into the workspace. Where both frames of
-  // this step and of the one before were drawn there, rows that have been left alone since are in
+  // where the line cache has one of before; others go into the workspace. Where both frames were
+  // drawn in the places of those of the step before, rows that have been left alone since are in
   // the pooled picture already. A step that ends early pools what it has with the picture of the
   // step before.
   struct Capture {
@@ -189,10 +198,11 @@ class Unit {
     Workspace& w;
     LineCache& lines;
     Observation target{};
+    const CachedFrame* running = nullptr;  // where the frame is drawn
     const u8* newest_rows = nullptr;
     const u8* previous_rows = nullptr;
-    bool is_previous_drawn = false;  // where the line cache is
-    bool is_folded = false;  // the pooled picture is that frame, what it was in `changed` is kept
+    DrawnFrames drawn{};     // where the cache is, if they are
+    bool is_folded = false;  // the pooled picture is `previous`, what it was in `changed` is kept
     RowSet changed;          // rows of the pooled picture
 
     Capture(Unit& u, Workspace& workspace) : unit(u), w(workspace), lines(u.memory_->lines) {
@@ -204,35 +214,39 @@ class Unit {
       const BatchOptions& o = *unit.options_;
       target = Observation{};
       if (o.ram_obs || !o.grayscale || frames_left > (o.maxpool ? 1 : 0)) return nullptr;
-      if (previous_rows == lines.rows) set_previous_aside();
-      target.rows = lines.rows;
+      running = &lines.next_frame();
+      if (drawn.previous == running) set_previous_aside();
+      target.rows = lines.next_frame().rows;
       target.map = gray_table(unit.setup_->game->properties().format);
       return &target;
     }
     void newest() {
       if (unit.options_->ram_obs) return;
-      newest_rows = target.is_drawn ? lines.rows : capture(w.newest);
+      if (target.is_drawn) drawn.newest = running;
+      newest_rows = target.is_drawn ? running->rows : capture(w.newest);
     }
     void previous() {
       if (unit.options_->ram_obs || !unit.options_->maxpool) return;
-      is_previous_drawn = target.is_drawn;
-      previous_rows = is_previous_drawn ? lines.rows : capture(w.previous);
-      changed = lines.painted;
+      if (target.is_drawn) {
+        drawn.previous = running;
+        changed = running->painted;
+      }
+      previous_rows = target.is_drawn ? running->rows : capture(w.previous);
     }
 
     // The step is over. Which rows of the pooled picture may have changed; null: not known.
     const RowSet* finish() {
       const size_t n = unit.pooled_bytes();
       u8* pooled = unit.pooled();
-      const bool was_folded = is_folded && newest_rows == lines.rows;
-      if (was_folded) {
-        each_row_of(lines.painted, [&](size_t at, size_t size) {
-          max_rows(pooled + at, pooled + at, lines.rows + at, size);
+      const RowSet* known = nullptr;
+      if (drawn.newest != nullptr && drawn == unit.pooled_) {
+        known = &changed;
+        if (!is_folded) changed.add(drawn.newest->painted);
+        each_row_of(is_folded ? drawn.newest->painted : changed, [&](size_t at, size_t size) {
+          max_rows(pooled + at, previous_rows + at, newest_rows + at, size);
         });
-        changed.add(lines.painted);
-      } else if (is_folded && newest_rows != nullptr) {
-        max_rows(pooled, pooled, newest_rows, n);
-      } else if (is_folded) {
+        changed.add(drawn.newest->painted);
+      } else if (is_folded && newest_rows == nullptr) {
         each_row_of(changed, [&](size_t at, size_t size) {
           max_rows(pooled + at, pooled + at, w.previous.data() + at, size);
         });
@@ -243,25 +257,25 @@ class Unit {
       } else if (previous_rows) {
         max_rows(pooled, pooled, previous_rows, n);
       }
-      unit.is_pooled_known_ = is_previous_drawn && newest_rows == lines.rows;
-      unit.painted_last_ = lines.painted;
-      return was_folded ? &changed : nullptr;
+      unit.pooled_ = drawn.previous && drawn.newest ? drawn : DrawnFrames{};
+      if (drawn.newest) unit.painted_last_ = drawn.newest->painted;
+      return known;
     }
 
    private:
     // The next frame is drawn over the one before it.
     void set_previous_aside() {
-      if (!unit.is_pooled_known_) {
-        std::memcpy(w.previous.data(), lines.rows, w.previous.size());
+      u8* pooled = unit.pooled();
+      if (!(unit.pooled_ == DrawnFrames{running, running})) {
+        std::memcpy(w.previous.data(), running->rows, w.previous.size());
         previous_rows = w.previous.data();
         return;
       }
       is_folded = true;
       changed.add(unit.painted_last_);
-      u8* pooled = unit.pooled();
       each_row_of(changed, [&](size_t at, size_t size) {
         std::memcpy(w.previous.data() + at, pooled + at, size);
-        std::memcpy(pooled + at, lines.rows + at, size);
+        std::memcpy(pooled + at, running->rows + at, size);
       });
       previous_rows = pooled;
     }
@@ -284,7 +298,7 @@ class Unit {
     for (u32 n = 0; n < 2; ++n)
       std::memcpy(memory_->pixels[n], row + at.pictures + n * picture, picture);
     std::memcpy(frames_.get(), row + at.pooled, at.stack_end - at.pooled);
-    is_pooled_known_ = false;
+    pooled_ = {};
   }
 
   Console console() { return setup_->game->console(s_->console, *memory_); }
@@ -332,9 +346,10 @@ class Unit {
   UnitState* s_;
   CallocPtr<RandomStreams> random_;
   CallocPtr<FrameStore> memory_;
-  CallocPtr<u8> frames_;          // pooled picture, then the stack
-  bool is_pooled_known_ = false;  // it is the last two frames, both drawn where the line cache is,
-  RowSet painted_last_;           // the last one with these rows
+  CallocPtr<u8> frames_;  // pooled picture, then the stack
+  DrawnFrames
+      pooled_{};  // what the pooled picture is made of, if both were drawn in the line cache,
+  RowSet painted_last_;  // and the rows painted in the last one
 };
 
 }  // namespace cule

@@ -20,7 +20,10 @@ namespace cule {
 
 constexpr u32 kCachedLines = 320;  // of a frame; further lines are always replayed
 constexpr u32 kLeastShare = 8;     // a cache is used while 1 in so many accesses is taken over
-constexpr u8 kLongestRest = 31;
+constexpr u8 kLongestRest = 127;
+constexpr u8 kTuningSteps = 8;   // frame steps of a stretch
+constexpr u8 kLongestWait = 63;  // stretches
+constexpr u32 kWhole = 1u << 16;
 
 struct CachedLine {
   TiaState tia;  // right before its first access, everything before that drawn
@@ -40,19 +43,74 @@ struct LineEntries {
   u16 next;   // the next line that one begins
 };
 
-struct LineCache {
-  u8 is_on;
-  u8 is_valid;    // it holds a frame
-  u8 is_drawing;  // which the running frame replaces
-  u8 held;     // index of the frame it holds in what is there twice; the running one has the other
-  u16 wanted;  // latches recorded
+// How a cache is used best: a guess that costs or saves time, no state.
+struct CacheTuning {
+  u8 alternates;  // frames are compared with the last but one, which is for pictures that flicker
+  u8 rest;        // frame steps for which the cache is not used
+  u8 penalty;     // the last rest began with this
+  u8 steps;       // of the present stretch of kTuningSteps
+  u8 patience;    // stretches until the other way is tried
+  u8 wait;        // the last patience began with this
+  u8 is_trial;
+  u32 taken;         // entries in this stretch: taken over,
+  u32 size;          // of all
+  u32 share_before;  // taken over in the stretch before a trial, of kWhole
+
+  void note(u32 entries_taken, u32 entries) {
+    taken += entries_taken;
+    size += entries;
+    if (++steps < kTuningSteps) return;
+    // What was compared with a frame of before the change says nothing.
+    const u32 share = size == 0 ? kWhole : u32(u64(taken) * kWhole / size);
+    const bool was_cold = is_trial == 2;
+    steps = 0;
+    taken = size = 0;
+    if (was_cold) {
+      is_trial = 1;
+      return;
+    }
+    if (is_trial) {
+      is_trial = 0;
+      if (share > share_before + kWhole / 16) {
+        wait = 0;
+      } else {
+        alternates ^= 1;
+        if (wait < kLongestWait / 2) wait = u8(2 * wait + 1);
+      }
+      patience = wait;
+    } else if (share < kWhole - kWhole / 8 && patience-- == 0) {
+      share_before = share;
+      alternates ^= 1;
+      is_trial = 2;
+      return;
+    }
+    const bool is_worthwhile = share * kLeastShare >= kWhole;
+    penalty = is_worthwhile ? 0 : penalty < kLongestRest / 2 ? u8(2 * penalty + 1) : kLongestRest;
+    rest = penalty;
+  }
+};
+
+// A frame that was drawn to the end.
+struct CachedFrame {
+  u8 is_valid;
+  u8 buffer;  // LineCache::entries of it
   u32 base_clock;
   u32 size;
-  LineEntries entries_of[2][kCachedLines];
-  LogEntry entries[2][kLogCapacity + kSpareEntries];
   CachedLine line[kCachedLines];
   u8 rows[kMaxRows * kScreenWidth];
-  RowSet painted;  // rows of the frame drawn last that were not taken over
+  RowSet painted;  // rows that were not taken over when it was drawn
+};
+
+struct LineCache {
+  u8 is_on;
+  u8 is_drawing;  // the running frame, which replaces the one it is compared with
+  u8 own;         // which that is
+  u8 running_buffer;
+  u16 wanted;  // latches recorded
+  CachedFrame frame[2];
+  LineEntries entries_of[3][kCachedLines];
+  LogEntry entries[3][kLogCapacity + kSpareEntries];
+  CacheTuning tuning;
 
   // The running frame.
   u32 running_line;
@@ -66,40 +124,53 @@ struct LineCache {
   u32 repainted_until;  // this frame clock
   u32 window_begin;
 
-  u8 rest;     // frame steps for which the cache is not used
-  u8 penalty;  // the last rest began with this
+  void start() {
+    is_on = 1;
+    for (u8 n = 0; n < 2; ++n) frame[n].buffer = n;
+    running_buffer = 2;
+  }
 
-  // False: not to be used in this frame step.
+  // Where the next frame is drawn, if it is.
+  CachedFrame& next_frame() { return frame[own ^ tuning.alternates]; }
+
+  void forget() { frame[0].is_valid = frame[1].is_valid = 0; }
+
+  // False: not to be used in this frame step. draws: into next_frame().
   bool begin_frame(bool draws, u32 recorded_latches, const Window& window) {
-    if (draws) painted = RowSet::all();
-    if (wanted != recorded_latches) is_valid = 0;
+    own ^= tuning.alternates;
+    CachedFrame& f = frame[own];
+    if (draws) f.painted = RowSet::all();
+    if (wanted != recorded_latches) forget();
     wanted = u16(recorded_latches);
-    if (rest != 0) {
-      --rest;
-      if (draws) is_valid = 0;
+    if (tuning.rest != 0) {
+      --tuning.rest;
+      if (draws) forget();
       return false;
     }
-    if (!draws && !is_valid) return false;
+    if (!draws && !f.is_valid) return false;
     limit = running_size = common_end = taken = 0;
     is_drawing = draws;
     last_line = kNoLine;
     repainted = RowSet{};
     repainted_until = window_begin = window.begin_clocks;
-    if (draws) memset(entries_of[held ^ 1], 0xFF, sizeof entries_of[0]);
+    if (draws) memset(entries_of[running_buffer], 0xFF, sizeof entries_of[0]);
     return true;
   }
 
   // The frame step is over. is_drawn: drawn to the end, if it was to be.
   void end_frame(bool is_drawn, u32 log_base_clock) {
-    if (is_valid) choose_rest();
+    CachedFrame& f = frame[own];
+    if (f.is_valid) tuning.note(taken, running_size);
     if (!is_drawing) return;
-    is_valid = is_drawn;
+    f.is_valid = is_drawn;
     is_drawing = 0;
     repaint_until(~0u);
-    painted = repainted;
-    held ^= 1;
-    base_clock = log_base_clock;
-    size = running_size;
+    f.painted = repainted;
+    const u8 freed = f.buffer;
+    f.buffer = running_buffer;
+    running_buffer = freed;
+    f.base_clock = log_base_clock;
+    f.size = running_size;
   }
 
   // Everything up to this clock has been painted that was not left alone.
@@ -115,13 +186,6 @@ struct LineCache {
   void leave_alone(u32 begin, u32 end) {
     repaint_until(begin);
     if (end > repainted_until) repainted_until = end;
-  }
-
- private:
-  void choose_rest() {
-    const bool is_worthwhile = taken * kLeastShare >= running_size;
-    penalty = is_worthwhile ? 0 : penalty < kLongestRest / 2 ? u8(2 * penalty + 1) : kLongestRest;
-    rest = penalty;
   }
 };
 
@@ -149,10 +213,11 @@ class CachedReplay {
   CachedReplay(R& replay, LineCache& cache, u32 base_clock)
       : r_(replay),
         cache_(cache),
-        entries_(cache.entries[cache.held ^ 1]),
-        lines_(cache.entries_of[cache.held ^ 1]),
-        cached_entries_(cache.entries[cache.held]),
-        cached_lines_(cache.entries_of[cache.held]),
+        frame_(cache.frame[cache.own]),
+        entries_(cache.entries[cache.running_buffer]),
+        lines_(cache.entries_of[cache.running_buffer]),
+        cached_entries_(cache.entries[frame_.buffer]),
+        cached_lines_(cache.entries_of[frame_.buffer]),
         base_clock_(base_clock) {}
 
   void run(const LogEntry* log, u32 from, u32 to) {
@@ -187,9 +252,9 @@ class CachedReplay {
       cache_.limit = ~0u;
       return i;
     }
-    if (cache_.is_valid) i = take_lines(i, line);
+    if (frame_.is_valid) i = take_lines(i, line);
     if (cache_.is_drawing) {
-      CachedLine& now = cache_.line[line];
+      CachedLine& now = frame_.line[line];
       now.tia = r_.s;
       now.beam = r_.beam;
       now.has_clear = now.is_use_known = 0;
@@ -203,7 +268,7 @@ class CachedReplay {
 
   void note_clear() {
     if (cache_.is_drawing && cache_.running_line < kCachedLines) {
-      cache_.line[cache_.running_line].has_clear = 1;
+      frame_.line[cache_.running_line].has_clear = 1;
     }
   }
 
@@ -215,7 +280,7 @@ class CachedReplay {
   }
 
   u32 take_lines(u32 i, u32& line) {
-    const CachedLine& begin = cache_.line[line];
+    const CachedLine& begin = frame_.line[line];
     const u32 from = cached_lines_[line].first;
     u32 next = cached_lines_[line].next;
     if (from == kNoEntry || next == kNoLine) return i;
@@ -230,7 +295,7 @@ class CachedReplay {
     bool has_clear = false;
     u32 last = line;
     do {
-      CachedLine& taken = cache_.line[last];
+      CachedLine& taken = frame_.line[last];
       if (cached_lines_[next].first > end || (taken.has_clear && more_latches)) break;
       if (different.bytes) {
         if (!taken.is_use_known) find_use(last, next);
@@ -247,11 +312,11 @@ class CachedReplay {
       next = cached_lines_[last].next;
     } while (next != kNoLine);
     if (last == line) return i;
-    TiaState tia = cache_.line[last].tia;
+    TiaState tia = frame_.line[last].tia;
     different.copy(tia, r_.s);
     tia.collisions |= u16(more_latches);
-    if (cache_.is_drawing) cache_.leave_alone(r_.beam.drawn, cache_.line[last].beam.drawn);
-    r_.take_over(tia, cache_.line[last].beam);
+    if (cache_.is_drawing) cache_.leave_alone(r_.beam.drawn, frame_.line[last].beam.drawn);
+    r_.take_over(tia, frame_.line[last].beam);
     if (has_clear) r_.sink.latches_cleared();
     line = last;
     const u32 taken_entries = cached_lines_[last].first - from;
@@ -260,14 +325,14 @@ class CachedReplay {
   }
 
   void find_use(u32 line, u32 next) {
-    CachedLine& l = cache_.line[line];
+    CachedLine& l = frame_.line[line];
     LineUse use(l.tia, line);
     for (u32 i = cached_lines_[line].first; i < cached_lines_[next].first; ++i) {
       const LogEntry e = cached_entries_[i];
-      use.access(cache_.base_clock + clocks_from_cycles(log_cycle(e)), log_register(e),
+      use.access(frame_.base_clock + clocks_from_cycles(log_cycle(e)), log_register(e),
                  log_value(e));
     }
-    use.finish(cache_.line[next].beam.mark != l.beam.mark);
+    use.finish(frame_.line[next].beam.mark != l.beam.mark);
     l.used = use.used();
     l.written = use.written();
     l.is_use_known = 1;
@@ -284,12 +349,12 @@ class CachedReplay {
   }
 
   u32 common_size(u32 i, u32 from) const {
-    const i32 later = i32(cache_.base_clock - base_clock_) / i32(kClocksPerCycle);
+    const i32 later = i32(frame_.base_clock - base_clock_) / i32(kClocksPerCycle);
     const u32 shift = pack_log_entry(u32(later), 0, 0);
     const LogEntry* a = entries_ + i;
     const LogEntry* b = cached_entries_ + from;
     const u32 left = cache_.running_size - i;
-    const u32 most = left < cache_.size - from ? left : cache_.size - from;
+    const u32 most = left < frame_.size - from ? left : frame_.size - from;
     const u32 n = equal_entries(a, b, shift, most);
     if (n == 0 || (n < most && log_cycle(a[n] - shift) == log_cycle(b[n]))) return n;
     return n - 1;
@@ -297,6 +362,7 @@ class CachedReplay {
 
   R& r_;
   LineCache& cache_;
+  CachedFrame& frame_;
   LogEntry* entries_;  // of the running frame
   LineEntries* lines_;
   const LogEntry* cached_entries_;

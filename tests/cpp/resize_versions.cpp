@@ -1,5 +1,6 @@
 // The versions of the area resize against each other: plain float32, whole numbers, and AVX2 where
-// the machine has it. Also the max of two pictures. Prints the first difference; exit status 1.
+// the machine has it. Also sets of rows, and the max of two pictures. Prints the first difference;
+// exit status 1.
 #include <cstdio>
 #include <vector>
 
@@ -53,6 +54,66 @@ bool check_resize(Random& random, i32 rows, i32 target_rows, i32 target_columns,
   return true;
 }
 
+// Rows that are known not to have changed may be taken from the target of before, in place or not.
+bool check_changes(Random& random, i32 rows, i32 target_rows, i32 target_columns, i32 channels) {
+  constexpr i32 kColumns = i32(cule::kScreenWidth);
+  const size_t row_bytes = size_t(kColumns * channels);
+  std::vector<u8> image(size_t(rows) * row_bytes);
+  for (const bool may_vectorise : {false, true}) {
+    const cule::ResizePlan plan = cule::make_resize_plan(rows, kColumns, target_rows,
+                                                         target_columns, channels, may_vectorise);
+    fill(random, kColumns * channels, image);
+    std::vector<u8> expected(size_t(target_rows * target_columns * channels));
+    cule::resize(plan, image.data(), expected.data());
+    for (int number = 0; number < 12; ++number) {
+      std::vector<u8> before = expected;
+      cule::RowSet changed;
+      for (u32 stretches = random.next() % 4; stretches > 0; --stretches) {
+        const u32 from = random.next() % u32(rows);
+        const u32 to = from + random.next() % (u32(rows) - from + 1);
+        changed.add(from, to);
+        for (size_t i = from * row_bytes; i < to * row_bytes; ++i)
+          image[i] = u8(random.next() >> 9);
+      }
+      cule::resize(plan, image.data(), expected.data());
+      std::vector<u8> apart(expected.size());
+      cule::resize(plan, image.data(), apart.data(), {&changed, before.data()});
+      cule::resize(plan, image.data(), before.data(), {&changed, before.data()});
+      if (apart == expected && before == expected) continue;
+      std::printf("%d rows changed to %dx%d, %d channels\n", rows, target_rows, target_columns,
+                  channels);
+      return false;
+    }
+  }
+  return true;
+}
+
+bool check_row_set(Random& random) {
+  constexpr u32 kRows = cule::kMaxRows;
+  for (int number = 0; number < 200; ++number) {
+    cule::RowSet set;
+    std::vector<bool> model(kRows);
+    for (u32 stretches = random.next() % 6; stretches > 0; --stretches) {
+      const u32 from = random.next() % (kRows + 1);
+      const u32 to = random.next() % (kRows + 1);
+      set.add(from, to);
+      for (u32 row = from; row < to; ++row) model[row] = true;
+    }
+    const u32 end = random.next() % (kRows + 1);
+    std::vector<bool> seen(kRows);
+    set.each_stretch(end, [&](u32 from, u32 to) {
+      for (u32 row = from; row < to; ++row) seen[row] = true;
+    });
+    for (u32 row = 0; row < kRows; ++row) {
+      const bool expected = model[row] && row < end;
+      if (seen[row] == expected && set.has_any(row, row + 1) == model[row]) continue;
+      std::printf("row %u of a set\n", row);
+      return false;
+    }
+  }
+  return true;
+}
+
 bool check_max(Random& random) {
   std::vector<u8> a(1000);
   std::vector<u8> b(a.size());
@@ -78,8 +139,9 @@ int main() {
     for (const i32 channels : {1, 3}) {
       for (const auto& size : sizes) {
         if (!check_resize(random, rows, size[0], size[1], channels)) return 1;
+        if (!check_changes(random, rows, size[0], size[1], channels)) return 1;
       }
     }
   }
-  return check_max(random) ? 0 : 1;
+  return check_row_set(random) && check_max(random) ? 0 : 1;
 }

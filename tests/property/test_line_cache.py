@@ -1,13 +1,16 @@
 """Lines taken over from the frame before (csrc/tia/line_cache.hpp) are those that would be drawn.
 
 `screens()` draws a frame's log from its start, without the cache; observations of full size and
-one frame are drawn with it. RAM observations are made without it.
+one frame are drawn with it. RAM observations are made without it. What is pooled and resized again
+only where lines were not taken over equals the pooled and resized whole.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import random
+from collections.abc import Generator
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -101,13 +104,73 @@ def check_program(seed: int, frameskip: int, steps: int) -> None:
     bare.close()
 
 
+class Frame(NamedTuple):
+    """What a step gives: gray levels ``[rows, columns]``, and whether the episode is over."""
+
+    picture: np.ndarray
+    is_end: bool
+
+
+#: Takes actions; the first thing it gives is what a reset does.
+Play = Generator[Frame, int, None]
+
+
+def play_program(game: _core.Game, **keywords: object) -> Play:
+    """A program on one console."""
+    batch, results = program_batch(game, **keywords)
+    while True:
+        yield Frame(results.obs[0, 0].copy(), bool(results.flags[_core.FLAG_ENDED, 0]))
+        batch.step(np.zeros(1, np.int32), *results.arrays())
+
+
+def play_game(game: str, seed: int, **keywords: object) -> Play:
+    """A game on one console."""
+    env = make(game, 1, repeat_action_probability=0, **keywords)
+    obs, _ = env.reset(seed=seed)
+    action = yield Frame(obs[0, 0], is_end=False)
+    while True:
+        obs, _, terminated, truncated, _ = env.step(np.array([action % len(env.action_set)]))
+        action = yield Frame(obs[0, 0], bool(terminated[0] | truncated[0]))
+
+
+def check_pooled(observed: Play, frames: Play, frameskip: int, seed: int, steps: int) -> None:
+    """Observations are what pooling and resizing whole frames gives, ends of episodes included.
+
+    The frame that ends an episode is not observed: the one before it is pooled with the picture
+    of the step before, if it would have been pooled at all.
+    """
+    pooled, is_end = next(frames).picture, False
+    assert np.array_equal(next(observed).picture, _core.area_resize(pooled, 84, 84))
+    for step, action in enumerate(draw_actions(seed, steps, 1)[:, 0].tolist()):
+        ran = [frames.send(action)]
+        while not is_end and len(ran) < frameskip and not ran[-1].is_end:
+            ran.append(frames.send(action))
+        if is_end:
+            pooled = ran[0].picture  # the reset
+        elif not ran[-1].is_end:
+            pooled = np.maximum(ran[-2].picture, ran[-1].picture)
+        elif len(ran) == frameskip:
+            pooled = np.maximum(pooled, ran[-2].picture)
+        ours, is_end = observed.send(action)
+        where = f"frameskip {frameskip}, seed {seed}, step {step}"
+        assert np.array_equal(ours, _core.area_resize(pooled, 84, 84)), where
+
+
+def screen_height(game: str) -> int:
+    """Rows of the picture."""
+    env = make(game, 1, obs_type="ram")
+    env.reset(seed=0)
+    height = env.screens("gray").shape[1]
+    env.close()
+    return height
+
+
 def check(game: str, steps: int, frameskip: int, seed: int) -> None:
     """Every observation is the screen, and nothing else differs from a run without pictures."""
     keywords = {"frameskip": frameskip, "max_num_frames_per_episode": 40 * frameskip}
     bare = make(game, 2, obs_type="ram", **keywords)
     bare.reset(seed=seed)
-    height = bare.screens("gray").shape[1]
-    env = make(game, 2, **{**FULL_SIZE, "img_height": height}, **keywords)
+    env = make(game, 2, **{**FULL_SIZE, "img_height": screen_height(game)}, **keywords)
     env.reset(seed=seed)
     num_actions = len(env.action_set)
     for step, actions in enumerate(draw_actions(seed, steps, 2) % num_actions):
@@ -140,6 +203,38 @@ def test_games_for_long(game: str) -> None:
 def test_pictures_that_differ_in_little(seed: int) -> None:
     for frameskip in (1, 3):
         check_program(seed, frameskip, 80)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_pooled_pictures(seed: int) -> None:
+    game = core_game(picture_program(seed))
+    for frameskip in (2, 3, 4):
+        keywords = {"max_num_frames_per_episode": 24 * frameskip}
+        check_pooled(
+            play_program(game, frameskip=frameskip, stack_num=1, **keywords),
+            play_program(game, frameskip=1, **FULL_SIZE, **keywords),
+            frameskip,
+            seed,
+            60,
+        )
+
+
+#: Games whose pictures stand, scroll, flicker, stop short.
+POOLED = ("pong", "riverraid", "alien", "asteroids", "journey_escape", "double_dunk", "air_raid")
+
+
+@pytest.mark.parametrize("game", POOLED)
+def test_pooled_games(game: str) -> None:
+    full_size = {**FULL_SIZE, "img_height": screen_height(game)}
+    for frameskip in (2, 4):
+        keywords = {"max_num_frames_per_episode": 40 * frameskip}
+        check_pooled(
+            play_game(game, 1, frameskip=frameskip, stack_num=1, **keywords),
+            play_game(game, 1, frameskip=1, **full_size, **keywords),
+            frameskip,
+            1,
+            150,
+        )
 
 
 @pytest.mark.slow
