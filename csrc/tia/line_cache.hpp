@@ -1,17 +1,20 @@
 // tia/line_cache.hpp: lines that are as they were when they were last drawn are not replayed again.
 //
 // What the accesses of a line do depends on the state that the line begins in and on nothing else
-// (NOTES.md 15). The cache holds the last frame that was drawn to the end: its accesses, the state
-// at the first access of each line, and its pixels. A replay that comes to a line in the same
-// state, apart from bytes that do not matter there (tia/line_use.hpp), takes over all lines whose
-// accesses are the same: the state becomes that of the line after them, and the pixels are there
-// already. Frames that are not drawn use the cache too, and leave it alone.
+// (NOTES.md 15). The cache holds the last frame that was drawn to the end, or the last two: their
+// accesses, the state at the first access of each line, and their pixels. A replay that comes to a
+// line in the same state, apart from bytes that do not matter there (tia/line_use.hpp), takes over
+// all lines whose accesses are the same: the state becomes that of the line after them, and the
+// pixels are there already, because a frame is drawn over the one it is compared with. Frames that
+// are not drawn use the cache too, and leave it alone. Which of two frames is compared:
+// tia/cache_tuning.hpp.
 //
 // Accesses without an effect are left out: all they do is move the mark, which shows in frames
 // alone that end before the window does (NOTES.md 15), and those are not cached. Latches that were
 // set at the start of a line, and not in the cache, stay set as far as no CXCLR is taken over.
 #pragma once
 
+#include "tia/cache_tuning.hpp"
 #include "tia/effective.hpp"
 #include "tia/line_use.hpp"
 #include "tia/row_set.hpp"
@@ -19,11 +22,6 @@
 namespace cule {
 
 constexpr u32 kCachedLines = 320;  // of a frame; further lines are always replayed
-constexpr u32 kLeastShare = 8;     // a cache is used while 1 in so many accesses is taken over
-constexpr u8 kLongestRest = 127;
-constexpr u8 kTuningSteps = 8;   // frame steps of a stretch
-constexpr u8 kLongestWait = 63;  // stretches
-constexpr u32 kWhole = 1u << 16;
 
 struct CachedLine {
   TiaState tia;  // right before its first access, everything before that drawn
@@ -41,53 +39,6 @@ constexpr u16 kNoLine = 0xFFFF;
 struct LineEntries {
   u16 first;  // entry that begins the line, if any does
   u16 next;   // the next line that one begins
-};
-
-// How a cache is used best: a guess that costs or saves time, no state.
-struct CacheTuning {
-  u8 alternates;  // frames are compared with the last but one, which is for pictures that flicker
-  u8 rest;        // frame steps for which the cache is not used
-  u8 penalty;     // the last rest began with this
-  u8 steps;       // of the present stretch of kTuningSteps
-  u8 patience;    // stretches until the other way is tried
-  u8 wait;        // the last patience began with this
-  u8 is_trial;
-  u32 taken;         // entries in this stretch: taken over,
-  u32 size;          // of all
-  u32 share_before;  // taken over in the stretch before a trial, of kWhole
-
-  void note(u32 entries_taken, u32 entries) {
-    taken += entries_taken;
-    size += entries;
-    if (++steps < kTuningSteps) return;
-    // What was compared with a frame of before the change says nothing.
-    const u32 share = size == 0 ? kWhole : u32(u64(taken) * kWhole / size);
-    const bool was_cold = is_trial == 2;
-    steps = 0;
-    taken = size = 0;
-    if (was_cold) {
-      is_trial = 1;
-      return;
-    }
-    if (is_trial) {
-      is_trial = 0;
-      if (share > share_before + kWhole / 16) {
-        wait = 0;
-      } else {
-        alternates ^= 1;
-        if (wait < kLongestWait / 2) wait = u8(2 * wait + 1);
-      }
-      patience = wait;
-    } else if (share < kWhole - kWhole / 8 && patience-- == 0) {
-      share_before = share;
-      alternates ^= 1;
-      is_trial = 2;
-      return;
-    }
-    const bool is_worthwhile = share * kLeastShare >= kWhole;
-    penalty = is_worthwhile ? 0 : penalty < kLongestRest / 2 ? u8(2 * penalty + 1) : kLongestRest;
-    rest = penalty;
-  }
 };
 
 // A frame that was drawn to the end.
