@@ -9,6 +9,7 @@
 // CULE_AVX2      defined where the host can be asked for AVX2; marks a function compiled for it
 // CULE_SSE2      defined where the host has SSE2 without being asked
 // CULE_HAS_JIT   defined where machine code can be made and run (csrc/jit)
+// CULE_HAS_LARGE_PAGES  defined where the system can be asked for large pages of memory
 // CULE_HAS_REDUCE  defined where a warp has __reduce_min_sync: compute capability 8.0 and later
 // CULE_ASSUME_SHARED(p)  on the device: p points into shared memory
 // CULE_LIKELY / CULE_UNLIKELY  branch hints
@@ -24,6 +25,9 @@
 #define CULE_INLINE inline __attribute__((always_inline))
 #define CULE_NOINLINE __attribute__((noinline))
 #define CULE_DEVICE_NOINLINE
+#if defined(__linux__)
+#define CULE_HAS_LARGE_PAGES
+#endif
 #if defined(__x86_64__)
 #define CULE_AVX2 __attribute__((target("avx2")))
 #define CULE_SSE2

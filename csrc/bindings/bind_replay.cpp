@@ -76,10 +76,10 @@ struct PySums {
   Contiguous<i64> draw(const py::object& fractions) const {
     const i64 size = size_of<double>(fractions, "fractions");
     const double* fraction = take_vector<double>(fractions, "fractions", i32(size));
-    Contiguous<i64> leaves(size);
-    i64* leaf = leaves.mutable_data();
+    Contiguous<i64> drawn(size);
+    i64* leaf = drawn.mutable_data();
     for (i64 k = 0; k < size; ++k) leaf[k] = sums.at(fraction[k]);
-    return leaves;
+    return drawn;
   }
 };
 

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "batch/row_faults.hpp"
+#include "host/large_pages.hpp"
 
 namespace cule {
 namespace {
@@ -30,14 +31,17 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
       modes_(modes),
       difficulties_(difficulties),
       states_(make_zeroed<UnitState>(game_index.size())),
+      frames_(make_zeroed<FrameStore>(game_index.size())),
       is_loaded_(game_index.size(), 0),
       pool_(choose_threads(options.num_threads, game_index.size()),
             options.thread_affinity_offset) {
   for (auto& game : games)
     setups_.push_back(make_game_setup(std::move(game), options_, is_continuous));
+  if (!options_.ram_obs) ask_for_large_pages(frames_.get(), game_index.size());
   units_.reserve(game_index.size());
   for (size_t i = 0; i < game_index.size(); ++i) {
-    units_.emplace_back(&setups_[size_t(game_index[i])], &options_, states_.get() + i);
+    units_.emplace_back(&setups_[size_t(game_index[i])], &options_, states_.get() + i,
+                        frames_.get() + i);
   }
   for (const Unit& u : units_) state_bytes_ = std::max(state_bytes_, u.row_layout().end);
   workspaces_.resize(size_t(pool_.size()) + 1);
@@ -108,7 +112,8 @@ void Batch::fill_cache() {
   pool_.run(i32(wanted.size()), [&](i32 k, i32 worker) {
     const auto& [key, seed] = wanted[size_t(k)];
     const auto state = make_zeroed<UnitState>();
-    Unit unit(&setups_[size_t(key.game)], &exact, state.get());
+    const auto frames = make_zeroed<FrameStore>();
+    Unit unit(&setups_[size_t(key.game)], &exact, state.get(), frames.get());
     unit.seed_noops(u32(seed));
     if (!unit.load(u32(seed), key.mode, key.difficulty) ||
         !unit.reset(workspaces_[size_t(worker)])) {

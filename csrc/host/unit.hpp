@@ -67,13 +67,14 @@ struct Workspace {
 
 class Unit {
  public:
-  // `state` is zeroed memory of the caller's, so that the states of a batch lie side by side.
-  Unit(const GameSetup* setup, const BatchOptions* options, UnitState* state)
+  // `state` and `memory` are zeroed memory of the caller's, so that those of a batch lie side by
+  // side.
+  Unit(const GameSetup* setup, const BatchOptions* options, UnitState* state, FrameStore* memory)
       : setup_(setup),
         options_(options),
         s_(state),
         random_(make_zeroed<RandomStreams>()),
-        memory_(make_zeroed<FrameStore>()),
+        memory_(memory),
         frames_(make_zeroed<u8>(pooled_bytes() + options->stack_bytes())) {
     memory_->watch.is_on = 1;
     if (!options->ram_obs) memory_->lines.start();
@@ -345,7 +346,7 @@ class Unit {
   const BatchOptions* options_;
   UnitState* s_;
   CallocPtr<RandomStreams> random_;
-  CallocPtr<FrameStore> memory_;
+  FrameStore* memory_;
   CallocPtr<u8> frames_;  // pooled picture, then the stack
   DrawnFrames
       pooled_{};  // what the pooled picture is made of, if both were drawn in the line cache,

@@ -108,8 +108,8 @@ struct Beam {
   u32 first;       // frame clock of the first pixel of this frame (no line end before it)
 
   CULE_HD CULE_INLINE bool operator==(const Beam& o) const {
-    return ((mark ^ o.mark) | (drawn ^ o.drawn) | (line_begin ^ o.line_begin) | (first ^ o.first)) ==
-           0;
+    return ((mark ^ o.mark) | (drawn ^ o.drawn) | (line_begin ^ o.line_begin) |
+            (first ^ o.first)) == 0;
   }
 };
 

@@ -17,7 +17,10 @@ CORE = ("base", "cart", "cpu", "riot", "tia", "console", "game", "obs", "env")
 
 #: What a preprocessor condition may ask outside platform.hpp: what platform.hpp has defined.
 CONDITIONS = {
-    *(f"#if defined(CULE_{what})" for what in ("AVX2", "HAS_JIT", "HAS_REDUCE", "SSE2")),
+    *(
+        f"#if defined(CULE_{what})"
+        for what in ("AVX2", "HAS_JIT", "HAS_LARGE_PAGES", "HAS_REDUCE", "SSE2")
+    ),
     *("#else", "#endif"),
 }
 
