@@ -121,7 +121,7 @@ struct FrameMemory {
   CULE_HD CULE_INLINE u8* picture(u32 n) const { return pixels + size_t(n) * picture_bytes; }
 };
 
-// The same as one object for any height of the picture. Untouched pages cost nothing on the host.
+// The same as one object for any height of the picture.
 struct FrameStore {
   FrameLog logs[kLogSlots];
   u8 pixels[2][kMaxRows * kScreenWidth];

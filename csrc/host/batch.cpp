@@ -12,6 +12,10 @@
 namespace cule {
 namespace {
 
+// Frame stores that lie side by side. Systems refuse a single piece that is larger than their
+// memory.
+constexpr size_t kFrameBlock = 64;
+
 u32 entropy() { return std::random_device{}(); }
 
 i32 choose_threads(i32 asked, size_t consoles) {
@@ -31,17 +35,20 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
       modes_(modes),
       difficulties_(difficulties),
       states_(make_zeroed<UnitState>(game_index.size())),
-      frames_(make_zeroed<FrameStore>(game_index.size())),
       is_loaded_(game_index.size(), 0),
       pool_(choose_threads(options.num_threads, game_index.size()),
             options.thread_affinity_offset) {
   for (auto& game : games)
     setups_.push_back(make_game_setup(std::move(game), options_, is_continuous));
-  if (!options_.ram_obs) ask_for_large_pages(frames_.get(), game_index.size());
+  for (size_t made = 0; made < game_index.size(); made += kFrameBlock) {
+    const size_t size = std::min(kFrameBlock, game_index.size() - made);
+    frames_.push_back(make_zeroed<FrameStore>(size));
+    if (!options_.ram_obs) ask_for_large_pages(frames_.back().get(), size);
+  }
   units_.reserve(game_index.size());
   for (size_t i = 0; i < game_index.size(); ++i) {
     units_.emplace_back(&setups_[size_t(game_index[i])], &options_, states_.get() + i,
-                        frames_.get() + i);
+                        frames_[i / kFrameBlock].get() + i % kFrameBlock);
   }
   for (const Unit& u : units_) state_bytes_ = std::max(state_bytes_, u.row_layout().end);
   workspaces_.resize(size_t(pool_.size()) + 1);
@@ -70,7 +77,7 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
 }
 
 size_t Batch::console_bytes() const {
-  return state_bytes_ + kLogSlots * sizeof(FrameLog) + (options_.ram_obs ? 0 : sizeof(LineCache));
+  return state_bytes_ + (options_.ram_obs ? kLogSlots * sizeof(FrameLog) : sizeof(FrameStore));
 }
 
 bool Batch::reset_unit(i32 i, i64 seed, Workspace& w) {

@@ -114,7 +114,7 @@ class Batch {
   std::vector<GameSetup> setups_;
   std::vector<i32> game_index_, modes_, difficulties_;
   CallocPtr<UnitState> states_;
-  CallocPtr<FrameStore> frames_;
+  std::vector<CallocPtr<FrameStore>> frames_;
   std::vector<Unit> units_;
   std::vector<u8> is_loaded_;  // console i has been loaded
   size_t state_bytes_ = 0;

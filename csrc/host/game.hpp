@@ -50,7 +50,7 @@ struct GameSpec {
   bool translates = true;  // run translated code where there can be any
 };
 
-// Zeroed pages on demand: what is never touched takes no memory.
+// Zeroed pages on demand: what is never touched takes no memory, where pages are small.
 struct FreeDeleter {
   void operator()(void* p) const { std::free(p); }
 };

@@ -112,7 +112,7 @@ class Unit {
     if (options_->ram_obs) return true;
     std::memset(stack(), 0, options_->obs_bytes());
     capture(pooled(), w);
-    pooled_ = {};
+    pooled_from_ = {};
     push_frame(nullptr);
     return true;
   }
@@ -240,13 +240,14 @@ class Unit {
       const size_t n = unit.pooled_bytes();
       u8* pooled = unit.pooled();
       const RowSet* known = nullptr;
-      if (drawn.newest != nullptr && drawn == unit.pooled_) {
+      if (drawn.newest != nullptr && drawn == unit.pooled_from_) {
         known = &changed;
-        if (!is_folded) changed.add(drawn.newest->painted);
-        each_row_of(is_folded ? drawn.newest->painted : changed, [&](size_t at, size_t size) {
+        RowSet stale = drawn.newest->painted;  // folded rows hold the frame before already
+        if (!is_folded) stale.add(changed);
+        changed.add(stale);
+        each_row_of(stale, [&](size_t at, size_t size) {
           max_rows(pooled + at, previous_rows + at, newest_rows + at, size);
         });
-        changed.add(drawn.newest->painted);
       } else if (is_folded && newest_rows == nullptr) {
         each_row_of(changed, [&](size_t at, size_t size) {
           max_rows(pooled + at, pooled + at, w.previous.data() + at, size);
@@ -258,7 +259,7 @@ class Unit {
       } else if (previous_rows) {
         max_rows(pooled, pooled, previous_rows, n);
       }
-      unit.pooled_ = drawn.previous && drawn.newest ? drawn : DrawnFrames{};
+      unit.pooled_from_ = drawn.previous && drawn.newest ? drawn : DrawnFrames{};
       if (drawn.newest) unit.painted_last_ = drawn.newest->painted;
       return known;
     }
@@ -267,7 +268,7 @@ class Unit {
     // The next frame is drawn over the one before it.
     void set_previous_aside() {
       u8* pooled = unit.pooled();
-      if (!(unit.pooled_ == DrawnFrames{running, running})) {
+      if (!(unit.pooled_from_ == DrawnFrames{running, running})) {
         std::memcpy(w.previous.data(), running->rows, w.previous.size());
         previous_rows = w.previous.data();
         return;
@@ -299,7 +300,7 @@ class Unit {
     for (u32 n = 0; n < 2; ++n)
       std::memcpy(memory_->pixels[n], row + at.pictures + n * picture, picture);
     std::memcpy(frames_.get(), row + at.pooled, at.stack_end - at.pooled);
-    pooled_ = {};
+    pooled_from_ = {};
   }
 
   Console console() { return setup_->game->console(s_->console, *memory_); }
@@ -348,9 +349,10 @@ class Unit {
   CallocPtr<RandomStreams> random_;
   FrameStore* memory_;
   CallocPtr<u8> frames_;  // pooled picture, then the stack
-  DrawnFrames
-      pooled_{};  // what the pooled picture is made of, if both were drawn in the line cache,
-  RowSet painted_last_;  // and the rows painted in the last one
+  // What the pooled picture is made of, where both frames were drawn in the line cache, and the
+  // rows that were painted in the newest.
+  DrawnFrames pooled_from_{};
+  RowSet painted_last_;
 };
 
 }  // namespace cule
