@@ -7,6 +7,7 @@ process nothing here does anything.
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,10 @@ def join_world(device: torch.device) -> torch.device:
             device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
             torch.cuda.set_device(device)
         if not dist.is_initialized():
+            # Its functions have the group of when they are imported as a default argument, and
+            # every optimiser imports it: a group kept so would outlive `leave_world`, and its
+            # threads end the process with SIGABRT when they free a tensor while Python exits.
+            importlib.import_module("torch.distributed.nn.functional")
             dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     return device
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from cule.agents.base import of_rank
 from cule.agents.distributed import (
     gather_values,
     global_moments,
+    join_world,
     leave_world,
     rank,
     weigh_over_ranks,
@@ -121,7 +123,7 @@ def resumed_runs(folder: Path) -> dict[str, Any]:
 
 def main(path: str) -> None:
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+    join_world(torch.device("cpu"))
     count = TOTAL // world_size()
     result: dict[str, Any] = {"world_size": world_size()}
     for name in OPTIONS:
@@ -165,7 +167,9 @@ def main(path: str) -> None:
     result["resumed"] = resumed_runs(Path(path).with_name("run"))
     if rank() == 0:
         torch.save(result, path)
+    group = weakref.ref(dist.group.WORLD)
     leave_world()
+    assert group() is None, "the group and its threads are still there"
 
 
 if __name__ == "__main__":
