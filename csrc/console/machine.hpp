@@ -41,6 +41,8 @@ struct Machine {
   bool must_stop = false;  // the frame is over after this instruction
   FastRegion fast;         // of the cartridge
   const u8* opcodes;       // image to fetch opcodes from; the traps once the loop must be left
+  // Host: cycles after which the paddles' capacitors are charged (charge_end()).
+  u32 charge_ends[4];
 
   CULE_HD Machine(const Console& c, Ram r)
       : s(c.s),
@@ -61,6 +63,7 @@ struct Machine {
       collisions.wanted = choose_latches(c.memory.watch);
       s.tia.are_latches_partial = collisions.wanted != kAllLatches;
       begin_lines();
+      find_charge_ends();
     }
   }
 
@@ -291,6 +294,7 @@ struct Machine {
     if (reg == VBLANK) {
       if (s.vblank & ~value & 0x80) s.dump_cycle = i32(cycle);
       s.vblank = u8(value);
+      if constexpr (Access::kObserves) find_charge_ends();
       return clock;
     }
     const i32 now = i32(clocks_from_cycles(cycle));
@@ -303,13 +307,21 @@ struct Machine {
     return clock;
   }
 
-  // Paddle capacitor n. Compared as unsigned 32-bit values: NOTES.md of tia, 11.2.
-  CULE_HD bool is_charged(u32 n, u32 cycle) const {
+  // Cycle after which paddle capacitor n is charged, at most ~0u, which no step reaches. Compared
+  // as unsigned 32-bit values: NOTES.md of tia, 11.2. Without branches: a program that polls
+  // several capacitors would never let them be foreseen.
+  CULE_HD CULE_INLINE u32 charge_end(u32 n) const {
     const i32 r = s.inputs.resistance[n];
-    const u32 needed = u32(u64(u32(r)) * 119 / 6250);
-    // Without branches: a program that polls several capacitors would never let them be foreseen.
+    const u32 end = u32(s.dump_cycle) + u32(u64(u32(r)) * 119 / 6250);
     const bool is_open = (r == kNoPaddle) | ((s.vblank & 0x80) != 0);
-    return (r == 0) | (!is_open & (cycle > u32(s.dump_cycle) + needed));
+    return r == 0 ? 0 : is_open ? ~0u : end;
+  }
+  CULE_HD CULE_INLINE void find_charge_ends() {
+    for (u32 n = 0; n < 4; ++n) charge_ends[n] = charge_end(n);
+  }
+  CULE_HD CULE_INLINE bool is_charged(u32 n, u32 cycle) const {
+    if constexpr (Access::kObserves) return cycle > charge_ends[n];
+    return cycle > charge_end(n);
   }
 };
 

@@ -24,6 +24,7 @@ inline u32 write_device(Context* c, u32 address, u32 value) {
   auto& m = *static_cast<Machine<HostAccess>*>(c->machine);
   m.next = c->next;
   m.write_device(Clock(c->time >> kTimeShift) << kClockShift, address, value, false);
+  memcpy(c->charge_ends, m.charge_ends, sizeof c->charge_ends);
   c->next = m.next;
   return 0;
 }
@@ -59,6 +60,7 @@ CULE_INLINE void run_translated(Machine<HostAccess>& m, FastBus<Fetch>& bus,
   c.next = m.next;
   c.ram = m.ram.base;
   c.image = m.console.cart.image;
+  memcpy(c.charge_ends, m.charge_ends, sizeof c.charge_ends);
   c.read = read_device;
   c.write = write_device;
   c.machine = &m;

@@ -6,8 +6,16 @@
 #include <cstddef>
 
 #include "jit/translator.hpp"
+#include "tia/state.hpp"
 
 namespace cule::jit {
+
+namespace {
+
+// INPT0 to INPT3.
+bool shows_paddle(u32 address) { return (address & 0x108C) == 0x08; }
+
+}  // namespace
 
 // Operand of a load or store. What a device answers is read at once, into eax.
 Translator::Operand Translator::find(u32 pc, u32 op, bool stores) {
@@ -59,9 +67,29 @@ Translator::Operand Translator::find_absolute(u32 address, u32 noise, bool store
   }
   flush_entries();
   as_.set(kRcx, address);
-  as_.set(kRdx, noise);
-  call_device(entries_.read);
+  if (shows_paddle(address)) {
+    read_paddle(noise);
+  } else {
+    as_.set(kRdx, noise);
+    call_device(entries_.read);
+  }
   return {Operand::kRegister, 0, kRax};
+}
+
+// INPT0 to INPT3, as Machine::read_tia: a game with paddles reads them in most lines. The address
+// is in ecx; what is read comes into eax.
+void Translator::read_paddle(u32 noise) {
+  as_.lea(kRax, {kTime, i32(now_.cycles << kTimeShift | kBeamMark << 8)});
+  as_.store({kLog, i32(now_.entries * sizeof(LogEntry))}, kRax);
+  as_.alu64(kAdd, kLog, sizeof(LogEntry));
+  as_.shift(kShr, kRax, kTimeShift);
+  as_.alu(kAndd, kRcx, 3);
+  static_assert(sizeof(u32) == 1u << 2);
+  as_.alu(kCmp, kRax, {kContext, i32(offsetof(Context, charge_ends)), kRcx, 2});
+  as_.set_if(kIfAbove, kRax);
+  as_.extend8(kRax, kRax);
+  as_.shift(kShl, kRax, 7);
+  as_.alu(kOrr, kRax, noise & 0x3F);
 }
 
 // The address is in ecx, the value or noise in edx; what is read comes into eax.
@@ -78,13 +106,22 @@ Translator::Operand Translator::find_zero_page(u32 base, u32 noise, Reg index, b
   as_.test8(kRax, kRax);
   const size_t from_ram = as_.jump_later(kIfSign);
   as_.extend8(kRcx, kRax);
+  std::vector<size_t> done;
+  if (shows_paddle(base)) {
+    as_.alu(kAndd, kRax, 0x0C);
+    as_.alu(kCmp, kRax, 0x08);
+    const size_t from_device = as_.jump_later(kIfNotZero);
+    read_paddle(noise);
+    done.push_back(as_.jump_later());
+    as_.patch_here(from_device);
+  }
   as_.set(kRdx, noise);
   call_device(entries_.read);
-  const size_t done = as_.jump_later();
+  done.push_back(as_.jump_later());
   as_.patch_here(from_ram);
   as_.alu(kAndd, kRax, 0x7F);
   as_.load8(kRax, {kRam, 0, kRax});
-  as_.patch_here(done);
+  for (const size_t jump : done) as_.patch_here(jump);
   return {Operand::kRegister, 0, kRax};
 }
 

@@ -33,6 +33,7 @@ struct Context {
   LogEntry* next;
   u8* ram;
   const u8* image;
+  u32 charge_ends[4];  // as in Machine
   // An access to a device at `time`; both may add to the log. What is read is returned.
   u32 (*read)(Context*, u32 address, u32 noise);
   u32 (*write)(Context*, u32 address, u32 value);

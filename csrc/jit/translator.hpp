@@ -133,6 +133,7 @@ class Translator {
   Operand find_in_ram(u32 pc, u32 op);
   Operand load_at_rcx();
   Operand find_in_slice(u32 o, Reg index);
+  void read_paddle(u32 noise);
   void call_device(u64 access);
   bool polls_timer(u32 pc, u32 op) const;
   void pay_crossing(u32 low, Reg index);

@@ -86,7 +86,11 @@ def test_games_for_long(game: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_random_programs(writer: Any, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(5000, 5012):
         rom = writer(seed, kind)
-        consoles = both(monkeypatch, lambda rom=rom: _core.Console(core_game(rom)))
+        left = "paddles" if seed % 2 else "joystick"
+        consoles = both(
+            monkeypatch,
+            lambda rom=rom, left=left: _core.Console(core_game(rom, controller_left=left)),
+        )
         check_pair(consoles, f"{writer.__name__} {kind} {seed}", 30)
 
 
