@@ -47,6 +47,14 @@ CULE_HD CULE_INLINE constexpr u64 max_bytes(u64 a, u64 b) {
 
 static_assert(max_bytes(0x00FF80017F8010A0ULL, 0x0100817F80FF0FA1ULL) == 0x01FF817F80FF10A1ULL);
 
+// The bits of word w of a long mask that lie in [from, to).
+CULE_HD CULE_INLINE u64 range_bits(u32 w, u32 from, u32 to) {
+  const u32 base = w * 64;
+  const u64 above = from <= base ? ~0ULL : from - base < 64 ? ~0ULL << (from - base) : 0;
+  const u64 below = to >= base + 64 ? ~0ULL : to > base ? (1ULL << (to - base)) - 1 : 0;
+  return above & below;
+}
+
 // Index of the lowest set bit; x is not 0.
 CULE_HD CULE_INLINE u32 lowest_bit(u32 x) { return u32(CULE_COUNT_TRAILING_ZEROS(x)); }
 

@@ -215,9 +215,10 @@ class Unit {
       const BatchOptions& o = *unit.options_;
       target = Observation{};
       if (o.ram_obs || !o.grayscale || frames_left > (o.maxpool ? 1 : 0)) return nullptr;
-      running = &lines.next_frame();
+      CachedFrame& frame = lines.next_frame();
+      running = &frame;
       if (drawn.previous == running) set_previous_aside();
-      target.rows = lines.next_frame().rows;
+      target.rows = frame.rows;
       target.map = gray_table(unit.setup_->game->properties().format);
       return &target;
     }

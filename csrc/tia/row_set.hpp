@@ -16,7 +16,7 @@ class RowSet {
 
   // Rows from `from` on, below `to`.
   void add(u32 from, u32 to) {
-    for (u32 w = 0; w < kWords; ++w) word_[w] |= range_in_word(w, from, to);
+    for (u32 w = 0; w < kWords; ++w) word_[w] |= range_bits(w, from, to);
   }
   void add(const RowSet& rows) {
     for (u32 w = 0; w < kWords; ++w) word_[w] |= rows.word_[w];
@@ -24,7 +24,7 @@ class RowSet {
 
   bool has_any(u32 from, u32 to) const {
     u64 found = 0;
-    for (u32 w = 0; w < kWords; ++w) found |= word_[w] & range_in_word(w, from, to);
+    for (u32 w = 0; w < kWords; ++w) found |= word_[w] & range_bits(w, from, to);
     return found != 0;
   }
 
@@ -40,13 +40,6 @@ class RowSet {
 
  private:
   static constexpr u32 kWords = (kMaxRows + 63) / 64;
-
-  static u64 range_in_word(u32 w, u32 from, u32 to) {
-    const u32 base = 64 * w;
-    const u64 above = from <= base ? ~0ULL : from - base < 64 ? ~0ULL << (from - base) : 0;
-    const u64 below = to >= base + 64 ? ~0ULL : to > base ? (1ULL << (to - base)) - 1 : 0;
-    return above & below;
-  }
 
   // The first row from `from` on whose bit differs from those of `same`; at most `end`.
   u32 next(u32 from, u32 end, u64 same) const {

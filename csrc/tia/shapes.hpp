@@ -152,12 +152,4 @@ struct Shapes {
   }
 };
 
-// The bits of mask word w that lie in pixels [x0, x1).
-CULE_HD CULE_INLINE u64 range_bits(u32 w, u32 x0, u32 x1) {
-  const u32 base = w * 64;
-  const u64 from = x0 <= base ? ~0ULL : x0 - base < 64 ? ~0ULL << (x0 - base) : 0;
-  const u64 below = x1 >= base + 64 ? ~0ULL : x1 > base ? (1ULL << (x1 - base)) - 1 : 0;
-  return from & below;
-}
-
 }  // namespace cule
