@@ -113,6 +113,8 @@ def evaluate_checkpoints(words: Sequence[str]) -> int:
                 f"video is {str(options.video)!r} and there are {len(options.checkpoints)} "
                 "CHECKPOINTs; a video is of one"
             )
+    if options.json is not None:  # before the games are played, not after
+        options.json.parent.mkdir(parents=True, exist_ok=True)
     results = []
     for path in options.checkpoints:
         content = read_checkpoint(find_checkpoint(path))

@@ -31,6 +31,7 @@ from cule.envs import AtariVectorEnv
 from cule.errors import CuleError, InvalidArgumentError
 from cule.games import game_id_of
 from cule.replay import TrajectoryBuffer, TrajectoryOptions
+from cule.replay.options import check_int
 
 #: Fewest episodes that an evaluation reports on.
 MIN_EPISODES = 10
@@ -140,9 +141,10 @@ def evaluate(
         on_frames: Called with the newest frames ``[N, ...]`` of every step.
 
     Raises:
-        InvalidArgumentError: Too few episodes, or an unknown protocol.
+        InvalidArgumentError: Too few episodes, an unknown protocol, or a seed below 0.
     """
     check_request(episodes, protocol)
+    check_int("seed", seed, 0)
     own_env = env is None
     if env is None:
         count = num_envs or min(episodes, 128)
@@ -173,8 +175,7 @@ def check_request(episodes: int, protocol: str) -> None:
     Raises:
         InvalidArgumentError: Too few episodes, or an unknown protocol.
     """
-    if episodes < MIN_EPISODES:
-        raise InvalidArgumentError(f"episodes is {episodes}; it must be at least {MIN_EPISODES}")
+    check_int("episodes", episodes, MIN_EPISODES)
     if protocol not in PROTOCOLS:
         raise InvalidArgumentError(
             f"protocol is {protocol!r}; it must be one of {', '.join(PROTOCOLS)}"

@@ -111,7 +111,7 @@ class AgentConfig:
 
     def __post_init__(self) -> None:
         """Check what can be checked without an environment."""
-        check_finite(self)
+        check_types(self)
         check_least(self, 1, "num_envs", "stack_num", "frameskip", "img_size")
         check_least(self, 0, "total_steps", "decorrelate_steps", "torch_threads")
         check_range(self, 0, 2**30 - 1, "seed")
@@ -127,10 +127,21 @@ class AgentConfig:
         return False
 
 
-def check_finite(config: Any) -> None:
-    """Refuse numbers that are none, and infinite ones but for limits (`max_grad_norm`)."""
+def check_types(config: Any) -> None:
+    """Refuse values of other types than their fields have, and numbers that are not finite.
+
+    Infinite may only be a limit (`max_grad_norm`).
+    """
+    types_of = typing.get_type_hints(type(config))
     for item in dataclasses.fields(config):
         value = getattr(config, item.name)
+        kind, optional = _plain_type(types_of[item.name])
+        if value is None and optional:
+            continue
+        fits = isinstance(value, int | float if kind is float else kind)
+        if not fits or (isinstance(value, bool) and kind is not bool):
+            wanted = f"{kind.__name__} or None" if optional else kind.__name__
+            raise InvalidArgumentError(f"{item.name} is {value!r}; it must be of type {wanted}")
         is_limit = item.name == "max_grad_norm" and value == math.inf
         if isinstance(value, float) and not math.isfinite(value) and not is_limit:
             raise InvalidArgumentError(f"{item.name} is {value!r}; it must be a finite number")

@@ -44,7 +44,7 @@ from cule.agents.evaluation import (
     time_to_score,
 )
 from cule.agents.logs import RunLog
-from cule.agents.options import check_finite, check_least
+from cule.agents.options import check_least, check_types
 from cule.agents.progress_bar import ProgressBar
 from cule.errors import CheckpointError, CuleError, InvalidArgumentError
 
@@ -94,8 +94,8 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         """Check what would otherwise be seen only when it is due."""
+        check_types(self)
         check_least(self, 0, "log_every", "checkpoint_every", "keep_every", "eval_every")
-        check_finite(self)
         check_request(self.eval_episodes or MIN_EPISODES, self.eval_protocol)
 
 

@@ -66,8 +66,13 @@ class NormalisedQNetwork(nn.Module):
 
 
 def _convolutions(torso: str, obs_shape: Sequence[int]) -> tuple[list[nn.Module], int]:
-    if torso not in NORMALISED:
-        raise InvalidArgumentError(f"network is {torso!r}; PQN allows: {(*NORMALISED, 'mlp')}")
+    is_image = len(obs_shape) == 3
+    if torso not in NORMALISED or not is_image:
+        allowed = (*NORMALISED, "mlp") if is_image else ("mlp",)
+        raise InvalidArgumentError(
+            f"network is {torso!r}; for observations of shape {tuple(obs_shape)} PQN allows: "
+            f"{allowed}"
+        )
     plan, flat, width = convolution_plan(torso, obs_shape)
     layers: list[nn.Module] = []
     rows, columns = obs_shape[1], obs_shape[2]

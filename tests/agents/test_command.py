@@ -93,7 +93,7 @@ def test_train_resume_and_eval(tmp_path: Path, capsys: pytest.CaptureFixture[str
         assert [int(row["steps"]) for row in csv.DictReader(file)] == [32, 64, 96, 128]
 
     # Any policy loses: 21 points to at most a few.
-    scores = tmp_path / "scores.json"
+    scores = tmp_path / "found" / "scores.json"
     video = tmp_path / "films" / "pong.mp4"
     words = ["eval", str(tmp_path / "run"), "--episodes", "10", "--json", str(scores)]
     assert main([*words, "--video", str(video)]) == 0

@@ -127,8 +127,9 @@ def test_noise_is_off_and_greedy_is_greedy() -> None:
 
 def test_refused_requests() -> None:
     agent = small_learner("ppo")
-    with pytest.raises(InvalidArgumentError, match="episodes"):
-        evaluate(agent, episodes=9, env=Catch(3))
+    for name, value in (("episodes", 9), ("episodes", "20"), ("seed", -1), ("seed", "0")):
+        with pytest.raises(InvalidArgumentError, match=f"^{name} is {value!r}"):
+            evaluate(agent, env=Catch(3), **{name: value})  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="protocol"):
         make_eval_env(agent.config, "easy", 3)
 

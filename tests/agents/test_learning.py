@@ -170,6 +170,12 @@ def test_every_option_is_documented_and_checked(name: str) -> None:
     for option, value in (("gamma", 1.5), ("num_envs", 0), ("reward_rule", "half"), ("seed", -1)):
         with pytest.raises(InvalidArgumentError, match=option):
             config_class(**{option: value})
+    for item in dataclasses.fields(config_class):
+        with pytest.raises(InvalidArgumentError, match=rf"^{item.name} is b'8'; .* of type"):
+            config_class(**{item.name: b"8"})
+    for option, value in (("num_envs", 2.0), ("seed", True), ("gamma", True), ("compile", 1)):
+        with pytest.raises(InvalidArgumentError, match=f"{option} is .* of type"):
+            config_class(**{option: value})
     assert issubclass(config_class, AgentConfig)
 
 

@@ -30,8 +30,12 @@ def test_reference_scores_are_complete() -> None:
 def test_interquartile_mean() -> None:
     assert scores.interquartile_mean([1, 2, 3, 4, 5, 6, 7, 8]) == 4.5
     assert scores.interquartile_mean([8, 1, 100, 5, 4, 6, 3, -50]) == 4.5
-    # Of five, a quarter is 1.25: the second and fourth count with three quarters.
-    assert scores.interquartile_mean([0, 1, 2, 4, 9]) == pytest.approx((0.75 + 2 + 3) / 2.5)
+    # Of five, a quarter is 1.25, of seven 1.75: one score of either end is left out.
+    assert scores.interquartile_mean([9, 0, 1, 2, 4]) == pytest.approx((1 + 2 + 4) / 3)
+    assert scores.interquartile_mean([0, 1, 2, 4, 9, 9, 90]) == pytest.approx(
+        (1 + 2 + 4 + 9 + 9) / 5
+    )
+    assert scores.interquartile_mean([1, 3, 8]) == pytest.approx(4.0)
     assert scores.interquartile_mean([3.0]) == 3.0
     with pytest.raises(InvalidArgumentError, match="scores"):
         scores.interquartile_mean([])

@@ -161,6 +161,9 @@ def test_normalised_q_network() -> None:
     ).shape == (2, 3)
     with pytest.raises(InvalidArgumentError, match="network"):
         nets.NormalisedQNetwork(IMAGE, 6, torso="impala")
+    for torso in ("nature", "vector"):
+        with pytest.raises(InvalidArgumentError, match=r"shape \(128,\) PQN allows: \('mlp',\)"):
+            nets.NormalisedQNetwork((128,), 6, torso=torso)
 
 
 def test_pixel_statistics_are_those_of_all_that_was_shown() -> None:
