@@ -12,12 +12,16 @@ import dataclasses
 import functools
 import inspect
 import math
+import numbers
+import os
 import textwrap
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import numpy as np
 
 from cule.errors import InvalidArgumentError
 
@@ -127,10 +131,24 @@ class AgentConfig:
         return False
 
 
-def check_types(config: Any) -> None:
-    """Refuse values of other types than their fields have, and numbers that are not finite.
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
-    Infinite may only be a limit (`max_grad_norm`).
+
+#: By type, whether a value can stand for one of it.
+_FITS: dict[type, Callable[[Any], bool]] = {
+    bool: lambda value: isinstance(value, bool | np.bool_),
+    int: lambda value: _is_number(value) and value == int(value),
+    float: _is_number,
+    str: lambda value: isinstance(value, str | os.PathLike),
+}
+
+
+def check_types(config: Any) -> None:
+    """Give values the types of their fields, as the command line does: 1e6, numpy's numbers, paths.
+
+    Refused are other types, and numbers that are not finite; infinite may only be a limit
+    (`max_grad_norm`).
     """
     types_of = typing.get_type_hints(type(config))
     for item in dataclasses.fields(config):
@@ -138,13 +156,13 @@ def check_types(config: Any) -> None:
         kind, optional = _plain_type(types_of[item.name])
         if value is None and optional:
             continue
-        fits = isinstance(value, int | float if kind is float else kind)
-        if not fits or (isinstance(value, bool) and kind is not bool):
+        is_limit = item.name == "max_grad_norm" and value == math.inf
+        if _is_number(value) and not math.isfinite(value) and not is_limit:
+            raise InvalidArgumentError(f"{item.name} is {value!r}; it must be a finite number")
+        if not _FITS[kind](value):
             wanted = f"{kind.__name__} or None" if optional else kind.__name__
             raise InvalidArgumentError(f"{item.name} is {value!r}; it must be of type {wanted}")
-        is_limit = item.name == "max_grad_norm" and value == math.inf
-        if isinstance(value, float) and not math.isfinite(value) and not is_limit:
-            raise InvalidArgumentError(f"{item.name} is {value!r}; it must be a finite number")
+        object.__setattr__(config, item.name, kind(value))
 
 
 def check_least(config: Any, lowest: float, *names: str) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -173,9 +174,12 @@ def test_every_option_is_documented_and_checked(name: str) -> None:
     for item in dataclasses.fields(config_class):
         with pytest.raises(InvalidArgumentError, match=rf"^{item.name} is b'8'; .* of type"):
             config_class(**{item.name: b"8"})
-    for option, value in (("num_envs", 2.0), ("seed", True), ("gamma", True), ("compile", 1)):
+    for option, value in (("num_envs", 2.5), ("seed", True), ("gamma", True), ("compile", 1)):
         with pytest.raises(InvalidArgumentError, match=f"{option} is .* of type"):
             config_class(**{option: value})
+    config = config_class(total_steps=1e6, num_envs=np.int64(8), learning_rate=np.float32(0.5))
+    values = (config.total_steps, config.num_envs, config.learning_rate)
+    assert [(type(value), value) for value in values] == [(int, 10**6), (int, 8), (float, 0.5)]
     assert issubclass(config_class, AgentConfig)
 
 

@@ -264,7 +264,7 @@ def test_refused_actions_of_a_broken_network_are_divergence(
         {"log_every": -1},
         {"target_score": math.nan},
         {"resume": "no"},
-        {"out": Path("runs")},
+        {"out": b"runs"},
     ],
 )
 def test_options_are_refused_before_a_run(options: dict[str, Any]) -> None:
