@@ -45,10 +45,16 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
     frames_.push_back(make_zeroed<FrameStore>(size));
     if (!options_.ram_obs) ask_for_large_pages(frames_.back().get(), size);
   }
+  const auto frames_of = [this](size_t i) {
+    return frames_[i / kFrameBlock].get() + i % kFrameBlock;
+  };
+  // Pages come, zeroed, at the first write: on all threads at once, and near the one that steps
+  // them.
+  pool_.run(i32(game_index.size()), [&](i32 i, i32) { frames_of(size_t(i))->watch = {}; });
   units_.reserve(game_index.size());
   for (size_t i = 0; i < game_index.size(); ++i) {
     units_.emplace_back(&setups_[size_t(game_index[i])], &options_, states_.get() + i,
-                        frames_[i / kFrameBlock].get() + i % kFrameBlock);
+                        frames_of(i));
   }
   for (const Unit& u : units_) state_bytes_ = std::max(state_bytes_, u.row_layout().end);
   workspaces_.resize(size_t(pool_.size()) + 1);
