@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+from collections.abc import Iterator
 
 import pytest
 
@@ -53,3 +54,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if marker in required_markers(item.config):
             pytest.fail(f"--require {marker}: {reason}", pytrace=False)
         pytest.skip(reason)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Torch on one thread: on busy cores a second one is mostly waited for."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -43,6 +43,7 @@ from cule.agents.environment import (
 from cule.agents.errors import DivergedError
 from cule.agents.graphs import CapturedCall, make_capturable, step_unless
 from cule.agents.options import AgentConfig, config_from
+from cule.agents.weights import write_weights
 from cule.envs import FrameStep
 from cule.errors import CheckpointError, InvalidArgumentError
 
@@ -411,14 +412,7 @@ class Agent(ABC):
             OSError: The disk does not take it.
         """
         content = {
-            "algorithm": self.name,
-            "version": __version__,
-            "config": dataclasses.asdict(self.config),
-            "obs_shape": list(self.obs_shape),
-            "num_actions": self.num_actions,
-            "steps": self.steps,
-            "updates": self.updates,
-            "network": self.network.state_dict(),
+            **self._to_play(),
             "optimizer": self.optimizer.state_dict(),
             "generator": self.generator.get_state(),
             "statistics": self.statistics.sums,
@@ -429,6 +423,31 @@ class Agent(ABC):
             "extra": self.extra_state(replay=replay),
         }
         write_checkpoint(of_rank(path), content)
+
+    def save_weights(self, path: str | os.PathLike[str]) -> None:
+        """Write the network alone, as safetensors, whole or not at all.
+
+        Args:
+            path: Where to, ``NAME.safetensors``.
+
+        Raises:
+            OSError: The disk does not take it.
+            MissingPackageError: safetensors is not installed.
+        """
+        write_weights(path, self._to_play())
+
+    def _to_play(self) -> dict[str, Any]:
+        """What of a checkpoint `load_weights` needs."""
+        return {
+            "algorithm": self.name,
+            "version": __version__,
+            "config": dataclasses.asdict(self.config),
+            "obs_shape": list(self.obs_shape),
+            "num_actions": self.num_actions,
+            "steps": self.steps,
+            "updates": self.updates,
+            "network": self.network.state_dict(),
+        }
 
     def load_state(self, content: Mapping[str, Any]) -> None:
         """Take a checkpoint's content into this learner.
@@ -471,7 +490,10 @@ class Agent(ABC):
             CheckpointError: It belongs to another algorithm or another shape.
         """
         self._check_shapes(content)
-        self.network.load_state_dict(content["network"])
+        try:
+            self.network.load_state_dict(content["network"])
+        except RuntimeError as error:
+            raise CheckpointError(f"the weights are none of this network: {error}") from None
         self.steps, self.updates = content["steps"], content["updates"]
 
     def _check_shapes(self, content: Mapping[str, Any]) -> None:

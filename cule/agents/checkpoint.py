@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import pickle
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 
@@ -30,12 +31,25 @@ def write_checkpoint(path: str | os.PathLike[str], content: dict[str, Any]) -> N
     Raises:
         OSError: The disk does not take it; an older file of this name is as it was.
     """
+    replace_file(path, lambda file: torch.save({"format": FORMAT, **content}, file))
+
+
+def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:
+    """Write a file that is either complete or not there.
+
+    Args:
+        path: Where to; the folder is made where it is missing. What is there is replaced.
+        write: Writes the content.
+
+    Raises:
+        OSError: The disk does not take it; an older file of this name is as it was.
+    """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
-            torch.save({"format": FORMAT, **content}, file)
+            write(file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(name, target)

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cule.agents.checkpoint import read_checkpoint
 from cule.agents.distributed import leave_world, rank
 from cule.agents.environment import FrameEnv
 from cule.agents.evaluation import (
@@ -25,6 +24,7 @@ from cule.agents.presets import AGENTS, PRESETS, checkpoint_config, load_to_play
 from cule.agents.runner import RunOptions, find_checkpoint, start_run
 from cule.agents.scores import aggregate
 from cule.agents.video import RecordedEnv, check_video_path
+from cule.agents.weights import read_to_play
 from cule.errors import InvalidArgumentError
 
 
@@ -91,7 +91,11 @@ def evaluate_checkpoints(words: Sequence[str]) -> int:
         description="Play whole games with trained agents and report unclipped scores.",
     )
     parser.add_argument(
-        "checkpoints", nargs="+", type=Path, metavar="CHECKPOINT", help="a file, or a run's folder"
+        "checkpoints",
+        nargs="+",
+        type=Path,
+        metavar="CHECKPOINT",
+        help="NAME.pt, weights NAME.safetensors, or a run's folder",
     )
     parser.add_argument(
         "--episodes", type=int, default=100, help=f"of each, at least {MIN_EPISODES}"
@@ -117,7 +121,7 @@ def evaluate_checkpoints(words: Sequence[str]) -> int:
         options.json.parent.mkdir(parents=True, exist_ok=True)
     results = []
     for path in options.checkpoints:
-        content = read_checkpoint(find_checkpoint(path))
+        content = read_to_play(find_checkpoint(path))
         num_envs = options.num_envs or min(options.episodes, 128)
         config = checkpoint_config(content, device=options.device, env_device="")
         with contextlib.ExitStack() as opened:

@@ -207,7 +207,7 @@ def load_to_play(content: Mapping[str, Any], env: FrameEnv, device: str = "cpu")
     """A learner with the weights of a checkpoint, and without what only training needs.
 
     Args:
-        content: What `read_checkpoint` returned.
+        content: What `read_to_play` returned.
         env: Environments like those that it was trained in; only their spaces are looked at.
         device: Of the network.
 
@@ -224,7 +224,7 @@ def checkpoint_config(content: Mapping[str, Any], **changes: Any) -> Any:
     """The options of a checkpoint to play with: some changed, and none that only training needs.
 
     Raises:
-        CheckpointError: An algorithm that is not known here.
+        CheckpointError: An algorithm that is not known here, or options that are none.
     """
     name = content.get("algorithm")
     if name not in AGENTS:
@@ -234,5 +234,8 @@ def checkpoint_config(content: Mapping[str, Any], **changes: Any) -> Any:
     config_class = AGENTS[name].config_class
     known = {item.name for item in dataclasses.fields(config_class)}
     plain = {name: value for name, value in _TRAINING_ONLY.items() if name in known}
-    plain["seed"] = content["config"]["seed"] % 2**30  # of files with larger ones too
-    return config_from(config_class, {**content["config"], **plain, **changes})
+    try:
+        plain["seed"] = content["config"]["seed"] % 2**30  # of files with larger ones too
+        return config_from(config_class, {**content["config"], **plain, **changes})
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(f"the checkpoint's options are none of {name}: {error!r}") from None

@@ -1,8 +1,9 @@
 """A training run in a folder: progress, logs, checkpoints, evaluations, and what can go wrong.
 
-The folder holds the files of `cule.agents.logs`, and `checkpoints/latest.pt` (with
-`checkpoints/STEPS.pt` for those to keep). What happens at which step depends on step counts only,
-so that a run that was killed and resumed writes the rows that it would have written.
+The folder holds the files of `cule.agents.logs`, `checkpoints/latest.pt` (with
+`checkpoints/STEPS.pt` and `STEPS.safetensors` for those to keep) and, once the run has ended,
+`weights.safetensors`. What happens at which step depends on step counts only, so that a run that
+was killed and resumed writes the rows that it would have written.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from cule.agents.evaluation import (
 from cule.agents.logs import RunLog
 from cule.agents.options import check_least, check_types
 from cule.agents.progress_bar import ProgressBar
+from cule.agents.weights import SUFFIX, can_write_weights
 from cule.errors import CheckpointError, CuleError, InvalidArgumentError
 
 #: Columns of the progress table that depend on the clock.
@@ -178,6 +180,7 @@ class Run:
             config = {"algorithm": agent.name, **dataclasses.asdict(agent.config)}
             until = agent.steps if resumed else None
             self._log = RunLog(folder, config, until_step=until)
+            remove_leftovers(folder)
             remove_leftovers(folder / "checkpoints")
             (folder / "time_to_score.json").unlink(missing_ok=True)
             self._note_target(self._log.evaluations.rows)
@@ -209,6 +212,7 @@ class Run:
                 self._train()
             self._add_time()
             self.save()
+            self._save_weights(self.folder / f"weights{SUFFIX}")
             is_complete = bool(agent.steps >= agent.config.total_steps)
             if is_complete and self.options.eval_episodes and not self._is_evaluated():
                 self.evaluate()
@@ -362,11 +366,17 @@ class Run:
         if keep:
             kept = self.folder / "checkpoints" / f"{self.agent.steps}.pt"
             self.agent.save(kept, replay=self.options.save_replay)
+            self._save_weights(kept.with_suffix(SUFFIX))
         self.agent.save(_newer(self.latest), replay=self.options.save_replay)
         # Every process has written its part before one loses its former part.
         barrier()
         os.replace(of_rank(_newer(self.latest)), of_rank(self.latest))
         self._last_checkpoint = str(self.latest)
+
+    def _save_weights(self, path: Path) -> None:
+        """Write the network alone, by the first process, where safetensors is installed."""
+        if rank() == 0 and can_write_weights():
+            self.agent.save_weights(path)
 
 
 def last_checkpoint(folder: Path) -> Path | None:

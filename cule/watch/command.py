@@ -45,7 +45,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         nargs="?",
         type=Path,
         metavar="CHECKPOINT",
-        help="a file, or a run's folder: who plays; random actions without",
+        help="who plays: NAME.pt, weights NAME.safetensors, or a run's folder; "
+        "random actions without",
     )
     parser.add_argument("--game", help=f"that of the checkpoint, or {DEFAULT_GAME}")
     parser.add_argument("--num-envs", type=int, default=16, help="consoles (%(default)s)")

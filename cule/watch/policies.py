@@ -115,7 +115,7 @@ def open_trained(
     """The consoles of an evaluation, and the policy of a checkpoint.
 
     Args:
-        path: A checkpoint, or the folder of a run.
+        path: A checkpoint, a file of weights, or the folder of a run.
         num_envs: Consoles.
         game: What the checkpoint's game must be; None: whatever it is.
         protocol: Of the evaluation.
@@ -128,12 +128,12 @@ def open_trained(
         FileNotFoundError, CheckpointError: No checkpoint, or a damaged one.
         UnknownGameError, RomNotFoundError, DeviceError: As `AtariVectorEnv`.
     """
-    from cule.agents.checkpoint import read_checkpoint
     from cule.agents.evaluation import make_eval_env
     from cule.agents.presets import checkpoint_config, load_to_play
     from cule.agents.runner import find_checkpoint
+    from cule.agents.weights import read_to_play
 
-    content = read_checkpoint(find_checkpoint(path))
+    content = read_to_play(find_checkpoint(path))
     config = checkpoint_config(content, device=device, env_device="")
     if game is not None and game_id_of(game) != game_id_of(config.game):
         raise InvalidArgumentError(

@@ -7,6 +7,8 @@ number of the episode) and the actions.
 
 from __future__ import annotations
 
+import os
+import signal
 from types import SimpleNamespace
 from typing import Any
 
@@ -126,3 +128,15 @@ class Catch:
         frames[games, self.size - 1, paddle] = WHITE // 2
         frames[games, row, column] = WHITE
         return frames
+
+
+class Interrupting(Catch):
+    """Catch in the middle of which somebody presses Ctrl-C."""
+
+    calls = 0
+
+    def step_frames(self, actions: Any, out: Any = None) -> Any:
+        self.calls += 1
+        if self.calls == 40:
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().step_frames(actions, out)

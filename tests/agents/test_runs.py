@@ -32,7 +32,7 @@ from cule.agents.logs import RunLog, Table  # noqa: E402
 from cule.agents.progress_bar import ProgressBar, short_number, short_time  # noqa: E402
 from cule.agents.runner import TIME_COLUMNS, Run, last_checkpoint  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
-from tests.agents.catch import Catch  # noqa: E402
+from tests.agents.catch import Catch, Interrupting  # noqa: E402
 from tests.agents.learners import SMALL, class_of, small_env, small_learner  # noqa: E402
 
 SCRIPT = Path(__file__).with_name("run_catch.py")
@@ -158,18 +158,6 @@ def test_stopped_and_resumed_is_as_never_stopped(name: str, tmp_path: Path) -> N
     ):
         assert torch.equal(ours, theirs)
     assert last.agent.steps == whole.agent.steps
-
-
-class Interrupting(Catch):
-    """Catch in the middle of which somebody presses Ctrl-C."""
-
-    calls = 0
-
-    def step_frames(self, actions: Any, out: Any = None) -> Any:
-        self.calls += 1
-        if self.calls == 40:
-            os.kill(os.getpid(), signal.SIGINT)
-        return super().step_frames(actions, out)
 
 
 def test_interrupt_saves_and_ends(tmp_path: Path) -> None:
@@ -363,7 +351,7 @@ def test_kept_checkpoints_and_evaluations(tmp_path: Path) -> None:
         type(small_learner("a2c")), config, options, env=Catch(16), eval_env=lambda: Catch(10)
     )
     assert run.run()
-    names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    names = {path.name for path in (tmp_path / "checkpoints").glob("*.pt")}
     assert names == {"latest.pt", "640.pt", "1280.pt"}
     with (tmp_path / "evaluations.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))

@@ -68,6 +68,8 @@ OTHERS: dict[str, set[str] | None] = {
     # What cule is timed beside, and what draws the result; all imported late.
     "ale_py": {"bench"},
     "envpool": {"bench"},
+    # Weights, where it is installed; imported late.
+    "safetensors": {"agents"},
     "matplotlib": {"bench"},
 }
 

@@ -2,15 +2,16 @@
 
 `screens()` draws a frame's log from its start, without the cache; observations of full size and
 one frame are drawn with it. RAM observations are made without it. What is pooled and resized again
-only where lines were not taken over equals the pooled and resized whole.
+only where lines were not taken over equals the pooled and resized whole; so do the stacks of any
+options, also where moments of other consoles and other times come back between two steps
+(`drawn_anew`).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import random
 from collections.abc import Generator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -20,61 +21,15 @@ from cule.envs.options import resolve_options
 from cule.envs.plan import make_batch, plan_batch
 from cule.games import load_games
 from tests.kernels import Results
-from tests.programs import core_game, image_of
+from tests.picture_programs import changing_program, picture_program
+from tests.programs import core_game
+from tests.property.drawn_anew import Watched
 from tests.property.runs import draw_actions, make
 
 pytestmark = pytest.mark.ale
 
 STEPS = 60
 FULL_SIZE = {"img_height": 210, "img_width": 160, "stack_num": 1, "maxpool": False}
-
-#: TIA registers that a line of `picture_program` may write, and some that depend on each other.
-REGISTERS = (
-    *("NUSIZ0", "NUSIZ1", "COLUP0", "COLUP1", "COLUPF", "COLUBK", "CTRLPF", "REFP0", "REFP1"),
-    *("PF0", "PF1", "PF2", "RESP0", "RESP1", "RESM0", "RESM1", "RESBL", "AUDV0", "HMCLR"),
-    *("GRP0", "GRP1", "ENAM0", "ENAM1", "ENABL", "VDELP0", "VDELP1"),
-    *("HMP0", "HMP1", "HMM0", "HMM1", "HMBL", "VDELBL", "RESMP0", "RESMP1", "HMOVE", "CXCLR"),
-)
-TOGETHER = (("GRP0", "GRP1"), ("ENABL", "GRP1"), ("ENAM0", "RESMP0"), ("NUSIZ1", "GRP1"))
-FRAME_CELLS = ("$80", "$81", "$82", "$83")
-
-
-def picture_program(seed: int) -> bytes:
-    """A program whose frames differ in little: four cells that change now and then.
-
-    The cells move some objects before the picture, which is 30 lines of random writes to a few
-    registers, four times over; few of their values come from the cells. The latches are kept in $90
-    to $97.
-    """
-    rng = random.Random(seed)
-    registers = [*rng.sample(REGISTERS, rng.randrange(1, 8)), *2 * rng.choice(TOGETHER)]
-    lines = ["start: LDX #$FF", "TXS", "frame: LDA #2", "STA VSYNC", *["STA WSYNC"] * 3]
-    lines += ["LDA #0", "STA VSYNC", "INC $80", "LDA $80", "AND #3", "BNE same", "INC $81"]
-    lines += ["LDA $80", "AND #15", "BNE same", "LDA $82", "CLC", "ADC #$37", "STA $82"]
-    lines += ["same: LDA $80", "AND #1", "STA $83", "LDX #37", "top: STA WSYNC", "DEX", "BNE top"]
-    for motion in ("HMP0", "HMP1", "HMM0", "HMM1", "HMBL"):
-        value = rng.choice(("#0", *FRAME_CELLS))
-        lines += [f"LDA {value}", *["ASL"] * rng.choice((0, 4)), f"STA {motion}"]
-    for delay in ("VDELP0", "VDELP1", "VDELBL"):
-        lines += [f"LDA #{rng.randrange(2)}", f"STA {delay}"]
-    for color in ("COLUP0", "COLUP1", "COLUPF", "COLUBK"):
-        lines += [f"LDA #{rng.randrange(256)}", f"STA {color}"]
-    lines += ["STA WSYNC", "STA HMOVE", *["NOP"] * 12, "STA HMCLR"]
-    lines += ["LDA #0", "STA VBLANK", "LDY #4", "kernel:"]
-    for _ in range(30):
-        lines.append("STA WSYNC")
-        for _ in range(rng.choice((0, 1, 2, 3, 5, 7))):
-            if rng.random() < 0.03:
-                lines.append(f"LDA {rng.choice(FRAME_CELLS)}")
-            elif rng.random() < 0.8:
-                lines.append(f"LDA #{rng.choice((0, 0, 0, 2, 255, rng.randrange(256)))}")
-            lines.append(f"STA {rng.choice(registers)}")
-            lines += ["NOP"] * rng.choice((0, 0, 1, 2))
-    lines += ["DEY", "BEQ done", "JMP kernel", "done:"]
-    for latch in range(8):
-        lines += [f"LDA ${latch:02X}", f"STA ${0x90 + latch:02X}"]
-    lines += ["LDX #105", "bottom: STA WSYNC", "DEX", "BNE bottom", "JMP frame"]
-    return image_of("\n".join(lines))
 
 
 def program_batch(game: _core.Game, **keywords: object) -> tuple[_core.Batch, Results]:
@@ -235,6 +190,72 @@ def test_pooled_games(game: str) -> None:
             1,
             150,
         )
+
+
+#: Observations of every kind: size, stack, frame skip, pooling, colour, resets.
+KINDS: list[dict[str, Any]] = [
+    {"img_height": 210, "img_width": 160, "stack_num": 4, "frameskip": 1},
+    {"img_height": 210, "img_width": 160, "stack_num": 4, "frameskip": 2},
+    {"img_height": 33, "img_width": 57, "stack_num": 4, "frameskip": 3},
+    {"img_height": 33, "img_width": 57, "stack_num": 1, "frameskip": 1, "maxpool": False},
+    {"stack_num": 4, "frameskip": 4, "autoreset_mode": "SameStep"},
+    {"stack_num": 4, "frameskip": 3, "maxpool": False},
+    {"stack_num": 1, "frameskip": 2, "full_action_space": True},
+    {"img_height": 57, "img_width": 33, "stack_num": 4, "frameskip": 2, "grayscale": False},
+    {"img_height": 210, "img_width": 160, "frameskip": 1, "grayscale": False, "maxpool": False},
+    {"img_height": 105, "img_width": 160, "stack_num": 2, "frameskip": 2, "maxpool": False},
+    {"img_height": 209, "img_width": 159, "stack_num": 3, "frameskip": 3},
+    {"img_height": 1, "img_width": 1, "stack_num": 2, "frameskip": 2},
+]
+
+
+def check_anew(
+    games: tuple[_core.Game, _core.Game] | tuple[str, str],
+    kind: dict[str, Any],
+    seed: int,
+    steps: int,
+) -> None:
+    """Observations are those of frames drawn anew."""
+    limit = 40 * kind["frameskip"]
+    watched = Watched(games, max_num_frames_per_episode=limit, **kind)
+    watched.run(steps, seed, f"{games}, {kind}, seed {seed}")
+    watched.close()
+
+
+def check_changing(seed: int, kind: dict[str, Any], steps: int) -> None:
+    """`check_anew` of two programs."""
+    games = (core_game(changing_program(seed)), core_game(changing_program(seed + 1)))
+    check_anew(games, kind, seed, steps)
+
+
+@pytest.mark.parametrize("seed", range(36))
+def test_programs_of_changing_kinds(seed: int) -> None:
+    check_changing(seed, KINDS[seed % len(KINDS)], 60)
+
+
+#: Mostly those of `POOLED`; the other of a pair may have another height.
+PAIRS = (
+    *(("pong", "riverraid"), ("alien", "asteroids"), ("journey_escape", "breakout")),
+    *(("double_dunk", "air_raid"), ("qbert", "tic_tac_toe_3d"), ("elevator_action", "pong")),
+)
+
+
+@pytest.mark.parametrize("number", range(len(KINDS)))
+def test_games_drawn_anew(number: int) -> None:
+    check_anew(PAIRS[number % len(PAIRS)], KINDS[number], number, 60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("pair", PAIRS, ids="-".join)
+def test_games_drawn_anew_for_long(pair: tuple[str, str], kind: dict[str, Any]) -> None:
+    check_anew(pair, kind, 1, 300)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1000, 1120))
+def test_many_programs_of_changing_kinds(seed: int) -> None:
+    check_changing(seed, KINDS[seed % len(KINDS)], 400)
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ to be without the native module. Everything is compared as bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,22 +31,16 @@ from cule.replay.gather import Memory, read_transitions
 from cule.replay.native import NativeRows, as_array
 from tests.replay_model import RandomEpisodes
 
-pytestmark = pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning"),
+    pytest.mark.usefixtures("one_thread"),
+]
 
 OBS_TYPES = (torch.uint8, torch.float32, torch.bfloat16, torch.float64, torch.bool)
 ODD_PRIORITIES = (0.0, -0.0, -1.0, float("nan"), float("inf"), 1e300, 5e-324, 1e-9)
 #: The smallest one is less than float32 can tell from 0.
 MIXTURES = (0.0, 1e-300, 0.001, 0.3, 1.0)
 ODD_REWARDS = (0.0, -0.0, float("nan"), float("inf"), -1.0, 1.0)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """On busy cores a second thread of torch is mostly waited for."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def assert_same(found: torch.Tensor, wanted: torch.Tensor, name: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,16 +12,10 @@ import torch
 from cule.replay import Batch, PrioritizedOptions, PrioritizedReplay, ReplayOptions, UniformReplay
 from tests.replay_model import ListReplay, RandomEpisodes
 
-pytestmark = pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """On busy cores a second thread of torch is mostly waited for."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning"),
+    pytest.mark.usefixtures("one_thread"),
+]
 
 
 def as_arrays(batch: Batch) -> Any:

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,19 +33,12 @@ from cule.replay.byte_locks import ByteLocks
 from cule.replay.shared_memory import FIRST_LIVE
 from tests.replay_model import ListReplay, RandomEpisodes
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 #: As with "spawn", nothing of this process is inherited, but torch is imported only once.
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["cule.replay"])
 FEATURES = 300
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """On busy cores a second thread of torch is mostly waited for."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def fields_of(step: dict[str, Any]) -> SimpleNamespace:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,16 +21,9 @@ from cule.replay import (
 )
 from tests.replay_model import ListReplay, RandomEpisodes
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 NUM_ENVS = 6
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """On busy cores a second thread of torch is mostly waited for."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 class Pair:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tracemalloc
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,18 +30,12 @@ from cule.replay.gather import n_step_returns
 from cule.replay.memory import capacity_bytes, free_memory_bytes
 from tests.replay_model import RandomEpisodes
 
-pytestmark = pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning"),
+    pytest.mark.usefixtures("one_thread"),
+]
 
 SMALL: dict[str, Any] = {"capacity": 40, "num_envs": 2, "obs_shape": (3,), "n_step": 2}
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """On busy cores a second thread of torch is mostly waited for."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def fill(replay: UniformReplay, steps: int, seed: int = 0) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,18 +14,12 @@ from cule.replay import NotReadyError, PrioritizedOptions, PrioritizedReplay
 from cule.replay.permutation import permuted
 from cule.replay.priority_sums import BLOCK_LEAVES, UNITS, PrioritySums
 
-pytestmark = pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning"),
+    pytest.mark.usefixtures("one_thread"),
+]
 
 CPU = torch.device("cpu")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """On busy cores a second thread of torch is mostly waited for."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def chi_square(counts: np.ndarray, probabilities: np.ndarray) -> float:
