@@ -20,7 +20,7 @@ from cule.agents.checkpoint import read_checkpoint  # noqa: E402
 from cule.agents.presets import load_to_play  # noqa: E402
 from cule.agents.weights import read_to_play, read_weights, write_weights  # noqa: E402
 from cule.cli import main  # noqa: E402
-from cule.errors import MissingPackageError  # noqa: E402
+from cule.errors import InvalidArgumentError, MissingPackageError  # noqa: E402
 from tests.agents.catch import Catch, Interrupting  # noqa: E402
 from tests.agents.learners import small_learner  # noqa: E402
 
@@ -144,11 +144,12 @@ def test_weights_of_something_else(tmp_path: Path) -> None:
         ({"algorithm": "sarsa"}, "'sarsa'; known algorithms"),
         ({"obs_shape": [3]}, "obs_shape of the checkpoint"),
         ({"config": {"seed": "one"}}, "options are none of a2c"),
-        ({"config": {**good["config"], "gamma": "one"}}, "options are none of a2c"),
         ({"config": {}}, "options are none of a2c"),
     ):
         with pytest.raises(CheckpointError, match=sentence):
             load_to_play({**good, **wrong}, agent.env)
+    with pytest.raises(InvalidArgumentError, match="gamma is 'one'"):
+        load_to_play({**good, "config": {**good["config"], "gamma": "one"}}, agent.env)
 
 
 @pytest.mark.ale
