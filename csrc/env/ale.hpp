@@ -161,7 +161,8 @@ struct BasicAle {
   // --- effects of mode-selection programs ---
   static constexpr bool kAllowed = true;
 
-  CULE_HD bool select(i32 frames) {
+  CULE_HD bool select(i32 wanted) {
+    const i32 frames = wanted < kMaxSetupFrames ? wanted : kMaxSetupFrames;
     set_inputs(console.s, console.properties, kNoop, ConsoleSwitch::kSelect, u32(env.difficulty),
                env.paddle);
     for (i32 i = 0; i < frames; ++i) run_frame(console, engine);

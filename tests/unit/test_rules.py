@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from cule import _core
 from cule.errors import CuleError, RulesError
 from cule.games.compiler import (
     MAX_STACK,
@@ -22,6 +23,7 @@ from cule.games.compiler import (
 from cule.games.evaluator import RuleEvaluator
 from cule.games.language import wrap32
 from cule.games.schema import GameRules, load_games
+from tests.programs import core_game, image_of
 
 GAMES = sorted(load_games())
 IMAGES_PER_GAME = 200
@@ -494,6 +496,15 @@ def test_endless_and_failing_mode_setup() -> None:
         RuleEvaluator(rules_of(setup="while 1:\n    pass")).run_setup(console, 7)
     with pytest.raises(RulesError, match="made_up: mode 7 cannot be reached"):
         RuleEvaluator(rules_of(setup="fail()")).run_setup(console, 7)
+
+
+@pytest.mark.parametrize("setup", ["select(2000000000)", "while 1:\n    select(2)", "fail()"])
+def test_a_console_ends_such_a_mode_setup(setup: str) -> None:
+    code = compile_rules(rules_of(setup=setup)).setup_code
+    frames = "start: LDA #2\nSTA VSYNC\nSTA WSYNC\nSTA WSYNC\nLDA #0\nSTA VSYNC\nJMP start"
+    game = core_game(image_of(frames), setup_code=list(code))
+    with pytest.raises(_core.ModeUnreachableError, match="did not reach mode 0"):
+        _core.Console(game)
 
 
 #: `mode_setup` of games in numbered steps.
