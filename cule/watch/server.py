@@ -91,6 +91,9 @@ class WatchServer(ThreadingHTTPServer):
         self.session, self.host = session, host
         self.page = importlib.resources.files("cule.watch").joinpath("page.html").read_bytes()
         self._connections: set[Any] = set()
+        is_ipv6 = ":" in host
+        if is_ipv6:
+            self.address_family = socket.AF_INET6
         try:
             super().__init__((host, port), WatchHandler)
         except (OSError, OverflowError, UnicodeError) as error:
@@ -98,7 +101,7 @@ class WatchServer(ThreadingHTTPServer):
             raise InvalidArgumentError(
                 f"host is {host!r} and port {port}; cule cannot listen there: {reason}"
             ) from None
-        self.url = f"http://{host}:{self.server_port}/"
+        self.url = f"http://{f'[{host}]' if is_ipv6 else host}:{self.server_port}/"
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[None]:

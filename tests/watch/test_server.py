@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import socket
 import threading
+import urllib.request
 from typing import Any
 
 import numpy as np
@@ -258,6 +259,26 @@ def test_own_hosts() -> None:
         assert is_own_host(header, "machine"), header
     for header in ("machine.example", "localhost.example:8000", "127.0.0.1.example", "", ":80"):
         assert not is_own_host(header, "machine"), header
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+def test_an_ipv6_address() -> None:
+    with serve(make_env()) as served:
+        server = WatchServer("::1", 0, served.session)
+        assert server.url == f"http://[::1]:{server.server_port}/"
+        with server.serving():
+            with urllib.request.urlopen(server.url, timeout=30) as answer:
+                assert answer.read() == server.page
+            served.session.stop()
 
 
 def test_an_end_leaves_nothing_behind() -> None:
