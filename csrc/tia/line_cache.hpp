@@ -26,20 +26,23 @@ constexpr u32 kCachedLines = 320;  // of a frame; further lines are always repla
 struct CachedLine {
   TiaState tia;  // right before its first access, everything before that drawn
   Beam beam;
-  u8 has_clear;     // CXCLR is among its accesses
-  u8 is_use_known;  // `used` and `written` have been found (LineUse)
-  TiaBytes used;
-  TiaBytes written;
 };
 
 constexpr u16 kNoEntry = 0xFFFF;
 constexpr u16 kNoLine = 0xFFFF;
 
-// Of one line of a frame.
-struct LineEntries {
-  u16 first;  // entry that begins the line, if any does
-  u16 next;   // the next line that one begins
+// What decides how far lines are taken over.
+struct LineLink {
+  u16 first;         // entry that begins the line, if any does
+  u16 next;          // the next line that one begins
+  TiaBytes used;     // LineUse, or kUseUnknown; and kHasClear where CXCLR is among its accesses
+  TiaBytes written;  // LineUse
 };
+
+// Beyond the bytes of TiaState:
+constexpr TiaBytes kUseUnknown = 1ULL << 63;
+constexpr TiaBytes kHasClear = 1ULL << 62;
+static_assert(sizeof(TiaState) <= 62);
 
 // A frame that was drawn to the end.
 struct CachedFrame {
@@ -47,6 +50,7 @@ struct CachedFrame {
   u8 buffer;  // LineCache::entries of it
   u32 base_clock;
   u32 size;
+  LineLink link[kCachedLines];
   CachedLine line[kCachedLines];
   u8 rows[kMaxRows * kScreenWidth];
   RowSet painted;  // rows that were not taken over when it was drawn
@@ -59,13 +63,12 @@ struct LineCache {
   u8 running_buffer;
   u16 wanted;  // latches recorded
   CachedFrame frame[2];
-  LineEntries entries_of[3][kCachedLines];
   LogEntry entries[3][kLogCapacity + kSpareEntries];
   CacheTuning tuning;
 
   // The running frame.
   u32 running_line;
-  u32 last_line;  // noted last of those that an entry begins
+  u32 last_line;  // noted last of those that an entry begins; kNoLine: none yet
   u32 running_size;
   u32 limit;            // an entry from here on begins a further line
   u32 common_end;       // entries are the cached ones up to here,
@@ -104,7 +107,6 @@ struct LineCache {
     last_line = kNoLine;
     repainted = RowSet{};
     repainted_until = window_begin = window.begin_clocks;
-    if (draws) memset(entries_of[running_buffer], 0xFF, sizeof entries_of[0]);
     return true;
   }
 
@@ -115,6 +117,7 @@ struct LineCache {
     if (!is_drawing) return;
     f.is_valid = is_drawn;
     is_drawing = 0;
+    end_links(f.link);
     repaint_until(~0u);
     f.painted = repainted;
     const u8 freed = f.buffer;
@@ -122,6 +125,19 @@ struct LineCache {
     running_buffer = freed;
     f.base_clock = log_base_clock;
     f.size = running_size;
+  }
+
+  // Entry `first` of the running frame begins the line, and none those between it and the last.
+  void note_line(LineLink* link, u32 line, u32 first) {
+    for (u32 n = last_line == kNoLine ? 0 : last_line + 1; n < line; ++n) link[n].first = kNoEntry;
+    if (last_line != kNoLine) link[last_line].next = u16(line);
+    link[line].first = u16(first);
+    last_line = line;
+  }
+  void end_links(LineLink* link) {
+    const u32 end = last_line == kNoLine ? 0 : last_line + 1;
+    for (u32 n = end; n < kCachedLines; ++n) link[n].first = kNoEntry;
+    if (last_line != kNoLine) link[last_line].next = kNoLine;
   }
 
   // Everything up to this clock has been painted that was not left alone.
@@ -166,9 +182,7 @@ class CachedReplay {
         cache_(cache),
         frame_(cache.frame[cache.own]),
         entries_(cache.entries[cache.running_buffer]),
-        lines_(cache.entries_of[cache.running_buffer]),
         cached_entries_(cache.entries[frame_.buffer]),
-        cached_lines_(cache.entries_of[frame_.buffer]),
         base_clock_(base_clock) {}
 
   void run(const LogEntry* log, u32 from, u32 to) {
@@ -203,13 +217,15 @@ class CachedReplay {
       cache_.limit = ~0u;
       return i;
     }
-    if (frame_.is_valid) i = take_lines(i, line);
+    // A frame is drawn over the one it is compared with: what is noted here was that one's.
+    const u32 from = frame_.link[line].first;
+    if (cache_.is_drawing) cache_.note_line(frame_.link, line, i);
+    if (frame_.is_valid && from != kNoEntry) i = take_lines(i, from, line);
     if (cache_.is_drawing) {
       CachedLine& now = frame_.line[line];
       now.tia = r_.s;
       now.beam = r_.beam;
-      now.has_clear = now.is_use_known = 0;
-      note_line(line, i);
+      frame_.link[line].used = kUseUnknown;
     }
     cache_.running_line = line;
     const u32 end_cycle = (line + 1) * kCyclesPerLine - base_clock_ / kClocksPerCycle;
@@ -219,74 +235,74 @@ class CachedReplay {
 
   void note_clear() {
     if (cache_.is_drawing && cache_.running_line < kCachedLines) {
-      frame_.line[cache_.running_line].has_clear = 1;
+      frame_.link[cache_.running_line].used |= kHasClear;
     }
   }
 
-  // Entry i begins the line of the running frame.
-  void note_line(u32 line, u32 i) {
-    if (cache_.last_line != kNoLine) lines_[cache_.last_line].next = u16(line);
-    lines_[line].first = u16(i);
-    cache_.last_line = line;
-  }
-
-  u32 take_lines(u32 i, u32& line) {
+  // Lines from `line` on, which begins with entry i and with `from` in the cached frame. Returns
+  // the entry that begins the line which the state is then that of.
+  u32 take_lines(u32 i, u32 from, u32& line) {
     const CachedLine& begin = frame_.line[line];
-    const u32 from = cached_lines_[line].first;
-    u32 next = cached_lines_[line].next;
-    if (from == kNoEntry || next == kNoLine) return i;
+    LineLink* const link = frame_.link;
+    u32 next = link[line].next;
+    if (next == kNoLine) return i;
     const u32 more_latches = r_.s.collisions & ~u32(begin.tia.collisions);
     if (begin.tia.collisions & ~u32(r_.s.collisions)) return i;
     if (!(begin.beam == r_.beam)) return i;
     const u32 end = from + find_common(i, from) - i;
-    if (cached_lines_[next].first > end) return i;
+    if (link[next].first > end) return i;
     const TiaBytes differing = tia_bytes::differing(r_.s, begin.tia) & tia_bytes::kRelevant;
     if (differing & tia_bytes::kAlways) return i;
-    tia_bytes::Selection different(differing);
-    bool has_clear = false;
+    tia_bytes::Selection different(differing | (more_latches ? kHasClear : 0));
+    TiaBytes used = 0;
     u32 last = line;
+    u32 first = from;
     do {
-      CachedLine& taken = frame_.line[last];
-      if (cached_lines_[next].first > end || (taken.has_clear && more_latches)) break;
+      const u32 next_first = link[next].first;
+      if (next_first > end) break;
       if (different.bytes) {
-        if (!taken.is_use_known) find_use(last, next);
-        if (different.bytes & taken.used) break;
+        if (link[last].used & kUseUnknown) find_use(last, first, next, next_first);
+        if (different.bytes & link[last].used) break;
+        if (cache_.is_drawing) {
+          different.copy(frame_.line[last].tia, r_.s);
+          frame_.line[last].tia.collisions |= u16(more_latches);
+        }
+        if (different.bytes & link[last].written) {
+          different.choose(different.bytes & ~link[last].written);
+        }
       }
-      if (cache_.is_drawing) {
-        note_line(last, i + cached_lines_[last].first - from);
-        different.copy(taken.tia, r_.s);
-        taken.tia.collisions |= u16(more_latches);
-      }
-      if (different.bytes & taken.written) different.choose(different.bytes & ~taken.written);
-      has_clear |= taken.has_clear;
+      used |= link[last].used;
       last = next;
-      next = cached_lines_[last].next;
+      first = next_first;
+      if (cache_.is_drawing) link[last].first = u16(first + i - from);
+      next = link[last].next;
     } while (next != kNoLine);
     if (last == line) return i;
+    if (cache_.is_drawing) cache_.last_line = last;
     TiaState tia = frame_.line[last].tia;
     different.copy(tia, r_.s);
     tia.collisions |= u16(more_latches);
     if (cache_.is_drawing) cache_.leave_alone(r_.beam.drawn, frame_.line[last].beam.drawn);
     r_.take_over(tia, frame_.line[last].beam);
-    if (has_clear) r_.sink.latches_cleared();
+    if (used & kHasClear) r_.sink.latches_cleared();
     line = last;
-    const u32 taken_entries = cached_lines_[last].first - from;
-    cache_.taken += taken_entries;
-    return i + taken_entries;
+    cache_.taken += first - from;
+    return i + first - from;
   }
 
-  void find_use(u32 line, u32 next) {
-    CachedLine& l = frame_.line[line];
+  // Of a line, which begins with a cached entry, as the next one does.
+  void find_use(u32 line, u32 first, u32 next, u32 next_first) {
+    const CachedLine& l = frame_.line[line];
     LineUse use(l.tia, line);
-    for (u32 i = cached_lines_[line].first; i < cached_lines_[next].first; ++i) {
+    for (u32 i = first; i < next_first; ++i) {
       const LogEntry e = cached_entries_[i];
       use.access(frame_.base_clock + clocks_from_cycles(log_cycle(e)), log_register(e),
                  log_value(e));
     }
     use.finish(frame_.line[next].beam.mark != l.beam.mark);
-    l.used = use.used();
-    l.written = use.written();
-    l.is_use_known = 1;
+    LineLink& link = frame_.link[line];
+    link.used = (link.used & kHasClear) | use.used();
+    link.written = use.written();
   }
 
   // Up to where accesses are the same from entry i and, among the cached ones, `from` on. The one
@@ -315,9 +331,7 @@ class CachedReplay {
   LineCache& cache_;
   CachedFrame& frame_;
   LogEntry* entries_;  // of the running frame
-  LineEntries* lines_;
   const LogEntry* cached_entries_;
-  const LineEntries* cached_lines_;
   const u32 base_clock_;
 };
 
