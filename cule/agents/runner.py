@@ -191,6 +191,10 @@ class Run:
         """The newest checkpoint."""
         return self.folder / "checkpoints" / "latest.pt"
 
+    @property
+    def _weights(self) -> Path:
+        return self.folder / f"weights{SUFFIX}"
+
     def run(self) -> bool:
         """Train to the end, or until SIGINT or SIGTERM.
 
@@ -207,7 +211,7 @@ class Run:
             self._open_folder()
             self._add_time()
             self.save()
-            self._save_weights(self.folder / f"weights{SUFFIX}")
+            self._save_weights(self._weights)
             is_complete = bool(agent.steps >= agent.config.total_steps)
             if is_complete and self.options.eval_episodes and not self._is_evaluated():
                 self.evaluate()
@@ -377,6 +381,8 @@ class Run:
         self.agent.save(_newer(self.latest), replay=self.options.save_replay)
         # Every process has written its part before one loses its former part.
         barrier()
+        if rank() == 0:
+            self._weights.unlink(missing_ok=True)  # of a former end; older than this checkpoint
         os.replace(of_rank(_newer(self.latest)), of_rank(self.latest))
         self._last_checkpoint = str(self.latest)
 
