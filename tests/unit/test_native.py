@@ -1,4 +1,4 @@
-"""Checks in C++ (tests/cpp): forms of one rule against each other, on random input.
+"""Checks in C++ (tests/cpp): forms of one rule against each other on random input, and a policy.
 
 Each program prints the first difference and then fails.
 """
@@ -18,12 +18,13 @@ FLAGS = ["-std=c++17", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror"
 @pytest.mark.parametrize(
     "name",
     [
+        "cache_switching",  # which frame the line cache compares with, and when it rests
         "effective_versions",  # accesses that have an effect: plain, and eight at a time
         "lines_alone",  # lines drawn one by one, and the picture in one go
         "resize_versions",  # the area resize: plain, in whole numbers, and with vectors
     ],
 )
-def test_forms_agree(name: str, tmp_path: Path) -> None:
+def test_programs(name: str, tmp_path: Path) -> None:
     compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
         pytest.skip("no C++ compiler")
