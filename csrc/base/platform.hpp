@@ -6,6 +6,7 @@
 // CULE_NOINLINE  kept out of line: rare paths of hot loops
 // CULE_DEVICE_NOINLINE  out of line on the device, where copies cost more than calls; the host
 //                compiler decides for itself
+// CULE_PLAIN     may be defined from outside: x86-64 is compiled for as other machines are
 // CULE_AVX2      defined where the host can be asked for AVX2; marks a function compiled for it
 // CULE_SSE2      defined where the host has SSE2 without being asked
 // CULE_HAS_JIT   defined where machine code can be made and run (csrc/jit)
@@ -28,7 +29,7 @@
 #if defined(__linux__)
 #define CULE_HAS_LARGE_PAGES
 #endif
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(CULE_PLAIN)
 #define CULE_AVX2 __attribute__((target("avx2")))
 #define CULE_SSE2
 #if defined(__linux__)

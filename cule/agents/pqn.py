@@ -29,6 +29,9 @@ class PQNConfig(RolloutConfig):
     num_envs: int = 128
     """Consoles N of each process."""
 
+    network: str = "nature"
+    """With layer normalisation: nature, nature32, nips, small (for CPUs); mlp, also for RAM."""
+
     initialisation: str = "he"
     """How weights start: orthogonal, he or torch."""
 

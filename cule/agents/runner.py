@@ -2,7 +2,8 @@
 
 The folder holds the files of `cule.agents.logs`, `checkpoints/latest.pt` (with
 `checkpoints/STEPS.pt` and `STEPS.safetensors` for those to keep) and, once the run has ended,
-`weights.safetensors`. What happens at which step depends on step counts only, so that a run that
+`weights.safetensors`. It is made after the first round, so that what is refused until then leaves
+nothing behind. What happens at which step depends on step counts only, so that a run that
 was killed and resumed writes the rows that it would have written.
 """
 
@@ -154,11 +155,11 @@ class Run:
         wall_s: float = 0.0,
         resumed: bool = False,
     ) -> None:
-        """Open the folder.
+        """Prepare it; the folder is left as it is.
 
         Args:
             agent: Who learns.
-            folder: Made where it is missing.
+            folder: Made where it is missing, after the first round.
             options: What to do when.
             eval_env: Makes environments to evaluate in; by default those of the protocol.
             train_s: Seconds of training before this process.
@@ -176,14 +177,7 @@ class Run:
         if resumed:
             self._last_checkpoint = str(self.latest)
         self._log: RunLog | None = None
-        if rank() == 0:
-            config = {"algorithm": agent.name, **dataclasses.asdict(agent.config)}
-            until = agent.steps if resumed else None
-            self._log = RunLog(folder, config, until_step=until)
-            remove_leftovers(folder)
-            remove_leftovers(folder / "checkpoints")
-            (folder / "time_to_score.json").unlink(missing_ok=True)
-            self._note_target(self._log.evaluations.rows)
+        self._until_step = agent.steps if resumed else None
         total = agent.config.total_steps
         shown = options.progress_bar and rank() == 0
         self._bar = ProgressBar(f"{agent.config.game} {agent.name}", total) if shown else None
@@ -196,6 +190,10 @@ class Run:
     def latest(self) -> Path:
         """The newest checkpoint."""
         return self.folder / "checkpoints" / "latest.pt"
+
+    @property
+    def _weights(self) -> Path:
+        return self.folder / f"weights{SUFFIX}"
 
     def run(self) -> bool:
         """Train to the end, or until SIGINT or SIGTERM.
@@ -210,9 +208,10 @@ class Run:
         try:
             with self._stop.listening():
                 self._train()
+            self._open_folder()
             self._add_time()
             self.save()
-            self._save_weights(self.folder / f"weights{SUFFIX}")
+            self._save_weights(self._weights)
             is_complete = bool(agent.steps >= agent.config.total_steps)
             if is_complete and self.options.eval_episodes and not self._is_evaluated():
                 self.evaluate()
@@ -222,6 +221,17 @@ class Run:
             if self._log is not None:
                 self._log.close()
         return is_complete
+
+    def _open_folder(self) -> None:
+        """Begin to write, in the first process; a second call does nothing."""
+        if rank() != 0 or self._log is not None:
+            return
+        config = {"algorithm": self.agent.name, **dataclasses.asdict(self.agent.config)}
+        self._log = RunLog(self.folder, config, until_step=self._until_step)
+        remove_leftovers(self.folder)
+        remove_leftovers(self.folder / "checkpoints")
+        (self.folder / "time_to_score.json").unlink(missing_ok=True)
+        self._note_target(self._log.evaluations.rows)
 
     def _train(self) -> None:
         before = self.agent.steps
@@ -249,6 +259,7 @@ class Run:
         return any(gather_values(has_row))
 
     def _after_round(self, before: int, progress: Progress) -> None:
+        self._open_folder()
         options = self.options
 
         def passed(every: int) -> bool:
@@ -370,6 +381,8 @@ class Run:
         self.agent.save(_newer(self.latest), replay=self.options.save_replay)
         # Every process has written its part before one loses its former part.
         barrier()
+        if rank() == 0:
+            self._weights.unlink(missing_ok=True)  # of a former end; older than this checkpoint
         os.replace(of_rank(_newer(self.latest)), of_rank(self.latest))
         self._last_checkpoint = str(self.latest)
 

@@ -13,6 +13,9 @@ from cule.envs.refusals import ActionRangeError, ActionShapeError, ArgumentTypeE
 
 CONTINUOUS_SIZE = 3  # radius, angle, fire
 
+#: Numbers that Python finds the extremes of sooner than numpy does.
+FEW = 32
+
 
 def is_tensor(value: object) -> bool:
     """Whether this is a torch tensor; torch is not imported for it."""
@@ -55,10 +58,12 @@ def discrete_actions(actions: Any, rows: int, size: int) -> NDArray[np.int32]:
         )
     if array.shape != (rows,):
         raise ActionShapeError(f"actions has shape {array.shape}; it must be ({rows},)")
-    if array.min() < 0 or array.max() >= size:
+    # Of a few consoles a list is looked through before numpy's machinery gets going.
+    few = array.tolist() if rows <= FEW else (array.min(), array.max())
+    if min(few) < 0 or max(few) >= size:
         index = int(np.argmax((array < 0) | (array >= size)))
         raise ActionRangeError(f"actions[{index}] is {array[index]}; it must be in 0..{size - 1}")
-    return np.ascontiguousarray(array, np.int32)
+    return array.astype(np.int32)
 
 
 def continuous_actions(actions: Any, rows: int) -> NDArray[np.float32]:

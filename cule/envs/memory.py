@@ -49,7 +49,7 @@ class HostMemory:
 
     def may_have_ended(self, terminated: NDArray[np.bool_], truncated: NDArray[np.bool_]) -> bool:
         """Whether ``info`` needs the entries of ended episodes."""
-        return bool(terminated.any() or truncated.any())
+        return bool(np.count_nonzero(terminated) or np.count_nonzero(truncated))
 
     def final_info(self, ints: NDArray[np.int32], ended: NDArray[np.bool_]) -> dict[str, Any]:
         """``final_info`` of the consoles that ended."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import itertools
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +23,9 @@ from cule.agents.options import config_from, field_docs  # noqa: E402
 from cule.agents.runner import RunOptions  # noqa: E402
 from cule.agents.video import RecordedEnv, is_whole  # noqa: E402
 from cule.cli import main  # noqa: E402
+from cule.errors import InvalidArgumentError  # noqa: E402
+from cule.nets import TORSOS  # noqa: E402
+from tests.agents.catch import Catch  # noqa: E402
 
 SMALL = [
     "--num-envs",
@@ -247,6 +252,21 @@ def test_help_tells_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     for name in (*field_docs(AGENTS["vtrace"].config_class), *field_docs(RunOptions)):
         assert "--" + name.replace("_", "-") in printed
     assert "(default: 4096)" in printed
+
+
+@pytest.mark.parametrize("name", sorted(AGENTS))
+def test_help_names_the_networks_that_are_allowed(name: str) -> None:
+    config_class = AGENTS[name].config_class
+    sentence = field_docs(config_class)["network"]
+    allowed = set()
+    for torso, shape in itertools.product(TORSOS, ((4, 84, 84), (128,))):
+        config = config_class(num_envs=40, network=torso)
+        env = Catch(config.num_envs, continuous=config.continuous)
+        env.single_observation_space.shape = shape
+        with contextlib.suppress(InvalidArgumentError):
+            AGENTS[name](config, env)
+            allowed.add(torso)
+    assert set(re.findall(r"\w+", sentence)) & set(TORSOS) == allowed
 
 
 @pytest.mark.ale

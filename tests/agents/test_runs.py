@@ -260,6 +260,38 @@ def test_options_are_refused_before_a_run(options: dict[str, Any]) -> None:
         RunOptions(**options)
 
 
+class Unreachable(Catch):
+    """Catch that cannot be begun."""
+
+    def reset(self, *, seed: Any = None) -> Any:
+        raise InvalidArgumentError("mode is odd")
+
+
+@pytest.mark.parametrize(
+    ("name", "env", "changes", "match"),
+    [("a2c", Unreachable, {}, "mode"), ("dqn", Catch, {"memory": 10**12}, "capacity")],
+)
+def test_a_run_that_is_refused_at_once_leaves_nothing(
+    name: str, env: type[Catch], changes: dict[str, Any], match: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "runs" / "a"
+
+    def be_refused() -> None:
+        options = RunOptions(out=str(folder), progress_bar=False)
+        config = small_learner(name, **changes).config
+        run = start_run(class_of(name), config, options, env=env(16))
+        with pytest.raises(ValueError, match=match):
+            run.run()
+
+    be_refused()
+    assert not folder.parent.exists()
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("of somebody")
+    be_refused()
+    assert [path.name for path in folder.iterdir()] == ["config.json"]
+    assert (folder / "config.json").read_text() == "of somebody"
+
+
 def test_rows_and_files(tmp_path: Path) -> None:
     run = start("ppo", tmp_path)
     assert run.run()

@@ -72,6 +72,31 @@ def test_an_interrupted_run_leaves_weights(tmp_path: Path) -> None:
     assert read_weights(tmp_path / "weights.safetensors")["steps"] == 640
 
 
+def test_weights_of_a_former_end_are_not_beside_a_newer_checkpoint(tmp_path: Path) -> None:
+    class Killed(Catch):
+        """Catch that ends without notice before its 60th step."""
+
+        calls = 0
+
+        def step_frames(self, actions: Any, out: Any = None) -> Any:
+            self.calls += 1
+            if self.calls == 60:
+                raise RuntimeError("killed")
+            return super().step_frames(actions, out)
+
+    def go_on(checkpoint_every: int) -> set[str]:
+        with pytest.raises(RuntimeError, match="killed"):
+            run_a2c(tmp_path, Killed(16), 6400, resume=True, checkpoint_every=checkpoint_every)
+        return {path.name for path in tmp_path.glob("weights*")}
+
+    assert run_a2c(tmp_path, Catch(16), 640)
+    assert go_on(checkpoint_every=10**9) == {"weights.safetensors"}  # still of the last one
+    assert go_on(checkpoint_every=640) == set()
+    assert read_checkpoint(tmp_path / "checkpoints" / "latest.pt")["steps"] == 1280
+    assert run_a2c(tmp_path, Catch(16), 1920, resume=True)
+    assert read_weights(tmp_path / "weights.safetensors")["steps"] == 1920
+
+
 def test_without_safetensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_learner("a2c").save_weights(tmp_path / "a.safetensors")
     monkeypatch.setattr("cule.agents.runner.can_write_weights", lambda: False)

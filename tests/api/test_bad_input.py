@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import cule
+from cule.envs.actions import FEW, discrete_actions
 from cule.envs.refusals import ActionRangeError, ActionShapeError
 from cule.errors import (
     ClosedError,
@@ -184,6 +185,17 @@ def test_action_is_refused_and_nothing_moves(
             call(actions)
     assert np.array_equal(env.get_state(), before)
     env.step(np.zeros(2, np.int64))
+
+
+@pytest.mark.parametrize("rows", [1, FEW, FEW + 1, 1000])
+@pytest.mark.parametrize("wrong", [-1, 6, 2**32, 2**63 - 1])
+def test_the_first_wrong_action_is_named(rows: int, wrong: int) -> None:
+    actions = np.full(rows, 5)
+    actions[rows // 2 :] = wrong
+    with pytest.raises(
+        ActionRangeError, match=rf"^actions\[{rows // 2}\] is {wrong}; it must be in 0\.\.5$"
+    ):
+        discrete_actions(actions, rows, 6)
 
 
 def test_actions_of_every_integer_type_are_taken(make_env: MakeEnv) -> None:

@@ -1,4 +1,4 @@
-"""Checks in C++ (tests/cpp): forms of one rule against each other, on random input.
+"""Checks in C++ (tests/cpp): forms of one rule against each other on random input, and a policy.
 
 Each program prints the first difference and then fails.
 """
@@ -15,22 +15,35 @@ ROOT = Path(__file__).resolve().parents[2]
 FLAGS = ["-std=c++17", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror"]
 
 
+def run_program(name: str, folder: Path, *flags: str) -> str:
+    """Compile a program and run it; what it prints."""
+    compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    program = folder / name
+    source = ROOT / "tests" / "cpp" / f"{name}.cpp"
+    words = [compiler, *FLAGS, *flags, f"-I{ROOT / 'csrc'}", str(source), "-o", str(program)]
+    subprocess.run(words, check=True)
+    run = subprocess.run([str(program)], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout
+    return run.stdout
+
+
 @pytest.mark.parametrize(
     "name",
     [
+        "cache_switching",  # which frame the line cache compares with, and when it rests
         "effective_versions",  # accesses that have an effect: plain, and eight at a time
         "lines_alone",  # lines drawn one by one, and the picture in one go
         "resize_versions",  # the area resize: plain, in whole numbers, and with vectors
     ],
 )
-def test_forms_agree(name: str, tmp_path: Path) -> None:
-    compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
-    if compiler is None:
-        pytest.skip("no C++ compiler")
-    program = tmp_path / name
-    source = ROOT / "tests" / "cpp" / f"{name}.cpp"
-    subprocess.run(
-        [compiler, *FLAGS, f"-I{ROOT / 'csrc'}", str(source), "-o", str(program)], check=True
-    )
-    run = subprocess.run([str(program)], capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stdout
+def test_programs(name: str, tmp_path: Path) -> None:
+    run_program(name, tmp_path)
+
+
+def test_machines_without_vectors(tmp_path: Path) -> None:
+    run_program("lines_alone", tmp_path, "-DCULE_PLAIN")
+    digests = run_program("vector_digests", tmp_path)
+    assert len(digests.splitlines()) == 6
+    assert run_program("vector_digests", tmp_path, "-DCULE_PLAIN") == digests
