@@ -11,19 +11,21 @@
 
 namespace cule::jit {
 
-inline u32 read_device(Context* c, u32 address, u32 noise) {
+inline u32 read_device(Context* c, u32 access) {
   auto& m = *static_cast<Machine<HostAccess>*>(c->machine);
   m.next = c->next;
-  const u32 value = m.read_device(Clock(c->time >> kTimeShift) << kClockShift, address, noise);
+  const u32 value = m.read_device(Clock(c->time >> kTimeShift) << kClockShift, access & 0xFFFF,
+                                  access >> kValueShift);
   c->next = m.next;
   return value;
 }
 
 // Not for writes that end the frame or stall.
-inline u32 write_device(Context* c, u32 address, u32 value) {
+inline u32 write_device(Context* c, u32 access) {
   auto& m = *static_cast<Machine<HostAccess>*>(c->machine);
   m.next = c->next;
-  m.write_device(Clock(c->time >> kTimeShift) << kClockShift, address, value, false);
+  m.write_device(Clock(c->time >> kTimeShift) << kClockShift, access & 0xFFFF,
+                 access >> kValueShift, false);
   memcpy(c->charge_ends, m.charge_ends, sizeof c->charge_ends);
   c->next = m.next;
   return 0;
@@ -33,7 +35,7 @@ inline u32 write_device(Context* c, u32 address, u32 value) {
 template <class Fetch>
 CULE_INLINE void run_translated(Machine<HostAccess>& m, FastBus<Fetch>& bus,
                                 Execution<FastBus<Fetch>>& e, Translation& translation) {
-  constexpr Clock kMargin = Clock(kMaxBlockCycles) << kClockShift;
+  constexpr Clock kMargin = Clock(kUnwatchedCycles) << kClockShift;
   void* table;
   const CartState& cart = m.s.cart;
   const u32 piece = Fetch::kIsLinear ? cart.bank_bytes : cart.window_bytes[e.pc / kSliceBytes % 4];
@@ -50,13 +52,14 @@ CULE_INLINE void run_translated(Machine<HostAccess>& m, FastBus<Fetch>& bus,
   c.c = e.c;
   c.v = e.v;
   c.d = e.d;
-  c.i = e.i;
+  c.pushed = kPushedBits | e.i * kI;
   c.time = cycles_of(bus.clock) << kTimeShift;
   c.quiet_end = cycles_of(bus.quiet_end - kMargin) << kTimeShift;
   c.instructions = instructions_of(bus.clock);
-  c.phase = m.s.phase_cycles;
-  c.phase_rounding = m.s.phase_cycles + kCyclesPerLine - 1;
+  c.phase = m.s.phase_cycles << kTimeShift;
+  c.phase_rounding = (m.s.phase_cycles + kCyclesPerLine - 1) << kTimeShift;
   if constexpr (!Fetch::kIsLinear) memcpy(c.window_bytes, cart.window_bytes, sizeof c.window_bytes);
+  c.inputs = &m.s.inputs;
   c.next = m.next;
   c.ram = m.ram.base;
   c.image = m.console.cart.image;
@@ -74,7 +77,7 @@ CULE_INLINE void run_translated(Machine<HostAccess>& m, FastBus<Fetch>& bus,
   e.c = c.c;
   e.v = c.v;
   e.d = c.d;
-  e.i = c.i;
+  e.i = (c.pushed & kI) != 0;
   e.pc = c.pc;
   m.next = c.next;
   bus.clock = Clock(c.time >> kTimeShift) << kClockShift | c.instructions;

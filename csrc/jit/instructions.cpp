@@ -7,79 +7,113 @@
 
 namespace cule::jit {
 
+namespace {
+
+constexpr u32 kBcc = 0x90, kBcs = 0xB0, kBeq = 0xF0;
+
+}  // namespace
+
 // Whatever takes an operand and leaves its result in registers and flags.
 bool Translator::calculate(u32 pc, u32 op) {
   const Function f = micro_function(op);
+  const Target target = micro_target(op);
   const bool is_sum = f == Function::kAdc || f == Function::kSbc;
+  if (f == Function::kPass && target == Target::kNowhere) return false;
   if (is_sum && !is_binary_) {
     as_.alu(kCmp, in_context(offsetof(Context, d)), 0);
     leave_if(kIfNotZero);
   }
+  const Reg to = target == Target::kToX ? kX : target == Target::kToY ? kY : kA;
+  if (f == Function::kPass) into_ = to;
   const Operand from = find(pc, op, false);
+  into_ = kRax;
   if (from.kind == Operand::kForInterpreter) return false;
   switch (f) {
-    case Function::kPass: {
-      const Target target = micro_target(op);
-      if (target == Target::kNowhere) return false;
-      const Reg to = target == Target::kToX ? kX : target == Target::kToY ? kY : kA;
+    case Function::kPass:
       to_register(to, from);
       if (target == Target::kToAX) as_.move(kX, kA);
-      now_.nz = to;
+      set_nz(to, false);
       return true;
-    }
     case Function::kOr:
     case Function::kAnd:
     case Function::kEor:
       alu8(f == Function::kOr ? kOrr : f == Function::kAnd ? kAndd : kXor, kA, from);
-      now_.nz = kA;
+      set_nz(kA, true);
       return true;
     case Function::kAdc:
-      as_.carry_from_bit0(kCarry);
-      alu8(kAdcc, kA, from);
-      as_.set_if(kIfBelow, kCarry);
-      as_.set_if(kIfOverflow, in_context(offsetof(Context, v)));
-      now_.nz = kA;
-      is_binary_ = true;
-      return true;
     case Function::kSbc:
-      as_.alu8(kCmp, kCarry, 1);  // the processor here borrows where the 6507 does not carry
-      alu8(kSbb, kA, from);
-      as_.set_if(kIfNotBelow, kCarry);
-      as_.set_if(kIfOverflow, in_context(offsetof(Context, v)));
-      now_.nz = kA;
-      is_binary_ = true;
+      add(f, from);
       return true;
     case Function::kBit:
       to_register(kRax, from);
-      as_.move(kRcx, kRax);
-      as_.shift(kShr, kRcx, 6);
-      as_.alu(kAndd, kRcx, 1);
-      as_.store(in_context(offsetof(Context, v)), kRcx);
-      as_.move(kNz, kRax);
-      as_.alu(kAndd, kNz, 0x80);
-      as_.alu(kAdd, kNz, kNz);
+      as_.test8(kRax, 0x40);
+      as_.set_if(kIfNotZero, in_context(offsetof(Context, v)));
+      as_.lea(kNz, {kRax, 0, kRax});
+      as_.alu(kAndd, kNz, 0x100);
       as_.alu(kAndd, kRax, kA);
       as_.alu(kOrr, kNz, kRax);
-      now_.nz = kNz;
+      set_nz(kNz, false);
+      now_.is_wide = true;
       return true;
     default: {
       const Reg reg = f == Function::kCompareA ? kA : f == Function::kCompareX ? kX : kY;
+      if (from.kind == Operand::kConstant && from.value == 0) {
+        set_nz(reg, false);
+        now_.carry = 1;
+        return true;
+      }
       as_.move(kNz, reg);
       alu8(kSub, kNz, from);
-      as_.set_if(kIfNotBelow, kCarry);
-      now_.nz = kNz;
+      set_nz(kNz, true);
+      take_carry(kIfNotBelow);
       return true;
     }
   }
+}
+
+// ADC and SBC. The processor here borrows where the 6507 does not carry.
+void Translator::add(Function function, const Operand& from) {
+  const bool is_sum = function == Function::kAdc;
+  if (now_.carry == (is_sum ? 0u : 1u)) {
+    alu8(is_sum ? kAdd : kSub, kA, from);
+  } else {
+    if (now_.carry != kInRegister) {
+      as_.set_carry();
+    } else if (carry_flags_ == as_.flags()) {
+      if (is_borrow_ == is_sum) as_.complement_carry();
+    } else if (is_sum) {
+      as_.carry_from_bit0(kCarry);
+    } else {
+      as_.alu8(kCmp, kCarry, 1);
+    }
+    alu8(is_sum ? kAdcc : kSbb, kA, from);
+  }
+  set_nz(kA, true);
+  take_carry(is_sum ? kIfBelow : kIfNotBelow);
+  as_.set_if(kIfOverflow, in_context(offsetof(Context, v)));
+  is_binary_ = true;
+}
+
+// are_flags_set: those of the host are as the register's lowest byte.
+void Translator::set_nz(Reg reg, bool are_flags_set) {
+  now_.nz = reg;
+  now_.is_wide = false;
+  nz_flags_ = are_flags_set ? as_.flags() : 0;
+}
+
+// The carry is as a condition that has just come about: kIfBelow or kIfNotBelow.
+void Translator::take_carry(Condition c) {
+  as_.set_if(c, kCarry);
+  now_.carry = kInRegister;
+  carry_flags_ = as_.flags();
+  is_borrow_ = c == kIfNotBelow;
 }
 
 // INC, DEC and shifts, of a register or of RAM.
 bool Translator::modify(u32 pc, u32 op) {
   const Function f = micro_function(op);
   if (micro_target(op) != Target::kToMemory) {
-    const Reg reg = register_of(micro_source(op));
-    shift(f, reg);
-    now_.nz = reg;
+    shift(f, register_of(micro_source(op)));
     return true;
   }
   const Operand place = find_in_ram(pc, op);
@@ -87,17 +121,20 @@ bool Translator::modify(u32 pc, u32 op) {
   as_.load8(kNz, place.mem);
   shift(f, kNz);
   as_.store8(place.mem, kNz);
-  now_.nz = kNz;
   return true;
 }
 
 void Translator::shift(Function function, Reg reg) {
+  const u32 carry = now_.carry;
+  bool are_flags_set = true;
   switch (function) {
     case Function::kInc:
       as_.increment8(reg);
+      set_nz(reg, true);
       return;
     case Function::kDec:
       as_.decrement8(reg);
+      set_nz(reg, true);
       return;
     case Function::kAsl:
       as_.alu8(kAdd, reg, reg);
@@ -105,16 +142,20 @@ void Translator::shift(Function function, Reg reg) {
     case Function::kLsr:
       as_.shift8_by_one(kShr, reg);
       break;
-    case Function::kRol:
-      as_.carry_from_bit0(kCarry);
-      as_.alu8(kAdcc, reg, reg);
-      break;
     default:
-      as_.carry_from_bit0(kCarry);
-      as_.shift8_by_one(kRcr, reg);
+      carry == kInRegister ? as_.carry_from_bit0(kCarry)
+      : carry == 1         ? as_.set_carry()
+                           : as_.clear_carry();
+      if (function == Function::kRol) {
+        as_.alu8(kAdcc, reg, reg);
+      } else {
+        as_.shift8_by_one(kRcr, reg);
+        are_flags_set = false;
+      }
       break;
   }
-  as_.set_if(kIfBelow, kCarry);
+  set_nz(reg, are_flags_set);
+  take_carry(kIfBelow);
 }
 
 Translator::Outcome Translator::store(u32 pc, u32 op) {
@@ -133,66 +174,69 @@ Translator::Outcome Translator::store(u32 pc, u32 op) {
     if (to.value == kWsync) wait_for_line();
   } else if (to.kind == Operand::kDevice) {
     flush_entries();
-    as_.move(kRdx, value);
-    as_.set(kRcx, to.value);
-    call_device(entries_.write);
+    if (value != kRcx) as_.move(kRcx, value);
+    as_.shift(kShl, kRcx, kValueShift);
+    as_.alu(kOrr, kRcx, to.value);
+    call_device(entries_.write, now_);
   } else {
-    write_tia_at_rax(value);
+    write_at_rax(value);
   }
   return Outcome::kGoesOn;
 }
 
 void Translator::write_tia(u32 reg, Reg value) {
-  as_.lea(kRax, {kTime, i32(now_.cycles << kTimeShift | reg << 8)});
-  as_.alu(kOrr, kRax, value);
-  as_.store({kLog, i32(now_.entries * sizeof(LogEntry))}, kRax);
+  as_.lea(kRax, {kTime, i32(now_.cycles << kTimeShift | reg << 8), value});
+  as_.store(log_at(now_), kRax);
   now_.entries += 1;
 }
 
-// To RAM or to a TIA register, as bit 7 of the address in rax says.
-void Translator::write_tia_at_rax(Reg value) {
-  as_.test8(kRax, kRax);
-  const size_t to_ram = as_.jump_later(kIfSign);
-  as_.alu(kAndd, kRax, 0x3F);
-  as_.alu(kCmp, kRax, kWsync);
-  leave_if(kIfNotAbove);
-  as_.shift(kShl, kRax, 8);
-  as_.alu(kOrr, kRax, value);
-  as_.alu(kOrr, kRax, kTime);
-  if (now_.cycles != 0) as_.alu(kAdd, kRax, now_.cycles << kTimeShift);
-  as_.store({kLog, i32(now_.entries * sizeof(LogEntry))}, kRax);
-  as_.alu64(kAdd, kLog, sizeof(LogEntry));
-  const size_t done = as_.jump_later();
-  as_.patch_here(to_ram);
-  as_.alu(kAndd, kRax, 0x7F);
+// To RAM or to a TIA register: at 0x80 and the lowest byte of rax.
+void Translator::write_at_rax(Reg value) {
+  as_.alu(kCmp, kRax, 0x7F);
+  const size_t elsewhere = as_.jump_later(kIfAbove);
   as_.store8({kRam, 0, kRax}, value);
-  as_.patch_here(done);
+  const size_t before = leave();
+  set_aside(elsewhere, [this, value, before, now = now_] {
+    as_.test8(kRax, kRax);
+    const size_t to_tia = as_.jump_later(kIfSign);
+    as_.alu(kAndd, kRax, 0x7F);
+    as_.store8({kRam, 0, kRax}, value);
+    const size_t done = as_.jump_later();
+    as_.patch_here(to_tia);
+    as_.alu(kAndd, kRax, 0x3F);
+    as_.alu(kCmp, kRax, kWsync);
+    leave_if(kIfNotAbove, before);
+    as_.shift(kShl, kRax, 8);
+    as_.lea(kRax, {kTime, i32(now.cycles << kTimeShift), kRax});
+    as_.alu(kOrr, kRax, value);
+    as_.store(log_at(now), kRax);
+    as_.alu64(kAdd, kLog, sizeof(LogEntry));
+    as_.patch_here(done);
+  });
 }
 
 // The stall of WSYNC: time becomes the next multiple of a line, less the phase.
 void Translator::wait_for_line() {
   constexpr u32 kInverse = 56512728;  // 2^32 / 76, rounded up: exact for n < 2^27
   static_assert(kCyclesPerLine == 76);
-  if (now_.cycles != 0) as_.alu(kAdd, kTime, now_.cycles << kTimeShift);
+  as_.lea(kRax, {kTime, i32(now_.cycles << kTimeShift)});
   now_.cycles = 0;
-  block_cycles_ += kCyclesPerLine - 1;
-  as_.shift(kShr, kTime, kTimeShift);
-  as_.alu(kAdd, kTime, in_context(offsetof(Context, phase_rounding)));
-  as_.multiply64(kTime, kTime, kInverse);
-  as_.shift64(kShr, kTime, 32);
-  as_.multiply(kTime, kTime, kCyclesPerLine);
+  stretch_cycles_ += kCyclesPerLine - 1;
+  as_.alu(kAdd, kRax, in_context(offsetof(Context, phase_rounding)));
+  as_.multiply64(kRax, kRax, kInverse);
+  as_.shift64(kShr, kRax, 32 + kTimeShift);
+  as_.multiply(kTime, kRax, kCyclesPerLine << kTimeShift);
   as_.alu(kSub, kTime, in_context(offsetof(Context, phase)));
-  as_.shift(kShl, kTime, kTimeShift);
 }
 
 void Translator::set_flag(u32 opcode) {
   const u32 value = opcode >> 5 & 1;
   switch (opcode >> 6) {
     case 0:
-      as_.set(kCarry, value);
+      now_.carry = value;
       break;
     case 1:
-      as_.store(in_context(offsetof(Context, i)), value);
+      as_.store(in_context(offsetof(Context, pushed)), kPushedBits | value * kI);
       break;
     case 2:
       as_.store(in_context(offsetof(Context, v)), u32(0));
@@ -204,40 +248,74 @@ void Translator::set_flag(u32 opcode) {
   }
 }
 
+// The condition of the host that holds where the flag that a branch asks for is set.
+Condition Translator::test_flag(u32 opcode) {
+  const bool has_nz = nz_flags_ == as_.flags();
+  const bool is_wide = now_.is_wide && now_.nz == kNz;
+  const auto test_nz = [&] {
+    if (has_nz) return;
+    as_.test8(now_.nz, now_.nz);
+    if (!is_wide) nz_flags_ = as_.flags();
+  };
+  switch (opcode >> 6) {
+    case 0:
+      if (is_wide) {
+        as_.test(now_.nz, 0x180);
+        return kIfNotZero;
+      }
+      test_nz();
+      return kIfSign;
+    case 1:
+      as_.alu(kCmp, in_context(offsetof(Context, v)), 0);
+      return kIfNotZero;
+    case 2:
+      if (carry_flags_ == as_.flags()) return is_borrow_ ? kIfNotBelow : kIfBelow;
+      as_.test8(kCarry, kCarry);
+      return kIfNotZero;
+    default:
+      test_nz();
+      return kIfZero;
+  }
+}
+
 Translator::Outcome Translator::branch(u32 pc, u32 opcode) {
   const u32 next = (pc + 2) & 0xFFFF;
   const u32 target = (next + (byte(pc, 1) ^ 0x80) - 0x80) & 0xFFFF;
   if (!in_window(target) || !in_window(next)) return Outcome::kCannot;
   const bool on_set = opcode >> 5 & 1;
-  Condition taken = on_set ? kIfNotZero : kIfZero;
-  switch (opcode >> 6) {
-    case 0:
-      as_.test(now_.nz, 0x180);
-      break;
-    case 1:
-      as_.alu(kCmp, in_context(offsetof(Context, v)), 0);
-      break;
-    case 2:
-      as_.test8(kCarry, kCarry);
-      break;
-    default:
-      as_.test8(now_.nz, now_.nz);
-      taken = on_set ? kIfZero : kIfNotZero;
-      break;
-  }
-  Pending p = now_;
-  p.cycles += ((target ^ next) & 0xFF00) ? 2 : 1;
-  block_cycles_ += 2;
-  exits_.push_back({{as_.jump_later(taken)}, p, target, false});
-  wanted_.push_back(target);
+  const u32 taken_cycles = ((target ^ next) & 0xFF00) ? 2 : 1;
   pc_ = next;
+  stretch_cycles_ += 2;
+  const bool is_certain = (opcode == kBcc || opcode == kBcs) && now_.carry != kInRegister;
+  if (is_certain && (now_.carry != 0) != on_set) return Outcome::kGoesOn;
+  Pending p = now_;
+  p.cycles += taken_cycles;
+  if (is_certain) {
+    flush(p);
+    next_ = target;
+    return Outcome::kEnds;
+  }
+  const Condition is_set = test_flag(opcode);
+  const Condition taken = Condition(is_set ^ (on_set ? 0 : 1));
+  if (target <= pc && has_code(target)) {
+    const u32 flags = as_.flags();
+    const size_t over = as_.jump_later(Condition(taken ^ 1));
+    flush(p);
+    jump_back(target);
+    as_.patch_here(over);
+    if (nz_flags_ == flags) nz_flags_ = as_.flags();
+    if (carry_flags_ == flags) carry_flags_ = as_.flags();
+  } else {
+    tasks_.push_back({target, pc, as_.jump_later(taken), p, stretch_, stretch_cycles_});
+  }
   return Outcome::kGoesOn;
 }
 
 Translator::Outcome Translator::jump(u32 pc) {
   const u32 target = operand_word(pc);
   if (!in_window(target)) return Outcome::kCannot;
-  jump_to(target);
+  flush(now_);
+  next_ = target;
   return Outcome::kEnds;
 }
 
@@ -245,13 +323,19 @@ Translator::Outcome Translator::jump_indirect(u32 pc) {
   const u32 pointer = operand_word(pc);
   if ((pointer & 0x1280) != 0x80 || (pointer & 0xFF) == 0xFF) return Outcome::kCannot;
   as_.load16(kRcx, {kRam, i32(pointer & 0x7F)});
-  as_.move(kRax, kRcx);
-  as_.alu(kXor, kRax, window_);
+  as_.lea(kRax, {kRcx, -i32(window_)});
   as_.alu(kCmp, kRax, piece_size_ - 1);
   leave_if(kIfAbove);
   flush(now_);
-  as_.jump(Mem{kTable, i32(8 * begin_in_bank()), kRax, 3});
+  jump_by_table(begin_in_bank());
   return Outcome::kEnds;
+}
+
+// To the place in ecx, which is rax behind an offset in the table.
+void Translator::jump_by_table(u32 offset) {
+  as_.alu(kCmp, kTime, in_context(offsetof(Context, quiet_end)));
+  as_.jump(kIfNotBelow, entries_.interpret);
+  as_.jump(Mem{kTable, i32(8 * offset + offsetof(CodeTable, code)), kRax, 3});
 }
 
 Translator::Outcome Translator::call(u32 pc) {
@@ -262,56 +346,49 @@ Translator::Outcome Translator::call(u32 pc) {
   leave_if(kIfAbove);
   as_.store16({kRam, -0x81, kSp}, (pc + 2) & 0xFFFF);
   as_.alu(kSub, kSp, 2);
-  wanted_.push_back((pc + 3) & 0xFFFF);
-  jump_to(target);
+  tasks_.push_back({(pc + 3) & 0xFFFF});
+  flush(now_);
+  next_ = target;
   return Outcome::kEnds;
 }
 
 // RTS. Its last read, of the byte before the next instruction, must be without effect.
 Translator::Outcome Translator::come_back() {
-  const u32 end = fast_.begin + fast_.size - begin_in_bank();
+  const u32 begin = fast_.begin;
+  const u32 end = std::min(begin + fast_.size - begin_in_bank(), piece_size_ - 1);
   as_.lea(kRax, {kSp, -0x80});
   as_.alu(kCmp, kRax, 0x7D);
   leave_if(kIfAbove);
   as_.load16(kRcx, {kRam, 1 - 0x80, kSp});
-  as_.move(kRax, kRcx);
-  as_.alu(kXor, kRax, window_);
-  if (fast_.begin != 0) {
-    as_.alu(kCmp, kRax, fast_.begin);
-    leave_if(kIfBelow);
-  }
-  as_.alu(kCmp, kRax, std::min(end, piece_size_ - 1));
+  as_.lea(kRax, {kRcx, -i32(window_ + begin)});
+  as_.alu(kCmp, kRax, end - begin);
   leave_if(kIfNotBelow);
   as_.alu(kAdd, kSp, 2);
   flush(now_);
   as_.alu(kAdd, kRcx, 1);
-  as_.jump(Mem{kTable, i32(8 * begin_in_bank() + 8), kRax, 3});
+  jump_by_table(begin_in_bank() + begin + 1);
   return Outcome::kEnds;
 }
 
 // To RAM, or to the TIA where the stack pointer has been sent there.
 Translator::Outcome Translator::push(Function function) {
   const Reg value = function == Function::kPha ? kA : kRax;
+  if (value == kRax) make_status();
   as_.test8(kSp, kSp);
-  const size_t to_ram = as_.jump_later(kIfSign);
-  as_.move(kRcx, kSp);
-  as_.alu(kAndd, kRcx, 0x3F);
-  as_.alu(kCmp, kRcx, kWsync);
-  leave_if(kIfNotAbove);
-  if (value == kRax) make_status();
-  as_.move(kRcx, kSp);
-  as_.alu(kAndd, kRcx, 0x3F);
-  as_.shift(kShl, kRcx, 8);
-  as_.alu(kOrr, kRcx, value);
-  as_.alu(kOrr, kRcx, kTime);
-  as_.alu(kAdd, kRcx, now_.cycles << kTimeShift);
-  as_.store({kLog, i32(now_.entries * sizeof(LogEntry))}, kRcx);
-  as_.alu64(kAdd, kLog, sizeof(LogEntry));
-  const size_t done = as_.jump_later();
-  as_.patch_here(to_ram);
-  if (value == kRax) make_status();
+  const size_t to_tia = as_.jump_later(kIfNotSign);
   as_.store8({kRam, -0x80, kSp}, value);
-  as_.patch_here(done);
+  const size_t before = leave();
+  set_aside(to_tia, [this, value, before, now = now_] {
+    as_.move(kRcx, kSp);
+    as_.alu(kAndd, kRcx, 0x3F);
+    as_.alu(kCmp, kRcx, kWsync);
+    leave_if(kIfNotAbove, before);
+    as_.shift(kShl, kRcx, 8);
+    as_.lea(kRcx, {kTime, i32(now.cycles << kTimeShift), kRcx});
+    as_.alu(kOrr, kRcx, value);
+    as_.store(log_at(now), kRcx);
+    as_.alu64(kAdd, kLog, sizeof(LogEntry));
+  });
   as_.decrement8(kSp);
   pc_ += 1;
   return Outcome::kGoesOn;
@@ -319,54 +396,52 @@ Translator::Outcome Translator::push(Function function) {
 
 // The status byte as it is pushed, into eax.
 void Translator::make_status() {
-  constexpr u32 kPushed = 0x30;
-  as_.lea(kRax, {kCarry, kPushed});
-  const auto add = [this](u32 shift) {
-    as_.shift(kShl, kRcx, shift);
-    as_.alu(kOrr, kRax, kRcx);
-  };
-  as_.test8(now_.nz, now_.nz);
-  as_.set_if(kIfZero, kRcx);
+  const Condition is_zero = test_flag(kBeq);
+  as_.set_if(is_zero, kRcx);
   as_.extend8(kRcx, kRcx);
-  add(1);
-  as_.test(now_.nz, 0x180);
-  as_.set_if(kIfNotZero, kRcx);
-  as_.extend8(kRcx, kRcx);
-  add(7);
-  as_.load(kRcx, in_context(offsetof(Context, i)));
-  add(2);
+  as_.load(kRax, in_context(offsetof(Context, v)));
+  as_.shift(kShl, kRax, 6);
+  as_.alu(kOrr, kRax, in_context(offsetof(Context, pushed)));
+  as_.lea(kRax, {kRax, 0, kRcx, 1});
+  if (now_.carry == kInRegister) as_.alu(kOrr, kRax, kCarry);
+  if (now_.carry == 1) as_.alu(kOrr, kRax, 1);
+  if (now_.is_wide && now_.nz == kNz) {
+    as_.test(now_.nz, 0x180);
+    as_.set_if(kIfNotZero, kRcx);
+    as_.extend8(kRcx, kRcx);
+    as_.shift(kShl, kRcx, 7);
+  } else {
+    as_.move(kRcx, now_.nz);
+    as_.alu(kAndd, kRcx, 0x80);
+  }
+  as_.alu(kOrr, kRax, kRcx);
+  if (is_binary_) return;
   as_.load(kRcx, in_context(offsetof(Context, d)));
-  add(3);
-  as_.load(kRcx, in_context(offsetof(Context, v)));
-  add(6);
+  as_.shift(kShl, kRcx, 3);
+  as_.alu(kOrr, kRax, kRcx);
 }
 
 // The byte at the stack pointer is read first, to no effect but on the TIA.
 Translator::Outcome Translator::pull_a() {
   constexpr u32 kOpcode = 0x68;
-  flush_entries();
   as_.lea(kRax, {kSp, -0x80});
   as_.alu(kCmp, kRax, 0x7E);
   const size_t from_tia = as_.jump_later(kIfAbove);
   as_.load8(kA, {kRam, 1 - 0x80, kSp});
-  const size_t done = as_.jump_later();
-  as_.patch_here(from_tia);
-  as_.alu(kCmp, kSp, 0x7E);
-  // Half in RAM. The entries are written already: leave with the log as it is.
-  const size_t is_inside = as_.jump_later(kIfNotAbove);
-  exits_.push_back({{as_.jump_later()}, before_, pc_, true});
-  exits_.back().pending.entries = 0;
-  as_.patch_here(is_inside);
-  as_.move(kRcx, kSp);
-  as_.set(kRdx, kOpcode);
-  call_device(entries_.read);
-  as_.lea(kRcx, {kSp, 1});
-  as_.move(kRdx, kRax);
-  call_device(entries_.read);
-  as_.move(kA, kRax);
-  as_.patch_here(done);
+  const size_t before = leave();
+  set_aside(from_tia, [this, before, now = now_] {
+    as_.alu(kCmp, kSp, 0x7E);
+    leave_if(kIfAbove, before);  // half in RAM
+    as_.move(kRcx, kSp);
+    as_.alu(kOrr, kRcx, kOpcode << kValueShift);
+    call_device(entries_.read, now);
+    as_.shift(kShl, kRax, kValueShift);
+    as_.lea(kRcx, {kRax, 1, kSp});
+    call_device(entries_.read, now);
+    as_.move(kA, kRax);
+  });
   as_.increment8(kSp);
-  now_.nz = kA;
+  set_nz(kA, false);
   pc_ += 1;
   return Outcome::kGoesOn;
 }

@@ -13,11 +13,16 @@ namespace cule::jit {
 namespace {
 
 // INPT0 to INPT3.
-bool shows_paddle(u32 address) { return (address & 0x108C) == 0x08; }
+constexpr u32 kPaddleBits = 0x108C, kPaddle = 0x08;
+bool shows_paddle(u32 address) { return (address & kPaddleBits) == kPaddle; }
+// INPT4 and INPT5.
+bool shows_fire(u32 address) { return (address & 0x108E) == 0x0C; }
+// SWCHA and SWCHB.
+bool shows_switches(u32 address) { return (address & 0x1285) == 0x280; }
 
 }  // namespace
 
-// Operand of a load or store. What a device answers is read at once, into eax.
+// Operand of a load or store. What a device answers is read at once, into eax or into_.
 Translator::Operand Translator::find(u32 pc, u32 op, bool stores) {
   const u32 low = byte(pc, 1);
   switch (micro_mode(op)) {
@@ -65,23 +70,36 @@ Translator::Operand Translator::find_absolute(u32 address, u32 noise, bool store
     const bool is_logged = !(address & 0x80) && (address & 0x3F) >= kWsync;
     return {is_logged ? Operand::kTia : Operand::kDevice, is_logged ? address & 0x3F : address};
   }
-  flush_entries();
-  as_.set(kRcx, address);
   if (shows_paddle(address)) {
+    as_.set(kRcx, address);
     read_paddle(noise);
+  } else if (shows_fire(address)) {
+    mark_beam();
+    as_.load64(kRax, in_context(offsetof(Context, inputs)));
+    as_.load8(kRax, {kRax, i32(offsetof(Inputs, fire) + (address & 1))});
+    if (noise & 0x3F) as_.alu(kOrr, kRax, noise & 0x3F);
+  } else if (shows_switches(address)) {
+    as_.load64(kRax, in_context(offsetof(Context, inputs)));
+    as_.load8(kRax, {kRax, i32(address & 2 ? offsetof(Inputs, swchb) : offsetof(Inputs, swcha))});
   } else {
-    as_.set(kRdx, noise);
-    call_device(entries_.read);
+    flush_entries();
+    as_.set(kRcx, address | noise << kValueShift);
+    call_device(entries_.read, now_);
   }
   return {Operand::kRegister, 0, kRax};
+}
+
+// As Machine::read_tia records a read.
+void Translator::mark_beam() {
+  as_.lea(kRax, {kTime, i32(now_.cycles << kTimeShift | kBeamMark << 8)});
+  as_.store(log_at(now_), kRax);
+  now_.entries += 1;
 }
 
 // INPT0 to INPT3, as Machine::read_tia: a game with paddles reads them in most lines. The address
 // is in ecx; what is read comes into eax.
 void Translator::read_paddle(u32 noise) {
-  as_.lea(kRax, {kTime, i32(now_.cycles << kTimeShift | kBeamMark << 8)});
-  as_.store({kLog, i32(now_.entries * sizeof(LogEntry))}, kRax);
-  as_.alu64(kAdd, kLog, sizeof(LogEntry));
+  mark_beam();
   as_.shift(kShr, kRax, kTimeShift);
   as_.alu(kAndd, kRcx, 3);
   static_assert(sizeof(u32) == 1u << 2);
@@ -89,39 +107,63 @@ void Translator::read_paddle(u32 noise) {
   as_.set_if(kIfAbove, kRax);
   as_.extend8(kRax, kRax);
   as_.shift(kShl, kRax, 7);
-  as_.alu(kOrr, kRax, noise & 0x3F);
+  if (noise & 0x3F) as_.alu(kOrr, kRax, noise & 0x3F);
 }
 
-// The address is in ecx, the value or noise in edx; what is read comes into eax.
-void Translator::call_device(u64 access) {
-  as_.lea(kRax, {kTime, i32(now_.cycles << kTimeShift)});
+// Address, and noise or value, are in ecx; what is read comes into eax. The entries of `now` stay
+// pending.
+void Translator::call_device(u64 access, const Pending& now) {
+  const u32 bytes = now.entries * u32(sizeof(LogEntry));
+  if (bytes != 0) as_.alu64(kAdd, kLog, bytes);
+  as_.lea(kRax, {kTime, i32(now.cycles << kTimeShift)});
   as_.call(access);
+  if (bytes != 0) as_.alu64(kSub, kLog, bytes);
 }
 
 // RAM or TIA at (base + index) & 0xFF.
 Translator::Operand Translator::find_zero_page(u32 base, u32 noise, Reg index, bool stores) {
-  as_.lea(kRax, {index, i32(base)});
+  if (!stores && shows_paddle(base)) return find_paddle(base, noise, index);
+  as_.lea(kRax, {index, i32(base) - 0x80});
   if (stores) return {Operand::kZeroPage};
-  flush_entries();
-  as_.test8(kRax, kRax);
-  const size_t from_ram = as_.jump_later(kIfSign);
-  as_.extend8(kRcx, kRax);
-  std::vector<size_t> done;
-  if (shows_paddle(base)) {
-    as_.alu(kAndd, kRax, 0x0C);
-    as_.alu(kCmp, kRax, 0x08);
-    const size_t from_device = as_.jump_later(kIfNotZero);
-    read_paddle(noise);
-    done.push_back(as_.jump_later());
-    as_.patch_here(from_device);
-  }
-  as_.set(kRdx, noise);
-  call_device(entries_.read);
-  done.push_back(as_.jump_later());
-  as_.patch_here(from_ram);
-  as_.alu(kAndd, kRax, 0x7F);
-  as_.load8(kRax, {kRam, 0, kRax});
-  for (const size_t jump : done) as_.patch_here(jump);
+  as_.alu(kCmp, kRax, 0x7F);
+  const size_t elsewhere = as_.jump_later(kIfAbove);
+  as_.load8(into_, {kRam, 0, kRax});
+  set_aside(elsewhere, [this, noise, to = into_, now = now_] {
+    as_.extend8(kRcx, kRax);
+    as_.alu(kXor, kRcx, 0x80);
+    read_zero_page_at_rcx(noise, to, now);
+  });
+  return {Operand::kRegister, 0, into_};
+}
+
+// As find_zero_page(); the address is in ecx.
+void Translator::read_zero_page_at_rcx(u32 noise, Reg to, const Pending& now) {
+  as_.test8(kRcx, kRcx);
+  const size_t from_device = as_.jump_later(kIfNotSign);
+  as_.load8(to, {kRam, -0x80, kRcx});
+  const size_t done = as_.jump_later();
+  as_.patch_here(from_device);
+  if (noise != 0) as_.alu(kOrr, kRcx, noise << kValueShift);
+  call_device(entries_.read, now);
+  if (to != kRax) as_.move(to, kRax);
+  as_.patch_here(done);
+}
+
+// The same where it is likely that one of the paddles' registers is read.
+Translator::Operand Translator::find_paddle(u32 base, u32 noise, Reg index) {
+  as_.lea(kRcx, {index, i32(base)});
+  as_.move(kRax, kRcx);
+  as_.alu(kAndd, kRax, kPaddleBits & 0xFF);
+  as_.alu(kCmp, kRax, kPaddle);
+  const size_t elsewhere = as_.jump_later(kIfNotZero);
+  const Pending before = now_;
+  read_paddle(noise);
+  set_aside(elsewhere, [this, noise, before] {
+    as_.extend8(kRcx, kRcx);
+    // One entry is pending behind this place: the next one there counts as that.
+    read_zero_page_at_rcx(noise, kRax, before);
+    as_.alu64(kSub, kLog, sizeof(LogEntry));
+  });
   return {Operand::kRegister, 0, kRax};
 }
 
@@ -152,17 +194,14 @@ Translator::Operand Translator::find_in_slice(u32 o, Reg index) {
   return {Operand::kMemory, 0, kNoReg, {kImage, i32(o % kSliceBytes), kRax}};
 }
 
-// What the cartridge or RAM holds at the address in ecx; into eax.
-Translator::Operand Translator::load_at_rcx() {
-  as_.test(kRcx, 0x1000);
-  const size_t not_cartridge = as_.jump_later(kIfZero);
-  as_.alu(kAndd, kRcx, 0xFFF);
-  if (fast_.begin != 0) {
-    as_.alu(kCmp, kRcx, fast_.begin);
-    leave_if(kIfBelow);
-  }
-  as_.alu(kCmp, kRcx, fast_.begin + fast_.size);
-  leave_if(kIfNotBelow);
+// What the cartridge or RAM holds at the address in ecx, plus an index, if there is one.
+Translator::Operand Translator::load_at_rcx(Reg index) {
+  const Reg to = into_ == kRax ? kRcx : into_;
+  const u32 begin = 0x1000 + fast_.begin;
+  as_.lea(kRcx, {kRcx, -i32(begin), index});
+  as_.alu(kAndd, kRcx, 0x1FFF);
+  as_.alu(kCmp, kRcx, fast_.size);
+  const size_t elsewhere = as_.jump_later(kIfNotBelow);
   if (cart_.type == Bankswitch::kE0) {
     static_assert(kSliceBytes == 1u << 10 && sizeof(u32) == 1u << 2);
     as_.move(kRax, kRcx);
@@ -171,19 +210,20 @@ Translator::Operand Translator::load_at_rcx() {
     as_.load(kRax, {kContext, i32(offsetof(Context, window_bytes)), kRax});
     as_.alu(kAndd, kRcx, kSliceBytes - 1);
     as_.alu(kAdd, kRcx, kRax);
-    as_.load8(kRax, {kImage, 0, kRcx});
+    as_.load8(to, {kImage, 0, kRcx});
   } else {
-    as_.load8(kRax, {kImage, i32(piece_bytes_), kRcx});
+    as_.load8(to, {kImage, i32(piece_bytes_ + fast_.begin), kRcx});
   }
-  const size_t done = as_.jump_later();
-  as_.patch_here(not_cartridge);
-  as_.alu(kAndd, kRcx, 0x2FF);
-  as_.alu(kSub, kRcx, 0x80);
-  as_.test(kRcx, 0x280);
-  leave_if(kIfNotZero);
-  as_.load8(kRax, {kRam, 0, kRcx});
-  as_.patch_here(done);
-  return {Operand::kRegister, 0, kRax};
+  const size_t before = leave();
+  set_aside(elsewhere, [this, begin, to, before] {
+    as_.alu(kAdd, kRcx, begin);
+    as_.alu(kAndd, kRcx, 0x12FF);
+    as_.alu(kSub, kRcx, 0x80);
+    as_.alu(kCmp, kRcx, 0x7F);
+    leave_if(kIfAbove, before);
+    as_.load8(to, {kRam, 0, kRcx});
+  });
+  return {Operand::kRegister, 0, to};
 }
 
 Translator::Operand Translator::find_indirect_x(u32 base) {
@@ -194,7 +234,7 @@ Translator::Operand Translator::find_indirect_x(u32 base) {
   as_.alu(kCmp, kRax, 0x7F);
   leave_if(kIfNotBelow);  // both bytes of the pointer are in RAM
   as_.load16(kRcx, {kRam, 0, kRax});
-  return load_at_rcx();
+  return load_at_rcx(kNoReg);
 }
 
 Translator::Operand Translator::find_indirect_y(u32 pointer) {
@@ -203,14 +243,11 @@ Translator::Operand Translator::find_indirect_y(u32 pointer) {
   }
   const Mem at{kRam, i32(pointer & 0x7F)};
   as_.load16(kRcx, at);
-  as_.alu(kAdd, kRcx, kY);
-  const Operand found = load_at_rcx();
-  as_.load8(kRcx, at);
-  as_.alu(kAdd, kRcx, kY);
-  as_.alu(kAndd, kRcx, 0x100);
-  as_.shift(kShl, kRcx, kTimeShift - 8);
-  as_.alu(kAdd, kTime, kRcx);
-  block_cycles_ += 1;
+  const Operand found = load_at_rcx(kY);
+  as_.load8(kRax, at);
+  as_.alu(kAdd, kRax, kY);
+  as_.alu(kAdd, kTime, {kTable, i32(offsetof(CodeTable, crossing)), kRax, 2});
+  stretch_cycles_ += 1;
   return found;
 }
 
@@ -221,12 +258,18 @@ Translator::Operand Translator::find_in_ram(u32 pc, u32 op) {
     case Mode::kZeroPage:
       if (low & 0x80) return {Operand::kMemory, 0, kNoReg, {kRam, i32(low & 0x7F)}};
       return {Operand::kForInterpreter};
-    case Mode::kZeroPageX:
-      as_.lea(kRax, {kX, i32(low)});
-      as_.test8(kRax, kRax);
-      leave_if(kIfNotSign);
-      as_.alu(kAndd, kRax, 0x7F);
+    case Mode::kZeroPageX: {
+      as_.lea(kRax, {kX, i32(low) - 0x80});
+      as_.alu(kCmp, kRax, 0x7F);
+      const size_t elsewhere = as_.jump_later(kIfAbove);
+      const size_t before = leave();
+      set_aside(elsewhere, [this, before] {
+        as_.test8(kRax, kRax);
+        leave_if(kIfSign, before);
+        as_.alu(kAndd, kRax, 0x7F);
+      });
       return {Operand::kMemory, 0, kNoReg, {kRam, 0, kRax}};
+    }
     case Mode::kAbsolute:
       if ((operand_word(pc) & 0x1280) == 0x80) {
         return {Operand::kMemory, 0, kNoReg, {kRam, i32(low & 0x7F)}};
@@ -237,19 +280,16 @@ Translator::Operand Translator::find_in_ram(u32 pc, u32 op) {
   }
 }
 
-// One cycle if low + index leaves the page. rax is kept.
+// One cycle if low + index leaves the page.
 void Translator::pay_crossing(u32 low, Reg index) {
   if (low == 0) return;
-  as_.lea(kRcx, {index, i32(low)});
-  as_.alu(kAndd, kRcx, 0x100);
-  as_.shift(kShl, kRcx, kTimeShift - 8);
-  as_.alu(kAdd, kTime, kRcx);
-  block_cycles_ += 1;
+  as_.alu(kAdd, kTime, {kTable, i32(offsetof(CodeTable, crossing) + sizeof(u32) * low), index, 2});
+  stretch_cycles_ += 1;
 }
 
 void Translator::to_register(Reg to, const Operand& from) {
   if (from.kind == Operand::kConstant) as_.set(to, from.value);
-  if (from.kind == Operand::kRegister) as_.move(to, from.reg);
+  if (from.kind == Operand::kRegister && from.reg != to) as_.move(to, from.reg);
   if (from.kind == Operand::kMemory) as_.load8(to, from.mem);
 }
 

@@ -22,7 +22,7 @@ constexpr Home kHomes[] = {
     {kA, offsetof(Context, a)},       {kX, offsetof(Context, x)},
     {kY, offsetof(Context, y)},       {kSp, offsetof(Context, sp)},
     {kNz, offsetof(Context, nz)},     {kCarry, offsetof(Context, c)},
-    {kTime, offsetof(Context, time)}, {kQuietEnd, offsetof(Context, quiet_end)},
+    {kTime, offsetof(Context, time)}, {kInstructions, offsetof(Context, instructions)},
 };
 constexpr Home kWideHomes[] = {
     {kLog, offsetof(Context, next)},
@@ -51,7 +51,7 @@ std::unique_ptr<Translation> Translation::make(const Cart& cart) {
 size_t Translation::code_bytes() const { return memory_->used(); }
 
 // What code needs around it: the way in; the way out, with pc in ecx; and accesses to devices, with
-// the time in eax, the address in ecx and the noise or value in edx.
+// the time in eax, and address and noise or value in ecx.
 bool Translation::make_entry() {
   Assembler as(memory_->next());
   const auto at = [](size_t offset) { return Mem{kContext, i32(offset)}; };
@@ -103,19 +103,20 @@ bool Translation::make_entry() {
 void Translation::translate(u32 piece_bytes, u32 pc) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const u32 at = slot(piece_bytes, pc);
-  Table* table = tables_[at].load(std::memory_order_relaxed);
+  CodeTable* table = tables_[at].load(std::memory_order_relaxed);
   if (table == nullptr) {
-    owned_.emplace_back(new Table[1]);
+    owned_.emplace_back(new CodeTable{});
     table = owned_.back().get();
-    for (auto& code : *table) code.store(unknown_, std::memory_order_relaxed);
+    for (auto& code : table->code) code.store(unknown_, std::memory_order_relaxed);
+    for (u32 n = 0; n < 2 * 256; ++n) table->crossing[n] = (n >> 8) << kTimeShift;
     tables_[at].store(table, std::memory_order_release);
   }
-  if ((*table)[pc & 0xFFF].load(std::memory_order_relaxed) != unknown_) return;
+  if (table->code[pc & 0xFFF].load(std::memory_order_relaxed) != unknown_) return;
   // Where there is no room any more, this place is interpreted from now on.
-  (*table)[pc & 0xFFF].store(interpret_, std::memory_order_release);
+  table->code[pc & 0xFFF].store(interpret_, std::memory_order_release);
   if (is_full_) return;
   const auto code_at = [this, table, pc](u32 place) {
-    return place == pc ? unknown_ : (*table)[place & 0xFFF].load(std::memory_order_relaxed);
+    return place == pc ? unknown_ : table->code[place & 0xFFF].load(std::memory_order_relaxed);
   };
   Translator translator(cart_, piece_bytes, pc & ~(piece_size_ - 1), memory_->next(),
                         {unknown_, interpret_, read_, write_}, code_at);
@@ -125,8 +126,8 @@ void Translation::translate(u32 piece_bytes, u32 pc) {
     is_full_ = true;
     return;
   }
-  for (const auto& [place, address] : translator.blocks()) {
-    (*table)[place & 0xFFF].store(address, std::memory_order_release);
+  for (const auto& [place, block] : translator.blocks()) {
+    table->code[place & 0xFFF].store(block.address, std::memory_order_release);
   }
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cart/cartridge.hpp"
+#include "console/state.hpp"
 #include "jit/code_memory.hpp"
 #include "tia/log.hpp"
 
@@ -22,32 +23,49 @@ constexpr u32 kTimeShift = 14;
 
 struct Context {
   u32 a, x, y, sp;
-  u32 nz, c, v, d, i;  // as in Execution
-  u32 pc;              // out
+  u32 nz, c, v, d;  // as in Execution
+  u32 pushed;       // I and the bits that are always set, as in a pushed status byte
+  u32 pc;           // out
   u32 time;
-  u32 quiet_end;        // no block starts at this time or later
+  u32 quiet_end;        // code leaves at this time or a little later
   u32 instructions;     // of the frame step
-  u32 phase;            // cycles into a line at time 0
-  u32 phase_rounding;   // the same plus 75
+  u32 phase;            // time into a line at time 0
+  u32 phase_rounding;   // the same plus 75 cycles
   u32 window_bytes[4];  // E0: as in CartState
+  const Inputs* inputs;
   LogEntry* next;
   u8* ram;
   const u8* image;
   u32 charge_ends[4];  // as in Machine
-  // An access to a device at `time`; both may add to the log. What is read is returned.
-  u32 (*read)(Context*, u32 address, u32 noise);
-  u32 (*write)(Context*, u32 address, u32 value);
+  // An access to a device at `time`; both may add to the log. What is read is returned. In one
+  // word: the address, and noise or value from bit kValueShift on.
+  u32 (*read)(Context*, u32 access);
+  u32 (*write)(Context*, u32 access);
   void* machine;
   void* table;  // of the running code
 };
+constexpr u32 kValueShift = 16;
 
 // What of the image shows as a whole, or not at all.
 CULE_HD constexpr u32 piece_size(Bankswitch type) {
   return type == Bankswitch::kE0 ? kSliceBytes : kBankBytes;
 }
 
-// No block takes longer than this, so that nothing in it comes after the quiet time.
-constexpr u32 kMaxBlockCycles = 256;
+// Longest stretch of code that is emitted without a look at the time, and the longest time since
+// the last look with which one may be entered.
+constexpr u32 kMaxStretchCycles = 256;
+constexpr u32 kMaxEntryCycles = 256;
+// Code looks at the time again before so many cycles have passed.
+constexpr u32 kUnwatchedCycles = kMaxStretchCycles + kMaxEntryCycles;
+
+// Of a piece of the image, as seen through one 4 KiB window of the address space.
+struct CodeTable {
+  // One address of code per place. A slice of E0 has a quarter of the places for each window it can
+  // show in.
+  std::atomic<u64> code[kBankBytes];
+  // The time that an access takes longer whose address is the sum of a low byte and an index.
+  u32 crossing[2 * 256];
+};
 
 class Translation {
  public:
@@ -59,12 +77,12 @@ class Translation {
   // Code at a place, made if there can be any; 0: interpret.
   u64 find(u32 piece_bytes, u32 pc, void*& table) {
     const u32 at = slot(piece_bytes, pc);
-    Table* t = tables_[at].load(std::memory_order_acquire);
-    u64 code = t == nullptr ? unknown_ : (*t)[pc & 0xFFF].load(std::memory_order_acquire);
+    CodeTable* t = tables_[at].load(std::memory_order_acquire);
+    u64 code = t == nullptr ? unknown_ : t->code[pc & 0xFFF].load(std::memory_order_acquire);
     if (code == unknown_) {
       translate(piece_bytes, pc);
       t = tables_[at].load(std::memory_order_acquire);
-      code = (*t)[pc & 0xFFF].load(std::memory_order_acquire);
+      code = t->code[pc & 0xFFF].load(std::memory_order_acquire);
     }
     table = t;
     return code == interpret_ ? 0 : code;
@@ -78,9 +96,6 @@ class Translation {
   size_t code_bytes() const;
 
  private:
-  // One address of code per place of a piece of the image, as seen through one 4 KiB window of the
-  // address space. A slice of E0 has a quarter of the places for each window it can show in.
-  using Table = std::atomic<u64>[kBankBytes];
   static constexpr u32 kWindows = 16;
   static constexpr u32 kPieces = 8;
 
@@ -95,8 +110,8 @@ class Translation {
   const u32 piece_size_;
   std::mutex mutex_;  // over everything below but what is atomic
   std::unique_ptr<CodeMemory> memory_;
-  std::atomic<Table*> tables_[kPieces * kWindows] = {};
-  std::vector<std::unique_ptr<Table>> owned_;
+  std::atomic<CodeTable*> tables_[kPieces * kWindows] = {};
+  std::vector<std::unique_ptr<CodeTable>> owned_;
   u64 enter_ = 0;      // enters code
   u64 read_ = 0;       // reads a device, for translated code;
   u64 write_ = 0;      // or writes to it

@@ -19,77 +19,114 @@ constexpr u32 kBackToPoll = 0xFB;  // branch offset
 }  // namespace
 
 void Translator::translate(u32 pc) {
-  wanted_.push_back(pc);
-  while (!wanted_.empty()) {
-    const u32 next = wanted_.back();
-    wanted_.pop_back();
-    if (in_window(next) && !is_known(next)) translate_block(next);
+  tasks_.push_back({pc});
+  while (!tasks_.empty()) {
+    const Task task = tasks_.back();
+    tasks_.pop_back();
+    begin(task);
   }
-  // Jumps to places without code leave.
-  std::map<u32, u64> leaves;
-  for (const JumpTo& j : jumps_) {
-    const auto block = blocks_.find(j.pc);
-    u64 target = block != blocks_.end() ? block->second
-                 : in_window(j.pc)      ? code_at_(j.pc)
-                                        : entries_.unknown;
-    if (target == entries_.interpret || target == entries_.unknown) {
-      u64& leave = leaves[j.pc];
-      if (leave == 0) {
-        leave = as_.here();
-        as_.set(kRcx, j.pc);
-        as_.jump(entries_.interpret);
-      }
-      target = leave;
+  for (const auto& emit : aside_) emit();
+  emit_leaves();
+  join();
+}
+
+// Blocks, each where the one before ends, as long as there are places without code.
+void Translator::begin(const Task& task) {
+  bool is_led_to = task.jump != kNoJump;
+  if (is_led_to) {
+    as_.patch_here(task.jump);
+    now_ = task.pending;
+    stretch_ = task.stretch;
+    stretch_cycles_ = task.cycles;
+    block_pc_ = task.from;
+    flush(now_);
+  } else {
+    begin_stretch();
+  }
+  for (u32 pc = task.pc; pc != kNowhere;) {
+    if (!wants_code(pc)) {
+      if (is_led_to) jump_to(pc);
+      return;
     }
-    as_.patch(j.at, target);
+    if (is_led_to && stretch_cycles_ + kLongestInstruction > kMaxStretchCycles) {
+      look_at_time(pc);
+      begin_stretch();
+    }
+    const size_t size = as_.size();
+    pc = translate_block(pc);
+    is_led_to = is_led_to || as_.size() != size;
   }
 }
 
-void Translator::translate_block(u32 pc) {
+void Translator::begin_stretch() {
+  stretch_ = u32(entry_cycles_.size());
+  stretch_cycles_ = 0;
+  entry_cycles_.push_back(0);
+}
+
+// Returns where the code goes on, with everything added.
+u32 Translator::translate_block(u32 pc) {
   now_ = {};
-  block_cycles_ = 0;
   is_binary_ = false;
-  const size_t start = as_.size();
-  blocks_[pc] = as_.here();
-  as_.alu(kCmp, kTime, kQuietEnd);
-  exits_.push_back({{as_.jump_later(kIfNotBelow)}, now_, pc, true});
+  nz_flags_ = carry_flags_ = 0;
+  block_pc_ = pc;
+  find_heads(pc);
+  blocks_[pc] = {as_.here(), stretch_, stretch_cycles_};
   for (u32 at = pc;;) {
     const bool is_first = at == pc;
-    if (!is_first &&
-        (!in_window(at) || is_known(at) || block_cycles_ + kLongestInstruction > kMaxBlockCycles)) {
-      jump_to(at);
-      break;
+    if (!is_first && (!wants_code(at) || begins_block(at) ||
+                      stretch_cycles_ + kLongestInstruction > kMaxStretchCycles)) {
+      flush(now_);
+      return at;
     }
     const Outcome outcome = translate_instruction(at);
-    if (outcome == Outcome::kEnds) break;
+    if (outcome == Outcome::kEnds) return next_;
     if (outcome == Outcome::kCannot) {
-      if (is_first) {
-        as_.rewind(start);
-        exits_.clear();
-        leave_to_interpreter(pc);
-        return;
-      }
-      jump_to(at);
-      break;
+      is_first ? leave_to_interpreter(at) : flush(now_);
+      return at;
     }
     at = pc_;
   }
-  emit_exits();
+}
+
+// A branch from behind leads to the place, or one before it will.
+bool Translator::begins_block(u32 pc) const {
+  if (heads_.count(pc)) return true;
+  for (const Task& task : tasks_) {
+    if (task.pc == pc && task.jump != kNoJump) return true;
+  }
+  return false;
+}
+
+// Targets of branches back in the straight stretch that begins at pc.
+void Translator::find_heads(u32 pc) {
+  const u32 begin = pc;
+  while (in_window(pc) && is_fast(pc) && !is_known(pc)) {
+    const u32 op = kMicroOps.op[byte(pc, 0)];
+    const Function f = micro_function(op);
+    const u32 next = pc + instruction_bytes(op);
+    if (f == Function::kJam || (is_transfer(f) && f != Function::kBranch)) return;
+    if (f == Function::kBranch) {
+      const u32 target = next + (byte(pc, 1) ^ 0x80) - 0x80;
+      if (target > begin && target <= pc) heads_.insert(target);
+    }
+    pc = next;
+  }
 }
 
 // The instruction at pc is interpreted; translation goes on after it.
 void Translator::leave_to_interpreter(u32 pc) {
-  blocks_[pc] = entries_.interpret;
+  blocks_[pc].address = entries_.interpret;
   if (!is_fast(pc)) return;
   const u32 op = kMicroOps.op[byte(pc, 0)];
   const Function f = micro_function(op);
   if (f == Function::kJam || (is_transfer(f) && f != Function::kBranch)) return;
   u32 next = pc + instruction_bytes(op);
   if (polls_timer(pc, op) && !is_known(next)) {
-    blocks_[next] = entries_.interpret;
+    blocks_[next] = {entries_.interpret, 0, 0};
     next += 2;
   }
-  wanted_.push_back(next);
+  tasks_.push_back({next});
 }
 
 // A read of INTIM or INSTAT and a branch back to it: the interpreter skips such a loop as a whole.
@@ -111,21 +148,26 @@ Translator::Outcome Translator::translate_instruction(u32 pc) {
   const u32 op = kMicroOps.op[opcode];
   if (polls_timer(pc, op)) return Outcome::kCannot;
   before_ = now_;
-  has_exit_ = false;
+  has_leave_ = false;
+  next_ = kNowhere;
   pc_ = pc;
   const bool was_binary = is_binary_;
   const size_t code = as_.size();
-  const size_t exits = exits_.size();
+  const size_t leaves = leaves_.size();
+  const size_t aside = aside_.size();
   const u32 length = micro_mode(op) == Mode::kOwn ? 0 : instruction_bytes(op);
   now_.cycles += micro_cycles(op);
   now_.instructions += 1;
-  block_cycles_ += micro_cycles(op);
+  const u32 cycles = stretch_cycles_;
+  stretch_cycles_ += micro_cycles(op);
   const Outcome outcome = translate_function(pc, opcode, op);
   if (outcome == Outcome::kCannot) {
     now_ = before_;
     is_binary_ = was_binary;
     as_.rewind(code);
-    exits_.resize(exits);
+    leaves_.resize(leaves);
+    aside_.resize(aside);
+    stretch_cycles_ = cycles;
     return outcome;
   }
   pc_ = length != 0 ? pc + length : pc_;
@@ -185,19 +227,19 @@ Translator::Outcome Translator::translate_function(u32 pc, u32 opcode, u32 op) {
 
 // --- leaving ---
 
-void Translator::leave_if(Condition c) {
-  if (!has_exit_) exits_.push_back({{}, before_, pc_, true});
-  has_exit_ = true;
-  exits_.back().jumps.push_back(as_.jump_later(c));
+// Where the code leaves before the running instruction.
+size_t Translator::leave() {
+  if (!has_leave_) leaves_.push_back({{}, before_, pc_});
+  has_leave_ = true;
+  return leaves_.size() - 1;
 }
 
 void Translator::flush(Pending& p) {
   if (p.cycles != 0) as_.alu(kAdd, kTime, p.cycles << kTimeShift);
-  if (p.instructions != 0) {
-    as_.alu(kAdd, in_context(offsetof(Context, instructions)), p.instructions);
-  }
+  if (p.instructions != 0) as_.alu(kAdd, kInstructions, p.instructions);
   if (p.entries != 0) as_.alu64(kAdd, kLog, p.entries * u32(sizeof(LogEntry)));
   if (p.nz != kNz) as_.move(kNz, p.nz);
+  if (p.carry != kInRegister) as_.set(kCarry, p.carry);
   p = {};
 }
 
@@ -206,24 +248,81 @@ void Translator::flush_entries() {
   now_.entries = 0;
 }
 
-void Translator::jump_to(u32 pc) {
-  flush(now_);
-  jumps_.push_back({as_.jump_later(), pc});
-  wanted_.push_back(pc);
+// Leaves before the instruction at pc if it is late.
+void Translator::look_at_time(u32 pc) {
+  as_.alu(kCmp, kTime, in_context(offsetof(Context, quiet_end)));
+  edges_.push_back({as_.jump_later(kIfNotBelow), pc, 0, 0, true});
 }
 
-void Translator::emit_exits() {
-  for (Exit& exit : exits_) {
-    for (const size_t jump : exit.jumps) as_.patch_here(jump);
-    flush(exit.pending);
-    if (exit.leaves) {
-      as_.set(kRcx, exit.pc);
-      as_.jump(entries_.interpret);
-    } else {
-      jumps_.push_back({as_.jump_later(), exit.pc});
+// To a place that has code, or needs none.
+void Translator::jump_to(u32 pc) {
+  const bool is_here = blocks_.count(pc) != 0;
+  if (has_code(pc) && (!is_here || pc <= block_pc_)) {
+    jump_back(pc);
+  } else {
+    edges_.push_back({as_.jump_later(), pc, stretch_, stretch_cycles_, false});
+  }
+}
+
+void Translator::jump_back(u32 pc) {
+  as_.alu(kCmp, kTime, in_context(offsetof(Context, quiet_end)));
+  as_.jump(kIfBelow, address_of(pc));
+  edges_.push_back({as_.jump_later(), pc, 0, 0, true});
+}
+
+void Translator::emit_leaves() {
+  for (Leave& leave : leaves_) {
+    if (leave.jumps.empty()) continue;
+    for (const size_t jump : leave.jumps) as_.patch_here(jump);
+    flush(leave.pending);
+    as_.set(kRcx, leave.pc);
+    as_.jump(entries_.interpret);
+  }
+}
+
+// Finds the jumps that have to look at the time: with the others alone a stretch is entered before
+// kMaxEntryCycles have passed.
+void Translator::find_entry_cycles() {
+  for (bool has_changed = true; has_changed;) {
+    has_changed = false;
+    for (Edge& e : edges_) {
+      if (e.leaves || e.looks || !has_code(e.pc)) continue;
+      const Block& to = blocks_.at(e.pc);
+      const u32 passed = entry_cycles_[e.stretch] + e.cycles;
+      if (passed <= entry_cycles_[to.stretch] + to.cycles) continue;
+      has_changed = true;
+      if (passed - to.cycles > kMaxEntryCycles) {
+        e.looks = true;
+      } else {
+        entry_cycles_[to.stretch] = passed - to.cycles;
+      }
     }
   }
-  exits_.clear();
+}
+
+// Gives every jump its target.
+void Translator::join() {
+  find_entry_cycles();
+  std::map<u32, u64> looks;
+  std::map<u32, u64> leaves;
+  for (const Edge& e : edges_) {
+    const bool leaves_here = e.leaves || !has_code(e.pc);
+    if (!leaves_here && !e.looks) {
+      as_.patch(e.at, address_of(e.pc));
+      continue;
+    }
+    u64& target = (leaves_here ? leaves : looks)[e.pc];
+    if (target == 0) {
+      target = as_.here();
+      if (!leaves_here) {
+        as_.alu(kCmp, kTime, in_context(offsetof(Context, quiet_end)));
+        as_.jump(kIfBelow, address_of(e.pc));
+      }
+      as_.set(kRcx, e.pc);
+      as_.jump(entries_.interpret);
+    }
+    as_.patch(e.at, target);
+  }
 }
 
 }  // namespace cule::jit

@@ -1,13 +1,14 @@
 // jit/translator.hpp: makes code for a place and for all places that direct jumps reach from there.
 //
 // A block begins at a place and goes on past branches that are not taken, up to a jump, an
-// instruction that has to be interpreted, a place that has code already, or kMaxBlockCycles. Where
-// in an instruction something turns out to need the interpreter, the code leaves with that
-// instruction not begun. Facts and rules: NOTES.md.
+// instruction that has to be interpreted, or a place where another block begins. Where in an
+// instruction something turns out to need the interpreter, the code leaves with that instruction
+// not begun. What is rarely executed stands behind all blocks. Facts and rules: NOTES.md.
 #pragma once
 
 #include <functional>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -18,10 +19,11 @@
 
 namespace cule::jit {
 
-// Who lives where while translated code runs. rax and rcx are scratch.
-constexpr Reg kContext = kRbx, kRam = kRbp, kImage = kRdx, kTable = kR11, kLog = kR13,
-              kQuietEnd = kR10, kTime = kR12, kA = kR14, kX = kR15, kY = kRsi, kSp = kR9,
-              kNz = kRdi, kCarry = kR8;
+// Who lives where while translated code runs. rax and rcx are scratch. Instructions with the first
+// eight registers alone are a byte shorter.
+constexpr Reg kA = kRbx, kX = kRdx, kY = kR8, kSp = kR11, kNz = kR9, kCarry = kR10, kTime = kRbp,
+              kInstructions = kR15, kLog = kRdi, kRam = kRsi, kImage = kR12, kContext = kR13,
+              kTable = kR14;
 
 constexpr u32 kVsync = 0, kWsync = 2;  // registers of the TIA
 
@@ -54,31 +56,55 @@ class Translator {
   void translate(u32 pc);
   const std::vector<u8>& code() const { return as_.bytes(); }
   // Addresses by place; `interpret` where there is nothing to translate.
-  const std::map<u32, u64>& blocks() const { return blocks_; }
+  struct Block {
+    u64 address;
+    u32 stretch;
+    u32 cycles;  // the most since the stretch began
+  };
+  const std::map<u32, Block>& blocks() const { return blocks_; }
 
  private:
-  // What has been executed but not yet added to the registers, and where N and Z are.
+  static constexpr u32 kInRegister = 2;
+  static constexpr u32 kNowhere = ~0u;
+  static constexpr size_t kNoJump = ~size_t(0);
+
+  // What has been executed but not yet added to the registers, and where the flags are.
   struct Pending {
     u32 cycles = 0;
     u32 instructions = 0;
     u32 entries = 0;
     Reg nz = kNz;
+    bool is_wide = true;      // bit 8 of nz may be set
+    u32 carry = kInRegister;  // or what it is known to be
   };
-  // Where code leaves, or jumps to another block, out of the main line.
-  struct Exit {
+  // Where code leaves out of the main line.
+  struct Leave {
     std::vector<size_t> jumps;
     Pending pending;
     u32 pc;
-    bool leaves;
   };
-  struct JumpTo {
+  // A place that wants code, and the branch that leads there.
+  struct Task {
+    u32 pc;
+    u32 from = 0;
+    size_t jump = kNoJump;
+    Pending pending{};
+    u32 stretch = 0;
+    u32 cycles = 0;
+  };
+  // A jump to a place, with everything added.
+  struct Edge {
     size_t at;
     u32 pc;
+    u32 stretch;
+    u32 cycles;
+    bool leaves;
+    bool looks = false;  // at the time
   };
   enum class Outcome { kGoesOn, kEnds, kCannot };
 
-  // The operand of an instruction, once its address is known. For kZeroPage the address, with
-  // bit 7 as in the 6507's, is in rax.
+  // The operand of an instruction, once its address is known. For kZeroPage the address less 0x80,
+  // of which the lowest 8 bits count, is in rax.
   struct Operand {
     enum Kind { kConstant, kRegister, kMemory, kTia, kDevice, kZeroPage, kForInterpreter } kind;
     u32 value = 0;  // constant, register of the TIA, or address of a device
@@ -86,7 +112,15 @@ class Translator {
     Mem mem{kRax};
   };
 
-  bool is_known(u32 pc) const { return blocks_.count(pc) || code_at_(pc) != entries_.unknown; }
+  u64 address_of(u32 pc) const {
+    const auto block = blocks_.find(pc);
+    return block != blocks_.end() ? block->second.address
+           : in_window(pc)        ? code_at_(pc)
+                                  : entries_.unknown;
+  }
+  bool is_known(u32 pc) const { return address_of(pc) != entries_.unknown; }
+  bool has_code(u32 pc) const { return is_known(pc) && address_of(pc) != entries_.interpret; }
+  bool wants_code(u32 pc) const { return in_window(pc) && !is_known(pc); }
   bool is_fast(u32 pc) const { return is_fast_opcode(cart_.type, image_offset(pc)); }
   // Whether what the cartridge shows at an address is known: of E0, the running slice and the last
   // window.
@@ -107,23 +141,65 @@ class Translator {
   u32 operand_word(u32 pc) const { return byte(pc, 1) | byte(pc, 2) << 8; }
   bool in_window(u32 pc) const { return (pc & 0xFFFF & ~(piece_size_ - 1)) == window_; }
 
-  void translate_block(u32 pc);
+  // --- translator.cpp ---
+  void begin(const Task& task);
+  u32 translate_block(u32 pc);
+  void find_heads(u32 pc);
+  bool begins_block(u32 pc) const;
   void leave_to_interpreter(u32 pc);
   Outcome translate_instruction(u32 pc);
   Outcome translate_function(u32 pc, u32 opcode, u32 op);
+  bool polls_timer(u32 pc, u32 op) const;
+  void begin_stretch();
+  size_t leave();
+  void leave_if(Condition c) { leaves_[leave()].jumps.push_back(as_.jump_later(c)); }
+  // Leaves, from among what stands behind the blocks.
+  void leave_if(Condition c, size_t which) { leaves_[which].jumps.push_back(as_.jump_later(c)); }
+  // What is seldom executed: `emit` is called when all blocks are there. `to`: a jump there;
+  // `emit` ends with a jump back to where the code now goes on.
+  template <class Emit>
+  void set_aside(size_t to, Emit emit) {
+    const u64 back = as_.here();
+    as_.patch_here(to);  // forget the flags
+    aside_.push_back([this, to, back, emit] {
+      as_.patch_here(to);
+      emit();
+      as_.jump(back);
+    });
+  }
+  void flush(Pending& p);
+  void flush_entries();
+  void look_at_time(u32 pc);
+  void jump_to(u32 pc);
+  void jump_back(u32 pc);
+  void emit_leaves();
+  void join();
+  void find_entry_cycles();
+
+  // --- instructions.cpp ---
   Outcome branch(u32 pc, u32 opcode);
+  Condition test_flag(u32 opcode);
   Outcome jump(u32 pc);
   Outcome jump_indirect(u32 pc);
   Outcome call(u32 pc);
   Outcome come_back();
+  void jump_by_table(u32 offset);
   Outcome push(Function function);
   void make_status();
   Outcome pull_a();
   Outcome store(u32 pc, u32 op);
   bool modify(u32 pc, u32 op);
   bool calculate(u32 pc, u32 op);
+  void add(Function function, const Operand& from);
   void set_flag(u32 opcode);
+  void set_nz(Reg reg, bool are_flags_set);
+  void take_carry(Condition c);
+  void shift(Function function, Reg reg);
+  void write_tia(u32 reg, Reg value);
+  void write_at_rax(Reg value);
+  void wait_for_line();
 
+  // --- operands.cpp ---
   Operand find(u32 pc, u32 op, bool stores);
   Operand find_absolute(u32 address, u32 noise, bool stores);
   Operand find_indexed(u32 base, Reg index, bool pays, bool stores);
@@ -131,25 +207,18 @@ class Translator {
   Operand find_indirect_x(u32 base);
   Operand find_indirect_y(u32 pointer);
   Operand find_in_ram(u32 pc, u32 op);
-  Operand load_at_rcx();
+  Operand load_at_rcx(Reg index);
   Operand find_in_slice(u32 o, Reg index);
+  Operand find_paddle(u32 base, u32 noise, Reg index);
+  void read_zero_page_at_rcx(u32 noise, Reg to, const Pending& now);
+  void mark_beam();
   void read_paddle(u32 noise);
-  void call_device(u64 access);
-  bool polls_timer(u32 pc, u32 op) const;
+  void call_device(u64 access, const Pending& now);
   void pay_crossing(u32 low, Reg index);
   void to_register(Reg to, const Operand& from);
   void alu8(Alu op, Reg to, const Operand& from);
-  void shift(Function function, Reg reg);
-  void write_tia(u32 reg, Reg value);
-  void write_tia_at_rax(Reg value);
-  void wait_for_line();
 
-  // Leaves before the running instruction if the condition holds.
-  void leave_if(Condition c);
-  void flush(Pending& p);
-  void flush_entries();
-  void jump_to(u32 pc);
-  void emit_exits();
+  static Mem log_at(const Pending& p) { return {kLog, i32(p.entries * sizeof(LogEntry))}; }
 
   const Cart cart_;
   const FastRegion fast_;
@@ -159,16 +228,26 @@ class Translator {
   const Entries entries_;
   const std::function<u64(u32)> code_at_;
   Assembler as_;
-  std::map<u32, u64> blocks_;
-  std::vector<u32> wanted_;
-  std::vector<JumpTo> jumps_;
-  std::vector<Exit> exits_;
-  // Of the running block and instruction:
+  std::map<u32, Block> blocks_;
+  std::vector<Task> tasks_;
+  std::set<u32> heads_;  // targets of branches back that are to begin a block
+  std::vector<Edge> edges_;
+  std::vector<Leave> leaves_;
+  std::vector<std::function<void()>> aside_;
+  std::vector<u32> entry_cycles_;  // of a stretch: the most that have passed where it is entered
+  // Of the running stretch, block and instruction:
+  u32 stretch_ = 0;
+  u32 stretch_cycles_ = 0;
+  u32 block_pc_ = 0;
   Pending now_;
   Pending before_;
   u32 pc_ = 0;
-  u32 block_cycles_ = 0;
-  bool has_exit_ = false;   // the last of exits_ belongs to the running instruction
+  u32 next_ = kNowhere;     // where the code goes on behind a jump
+  Reg into_ = kRax;         // where an operand is welcome
+  u32 nz_flags_ = 0;        // Assembler::flags() while those of the host show nz;
+  u32 carry_flags_ = 0;     // and the carry,
+  bool is_borrow_ = false;  // or its complement
+  bool has_leave_ = false;  // the last of leaves_ belongs to the running instruction
   bool is_binary_ = false;  // decimal mode is known to be off
 };
 

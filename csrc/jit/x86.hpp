@@ -63,6 +63,8 @@ class Assembler {
   u64 here() const { return address_ + bytes_.size(); }
   size_t size() const { return bytes_.size(); }
   void rewind(size_t size) { bytes_.resize(size); }
+  // Another number whenever an instruction may have changed the flags, or a label stands here.
+  u32 flags() const { return flags_; }
 
   // --- moves ---
   void move(Reg to, Reg from) { reg_reg(0x8B, to, from); }
@@ -97,46 +99,62 @@ class Assembler {
   void lea(Reg to, Mem from) { reg_mem(0x8D, to, from); }
 
   // --- arithmetic; 8-bit forms leave the upper bits of the register alone ---
-  void alu(Alu op, Reg to, Reg from) { reg_reg(u8(op * 8 + 3), to, from); }
-  void alu(Alu op, Reg to, Mem from) { reg_mem(u8(op * 8 + 3), to, from); }
+  void alu(Alu op, Reg to, Reg from) { flags_ += 1, reg_reg(u8(op * 8 + 3), to, from); }
+  void alu(Alu op, Reg to, Mem from) { flags_ += 1, reg_mem(u8(op * 8 + 3), to, from); }
   void alu(Alu op, Reg to, u32 value) { immediate(op, to, value, 0); }
   void alu64(Alu op, Reg to, u32 value) { immediate(op, to, value, kWide); }
   void alu(Alu op, Mem to, u32 value) {
     const bool is_short = fits_byte(i32(value));
+    flags_ += 1;
     reg_mem(is_short ? 0x83 : 0x81, Reg(op), to);
     is_short ? byte(value) : word(value);
   }
-  void alu8(Alu op, Reg to, Reg from) { reg_reg(u8(op * 8 + 2), to, from, kByte); }
-  void alu8(Alu op, Reg to, Mem from) { reg_mem(u8(op * 8 + 2), to, from, kByte); }
+  void alu8(Alu op, Reg to, Reg from) { flags_ += 1, reg_reg(u8(op * 8 + 2), to, from, kByte); }
+  void alu8(Alu op, Reg to, Mem from) { flags_ += 1, reg_mem(u8(op * 8 + 2), to, from, kByte); }
   void alu8(Alu op, Reg to, u32 value) {
+    flags_ += 1;
     reg_reg(0x80, Reg(op), to, kByte);
     byte(value);
   }
   void shift(Shift op, Reg to, u32 count) {
+    flags_ += 1;
     reg_reg(0xC1, Reg(op), to);
     byte(count);
   }
   void shift64(Shift op, Reg to, u32 count) {
+    flags_ += 1;
     reg_reg(0xC1, Reg(op), to, kWide);
     byte(count);
   }
-  void shift8_by_one(Shift op, Reg to) { reg_reg(0xD0, Reg(op), to, kByte); }
-  void increment8(Reg to) { reg_reg(0xFE, kRax, to, kByte); }
-  void decrement8(Reg to) { reg_reg(0xFE, Reg(1), to, kByte); }
+  void shift8_by_one(Shift op, Reg to) { flags_ += 1, reg_reg(0xD0, Reg(op), to, kByte); }
+  void increment8(Reg to) { flags_ += 1, reg_reg(0xFE, kRax, to, kByte); }
+  void decrement8(Reg to) { flags_ += 1, reg_reg(0xFE, Reg(1), to, kByte); }
   void multiply(Reg to, Reg from, u32 value) {
+    flags_ += 1;
     reg_reg(0x69, to, from);
     word(value);
   }
   void multiply64(Reg to, Reg from, u32 value) {
+    flags_ += 1;
     reg_reg(0x69, to, from, kWide);
     word(value);
   }
-  void test8(Reg a, Reg b) { reg_reg(0x84, b, a, kByte); }
+  void test8(Reg a, Reg b) { flags_ += 1, reg_reg(0x84, b, a, kByte); }
+  void test8(Reg a, u32 value) {
+    flags_ += 1;
+    reg_reg(0xF6, kRax, a, kByte);
+    byte(value);
+  }
   void test(Reg a, u32 value) {
+    flags_ += 1;
     reg_reg(0xF7, kRax, a);
     word(value);
   }
+  void set_carry() { flags_ += 1, byte(0xF9); }
+  void clear_carry() { flags_ += 1, byte(0xF8); }
+  void complement_carry() { flags_ += 1, byte(0xF5); }
   void carry_from_bit0(Reg from) {  // BT
+    flags_ += 1;
     reg_reg(0xBA, Reg(4), from, kEscape);
     byte(0);
   }
@@ -160,10 +178,12 @@ class Assembler {
     word(u32(to - (here() + 4)));
   }
   void call(u64 to) {
+    flags_ += 1;
     byte(0xE8);
     word(u32(to - (here() + 4)));
   }
-  void call(Mem to) { reg_mem(0xFF, Reg(2), to); }
+  void call(Mem to) { flags_ += 1, reg_mem(0xFF, Reg(2), to); }
+  void jump(Condition c, u64 to) { patch(jump_later(c), to); }
   // A jump whose target is not known yet; returns the place for patch().
   size_t jump_later() {
     byte(0xE9);
@@ -180,7 +200,7 @@ class Assembler {
     const u32 offset = u32(target - (address_ + at + 4));
     std::memcpy(&bytes_[at], &offset, sizeof offset);
   }
-  void patch_here(size_t at) { patch(at, here()); }
+  void patch_here(size_t at) { flags_ += 1, patch(at, here()); }
 
  private:
   static constexpr u32 kWide = 1, kByte = 2, kEscape = 4;
@@ -191,6 +211,7 @@ class Assembler {
     for (u32 i = 0; i < 4; ++i) byte(w >> (8 * i));
   }
   void immediate(Alu op, Reg to, u32 value, u32 flags) {
+    flags_ += 1;
     const bool is_short = fits_byte(i32(value));
     reg_reg(is_short ? 0x83 : 0x81, Reg(op), to, flags);
     is_short ? byte(value) : word(value);
@@ -228,6 +249,7 @@ class Assembler {
 
   u64 address_;
   std::vector<u8> bytes_;
+  u32 flags_ = 1;
 };
 
 }  // namespace cule::jit

@@ -18,7 +18,7 @@ import pytest
 from cule import _core
 from cule.envs.plan import make_game
 from cule.games import load_games, resolve
-from tests.programs import core_game
+from tests.programs import core_game, image_of
 from tests.property.runs import draw_actions, make
 from tests.random_programs import CARTRIDGES, random_bytes_image, random_image
 
@@ -92,6 +92,134 @@ def test_random_programs(writer: Any, kind: str, monkeypatch: pytest.MonkeyPatch
             lambda rom=rom, left=left: _core.Console(core_game(rom, controller_left=left)),
         )
         check_pair(consoles, f"{writer.__name__} {kind} {seed}", 30)
+
+
+# Registers and flags that one piece of a program hands to the next show in RAM.
+KEEP = "STA $E0,X\n PHP\n PLA\n EOR $A0\n STA $A0\n TYA\n EOR $A1\n STA $A1"
+SUMS = ("ADC", "SBC", "AND", "ORA", "EOR", "CMP", "LDA")
+FLAGS = ("CLC", "SEC", "CLC", "SEC", "CLV", "SED", "CLD", "CLD", "SEI", "CLI")
+ONE_BYTE = ("INX", "DEX", "INY", "DEY", "TAX", "TXA", "TAY", "TYA", "ASL", "LSR", "ROL", "ROR")
+SWITCHES = (0x0C, 0x0D, 0x3C, 0x10C, 0x280, 0x282, 0x380, 0x284, 0x08, 0x38, 0x02, 0x07)
+
+
+class DenseProgram:
+    """Arithmetic, flags, branches and loops in ROM, a frame at a time."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.lines: list[str] = []
+        self.labels = 0
+        self.pages = [
+            f"${0xF0 + page:02X}{low:02X}" for page in range(3) for low in (0, 0x81, 0xFE)
+        ]
+
+    def label(self) -> str:
+        self.labels += 1
+        return f"L{self.labels}"
+
+    def operand(self) -> str:
+        rng = self.rng
+        byte = rng.randrange(256)
+        return rng.choice(
+            (f"#{byte}", "#0", f"${0x80 | byte:02X}", f"${byte:02X},X", f"{rng.choice(self.pages)},X",
+             f"{rng.choice(self.pages)},Y", f"($C{rng.randrange(4) * 2}),Y", f"($B{byte % 16:X},X)",
+             f"${rng.choice(SWITCHES):04X}", f"$01{byte:02X},Y")
+        )  # fmt: skip
+
+    def piece(self, depth: int) -> None:
+        rng, emit = self.rng, self.lines.append
+        kind = rng.randrange(9)
+        if kind == 0:
+            emit(rng.choice(FLAGS))
+        elif kind == 1:
+            emit(rng.choice(ONE_BYTE))
+        elif kind in (2, 3):
+            emit(f"{rng.choice(SUMS)} {self.operand()}")
+        elif kind == 4:
+            low = rng.randrange(0x80, 0xB0)
+            emit(f"{rng.choice(('INC', 'DEC', 'ASL', 'LSR', 'ROL', 'ROR'))} ${low:02X}")
+            emit(
+                f"{rng.choice(('INC', 'DEC', 'ROL', 'ROR'))} ${rng.choice((low, low - 0x60)):02X},X"
+            )
+        elif kind == 5:
+            compare = rng.choice(("CMP", "CPX", "CPY", "BIT"))
+            value = rng.choice(("#0", f"#{rng.randrange(256)}", "$80", "$91"))
+            emit(f"{compare} {'$92' if compare == 'BIT' else value}")
+        elif kind == 6 and depth < 3:
+            over = self.label()
+            emit(f"{rng.choice(('BEQ', 'BNE', 'BCC', 'BCS', 'BMI', 'BPL', 'BVC', 'BVS'))} {over}")
+            for _ in range(rng.randrange(4)):
+                self.piece(depth + 1)
+            emit(f"{over}:")
+        elif kind == 7 and depth < 2:
+            loop, counter = self.label(), f"$D{depth + 8:X}"
+            emit(f"LDA #{rng.randrange(1, 6)}\n STA {counter}\n{loop}:")
+            for _ in range(rng.randrange(1, 5)):
+                self.piece(depth + 1)
+            emit(f"DEC {counter}\n {rng.choice(('BNE', 'BPL', 'BNE'))} {loop}")
+        else:
+            register = rng.randrange(0x03, 0x40)
+            emit(f"{rng.choice(('STA', 'STX', 'STY', 'SAX'))} ${register:02X}")
+            emit(f"STA ${rng.choice((0x06, 0x1B, 0x86, 0xF4)):02X},X")
+
+    def source(self) -> str:
+        emit = self.lines.append
+        emit("start: LDX #$EF\n TXS\n CLD")
+        for n, pointer in enumerate((0xF07C, 0xF1FF, 0x0080, 0x00C8)):
+            emit(f"LDA #{pointer & 0xFF}\n STA ${0xC0 + 2 * n:02X}")
+            emit(f"LDA #{pointer >> 8}\n STA ${0xC1 + 2 * n:02X}")
+        emit("main: LDA #2\n STA VSYNC\n STA WSYNC\n STA WSYNC\n LDA #0\n STA VSYNC")
+        emit("INC $F6\n LDA $F6\n LDX $F5\n LDY $F4")
+        for _ in range(self.rng.randint(10, 40)):
+            for _ in range(self.rng.randint(1, 6)):
+                self.piece(0)
+            if self.rng.random() < 0.5:
+                emit(KEEP)
+            if self.rng.random() < 0.4:
+                emit("STA WSYNC")
+        emit("CLD\n LDX #$EF\n TXS\n JMP main")
+        return "\n ".join(self.lines)
+
+
+@needs_translation
+@pytest.mark.parametrize("seed", range(40))
+def test_dense_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flags across branches and decimal mode, loops, page crossings, joystick and switches."""
+    rom = image_of(DenseProgram(seed).source())
+    left = "paddles" if seed % 4 == 3 else "joystick"
+    consoles = both(monkeypatch, lambda: _core.Console(core_game(rom, controller_left=left)))
+    check_pair(consoles, f"dense {seed}", 60)
+
+
+@needs_translation
+@pytest.mark.parametrize("step", [1, 3, 40])
+def test_code_without_loops(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long ways forward, by falling through, branches and jumps, while the log runs full."""
+    pieces = []
+    for n in range(240):
+        pieces.append(f"STX $1B\n INX\n STX ${0x06 + n % 4:02X}")
+        if n % step == 0:
+            target = min(n + 1 + n % 7, 240)
+            branch = ("BMI", "BPL", "BNE", "BEQ")[n % 4]
+            pieces.append(f"{branch} P{n}\n JMP Q{target}\nP{n}: STA WSYNC")
+        pieces.append(f"Q{n + 1}:")
+    lines = "\n ".join(["start: LDY #0\nQ0:", *pieces])
+    end = """
+ INY
+ CPY #23
+ BCS sync
+ JMP Q0
+sync: LDA #2
+ STA VSYNC
+ STX $90
+ STA WSYNC
+ LDA #0
+ STA VSYNC
+ JMP start
+"""
+    rom = image_of(lines + end)
+    consoles = both(monkeypatch, lambda: _core.Console(core_game(rom)))
+    check_pair(consoles, f"no loops {step}", 40)
 
 
 @pytest.mark.ale
