@@ -1,7 +1,8 @@
 """Random programs whose frames differ in little from each other: what a cache of lines lives on.
 
 `picture_program` draws 30 lines of random writes to a few registers, four times over, in frames that
-change by four cells. `changing_program` does so in ways that alternate.
+change by four cells. `changing_program` does so in ways that alternate. `reset_shows_program` and
+`late_reader_program` are no random ones: each does what they hardly ever do.
 """
 
 from __future__ import annotations
@@ -128,4 +129,40 @@ def changing_program(seed: int) -> bytes:
     lines += ["bottom: STA WSYNC", "DEX", "BNE bottom", "JMP frame"]
     lines += ["rest:", *write_on(rng, "yet", 105), "JMP frame"]
     lines += ["modes: .byte " + ", ".join(map(str, modes))]
+    return image_of("\n".join(lines))
+
+
+def still_lines(label: str, count: int) -> list[str]:
+    """Lines with an access each that changes nothing."""
+    return [f"LDX #{count}", f"{label}: STA WSYNC", "STA AUDV0", "DEX", f"BNE {label}"]
+
+
+def reset_shows_program() -> bytes:
+    """A still picture whose first rows have another colour while RESET is pressed.
+
+    So few that the cache goes on to compare with the same frame, also over a reset of the console:
+    all latches are read, so that which are recorded never changes.
+    """
+    lines = ["start: LDX #$FF", "TXS", "frame: LDA #2", "STA VSYNC", *["STA WSYNC"] * 3]
+    lines += ["LDA #0", "STA VSYNC", *still_lines("top", 30), "LDA SWCHB", "LSR", "LDA #14"]
+    lines += ["BCS free", "LDA #2", "free: STA COLUBK", "LDA #0", "STA VBLANK"]
+    lines += [*still_lines("band", 9), "LDA #4", "STA COLUBK", "LDA #0", *still_lines("rest", 205)]
+    lines += [*keep_latches(), "LDA #2", "STA VBLANK", *["STA WSYNC"] * 2, "JMP frame"]
+    return image_of("\n".join(lines))
+
+
+def late_reader_program(frame: int) -> bytes:
+    """A picture that flickers; a register of latches is read from some frame after power-on on.
+
+    Another one is read in every frame. Player 0 and the ball meet the playfield on every line, and
+    CXCLR comes once a frame. $80 counts frames; the latches are kept in $90 and $91.
+    """
+    lines = ["start: LDX #$FF", "TXS", "LDA #0", "STA $80", "STA $91", "frame: LDA #2"]
+    lines += ["STA VSYNC", *["STA WSYNC"] * 3, "LDA #0", "STA VSYNC", "STA CXCLR", "INC $80"]
+    lines += ["LDA #$FF", "STA PF0", "STA PF1", "STA PF2", "STA GRP0", "STA ENABL"]
+    lines += ["STA WSYNC", *["NOP"] * 15, "STA RESP0", "STA RESBL", "LDA $80", "AND #1", "ASL"]
+    lines += ["ASL", "STA COLUBK", "STA COLUPF", "LDA #0", *still_lines("top", 33), "STA VBLANK"]
+    lines += [*still_lines("kernel", 211), "LDA #2", "STA VBLANK", "LDA CXP0FB", "STA $90"]
+    lines += ["LDA $80", f"CMP #{frame}", "BCC done", "LDA CXBLPF", "STA $91"]
+    lines += ["done: LDA #0", *still_lines("bottom", 10), "JMP frame"]
     return image_of("\n".join(lines))

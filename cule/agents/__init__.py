@@ -23,7 +23,7 @@ from cule.agents.apex import ApexConfig, ApexDQN
 from cule.agents.apex_dpg import ApexDPG, ApexDPGConfig
 from cule.agents.base import Agent, Progress
 from cule.agents.dqn import DQN, DQNConfig, Rainbow, RainbowConfig
-from cule.agents.errors import DivergedError, VideoError
+from cule.agents.errors import DivergedError, TrainingMemoryError, VideoError
 from cule.agents.evaluation import Evaluation, evaluate
 from cule.agents.options import AgentConfig
 from cule.agents.ppo import PPO, PPOConfig
@@ -58,6 +58,7 @@ __all__ = [
     "RainbowConfig",
     "Run",
     "RunOptions",
+    "TrainingMemoryError",
     "VTrace",
     "VTraceConfig",
     "VideoError",

@@ -10,8 +10,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
+
 from cule.agents.distributed import leave_world, rank
 from cule.agents.environment import FrameEnv
+from cule.agents.errors import TrainingMemoryError
 from cule.agents.evaluation import (
     MIN_EPISODES,
     PROTOCOLS,
@@ -25,7 +28,7 @@ from cule.agents.runner import RunOptions, find_checkpoint, start_run
 from cule.agents.scores import aggregate
 from cule.agents.video import RecordedEnv, check_video_path
 from cule.agents.weights import read_to_play
-from cule.errors import InvalidArgumentError
+from cule.errors import CuleError, InvalidArgumentError
 
 
 def train(words: Sequence[str]) -> int:
@@ -38,7 +41,8 @@ def train(words: Sequence[str]) -> int:
         0: trained to the end, or stopped by a signal and saved.
 
     Raises:
-        CuleError: A refused option, a folder that holds another run, or training that diverged.
+        CuleError: A refused option, a folder that holds another run, too little memory, or training
+            that diverged.
     """
     parser = argparse.ArgumentParser(prog="cule train", description="Train an agent.")
     parser.add_argument(
@@ -64,6 +68,14 @@ def train(words: Sequence[str]) -> int:
         run = start_run(AGENTS[preset.algorithm], config, run_options)
         is_complete = run.run()
         is_first = rank() == 0
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, CuleError) or not _tells_of_memory(error):
+            raise
+        raise TrainingMemoryError(
+            f"num_envs is {config.num_envs}, and memory does not suffice: "
+            f"{str(error).splitlines()[0]}; fewer consoles, shorter rollouts or smaller batches "
+            "need less"
+        ) from None
     finally:
         leave_world()
     if is_first:
@@ -72,6 +84,12 @@ def train(words: Sequence[str]) -> int:
         else:
             print(f"stopped after {run.agent.steps} steps; go on with --resume")
     return 0
+
+
+def _tells_of_memory(error: Exception) -> bool:
+    """Whether an allocation failed; that of torch on a CPU has no error of its own."""
+    kinds = (MemoryError, torch.OutOfMemoryError)
+    return isinstance(error, kinds) or "can't allocate memory" in str(error)
 
 
 def evaluate_checkpoints(words: Sequence[str]) -> int:

@@ -9,5 +9,9 @@ class DivergedError(CuleError, ArithmeticError):
     """A loss or a weight is no longer a finite number."""
 
 
+class TrainingMemoryError(CuleError, MemoryError):
+    """Consoles, network, rollout or update do not fit into memory."""
+
+
 class VideoError(CuleError, OSError):
     """A video cannot be written."""

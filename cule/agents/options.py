@@ -27,6 +27,25 @@ from cule.errors import InvalidArgumentError
 
 Config = TypeVar("Config", bound="AgentConfig")
 
+#: Largest values, far beyond any use, of options of any algorithm that nothing else bounds: with
+#: more the memory does not do, or a reset, a round or the start of processes does not end.
+MOST: Mapping[str, int] = {
+    "batch_size": 100_000,
+    "block_size": 1_000_000,
+    "collect_steps": 100_000,
+    "decorrelate_steps": 100_000,
+    "laber_candidates": 1_000,
+    "n_step": 10_000,
+    "noise_groups": 10_000,
+    "noop_max": 100_000,
+    "num_actors": 1_024,
+    "num_atoms": 10_000,
+    "num_epochs": 1_000,
+    "samples_per_insert": 100_000,
+    "steps_per_update": 100_000,
+    "torch_threads": 1_024,
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class AgentConfig:
@@ -116,6 +135,7 @@ class AgentConfig:
     def __post_init__(self) -> None:
         """Check what can be checked without an environment."""
         check_types(self)
+        check_most(self)
         check_least(self, 1, "num_envs", "stack_num", "frameskip", "img_size")
         check_least(self, 0, "total_steps", "decorrelate_steps", "torch_threads")
         check_range(self, 0, 2**30 - 1, "seed")
@@ -171,6 +191,15 @@ def check_least(config: Any, lowest: float, *names: str) -> None:
         if getattr(config, name) < lowest:
             raise InvalidArgumentError(
                 f"{name} is {getattr(config, name)!r}; it must be at least {lowest}"
+            )
+
+
+def check_most(config: Any) -> None:
+    """Refuse numbers above `MOST`."""
+    for name, most in MOST.items():
+        if getattr(config, name, 0) > most:
+            raise InvalidArgumentError(
+                f"{name} is {getattr(config, name)!r}; it must be at most {most}"
             )
 
 

@@ -8,6 +8,7 @@ import itertools
 import json
 import re
 import subprocess
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule import AtariVectorEnv  # noqa: E402
-from cule.agents import AGENTS, PRESETS, VideoError  # noqa: E402
-from cule.agents.options import config_from, field_docs  # noqa: E402
+from cule.agents import A2C, AGENTS, PRESETS, VideoError  # noqa: E402
+from cule.agents.options import MOST, config_from, field_docs  # noqa: E402
 from cule.agents.runner import RunOptions  # noqa: E402
 from cule.agents.video import RecordedEnv, is_whole  # noqa: E402
 from cule.cli import main  # noqa: E402
-from cule.errors import InvalidArgumentError  # noqa: E402
+from cule.errors import CuleError, InvalidArgumentError  # noqa: E402
 from cule.nets import TORSOS  # noqa: E402
 from tests.agents.catch import Catch  # noqa: E402
 
@@ -242,6 +243,62 @@ def test_refused_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "it must be a file NAME.mp4" in capsys.readouterr().err
     assert main(["eval", "a.pt", "b.pt", "--video", "pong.mp4"]) == 2
     assert "a video is of one" in capsys.readouterr().err
+
+
+#: What the environment, the memory of the device or another option bounds, and what costs nothing
+#: however large it is.
+BOUNDED_ELSEWHERE = {
+    *("num_envs", "img_size", "stack_num", "frameskip", "max_num_frames_per_episode", "seed"),
+    *("env_threads", "num_steps", "num_minibatches", "num_batches", "memory", "learning_starts"),
+}
+FREE = {"total_steps", "forward_batch", "epsilon_steps", "target_interval", "sync_steps"}
+
+
+@pytest.mark.parametrize("name", sorted(AGENTS))
+def test_absurd_numbers_are_refused(name: str) -> None:
+    config_class = AGENTS[name].config_class
+    kinds = typing.get_type_hints(config_class)
+    whole = {field for field, kind in kinds.items() if kind is int}
+    for field in (whole - BOUNDED_ELSEWHERE - FREE) | (kinds.keys() & MOST.keys()):
+        for value in (10**9, 10**12, 10**15):
+            with pytest.raises(InvalidArgumentError, match=rf"^{field} is {value}.* it must be"):
+                config_class(**{field: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "value"),
+    [
+        *(("a2c", {"num_steps": value}, value) for value in (10**9, 10**15)),
+        *(("dqn", {"memory": value}, value) for value in (10**9, 10**15)),
+        ("ppo", {"num_minibatches": 10**12}, 10**12),
+        ("vtrace", {"num_batches": 10**12}, 10**12),
+    ],
+)
+def test_absurd_numbers_are_refused_when_a_run_begins(
+    name: str, changes: dict[str, Any], value: int
+) -> None:
+    config = AGENTS[name].config_class(num_envs=16, network="mlp", **changes)
+    env = Catch(16)
+    env.single_observation_space.shape = (4, 84, 84)
+    frames = torch.zeros(16, 4, 84, 84, dtype=torch.uint8)
+    env.reset = lambda seed: (frames, {})  # type: ignore[method-assign, misc]
+    with pytest.raises(CuleError, match=str(value)):
+        next(AGENTS[name](config, env).train())
+
+
+def test_too_little_memory_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def take(self: A2C) -> None:
+        torch.zeros(2**60, dtype=torch.uint8)
+
+    monkeypatch.setattr(A2C, "begin", take)
+    words = ["train", "a2c", "--num-envs", "2", "--env-threads", "1", "--out", str(tmp_path / "a")]
+    assert main(words) == 2
+    printed = capsys.readouterr().err
+    assert "num_envs is 2, and memory does not suffice" in printed
+    assert str(2**60) in printed
+    assert not list(tmp_path.iterdir())
 
 
 def test_help_tells_every_option(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,9 +21,14 @@ from cule.envs.options import resolve_options
 from cule.envs.plan import make_batch, plan_batch
 from cule.games import load_games
 from tests.kernels import Results
-from tests.picture_programs import changing_program, picture_program
+from tests.picture_programs import (
+    changing_program,
+    late_reader_program,
+    picture_program,
+    reset_shows_program,
+)
 from tests.programs import core_game
-from tests.property.drawn_anew import Watched
+from tests.property.drawn_anew import NUM_ENVS, Watched
 from tests.property.runs import draw_actions, make
 
 pytestmark = pytest.mark.ale
@@ -231,6 +236,38 @@ def check_changing(seed: int, kind: dict[str, Any], steps: int) -> None:
 @pytest.mark.parametrize("seed", range(36))
 def test_programs_of_changing_kinds(seed: int) -> None:
     check_changing(seed, KINDS[seed % len(KINDS)], 60)
+
+
+@pytest.mark.parametrize("frameskip", [2, 3])
+def test_a_reset_pictures_other_rows_are_pooled_again(frameskip: int) -> None:
+    game = core_game(reset_shows_program())
+    watched = Watched(
+        (game, game), img_height=210, img_width=160, frameskip=frameskip, stack_num=2, noop_max=0
+    )
+    actions = np.zeros(NUM_ENVS, np.int32)
+    for step in range(16):
+        if step == 12:
+            watched.start_over(0)
+        watched.compare(f"before step {step}")
+        watched.step(actions)
+    watched.compare("the end")
+    assert len(np.unique(watched.results.obs[:, -1, :20])) == 2  # the band and the rest
+    watched.close()
+
+
+@pytest.mark.parametrize("frame", [200, 201])  # either of the two frames is in the cache then
+def test_latches_that_are_read_late(frame: int) -> None:
+    game = core_game(late_reader_program(frame))
+    batch, results = program_batch(game, frameskip=1, **FULL_SIZE)
+    bare, bare_results = program_batch(game, frameskip=1, obs_type="ram")
+    actions = np.zeros(1, np.int32)
+    for step in range(180):
+        batch.step(actions, *results.arrays())
+        bare.step(actions, *bare_results.arrays())
+        assert np.array_equal(batch.ram(), bare.ram()), f"step {step}"
+    assert batch.ram()[0, 0x10] >> 7 == batch.ram()[0, 0x11] >> 7 == 1
+    batch.close()
+    bare.close()
 
 
 #: Mostly those of `POOLED`; the other of a pair may have another height.
