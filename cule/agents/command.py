@@ -71,10 +71,10 @@ def train(words: Sequence[str]) -> int:
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, CuleError) or not _tells_of_memory(error):
             raise
+        reason = str(error).partition("\n")[0] or "an allocation failed"
         raise TrainingMemoryError(
-            f"num_envs is {config.num_envs}, and memory does not suffice: "
-            f"{str(error).splitlines()[0]}; fewer consoles, shorter rollouts or smaller batches "
-            "need less"
+            f"num_envs is {config.num_envs}, and memory does not suffice: {reason}; fewer "
+            "consoles, shorter rollouts or smaller batches need less"
         ) from None
     finally:
         leave_world()

@@ -135,6 +135,14 @@ class _StopRequest:
         return float(wanted) > 0.0
 
 
+def _check_can_be_made(folder: Path) -> None:
+    """Refuse a folder that could not be written to after the first round."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        kind = "may not be written to" if there.is_dir() else "is no folder"
+        raise InvalidArgumentError(f"the folder of the run is {folder}; {there} {kind}")
+
+
 class Run:
     """One training run; make it with `start_run`.
 
@@ -176,6 +184,8 @@ class Run:
         self._last_checkpoint = "none yet"
         if resumed:
             self._last_checkpoint = str(self.latest)
+        if rank() == 0:
+            _check_can_be_made(folder)
         self._log: RunLog | None = None
         self._until_step = agent.steps if resumed else None
         total = agent.config.total_steps

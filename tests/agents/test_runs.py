@@ -292,6 +292,15 @@ def test_a_run_that_is_refused_at_once_leaves_nothing(
     assert (folder / "config.json").read_text() == "of somebody"
 
 
+@pytest.mark.parametrize("place", ["file", "file/below", "/proc/self/status"])
+def test_a_folder_that_cannot_be_made_is_refused_before_training(
+    place: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidArgumentError, match="is no folder"):
+        start("ppo", tmp_path / place)
+
+
 def test_rows_and_files(tmp_path: Path) -> None:
     run = start("ppo", tmp_path)
     assert run.run()
