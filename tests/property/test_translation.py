@@ -191,21 +191,35 @@ def test_dense_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     check_pair(consoles, f"dense {seed}", 60)
 
 
-@needs_translation
-@pytest.mark.parametrize("step", [1, 3, 40])
-def test_code_without_loops(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Long ways forward, by falling through, branches and jumps, while the log runs full."""
+def straight_pieces(step: int) -> list[str]:
+    """One way through, with branches over nothing and jumps to what comes soon."""
     pieces = []
-    for n in range(240):
-        pieces.append(f"STX $1B\n INX\n STX ${0x06 + n % 4:02X}")
+    for n in range(200):
+        pieces.append(f"STX $1B\n INX\n STX ${0x06 + n % 4:02X}\n INC $91")
         if n % step == 0:
-            target = min(n + 1 + n % 7, 240)
             branch = ("BMI", "BPL", "BNE", "BEQ")[n % 4]
-            pieces.append(f"{branch} P{n}\n JMP Q{target}\nP{n}: STA WSYNC")
+            pieces.append(f"{branch} P{n}\n JMP Q{min(n + 1 + n % 7, 200)}\nP{n}: STA WSYNC")
         pieces.append(f"Q{n + 1}:")
-    lines = "\n ".join(["start: LDY #0\nQ0:", *pieces])
+    return pieces
+
+
+def braided_pieces(step: int) -> list[str]:
+    """Two ways forward side by side; the one that branches lead to is taken."""
+    pieces = ["LDA #$80"]
+    for n in range(80):
+        stores = "\n ".join(["STX $1B", "STX $06", "INC $91"] + ["STX $1C"] * (step % 5))
+        pieces += [f"A{n}: {stores}\n BMI B{n + 1}\n JMP A{n + 1}"]
+        pieces += [f"B{n}: {stores}\n BPL A{n + 1}\n LDA #$80\n JMP B{n + 1}"]
+    return [*pieces, "A80: INX\nB80: INX"]
+
+
+@needs_translation
+@pytest.mark.parametrize("step", [1, 3, 4, 40, 1000])
+@pytest.mark.parametrize("pieces", [straight_pieces, braided_pieces])
+def test_code_without_loops(step: int, pieces: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long ways forward, by falling through, branches and jumps, while the log runs full."""
+    lines = "\n ".join(["start: LDY #0\nQ0: INY", *pieces(step)])
     end = """
- INY
  CPY #23
  BCS sync
  JMP Q0
