@@ -205,11 +205,13 @@ def straight_pieces(step: int) -> list[str]:
 
 def braided_pieces(step: int) -> list[str]:
     """Two ways forward side by side; the one that branches lead to is taken."""
-    pieces = ["LDA #$80"]
+    pieces = []
     for n in range(80):
-        stores = "\n ".join(["STX $1B", "STX $06", "INC $91"] + ["STX $1C"] * (step % 5))
+        stores = "\n ".join(
+            ["STX $1B", "STX $06", "INC $91"] + ["STX $1C"] * (step % 5) + ["LDA #$80"]
+        )
         pieces += [f"A{n}: {stores}\n BMI B{n + 1}\n JMP A{n + 1}"]
-        pieces += [f"B{n}: {stores}\n BPL A{n + 1}\n LDA #$80\n JMP B{n + 1}"]
+        pieces += [f"B{n}: {stores}\n BPL A{n + 1}\n JMP B{n + 1}"]
     return [*pieces, "A80: INX\nB80: INX"]
 
 
