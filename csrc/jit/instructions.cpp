@@ -203,16 +203,21 @@ void Translator::write_at_rax(Reg value) {
     as_.store8({kRam, 0, kRax}, value);
     const size_t done = as_.jump_later();
     as_.patch_here(to_tia);
-    as_.alu(kAndd, kRax, 0x3F);
-    as_.alu(kCmp, kRax, kWsync);
-    leave_if(kIfNotAbove, before);
-    as_.shift(kShl, kRax, 8);
-    as_.lea(kRax, {kTime, i32(now.cycles << kTimeShift), kRax});
-    as_.alu(kOrr, kRax, value);
-    as_.store(log_at(now), kRax);
-    as_.alu64(kAdd, kLog, sizeof(LogEntry));
+    write_tia_at(kRax, value, before, now);
     as_.patch_here(done);
   });
+}
+
+// To the TIA at an address in a register, which is lost. The entries of `now` stay pending.
+void Translator::write_tia_at(Reg address, Reg value, size_t before, const Pending& now) {
+  as_.alu(kAndd, address, 0x3F);
+  as_.alu(kCmp, address, kWsync);
+  leave_if(kIfNotAbove, before);
+  as_.shift(kShl, address, 8);
+  as_.lea(address, {kTime, i32(now.cycles << kTimeShift), address});
+  as_.alu(kOrr, address, value);
+  as_.store(log_at(now), address);
+  as_.alu64(kAdd, kLog, sizeof(LogEntry));
 }
 
 // The stall of WSYNC: time becomes the next multiple of a line, less the phase.
@@ -380,14 +385,7 @@ Translator::Outcome Translator::push(Function function) {
   const size_t before = leave();
   set_aside(to_tia, [this, value, before, now = now_] {
     as_.move(kRcx, kSp);
-    as_.alu(kAndd, kRcx, 0x3F);
-    as_.alu(kCmp, kRcx, kWsync);
-    leave_if(kIfNotAbove, before);
-    as_.shift(kShl, kRcx, 8);
-    as_.lea(kRcx, {kTime, i32(now.cycles << kTimeShift), kRcx});
-    as_.alu(kOrr, kRcx, value);
-    as_.store(log_at(now), kRcx);
-    as_.alu64(kAdd, kLog, sizeof(LogEntry));
+    write_tia_at(kRcx, value, before, now);
   });
   as_.decrement8(kSp);
   pc_ += 1;

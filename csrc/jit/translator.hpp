@@ -197,6 +197,7 @@ class Translator {
   void shift(Function function, Reg reg);
   void write_tia(u32 reg, Reg value);
   void write_at_rax(Reg value);
+  void write_tia_at(Reg address, Reg value, size_t before, const Pending& now);
   void wait_for_line();
 
   // --- operands.cpp ---
