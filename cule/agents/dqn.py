@@ -12,6 +12,7 @@ learned from at `samples_per_insert` times the number of steps taken; fractions 
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -314,15 +315,20 @@ class DQN(Agent):
         if config.noisy:
             return 0.0
         if config.exploration == "ladder":
-            return algos.epsilon_ladder(
-                world_size() * self.num_envs,
-                config.ladder_base,
-                config.ladder_exponent,
-                first=rank() * self.num_envs,
-                count=self.num_envs,
-            ).to(self.device)
+            return self._ladder
         position = self.steps / max(config.epsilon_steps, 1)
         return algos.linear_schedule(config.epsilon_start, config.epsilon_end, position)
+
+    @functools.cached_property
+    def _ladder(self) -> Tensor:
+        # Kept: to copy it to the device is to wait for the device.
+        return algos.epsilon_ladder(
+            world_size() * self.num_envs,
+            self.config.ladder_base,
+            self.config.ladder_exponent,
+            first=rank() * self.num_envs,
+            count=self.num_envs,
+        ).to(self.device)
 
     @timed("collect")
     @torch.no_grad()

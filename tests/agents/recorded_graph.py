@@ -6,13 +6,15 @@ that Python had then; and reading a tensor's value while recording is an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode
 
 _READS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::equal")
 
@@ -26,39 +28,81 @@ class NothingRead(TorchDispatchMode):
     """Refuses what would make the host wait for a device."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        assert func._schema.name not in _READS, func
+        assert _is_inside_one() or func._schema.name not in _READS, func
         return func(*args, **(kwargs or {}))
 
 
-class _Recorder(TorchDispatchMode):
-    def __init__(self) -> None:
-        super().__init__()
-        self.records: list[tuple[Any, Any, Any, Any]] = []
+class Recording:
+    """Tensor operations that have been done once, to be done again."""
 
+    def __init__(self) -> None:
+        """Begin without operations."""
+        self.operations: list[tuple[Any, Any, Any, Any]] = []
+        self._has_run = False
+
+    @contextmanager
+    def record(self) -> Iterator[None]:
+        """Record what is done inside; it is done, which capturing a graph would not do."""
+        _recordings.append(self)
+        try:
+            with _Recorder():
+                yield
+        finally:
+            _recordings.pop()
+        self._has_run = True
+
+    @torch.no_grad()
+    def replay(self) -> None:
+        """Do it again; the first time nothing, because recording has done it."""
+        if self._has_run:
+            self._has_run = False
+            return
+        for func, args, kwargs, out in self.operations:
+            again = func(*args, **kwargs)
+            inside = _storages((args, kwargs))
+            for old, new in zip(pytree.tree_leaves(out), pytree.tree_leaves(again), strict=True):
+                if isinstance(old, Tensor) and old.untyped_storage()._cdata not in inside:
+                    old.copy_(new)
+
+
+#: The recordings in progress; None in the middle of what is recorded as one operation.
+_recordings: list[Recording | None] = []
+
+
+def is_recording() -> bool:
+    """Whether a graph is being captured."""
+    return any(recording is not None for recording in _recordings)
+
+
+def _is_inside_one() -> bool:
+    return bool(_recordings) and _recordings[-1] is None
+
+
+class _Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func._schema.name in _READS:
+        recording = _recordings[-1]
+        if recording is not None and func._schema.name in _READS:
             raise RuntimeError(f"{func._schema.name} reads a value while a graph is captured")
         out = func(*args, **kwargs)
-        self.records.append((func, args, kwargs, out))
+        if recording is not None:
+            recording.operations.append((func, args, kwargs, out))
         return out
-
-
-#: The recording in progress, if there is one.
-_recorders: list[_Recorder] = []
 
 
 def as_one_operation(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that is recorded as a whole, as a kernel of the project's own is."""
 
-    def alone(*args: Any) -> Any:
-        with _disable_current_modes():
-            return function(*args)
-
-    def call(*args: Any) -> Any:
-        out = alone(*args)
-        if _recorders:
-            _recorders[-1].records.append((alone, args, {}, out))
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        recording = _recordings[-1] if _recordings else None
+        _recordings.append(None)
+        try:
+            out = function(*args, **kwargs)
+        finally:
+            _recordings.pop()
+        if recording is not None:
+            recording.operations.append((function, args, kwargs, out))
         return out
 
     return call
@@ -67,29 +111,8 @@ def as_one_operation(function: Callable[..., Any]) -> Callable[..., Any]:
 def record_call(
     function: Callable[..., Any], inputs: Any, generators: Sequence[torch.Generator]
 ) -> tuple[Callable[[], None], Any]:
-    """In place of `cule.agents.graphs.capture_call`.
-
-    Recording runs the call, which capturing does not; so the first replay does nothing.
-    """
-    recorder = _Recorder()
-    _recorders.append(recorder)
-    try:
-        with recorder:
-            outputs = function(*inputs)
-    finally:
-        _recorders.pop()
-    has_run = [True]
-
-    @torch.no_grad()
-    def replay() -> None:
-        if has_run:
-            has_run.clear()
-            return
-        for func, args, kwargs, out in recorder.records:
-            again = func(*args, **kwargs)
-            inside = _storages((args, kwargs))
-            for old, new in zip(pytree.tree_leaves(out), pytree.tree_leaves(again), strict=True):
-                if isinstance(old, Tensor) and old.untyped_storage()._cdata not in inside:
-                    old.copy_(new)
-
-    return replay, outputs
+    """In place of `cule.agents.graphs.capture_call`."""
+    recording = Recording()
+    with recording.record():
+        outputs = function(*inputs)
+    return recording.replay, outputs

@@ -235,8 +235,9 @@ def test_close_frees_everything() -> None:
 
 
 def test_too_many_consoles() -> None:
+    large = {"grayscale": False, "img_height": 210, "img_width": 160, "num_reset_states": 1}
     with pytest.raises(cule.CuleError, match=r"bytes are needed on cuda:0, .* consoles fit"):
-        cule.AtariVectorEnv("pong", 1 << 22, device="cuda", num_reset_states=1)
+        cule.AtariVectorEnv("pong", 1 << 20, device="cuda", **large)
 
 
 def test_no_such_device() -> None:

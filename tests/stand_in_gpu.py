@@ -1,0 +1,407 @@
+"""A GPU for torch where there is none: tensors on cuda:0 that lie in the host's memory.
+
+In: `stand_in_gpu`. Out: a `StandIn`. What a machine without a GPU cannot show otherwise is checked at
+every operation: that tensors meet on one device, that random generators are those of the device,
+and where the host waits for it. Kernels run by the lockstep shim (`tests.kernels`), CUDA graphs as
+recordings (`tests.agents.recorded_graph`).
+
+For torch's own C++ these are tensors of the CPU; only Python is told of a GPU. So what C++ does
+with a device by itself is not seen: streams, memory pools, precisions, kernels' own rules.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import traceback
+import types
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cule import device
+from cule.envs import backend
+from cule.envs.cuda_batch import CudaBatch
+from tests import kernels
+from tests.agents import recorded_graph
+
+GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
+_PACKAGE = str(Path(__file__).parents[1] / "cule")
+
+#: What makes a host read a result, and so wait for it.
+_READS = {
+    *("aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::equal"),
+    *("aten::_unique2", "aten::unique_dim", "aten::repeat_interleave.Tensor"),
+}
+_INDEXING = {"aten::index", "aten::index_put_", "aten::index_put", "aten::_index_put_impl_"}
+
+
+class OnGpu(Tensor):
+    """A tensor that says it is on cuda:0; `inner` is the same memory as a tensor of the CPU."""
+
+    inner: Tensor
+
+    @staticmethod
+    def __new__(cls, inner: Tensor) -> OnGpu:
+        self: OnGpu = Tensor._make_subclass(cls, inner, inner.requires_grad)
+        self.inner = inner
+        _tensors.add(self)
+        return self
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+    device = property(lambda self: GPU)
+    is_cuda = property(lambda self: True)
+    is_cpu = property(lambda self: False)
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _run(func, args, kwargs or {})
+
+    def __repr__(self) -> str:  # type: ignore[override]
+        return f"OnGpu({self.inner!r})"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        copied: Tensor = OnGpu(self.inner.detach().clone())
+        if isinstance(self, torch.nn.Parameter):
+            copied = torch.nn.Parameter(copied, self.requires_grad)
+        memo[id(self)] = copied
+        return copied
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.inner.__reduce_ex__(protocol)  # as torch.load(..., map_location="cpu") reads it
+
+    def numpy(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("can't convert cuda:0 device type tensor to numpy; use Tensor.cpu() first")
+
+    __array__ = numpy
+
+    def tolist(self) -> Any:
+        _wait("tolist")
+        return self.inner.tolist()
+
+
+class StandIn:
+    """The stand-in while it is installed.
+
+    Attributes:
+        waits: What made the host wait for the device, and which lines of cule asked for it.
+    """
+
+    def __init__(self) -> None:
+        """Begin without waits."""
+        self.waits: list[str] = []
+        self.refuses_waits = False
+
+
+_tensors: weakref.WeakSet[OnGpu] = weakref.WeakSet()
+_installed: list[StandIn] = []
+#: Depth of moves between devices that Python asked for; C++ asks for "cpu" where it means "here".
+_moves: list[bool] = []
+
+
+def _wait(what: str) -> None:
+    lines = [f for f in traceback.extract_stack() if f.filename.startswith(_PACKAGE)]
+    calls = " < ".join(f"{Path(f.filename).name}:{f.lineno}" for f in reversed(lines[-4:]))
+    _installed[-1].waits.append(f"{what} at {calls}")
+    if _installed[-1].refuses_waits or recorded_graph.is_recording():
+        raise RuntimeError(f"called a synchronizing CUDA operation: {what}")
+
+
+def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """An operation on the inner tensors, if a device could do it."""
+    name = func._schema.name
+    flat, structure = pytree.tree_flatten((args, kwargs))
+    tensors = [leaf for leaf in flat if isinstance(leaf, Tensor)]
+    on_gpu = any(isinstance(tensor, OnGpu) for tensor in tensors)
+    to_gpu = _is_result_on_gpu(name, kwargs, on_gpu)
+    if name == "aten::_to_copy":
+        if on_gpu != to_gpu and not kwargs.get("non_blocking"):
+            _wait("a copy to the host" if on_gpu else "a copy from the host")
+    elif name == "aten::copy_":
+        _check_copy(*args, **kwargs)
+    elif on_gpu:
+        _check_devices(name, args, tensors)
+    inner = [leaf.inner if isinstance(leaf, OnGpu) else leaf for leaf in flat]
+    inner_args, inner_kwargs = pytree.tree_unflatten(inner, structure)
+    if inner_kwargs.get("device") is not None:
+        inner_kwargs["device"] = CPU
+    for host_only in ("pin_memory", "non_blocking"):
+        if inner_kwargs.get(host_only):
+            inner_kwargs[host_only] = False
+    out = func(*inner_args, **inner_kwargs)
+    given = {id(leaf.inner): leaf for leaf in flat if isinstance(leaf, OnGpu)}
+    plain = {id(tensor) for tensor in tensors}
+
+    def wrap(result: Tensor) -> Tensor:
+        if id(result) in plain or not to_gpu:
+            return result
+        found = given.get(id(result))
+        return OnGpu(result) if found is None else found
+
+    return pytree.tree_map_only(Tensor, wrap, out)
+
+
+def _is_result_on_gpu(name: str, kwargs: dict[str, Any], on_gpu: bool) -> bool:
+    wanted = kwargs.get("device")
+    if wanted is None or (on_gpu and name.startswith("aten::new_")):
+        return on_gpu
+    if on_gpu and name == "aten::_to_copy" and not _moves:
+        return True
+    return torch.device(wanted).type == "cuda"
+
+
+def _check_copy(to: Tensor, source: Tensor, non_blocking: bool = False) -> None:
+    if isinstance(to, OnGpu) != isinstance(source, OnGpu) and not non_blocking:
+        _wait("a copy to the host" if isinstance(source, OnGpu) else "a copy from the host")
+
+
+def _check_devices(name: str, args: Any, tensors: list[Tensor]) -> None:
+    lost = [x for x in tensors if not isinstance(x, OnGpu) and x.dim() > 0]
+    if name in _INDEXING:
+        indices = [index for index in args[1] if index is not None]
+        if any(index.dtype in (torch.bool, torch.uint8) for index in indices):
+            _wait("an index that is a mask")
+        if isinstance(args[0], OnGpu) and any(not isinstance(i, OnGpu) for i in indices):
+            _wait("an index from the host")
+            lost = [x for x in lost if all(x is not index for index in indices)]
+    if name.endswith("_") and not isinstance(args[0], (OnGpu, list, tuple)):
+        lost.append(args[0])
+    if lost:
+        raise RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"cuda:0 and cpu! ({name})"
+        )
+    if name in _READS:
+        _wait(name)
+
+
+class _Operations(TorchDispatchMode):
+    """Operations on tensors of the CPU that are to make some on the GPU."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _run(func, args, kwargs or {})
+
+
+class _Functions(TorchFunctionMode):
+    """Calls from Python: moves between devices, which C++ does not see, and generators."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        args = tuple(_with_index(arg) for arg in args)
+        kwargs = {key: _with_index(value) for key, value in (kwargs or {}).items()}
+        _check_generator(args, kwargs)
+        if func is Tensor.cpu:
+            return _move(args[0], CPU)
+        if func is Tensor.cuda:
+            return _move(args[0], GPU)
+        if func is Tensor.to:
+            return _to(*args, **kwargs)
+        if func in (torch.tensor, torch.as_tensor):
+            return self._make(func, *args, **kwargs)
+        return func(*args, **kwargs)
+
+    @staticmethod
+    def _make(func: Any, data: Any, dtype: Any = None, device: Any = None, **kwargs: Any) -> Any:
+        if func is torch.as_tensor and isinstance(data, Tensor):
+            return _move(data, device or data.device, dtype)
+        made = func(data, dtype=dtype, **kwargs)
+        return made if device is None else _move(made, device)
+
+
+def _with_index(value: Any) -> Any:
+    is_name = isinstance(value, str) and value.startswith("cuda")
+    if is_name or (isinstance(value, torch.device) and value.type == "cuda"):
+        return GPU
+    return value
+
+
+def _check_generator(args: Any, kwargs: dict[str, Any]) -> None:
+    generator = kwargs.get("generator")
+    if not isinstance(generator, _Generator):  # one that has been through C++ is not known
+        return
+    tensors = [arg for arg in args if isinstance(arg, Tensor)]
+    device = torch.device(kwargs.get("device") or (tensors[0].device if tensors else CPU))
+    if device.type != generator.device.type:
+        raise RuntimeError(
+            f"Expected a '{device.type}' device type for generator but found "
+            f"'{generator.device.type}'"
+        )
+
+
+def _to(tensor: Tensor, *args: Any, copy: bool = False, **kwargs: Any) -> Tensor:
+    if args and isinstance(args[0], Tensor):
+        return _move(tensor, args[0].device, args[0].dtype)
+    device, dtype, non_blocking, memory_format = torch._C._nn._parse_to(*args, **kwargs)
+    return _move(tensor, device or tensor.device, dtype, non_blocking, copy, memory_format)
+
+
+def _move(
+    tensor: Tensor,
+    device: Any,
+    dtype: torch.dtype | None = None,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: torch.memory_format | None = None,
+) -> Tensor:
+    device, layout = torch.device(device), {}
+    is_same = device.type == tensor.device.type and dtype in (None, tensor.dtype)
+    if memory_format is not None:
+        layout["memory_format"] = memory_format
+        if memory_format is not torch.preserve_format:
+            is_same = is_same and tensor.is_contiguous(memory_format=memory_format)
+    if is_same and not copy:
+        return tensor
+    _moves.append(True)
+    try:
+        options = {"dtype": dtype, "device": device, "non_blocking": non_blocking}
+        return torch.ops.aten._to_copy.default(tensor, **options, **layout)
+    finally:
+        _moves.pop()
+
+
+def _move_module(module: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
+    """`Module.to`, which in C++ would give parameters the memory of others and not their class."""
+    device, dtype, _, memory_format = torch._C._nn._parse_to(*args, **kwargs)
+    moved: dict[int, Tensor] = {}
+
+    def move(tensor: Tensor) -> Tensor:
+        if id(tensor) not in moved:
+            new = tensor.detach().to(
+                device=_with_index(device) or tensor.device,
+                dtype=dtype if tensor.is_floating_point() else None,
+                memory_format=memory_format if tensor.dim() == 4 else None,
+            )
+            if isinstance(tensor, torch.nn.Parameter):
+                new = torch.nn.Parameter(new, tensor.requires_grad)
+            moved[id(tensor)] = new
+        return moved[id(tensor)]
+
+    for part in module.modules():
+        for tensors in (part._parameters, part._buffers):
+            for name, tensor in tensors.items():
+                if tensor is not None:
+                    tensors[name] = move(tensor)
+    return module
+
+
+class _Generator(torch._C.Generator):
+    """`torch.Generator`; those of the GPU draw on the CPU and say where they belong."""
+
+    _device = CPU
+
+    def __new__(cls, device: Any = CPU) -> _Generator:
+        self: _Generator = super().__new__(cls, "cpu")
+        self._device = _with_index(torch.device(device))
+        return self
+
+    @property
+    def device(self) -> torch.device:
+        return self._device
+
+
+class _Stream:
+    """A stream, which is done with everything when the call returns."""
+
+    cuda_stream = 0
+
+    def __init__(self, device: Any = None) -> None:
+        pass
+
+    def wait_stream(self, stream: _Stream) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        _wait("Stream.synchronize")
+
+
+class _Graph(recorded_graph.Recording):
+    def register_generator_state(self, generator: torch.Generator) -> None:
+        assert generator.device == GPU
+
+
+@contextlib.contextmanager
+def _capture(graph: _Graph, stream: Any = None, capture_error_mode: str = "") -> Iterator[None]:
+    with graph.record():
+        yield
+
+
+def _allocated(device: Any = None) -> int:
+    storages = {t.inner.untyped_storage()._cdata: t.inner.untyped_storage() for t in _tensors}
+    return sum(storage.nbytes() for storage in storages.values())
+
+
+def _group_by_device(group: Any, lists: Any, *args: Any) -> Any:
+    """`torch._C._group_tensors_by_device_and_dtype`, which takes all for tensors of the CPU."""
+
+    def device_of(tensors: list[list[Tensor | None]]) -> torch.device:
+        return next(tensor.device for tensor in tensors[0] if tensor is not None)
+
+    groups = group(lists, *args)
+    return {(device_of(found[0]), dtype): found for (_, dtype), found in groups.items()}
+
+
+def _install(patch: pytest.MonkeyPatch) -> StandIn:
+    cuda = torch.cuda
+    stand_in = StandIn()
+
+    def set_sync_debug_mode(mode: str) -> None:
+        stand_in.refuses_waits = mode == "error"
+
+    properties = types.SimpleNamespace(
+        name="stand-in", major=9, minor=0, multi_processor_count=132, total_memory=80 << 30
+    )
+    for name, value in {
+        "_lazy_init": lambda: None,
+        "init": lambda: None,
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "set_device": lambda device: None,
+        "device": lambda device: contextlib.nullcontext(),
+        "get_device_properties": lambda device: properties,
+        "get_device_capability": lambda device=None: (9, 0),
+        "mem_get_info": lambda device=None: ((80 << 30) - _allocated(), 80 << 30),
+        "memory_reserved": _allocated,
+        "memory_allocated": _allocated,
+        "max_memory_allocated": _allocated,
+        "memory_stats": lambda device=None: {"num_device_alloc": 0},
+        "reset_peak_memory_stats": lambda device=None: None,
+        "empty_cache": lambda: None,
+        "synchronize": lambda device=None: _wait("torch.cuda.synchronize"),
+        "set_sync_debug_mode": set_sync_debug_mode,
+        "Stream": _Stream,
+        "current_stream": lambda device=None: _Stream(),
+        "stream": lambda stream: contextlib.nullcontext(),
+        "CUDAGraph": _Graph,
+        "graph": _capture,
+        "is_current_stream_capturing": recorded_graph.is_recording,
+    }.items():
+        patch.setattr(cuda, name, value)
+    patch.setattr(torch.version, "cuda", "13.0")
+    patch.setattr(torch, "Generator", _Generator)
+    patch.setattr(torch.nn.Module, "to", _move_module)
+    patch.setattr(torch.nn.Module, "cuda", lambda module: _move_module(module, GPU))
+    group = functools.partial(_group_by_device, torch._C._group_tensors_by_device_and_dtype)
+    patch.setattr(torch._C, "_group_tensors_by_device_and_dtype", group)
+    for module in (device, backend):
+        patch.setattr(module, "cuda_module", kernels.module)
+    patch.setattr(device, "_find_architecture_obstacle", lambda *_: None)
+    patch.setattr(CudaBatch, "step", recorded_graph.as_one_operation(CudaBatch.step))
+    _installed.append(stand_in)
+    return stand_in
+
+
+@contextlib.contextmanager
+def stand_in_gpu() -> Iterator[StandIn]:
+    """A GPU inside the block."""
+    with pytest.MonkeyPatch.context() as patch, _Operations(), _Functions():
+        yield _install(patch)
+        _installed.pop()
