@@ -109,10 +109,11 @@ if command -v ncu >/dev/null; then
 else
   note "ncu: skipped (not found)"
 fi
-for algorithm in ppo vtrace; do
-  part train-$algorithm 150 "$python" -m cule.cli train $algorithm --game pong --device cuda \
-    --num-envs 1024 --total-steps 20000000 --no-progress-bar --out "$out/train-$algorithm"
-done
+train=("$python" -m cule.cli train)
+pong=(--game pong --device cuda --num-envs 1024 --total-steps 20000000 --no-progress-bar)
+part train-ppo 150 "${train[@]}" ppo "${pong[@]}" --out "$out/train-ppo"
+part train-vtrace 150 "${train[@]}" vtrace --num-batches 16 --num-steps 16 "${pong[@]}" \
+  --out "$out/train-vtrace"
 train_fps=("$python" -m cule.cli bench --games pong --engines cule-cuda --load training --no-memory
   --num-envs 256,1024,4096 --algorithms a2c,ppo,vtrace,dqn --seconds 20 --minutes 3)
 part train-fps 300 "${train_fps[@]}" --out "$out/train-fps"

@@ -48,6 +48,7 @@ _TRAINING_ONLY = {
     "compile": False,
     "cuda_graphs": False,
     "num_minibatches": 1,
+    "num_batches": 1,
     "learning_starts": 1,
     "num_actors": 0,
 }

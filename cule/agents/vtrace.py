@@ -20,7 +20,7 @@ from cule import algos
 from cule.agents.base import Progress
 from cule.agents.on_policy import OnPolicyAgent, PolicyConfig
 from cule.agents.options import check_choice, check_least, check_range
-from cule.replay import Window
+from cule.replay import MultiBatchSchedule, Window
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +105,21 @@ class VTrace(OnPolicyAgent):
     config_class = VTraceConfig
     config: VTraceConfig
     learn_from: Callable[[Window], dict[str, Tensor]]
+
+    def build(self) -> None:
+        """As for all, if consoles, batches and steps go together.
+
+        Raises:
+            InvalidArgumentError: They do not.
+        """
+        config = self.config
+        MultiBatchSchedule(
+            self.num_envs,
+            num_batches=config.num_batches,
+            num_steps=config.num_steps,
+            steps_per_update=config.steps_per_update,
+        )
+        super().build()
 
     def capture(self) -> None:
         """Acting, and an update from a window."""

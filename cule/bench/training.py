@@ -97,7 +97,13 @@ def config_of(
     num_steps = options.rollout_steps
     if not num_steps and algorithm == "ppo" and DEVICES[engine] == "cpu":
         num_steps = CPU_PPO_STEPS
-    has_rollouts = any(item.name == "num_steps" for item in dataclasses.fields(config_class))
+    defaults = {item.name: item.default for item in dataclasses.fields(config_class)}
+    has_rollouts = "num_steps" in defaults
+    if "num_batches" in defaults:
+        most = min(defaults["num_batches"], num_envs)
+        batches = next(n for n in range(most, 0, -1) if num_envs % n == 0)
+        changes["num_batches"] = batches
+        num_steps = num_steps or batches  # each step is learned from once, as by default
     if num_steps and has_rollouts:
         changes["num_steps"] = num_steps
     if not has_rollouts:  # a full memory is no slower

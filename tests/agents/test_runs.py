@@ -269,7 +269,11 @@ class Unreachable(Catch):
 
 @pytest.mark.parametrize(
     ("name", "env", "changes", "match"),
-    [("a2c", Unreachable, {}, "mode"), ("dqn", Catch, {"memory": 10**12}, "capacity")],
+    [
+        ("a2c", Unreachable, {}, "mode"),
+        ("dqn", Catch, {"memory": 10**12}, "capacity"),
+        ("vtrace", Catch, {"num_batches": 3}, "num_batches is 3; it must divide num_envs, 16"),
+    ],
 )
 def test_a_run_that_is_refused_at_once_leaves_nothing(
     name: str, env: type[Catch], changes: dict[str, Any], match: str, tmp_path: Path
@@ -278,10 +282,9 @@ def test_a_run_that_is_refused_at_once_leaves_nothing(
 
     def be_refused() -> None:
         options = RunOptions(out=str(folder), progress_bar=False)
-        config = small_learner(name, **changes).config
-        run = start_run(class_of(name), config, options, env=env(16))
+        config = dataclasses.replace(small_learner(name).config, **changes)
         with pytest.raises(ValueError, match=match):
-            run.run()
+            start_run(class_of(name), config, options, env=env(16)).run()
 
     be_refused()
     assert not folder.parent.exists()

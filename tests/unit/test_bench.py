@@ -152,6 +152,19 @@ def test_learners_with_other_actions_are_refused() -> None:
         training.check_algorithms(["a2c", "apex-dpg"])
 
 
+@pytest.mark.parametrize(
+    ("num_envs", "rollout_steps", "batches", "steps"),
+    [(256, 0, 16, 16), (1200, 0, 20, 20), (4096, 0, 16, 16), (7, 0, 7, 7), (23, 8, 1, 8)],
+)
+def test_batches_of_vtrace_divide_the_consoles(
+    num_envs: int, rollout_steps: int, batches: int, steps: int
+) -> None:
+    pytest.importorskip("torch")
+    options = BenchOptions(rollout_steps=rollout_steps)
+    config = training.config_of("vtrace", "cule-cpu", "pong", num_envs, 1, options)
+    assert (config.num_batches, config.num_steps) == (batches, steps)
+
+
 def test_cells() -> None:
     given = BenchOptions(games=("pong", "qbert"), num_envs=(8, 2, 8), load=("emulation",))
     assert [cell.key for cell in cells_of(given, False)] == [
