@@ -10,12 +10,17 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--require``."""
+    """Add ``--require`` and ``--stand-in-gpu``."""
     parser.addoption(
         "--require",
         default="",
         metavar="MARKERS",
         help="markers (of gpu, ale; comma-separated) whose tests fail instead of being skipped",
+    )
+    parser.addoption(
+        "--stand-in-gpu",
+        action="store_true",
+        help="where there is no GPU, run the tests of one on tests/stand_in_gpu.py",
     )
 
 
@@ -51,6 +56,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         reason = missing(marker)
         if reason is None:
             continue
+        if marker == "gpu" and item.config.getoption("--stand-in-gpu"):
+            if item.get_closest_marker("no_stand_in") is None:
+                continue
+            reason = "the stand-in for a GPU is not used for this"
         if marker in required_markers(item.config):
             pytest.fail(f"--require {marker}: {reason}", pytrace=False)
         pytest.skip(reason)

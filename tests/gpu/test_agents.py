@@ -54,7 +54,7 @@ def test_learners_replay(name: str, changes: dict[str, Any]) -> None:
     agent = make_agent(name, **changes)
     before = copy.deepcopy(agent.network.state_dict())
     for progress in agent.train():
-        if agent.is_captured and agent.updates >= 20:
+        if agent.is_captured and agent.updates >= 8:
             break
         assert progress.steps < 200_000
     agent.check_finite()
@@ -149,6 +149,34 @@ def test_updates_are_those_of_a_cpu(name: str) -> None:
     here.env.close()
 
 
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        *((name, {}) for name in sorted(AGENTS)),
+        ("ppo", {"target_kl": 1e-4, "vtrace": True, "prio": True}),
+        ("ppo", {"continuous": True}),
+        ("dqn", {"laber": True}),
+        ("dqn", {"prioritized": True, "uniform_mixture": 0.1, "double": True, "num_atoms": 51}),
+    ],
+)
+def test_rounds_do_not_wait(name: str, changes: dict[str, Any]) -> None:
+    """Collecting and learning, without graphs: nothing is read back, nothing copied there."""
+    agent = make_agent(name, cuda_graphs=False, num_envs=16, **changes)
+    rounds = agent.train()
+    while agent.updates < 2:
+        next(rounds)
+    wanted = agent.updates + 2
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        while agent.updates < wanted:
+            next(rounds)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    agent.check_finite()
+    agent.env.close()
+
+
+@pytest.mark.no_stand_in  # so much memory there is not
 @pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning")
 def test_a_million_transitions_take_what_is_printed() -> None:
     torch.cuda.reset_peak_memory_stats()

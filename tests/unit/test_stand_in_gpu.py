@@ -1,0 +1,148 @@
+"""What the stand-in for a GPU refuses and notes is what a GPU would."""
+
+from __future__ import annotations
+
+import copy
+import io
+from collections.abc import Callable, Iterator
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tests.stand_in_gpu import OnGpu, StandIn, stand_in_gpu  # noqa: E402
+
+
+@pytest.fixture
+def gpu() -> Iterator[StandIn]:
+    """The stand-in."""
+    with stand_in_gpu() as found:
+        yield found
+
+
+@pytest.mark.usefixtures("gpu")
+def test_tensors_say_where_they_are() -> None:
+    made = [
+        torch.zeros(3, device="cuda"),
+        torch.tensor([1.0, 2.0], device="cuda"),
+        torch.as_tensor([1, 2], device="cuda:0"),
+        torch.ones(2).to("cuda"),
+        torch.ones(2).cuda()[0],
+        torch.ones(2, device="cuda").new_zeros(3),
+        torch.zeros(2).to(torch.ones(1, device="cuda")),
+        torch.nn.Linear(2, 3).to("cuda").weight,
+        copy.deepcopy(torch.nn.Linear(2, 3, device="cuda")).bias,
+        torch.rand(2, device="cuda", generator=torch.Generator("cuda")),
+    ]
+    for tensor in made:
+        assert isinstance(tensor, OnGpu)
+        assert tensor.device == torch.device("cuda:0")
+        assert tensor.cpu().device.type == "cpu"
+    assert made[0].to("cuda") is made[0]
+    made[0].add_(1)
+    made[0][1:].mul_(3)
+    assert made[0].tolist() == [1, 3, 3]
+
+
+@pytest.mark.usefixtures("gpu")
+def test_gradients_are_those_of_a_cpu() -> None:
+    torch.manual_seed(0)
+    here = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.Flatten(), torch.nn.Linear(8, 3))
+    there = copy.deepcopy(here).to("cuda")
+    pictures = torch.rand(5, 1, 4, 4)
+    optimizers = [torch.optim.Adam(module.parameters(), foreach=True) for module in (here, there)]
+    for module, device, optimizer in zip((here, there), ("cpu", "cuda"), optimizers, strict=True):
+        module(pictures.to(device)).pow(2).mean().backward()
+        assert module[0].weight.grad.device.type == device
+        torch.nn.utils.clip_grad_norm_(module.parameters(), 0.1)
+        optimizer.step()
+    for mine, theirs in zip(here.parameters(), there.parameters(), strict=True):
+        assert torch.equal(mine, theirs.cpu())
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda x: x + torch.ones(3),
+        lambda x: torch.where(torch.ones(3, dtype=torch.bool), x, 0.0),
+        lambda x: torch.stack([x, torch.ones(3)]),
+        lambda x: torch.ones(3).mul_(x),
+        lambda x: torch.ones(3)[x.long()],
+        lambda x: torch.nn.Linear(3, 1)(x),
+        lambda x: torch.rand(3, device="cuda", generator=torch.Generator()),
+        lambda x: x.random_(generator=torch.Generator()),
+    ],
+)
+@pytest.mark.usefixtures("gpu")
+def test_devices_do_not_mix(mistake: Callable[[torch.Tensor], object]) -> None:
+    with pytest.raises(RuntimeError, match=r"same device|device type for generator"):
+        mistake(torch.ones(3, device="cuda"))
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda x: x.sum().item(),
+        lambda x: bool(x[0] > 0),
+        lambda x: x.cpu(),
+        lambda x: x.tolist(),
+        lambda x: x.nonzero(),
+        lambda x: x[x > 0],
+        lambda x: x.copy_(torch.ones(3)),
+        lambda x: torch.ones(3).copy_(x),
+        lambda x: torch.tensor([1.0], device="cuda"),
+        lambda x: torch.ones(3).to("cuda"),
+        lambda x: x[torch.tensor([0, 1])],
+        lambda x: torch.cuda.synchronize(),
+    ],
+)
+def test_waits_are_noted(gpu: StandIn, wait: Callable[[torch.Tensor], object]) -> None:
+    values = torch.ones(3, device="cuda")
+    assert not gpu.waits
+    wait(values)
+    assert len(gpu.waits) == 1
+    torch.cuda.set_sync_debug_mode("error")
+    with pytest.raises(RuntimeError, match="called a synchronizing CUDA operation"):
+        wait(values)
+    with (
+        pytest.raises(RuntimeError, match="called a synchron|reads a value"),
+        torch.cuda.graph(torch.cuda.CUDAGraph()),
+    ):
+        wait(values)
+
+
+def test_what_does_not_wait(gpu: StandIn) -> None:
+    values = torch.ones(3, device="cuda")
+    values[1].fill_(3.0)
+    (values * 2 + torch.tensor(1.0)).float().half().to(torch.float64)
+    values.to("cpu", non_blocking=True)
+    values[values.long().clamp(0, 2)].sum()
+    torch.where(values > 1, values, 0.0)
+    assert not gpu.waits
+
+
+@pytest.mark.usefixtures("gpu")
+def test_graphs_run_again_in_the_same_memory() -> None:
+    values = torch.zeros(3, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        values += 1
+        doubled = values * 2
+    for count in (1, 2, 3):
+        graph.replay()
+        assert doubled.tolist() == [2 * count] * 3
+
+
+def test_files_and_the_end() -> None:
+    file = io.BytesIO()
+    with stand_in_gpu():
+        values = torch.arange(3, device="cuda")
+        torch.save({"values": values, "weights": torch.nn.Linear(1, 1).cuda().state_dict()}, file)
+        assert torch.cuda.memory_allocated() >= 24
+    file.seek(0)
+    content = torch.load(file, weights_only=True)
+    assert type(content["values"]) is torch.Tensor
+    assert content["values"].tolist() == [0, 1, 2]
+    assert type(content["weights"]["bias"]) is torch.Tensor
+    assert not isinstance(torch.ones(3), OnGpu)
+    assert torch.Generator is torch._C.Generator
