@@ -1,4 +1,4 @@
-"""A GPU for torch where there is none: tensors on cuda:0 that lie in the host's memory.
+"""GPUs for torch where there is none: tensors on cuda:0 that lie in the host's memory.
 
 In: `stand_in_gpu`. Out: a `StandIn`. What a machine without a GPU cannot show otherwise is checked at
 every operation: that tensors meet on one device, that random generators are those of the device,
@@ -33,7 +33,7 @@ from cule.envs.cuda_batch import CudaBatch
 from tests import kernels
 from tests.agents import recorded_graph
 
-GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
+CPU = torch.device("cpu")
 _PACKAGE = str(Path(__file__).parents[1] / "cule")
 
 #: What makes a host read a result, and so wait for it.
@@ -45,19 +45,20 @@ _INDEXING = {"aten::index", "aten::index_put_", "aten::index_put", "aten::_index
 
 
 class OnGpu(Tensor):
-    """A tensor that says it is on cuda:0; `inner` is the same memory as a tensor of the CPU."""
+    """A tensor that says it is on a GPU; `inner` is the same memory as a tensor of the CPU."""
 
     inner: Tensor
+    place: torch.device
 
     @staticmethod
-    def __new__(cls, inner: Tensor) -> OnGpu:
+    def __new__(cls, inner: Tensor, place: torch.device) -> OnGpu:
         self: OnGpu = Tensor._make_subclass(cls, inner, inner.requires_grad)
-        self.inner = inner
+        self.inner, self.place = inner, place
         _tensors.add(self)
         return self
 
     __torch_function__ = torch._C._disabled_torch_function_impl
-    device = property(lambda self: GPU)
+    device = property(lambda self: self.place)
     is_cuda = property(lambda self: True)
     is_cpu = property(lambda self: False)
 
@@ -69,7 +70,7 @@ class OnGpu(Tensor):
         return f"OnGpu({self.inner!r})"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        copied: Tensor = OnGpu(self.inner.detach().clone())
+        copied: Tensor = OnGpu(self.inner.detach().clone(), self.place)
         if isinstance(self, torch.nn.Parameter):
             copied = torch.nn.Parameter(copied, self.requires_grad)
         memo[id(self)] = copied
@@ -79,7 +80,7 @@ class OnGpu(Tensor):
         return self.inner.__reduce_ex__(protocol)  # as torch.load(..., map_location="cpu") reads it
 
     def numpy(self, *_: Any, **__: Any) -> Any:
-        raise TypeError("can't convert cuda:0 device type tensor to numpy; use Tensor.cpu() first")
+        raise TypeError("can't convert cuda device type tensor to numpy; use Tensor.cpu() first")
 
     __array__ = numpy
 
@@ -93,11 +94,13 @@ class StandIn:
 
     Attributes:
         waits: What made the host wait for the device, and which lines of cule asked for it.
+        current: Number of the device that "cuda" means.
     """
 
     def __init__(self) -> None:
         """Begin without waits."""
         self.waits: list[str] = []
+        self.current = 0
         self.refuses_waits = False
 
 
@@ -120,14 +123,14 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     name = func._schema.name
     flat, structure = pytree.tree_flatten((args, kwargs))
     tensors = [leaf for leaf in flat if isinstance(leaf, Tensor)]
-    on_gpu = any(isinstance(tensor, OnGpu) for tensor in tensors)
-    to_gpu = _is_result_on_gpu(name, kwargs, on_gpu)
+    places = {tensor.place for tensor in tensors if isinstance(tensor, OnGpu)}
+    place = _place_of_result(name, kwargs, places)
     if name == "aten::_to_copy":
-        if on_gpu != to_gpu and not kwargs.get("non_blocking"):
-            _wait("a copy to the host" if on_gpu else "a copy from the host")
+        if bool(places) != (place is not None) and not kwargs.get("non_blocking"):
+            _wait("a copy to the host" if places else "a copy from the host")
     elif name == "aten::copy_":
         _check_copy(*args, **kwargs)
-    elif on_gpu:
+    elif places:
         _check_devices(name, args, tensors)
     inner = [leaf.inner if isinstance(leaf, OnGpu) else leaf for leaf in flat]
     inner_args, inner_kwargs = pytree.tree_unflatten(inner, structure)
@@ -141,21 +144,26 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     plain = {id(tensor) for tensor in tensors}
 
     def wrap(result: Tensor) -> Tensor:
-        if id(result) in plain or not to_gpu:
+        if id(result) in plain or place is None:
             return result
         found = given.get(id(result))
-        return OnGpu(result) if found is None else found
+        return OnGpu(result, place) if found is None else found
 
     return pytree.tree_map_only(Tensor, wrap, out)
 
 
-def _is_result_on_gpu(name: str, kwargs: dict[str, Any], on_gpu: bool) -> bool:
+def _place_of_result(
+    name: str, kwargs: dict[str, Any], places: set[torch.device]
+) -> torch.device | None:
+    """The GPU that results are on; None: the host."""
     wanted = kwargs.get("device")
-    if wanted is None or (on_gpu and name.startswith("aten::new_")):
-        return on_gpu
-    if on_gpu and name == "aten::_to_copy" and not _moves:
-        return True
-    return torch.device(wanted).type == "cuda"
+    here = wanted is None or name.startswith("aten::new_")
+    if places and (here or (name == "aten::_to_copy" and not _moves)):
+        return next(iter(places))
+    if wanted is None or torch.device(wanted).type != "cuda":
+        return None
+    found: torch.device = _with_index(torch.device(wanted))
+    return found
 
 
 def _check_copy(to: Tensor, source: Tensor, non_blocking: bool = False) -> None:
@@ -174,10 +182,11 @@ def _check_devices(name: str, args: Any, tensors: list[Tensor]) -> None:
             lost = [x for x in lost if all(x is not index for index in indices)]
     if name.endswith("_") and not isinstance(args[0], (OnGpu, list, tuple)):
         lost.append(args[0])
-    if lost:
+    places = {str(x.place) for x in tensors if isinstance(x, OnGpu)} | ({"cpu"} if lost else set())
+    if len(places) > 1:
         raise RuntimeError(
             "Expected all tensors to be on the same device, but found at least two devices, "
-            f"cuda:0 and cpu! ({name})"
+            f"{' and '.join(sorted(places))}! ({name})"
         )
     if name in _READS:
         _wait(name)
@@ -200,7 +209,7 @@ class _Functions(TorchFunctionMode):
         if func is Tensor.cpu:
             return _move(args[0], CPU)
         if func is Tensor.cuda:
-            return _move(args[0], GPU)
+            return _move(args[0], *args[1:] or (_with_index("cuda"),))
         if func is Tensor.to:
             return _to(*args, **kwargs)
         if func in (torch.tensor, torch.as_tensor):
@@ -216,9 +225,10 @@ class _Functions(TorchFunctionMode):
 
 
 def _with_index(value: Any) -> Any:
-    is_name = isinstance(value, str) and value.startswith("cuda")
-    if is_name or (isinstance(value, torch.device) and value.type == "cuda"):
-        return GPU
+    if isinstance(value, str) and value.startswith("cuda"):
+        value = torch.device(value)
+    if isinstance(value, torch.device) and value.type == "cuda" and value.index is None:
+        return torch.device("cuda", _installed[-1].current)
     return value
 
 
@@ -228,10 +238,9 @@ def _check_generator(args: Any, kwargs: dict[str, Any]) -> None:
         return
     tensors = [arg for arg in args if isinstance(arg, Tensor)]
     device = torch.device(kwargs.get("device") or (tensors[0].device if tensors else CPU))
-    if device.type != generator.device.type:
+    if _with_index(device) != generator.device:
         raise RuntimeError(
-            f"Expected a '{device.type}' device type for generator but found "
-            f"'{generator.device.type}'"
+            f"Expected a '{device}' device type for generator but found '{generator.device}'"
         )
 
 
@@ -250,8 +259,8 @@ def _move(
     copy: bool = False,
     memory_format: torch.memory_format | None = None,
 ) -> Tensor:
-    device, layout = torch.device(device), {}
-    is_same = device.type == tensor.device.type and dtype in (None, tensor.dtype)
+    device, layout = _with_index(torch.device(device)), {}
+    is_same = device == tensor.device and dtype in (None, tensor.dtype)
     if memory_format is not None:
         layout["memory_format"] = memory_format
         if memory_format is not torch.preserve_format:
@@ -323,7 +332,7 @@ class _Stream:
 
 class _Graph(recorded_graph.Recording):
     def register_generator_state(self, generator: torch.Generator) -> None:
-        assert generator.device == GPU
+        assert generator.device.type == "cuda"
 
 
 @contextlib.contextmanager
@@ -347,9 +356,17 @@ def _group_by_device(group: Any, lists: Any, *args: Any) -> Any:
     return {(device_of(found[0]), dtype): found for (_, dtype), found in groups.items()}
 
 
-def _install(patch: pytest.MonkeyPatch) -> StandIn:
+def _install(patch: pytest.MonkeyPatch, count: int) -> StandIn:
     cuda = torch.cuda
     stand_in = StandIn()
+
+    @contextlib.contextmanager
+    def on_device(device: Any) -> Iterator[None]:
+        before = stand_in.current
+        index = device if isinstance(device, int) else torch.device(device).index
+        stand_in.current = before if index in (None, -1) else index
+        yield
+        stand_in.current = before
 
     def set_sync_debug_mode(mode: str) -> None:
         stand_in.refuses_waits = mode == "error"
@@ -362,10 +379,10 @@ def _install(patch: pytest.MonkeyPatch) -> StandIn:
         "init": lambda: None,
         "is_available": lambda: True,
         "is_initialized": lambda: True,
-        "device_count": lambda: 1,
-        "current_device": lambda: 0,
-        "set_device": lambda device: None,
-        "device": lambda device: contextlib.nullcontext(),
+        "device_count": lambda: count,
+        "current_device": lambda: stand_in.current,
+        "set_device": lambda device: setattr(stand_in, "current", torch.device(device).index),
+        "device": on_device,
         "get_device_properties": lambda device: properties,
         "get_device_capability": lambda device=None: (9, 0),
         "mem_get_info": lambda device=None: ((80 << 30) - _allocated(), 80 << 30),
@@ -388,7 +405,7 @@ def _install(patch: pytest.MonkeyPatch) -> StandIn:
     patch.setattr(torch.version, "cuda", "13.0")
     patch.setattr(torch, "Generator", _Generator)
     patch.setattr(torch.nn.Module, "to", _move_module)
-    patch.setattr(torch.nn.Module, "cuda", lambda module: _move_module(module, GPU))
+    patch.setattr(torch.nn.Module, "cuda", lambda module: _move_module(module, "cuda"))
     group = functools.partial(_group_by_device, torch._C._group_tensors_by_device_and_dtype)
     patch.setattr(torch._C, "_group_tensors_by_device_and_dtype", group)
     for module in (device, backend):
@@ -400,8 +417,8 @@ def _install(patch: pytest.MonkeyPatch) -> StandIn:
 
 
 @contextlib.contextmanager
-def stand_in_gpu() -> Iterator[StandIn]:
-    """A GPU inside the block."""
+def stand_in_gpu(count: int = 1) -> Iterator[StandIn]:
+    """So many GPUs inside the block."""
     with pytest.MonkeyPatch.context() as patch, _Operations(), _Functions():
-        yield _install(patch)
+        yield _install(patch, count)
         _installed.pop()

@@ -101,6 +101,13 @@ def _device(name: str, value: str) -> torch.device:
         ) from None
 
 
+def _numbered(device: torch.device) -> torch.device:
+    """The device with its number; "cuda" alone is torch's current one."""
+    if device.type == "cuda" and device.index is None:
+        return torch.device("cuda", torch.cuda.current_device())
+    return device
+
+
 class Agent(ABC):
     """Base of the learners.
 
@@ -246,10 +253,10 @@ class Agent(ABC):
         """Whether actions are (radius, angle, fire) instead of numbers of a list."""
         return bool(self.config.continuous)
 
-    @property
+    @functools.cached_property
     def shares_device(self) -> bool:
-        """Whether environments and network are on the same kind of device."""
-        return self.env_device.type == self.device.type
+        """Whether environments and network are on the same device."""
+        return _numbered(self.env_device) == _numbered(self.device)
 
     def captured(self, function: Callable[..., Result]) -> Callable[..., Result]:
         """The function itself, or where the config asks for it, one that replays CUDA graphs."""

@@ -17,5 +17,5 @@ def gpu(request: pytest.FixtureRequest, one_thread: None) -> Iterator[None]:
         if request.config.getoption("--stand-in-gpu") and missing("gpu") is not None:
             from tests.stand_in_gpu import stand_in_gpu
 
-            stack.enter_context(stand_in_gpu())
+            stack.enter_context(stand_in_gpu(count=2))
         yield

@@ -176,6 +176,28 @@ def test_rounds_do_not_wait(name: str, changes: dict[str, Any]) -> None:
     agent.env.close()
 
 
+@pytest.mark.parametrize("name", ["a2c", "dqn"])
+@pytest.mark.parametrize("places", [("cuda:0", "cpu"), ("cpu", "cuda:0"), ("cuda:1", "cuda"),
+                                    ("cuda:1", "")])  # fmt: skip
+def test_consoles_and_network_on_two_devices(name: str, places: tuple[str, str]) -> None:
+    """Frames and actions go between them; on the second GPU nothing is left to the first."""
+    if "cuda:1" in places and torch.cuda.device_count() < 2:
+        pytest.skip("one GPU")
+    device, env_device = places
+    options = {"cuda_graphs": False, "num_envs": 16, "learning_starts": 16}
+    if name == "a2c":
+        del options["learning_starts"]
+    agent = make_agent(name, device=device, env_device=env_device, **options)
+    for _ in agent.train():
+        if agent.updates >= 2:
+            break
+    agent.check_finite()
+    assert str(agent.env.lives.device if agent.env_device.type == "cuda" else "cpu") == (
+        {"cuda": "cuda:0", "": device}.get(env_device, env_device)
+    )
+    agent.env.close()
+
+
 @pytest.mark.no_stand_in  # so much memory there is not
 @pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning")
 def test_a_million_transitions_take_what_is_printed() -> None:
