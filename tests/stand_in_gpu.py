@@ -1,4 +1,4 @@
-"""GPUs for torch where there is none: tensors on cuda:0 that lie in the host's memory.
+"""GPUs for torch where there are none: tensors on cuda:0 that lie in the host's memory.
 
 In: `stand_in_gpu`. Out: a `StandIn`. What a machine without a GPU cannot show otherwise is checked at
 every operation: that tensors meet on one device, that random generators are those of the device,
@@ -365,8 +365,10 @@ def _install(patch: pytest.MonkeyPatch, count: int) -> StandIn:
         before = stand_in.current
         index = device if isinstance(device, int) else torch.device(device).index
         stand_in.current = before if index in (None, -1) else index
-        yield
-        stand_in.current = before
+        try:
+            yield
+        finally:
+            stand_in.current = before
 
     def set_sync_debug_mode(mode: str) -> None:
         stand_in.refuses_waits = mode == "error"
@@ -420,5 +422,7 @@ def _install(patch: pytest.MonkeyPatch, count: int) -> StandIn:
 def stand_in_gpu(count: int = 1) -> Iterator[StandIn]:
     """So many GPUs inside the block."""
     with pytest.MonkeyPatch.context() as patch, _Operations(), _Functions():
-        yield _install(patch, count)
-        _installed.pop()
+        try:
+            yield _install(patch, count)
+        finally:
+            _installed.pop()
