@@ -86,6 +86,7 @@ class CudaBatch:
             self.console_bytes: int = self._batch.console_bytes
             constants = torch.from_numpy(self._batch.place_at(*self._allocate()))
             self._memory[: len(constants)].copy_(constants)
+            native.kernel_resources()  # loads the kernels, which a stream under capture may not
             # Written by kernels, read by the host without waiting for them.
             pinned = device.type == "cuda"
             self._faults = torch.zeros(1, dtype=torch.int32, pin_memory=pinned)

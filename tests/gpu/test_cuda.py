@@ -202,6 +202,22 @@ def test_graph_with_a_policy() -> None:
             assert torch.equal(reward, eager_reward)
 
 
+def test_the_first_step_may_be_captured() -> None:
+    """Nothing is loaded or allocated in it that a graph could not hold."""
+    envs = [cule.AtariVectorEnv("breakout", 8, device="cuda") for _ in range(2)]
+    actions = torch.ones(8, dtype=torch.int32, device="cuda")
+    for env in envs:
+        env.reset(seed=2)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        obs, reward, *_ = envs[0].step(actions)
+    for _ in range(20):
+        graph.replay()
+        expected = envs[1].step(actions)
+        assert torch.equal(obs, expected[0])
+        assert torch.equal(reward, expected[1])
+
+
 def test_two_streams() -> None:
     streams = [torch.cuda.Stream(), torch.cuda.Stream()]
     envs = [cule.AtariVectorEnv("pong", 64, device="cuda") for _ in streams]

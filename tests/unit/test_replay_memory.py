@@ -112,6 +112,7 @@ def test_bytes_are_kept_to_and_reported(kind: Any) -> None:
     assert "bytes a transition" in report
 
 
+@pytest.mark.filterwarnings("ignore:.*Profiler clears events")  # said by torch 2.11
 @pytest.mark.parametrize("kind", [UniformReplay, PrioritizedReplay])
 def test_a_million_transitions_take_what_is_printed(kind: Any) -> None:
     """The most that torch and numpy hold while such a buffer is made, at any moment, within 1 %."""
