@@ -97,10 +97,10 @@ def config_of(
     num_steps = options.rollout_steps
     if not num_steps and algorithm == "ppo" and DEVICES[engine] == "cpu":
         num_steps = CPU_PPO_STEPS
-    defaults = {item.name: item.default for item in dataclasses.fields(config_class)}
-    has_rollouts = "num_steps" in defaults
-    if "num_batches" in defaults:
-        most = min(defaults["num_batches"], num_envs)
+    plain = config_class()
+    has_rollouts = hasattr(plain, "num_steps")
+    if hasattr(plain, "num_batches"):
+        most = min(plain.num_batches, num_envs)
         batches = next(n for n in range(most, 0, -1) if num_envs % n == 0)
         changes["num_batches"] = batches
         num_steps = num_steps or batches  # each step is learned from once, as by default
