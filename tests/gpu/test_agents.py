@@ -54,7 +54,7 @@ def test_learners_replay(name: str, changes: dict[str, Any]) -> None:
     agent = make_agent(name, **changes)
     before = copy.deepcopy(agent.network.state_dict())
     for progress in agent.train():
-        if agent.is_captured and agent.updates >= 8:
+        if agent.is_captured and agent.updates >= 20:
             break
         assert progress.steps < 200_000
     agent.check_finite()
@@ -184,17 +184,13 @@ def test_consoles_and_network_on_two_devices(name: str, places: tuple[str, str])
     if "cuda:1" in places and torch.cuda.device_count() < 2:
         pytest.skip("one GPU")
     device, env_device = places
-    options = {"cuda_graphs": False, "num_envs": 16, "learning_starts": 16}
-    if name == "a2c":
-        del options["learning_starts"]
-    agent = make_agent(name, device=device, env_device=env_device, **options)
+    placed = {"device": device, "env_device": env_device}
+    agent = make_agent(name, cuda_graphs=False, num_envs=16, **placed)
     for _ in agent.train():
         if agent.updates >= 2:
             break
     agent.check_finite()
-    assert str(agent.env.lives.device if agent.env_device.type == "cuda" else "cpu") == (
-        {"cuda": "cuda:0", "": device}.get(env_device, env_device)
-    )
+    assert agent.env.config.device == {"cuda": "cuda:0", "": device}.get(env_device, env_device)
     agent.env.close()
 
 
