@@ -114,6 +114,9 @@ pong=(--game pong --device cuda --num-envs 1024 --total-steps 20000000 --no-prog
 part train-ppo 150 "${train[@]}" ppo "${pong[@]}" --out "$out/train-ppo"
 part train-vtrace 150 "${train[@]}" vtrace --num-batches 16 --num-steps 16 "${pong[@]}" \
   --out "$out/train-vtrace"
+apex=(apex-dqn-gpu --game pong --device cuda --cuda-graphs --log-every 200000 --no-progress-bar)
+part train-apex 60 "${train[@]}" "${apex[@]}" --out "$out/train-apex"
+part train-apex-overlap 60 "${train[@]}" "${apex[@]}" --overlap --out "$out/train-apex-overlap"
 train_fps=("$python" -m cule.cli bench --games pong --engines cule-cuda --load training --no-memory
   --num-envs 256,1024,4096 --algorithms a2c,ppo,vtrace,dqn --seconds 20 --minutes 3)
 part train-fps 300 "${train_fps[@]}" --out "$out/train-fps"

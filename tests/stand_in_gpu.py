@@ -2,21 +2,22 @@
 
 In: `stand_in_gpu`. Out: a `StandIn`. What a machine without a GPU cannot show otherwise is checked at
 every operation: that tensors meet on one device, that random generators are those of the device,
-and where the host waits for it. Kernels run by the lockstep shim (`tests.kernels`), CUDA graphs as
-recordings (`tests.agents.recorded_graph`).
+where the host waits for it, and that streams wait for each other (`tests.stand_in_streams`). Kernels
+run by the lockstep shim (`tests.kernels`), CUDA graphs as recordings (`tests.agents.recorded_graph`).
 
 For torch's own C++ these are tensors of the CPU; only Python is told of a GPU. So what C++ does
-with a device by itself is not seen: streams, memory pools, precisions, kernels' own rules.
+with a device by itself is not seen: memory pools, precisions, kernels' own rules.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import time
 import traceback
 import types
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from cule.envs import backend
 from cule.envs.cuda_batch import CudaBatch
 from tests import kernels
 from tests.agents import recorded_graph
+from tests.stand_in_streams import Order, Stream, accesses
 
 CPU = torch.device("cpu")
 _PACKAGE = str(Path(__file__).parents[1] / "cule")
@@ -95,6 +97,7 @@ class StandIn:
     Attributes:
         waits: What made the host wait for the device, and which lines of cule asked for it.
         current: Number of the device that "cuda" means.
+        order: What comes before what on its streams.
     """
 
     def __init__(self) -> None:
@@ -102,6 +105,7 @@ class StandIn:
         self.waits: list[str] = []
         self.current = 0
         self.refuses_waits = False
+        self.order = Order()
 
 
 _tensors: weakref.WeakSet[OnGpu] = weakref.WeakSet()
@@ -116,6 +120,7 @@ def _wait(what: str) -> None:
     _installed[-1].waits.append(f"{what} at {calls}")
     if _installed[-1].refuses_waits or recorded_graph.is_recording():
         raise RuntimeError(f"called a synchronizing CUDA operation: {what}")
+    _installed[-1].order.host_waited(for_all=what == "torch.cuda.synchronize")
 
 
 def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -139,17 +144,43 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     for host_only in ("pin_memory", "non_blocking"):
         if inner_kwargs.get(host_only):
             inner_kwargs[host_only] = False
+    _note(func._schema, args, kwargs)
     out = func(*inner_args, **inner_kwargs)
     given = {id(leaf.inner): leaf for leaf in flat if isinstance(leaf, OnGpu)}
     plain = {id(tensor) for tensor in tensors}
+    memory = {x.untyped_storage()._cdata for x in inner if isinstance(x, Tensor)}
 
     def wrap(result: Tensor) -> Tensor:
         if id(result) in plain or place is None:
             return result
         found = given.get(id(result))
-        return OnGpu(result, place) if found is None else found
+        if found is None:
+            found = OnGpu(result, place)
+            if result.untyped_storage()._cdata not in memory:
+                _installed[-1].order.note(name, [], [result])
+        return found
 
     return pytree.tree_map_only(Tensor, wrap, out)
+
+
+def _note(schema: Any, args: Any, kwargs: dict[str, Any]) -> None:
+    """Tell the order of streams which memory of the GPU an operation uses."""
+    used = accesses(schema, args, kwargs)
+    read, written = ([x.inner for x in found if isinstance(x, OnGpu)] for found in used)
+    if read or written:
+        _installed[-1].order.note(schema.name, read, written)
+
+
+def _noted(step: Callable[..., None]) -> Callable[..., None]:
+    """`CudaBatch.step`, of which the kernels use the consoles and all that it is given."""
+
+    @functools.wraps(step)
+    def call(batch: CudaBatch, *args: Any, **kwargs: Any) -> None:
+        given = [x.inner for x in (*args, *kwargs.values()) if isinstance(x, OnGpu)]
+        _installed[-1].order.note("CudaBatch.step", given[:1], [*given[1:], batch])
+        step(batch, *args, **kwargs)
+
+    return call
 
 
 def _place_of_result(
@@ -315,19 +346,23 @@ class _Generator(torch._C.Generator):
         return self._device
 
 
-class _Stream:
-    """A stream, which is done with everything when the call returns."""
+class _Event:
+    """An event, of the host's time."""
 
-    cuda_stream = 0
+    def __init__(self, enable_timing: bool = False) -> None:
+        self.enable_timing = enable_timing
 
-    def __init__(self, device: Any = None) -> None:
-        pass
-
-    def wait_stream(self, stream: _Stream) -> None:
-        pass
+    def record(self) -> None:
+        assert not recorded_graph.is_recording(), "an event of a graph has no time"
+        self.time_s = time.perf_counter()
 
     def synchronize(self) -> None:
-        _wait("Stream.synchronize")
+        _wait("Event.synchronize")
+
+    def elapsed_time(self, end: _Event) -> float:
+        assert self.enable_timing
+        assert end.enable_timing
+        return 1000 * (end.time_s - self.time_s)
 
 
 class _Graph(recorded_graph.Recording):
@@ -359,6 +394,7 @@ def _group_by_device(group: Any, lists: Any, *args: Any) -> Any:
 def _install(patch: pytest.MonkeyPatch, count: int) -> StandIn:
     cuda = torch.cuda
     stand_in = StandIn()
+    order = stand_in.order
 
     @contextlib.contextmanager
     def on_device(device: Any) -> Iterator[None]:
@@ -396,9 +432,11 @@ def _install(patch: pytest.MonkeyPatch, count: int) -> StandIn:
         "empty_cache": lambda: None,
         "synchronize": lambda device=None: _wait("torch.cuda.synchronize"),
         "set_sync_debug_mode": set_sync_debug_mode,
-        "Stream": _Stream,
-        "current_stream": lambda device=None: _Stream(),
-        "stream": lambda stream: contextlib.nullcontext(),
+        "Stream": Stream,
+        "Event": _Event,
+        "current_stream": lambda device=None: order.current,
+        "default_stream": lambda device=None: order.default,
+        "stream": order.on,
         "CUDAGraph": _Graph,
         "graph": _capture,
         "is_current_stream_capturing": recorded_graph.is_recording,
@@ -413,7 +451,7 @@ def _install(patch: pytest.MonkeyPatch, count: int) -> StandIn:
     for module in (device, backend):
         patch.setattr(module, "cuda_module", kernels.module)
     patch.setattr(device, "_find_architecture_obstacle", lambda *_: None)
-    patch.setattr(CudaBatch, "step", recorded_graph.as_one_operation(CudaBatch.step))
+    patch.setattr(CudaBatch, "step", recorded_graph.as_one_operation(_noted(CudaBatch.step)))
     _installed.append(stand_in)
     return stand_in
 

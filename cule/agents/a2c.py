@@ -48,7 +48,7 @@ class A2CConfig(PolicyConfig):
     """Factor of the entropy."""
 
     max_grad_norm: float = 0.5
-    """Global norm that gradients are clipped to."""
+    """Global norm that gradients are clipped to; 0: not clipped."""
 
     def __post_init__(self) -> None:
         """Check what can be checked without an environment."""

@@ -12,9 +12,7 @@ them. Two forms:
 
 from __future__ import annotations
 
-import copy
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -22,15 +20,16 @@ import torch
 from torch import Tensor
 
 from cule import algos
+from cule.agents.apex_acting import ApexActing
 from cule.agents.apex_actors import ActorGroup, EnvFactory
-from cule.agents.base import Progress, timed
+from cule.agents.base import Progress
 from cule.agents.distributed import num_launched, world_size
-from cule.agents.dqn import DQN, DQNConfig, replay_gauges
+from cule.agents.dqn import DQN, DQNConfig
 from cule.agents.environment import FrameEnv, make_env
-from cule.agents.options import AgentConfig, check_least
-from cule.envs import FrameStep
+from cule.agents.off_policy import replay_gauges
+from cule.agents.options import check_least
 from cule.errors import InvalidArgumentError
-from cule.nets import gather_actions, soft_copy
+from cule.nets import gather_actions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +93,9 @@ class ApexConfig(DQNConfig):
     sync_steps: int = 100
     """Steps of a console between copies of the learner's weights to the actors."""
 
+    overlap: bool = False
+    """Learn from batches of the steps so far while the next ones are played; in one process."""
+
     num_actors: int = 0
     """Actor processes; 0: this process steps and learns."""
 
@@ -110,6 +112,11 @@ class ApexConfig(DQNConfig):
                 "prioritized must be True, num_atoms 1 and noisy False in Ape-X; "
                 f"they are {self.prioritized}, {self.num_atoms} and {self.noisy}"
             )
+        if self.num_actors and self.overlap:
+            raise InvalidArgumentError(
+                f"overlap is True and num_actors {self.num_actors}; actor processes play beside "
+                "the learner anyway, so overlap must be False"
+            )
         if self.num_actors and num_launched() > 1:
             raise InvalidArgumentError(
                 f"num_actors is {self.num_actors} and there are {num_launched()} processes; actor "
@@ -125,64 +132,7 @@ class ApexConfig(DQNConfig):
             )
 
 
-class ActorErrors:
-    """n-step temporal differences from the values that acting computed anyway.
-
-    It remembers the last n steps. Where a time limit cuts a window there is no value of the final
-    observation; the largest value of the truncated row stands in.
-    """
-
-    def __init__(self, n_step: int) -> None:
-        """Remember nothing yet."""
-        self.n_step = n_step
-        self.rows: deque[tuple[Tensor, ...]] = deque(maxlen=n_step)
-
-    def add_step(
-        self, taken: Tensor, largest: Tensor, step: FrameStep, config: AgentConfig
-    ) -> None:
-        """Remember a step.
-
-        Args:
-            taken: Values of the taken actions; ``[N]``.
-            largest: Values of the best actions; ``[N]``.
-            step: What came of it, on any device.
-            config: Discount, clipping, what ends an episode.
-        """
-        device = taken.device
-        ends = step.terminated | step.life_lost if config.episodic_life else step.terminated
-        rewards = algos.clip_rewards(step.reward.to(device), config.reward_rule)
-        discounts = config.gamma * (~ends).to(device, torch.float32)
-        truncated = (step.truncated & ~step.terminated).to(device)
-        self.rows.append((taken, largest, rewards, discounts, truncated))
-
-    def errors(self, largest_now: Tensor) -> Tensor | None:
-        """Differences of the steps that are n old; None while there are none.
-
-        Args:
-            largest_now: Largest value of the newest observation; ``[N]``.
-        """
-        if len(self.rows) < self.n_step:
-            return None
-        taken, largest, rewards, discounts, truncated = map(
-            torch.stack, zip(*self.rows, strict=True)
-        )
-        sums, products, steps = algos.n_step_returns(rewards, discounts, self.n_step, truncated)
-        last = steps - 1
-        is_cut = truncated.gather(0, last)
-        bootstrap = torch.where(is_cut, largest.gather(0, last), largest_now.unsqueeze(0))
-        return (sums + products * bootstrap - taken[:1]).squeeze(0)
-
-    def state(self) -> list[list[Tensor]]:
-        """For checkpoints."""
-        return [list(row) for row in self.rows]
-
-    def load(self, state: list[list[Tensor]], device: torch.device) -> None:
-        """Take `state` back."""
-        self.rows.clear()
-        self.rows.extend(tuple(value.to(device) for value in row) for row in state)
-
-
-class ApexDQN(DQN):
+class ApexDQN(ApexActing, DQN):
     """The learner; see docs/agents/apex.md.
 
     Example:
@@ -223,39 +173,23 @@ class ApexDQN(DQN):
     def build(self) -> None:
         """As DQN, and the actors' copy of the network."""
         super().build()
-        self.actor = copy.deepcopy(self.network).requires_grad_(False)
-        self.actor_errors = ActorErrors(self.config.n_step)
-        self.acted_steps = 0
+        self.build_actor()
+
+    def capture(self) -> None:
+        """As DQN; exploration draws outside of graphs."""
+        stream = self.acting_stream
+        self.acting_values = self.captured(self._acting_values, draws=False, stream=stream)
+        self.learn_from = self.captured(self._learn_from, draws=False)
 
     @torch.no_grad()
     def _acting_values(self, obs: Tensor) -> Tensor:
         return self.q_values(self.actor, obs)
 
-    @timed("collect")
-    @torch.no_grad()
-    def collect(self, num_steps: int) -> None:
-        """Play steps into the memory, with priorities from the acting network."""
-        config, epsilon = self.config, self.epsilon()
-        for _ in range(num_steps):
-            if self.acted_steps % config.sync_steps == 0:
-                soft_copy(self.actor, self.network)
-            self.acted_steps += 1
-            q_values = self.acting_values(self.replay.observe())
-            largest = q_values.amax(-1)
-            self._make_newest_live(largest)
-            actions = algos.epsilon_greedy(q_values, epsilon, self.generator)
-            step = self.step_env(actions, self.replay.next_row())
-            # Not drawn before the next acting pass has given it a priority.
-            self.replay.append(actions, step, torch.zeros_like(largest))
-            self.actor_errors.add_step(gather_actions(q_values, actions), largest, step, config)
-            self.statistics.add(step)
-        self.count_steps(num_steps)
-
-    def _make_newest_live(self, largest: Tensor) -> None:
-        errors = self.actor_errors.errors(largest)
-        if errors is not None:
-            priorities = algos.priorities_from_errors(errors)
-            self.replay.update_priorities(self.replay.newest_ids(), priorities)
+    def choose_actions(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """As `ApexActing`: epsilon-greedy."""
+        q_values = self.acting_values(obs)
+        actions = algos.epsilon_greedy(q_values, self.epsilon(), self.generator)
+        return actions, gather_actions(q_values, actions), q_values.amax(-1)
 
     def train(self, steps: int | None = None) -> Iterator[Progress]:
         """As `Agent.train`; a round is `collect_steps` steps and the updates that they pay for."""
@@ -279,11 +213,10 @@ class ApexDQN(DQN):
                 new = actors.wait_for_transitions()
                 self.steps += new
                 self.statistics.sums += actors.new_statistics()
+                self.charge(new)
                 if self.replay.num_valid >= config.learning_starts:
-                    self.debt += config.samples_per_insert * new
-                    while self.debt >= config.batch_size:
+                    for _ in range(self.take_due()):
                         self.metrics = self.update()
-                        self.debt -= config.batch_size
                     actors.send_weights(self.network)
                 actors.allow(self.steps - first)
                 yield Progress(self.steps, self.updates, self.metrics)
@@ -294,18 +227,5 @@ class ApexDQN(DQN):
         return replay_gauges(self.replay, self.total_envs // world_size()) if is_open else {}
 
     def extra_state(self, *, replay: bool) -> dict[str, Any]:
-        """As DQN, and the actors' side; a memory shared with actors is not saved."""
-        state = super().extra_state(replay=replay and not self.config.num_actors)
-        state["actor"] = self.actor.state_dict()
-        state["acted_steps"] = self.acted_steps
-        state["actor_errors"] = self.actor_errors.state()
-        return state
-
-    def load_extra_state(self, state: Mapping[str, Any]) -> bool:
-        """Take it back."""
-        self.actor.load_state_dict(state["actor"])
-        goes_on = super().load_extra_state(state)
-        if goes_on:
-            self.acted_steps = state["acted_steps"]
-            self.actor_errors.load(state["actor_errors"], self.device)
-        return goes_on
+        """As `ApexActing`; a memory shared with actors is not saved."""
+        return super().extra_state(replay=replay and not self.config.num_actors)

@@ -10,22 +10,21 @@ noise by a ladder of deviations over the consoles, and now and then any action a
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from cule import algos
-from cule.agents.apex import ActorErrors
-from cule.agents.base import REPLAY_SEED, Agent, Progress, timed
+from cule.agents.apex_acting import ApexActing
+from cule.agents.base import REPLAY_SEED
 from cule.agents.distributed import rank, weigh_over_ranks, world_size
-from cule.agents.dqn import replay_gauges
 from cule.agents.environment import storage_options
 from cule.agents.options import AgentConfig, check_least, check_range
 from cule.errors import InvalidArgumentError
-from cule.nets import DeterministicActorCritic, soft_copy
+from cule.nets import DeterministicActorCritic
 from cule.replay import Batch, PrioritizedOptions, PrioritizedReplay
 
 
@@ -61,7 +60,7 @@ class ApexDPGConfig(AgentConfig):
     """Of Adam, for actor and critic."""
 
     max_grad_norm: float = 40.0
-    """Global norm that gradients are clipped to."""
+    """Global norm that gradients are clipped to; 0: not clipped."""
 
     action_gradient_clip: float = 1.0
     """Elementwise clip of the critic's derivative by the action."""
@@ -94,6 +93,9 @@ class ApexDPGConfig(AgentConfig):
     sync_steps: int = 100
     """Steps of a console between copies of the learner's weights to the actors."""
 
+    overlap: bool = False
+    """Learn from batches of the steps so far while the next ones are played."""
+
     max_num_frames_per_episode: int = 50_000
     """Emulated frames after which an episode is truncated."""
 
@@ -116,7 +118,7 @@ class ApexDPGConfig(AgentConfig):
         return True
 
 
-class ApexDPG(Agent):
+class ApexDPG(ApexActing):
     """The learner; see docs/agents/apex-dpg.md.
 
     Example:
@@ -132,9 +134,9 @@ class ApexDPG(Agent):
     config: ApexDPGConfig
 
     network: DeterministicActorCritic
+    target: DeterministicActorCritic
     replay: PrioritizedReplay
     choose: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
-    learn_from: Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
 
     def build(self) -> None:
         """Learner's, target and actors' networks; one optimiser, since they share no parameter."""
@@ -143,11 +145,8 @@ class ApexDPG(Agent):
             self.obs_shape, torso=config.network, initialisation=config.initialisation
         ).to(self.device)
         self.target = copy.deepcopy(self.network).requires_grad_(False)
-        self.actor = copy.deepcopy(self.network).requires_grad_(False)
+        self.build_actor()
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=self.learning_rate)
-        self.actor_errors = ActorErrors(config.n_step)
-        self.acted_steps = 0
-        self.debt = 0.0
         self.sigma = algos.sigma_ladder(
             world_size() * self.num_envs,
             config.sigma_low,
@@ -158,8 +157,8 @@ class ApexDPG(Agent):
 
     def capture(self) -> None:
         """Acting, and an update from a batch."""
-        self.choose = self.captured(self._choose)
-        self.learn_from = self.captured(self._learn_from)
+        self.choose = self.captured(self._choose, stream=self.acting_stream)
+        self.learn_from = self.captured(self._learn_from, draws=False)
 
     def make_replay(self) -> PrioritizedReplay:
         """The memory, of polar actions."""
@@ -179,11 +178,6 @@ class ApexDPG(Agent):
                 uniform_mixture=config.uniform_mixture,
             )
         )
-
-    def begin_buffer(self, frames: Tensor) -> None:
-        """Make the memory and give it the first frames."""
-        self.replay = self.make_replay()
-        self.replay.start(frames)
 
     @torch.no_grad()
     def act(self, obs: Tensor, generator: torch.Generator, *, greedy: bool = False) -> Tensor:
@@ -211,55 +205,15 @@ class ApexDPG(Agent):
             action = self.explore(chosen)
             return action, best, self.actor.values(features, action)
 
-    @timed("collect")
-    @torch.no_grad()
-    def collect(self, num_steps: int) -> None:
-        """Play steps into the memory, with priorities from the acting networks."""
-        config = self.config
-        for _ in range(num_steps):
-            if self.acted_steps % config.sync_steps == 0:
-                soft_copy(self.actor, self.network)
-            self.acted_steps += 1
-            action, best, taken = self.choose(self.replay.observe())
-            errors = self.actor_errors.errors(best)
-            if errors is not None:
-                priorities = algos.priorities_from_errors(errors)
-                self.replay.update_priorities(self.replay.newest_ids(), priorities)
-            polar = algos.polar_from_disc(action)
-            step = self.step_env(polar, self.replay.next_row())
-            self.replay.append(polar, step, torch.zeros_like(best))
-            self.actor_errors.add_step(taken, best, step, config)
-            self.statistics.add(step)
-        self.count_steps(num_steps)
+    def choose_actions(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """As `ApexActing`, as radius, angle and fire."""
+        action, best, taken = self.choose(obs)
+        return algos.polar_from_disc(action), taken, best
 
-    def train(self, steps: int | None = None) -> Iterator[Progress]:
-        """As `Agent.train`; a round is `collect_steps` steps and the updates that they pay for."""
-        config = self.config
-        stop = config.total_steps if steps is None else steps
-        self.begin()
-        while self.steps < stop:
-            self.collect(config.collect_steps)
-            if self.replay.num_valid * world_size() >= config.learning_starts:
-                self.debt += config.samples_per_insert * config.collect_steps * self.num_envs
-                while self.debt >= config.batch_size:
-                    self.metrics = self.update()
-                    self.debt -= config.batch_size
-            yield Progress(self.steps, self.updates, self.metrics)
-
-    def update(self) -> dict[str, Tensor]:
-        """One update of critic and actor from one batch."""
+    def sample(self) -> Batch:
+        """Draw a batch; weights are over the largest of all processes."""
         drawn = self.replay.sample(self.config.batch_size)
-        batch = weigh_over_ranks(drawn, self.replay.num_valid, self.config.beta)
-        errors, metrics = self.learn_from(batch)
-        self.updates += 1
-        self.replay.update_priorities(batch.ids, algos.priorities_from_errors(errors))
-        if self.updates % self.config.target_interval == 0:
-            soft_copy(self.target, self.network)
-        return metrics
-
-    def gauges(self) -> dict[str, float]:
-        """How full the memory is, how far back it goes, and the largest priority."""
-        return replay_gauges(self.replay, self.num_envs) if self._has_begun else {}
+        return weigh_over_ranks(drawn, self.replay.num_valid, self.config.beta)
 
     def _learn_from(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Errors ``[B]``, and what is to be logged."""
@@ -292,29 +246,3 @@ class ApexDPG(Agent):
             "radius_mean": action.detach()[:, :2].norm(dim=-1).mean(),
             "grad_norm": norm,
         }
-
-    def extra_state(self, *, replay: bool) -> dict[str, Any]:
-        """Copies of the network, what is owed and remembered, and if asked for the memory."""
-        state: dict[str, Any] = {
-            "target": self.target.state_dict(),
-            "actor": self.actor.state_dict(),
-            "debt": self.debt,
-            "acted_steps": self.acted_steps,
-            "actor_errors": self.actor_errors.state(),
-        }
-        if replay and self._has_begun:
-            state["replay"] = self.replay.state_dict()
-        return state
-
-    def load_extra_state(self, state: Mapping[str, Any]) -> bool:
-        """Take it back; without the memory new episodes begin, and fill a new one."""
-        self.target.load_state_dict(state["target"])
-        self.actor.load_state_dict(state["actor"])
-        self.debt = state["debt"]
-        if "replay" not in state:
-            return False
-        self.acted_steps = state["acted_steps"]
-        self.actor_errors.load(state["actor_errors"], self.device)
-        self.replay = self.make_replay()
-        self.replay.load_state_dict(state["replay"])
-        return True

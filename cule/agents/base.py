@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import functools
 import os
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from torch import Tensor, nn
 
 from cule import __version__
 from cule.agents.checkpoint import read_checkpoint, write_checkpoint
+from cule.agents.clock import Clock
 from cule.agents.distributed import (
     RANK_SEED_STRIDE,
     average_gradients,
@@ -62,16 +62,13 @@ Result = TypeVar("Result")
 
 
 def timed(part: str) -> Callable[[Method], Method]:
-    """Adds what calls of a method of `Agent` take to its `seconds`."""
+    """Calls of a method of `Agent` are a part of its rounds; `Clock.part`."""
 
     def decorate(method: Method) -> Method:
         @functools.wraps(method)
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            began = time.perf_counter()
-            try:
+            with self.clock.part(part):
                 return method(self, *args, **kwargs)
-            finally:
-                self.seconds[part] += time.perf_counter() - began
 
         return cast(Method, call)
 
@@ -124,8 +121,7 @@ class Agent(ABC):
         statistics: Sums over the episodes that have ended.
         is_finite: Whether all losses so far were finite numbers; bool scalar on the device.
         metrics: Losses and the like of the last update.
-        seconds: Time spent in collecting, and of that in stepping the environments; of the host's
-            calls, which on a GPU return before the work is done.
+        clock: What the time of rounds goes to.
     """
 
     name: ClassVar[str]
@@ -162,7 +158,7 @@ class Agent(ABC):
         self.statistics = EpisodeStatistics(self.device)
         self.is_finite = torch.ones((), dtype=torch.bool, device=self.device)
         self.generator = self.make_generator(ACTING_SEED)
-        self.seconds = {"collect": 0.0, "emulate": 0.0}
+        self.clock = Clock(self.device)
         self.metrics: Mapping[str, Tensor | float] = {}
         self._has_begun = False
         with torch.random.fork_rng(devices=[]):
@@ -258,11 +254,25 @@ class Agent(ABC):
         """Whether environments and network are on the same device."""
         return _numbered(self.env_device) == _numbered(self.device)
 
-    def captured(self, function: Callable[..., Result]) -> Callable[..., Result]:
-        """The function itself, or where the config asks for it, one that replays CUDA graphs."""
+    def captured(
+        self,
+        function: Callable[..., Result],
+        *,
+        draws: bool = True,
+        stream: torch.cuda.Stream | None = None,
+    ) -> Callable[..., Result]:
+        """The function itself, or where the config asks for it, one that replays CUDA graphs.
+
+        Args:
+            function: As for `CapturedCall`.
+            draws: Whether it may draw from `generator`. A replay then sets the generator's place on
+                the device, so of graphs that are replayed at the same time only one may.
+            stream: As for `CapturedCall`.
+        """
         if not self.config.cuda_graphs:
             return function
-        call = CapturedCall(function, self.device, [self.generator], self._has_its_kernels)
+        generators = [self.generator] if draws else []
+        call = CapturedCall(function, self.device, generators, self._has_its_kernels, stream)
         self._captured.append(call)
         return call
 
@@ -286,14 +296,14 @@ class Agent(ABC):
 
         Args:
             loss: Scalar.
-            max_grad_norm: Global norm that gradients are clipped to.
+            max_grad_norm: Global norm that gradients are clipped to; 0: not clipped.
             hold: bool scalar on the device: true, and nothing changes.
         """
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         average_gradients(parameters)
-        norm = nn.utils.clip_grad_norm_(parameters, max_grad_norm)
+        norm = nn.utils.clip_grad_norm_(parameters, max_grad_norm or float("inf"))
         if hold is None:
             self.optimizer.step()
         else:

@@ -4,16 +4,13 @@ Double targets (van Hasselt et al. 2016), dueling streams (Wang et al. 2016), n-
 prioritised replay (Schaul et al. 2016) or large batches drawn from by error (LaBER, Lahire et al.
 2022), distributions of returns (C51, Bellemare et al. 2017),
 noisy networks (Fortunato et al. 2018); all on: Rainbow (Hessel et al. 2018).
-
-Every `collect_steps` steps of all consoles there are as many updates as keep the number of samples
-learned from at `samples_per_insert` times the number of steps taken; fractions are carried over.
 """
 
 from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,12 +18,13 @@ import torch
 from torch import Tensor
 
 from cule import algos
-from cule.agents.base import REPLAY_SEED, Agent, Progress, timed
+from cule.agents.base import REPLAY_SEED, timed
 from cule.agents.distributed import num_launched, rank, weigh_over_ranks, world_size
 from cule.agents.environment import storage_options
+from cule.agents.off_policy import OffPolicyAgent
 from cule.agents.options import AgentConfig, check_choice, check_least, check_range
 from cule.errors import InvalidArgumentError
-from cule.nets import QNetwork, draw_noise, gather_actions, soft_copy
+from cule.nets import QNetwork, draw_noise, gather_actions
 from cule.replay import Batch, PrioritizedOptions, PrioritizedReplay, ReplayOptions, UniformReplay
 
 
@@ -203,16 +201,7 @@ class RainbowConfig(DQNConfig):
     """Global norm that gradients are clipped to; 0: not clipped."""
 
 
-def replay_gauges(replay: Any, num_envs: int) -> dict[str, float]:
-    """Transitions of a memory, steps of a console that they span, and the largest priority."""
-    size = int(replay.num_valid)
-    gauges = {"replay_size": float(size), "replay_span": size / num_envs}
-    if hasattr(replay, "max_priority"):
-        gauges["max_priority"] = float(replay.max_priority)
-    return gauges
-
-
-class DQN(Agent):
+class DQN(OffPolicyAgent):
     """The learner; see docs/agents/dqn.md.
 
     Example:
@@ -230,10 +219,8 @@ class DQN(Agent):
 
     network: QNetwork
     target: QNetwork
-    replay: Any
     forward: Any
     acting_values: Callable[[Tensor], Tensor]
-    learn_from: Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
 
     # --- Set-up ---------------------------------------------------------------------------------
 
@@ -256,7 +243,6 @@ class DQN(Agent):
         self.support = torch.zeros(1, device=self.device)
         if config.num_atoms > 1:
             self.support = algos.atoms(config.v_min, config.v_max, config.num_atoms, self.device)
-        self.debt = 0.0  # samples still to learn from
 
     def capture(self) -> None:
         """Values to act on, and an update from a batch."""
@@ -289,11 +275,6 @@ class DQN(Agent):
                 )
             )
         return UniformReplay(ReplayOptions(**options))
-
-    def begin_buffer(self, frames: Tensor) -> None:
-        """Make the memory and give it the first frames."""
-        self.replay = self.make_replay()
-        self.replay.start(frames)
 
     # --- Collect ----------------------------------------------------------------------------------
 
@@ -351,21 +332,10 @@ class DQN(Agent):
 
     # --- Learn ------------------------------------------------------------------------------------
 
-    def train(self, steps: int | None = None) -> Iterator[Progress]:
-        """As `Agent.train`; a round is `collect_steps` steps and the updates that they pay for."""
-        config = self.config
-        stop = config.total_steps if steps is None else steps
-        self.begin()
-        while self.steps < stop:
-            self.collect(config.collect_steps)
-            if self.replay.num_valid * world_size() >= config.learning_starts:
-                self.debt += config.samples_per_insert * config.collect_steps * self.num_envs
-                while self.debt >= config.batch_size:
-                    self.metrics = self.update()
-                    self.debt -= config.batch_size
-            epsilon = self.epsilon()
-            shown = epsilon.mean() if isinstance(epsilon, Tensor) else epsilon
-            yield Progress(self.steps, self.updates, {**self.metrics, "epsilon": shown})
+    def schedules(self) -> dict[str, Tensor | float]:
+        """Exploration; its mean where consoles differ."""
+        epsilon = self.epsilon()
+        return {"epsilon": epsilon.mean() if isinstance(epsilon, Tensor) else epsilon}
 
     def sample(self) -> Batch:
         """Draw a batch, or LaBER's candidates; weights are over the largest of all processes."""
@@ -379,18 +349,6 @@ class DQN(Agent):
         batch: Batch = self.replay.sample(config.batch_size, beta)
         return weigh_over_ranks(batch, self.replay.num_valid, beta)
 
-    def update(self) -> dict[str, Tensor]:
-        """One update from one batch."""
-        config = self.config
-        batch = self.sample()
-        errors, metrics = self.learn_from(batch)
-        self.updates += 1
-        if config.prioritized:
-            self.replay.update_priorities(batch.ids, algos.priorities_from_errors(errors))
-        if self.updates % config.target_interval == 0:
-            soft_copy(self.target, self.network, config.target_tau)
-        return metrics
-
     def _learn_from(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Errors ``[B]``, and what is to be logged."""
         config = self.config
@@ -401,7 +359,7 @@ class DQN(Agent):
             batch = self._large_errors(batch)
         errors, losses, q_taken = self._losses(batch)
         loss = (batch.weights * losses).mean()
-        norm = self.learn(loss, config.max_grad_norm or float("inf"))
+        norm = self.learn(loss, config.max_grad_norm)
         return errors, {
             "loss": loss.detach(),
             "q_mean": q_taken.mean(),
@@ -458,29 +416,6 @@ class DQN(Agent):
             logits = gather_actions(self.forward(batch.obs), batch.actions).float()
         taken = (logits.detach().softmax(-1) * self.support).sum(-1)
         return algos.categorical_loss(logits, targets), taken
-
-    def gauges(self) -> dict[str, float]:
-        """How full the memory is, and how far back it goes."""
-        return replay_gauges(self.replay, self.num_envs) if self._has_begun else {}
-
-    # --- Checkpoints ------------------------------------------------------------------------------
-
-    def extra_state(self, *, replay: bool) -> dict[str, Any]:
-        """Target network, samples owed, and if asked for the memory."""
-        state: dict[str, Any] = {"target": self.target.state_dict(), "debt": self.debt}
-        if replay and self._has_begun:
-            state["replay"] = self.replay.state_dict()
-        return state
-
-    def load_extra_state(self, state: Mapping[str, Any]) -> bool:
-        """Take it back; without the memory new episodes begin, and fill a new one."""
-        self.target.load_state_dict(state["target"])
-        self.debt = state["debt"]
-        if "replay" not in state:
-            return False
-        self.replay = self.make_replay()
-        self.replay.load_state_dict(state["replay"])
-        return True
 
 
 class Rainbow(DQN):

@@ -50,6 +50,7 @@ class CapturedCall(Generic[Result]):
         device: torch.device,
         generators: Sequence[torch.Generator] = (),
         is_ready: Callable[[], bool] = lambda: True,
+        stream: torch.cuda.Stream | None = None,
     ) -> None:
         """Capture nothing yet.
 
@@ -60,10 +61,14 @@ class CapturedCall(Generic[Result]):
             device: Where it runs.
             generators: Those that it draws from.
             is_ready: False as long as it is too early for a capture.
+            stream: Where it is captured and its first calls run; by default one that all such calls
+                share. Graphs captured on one stream share memory of libraries, so what is to be
+                replayed at the same time needs streams of its own.
         """
         self._function = function
         self._device = device
         self._is_ready = is_ready
+        self._stream = stream
         self._generators = generators
         self._calls: dict[Any, int] = {}
         self.captures: dict[Any, Capture] = {}
@@ -81,12 +86,14 @@ class CapturedCall(Generic[Result]):
         if capture is None:
             self._calls[key] = self._calls.get(key, 0) + 1
             if self._calls[key] <= WARM_UP_CALLS or not self._is_ready():
-                return run_aside(self._function, inputs)
+                return run_aside(self._function, inputs, self._stream)
             # A graph of inputs that will be overwritten: memory of its own.
             own = [leaf.clone() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
             arguments = pytree.tree_unflatten(own, structure)
             statics = [leaf for leaf in own if isinstance(leaf, Tensor)]
-            replay, outputs = capture_call(self._function, arguments, self._generators)
+            replay, outputs = capture_call(
+                self._function, arguments, self._generators, self._stream
+            )
             capture = self.captures[key] = Capture(statics, outputs, replay)
         else:
             for static, tensor in zip(capture.inputs, tensors, strict=True):
@@ -102,7 +109,10 @@ class CapturedCall(Generic[Result]):
 
 
 def capture_call(
-    function: Callable[..., Result], inputs: Any, generators: Sequence[torch.Generator]
+    function: Callable[..., Result],
+    inputs: Any,
+    generators: Sequence[torch.Generator],
+    stream: torch.cuda.Stream | None = None,
 ) -> tuple[Callable[[], None], Result]:
     """Record what a call launches, without running it.
 
@@ -114,8 +124,8 @@ def capture_call(
     for generator in generators:
         graph.register_generator_state(generator)
     # Other threads may go on: a translation in the background, a pinning data loader.
-    stream = _side_stream(torch.cuda.current_device())
-    with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+    side = stream or _side_stream(torch.cuda.current_device())
+    with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
         outputs = function(*inputs)
     return graph.replay, outputs
 
@@ -125,9 +135,11 @@ def _side_stream(device_index: int) -> torch.cuda.Stream:
     return torch.cuda.Stream(device_index)  # type: ignore[no-untyped-call]
 
 
-def run_aside(function: Callable[..., Result], inputs: Any) -> Result:
+def run_aside(
+    function: Callable[..., Result], inputs: Any, stream: torch.cuda.Stream | None = None
+) -> Result:
     """Call on another stream, as what is to be captured later must have been before."""
-    side = _side_stream(torch.cuda.current_device())
+    side = stream or _side_stream(torch.cuda.current_device())
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side), warnings.catch_warnings():
         # True of these calls, and meant.

@@ -66,7 +66,7 @@ class PPOConfig(PolicyConfig):
     """Factor of the entropy."""
 
     max_grad_norm: float = 0.5
-    """Global norm that gradients are clipped to."""
+    """Global norm that gradients are clipped to; 0: not clipped."""
 
     normalise_advantages: bool = True
     """Advantages of each minibatch get mean 0 and deviation 1."""

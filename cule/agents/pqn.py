@@ -66,7 +66,7 @@ class PQNConfig(RolloutConfig):
     """Share of training over which epsilon falls."""
 
     max_grad_norm: float = 10.0
-    """Global norm that gradients are clipped to."""
+    """Global norm that gradients are clipped to; 0: not clipped."""
 
     def __post_init__(self) -> None:
         """Check what can be checked without an environment."""

@@ -193,7 +193,6 @@ class Run:
         self._bar = ProgressBar(f"{agent.config.game} {agent.name}", total) if shown else None
         self._row_steps, self._row_updates = agent.steps, agent.updates
         self._row_s = 0.0
-        self._row_seconds = dict(agent.seconds)
         self._return = math.nan
 
     @property
@@ -246,7 +245,8 @@ class Run:
     def _train(self) -> None:
         before = self.agent.steps
         try:
-            for progress in self.agent.train():
+            rounds = self.agent.train()
+            while (progress := self._next_round(rounds)) is not None:
                 self._after_round(before, progress)
                 before = progress.steps
                 if self._stop.agreed(self.agent.device):
@@ -256,6 +256,10 @@ class Run:
             # looked at.
             self.agent.check_finite(self._last_checkpoint)
             raise
+
+    def _next_round(self, rounds: Iterator[Progress]) -> Progress | None:
+        with self.agent.clock.part("round"):
+            return next(rounds, None)
 
     def _is_evaluated(self) -> bool:
         """Whether the first process has a row of these steps, of this run or before a resume."""
@@ -318,7 +322,7 @@ class Run:
             "steps_per_s": steps_per_s,
             "frames_per_s": steps_per_s * frameskip,
             "updates_per_s": (progress.updates - self._row_updates) / seconds,
-            **self._shares(seconds),
+            **agent.clock.read_shares(),
         }
         if agent.device.type == "cuda":
             row["gpu_bytes"] = torch.cuda.max_memory_allocated(agent.device)
@@ -330,19 +334,6 @@ class Run:
         if self._bar is not None:
             left = max(agent.config.total_steps - progress.steps, 0) / max(steps_per_s, 1e-9)
             self._bar.update(progress.steps, steps_per_s * frameskip, self._return, left)
-
-    def _shares(self, seconds: float) -> dict[str, float]:
-        """What the time since the last row went to, where the host's calls tell."""
-        agent, before = self.agent, self._row_seconds
-        now = self._row_seconds = dict(agent.seconds)
-        collect, emulate = (now[part] - before[part] for part in ("collect", "emulate"))
-        if agent.device.type != "cpu" or agent.env_device.type != "cpu" or not collect:
-            return {}  # a GPU is busy later than it is asked; actor processes collect elsewhere
-        return {
-            "act_share": (collect - emulate) / seconds,
-            "emulate_share": emulate / seconds,
-            "learn_share": max(1.0 - collect / seconds, 0.0),
-        }
 
     def evaluate(self) -> Evaluation:
         """Evaluate now; all processes do, and the first one's result is written."""

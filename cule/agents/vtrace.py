@@ -76,7 +76,7 @@ class VTraceConfig(PolicyConfig):
     """Factor of the entropy."""
 
     max_grad_norm: float = 0.5
-    """Global norm that gradients are clipped to."""
+    """Global norm that gradients are clipped to; 0: not clipped."""
 
     reduction: str = "mean"
     """The loss is the mean or the sum over a window's samples."""

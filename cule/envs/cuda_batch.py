@@ -86,6 +86,7 @@ class CudaBatch:
             self.console_bytes: int = self._batch.console_bytes
             constants = torch.from_numpy(self._batch.place_at(*self._allocate()))
             self._memory[: len(constants)].copy_(constants)
+            self._seeds = torch.empty(self._num_envs, dtype=torch.int64, device=device)
             native.kernel_resources()  # loads the kernels, which a stream under capture may not
             # Written by kernels, read by the host without waiting for them.
             pinned = device.type == "cuda"
@@ -94,7 +95,6 @@ class CudaBatch:
                 torch.cuda.synchronize(device)  # whatever stream steps come on
         self._fault_word = self._faults.numpy()
         self._translation = self._begin_translation(geometry)
-        self._seeds = torch.empty(self._num_envs, dtype=torch.int64, device=device)
         self.num_threads = 0
 
     # --- What cule._core.Batch has ----------------------------------------------------------------

@@ -89,6 +89,18 @@ SMALL: dict[str, Small] = {
         },
         5_040,
     ),
+    "apex-dqn-overlap": Small(
+        {
+            **_REPLAY,
+            "optimizer": "adam",
+            "optimizer_eps": 1e-8,
+            "batch_size": 64,
+            "sync_steps": 10,
+            "overlap": True,
+        },
+        4_400,
+        algorithm="apex-dqn",
+    ),
     "rainbow": Small({**_REPLAY, "v_min": -2.0, "v_max": 2.0, "num_atoms": 21}, 4_000),
 }
 

@@ -109,7 +109,10 @@ def as_one_operation(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def record_call(
-    function: Callable[..., Any], inputs: Any, generators: Sequence[torch.Generator]
+    function: Callable[..., Any],
+    inputs: Any,
+    generators: Sequence[torch.Generator],
+    stream: Any = None,
 ) -> tuple[Callable[[], None], Any]:
     """In place of `cule.agents.graphs.capture_call`."""
     recording = Recording()

@@ -32,7 +32,7 @@ UPDATES, FEW_UPDATES = 100, 12
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recordings in place of graphs, on the CPU."""
     monkeypatch.setattr(graphs, "capture_call", record_call)
-    monkeypatch.setattr(graphs, "run_aside", lambda function, inputs: function(*inputs))
+    monkeypatch.setattr(graphs, "run_aside", lambda function, inputs, _: function(*inputs))
 
 
 @pytest.fixture

@@ -120,6 +120,19 @@ def test_same_seed_same_weights(name: str) -> None:
     assert not torch.equal(first, weights[0])
 
 
+@pytest.mark.parametrize("name", sorted(set(SMALL) - {"dqn-laber", "apex-dqn-overlap"}))
+def test_a_limit_of_0_is_no_limit_of_gradients(name: str) -> None:
+    weights = []
+    for limit in (0.0, float("inf"), 1e-6):
+        agent = small_learner(name, max_grad_norm=limit)
+        while not agent.updates:
+            for _ in agent.train(steps=agent.steps + 1):
+                pass
+        weights.append(torch.cat([p.detach().flatten() for p in agent.network.parameters()]))
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
 @pytest.mark.parametrize(("precision", "allows"), [("fp32", False), ("tf32", True), ("bf16", True)])
 def test_float32_is_not_rounded_unless_asked(precision: str, allows: bool) -> None:
     backends = (torch.backends.cuda.matmul, torch.backends.cudnn)

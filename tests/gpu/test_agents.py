@@ -29,7 +29,7 @@ SMALL: dict[str, Any] = {
     "total_steps": 10**9,
     "decorrelate_steps": 20,
 }
-REPLAY = {"memory": 60_000, "learning_starts": 400, "samples_per_insert": 1.0}
+REPLAY = {"memory": 60_000, "learning_starts": 400, "samples_per_insert": 1.0, "batch_size": 32}
 
 
 def make_agent(name: str, **changes: Any) -> Any:
@@ -47,6 +47,8 @@ def make_agent(name: str, **changes: Any) -> Any:
         ("ppo", {"continuous": True}),
         ("dqn", {"laber": True}),
         ("dqn", {"prioritized": True, "uniform_mixture": 0.1}),
+        ("apex-dqn", {"overlap": True, "collect_steps": 2}),
+        ("apex-dpg", {"overlap": True, "collect_steps": 2}),
     ],
 )
 def test_learners_replay(name: str, changes: dict[str, Any]) -> None:
@@ -105,14 +107,25 @@ def test_replayed_steps_are_the_environments() -> None:
     agent.env.close()
 
 
-def test_rows_tell_of_the_memory_of_the_device(tmp_path: Path) -> None:
-    config = AGENTS["ppo"].config_class(**{**SMALL, "total_steps": 640}, num_steps=8)
+@pytest.mark.parametrize("cuda_graphs", [False, True])
+def test_rows_tell_of_the_device(cuda_graphs: bool, tmp_path: Path) -> None:
+    """Its memory, and what its time goes to; within a graph that holds whole steps nobody knows."""
+    changes = {"total_steps": 640, "num_steps": 4, "cuda_graphs": cuda_graphs}
+    config = AGENTS["ppo"].config_class(**{**SMALL, **changes})
     options = RunOptions(out=str(tmp_path), log_every=320, eval_episodes=0, progress_bar=False)
     run = start_run(AGENTS["ppo"], config, options)
     assert run.run()
     run.agent.env.close()
     lines = (tmp_path / "progress.jsonl").read_text().splitlines()[1:]
-    assert [json.loads(line)["gpu_bytes"] > 0 for line in lines] == [True, True]
+    assert len(lines) == 2
+    for row in map(json.loads, lines):
+        assert row["gpu_bytes"] > 0
+        assert 0 < row["learn_share"] < 1
+        assert ("act_share" in row) != cuda_graphs
+        if not cuda_graphs:
+            shares = [row[f"{part}_share"] for part in ("act", "emulate", "learn")]
+            assert min(shares) > 0
+            assert sum(shares) == pytest.approx(1.0)
 
 
 def inputs_of(agent: Any) -> tuple[Any, ...]:
@@ -157,6 +170,8 @@ def test_updates_are_those_of_a_cpu(name: str) -> None:
         ("ppo", {"continuous": True}),
         ("dqn", {"laber": True}),
         ("dqn", {"prioritized": True, "uniform_mixture": 0.1, "double": True, "num_atoms": 51}),
+        ("apex-dqn", {"overlap": True}),
+        ("apex-dpg", {"overlap": True}),
     ],
 )
 def test_rounds_do_not_wait(name: str, changes: dict[str, Any]) -> None:
@@ -174,6 +189,26 @@ def test_rounds_do_not_wait(name: str, changes: dict[str, Any]) -> None:
         torch.cuda.set_sync_debug_mode("default")
     agent.check_finite()
     agent.env.close()
+
+
+@pytest.mark.parametrize("name", ["apex-dqn", "apex-dpg"])
+@pytest.mark.parametrize("cuda_graphs", [False, True])
+def test_learning_beside_playing_changes_no_step(name: str, cuda_graphs: bool) -> None:
+    """Two learners whose weights stay as they are, one on two streams: they play the same."""
+    options = {"cuda_graphs": cuda_graphs, "learning_rate": 0.0, "sync_steps": 5}
+    learners = [make_agent(name, overlap=overlap, **options) for overlap in (True, False)]
+    for agent in learners:
+        for progress in agent.train():
+            if progress.updates >= 12:
+                break
+    steps = min(agent.steps for agent in learners) // 40
+    ids = torch.arange(40 * (steps - 5), device=learners[0].device)
+    ours, theirs = (agent.replay.sample_at(ids) for agent in learners)
+    for field in ("obs", "actions", "returns", "discounts", "next_obs"):
+        assert torch.equal(getattr(ours, field), getattr(theirs, field))
+    for agent in learners:
+        agent.check_finite()
+        agent.env.close()
 
 
 @pytest.mark.parametrize("name", ["a2c", "dqn"])

@@ -146,3 +146,71 @@ def test_files_and_the_end() -> None:
     assert type(content["weights"]["bias"]) is torch.Tensor
     assert not isinstance(torch.ones(3), OnGpu)
     assert torch.Generator is torch._C.Generator
+
+
+def add_beside(values: torch.Tensor, side: torch.cuda.Stream) -> torch.Tensor:
+    with torch.cuda.stream(side):
+        return values.add_(1)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: x + 1,
+        lambda x: x[1:].mul_(2),
+        lambda x: torch._foreach_add_([x], 1.0),
+        lambda x: torch.stack([x, x]),
+        lambda x: x.sum().item(),
+    ],
+)
+@pytest.mark.usefixtures("gpu")
+def test_streams_that_do_not_wait_are_refused(use: Callable[[torch.Tensor], object]) -> None:
+    values, side = torch.ones(3, device="cuda"), torch.cuda.Stream()
+    with pytest.raises(RuntimeError, match="race: aten::add_ writes"):
+        add_beside(values, side)
+    side.wait_stream(torch.cuda.current_stream())
+    add_beside(values, side)
+    use(torch.ones(3, device="cuda"))
+    values[1:]  # looks at nothing
+    with pytest.raises(RuntimeError, match="race: "):
+        use(values)
+    torch.cuda.current_stream().wait_stream(side)
+    use(values)
+
+
+@pytest.mark.usefixtures("gpu")
+def test_streams_may_read_at_the_same_time() -> None:
+    values, side = torch.ones(3, device="cuda"), torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        values + 1
+    values + 2
+    with pytest.raises(RuntimeError, match="race: aten::add_ writes"):
+        values.add_(1)
+    torch.cuda.synchronize()
+    values.add_(1)
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_host_that_waits_orders_streams() -> None:
+    values, side = torch.ones(3, device="cuda"), torch.cuda.Stream()
+    assert values.sum().item() == 3
+    add_beside(values, side)
+    with torch.cuda.stream(side):
+        assert values.tolist() == [2, 2, 2]
+    values.add_(1)
+
+
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize("waits", [True, False])
+def test_memory_that_another_stream_uses_is_not_given_away(waits: bool) -> None:
+    values, side = torch.ones(3, device="cuda"), torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    add_beside(values, side)
+    del values
+    if waits:
+        torch.cuda.current_stream().wait_stream(side)
+        torch.ones(3, device="cuda")
+    else:
+        with pytest.raises(RuntimeError, match="may get memory that another stream uses still"):
+            torch.ones(3, device="cuda")
