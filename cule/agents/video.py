@@ -14,9 +14,6 @@ from cule.envs import AtariVectorEnv, FrameStep
 from cule.envs.actions import to_numpy
 from cule.errors import InvalidArgumentError, MissingPackageError
 
-#: Emulated frames a second of a console.
-FRAME_RATE = 60
-
 #: Rows and columns of the video for a pixel of the screen, which is twice as wide as high.
 ROWS, COLUMNS = 2, 4
 
@@ -96,7 +93,7 @@ class RecordedEnv:
         writer: Generator[None, Any, None] = imageio_ffmpeg.write_frames(
             str(self._part),
             (width, height),
-            fps=FRAME_RATE / self._env.config.frameskip,
+            fps=self._env.frame_rate / self._env.config.frameskip,
             macro_block_size=2,
             ffmpeg_log_level="error",
         )

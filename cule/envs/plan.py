@@ -23,6 +23,9 @@ from cule.envs.options import EnvOptions
 from cule.errors import InvalidArgumentError
 from cule.games import resolve
 
+#: Emulated frames a second of a console, by the format of its pictures (in whole numbers).
+FRAME_RATES = {"NTSC": 60, "PAL": 50}
+
 
 @dataclass(frozen=True)
 class BatchPlan:
@@ -41,6 +44,11 @@ class BatchPlan:
         """Rows of each console's screen, int32 ``[N]``."""
         heights = np.array([game.screen_height for game in self.games], np.int32)
         return heights[self.game_index]
+
+    @property
+    def frame_rate(self) -> int:
+        """Frames a second that a person would see of the first console."""
+        return FRAME_RATES[self.games[0].format]
 
 
 def make_game(kwargs: dict[str, Any]) -> _core.Game:

@@ -382,6 +382,11 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         return self._plan.action_set
 
     @property
+    def frame_rate(self) -> int:
+        """Frames a second of a real console with the (first) game: 60, or 50 where it is PAL."""
+        return self._plan.frame_rate
+
+    @property
     def num_threads(self) -> int:
         """CPU threads that step the consoles."""
         self._check_open()

@@ -16,7 +16,7 @@ from cule.errors import InvalidArgumentError
 from cule.watch.consoles import Consoles
 from cule.watch.policies import DEFAULT_PROTOCOL, Policy, open_random, open_trained
 from cule.watch.server import WatchServer
-from cule.watch.session import FRAME_RATE, Session
+from cule.watch.session import MOST_FPS, Session
 
 #: Most consoles: a side of the picture stays below the 16,384 pixels that browsers draw.
 MAX_CONSOLES = 1024
@@ -57,7 +57,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         "--speed", type=float, default=1.0, help="1: as a real console; 0: as fast as possible"
     )
     parser.add_argument(
-        "--fps", type=float, default=FRAME_RATE, help="most pictures a second (%(default)s)"
+        "--fps", type=float, default=MOST_FPS, help="most pictures a second (%(default)s)"
     )
     parser.add_argument("--seed", type=int, default=0, help="of consoles and actions (%(default)s)")
     parser.add_argument("--device", default="cpu", help="of consoles and network (%(default)s)")

@@ -19,8 +19,8 @@ from cule.watch.keys import Keys
 from cule.watch.pace import Meter, Pace
 from cule.watch.players import Players
 
-#: Emulated frames a second of a console at speed 1.
-FRAME_RATE = 60
+#: Most pictures a second, by default.
+MOST_FPS = 60
 
 #: Longest time that the loop sleeps, and so that it takes to notice `Session.stop`.
 _POLL_S = 0.1
@@ -45,7 +45,7 @@ class Session:
         num_consoles: Consoles N.
     """
 
-    def __init__(self, consoles: Consoles, *, speed: float = 1.0, fps: float = FRAME_RATE) -> None:
+    def __init__(self, consoles: Consoles, *, speed: float = 1.0, fps: float = MOST_FPS) -> None:
         """Publish the first picture.
 
         Args:
@@ -58,7 +58,7 @@ class Session:
         self._consoles = consoles
         self._frameskip = config.frameskip
         self._camera = Camera(consoles.env)
-        self._step_pace = Pace(config.frameskip / FRAME_RATE / speed if speed else 0.0)
+        self._step_pace = Pace(config.frameskip / consoles.env.frame_rate / speed if speed else 0.0)
         self._picture_pace = Pace(1 / fps)
         self._meter = Meter()
         self._players = Players()

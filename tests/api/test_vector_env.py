@@ -60,6 +60,11 @@ def test_gymnasium_attributes(make_env: MakeEnv) -> None:
     assert wrapped.step(env.action_space.sample())[0].shape == (3, 4, 84, 84)
 
 
+def test_games_for_other_televisions_are_slower(make_env: MakeEnv) -> None:
+    rates = {game: make_env(game).frame_rate for game in ("pong", "adventure", "klax", "seaquest")}
+    assert rates == {"pong": 60, "adventure": 50, "klax": 50, "seaquest": 60}
+
+
 def test_action_space_is_the_minimal_set(make_env: MakeEnv) -> None:
     assert [action.name for action in make_env("skiing").action_set] == ["NOOP", "RIGHT", "LEFT"]
     assert make_env("skiing", full_action_space=True).single_action_space.n == 9
