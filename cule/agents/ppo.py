@@ -277,15 +277,14 @@ class PPO(OnPolicyAgent):
     def draw_consoles(self, advantages: Tensor) -> Tensor:
         """A minibatch of whole consoles: step times N plus console, int64 ``[B]``.
 
-        Consoles are drawn with replacement, in proportion to the sum of their absolute advantages
-        to the power of 0.8.
+        Consoles are drawn in proportion to the sum of their absolute advantages to the power of
+        0.8, one from each part of the total.
         """
         num_steps, n = advantages.shape
         # Of values that are no numbers any more any choice is as good; the loss will tell.
         sizes = advantages.abs().sum(0).nan_to_num(0.0, posinf=1e30).clamp(1e-6, 1e30)
-        sizes = sizes**PRIO_EXPONENT
         count = n // self.config.num_minibatches
-        consoles = torch.multinomial(sizes, count, replacement=True, generator=self.generator)
+        consoles, _ = algos.draw_by_size(sizes**PRIO_EXPONENT, count, self.generator)
         steps = torch.arange(num_steps, device=self.device)
         return (steps[:, None] * n + consoles).flatten()
 
