@@ -214,7 +214,7 @@ class ApexDQN(ApexActing, DQN):
                 self.steps += new
                 self.statistics.sums += actors.new_statistics()
                 self.charge(new)
-                if self.replay.num_valid >= config.learning_starts:
+                if self._has_enough():
                     for _ in range(self.take_due()):
                         self.metrics = self.update()
                     actors.send_weights(self.network)

@@ -82,15 +82,19 @@ class OffPolicyAgent(Agent):
 
     def charge(self, new_steps: int) -> None:
         """Owe what steps of this process pay for, once there is enough to learn from."""
-        config = self.config
-        if self.replay.num_valid * world_size() >= config.learning_starts:
-            self.debt += config.samples_per_insert * new_steps
+        if self._has_enough():
+            self.debt += self.config.samples_per_insert * new_steps
 
     def take_due(self) -> int:
-        """Updates to make now."""
+        """Updates to make now; what was owed when the memory was lost waits for a new one."""
+        if not self._has_enough():
+            return 0
         due = int(self.debt // self.config.batch_size)
         self.debt -= due * self.config.batch_size
         return due
+
+    def _has_enough(self) -> bool:
+        return bool(self.replay.num_valid * world_size() >= self.config.learning_starts)
 
     def update(self) -> dict[str, Tensor]:
         """One update from one batch."""

@@ -127,6 +127,23 @@ def test_a_resumed_run_goes_on(name: str, tmp_path: Path) -> None:
     assert_same(everything(later), everything(whole))
 
 
+@pytest.mark.parametrize("name", APEX)
+def test_what_is_owed_waits_for_a_new_memory(name: str, tmp_path: Path) -> None:
+    agent = overlapping(name)
+    for _ in agent.train(steps=16 * 70):
+        pass
+    assert agent.debt >= agent.config.batch_size
+    agent.save(tmp_path / "run.pt", replay=False)
+    later = type(agent).load(tmp_path / "run.pt", env=small_env(name))
+    for _ in later.train(steps=agent.steps + 16 * 60):
+        if later.updates > agent.updates:
+            break
+        owed = later.debt
+    assert later.replay.num_valid >= later.config.learning_starts
+    assert owed >= agent.debt
+    assert (later.updates - agent.updates) * agent.config.batch_size + later.debt >= owed
+
+
 def test_actor_processes_overlap_anyway() -> None:
     with pytest.raises(InvalidArgumentError, match="overlap is True and num_actors 2"):
         ApexConfig(num_actors=2, overlap=True)
