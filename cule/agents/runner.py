@@ -245,8 +245,8 @@ class Run:
     def _train(self) -> None:
         before = self.agent.steps
         try:
-            rounds = self.agent.train()
-            while (progress := self._next_round(rounds)) is not None:
+            # Held by the loop alone: actor processes live as long as the rounds do.
+            for progress in self._rounds():
                 self._after_round(before, progress)
                 before = progress.steps
                 if self._stop.agreed(self.agent.device):
@@ -257,9 +257,14 @@ class Run:
             self.agent.check_finite(self._last_checkpoint)
             raise
 
-    def _next_round(self, rounds: Iterator[Progress]) -> Progress | None:
-        with self.agent.clock.part("round"):
-            return next(rounds, None)
+    def _rounds(self) -> Iterator[Progress]:
+        rounds = self.agent.train()
+        while True:
+            with self.agent.clock.part("round"):
+                progress = next(rounds, None)
+            if progress is None:
+                return
+            yield progress
 
     def _is_evaluated(self) -> bool:
         """Whether the first process has a row of these steps, of this run or before a resume."""

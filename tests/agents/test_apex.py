@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing as mp
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ torch = pytest.importorskip("torch")
 from cule import algos  # noqa: E402
 from cule.agents import ApexConfig, ApexDQN  # noqa: E402
 from cule.agents.apex_actors import ActorError, ActorGroup  # noqa: E402
+from cule.agents.runner import Run, RunOptions  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from cule.nets import gather_actions  # noqa: E402
 from tests.agents.catch import Catch  # noqa: E402
@@ -175,6 +177,21 @@ def test_actors_of_a_resumed_run_keep_the_pace(monkeypatch: pytest.MonkeyPatch) 
     assert gauges["replay_size"] > 0
     assert gauges["replay_span"] == gauges["replay_size"] / 16
     assert gauges["max_priority"] > 0
+
+
+def test_actors_end_with_a_run_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = make_with_actors(catch_of_actor, num_actors=1)
+    run = Run(agent, tmp_path / "run", RunOptions(eval_episodes=0, progress_bar=False))
+
+    def fail(*_: Any) -> None:
+        raise InvalidArgumentError("a round fails")
+
+    monkeypatch.setattr(run, "_after_round", fail)
+    before = set(mp.active_children())
+    with pytest.raises(InvalidArgumentError, match="a round fails") as error:
+        run.run()
+    assert error.traceback  # whose frames live on
+    assert set(mp.active_children()) == before
 
 
 @pytest.mark.slow
