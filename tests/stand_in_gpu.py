@@ -352,7 +352,7 @@ class _Event:
     def __init__(self, enable_timing: bool = False) -> None:
         self.enable_timing = enable_timing
 
-    def record(self) -> None:
+    def record(self, stream: Stream | None = None) -> None:
         assert not recorded_graph.is_recording(), "an event of a graph has no time"
         self.time_s = time.perf_counter()
 

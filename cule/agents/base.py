@@ -158,7 +158,8 @@ class Agent(ABC):
         self.statistics = EpisodeStatistics(self.device)
         self.is_finite = torch.ones((), dtype=torch.bool, device=self.device)
         self.generator = self.make_generator(ACTING_SEED)
-        self.clock = Clock(self.device)
+        can_tell = self.shares_device or self.env_device.type == "cpu"
+        self.clock = Clock(self.device, tells_emulation=can_tell)
         self.metrics: Mapping[str, Tensor | float] = {}
         self._has_begun = False
         with torch.random.fork_rng(devices=[]):

@@ -20,25 +20,27 @@ MOST_ROUNDS = 256
 class Clock:
     """Times of the parts of rounds: "collect", "emulate" within it, and "round" around both."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, *, tells_emulation: bool = True) -> None:
         """Begin.
 
         Args:
             device: Where the network is.
+            tells_emulation: False where consoles are on a GPU that this device does not wait for.
         """
-        self._is_gpu = device.type == "cuda"
+        self._device = device
+        self._tells_emulation = tells_emulation
         self._begin()
-        self._emulates_in_graphs = False
 
     def _begin(self) -> None:
         self._seconds: dict[str, float] = {}
         self._events: list[tuple[str, Any, Any]] = []
         self._num_rounds = 0
+        self._is_looking = False
 
     @contextlib.contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Time what is done inside."""
-        if not self._is_gpu:
+        """Time what is done inside, on a GPU only within rounds."""
+        if self._device.type != "cuda":
             began = time.perf_counter()
             try:
                 yield
@@ -47,25 +49,33 @@ class Clock:
                 self._seconds[name] = self._seconds.get(name, 0.0) + spent
             return
         if torch.cuda.is_current_stream_capturing():
-            self._emulates_in_graphs = True  # whose replays cannot be timed in parts
+            self._tells_emulation = False  # replays of a graph cannot be timed in parts
             yield
             return
-        self._num_rounds += name == "round"
-        if self._num_rounds > MOST_ROUNDS:
+        is_round = name == "round"
+        if is_round:
+            self._num_rounds += 1
+            self._is_looking = self._num_rounds <= MOST_ROUNDS
+        if not self._is_looking:
             yield
             return
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-        start.record()
+        start = self._stamp()
         yield
-        end.record()
-        self._events.append((name, start, end))
+        self._events.append((name, start, self._stamp()))
+        if is_round:
+            self._is_looking = False
+
+    def _stamp(self) -> torch.cuda.Event:
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record(torch.cuda.current_stream(self._device))  # torch's own may be another GPU's
+        return event
 
     def read_shares(self) -> dict[str, float]:
         """Shares of the rounds since the last call, which on a GPU have to be over.
 
         Returns:
             "act_share", "emulate_share" and "learn_share". Without the first two where both are in
-            one CUDA graph; nothing where no round was, or others collect.
+            one CUDA graph, or emulation is not told; nothing where no round was, or others collect.
         """
         if self._events:
             self._events[-1][2].synchronize()
@@ -77,7 +87,7 @@ class Clock:
         if not whole or not collect:
             return {}
         shares = {"learn_share": max(1.0 - collect / whole, 0.0)}
-        if not self._emulates_in_graphs:
+        if self._tells_emulation:
             shares["act_share"] = (collect - emulate) / whole
             shares["emulate_share"] = emulate / whole
         return shares

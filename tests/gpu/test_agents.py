@@ -221,10 +221,14 @@ def test_consoles_and_network_on_two_devices(name: str, places: tuple[str, str])
     device, env_device = places
     placed = {"device": device, "env_device": env_device}
     agent = make_agent(name, cuda_graphs=False, num_envs=16, **placed)
-    for _ in agent.train():
-        if agent.updates >= 2:
-            break
+    rounds = agent.train()
+    while agent.updates < 2:
+        with agent.clock.part("round"):
+            next(rounds)
     agent.check_finite()
+    shares = agent.clock.read_shares()
+    assert 0 < shares["learn_share"] < 1
+    assert ("emulate_share" in shares) == (places in [("cuda:0", "cpu"), ("cuda:1", "")])
     assert agent.env.config.device == {"cuda": "cuda:0", "": device}.get(env_device, env_device)
     agent.env.close()
 

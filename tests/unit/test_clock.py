@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,39 @@ def test_rounds_on_a_gpu_are_looked_at_without_waiting_and_not_all(
         assert measured.read_shares()["act_share"] > 0.5
         play_rounds(measured, 1)
         assert measured.read_shares()["act_share"] < 0.5
+
+
+def test_what_is_in_no_round_leaves_no_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody who calls `train` by himself reads them."""
+    made: list[Any] = []
+    with stand_in_gpu():
+        event = torch.cuda.Event
+        monkeypatch.setattr(torch.cuda, "Event", lambda **kwargs: made.append(0) or event(**kwargs))
+        measured = Clock(torch.device("cuda"))
+        with measured.part("collect"), measured.part("emulate"):
+            pass
+        assert not made
+        play_rounds(measured, 1)
+        assert len(made) == 6
+        with measured.part("collect"):
+            pass
+        assert len(made) == 6
+
+
+def test_events_are_of_the_networks_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = set()
+    with stand_in_gpu() as gpu:
+        monkeypatch.setattr(
+            torch.cuda, "current_stream", lambda device: asked.add(device) or gpu.order.current
+        )
+        play_rounds(Clock(torch.device("cuda:1")), 1)
+    assert asked == {torch.device("cuda:1")}
+
+
+def test_consoles_that_nobody_waits_for_are_not_told_apart() -> None:
+    measured = Clock(torch.device("cpu"), tells_emulation=False)
+    play_rounds(measured, 1)
+    assert set(measured.read_shares()) == {"learn_share"}
 
 
 def test_steps_in_a_graph_are_not_told_apart() -> None:
