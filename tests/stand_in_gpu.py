@@ -98,6 +98,7 @@ class StandIn:
         waits: What made the host wait for the device, and which lines of cule asked for it.
         current: Number of the device that "cuda" means.
         order: What comes before what on its streams.
+        capture_stream: Where graphs are captured unless told.
     """
 
     def __init__(self) -> None:
@@ -106,10 +107,13 @@ class StandIn:
         self.current = 0
         self.refuses_waits = False
         self.order = Order()
+        self.capture_stream = Stream()
 
 
 _tensors: weakref.WeakSet[OnGpu] = weakref.WeakSet()
 _installed: list[StandIn] = []
+#: Graphs that are being captured.
+_graphs: list[_Graph] = []
 #: Depth of moves between devices that Python asked for; C++ asks for "cpu" where it means "here".
 _moves: list[bool] = []
 
@@ -267,6 +271,8 @@ def _check_generator(args: Any, kwargs: dict[str, Any]) -> None:
     generator = kwargs.get("generator")
     if not isinstance(generator, _Generator):  # one that has been through C++ is not known
         return
+    if _graphs and all(generator is not known for known in _graphs[-1].generators):
+        raise RuntimeError("Attempt to increase offset for a CUDA generator not in capture mode.")
     tensors = [arg for arg in args if isinstance(arg, Tensor)]
     device = torch.device(kwargs.get("device") or (tensors[0].device if tensors else CPU))
     if _with_index(device) != generator.device:
@@ -366,14 +372,33 @@ class _Event:
 
 
 class _Graph(recorded_graph.Recording):
+    """A graph; a replay uses memory of libraries, and sets the places of its generators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generators: list[torch.Generator] = []
+        self.stream = _installed[-1].capture_stream
+
     def register_generator_state(self, generator: torch.Generator) -> None:
         assert generator.device.type == "cuda"
+        self.generators.append(generator)
+
+    def replay(self) -> None:
+        _installed[-1].order.note("a replay", [], [self.stream, *self.generators])
+        super().replay()
 
 
 @contextlib.contextmanager
-def _capture(graph: _Graph, stream: Any = None, capture_error_mode: str = "") -> Iterator[None]:
-    with graph.record():
-        yield
+def _capture(
+    graph: _Graph, stream: Stream | None = None, capture_error_mode: str = ""
+) -> Iterator[None]:
+    graph.stream = stream or graph.stream
+    _graphs.append(graph)
+    try:
+        with graph.record():
+            yield
+    finally:
+        _graphs.pop()
 
 
 def _allocated(device: Any = None) -> int:

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from cule import algos
 from cule.agents.base import Progress, timed
+from cule.agents.graphs import stream_beside
 from cule.agents.off_policy import OffPolicyAgent
 from cule.agents.options import AgentConfig
 from cule.envs import FrameStep
@@ -101,7 +102,7 @@ class ApexActing(OffPolicyAgent):
     def build_actor(self) -> None:
         """Copy the network, once it is made."""
         overlaps_there = self.config.overlap and self.device.type == "cuda"
-        self.acting_stream = _new_stream(self.device) if overlaps_there else None
+        self.acting_stream = stream_beside(self.device) if overlaps_there else None
         self.actor = copy.deepcopy(self.network).requires_grad_(False)
         self.actor_errors = ActorErrors(self.config.n_step)
         self.acted_steps = 0
@@ -189,10 +190,6 @@ class ApexActing(OffPolicyAgent):
         return goes_on
 
 
-def _new_stream(device: torch.device) -> torch.cuda.Stream:
-    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-
-
 @contextlib.contextmanager
 def _beside(
     stream: torch.cuda.Stream | None,
@@ -206,5 +203,7 @@ def _beside(
         return
     current = torch.cuda.current_stream(stream.device)
     stream.wait_stream(current)
-    yield torch.cuda.stream(stream)
-    current.wait_stream(stream)
+    try:
+        yield torch.cuda.stream(stream)
+    finally:
+        current.wait_stream(stream)

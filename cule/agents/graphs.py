@@ -135,6 +135,14 @@ def _side_stream(device_index: int) -> torch.cuda.Stream:
     return torch.cuda.Stream(device_index)  # type: ignore[no-untyped-call]
 
 
+def stream_beside(device: torch.device) -> torch.cuda.Stream:
+    """A stream for what runs beside graphs that were captured on no stream of their own."""
+    shared = _side_stream(torch.cuda.current_device() if device.index is None else device.index)
+    stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    # torch has 32 streams, and hands them out by turns.
+    return torch.cuda.Stream(device) if stream == shared else stream  # type: ignore[no-untyped-call]
+
+
 def run_aside(
     function: Callable[..., Result], inputs: Any, stream: torch.cuda.Stream | None = None
 ) -> Result:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ torch = pytest.importorskip("torch")
 from torch import Tensor  # noqa: E402
 from torch.utils import _pytree as pytree  # noqa: E402
 
-from cule.agents import ApexConfig  # noqa: E402
+from cule.agents import ApexConfig, apex_acting, graphs  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.agents.learners import small_env, small_learner  # noqa: E402
+from tests.stand_in_gpu import stand_in_gpu  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning")
 
@@ -147,3 +149,26 @@ def test_what_is_owed_waits_for_a_new_memory(name: str, tmp_path: Path) -> None:
 def test_actor_processes_overlap_anyway() -> None:
     with pytest.raises(InvalidArgumentError, match="overlap is True and num_actors 2"):
         ApexConfig(num_actors=2, overlap=True)
+
+
+def test_a_part_that_fails_is_waited_for_as_well() -> None:
+    def interrupted(values: Tensor) -> None:
+        with apex_acting._beside(torch.cuda.Stream()) as acting, acting:
+            values.add_(1)
+            raise KeyboardInterrupt
+
+    with stand_in_gpu():
+        values = torch.zeros(3, device="cuda")
+        with pytest.raises(KeyboardInterrupt):
+            interrupted(values)
+        assert (values + 1).tolist() == [2, 2, 2]
+
+
+def test_acting_has_a_stream_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stand_in_gpu():
+        streams = [torch.cuda.Stream() for _ in range(3)]
+        by_turns = itertools.cycle(streams)
+        monkeypatch.setattr(torch.cuda, "Stream", lambda device: next(by_turns))
+        monkeypatch.setattr(graphs, "_side_stream", lambda index: streams[1])
+        found = [graphs.stream_beside(torch.device("cuda")) for _ in range(4)]
+    assert found == [streams[0], streams[2], streams[0], streams[2]]

@@ -214,3 +214,42 @@ def test_memory_that_another_stream_uses_is_not_given_away(waits: bool) -> None:
     else:
         with pytest.raises(RuntimeError, match="may get memory that another stream uses still"):
             torch.ones(3, device="cuda")
+
+
+def captured(stream: torch.cuda.Stream, generators: list[torch.Generator]) -> torch.cuda.CUDAGraph:
+    values, graph = torch.zeros(3, device="cuda"), torch.cuda.CUDAGraph()
+    for generator in generators:
+        graph.register_generator_state(generator)
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.graph(graph, stream=stream):
+        for generator in generators:
+            values.copy_(torch.rand(3, generator=generator, device="cuda"))
+    return graph
+
+
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize("shared", ["nothing", "a stream", "a generator"])
+def test_graphs_that_share_something_are_not_replayed_at_the_same_time(shared: str) -> None:
+    generators = [torch.Generator(device="cuda") for _ in range(2)]
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    mine = captured(streams[0], generators[:1])
+    other = captured(streams[shared != "a stream"], [generators[shared != "a generator"]])
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    mine.replay()
+    with torch.cuda.stream(side):
+        if shared == "nothing":
+            other.replay()
+            return
+        with pytest.raises(RuntimeError, match="race: a replay writes"):
+            other.replay()
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_graph_draws_from_generators_that_it_knows() -> None:
+    stranger = torch.Generator(device="cuda")
+    with (
+        torch.cuda.graph(torch.cuda.CUDAGraph(), stream=torch.cuda.Stream()),
+        pytest.raises(RuntimeError, match="not in capture mode"),
+    ):
+        torch.rand(3, generator=stranger, device="cuda")
