@@ -128,6 +128,29 @@ def test_continuous_ppo_from_train_to_eval(
     assert "full_action_space True" in capsys.readouterr().err
 
 
+@pytest.mark.ale
+@pytest.mark.parametrize(("game", "frames_per_s"), [("pong", 60), ("klax", 50)])
+def test_a_video_runs_as_fast_as_a_real_console(
+    game: str, frames_per_s: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    rates = []
+
+    def write(*_: Any, fps: float, **__: Any) -> Iterator[None]:
+        rates.append(fps)
+        while True:
+            yield
+
+    monkeypatch.setattr(imageio_ffmpeg, "write_frames", write)
+    env = AtariVectorEnv(game, 1, autoreset_mode="SameStep", output="torch")
+    with (
+        contextlib.closing(env),
+        RecordedEnv(env, tmp_path / "game.mp4", episodes=1) as recorded,
+    ):
+        recorded.reset(seed=1)
+    assert rates == [frames_per_s / 4]
+
+
 def test_a_video_that_is_not_whole_is_an_error(tmp_path: Path) -> None:
     imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
 

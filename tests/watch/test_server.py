@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import socket
 import threading
@@ -14,6 +15,7 @@ import pytest
 from cule import AtariVectorEnv
 from cule.errors import ClosedError, InvalidArgumentError
 from cule.watch import server as server_module
+from cule.watch import session as session_module
 from cule.watch.consoles import Consoles
 from cule.watch.keys import KEYS, joystick_of
 from cule.watch.server import NUMBER_HEADER, WatchServer, is_own_host
@@ -49,6 +51,21 @@ def test_pictures_are_the_screens(game: str) -> None:
             assert np.array_equal(picture[:height, 160:], screens[1])
             assert np.array_equal(picture[height:, :160], screens[2])
             assert not picture[height:, 160:].any()
+
+
+@pytest.mark.parametrize(("game", "frames_per_s"), [("breakout", 60), ("klax", 50)])
+def test_a_console_runs_as_fast_as_a_real_one(
+    game: str, frames_per_s: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    periods_s: list[float] = []
+    pace = session_module.Pace
+    monkeypatch.setattr(
+        session_module, "Pace", lambda period_s: periods_s.append(period_s) or pace(period_s)
+    )
+    env = make_env(game, num_envs=1, frameskip=4)
+    with contextlib.closing(env):
+        Session(Consoles(env, Still(env), seed=0), speed=2.0, fps=30.0)
+    assert periods_s == pytest.approx([4 / frames_per_s / 2, 1 / 30])
 
 
 def random_keys(random: np.random.Generator) -> list[str]:
