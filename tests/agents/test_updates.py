@@ -529,6 +529,33 @@ def test_target_is_copied_when_it_is_time() -> None:
     assert all(is_same == (updates % 3 == 0) for updates, is_same in same)
 
 
+def test_target_goes_its_share_of_the_way() -> None:
+    agent: Any = small_learner("dqn", target_interval=1, target_tau=0.25, learning_starts=32)
+    for _ in agent.train(steps=16 * 2):
+        before = [p.clone() for p in agent.target.parameters()]
+    agent.update()
+    triples = zip(before, agent.target.parameters(), agent.network.parameters(), strict=True)
+    for old, now, learned in triples:
+        torch.testing.assert_close(now, old + 0.25 * (learned - old))
+    assert not torch.equal(before[0], next(agent.target.parameters()))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("dqn", {"epsilon_steps": 64, "epsilon_end": 0.2}),
+        ("apex-dqn", {}),
+        ("apex-dqn", {"overlap": True}),
+    ],
+)
+def test_progress_tells_of_exploration(name: str, changes: dict[str, Any]) -> None:
+    agent = small_learner(name, **changes)
+    shown = [float(progress.metrics["epsilon"]) for progress in agent.train(steps=16 * 5)]
+    ladder = sum(0.4 ** (1 + 7 * i / 15) for i in range(16)) / 16
+    expected = [0.8, 0.6, 0.4, 0.2, 0.2] if name == "dqn" else [ladder] * 5
+    assert shown == pytest.approx(expected)
+
+
 @pytest.mark.parametrize(("ratio", "batch"), [(8.0, 32), (0.78, 512), (2.5, 48)])
 def test_samples_per_insert_are_kept_exactly(ratio: float, batch: int) -> None:
     agent: Any = small_learner(
