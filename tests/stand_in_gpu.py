@@ -175,14 +175,17 @@ def _note(schema: Any, args: Any, kwargs: dict[str, Any]) -> None:
         _installed[-1].order.note(schema.name, read, written)
 
 
-def _noted(step: Callable[..., None]) -> Callable[..., None]:
-    """`CudaBatch.step`, of which the kernels use the consoles and all that it is given."""
+def _noted(method: Callable[..., Any], num_read: int = 0) -> Callable[..., Any]:
+    """A method of `CudaBatch`, of which the kernels use the consoles and all that it is given."""
 
-    @functools.wraps(step)
-    def call(batch: CudaBatch, *args: Any, **kwargs: Any) -> None:
+    @functools.wraps(method)
+    def call(batch: CudaBatch, *args: Any, **kwargs: Any) -> Any:
         given = [x.inner for x in (*args, *kwargs.values()) if isinstance(x, OnGpu)]
-        _installed[-1].order.note("CudaBatch.step", given[:1], [*given[1:], batch])
-        step(batch, *args, **kwargs)
+        out = method(batch, *args, **kwargs)
+        # Kernels come last: what the host copies to the device before them is waited for.
+        order, name = _installed[-1].order, f"CudaBatch.{method.__name__}"
+        order.note(name, given[:num_read], [*given[num_read:], batch])
+        return out
 
     return call
 
@@ -476,7 +479,10 @@ def _install(patch: pytest.MonkeyPatch, count: int) -> StandIn:
     for module in (device, backend):
         patch.setattr(module, "cuda_module", kernels.module)
     patch.setattr(device, "_find_architecture_obstacle", lambda *_: None)
-    patch.setattr(CudaBatch, "step", recorded_graph.as_one_operation(_noted(CudaBatch.step)))
+    step = _noted(CudaBatch.step, num_read=1)
+    patch.setattr(CudaBatch, "step", recorded_graph.as_one_operation(step))
+    for name in ("reset", "decorrelate", "observe", "get_state", "set_state", "screens"):
+        patch.setattr(CudaBatch, name, _noted(getattr(CudaBatch, name)))
     _installed.append(stand_in)
     return stand_in
 

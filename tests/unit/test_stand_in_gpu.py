@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import io
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from cule import AtariVectorEnv  # noqa: E402
 from tests.stand_in_gpu import OnGpu, StandIn, stand_in_gpu  # noqa: E402
 
 
@@ -253,3 +255,27 @@ def test_a_graph_draws_from_generators_that_it_knows() -> None:
         pytest.raises(RuntimeError, match="not in capture mode"),
     ):
         torch.rand(3, generator=stranger, device="cuda")
+
+
+@pytest.mark.ale
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda env: env.step_frames(torch.zeros(2, dtype=torch.int64, device="cuda")),
+        lambda env: env.get_state(),
+        lambda env: env.screens("gray", [0]),
+    ],
+)
+def test_consoles_are_on_one_stream_at_a_time(use: Callable[[AtariVectorEnv], object]) -> None:
+    side = torch.cuda.Stream()
+    env = AtariVectorEnv("pong", 2, device="cuda", num_reset_states=1)
+    with contextlib.closing(env):
+        env.reset(seed=1)
+        use(env)
+        with torch.cuda.stream(side):
+            with pytest.raises(RuntimeError, match="race: CudaBatch"):
+                use(env)
+            side.wait_stream(torch.cuda.default_stream())
+            use(env)
+        torch.cuda.synchronize()
