@@ -4,7 +4,7 @@ Of each run's folder it copies the options, the command, the rows of evaluation 
 (steps, episode return, seconds) into `benchmarks/results/NAME/`, and draws mean test scores over
 steps and over hours into `benchmarks/results/FIGURE.svg`.
 
-    python benchmarks/training_curves.py pong-cpu RUN [RUN ...]
+    python benchmarks/training_curves.py pong-cpu RUN [RUN ...] --title Pong --goal 18
 """
 
 from __future__ import annotations
@@ -49,8 +49,10 @@ def keep(run: Path) -> tuple[str, list[dict[str, str]]]:
     return run.name, evaluations
 
 
-def draw(path: Path, title: str, runs: list[tuple[str, list[dict[str, str]]]]) -> None:
-    """Mean test scores, their deviation shaded, over steps and over hours."""
+def draw(
+    path: Path, title: str, goal: float | None, runs: list[tuple[str, list[dict[str, str]]]]
+) -> None:
+    """Mean test scores, their deviation shaded, over steps and over hours; a goal is dashed."""
     mpl.rcParams["svg.hashsalt"] = "cule"
     mpl.rcParams["svg.fonttype"] = "none"
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
@@ -66,7 +68,8 @@ def draw(path: Path, title: str, runs: list[tuple[str, list[dict[str, str]]]]) -
             axis.plot(x, mean, marker=".", label=name)
             axis.fill_between(x, low, high, alpha=0.15)
     for axis, text in zip(axes, ("agent steps, millions (x 4 frames)", "hours"), strict=True):
-        axis.axhline(18, color="grey", linewidth=0.8, linestyle="--")
+        if goal is not None:
+            axis.axhline(goal, color="grey", linewidth=0.8, linestyle="--")
         axis.set_xlabel(text)
     axes[0].set_ylabel("test score: mean of 20 episodes")
     axes[0].legend(loc="lower right")
@@ -79,9 +82,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("figure", help="name of the picture")
     parser.add_argument("runs", nargs="+", type=Path, help="folders of runs")
-    parser.add_argument("--title", default="Pong, one core of an AMD EPYC, dashed: 18")
+    parser.add_argument("--title", required=True)
+    parser.add_argument("--goal", type=float, help="a score to draw a dashed line at")
     options = parser.parse_args()
-    draw(RESULTS / f"{options.figure}.svg", options.title, [keep(run) for run in options.runs])
+    path = RESULTS / f"{options.figure}.svg"
+    draw(path, options.title, options.goal, [keep(run) for run in options.runs])
 
 
 if __name__ == "__main__":
