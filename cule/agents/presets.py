@@ -41,7 +41,7 @@ class Preset:
 
 
 #: Small nets, small batches: what a few CPU cores can learn Pong with.
-_CPU = {"network": "small", "img_size": 42, "num_envs": 64}
+_CPU = {"network": "small", "img_size": 42, "num_envs": 64, "torch_threads": 1}
 
 #: Options that do not matter to a learner that only plays, as such that no machine refuses.
 _TRAINING_ONLY = {
@@ -138,6 +138,7 @@ PRESETS: dict[str, Preset] = {
             "network": "nips",
             "stack_num": 2,
             "num_envs": 16,
+            "torch_threads": 1,
             "num_steps": 128,
             "num_epochs": 3,
             "num_minibatches": 8,
