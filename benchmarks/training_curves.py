@@ -1,8 +1,8 @@
 """Puts finished training runs on record, and draws their curves.
 
-Of each run's folder it copies the options, the command, the rows of evaluation and of progress
-(steps, episode return, seconds) into `benchmarks/results/NAME/`, and draws mean test scores over
-steps and over hours into `benchmarks/results/FIGURE.svg`.
+Of each run's folder it copies the options, the rows of evaluation and of progress (steps, episode
+return, seconds) into `benchmarks/results/NAME/`, and draws mean test scores over steps and over
+hours into `benchmarks/results/FIGURE.svg`.
 
     python benchmarks/training_curves.py pong-cpu RUN [RUN ...] --title Pong --goal 18
 """

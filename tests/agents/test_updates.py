@@ -11,8 +11,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cule.agents import ApexConfig, ApexDQN  # noqa: E402
-from cule.agents.dqn import DQN  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.agents.catch import Catch  # noqa: E402
 from tests.agents.learners import small_learner  # noqa: E402
@@ -307,18 +305,6 @@ def test_ppo_stops_at_a_divergence(looks: bool, monkeypatch: pytest.MonkeyPatch)
     assert stopped.updates == (8 if looks else 24)
 
 
-def test_rates_scaled_by_consoles() -> None:
-    for scale, factor in (("none", 1.0), ("sqrt", 2.0), ("linear", 4.0)):
-        agent = small_learner("ppo", num_envs=64, lr_scale=scale, learning_rate=1e-3)
-        assert agent.optimizer.param_groups[0]["lr"] == pytest.approx(factor * 1e-3)
-    next(iter(agent.train()))
-    assert agent.optimizer.param_groups[0]["lr"] == pytest.approx(4e-3)
-    actors = ApexDQN(
-        ApexConfig(num_envs=8, num_actors=8, lr_scale="linear", network="mlp"), Catch(1)
-    )
-    assert actors.optimizer.param_groups[0]["lr"] == pytest.approx(4 * 6.25e-5)
-
-
 def test_pqn_with_one_minibatch() -> None:
     agent = limited("pqn", num_minibatches=1, num_epochs=1, learning_rate=1e-9)
     agent.collect(16)
@@ -516,93 +502,3 @@ def test_dpg(monkeypatch: pytest.MonkeyPatch) -> None:
             total += 0.5 * float(batch.weights[i]) * error**2
     metrics = agent.update()
     assert float(metrics["critic_loss"]) == pytest.approx(total / 16, rel=1e-3, abs=1e-5)
-
-
-def test_target_is_copied_when_it_is_time() -> None:
-    agent: Any = small_learner("dqn", target_interval=3, learning_starts=32)
-    same = []
-    for progress in agent.train(steps=16 * 12):
-        if progress.updates:
-            pairs = zip(agent.target.parameters(), agent.network.parameters(), strict=True)
-            same.append((progress.updates, all(torch.equal(*pair) for pair in pairs)))
-    assert same
-    assert all(is_same == (updates % 3 == 0) for updates, is_same in same)
-
-
-def test_target_goes_its_share_of_the_way() -> None:
-    agent: Any = small_learner("dqn", target_interval=1, target_tau=0.25, learning_starts=32)
-    for _ in agent.train(steps=16 * 2):
-        before = [p.clone() for p in agent.target.parameters()]
-    agent.update()
-    triples = zip(before, agent.target.parameters(), agent.network.parameters(), strict=True)
-    for old, now, learned in triples:
-        torch.testing.assert_close(now, old + 0.25 * (learned - old))
-    assert not torch.equal(before[0], next(agent.target.parameters()))
-
-
-@pytest.mark.parametrize(
-    ("name", "changes"),
-    [
-        ("dqn", {"epsilon_steps": 64, "epsilon_end": 0.2}),
-        ("apex-dqn", {}),
-        ("apex-dqn", {"overlap": True}),
-    ],
-)
-def test_progress_tells_of_exploration(name: str, changes: dict[str, Any]) -> None:
-    agent = small_learner(name, **changes)
-    shown = [float(progress.metrics["epsilon"]) for progress in agent.train(steps=16 * 5)]
-    ladder = sum(0.4 ** (1 + 7 * i / 15) for i in range(16)) / 16
-    expected = [0.8, 0.6, 0.4, 0.2, 0.2] if name == "dqn" else [ladder] * 5
-    assert shown == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(("ratio", "batch"), [(8.0, 32), (0.78, 512), (2.5, 48)])
-def test_samples_per_insert_are_kept_exactly(ratio: float, batch: int) -> None:
-    agent: Any = small_learner(
-        "dqn", samples_per_insert=ratio, batch_size=batch, learning_starts=16
-    )
-    monkey_updates = 0
-
-    def update() -> dict[str, Any]:
-        nonlocal monkey_updates
-        monkey_updates += 1
-        return {}
-
-    agent.update = update
-    for _ in agent.train(steps=16 * 101):
-        pass
-    # Of 101 steps of 16 consoles the first alone comes before the start.
-    assert monkey_updates == math.floor(ratio * 16 * 101 / batch + 1e-9) or monkey_updates == (
-        math.floor(ratio * 16 * 100 / batch + 1e-9)
-    )
-    assert isinstance(agent, DQN)
-
-
-@pytest.mark.parametrize(
-    ("batches", "window", "spacing"), [(1, 5, 5.0), (4, 4, 1.0), (8, 8, 1.0), (4, 8, 0.5)]
-)
-def test_multi_batch_uses_each_step_equally(batches: int, window: int, spacing: float) -> None:
-    agent: Any = small_learner(
-        "vtrace", num_envs=8, num_batches=batches, num_steps=window, steps_per_update=spacing
-    )
-    uses = np.zeros((200, 8), int)
-
-    def update(envs: slice) -> dict[str, Any]:
-        done = agent.buffer.num_steps_done
-        uses[done - window : done, envs] += 1
-        agent.updates += 1
-        return {}
-
-    agent.update = update
-    for _ in agent.train(steps=8 * 120):
-        pass
-    assert agent.updates == (120 - window) // spacing + (1 if spacing >= 1 else 1 / spacing)
-    assert (uses[40:80] == window / (spacing * batches)).all()
-
-
-@pytest.mark.parametrize("name", ["a2c", "ppo", "pqn"])
-def test_the_learning_rate_does_not_fall_below_zero(name: str) -> None:
-    agent = small_learner(name, total_steps=64, anneal_learning_rate=True)
-    for _ in agent.train(steps=640):
-        pass
-    assert float(agent.optimizer.param_groups[0]["lr"]) == 0.0
