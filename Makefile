@@ -18,7 +18,7 @@ demo: $(VENV)/installed
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --require ale
-	$(BIN)/python -m pytest -n 2 -m gpu --stand-in-gpu tests/gpu
+	$(BIN)/python -m pytest -n 2 -m gpu --fake-cuda tests/gpu
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -33,7 +33,7 @@ from cule.envs.launch import SCHEDULES  # noqa: E402
 from cule.envs.options import resolve_options  # noqa: E402
 from cule.envs.plan import plan_batch  # noqa: E402
 from cule.envs.translation import translate  # noqa: E402
-from tests import kernels  # noqa: E402
+from tests.support import kernels  # noqa: E402
 
 RECORD = ROOT / "benchmarks" / "results" / "machine_code.json"
 ARCHITECTURE = "sm_90"
@@ -124,13 +124,13 @@ def play(game: str, lanes: int, schedule: str, program: Path | None) -> int:
     pair.kernels.set_state(pair.cpu.get_state(pair.consoles), pair.consoles)
     if program is not None:
         pair.kernels.load_program(program)
-    kernels.take_step_counts()
+    kernels.pop_step_counts()
     rng = np.random.default_rng(1)
     for _ in range(COUNTED_FRAMES):
         pair.step(pair.random_actions(rng))
     pair.compare_rows()
     pair.close()
-    return kernels.take_step_counts().instructions
+    return kernels.pop_step_counts().instructions
 
 
 def measure(

@@ -65,7 +65,7 @@ def reset_engine(name: str, engine: Any, seed: int) -> NDArray[np.uint8]:
 class Race:
     """What one game gave, by the names of the scripts. Rates are emulated frames a second."""
 
-    def __init__(self, result: cule.bench.Race) -> None:
+    def __init__(self, result: cule.bench.Comparison) -> None:
         """Name the engines."""
         self._result = result
         self.game = result.game

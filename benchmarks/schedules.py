@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT))
 
 from cule.bench.games import games_named  # noqa: E402
 from cule.envs.launch import SCHEDULES  # noqa: E402
-from tests.kernels import Pair, take_step_counts  # noqa: E402
+from tests.support.kernels import Pair, pop_step_counts  # noqa: E402
 
 RECORD = ROOT / "benchmarks" / "results" / "schedules.json"
 TRANSLATED = "translated"
@@ -59,12 +59,12 @@ def measure(game: str, schedule: str, lanes: int, rows: NDArray[np.uint8]) -> di
     """Counts of a few steps."""
     pair = make_pair(game, schedule, lanes)
     pair.kernels.set_state(rows, pair.consoles)
-    take_step_counts(pair.program)
+    pop_step_counts(pair.program)
     rng = np.random.default_rng(1)
     for _ in range(COUNTED_STEPS):
         actions = torch.from_numpy(pair.random_actions(rng))
         pair.kernels.step(actions, *pair.tensors[:3], stacked=True)
-    counts = take_step_counts(pair.program)
+    counts = pop_step_counts(pair.program)
     pair.close()
     return {
         "game": game,

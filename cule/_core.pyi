@@ -268,7 +268,7 @@ def run_program(
 ) -> tuple[int, list[int]]: ...
 def area_resize(image: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]: ...
 
-# Bits of the flags of a stored step (cule.replay.gather).
+# Bits of the flags of a stored step (cule.replay.transitions).
 ROW_FIRST: int  # its frame starts an episode
 ROW_TERMINATED: int  # by its action
 ROW_TRUNCATED: int

@@ -49,10 +49,10 @@ def resolve_device(device: object, num_envs: int = 1) -> str:
         )
     if device == "auto":
         enough = num_envs >= AUTO_MIN_CONSOLES
-        device = "cuda" if enough and find_obstacle("cuda") is None else "cpu"
+        device = "cuda" if enough and unavailable_reason("cuda") is None else "cpu"
     if not device.startswith("cuda"):
         return "cpu"
-    obstacle = find_obstacle(device)
+    obstacle = unavailable_reason(device)
     if obstacle is not None:
         raise DeviceError(f"device is {device!r}, but {obstacle}")
     return f"cuda:{_index_of(device)}"
@@ -64,7 +64,7 @@ def describe_devices() -> list[str]:
     if native is None:
         return ["CUDA backend: not built in"]
     lines = [f"CUDA backend: toolkit {native.TOOLKIT}, architectures {native.ARCHITECTURES}"]
-    obstacle = find_obstacle("cuda")
+    obstacle = unavailable_reason("cuda")
     if obstacle is not None:
         return [*lines, f"GPU: none usable; {obstacle}"]
     import torch
@@ -86,7 +86,7 @@ def _index_of(device: str) -> int:
     return int(number) if number else torch.cuda.current_device()
 
 
-def find_obstacle(device: str) -> str | None:
+def unavailable_reason(device: str) -> str | None:
     """Why a CUDA device cannot be used, and what would help; None where it can."""
     native = cuda_module()
     if native is None:
@@ -106,7 +106,7 @@ def find_obstacle(device: str) -> str | None:
         except (RuntimeError, AssertionError) as error:
             return f"torch finds no usable GPU: {str(error).splitlines()[0]}"
         return "torch finds no GPU"
-    obstacle = native.find_obstacle()
+    obstacle = native.unavailable_reason()
     if obstacle is not None:
         return (
             f"the CUDA runtime built in, {native.TOOLKIT}, finds no usable GPU ({obstacle}); "

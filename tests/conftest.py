@@ -10,7 +10,7 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--require`` and ``--stand-in-gpu``."""
+    """Add ``--require`` and ``--fake-cuda``."""
     parser.addoption(
         "--require",
         default="",
@@ -18,9 +18,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="markers (of gpu, ale; comma-separated) whose tests fail instead of being skipped",
     )
     parser.addoption(
-        "--stand-in-gpu",
+        "--fake-cuda",
         action="store_true",
-        help="where there is no GPU, run the tests of one on tests/stand_in_gpu.py",
+        help="where there is no GPU, run the tests of one on tests/support/fake_cuda.py",
     )
 
 
@@ -31,9 +31,9 @@ def missing(marker: str) -> str | None:
         if importlib.util.find_spec("ale_py") is None:
             return "ale-py is not installed"
         return None
-    from cule.device import find_obstacle
+    from cule.device import unavailable_reason
 
-    return find_obstacle("cuda")
+    return unavailable_reason("cuda")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,8 +56,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         reason = missing(marker)
         if reason is None:
             continue
-        if marker == "gpu" and item.config.getoption("--stand-in-gpu"):
-            if item.get_closest_marker("no_stand_in") is None:
+        if marker == "gpu" and item.config.getoption("--fake-cuda"):
+            if item.get_closest_marker("no_fake_cuda") is None:
                 continue
             reason = "the stand-in for a GPU is not used for this"
         if marker in required_markers(item.config):

@@ -8,7 +8,7 @@
 
 namespace cule {
 
-struct UnitState {
+struct SlotState {
   ConsoleState console;
   EnvState env;
   AgentState agent;
@@ -21,7 +21,7 @@ struct UnitState {
   u8 reserved[2];
 };
 
-static_assert(std::is_trivially_copyable_v<UnitState>);
+static_assert(std::is_trivially_copyable_v<SlotState>);
 
 // Rows of the i32 and bool result tables.
 enum IntRow : u32 {
@@ -45,7 +45,7 @@ enum FlagRow : u32 {
 };
 
 // `ints`: the console's column.
-CULE_HD inline void write_ints(const UnitState& s, const AgentOptions& o, i32 console, i32* ints,
+CULE_HD inline void write_ints(const SlotState& s, const AgentOptions& o, i32 console, i32* ints,
                                size_t width) {
   const AgentState& a = s.reported;
   ints[kIntReward * width] = paid_reward(a, o);
@@ -58,7 +58,7 @@ CULE_HD inline void write_ints(const UnitState& s, const AgentOptions& o, i32 co
   ints[kIntEnvId * width] = console;
 }
 
-CULE_HD inline void write_flags(const UnitState& s, const AgentOptions& o, u8* flags,
+CULE_HD inline void write_flags(const SlotState& s, const AgentOptions& o, u8* flags,
                                 size_t width) {
   const AgentState& a = s.reported;
   flags[kFlagTerminated * width] = is_terminated(a, o);
@@ -69,7 +69,7 @@ CULE_HD inline void write_flags(const UnitState& s, const AgentOptions& o, u8* f
 }
 
 // An episode begins: nothing has ended, and nothing but the reset is reported.
-CULE_HD inline void start_episode(UnitState& s) {
+CULE_HD inline void start_episode(SlotState& s) {
   s.has_reset = 1;
   s.is_ended = 0;
   s.reported = s.agent;
@@ -77,7 +77,7 @@ CULE_HD inline void start_episode(UnitState& s) {
 
 // Takes a cached reset state: everything but what the console's own counter-based generator counts
 // and how the console was set up.
-CULE_HD inline void take_reset_state(UnitState& s, const UnitState& cached) {
+CULE_HD inline void copy_reset_state(SlotState& s, const SlotState& cached) {
   const u64 seed = s.seed;
   const u64 acted_frames = s.env.acted_frames;
   const i32 mode = s.env.mode;
@@ -91,7 +91,7 @@ CULE_HD inline void take_reset_state(UnitState& s, const UnitState& cached) {
 
 // Which of `count` cached reset states the next episode begins with. One more step of the counter,
 // so that every reset chooses anew.
-CULE_HD inline u32 choose_reset_state(UnitState& s, u32 count) {
+CULE_HD inline u32 choose_reset_state(SlotState& s, u32 count) {
   const u64 step = ++s.env.acted_frames;
   const u32 choice = counter_random(s.seed, 0, step, Purpose::kResetState);
   return u32(u64(choice) * count >> 32);

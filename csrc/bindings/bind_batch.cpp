@@ -3,7 +3,7 @@
 #include <pybind11/stl.h>
 
 #include "bindings/bind.hpp"
-#include "bindings/take.hpp"
+#include "bindings/parse.hpp"
 #include "host/batch.hpp"
 
 namespace py = pybind11;
@@ -16,7 +16,7 @@ struct Rows {
   u8* data;
   std::ptrdiff_t stride;
 };
-Rows take_rows(const py::object& o, const char* name, i32 rows, size_t bytes) {
+Rows parse_rows(const py::object& o, const char* name, i32 rows, size_t bytes) {
   const auto a = py::reinterpret_borrow<py::array>(o);
   if (!py::isinstance<py::array_t<u8>>(o)) refuse(std::string(name) + ": a uint8 array is needed");
   if (!a.writeable()) refuse(std::string(name) + ": the array is read-only");
@@ -34,7 +34,7 @@ Rows take_rows(const py::object& o, const char* name, i32 rows, size_t bytes) {
 }
 
 template <class T>
-T* take_table(const py::object& o, const char* name, u32 rows, i32 width) {
+T* parse_table(const py::object& o, const char* name, u32 rows, i32 width) {
   if (!py::isinstance<Contiguous<T>>(o))
     refuse(std::string(name) + ": a contiguous array of another dtype is needed");
   auto a = py::reinterpret_borrow<Contiguous<T>>(o);
@@ -45,26 +45,26 @@ T* take_table(const py::object& o, const char* name, u32 rows, i32 width) {
   return a.mutable_data();
 }
 
-Outputs take_outputs(const Batch& b, i32 width, const py::object& obs, const py::object& ints,
-                     const py::object& flags, const py::object& final_obs,
-                     const py::object& final_ints, bool stacked) {
+Outputs parse_outputs(const Batch& b, i32 width, const py::object& obs, const py::object& ints,
+                      const py::object& flags, const py::object& final_obs,
+                      const py::object& final_ints, bool stacked) {
   const BatchOptions& o = b.options();
   const size_t bytes = stacked ? o.obs_bytes() : o.frame_bytes();
   Outputs out;
-  const Rows rows = take_rows(obs, "obs", width, bytes);
+  const Rows rows = parse_rows(obs, "obs", width, bytes);
   out.obs = rows.data;
   out.obs_stride = rows.stride;
-  out.ints = take_table<i32>(ints, "ints", kIntRows, width);
-  out.flags = reinterpret_cast<u8*>(take_table<bool>(flags, "flags", kFlagRows, width));
+  out.ints = parse_table<i32>(ints, "ints", kIntRows, width);
+  out.flags = reinterpret_cast<u8*>(parse_table<bool>(flags, "flags", kFlagRows, width));
   out.width = size_t(width);
   out.stacked = stacked;
   if (!final_obs.is_none()) {
-    const Rows finals = take_rows(final_obs, "final_obs", width, bytes);
+    const Rows finals = parse_rows(final_obs, "final_obs", width, bytes);
     out.final_obs = finals.data;
     out.final_obs_stride = finals.stride;
   }
   if (!final_ints.is_none())
-    out.final_ints = take_table<i32>(final_ints, "final_ints", kIntRows, width);
+    out.final_ints = parse_table<i32>(final_ints, "final_ints", kIntRows, width);
   return out;
 }
 
@@ -90,7 +90,7 @@ struct PyBatch {
       }
       b.command_from_joysticks(a.data(), n, commands);
     } else {
-      b.command_from_indices(take_vector<i32>(actions, "actions", n), ids, n, commands);
+      b.command_from_indices(parse_vector<i32>(actions, "actions", n), ids, n, commands);
     }
   }
 };
@@ -98,7 +98,7 @@ struct PyBatch {
 std::unique_ptr<PyBatch> make_batch(const std::vector<std::shared_ptr<Game>>& games,
                                     const py::object& game_index, const py::object& modes,
                                     const py::object& difficulties, const py::kwargs& kwargs) {
-  const BatchRequest r = take_request(game_index, modes, difficulties, games.size(), kwargs);
+  const BatchRequest r = parse_request(game_index, modes, difficulties, games.size(), kwargs);
   std::vector<std::shared_ptr<const Game>> shared(games.begin(), games.end());
   auto out = std::make_unique<PyBatch>();
   out->batch = std::make_unique<Batch>(std::move(shared), r.game_index, r.modes, r.difficulties,
@@ -124,7 +124,7 @@ py::array live_view(const py::object& self, const Batch& b, const T* first,
 py::array_t<u8> get_state(PyBatch& p, const py::object& indices) {
   Batch& b = p.open();
   const i32 n = i32(py::len(indices));
-  const i64* ids = take_vector<i64>(indices, "indices", n);
+  const i64* ids = parse_vector<i64>(indices, "indices", n);
   for (i32 k = 0; k < n; ++k) {
     if (ids[k] < 0 || ids[k] >= b.size())
       refuse("indices: " + std::to_string(ids[k]) + " is not a console");
@@ -156,7 +156,7 @@ py::array_t<u8> reset_states(PyBatch& p, i32 console) {
 void set_state(PyBatch& p, const py::object& states, const py::object& indices) {
   Batch& b = p.open();
   const i32 n = i32(py::len(indices));
-  const i64* ids = take_vector<i64>(indices, "indices", n);
+  const i64* ids = parse_vector<i64>(indices, "indices", n);
   if (!py::isinstance<Contiguous<u8>>(states)) refuse("states: a contiguous uint8 array is needed");
   const auto a = py::reinterpret_borrow<Contiguous<u8>>(states);
   if (a.ndim() != 2 || a.shape(0) != n || a.shape(1) != py::ssize_t(b.state_bytes())) {
@@ -166,7 +166,7 @@ void set_state(PyBatch& p, const py::object& states, const py::object& indices) 
   for (i32 k = 0; k < n; ++k) {
     if (ids[k] < 0 || ids[k] >= b.size())
       refuse("indices: " + std::to_string(ids[k]) + " is not a console");
-    const std::string error = b.find_row_error(i32(ids[k]), a.data(k, 0));
+    const std::string error = b.find_snapshot_error(i32(ids[k]), a.data(k, 0));
     if (!error.empty()) refuse("states: row " + std::to_string(k) + ": " + error);
   }
   py::gil_scoped_release release;
@@ -180,7 +180,7 @@ py::array_t<u8> screens(PyBatch& p, const std::string& kind, const py::object& i
     refuse("kind: '" + kind + "'; allowed are index, gray, rgb");
   }
   const i32 n = i32(py::len(indices));
-  const i64* ids = take_vector<i64>(indices, "indices", n);
+  const i64* ids = parse_vector<i64>(indices, "indices", n);
   u32 height = 0;
   for (i32 k = 0; k < n; ++k) {
     if (ids[k] < 0 || ids[k] >= b.size())
@@ -199,7 +199,7 @@ py::array_t<u8> screens(PyBatch& p, const std::string& kind, const py::object& i
   std::vector<u8> indexed(picture);
   for (i32 k = 0; k < n; ++k) {
     const i32 i = i32(ids[k]);
-    const Format format = b.unit(i).setup().game->properties().format;
+    const Format format = b.slot(i).setup().game->properties().format;
     if (kind == "gray") {
       b.draw(i, rows + size_t(k) * picture, gray_table(format));
     } else if (kind == "index") {
@@ -252,10 +252,10 @@ void bind_batch(py::module_& m) {
              const py::object& ints, const py::object& flags, bool stacked) {
             Batch& b = p.open();
             const Outputs out =
-                take_outputs(b, b.size(), obs, ints, flags, py::none(), py::none(), stacked);
+                parse_outputs(b, b.size(), obs, ints, flags, py::none(), py::none(), stacked);
             const bool* which =
-                mask.is_none() ? nullptr : take_vector<bool>(mask, "mask", b.size());
-            const i64* seed = take_vector<i64>(seeds, "seeds", b.size());
+                mask.is_none() ? nullptr : parse_vector<bool>(mask, "mask", b.size());
+            const i64* seed = parse_vector<i64>(seeds, "seeds", b.size());
             py::gil_scoped_release release;
             b.reset(reinterpret_cast<const u8*>(which), seed, out);
           },
@@ -270,7 +270,7 @@ void bind_batch(py::module_& m) {
               refuse("max_steps: " + std::to_string(max_steps) + "; allowed is 0 or more");
             b.check_ready(nullptr, b.size());
             const Outputs out =
-                take_outputs(b, b.size(), obs, ints, flags, py::none(), py::none(), stacked);
+                parse_outputs(b, b.size(), obs, ints, flags, py::none(), py::none(), stacked);
             py::gil_scoped_release release;
             b.decorrelate(max_steps, seed, out);
           },
@@ -285,7 +285,7 @@ void bind_batch(py::module_& m) {
             b.check_ready(nullptr, b.size());
             p.read_actions(actions, nullptr, b.size());
             const Outputs out =
-                take_outputs(b, b.size(), obs, ints, flags, final_obs, final_ints, stacked);
+                parse_outputs(b, b.size(), obs, ints, flags, final_obs, final_ints, stacked);
             py::gil_scoped_release release;
             b.step(p.commands, out);
           },
@@ -294,7 +294,7 @@ void bind_batch(py::module_& m) {
       .def("send_reset",
            [](PyBatch& p, const py::object& seeds) {
              Batch& b = p.open();
-             const i64* seed = take_vector<i64>(seeds, "seeds", b.size());
+             const i64* seed = parse_vector<i64>(seeds, "seeds", b.size());
              py::gil_scoped_release release;
              b.send_reset(seed);
            })
@@ -302,7 +302,7 @@ void bind_batch(py::module_& m) {
            [](PyBatch& p, const py::object& actions, const py::object& env_ids) {
              Batch& b = p.open();
              const i32 n = i32(py::len(env_ids));
-             const i32* ids = take_vector<i32>(env_ids, "env_ids", n);
+             const i32* ids = parse_vector<i32>(env_ids, "env_ids", n);
              for (i32 k = 0; k < n; ++k) {
                if (ids[k] < 0 || ids[k] >= b.size())
                  refuse("env_ids: " + std::to_string(ids[k]) + " is not a console");
@@ -318,7 +318,7 @@ void bind_batch(py::module_& m) {
              const py::object& final_obs, const py::object& final_ints) {
             Batch& b = p.open();
             const i32 n = i32(py::len(obs));
-            const Outputs out = take_outputs(b, n, obs, ints, flags, final_obs, final_ints, true);
+            const Outputs out = parse_outputs(b, n, obs, ints, flags, final_obs, final_ints, true);
             py::gil_scoped_release release;
             b.receive(n, out);
           },
@@ -327,17 +327,17 @@ void bind_batch(py::module_& m) {
       .def("ram",
            [](const py::object& self) {
              Batch& b = self.cast<PyBatch&>().open();
-             return live_view<u8>(self, b, b.unit(0).state().console.ram, {kRamBytes});
+             return live_view<u8>(self, b, b.slot(0).state().console.ram, {kRamBytes});
            })
       .def("lives",
            [](const py::object& self) {
              Batch& b = self.cast<PyBatch&>().open();
-             return live_view<i32>(self, b, &b.unit(0).state().agent.lives, {});
+             return live_view<i32>(self, b, &b.slot(0).state().agent.lives, {});
            })
       .def("episode_frames",
            [](const py::object& self) {
              Batch& b = self.cast<PyBatch&>().open();
-             return live_view<i32>(self, b, &b.unit(0).state().env.episode_frame_number, {});
+             return live_view<i32>(self, b, &b.slot(0).state().env.episode_frame_number, {});
            })
       .def("get_state", &get_state)
       .def("reset_states", &reset_states)
@@ -348,7 +348,7 @@ void bind_batch(py::module_& m) {
              bool stacked) {
             Batch& b = p.open();
             const Outputs out =
-                take_outputs(b, b.size(), obs, ints, flags, py::none(), py::none(), stacked);
+                parse_outputs(b, b.size(), obs, ints, flags, py::none(), py::none(), stacked);
             py::gil_scoped_release release;
             b.observe(out);
           },

@@ -7,12 +7,12 @@
 
 #include <optional>
 
-#include "batch/row_faults.hpp"
-#include "bindings/take.hpp"
-#include "cuda/arena.hpp"
+#include "batch/snapshot_errors.hpp"
+#include "bindings/parse.hpp"
+#include "cuda/device_layout.hpp"
 #include "cuda/loaded_step.hpp"
 #include "cuda/on_demand.hpp"
-#include "host/unit.hpp"
+#include "host/env_slot.hpp"
 
 namespace cule {
 namespace {
@@ -58,15 +58,16 @@ class CudaBatch {
  public:
   CudaBatch(const std::vector<std::shared_ptr<Game>>& games, const py::object& game_index,
             const py::object& modes, const py::object& difficulties, const py::object& reset_set,
-            const std::vector<Contiguous<u8>>& reset_rows, u32 lanes_per_warp, u32 warps_per_block,
-            u32 schedule, const py::kwargs& kwargs)
-      : arena_(make_batch_source(games, game_index, modes, difficulties, reset_set, reset_rows,
-                                 lanes_per_warp, warps_per_block, schedule, kwargs)) {}
+            const std::vector<Contiguous<u8>>& reset_snapshots, u32 lanes_per_warp,
+            u32 warps_per_block, u32 schedule, const py::kwargs& kwargs)
+      : layout_(make_batch_source(games, game_index, modes, difficulties, reset_set,
+                                  reset_snapshots, lanes_per_warp, warps_per_block, schedule,
+                                  kwargs)) {}
 
-  Arena& arena() { return arena_; }
+  DeviceLayout& layout() { return layout_; }
 
-  py::array_t<u8> place_at(u64 address, u64 rare_address) {
-    const std::vector<u8> bytes = arena_.place_at(address, rare_address);
+  py::array_t<u8> place_at(u64 address, u64 spill_address) {
+    const std::vector<u8> bytes = layout_.place_at(address, spill_address);
     return py::array_t<u8>(py::ssize_t(bytes.size()), bytes.data());
   }
 
@@ -76,10 +77,10 @@ class CudaBatch {
   void step(const StepActions& actions, const StepOutputs& out, bool resets_ended, u64 faults,
             u64 stream) {
     const auto s = pointer<CUstream_st>(stream);
-    DeviceBatch b = arena_.batch();
+    DeviceBatch b = layout_.batch();
     b.faults = pointer<u32>(faults);
     const auto launch = [&](Family family, auto* function) {
-      const TileList& tiles = arena_.tiles(family);
+      const TileList& tiles = layout_.tiles(family);
       if (tiles.size == 0) return;
       check(has_program() ? program_.launch(b, tiles, actions, s) : function(b, tiles, actions, s),
             "state-update kernel");
@@ -98,30 +99,30 @@ class CudaBatch {
   bool has_program() const { return program_.kernel != nullptr; }
 
   void reset(const ResetRequest& request, const StepOutputs& out, u64 stream) {
-    check(launch_reset(arena_.batch(), request, out, draw_blocks(), pointer<CUstream_st>(stream)),
+    check(launch_reset(layout_.batch(), request, out, draw_blocks(), pointer<CUstream_st>(stream)),
           "reset kernel");
   }
   void observe(const StepOutputs& out, u64 stream) {
-    check(launch_observe(arena_.batch(), out, draw_blocks(), pointer<CUstream_st>(stream)),
+    check(launch_observe(layout_.batch(), out, draw_blocks(), pointer<CUstream_st>(stream)),
           "observation kernel");
   }
   void gather(u64 consoles, u32 n, u64 rows, u64 stream) {
-    check(launch_gather_rows(arena_.batch(), pointer<i64>(consoles), n, pointer<u8>(rows),
-                             draw_blocks(), pointer<CUstream_st>(stream)),
+    check(launch_gather_snapshots(layout_.batch(), pointer<i64>(consoles), n, pointer<u8>(rows),
+                                  draw_blocks(), pointer<CUstream_st>(stream)),
           "row kernel");
   }
-  void check_rows(u64 consoles, u32 n, u64 rows, u64 faults, u64 stream) {
-    check(launch_check_rows(arena_.batch(), pointer<i64>(consoles), n, pointer<u8>(rows),
-                            pointer<u8>(faults), pointer<CUstream_st>(stream)),
+  void check_snapshots(u64 consoles, u32 n, u64 rows, u64 faults, u64 stream) {
+    check(launch_check_snapshots(layout_.batch(), pointer<i64>(consoles), n, pointer<u8>(rows),
+                                 pointer<u8>(faults), pointer<CUstream_st>(stream)),
           "row kernel");
   }
   void scatter(u64 consoles, u32 n, u64 rows, u64 stream) {
-    check(launch_scatter_rows(arena_.batch(), pointer<i64>(consoles), n, pointer<u8>(rows),
-                              pointer<CUstream_st>(stream)),
+    check(launch_scatter_snapshots(layout_.batch(), pointer<i64>(consoles), n, pointer<u8>(rows),
+                                   pointer<CUstream_st>(stream)),
           "row kernel");
   }
   void draw(u64 consoles, u32 n, u64 rows, u64 stride, u64 stream) {
-    check(launch_draw_screens(arena_.batch(), pointer<i64>(consoles), n, pointer<u8>(rows), stride,
+    check(launch_draw_screens(layout_.batch(), pointer<i64>(consoles), n, pointer<u8>(rows), stride,
                               draw_blocks(), pointer<CUstream_st>(stream)),
           "screen kernel");
   }
@@ -130,10 +131,10 @@ class CudaBatch {
   static BatchSource make_batch_source(const std::vector<std::shared_ptr<Game>>& games,
                                        const py::object& game_index, const py::object& modes,
                                        const py::object& difficulties, const py::object& reset_set,
-                                       const std::vector<Contiguous<u8>>& reset_rows,
+                                       const std::vector<Contiguous<u8>>& reset_snapshots,
                                        u32 lanes_per_warp, u32 warps_per_block, u32 schedule,
                                        const py::kwargs& kwargs) {
-    const BatchRequest r = take_request(game_index, modes, difficulties, games.size(), kwargs);
+    const BatchRequest r = parse_request(game_index, modes, difficulties, games.size(), kwargs);
     if (!r.options.cached_resets) refuse("cached_resets: False; only cached resets are built in");
     if (lanes_per_warp < 1 || lanes_per_warp > kWarpLanes)
       refuse("lanes_per_warp: " + std::to_string(lanes_per_warp) + "; allowed is 1 to 32");
@@ -148,12 +149,12 @@ class CudaBatch {
     BatchSource b;
     for (const auto& game : games) b.games.push_back(make_source(game, r.options, r.is_continuous));
     for (size_t i = 0; i < size_t(n); ++i) {
-      if (sets[i] < 0 || size_t(sets[i]) >= reset_rows.size())
+      if (sets[i] < 0 || size_t(sets[i]) >= reset_snapshots.size())
         refuse("reset_set: " + std::to_string(sets[i]) + " is not one of the sets");
       b.setups.push_back({u32(r.game_index[i]), u32(sets[i]), r.modes[i], r.difficulties[i]});
     }
-    for (const Contiguous<u8>& rows : reset_rows) {
-      b.reset_rows.emplace_back(rows.data(), rows.data() + rows.size());
+    for (const Contiguous<u8>& rows : reset_snapshots) {
+      b.reset_snapshots.emplace_back(rows.data(), rows.data() + rows.size());
     }
     b.options = r.options;
     b.autoreset = r.autoreset;
@@ -164,11 +165,11 @@ class CudaBatch {
     return b;
   }
 
-  u64 base() const { return reinterpret_cast<u64>(arena_.batch().states) - states_offset(); }
-  u64 states_offset() const { return (arena_.constant_bytes() + 255) / 256 * 256; }
-  u32 draw_blocks() const { return arena_.source().draw_blocks; }
+  u64 base() const { return reinterpret_cast<u64>(layout_.batch().states) - states_offset(); }
+  u64 states_offset() const { return (layout_.constant_bytes() + 255) / 256 * 256; }
+  u32 draw_blocks() const { return layout_.source().draw_blocks; }
 
-  Arena arena_;
+  DeviceLayout layout_;
   LoadedStep program_;  // kernel null: the interpreter's kernels run the games
 };
 
@@ -217,7 +218,7 @@ void bind_cuda(py::module_& m) {
   m.attr("FAULT_ENDED") = u32(kFaultEnded);
   m.def("kernel_resources", &kernel_resources);
   // Why this module's runtime finds no device, whatever torch's says; None where it does.
-  m.def("find_obstacle", []() -> std::optional<std::string> {
+  m.def("unavailable_reason", []() -> std::optional<std::string> {
     int count = 0;
     const cudaError_t error = cudaGetDeviceCount(&count);
     if (error == cudaSuccess) return std::nullopt;
@@ -225,7 +226,7 @@ void bind_cuda(py::module_& m) {
     return cudaGetErrorString(error);
   });
   m.def("row_fault_text", [](u32 fault, i32 console, const std::string& game_id) {
-    return text_of(RowFault(fault), console, game_id);
+    return text_of(SnapshotError(fault), console, game_id);
   });
   py::class_<OnDemandMemory>(m, "OnDemandMemory", py::module_local())
       .def(py::init([](size_t bytes) {
@@ -248,18 +249,18 @@ void bind_cuda(py::module_& m) {
                     const py::object&, const py::object&, const std::vector<Contiguous<u8>>&, u32,
                     u32, u32, const py::kwargs&>(),
            py::arg("games"), py::arg("game_index"), py::arg("modes"), py::arg("difficulties"),
-           py::arg("reset_set"), py::arg("reset_rows"), py::arg("lanes_per_warp"),
+           py::arg("reset_set"), py::arg("reset_snapshots"), py::arg("lanes_per_warp"),
            py::arg("warps_per_block"), py::arg("schedule"))
-      .def_property_readonly("bytes", [](CudaBatch& b) { return b.arena().bytes(); })
+      .def_property_readonly("bytes", [](CudaBatch& b) { return b.layout().bytes(); })
       .def_property_readonly("console_bytes",
-                             [](CudaBatch& b) { return b.arena().console_bytes(); })
-      .def_property_readonly("rare_bytes", [](CudaBatch& b) { return b.arena().rare_bytes(); })
-      .def_property_readonly("state_size", [](CudaBatch& b) { return b.arena().row_bytes(); })
-      .def("place_at", &CudaBatch::place_at, py::arg("address"), py::arg("rare_address"))
+                             [](CudaBatch& b) { return b.layout().console_bytes(); })
+      .def_property_readonly("spill_bytes", [](CudaBatch& b) { return b.layout().spill_bytes(); })
+      .def_property_readonly("state_size", [](CudaBatch& b) { return b.layout().snapshot_bytes(); })
+      .def("place_at", &CudaBatch::place_at, py::arg("address"), py::arg("spill_address"))
       .def_property_readonly("live",
                              [](CudaBatch& b) {
-                               const UnitState* s = b.arena().batch().states;
-                               return py::make_tuple(sizeof(UnitState), b.offset_of(s->console.ram),
+                               const SlotState* s = b.layout().batch().states;
+                               return py::make_tuple(sizeof(SlotState), b.offset_of(s->console.ram),
                                                      b.offset_of(&s->agent.lives),
                                                      b.offset_of(&s->env.episode_frame_number));
                              })
@@ -304,12 +305,12 @@ void bind_cuda(py::module_& m) {
           py::arg("outputs"), py::arg("stream"))
       .def("load_program", &CudaBatch::load_program, py::arg("path"))
       .def_property_readonly("has_program", &CudaBatch::has_program)
-      .def("gather_rows", &CudaBatch::gather, py::arg("consoles"), py::arg("n"), py::arg("rows"),
-           py::arg("stream"))
-      .def("check_rows", &CudaBatch::check_rows, py::arg("consoles"), py::arg("n"), py::arg("rows"),
-           py::arg("faults"), py::arg("stream"))
-      .def("scatter_rows", &CudaBatch::scatter, py::arg("consoles"), py::arg("n"), py::arg("rows"),
-           py::arg("stream"))
+      .def("gather_snapshots", &CudaBatch::gather, py::arg("consoles"), py::arg("n"),
+           py::arg("rows"), py::arg("stream"))
+      .def("check_snapshots", &CudaBatch::check_snapshots, py::arg("consoles"), py::arg("n"),
+           py::arg("rows"), py::arg("faults"), py::arg("stream"))
+      .def("scatter_snapshots", &CudaBatch::scatter, py::arg("consoles"), py::arg("n"),
+           py::arg("rows"), py::arg("stream"))
       .def("draw_screens", &CudaBatch::draw, py::arg("consoles"), py::arg("n"), py::arg("rows"),
            py::arg("stride"), py::arg("stream"));
 }

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "bindings/bind.hpp"
+#include "host/coverage.hpp"
 #include "host/game.hpp"
-#include "host/reached.hpp"
 
 namespace py = pybind11;
 
@@ -33,7 +33,7 @@ bool is_paddles(const std::string& controller, const char* name) {
   refuse(std::string(name) + ": '" + controller + "'; allowed are joystick, paddles, none");
 }
 
-u32 take_ranged(const py::kwargs& kwargs, const char* name, i64 low, i64 high) {
+u32 parse_ranged(const py::kwargs& kwargs, const char* name, i64 low, i64 high) {
   const i64 value = take<i64>(kwargs, name);
   if (value < low || value > high) {
     refuse(std::string(name) + ": " + std::to_string(value) + "; allowed is " +
@@ -42,7 +42,7 @@ u32 take_ranged(const py::kwargs& kwargs, const char* name, i64 low, i64 high) {
   return u32(value);
 }
 
-std::vector<i32> take_actions(const py::kwargs& kwargs, const char* name, bool allows_reset) {
+std::vector<i32> parse_actions(const py::kwargs& kwargs, const char* name, bool allows_reset) {
   const auto actions = take<std::vector<i32>>(kwargs, name);
   for (const i32 a : actions) {
     if ((a < 0 || a >= kActions) && !(allows_reset && a == kResetSwitch)) {
@@ -53,7 +53,7 @@ std::vector<i32> take_actions(const py::kwargs& kwargs, const char* name, bool a
   return actions;
 }
 
-GameSpec take_spec(const py::kwargs& kwargs) {
+GameSpec parse_spec(const py::kwargs& kwargs) {
   GameSpec g;
   g.game_id = take<std::string>(kwargs, "game_id");
   const auto rom = take<py::bytes>(kwargs, "rom");
@@ -66,8 +66,8 @@ GameSpec take_spec(const py::kwargs& kwargs) {
   g.detect_format = format == "auto";
   ConsoleProperties& p = g.properties;
   p.format = format == "PAL" ? Format::kPal : Format::kNtsc;
-  p.first_line = take_ranged(kwargs, "ystart", 0, 64);
-  p.height = take_ranged(kwargs, "height", kMinHeight, kMaxRows - 40);
+  p.first_line = parse_ranged(kwargs, "ystart", 0, 64);
+  p.height = parse_ranged(kwargs, "height", kMinHeight, kMaxRows - 40);
   p.hmove_blanks = take<bool>(kwargs, "hmove_blanks");
   p.left_paddles = is_paddles(take<std::string>(kwargs, "controller_left"), "controller_left");
   p.right_paddles = is_paddles(take<std::string>(kwargs, "controller_right"), "controller_right");
@@ -77,13 +77,13 @@ GameSpec take_spec(const py::kwargs& kwargs) {
     refuse("swap_ports: not supported with paddles");
   g.property_difficulty = u32(take<bool>(kwargs, "left_difficulty_a")) |
                           u32(take<bool>(kwargs, "right_difficulty_a")) << 1;
-  g.legal_actions = take_actions(kwargs, "legal_actions", false);
-  g.minimal_actions = take_actions(kwargs, "minimal_actions", false);
-  g.starting_actions = take_actions(kwargs, "starting_actions", true);
+  g.legal_actions = parse_actions(kwargs, "legal_actions", false);
+  g.minimal_actions = parse_actions(kwargs, "minimal_actions", false);
+  g.starting_actions = parse_actions(kwargs, "starting_actions", true);
   g.modes = take<std::vector<i32>>(kwargs, "modes");
   g.difficulties = take<std::vector<i32>>(kwargs, "difficulties");
   g.default_mode = take<i32>(kwargs, "default_mode");
-  g.paddle_max = i32(take_ranged(kwargs, "paddle_max", 1, 10000000));
+  g.paddle_max = i32(parse_ranged(kwargs, "paddle_max", 1, 10000000));
   g.state = take<std::vector<i32>>(kwargs, "state");
   g.step_code = take<std::vector<i32>>(kwargs, "step_code");
   g.lives_code = take<std::vector<i32>>(kwargs, "lives_code");
@@ -102,7 +102,7 @@ void bind_game(py::module_& m) {
   py::register_exception<ModeUnreachable>(m, "ModeUnreachableError", PyExc_RuntimeError);
   py::class_<Game, std::shared_ptr<Game>>(m, "Game")
       .def(py::init(
-          [](const py::kwargs& kwargs) { return std::make_shared<Game>(take_spec(kwargs)); }))
+          [](const py::kwargs& kwargs) { return std::make_shared<Game>(parse_spec(kwargs)); }))
       .def_property_readonly("game_id", [](const Game& g) { return g.spec().game_id; })
       .def_property_readonly("bankswitch", &Game::bankswitch_name)
       .def_property_readonly(

@@ -36,10 +36,10 @@ py::tuple read_windows(const PyRows& rows, const Contiguous<i64>& windows, i64 n
   return py::make_tuple(t.obs, t.actions, t.next_obs, t.numbers);
 }
 
-Priorities take_priorities(const py::object& o) {
+Priorities parse_priorities(const py::object& o) {
   if (py::isinstance<Contiguous<float>>(o))
-    return {take_vector<float>(o, "priorities", -1), nullptr, i64(py::len(o))};
-  return {nullptr, take_vector<double>(o, "priorities", -1), i64(py::len(o))};
+    return {parse_vector<float>(o, "priorities", -1), nullptr, i64(py::len(o))};
+  return {nullptr, parse_vector<double>(o, "priorities", -1), i64(py::len(o))};
 }
 
 struct PySums {
@@ -61,8 +61,8 @@ struct PySums {
 
   void assign(const py::object& index, const py::object& units) {
     const i64 size = size_of<i64>(index, "index");
-    const i64* at = take_vector<i64>(index, "index", i32(size));
-    const i64* to = take_vector<i64>(units, "units", i32(size));
+    const i64* at = parse_vector<i64>(index, "index", i32(size));
+    const i64* to = parse_vector<i64>(units, "units", i32(size));
     for (i64 k = 0; k < size; ++k) {
       if (at[k] < 0 || at[k] > sums.waste())
         refuse("index: " + std::to_string(at[k]) + " is not a leaf");
@@ -75,7 +75,7 @@ struct PySums {
 
   Contiguous<i64> draw(const py::object& fractions) const {
     const i64 size = size_of<double>(fractions, "fractions");
-    const double* fraction = take_vector<double>(fractions, "fractions", i32(size));
+    const double* fraction = parse_vector<double>(fractions, "fractions", i32(size));
     Contiguous<i64> drawn(size);
     i64* leaf = drawn.mutable_data();
     for (i64 k = 0; k < size; ++k) leaf[k] = sums.at(fraction[k]);
@@ -219,7 +219,7 @@ struct PyRing {
   // Transitions at random, from numbers from 0 to below 1.
   py::tuple sample(const py::object& uniform, i64 n_step) const {
     const i64 size = size_of<double>(uniform, "uniform");
-    const double* from = take_vector<double>(uniform, "uniform", i32(size));
+    const double* from = parse_vector<double>(uniform, "uniform", i32(size));
     const ValidRows rows = valid(n_step);
     Contiguous<i64> ids(size);
     i64* id = ids.mutable_data();
@@ -256,7 +256,8 @@ struct PyRing {
     check(sums);
     const i64 size = bases.size();
     const bool is_mixture = uniform_mixture > 0.0;
-    const double* from = take_vector<double>(uniform, "uniform", i32(is_mixture ? 3 * size : size));
+    const double* from =
+        parse_vector<double>(uniform, "uniform", i32(is_mixture ? 3 * size : size));
     Contiguous<i64> ids(size);
     draw_ids(sums.sums, ring, from, size, ids.mutable_data());
     if (is_mixture) {
@@ -282,9 +283,9 @@ struct PyRing {
               i64 n_step) const {
     check(sums);
     const i32 size = i32(num_steps * ring.num_envs);
-    const double* power = take_vector<double>(powers, "powers", size);
+    const double* power = parse_vector<double>(powers, "powers", size);
     const Priorities given =
-        priorities.is_none() ? Priorities{nullptr, power, size} : take_priorities(priorities);
+        priorities.is_none() ? Priorities{nullptr, power, size} : parse_priorities(priorities);
     if (given.size != size) refuse("priorities: one a transition is needed");
     follow_head(sums.sums, ring, memory.rules.stack, n_step, num_steps, given, power,
                 sums.max_units);
@@ -294,10 +295,10 @@ struct PyRing {
               const py::object& powers, i64 n_step) const {
     check(sums);
     const i32 size = i32(size_of<i64>(ids, "ids"));
-    const Priorities given = take_priorities(priorities);
+    const Priorities given = parse_priorities(priorities);
     if (given.size != size) refuse("priorities: one an id is needed");
-    update_priorities(sums.sums, ring, valid(n_step), take_vector<i64>(ids, "ids", size), given,
-                      take_vector<double>(powers, "powers", size), sums.max_units);
+    update_priorities(sums.sums, ring, valid(n_step), parse_vector<i64>(ids, "ids", size), given,
+                      parse_vector<double>(powers, "powers", size), sums.max_units);
   }
 
   void check(const PySums& sums) const {
@@ -319,7 +320,7 @@ bool are_priorities(const py::object& ids, const py::object& priorities) {
 void accept_priorities(Contiguous<double> largest, Contiguous<i64> refused,
                        const py::object& priorities, double instead, double most,
                        Contiguous<double> kept) {
-  const Priorities given = take_priorities(priorities);
+  const Priorities given = parse_priorities(priorities);
   if (kept.size() != given.size) refuse("kept: one a priority is needed");
   accept({largest.mutable_data(), refused.mutable_data()}, given, instead, most,
          kept.mutable_data());

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/take.hpp"
+#include "bindings/parse.hpp"
 #include "replay/rows.hpp"
 
 namespace cule {
@@ -78,7 +78,7 @@ inline size_t row_bytes(const py::array& a) {
 
 template <class T>
 i64 size_of(const py::object& o, const char* name) {
-  take_vector<T>(o, name, i32(py::len(o)));
+  parse_vector<T>(o, name, i32(py::len(o)));
   return i64(py::len(o));
 }
 

@@ -18,7 +18,7 @@ struct SlowBus {
   Machine<Access>& m;
   Clock clock;
 
-  CULE_HD void take(const SlowBus& copy) { clock = copy.clock; }
+  CULE_HD void copy_from(const SlowBus& copy) { clock = copy.clock; }
   CULE_HD void begin(u32 cycles) { clock += (Clock(cycles) << kClockShift) + 1; }
   CULE_HD void charge(u32 cycles) { clock += Clock(cycles) << kClockShift; }
   CULE_HD u32 operand(u32 pc) { return read((pc + 1) & 0xFFFF, 0); }
@@ -27,13 +27,13 @@ struct SlowBus {
     const u32 low = operand(pc);
     return low | operand_high(pc) << 8;
   }
-  CULE_HD u32 read(u32 address, u32 /*noise*/) {
+  CULE_HD u32 read(u32 address, u32 /*open_bus*/) {
     const u32 value = m.read_device(clock, address, m.s.data_bus);
     m.s.data_bus = u8(value);
     return value;
   }
-  CULE_HD u32 read_zero_page(u32 address, u32 noise) { return read(address, noise); }
-  CULE_HD u32 read_stack(u32 sp, u32 noise) { return read(0x100 | sp, noise); }
+  CULE_HD u32 read_zero_page(u32 address, u32 open_bus) { return read(address, open_bus); }
+  CULE_HD u32 read_stack(u32 sp, u32 open_bus) { return read(0x100 | sp, open_bus); }
   CULE_HD void write(u32 address, u32 value, bool follows_write = false) {
     clock = m.write_device(clock, address, value, follows_write);
     m.s.data_bus = u8(value);
@@ -129,22 +129,22 @@ struct FastBus {
   CULE_HD CULE_INLINE u32 operand_high(u32 pc) { return instruction(pc)[2]; }
   CULE_HD CULE_INLINE u32 operand_word(u32 pc) { return load_u16(instruction(pc) + 1); }
 
-  CULE_HD CULE_INLINE u32 read(u32 address, u32 noise) {
+  CULE_HD CULE_INLINE u32 read(u32 address, u32 open_bus) {
     if (address & 0x1000) {
       if (CULE_LIKELY((address & 0xFFF) - region_begin < region_size))
         return image[Fetch::index(m.s, address)];
     } else if ((address & 0x280) == 0x80) {
       return ram[address & 0x7F];
     }
-    const u32 value = m.read_device(clock, address, noise);
+    const u32 value = m.read_device(clock, address, open_bus);
     reload();
     return value;
   }
-  CULE_HD CULE_INLINE u32 read_zero_page(u32 address, u32 noise) {
+  CULE_HD CULE_INLINE u32 read_zero_page(u32 address, u32 open_bus) {
     if (CULE_LIKELY(address & 0x80)) return ram[address & 0x7F];
-    return m.read_tia(clock, address, noise);
+    return m.read_tia(clock, address, open_bus);
   }
-  CULE_HD CULE_INLINE u32 read_stack(u32 sp, u32 noise) { return read_zero_page(sp, noise); }
+  CULE_HD CULE_INLINE u32 read_stack(u32 sp, u32 open_bus) { return read_zero_page(sp, open_bus); }
   CULE_HD CULE_INLINE void write(u32 address, u32 value) {
     if ((address & 0x1280) == 0x80) {
       ram[address & 0x7F] = u8(value);

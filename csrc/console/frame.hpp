@@ -43,12 +43,13 @@ CULE_HD inline void reset_machine(const Console& c, Mt19937& machine_random) {
 }
 
 // A log that no picture needs any more.
-CULE_HD CULE_DEVICE_NOINLINE inline u8 free_log(const PictureState& p, const PictureLoans* loans) {
-  u32 needed = loans != nullptr ? loans->lent_logs : 0;
+CULE_HD CULE_DEVICE_NOINLINE inline u8 free_log(const PictureState& p,
+                                                const SharedFramebuffers* shared) {
+  u32 needed = shared != nullptr ? shared->lent_logs : 0;
   for (u32 n = 0; n < 2; ++n) {
     if (p.kind[n] == PictureKind::kLog) needed |= 1u << p.log_slot[n];
   }
-  u8 slot = u8(loans != nullptr ? loans->num_logs : kLogSlots);
+  u8 slot = u8(shared != nullptr ? shared->num_logs : kLogSlots);
   do --slot;
   while (needed >> slot & 1);
   return slot;
@@ -79,7 +80,7 @@ CULE_HD inline void start_frame(const Console& c) {
   p.current ^= 1;
   p.is_painted = 0;
   p.is_dimmed = 0;
-  p.recording_slot = free_log(p, c.memory.loans);
+  p.recording_slot = free_log(p, c.memory.shared);
 }
 
 template <class Engine>
@@ -89,7 +90,7 @@ CULE_HD CULE_NOINLINE void run_frame(const Console& c, Engine& engine) {
   s.is_unfinished = 1;
   Machine<typename Engine::Access> m(c, engine.ram(s));
   engine.run(m);
-  m.replay();
+  m.render();
   PictureState& p = s.picture;
   const bool is_drawn =
       !s.is_unfinished && !p.is_painted && s.beam.mark == picture_window(c).end_clocks;

@@ -22,29 +22,30 @@ CULE_HD CULE_INLINE constexpr u32 latches_of_register(u32 reg) {
   return 3u << (2 * reg) & kAllLatches;
 }
 
-CULE_HD inline void replay_latches(const Console& c, const FrameLog& log, u32 size, TiaState& tia) {
+CULE_HD inline void render_latches(const Console& c, const TiaWriteLog& log, u32 size,
+                                   TiaState& tia) {
   Beam beam = log.start_beam;
   Shapes shapes;
   shapes.reset();
   CollisionSink sink;
-  Replay<CollisionSink> replay{
+  LogRenderer<CollisionSink> renderer{
       tia, beam, shapes, sink, picture_window(c), c.properties.hmove_blanks != 0};
-  replay.run(log.entries, 0, size, log.base_clock);
-  replay.flush(size);
+  renderer.run(log.entries, 0, size, log.base_clock);
+  renderer.flush(size);
 }
 
 // All latches after the first `size` entries of the running frame's log.
-CULE_HD CULE_DEVICE_NOINLINE inline u16 all_latches(const Console& c, const FrameLog& log,
+CULE_HD CULE_DEVICE_NOINLINE inline u16 all_latches(const Console& c, const TiaWriteLog& log,
                                                     u32 size) {
   TiaState tia = log.start;
   if (tia.are_latches_partial) {
     const PictureState& p = c.s.picture;
-    const FrameLog& before = c.memory.logs[p.log_slot[p.current ^ 1u]];
+    const TiaWriteLog& before = c.memory.logs[p.log_slot[p.current ^ 1u]];
     TiaState last = before.start;
-    replay_latches(c, before, before.size, last);
+    render_latches(c, before, before.size, last);
     tia.collisions = last.collisions;
   }
-  replay_latches(c, log, size, tia);
+  render_latches(c, log, size, tia);
   return tia.collisions;
 }
 
@@ -52,9 +53,9 @@ CULE_HD CULE_DEVICE_NOINLINE inline u16 all_latches(const Console& c, const Fram
 CULE_HD inline void complete_latches(const Console& c) {
   ConsoleState& s = c.s;
   if (!s.tia.are_latches_partial) return;
-  const FrameLog& log = c.memory.logs[s.picture.log_slot[s.picture.current]];
+  const TiaWriteLog& log = c.memory.logs[s.picture.log_slot[s.picture.current]];
   TiaState tia = log.start;  // its latches do not matter: a CXCLR follows
-  replay_latches(c, log, log.size, tia);
+  render_latches(c, log, log.size, tia);
   s.tia.collisions = tia.collisions;
   s.tia.are_latches_partial = 0;
 }

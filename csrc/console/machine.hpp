@@ -28,14 +28,14 @@ struct Machine {
   ConsoleState& s;
   const Console& console;
   const Ram ram;
-  FrameLog* log;
+  TiaWriteLog* log;
   LogEntry* next;  // where the next entry goes
   LogEntry* log_end;
   Shapes shapes;
   CollisionSink collisions;
   std::conditional_t<Access::kObserves, PaintSink<false>, Nothing> painter;  // of the observation
   LineCache* lines = nullptr;  // on the host, if it is used in this step
-  u32 replayed = 0;            // log entries the replay has consumed
+  u32 rendered = 0;            // log entries the replay has consumed
   u32 step_cycle;              // counter at the start of this frame step
   Clock end_clock;         // a TIA write from here on is beyond the last line and ends the frame
   bool must_stop = false;  // the frame is over after this instruction
@@ -77,10 +77,10 @@ struct Machine {
   }
 
   // Brings collisions and TIA state up to the last access, and draws the observation so far.
-  CULE_HD void replay() {
+  CULE_HD void render() {
     log->size = u32(next - log->entries);
-    replay_log();
-    replayed = log->size;
+    render_log();
+    rendered = log->size;
   }
 
   // The frame step is over, its observation drawn to the end or not.
@@ -104,14 +104,14 @@ struct Machine {
 
   // The log is full: draw what it holds and go on with an empty one.
   CULE_HD CULE_NOINLINE void spill() {
-    replay();
+    render();
     record_all_latches();
     stop_caching();
     paint_part(console, *log);
     s.picture.is_painted = 1;
     begin_log(*log, s, step_cycle);
     next = log->entries;
-    replayed = 0;
+    rendered = 0;
   }
 
   // Returns the clock, which WSYNC moves to the start of the next line.
@@ -135,14 +135,14 @@ struct Machine {
     return into_line ? clock + (Clock(kCyclesPerLine - into_line) << kClockShift) : clock;
   }
 
-  CULE_HD CULE_NOINLINE u32 read_tia(Clock clock, u32 address, u32 noise) {
+  CULE_HD CULE_NOINLINE u32 read_tia(Clock clock, u32 address, u32 open_bus) {
     record(clock, kBeamMark, 0);
     const u32 reg = address & 0x0F;
-    noise &= 0x3F;
-    if (reg < 8) return noise | read_latches(reg);
-    if (reg < 12) return noise | (is_charged(reg - 8, cycles_of(clock)) ? 0x80 : 0);
-    if (reg < 14) return noise | s.inputs.fire[reg - 12];
-    return noise;
+    open_bus &= 0x3F;
+    if (reg < 8) return open_bus | read_latches(reg);
+    if (reg < 12) return open_bus | (is_charged(reg - 8, cycles_of(clock)) ? 0x80 : 0);
+    if (reg < 14) return open_bus | s.inputs.fire[reg - 12];
+    return open_bus;
   }
 
   CULE_HD CULE_NOINLINE u32 read_riot(u32 address, u32 cycle) {
@@ -169,10 +169,10 @@ struct Machine {
     if (reg >= 4 && (address & 0x10)) set_timer(s.timer, reg & 3, value, cycle);
   }
 
-  // Anything but the fast part of the cartridge and RAM. `noise`: byte last on the bus.
-  CULE_HD CULE_NOINLINE u32 read_device(Clock clock, u32 address, u32 noise) {
+  // Anything but the fast part of the cartridge and RAM. `open_bus`: byte last on the bus.
+  CULE_HD CULE_NOINLINE u32 read_device(Clock clock, u32 address, u32 open_bus) {
     if (address & 0x1000) return read_cart(console.cart, s.cart, address, cycles_of(clock));
-    if (!(address & 0x80)) return read_tia(clock, address, noise);
+    if (!(address & 0x80)) return read_tia(clock, address, open_bus);
     if (!(address & 0x200)) return ram[address & 0x7F];
     return read_riot(address, cycles_of(clock));
   }
@@ -203,7 +203,7 @@ struct Machine {
   }
 
   CULE_HD CULE_NOINLINE u32 read_latches(u32 reg) {
-    replay();
+    render();
     if constexpr (Access::kObserves) {
       if (console.memory.watch != nullptr) watch_register(*console.memory.watch, reg);
     }
@@ -246,29 +246,29 @@ struct Machine {
     }
   }
 
-  CULE_HD CULE_INLINE void replay_log() {
+  CULE_HD CULE_INLINE void render_log() {
     if constexpr (Access::kObserves) {
       if (console.observation != nullptr) {
         ObservingSink sink{collisions, painter};
-        replay_into(sink);
+        render_into(sink);
         return;
       }
     }
-    replay_into(collisions);
+    render_into(collisions);
   }
 
   template <class Sink>
-  CULE_HD CULE_NOINLINE void replay_into(Sink& sink) {
-    Replay<Sink, TiaState, Beam> r{
+  CULE_HD CULE_NOINLINE void render_into(Sink& sink) {
+    LogRenderer<Sink, TiaState, Beam> r{
         s.tia, s.beam, shapes, sink, picture_window(console), console.properties.hmove_blanks != 0};
     if constexpr (Access::kObserves) {
       if (lines != nullptr) {
-        CachedReplay(r, *lines, log->base_clock).run(log->entries, replayed, log->size);
+        CachedLogRenderer(r, *lines, log->base_clock).run(log->entries, rendered, log->size);
       } else {
-        r.run(log->entries, replayed, log->size, log->base_clock);
+        r.run(log->entries, rendered, log->size, log->base_clock);
       }
     } else {
-      r.run(log->entries, replayed, log->size, log->base_clock);
+      r.run(log->entries, rendered, log->size, log->base_clock);
     }
     r.flush(log->size);
     s.tia = r.s;

@@ -23,11 +23,11 @@ CULE_HD constexpr IdentityMap make_identity_map() {
   return m;
 }
 
-CULE_HD CULE_INLINE Window picture_window(const Console& c) {
+CULE_HD CULE_INLINE VisibleWindow picture_window(const Console& c) {
   return make_window(c.properties.first_line, c.properties.height);
 }
 
-CULE_HD inline void begin_log(FrameLog& log, const ConsoleState& s, u32 step_cycle) {
+CULE_HD inline void begin_log(TiaWriteLog& log, const ConsoleState& s, u32 step_cycle) {
   log.start = s.tia;
   log.start_beam = s.beam;
   log.base_clock = clocks_from_cycles(step_cycle + s.phase_cycles);
@@ -36,21 +36,21 @@ CULE_HD inline void begin_log(FrameLog& log, const ConsoleState& s, u32 step_cyc
 }
 
 template <bool exact>
-CULE_HD void paint_log(const Console& c, const FrameLog& log, u8* rows, const u8* map) {
+CULE_HD void paint_log(const Console& c, const TiaWriteLog& log, u8* rows, const u8* map) {
   TiaState tia = log.start;
   Beam beam = log.start_beam;
   Shapes shapes;
   shapes.reset();
   PaintSink<exact> sink(Canvas{rows, log.first_line, c.properties.height, map});
-  Replay<PaintSink<exact>> replay{
+  LogRenderer<PaintSink<exact>> renderer{
       tia, beam, shapes, sink, picture_window(c), c.properties.hmove_blanks != 0};
-  replay.run(log.entries, 0, log.size, log.base_clock);
-  replay.flush(log.size);
+  renderer.run(log.entries, 0, log.size, log.base_clock);
+  renderer.flush(log.size);
 }
 
 // Draws a log over the pixels of a buffer. Of a frame drawn to the end of the window, what the beam
 // touches ahead of its mark is drawn over again later.
-CULE_HD CULE_DEVICE_NOINLINE inline void paint_buffer(const Console& c, const FrameLog& log,
+CULE_HD CULE_DEVICE_NOINLINE inline void paint_buffer(const Console& c, const TiaWriteLog& log,
                                                       u8* pixels) {
   const IdentityMap identity = make_identity_map();
   paint_log<true>(c, log, pixels, identity.value);
@@ -59,7 +59,7 @@ CULE_HD CULE_DEVICE_NOINLINE inline void paint_buffer(const Console& c, const Fr
 // The pixels of buffer `n`, where it is kept as such.
 CULE_HD CULE_INLINE const u8* pixels_of(const Console& c, u32 n) {
   return c.s.picture.kind[n] == PictureKind::kBorrowed
-             ? c.memory.loans->borrowed + size_t(n) * c.properties.height * kScreenWidth
+             ? c.memory.shared->borrowed + size_t(n) * c.properties.height * kScreenWidth
              : c.memory.picture(n);
 }
 
@@ -84,7 +84,7 @@ CULE_HD inline void forget_logs(PictureState& p, PictureKind kind) {
 }
 
 // Draws a part of a frame over what its buffer holds.
-CULE_HD CULE_DEVICE_NOINLINE inline void paint_part(const Console& c, const FrameLog& log) {
+CULE_HD CULE_DEVICE_NOINLINE inline void paint_part(const Console& c, const TiaWriteLog& log) {
   const u32 n = c.s.picture.current;
   make_pixels(c, n);
   paint_buffer(c, log, c.memory.picture(n));

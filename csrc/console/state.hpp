@@ -81,7 +81,7 @@ CULE_HD CULE_INLINE u32 current_line(const ConsoleState& s) {
 }
 
 // The recorded log of one frame step and where its replay starts from.
-struct FrameLog {
+struct TiaWriteLog {
   TiaState start;
   Beam start_beam;
   u32 base_clock;  // frame clock of log cycle 0
@@ -103,7 +103,7 @@ struct LatchWatch {
 };
 
 // What of a console's pictures is somebody else's, and the other way round.
-struct PictureLoans {
+struct SharedFramebuffers {
   const u8* borrowed;  // pictures of PictureKind::kBorrowed, one after the other
   u8 num_logs;
   u8 lent_logs;  // bit n: log n is a picture elsewhere as well
@@ -111,19 +111,19 @@ struct PictureLoans {
 
 // Large memory of a console outside its state, wherever it lies.
 struct FrameMemory {
-  FrameLog* logs;     // kLogSlots of them, or as `loans` has it
+  TiaWriteLog* logs;  // kLogSlots of them, or as `shared` has it
   u8* pixels;         // of the two frame buffers: palette indices, where PictureKind says so
   u32 picture_bytes;  // between the two
-  LatchWatch* watch = nullptr;          // null: all latches are recorded
-  LineCache* lines = nullptr;           // null: every line is replayed
-  const PictureLoans* loans = nullptr;  // null: none, and kLogSlots logs
+  LatchWatch* watch = nullptr;                 // null: all latches are recorded
+  LineCache* lines = nullptr;                  // null: every line is rendered
+  const SharedFramebuffers* shared = nullptr;  // null: none, and kLogSlots logs
 
   CULE_HD CULE_INLINE u8* picture(u32 n) const { return pixels + size_t(n) * picture_bytes; }
 };
 
 // The same as one object for any height of the picture.
 struct FrameStore {
-  FrameLog logs[kLogSlots];
+  TiaWriteLog logs[kLogSlots];
   u8 pixels[2][kMaxRows * kScreenWidth];
   LatchWatch watch;
   LineCache lines;
@@ -134,7 +134,7 @@ struct FrameStore {
   }
 };
 
-// A picture wanted of the next frame: drawn while the frame is replayed, if it is drawn to the end.
+// A picture wanted of the next frame: drawn while the frame is rendered, if it is drawn to the end.
 struct Observation {
   u8* rows;       // height x 160
   const u8* map;  // what a colour looks like: 256 entries

@@ -23,7 +23,7 @@ struct WordBus {
     reload();
   }
 
-  CULE_HD CULE_INLINE void take(const WordBus& copy) {
+  CULE_HD CULE_INLINE void copy_from(const WordBus& copy) {
     clock = copy.clock;
     words = copy.words;
     word = copy.word;
@@ -51,34 +51,34 @@ struct WordBus {
   CULE_HD CULE_INLINE u32 operand_high(u32) { return word >> 16 & 0xFF; }
   CULE_HD CULE_INLINE u32 operand_word(u32) { return word >> 8 & 0xFFFF; }
 
-  CULE_HD CULE_INLINE u32 read(u32 address, u32 noise) {
+  CULE_HD CULE_INLINE u32 read(u32 address, u32 open_bus) {
     if (address & 0x1000) {
       if (CULE_LIKELY((address & 0xFFF) - fast.begin < fast.size))
         return words[Fetch::index(m.s, address)] & 0xFF;
     } else if ((address & 0x280) == 0x80) {
       return ram[address & 0x7F];
     }
-    const u32 value = m.read_device(clock, address, noise);
+    const u32 value = m.read_device(clock, address, open_bus);
     reload();
     return value;
   }
   // As read(), but RAM and ROM are not apart.
-  CULE_HD CULE_INLINE u32 read_flat(u32 address, u32 noise) {
+  CULE_HD CULE_INLINE u32 read_flat(u32 address, u32 open_bus) {
     const bool is_rom = (address & 0x1FFF) - 0x1000 - fast.begin < fast.size;
     const bool is_ram = (address & 0x1280) == 0x80;
     u32 value = ram[address & 0x7F];
     if (is_rom) value = words[Fetch::index(m.s, address)] & 0xFF;
     if (CULE_UNLIKELY(!is_rom && !is_ram)) {
-      value = m.read_device(clock, address, noise);
+      value = m.read_device(clock, address, open_bus);
       reload();
     }
     return value;
   }
-  CULE_HD CULE_INLINE u32 read_zero_page(u32 address, u32 noise) {
+  CULE_HD CULE_INLINE u32 read_zero_page(u32 address, u32 open_bus) {
     if (CULE_LIKELY(address & 0x80)) return ram[address & 0x7F];
-    return m.read_tia(clock, address, noise);
+    return m.read_tia(clock, address, open_bus);
   }
-  CULE_HD CULE_INLINE u32 read_stack(u32 sp, u32 noise) { return read_zero_page(sp, noise); }
+  CULE_HD CULE_INLINE u32 read_stack(u32 sp, u32 open_bus) { return read_zero_page(sp, open_bus); }
   CULE_HD CULE_INLINE void write(u32 address, u32 value) {
     if ((address & 0x1280) == 0x80) {
       ram[address & 0x7F] = u8(value);

@@ -181,8 +181,8 @@ struct BranchFree {
       base = first | e.bus.read(p + 1, first) << 8;
     }
     const u32 address = move(e, select.path, base, low);
-    const u32 noise = select.path & kPathWraps ? low : base >> 8;
-    const u32 loaded = select.path & kPathLoads ? e.bus.read_flat(address, noise) : low;
+    const u32 open_bus = select.path & kPathWraps ? low : base >> 8;
+    const u32 loaded = select.path & kPathLoads ? e.bus.read_flat(address, open_bus) : low;
     if (CULE_UNLIKELY(is_rare(e, select))) {
       Staged<Bus>::finish(e, opcode, micro_ops[opcode], loaded, address);
     } else {

@@ -8,13 +8,13 @@
 //   operand(), operand_high()     bytes at pc + 1 and pc + 2; operand_word() both
 //   begin(cycles)                 an instruction starts: its base cycles
 //   charge(cycles)                further cycles
-//   read(address, noise), read_zero_page(address, noise)
+//   read(address, open_bus), read_zero_page(address, open_bus)
 //   write(address, value), write_zero_page(address, value)
-//   read_stack(sp, noise), write_stack(sp, value, follows_write)
+//   read_stack(sp, open_bus), write_stack(sp, value, follows_write)
 //   transfer(execution, last_byte)  a control transfer was taken; last byte on the bus
 //   branch_taken(execution, offset)  likewise, by a branch; pc is the target
 //   jam(execution)                an opcode that stops the processor
-// `noise` is the byte last on the bus before the read: undriven TIA bits show it. A Bus that
+// `open_bus` is the byte last on the bus before the read: undriven TIA bits show it. A Bus that
 // records every access itself may ignore it.
 #pragma once
 
@@ -33,9 +33,9 @@ struct Execution {
   CULE_HD CULE_INLINE Execution(Bus& b, const Registers& r) : bus(b) { load(r); }
 
   // The registers of another one, with a bus of its own.
-  CULE_HD CULE_INLINE Execution(Bus& b, const Execution& other) : bus(b) { take(other); }
+  CULE_HD CULE_INLINE Execution(Bus& b, const Execution& other) : bus(b) { copy_from(other); }
 
-  CULE_HD CULE_INLINE void take(const Execution& other) {
+  CULE_HD CULE_INLINE void copy_from(const Execution& other) {
     a = other.a;
     x = other.x;
     y = other.y;
@@ -82,7 +82,7 @@ struct Execution {
 
   struct Ea {
     u32 address;
-    u32 noise;
+    u32 open_bus;
   };
 
   // --- addressing modes; each advances pc past the instruction ---
@@ -105,11 +105,11 @@ struct Execution {
     const Ea base = absolute();
     const u32 address = (base.address + index) & 0xFFFF;
     if (charges_cross && ((address ^ base.address) & 0xFF00)) bus.charge(1);
-    return {address, base.noise};
+    return {address, base.open_bus};
   }
   // Pointer at p, p + 1 without wrap: a pointer at $FF takes its high byte from $0100.
-  CULE_HD CULE_INLINE Ea pointer(u32 p, u32 noise) {
-    const u32 low = bus.read_zero_page(p, noise);
+  CULE_HD CULE_INLINE Ea pointer(u32 p, u32 open_bus) {
+    const u32 low = bus.read_zero_page(p, open_bus);
     const u32 high = p == 0xFF ? bus.read(0x100, low) : bus.read_zero_page(p + 1, low);
     return {low | high << 8, high};
   }
@@ -122,16 +122,16 @@ struct Execution {
     const Ea base = pointer(b, b);
     const u32 address = (base.address + y) & 0xFFFF;
     if (charges_cross && ((address ^ base.address) & 0xFF00)) bus.charge(1);
-    return {address, base.noise};
+    return {address, base.open_bus};
   }
 
   // --- data accesses by mode ---
-  CULE_HD CULE_INLINE u32 load(Ea ea) { return bus.read(ea.address, ea.noise); }
+  CULE_HD CULE_INLINE u32 load(Ea ea) { return bus.read(ea.address, ea.open_bus); }
   CULE_HD CULE_INLINE u32 load_zp() {
     const u32 address = zp();
     return bus.read_zero_page(address, address);
   }
-  CULE_HD CULE_INLINE u32 load_zp(Ea ea) { return bus.read_zero_page(ea.address, ea.noise); }
+  CULE_HD CULE_INLINE u32 load_zp(Ea ea) { return bus.read_zero_page(ea.address, ea.open_bus); }
 
   // --- operations ---
   CULE_HD CULE_INLINE void set_a(u32 value) { a = nz = value; }
@@ -273,9 +273,9 @@ struct Execution {
     bus.write_stack(sp, value, follows_write);
     sp = (sp - 1) & 0xFF;
   }
-  CULE_HD CULE_INLINE u32 pull(u32 noise) {
+  CULE_HD CULE_INLINE u32 pull(u32 open_bus) {
     sp = (sp + 1) & 0xFF;
-    return bus.read_stack(sp, noise);
+    return bus.read_stack(sp, open_bus);
   }
   CULE_HD CULE_INLINE void branch(bool taken) {
     const u32 offset = imm();
@@ -296,18 +296,18 @@ struct Execution {
     bus.transfer(*this, high);
   }
   CULE_HD CULE_INLINE void rts() {
-    u32 noise = bus.read_stack(sp, 0x60);
-    const u32 low = noise = pull(noise);
-    const u32 high = pull(noise);
+    u32 open_bus = bus.read_stack(sp, 0x60);
+    const u32 low = open_bus = pull(open_bus);
+    const u32 high = pull(open_bus);
     pc = low | high << 8;
     const u32 last = bus.read(pc, high);
     pc = (pc + 1) & 0xFFFF;
     bus.transfer(*this, last);
   }
   CULE_HD CULE_INLINE void rti() {
-    u32 noise = bus.read_stack(sp, 0x40);
-    set_status(noise = pull(noise));
-    const u32 low = pull(noise);
+    u32 open_bus = bus.read_stack(sp, 0x40);
+    set_status(open_bus = pull(open_bus));
+    const u32 low = pull(open_bus);
     const u32 high = pull(low);
     pc = low | high << 8;
     bus.transfer(*this, high);
@@ -326,7 +326,7 @@ struct Execution {
   }
   CULE_HD CULE_INLINE void jump_indirect() {
     const Ea p = absolute();
-    const u32 low = bus.read(p.address, p.noise);
+    const u32 low = bus.read(p.address, p.open_bus);
     const u32 high = bus.read((p.address & 0xFF) == 0xFF ? p.address & 0xFF00 : p.address + 1, low);
     pc = low | high << 8;
     bus.transfer(*this, high);

@@ -81,7 +81,7 @@ CULE_HD CULE_INLINE void Execution<Bus>::step(u32 opcode) {
     case 0x49: bus.begin(2); set_a(a ^ imm()); break;  // EOR imm
     case 0x4A: bus.begin(2); a = lsr(a); pc += 1; break;  // LSR acc
     case 0x4B: bus.begin(2); set_a(lsr(a & imm())); break;  // ALR imm
-    case 0x4C: bus.begin(3); { const Ea ea = absolute(); pc = ea.address; bus.transfer(*this, ea.noise); } break;  // JMP abs
+    case 0x4C: bus.begin(3); { const Ea ea = absolute(); pc = ea.address; bus.transfer(*this, ea.open_bus); } break;  // JMP abs
     case 0x4D: bus.begin(4); set_a(a ^ load(absolute())); break;  // EOR abs
     case 0x4E: bus.begin(6); { const Ea ea = absolute(); bus.write(ea.address, lsr(load(ea))); } break;  // LSR abs
     case 0x4F: bus.begin(6); { const Ea ea = absolute(); bus.write(ea.address, sre(load(ea))); } break;  // SRE abs

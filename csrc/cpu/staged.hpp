@@ -18,10 +18,10 @@ struct Staged {
   CULE_HD static CULE_INLINE void step(Cpu& e, u32 opcode, u32 op) {
     e.bus.begin(micro_cycles(op));
     u32 address = 0;
-    u32 noise = 0;
+    u32 open_bus = 0;
     u32 loaded = 0;
-    find_address(e, op, address, noise, loaded);
-    if (loads_byte(op)) loaded = e.bus.read(address, noise);
+    find_address(e, op, address, open_bus, loaded);
+    if (loads_byte(op)) loaded = e.bus.read(address, open_bus);
     finish(e, opcode, op, loaded, address);
   }
 
@@ -71,7 +71,7 @@ struct Staged {
   }
 
   // Also takes an immediate operand into `loaded`, and moves pc past the instruction.
-  CULE_HD static CULE_INLINE void find_address(Cpu& e, u32 op, u32& address, u32& noise,
+  CULE_HD static CULE_INLINE void find_address(Cpu& e, u32 op, u32& address, u32& open_bus,
                                                u32& loaded) {
     const Mode mode = micro_mode(op);
     if (mode == Mode::kOwn) return;
@@ -98,20 +98,20 @@ struct Staged {
     if (mode < Mode::kAbsolute) {
       e.pc += 2;
       address = (low + index) & 0xFF;
-      noise = loaded = low;
+      open_bus = loaded = low;
       return;
     }
     u32 base;
     if (mode < Mode::kIndirectX) {
-      noise = e.bus.operand_high(e.pc);
-      base = low | noise << 8;
+      open_bus = e.bus.operand_high(e.pc);
+      base = low | open_bus << 8;
       e.pc += 3;
     } else {
       e.pc += 2;
       const u32 p = mode == Mode::kIndirectX ? (low + index) & 0xFF : low;
       const u32 first = e.bus.read(p, low);
-      noise = e.bus.read(p + 1, first);
-      base = first | noise << 8;
+      open_bus = e.bus.read(p + 1, first);
+      base = first | open_bus << 8;
       if (mode == Mode::kIndirectX) index = 0;
     }
     address = (base + index) & 0xFFFF;
@@ -194,8 +194,8 @@ struct Staged {
     Bus bus(e.bus);
     Cpu copy(bus, e);
     const u32 result = apply_to_copy(copy, function, s, address);
-    e.take(copy);
-    e.bus.take(bus);
+    e.copy_from(copy);
+    e.bus.copy_from(bus);
     return result;
   }
 

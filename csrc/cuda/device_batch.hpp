@@ -1,14 +1,14 @@
 // cuda/device_batch.hpp: a batch as kernels see it: sizes, and where everything lies on the device.
 //
-// All of it is one block of device memory that the caller owns (cuda/arena.hpp lays it out).
-// Consoles are numbered as the user numbers them; the arrays of a console are found by its number.
-// Kernels never change what is marked constant.
+// All of it is one block of device memory that the caller owns (cuda/device_layout.hpp lays it
+// out). Consoles are numbered as the user numbers them; the arrays of a console are found by its
+// number. Kernels never change what is marked constant.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include "batch/options.hpp"
-#include "batch/rows.hpp"
+#include "batch/snapshot.hpp"
 #include "batch/state.hpp"
 #include "obs/resize.hpp"
 #include "tia/lines.hpp"
@@ -27,7 +27,7 @@ struct DeviceGame {
   const u8* gray;              // 256 levels
   const u8* rgb;               // 256 x 3
   const AreaResizer* resizer;  // null with RAM observations
-  RowLayout row;
+  SnapshotLayout snapshot;
   u64 key;
 };
 
@@ -74,7 +74,7 @@ enum class PooledKind : u8 { kBlank, kPixels, kLogs, kCached };
 constexpr u32 kMaxPooledLogs = 3;
 
 struct PooledPicture {
-  PictureLoans loans;  // borrowed: from the reset state; lent: the logs that are named here
+  SharedFramebuffers shared;  // borrowed: from the reset state; lent: the logs that are named here
   PooledKind kind;
   u8 num_logs;
   u8 log_slot[kMaxPooledLogs];
@@ -91,11 +91,11 @@ struct DeviceBatch {
   u32 frame_bytes;
   u32 channels;
   u32 layout;  // code of the rows
-  u32 row_bytes;
-  u32 num_logs;        // a console
-  u32 picture_bytes;   // of the tallest game; between the pictures of a console
-  u32 rare_bytes;      // a console
-  u32 rare_pooled_at;  // in these
+  u32 snapshot_bytes;
+  u32 num_logs;         // a console
+  u32 picture_bytes;    // of the tallest game; between the pictures of a console
+  u32 spill_bytes;      // a console
+  u32 spill_pooled_at;  // in these
   float continuous_action_threshold;
   u8 grayscale;
   u8 maxpool;
@@ -107,8 +107,8 @@ struct DeviceBatch {
   const u32* micro_ops;        // [256]
   const u8* identity;          // [256], a map that changes nothing
   // Changing.
-  UnitState* states;       // [size]
-  FrameLog* logs;          // [size][num_logs]
+  SlotState* states;       // [size]
+  TiaWriteLog* logs;       // [size][num_logs]
   PooledPicture* pooled;   // [size]
   u8* stack;               // [size][stack_num][frame_bytes]
   u8* captures;            // [size]
@@ -119,7 +119,7 @@ struct DeviceBatch {
   // Written where a picture cannot stay a log, which most consoles never need: two frame buffers
   // and the last but one picture where it would be drawn over, as palette indices, and the pooled
   // picture. In memory that takes no place before.
-  u8* rare;  // [size][rare_bytes]
+  u8* spill;  // [size][spill_bytes]
 
   __device__ LineStart* bands_of(u32 i, u32 n) const {
     return bands + (size_t(i) * 2 + n) * kMaxBands;
@@ -127,13 +127,13 @@ struct DeviceBatch {
   __device__ const ConsoleSetup& setup(u32 i) const { return setups[i]; }
   __device__ const DeviceGame& game(u32 i) const { return games[setups[i].game]; }
   __device__ FrameMemory memory(u32 i) const {
-    FrameMemory m{logs + size_t(i) * num_logs, rare_memory(i), picture_bytes};
-    m.loans = &pooled[i].loans;
+    FrameMemory m{logs + size_t(i) * num_logs, spill_memory(i), picture_bytes};
+    m.shared = &pooled[i].shared;
     return m;
   }
-  __device__ u8* rare_memory(u32 i) const { return rare + size_t(i) * rare_bytes; }
-  __device__ u8* held_picture(u32 i) const { return rare_memory(i) + 2 * picture_bytes; }
-  __device__ u8* rare_pooled(u32 i) const { return rare_memory(i) + rare_pooled_at; }
+  __device__ u8* spill_memory(u32 i) const { return spill + size_t(i) * spill_bytes; }
+  __device__ u8* held_picture(u32 i) const { return spill_memory(i) + 2 * picture_bytes; }
+  __device__ u8* spill_pooled(u32 i) const { return spill_memory(i) + spill_pooled_at; }
   __device__ u8* frames(u32 i) const { return stack + size_t(i) * stack_num * frame_bytes; }
   __device__ Console console(u32 i) const {
     const DeviceGame& g = game(i);

@@ -17,7 +17,7 @@ constexpr u32 kDrawThreads = 256;
 struct Picture {
   PictureKind kind;
   const u8* pixels;         // for kPixels
-  const FrameLog* log;      // for kLog
+  const TiaWriteLog* log;   // for kLog
   const LineStart* starts;  // likewise: [height]
 };
 
@@ -32,7 +32,7 @@ __device__ inline Picture picture_of(const Console& c, u32 n, const LineStart* s
 __device__ CULE_NOINLINE inline void find_starts(const Console& c, const Picture& p,
                                                  const LineStart& from, const LineRange& range,
                                                  LineStart* starts_out) {
-  const FrameLog& log = *p.log;
+  const TiaWriteLog& log = *p.log;
   find_line_starts(from, log.entries, log.size, log.base_clock, picture_window(c),
                    c.properties.hmove_blanks != 0, range, starts_out);
 }
@@ -40,7 +40,7 @@ __device__ CULE_NOINLINE inline void find_starts(const Console& c, const Picture
 // From the beginning of the log, in bands of so many lines. Called by one thread.
 __device__ inline void find_starts(const Console& c, const Picture& p, u32 band,
                                    LineStart* starts_out) {
-  const FrameLog& log = *p.log;
+  const TiaWriteLog& log = *p.log;
   find_starts(c, p, LineStart{log.start, log.start_beam, 0, 1},
               LineRange{log.first_line, c.properties.height, band}, starts_out);
 }
@@ -49,7 +49,7 @@ __device__ inline void find_starts(const Console& c, const Picture& p, u32 band,
 __device__ CULE_NOINLINE inline void draw_row(const Console& c, const Picture& p, u32 k,
                                               const u8* map, u8* row_out) {
   if (p.kind == PictureKind::kLog) {
-    const FrameLog& log = *p.log;
+    const TiaWriteLog& log = *p.log;
     draw_line(p.starts[k], log.entries, log.size, log.base_clock, picture_window(c),
               c.properties.hmove_blanks != 0, Canvas{row_out, log.first_line + k, 1, map});
     return;

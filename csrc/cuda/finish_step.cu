@@ -58,7 +58,7 @@ __device__ void find_lines(const DeviceBatch& b, const Console& c, u32 i, u8 cap
 // Draws what the step captured and pushes the frame onto the stack.
 __device__ void push_frame(const DeviceBatch& b, const DeviceGame& g, const Console& c, u32 i,
                            u8 captures) {
-  UnitState& s = b.states[i];
+  SlotState& s = b.states[i];
   const u32 slot = (s.newest_frame + 1) % u32(b.stack_num);
   u8* frame = b.frames(i) + size_t(slot) * b.frame_bytes;
   if (captures & (kCaptureNewest | kCapturePrevious)) {
@@ -88,7 +88,7 @@ __device__ void push_frame(const DeviceBatch& b, const DeviceGame& g, const Cons
 
 // Observation, oldest frame first; or the newest frame alone; or RAM.
 __device__ void write_obs(const DeviceBatch& b, u32 i, u8* out, bool stacked) {
-  const UnitState& s = b.states[i];
+  const SlotState& s = b.states[i];
   if (b.ram_obs) {
     copy_block(out, s.console.ram, kRamBytes);
     return;
@@ -105,16 +105,16 @@ __device__ void write_obs(const DeviceBatch& b, u32 i, u8* out, bool stacked) {
 // The console takes one of its cached reset states. Its pictures stay in the state's row.
 __device__ void reset_console(const DeviceBatch& b, const DeviceGame& g, u32 i) {
   __shared__ const u8* chosen;
-  UnitState& s = b.states[i];
+  SlotState& s = b.states[i];
   if (threadIdx.x == 0) {
     const ResetSet& set = b.reset_sets[b.setup(i).reset_set];
-    chosen = set.rows + size_t(choose_reset_state(s, set.count)) * b.row_bytes;
-    take_reset_state(s, *reinterpret_cast<const UnitState*>(chosen + sizeof(RowHeader)));
+    chosen = set.rows + size_t(choose_reset_state(s, set.count)) * b.snapshot_bytes;
+    copy_reset_state(s, *reinterpret_cast<const SlotState*>(chosen + sizeof(SnapshotHeader)));
     forget_logs(s.console.picture, PictureKind::kBorrowed);
-    b.pooled[i] = {{chosen + g.row.pictures, u8(b.num_logs), 0}, PooledKind::kCached, 0, {}};
+    b.pooled[i] = {{chosen + g.snapshot.pictures, u8(b.num_logs), 0}, PooledKind::kCached, 0, {}};
   }
   __syncthreads();
-  copy_block(b.frames(i), chosen + g.row.stack, g.row.stack_end - g.row.stack);
+  copy_block(b.frames(i), chosen + g.snapshot.stack, g.snapshot.stack_end - g.snapshot.stack);
   __syncthreads();
 }
 
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(kDrawThreads, kDrawBlocks)
     finish_step_kernel(const DeviceBatch b, const StepOutputs out, bool resets_ended) {
   for (u32 i = blockIdx.x; i < u32(b.size); i += gridDim.x) {
     const DeviceGame& g = b.game(i);
-    UnitState& s = b.states[i];
+    SlotState& s = b.states[i];
     const Console c = b.console(i);
     const u8 captures = b.captures[i];
     const bool has_stepped = captures & kCaptureStepped;
@@ -170,7 +170,7 @@ __global__ void reset_consoles_kernel(const DeviceBatch b, const ResetRequest re
     const DeviceGame& g = b.game(i);
     if (request.mask == nullptr || request.mask[i]) {
       if (threadIdx.x == 0 && request.seeds[i] >= 0) {
-        UnitState& s = b.states[i];
+        SlotState& s = b.states[i];
         s.seed = u64(request.seeds[i]);
         s.env.acted_frames = 0;
         s.env.mode = b.setup(i).mode;

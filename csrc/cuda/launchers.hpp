@@ -44,14 +44,14 @@ cudaError_t launch_reset(const DeviceBatch& b, const ResetRequest& request, cons
 cudaError_t launch_observe(const DeviceBatch& b, const StepOutputs& out, u32 blocks,
                            cudaStream_t stream);
 
-// Rows of n consoles, [n][row_bytes].
-cudaError_t launch_gather_rows(const DeviceBatch& b, const i64* consoles, u32 n, u8* rows_out,
-                               u32 blocks, cudaStream_t stream);
-// Why each row cannot be taken: RowFault, [n].
-cudaError_t launch_check_rows(const DeviceBatch& b, const i64* consoles, u32 n, const u8* rows,
-                              u8* faults_out, cudaStream_t stream);
-cudaError_t launch_scatter_rows(const DeviceBatch& b, const i64* consoles, u32 n, const u8* rows,
-                                cudaStream_t stream);
+// Rows of n consoles, [n][snapshot_bytes].
+cudaError_t launch_gather_snapshots(const DeviceBatch& b, const i64* consoles, u32 n, u8* rows_out,
+                                    u32 blocks, cudaStream_t stream);
+// Why each row cannot be taken: SnapshotError, [n].
+cudaError_t launch_check_snapshots(const DeviceBatch& b, const i64* consoles, u32 n, const u8* rows,
+                                   u8* faults_out, cudaStream_t stream);
+cudaError_t launch_scatter_snapshots(const DeviceBatch& b, const i64* consoles, u32 n,
+                                     const u8* rows, cudaStream_t stream);
 // Current pictures of n consoles as palette indices, `stride` bytes apart.
 cudaError_t launch_draw_screens(const DeviceBatch& b, const i64* consoles, u32 n, u8* rows_out,
                                 u64 stride, u32 blocks, cudaStream_t stream);

@@ -69,13 +69,13 @@ __device__ inline Picture pooled_log(const DeviceBatch& b, const Console& c, con
 __device__ CULE_NOINLINE inline void draw_pooled(const DeviceBatch& b, const DeviceGame& g,
                                                  const Console& c, u32 i, u8* levels_out) {
   const PooledPicture& p = b.pooled[i];
-  const size_t bytes = g.row.stack - g.row.pooled;
+  const size_t bytes = g.snapshot.stack - g.snapshot.pooled;
   if (p.kind == PooledKind::kBlank) {
     for (size_t k = threadIdx.x; k < bytes; k += blockDim.x) levels_out[k] = 0;
   } else if (p.kind == PooledKind::kPixels) {
-    copy_block(levels_out, b.rare_pooled(i), bytes);
+    copy_block(levels_out, b.spill_pooled(i), bytes);
   } else if (p.kind == PooledKind::kCached) {
-    copy_block(levels_out, p.loans.borrowed + (g.row.pooled - g.row.pictures), bytes);
+    copy_block(levels_out, p.shared.borrowed + (g.snapshot.pooled - g.snapshot.pictures), bytes);
   } else {
     for (u32 n = 0; n < p.num_logs; ++n) {
       if (threadIdx.x == n * kWarpLanes)
@@ -109,7 +109,7 @@ __device__ inline void keep_pooled(const DeviceBatch& b, const DeviceGame& g, co
                                    u32 i, const Captured& captured, const u8* levels) {
   PooledPicture p = b.pooled[i];
   bool is_logs = captured.newest_or_null() != nullptr || p.kind == PooledKind::kLogs;
-  if (captured.newest_or_null() != nullptr) p.num_logs = p.loans.lent_logs = 0;
+  if (captured.newest_or_null() != nullptr) p.num_logs = p.shared.lent_logs = 0;
   const Picture* const pictures[2] = {captured.newest_or_null(), captured.previous_or_null()};
   for (const Picture* picture : pictures) {
     if (picture == nullptr) continue;
@@ -117,12 +117,12 @@ __device__ inline void keep_pooled(const DeviceBatch& b, const DeviceGame& g, co
     if (!is_logs) continue;
     const u32 slot = u32(picture->log - c.memory.logs);
     p.log_slot[p.num_logs++] = u8(slot);
-    p.loans.lent_logs |= u8(1u << slot);
+    p.shared.lent_logs |= u8(1u << slot);
   }
   p.kind = is_logs ? PooledKind::kLogs : PooledKind::kPixels;
   if (!is_logs) {
-    p.loans.lent_logs = 0;
-    copy_block(b.rare_pooled(i), levels, g.row.stack - g.row.pooled);
+    p.shared.lent_logs = 0;
+    copy_block(b.spill_pooled(i), levels, g.snapshot.stack - g.snapshot.pooled);
   }
   __syncthreads();
   if (threadIdx.x == 0) b.pooled[i] = p;

@@ -102,7 +102,7 @@ __device__ inline void step_consoles(const DeviceBatch& b, const Tile* tiles, u3
 
   const u32 i = tile.first + lane;
   const DeviceGame& g = b.games[tile.game];
-  UnitState& s = b.states[i];
+  SlotState& s = b.states[i];
   const LaneAction action = read_action(b, g, actions, i);
   bool steps = action.is_given && !s.is_ended;
   // An ended console is reset afterwards, or, without autoreset, has to be reset by the caller.

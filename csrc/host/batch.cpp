@@ -6,7 +6,7 @@
 #include <random>
 #include <tuple>
 
-#include "batch/row_faults.hpp"
+#include "batch/snapshot_errors.hpp"
 #include "host/large_pages.hpp"
 
 namespace cule {
@@ -34,7 +34,7 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
       game_index_(game_index),
       modes_(modes),
       difficulties_(difficulties),
-      states_(make_zeroed<UnitState>(game_index.size())),
+      states_(make_zeroed<SlotState>(game_index.size())),
       is_loaded_(game_index.size(), 0),
       pool_(choose_threads(options.num_threads, game_index.size()),
             options.thread_affinity_offset) {
@@ -51,16 +51,16 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
   // Pages come, zeroed, at the first write: on all threads at once, and near the one that steps
   // them.
   pool_.run(i32(game_index.size()), [&](i32 i, i32) { frames_of(size_t(i))->watch = {}; });
-  units_.reserve(game_index.size());
+  slots_.reserve(game_index.size());
   for (size_t i = 0; i < game_index.size(); ++i) {
-    units_.emplace_back(&setups_[size_t(game_index[i])], &options_, states_.get() + i,
+    slots_.emplace_back(&setups_[size_t(game_index[i])], &options_, states_.get() + i,
                         frames_of(i));
   }
-  for (const Unit& u : units_) state_bytes_ = std::max(state_bytes_, u.row_layout().end);
+  for (const EnvSlot& u : slots_) state_bytes_ = std::max(state_bytes_, u.snapshot_layout().end);
   workspaces_.resize(size_t(pool_.size()) + 1);
-  pending_.resize(units_.size());
-  pending_seeds_.resize(units_.size());
-  is_sent_.resize(units_.size());
+  pending_.resize(slots_.size());
+  pending_seeds_.resize(slots_.size());
+  is_sent_.resize(slots_.size());
   const auto finish = [this](i32 i) {
     {
       std::lock_guard<std::mutex> lock(done_mutex_);
@@ -77,18 +77,18 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
   };
   posted_reset_ = [this, finish](i32 i, i32 worker) {
     const i64 seed = pending_seeds_[size_t(i)];
-    if (seed != kKeepState) reset_unit(i, seed, workspaces_[size_t(worker)]);
+    if (seed != kKeepState) reset_slot(i, seed, workspaces_[size_t(worker)]);
     finish(i);
   };
 }
 
 size_t Batch::console_bytes() const {
-  return state_bytes_ + (options_.ram_obs ? kLogSlots * sizeof(FrameLog) : sizeof(FrameStore));
+  return state_bytes_ + (options_.ram_obs ? kLogSlots * sizeof(TiaWriteLog) : sizeof(FrameStore));
 }
 
-bool Batch::reset_unit(i32 i, i64 seed, Workspace& w) {
-  Unit& unit = units_[size_t(i)];
-  UnitState& s = unit.state();
+bool Batch::reset_slot(i32 i, i64 seed, Workspace& w) {
+  EnvSlot& slot = slots_[size_t(i)];
+  SlotState& s = slot.state();
   if (options_.cached_resets) {
     if (seed >= 0 || !is_loaded_[size_t(i)]) {
       s.seed = seed >= 0 ? u64(seed) : u64(entropy()) << 32 | entropy();
@@ -98,16 +98,16 @@ bool Batch::reset_unit(i32 i, i64 seed, Workspace& w) {
       is_loaded_[size_t(i)] = 1;
     }
     const auto& rows = cache_.at(cache_key(i));
-    unit.restore_cached(rows[choose_reset_state(s, u32(rows.size()))].data());
+    slot.restore_cached(rows[choose_reset_state(s, u32(rows.size()))].data());
     return true;
   }
   if (seed >= 0 || !is_loaded_[size_t(i)]) {
     is_loaded_[size_t(i)] = 1;
     const u32 value = seed >= 0 ? u32(seed) : entropy();
-    unit.seed_noops(value);
-    if (!unit.load(value, modes_[size_t(i)], difficulties_[size_t(i)])) return false;
+    slot.seed_noops(value);
+    if (!slot.load(value, modes_[size_t(i)], difficulties_[size_t(i)])) return false;
   }
-  return unit.reset(w);
+  return slot.reset(w);
 }
 
 void Batch::fill_cache() {
@@ -124,18 +124,18 @@ void Batch::fill_cache() {
   std::atomic<bool> is_fine{true};
   pool_.run(i32(wanted.size()), [&](i32 k, i32 worker) {
     const auto& [key, seed] = wanted[size_t(k)];
-    const auto state = make_zeroed<UnitState>();
+    const auto state = make_zeroed<SlotState>();
     const auto frames = make_zeroed<FrameStore>();
-    Unit unit(&setups_[size_t(key.game)], &exact, state.get(), frames.get());
-    unit.seed_noops(u32(seed));
-    if (!unit.load(u32(seed), key.mode, key.difficulty) ||
-        !unit.reset(workspaces_[size_t(worker)])) {
+    EnvSlot slot(&setups_[size_t(key.game)], &exact, state.get(), frames.get());
+    slot.seed_noops(u32(seed));
+    if (!slot.load(u32(seed), key.mode, key.difficulty) ||
+        !slot.reset(workspaces_[size_t(worker)])) {
       is_fine = false;
       return;
     }
     std::vector<u8>& row = cache_.find(key)->second[size_t(seed)];
     row.resize(state_bytes_);
-    unit.save(row.data(), options_);
+    slot.save(row.data(), options_);
   });
   if (!is_fine) {
     cache_.clear();
@@ -144,7 +144,7 @@ void Batch::fill_cache() {
 }
 
 void Batch::check_faults() {
-  for (Unit& u : units_) check_fault(u.state().env, u.setup().game->spec().game_id);
+  for (EnvSlot& u : slots_) check_fault(u.state().env, u.setup().game->spec().game_id);
 }
 
 // Asynchronous results have to be received before anything else is asked for.
@@ -158,14 +158,14 @@ void Batch::check_idle(const char* call) const {
 void Batch::reset(const u8* mask, const i64* seeds, const Outputs& out) {
   check_idle("reset");
   for (i32 i = 0; mask != nullptr && i < size(); ++i) {
-    if (!mask[i] && !units_[size_t(i)].state().has_reset) {
+    if (!mask[i] && !slots_[size_t(i)].state().has_reset) {
       throw NotReady("reset_mask: console " + std::to_string(i) +
                      " is left out, but has not been reset yet");
     }
   }
   if (options_.cached_resets) fill_cache();
   pool_.run(size(), [&](i32 i, i32 worker) {
-    if (mask == nullptr || mask[i]) reset_unit(i, seeds[i], workspaces_[size_t(worker)]);
+    if (mask == nullptr || mask[i]) reset_slot(i, seeds[i], workspaces_[size_t(worker)]);
     write_results(i, out, size_t(i));
   });
   check_faults();
@@ -173,29 +173,29 @@ void Batch::reset(const u8* mask, const i64* seeds, const Outputs& out) {
 
 void Batch::advance(i32 i, const Command& command, u8* final_obs, i32* final_ints,
                     size_t final_width, bool stacked, Workspace& w) {
-  Unit& unit = units_[size_t(i)];
-  UnitState& s = unit.state();
+  EnvSlot& slot = slots_[size_t(i)];
+  SlotState& s = slot.state();
   if (s.is_ended) {  // NextStep: the action is ignored
-    reset_unit(i, -1, w);
+    reset_slot(i, -1, w);
     return;
   }
-  unit.step(command.action, command.strength, w);
+  slot.step(command.action, command.strength, w);
   s.reported = s.agent;
   if (!s.is_ended || autoreset_ != Autoreset::kSameStep) return;
-  if (final_obs != nullptr) unit.write_obs(final_obs, stacked);
-  if (final_ints != nullptr) write_ints(s, unit.setup().agent, i, final_ints, final_width);
+  if (final_obs != nullptr) slot.write_obs(final_obs, stacked);
+  if (final_ints != nullptr) write_ints(s, slot.setup().agent, i, final_ints, final_width);
   // Reward, flags and totals reported are those of the step that ended; lives and frame numbers are
   // those of the new episode.
   const AgentState ended = s.agent;
-  reset_unit(i, -1, w);
+  reset_slot(i, -1, w);
   s.reported = ended;
 }
 
 void Batch::write_results(i32 i, const Outputs& out, size_t column) const {
-  const Unit& unit = units_[size_t(i)];
-  const UnitState& s = unit.state();
-  const AgentOptions& o = unit.setup().agent;
-  unit.write_obs(out.obs + std::ptrdiff_t(column) * out.obs_stride, out.stacked);
+  const EnvSlot& slot = slots_[size_t(i)];
+  const SlotState& s = slot.state();
+  const AgentOptions& o = slot.setup().agent;
+  slot.write_obs(out.obs + std::ptrdiff_t(column) * out.obs_stride, out.stacked);
   write_ints(s, o, i, out.ints + column, out.width);
   write_flags(s, o, out.flags + column, out.width);
 }
@@ -219,13 +219,13 @@ void Batch::observe(const Outputs& out) {
 void Batch::decorrelate(i32 max_steps, u64 seed, const Outputs& out) {
   pool_.run(size(), [&](i32 i, i32 worker) {
     Workspace& w = workspaces_[size_t(worker)];
-    const std::vector<i32>& actions = units_[size_t(i)].setup().actions;
+    const std::vector<i32>& actions = slots_[size_t(i)].setup().actions;
     const u32 length = counter_random(seed, u32(i), 0, Purpose::kDecorrelateLength);
     const i32 steps = i32(u64(length) * u64(max_steps + 1) >> 32);
     for (i32 step = 0; step < steps; ++step) {
       const u32 choice = counter_random(seed, u32(i), u64(step), Purpose::kDecorrelateAction);
       advance(i, {actions[u64(choice) * actions.size() >> 32], 1.0f}, nullptr, nullptr, 1, true, w);
-      if (units_[size_t(i)].state().is_ended) reset_unit(i, -1, w);
+      if (slots_[size_t(i)].state().is_ended) reset_slot(i, -1, w);
     }
     write_results(i, out, size_t(i));
   });
@@ -234,7 +234,7 @@ void Batch::decorrelate(i32 max_steps, u64 seed, const Outputs& out) {
 void Batch::command_from_indices(const i32* actions, const i32* ids, i32 n,
                                  std::vector<Command>& commands) const {
   for (i32 k = 0; k < n; ++k) {
-    const auto& set = units_[size_t(ids == nullptr ? k : ids[k])].setup().actions;
+    const auto& set = slots_[size_t(ids == nullptr ? k : ids[k])].setup().actions;
     if (actions[k] < 0 || size_t(actions[k]) >= set.size()) {
       throw std::invalid_argument("actions: " + std::to_string(actions[k]) + " at position " +
                                   std::to_string(k) + "; allowed are 0 to " +
@@ -243,7 +243,7 @@ void Batch::command_from_indices(const i32* actions, const i32* ids, i32 n,
   }
   commands.resize(size_t(n));
   for (i32 k = 0; k < n; ++k) {
-    const auto& set = units_[size_t(ids == nullptr ? k : ids[k])].setup().actions;
+    const auto& set = slots_[size_t(ids == nullptr ? k : ids[k])].setup().actions;
     commands[size_t(k)] = {set[size_t(actions[k])], 1.0f};
   }
 }
@@ -267,7 +267,7 @@ void Batch::command_from_joysticks(const float* actions, i32 n,
 void Batch::check_ready(const i32* ids, i32 n) const {
   for (i32 k = 0; k < n; ++k) {
     const i32 i = ids == nullptr ? k : ids[k];
-    const UnitState& s = units_[size_t(i)].state();
+    const SlotState& s = slots_[size_t(i)].state();
     if (!s.has_reset) throw NotReady("step: reset() has not been called");
     if (autoreset_ == Autoreset::kDisabled && s.is_ended) {
       throw NotReady("step: the episode of console " + std::to_string(i) +
@@ -279,7 +279,7 @@ void Batch::check_ready(const i32* ids, i32 n) const {
 void Batch::send_reset(const i64* seeds) {
   check_idle("reset");
   if (options_.cached_resets) fill_cache();
-  std::vector<i32> ids(units_.size());
+  std::vector<i32> ids(slots_.size());
   for (size_t i = 0; i < ids.size(); ++i) {
     ids[i] = i32(i);
     pending_seeds_[i] = seeds[i];
@@ -297,8 +297,8 @@ void Batch::send(const std::vector<Command>& commands, const i32* ids, i32 n) {
     }
   }
   if (autoreset_ == Autoreset::kSameStep && final_obs_.empty()) {
-    final_obs_.resize(units_.size() * options_.obs_bytes());
-    final_ints_.resize(units_.size() * kIntRows);
+    final_obs_.resize(slots_.size() * options_.obs_bytes());
+    final_ints_.resize(slots_.size() * kIntRows);
   }
   for (i32 k = 0; k < n; ++k) {
     pending_[size_t(ids[k])] = commands[size_t(k)];
@@ -325,15 +325,15 @@ void Batch::receive(i32 n, const Outputs& out) {
   in_flight_ -= n;
   for (const i32 id : ids) {
     is_sent_[size_t(id)] = 0;
-    const Unit& u = units_[size_t(id)];
+    const EnvSlot& u = slots_[size_t(id)];
     check_fault(u.state().env, u.setup().game->spec().game_id);
   }
   if (n == size()) std::sort(ids.begin(), ids.end());  // a whole batch comes in console order
   for (i32 k = 0; k < n; ++k) {
     const i32 i = ids[size_t(k)];
     write_results(i, out, size_t(k));
-    const Unit& unit = units_[size_t(i)];
-    if (final_obs_.empty() || !is_ended(unit.state().reported, unit.setup().agent)) continue;
+    const EnvSlot& slot = slots_[size_t(i)];
+    if (final_obs_.empty() || !is_ended(slot.state().reported, slot.setup().agent)) continue;
     if (out.final_obs != nullptr) {
       std::memcpy(out.final_obs + k * out.final_obs_stride,
                   final_obs_.data() + size_t(i) * options_.obs_bytes(), options_.obs_bytes());
@@ -345,9 +345,9 @@ void Batch::receive(i32 n, const Outputs& out) {
 }
 
 void Batch::save(i32 i, u8* row) {
-  Unit& unit = units_[size_t(i)];
-  unit.save(row, options_);
-  const size_t end = unit.row_layout().end;
+  EnvSlot& slot = slots_[size_t(i)];
+  slot.save(row, options_);
+  const size_t end = slot.snapshot_layout().end;
   std::memset(row + end, 0, state_bytes_ - end);
 }
 
@@ -356,15 +356,15 @@ const std::vector<std::vector<u8>>& Batch::reset_states(i32 i) {
   return cache_.at(cache_key(i));
 }
 
-std::string Batch::find_row_error(i32 i, const u8* row) const {
-  const Game& game = *units_[size_t(i)].setup().game;
-  const RowFault fault =
-      find_row_fault(row, layout_code(options_), game.key(), units_[size_t(i)].row_layout().end);
+std::string Batch::find_snapshot_error(i32 i, const u8* row) const {
+  const Game& game = *slots_[size_t(i)].setup().game;
+  const SnapshotError fault = cule::find_snapshot_error(row, layout_code(options_), game.key(),
+                                                        slots_[size_t(i)].snapshot_layout().end);
   return text_of(fault, i, game.spec().game_id);
 }
 
 void Batch::restore(i32 i, const u8* row) {
-  units_[size_t(i)].restore(row);
+  slots_[size_t(i)].restore(row);
   is_loaded_[size_t(i)] = 1;
 }
 

@@ -8,8 +8,8 @@
 #include <map>
 #include <tuple>
 
+#include "host/env_slot.hpp"
 #include "host/thread_pool.hpp"
-#include "host/unit.hpp"
 
 namespace cule {
 
@@ -46,14 +46,14 @@ class Batch {
         const std::vector<i32>& modes, const std::vector<i32>& difficulties,
         const BatchOptions& options, Autoreset autoreset, bool is_continuous);
 
-  i32 size() const { return i32(units_.size()); }
+  i32 size() const { return i32(slots_.size()); }
   i32 num_threads() const { return pool_.size(); }
   const BatchOptions& options() const { return options_; }
-  const Unit& unit(i32 i) const { return units_[size_t(i)]; }
+  const EnvSlot& slot(i32 i) const { return slots_[size_t(i)]; }
   size_t state_bytes() const { return state_bytes_; }
-  size_t state_stride() const { return sizeof(UnitState); }  // between consoles' live states
+  size_t state_stride() const { return sizeof(SlotState); }  // between consoles' live states
   size_t console_bytes() const;
-  u32 picture_height(i32 i) const { return units_[size_t(i)].setup().game->properties().height; }
+  u32 picture_height(i32 i) const { return slots_[size_t(i)].setup().game->properties().height; }
 
   // mask null: all. seeds: one per console, negative keeps the random streams.
   void reset(const u8* mask, const i64* seeds, const Outputs& out);
@@ -78,13 +78,13 @@ class Batch {
   // The cached reset states of console i, num_reset_states rows; made where they do not exist yet.
   const std::vector<std::vector<u8>>& reset_states(i32 i);
   // Why a row cannot be restored into console i; empty when it can.
-  std::string find_row_error(i32 i, const u8* row) const;
+  std::string find_snapshot_error(i32 i, const u8* row) const;
   // Before restore(): what later resets need.
   void prepare_restore() {
     if (options_.cached_resets) fill_cache();
   }
   void restore(i32 i, const u8* row);
-  void draw(i32 i, u8* rows, const u8* map) { units_[size_t(i)].draw(rows, map); }
+  void draw(i32 i, u8* rows, const u8* map) { slots_[size_t(i)].draw(rows, map); }
 
   void close() { pool_.stop(); }
 
@@ -98,7 +98,7 @@ class Batch {
     }
   };
 
-  bool reset_unit(i32 i, i64 seed, Workspace& w);
+  bool reset_slot(i32 i, i64 seed, Workspace& w);
   void advance(i32 i, const Command& command, u8* final_obs, i32* final_ints, size_t final_width,
                bool stacked, Workspace& w);
   void write_results(i32 i, const Outputs& out, size_t column) const;
@@ -113,9 +113,9 @@ class Batch {
   Autoreset autoreset_;
   std::vector<GameSetup> setups_;
   std::vector<i32> game_index_, modes_, difficulties_;
-  CallocPtr<UnitState> states_;
+  CallocPtr<SlotState> states_;
   std::vector<CallocPtr<FrameStore>> frames_;
-  std::vector<Unit> units_;
+  std::vector<EnvSlot> slots_;
   std::vector<u8> is_loaded_;  // console i has been loaded
   size_t state_bytes_ = 0;
   std::map<CacheKey, std::vector<std::vector<u8>>> cache_;  // rows

@@ -65,7 +65,7 @@ bool Translator::calculate(u32 pc, u32 op) {
       as_.move(kNz, reg);
       alu8(kSub, kNz, from);
       set_nz(kNz, true);
-      take_carry(kIfNotBelow);
+      load_carry(kIfNotBelow);
       return true;
     }
   }
@@ -89,7 +89,7 @@ void Translator::add(Function function, const Operand& from) {
     alu8(is_sum ? kAdcc : kSbb, kA, from);
   }
   set_nz(kA, true);
-  take_carry(is_sum ? kIfBelow : kIfNotBelow);
+  load_carry(is_sum ? kIfBelow : kIfNotBelow);
   as_.set_if(kIfOverflow, in_context(offsetof(Context, v)));
   is_binary_ = true;
 }
@@ -102,7 +102,7 @@ void Translator::set_nz(Reg reg, bool are_flags_set) {
 }
 
 // The carry is as a condition that has just come about: kIfBelow or kIfNotBelow.
-void Translator::take_carry(Condition c) {
+void Translator::load_carry(Condition c) {
   as_.set_if(c, kCarry);
   now_.carry = kInRegister;
   carry_flags_ = as_.flags();
@@ -155,7 +155,7 @@ void Translator::shift(Function function, Reg reg) {
       break;
   }
   set_nz(reg, are_flags_set);
-  take_carry(kIfBelow);
+  load_carry(kIfBelow);
 }
 
 Translator::Outcome Translator::store(u32 pc, u32 op) {

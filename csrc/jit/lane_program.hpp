@@ -58,7 +58,7 @@ struct BlockBus {
   CULE_HD CULE_INLINE u32 rom(u32 address) const {
     return Program::image(base + Fetch::index(m.s, address));
   }
-  CULE_HD CULE_INLINE u32 read(u32 address, u32 noise) {
+  CULE_HD CULE_INLINE u32 read(u32 address, u32 open_bus) {
     if (reach == Reach::kRom) return rom(address);
     if (address & 0x1000) {
       if (CULE_LIKELY((address & 0xFFF) - Program::kFast.begin < Program::kFast.size)) {
@@ -68,13 +68,13 @@ struct BlockBus {
     } else if ((address & 0x280) == 0x80) {
       return ram[address & 0x7F];
     }
-    return m.read_device(clock, address, noise);
+    return m.read_device(clock, address, open_bus);
   }
-  CULE_HD CULE_INLINE u32 read_zero_page(u32 address, u32 noise) {
+  CULE_HD CULE_INLINE u32 read_zero_page(u32 address, u32 open_bus) {
     if (CULE_LIKELY(address & 0x80)) return ram[address & 0x7F];
-    return m.read_tia(clock, address, noise);
+    return m.read_tia(clock, address, open_bus);
   }
-  CULE_HD CULE_INLINE u32 read_stack(u32 sp, u32 noise) { return read_zero_page(sp, noise); }
+  CULE_HD CULE_INLINE u32 read_stack(u32 sp, u32 open_bus) { return read_zero_page(sp, open_bus); }
 
   CULE_HD CULE_INLINE void write(u32 address, u32 value) {
     if ((address & 0x1280) == 0x80) {

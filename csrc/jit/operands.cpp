@@ -52,7 +52,7 @@ Translator::Operand Translator::find(u32 pc, u32 op, bool stores) {
   }
 }
 
-Translator::Operand Translator::find_absolute(u32 address, u32 noise, bool stores) {
+Translator::Operand Translator::find_absolute(u32 address, u32 open_bus, bool stores) {
   if (address & 0x1000) {
     const u32 o = address & 0xFFF;
     // Below the fast region are registers and RAM of the cartridge; above it, hotspots.
@@ -72,18 +72,18 @@ Translator::Operand Translator::find_absolute(u32 address, u32 noise, bool store
   }
   if (shows_paddle(address)) {
     as_.set(kRcx, address);
-    read_paddle(noise);
+    read_paddle(open_bus);
   } else if (shows_fire(address)) {
     mark_beam();
     as_.load64(kRax, in_context(offsetof(Context, inputs)));
     as_.load8(kRax, {kRax, i32(offsetof(Inputs, fire) + (address & 1))});
-    if (noise & 0x3F) as_.alu(kOrr, kRax, noise & 0x3F);
+    if (open_bus & 0x3F) as_.alu(kOrr, kRax, open_bus & 0x3F);
   } else if (shows_switches(address)) {
     as_.load64(kRax, in_context(offsetof(Context, inputs)));
     as_.load8(kRax, {kRax, i32(address & 2 ? offsetof(Inputs, swchb) : offsetof(Inputs, swcha))});
   } else {
     flush_entries();
-    as_.set(kRcx, address | noise << kValueShift);
+    as_.set(kRcx, address | open_bus << kValueShift);
     call_device(entries_.read, now_);
   }
   return {Operand::kRegister, 0, kRax};
@@ -98,7 +98,7 @@ void Translator::mark_beam() {
 
 // INPT0 to INPT3, as Machine::read_tia: a game with paddles reads them in most lines. The address
 // is in ecx; what is read comes into eax.
-void Translator::read_paddle(u32 noise) {
+void Translator::read_paddle(u32 open_bus) {
   mark_beam();
   as_.shift(kShr, kRax, kTimeShift);
   as_.alu(kAndd, kRcx, 3);
@@ -107,11 +107,11 @@ void Translator::read_paddle(u32 noise) {
   as_.set_if(kIfAbove, kRax);
   as_.extend8(kRax, kRax);
   as_.shift(kShl, kRax, 7);
-  if (noise & 0x3F) as_.alu(kOrr, kRax, noise & 0x3F);
+  if (open_bus & 0x3F) as_.alu(kOrr, kRax, open_bus & 0x3F);
 }
 
-// Address, and noise or value, are in ecx; what is read comes into eax. The entries of `now` stay
-// pending.
+// Address, and open_bus or value, are in ecx; what is read comes into eax. The entries of `now`
+// stay pending.
 void Translator::call_device(u64 access, const Pending& now) {
   const u32 bytes = now.entries * u32(sizeof(LogEntry));
   if (bytes != 0) as_.alu64(kAdd, kLog, bytes);
@@ -121,47 +121,47 @@ void Translator::call_device(u64 access, const Pending& now) {
 }
 
 // RAM or TIA at (base + index) & 0xFF.
-Translator::Operand Translator::find_zero_page(u32 base, u32 noise, Reg index, bool stores) {
-  if (!stores && shows_paddle(base)) return find_paddle(base, noise, index);
+Translator::Operand Translator::find_zero_page(u32 base, u32 open_bus, Reg index, bool stores) {
+  if (!stores && shows_paddle(base)) return find_paddle(base, open_bus, index);
   as_.lea(kRax, {index, i32(base) - 0x80});
   if (stores) return {Operand::kZeroPage};
   as_.alu(kCmp, kRax, 0x7F);
   const size_t elsewhere = as_.jump_later(kIfAbove);
   as_.load8(into_, {kRam, 0, kRax});
-  set_aside(elsewhere, [this, noise, to = into_, now = now_] {
+  set_aside(elsewhere, [this, open_bus, to = into_, now = now_] {
     as_.extend8(kRcx, kRax);
     as_.alu(kXor, kRcx, 0x80);
-    read_zero_page_at_rcx(noise, to, now);
+    read_zero_page_at_rcx(open_bus, to, now);
   });
   return {Operand::kRegister, 0, into_};
 }
 
 // As find_zero_page(); the address is in ecx.
-void Translator::read_zero_page_at_rcx(u32 noise, Reg to, const Pending& now) {
+void Translator::read_zero_page_at_rcx(u32 open_bus, Reg to, const Pending& now) {
   as_.test8(kRcx, kRcx);
   const size_t from_device = as_.jump_later(kIfNotSign);
   as_.load8(to, {kRam, -0x80, kRcx});
   const size_t done = as_.jump_later();
   as_.patch_here(from_device);
-  if (noise != 0) as_.alu(kOrr, kRcx, noise << kValueShift);
+  if (open_bus != 0) as_.alu(kOrr, kRcx, open_bus << kValueShift);
   call_device(entries_.read, now);
   if (to != kRax) as_.move(to, kRax);
   as_.patch_here(done);
 }
 
 // The same where it is likely that one of the paddles' registers is read.
-Translator::Operand Translator::find_paddle(u32 base, u32 noise, Reg index) {
+Translator::Operand Translator::find_paddle(u32 base, u32 open_bus, Reg index) {
   as_.lea(kRcx, {index, i32(base)});
   as_.move(kRax, kRcx);
   as_.alu(kAndd, kRax, kPaddleBits & 0xFF);
   as_.alu(kCmp, kRax, kPaddle);
   const size_t elsewhere = as_.jump_later(kIfNotZero);
   const Pending before = now_;
-  read_paddle(noise);
-  set_aside(elsewhere, [this, noise, before] {
+  read_paddle(open_bus);
+  set_aside(elsewhere, [this, open_bus, before] {
     as_.extend8(kRcx, kRcx);
     // One entry is pending behind this place: the next one there counts as that.
-    read_zero_page_at_rcx(noise, kRax, before);
+    read_zero_page_at_rcx(open_bus, kRax, before);
     as_.alu64(kSub, kLog, sizeof(LogEntry));
   });
   return {Operand::kRegister, 0, kRax};

@@ -51,7 +51,7 @@ std::unique_ptr<Translation> Translation::make(const Cart& cart) {
 size_t Translation::code_bytes() const { return memory_->used(); }
 
 // What code needs around it: the way in; the way out, with pc in ecx; and accesses to devices, with
-// the time in eax, and address and noise or value in ecx.
+// the time in eax, and address and open_bus or value in ecx.
 bool Translation::make_entry() {
   Assembler as(memory_->next());
   const auto at = [](size_t offset) { return Mem{kContext, i32(offset)}; };

@@ -38,7 +38,7 @@ struct Context {
   const u8* image;
   u32 charge_ends[4];  // as in Machine
   // An access to a device at `time`; both may add to the log. What is read is returned. In one
-  // word: the address, and noise or value from bit kValueShift on.
+  // word: the address, and open_bus or value from bit kValueShift on.
   u32 (*read)(Context*, u32 access);
   u32 (*write)(Context*, u32 access);
   void* machine;

@@ -193,7 +193,7 @@ class Translator {
   void add(Function function, const Operand& from);
   void set_flag(u32 opcode);
   void set_nz(Reg reg, bool are_flags_set);
-  void take_carry(Condition c);
+  void load_carry(Condition c);
   void shift(Function function, Reg reg);
   void write_tia(u32 reg, Reg value);
   void write_at_rax(Reg value);
@@ -202,18 +202,18 @@ class Translator {
 
   // --- operands.cpp ---
   Operand find(u32 pc, u32 op, bool stores);
-  Operand find_absolute(u32 address, u32 noise, bool stores);
+  Operand find_absolute(u32 address, u32 open_bus, bool stores);
   Operand find_indexed(u32 base, Reg index, bool pays, bool stores);
-  Operand find_zero_page(u32 base, u32 noise, Reg index, bool stores);
+  Operand find_zero_page(u32 base, u32 open_bus, Reg index, bool stores);
   Operand find_indirect_x(u32 base);
   Operand find_indirect_y(u32 pointer);
   Operand find_in_ram(u32 pc, u32 op);
   Operand load_at_rcx(Reg index);
   Operand find_in_slice(u32 o, Reg index);
-  Operand find_paddle(u32 base, u32 noise, Reg index);
-  void read_zero_page_at_rcx(u32 noise, Reg to, const Pending& now);
+  Operand find_paddle(u32 base, u32 open_bus, Reg index);
+  void read_zero_page_at_rcx(u32 open_bus, Reg to, const Pending& now);
   void mark_beam();
-  void read_paddle(u32 noise);
+  void read_paddle(u32 open_bus);
   void call_device(u64 access, const Pending& now);
   void pay_crossing(u32 low, Reg index);
   void to_register(Reg to, const Operand& from);

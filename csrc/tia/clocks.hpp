@@ -33,12 +33,12 @@ CULE_HD CULE_INLINE constexpr u32 clocks_from_cycles(u32 cycles) {
 }
 
 // First displayed line and number of displayed lines, as frame clocks.
-struct Window {
+struct VisibleWindow {
   u32 begin_clocks;
   u32 end_clocks;
 };
 
-CULE_HD CULE_INLINE constexpr Window make_window(u32 first_line, u32 height) {
+CULE_HD CULE_INLINE constexpr VisibleWindow make_window(u32 first_line, u32 height) {
   return {first_line * kClocksPerLine, (first_line + height) * kClocksPerLine};
 }
 

@@ -38,7 +38,7 @@ struct CollisionSink {
 
   u32 wanted = kAllLatches;     // latches to record; the others keep any value
   u32 full_line_version = 0;    // shapes whose whole line has been recorded already
-  bool has_seen_clear = false;  // CXCLR was replayed
+  bool has_seen_clear = false;  // CXCLR was rendered
   u32 open = 0;                 // latches `objects` was made of
   u32 objects = 0;
 

@@ -1,12 +1,12 @@
-// tia/line_cache.hpp: lines that are as they were when they were last drawn are not replayed again.
+// tia/line_cache.hpp: lines that are as they were when they were last drawn are not rendered again.
 //
 // What the accesses of a line do depends on the state that the line begins in and on nothing else
 // (NOTES.md 15). The cache holds the last frame that was drawn to the end, or the last two: their
 // accesses, the state at the first access of each line, and their pixels. A replay that comes to a
-// line in the same state, apart from bytes that do not matter there (tia/line_use.hpp), takes over
-// all lines whose accesses are the same: the state becomes that of the line after them, and the
-// pixels are there already, because a frame is drawn over the one it is compared with. Frames that
-// are not drawn use the cache too, and leave it alone. Which of two frames is compared:
+// line in the same state, apart from bytes that do not matter there (tia/line_dependencies.hpp),
+// takes over all lines whose accesses are the same: the state becomes that of the line after them,
+// and the pixels are there already, because a frame is drawn over the one it is compared with.
+// Frames that are not drawn use the cache too, and leave it alone. Which of two frames is compared:
 // tia/cache_tuning.hpp.
 //
 // Accesses without an effect are left out: all they do is move the mark, which shows in frames
@@ -15,13 +15,13 @@
 #pragma once
 
 #include "tia/cache_tuning.hpp"
-#include "tia/effective.hpp"
-#include "tia/line_use.hpp"
+#include "tia/line_dependencies.hpp"
+#include "tia/log_filter.hpp"
 #include "tia/row_set.hpp"
 
 namespace cule {
 
-constexpr u32 kCachedLines = 320;  // of a frame; further lines are always replayed
+constexpr u32 kCachedLines = 320;  // of a frame; further lines are always rendered
 
 struct CachedLine {
   TiaState tia;  // right before its first access, everything before that drawn
@@ -33,10 +33,11 @@ constexpr u16 kNoLine = 0xFFFF;
 
 // What decides how far lines are taken over.
 struct LineLink {
-  u16 first;         // entry that begins the line, if any does
-  u16 next;          // the next line that one begins
-  TiaBytes used;     // LineUse, or kUseUnknown; and kHasClear where CXCLR is among its accesses
-  TiaBytes written;  // LineUse
+  u16 first;  // entry that begins the line, if any does
+  u16 next;   // the next line that one begins
+  TiaBytes
+      used;  // LineDependencies, or kUseUnknown; and kHasClear where CXCLR is among its accesses
+  TiaBytes written;  // LineDependencies
 };
 
 // Beyond the bytes of TiaState:
@@ -90,7 +91,7 @@ struct LineCache {
   void forget() { frame[0].is_valid = frame[1].is_valid = 0; }
 
   // False: not to be used in this frame step. draws: into next_frame().
-  bool begin_frame(bool draws, u32 recorded_latches, const Window& window) {
+  bool begin_frame(bool draws, u32 recorded_latches, const VisibleWindow& window) {
     own ^= tuning.alternates;
     CachedFrame& f = frame[own];
     if (draws) f.painted = RowSet::all();
@@ -175,10 +176,10 @@ inline u32 equal_entries(const LogEntry* a, const LogEntry* b, u32 shift, u32 mo
 
 // Replays a part of a frame's log line by line, with the help of a cache.
 template <class R>
-class CachedReplay {
+class CachedLogRenderer {
  public:
-  CachedReplay(R& replay, LineCache& cache, u32 base_clock)
-      : r_(replay),
+  CachedLogRenderer(R& renderer, LineCache& cache, u32 base_clock)
+      : r_(renderer),
         cache_(cache),
         frame_(cache.frame[cache.own]),
         entries_(cache.entries[cache.running_buffer]),
@@ -220,7 +221,7 @@ class CachedReplay {
     // A frame is drawn over the one it is compared with: what is noted here was that one's.
     const u32 from = frame_.link[line].first;
     if (cache_.is_drawing) cache_.note_line(frame_.link, line, i);
-    if (frame_.is_valid && from != kNoEntry) i = take_lines(i, from, line);
+    if (frame_.is_valid && from != kNoEntry) i = reuse_lines(i, from, line);
     if (cache_.is_drawing) {
       CachedLine& now = frame_.line[line];
       now.tia = r_.s;
@@ -241,7 +242,7 @@ class CachedReplay {
 
   // Lines from `line` on, which begins with entry i and with `from` in the cached frame. Returns
   // the entry that begins the line which the state is then that of.
-  u32 take_lines(u32 i, u32 from, u32& line) {
+  u32 reuse_lines(u32 i, u32 from, u32& line) {
     const CachedLine& begin = frame_.line[line];
     LineLink* const link = frame_.link;
     u32 next = link[line].next;
@@ -283,7 +284,7 @@ class CachedReplay {
     different.copy(tia, r_.s);
     tia.collisions |= u16(more_latches);
     if (cache_.is_drawing) cache_.leave_alone(r_.beam.drawn, frame_.line[last].beam.drawn);
-    r_.take_over(tia, frame_.line[last].beam);
+    r_.continue_from(tia, frame_.line[last].beam);
     if (used & kHasClear) r_.sink.latches_cleared();
     line = last;
     cache_.taken += first - from;
@@ -293,7 +294,7 @@ class CachedReplay {
   // Of a line, which begins with a cached entry, as the next one does.
   void find_use(u32 line, u32 first, u32 next, u32 next_first) {
     const CachedLine& l = frame_.line[line];
-    LineUse use(l.tia, line);
+    LineDependencies use(l.tia, line);
     for (u32 i = first; i < next_first; ++i) {
       const LogEntry e = cached_entries_[i];
       use.access(frame_.base_clock + clocks_from_cycles(log_cycle(e)), log_register(e),

@@ -9,8 +9,8 @@
 // before its own effect (NOTES.md 4.1, 15).
 #pragma once
 
+#include "tia/log_renderer.hpp"
 #include "tia/paint.hpp"
-#include "tia/replay.hpp"
 
 namespace cule {
 
@@ -52,7 +52,7 @@ struct LineStartSink {
 // The first line that the beam gets into of each band, in `starts_out`. `from`: where to begin, at
 // or before the range.
 CULE_HD inline void find_line_starts(const LineStart& from, const LogEntry* log, u32 size,
-                                     u32 base_clock, const Window& window, bool hmove_blanks,
+                                     u32 base_clock, const VisibleWindow& window, bool hmove_blanks,
                                      const LineRange& range, LineStart* starts_out) {
   const u32 bands = (range.lines + range.band - 1) / range.band;
   for (u32 i = 0; i < bands; ++i) starts_out[i].is_drawn = 0;
@@ -62,20 +62,22 @@ CULE_HD inline void find_line_starts(const LineStart& from, const LogEntry* log,
   LineStartSink sink{starts_out, range};
   Shapes shapes;
   shapes.reset();
-  Replay<LineStartSink, TiaState, Beam> replay{
+  LogRenderer<LineStartSink, TiaState, Beam> renderer{
       from.tia, from.beam, shapes, sink, {window.begin_clocks, end}, hmove_blanks};
-  Beam& beam = replay.beam;
+  Beam& beam = renderer.beam;
   if (beam.mark > end) beam.mark = end;
   if (beam.drawn != beam.line_begin) {  // the log begins within a line
-    sink.line_start(replay.s, beam, beam.line_begin / kClocksPerLine, from.index);
+    sink.line_start(renderer.s, beam, beam.line_begin / kClocksPerLine, from.index);
   }
-  for (u32 i = from.index; i < size && beam.drawn < end; ++i) replay.run(log, i, i + 1, base_clock);
-  replay.flush(size);
+  for (u32 i = from.index; i < size && beam.drawn < end; ++i)
+    renderer.run(log, i, i + 1, base_clock);
+  renderer.flush(size);
 }
 
 // Draws one line, as far as the beam got in it.
 CULE_HD inline void draw_line(const LineStart& start, const LogEntry* log, u32 size, u32 base_clock,
-                              const Window& window, bool hmove_blanks, const Canvas& canvas) {
+                              const VisibleWindow& window, bool hmove_blanks,
+                              const Canvas& canvas) {
   if (!start.is_drawn) return;
   const u32 line_end = start.beam.line_begin + kClocksPerLine;
   Shapes shapes;
@@ -83,12 +85,12 @@ CULE_HD inline void draw_line(const LineStart& start, const LogEntry* log, u32 s
   PaintSink<false> sink(canvas);
   TiaState s = start.tia;
   Beam beam = start.beam;
-  Replay<PaintSink<false>> replay{s,           beam, shapes, sink, {window.begin_clocks, line_end},
-                                  hmove_blanks};
+  LogRenderer<PaintSink<false>> renderer{
+      s, beam, shapes, sink, {window.begin_clocks, line_end}, hmove_blanks};
   if (beam.mark > line_end) beam.mark = line_end;
   for (u32 i = start.index; i < size && beam.drawn < line_end; ++i)
-    replay.run(log, i, i + 1, base_clock);
-  replay.flush(size);
+    renderer.run(log, i, i + 1, base_clock);
+  renderer.flush(size);
 }
 
 }  // namespace cule

@@ -11,7 +11,7 @@
 namespace cule {
 
 constexpr u32 kLogCapacity =
-    3072;  // a fuller log is replayed early and goes on (console/frame.hpp)
+    3072;  // a fuller log is rendered early and goes on (console/frame.hpp)
 
 using LogEntry = u32;
 

@@ -13,7 +13,7 @@ from cule import algos
 from cule.agents.base import Progress
 from cule.agents.on_policy import OnPolicyAgent, PolicyConfig
 from cule.agents.options import check_least, check_range
-from cule.replay import Window
+from cule.replay import Rollout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class A2C(OnPolicyAgent):
     name: ClassVar[str] = "a2c"
     config_class = A2CConfig
     config: A2CConfig
-    learn_from: Callable[[Window], dict[str, Tensor]]
+    learn_from: Callable[[Rollout], dict[str, Tensor]]
 
     def capture(self) -> None:
         """Acting, and an update."""
@@ -105,7 +105,7 @@ class A2C(OnPolicyAgent):
         self.updates += 1
         return metrics
 
-    def _learn_from(self, window: Window) -> dict[str, Tensor]:
+    def _learn_from(self, window: Rollout) -> dict[str, Tensor]:
         config = self.config
         assert window.obs is not None
         with self.autocast():

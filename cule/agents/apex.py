@@ -213,9 +213,9 @@ class ApexDQN(ApexActing, DQN):
                 new = actors.wait_for_transitions()
                 self.steps += new
                 self.statistics.sums += actors.new_statistics()
-                self.charge(new)
+                self.add_credit(new)
                 if self._has_enough():
-                    for _ in range(self.take_due()):
+                    for _ in range(self.updates_due()):
                         self.metrics = self.update()
                     actors.send_weights(self.network)
                 actors.allow(self.steps - first)

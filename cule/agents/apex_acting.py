@@ -159,7 +159,7 @@ class ApexActing(OffPolicyAgent):
 
     def _overlapped_round(self) -> None:
         config = self.config
-        batches = [self.sample() for _ in range(self.take_due())]
+        batches = [self.sample() for _ in range(self.updates_due())]
         self.renew_actor(config.collect_steps)
         errors = []
         with _beside(self.acting_stream) as acting:
@@ -170,7 +170,7 @@ class ApexActing(OffPolicyAgent):
                 self.collect(config.collect_steps)
         for batch, found in zip(batches, errors, strict=True):
             self.set_priorities(batch.ids, found)
-        self.charge(config.collect_steps * self.num_envs)
+        self.add_credit(config.collect_steps * self.num_envs)
 
     def extra_state(self, *, replay: bool) -> dict[str, Any]:
         """As `OffPolicyAgent`, and the actor."""

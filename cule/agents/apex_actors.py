@@ -34,7 +34,7 @@ from cule.errors import CuleError
 from cule.nets import QNetwork, gather_actions
 from cule.replay import (
     Batch,
-    Explorer,
+    ReplayWriter,
     SharedOptions,
     SharedPrioritizedReplay,
     TrajectoryBuffer,
@@ -293,7 +293,7 @@ def act_in_process(
     frames = newest_frames(obs, obs_shape).clone()
     stacks.start(frames)
     steps, version = 0, -1
-    with Explorer(handle, index, prioritize) as explorer:
+    with ReplayWriter(handle, index, prioritize) as explorer:
         explorer.start(frames)
         while not shared.stop:
             if steps >= int(shared.allowed):

@@ -22,7 +22,6 @@ from torch import Tensor, nn
 
 from cule import __version__
 from cule.agents.checkpoint import read_checkpoint, write_checkpoint
-from cule.agents.clock import Clock
 from cule.agents.distributed import (
     RANK_SEED_STRIDE,
     average_gradients,
@@ -43,6 +42,7 @@ from cule.agents.environment import (
 from cule.agents.errors import DivergedError
 from cule.agents.graphs import CapturedCall, make_capturable, step_unless
 from cule.agents.options import AgentConfig, config_from
+from cule.agents.phase_timer import PhaseTimer
 from cule.agents.weights import write_weights
 from cule.envs import FrameStep
 from cule.errors import CheckpointError, InvalidArgumentError
@@ -62,7 +62,7 @@ Result = TypeVar("Result")
 
 
 def timed(part: str) -> Callable[[Method], Method]:
-    """Calls of a method of `Agent` are a part of its rounds; `Clock.part`."""
+    """Calls of a method of `Agent` are a part of its rounds; `PhaseTimer.part`."""
 
     def decorate(method: Method) -> Method:
         @functools.wraps(method)
@@ -159,7 +159,7 @@ class Agent(ABC):
         self.is_finite = torch.ones((), dtype=torch.bool, device=self.device)
         self.generator = self.make_generator(ACTING_SEED)
         can_tell = self.shares_device or self.env_device.type == "cpu"
-        self.clock = Clock(self.device, tells_emulation=can_tell)
+        self.clock = PhaseTimer(self.device, tells_emulation=can_tell)
         self.metrics: Mapping[str, Tensor | float] = {}
         self._has_begun = False
         with torch.random.fork_rng(devices=[]):
@@ -290,7 +290,7 @@ class Agent(ABC):
         """Count steps of all consoles of all processes."""
         self.steps += batched_steps * self.num_envs * world_size()
 
-    def learn(self, loss: Tensor, max_grad_norm: float, hold: Tensor | None = None) -> Tensor:
+    def learn(self, loss: Tensor, max_grad_norm: float, skip: Tensor | None = None) -> Tensor:
         """One step of the optimiser; the norm of the gradient before it was clipped.
 
         Whoever calls it counts `updates`, which a graph could not.
@@ -298,17 +298,17 @@ class Agent(ABC):
         Args:
             loss: Scalar.
             max_grad_norm: Global norm that gradients are clipped to; 0: not clipped.
-            hold: bool scalar on the device: true, and nothing changes.
+            skip: bool scalar on the device: true, and nothing changes.
         """
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         average_gradients(parameters)
         norm = nn.utils.clip_grad_norm_(parameters, max_grad_norm or float("inf"))
-        if hold is None:
+        if skip is None:
             self.optimizer.step()
         else:
-            step_unless(hold, self.optimizer)
+            step_unless(skip, self.optimizer)
         self.is_finite &= torch.isfinite(loss.detach()) & torch.isfinite(norm)
         return norm
 

@@ -158,18 +158,18 @@ def run_aside(
 
 
 @torch.no_grad()
-def step_unless(hold: Tensor, optimizer: torch.optim.Optimizer) -> None:
-    """A step of an optimiser that changes nothing where `hold` is true, without reading it.
+def step_unless(skip: Tensor, optimizer: torch.optim.Optimizer) -> None:
+    """A step of an optimiser that changes nothing where `skip` is true, without reading it.
 
     Args:
-        hold: bool scalar on the device of the parameters; false at the optimiser's first step,
+        skip: bool scalar on the device of the parameters; false at the optimiser's first step,
             which makes its state.
         optimizer: One whose state is on that device.
     """
     before = [tensor.clone() for tensor in _tensors_of(optimizer)]
     optimizer.step()
     for now, old in zip(_tensors_of(optimizer), before, strict=False):
-        now.copy_(torch.where(hold, old, now))
+        now.copy_(torch.where(skip, old, now))
 
 
 def _tensors_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:

@@ -34,14 +34,14 @@ class OffPolicyAgent(Agent):
     Attributes:
         target: The network that targets are computed with.
         replay: The memory; it comes with the first frames.
-        debt: Samples still to learn from.
+        pending_samples: Samples still to learn from.
     """
 
     target: nn.Module
     replay: Any
     learn_from: Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
 
-    debt = 0.0
+    pending_samples = 0.0
 
     # --- What each algorithm fills in -------------------------------------------------------------
 
@@ -71,8 +71,8 @@ class OffPolicyAgent(Agent):
         self.begin()
         while self.steps < stop:
             self.collect(config.collect_steps)
-            self.charge(config.collect_steps * self.num_envs)
-            for _ in range(self.take_due()):
+            self.add_credit(config.collect_steps * self.num_envs)
+            for _ in range(self.updates_due()):
                 self.metrics = self.update()
             yield Progress(self.steps, self.updates, {**self.metrics, **self.schedules()})
 
@@ -80,17 +80,17 @@ class OffPolicyAgent(Agent):
         """Scheduled numbers of this round, to be logged."""
         return {}
 
-    def charge(self, new_steps: int) -> None:
+    def add_credit(self, new_steps: int) -> None:
         """Owe what steps of this process pay for, once there is enough to learn from."""
         if self._has_enough():
-            self.debt += self.config.samples_per_insert * new_steps
+            self.pending_samples += self.config.samples_per_insert * new_steps
 
-    def take_due(self) -> int:
+    def updates_due(self) -> int:
         """Updates to make now; what was owed when the memory was lost waits for a new one."""
         if not self._has_enough():
             return 0
-        due = int(self.debt // self.config.batch_size)
-        self.debt -= due * self.config.batch_size
+        due = int(self.pending_samples // self.config.batch_size)
+        self.pending_samples -= due * self.config.batch_size
         return due
 
     def _has_enough(self) -> bool:
@@ -125,7 +125,10 @@ class OffPolicyAgent(Agent):
 
     def extra_state(self, *, replay: bool) -> dict[str, Any]:
         """Target network, samples owed, and if asked for the memory."""
-        state: dict[str, Any] = {"target": self.target.state_dict(), "debt": self.debt}
+        state: dict[str, Any] = {
+            "target": self.target.state_dict(),
+            "pending_samples": self.pending_samples,
+        }
         if replay and self._has_begun:
             state["replay"] = self.replay.state_dict()
         return state
@@ -133,7 +136,7 @@ class OffPolicyAgent(Agent):
     def load_extra_state(self, state: Mapping[str, Any]) -> bool:
         """Take it back; without the memory new episodes begin, and fill a new one."""
         self.target.load_state_dict(state["target"])
-        self.debt = state["debt"]
+        self.pending_samples = state["pending_samples"]
         if "replay" not in state:
             return False
         self.replay = self.make_replay()

@@ -20,7 +20,7 @@ from cule.agents.environment import storage_options
 from cule.agents.options import AgentConfig, check_least
 from cule.errors import InvalidArgumentError
 from cule.nets import ActorCritic, PixelStatistics
-from cule.replay import TrajectoryBuffer, TrajectoryOptions, Window
+from cule.replay import Rollout, TrajectoryBuffer, TrajectoryOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ class OnPolicyAgent(Agent):
         )
 
     @property
-    def may_look(self) -> bool:
+    def can_sync(self) -> bool:
         """Whether reading a number to decide costs nothing, and no graph would miss it."""
         return self.device.type == "cpu" and not self.config.cuda_graphs
 
@@ -174,7 +174,7 @@ class OnPolicyAgent(Agent):
         return torch.cat(parts)
 
     @torch.no_grad()
-    def next_values(self, window: Window, values: Tensor) -> Tensor:
+    def next_values(self, window: Rollout, values: Tensor) -> Tensor:
         """Values of what followed each step of a window; float32 ``[T, n]``.
 
         One pass for the newest observations, and one for the final observations of episodes that a
@@ -182,7 +182,7 @@ class OnPolicyAgent(Agent):
         """
         last_values = self.values_of(window.bootstrap_obs)
         finals = torch.zeros_like(values)
-        if not self.may_look or bool((window.final_steps >= 0).any()):
+        if not self.can_sync or bool((window.final_steps >= 0).any()):
             for obs, steps in zip(window.final_obs, window.final_steps, strict=True):
                 index = steps.clamp(min=0).unsqueeze(0)
                 kept = torch.where(steps >= 0, self.values_of(obs), finals.gather(0, index)[0])

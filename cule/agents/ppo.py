@@ -22,7 +22,7 @@ from cule.agents.on_policy import OnPolicyAgent, PolicyConfig, check_minibatches
 from cule.agents.options import check_least, check_range
 from cule.errors import InvalidArgumentError
 from cule.nets import GaussianActorCritic
-from cule.replay import Window
+from cule.replay import Rollout
 
 #: How strongly `prio` prefers consoles with large advantages.
 PRIO_EXPONENT = 0.8
@@ -189,7 +189,7 @@ class PPO(OnPolicyAgent):
         return algos.polar_from_raw(actions) if self.config.continuous else actions
 
     @torch.no_grad()
-    def old_log_probs(self, rollout: Window) -> Tensor:
+    def old_log_probs(self, rollout: Rollout) -> Tensor:
         """Of the policy that acted ``[T, N]``; to be asked for before the first update."""
         if self.config.continuous:
             return algos.noise_log_prob(rollout.extras["noise"], self.network.log_sigma)
@@ -226,7 +226,7 @@ class PPO(OnPolicyAgent):
         advantages, returns = self.estimate(rollout, next_values, log_ratios)
         first_returns = returns
         sums: dict[str, Tensor] = {}
-        hold = torch.zeros((), dtype=torch.bool, device=self.device)
+        early_stopped = torch.zeros((), dtype=torch.bool, device=self.device)
         for _ in range(config.num_epochs):
             epoch: dict[str, Tensor] = {}
             indices = None if config.prio else self.buffer.minibatches(config.num_minibatches)
@@ -235,15 +235,18 @@ class PPO(OnPolicyAgent):
                     advantages, returns = self.estimate(rollout, next_values, log_ratios)
                 index = self.draw_consoles(advantages) if indices is None else indices[k]
                 columns = (rollout.actions, advantages, returns, old_log_probs, old_values)
-                metrics, new = self._minibatch(columns, index, hold)
+                metrics, new = self._minibatch(columns, index, early_stopped)
                 log_ratios.view(-1)[index] = new
                 add_to(epoch, metrics)
-            add_to(sums, {name: torch.where(hold, 0.0, value) for name, value in epoch.items()})
-            add_to(sums, {"applied": config.num_minibatches * (~hold).float()})
+            add_to(
+                sums,
+                {name: torch.where(early_stopped, 0.0, value) for name, value in epoch.items()},
+            )
+            add_to(sums, {"applied": config.num_minibatches * (~early_stopped).float()})
             if config.target_kl is not None:
                 kl = mean_over_ranks(epoch["approx_kl"] / config.num_minibatches)
-                hold = hold | (kl > config.target_kl)
-                if self.may_look and bool(hold):
+                early_stopped = early_stopped | (kl > config.target_kl)
+                if self.can_sync and bool(early_stopped):
                     break
         applied = sums.pop("applied")
         result = {name: value / applied for name, value in sums.items()}
@@ -254,7 +257,7 @@ class PPO(OnPolicyAgent):
         return result
 
     def estimate(
-        self, rollout: Window, next_values: Tensor, log_ratios: Tensor
+        self, rollout: Rollout, next_values: Tensor, log_ratios: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Advantages and returns ``[T, N]``; with `vtrace` for the policy of these ratios."""
         config, values = self.config, rollout.extras["values"]
@@ -289,11 +292,11 @@ class PPO(OnPolicyAgent):
         return (steps[:, None] * n + consoles).flatten()
 
     def _minibatch(
-        self, columns: tuple[Tensor, ...], index: Tensor, hold: Tensor
+        self, columns: tuple[Tensor, ...], index: Tensor, early_stopped: Tensor
     ) -> tuple[dict[str, Tensor], Tensor]:
         """One update from samples of a rollout: step times N plus console, int64 ``[B]``."""
         samples = [column.flatten(0, 1)[index] for column in columns]
-        result = self.learn_from(self.buffer.obs_at(index), *samples, hold)
+        result = self.learn_from(self.buffer.obs_at(index), *samples, early_stopped)
         self.updates += 1
         return result
 
@@ -305,7 +308,7 @@ class PPO(OnPolicyAgent):
         returns: Tensor,
         old_log_probs: Tensor,
         old_values: Tensor,
-        hold: Tensor,
+        early_stopped: Tensor,
     ) -> tuple[dict[str, Tensor], Tensor]:
         """One update from samples ``[B]``; what to log, and the log-ratios that it began with."""
         config = self.config
@@ -323,8 +326,8 @@ class PPO(OnPolicyAgent):
             values, returns, old_values, config.clip_range if config.clip_values else None
         )
         loss = surrogate.loss + config.value_coef * value_loss - config.entropy_coef * entropy
-        may_hold = None if config.target_kl is None or self.may_look else hold
-        norm = self.learn(loss, config.max_grad_norm, may_hold)
+        may_stop = None if config.target_kl is None or self.can_sync else early_stopped
+        norm = self.learn(loss, config.max_grad_norm, may_stop)
         metrics = {
             "policy_loss": surrogate.loss.detach(),
             "value_loss": value_loss.detach(),

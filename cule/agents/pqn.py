@@ -19,7 +19,7 @@ from cule.agents.distributed import rank, world_size
 from cule.agents.on_policy import OnPolicyAgent, RolloutConfig, check_minibatches
 from cule.agents.options import check_choice, check_least, check_range
 from cule.nets import NormalisedQNetwork, gather_actions
-from cule.replay import Window
+from cule.replay import Rollout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +197,7 @@ class PQN(OnPolicyAgent):
             "epsilon": epsilon.mean() if isinstance(epsilon, Tensor) else epsilon,
         }
 
-    def _minibatch(self, rollout: Window, returns: Tensor, index: Tensor) -> dict[str, Tensor]:
+    def _minibatch(self, rollout: Rollout, returns: Tensor, index: Tensor) -> dict[str, Tensor]:
         """One update from samples of a rollout: step times N plus console, int64 ``[B]``."""
         samples = [column.flatten()[index] for column in (rollout.actions, returns)]
         metrics = self.learn_from(self.buffer.obs_at(index), *samples)

@@ -20,7 +20,7 @@ from cule import algos
 from cule.agents.base import Progress
 from cule.agents.on_policy import OnPolicyAgent, PolicyConfig
 from cule.agents.options import check_choice, check_least, check_range
-from cule.replay import MultiBatchSchedule, Window
+from cule.replay import MultiBatchSchedule, Rollout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,7 @@ class VTrace(OnPolicyAgent):
     name: ClassVar[str] = "vtrace"
     config_class = VTraceConfig
     config: VTraceConfig
-    learn_from: Callable[[Window], dict[str, Tensor]]
+    learn_from: Callable[[Rollout], dict[str, Tensor]]
 
     def build(self) -> None:
         """As for all, if consoles, batches and steps go together.
@@ -176,7 +176,7 @@ class VTrace(OnPolicyAgent):
         self.updates += 1
         return metrics
 
-    def _learn_from(self, window: Window) -> dict[str, Tensor]:
+    def _learn_from(self, window: Rollout) -> dict[str, Tensor]:
         config = self.config
         assert window.obs is not None
         with self.autocast():

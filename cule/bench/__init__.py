@@ -26,11 +26,11 @@ from __future__ import annotations
 from cule.bench.engines import ENGINES, FRAMESKIP, Engine, make_engine, versions, why_missing
 from cule.bench.errors import DifferentResultsError, EngineMissingError, OtherRunError
 from cule.bench.games import ATARI_57, DEFAULT_GAMES
+from cule.bench.interleaved import Comparison, quartiles, race
 from cule.bench.machine import load_average, now, processor, source
 from cule.bench.memory import bytes_per_console
 from cule.bench.options import BenchOptions
 from cule.bench.suite import run_suite
-from cule.bench.turns import Race, quartiles, race
 
 __all__ = [
     "ATARI_57",
@@ -38,11 +38,11 @@ __all__ = [
     "ENGINES",
     "FRAMESKIP",
     "BenchOptions",
+    "Comparison",
     "DifferentResultsError",
     "Engine",
     "EngineMissingError",
     "OtherRunError",
-    "Race",
     "bytes_per_console",
     "load_average",
     "make_engine",

@@ -15,7 +15,7 @@ import numpy as np
 
 from cule.bench.engines import Engine, make_engine
 from cule.bench.errors import EngineMissingError
-from cule.bench.turns import digest_of
+from cule.bench.interleaved import digest_of
 
 #: Steps before the common reset.
 WARM_UP_STEPS = 8

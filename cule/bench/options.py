@@ -126,7 +126,7 @@ class BenchOptions:
 
 @dataclass(frozen=True)
 class Cell:
-    """One measurement: a load, a game, a number of consoles; all engines by turns."""
+    """One measurement: a load, a game, a number of consoles; all engines by interleaved."""
 
     load: str
     """One of `LOADS`."""

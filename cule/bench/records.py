@@ -17,8 +17,8 @@ from typing import Any
 from cule.bench.divergence import Divergence
 from cule.bench.engines import FRAMESKIP
 from cule.bench.errors import OtherRunError
+from cule.bench.interleaved import SHADOW_ENVS, Comparison, divide, quartiles
 from cule.bench.options import BenchOptions, Cell
-from cule.bench.turns import SHADOW_ENVS, Race, divide, quartiles
 from cule.errors import InvalidArgumentError
 
 #: Of the form of the files.
@@ -59,7 +59,7 @@ def settings_of(
     return {"options": given, "machine": dict(where), "source": source}
 
 
-def describe_race(result: Race, pairs: Sequence[tuple[str, str]]) -> Record:
+def describe_comparison(result: Comparison, pairs: Sequence[tuple[str, str]]) -> Record:
     """The part of a record that a race fills.
 
     Args:

@@ -180,7 +180,7 @@ def report(
     parts = [
         f"{hardware}\n"
         f"Emulated frames a second (consoles x steps x frame skip {FRAMESKIP}), 84x84 gray, 4 "
-        "frames stacked: medians of turns.\n"
+        "frames stacked: medians of interleaved.\n"
         "Ratios: how many times as fast, medians (quartiles) of the ratios within a turn."
     ]
     parts += [f"{name}: not available: {reason}" for name, reason in missing.items()]

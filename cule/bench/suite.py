@@ -11,19 +11,19 @@ from cule.bench import machine
 from cule.bench.divergence import follow
 from cule.bench.engines import ENGINES, why_missing
 from cule.bench.errors import EngineMissingError
+from cule.bench.interleaved import race
 from cule.bench.memory import bytes_per_console
 from cule.bench.options import BenchOptions, Cell, cells_of
 from cule.bench.plots import MISSING_MATPLOTLIB, can_plot, plot_all
 from cule.bench.records import (
     Record,
     Records,
+    describe_comparison,
     describe_divergence,
-    describe_race,
     settings_of,
 )
 from cule.bench.report import BASELINES, report
 from cule.bench.training import check_algorithms, lane_name, train_by_turns, why_no_training
-from cule.bench.turns import race
 from cule.errors import CuleError, RomNotFoundError
 
 TABLE = "table.txt"
@@ -170,7 +170,7 @@ def measure(cell: Cell, engines: list[str], threads: int, options: BenchOptions)
             for algorithm in options.algorithms
             for name, other in pairs_of(engines)
         ]
-        return head | describe_race(result, pairs) | {"learners": configs}
+        return head | describe_comparison(result, pairs) | {"learners": configs}
     result = race(
         cell.game,
         engines,
@@ -184,7 +184,7 @@ def measure(cell: Cell, engines: list[str], threads: int, options: BenchOptions)
         network_device=options.network_device,
         async_batch=options.async_batch,
     )
-    return head | describe_race(result, pairs_of(engines))
+    return head | describe_comparison(result, pairs_of(engines))
 
 
 def pairs_of(engines: list[str]) -> list[tuple[str, str]]:

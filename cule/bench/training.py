@@ -1,4 +1,4 @@
-"""The load training: rounds of the learners of `cule.agents`, timed by turns.
+"""The load training: rounds of the learners of `cule.agents`, timed by interleaved.
 
 A turn is one round of a learner's own loop: a rollout of all consoles, or with replay one step, and
 what it learns then.
@@ -16,9 +16,9 @@ from typing import Any
 
 from cule.bench.engines import FRAMESKIP, as_numpy
 from cule.bench.errors import EngineMissingError
+from cule.bench.interleaved import Comparison, digest_of
 from cule.bench.meter import DeviceMeter
 from cule.bench.options import CPU_PPO_STEPS, BenchOptions
-from cule.bench.turns import Race, digest_of
 from cule.errors import InvalidArgumentError
 
 #: Device of the consoles and of the network, by engine.
@@ -69,7 +69,7 @@ class _Learner:
         self.agent = learners()[algorithm](config)
         self._rounds: Iterator[Any] = self.agent.train()
 
-    def take_turn(self) -> tuple[float, float, int]:
+    def run_turn(self) -> tuple[float, float, int]:
         """A round: seconds, processor seconds, frames."""
         steps = self.agent.steps
         with self.meter:
@@ -124,7 +124,7 @@ def config_of(
 
 def train_by_turns(
     game: str, engines: Sequence[str], num_envs: int, threads: int, options: BenchOptions
-) -> tuple[Race, dict[str, dict[str, Any]]]:
+) -> tuple[Comparison, dict[str, dict[str, Any]]]:
     """Every learner on every engine of cule, round by round.
 
     Args:
@@ -145,7 +145,7 @@ def train_by_turns(
     reason = why_no_training()
     if reason is not None:
         raise EngineMissingError(reason)
-    result = Race(game, num_envs)
+    result = Comparison(game, num_envs)
     configs: dict[str, dict[str, Any]] = {}
     racing: dict[str, _Learner] = {}
     with contextlib.ExitStack() as stack:
@@ -167,16 +167,16 @@ def train_by_turns(
         if not racing:
             raise EngineMissingError(f"nothing to train: {result.absent or 'no engine of cule'}")
         for name, learner in racing.items():
-            learner.take_turn()  # memory, kernels
+            learner.run_turn()  # memory, kernels
             while not (learner.agent.updates and learner.agent.is_captured):
-                learner.take_turn()
+                learner.run_turn()
             learner.meter.forget()
             result.rates[name], result.cpu_rates[name] = [], []
         start = time.perf_counter()
         rounds = 0
         while rounds < options.turns or time.perf_counter() < start + options.seconds:
             for name, learner in racing.items():
-                wall_s, cpu_s, frames = learner.take_turn()
+                wall_s, cpu_s, frames = learner.run_turn()
                 result.rates[name].append(frames / wall_s)
                 result.cpu_rates[name].append(frames / cpu_s)
             rounds += 1

@@ -9,7 +9,7 @@ What is where:
   consoles are spread over warps) and `translation` (a game's own kernel);
 * `ale_interface`: `ALEInterface`, one console; with `settings`, `ale_state`, `png`;
 * `gym_env`: `AtariEnv`, one console as a Gymnasium environment; `registration` gives it its ids;
-* `action`: the 18 actions; `spaces`: shapes; `checks`, `refusals`, `native`: errors.
+* `action`: the 18 actions; `spaces`: shapes; `checks`, `compat_errors`, `native`: errors.
 
 Data flows one way: keywords -> `EnvOptions` -> `BatchPlan` -> ``cule._core.Batch`` -> arrays.
 Nothing here loops over consoles in a step.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule.envs.checks import MAX_STRENGTH
-from cule.envs.refusals import ActionRangeError, ActionShapeError, ArgumentTypeError
+from cule.envs.compat_errors import ActionRangeError, ActionShapeError, ArgumentTypeError
 
 CONTINUOUS_SIZE = 3  # radius, angle, fire
 

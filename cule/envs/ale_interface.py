@@ -21,10 +21,15 @@ from cule import _core
 from cule.envs.action import RESET_ACTION, Action
 from cule.envs.ale_state import ALEState, StateNumbers
 from cule.envs.checks import MAX_STRENGTH, as_bool, as_float, as_int
+from cule.envs.compat_errors import (
+    ActionRangeError,
+    ArgumentTypeError,
+    CallOrderError,
+    SettingError,
+)
 from cule.envs.native import native_errors
 from cule.envs.plan import make_game
 from cule.envs.png import encode_png
-from cule.envs.refusals import ActionRangeError, ArgumentTypeError, CallOrderError, SettingError
 from cule.envs.settings import Settings
 from cule.errors import InvalidArgumentError, InvalidStateError
 from cule.games import GameSpec, load_roms, resolve

@@ -6,7 +6,7 @@ import hashlib
 import struct
 from typing import NamedTuple
 
-from cule.envs.refusals import ArgumentTypeError
+from cule.envs.compat_errors import ArgumentTypeError
 from cule.errors import InvalidStateError
 
 # Magic and version; frame, episode frame, mode, difficulty; bytes of the console; digest of all the

@@ -20,10 +20,10 @@ import torch
 from numpy.typing import NDArray
 
 from cule import _core
+from cule.envs.compat_errors import ActionRangeError
 from cule.envs.launch import SCHEDULES, Geometry, choose_geometry
 from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan, batch_arguments, make_game_batch
-from cule.envs.refusals import ActionRangeError
 from cule.envs.translation import BackgroundTranslation, is_wanted, warn_of_failure
 from cule.errors import (
     CuleError,
@@ -76,7 +76,7 @@ class CudaBatch:
                 plan.modes,
                 plan.difficulties,
                 reset_set=reset_set,
-                reset_rows=rows,
+                reset_snapshots=rows,
                 lanes_per_warp=geometry.lanes_per_warp,
                 warps_per_block=geometry.warps_per_block,
                 schedule=SCHEDULES.index(geometry.schedule),
@@ -195,7 +195,9 @@ class CudaBatch:
             rows = torch.empty((n, self.state_size), dtype=torch.uint8, device=self.device)
             if n:
                 consoles = torch.from_numpy(indices).to(self.device)
-                self._batch.gather_rows(consoles.data_ptr(), n, rows.data_ptr(), self._stream())
+                self._batch.gather_snapshots(
+                    consoles.data_ptr(), n, rows.data_ptr(), self._stream()
+                )
             return rows
 
     def set_state(self, states: Any, indices: NDArray[np.int64]) -> None:
@@ -213,14 +215,14 @@ class CudaBatch:
             consoles = torch.from_numpy(indices).to(self.device)
             faults = torch.empty(len(indices), dtype=torch.uint8, device=self.device)
             arguments = (consoles.data_ptr(), len(indices), rows.data_ptr())
-            self._batch.check_rows(*arguments, faults.data_ptr(), self._stream())
+            self._batch.check_snapshots(*arguments, faults.data_ptr(), self._stream())
             for row, fault in enumerate(faults.cpu().tolist()):
                 if fault:
                     console = int(indices[row])
                     game = self._plan.games[self._plan.game_index[console]].game_id
                     text = self._native.row_fault_text(fault, console, game)
                     raise InvalidStateError(f"states: row {row}: {text}")
-            self._batch.scatter_rows(*arguments, self._stream())
+            self._batch.scatter_snapshots(*arguments, self._stream())
 
     def screens(self, kind: str, indices: NDArray[np.int64]) -> torch.Tensor:
         """Full-size screens, uint8 ``[n, H, 160]`` or ``[n, H, 160, 3]``."""
@@ -271,7 +273,7 @@ class CudaBatch:
         """Give the device memory back to torch."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
-        del self._memory, self._rare, self._batch
+        del self._memory, self._spill, self._batch
 
     # --- Inside -----------------------------------------------------------------------------------
 
@@ -330,15 +332,15 @@ class CudaBatch:
             warn_of_failure(error)
 
     def _allocate(self) -> tuple[int, int]:
-        """Make `_memory` and `_rare`, if they fit; where both begin."""
+        """Make `_memory` and `_spill`, if they fit; where both begin."""
         on_demand = self._native.OnDemandMemory
         size: int = self._batch.bytes
-        rare: int = self._batch.rare_bytes
+        spill: int = self._batch.spill_bytes
         is_wanted_on_demand = os.environ.get("CULE_MANAGED_MEMORY") != "0"
         is_on_demand: bool = is_wanted_on_demand and on_demand.is_supported()
         if not is_on_demand:
-            self.console_bytes += rare // self._num_envs
-        needed = size if is_on_demand else size + rare
+            self.console_bytes += spill // self._num_envs
+        needed = size if is_on_demand else size + spill
         if needed > self._free_bytes():
             raise self._out_of_memory(needed)
         try:
@@ -346,8 +348,8 @@ class CudaBatch:
         except torch.OutOfMemoryError:  # free, but in pieces
             raise self._out_of_memory(needed) from None
         start = self._memory.data_ptr()
-        self._rare = on_demand(rare) if is_on_demand else None
-        return start, start + size if self._rare is None else self._rare.address
+        self._spill = on_demand(spill) if is_on_demand else None
+        return start, start + size if self._spill is None else self._spill.address
 
     def _free_bytes(self) -> float:
         """What the device and torch's allocator have left."""

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from cule import _core
 from cule.envs import actions as action_checks
+from cule.envs.compat_errors import ActionShapeError, ArgumentTypeError
 from cule.envs.plan import BatchPlan
-from cule.envs.refusals import ActionShapeError, ArgumentTypeError
 from cule.envs.results import FINAL_INFO_ROWS, Tables
 from cule.errors import InvalidArgumentError
 

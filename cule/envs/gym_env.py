@@ -20,7 +20,7 @@ from cule.envs.actions import CONTINUOUS_SIZE, to_numpy
 from cule.envs.ale_interface import AUDIO_BYTES, RAM_BYTES, ALEInterface
 from cule.envs.ale_state import ALEState
 from cule.envs.checks import MAX_STRENGTH, as_float, as_int
-from cule.envs.refusals import ActionRangeError, ActionShapeError, GymArgumentError
+from cule.envs.compat_errors import ActionRangeError, ActionShapeError, GymArgumentError
 from cule.envs.spaces import COLOUR_CHANNELS, continuous_action_space
 from cule.errors import ClosedError, InvalidArgumentError, NotResetError
 from cule.games import resolve

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cule import _core
-from cule.envs.refusals import SettingError
+from cule.envs.compat_errors import SettingError
 from cule.errors import CuleError, InvalidArgumentError, NotResetError, UnsupportedRomError
 
 

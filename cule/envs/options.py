@@ -18,8 +18,8 @@ from gymnasium.vector import AutoresetMode
 
 from cule.device import resolve_device
 from cule.envs.checks import INT32_MAX, as_bool, as_choice, as_decimal6, as_float, as_int
+from cule.envs.compat_errors import ArgumentTypeError
 from cule.envs.presets import PRESETS
-from cule.envs.refusals import ArgumentTypeError
 from cule.errors import InvalidArgumentError
 
 MAX_ENVS = 1 << 20

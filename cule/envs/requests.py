@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cule.envs.actions import is_tensor, to_numpy
 from cule.envs.checks import INT32_MAX
-from cule.envs.refusals import ArgumentTypeError
+from cule.envs.compat_errors import ArgumentTypeError
 from cule.errors import InvalidArgumentError
 
 #: Seed of a console whose random streams go on.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cule.envs.checks import INT32_MAX, INT32_MIN, as_bool, as_decimal6, as_float, as_int
-from cule.envs.refusals import ArgumentTypeError, SettingError
+from cule.envs.compat_errors import ArgumentTypeError, SettingError
 
 
 @dataclass(frozen=True)

@@ -18,15 +18,15 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from cule import _core
+from cule.envs._decorators import one_at_a_time, remember_keywords
 from cule.envs.action import Action
 from cule.envs.actions import to_numpy
 from cule.envs.backend import make_backend
-from cule.envs.calls import one_at_a_time, remember_keywords
 from cule.envs.checks import as_choice
+from cule.envs.compat_errors import CallOrderError
 from cule.envs.native import native_errors
 from cule.envs.options import EnvOptions, resolve_options
 from cule.envs.plan import plan_batch
-from cule.envs.refusals import CallOrderError
 from cule.envs.requests import (
     KEEP_STATE,
     NO_SEED,

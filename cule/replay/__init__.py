@@ -26,8 +26,6 @@ from cule.replay.errors import (
     NotReadyError,
     ShortReplayWarning,
 )
-from cule.replay.explorer import Explorer
-from cule.replay.gather import Batch
 from cule.replay.multi_batch import MultiBatchSchedule
 from cule.replay.options import (
     PrioritizedOptions,
@@ -36,10 +34,12 @@ from cule.replay.options import (
     TrajectoryOptions,
 )
 from cule.replay.prioritized import PrioritizedReplay
+from cule.replay.replay_writer import ReplayWriter
 from cule.replay.shared import ExplorerStatus, SharedPrioritizedReplay
 from cule.replay.shared_memory import SharedHandle
 from cule.replay.steps import Step
-from cule.replay.trajectory import TrajectoryBuffer, Window
+from cule.replay.trajectory import Rollout, TrajectoryBuffer
+from cule.replay.transitions import Batch
 from cule.replay.uniform import UniformReplay
 
 __all__ = [
@@ -47,13 +47,14 @@ __all__ = [
     "CapacityError",
     "CheckpointError",
     "DisconnectedError",
-    "Explorer",
     "ExplorerStatus",
     "MultiBatchSchedule",
     "NotReadyError",
     "PrioritizedOptions",
     "PrioritizedReplay",
     "ReplayOptions",
+    "ReplayWriter",
+    "Rollout",
     "SharedHandle",
     "SharedOptions",
     "SharedPrioritizedReplay",
@@ -62,5 +63,4 @@ __all__ = [
     "TrajectoryBuffer",
     "TrajectoryOptions",
     "UniformReplay",
-    "Window",
 ]

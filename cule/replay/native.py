@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cule import _core
-from cule.replay.gather import Batch, Transitions
 from cule.replay.options import PrioritizedOptions, StorageOptions
 from cule.replay.steps import Step, Steps
+from cule.replay.transitions import Batch, Transitions
 
 #: Integers to see the values of a tensor as where numpy does not know their type.
 _SAME_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -54,7 +54,7 @@ def reading_rules(options: StorageOptions) -> dict[str, Any]:
 
 
 class NativeRows:
-    """Flat memory of rows; what `cule.replay.gather.read_transitions` does."""
+    """Flat memory of rows; what `cule.replay.transitions.read_transitions` does."""
 
     def __init__(self, tensors: dict[str, Tensor], options: StorageOptions) -> None:
         """Look at frames, actions, rewards and flags, by name; they are kept alive."""

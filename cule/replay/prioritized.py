@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cule.replay.gather import INVALID, Batch
 from cule.replay.native import NativePriorities
 from cule.replay.options import PrioritizedOptions, check_range
 from cule.replay.priority_sums import BLOCK_LEAVES, PrioritySums
 from cule.replay.ring import ring_bytes
 from cule.replay.steps import Step, Steps, checked_ids, checked_tensor
+from cule.replay.transitions import INVALID, Batch
 from cule.replay.uniform import UniformReplay
 
 

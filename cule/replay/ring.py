@@ -23,7 +23,9 @@ from torch import Tensor
 
 from cule.replay import native
 from cule.replay.errors import NotReadyError
-from cule.replay.gather import (
+from cule.replay.options import StorageOptions
+from cule.replay.steps import Step, Steps, check_started, checked_frames, checked_step
+from cule.replay.transitions import (
     FIRST,
     INVALID,
     LIFE_LOST,
@@ -37,8 +39,6 @@ from cule.replay.gather import (
     read_transitions,
     stack_rows,
 )
-from cule.replay.options import StorageOptions
-from cule.replay.steps import Step, Steps, check_started, checked_frames, checked_step
 
 SCALAR_BYTES = 4 + 1  # reward, flags
 FINAL_SLOT_BYTES = 4

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from cule.replay.checkpoint import load_state, make_state, restore_state, save_state
 from cule.replay.errors import DisconnectedError, NotReadyError
-from cule.replay.gather import INVALID, Batch, Transitions, read_transitions
 from cule.replay.options import SharedOptions, check_int, check_range
 from cule.replay.priority_sums import PrioritySums
 from cule.replay.shared_memory import (
@@ -31,6 +30,7 @@ from cule.replay.shared_memory import (
     plan_blocks,
 )
 from cule.replay.steps import checked_ids, checked_tensor
+from cule.replay.transitions import INVALID, Batch, Transitions, read_transitions
 
 #: Options that change what is drawn or read, not what is stored: a restored buffer may differ.
 FREE_OPTIONS = (
@@ -49,7 +49,7 @@ class ExplorerStatus(NamedTuple):
 
 
 class SharedPrioritizedReplay:
-    """Prioritized replay between processes: this object is the learner's, `Explorer` the others'.
+    """Prioritized replay between processes: the learner's side; actors use `ReplayWriter`.
 
     Sampling, weights and odd priorities are those of `PrioritizedReplay`. Explorers lock nothing
     but the index, for a moment; the learner waits for none of them. A batch is copied without a

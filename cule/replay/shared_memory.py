@@ -36,11 +36,11 @@ from torch import Tensor
 
 from cule.replay.byte_locks import ByteLocks
 from cule.replay.errors import CapacityError, DisconnectedError
-from cule.replay.gather import Memory
 from cule.replay.memory import capacity_bytes, format_bytes, free_memory_bytes
 from cule.replay.native import NativeRows
 from cule.replay.options import SharedOptions
 from cule.replay.plan import largest_rows
+from cule.replay.transitions import Memory
 
 EMPTY, WRITING, PUBLISHED = 0, 1, 2
 

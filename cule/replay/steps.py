@@ -10,8 +10,8 @@ from torch import Tensor
 
 from cule.errors import InvalidArgumentError
 from cule.replay.errors import NotReadyError
-from cule.replay.gather import TERMINATED, TRUNCATED
 from cule.replay.options import StorageOptions
+from cule.replay.transitions import TERMINATED, TRUNCATED
 
 
 class Step(Protocol):

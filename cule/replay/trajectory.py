@@ -10,17 +10,17 @@ from torch import Tensor
 from cule.errors import InvalidArgumentError
 from cule.replay.checkpoint import Saveable
 from cule.replay.errors import CapacityError, NotReadyError
-from cule.replay.gather import INVALID, TERMINATED, TRUNCATED, is_terminal, shaped_rewards
 from cule.replay.memory import format_bytes, free_memory_bytes
 from cule.replay.multi_batch import MultiBatchSchedule
 from cule.replay.options import TrajectoryOptions
 from cule.replay.ring import FrameRing, ring_bytes
 from cule.replay.steps import Step, checked_tensor
+from cule.replay.transitions import INVALID, TERMINATED, TRUNCATED, is_terminal, shaped_rewards
 
 _FREE_OPTIONS = ("gamma", "reward_clipping", "num_batches", "steps_per_update", "device", "seed")
 
 
-class Window(NamedTuple):
+class Rollout(NamedTuple):
     """T consecutive steps of n environments; time first. The memory is the caller's.
 
     The value that follows step t is that of ``obs[t + 1]`` (`bootstrap_obs` after the last), but
@@ -208,12 +208,12 @@ class TrajectoryBuffer(Saveable):
         """Environments of the updates that are to be made after the last step, in order."""
         return self.schedule.due(self.num_steps_done)
 
-    def window(self, envs: slice | None = None, *, with_obs: bool = True) -> Window:
+    def window(self, envs: slice | None = None, *, with_obs: bool = True) -> Rollout:
         """The last T steps of some environments.
 
         Args:
             envs: Which, contiguous; all by default.
-            with_obs: False leaves out `Window.obs`, the largest part; `obs_at` gives parts of it.
+            with_obs: False leaves out `Rollout.obs`, the largest part; `obs_at` gives parts of it.
 
         Raises:
             NotReadyError: There are fewer than T steps.
@@ -240,7 +240,7 @@ class TrajectoryBuffer(Saveable):
         valid = (flags & INVALID) == 0
         final_obs, final_steps, lost = self._finals(truncated, rows, chosen)
         terminal = is_terminal(flags, options)
-        return Window(
+        return Rollout(
             obs=self._all_obs(chosen) if with_obs else None,
             actions=ring.actions.index_select(0, slots)[:, columns],
             rewards=shaped_rewards(rewards, options.reward_clipping),
@@ -303,7 +303,7 @@ class TrajectoryBuffer(Saveable):
     def _finals(
         self, truncated: Tensor, rows: Tensor, chosen: range
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """`Window.final_obs`, `Window.final_steps`, and where a final observation is lost."""
+        """`Rollout.final_obs`, `Rollout.final_steps`, and where a final observation is lost."""
         ring, n = self._ring, len(chosen)
         if not self._num_finals:
             stack = (self.options.stack,) if self.options.stack > 1 else ()

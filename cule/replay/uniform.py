@@ -11,12 +11,12 @@ from torch import Tensor
 from cule.errors import InvalidArgumentError
 from cule.replay.checkpoint import Saveable
 from cule.replay.errors import NotReadyError
-from cule.replay.gather import Batch
 from cule.replay.options import ReplayOptions, check_int
 from cule.replay.permutation import permuted
 from cule.replay.plan import overhead_rows, plan_rows, report
 from cule.replay.ring import FrameRing, ring_bytes
 from cule.replay.steps import Step, Steps, checked_block, checked_ids
+from cule.replay.transitions import Batch
 
 _KEY_RANGE = 2**62
 #: Options that change what is drawn or read, not what is stored: a restored buffer may differ.

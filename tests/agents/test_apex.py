@@ -19,8 +19,8 @@ from cule.agents.apex_actors import ActorError, ActorGroup  # noqa: E402
 from cule.agents.runner import Run, RunOptions  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from cule.nets import gather_actions  # noqa: E402
-from tests.agents.catch import Catch  # noqa: E402
-from tests.agents.learners import SMALL, small_learner  # noqa: E402
+from tests.support.catch import Catch  # noqa: E402
+from tests.support.learners import SMALL, small_learner  # noqa: E402
 
 
 def catch_of_actor(config: Any, index: int) -> Catch:
@@ -152,7 +152,7 @@ def test_actor_processes_learn_catch() -> None:
     assert agent.steps >= 4_000
     # Samples learned from are what the steps after the start pay for; the block with which it
     # started counts as well, and is at most 16 consoles' 20 steps and a little.
-    learned = agent.updates * 64 + agent.debt
+    learned = agent.updates * 64 + agent.pending_samples
     assert 4.0 * (agent.steps - started_at) <= learned <= 4.0 * (agent.steps - started_at + 640)
     assert agent.statistics.read()["episodes"] > 500
     agent.check_finite()
@@ -204,7 +204,7 @@ def test_the_learner_says_that_its_actors_are_gone() -> None:
 ORPHANS = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from tests.agents.catch import Catch
+from tests.support.catch import Catch
 from tests.agents.test_apex import catch_of_actor, make_with_actors
 
 if __name__ == "__main__":

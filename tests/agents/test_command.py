@@ -26,7 +26,7 @@ from cule.agents.video import RecordedEnv, is_whole  # noqa: E402
 from cule.cli import main  # noqa: E402
 from cule.errors import CuleError, InvalidArgumentError  # noqa: E402
 from cule.nets import TORSOS  # noqa: E402
-from tests.agents.catch import Catch  # noqa: E402
+from tests.support.catch import Catch  # noqa: E402
 
 SMALL = [
     "--num-envs",

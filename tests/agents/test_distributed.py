@@ -15,10 +15,10 @@ torch = pytest.importorskip("torch")
 
 from cule.agents import AGENTS, CheckpointError, distributed  # noqa: E402
 from cule.nets import PixelStatistics  # noqa: E402
-from tests.agents.catch import Catch  # noqa: E402
-from tests.agents.run_ranks import OPTIONS, TOTAL, trained, weights  # noqa: E402
+from tests.support.catch import Catch  # noqa: E402
+from tests.support.run_ranks import OPTIONS, TOTAL, trained, weights  # noqa: E402
 
-SCRIPT = Path(__file__).with_name("run_ranks.py")
+SCRIPT = Path(__file__).parents[1] / "support" / "run_ranks.py"
 
 
 @pytest.fixture(scope="module")

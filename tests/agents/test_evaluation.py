@@ -20,8 +20,8 @@ from cule.agents.evaluation import (  # noqa: E402
 )
 from cule.agents.presets import load_to_play  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
-from tests.agents.catch import Catch  # noqa: E402
-from tests.agents.learners import small_learner  # noqa: E402
+from tests.support.catch import Catch  # noqa: E402
+from tests.support.learners import small_learner  # noqa: E402
 
 
 class Countdown(Catch):

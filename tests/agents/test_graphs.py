@@ -17,8 +17,8 @@ from cule.agents.base import Agent  # noqa: E402
 from cule.agents.graphs import CapturedCall  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from cule.replay import native  # noqa: E402
-from tests.agents.learners import SMALL, class_of, small_learner  # noqa: E402
-from tests.agents.recorded_graph import (  # noqa: E402
+from tests.support.learners import SMALL, class_of, small_learner  # noqa: E402
+from tests.support.recorded_graph import (  # noqa: E402
     NothingRead,
     as_one_operation,
     record_call,
@@ -97,7 +97,7 @@ def test_replays_learn_the_same(
 def test_nothing_is_read_between_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole rounds without a look at a number: the device is waited for by rows alone."""
     agent = small_learner(name, total_steps=100_000)
-    monkeypatch.setattr(type(agent), "may_look", False, raising=False)
+    monkeypatch.setattr(type(agent), "can_sync", False, raising=False)
     monkeypatch.setattr(type(agent), "step_env", as_one_operation(Agent.step_env))
     # What it reads of its own on a CPU lies on the host on a GPU as well.
     monkeypatch.setattr(agent.optimizer, "step", as_one_operation(agent.optimizer.step))

@@ -14,8 +14,8 @@ torch = pytest.importorskip("torch")
 from cule.agents import AGENTS, AgentConfig  # noqa: E402
 from cule.agents.options import field_docs  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
-from tests.agents.catch import Catch  # noqa: E402
-from tests.agents.learners import SMALL, class_of, small_env, small_learner  # noqa: E402
+from tests.support.catch import Catch  # noqa: E402
+from tests.support.learners import SMALL, class_of, small_env, small_learner  # noqa: E402
 
 
 def play(agent: Any, games: int = 100) -> float:

@@ -16,8 +16,8 @@ from torch.utils import _pytree as pytree  # noqa: E402
 
 from cule.agents import ApexConfig, apex_acting, graphs  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
-from tests.agents.learners import small_env, small_learner  # noqa: E402
-from tests.stand_in_gpu import stand_in_gpu  # noqa: E402
+from tests.support.fake_cuda import fake_cuda  # noqa: E402
+from tests.support.learners import small_env, small_learner  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning")
 
@@ -55,13 +55,13 @@ def assert_same(ours: list[Any], theirs: list[Any]) -> None:
 def play_first(agent: Any) -> None:
     """A round as it would be if all playing came before any learning."""
     config = agent.config
-    batches = [agent.sample() for _ in range(agent.take_due())]
+    batches = [agent.sample() for _ in range(agent.updates_due())]
     agent.renew_actor(config.collect_steps)
     agent.collect(config.collect_steps)
     errors = [agent.update_from(batch)[0] for batch in batches]
     for batch, found in zip(batches, errors, strict=True):
         agent.set_priorities(batch.ids, found)
-    agent.charge(config.collect_steps * agent.num_envs)
+    agent.add_credit(config.collect_steps * agent.num_envs)
 
 
 @pytest.mark.parametrize("name", APEX)
@@ -85,7 +85,7 @@ def test_it_is_not_the_run_without(name: str) -> None:
             pass
     # The updates that the last round pays for are still to come.
     behind = other.updates - agent.updates
-    assert behind == math.floor(agent.debt / agent.config.batch_size) >= 1
+    assert behind == math.floor(agent.pending_samples / agent.config.batch_size) >= 1
     assert not torch.equal(agent.replay.sample(64).obs, other.replay.sample(64).obs)
 
 
@@ -97,8 +97,8 @@ def test_samples_are_those_that_steps_pay_for(name: str) -> None:
         if not started and agent.replay.num_valid >= agent.config.learning_starts:
             started = progress.steps - 2 * 16
     paid = 1.3 * (agent.steps - started)
-    assert agent.updates * agent.config.batch_size + agent.debt == pytest.approx(paid)
-    assert agent.debt < 1.3 * 2 * 16 + agent.config.batch_size
+    assert agent.updates * agent.config.batch_size + agent.pending_samples == pytest.approx(paid)
+    assert agent.pending_samples < 1.3 * 2 * 16 + agent.config.batch_size
 
 
 def test_weights_reach_the_actor_at_the_same_steps() -> None:
@@ -120,7 +120,7 @@ def test_a_resumed_run_goes_on(name: str, tmp_path: Path) -> None:
     agent, whole = overlapping(name), overlapping(name)
     for _ in agent.train(steps=16 * 70):
         pass
-    assert agent.debt >= agent.config.batch_size  # owed across the checkpoint
+    assert agent.pending_samples >= agent.config.batch_size  # owed across the checkpoint
     agent.save(tmp_path / "run.pt")
     later = type(agent).load(tmp_path / "run.pt", env=small_env(name))
     for learner in (later, whole):
@@ -134,16 +134,16 @@ def test_what_is_owed_waits_for_a_new_memory(name: str, tmp_path: Path) -> None:
     agent = overlapping(name)
     for _ in agent.train(steps=16 * 70):
         pass
-    assert agent.debt >= agent.config.batch_size
+    assert agent.pending_samples >= agent.config.batch_size
     agent.save(tmp_path / "run.pt", replay=False)
     later = type(agent).load(tmp_path / "run.pt", env=small_env(name))
     for _ in later.train(steps=agent.steps + 16 * 60):
         if later.updates > agent.updates:
             break
-        owed = later.debt
+        owed = later.pending_samples
     assert later.replay.num_valid >= later.config.learning_starts
-    assert owed >= agent.debt
-    assert (later.updates - agent.updates) * agent.config.batch_size + later.debt >= owed
+    assert owed >= agent.pending_samples
+    assert (later.updates - agent.updates) * agent.config.batch_size + later.pending_samples >= owed
 
 
 def test_actor_processes_overlap_anyway() -> None:
@@ -157,7 +157,7 @@ def test_a_part_that_fails_is_waited_for_as_well() -> None:
             values.add_(1)
             raise KeyboardInterrupt
 
-    with stand_in_gpu():
+    with fake_cuda():
         values = torch.zeros(3, device="cuda")
         with pytest.raises(KeyboardInterrupt):
             interrupted(values)
@@ -165,7 +165,7 @@ def test_a_part_that_fails_is_waited_for_as_well() -> None:
 
 
 def test_acting_has_a_stream_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    with stand_in_gpu():
+    with fake_cuda():
         streams = [torch.cuda.Stream() for _ in range(3)]
         by_turns = itertools.cycle(streams)
         monkeypatch.setattr(torch.cuda, "Stream", lambda device: next(by_turns))

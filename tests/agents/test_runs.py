@@ -32,10 +32,10 @@ from cule.agents.logs import RunLog, Table  # noqa: E402
 from cule.agents.progress_bar import ProgressBar, short_number, short_time  # noqa: E402
 from cule.agents.runner import TIME_COLUMNS, Run, last_checkpoint  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
-from tests.agents.catch import Catch, Interrupting  # noqa: E402
-from tests.agents.learners import SMALL, class_of, small_env, small_learner  # noqa: E402
+from tests.support.catch import Catch, Interrupting  # noqa: E402
+from tests.support.learners import SMALL, class_of, small_env, small_learner  # noqa: E402
 
-SCRIPT = Path(__file__).with_name("run_catch.py")
+SCRIPT = Path(__file__).parents[1] / "support" / "run_catch.py"
 
 
 class Started:

@@ -12,8 +12,8 @@ torch = pytest.importorskip("torch")
 
 from cule.agents import ApexConfig, ApexDQN  # noqa: E402
 from cule.agents.dqn import DQN  # noqa: E402
-from tests.agents.catch import Catch  # noqa: E402
-from tests.agents.learners import small_learner  # noqa: E402
+from tests.support.catch import Catch  # noqa: E402
+from tests.support.learners import small_learner  # noqa: E402
 
 
 def test_target_is_copied_when_it_is_time() -> None:

@@ -12,8 +12,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule.errors import InvalidArgumentError  # noqa: E402
-from tests.agents.catch import Catch  # noqa: E402
-from tests.agents.learners import small_learner  # noqa: E402
+from tests.support.catch import Catch  # noqa: E402
+from tests.support.learners import small_learner  # noqa: E402
 
 #: float32 networks against float64 ones.
 CLOSE = {"rel": 1e-4, "abs": 1e-5}
@@ -287,7 +287,7 @@ def test_ppo_stops_at_a_divergence(looks: bool, monkeypatch: pytest.MonkeyPatch)
         for epochs, kl in ((1, None), (3, 0.0), (3, 1e9), (3, None))
     )
     if not looks:
-        monkeypatch.setattr(type(stopped), "may_look", False)
+        monkeypatch.setattr(type(stopped), "can_sync", False)
     found = []
     for agent in (one, stopped, unbounded, three):
         for _ in range(2):

@@ -21,8 +21,8 @@ from cule.agents.presets import load_to_play  # noqa: E402
 from cule.agents.weights import read_to_play, read_weights, write_weights  # noqa: E402
 from cule.cli import main  # noqa: E402
 from cule.errors import InvalidArgumentError, MissingPackageError  # noqa: E402
-from tests.agents.catch import Catch, Interrupting  # noqa: E402
-from tests.agents.learners import small_learner  # noqa: E402
+from tests.support.catch import Catch, Interrupting  # noqa: E402
+from tests.support.learners import small_learner  # noqa: E402
 
 #: A run of Pong that costs nothing.
 SMALL = ("--num-envs", "4", "--num-steps", "8", "--num-minibatches", "2", "--env-threads", "1")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import cule
-from tests.api.helpers import MakeEnv, rom_path
+from tests.support.api import MakeEnv, rom_path
 
 
 @pytest.fixture

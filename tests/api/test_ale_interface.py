@@ -15,9 +15,14 @@ import numpy as np
 import pytest
 
 import cule
-from cule.envs.refusals import ActionRangeError, ArgumentTypeError, CallOrderError, SettingError
+from cule.envs.compat_errors import (
+    ActionRangeError,
+    ArgumentTypeError,
+    CallOrderError,
+    SettingError,
+)
 from cule.errors import CuleError, InvalidArgumentError, InvalidStateError
-from tests.api.helpers import rom_path
+from tests.support.api import rom_path
 
 pytestmark = pytest.mark.ale
 

@@ -7,9 +7,9 @@ import threading
 import numpy as np
 import pytest
 
-from cule.envs.refusals import ActionShapeError, CallOrderError
+from cule.envs.compat_errors import ActionShapeError, CallOrderError
 from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, NotResetError
-from tests.api.helpers import MakeEnv, actions_for
+from tests.support.api import MakeEnv, actions_for
 
 pytestmark = pytest.mark.ale
 

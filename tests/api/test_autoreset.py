@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 
 import cule
 from cule.errors import NotResetError
-from tests.api.helpers import MakeEnv, actions_for
+from tests.support.api import MakeEnv, actions_for
 
 pytestmark = pytest.mark.ale
 

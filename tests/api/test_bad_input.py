@@ -11,7 +11,7 @@ import pytest
 
 import cule
 from cule.envs.actions import FEW, discrete_actions
-from cule.envs.refusals import ActionRangeError, ActionShapeError
+from cule.envs.compat_errors import ActionRangeError, ActionShapeError
 from cule.errors import (
     ClosedError,
     CuleError,
@@ -22,7 +22,7 @@ from cule.errors import (
     UnknownGameError,
     UnsupportedRomError,
 )
-from tests.api.helpers import MakeEnv, actions_for, rom_path
+from tests.support.api import MakeEnv, actions_for, rom_path
 
 pytestmark = pytest.mark.ale
 

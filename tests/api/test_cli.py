@@ -11,7 +11,7 @@ import pytest
 
 from cule import __version__
 from cule.cli import main
-from tests.api.helpers import rom_path
+from tests.support.api import rom_path
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import cule
-from cule.device import find_obstacle as device_obstacle
+from cule.device import unavailable_reason as device_obstacle
 from cule.envs.presets import PRESETS
 from cule.errors import DeviceError, RomNotFoundError, UnsupportedRomError
-from tests.api.helpers import MakeEnv, rollout_digest, rom_path
+from tests.support.api import MakeEnv, rollout_digest, rom_path
 
 pytestmark = pytest.mark.ale
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cule.envs.refusals import ArgumentTypeError
+from cule.envs.compat_errors import ArgumentTypeError
 from cule.errors import InvalidArgumentError
-from tests.api.helpers import MakeEnv, actions_for
+from tests.support.api import MakeEnv, actions_for
 
 pytestmark = pytest.mark.ale
 

@@ -14,7 +14,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 import cule
-from tests.api.helpers import MakeEnv, actions_for, rollout_digest
+from tests.support.api import MakeEnv, actions_for, rollout_digest
 
 pytestmark = pytest.mark.ale
 

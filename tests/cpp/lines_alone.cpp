@@ -36,7 +36,7 @@ std::vector<LogEntry> random_log(Random& random, u32 cycles) {
 
 // The same starts, found band by band.
 bool check_bands(u32 number, const LineStart& begin, const std::vector<LogEntry>& log,
-                 u32 base_clock, const Window& window, bool hmove_blanks,
+                 u32 base_clock, const VisibleWindow& window, bool hmove_blanks,
                  const std::vector<LineStart>& starts) {
   const u32 size = u32(log.size());
   for (const u32 band : {16u, 7u}) {
@@ -64,7 +64,7 @@ bool check_bands(u32 number, const LineStart& begin, const std::vector<LogEntry>
 }
 
 bool check(u32 number, Random& random, TiaState& tia) {
-  const Window window = make_window(kFirstLine, kHeight);
+  const VisibleWindow window = make_window(kFirstLine, kHeight);
   const bool hmove_blanks = random.below(4) != 0;
   // Some logs stop in mid-picture; some begin there, as a continued frame does.
   const u32 cycles = (random.below(3) == 0 ? 40 + random.below(200) : 262) * kCyclesPerLine;
@@ -87,9 +87,9 @@ bool check(u32 number, Random& random, TiaState& tia) {
   Shapes shapes;
   shapes.reset();
   PaintSink<false> sink(Canvas{whole.data(), kFirstLine, kHeight, map});
-  Replay<PaintSink<false>> replay{s, b, shapes, sink, window, hmove_blanks};
-  replay.run(log.data(), 0, size, base_clock);
-  replay.flush(size);
+  LogRenderer<PaintSink<false>> renderer{s, b, shapes, sink, window, hmove_blanks};
+  renderer.run(log.data(), 0, size, base_clock);
+  renderer.flush(size);
 
   const LineStart begin{tia, beam, 0, 1};
   std::vector<LineStart> starts(kHeight);

@@ -1,4 +1,4 @@
-"""The GPU of these tests: a real one, or with ``--stand-in-gpu`` `tests.stand_in_gpu`."""
+"""The GPU of these tests: a real one, or with ``--fake-cuda`` `tests.support.fake_cuda`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.conftest import missing
 def gpu(request: pytest.FixtureRequest, one_thread: None) -> Iterator[None]:
     """A GPU, whichever."""
     with contextlib.ExitStack() as stack:
-        if request.config.getoption("--stand-in-gpu") and missing("gpu") is not None:
-            from tests.stand_in_gpu import stand_in_gpu
+        if request.config.getoption("--fake-cuda") and missing("gpu") is not None:
+            from tests.support.fake_cuda import fake_cuda
 
-            stack.enter_context(stand_in_gpu(count=2))
+            stack.enter_context(fake_cuda(count=2))
         yield

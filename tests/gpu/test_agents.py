@@ -233,7 +233,7 @@ def test_consoles_and_network_on_two_devices(name: str, places: tuple[str, str])
     agent.env.close()
 
 
-@pytest.mark.no_stand_in  # so much memory there is not
+@pytest.mark.no_fake_cuda  # so much memory there is not
 @pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning")
 def test_a_million_transitions_take_what_is_printed() -> None:
     torch.cuda.reset_peak_memory_stats()

@@ -15,7 +15,7 @@ from cule import device as devices
 from cule.envs import translation
 from cule.envs.launch import SCHEDULES, Geometry, choose_geometry
 from cule.games import list_games, rom_status
-from tests.kernels import Pair, assert_golden
+from tests.support.kernels import Pair, assert_golden
 
 ROMS = {status.rom_id for status in rom_status() if status.md5_ok}
 pytestmark = [
@@ -42,7 +42,7 @@ def make_pair(game: Any, num_envs: int, **keywords: Any) -> Pair:
     return Pair(game, num_envs, native=native, device=torch.device("cuda:0"), **keywords)
 
 
-@pytest.mark.no_stand_in  # tests/property does it
+@pytest.mark.no_fake_cuda  # tests/property does it
 @pytest.mark.parametrize("game", GAMES)
 def test_equals_the_cpu(game: str) -> None:
     pair = make_pair(game, 37, lanes=LANES[len(game) % len(LANES)], warps=4)
@@ -50,7 +50,7 @@ def test_equals_the_cpu(game: str) -> None:
     pair.close()
 
 
-@pytest.mark.no_stand_in  # tests/property does it
+@pytest.mark.no_fake_cuda  # tests/property does it
 @pytest.mark.parametrize("schedule", SCHEDULES[1:])
 @pytest.mark.parametrize("game", ["pong", "seaquest", "pitfall2", "up_n_down"])
 def test_schedules(game: str, schedule: str) -> None:
@@ -69,7 +69,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
         pytest.skip(str(error))
 
 
-@pytest.mark.no_stand_in  # tests/property does it
+@pytest.mark.no_fake_cuda  # tests/property does it
 @pytest.mark.usefixtures("cache")
 @pytest.mark.parametrize("game", ["pong", "montezuma_revenge", "robotank", "up_n_down"])
 def test_translated_games(game: str) -> None:
@@ -78,7 +78,7 @@ def test_translated_games(game: str) -> None:
     pair.close()
 
 
-@pytest.mark.no_stand_in  # it loads no kernels of NVRTC
+@pytest.mark.no_fake_cuda  # it loads no kernels of NVRTC
 @pytest.mark.usefixtures("cache")
 def test_a_translation_takes_over_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CULE_TRANSLATION", "1")
@@ -92,7 +92,7 @@ def test_a_translation_takes_over_in_the_background(monkeypatch: pytest.MonkeyPa
     pair.close()
 
 
-@pytest.mark.no_stand_in  # tests/property does it
+@pytest.mark.no_fake_cuda  # tests/property does it
 @pytest.mark.slow
 @pytest.mark.parametrize("game", list_games())
 def test_every_game_for_1000_steps(game: str) -> None:
@@ -103,7 +103,7 @@ def test_every_game_for_1000_steps(game: str) -> None:
     assert_golden(game, native=native, device=torch.device("cuda:0"), lanes=2)
 
 
-@pytest.mark.no_stand_in  # tests/property does it
+@pytest.mark.no_fake_cuda  # tests/property does it
 @pytest.mark.parametrize("lanes", LANES)
 def test_several_games_in_one_batch(lanes: int) -> None:
     games = (("pong", 33), ("montezuma_revenge", 7), ("breakout", 65), ("robotank", 3))
@@ -112,7 +112,7 @@ def test_several_games_in_one_batch(lanes: int) -> None:
     pair.close()
 
 
-@pytest.mark.no_stand_in  # tests/property does it
+@pytest.mark.no_fake_cuda  # tests/property does it
 @pytest.mark.parametrize(
     "keywords",
     [
@@ -130,7 +130,7 @@ def test_options(keywords: dict[str, Any]) -> None:
     pair.close()
 
 
-@pytest.mark.no_stand_in  # too many consoles for it
+@pytest.mark.no_fake_cuda  # too many consoles for it
 def test_large_batch_equals_small_ones() -> None:
     """4,096 consoles: the first and the last are what they are alone."""
     seeds = np.arange(4096, dtype=np.int64)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cule.games import load_games
-from tests.parity.pair import Pair
+from tests.support.ale_pair import Pair
 
 pytestmark = pytest.mark.ale
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import cule
-from tests.parity.pair import difference, load_ale_py
 from tests.parity.test_ale_interface import generator
-from tests.parity.vector_pair import boundary_actions
+from tests.support.ale_pair import difference, load_ale_py
+from tests.support.vector_pair import boundary_actions
 
 pytestmark = pytest.mark.ale
 

@@ -1,6 +1,6 @@
 """Random programs under both: RAM, picture, reward, lives and game over equal on every frame.
 
-The programs come from `tests.random_programs`; a failure names kind and seed, which make the same image
+The programs come from `tests.support.random_programs`; a failure names kind and seed, which make the same image
 again. Resets come in the middle too, when a frame may be unfinished.
 """
 
@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.programs import ale_console, core_console
-from tests.random_programs import CARTRIDGES, random_bytes_image, random_image
+from tests.support.programs import ale_console, core_console
+from tests.support.random_programs import CARTRIDGES, random_bytes_image, random_image
 
 pytestmark = pytest.mark.ale
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.parity.pair import Pair
 from tests.parity.test_ale_interface import generator
+from tests.support.ale_pair import Pair
 
 pytestmark = pytest.mark.ale
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import cule
-from tests.parity.pair import Pair
 from tests.parity.test_ale_interface import generator
+from tests.support.ale_pair import Pair
 
 pytestmark = pytest.mark.ale
 

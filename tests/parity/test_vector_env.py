@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import cule
-from tests.parity.vector_pair import VectorPair, boundary_actions
+from tests.support.vector_pair import VectorPair, boundary_actions
 
 pytestmark = pytest.mark.ale
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.property.runs import (
+from tests.support.runs import (
     Result,
     assert_same,
     draw_actions,

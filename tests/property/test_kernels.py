@@ -21,10 +21,10 @@ from cule.envs import backend
 from cule.envs.cuda_batch import CudaBatch
 from cule.envs.launch import SCHEDULES
 from cule.errors import InvalidArgumentError, InvalidStateError, OutOfDeviceMemoryError
-from tests import kernels
-from tests.kernels import Pair, module, take_step_counts
-from tests.programs import core_game
-from tests.random_programs import CARTRIDGES, random_bytes_image, random_image
+from tests.support import kernels
+from tests.support.kernels import Pair, module, pop_step_counts
+from tests.support.programs import core_game
+from tests.support.random_programs import CARTRIDGES, random_bytes_image, random_image
 
 pytestmark = pytest.mark.ale
 
@@ -82,9 +82,9 @@ def test_the_lane_furthest_behind_keeps_lanes_together() -> None:
         pair = Pair("pong", 16, lanes=16, schedule=schedule)
         pair.reset(np.arange(16, dtype=np.int64))
         pair.decorrelate(20, 1)
-        kernels.take_step_counts()
+        kernels.pop_step_counts()
         pair.step(pair.random_actions(np.random.default_rng(1)))
-        counts = kernels.take_step_counts()
+        counts = kernels.pop_step_counts()
         costs[schedule] = counts.warp_steps * 16 / counts.instructions
         pair.close()
     assert all(1.0 <= cost < 16.0 for cost in costs.values())
@@ -233,9 +233,9 @@ def test_launches_of_a_step() -> None:
     ):
         pair = Pair(game, 6, **keywords)
         pair.reset(np.arange(6))
-        take_step_counts()
+        pop_step_counts()
         pair.step(pair.random_actions(np.random.default_rng(0)))
-        assert take_step_counts().launches == launches
+        assert pop_step_counts().launches == launches
         pair.close()
 
 
@@ -253,7 +253,7 @@ class TestMemory:
         self, game: str, is_written: bool
     ) -> None:
         pair = Pair(game, 2, autoreset_mode="SameStep", max_num_frames_per_episode=30)
-        at, size = pair.kernels._rare.address, pair.kernels._batch.rare_bytes
+        at, size = pair.kernels._spill.address, pair.kernels._batch.spill_bytes
         before = ctypes.string_at(at, size)
         pair.run(30)
         assert (ctypes.string_at(at, size) != before) == is_written

@@ -4,7 +4,7 @@
 one frame are drawn with it. RAM observations are made without it. What is pooled and resized again
 only where lines were not taken over equals the pooled and resized whole; so do the stacks of any
 options, also where moments of other consoles and other times come back between two steps
-(`drawn_anew`).
+(`redrawn`).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from cule import _core
 from cule.envs.options import resolve_options
 from cule.envs.plan import make_batch, plan_batch
 from cule.games import load_games
-from tests.kernels import Results
-from tests.picture_programs import (
+from tests.support.kernels import Results
+from tests.support.picture_programs import (
     changing_program,
     late_reader_program,
     picture_program,
     reset_shows_program,
 )
-from tests.programs import core_game
-from tests.property.drawn_anew import NUM_ENVS, Watched
-from tests.property.runs import draw_actions, make
+from tests.support.programs import core_game
+from tests.support.redrawn import NUM_ENVS, Watched
+from tests.support.runs import draw_actions, make
 
 pytestmark = pytest.mark.ale
 

@@ -18,18 +18,18 @@ from cule import _core
 from cule.errors import InvalidArgumentError
 from cule.replay import (
     Batch,
-    Explorer,
     PrioritizedOptions,
     PrioritizedReplay,
     ReplayOptions,
+    ReplayWriter,
     SharedOptions,
     SharedPrioritizedReplay,
     UniformReplay,
     native,
 )
-from cule.replay.gather import Memory, read_transitions
 from cule.replay.native import NativeRows, as_array
-from tests.replay_model import RandomEpisodes
+from cule.replay.transitions import Memory, read_transitions
+from tests.support.replay_model import RandomEpisodes
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning"),
@@ -340,7 +340,7 @@ def test_replay_between_processes(mixture: float, monkeypatch: pytest.MonkeyPatc
             assert first._sums.native is not None
             assert second._sums.native is None
             second._shared.memory = second._shared.memory._replace(native=None)
-            explorers = [Explorer(replay.handle(), 0) for replay in (first, second)]
+            explorers = [ReplayWriter(replay.handle(), 0) for replay in (first, second)]
             frames = episodes.frames()
             for explorer in explorers:
                 explorer.start(frames)

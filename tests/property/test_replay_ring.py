@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cule.replay import Batch, PrioritizedOptions, PrioritizedReplay, ReplayOptions, UniformReplay
-from tests.replay_model import ListReplay, RandomEpisodes
+from tests.support.replay_model import ListReplay, RandomEpisodes
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning"),

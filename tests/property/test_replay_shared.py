@@ -22,8 +22,8 @@ from cule.replay import (
     CapacityError,
     CheckpointError,
     DisconnectedError,
-    Explorer,
     NotReadyError,
+    ReplayWriter,
     SharedHandle,
     SharedOptions,
     SharedPrioritizedReplay,
@@ -31,7 +31,7 @@ from cule.replay import (
 )
 from cule.replay.byte_locks import ByteLocks
 from cule.replay.shared_memory import FIRST_LIVE
-from tests.replay_model import ListReplay, RandomEpisodes
+from tests.support.replay_model import ListReplay, RandomEpisodes
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -79,7 +79,7 @@ def test_transitions_are_those_of_the_lists(seed: int) -> None:
         return priorities
 
     with SharedPrioritizedReplay(options) as replay:
-        with Explorer(pickle.loads(pickle.dumps(replay.handle())), 0, prioritize) as explorer:
+        with ReplayWriter(pickle.loads(pickle.dumps(replay.handle())), 0, prioritize) as explorer:
             for _ in range(2):
                 frames = episodes.frames()
                 episodes.ended[:] = False
@@ -153,7 +153,7 @@ def test_a_mixture_draws_uniformly_from_all_blocks() -> None:
         def prioritize(batch: Any) -> Any:
             return rng.exponential(size=len(batch.ids)) ** 2
 
-        with Explorer(replay.handle(), 0, prioritize) as explorer:
+        with ReplayWriter(replay.handle(), 0, prioritize) as explorer:
             explorer.start(episodes.frames())
             for _ in range(150):  # the blocks go round
                 step = episodes.step()
@@ -215,7 +215,7 @@ def explore(handle: SharedHandle, index: int, seed: int, confirmed: Any) -> None
     rng = np.random.default_rng(seed)
     serial = 0
     try:
-        with Explorer(handle, index) as explorer:
+        with ReplayWriter(handle, index) as explorer:
             explorer.start(make_step(rng, serial).frame)
             while True:
                 serial += 1
@@ -327,10 +327,10 @@ def test_a_writer_killed_in_every_state_blocks_nobody() -> None:
     )
     with SharedPrioritizedReplay(options) as replay:
         assert len(replay._known) == 4
-        doomed = Explorer(replay.handle(), 0)
+        doomed = ReplayWriter(replay.handle(), 0)
         reserved = doomed._shared.reserve(0)
         assert reserved.block == 0
-        with Explorer(replay.handle(), 1) as other:
+        with ReplayWriter(replay.handle(), 1) as other:
             numbers = [other._shared.reserve(1) for _ in range(3)]
             for number in numbers:
                 other._shared.publish(number, 0, 4)
@@ -367,7 +367,7 @@ def test_locks_go_with_their_holder(tmp_path: Path) -> None:
         pass
 
 
-def append_many(explorer: Explorer, step: SimpleNamespace) -> None:
+def append_many(explorer: ReplayWriter, step: SimpleNamespace) -> None:
     """More than a block."""
     for _ in range(20):
         explorer.append([0], step)
@@ -388,7 +388,7 @@ def test_the_learner_goes_first() -> None:
         first=no,
         final_frame=frame,
     )
-    explorer = Explorer(handle, 0)
+    explorer = ReplayWriter(handle, 0)
     explorer.start(frame)
     replay.close()
     replay.close()
@@ -398,13 +398,13 @@ def test_the_learner_goes_first() -> None:
     with pytest.raises(DisconnectedError, match="closed"):
         explorer.append([0], step)
     with pytest.raises(DisconnectedError, match="gone"):
-        Explorer(handle, 0)
+        ReplayWriter(handle, 0)
     with pytest.raises(DisconnectedError, match="closed"):
         replay.sample(1)
 
     # A learner that is killed says nothing, but its lock does.
     killed = SharedPrioritizedReplay(options)
-    with Explorer(killed.handle(), 0) as survivor:
+    with ReplayWriter(killed.handle(), 0) as survivor:
         survivor.start(frame)
         killed._shared.locks.close()
         with pytest.raises(DisconnectedError, match="ended"):
@@ -418,10 +418,10 @@ def test_bad_arguments_are_refused(tmp_path: Path) -> None:
         with pytest.raises(NotReadyError):
             replay.sample(4)
         with pytest.raises(InvalidArgumentError, match="index"):
-            Explorer(replay.handle(), 2)
-        with Explorer(replay.handle(), 1) as explorer:
+            ReplayWriter(replay.handle(), 2)
+        with ReplayWriter(replay.handle(), 1) as explorer:
             with pytest.raises(InvalidArgumentError, match="lives"):
-                Explorer(replay.handle(), 1)
+                ReplayWriter(replay.handle(), 1)
             with pytest.raises(NotReadyError, match="start"):
                 explorer.append([0], make_step(np.random.default_rng(0), 1))
             with pytest.raises(InvalidArgumentError, match="frame"):
@@ -444,7 +444,7 @@ def test_save_and_load(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     path = tmp_path / "shared.replay"
     with SharedPrioritizedReplay(options) as replay:
-        with Explorer(replay.handle(), 0) as explorer:
+        with ReplayWriter(replay.handle(), 0) as explorer:
             explorer.start(make_step(rng, 0).frame)
             for serial in range(1, 60):
                 explorer.append([serial], make_step(rng, serial))

@@ -19,7 +19,7 @@ from cule.replay import (
     TrajectoryBuffer,
     TrajectoryOptions,
 )
-from tests.replay_model import ListReplay, RandomEpisodes
+from tests.support.replay_model import ListReplay, RandomEpisodes
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

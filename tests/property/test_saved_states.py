@@ -12,7 +12,7 @@ import pytest
 
 import cule
 from cule.errors import InvalidStateError
-from tests.property.runs import (
+from tests.support.runs import (
     MIXED,
     assert_same,
     draw_actions,

@@ -16,7 +16,7 @@ import pytest
 from cule.envs import translation
 from cule.errors import DeviceError, InvalidArgumentError
 from cule.games import load_games
-from tests.kernels import Pair, StepCounts, assert_golden, build_program, take_step_counts
+from tests.support.kernels import Pair, StepCounts, assert_golden, build_program, pop_step_counts
 
 pytestmark = pytest.mark.ale
 
@@ -39,10 +39,10 @@ def run(game: str, num_envs: int, lanes: int, steps: int, **keywords: object) ->
     """Step both and compare; what the game's own kernel executed."""
     pair = Pair(game, num_envs, lanes=lanes, translated=True, **keywords)
     assert pair.program is not None
-    take_step_counts(pair.program)
+    pop_step_counts(pair.program)
     pair.run(steps, seed=num_envs)
     pair.close()
-    return take_step_counts(pair.program)
+    return pop_step_counts(pair.program)
 
 
 @pytest.mark.parametrize(("game", "num_envs", "lanes"), [(g, *v) for g, v in GAMES.items()])

@@ -18,9 +18,9 @@ import pytest
 from cule import _core
 from cule.envs.plan import make_game
 from cule.games import load_games, resolve
-from tests.programs import core_game, image_of
-from tests.property.runs import draw_actions, make
-from tests.random_programs import CARTRIDGES, random_bytes_image, random_image
+from tests.support.programs import core_game, image_of
+from tests.support.random_programs import CARTRIDGES, random_bytes_image, random_image
+from tests.support.runs import draw_actions, make
 
 HAS_TRANSLATION = sys.platform == "linux" and platform.machine() == "x86_64"
 FRAMES = 120

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import cule
-from cule.bench import engines, meter, options, plots, records, report, suite, training, turns
+from cule.bench import engines, interleaved, meter, options, plots, records, report, suite, training
 from cule.bench.engines import CuleEngine, Engine, EngineKind
 from cule.bench.errors import DifferentResultsError, EngineMissingError, OtherRunError
 from cule.bench.games import ATARI_57, DEFAULT_GAMES, games_named
@@ -85,14 +85,14 @@ def make_kind(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[CountingEnv
     return put
 
 
-def small_race(names: list[str], **keywords: Any) -> turns.Race:
+def small_race(names: list[str], **keywords: Any) -> interleaved.Comparison:
     given = {"num_envs": 4, "threads": 1, "block_steps": 2, "blocks": 3, **keywords}
-    return turns.race("pong", names, **given)
+    return interleaved.race("pong", names, **given)
 
 
 def fake_record(load: str, num_envs: int, game: str, **changes: Any) -> records.Record:
     """A record as the suite writes it, of two engines that are always as fast."""
-    result = turns.Race(game, num_envs, steps=10, compared_steps=18)
+    result = interleaved.Comparison(game, num_envs, steps=10, compared_steps=18)
     lanes = ["cule-cpu", "ale"]
     if load == "training":
         lanes = [training.lane_name("a2c", "cule-cpu"), training.lane_name("ppo", "cule-cpu")]
@@ -101,7 +101,7 @@ def fake_record(load: str, num_envs: int, game: str, **changes: Any) -> records.
         result.cpu_rates[lane] = [2000.0] * 3
         result.ram_digests[lane] = f"digest{place}"
         result.episode_ends[lane] = changes.get("ends", 0.0)
-    content = records.describe_race(result, [("cule-cpu", "ale")])
+    content = records.describe_comparison(result, [("cule-cpu", "ale")])
     cell = dataclasses.asdict(Cell(load, game, num_envs))
     learners = {lane: {"network": "nature", "num_steps": 5} for lane in lanes}
     return {"cell": cell, **content, "learners": learners}
@@ -187,9 +187,9 @@ def test_cells() -> None:
 def test_engines_that_agree(make_kind: Any) -> None:
     made = [make_kind(name) for name in ("cule-cpu", "ale", "envpool")]
     result = small_race(["cule-cpu", "ale", "envpool"])
-    assert result.compared_steps == turns.WARM_UP_STEPS + 6
+    assert result.compared_steps == interleaved.WARM_UP_STEPS + 6
     assert result.steps == 6
-    assert result.digest_steps == turns.WARM_UP_STEPS + 6
+    assert result.digest_steps == interleaved.WARM_UP_STEPS + 6
     assert {name: len(rates) for name, rates in result.rates.items()} == {
         "cule-cpu": 3,
         "ale": 3,
@@ -198,17 +198,17 @@ def test_engines_that_agree(make_kind: Any) -> None:
     assert len(set(result.obs_digests.values())) == 1
     assert not result.ram_digests
     assert result.episode_ends["ale"] == pytest.approx(1 / 6)  # step 12 of 9 to 14, all consoles
-    assert result.ratios("ale", "envpool") == turns.divide(
+    assert result.ratios("ale", "envpool") == interleaved.divide(
         result.rates["ale"], result.rates["envpool"]
     )
     assert all(env.is_closed for envs in made for env in envs)
 
 
-@pytest.mark.parametrize("kept_bytes", [turns.KEPT_BYTES, 0])
+@pytest.mark.parametrize("kept_bytes", [interleaved.KEPT_BYTES, 0])
 def test_engines_that_differ(
     make_kind: Any, monkeypatch: pytest.MonkeyPatch, kept_bytes: int
 ) -> None:
-    monkeypatch.setattr(turns, "KEPT_BYTES", kept_bytes)
+    monkeypatch.setattr(interleaved, "KEPT_BYTES", kept_bytes)
     made = make_kind("cule-cpu")
     make_kind("ale", WrongEnv)
     # Without memory for all observations, the last of a turn of two steps is compared.
@@ -232,7 +232,7 @@ def test_an_asynchronous_engine(make_kind: Any) -> None:
     made = make_kind("ale-async")
     result = small_race(["cule-cpu", "ale-async"], async_batch=2)
     assert made[0].sizes == {2}
-    assert made[0].steps == 2 * (turns.WARM_UP_STEPS + 6)  # half of the consoles a call
+    assert made[0].steps == 2 * (interleaved.WARM_UP_STEPS + 6)  # half of the consoles a call
     assert list(result.obs_digests) == ["cule-cpu"]
     assert set(result.episode_ends) == {"cule-cpu", "ale-async"}
 
@@ -326,16 +326,18 @@ def test_a_device_is_compared_with_the_cpu(
             small_race(["cule-cuda"])
         return
     result = small_race(["cule-cuda", "cule-cpu", "ale"], num_envs=20)
-    assert result.shadowed_steps == turns.WARM_UP_STEPS
-    assert result.compared_steps == turns.WARM_UP_STEPS + 6
+    assert result.shadowed_steps == interleaved.WARM_UP_STEPS
+    assert result.compared_steps == interleaved.WARM_UP_STEPS + 6
     assert set(result.ram_digests) == {"cule-cuda", "cule-cpu"}
-    described = records.describe_race(result, suite.pairs_of(["cule-cpu", "cule-cuda", "ale"]))
+    described = records.describe_comparison(
+        result, suite.pairs_of(["cule-cpu", "cule-cuda", "ale"])
+    )
     assert set(described["ratios"]) == {
         "cule-cpu / ale",
         "cule-cuda / ale",
         "cule-cuda / cule-cpu",
     }
-    assert described["check"]["consoles_of_gpu_compared"] == turns.SHADOW_ENVS
+    assert described["check"]["consoles_of_gpu_compared"] == interleaved.SHADOW_ENVS
 
 
 def test_meter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,8 +379,8 @@ def test_numbers_of_a_record() -> None:
     assert record["ratios"]["cule-cpu / ale"]["median"] == 2
     assert record["ratios"]["cule-cpu / ale"]["by_cpu_time"]["median"] == 1
     assert not record["ends_at_once"]
-    assert turns.quartiles([1.0, 2.0, 3.0, 4.0, 5.0]) == (2.0, 4.0)
-    assert turns.quartiles([3.0]) == (3.0, 3.0)
+    assert interleaved.quartiles([1.0, 2.0, 3.0, 4.0, 5.0]) == (2.0, 4.0)
+    assert interleaved.quartiles([3.0]) == (3.0, 3.0)
 
 
 def test_records_are_found_again(tmp_path: Path) -> None:

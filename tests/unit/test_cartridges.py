@@ -15,7 +15,7 @@ import pytest
 
 from cule import _core
 from roms_tools.assembler import assemble
-from tests.programs import BANK_BYTES, ale_console, core_console, core_game, with_vectors
+from tests.support.programs import BANK_BYTES, ale_console, core_console, core_game, with_vectors
 
 MACHINE_SEED = 4753849
 SUPPORTED = ("2K", "4K", "F8", "F8SC", "F6", "F6SC", "E0", "FE", "DPC")

@@ -16,8 +16,8 @@ import pytest
 from cule import _core
 from roms_tools.assembler import assemble, encode
 from roms_tools.opcodes import BY_CODE, OPCODES, Opcode
-from tests.model6507 import Jammed, Model6507
-from tests.programs import ale_console, core_console, image_of
+from tests.support.model6507 import Jammed, Model6507
+from tests.support.programs import ale_console, core_console, image_of
 
 HARNESS = """
 a = $F0

@@ -24,7 +24,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     native = SimpleNamespace(
         ARCHITECTURES="75-real 80-real 90-real 90-virtual",
         TOOLKIT="13.0",
-        find_obstacle=lambda: None,
+        unavailable_reason=lambda: None,
     )
     monkeypatch.setattr(device, "cuda_module", lambda: native)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
@@ -59,7 +59,7 @@ def test_no_such_device(machine: SimpleNamespace) -> None:
 
 def test_the_driver_is_too_old_for_the_runtime_built_in(machine: SimpleNamespace) -> None:
     reason = "CUDA driver version is insufficient for CUDA runtime version"
-    machine.native.find_obstacle = lambda: reason
+    machine.native.unavailable_reason = lambda: reason
     assert f"built in, 13.0, finds no usable GPU ({reason}); update the driver" in message()
     assert device.resolve_device("auto", device.AUTO_MIN_CONSOLES) == "cpu"
 

@@ -33,7 +33,7 @@ def run_program(name: str, folder: Path, *flags: str) -> str:
     "name",
     [
         "cache_switching",  # which frame the line cache compares with, and when it rests
-        "effective_versions",  # accesses that have an effect: plain, and eight at a time
+        "log_filter_versions",  # accesses that have an effect: plain, and eight at a time
         "lines_alone",  # lines drawn one by one, and the picture in one go
         "resize_versions",  # the area resize: plain, in whole numbers, and with vectors
     ],

@@ -1,4 +1,4 @@
-"""Capacities, memory, refusals, saving, and what a call may do to the device."""
+"""Capacities, memory, compat_errors, saving, and what a call may do to the device."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from cule.replay import (
     native,
 )
 from cule.replay import memory as memory_module
-from cule.replay.gather import n_step_returns
 from cule.replay.memory import capacity_bytes, free_memory_bytes
-from tests.replay_model import RandomEpisodes
+from cule.replay.transitions import n_step_returns
+from tests.support.replay_model import RandomEpisodes
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning"),

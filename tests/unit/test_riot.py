@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cule import _core
-from tests.programs import core_console, core_game, image_of
+from tests.support.programs import core_console, core_game, image_of
 
 INTERVALS = {"TIM1T": 1, "TIM8T": 8, "TIM64T": 64, "T1024T": 1024}
 MACHINE_SEED = 4753849

@@ -23,7 +23,7 @@ from cule.games.compiler import (
 from cule.games.evaluator import RuleEvaluator
 from cule.games.language import wrap32
 from cule.games.schema import GameRules, load_games
-from tests.programs import core_game, image_of
+from tests.support.programs import core_game, image_of
 
 GAMES = sorted(load_games())
 IMAGES_PER_GAME = 200

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.pictures import (
+from tests.support.pictures import (
     BK,
     ENABLES,
     FIRST_LINE,
@@ -23,7 +23,7 @@ from tests.pictures import (
     row,
     x_of,
 )
-from tests.programs import Frame
+from tests.support.programs import Frame
 
 # --- write delays ---------------------------------------------------------------------------------
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.pictures import BK, FIRST_LINE, LINE, WIDTH, coloured, picture, play, row
-from tests.programs import Frame, core_console, image_of
+from tests.support.pictures import BK, FIRST_LINE, LINE, WIDTH, coloured, picture, play, row
+from tests.support.programs import Frame, core_console, image_of
 
 
 def test_rows_of_a_short_frame_keep_the_picture_of_two_frames_before() -> None:

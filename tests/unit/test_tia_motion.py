@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pictures import (
+from tests.support.pictures import (
     BK,
     ENABLES,
     FIRST_LINE,
@@ -22,7 +22,7 @@ from tests.pictures import (
     row,
     x_of,
 )
-from tests.programs import Frame, image_of
+from tests.support.programs import Frame, image_of
 
 HMOVE_TABLE = Path(__file__).parents[1] / "data" / "hmove_motion.csv"
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from cule.cli import main
-from tests.watch.served import decode
+from tests.support.served import decode
 
 #: A process in which torch cannot be imported.
 WITHOUT_TORCH = """

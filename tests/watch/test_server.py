@@ -1,4 +1,4 @@
-"""A session over HTTP: pictures, keys, refusals, and an end without leftovers."""
+"""A session over HTTP: pictures, keys, compat_errors, and an end without leftovers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cule.watch.consoles import Consoles
 from cule.watch.keys import KEYS, joystick_of
 from cule.watch.server import NUMBER_HEADER, WatchServer, is_own_host
 from cule.watch.session import Session
-from tests.watch.served import VIEWER, Still, decode, serve
+from tests.support.served import VIEWER, Still, decode, serve
 
 pytestmark = pytest.mark.ale
 

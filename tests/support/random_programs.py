@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from roms_tools.assembler import assemble
 from roms_tools.opcodes import JAMS, OPCODES
-from tests.programs import BANK_BYTES, repeat_over_banks, with_vectors
+from tests.support.programs import BANK_BYTES, repeat_over_banks, with_vectors
 
 # Cells that the rules of the game whose name is borrowed do not end the game by, and that the
 # programs use for their own ends.

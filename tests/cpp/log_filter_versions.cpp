@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "random.hpp"
-#include "tia/effective.hpp"
+#include "tia/log_filter.hpp"
 
 namespace {
 

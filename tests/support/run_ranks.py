@@ -30,7 +30,7 @@ from cule.agents.distributed import (
 from cule.agents.on_policy import update_statistics
 from cule.errors import CheckpointError
 from cule.nets import PixelStatistics
-from tests.agents.catch import Catch
+from tests.support.catch import Catch
 
 #: Consoles of all processes.
 TOTAL = 16

@@ -38,7 +38,7 @@ from cule.envs.plan import BatchPlan, make_batch, plan_batch
 from cule.envs.spaces import frame_shape, observation_space
 from roms_tools import record_golden
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SOURCES = (
     "csrc/bindings/bind_cuda.cpp",
     "csrc/bindings/cuda_module.cpp",
@@ -138,7 +138,7 @@ class StepCounts(ctypes.Structure):
     launches: int
 
 
-def take_step_counts(program: Path | None = None) -> StepCounts:
+def pop_step_counts(program: Path | None = None) -> StepCounts:
     """Counts since the last call: of the kernels, or of a game's own (`build_program`)."""
     counts = StepCounts()
     library = ctypes.CDLL(str(program or module().__file__))

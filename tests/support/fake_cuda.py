@@ -1,9 +1,9 @@
 """GPUs for torch where there are none: tensors on cuda:0 that lie in the host's memory.
 
-In: `stand_in_gpu`. Out: a `StandIn`. What a machine without a GPU cannot show otherwise is checked at
+In: `fake_cuda`. Out: a `StandIn`. What a machine without a GPU cannot show otherwise is checked at
 every operation: that tensors meet on one device, that random generators are those of the device,
-where the host waits for it, and that streams wait for each other (`tests.stand_in_streams`). Kernels
-run by the lockstep shim (`tests.kernels`), CUDA graphs as recordings (`tests.agents.recorded_graph`).
+where the host waits for it, and that streams wait for each other (`tests.support.stream_race_detector`). Kernels
+run by the lockstep shim (`tests.support.kernels`), CUDA graphs as recordings (`tests.support.recorded_graph`).
 
 For torch's own C++ these are tensors of the CPU; only Python is told of a GPU. So what C++ does
 with a device by itself is not seen: memory pools, precisions, kernels' own rules.
@@ -31,12 +31,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from cule import device
 from cule.envs import backend
 from cule.envs.cuda_batch import CudaBatch
-from tests import kernels
-from tests.agents import recorded_graph
-from tests.stand_in_streams import Order, Stream, accesses
+from tests.support import kernels, recorded_graph
+from tests.support.stream_race_detector import Order, Stream, accesses
 
 CPU = torch.device("cpu")
-_PACKAGE = str(Path(__file__).parents[1] / "cule")
+_PACKAGE = str(Path(__file__).parents[2] / "cule")
 
 #: What makes a host read a result, and so wait for it.
 _READS = {
@@ -488,7 +487,7 @@ def _install(patch: pytest.MonkeyPatch, count: int) -> StandIn:
 
 
 @contextlib.contextmanager
-def stand_in_gpu(count: int = 1) -> Iterator[StandIn]:
+def fake_cuda(count: int = 1) -> Iterator[StandIn]:
     """So many GPUs inside the block."""
     with pytest.MonkeyPatch.context() as patch, _Operations(), _Functions():
         try:

@@ -1,23 +1,23 @@
-// batch/row_faults.hpp: why a saved console is refused, in words.
+// batch/snapshot_errors.hpp: why a saved console is refused, in words.
 #pragma once
 
 #include <string>
 
-#include "batch/rows.hpp"
+#include "batch/snapshot.hpp"
 
 namespace cule {
 
 // For a message; `game_id` is the game of the console that should have taken the row.
-inline std::string text_of(RowFault fault, i32 console, const std::string& game_id) {
+inline std::string text_of(SnapshotError fault, i32 console, const std::string& game_id) {
   switch (fault) {
-    case RowFault::kNone:
+    case SnapshotError::kNone:
       return "";
-    case RowFault::kNotARow:
+    case SnapshotError::kNotARow:
       return "not a saved console";
-    case RowFault::kOtherGame:
+    case SnapshotError::kOtherGame:
       return "saved from another game than console " + std::to_string(console) + " runs (" +
              game_id + ")";
-    case RowFault::kOtherLayout:
+    case SnapshotError::kOtherLayout:
       return "saved from an environment with other observations or the other kind of resets";
     default:
       return "the bytes are corrupted";

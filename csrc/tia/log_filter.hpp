@@ -1,4 +1,4 @@
-// tia/effective.hpp: copies the accesses of a log that have an effect on the TIA's state.
+// tia/log_filter.hpp: copies the accesses of a log that have an effect on the TIA's state.
 //
 // copy_effective_plain() is the rule; where the host has AVX2, copy_effective() does eight at a
 // time.
@@ -10,7 +10,7 @@
 #include <immintrin.h>
 #endif
 
-#include "tia/replay.hpp"
+#include "tia/log_renderer.hpp"
 
 namespace cule {
 

@@ -49,7 +49,7 @@ _KINDS = ("observations", "rewards", "terminated", "truncated")
 
 
 @dataclass
-class Race:
+class Comparison:
     """What one game gave. Lists have one number for each turn of an engine."""
 
     game: str
@@ -121,7 +121,7 @@ def digest_of(array: Any) -> str:
     return hashlib.sha256(np.ascontiguousarray(as_numpy(array)).tobytes()).hexdigest()[:16]
 
 
-class _Lane:
+class _EngineRun:
     """An engine in a race, and what it leaves there."""
 
     def __init__(self, engine: Engine, seed: int) -> None:
@@ -142,7 +142,7 @@ class _Lane:
         shape = (calls, self.engine.batch_size)
         return self._random.integers(self.engine.num_actions, size=shape, dtype=np.int32)
 
-    def take_turn(self, rows: NDArray[np.int32], keep_all: bool) -> tuple[float, float]:
+    def run_turn(self, rows: NDArray[np.int32], keep_all: bool) -> tuple[float, float]:
         """Step; seconds and processor seconds that it took."""
         self.returned = []  # freed before the clock starts
         play = self.player.prepare(self.rows(rows), keep_all)
@@ -176,8 +176,8 @@ def race(
     network_device: str = "",
     async_batch: int = 0,
     at_end: Callable[[dict[str, Engine]], None] | None = None,
-) -> Race:
-    """Step one game in several engines by turns.
+) -> Comparison:
+    """Step one game in several engines by interleaved.
 
     Args:
         game: Which game.
@@ -203,7 +203,7 @@ def race(
     for argument, value in sizes.items():
         if value < 1:
             raise InvalidArgumentError(f"{argument} is {value}; it must be at least 1")
-    result = Race(game, num_envs)
+    result = Comparison(game, num_envs)
     with contextlib.ExitStack() as stack:
         engines: dict[str, Engine] = {}
         for name in names:
@@ -220,53 +220,53 @@ def race(
         if not engines:
             raise EngineMissingError(f"no engine can play {game}: {result.absent}")
 
-        heat = _Heat(result, engines, seed)
-        rows = heat.turn(WARM_UP_STEPS)[0]
-        for lane in heat.lanes.values():
-            if lane.engine.device != "cpu":
-                compare_with_cpu(game, lane.engine, rows, lane.returned, seed)
+        trial = _Trial(result, engines, seed)
+        rows = trial.turn(WARM_UP_STEPS)[0]
+        for run in trial.runs.values():
+            if run.engine.device != "cpu":
+                compare_with_cpu(game, run.engine, rows, run.returned, seed)
                 result.shadowed_steps = len(rows)
         if network:
-            for lane in heat.lanes.values():
-                lane.player = NetworkPlayer(lane.engine, lane.obs, seed=seed, device=network_device)
-            heat.turn(NETWORK_WARM_UP_STEPS)
-        heat.start_counting()
+            for run in trial.runs.values():
+                run.player = NetworkPlayer(run.engine, run.obs, seed=seed, device=network_device)
+            trial.turn(NETWORK_WARM_UP_STEPS)
+        trial.start_counting()
         frames = num_envs * block_steps * FRAMESKIP
         start = time.perf_counter()
-        while heat.num_turns < blocks or time.perf_counter() < start + seconds:
-            _, elapsed = heat.turn(block_steps)
+        while trial.num_turns < blocks or time.perf_counter() < start + seconds:
+            _, elapsed = trial.turn(block_steps)
             for name, (wall_s, cpu_s) in elapsed.items():
                 result.rates[name].append(frames / wall_s)
                 result.cpu_rates[name].append(frames / cpu_s)
             result.steps += block_steps
-            heat.num_turns += 1
-            if heat.num_turns == blocks:
-                heat.take_digests()
-        heat.finish()
+            trial.num_turns += 1
+            if trial.num_turns == blocks:
+                trial.collect_digests()
+        trial.finish()
         if at_end is not None:
             at_end(engines)
     return result
 
 
-class _Heat:
-    """The lanes of a race while it goes on."""
+class _Trial:
+    """The runs of a race while it goes on."""
 
-    def __init__(self, result: Race, engines: Mapping[str, Engine], seed: int) -> None:
+    def __init__(self, result: Comparison, engines: Mapping[str, Engine], seed: int) -> None:
         """Reset all engines and compare what they show."""
         self.result = result
-        self.lanes = {name: _Lane(engine, seed) for name, engine in engines.items()}
+        self.runs = {name: _EngineRun(engine, seed) for name, engine in engines.items()}
         self.num_turns = 0
         result.rates = {name: [] for name in engines}
         result.cpu_rates = {name: [] for name in engines}
-        self._first = next(iter(self.lanes.values()))
+        self._first = next(iter(self.runs.values()))
         self._random = np.random.default_rng(seed)
         self._steps = 0
         self._is_compared = set(EXACT) <= set(engines)
-        on_host = sum(lane.engine.device == "cpu" for lane in self.lanes.values())
+        on_host = sum(run.engine.device == "cpu" for run in self.runs.values())
         row_bytes = int(np.prod(tuple(self._first.obs.shape[1:]))) * result.num_envs
         self._kept_bytes_per_step = row_bytes * on_host
         if self._is_compared:
-            compare(result.game, {name: (self.lanes[name].obs,) for name in EXACT}, 0)
+            compare(result.game, {name: (self.runs[name].obs,) for name in EXACT}, 0)
 
     def turn(self, steps: int) -> tuple[NDArray[np.int32], dict[str, tuple[float, float]]]:
         """Every engine takes some steps; the random actions, and what it took in seconds."""
@@ -274,47 +274,47 @@ class _Heat:
         rows = self._random.integers(self._first.engine.num_actions, size=shape, dtype=np.int32)
         keep_all = self._kept_bytes_per_step * steps <= KEPT_BYTES
         elapsed = {
-            name: lane.take_turn(rows, keep_all and lane.engine.device == "cpu")
-            for name, lane in self.lanes.items()
+            name: run.run_turn(rows, keep_all and run.engine.device == "cpu")
+            for name, run in self.runs.items()
         }
         for number in range(steps):
-            taken = {name: self.lanes[name].returned[number] for name in EXACT if name in elapsed}
+            taken = {name: self.runs[name].returned[number] for name in EXACT if name in elapsed}
             # Where its input lies may change a network's rounding, and then an action.
             self._is_compared = self._is_compared and same_actions(taken)
             if self._is_compared:
                 compare(self.result.game, taken, self._steps + number + 1)
                 self.result.compared_steps += 1
         self._steps += steps
-        for lane in self.lanes.values():
-            lane.count_ended()
+        for run in self.runs.values():
+            run.count_ended()
         return rows, elapsed
 
     def start_counting(self) -> None:
         """Forget what the warm-up counted."""
-        for lane in self.lanes.values():
-            lane.num_ended = 0
-            lane.meter.forget()
+        for run in self.runs.values():
+            run.num_ended = 0
+            run.meter.forget()
 
-    def take_digests(self) -> None:
+    def collect_digests(self) -> None:
         """Of every engine whose consoles are in a known order."""
         self.result.digest_steps = self._steps
-        for name, lane in self.lanes.items():
-            if not lane.engine.is_synchronous:
+        for name, run in self.runs.items():
+            if not run.engine.is_synchronous:
                 continue
-            self.result.obs_digests[name] = digest_of(lane.obs)
-            ram = lane.engine.ram()
+            self.result.obs_digests[name] = digest_of(run.obs)
+            ram = run.engine.ram()
             if ram is not None:
                 self.result.ram_digests[name] = digest_of(ram)
 
     def finish(self) -> None:
         """Fill in what was counted."""
         console_steps = self.result.steps * self.result.num_envs
-        for name, lane in self.lanes.items():
-            self.result.episode_ends[name] = lane.num_ended / console_steps
-            self.result.utilisation[name] = lane.meter.mean()
+        for name, run in self.runs.items():
+            self.result.episode_ends[name] = run.num_ended / console_steps
+            self.result.utilisation[name] = run.meter.mean()
 
 
-def _leave_out_odd_ones(engines: dict[str, Engine], result: Race) -> None:
+def _leave_out_odd_ones(engines: dict[str, Engine], result: Comparison) -> None:
     """Engines with other actions than the first cannot play the same game."""
     counts = {name: engine.num_actions for name, engine in engines.items()}
     expected = next(iter(counts.values()), 0)

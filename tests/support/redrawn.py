@@ -16,7 +16,7 @@ import numpy as np
 from cule import _core
 from cule.envs.options import resolve_options
 from cule.envs.plan import BatchPlan, make_batch, plan_batch
-from tests.kernels import Results
+from tests.support.kernels import Results
 
 IMAGE_OPTIONS = ("img_height", "img_width", "grayscale", "stack_num", "maxpool", "frameskip")
 SEEDS = np.array([3, 5, 8], np.int64)

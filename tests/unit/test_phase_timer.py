@@ -10,11 +10,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule.agents import clock  # noqa: E402
-from cule.agents.clock import Clock  # noqa: E402
-from tests.stand_in_gpu import stand_in_gpu  # noqa: E402
+from cule.agents.phase_timer import PhaseTimer  # noqa: E402
+from tests.support.fake_cuda import fake_cuda  # noqa: E402
 
 
-def play_rounds(measured: Clock, count: int) -> None:
+def play_rounds(measured: PhaseTimer, count: int) -> None:
     """Rounds of 4 ms, of which 2 emulate and 1 more collects."""
     for _ in range(count):
         with measured.part("round"):
@@ -27,8 +27,8 @@ def play_rounds(measured: Clock, count: int) -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_shares(device: str) -> None:
-    with stand_in_gpu():
-        measured = Clock(torch.device(device))
+    with fake_cuda():
+        measured = PhaseTimer(torch.device(device))
         assert measured.read_shares() == {}
         for _ in range(2):
             play_rounds(measured, 5)
@@ -44,8 +44,8 @@ def test_rounds_on_a_gpu_are_looked_at_without_waiting_and_not_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(clock, "MOST_ROUNDS", 3)
-    with stand_in_gpu() as gpu:
-        measured = Clock(torch.device("cuda"))
+    with fake_cuda() as gpu:
+        measured = PhaseTimer(torch.device("cuda"))
         play_rounds(measured, 2)
         with measured.part("round"), measured.part("collect"):
             time.sleep(0.02)
@@ -59,10 +59,10 @@ def test_rounds_on_a_gpu_are_looked_at_without_waiting_and_not_all(
 def test_what_is_in_no_round_leaves_no_events(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody who calls `train` by himself reads them."""
     made: list[Any] = []
-    with stand_in_gpu():
+    with fake_cuda():
         event = torch.cuda.Event
         monkeypatch.setattr(torch.cuda, "Event", lambda **kwargs: made.append(0) or event(**kwargs))
-        measured = Clock(torch.device("cuda"))
+        measured = PhaseTimer(torch.device("cuda"))
         with measured.part("collect"), measured.part("emulate"):
             pass
         assert not made
@@ -75,23 +75,23 @@ def test_what_is_in_no_round_leaves_no_events(monkeypatch: pytest.MonkeyPatch) -
 
 def test_events_are_of_the_networks_device(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = set()
-    with stand_in_gpu() as gpu:
+    with fake_cuda() as gpu:
         monkeypatch.setattr(
             torch.cuda, "current_stream", lambda device: asked.add(device) or gpu.order.current
         )
-        play_rounds(Clock(torch.device("cuda:1")), 1)
+        play_rounds(PhaseTimer(torch.device("cuda:1")), 1)
     assert asked == {torch.device("cuda:1")}
 
 
 def test_consoles_that_nobody_waits_for_are_not_told_apart() -> None:
-    measured = Clock(torch.device("cpu"), tells_emulation=False)
+    measured = PhaseTimer(torch.device("cpu"), tells_emulation=False)
     play_rounds(measured, 1)
     assert set(measured.read_shares()) == {"learn_share"}
 
 
 def test_steps_in_a_graph_are_not_told_apart() -> None:
-    with stand_in_gpu():
-        measured = Clock(torch.device("cuda"))
+    with fake_cuda():
+        measured = PhaseTimer(torch.device("cuda"))
         with torch.cuda.graph(torch.cuda.CUDAGraph()), measured.part("emulate"):
             pass
         with measured.part("round"), measured.part("collect"):

@@ -1,6 +1,6 @@
-// cuda/rows.cu: consoles as rows of bytes (batch/rows.hpp), and their full-size screens.
+// cuda/snapshots.cu: consoles as rows of bytes (batch/snapshot.hpp), and their full-size screens.
 //
-// One block a console. A row that is taken has been checked by check_rows_kernel before.
+// One block a console. A row that is taken has been checked by check_snapshots_kernel before.
 #include "cuda/launch.hpp"
 #include "cuda/launchers.hpp"
 #include "cuda/pooled.hpp"
@@ -27,51 +27,54 @@ __device__ void draw_both(const DeviceBatch& b, const Console& c, u8* rows_out) 
   __syncthreads();
 }
 
-__global__ void gather_rows_kernel(const DeviceBatch b, const i64* consoles, u32 n, u8* rows_out) {
+__global__ void gather_snapshots_kernel(const DeviceBatch b, const i64* consoles, u32 n,
+                                        u8* rows_out) {
   for (u32 k = blockIdx.x; k < n; k += gridDim.x) {
     const u32 i = u32(consoles[k]);
     const DeviceGame& g = b.game(i);
     const Console c = b.console(i);
-    u8* row = rows_out + size_t(k) * b.row_bytes;
+    u8* row = rows_out + size_t(k) * b.snapshot_bytes;
     if (threadIdx.x == 0) {
-      UnitState& saved = *reinterpret_cast<UnitState*>(row + sizeof(RowHeader));
+      SlotState& saved = *reinterpret_cast<SlotState*>(row + sizeof(SnapshotHeader));
       saved = b.states[i];
       forget_logs(saved.console.picture, PictureKind::kPixels);
     }
-    draw_both(b, c, row + g.row.pictures);
-    if (!b.ram_obs) draw_pooled(b, g, c, i, row + g.row.pooled);
-    copy_block(row + g.row.stack, b.frames(i), g.row.stack_end - g.row.stack);
-    for (size_t at = g.row.stack_end + threadIdx.x; at < b.row_bytes; at += blockDim.x) row[at] = 0;
+    draw_both(b, c, row + g.snapshot.pictures);
+    if (!b.ram_obs) draw_pooled(b, g, c, i, row + g.snapshot.pooled);
+    copy_block(row + g.snapshot.stack, b.frames(i), g.snapshot.stack_end - g.snapshot.stack);
+    for (size_t at = g.snapshot.stack_end + threadIdx.x; at < b.snapshot_bytes; at += blockDim.x)
+      row[at] = 0;
     __syncthreads();
     if (threadIdx.x == 0) {
-      const RowHeader h{kRowMagic, b.layout, g.key,
-                        checksum_of(row + sizeof h, g.row.end - sizeof h)};
+      const SnapshotHeader h{kSnapshotMagic, b.layout, g.key,
+                             checksum_of(row + sizeof h, g.snapshot.end - sizeof h)};
       memcpy(row, &h, sizeof h);
     }
   }
 }
 
-__global__ void check_rows_kernel(const DeviceBatch b, const i64* consoles, u32 n, const u8* rows,
-                                  u8* faults_out) {
+__global__ void check_snapshots_kernel(const DeviceBatch b, const i64* consoles, u32 n,
+                                       const u8* rows, u8* faults_out) {
   const u32 k = blockIdx.x * blockDim.x + threadIdx.x;
   if (k >= n) return;
   const DeviceGame& g = b.game(u32(consoles[k]));
-  faults_out[k] = u8(find_row_fault(rows + size_t(k) * b.row_bytes, b.layout, g.key, g.row.end));
+  faults_out[k] =
+      u8(find_snapshot_error(rows + size_t(k) * b.snapshot_bytes, b.layout, g.key, g.snapshot.end));
 }
 
-__global__ void scatter_rows_kernel(const DeviceBatch b, const i64* consoles, const u8* rows) {
+__global__ void scatter_snapshots_kernel(const DeviceBatch b, const i64* consoles, const u8* rows) {
   const u32 i = u32(consoles[blockIdx.x]);
-  const u8* row = rows + size_t(blockIdx.x) * b.row_bytes;
+  const u8* row = rows + size_t(blockIdx.x) * b.snapshot_bytes;
   const DeviceGame& g = b.game(i);
   const FrameMemory memory = b.memory(i);
   const size_t picture = size_t(g.properties.height) * kScreenWidth;
-  copy_block(reinterpret_cast<u8*>(&b.states[i]), row + sizeof(RowHeader), sizeof(UnitState));
+  copy_block(reinterpret_cast<u8*>(&b.states[i]), row + sizeof(SnapshotHeader), sizeof(SlotState));
   for (u32 buffer = 0; buffer < 2; ++buffer) {
-    copy_block(memory.picture(buffer), row + g.row.pictures + buffer * picture, picture);
+    copy_block(memory.picture(buffer), row + g.snapshot.pictures + buffer * picture, picture);
   }
-  copy_block(b.rare_pooled(i), row + g.row.pooled, g.row.stack - g.row.pooled);
+  copy_block(b.spill_pooled(i), row + g.snapshot.pooled, g.snapshot.stack - g.snapshot.pooled);
   if (threadIdx.x == 0) b.pooled[i] = {{nullptr, u8(b.num_logs), 0}, PooledKind::kPixels, 0, {}};
-  copy_block(b.frames(i), row + g.row.stack, g.row.stack_end - g.row.stack);
+  copy_block(b.frames(i), row + g.snapshot.stack, g.snapshot.stack_end - g.snapshot.stack);
 }
 
 __global__ void draw_screens_kernel(const DeviceBatch b, const i64* consoles, u32 n, u8* rows_out,
@@ -92,21 +95,21 @@ constexpr u32 kCheckThreads = 32;
 
 }  // namespace
 
-cudaError_t launch_gather_rows(const DeviceBatch& b, const i64* consoles, u32 n, u8* rows_out,
-                               u32 blocks, cudaStream_t stream) {
-  return cule_launch(gather_rows_kernel, dim3(n < blocks ? n : blocks), dim3(kDrawThreads), 0,
+cudaError_t launch_gather_snapshots(const DeviceBatch& b, const i64* consoles, u32 n, u8* rows_out,
+                                    u32 blocks, cudaStream_t stream) {
+  return cule_launch(gather_snapshots_kernel, dim3(n < blocks ? n : blocks), dim3(kDrawThreads), 0,
                      stream, b, consoles, n, rows_out);
 }
 
-cudaError_t launch_check_rows(const DeviceBatch& b, const i64* consoles, u32 n, const u8* rows,
-                              u8* faults_out, cudaStream_t stream) {
-  return cule_launch(check_rows_kernel, dim3((n + kCheckThreads - 1) / kCheckThreads),
+cudaError_t launch_check_snapshots(const DeviceBatch& b, const i64* consoles, u32 n, const u8* rows,
+                                   u8* faults_out, cudaStream_t stream) {
+  return cule_launch(check_snapshots_kernel, dim3((n + kCheckThreads - 1) / kCheckThreads),
                      dim3(kCheckThreads), 0, stream, b, consoles, n, rows, faults_out);
 }
 
-cudaError_t launch_scatter_rows(const DeviceBatch& b, const i64* consoles, u32 n, const u8* rows,
-                                cudaStream_t stream) {
-  return cule_launch(scatter_rows_kernel, dim3(n), dim3(kDrawThreads), 0, stream, b, consoles,
+cudaError_t launch_scatter_snapshots(const DeviceBatch& b, const i64* consoles, u32 n,
+                                     const u8* rows, cudaStream_t stream) {
+  return cule_launch(scatter_snapshots_kernel, dim3(n), dim3(kDrawThreads), 0, stream, b, consoles,
                      rows);
 }
 

@@ -1,4 +1,4 @@
-"""`Explorer`: the writing side of a `SharedPrioritizedReplay`, one a process."""
+"""`ReplayWriter`: the writing side of a `SharedPrioritizedReplay`, one a process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from torch import Tensor
 
 from cule.errors import InvalidArgumentError
 from cule.replay.errors import DisconnectedError, NotReadyError
-from cule.replay.gather import (
+from cule.replay.shared_memory import FIRST_EXPLORER_BYTE, SharedHandle, SharedMemory
+from cule.replay.steps import Step, checked_frames, checked_tensor
+from cule.replay.transitions import (
     FIRST,
     INVALID,
     LIFE_LOST,
@@ -21,14 +23,12 @@ from cule.replay.gather import (
     Memory,
     read_transitions,
 )
-from cule.replay.shared_memory import FIRST_EXPLORER_BYTE, SharedHandle, SharedMemory
-from cule.replay.steps import Step, checked_frames, checked_tensor
 
 #: First priorities of a block's transitions, from the transitions themselves: float ``[B]``.
 Prioritize = Callable[[Batch], Any]
 
 
-class Explorer:
+class ReplayWriter:
     """Collects steps of N environments, and hands them over in blocks.
 
     Rows of an environment are kept here until `block_size` transitions are complete. Only then is a
@@ -37,13 +37,13 @@ class Explorer:
     Example:
         >>> import torch
         >>> from types import SimpleNamespace
-        >>> from cule.replay import Explorer, SharedOptions, SharedPrioritizedReplay
+        >>> from cule.replay import ReplayWriter, SharedOptions, SharedPrioritizedReplay
         >>> options = SharedOptions(capacity=2000, obs_shape=(3,), obs_dtype=torch.float32, stack=1)
         >>> no, obs = torch.zeros(1, dtype=torch.bool), torch.ones(1, 3)
         >>> step = SimpleNamespace(frame=obs, reward=[1.0], terminated=no, truncated=no,
         ...                        life_lost=no, first=no, final_frame=obs)
         >>> with SharedPrioritizedReplay(options) as replay:
-        ...     with Explorer(replay.handle(), 0) as explorer:  # in another process
+        ...     with ReplayWriter(replay.handle(), 0) as explorer:  # in another process
         ...         explorer.start(obs)
         ...         for _ in range(10):
         ...             explorer.append([0], step)
@@ -89,7 +89,7 @@ class Explorer:
         self._counts = [0] * n  # rows with a frame
         self._first_live = [0] * n  # first row that has not been handed over
 
-    def __enter__(self) -> Explorer:
+    def __enter__(self) -> ReplayWriter:
         """Nothing to do."""
         return self
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import cule
-from tests.parity.pair import difference, load_ale_py
+from tests.support.ale_pair import difference, load_ale_py
 
 INFO_KEYS = ("env_id", "lives", "frame_number", "episode_frame_number")
 

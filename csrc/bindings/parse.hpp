@@ -1,4 +1,4 @@
-// bindings/take.hpp: Python arguments as C++ values; each refusal names the argument and what it
+// bindings/parse.hpp: Python arguments as C++ values; each refusal names the argument and what it
 // may be.
 #pragma once
 
@@ -28,7 +28,7 @@ inline std::string shape_text(const py::array& a) {
 }
 
 template <class T>
-const T* take_vector(const py::object& o, const char* name, i32 size) {
+const T* parse_vector(const py::object& o, const char* name, i32 size) {
   if (!py::isinstance<Contiguous<T>>(o))
     refuse(std::string(name) + ": a contiguous array of another dtype is needed");
   auto a = py::reinterpret_borrow<Contiguous<T>>(o);
@@ -40,11 +40,11 @@ const T* take_vector(const py::object& o, const char* name, i32 size) {
 }
 
 inline std::vector<i32> copy_vector(const py::object& o, const char* name, i32 size) {
-  const i32* p = take_vector<i32>(o, name, size);
+  const i32* p = parse_vector<i32>(o, name, size);
   return std::vector<i32>(p, p + size);
 }
 
-inline Autoreset take_autoreset(const std::string& mode) {
+inline Autoreset parse_autoreset(const std::string& mode) {
   if (mode == "NextStep") return Autoreset::kNextStep;
   if (mode == "SameStep") return Autoreset::kSameStep;
   if (mode == "Disabled") return Autoreset::kDisabled;
@@ -59,9 +59,9 @@ struct BatchRequest {
   std::vector<i32> game_index, modes, difficulties;
 };
 
-inline BatchRequest take_request(const py::object& game_index, const py::object& modes,
-                                 const py::object& difficulties, size_t games,
-                                 const py::kwargs& kwargs) {
+inline BatchRequest parse_request(const py::object& game_index, const py::object& modes,
+                                  const py::object& difficulties, size_t games,
+                                  const py::kwargs& kwargs) {
   size_t taken = 0;
   const auto take = [&kwargs, &taken](const char* name) -> py::object {
     if (!kwargs.contains(name))
@@ -69,7 +69,7 @@ inline BatchRequest take_request(const py::object& game_index, const py::object&
     ++taken;
     return kwargs[name];
   };
-  const auto take_int = [&take](const char* name, i64 low, i64 high) {
+  const auto parse_int = [&take](const char* name, i64 low, i64 high) {
     const i64 value = take(name).cast<i64>();
     if (value < low || value > high) {
       refuse(std::string(name) + ": " + std::to_string(value) + "; allowed is " +
@@ -82,11 +82,11 @@ inline BatchRequest take_request(const py::object& game_index, const py::object&
   if (n < 1) refuse("num_envs: 0; at least 1 is needed");
   BatchRequest r;
   BatchOptions& o = r.options;
-  o.num_threads = take_int("num_threads", 0, 4096);
-  o.thread_affinity_offset = take_int("thread_affinity_offset", -1, kMost);
-  o.agent.frameskip = take_int("frameskip", 1, 1000000);
-  o.agent.max_num_frames_per_episode = take_int("max_num_frames_per_episode", 1, kMost);
-  o.agent.noop_max = take_int("noop_max", 0, kMost);
+  o.num_threads = parse_int("num_threads", 0, 4096);
+  o.thread_affinity_offset = parse_int("thread_affinity_offset", -1, kMost);
+  o.agent.frameskip = parse_int("frameskip", 1, 1000000);
+  o.agent.max_num_frames_per_episode = parse_int("max_num_frames_per_episode", 1, kMost);
+  o.agent.noop_max = parse_int("noop_max", 0, kMost);
   o.agent.episodic_life = take("episodic_life").cast<bool>();
   o.agent.life_loss_info = take("life_loss_info").cast<bool>();
   o.agent.reward_clipping = take("reward_clipping").cast<bool>();
@@ -96,17 +96,17 @@ inline BatchRequest take_request(const py::object& game_index, const py::object&
     refuse("repeat_action_probability: " + std::to_string(o.repeat_action_probability) +
            "; allowed is 0 to 1");
   }
-  o.stack_num = take_int("stack_num", 1, 1024);
-  o.img_height = take_int("img_height", 1, kMaxRows);
-  o.img_width = take_int("img_width", 1, kScreenWidth);
+  o.stack_num = parse_int("stack_num", 1, 1024);
+  o.img_height = parse_int("img_height", 1, kMaxRows);
+  o.img_width = parse_int("img_width", 1, kScreenWidth);
   o.grayscale = take("grayscale").cast<bool>();
   o.maxpool = take("maxpool").cast<bool>();
   o.ram_obs = take("ram_obs").cast<bool>();
   o.full_action_space = take("full_action_space").cast<bool>();
   o.continuous_action_threshold = take("continuous_action_threshold").cast<float>();
   o.cached_resets = take("cached_resets").cast<bool>();
-  o.num_reset_states = take_int("num_reset_states", 1, 1000000);
-  r.autoreset = take_autoreset(take("autoreset").cast<std::string>());
+  o.num_reset_states = parse_int("num_reset_states", 1, 1000000);
+  r.autoreset = parse_autoreset(take("autoreset").cast<std::string>());
   r.is_continuous = take("continuous").cast<bool>();
   if (taken != kwargs.size()) throw py::type_error("Batch(): an argument has an unknown name");
   r.game_index = copy_vector(game_index, "game_index", n);

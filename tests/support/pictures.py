@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.programs import Frame, ale_console, core_console
+from tests.support.programs import Frame, ale_console, core_console
 
 FIRST_LINE = 34
 WIDTH = 160

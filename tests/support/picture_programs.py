@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 
-from tests.programs import image_of
+from tests.support.programs import image_of
 
 #: TIA registers that a line may write, and some that depend on each other.
 REGISTERS = (

@@ -1,4 +1,5 @@
-// tia/line_use.hpp: which bytes of TiaState the accesses of a line, and its pixels, depend on.
+// tia/line_dependencies.hpp: which bytes of TiaState the accesses of a line, and its pixels, depend
+// on.
 //
 // In: the state a line begins in, and its accesses. Out: two masks of bytes of TiaState (bit i for
 // byte i). `used`: what a pixel, a latch or a later value may depend on. `written`: what the line
@@ -16,7 +17,7 @@
 #include <emmintrin.h>
 #endif
 
-#include "tia/replay.hpp"
+#include "tia/log_renderer.hpp"
 #include "tia/span.hpp"
 
 namespace cule {
@@ -125,10 +126,10 @@ struct Selection {
 
 }  // namespace tia_bytes
 
-class LineUse {
+class LineDependencies {
  public:
   // `state`: right before the first access of the line.
-  LineUse(const TiaState& state, u32 line)
+  LineDependencies(const TiaState& state, u32 line)
       : start_(state),
         visible_(line * kClocksPerLine + kHblankClocks),
         missiles_{state.enam[0], state.enam[1]},

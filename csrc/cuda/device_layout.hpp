@@ -1,9 +1,9 @@
-// cuda/arena.hpp: where everything of a batch lies in its block of device memory.
+// cuda/device_layout.hpp: where everything of a batch lies in its block of device memory.
 //
 // In: the games and consoles of a batch. Out: the number of bytes it needs; then, for a block at
 // some device address, the constant part as bytes to be copied to its beginning, and the
 // DeviceBatch that points into it. A second block is for what consoles rarely write
-// (DeviceBatch::rare). Host code; touches no device.
+// (DeviceBatch::spill). Host code; touches no device.
 #pragma once
 
 #include <cstring>
@@ -31,7 +31,7 @@ struct GameSource {
 struct BatchSource {
   std::vector<GameSource> games;
   std::vector<ConsoleSetup> setups;
-  std::vector<std::vector<u8>> reset_rows;  // of each reset set: rows side by side
+  std::vector<std::vector<u8>> reset_snapshots;  // of each reset set: rows side by side
   BatchOptions options;
   Autoreset autoreset;
   u32 lanes_per_warp;
@@ -43,22 +43,22 @@ struct BatchSource {
 // Cartridge families, each with its own state-update kernel.
 enum Family : u32 { kBankFamily, kE0Family, kFeFamily, kFamilies };
 
-class Arena {
+class DeviceLayout {
  public:
-  explicit Arena(BatchSource source);
+  explicit DeviceLayout(BatchSource source);
 
   size_t bytes() const { return bytes_; }
   size_t constant_bytes() const { return constant_bytes_; }
-  size_t rare_bytes() const { return size_t(batch_.rare_bytes) * source_.setups.size(); }
+  size_t spill_bytes() const { return size_t(batch_.spill_bytes) * source_.setups.size(); }
   // What constant_bytes() bytes at the beginning of a block at this address must hold; also makes
   // batch() and tiles() point there.
-  std::vector<u8> place_at(u64 address, u64 rare_address);
+  std::vector<u8> place_at(u64 address, u64 spill_address);
 
   const DeviceBatch& batch() const { return batch_; }
   const TileList& tiles(Family family) const { return tiles_[family]; }
   const BatchSource& source() const { return source_; }
   size_t console_bytes() const { return console_bytes_; }
-  u32 row_bytes() const { return row_bytes_; }
+  u32 snapshot_bytes() const { return snapshot_bytes_; }
 
  private:
   class Writer;
@@ -69,7 +69,7 @@ class Arena {
   DeviceBatch batch_{};
   TileList tiles_[kFamilies] = {};
   u32 picture_bytes_ = 0;
-  u32 row_bytes_ = 0;
+  u32 snapshot_bytes_ = 0;
   size_t constant_bytes_ = 0;
   size_t console_bytes_ = 0;
   size_t bytes_ = 0;

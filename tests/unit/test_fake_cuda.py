@@ -12,13 +12,13 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule import AtariVectorEnv  # noqa: E402
-from tests.stand_in_gpu import OnGpu, StandIn, stand_in_gpu  # noqa: E402
+from tests.support.fake_cuda import OnGpu, StandIn, fake_cuda  # noqa: E402
 
 
 @pytest.fixture
 def gpu() -> Iterator[StandIn]:
     """The stand-in."""
-    with stand_in_gpu() as found:
+    with fake_cuda() as found:
         yield found
 
 
@@ -137,7 +137,7 @@ def test_graphs_run_again_in_the_same_memory() -> None:
 
 def test_files_and_the_end() -> None:
     file = io.BytesIO()
-    with stand_in_gpu():
+    with fake_cuda():
         values = torch.arange(3, device="cuda")
         torch.save({"values": values, "weights": torch.nn.Linear(1, 1).cuda().state_dict()}, file)
         assert torch.cuda.memory_allocated() >= 24

@@ -11,7 +11,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from cule.agents import RunOptions, start_run
-from tests.agents.learners import SMALL, class_of, small_env
+from tests.support.learners import SMALL, class_of, small_env
 
 
 def main(name: str, folder: str, *changes: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import cule
-from tests.parity.pair import difference
+from tests.support.ale_pair import difference
 
 #: Games with short or cut frames, several screen heights and kinds of cartridge, paddles.
 MIXED = (

@@ -1,13 +1,13 @@
-// host/unit.hpp: one console of a batch on the host, with the pictures and frames its observations
-// need.
+// host/env_slot.hpp: one console of a batch on the host, with the pictures and frames its
+// observations need.
 //
-// A Unit's saved row holds everything: console, environment, random streams, both pictures, the
+// A EnvSlot's saved row holds everything: console, environment, random streams, both pictures, the
 // pooled picture and the frame stack. Rows of the same batch layout and game are interchangeable.
 #pragma once
 
 #include <cstring>
 
-#include "batch/rows.hpp"
+#include "batch/snapshot.hpp"
 #include "host/game.hpp"
 #include "obs/palette.hpp"
 #include "obs/pool.hpp"
@@ -65,11 +65,11 @@ struct Workspace {
   std::vector<u8> indices;   // a picture as palette indices, for RGB
 };
 
-class Unit {
+class EnvSlot {
  public:
   // `state` and `memory` are zeroed memory of the caller's, so that those of a batch lie side by
   // side.
-  Unit(const GameSetup* setup, const BatchOptions* options, UnitState* state, FrameStore* memory)
+  EnvSlot(const GameSetup* setup, const BatchOptions* options, SlotState* state, FrameStore* memory)
       : setup_(setup),
         options_(options),
         s_(state),
@@ -80,8 +80,8 @@ class Unit {
     if (!options->ram_obs) memory_->lines.start();
   }
 
-  UnitState& state() { return *s_; }
-  const UnitState& state() const { return *s_; }
+  SlotState& state() { return *s_; }
+  const SlotState& state() const { return *s_; }
   const GameSetup& setup() const { return *setup_; }
 
   // loadROM: power-on and the environment reset that belongs to it.
@@ -142,7 +142,7 @@ class Unit {
     std::memcpy(out + (count - oldest) * n, stack(), oldest * n);
   }
 
-  RowLayout row_layout() const { return row_layout(*options_); }
+  SnapshotLayout snapshot_layout() const { return snapshot_layout(*options_); }
 
   // Fills a row of a batch with options `o`, header included. Both pictures are made real, so that
   // it needs no logs.
@@ -151,31 +151,31 @@ class Unit {
     complete_latches(c);
     for (u32 n = 0; n < 2; ++n) make_pixels(c, n);
     forget_logs(s_->console.picture, PictureKind::kPixels);
-    const RowLayout at = row_layout(o);
+    const SnapshotLayout at = snapshot_layout(o);
     const size_t picture = setup_->picture_bytes();
-    std::memcpy(row + sizeof(RowHeader), s_, sizeof(UnitState));
+    std::memcpy(row + sizeof(SnapshotHeader), s_, sizeof(SlotState));
     if (at.pictures > at.streams)
       std::memcpy(row + at.streams, random_.get(), sizeof(RandomStreams));
     for (u32 n = 0; n < 2; ++n)
       std::memcpy(row + at.pictures + n * picture, memory_->pixels[n], picture);
     std::memcpy(row + at.pooled, frames_.get(), at.stack_end - at.pooled);
     std::memset(row + at.stack_end, 0, at.end - at.stack_end);
-    const RowHeader h{kRowMagic, layout_code(o), setup_->game->key(),
-                      checksum_of(row + sizeof h, at.end - sizeof h)};
+    const SnapshotHeader h{kSnapshotMagic, layout_code(o), setup_->game->key(),
+                           checksum_of(row + sizeof h, at.end - sizeof h)};
     std::memcpy(row, &h, sizeof h);
   }
   void restore(const u8* row) {
-    const RowLayout at = row_layout();
-    std::memcpy(s_, row + sizeof(RowHeader), sizeof(UnitState));
+    const SnapshotLayout at = snapshot_layout();
+    std::memcpy(s_, row + sizeof(SnapshotHeader), sizeof(SlotState));
     if (at.pictures > at.streams)
       std::memcpy(random_.get(), row + at.streams, sizeof(RandomStreams));
     restore_pictures(row, at);
   }
   void restore_cached(const u8* row) {
-    UnitState cached;
-    std::memcpy(&cached, row + sizeof(RowHeader), sizeof cached);
-    take_reset_state(*s_, cached);
-    restore_pictures(row, row_layout());
+    SlotState cached;
+    std::memcpy(&cached, row + sizeof(SnapshotHeader), sizeof cached);
+    copy_reset_state(*s_, cached);
+    restore_pictures(row, snapshot_layout());
   }
 
   // The current picture: palette indices (map null), or bytes mapped through a table.
@@ -185,8 +185,8 @@ class Unit {
   }
 
  private:
-  RowLayout row_layout(const BatchOptions& o) const {
-    return cule::row_layout(o, setup_->game->properties().height);
+  SnapshotLayout snapshot_layout(const BatchOptions& o) const {
+    return cule::snapshot_layout(o, setup_->game->properties().height);
   }
 
   // Makes the pooled picture of a step, the maximum of its last two frames. Gray pictures are drawn
@@ -195,7 +195,7 @@ class Unit {
   // the pooled picture already. A step that ends early pools what it has with the picture of the
   // step before.
   struct Capture {
-    Unit& unit;
+    EnvSlot& slot;
     Workspace& w;
     LineCache& lines;
     Observation target{};
@@ -206,29 +206,29 @@ class Unit {
     bool is_folded = false;  // the pooled picture is `previous`, what it was in `changed` is kept
     RowSet changed;          // rows of the pooled picture
 
-    Capture(Unit& u, Workspace& workspace) : unit(u), w(workspace), lines(u.memory_->lines) {
+    Capture(EnvSlot& u, Workspace& workspace) : slot(u), w(workspace), lines(u.memory_->lines) {
       w.newest.resize(u.pooled_bytes());
       w.previous.resize(u.pooled_bytes());
     }
 
     Observation* observation(i32 frames_left) {
-      const BatchOptions& o = *unit.options_;
+      const BatchOptions& o = *slot.options_;
       target = Observation{};
       if (o.ram_obs || !o.grayscale || frames_left > (o.maxpool ? 1 : 0)) return nullptr;
       CachedFrame& frame = lines.next_frame();
       running = &frame;
       if (drawn.previous == running) set_previous_aside();
       target.rows = frame.rows;
-      target.map = gray_table(unit.setup_->game->properties().format);
+      target.map = gray_table(slot.setup_->game->properties().format);
       return &target;
     }
     void newest() {
-      if (unit.options_->ram_obs) return;
+      if (slot.options_->ram_obs) return;
       if (target.is_drawn) drawn.newest = running;
       newest_rows = target.is_drawn ? running->rows : capture(w.newest);
     }
     void previous() {
-      if (unit.options_->ram_obs || !unit.options_->maxpool) return;
+      if (slot.options_->ram_obs || !slot.options_->maxpool) return;
       if (target.is_drawn) {
         drawn.previous = running;
         changed = running->painted;
@@ -238,10 +238,10 @@ class Unit {
 
     // The step is over. Which rows of the pooled picture may have changed; null: not known.
     const RowSet* finish() {
-      const size_t n = unit.pooled_bytes();
-      u8* pooled = unit.pooled();
+      const size_t n = slot.pooled_bytes();
+      u8* pooled = slot.pooled();
       const RowSet* known = nullptr;
-      if (drawn.newest != nullptr && drawn == unit.pooled_from_) {
+      if (drawn.newest != nullptr && drawn == slot.pooled_from_) {
         known = &changed;
         RowSet stale = drawn.newest->painted;  // folded rows hold the frame before already
         if (!is_folded) stale.add(changed);
@@ -260,22 +260,22 @@ class Unit {
       } else if (previous_rows) {
         max_rows(pooled, pooled, previous_rows, n);
       }
-      unit.pooled_from_ = drawn.previous && drawn.newest ? drawn : DrawnFrames{};
-      if (drawn.newest) unit.painted_last_ = drawn.newest->painted;
+      slot.pooled_from_ = drawn.previous && drawn.newest ? drawn : DrawnFrames{};
+      if (drawn.newest) slot.painted_last_ = drawn.newest->painted;
       return known;
     }
 
    private:
     // The next frame is drawn over the one before it.
     void set_previous_aside() {
-      u8* pooled = unit.pooled();
-      if (!(unit.pooled_from_ == DrawnFrames{running, running})) {
+      u8* pooled = slot.pooled();
+      if (!(slot.pooled_from_ == DrawnFrames{running, running})) {
         std::memcpy(w.previous.data(), running->rows, w.previous.size());
         previous_rows = w.previous.data();
         return;
       }
       is_folded = true;
-      changed.add(unit.painted_last_);
+      changed.add(slot.painted_last_);
       each_row_of(changed, [&](size_t at, size_t size) {
         std::memcpy(w.previous.data() + at, pooled + at, size);
         std::memcpy(pooled + at, running->rows + at, size);
@@ -285,18 +285,18 @@ class Unit {
 
     template <class Use>
     void each_row_of(const RowSet& rows, Use use) const {
-      rows.each_stretch(unit.setup_->game->properties().height, [&](u32 from, u32 to) {
+      rows.each_stretch(slot.setup_->game->properties().height, [&](u32 from, u32 to) {
         use(size_t(from) * kScreenWidth, size_t(to - from) * kScreenWidth);
       });
     }
 
     const u8* capture(std::vector<u8>& rows) {
-      unit.capture(rows.data(), w);
+      slot.capture(rows.data(), w);
       return rows.data();
     }
   };
 
-  void restore_pictures(const u8* row, const RowLayout& at) {
+  void restore_pictures(const u8* row, const SnapshotLayout& at) {
     const size_t picture = setup_->picture_bytes();
     for (u32 n = 0; n < 2; ++n)
       std::memcpy(memory_->pixels[n], row + at.pictures + n * picture, picture);
@@ -346,7 +346,7 @@ class Unit {
 
   const GameSetup* setup_;
   const BatchOptions* options_;
-  UnitState* s_;
+  SlotState* s_;
   CallocPtr<RandomStreams> random_;
   FrameStore* memory_;
   CallocPtr<u8> frames_;  // pooled picture, then the stack

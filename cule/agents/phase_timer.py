@@ -17,7 +17,7 @@ import torch
 MOST_ROUNDS = 256
 
 
-class Clock:
+class PhaseTimer:
     """Times of the parts of rounds: "collect", "emulate" within it, and "round" around both."""
 
     def __init__(self, device: torch.device, *, tells_emulation: bool = True) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cule.agents import AGENTS, Agent
-from tests.agents.catch import Catch
+from tests.support.catch import Catch
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-// host/reached.hpp: which instructions of its ROM a game executes, by playing it.
+// host/coverage.hpp: which instructions of its ROM a game executes, by playing it.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 namespace cule {
 
 // Engine of BasicAle: notes the place of every instruction, and executes it slowly.
-struct NotingEngine {
+struct CoverageEngine {
   using Access = HostAccess;
 
   struct Note {
@@ -64,7 +64,7 @@ struct NotingEngine {
 // Plays `frames` frames from a reset for each seed, random actions held for 8 frames each.
 inline std::vector<jit::Place> find_reached(const Game& game, u32 frames, u32 seeds) {
   constexpr u32 kHold = 8;
-  std::vector<NotingEngine::Note> notes(game.image().size());
+  std::vector<CoverageEngine::Note> notes(game.image().size());
   const auto memory = make_zeroed<FrameStore>();
   const auto streams = make_zeroed<ExactStreams>();
   const auto& actions = game.spec().minimal_actions;
@@ -76,9 +76,9 @@ inline std::vector<jit::Place> find_reached(const Game& game, u32 frames, u32 se
     env.mode = game.default_mode();
     const AleSettings settings{
         0.0f, 1, 0, 0, -2147483647 - 1, 2147483647, kDefaultPaddleMin, game.spec().paddle_max};
-    BasicAle<NotingEngine> ale{
+    BasicAle<CoverageEngine> ale{
         game.console(state, *memory), env, streams.get(), game.facts(), settings, {true, 0, 0},
-        NotingEngine{&notes}};
+        CoverageEngine{&notes}};
     Mt19937 random;
     random.seed(seed);
     if (!ale.reset()) continue;
@@ -91,7 +91,7 @@ inline std::vector<jit::Place> find_reached(const Game& game, u32 frames, u32 se
   }
   std::vector<jit::Place> places;
   for (u32 offset = 0; offset < notes.size(); ++offset) {
-    const NotingEngine::Note& n = notes[offset];
+    const CoverageEngine::Note& n = notes[offset];
     if (n.is_reached) places.push_back({offset, n.pc, n.is_entered, n.count});
   }
   return places;

@@ -1,5 +1,5 @@
-// cuda/arena.cpp: see cuda/arena.hpp.
-#include "cuda/arena.hpp"
+// cuda/device_layout.cpp: see cuda/device_layout.hpp.
+#include "cuda/device_layout.hpp"
 
 #include <algorithm>
 
@@ -25,7 +25,7 @@ size_t code_bytes(const GameSource& g) {
 }  // namespace
 
 // Appends arrays to a buffer and says at which device address each will be.
-class Arena::Writer {
+class DeviceLayout::Writer {
  public:
   explicit Writer(u64 address) : address_(address) {}
 
@@ -47,16 +47,16 @@ class Arena::Writer {
   std::vector<u8> bytes_;
 };
 
-Arena::Arena(BatchSource source) : source_(std::move(source)) {
+DeviceLayout::DeviceLayout(BatchSource source) : source_(std::move(source)) {
   const BatchOptions& o = source_.options;
   for (const GameSource& g : source_.games) {
     picture_bytes_ = std::max(picture_bytes_, g.properties.height * kScreenWidth);
-    row_bytes_ = std::max(row_bytes_, u32(row_layout(o, g.properties.height).end));
+    snapshot_bytes_ = std::max(snapshot_bytes_, u32(snapshot_layout(o, g.properties.height).end));
   }
   place_at(0, 0);
 }
 
-void Arena::lay_out(Writer& w) {
+void DeviceLayout::lay_out(Writer& w) {
   const BatchOptions& o = source_.options;
   const u8* gray[2] = {w.put(gray_table(Format::kNtsc), 256), w.put(gray_table(Format::kPal), 256)};
   const u8* rgb[2] = {w.put(rgb_table(Format::kNtsc), 768), w.put(rgb_table(Format::kPal), 768)};
@@ -83,13 +83,13 @@ void Arena::lay_out(Writer& w) {
     d.gray = gray[format];
     d.rgb = rgb[format];
     d.resizer = o.ram_obs ? nullptr : w.put(&g.resizer, 1);
-    d.row = row_layout(o, g.properties.height);
+    d.snapshot = snapshot_layout(o, g.properties.height);
     d.key = g.key;
     games.push_back(d);
   }
   std::vector<ResetSet> sets;
-  for (const std::vector<u8>& rows : source_.reset_rows) {
-    sets.push_back({w.put(rows), u32(rows.size() / row_bytes_)});
+  for (const std::vector<u8>& rows : source_.reset_snapshots) {
+    sets.push_back({w.put(rows), u32(rows.size() / snapshot_bytes_)});
   }
   std::vector<Tile> tiles[kFamilies];
   const u32 size = u32(source_.setups.size());
@@ -115,7 +115,7 @@ void Arena::lay_out(Writer& w) {
   batch_.setups = w.put(source_.setups);
 }
 
-void Arena::place_changing(u64 address, size_t offset) {
+void DeviceLayout::place_changing(u64 address, size_t offset) {
   const auto put = [&](auto*& pointer, size_t n) {
     using T = std::remove_reference_t<decltype(*pointer)>;
     offset = align(offset);
@@ -137,7 +137,7 @@ void Arena::place_changing(u64 address, size_t offset) {
   bytes_ = align(offset);
 }
 
-std::vector<u8> Arena::place_at(u64 address, u64 rare_address) {
+std::vector<u8> DeviceLayout::place_at(u64 address, u64 spill_address) {
   const BatchOptions& o = source_.options;
   Writer w(address);
   lay_out(w);
@@ -146,13 +146,13 @@ std::vector<u8> Arena::place_at(u64 address, u64 rare_address) {
   batch_.frame_bytes = u32(o.frame_bytes());
   batch_.channels = o.channels();
   batch_.layout = layout_code(o);
-  batch_.row_bytes = row_bytes_;
+  batch_.snapshot_bytes = snapshot_bytes_;
   batch_.picture_bytes = picture_bytes_;
   // Beside the running frame and the two before it, those that the pooled picture is made of.
   batch_.num_logs = kLogSlots + (o.ram_obs ? 0 : o.maxpool ? 2 : 1);
-  batch_.rare_pooled_at = picture_bytes_ * (o.ram_obs || !o.maxpool ? 2 : 3);
-  batch_.rare_bytes = batch_.rare_pooled_at + (o.ram_obs ? 0 : picture_bytes_ * o.channels());
-  batch_.rare = reinterpret_cast<u8*>(rare_address);
+  batch_.spill_pooled_at = picture_bytes_ * (o.ram_obs || !o.maxpool ? 2 : 3);
+  batch_.spill_bytes = batch_.spill_pooled_at + (o.ram_obs ? 0 : picture_bytes_ * o.channels());
+  batch_.spill = reinterpret_cast<u8*>(spill_address);
   batch_.continuous_action_threshold = o.continuous_action_threshold;
   batch_.grayscale = o.grayscale;
   batch_.maxpool = o.maxpool;

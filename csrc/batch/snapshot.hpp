@@ -1,8 +1,8 @@
-// batch/rows.hpp: a saved console as bytes: header, state, pictures, observations.
+// batch/snapshot.hpp: a saved console as bytes: header, state, pictures, observations.
 //
 // Rows of one layout and game are exchangeable between batches, back ends and processes of the same
-// build: RowHeader, UnitState, the exact random streams (resets="exact" only), both pictures, the
-// pooled picture, the frame stack. What is left of the longest row is zero.
+// build: SnapshotHeader, SlotState, the exact random streams (resets="exact" only), both pictures,
+// the pooled picture, the frame stack. What is left of the longest row is zero.
 #pragma once
 
 #include <cstring>
@@ -12,10 +12,10 @@
 
 namespace cule {
 
-constexpr u32 kRowMagic = 0x32574F52;  // "ROW2"
+constexpr u32 kSnapshotMagic = 0x32574F52;  // "ROW2"
 constexpr size_t kRowAlignment = 8;
 
-struct RowHeader {
+struct SnapshotHeader {
   u32 magic;
   u32 layout;    // of the observations and random streams
   u64 key;       // of the game
@@ -28,7 +28,7 @@ struct RandomStreams {
 };
 
 // Where the parts of a row begin, counted from the start of the header; in bytes.
-struct RowLayout {
+struct SnapshotLayout {
   size_t streams;
   size_t pictures;
   size_t pooled;
@@ -37,9 +37,9 @@ struct RowLayout {
   size_t end;        // of what the checksum covers; a multiple of kRowAlignment
 };
 
-inline RowLayout row_layout(const BatchOptions& o, u32 height) {
-  RowLayout at;
-  at.streams = sizeof(RowHeader) + sizeof(UnitState);
+inline SnapshotLayout snapshot_layout(const BatchOptions& o, u32 height) {
+  SnapshotLayout at;
+  at.streams = sizeof(SnapshotHeader) + sizeof(SlotState);
   at.pictures = at.streams + (o.cached_resets ? 0 : sizeof(RandomStreams));
   at.pooled = at.pictures + 2 * size_t(height) * kScreenWidth;
   at.stack = at.pooled + o.pooled_bytes(height);
@@ -51,7 +51,7 @@ inline RowLayout row_layout(const BatchOptions& o, u32 height) {
 inline u32 layout_code(const BatchOptions& o) {
   u32 h = 0x811C9DC5u;
   for (const i32 v : {i32(o.frame_bytes()), o.ram_obs ? 1 : o.stack_num, i32(o.channels()),
-                      i32(o.ram_obs), o.img_width, i32(o.cached_resets), i32(sizeof(UnitState))}) {
+                      i32(o.ram_obs), o.img_width, i32(o.cached_resets), i32(sizeof(SlotState))}) {
     h = (h ^ u32(v)) * 0x01000193u;
   }
   return h;
@@ -71,16 +71,16 @@ CULE_HD inline u64 checksum_of(const u8* data, size_t n) {
 }
 
 // Why a row cannot be taken.
-enum class RowFault : u8 { kNone, kNotARow, kOtherGame, kOtherLayout, kDamaged };
+enum class SnapshotError : u8 { kNone, kNotARow, kOtherGame, kOtherLayout, kDamaged };
 
-CULE_HD inline RowFault find_row_fault(const u8* row, u32 layout, u64 key, size_t end) {
-  RowHeader h;
+CULE_HD inline SnapshotError find_snapshot_error(const u8* row, u32 layout, u64 key, size_t end) {
+  SnapshotHeader h;
   memcpy(&h, row, sizeof h);
-  if (h.magic != kRowMagic) return RowFault::kNotARow;
-  if (h.key != key) return RowFault::kOtherGame;
-  if (h.layout != layout) return RowFault::kOtherLayout;
-  if (h.checksum != checksum_of(row + sizeof h, end - sizeof h)) return RowFault::kDamaged;
-  return RowFault::kNone;
+  if (h.magic != kSnapshotMagic) return SnapshotError::kNotARow;
+  if (h.key != key) return SnapshotError::kOtherGame;
+  if (h.layout != layout) return SnapshotError::kOtherLayout;
+  if (h.checksum != checksum_of(row + sizeof h, end - sizeof h)) return SnapshotError::kDamaged;
+  return SnapshotError::kNone;
 }
 
 }  // namespace cule

@@ -1,4 +1,4 @@
-// tia/replay.hpp: replays a write log into a sink (collisions, pixels).
+// tia/log_renderer.hpp: replays a write log into a sink (collisions, pixels).
 //
 // In: TiaState and Beam as the last replay left them, log entries in order. Out: both brought
 // forward; the sink has been told every stretch of pixels drawn, in order, with the state it was
@@ -33,12 +33,12 @@ enum Shows : u32 {
 // State and BeamState are references to what is brought forward, or copies that whoever made the
 // replay takes back when it is over: a compiler keeps copies closer at hand.
 template <class Sink, class State = TiaState&, class BeamState = Beam&>
-struct Replay {
+struct LogRenderer {
   State s;
   BeamState beam;
   Shapes& shapes;
   Sink& sink;
-  const Window window;
+  const VisibleWindow window;
   const bool hmove_blanks;
 
   CULE_HD void run(const LogEntry* log, u32 from, u32 to, u32 base_clock) {
@@ -56,7 +56,7 @@ struct Replay {
   }
 
   // Goes on from another state.
-  void take_over(const TiaState& state, const Beam& state_beam) {
+  void continue_from(const TiaState& state, const Beam& state_beam) {
     s = state;
     beam = state_beam;
     shapes.change((1u << kObjects) - 1);
