@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cule.agents import clock  # noqa: E402
+from cule.agents import phase_timer as clock  # noqa: E402
 from cule.agents.phase_timer import PhaseTimer  # noqa: E402
 from tests.support.fake_cuda import fake_cuda  # noqa: E402
 
