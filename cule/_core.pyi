@@ -268,54 +268,54 @@ def run_program(
 ) -> tuple[int, list[int]]: ...
 def area_resize(image: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]: ...
 
-# Bits of the flags of a stored step (cule.replay.transitions).
-ROW_FIRST: int  # its frame starts an episode
-ROW_TERMINATED: int  # by its action
-ROW_TRUNCATED: int
-ROW_LIFE_LOST: int
-ROW_INVALID: int  # nothing happened in it: the environment ignored its action
+# Flags of a cell (cule.replay.transitions).
+CELL_FIRST: int  # its frame starts an episode
+CELL_TERMINATED: int  # by its action
+CELL_TRUNCATED: int
+CELL_LIFE_LOST: int
+CELL_INVALID: int  # the environment ignored its action
 
-BLOCK_LEAVES: int  # leaves of priorities whose sum is kept
-PRIORITY_UNITS: int  # units of a weight of 1
+BLOCK_LEAVES: int  # leaves of a block of PrioritySums
+MASS_SCALE: int  # mass of a priority of 1
 
-# What is below belongs to cule.replay.native. Memories are numpy views of tensors, which are kept
-# alive; observations and actions have the type of the memory. `rules`: stack, pad, gamma,
-# reward_clipping, terminal_on_life_loss and autoreset_mode of the options.
+# The rest belongs to cule.replay.native. Arrays are views of tensors, which are kept alive;
+# observations and actions have the dtypes of the memory. `rules`: the options stack, pad, gamma,
+# reward_clipping, terminal_on_life_loss and autoreset_mode.
 
-class ReplayRows:
-    """Flat memory of steps."""
+class ReplayCells:
+    """Flat memory of cells."""
 
     def __init__(
         self,
-        frames: NDArray[Any],  # [rows, ...]
-        actions: NDArray[Any],  # [rows, ...]
-        rewards: NDArray[np.float32],  # [rows]
-        flags: NDArray[np.uint8],  # [rows]
-        rules: dict[str, Any],
+        frames: NDArray[Any],  # [cells, ...]
+        actions: NDArray[Any],  # [cells, ...]
+        rewards: NDArray[np.float32],  # [cells]
+        flags: NDArray[np.uint8],  # [cells]
+        rules: dict[str, object],
     ) -> None: ...
-    # obs, actions, next_obs, numbers: float32 [4, B], returns, discounts, usable (0 or 1), nothing
-    def read(
+    # obs, actions, next_obs, numbers: float32 [4, B], returns, discounts, usable (0 or 1), unset
+    def gather(
         self,
         windows: NDArray[np.int64],  # [B, S + n]
         n_step: int,
     ) -> tuple[NDArray[Any], ...]: ...
 
 class PrioritySums:
-    """Weights of leaves, summed by blocks, and these sums by blocks, up to one number."""
+    """Masses of leaves, summed by blocks, and these sums by blocks, up to one number."""
 
     def __init__(
         self,
-        leaves: NDArray[np.int64],  # [128 * blocks + 1], the last one counts for nothing
+        leaves: NDArray[np.int64],  # [128 * blocks + 1], the last one is outside all sums
         block_sums: NDArray[np.int64],  # [blocks]
-        max_units: int,
+        max_mass: int,
     ) -> None: ...
     def total(self) -> int: ...
-    def restore(self) -> None: ...  # sums up everything again
-    def assign(self, index: NDArray[np.int64], units: NDArray[np.int64]) -> None: ...
-    def draw(self, fractions: NDArray[np.float64]) -> NDArray[np.int64]: ...  # leaves
+    def rebuild(self) -> None: ...  # recomputes all sums from the leaves
+    def assign(self, index: NDArray[np.int64], masses: NDArray[np.int64]) -> None: ...
+    def sample(self, fractions: NDArray[np.float64]) -> NDArray[np.int64]: ...  # leaves
 
 class ReplayRing:
-    """A ring of time rows of environments."""
+    """A ring of timesteps of environments."""
 
     def __init__(
         self,
@@ -328,54 +328,54 @@ class ReplayRing:
         head: NDArray[np.int64],  # [1]
         num_envs: int,
         num_finals: int,
-        rules: dict[str, Any],
+        rules: dict[str, object],
     ) -> None: ...
-    # Arrays [N, ...] or [T, N, ...]; false, and nothing written, if one is not as it must be.
-    # frames: None where they are in place; final_frames: None where none are kept.
+    # Arrays [N, ...] or [T, N, ...]. Returns False and writes nothing if one does not fit.
+    # frames: None if they are in place; final_frames: None if none are kept.
     def write(
         self,
-        frames: Any,
-        actions: Any,
-        rewards: Any,
-        terminated: Any,
-        truncated: Any,
-        life_lost: Any,
-        first: Any,
-        final_frames: Any,
+        frames: object,
+        actions: object,
+        rewards: object,
+        terminated: object,
+        truncated: object,
+        life_lost: object,
+        first: object,
+        final_frames: object,
         /,
     ) -> bool: ...
-    def newest(self) -> NDArray[Any]: ...
-    # Here and below: obs, actions, next_obs, numbers, ids; numbers are float32 [4, B], returns,
-    # discounts, weights, probabilities. From uniform random numbers:
+    def observe(self) -> NDArray[Any]: ...
+    # Results here and below: obs, actions, next_obs, numbers, ids; numbers are float32 [4, B],
+    # returns, discounts, weights, probabilities. `uniform` are random numbers in [0, 1).
     def sample(self, uniform: NDArray[np.float64], n_step: int) -> tuple[NDArray[Any], ...]: ...
-    def deal(
+    def sample_distinct(
         self,
-        key: NDArray[np.int64],  # [1], as the following two; set here
+        key: NDArray[np.int64],  # [1], as the following two; updated
         position: NDArray[np.int64],
         order_head: NDArray[np.int64],
         uniform: float,
         count: int,
         n_step: int,
     ) -> NDArray[np.int64]: ...
-    def batch(self, ids: NDArray[np.int64], n_step: int) -> tuple[NDArray[Any], ...]: ...
-    # with weights 0 or 1; sets what importance weights are powers of
+    def gather(self, ids: NDArray[np.int64], n_step: int) -> tuple[NDArray[Any], ...]: ...
+    # The weights of the following two are 0 or 1; `bases` gets the bases of importance weights.
     def sample_prioritized(
         self,
         sums: PrioritySums,
-        uniform: NDArray[np.float64],  # [B], of a mixture [3 * B]: where, whether uniform, which
-        bases: NDArray[np.float64],  # [B], set here
+        uniform: NDArray[np.float64],  # [B]; [3 * B] for a mixture: position, coin, position
+        bases: NDArray[np.float64],  # [B], written
         n_step: int,
         uniform_mixture: float,
     ) -> tuple[NDArray[Any], ...]: ...
-    def batch_prioritized(
+    def gather_prioritized(
         self,
         sums: PrioritySums,
         ids: NDArray[np.int64],
-        bases: NDArray[np.float64],  # [B], set here
+        bases: NDArray[np.float64],  # [B], written
         n_step: int,
         uniform_mixture: float,
     ) -> tuple[NDArray[Any], ...]: ...
-    def follow(
+    def follow_head(
         self,
         sums: PrioritySums,
         num_steps: int,
@@ -383,7 +383,7 @@ class ReplayRing:
         powers: NDArray[np.float64],
         n_step: int,
     ) -> None: ...
-    def update(
+    def update_priorities(
         self,
         sums: PrioritySums,
         ids: NDArray[np.int64],
@@ -392,18 +392,18 @@ class ReplayRing:
         n_step: int,
     ) -> None: ...
 
-# whether these are int64 [B] and float32 or float64 [B], contiguous, with B above 0
-def are_priorities(ids: Any, priorities: Any) -> bool: ...
+# Whether these are int64 [B] and float32 or float64 [B], contiguous, with B above 0.
+def are_priorities(ids: object, priorities: object) -> bool: ...
 
-# priorities with `instead` in place of refused ones; sets the largest and counts the refused
+# Replaces invalid priorities by `fallback`; updates the largest and counts the invalid ones.
 def accept_priorities(
     largest: NDArray[np.float64],  # [1]
-    refused: NDArray[np.int64],  # [1]
+    num_rejected: NDArray[np.int64],  # [1]
     priorities: NDArray[Any],  # float32 or float64
-    instead: float,
-    most: float,
-    kept: NDArray[np.float64],  # set here
+    fallback: float,
+    limit: float,
+    accepted: NDArray[np.float64],  # written
 ) -> None: ...
 
-# importance weights over their largest, from 0 or 1, in the numbers of a batch
+# Replaces nonzero weights in the numbers of a batch by their powers over the largest of them.
 def finish_weights(numbers: NDArray[np.float32], powers: NDArray[np.float64]) -> None: ...

@@ -1,19 +1,19 @@
-// replay/permutation.hpp: a keyed random order of 0 ... size-1 that can be asked for any position.
-// The native form of cule/replay/permutation.py, which says why it is one.
+// replay/permutation.hpp: a keyed random permutation of 0 ... size-1 with random access. The native
+// form of cule/replay/permutation.py, which explains why it is a permutation.
 #pragma once
 
 #include <cmath>
 
-#include "replay/rows.hpp"
+#include "base/int.hpp"
 
 namespace cule {
 
 constexpr i64 kPermutationRounds = 6;
 
-// Keys are drawn from below this.
+// Upper bound of keys.
 constexpr double kKeyRange = 4611686018427387904.0;  // 2**62
 
-// Looks random; below 2**31.
+// Pseudorandom; below 2**31.
 inline i64 hashed(i64 value, i64 key, i64 turn) {
   u64 mixed = (u64(value) + u64(key) + u64(turn) * 0x51ED270B) * 0x9E3779B97F4A7C15;
   mixed = (mixed ^ (mixed >> 32)) * 0xBF58476D1CE4E5B9;
@@ -23,7 +23,7 @@ inline i64 hashed(i64 value, i64 key, i64 turn) {
 inline i64 permuted(i64 position, i64 size, i64 key) {
   const i64 width = i64(std::ceil(std::sqrt(double(size))));
   const i64 full_rows = size / width;
-  const i64 last_width = size - full_rows * width;  // 0 where the last row is full as well
+  const i64 last_width = size - full_rows * width;  // 0 if the last row is full
   i64 value = position;
   for (i64 turn = 0; turn < kPermutationRounds; ++turn) {
     i64 row = value / width, column = value % width;

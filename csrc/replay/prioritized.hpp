@@ -1,6 +1,6 @@
 // replay/prioritized.hpp: priorities of the transitions of a ring. The native form of
-// cule/replay/prioritized.py, but for powers: those are torch's, whose last bits are its own, so
-// every operation here ends or begins where one is taken.
+// cule/replay/prioritized.py. Torch computes the powers, because another implementation would
+// differ in their last bits, so each operation here begins or ends at a power.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace cule {
 
 constexpr double kTiny = std::numeric_limits<double>::min();
 
-// Priorities of either type.
+// Priorities of either floating type.
 struct Priorities {
   const float* floats;  // or null
   const double* doubles;
@@ -22,102 +22,92 @@ struct Priorities {
   double operator[](i64 k) const { return floats ? double(floats[k]) : doubles[k]; }
 };
 
-// Priorities given so far, as Python holds them.
-struct Given {
-  double* largest;
-  i64* refused;
-};
-
-// Priorities with `instead` in place of refused ones; counts them and the largest. A priority
-// counts at most `most`.
-inline void accept(const Given& given, const Priorities& priorities, double instead, double most,
-                   double* kept) {
+// Copies priorities and replaces invalid ones (negative or NaN) by `fallback`. Adds the invalid
+// ones to `num_rejected` and raises `largest` to the largest kept priority, limited to `limit`.
+inline void accept(const Priorities& priorities, double fallback, double limit, double* largest,
+                   i64* num_rejected, double* accepted) {
   for (i64 k = 0; k < priorities.size; ++k) {
-    const bool is_refused = !(priorities[k] >= 0.0);  // true of NaN as well
-    *given.refused += is_refused;
-    kept[k] = is_refused ? instead : priorities[k];
-  }
-  for (i64 k = 0; k < priorities.size; ++k) {
-    const double value = kept[k] < most ? kept[k] : most;
-    if (value > *given.largest) *given.largest = value;
+    const bool is_valid = priorities[k] >= 0.0;  // false for NaN
+    *num_rejected += !is_valid;
+    accepted[k] = is_valid ? priorities[k] : fallback;
+    const double value = accepted[k] < limit ? accepted[k] : limit;
+    if (value > *largest) *largest = value;
   }
 }
 
-// What a priority above 0 weighs, from its power.
-inline i64 units_of(double power, i64 max_units) {
-  const double wanted = power * double(kPriorityUnits);
-  const double most = double(max_units);
+// Mass of a priority above 0, from its power.
+inline i64 mass_of(double power, i64 max_mass) {
+  const double wanted = power * double(kMassScale);
+  const double most = double(max_mass);
   return i64(std::nearbyint(wanted < 1.0 ? 1.0 : wanted > most ? most : wanted));
 }
 
-// Lets new rows in and old rows out after the head has moved by T rows. powers: [T, N] of the first
-// priorities; priorities: these, with those that are refused or 0 among them. What was refused has
-// the power of what it counts as.
+// Enters new transitions and removes old ones after the head has advanced by T timesteps.
+// powers: [T, N], those of the first priorities; priorities: [T, N] as given, which mark zeros.
 inline void follow_head(PrioritySums& sums, const Ring& ring, i64 stack, i64 n_step, i64 num_steps,
-                        const Priorities& priorities, const double* powers, i64 max_units) {
+                        const Priorities& priorities, const double* powers, i64 max_mass) {
   const i64 n = ring.num_envs;
   for (i64 t = 0; t < num_steps; ++t) {
-    const i64 old = *ring.head - (num_steps - 1 - t) - ring.num_rows + stack - 1;
+    const i64 old = *ring.head - (num_steps - 1 - t) - ring.num_timesteps + stack - 1;
     if (old < 0) continue;
     for (i64 e = 0; e < n; ++e) sums.set(old % ring.num_slots * n + e, 0);
   }
   for (i64 t = 0; t < num_steps; ++t) {
-    const i64 row = *ring.head - (num_steps - 1 - t) - n_step;
-    if (row < 0) continue;
-    const i64 cell = row % ring.num_slots * n;
+    const i64 timestep = *ring.head - (num_steps - 1 - t) - n_step;
+    if (timestep < 0) continue;
+    const i64 cell = timestep % ring.num_slots * n;
     for (i64 e = 0; e < n; ++e) {
       const i64 k = t * n + e;
       const bool is_zero = priorities[k] == 0.0;
-      const bool is_invalid = ring.rows.flags[cell + e] & kInvalid;
-      sums.set(cell + e, is_zero || is_invalid ? 0 : units_of(powers[k], max_units));
+      const bool is_invalid = ring.cells.flags[cell + e] & kInvalid;
+      sums.set(cell + e, is_zero || is_invalid ? 0 : mass_of(powers[k], max_mass));
     }
   }
 }
 
-// Sets the priorities of some transitions; of several for one the largest counts. Those that have
-// left the buffer, are ignored steps or get a refused priority keep what they have.
-inline void update_priorities(PrioritySums& sums, const Ring& ring, const ValidRows& valid,
+// Sets the priorities of transitions; if an id occurs several times, its largest priority counts.
+// Transitions that have left the buffer, ignored steps and invalid priorities change nothing.
+inline void update_priorities(PrioritySums& sums, const Ring& ring, const ValidRange& valid,
                               const i64* ids, const Priorities& priorities, const double* powers,
-                              i64 max_units) {
+                              i64 max_mass) {
   const auto leaf_of = [&](i64 k) {
     const i64 cell = cell_of(ring, ids[k]);
     const bool is_live = valid.contains(floor_div(ids[k], ring.num_envs));
-    const bool is_invalid = ring.rows.flags[cell] & kInvalid;
+    const bool is_invalid = ring.cells.flags[cell] & kInvalid;
     return is_live && !is_invalid && priorities[k] >= 0.0 ? cell : sums.waste();
   };
   for (i64 k = 0; k < priorities.size; ++k) sums.set(leaf_of(k), 0);
   for (i64 k = 0; k < priorities.size; ++k) {
     const i64 leaf = leaf_of(k);
-    const i64 units = priorities[k] > 0.0 ? units_of(powers[k], max_units) : 0;
-    if (units > sums.leaf(leaf)) sums.set(leaf, units);
+    const i64 mass = priorities[k] > 0.0 ? mass_of(powers[k], max_mass) : 0;
+    if (mass > sums.leaf(leaf)) sums.set(leaf, mass);
   }
 }
 
-// Ids of transitions in proportion to their weight: one from each of `size` equal parts of the
-// total.
-inline void draw_ids(const PrioritySums& sums, const Ring& ring, const double* uniform, i64 size,
-                     i64* ids) {
+// Samples ids in proportion to their mass, one from each of `size` equal parts of the total.
+inline void sample_ids(const PrioritySums& sums, const Ring& ring, const double* uniform, i64 size,
+                       i64* ids) {
   for (i64 k = 0; k < size; ++k)
     ids[k] = id_of(ring, sums.at((double(k) + uniform[k]) / double(size)));
 }
 
-// Probability that a draw is uniform; of a mixture 1 where all priorities are 0.
+// Probability of sampling uniformly: 1 in a mixture where all priorities are 0.
 inline double uniform_share(const PrioritySums& sums, double uniform_mixture) {
   return uniform_mixture > 0.0 && sums.total() == 0 ? 1.0 : uniform_mixture;
 }
 
-// Puts uniform draws in place of a share of some ids. uniform: of each id whether, then of each
-// which.
-inline void mix_ids(const Ring& ring, const ValidRows& valid, double share, const double* uniform,
+// Replaces a share of the ids by uniformly sampled ones. uniform: [2, size], whether to replace an
+// id, and its replacement.
+inline void mix_ids(const Ring& ring, const ValidRange& valid, double share, const double* uniform,
                     i64 size, i64* ids) {
   for (i64 k = 0; k < size; ++k) {
     if (uniform[k] < share) ids[k] = uniform_id(ring, valid, uniform[size + k]);
   }
 }
 
-// Probabilities of some transitions, and what their weights are powers of. Weights of what has none
-// become 0.
-inline void weigh(const PrioritySums& sums, const Ring& ring, const ValidRows& valid, double share,
+// Computes the probabilities of transitions and the bases of their importance weights, which are
+// powers of these. Sets the weight to 0 where the probability is 0.
+inline void weigh(const PrioritySums& sums, const Ring& ring, const ValidRange& valid, double share,
                   const i64* ids, i64 size, float* weights, float* probabilities, double* bases) {
   const double total = sums.total() < 1 ? 1.0 : double(sums.total());
   for (i64 k = 0; k < size; ++k) {
@@ -130,13 +120,12 @@ inline void weigh(const PrioritySums& sums, const Ring& ring, const ValidRows& v
   }
 }
 
-// Importance weights from their powers, over the largest of them. `weights` are 0 where a
-// transition is not to be learnt from, and stay so.
+// Replaces nonzero weights by their powers over the largest of them.
 inline void finish_weights(const double* powers, i64 size, float* weights) {
   double largest = kTiny;
   for (i64 k = 0; k < size; ++k) {
     const bool counts = weights[k] > 0.0f;
-    // Not a number stays so, whatever else there is.
+    // NaN stays the largest, as in torch.
     if (counts && !(powers[k] <= largest)) largest = powers[k];
     if (counts && std::isnan(powers[k])) break;
   }

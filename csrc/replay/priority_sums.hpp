@@ -1,10 +1,9 @@
-// replay/priority_sums.hpp: what priorities weigh, summed by blocks, with draws in proportion. The
-// native form of cule/replay/priority_sums.py.
+// replay/priority_sums.hpp: sums of priority masses and sampling in proportion to them. The native
+// form of cule/replay/priority_sums.py.
 //
-// Weights are integers, so a sum that is corrected by what a leaf has changed by is exact, whatever
-// happened before. Above the sums of blocks, which Python knows, stand sums of 128 of those, and so
-// on up to one number. An update corrects one number a level; a draw looks through at most 128
-// numbers a level.
+// Masses are integers, so correcting a sum by the change of a leaf is exact. Above the block sums,
+// which Python shares, each level sums 128 numbers of the level below, up to one number. An update
+// corrects one number a level; a sample scans at most 128 numbers a level.
 #pragma once
 
 #include <vector>
@@ -15,28 +14,28 @@ namespace cule {
 
 constexpr i64 kBlockLeaves = 128;
 
-// Units of a weight of 1.
-constexpr i64 kPriorityUnits = i64(1) << 20;
+// Mass of a priority of 1.
+constexpr i64 kMassScale = i64(1) << 20;
 
 class PrioritySums {
  public:
-  // The leaves and their sums stay the caller's: [128 * num_blocks + 1] and [num_blocks].
+  // The caller owns the leaves and their sums: [128 * num_blocks + 1] and [num_blocks].
   PrioritySums(i64* leaves, i64* block_sums, i64 num_blocks)
       : leaves_(leaves), block_sums_(block_sums), num_blocks_(num_blocks) {
     for (i64 size = num_blocks; size > 1;) {
       size = (size + kBlockLeaves - 1) / kBlockLeaves;
       upper_.emplace_back(size_t(size), 0);
     }
-    restore();
+    rebuild();
   }
 
-  // The leaf that counts for nothing.
+  // The leaf outside all sums.
   i64 waste() const { return num_blocks_ * kBlockLeaves; }
   i64 leaf(i64 index) const { return leaves_[index]; }
   i64 total() const { return upper_.empty() ? block_sums_[0] : upper_.back()[0]; }
 
-  // Sums up everything again.
-  void restore() {
+  // Recomputes all sums from the leaves.
+  void rebuild() {
     for (i64 b = 0; b < num_blocks_; ++b) block_sums_[b] = sum(leaves_, b, waste());
     const i64* below = block_sums_;
     i64 size = num_blocks_;
@@ -47,16 +46,16 @@ class PrioritySums {
     }
   }
 
-  void set(i64 index, i64 units) {
-    const i64 change = units - leaves_[index];
-    leaves_[index] = units;
+  void set(i64 index, i64 mass) {
+    const i64 change = mass - leaves_[index];
+    leaves_[index] = mass;
     if (index == waste()) return;
     i64 k = index / kBlockLeaves;
     block_sums_[k] += change;
     for (auto& level : upper_) level[size_t(k /= kBlockLeaves)] += change;
   }
 
-  // The leaf at a fraction of the total, from 0 to below 1; the last one if all weigh 0.
+  // The leaf at a fraction of the total in [0, 1); the last leaf if the total is 0.
   i64 at(double fraction) const {
     if (total() <= 0) return waste() - 1;
     i64 target = i64(fraction * double(total()));
@@ -81,7 +80,7 @@ class PrioritySums {
     return total;
   }
 
-  // The value of a block that a number falls on, which becomes what is left of it there.
+  // Index of the value in a block that contains `target`, which is reduced by the values before it.
   static i64 descend(const i64* values, i64 block, i64 size, i64& target) {
     const i64 last = end_of(block, size) - 1;
     i64 k = block * kBlockLeaves;

@@ -101,7 +101,7 @@ class A2C(OnPolicyAgent):
 
     def update(self) -> dict[str, Tensor]:
         """One update from the rollout that the buffer holds."""
-        metrics = self.learn_from(self.buffer.window())
+        metrics = self.learn_from(self.buffer.rollout())
         self.updates += 1
         return metrics
 

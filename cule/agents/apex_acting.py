@@ -129,7 +129,7 @@ class ApexActing(OffPolicyAgent):
             self.acted_steps += 1
             actions, taken, best = self.choose_actions(self.replay.observe())
             self._make_newest_live(best)
-            step = self.step_env(actions, self.replay.next_row())
+            step = self.step_env(actions, self.replay.next_frame())
             # Not drawn before the next acting pass has given it a priority.
             self.replay.append(actions, step, torch.zeros_like(best))
             self.actor_errors.add_step(taken, best, step, config)

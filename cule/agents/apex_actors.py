@@ -124,7 +124,7 @@ class ActorGroup:
                 n_step=config.n_step,
                 alpha=config.alpha,
                 uniform_mixture=config.uniform_mixture,
-                num_explorers=config.num_actors,
+                num_writers=config.num_actors,
                 block_size=config.block_size,
             )
         )
@@ -196,7 +196,7 @@ class ActorGroup:
         """
         while True:
             self.replay.poll()
-            published = sum(status.num_published for status in self.replay.explorers())
+            published = sum(status.num_published for status in self.replay.writers())
             if published > self._published:
                 new, self._published = published - self._published, published
                 return new

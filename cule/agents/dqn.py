@@ -319,7 +319,7 @@ class DQN(OffPolicyAgent):
         for _ in range(num_steps):
             q_values = self.acting_values(self.replay.observe())
             actions = algos.epsilon_greedy(q_values, epsilon, self.generator)
-            step = self.step_env(actions, self.replay.next_row())
+            step = self.step_env(actions, self.replay.next_frame())
             self.replay.append(actions, step)
             self.statistics.add(step)
         self.count_steps(num_steps)

@@ -130,7 +130,7 @@ class OnPolicyAgent(Agent):
             before = self.buffer.num_steps_done
             self.play()
             if self.buffer.num_steps_done == before:
-                self.buffer.count_replay()
+                self.buffer.count_captured_step()
         self.count_steps(num_steps)
 
     @torch.no_grad()
@@ -141,7 +141,7 @@ class OnPolicyAgent(Agent):
         if self.network.statistics is not None:
             update_statistics(self.network.statistics, obs)
         # The next row is another in each step, which a graph could not follow.
-        row = None if self.config.cuda_graphs else self.buffer.next_row()
+        row = None if self.config.cuda_graphs else self.buffer.next_frame()
         step = self.step_env(self.executed(actions), row)
         self.buffer.append(actions, step, **extras)
         self.statistics.add(step)

@@ -219,7 +219,7 @@ class PPO(OnPolicyAgent):
     def update(self) -> dict[str, Tensor]:
         """All epochs over the rollout that the buffer holds; the mean metrics of its updates."""
         config = self.config
-        rollout = self.buffer.window(with_obs=False)
+        rollout = self.buffer.rollout(with_obs=False)
         old_values, old_log_probs = rollout.extras["values"], self.old_log_probs(rollout)
         next_values = self.next_values(rollout, old_values)
         log_ratios = torch.zeros_like(old_values)  # of the newest policy that has seen a sample

@@ -150,7 +150,7 @@ class PQN(OnPolicyAgent):
         for _ in range(num_steps):
             q_values = self.q_values(self.buffer.observe())
             actions = algos.epsilon_greedy(q_values, epsilon, self.generator)
-            step = self.step_env(actions, self.buffer.next_row())
+            step = self.step_env(actions, self.buffer.next_frame())
             self.buffer.append(actions, step, max_q=q_values.amax(-1))
             self.statistics.add(step)
         self.count_steps(num_steps)
@@ -175,7 +175,7 @@ class PQN(OnPolicyAgent):
     def update(self) -> dict[str, Tensor | float]:
         """All epochs over the rollout that the buffer holds; the mean metrics of its updates."""
         config = self.config
-        rollout = self.buffer.window(with_obs=False)
+        rollout = self.buffer.rollout(with_obs=False)
         max_q = rollout.extras["max_q"]
         returns = algos.q_lambda_returns(
             rollout.rewards,

@@ -172,7 +172,7 @@ class VTrace(OnPolicyAgent):
 
     def update(self, envs: slice) -> dict[str, Tensor]:
         """One update from the window of some consoles."""
-        metrics = self.learn_from(self.buffer.window(envs))
+        metrics = self.learn_from(self.buffer.rollout(envs))
         self.updates += 1
         return metrics
 

@@ -1,20 +1,18 @@
-"""Replay: what environments did, kept on the device where learners read it.
+"""Replay buffers: store the steps of environments on the device where a learner samples them.
 
 * `UniformReplay`: a ring of steps of N environments, sampled uniformly;
 * `PrioritizedReplay`: the same, sampled in proportion to priorities;
-* `TrajectoryBuffer`: the last T steps in order, for on-policy learners;
-* `SharedPrioritizedReplay`: transitions of many explorer processes in shared memory.
+* `TrajectoryBuffer`: rollouts of the last T steps, for on-policy learners;
+* `SharedPrioritizedReplay`: the prioritized one in shared memory, for `ReplayWriter` processes.
 
-Data flows one way: environment -> frame ring (`ring`) -> windows of rows (`gather`) -> `Batch`. A
-frame is stored once, one a step; stacks, n-step returns and next observations are put together
-when they are sampled, from row numbers. What follows a transition counts its discount, which is 0
-after a termination, so there is no ``done``.
+Data flows one way: environment -> frame ring (`ring`) -> windows of cells (`transitions`) ->
+`Batch`. Each frame is stored once; stacks, n-step returns and next observations are assembled when
+you sample. `Batch.discounts` is 0 after a termination and replaces ``done``.
 
-Priorities weigh whole multiples of 2**-20 and are summed in blocks (`priority_sums`), so sums are
-exact whatever happened before. Order without replacement is computed, not stored (`permutation`).
-Files are complete or not there (`checkpoint`). One implementation in tensor operations serves all
-devices; on a processor single calls of the native module do the same in less time, bit for bit
-(`native`).
+Priorities are integer masses summed in blocks (`priority_sums`), so the sums are always exact. The
+order without replacement is computed, not stored (`permutation`). A saved file is complete or
+absent (`checkpoint`). Tensor operations implement everything for all devices; on the CPU, calls of
+the native module do the same in less time, bit for bit (`native`).
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ from cule.replay.options import (
 )
 from cule.replay.prioritized import PrioritizedReplay
 from cule.replay.replay_writer import ReplayWriter
-from cule.replay.shared import ExplorerStatus, SharedPrioritizedReplay
+from cule.replay.shared import SharedPrioritizedReplay, WriterStatus
 from cule.replay.shared_memory import SharedHandle
 from cule.replay.steps import Step
 from cule.replay.trajectory import Rollout, TrajectoryBuffer
@@ -47,7 +45,6 @@ __all__ = [
     "CapacityError",
     "CheckpointError",
     "DisconnectedError",
-    "ExplorerStatus",
     "MultiBatchSchedule",
     "NotReadyError",
     "PrioritizedOptions",
@@ -63,4 +60,5 @@ __all__ = [
     "TrajectoryBuffer",
     "TrajectoryOptions",
     "UniformReplay",
+    "WriterStatus",
 ]

@@ -1,8 +1,8 @@
 """`ByteLocks`: locks between processes that the kernel releases when their holder dies.
 
-They are open-file-description locks on single bytes of a file (fcntl(2), Linux 3.15). A holder that
-is killed holds nothing afterwards, so nobody waits for ever; and whether a byte is locked tells
-whether its owner lives. Two of these objects exclude each other even within one process.
+They are open-file-description locks on single bytes of a file (fcntl(2), Linux 3.15). A killed
+process holds nothing afterwards, so no other process waits forever; and a locked byte shows that
+its owner is alive. Two of these objects exclude each other even within one process.
 """
 
 from __future__ import annotations
@@ -20,19 +20,16 @@ _FLOCK = "hhqqi0q"
 
 
 class ByteLocks:
-    """Locks on the bytes of a file; not to be used by several threads at once."""
+    """Locks on the bytes of a file; for one thread at a time."""
 
     def __init__(self, path: str) -> None:
-        """Open the file anew, so that the locks are this object's own.
-
-        Args:
-            path: The file.
+        """Open the file anew, so that this object owns its locks.
 
         Raises:
-            OSError: It cannot be opened.
+            OSError: The file cannot be opened.
         """
         self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        # A child made by fork would keep the locks of a dead parent.
+        # A forked child would keep the locks of a dead parent.
         own = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _close_in_child(own))
 
@@ -42,7 +39,7 @@ class ByteLocks:
         return found
 
     def try_acquire(self, byte: int) -> bool:
-        """Lock a byte if nobody else has."""
+        """Lock a byte unless another owner holds it; return whether it is locked."""
         try:
             self._call(fcntl.F_OFD_SETLK, fcntl.F_WRLCK, byte)
         except OSError as error:
@@ -52,12 +49,12 @@ class ByteLocks:
         return True
 
     def is_held_elsewhere(self, byte: int) -> bool:
-        """Whether a living owner other than this object has locked a byte."""
+        """Whether another living owner holds a byte."""
         return self._call(fcntl.F_OFD_GETLK, fcntl.F_WRLCK, byte) != fcntl.F_UNLCK
 
     @contextmanager
     def held(self, byte: int) -> Iterator[None]:
-        """Hold a byte for as long as a ``with`` lasts; waits for it."""
+        """Wait for a byte, and hold it during a ``with`` block."""
         self._call(fcntl.F_OFD_SETLKW, fcntl.F_WRLCK, byte)
         try:
             yield
@@ -65,13 +62,13 @@ class ByteLocks:
             self._call(fcntl.F_OFD_SETLK, fcntl.F_UNLCK, byte)
 
     def close(self) -> None:
-        """Release everything."""
+        """Release all locks."""
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             os.close(fd)
 
     def __del__(self) -> None:
-        """Release everything."""
+        """Release all locks."""
         with suppress(AttributeError, OSError):
             self.close()
 

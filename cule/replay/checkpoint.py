@@ -1,8 +1,8 @@
-"""Tensors to a file and back, so that a file is either complete or not there.
+"""Save tensors to a file that is either complete or absent, and load them.
 
-A file holds a kind (which class), a description (options, as text), and tensors. It is written
-beside its final place, flushed to the disk and then renamed: a crash at any moment leaves the old
-file, or none. Reading maps the file, so that a buffer as large as the memory can be restored.
+A file holds a kind (the class), a description (options, as text) and tensors. It is written next to
+its destination, flushed to the disk and then renamed: a crash at any moment leaves the old file, or
+none. Loading maps the file, so you can restore a buffer as large as the memory.
 """
 
 from __future__ import annotations
@@ -11,20 +11,19 @@ import os
 import pickle
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from cule.errors import CheckpointError
 
-FORMAT = 1
+FORMAT = 2
 
-State = dict[str, Any]
+State = dict[str, object]
 
 
 def make_state(kind: str, description: dict[str, str], tensors: dict[str, Tensor]) -> State:
-    """What a checkpoint holds; the tensors are not copied."""
+    """The content of a checkpoint; the tensors are not copied."""
     return {"format": FORMAT, "kind": kind, "description": description, "tensors": tensors}
 
 
@@ -34,13 +33,13 @@ def restore_state(
     """Copy the tensors of a checkpoint into those of a buffer.
 
     Args:
-        state: What `make_state` made.
-        kind: As there.
-        description: Options that must be the same; others in the checkpoint do not matter.
-        tensors: Where to copy to.
+        state: A state of `make_state`.
+        kind: Kind that it must have.
+        description: Options that must be equal; others in the checkpoint do not matter.
+        tensors: Destination.
 
     Raises:
-        CheckpointError: It is none, or one of another buffer; nothing has been copied.
+        CheckpointError: The state does not match; nothing has been copied.
     """
     if not isinstance(state, dict) or state.get("format") != FORMAT or state.get("kind") != kind:
         raise CheckpointError(f"this is no saved {kind} of format {FORMAT}")
@@ -50,7 +49,7 @@ def restore_state(
     for name, value in description.items():
         if saved.get(name) != value:
             raise CheckpointError(
-                f"this was saved with {name} = {saved.get(name)}; this buffer has {value}"
+                f"the saved {name} is {saved.get(name)}; it must be {value}, as in this buffer"
             )
     for name, target in tensors.items():
         source = held.get(name)
@@ -58,22 +57,18 @@ def restore_state(
             raise CheckpointError(f"this saved {kind} has no tensor {name!r}")
         if source.shape != target.shape or source.dtype != target.dtype:
             raise CheckpointError(
-                f"the saved {name!r} is {source.dtype} {tuple(source.shape)}; this buffer has "
-                f"{target.dtype} {tuple(target.shape)}"
+                f"the saved {name!r} is {source.dtype} {tuple(source.shape)}; it must be "
+                f"{target.dtype} {tuple(target.shape)}, as in this buffer"
             )
     for name, target in tensors.items():
         target.copy_(held[name])
 
 
 def save_state(state: State, path: str | os.PathLike[str]) -> None:
-    """Write a checkpoint, replacing a file of this name only once it is complete on the disk.
-
-    Args:
-        state: What `make_state` made.
-        path: Where to; its folder must exist.
+    """Write a checkpoint; it replaces an existing file once it is complete on the disk.
 
     Raises:
-        OSError: The folder or the disk does not take it; a file of this name is as it was.
+        OSError: Writing failed; an existing file is unchanged.
     """
     target = Path(path)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
@@ -86,7 +81,7 @@ def save_state(state: State, path: str | os.PathLike[str]) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    # The name is in the folder, which has to reach the disk as well.
+    # The folder holds the name, so it must reach the disk as well.
     folder = os.open(target.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -99,7 +94,7 @@ def load_state(path: str | os.PathLike[str]) -> State:
 
     Raises:
         FileNotFoundError: There is no such file.
-        CheckpointError: It is no checkpoint, or damaged.
+        CheckpointError: It is not a checkpoint, or is damaged.
     """
     try:
         state: State = torch.load(Path(path), map_location="cpu", mmap=True, weights_only=True)
@@ -111,53 +106,54 @@ def load_state(path: str | os.PathLike[str]) -> State:
 
 
 class Saveable:
-    """A buffer that can be saved and restored; it says which tensors, and what must be the same."""
+    """A buffer that can be saved and restored."""
 
     generator: torch.Generator
 
     def _tensors(self) -> dict[str, Tensor]:
+        """The content of the buffer, by name."""
         raise NotImplementedError
 
     def _description(self) -> dict[str, str]:
+        """Options that a restored buffer must share."""
         raise NotImplementedError
 
     def _restored(self) -> None:
-        """Bring what the host knows up to date with the tensors."""
+        """Update the host after the tensors have been restored."""
         raise NotImplementedError
 
     def state_dict(self) -> State:
-        """Everything that is in the buffer; the tensors are views, not copies."""
+        """The content of the buffer; the tensors are views, not copies."""
         tensors = {**self._tensors(), "generator": self.generator.get_state()}
         return make_state(type(self).__name__, self._description(), tensors)
 
     def load_state_dict(self, state: State) -> None:
-        """Replace everything in the buffer, on whatever device it was saved.
+        """Replace the content of the buffer by a state that was saved on any device.
 
         Raises:
-            CheckpointError: It is no state of such a buffer; nothing has changed.
+            CheckpointError: The state is not of such a buffer; the buffer is unchanged.
         """
-        # A generator of another device has a state of another size, and is left as it is.
-        mine, tensors = self.generator.get_state(), self._tensors()
-        held = state.get("tensors") if isinstance(state, dict) else None
-        theirs = held.get("generator") if isinstance(held, dict) else None
-        restore_state(state, type(self).__name__, self._description(), tensors)
-        if isinstance(theirs, Tensor) and theirs.shape == mine.shape:
-            self.generator.set_state(theirs)
+        restore_state(state, type(self).__name__, self._description(), self._tensors())
+        held = state["tensors"]
+        saved = held.get("generator") if isinstance(held, dict) else None
+        # The state of a generator of another kind of device has another size and is skipped.
+        if isinstance(saved, Tensor) and saved.shape == self.generator.get_state().shape:
+            self.generator.set_state(saved)
         self._restored()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole buffer to a file, which is replaced only once it is complete.
+        """Write the buffer to a file; it replaces an existing file once it is complete.
 
         Raises:
-            OSError: It cannot be written; a file of this name is as it was.
+            OSError: Writing failed; an existing file is unchanged.
         """
         save_state(self.state_dict(), path)
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Replace everything in the buffer by what `save` wrote.
+        """Replace the content of the buffer by a file of `save`.
 
         Raises:
             FileNotFoundError: There is no such file.
-            CheckpointError: It is damaged, or of another buffer; nothing has changed.
+            CheckpointError: It is damaged, or of another buffer; the buffer is unchanged.
         """
         self.load_state_dict(load_state(path))

@@ -1,4 +1,4 @@
-"""Kinds of error that only replay has."""
+"""Errors and warnings of replay buffers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class NotReadyError(CuleError, RuntimeError):
 
 
 class DisconnectedError(CuleError, RuntimeError):
-    """The other side of a shared buffer is gone, or this side has been closed."""
+    """A shared buffer or its writer has been closed, or its learner has ended."""
 
 
 class ShortReplayWarning(UserWarning):

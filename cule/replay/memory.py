@@ -1,25 +1,19 @@
-"""How much memory a device has left, and what a capacity in bytes means."""
+"""Free memory of a device, and the size of a buffer for a capacity in transitions or bytes."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
 from cule.errors import InvalidArgumentError
+from cule.replay.errors import CapacityError
 
-UNITS_BYTES = {
-    "B": 1,
-    "KB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
-    "TB": 10**12,
-    "KIB": 2**10,
-    "MIB": 2**20,
-    "GIB": 2**30,
-    "TIB": 2**40,
+UNITS_BYTES = {f"{prefix}B": 10 ** (3 * k) for k, prefix in enumerate(("", "K", "M", "G", "T"))} | {
+    f"{prefix}IB": 2 ** (10 * k) for k, prefix in enumerate("KMGT", 1)
 }
 
 ALLOWED = (
@@ -27,7 +21,7 @@ ALLOWED = (
     "'512MiB', or a fraction of the free memory above 0 and up to 1.0 (a float)"
 )
 
-#: Where the memory limit and use of a container are, for both versions of control groups.
+#: Memory limit and usage of a container, for both versions of control groups.
 CGROUP_FILES = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     (
@@ -36,17 +30,15 @@ CGROUP_FILES = (
     ),
 )
 
+#: Bytes of a buffer by part, as an increasing function of its size.
+BytesOf = Callable[[int], dict[str, int]]
+
 
 def free_memory_bytes(device: torch.device) -> int:
-    """Bytes that a buffer on a device could take now.
-
-    Args:
-        device: A CPU or CUDA device. Of a CPU, what the system calls available, and within a
-            container no more than its limit leaves.
-    """
+    """Bytes that a new buffer on a CPU or CUDA device can use, within the limit of a container."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
-        # What torch has reserved and not given out is not free to the driver, but is to us.
+        # The driver counts what torch holds in reserve as used; a new tensor can use it.
         idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(free) + idle
     try:
@@ -64,14 +56,10 @@ def free_memory_bytes(device: torch.device) -> int:
 
 
 def capacity_bytes(capacity: object, free_bytes: int) -> int | None:
-    """Bytes that a capacity means; None where it is a number of transitions.
-
-    Args:
-        capacity: As in `ReplayOptions.capacity`.
-        free_bytes: Free memory of the device.
+    """Parse a capacity in bytes or in a fraction of `free_bytes`; None for a number of transitions.
 
     Raises:
-        InvalidArgumentError: This is no capacity.
+        InvalidArgumentError: capacity is none of these.
     """
     if isinstance(capacity, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKmMgGtT]?[iI]?[bB])\s*", capacity)
@@ -85,10 +73,74 @@ def capacity_bytes(capacity: object, free_bytes: int) -> int | None:
     raise InvalidArgumentError(f"capacity is {capacity!r}; {ALLOWED}")
 
 
+def plan_size(
+    capacity: int | float | str,
+    device: torch.device,
+    bytes_of: BytesOf,
+    *,
+    transitions_each: int,
+    overhead: int,
+) -> int:
+    """Size of a buffer for a capacity: timesteps of a ring, or blocks of shared memory.
+
+    Args:
+        capacity: As in `ReplayOptions.capacity`.
+        device: Device of the buffer.
+        bytes_of: Bytes of a buffer of a given size.
+        transitions_each: Transitions that each unit of the size adds.
+        overhead: Units that hold no transition that can be sampled.
+
+    Raises:
+        InvalidArgumentError: capacity is invalid.
+        CapacityError: It does not fit into the memory, or is too small for a single transition.
+    """
+    free = free_memory_bytes(device)
+    budget = capacity_bytes(capacity, free)
+    if budget is None:
+        assert isinstance(capacity, int)
+        size = -(-capacity // transitions_each) + overhead
+    else:
+        size = largest_size(budget, bytes_of)
+        if size <= overhead:
+            least = format_bytes(sum(bytes_of(overhead + 1).values()))
+            raise CapacityError(
+                f"capacity is {capacity!r}, {format_bytes(budget)}; at least {least} are needed"
+            )
+    wanted = sum(bytes_of(size).values())
+    if wanted > free:
+        fitting = max(largest_size(free, bytes_of) - overhead, 0) * transitions_each
+        raise CapacityError(
+            f"capacity is {capacity!r}, which needs {format_bytes(wanted)}; {device} has "
+            f"{format_bytes(free)} free, which would hold {fitting:,} transitions"
+        )
+    return size
+
+
+def largest_size(budget_bytes: int, bytes_of: BytesOf) -> int:
+    """The largest size that fits into a number of bytes; 0 if none does."""
+    low, high = 0, 1
+    while sum(bytes_of(high).values()) <= budget_bytes:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if sum(bytes_of(middle).values()) <= budget_bytes:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
 def format_bytes(count: int) -> str:
-    """A number of bytes for people."""
+    """A number of bytes in the largest unit that keeps it above 1."""
     for unit in ("TB", "GB", "MB", "kB"):
         size = UNITS_BYTES[unit.upper()]
         if count >= size:
             return f"{count / size:.3g} {unit}"
     return f"{count} bytes"
+
+
+def report(parts: dict[str, int], facts: dict[str, str] | None = None) -> str:
+    """A table of bytes by part, their total, and further facts."""
+    lines = {name: format_bytes(count) for name, count in parts.items()}
+    lines |= {"total": format_bytes(sum(parts.values())), **(facts or {})}
+    return "\n".join(f"{name:<20}{text:>12}" for name, text in lines.items())

@@ -1,4 +1,4 @@
-"""When the multi-batch strategy of CuLE updates, and on which environments."""
+"""The multi-batch schedule of CuLE: when to update, and on which environments."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from cule.errors import InvalidArgumentError
 
 
 class MultiBatchSchedule:
-    """Which fixed batch of environments is learnt from after which step.
+    """Selects the fixed batch of environments for each update.
 
-    N environments are cut into B contiguous batches of N / B. All environments step together; from
-    step T on, every `steps_per_update` steps one update takes the last T steps of the next batch.
-    With B = 1 and `steps_per_update` = T this is on-policy A2C.
+    N environments form B contiguous batches of N / B. All environments step together; from step T
+    on, every `steps_per_update` steps one update uses the last T steps of the next batch. With
+    B = 1 and `steps_per_update` = T this is on-policy A2C.
 
     Example:
         >>> MultiBatchSchedule(1200, num_batches=20, num_steps=20, steps_per_update=1).due(21)
@@ -20,22 +20,22 @@ class MultiBatchSchedule:
 
     Attributes:
         batch_envs: Environments of a batch.
-        uses_per_transition: How often each step is learnt from; below 1, data is thrown away.
+        uses_per_transition: How often updates use each step; below 1, some steps are never used.
     """
 
     def __init__(
         self, num_envs: int, *, num_batches: int, num_steps: int, steps_per_update: float
     ) -> None:
-        """Check that the numbers go together.
+        """Create a schedule.
 
         Args:
             num_envs: Environments N.
             num_batches: Batches B; it divides N.
-            num_steps: Steps T of the window.
+            num_steps: Steps T of a rollout.
             steps_per_update: A whole number of steps, or 1/U for U updates after every step.
 
         Raises:
-            InvalidArgumentError: They do not.
+            InvalidArgumentError: num_batches or steps_per_update is not allowed.
         """
         if num_batches < 1 or num_envs % num_batches:
             raise InvalidArgumentError(
@@ -49,14 +49,14 @@ class MultiBatchSchedule:
             )
         self.batch_envs = num_envs // num_batches
         self._num_batches, self._num_steps = num_batches, num_steps
-        self._steps_between, self._updates_a_step = exact.numerator, exact.denominator
+        self._steps_between, self._updates_per_step = exact.numerator, exact.denominator
         self.uses_per_transition = float(num_steps / (exact * num_batches))
 
     def due(self, step: int) -> list[slice]:
-        """Updates to make after a step.
+        """Updates after a step.
 
         Args:
-            step: Steps of all environments completed so far.
+            step: Completed steps of all environments.
 
         Returns:
             The environments of each update, in order; often empty.
@@ -64,6 +64,6 @@ class MultiBatchSchedule:
         since = step - self._num_steps
         if since < 0 or since % self._steps_between:
             return []
-        first = since // self._steps_between * self._updates_a_step
-        batches = [(first + k) % self._num_batches for k in range(self._updates_a_step)]
+        first = since // self._steps_between * self._updates_per_step
+        batches = [(first + k) % self._num_batches for k in range(self._updates_per_step)]
         return [slice(b * self.batch_envs, (b + 1) * self.batch_envs) for b in batches]

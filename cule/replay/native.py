@@ -1,15 +1,14 @@
-"""Replay on a processor: what the other files do with tensors, by single calls of `cule._core`.
+"""Replay on the CPU by single calls of `cule._core`.
 
-Tensor operations are the way of every device, made to be launched without waiting for it. On a
-processor a small one takes longer to call than to do, so there each of `append`, `observe`,
-`sample`, `sample_at` and `update_priorities` goes through here instead, with the same results bit
-for bit: the same draws, the same sums, the same roundings. Powers are left to torch, whose last
-bits are its own.
+Tensor operations run on every device without waiting for it. On the CPU, calling a small one takes
+longer than running it, so there `append`, `observe`, `sample`, `sample_at` and `update_priorities`
+use this module. The results are the same bit for bit: the same samples, sums and roundings. Torch
+computes the powers, because another implementation would differ in their last bits.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -18,67 +17,63 @@ from torch import Tensor
 
 from cule import _core
 from cule.replay.options import PrioritizedOptions, StorageOptions
-from cule.replay.steps import Step, Steps
+from cule.replay.steps import ArrayLike, Step, Steps
 from cule.replay.transitions import Batch, Transitions
 
-#: Integers to see the values of a tensor as where numpy does not know their type.
+#: Any: the dtype is that of a tensor, known at run time only.
+AnyArray: TypeAlias = NDArray[Any]
+
+#: Integers that stand for elements whose dtype numpy does not have.
 _SAME_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def is_used(device: torch.device) -> bool:
-    """Whether the tensors of a device are for this file."""
+    """Whether this module serves a device."""
     return device.type == "cpu"
 
 
-def as_array(tensor: Tensor) -> NDArray[Any]:
-    """A tensor as a numpy array of the same memory."""
+def as_array(tensor: Tensor) -> AnyArray:
+    """A numpy array of the memory of a tensor."""
     try:
-        array: NDArray[Any] = tensor.numpy()
-    except RuntimeError:  # it is part of a graph of gradients
-        return as_array(tensor.detach())
+        array: AnyArray = tensor.detach().numpy()
     except TypeError:
-        array = tensor.view(_SAME_SIZE[tensor.itemsize]).numpy()
+        array = tensor.detach().view(_SAME_SIZE[tensor.itemsize]).numpy()
     return array
 
 
-def as_tensor(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
-    """A numpy array as a tensor of the same memory, of the type it was made from."""
-    tensor = torch.from_numpy(array)
-    return tensor if tensor.dtype == dtype else tensor.view(dtype)
-
-
-def reading_rules(options: StorageOptions) -> dict[str, Any]:
-    """How rows are to be read."""
+def rules_of(options: StorageOptions) -> dict[str, object]:
+    """The options that say how to read cells."""
     names = ("stack", "pad", "gamma", "reward_clipping", "terminal_on_life_loss", "autoreset_mode")
     return {name: getattr(options, name) for name in names}
 
 
-class NativeRows:
-    """Flat memory of rows; what `cule.replay.transitions.read_transitions` does."""
+#: Dtypes of observations and actions.
+Types: TypeAlias = tuple[torch.dtype, torch.dtype]
+
+
+class NativeCells:
+    """Flat memory of cells; the native form of `cule.replay.transitions.read_transitions`."""
 
     def __init__(self, tensors: dict[str, Tensor], options: StorageOptions) -> None:
-        """Look at frames, actions, rewards and flags, by name; they are kept alive."""
+        """View frames, actions, rewards and flags, by name, and keep them alive."""
         self._types = options.obs_dtype, options.action_dtype
-        self._rows = _core.ReplayRows(
+        self._cells = _core.ReplayCells(
             as_array(tensors["frames"]),
             as_array(tensors["actions"]),
             as_array(tensors["rewards"]),
             as_array(tensors["flags"]),
-            reading_rules(options),
+            rules_of(options),
         )
 
     def read(self, window: Tensor, n_step: int) -> Transitions:
-        """Transitions of some windows."""
-        found = self._rows.read(as_array(window.contiguous()), n_step)
+        """The transitions of windows; int64 ``[B, S + n]``."""
+        found = self._cells.gather(as_array(window.contiguous()), n_step)
         obs, actions, next_obs = _as_tensors(found, self._types)
         returns, discounts, usable, _ = torch.from_numpy(found[3]).unbind()
         return Transitions(obs, actions, returns, discounts, next_obs, usable != 0)
 
 
-Types = tuple[torch.dtype, torch.dtype]
-
-
-def _as_tensors(found: tuple[NDArray[Any], ...], types: Types) -> list[Tensor]:
+def _as_tensors(found: tuple[AnyArray, ...], types: Types) -> list[Tensor]:
     """Observations, actions and next observations."""
     tensors = [torch.from_numpy(array) for array in found[:3]]
     if (tensors[0].dtype, tensors[1].dtype) != types:
@@ -87,8 +82,8 @@ def _as_tensors(found: tuple[NDArray[Any], ...], types: Types) -> list[Tensor]:
     return tensors
 
 
-def _as_batch(found: tuple[NDArray[Any], ...], types: Types) -> Batch:
-    """What `_core.ReplayRing` has read, as tensors."""
+def _as_batch(found: tuple[AnyArray, ...], types: Types) -> Batch:
+    """A batch that `_core.ReplayRing` has gathered."""
     obs, actions, next_obs = _as_tensors(found, types)
     returns, discounts, weights, probabilities = torch.from_numpy(found[3]).unbind()
     ids = torch.from_numpy(found[4])
@@ -96,46 +91,40 @@ def _as_batch(found: tuple[NDArray[Any], ...], types: Types) -> Batch:
 
 
 class Scratch:
-    """Memory for float64 numbers, seen by torch and by numpy; kept as long as as many are asked."""
+    """Reused memory for float64 numbers, as a tensor and as an array."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Start empty."""
         self._tensor = torch.empty(0, dtype=torch.float64)
         self._array: NDArray[np.float64] = self._tensor.numpy()
 
     def __call__(self, count: int) -> tuple[Tensor, NDArray[np.float64]]:
-        """As many numbers; what they were does not matter."""
+        """Uninitialized numbers, valid until the next call."""
         if len(self._array) != count:
-            with torch.inference_mode(False):  # or it could not be written to outside of it
+            with torch.inference_mode(False):  # inference tensors are read-only outside of it
                 self._tensor = torch.empty(count, dtype=torch.float64)
             self._array = self._tensor.numpy()
         return self._tensor, self._array
 
 
 class NativeRing:
-    """A ring of time rows; what `cule.replay.ring.FrameRing` does.
+    """The native form of `cule.replay.ring.FrameRing`.
 
     Attributes:
         core: The ring of `cule._core`.
-        types: Of observations and actions.
+        types: Dtypes of observations and actions.
     """
 
     def __init__(
         self, tensors: dict[str, Tensor], num_finals: int, options: StorageOptions
     ) -> None:
-        """Look at the tensors of a ring; they are kept alive.
-
-        Args:
-            tensors: `FrameRing.tensors`.
-            num_finals: Final frames that there is room for.
-            options: Sizes, types, how rows are read.
-        """
+        """View `FrameRing.tensors`, and keep them alive; `num_finals`: final frames in memory."""
         self.types = options.obs_dtype, options.action_dtype
         self._has_finals = num_finals > 0
         self._uniform = Scratch()
         arrays = {name: as_array(value) for name, value in tensors.items()}
-        # Where numpy does not know a type, it cannot tell wrong ones either.
-        self._tells_types = all(
+        # If numpy does not have a dtype, the core cannot reject arrays of a wrong one.
+        self._checks_types = all(
             torch.from_numpy(arrays[name]).dtype == tensors[name].dtype
             for name in ("frames", "actions")
         )
@@ -149,68 +138,69 @@ class NativeRing:
             arrays["head"].reshape(-1),
             options.num_envs,
             num_finals,
-            reading_rules(options),
+            rules_of(options),
         )
 
-    def append(self, actions: Any, step: Step) -> bool:
-        """Store a step if all of it is exactly what rows are made of, and tell whether it was.
+    def append(self, actions: ArrayLike, step: Step) -> bool:
+        """Store a step unless a part of it needs a check, a conversion or a copy first.
 
-        What must be checked, converted or copied first is not.
+        Returns:
+            Whether the step was stored.
         """
+        if not self._checks_types:
+            return False
         final = step.final_frame if self._has_finals else None
         given = (
             *(step.frame, actions, step.reward, step.terminated, step.truncated),
             *(step.life_lost, step.first, final),
         )
-        if not self._tells_types:
-            return False
         try:
             return self.core.write(*(v.numpy() if isinstance(v, Tensor) else v for v in given))
-        except (RuntimeError, TypeError):  # a tensor elsewhere, or of a type that numpy lacks
+        except (RuntimeError, TypeError):  # a tensor elsewhere, or of a dtype that numpy lacks
             return False
 
     def write(self, steps: Steps) -> None:
         """`FrameRing.write`, without counting."""
         given = (None if value is None else as_array(value.contiguous()) for value in steps)
-        was_written = self.core.write(*given)
-        assert was_written
+        is_written = self.core.write(*given)
+        assert is_written
 
-    def newest(self) -> Tensor:
-        """`FrameRing.newest`."""
-        return as_tensor(self.core.newest(), self.types[0])
+    def observe(self) -> Tensor:
+        """`FrameRing.observe`."""
+        return torch.from_numpy(self.core.observe()).view(self.types[0])
 
     def sample(self, generator: torch.Generator, count: int, n_step: int) -> Batch:
-        """Transitions at random."""
+        """Uniformly sampled transitions."""
         return _as_batch(self.core.sample(self.uniform(generator, count), n_step), self.types)
 
     def uniform(self, generator: torch.Generator, count: int) -> NDArray[np.float64]:
-        """Random numbers, those of `torch.rand`; valid until the next call."""
+        """The random numbers of `torch.rand`; valid until the next call."""
         tensor, array = self._uniform(count)
         tensor.uniform_(generator=generator)
         return array
 
-    def deal(
+    def sample_distinct(
         self, order: tuple[Tensor, Tensor, Tensor], uniform: Tensor, count: int, n_step: int
     ) -> Tensor:
         """The next ids of a random order.
 
         Args:
-            order: Its key, how far it has been read, and for which head; int64 scalars, set here.
-            uniform: What the key of a new order is made from; float64 ``[1]``.
-            count: How many; at most as many as there are.
+            order: Key, position and head of the order; int64 scalars, updated in place.
+            uniform: Random number for the key of a new order; float64 ``[1]``.
+            count: Number of ids, at most that of the valid transitions.
             n_step: Steps of a return.
         """
         key, position, head = (as_array(word).reshape(-1) for word in order)
-        ids = self.core.deal(key, position, head, float(uniform), count, n_step)
+        ids = self.core.sample_distinct(key, position, head, float(uniform), count, n_step)
         return torch.from_numpy(ids)
 
-    def batch(self, ids: Tensor, n_step: int) -> Batch:
-        """The transitions of some ids."""
-        return _as_batch(self.core.batch(as_array(ids.contiguous()), n_step), self.types)
+    def gather(self, ids: Tensor, n_step: int) -> Batch:
+        """The transitions of ids."""
+        return _as_batch(self.core.gather(as_array(ids.contiguous()), n_step), self.types)
 
 
 class NativePriorities:
-    """Priorities of the transitions of a ring; what `cule.replay.prioritized` does with them."""
+    """The native form of what `cule.replay.prioritized` does with the priorities of a ring."""
 
     def __init__(
         self,
@@ -219,95 +209,89 @@ class NativePriorities:
         options: PrioritizedOptions,
         largest_priority: float,
         max_priority: Tensor,
-        num_refused: Tensor,
+        num_rejected: Tensor,
     ) -> None:
-        """Look at the tensors of a buffer; they are kept alive.
-
-        Args:
-            ring: The ring.
-            sums: What its transitions weigh.
-            options: Those of the buffer.
-            largest_priority: What priorities above it count as.
-            max_priority: As in `PrioritizedReplay`.
-            num_refused: Likewise.
-        """
-        self._of, self._ring, self._types = ring, ring.core, ring.types
+        """View the tensors of a buffer, and keep them alive; arguments as in `Priorities`."""
+        self._ring, self._core, self._options = ring, ring.core, options
         self._sums, self._scratch = sums, Scratch()
-        self._num_envs, self._n_step = options.num_envs, options.n_step
-        self._alpha, self._most = options.alpha, largest_priority
-        self._uniform_mixture = options.uniform_mixture
+        self._limit = largest_priority
         self._max_priority, self._max_view = max_priority, as_array(max_priority).reshape(-1)
-        self._refused_view = as_array(num_refused).reshape(-1)
-        self._known_of, self._known_powers = (0, 0.0), np.zeros(0)
+        self._rejected_view = as_array(num_rejected).reshape(-1)
+        self._cached_for, self._cached_powers = (0, 0.0), np.zeros(0)
 
     def sample(self, generator: torch.Generator, count: int, beta: float | Tensor) -> Batch:
-        """Transitions in proportion to their priorities, one from each B-th of the total."""
+        """`PrioritizedReplay.sample`."""
+        options = self._options
         powers, bases = self._scratch(count)
-        uniform = self._of.uniform(generator, 3 * count if self._uniform_mixture else count)
-        found = self._ring.sample_prioritized(
-            self._sums, uniform, bases, self._n_step, self._uniform_mixture
+        uniform = self._ring.uniform(generator, 3 * count if options.uniform_mixture else count)
+        found = self._core.sample_prioritized(
+            self._sums, uniform, bases, options.n_step, options.uniform_mixture
         )
         return self._weighed(found, powers, bases, beta)
 
-    def batch(self, ids: Tensor, beta: float | Tensor) -> Batch:
-        """The transitions of some ids."""
+    def gather(self, ids: Tensor, beta: float | Tensor) -> Batch:
+        """The transitions of ids."""
+        options = self._options
         wanted, (powers, bases) = as_array(ids.contiguous()), self._scratch(len(ids))
-        found = self._ring.batch_prioritized(
-            self._sums, wanted, bases, self._n_step, self._uniform_mixture
+        found = self._core.gather_prioritized(
+            self._sums, wanted, bases, options.n_step, options.uniform_mixture
         )
         return self._weighed(found, powers, bases, beta)
 
     def _weighed(
         self,
-        found: tuple[NDArray[Any], ...],
+        found: tuple[AnyArray, ...],
         powers: Tensor,
         bases: NDArray[np.float64],
         beta: float | Tensor,
     ) -> Batch:
         powers.pow_(-(beta.detach() if isinstance(beta, Tensor) else beta))
         _core.finish_weights(found[3], bases)
-        return _as_batch(found, self._types)
+        return _as_batch(found, self._ring.types)
 
     def follow_head(self, num_steps: int, priorities: Tensor | None) -> None:
-        """Let new rows in and old rows out after the head has moved; priorities ``[T, N]``."""
+        """`PrioritizedReplay._follow_head`."""
+        given = None
         if priorities is None:
             powers = self._largest_powers(num_steps)
-            self._ring.follow(self._sums, num_steps, None, powers, self._n_step)
         else:
             given = as_array(priorities.contiguous()).reshape(-1)
-            powers = self._powers(given, float(self._max_view[0]))
-            self._ring.follow(self._sums, num_steps, given, powers, self._n_step)
+            powers = self._powers(given, fallback=float(self._max_view[0]))
+        self._core.follow_head(self._sums, num_steps, given, powers, self._options.n_step)
 
-    def _largest_powers(self, num_steps: int) -> NDArray[Any]:
-        """Powers of the largest priority for so many steps; they are the same for long."""
-        of = num_steps, float(self._max_view[0])
-        if of != self._known_of:
-            shape = num_steps, self._num_envs
-            powers = self._max_priority.expand(shape).pow(self._alpha).contiguous()
-            self._known_of, self._known_powers = of, powers.numpy().reshape(-1)
-        return self._known_powers
+    def _largest_powers(self, num_steps: int) -> NDArray[np.float64]:
+        """Powers of the largest priority for T steps; cached, because it seldom changes."""
+        key = num_steps, float(self._max_view[0])
+        if key != self._cached_for:
+            shape = num_steps, self._options.num_envs
+            powers = self._max_priority.expand(shape).pow(self._options.alpha).contiguous()
+            self._cached_for, self._cached_powers = key, powers.numpy().reshape(-1)
+        return self._cached_powers
 
-    def update(self, ids: Any, priorities: Any) -> bool:
-        """Set the priorities of some transitions, if these are what they can be read from.
+    def update(self, ids: ArrayLike, priorities: ArrayLike) -> bool:
+        """Set priorities unless they need a check or a conversion first.
 
         Returns:
-            Whether they were. What must be checked or converted first is not.
+            Whether the priorities were set.
         """
         try:
             at = ids.numpy() if isinstance(ids, Tensor) else ids
             given = priorities.numpy() if isinstance(priorities, Tensor) else priorities
-        except (RuntimeError, TypeError):  # elsewhere, or of a type that numpy lacks
+        except (RuntimeError, TypeError):  # elsewhere, or of a dtype that numpy lacks
             return False
         if not _core.are_priorities(at, given):
             return False
-        self._ring.update(self._sums, at, given, self._powers(given, -1.0), self._n_step)
+        assert isinstance(at, np.ndarray)
+        assert isinstance(given, np.ndarray)
+        powers = self._powers(given, fallback=-1.0)
+        self._core.update_priorities(self._sums, at, given, powers, self._options.n_step)
         return True
 
-    def _powers(self, priorities: NDArray[Any], instead: float) -> NDArray[Any]:
-        """Powers of priorities, with something else in place of refused ones, which are counted."""
-        powers, kept = self._scratch(priorities.size)
+    def _powers(self, priorities: AnyArray, *, fallback: float) -> NDArray[np.float64]:
+        """Powers of priorities, with `fallback` in place of invalid ones, which are counted."""
+        powers, accepted = self._scratch(priorities.size)
         _core.accept_priorities(
-            self._max_view, self._refused_view, priorities, instead, self._most, kept
+            self._max_view, self._rejected_view, priorities, fallback, self._limit, accepted
         )
-        powers.pow_(self._alpha)
-        return kept
+        powers.pow_(self._options.alpha)
+        return accepted

@@ -1,8 +1,10 @@
-"""What a buffer is told when it is made: one frozen dataclass a buffer, a sentence a field."""
+"""Options of replay buffers: one frozen dataclass a buffer, a sentence a field."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, fields
+from enum import Enum
 from typing import Any, ClassVar
 
 import torch
@@ -17,58 +19,59 @@ REWARD_CLIPPINGS = ("none", "clip", "sign")
 AUTORESET_MODES = ("SameStep", "NextStep")
 
 
+def check(name: str, value: object, is_allowed: bool, allowed: str) -> None:
+    """Raise InvalidArgumentError unless a value is allowed."""
+    if not is_allowed:
+        raise InvalidArgumentError(f"{name} is {value!r}; it must be {allowed}")
+
+
 def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """Refuse a value that is none of the allowed ones."""
-    if value not in allowed:
-        raise InvalidArgumentError(f"{name} is {value!r}; it must be one of {', '.join(allowed)}")
+    """Raise InvalidArgumentError unless `value` is one of `allowed`."""
+    check(name, value, value in allowed, f"one of {', '.join(allowed)}")
 
 
 def check_int(name: str, value: object, lowest: int) -> None:
-    """Refuse what is not an int of at least `lowest`."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
-        raise InvalidArgumentError(f"{name} is {value!r}; it must be an int of at least {lowest}")
+    """Raise InvalidArgumentError unless `value` is an int of at least `lowest`."""
+    is_int = isinstance(value, int) and not isinstance(value, bool) and value >= lowest
+    check(name, value, is_int, f"an int of at least {lowest}")
 
 
 def check_range(name: str, value: object, lowest: float, highest: float) -> None:
-    """Refuse what is not a number from `lowest` to `highest`."""
+    """Raise InvalidArgumentError unless `value` is a number from `lowest` to `highest`."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not lowest <= value <= highest:  # type: ignore[operator]
-        raise InvalidArgumentError(
-            f"{name} is {value!r}; it must be a number from {lowest} to {highest}"
-        )
+    is_inside = is_number and lowest <= value <= highest  # type: ignore[operator]
+    check(name, value, is_inside, f"a number from {lowest} to {highest}")
 
 
 def check_shape(name: str, value: object) -> None:
-    """Refuse what is not a tuple of positive ints."""
+    """Raise InvalidArgumentError unless `value` is a tuple of positive ints."""
     is_shape = isinstance(value, tuple) and all(isinstance(n, int) and n > 0 for n in value)
-    if not is_shape:
-        raise InvalidArgumentError(f"{name} is {value!r}; it must be a tuple of positive ints")
+    check(name, value, is_shape, "a tuple of positive ints")
 
 
 def check_dtype(name: str, value: object) -> None:
-    """Refuse what is not a torch dtype."""
-    if not isinstance(value, torch.dtype):
-        raise InvalidArgumentError(f"{name} is {value!r}; it must be a torch.dtype")
+    """Raise InvalidArgumentError unless `value` is a torch.dtype."""
+    check(name, value, isinstance(value, torch.dtype), "a torch.dtype")
 
 
-def check_device(device: Any) -> torch.device:
-    """The torch device that a string or device names, if it is there."""
+def parse_device(device: str | torch.device) -> torch.device:
+    """Convert `device` to a torch.device that exists, or raise InvalidArgumentError."""
     try:
-        found: torch.device = torch.device(device)
+        parsed = torch.device(device)
     except (RuntimeError, TypeError):
         raise InvalidArgumentError(
-            f"device is {device!r}; it must be what torch.device takes, such as 'cpu' or 'cuda:0'"
+            f"device is {device!r}; it must be an argument of torch.device, such as 'cpu' or "
+            "'cuda:0'"
         ) from None
-    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
-        raise InvalidArgumentError(
-            f"device is {device!r}; torch sees {torch.cuda.device_count()} CUDA devices"
-        )
-    return found
+    count = torch.cuda.device_count() if parsed.type == "cuda" else 0
+    is_missing = parsed.type == "cuda" and (parsed.index or 0) >= count
+    check("device", device, not is_missing, f"one of the {count} CUDA devices that torch sees")
+    return parsed
 
 
 @dataclass(frozen=True, kw_only=True)
 class StorageOptions:
-    """What every buffer stores, and what a stored step means to a learner."""
+    """Options of every buffer: what it stores, and how a learner reads it."""
 
     num_envs: int = 1
     """Environments N that step together."""
@@ -77,40 +80,40 @@ class StorageOptions:
     """Shape of one frame, or of one feature vector, of one environment."""
 
     obs_dtype: torch.dtype = torch.uint8
-    """Type of its elements; stored as it is, whatever it is."""
+    """Type of its elements, stored without a conversion."""
 
     action_shape: tuple[int, ...] = ()
     """Shape of one action: () is an index, (A,) a vector."""
 
     action_dtype: torch.dtype = torch.int64
-    """Type that actions are stored and returned in; they must fit into it."""
+    """Type of stored and returned actions."""
 
     stack: int = 4
     """Frames S of an observation, newest last; 1 leaves frames as they are, without an axis."""
 
     pad: str = "zero"
-    """What stands before the first frame of an episode: "zero", as in the Atari environments,
-    or "repeat", the first frame again."""
+    """Padding of stacks before the first frame of an episode: "zero", as in the Atari
+    environments, or "repeat", which repeats the first frame."""
 
     gamma: float = 0.99
     """Discount of one step."""
 
     reward_clipping: str = "none"
-    """What is made of stored rewards when they are read: "none", "clip" (to -1 ... 1), "sign"."""
+    """Transformation of rewards when they are read: "none", "clip" (to -1 ... 1), "sign"."""
 
     terminal_on_life_loss: bool = False
     """Whether a lost life sets the discount to 0; the stack continues across it either way."""
 
-    autoreset_mode: Any = "SameStep"
+    autoreset_mode: str | Enum = "SameStep"
     """How the environments start episodes: "SameStep" or "NextStep", or Gymnasium's AutoresetMode
     of these names."""
 
     max_episode_steps: int = ATARI_MAX_EPISODE_STEPS
-    """Steps after which episodes are truncated. Final frames of truncated episodes are kept aside
-    for as many as this allows; with more truncations than that some samples get weight 0."""
+    """Steps after which episodes are truncated. The buffer keeps as many final frames of truncated
+    episodes as this limit allows; with more truncations, some samples get weight 0."""
 
-    device: Any = "cpu"
-    """Where everything lives: what torch.device takes."""
+    device: Any = "cpu"  # Any: given as text or a torch.device, read as a torch.device
+    """Device of the tensors: an argument of torch.device."""
 
     seed: int = 0
     """Seed of the buffer's own generator."""
@@ -122,7 +125,7 @@ class StorageOptions:
     }
 
     def __post_init__(self) -> None:
-        """Check every field, and turn devices and modes into what they mean."""
+        """Check every field; convert `device` and `autoreset_mode`."""
         check_int("num_envs", self.num_envs, 1)
         check_int("stack", self.stack, 1)
         check_int("max_episode_steps", self.max_episode_steps, 1)
@@ -136,11 +139,12 @@ class StorageOptions:
         object.__setattr__(self, "autoreset_mode", mode)
         for name, allowed in self._ALLOWED.items():
             check_choice(name, getattr(self, name), allowed)
-        object.__setattr__(self, "device", check_device(self.device))
+        object.__setattr__(self, "device", parse_device(self.device))
 
-    def describe(self) -> dict[str, str]:
-        """Every field as text, for checkpoints."""
-        return {item.name: str(getattr(self, item.name)) for item in fields(self)}
+    def describe(self, *, without: Collection[str] = ()) -> dict[str, str]:
+        """Fields as text, for checkpoints."""
+        names = (item.name for item in fields(self))
+        return {name: str(getattr(self, name)) for name in names if name not in without}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,39 +159,36 @@ class ReplayOptions(StorageOptions):
     """Steps n of a return."""
 
     replacement: bool = True
-    """False draws all transitions of a batch distinct, and those of consecutive batches as well
-    until fewer than a batch are left or something is appended."""
+    """False samples distinct transitions, also across consecutive batches, until fewer than a batch
+    are left or you append."""
 
     def __post_init__(self) -> None:
-        """Check what is new here; the capacity is checked against the memory later."""
+        """Check the new fields; the buffer checks the capacity."""
         super().__post_init__()
         check_int("n_step", self.n_step, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrioritizedOptions(ReplayOptions):
-    """Options of `PrioritizedReplay`, which always draws with replacement."""
+    """Options of `PrioritizedReplay`, which always samples with replacement."""
 
     alpha: float = 0.6
     """Exponent of priorities: 0 is uniform, 1 fully proportional."""
 
     beta: float = 0.4
-    """Exponent of importance weights: 0 is none, 1 corrects fully; `sample` takes another."""
+    """Exponent of importance weights: 0 is none, 1 corrects fully; `sample` can override it."""
 
     uniform_mixture: float = 0.0
-    """Probability that a draw is uniform over all transitions, whatever their priorities; the
-    importance weights are those of the mixture."""
+    """Probability that a transition is sampled uniformly, whatever its priority; the importance
+    weights are those of the mixture."""
 
     def __post_init__(self) -> None:
-        """Check what is new here."""
+        """Check the new fields."""
         super().__post_init__()
         check_range("alpha", self.alpha, 0.0, 1.0)
         check_range("beta", self.beta, 0.0, 1.0)
         check_range("uniform_mixture", self.uniform_mixture, 0.0, 1.0)
-        if not self.replacement:
-            raise InvalidArgumentError(
-                "replacement is False; prioritized sampling must be with replacement (True)"
-            )
+        check("replacement", self.replacement, self.replacement, "True for prioritized sampling")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,22 +196,22 @@ class TrajectoryOptions(StorageOptions):
     """Options of `TrajectoryBuffer`."""
 
     num_steps: int = 20
-    """Steps T of a rollout or window."""
+    """Steps T of a rollout."""
 
     num_batches: int = 1
-    """Fixed batches of environments B that updates take in turn; it divides num_envs."""
+    """Fixed batches of environments B, updated in rotation; it divides num_envs."""
 
     steps_per_update: float | None = None
-    """Steps of all environments between two updates; below 1, 1/U makes U updates after every
-    step. None is `num_steps`, on-policy."""
+    """Steps of all environments between two updates; 1/U makes U updates after every step. None is
+    `num_steps`, on-policy."""
 
     extras: dict[str, tuple[tuple[int, ...], torch.dtype]] = field(
         default_factory=lambda: {"log_probs": ((), torch.float32), "values": ((), torch.float32)}
     )
-    """What is stored beside a step, by name: shape of one environment's value, and type."""
+    """Further values of a step, by name: shape for one environment, and type."""
 
     def __post_init__(self) -> None:
-        """Check what is new here."""
+        """Check the new fields."""
         super().__post_init__()
         check_int("num_steps", self.num_steps, 1)
         for name, (shape, dtype) in self.extras.items():
@@ -220,19 +221,19 @@ class TrajectoryOptions(StorageOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class SharedOptions(PrioritizedOptions):
-    """Options of `SharedPrioritizedReplay`; `num_envs` are the environments of one explorer.
+    """Options of `SharedPrioritizedReplay`; `num_envs` are the environments of one writer.
 
-    The memory is the host's; `device` is where batches go.
+    The buffer is in host memory; `device` receives the batches.
     """
 
-    num_explorers: int = 1
-    """Most explorer processes at a time."""
+    num_writers: int = 1
+    """Most writer processes at a time."""
 
     block_size: int = 128
-    """Transitions that an explorer hands over at once."""
+    """Transitions that a writer publishes at once."""
 
     def __post_init__(self) -> None:
-        """Check what is new here."""
+        """Check the new fields."""
         super().__post_init__()
-        check_int("num_explorers", self.num_explorers, 1)
+        check_int("num_writers", self.num_writers, 1)
         check_int("block_size", self.block_size, 1)

@@ -1,9 +1,9 @@
-"""A keyed random order of 0 ... V-1 that can be asked for any position, with V on the device.
+"""A keyed random permutation of 0 ... V-1 with random access, where V is on the device.
 
-The numbers are laid out in rows of ``a = ceil(sqrt(V))``; the last row may be short. A round turns
-every row by an amount that depends on the row and the key, then every column likewise. Each turn
-is a bijection of the ragged grid onto itself, so the whole is one for every V, with a fixed number
-of operations: no list of V numbers, no retries, nothing read by the host.
+The numbers form a grid with rows of ``a = ceil(sqrt(V))``; the last row may be short. Each round
+rotates every row by an amount that depends on the row and the key, then every column likewise. A
+rotation is a bijection of the ragged grid, so the whole is one for every V, in a fixed number of
+operations: no list of V numbers, no retries, no value read by the host.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ _MULTIPLY_B = -4658895280553007687
 
 
 def _hashed(value: Tensor, key: Tensor, turn: int) -> Tensor:
-    """Non-negative int64 that looks random; the same for the same value, key and turn."""
+    """Pseudorandom non-negative int64 of a value, key and turn."""
     mixed = (value + key + turn * 0x51ED270B) * _MULTIPLY_A
     mixed = (mixed ^ ((mixed >> 32) & 0xFFFFFFFF)) * _MULTIPLY_B
     return (mixed >> 29) & 0x7FFFFFFF
 
 
 def permuted(position: Tensor, size: Tensor, key: Tensor) -> Tensor:
-    """The numbers at some positions of a random order of 0 ... size-1.
+    """The numbers at given positions of a random order of 0 ... size-1.
 
     Args:
-        position: int64, any shape; each from 0 to size-1.
-        size: int64 scalar, at least 1, below 2**52.
-        key: int64 scalar; another key is another order.
+        position: int64, any shape, in 0 ... size-1.
+        size: int64 scalar, from 1 to below 2**52.
+        key: int64 scalar that selects the order.
 
     Returns:
-        int64, as `position`: distinct for distinct positions.
+        int64, shape of `position`: distinct for distinct positions.
     """
     width = torch.ceil(torch.sqrt(size.to(torch.float64))).to(torch.int64)
     full_rows = size // width
-    last_width = size - full_rows * width  # 0 where the last row is full as well
+    last_width = size - full_rows * width  # 0 if the last row is full
     value = position
     for turn in range(ROUNDS):
         row, column = value // width, value % width

@@ -1,13 +1,12 @@
-"""`PrioritySums`: what a priority weighs, summed by blocks, with draws in proportion.
+"""Priorities as integer masses, summed by blocks, and sampling in proportion to them.
 
-Weights are integers (int64): multiples of a unit of 2**-20. Integer sums do not depend on the order
-of addition, so the sum of a block is exactly the sum of its leaves after any number of updates, on
-every device, and a draw can never land on a leaf of weight 0 by rounding.
+A mass (int64) is a multiple of 2**-20. The order of integer additions does not matter, so the sum
+of a block is exactly that of its leaves after any number of updates, on every device, and rounding
+never selects a leaf of mass 0.
 
-Leaves are cut into blocks. An update writes its leaves and then sums up every block it touched
-again, which needs no atomic additions and no care about duplicates. A draw looks up its block in
-the prefix sums of all blocks, then its leaf in the prefix sums of that block: two vectorised
-look-ups instead of one a level of a tree.
+An update writes leaves and then sums every block that it touched, which needs no atomic additions
+and tolerates duplicates. A sample finds its block in the prefix sums of all blocks, then its leaf
+in those of the block: two vectorized look-ups instead of one for each level of a tree.
 """
 
 from __future__ import annotations
@@ -21,119 +20,116 @@ from torch import Tensor
 from cule import _core
 from cule.replay import native
 from cule.replay.native import as_array
+from cule.replay.options import PrioritizedOptions
 
-#: Leaves a block, 128. Small blocks make updates and the second step of draws cheap, large ones the
-#: first step.
+#: Leaves of a block, 128. Small blocks make updates and the second step of sampling fast, large
+#: ones the first step.
 BLOCK_LEAVES: int = _core.BLOCK_LEAVES
 
-#: Integer units of a weight of 1.
-UNITS: int = _core.PRIORITY_UNITS
+#: Mass of a priority of 1.
+MASS_SCALE: int = _core.MASS_SCALE
 
-#: All weights together stay below this, so that no sum overflows.
-MAX_TOTAL_UNITS = 2**62
+#: Bound of the total, so that no sum overflows.
+MAX_TOTAL = 2**62
+
+_TINY = torch.finfo(torch.float64).tiny
 
 
 class PrioritySums:
-    """Weights of leaves; see the top of this file.
+    """Masses of leaves; see the top of this file.
 
     Attributes:
-        leaves: Weight of every leaf in units; int64 ``[num_leaves rounded up + 1]``. The last one
-            is waste: it counts for nothing.
-        block_sums: Their sums; int64 ``[blocks]``.
-        max_units: Most that one leaf may weigh.
-        waste: Index of the waste leaf, for writes that shall have no effect.
-        native: The same for the processor, over the same leaves; None on other devices.
+        leaves: Mass of every leaf; int64 ``[num_leaves rounded up + 1]``. The last one is outside
+            all sums.
+        block_sums: Sums of the blocks; int64 ``[blocks]``.
+        max_mass: Largest mass of a leaf.
+        waste: Index of the last leaf, for writes without an effect.
+        native: The same for the CPU, over the same leaves; None on other devices.
     """
 
     def __init__(self, num_leaves: int, device: torch.device) -> None:
-        """All weights are 0.
-
-        Args:
-            num_leaves: Leaves.
-            device: Where they live.
-        """
+        """Allocate leaves of mass 0."""
         num_blocks = -(-num_leaves // BLOCK_LEAVES)
         self.waste = num_blocks * BLOCK_LEAVES
-        # No more than float64 holds exactly.
-        self.max_units = min(MAX_TOTAL_UNITS // self.waste, 2**52)
+        # No more than float64 represents exactly.
+        self.max_mass = min(MAX_TOTAL // self.waste, 2**52)
         self.leaves = torch.zeros(self.waste + 1, dtype=torch.int64, device=device)
         self.block_sums = torch.zeros(num_blocks, dtype=torch.int64, device=device)
         self.native: _core.PrioritySums | None = None
         if native.is_used(device):
             views = as_array(self.leaves), as_array(self.block_sums)
-            self.native = _core.PrioritySums(*views, self.max_units)
+            self.native = _core.PrioritySums(*views, self.max_mass)
 
     @property
     def _blocks(self) -> Tensor:
         return self.leaves[: self.waste].view(-1, BLOCK_LEAVES)
 
     def total(self) -> Tensor:
-        """Sum of all weights, in units; int64 scalar."""
+        """Sum of all masses; int64 scalar."""
         if self.native is not None:
             return torch.tensor(self.native.total())
         return self.block_sums.sum()
 
-    def units(self, priorities: Tensor, alpha: float) -> Tensor:
-        """What priorities weigh: ``p ** alpha`` in units.
+    def masses(self, priorities: Tensor, alpha: float) -> Tensor:
+        """Masses of priorities, ``p ** alpha``.
 
         Args:
-            priorities: At least 0; any shape, floating. Infinity and everything else too large for
-                `max_units` weighs `max_units`. 0 weighs 0 whatever alpha is; anything above 0
-                weighs at least one unit.
+            priorities: At least 0; any shape, floating. Those too large for `max_mass`, infinity
+                included, get `max_mass`. 0 gets 0 for every alpha, others at least 1.
             alpha: Exponent.
 
         Returns:
-            int64, as `priorities`.
+            int64, shape of `priorities`.
         """
-        wanted = priorities.to(torch.float64).pow(alpha) * UNITS
-        weighed = wanted.clamp(min=1.0, max=float(self.max_units)).round().to(torch.int64)
-        return torch.where(priorities > 0, weighed, 0)
+        wanted = priorities.to(torch.float64).pow(alpha) * MASS_SCALE
+        masses = wanted.clamp(min=1.0, max=float(self.max_mass)).round().to(torch.int64)
+        return torch.where(priorities > 0, masses, 0)
 
     def largest_priority(self, alpha: float) -> float:
-        """The priority that weighs `max_units`; the largest float64 where it would be more."""
+        """The priority of `max_mass`; at most the largest float64."""
         if alpha == 0:
             return sys.float_info.max
-        exponent = math.log2(self.max_units / UNITS) / alpha
+        exponent = math.log2(self.max_mass / MASS_SCALE) / alpha
         return 2.0**exponent if exponent < 1023 else sys.float_info.max
 
-    def assign(self, index: Tensor, units: Tensor) -> None:
-        """Set some leaves; of several values for one leaf the largest counts.
+    def assign(self, index: Tensor, masses: Tensor) -> None:
+        """Set leaves; if an index occurs several times, its largest mass counts.
 
         Args:
             index: Leaves, or `waste`; int64 ``[B]``.
-            units: Their weights; int64 ``[B]``.
+            masses: Their masses; int64 ``[B]``.
         """
         if self.native is not None:
-            self.native.assign(as_array(index.contiguous()), as_array(units.contiguous()))
+            self.native.assign(as_array(index.contiguous()), as_array(masses.contiguous()))
             return
         self.leaves.index_fill_(0, index, 0)
-        self.leaves.scatter_reduce_(0, index, units, "amax")
-        self.resum(index // BLOCK_LEAVES)
+        self.leaves.scatter_reduce_(0, index, masses, "amax")
+        self.update_sums(index // BLOCK_LEAVES)
 
-    def resum(self, blocks: Tensor) -> None:
-        """Sum up some blocks again; numbers past the last block mean the last."""
+    def update_sums(self, blocks: Tensor) -> None:
+        """Recompute the sums of blocks; indices past the last block mean the last."""
         blocks = blocks.clamp(max=self.block_sums.shape[0] - 1)
         sums = self._blocks.index_select(0, blocks).sum(dim=1)
         self.block_sums.index_copy_(0, blocks, sums)
 
     def rebuild(self) -> None:
-        """Sum up everything again, after leaves have been written from outside."""
+        """Recompute all sums, after leaves have been written directly."""
         if self.native is not None:
-            self.native.restore()
+            self.native.rebuild()
             return
         self.block_sums.copy_(self._blocks.sum(dim=1))
 
-    def draw(self, fractions: Tensor) -> Tensor:
-        """Leaves at some fractions of the total weight.
+    def sample(self, fractions: Tensor) -> Tensor:
+        """Leaves at fractions of the total.
 
         Args:
-            fractions: From 0 to below 1; float64 ``[B]``.
+            fractions: In [0, 1); float64 ``[B]``.
 
         Returns:
-            int64 ``[B]``: leaves, each in proportion to its weight. If all weights are 0, any.
+            int64 ``[B]``: leaves in proportion to their masses, or any if the total is 0.
         """
         if self.native is not None:
-            return torch.from_numpy(self.native.draw(as_array(fractions.contiguous())))
+            return torch.from_numpy(self.native.sample(as_array(fractions.contiguous())))
         prefix = self.block_sums.cumsum(0)
         total = prefix[-1]
         target = (fractions * total).to(torch.int64)
@@ -144,3 +140,87 @@ class PrioritySums:
         running = self._blocks.index_select(0, block).cumsum(1)
         leaf = (running <= within[:, None]).sum(dim=1).clamp(max=BLOCK_LEAVES - 1)
         return block * BLOCK_LEAVES + leaf
+
+
+class Priorities:
+    """The priorities of a buffer, one a leaf, and the importance weights that follow from them.
+
+    Attributes:
+        sums: The masses.
+        max_priority: Largest priority so far; float64 scalar on the device.
+        num_rejected: Negative and NaN priorities so far; int64 scalar on the device.
+        largest_priority: Priorities above this count as this.
+    """
+
+    def __init__(self, num_leaves: int, options: PrioritizedOptions, device: torch.device) -> None:
+        """Allocate the sums."""
+        self._alpha, self._uniform_mixture = options.alpha, options.uniform_mixture
+        self.sums = PrioritySums(num_leaves, device)
+        self.max_priority = torch.ones((), dtype=torch.float64, device=device)
+        self.num_rejected = torch.zeros((), dtype=torch.int64, device=device)
+        self.largest_priority = self.sums.largest_priority(options.alpha)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that a checkpoint holds, by name."""
+        sums = {"leaves": self.sums.leaves, "block_sums": self.sums.block_sums}
+        return {**sums, "max_priority": self.max_priority, "num_rejected": self.num_rejected}
+
+    def accept(self, priorities: Tensor, fallback: Tensor) -> Tensor:
+        """Replace invalid priorities by `fallback`; count them, and update `max_priority`."""
+        is_rejected = ~(priorities >= 0)  # true for NaN
+        self.num_rejected.add_(is_rejected.sum())
+        accepted = torch.where(is_rejected, fallback, priorities)
+        largest = accepted.clamp(max=self.largest_priority).amax()
+        self.max_priority.copy_(torch.maximum(self.max_priority, largest))
+        return accepted
+
+    def masses(self, accepted: Tensor) -> Tensor:
+        """Masses of accepted priorities; int64, shape of `accepted`."""
+        return self.sums.masses(accepted, self._alpha)
+
+    def update(self, leaves: Tensor, is_live: Tensor, priorities: Tensor) -> None:
+        """Set the priorities of those leaves that are live; all arguments ``[B]``."""
+        accepted = self.accept(priorities, torch.full_like(self.max_priority, -1.0))
+        leaves = torch.where(is_live & (accepted >= 0), leaves, self.sums.waste)
+        self.sums.assign(leaves, self.masses(accepted))
+
+    def sample(self, uniform: Tensor) -> Tensor:
+        """Sample leaves in proportion to their masses, one from each B-th of the total.
+
+        Args:
+            uniform: Random numbers in [0, 1); float64 ``[B]``.
+
+        Returns:
+            int64 ``[B]``.
+        """
+        size = len(uniform)
+        return self.sums.sample((torch.arange(size, device=uniform.device) + uniform) / size)
+
+    def uniform_share(self) -> Tensor:
+        """Probability of sampling uniformly: 1 in a mixture where all priorities are 0."""
+        is_empty = (self.sums.total() == 0).to(torch.float64)
+        return is_empty.clamp(min=self._uniform_mixture)
+
+    def weigh(
+        self, leaves: Tensor, num_valid: Tensor | int, is_usable: Tensor, beta: float | Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Importance weights of sampled leaves.
+
+        Args:
+            leaves: int64 ``[B]``.
+            num_valid: Transitions that can be sampled.
+            is_usable: Whether a transition may get a weight above 0; bool ``[B]``.
+            beta: Exponent of the weights.
+
+        Returns:
+            Weights over the largest of them, and probabilities; float32 ``[B]`` each.
+        """
+        total = self.sums.total().clamp(min=1)
+        probabilities = self.sums.leaves[leaves].to(torch.float64) / total.to(torch.float64)
+        if self._uniform_mixture:
+            share = self.uniform_share()
+            probabilities = (1.0 - share) * probabilities + share / num_valid
+        weights = (num_valid * probabilities).clamp(min=_TINY).pow(-beta)
+        weights = torch.where((probabilities > 0) & is_usable, weights, 0.0)
+        weights = weights / weights.amax().clamp(min=_TINY)
+        return weights.to(torch.float32), probabilities.to(torch.float32)

@@ -1,18 +1,24 @@
-"""`ReplayWriter`: the writing side of a `SharedPrioritizedReplay`, one a process."""
+"""`ReplayWriter`: the writing side of a `SharedPrioritizedReplay`, one for each process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from cule.errors import InvalidArgumentError
 from cule.replay.errors import DisconnectedError, NotReadyError
-from cule.replay.shared_memory import FIRST_EXPLORER_BYTE, SharedHandle, SharedMemory
-from cule.replay.steps import Step, checked_frames, checked_tensor
+from cule.replay.options import check
+from cule.replay.shared_memory import (
+    FIRST_WRITER_BYTE,
+    INDEX_BYTE,
+    SharedHandle,
+    SharedMemory,
+)
+from cule.replay.steps import ArrayLike, Step, checked_frames, checked_step, checked_tensor
 from cule.replay.transitions import (
     FIRST,
     INVALID,
@@ -20,19 +26,21 @@ from cule.replay.transitions import (
     TERMINATED,
     TRUNCATED,
     Batch,
-    Memory,
+    Cells,
     read_transitions,
 )
 
-#: First priorities of a block's transitions, from the transitions themselves: float ``[B]``.
-Prioritize = Callable[[Batch], Any]
+#: Returns the first priorities of the transitions of a block; float ``[B]``.
+Prioritize = Callable[[Batch], ArrayLike]
+
+_CPU = torch.device("cpu")
 
 
 class ReplayWriter:
-    """Collects steps of N environments, and hands them over in blocks.
+    """Collects the steps of N environments and publishes them in blocks.
 
-    Rows of an environment are kept here until `block_size` transitions are complete. Only then is a
-    block of the shared memory reserved and filled, which is why explorers hardly ever meet.
+    A writer keeps the timesteps of an environment until `block_size` transitions are complete. Only
+    then does it reserve and fill a block of the shared memory, so writers rarely wait.
 
     Example:
         >>> import torch
@@ -43,54 +51,53 @@ class ReplayWriter:
         >>> step = SimpleNamespace(frame=obs, reward=[1.0], terminated=no, truncated=no,
         ...                        life_lost=no, first=no, final_frame=obs)
         >>> with SharedPrioritizedReplay(options) as replay:
-        ...     with ReplayWriter(replay.handle(), 0) as explorer:  # in another process
-        ...         explorer.start(obs)
+        ...     with ReplayWriter(replay.handle(), 0) as writer:  # in another process
+        ...         writer.start(obs)
         ...         for _ in range(10):
-        ...             explorer.append([0], step)
+        ...             writer.append([0], step)
         ...     batch = replay.sample(4)
         >>> batch.returns
         tensor([1., 1., 1., 1.])
 
     Attributes:
-        index: Which explorer this is.
+        index: Index of the writer.
     """
 
     def __init__(
         self, handle: SharedHandle, index: int, prioritize: Prioritize | None = None
     ) -> None:
-        """Join the learner.
+        """Connect to the learner.
 
         Args:
             handle: `SharedPrioritizedReplay.handle`.
-            index: Which explorer this is; another one must not be using it. That of a dead one can
-                be used again.
-            prioritize: What gives the transitions of a full block their first priorities, such as
-                errors of the explorer's own network. By default the largest priority so far.
+            index: Index of the writer, which no other living writer uses.
+            prioritize: Computes the first priorities of the transitions of a full block, such as
+                errors of the writer's own network. Default: the largest priority so far.
 
         Raises:
-            InvalidArgumentError: There is no such explorer, or it lives.
+            InvalidArgumentError: The index is too large, or in use.
             DisconnectedError: The learner is gone.
         """
         options = handle.options
-        if not isinstance(index, int) or not 0 <= index < options.num_explorers:
-            raise InvalidArgumentError(
-                f"index is {index!r}; it must be 0 ... {options.num_explorers - 1}"
-            )
+        is_index = isinstance(index, int) and 0 <= index < options.num_writers
+        check("index", index, is_index, f"in 0 ... {options.num_writers - 1}")
         self.index, self._options, self._prioritize = index, options, prioritize
         self._shared: SharedMemory | None = SharedMemory(handle)
         self._shared.check_learner()
-        if not self._shared.locks.try_acquire(FIRST_EXPLORER_BYTE + index):
-            raise InvalidArgumentError(f"index is {index}, but that explorer lives")
-        n, rows = options.num_envs, self._shared.rows
-        self._frames = torch.zeros((n, rows + 1, *options.obs_shape), dtype=options.obs_dtype)
-        self._actions = torch.zeros((n, rows, *options.action_shape), dtype=options.action_dtype)
-        self._rewards = torch.zeros((n, rows), dtype=torch.float32)
-        self._flags = torch.zeros((n, rows), dtype=torch.uint8)
-        self._counts = [0] * n  # rows with a frame
-        self._first_live = [0] * n  # first row that has not been handed over
+        if not self._shared.locks.try_acquire(FIRST_WRITER_BYTE + index):
+            raise InvalidArgumentError(
+                f"index is {index}; it must not be that of another writer that is alive"
+            )
+        n, cells = options.num_envs, self._shared.block_cells
+        self._frames = torch.zeros((n, cells + 1, *options.obs_shape), dtype=options.obs_dtype)
+        self._actions = torch.zeros((n, cells, *options.action_shape), dtype=options.action_dtype)
+        self._rewards = torch.zeros((n, cells), dtype=torch.float32)
+        self._flags = torch.zeros((n, cells), dtype=torch.uint8)
+        self._counts = [0] * n  # timesteps with a frame
+        self._first_live = [0] * n  # first timestep that has not been published
 
     def __enter__(self) -> ReplayWriter:
-        """Nothing to do."""
+        """Return the writer."""
         return self
 
     def __exit__(
@@ -99,87 +106,76 @@ class ReplayWriter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Hand over what there is, unless the learner is gone, and leave."""
+        """`close`."""
         self.close()
 
     @property
     def num_published(self) -> int:
-        """Transitions handed over so far, by this explorer and those before it of its index."""
-        shared = self._joined()
-        with shared.locks.held(0):
+        """Transitions that this writer and earlier ones of its index have published."""
+        shared = self._connected()
+        with shared.locks.held(INDEX_BYTE):
             return shared.total_of(self.index)
 
-    def start(self, frame: Any) -> None:
-        """Begin new episodes in all environments; `frame` as in `UniformReplay.start`."""
+    def start(self, frame: ArrayLike) -> None:
+        """Start new episodes in all environments; `frame` as in `UniformReplay.start`."""
         options = self._options
-        frames = checked_frames("frame", frame, (options.num_envs,), options)
+        frames = checked_frames("frame", frame, (options.num_envs,), options, _CPU)
         for env in range(options.num_envs):
             if self._counts[env]:
                 self._flags[env, self._counts[env] - 1] |= INVALID
             self._add(env, frames[env], FIRST)
 
-    def append(self, actions: Any, step: Step) -> None:
-        """Store one step of all environments; as `UniformReplay.append`.
+    def append(self, actions: ArrayLike, step: Step) -> None:
+        """Store one step of all environments, as `UniformReplay.append`.
 
         Raises:
             NotReadyError: `start` has not been called.
-            InvalidArgumentError: Wrong shape or type. In both cases nothing has changed.
+            InvalidArgumentError: Wrong shape or dtype. In both cases the writer is unchanged.
             DisconnectedError: A block was full, and the learner is gone.
         """
-        options, cpu = self._options, torch.device("cpu")
-        self._joined()
+        options = self._options
+        self._connected()
         if not self._counts[0]:
-            raise NotReadyError("append before the first frames; call start() with them")
-        shape = (options.num_envs,)
-        frames = checked_frames("step.frame", step.frame, shape, options)
-        taken = checked_tensor(
-            "actions", actions, shape + options.action_shape, options.action_dtype, cpu
-        )
-        rewards = checked_tensor("step.reward", step.reward, shape, torch.float32, cpu)
-        terminated, truncated, life_lost, first = (
-            checked_tensor(f"step.{name}", getattr(step, name), shape, torch.bool, cpu)
-            for name in ("terminated", "truncated", "life_lost", "first")
-        )
+            raise NotReadyError("append needs first frames; call start() before it")
         same_step = options.autoreset_mode == "SameStep"
-        finals = None
-        if same_step:
-            finals = checked_frames("step.final_frame", step.final_frame, shape, options)
-        flags = terminated * TERMINATED + truncated * TRUNCATED + life_lost * LIFE_LOST
+        steps = checked_step(actions, step, options, _CPU, finals=same_step)
+        assert steps.frames is not None
+        terminated, truncated, first = steps.terminated[0], steps.truncated[0], steps.first[0]
+        flags = terminated * TERMINATED + truncated * TRUNCATED + steps.life_lost[0] * LIFE_LOST
         if not same_step:
             flags = flags + first * INVALID
-        kept = truncated & ~terminated
+        has_final = truncated & ~terminated
         for env in range(options.num_envs):
-            row = self._counts[env] - 1
-            self._actions[env, row] = taken[env]
-            self._rewards[env, row] = rewards[env]
-            self._flags[env, row] |= int(flags[env])
-            if finals is not None and kept[env]:
-                # The final observation becomes a row, as in NextStep mode; nothing is done on it.
-                self._add(env, finals[env], INVALID)
+            t = self._counts[env] - 1
+            self._actions[env, t] = steps.actions[0, env]
+            self._rewards[env, t] = steps.rewards[0, env]
+            self._flags[env, t] |= int(flags[env])
+            if steps.final_frames is not None and has_final[env]:
+                # The final frame gets a timestep of its own without an action, as in NextStep.
+                self._add(env, steps.final_frames[0, env], INVALID)
                 self._rewards[env, self._counts[env] - 1] = 0
-            self._add(env, frames[env], FIRST if first[env] else 0)
+            self._add(env, steps.frames[0, env], FIRST if first[env] else 0)
 
     def _add(self, env: int, frame: Tensor, flags: int) -> None:
-        row = self._counts[env]
-        if row == self._frames.shape[1] - 1:
-            self._hand_over(env)
-            row = self._counts[env]
-        self._frames[env, row] = frame
-        self._flags[env, row] = flags
-        self._counts[env] = row + 1
+        if self._counts[env] == self._frames.shape[1] - 1:
+            self._publish(env)
+        t = self._counts[env]
+        self._frames[env, t] = frame
+        self._flags[env, t] = flags
+        self._counts[env] = t + 1
 
     def flush(self) -> None:
-        """Hand over all complete transitions, however few.
+        """Publish all complete transitions, however few.
 
         Raises:
             DisconnectedError: The learner is gone.
         """
         for env in range(self._options.num_envs):
-            self._hand_over(env)
+            self._publish(env)
 
-    def _hand_over(self, env: int) -> None:
-        """Publish the complete transitions of one environment, and keep what the next ones need."""
-        shared, options = self._joined(), self._options
+    def _publish(self, env: int) -> None:
+        """Publish the complete transitions of an environment; keep what the next ones need."""
+        shared, options = self._connected(), self._options
         count, first_live = self._counts[env], self._first_live[env]
         num_live = count - options.n_step - first_live
         if num_live <= 0:
@@ -187,16 +183,16 @@ class ReplayWriter:
         shared.check_learner()
         priorities = self._first_priorities(env, first_live, num_live)
         reserved = shared.reserve(self.index)
-        for name in ("frames", "actions", "rewards", "flags"):
-            source: Tensor = getattr(self, f"_{name}")
-            shared.block_rows(name, reserved.block)[:count] = source[env, :count]
+        mine = self._frames, self._actions, self._rewards, self._flags
+        for target, source in zip(shared.cells[:4], mine, strict=True):
+            shared.of_block(target, reserved.block)[:count] = source[env, :count]
         live = slice(first_live, first_live + num_live)
-        shared.block_rows("priorities", reserved.block)[live] = priorities
+        shared.of_block(shared.priorities, reserved.block)[live] = priorities
         shared.publish(reserved, first_live, num_live)
-        # Rows in front of the first transition that has not been handed over: S-1, if there are.
+        # Keep the S-1 timesteps before the first transition that has not been published.
         keep_from = max(first_live + num_live - (options.stack - 1), 0)
         kept = count - keep_from
-        for array in (self._frames, self._actions, self._rewards, self._flags):
+        for array in mine:
             array[env, :kept] = array[env, keep_from:count].clone()
         self._counts[env], self._first_live[env] = kept, first_live + num_live - keep_from
 
@@ -205,41 +201,35 @@ class ReplayWriter:
         options = self._options
         if self._prioritize is None:
             return torch.full((num_live,), float("nan"))
-        memory = Memory(
+        cells = Cells(
             self._frames[env], self._actions[env], self._rewards[env], self._flags[env],
-            zero_row=self._frames.shape[1] - 1,
+            zero_frame=self._frames.shape[1] - 1,
         )  # fmt: skip
         offsets = torch.arange(1 - options.stack, options.n_step + 1)
-        rows = first_live + torch.arange(num_live)
-        window = (rows[:, None] + offsets).clamp(min=0)
-        found = read_transitions(memory, window, options.n_step, options)
-        batch = Batch(
-            obs=found.obs,
-            actions=found.actions,
-            returns=found.returns,
-            discounts=found.discounts,
-            next_obs=found.next_obs,
+        timesteps = first_live + torch.arange(num_live)
+        window = (timesteps[:, None] + offsets).clamp(min=0)
+        found = read_transitions(cells, window, options.n_step, options)
+        batch = found.as_batch(
             weights=found.usable.to(torch.float32),
             ids=torch.full((num_live,), -1),
             probabilities=torch.full((num_live,), 1.0 / num_live),
         )
-        given = self._prioritize(batch)
+        priorities = self._prioritize(batch)
         return checked_tensor(
-            "what prioritize returned", given, (num_live,), torch.float32, torch.device("cpu")
+            "the result of prioritize", priorities, (num_live,), torch.float32, _CPU
         )
 
     def close(self) -> None:
-        """Hand over all complete transitions, unless the learner is gone, and leave."""
+        """Publish all complete transitions, unless the learner is gone, and disconnect."""
         if self._shared is not None:
             try:
-                self.flush()
-            except DisconnectedError:
-                pass
+                with suppress(DisconnectedError):
+                    self.flush()
             finally:
                 self._shared.locks.close()
                 self._shared = None
 
-    def _joined(self) -> SharedMemory:
+    def _connected(self) -> SharedMemory:
         if self._shared is None:
-            raise DisconnectedError("this explorer has been closed")
+            raise DisconnectedError("this writer has been closed")
         return self._shared

@@ -1,53 +1,57 @@
-"""Steps on their way in: what callers may hand over, and how it is checked before it is stored."""
+"""Steps that callers store: their types, and the checks before they are stored."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sized
+from typing import NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike as NumpyArrayLike
 from torch import Tensor
 
 from cule.errors import InvalidArgumentError
-from cule.replay.errors import NotReadyError
 from cule.replay.options import StorageOptions
 from cule.replay.transitions import TERMINATED, TRUNCATED
 
+#: A tensor on any device, an array, or a nested sequence.
+ArrayLike: TypeAlias = NumpyArrayLike | Tensor
+
 
 class Step(Protocol):
-    """Result of one step of all environments, such as `cule.FrameStep`: arrays or tensors [N]."""
+    """Result of one step of N environments, such as `cule.FrameStep`; fields are ``[N, ...]``."""
 
     @property
-    def frame(self) -> Any:
-        """Newest frames ``[N, *obs_shape]``."""
+    def frame(self) -> ArrayLike:
+        """Newest frames; ``[N, *obs_shape]``."""
 
     @property
-    def reward(self) -> Any:
-        """Rewards, not clipped."""
+    def reward(self) -> ArrayLike:
+        """Rewards, not clipped; ``[N]``."""
 
     @property
-    def terminated(self) -> Any:
-        """Whether the episode ended by itself."""
+    def terminated(self) -> ArrayLike:
+        """Whether the episode terminated; bool ``[N]``."""
 
     @property
-    def truncated(self) -> Any:
-        """Whether it was cut off."""
+    def truncated(self) -> ArrayLike:
+        """Whether the episode was truncated; bool ``[N]``."""
 
     @property
-    def life_lost(self) -> Any:
-        """Whether a life was lost, and the game goes on."""
+    def life_lost(self) -> ArrayLike:
+        """Whether a life was lost without ending the game; bool ``[N]``."""
 
     @property
-    def first(self) -> Any:
-        """Whether `frame` is the first of an episode."""
+    def first(self) -> ArrayLike:
+        """Whether `frame` is the first of an episode; bool ``[N]``."""
 
     @property
-    def final_frame(self) -> Any:
-        """Frames that ended episodes ended on."""
+    def final_frame(self) -> ArrayLike | None:
+        """Final frames of episodes that ended; as `frame`, and not read in NextStep mode."""
 
 
 class Steps(NamedTuple):
-    """T steps of all environments, checked, on the device of the ring; ``[T, N, ...]``."""
+    """T checked steps of all environments, on the device of the buffer; ``[T, N, ...]``."""
 
     frames: Tensor | None  # None: the frames are in place already
     actions: Tensor
@@ -59,176 +63,159 @@ class Steps(NamedTuple):
     final_frames: Tensor | None
 
 
-class Target(Protocol):
-    """What is known of the ring that steps are for."""
-
-    options: StorageOptions
-    host_head: int
-    num_slots: int
-    num_finals: int
-    flags: Tensor
-    frames: Tensor
-
-    def next_row(self) -> Tensor:
-        """Memory of the next row's frames."""
-
-
 def checked_tensor(
     name: str,
-    value: Any,
+    value: ArrayLike | None,
     shape: tuple[int, ...],
     dtype: torch.dtype,
     device: torch.device,
     *,
     exact: bool = False,
 ) -> Tensor:
-    """An argument as a tensor of a shape and type on a device.
+    """Convert an argument to a tensor of a given shape.
 
     Args:
-        name: What the argument is called.
-        value: An array, tensor or nested list.
-        shape: Shape it must have.
+        name: Name of the argument, for messages.
+        value: The argument.
+        shape: Its required shape.
         dtype: Type of the result.
         device: Device of the result. The copy from pinned memory to a CUDA device is asynchronous.
-        exact: Whether the type must be this one; otherwise another of the same kind is converted
-            (integers to integers, whatever their size, and everything to floats).
+        exact: Whether `value` must have this dtype. Otherwise other types of the same kind are
+            converted (integers to integers of any size, everything to floats).
 
     Raises:
-        InvalidArgumentError: It has another shape, or a type that does not fit.
+        InvalidArgumentError: Wrong shape or dtype.
     """
     if isinstance(value, Tensor):
         if value.dtype == dtype and value.shape == shape and value.device == device:
             return value
     elif isinstance(value, np.ndarray) and not value.flags.writeable:
-        value = value.copy()  # torch has no notion of memory that is not to be written to
+        value = value.copy()  # torch does not support read-only memory
     try:
         tensor: Tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InvalidArgumentError(f"{name} is no array or tensor: {error}") from None
+        raise InvalidArgumentError(f"{name} must be an array or tensor: {error}") from None
     if tuple(tensor.shape) != shape:
         raise InvalidArgumentError(f"{name} has shape {tuple(tensor.shape)}; it must be {shape}")
     is_flag = dtype == torch.bool and tensor.dtype == torch.uint8
     fits = torch.can_cast(tensor.dtype, dtype) or is_flag
     if tensor.dtype != dtype and (exact or not fits):
-        raise InvalidArgumentError(f"{name} is of {tensor.dtype}; it must be of {dtype}")
+        raise InvalidArgumentError(f"{name} has dtype {tensor.dtype}; it must be {dtype}")
     return tensor.to(device=device, dtype=dtype, non_blocking=device.type == "cuda")
 
 
-def checked_ids(ids: Any, device: torch.device) -> Tensor:
-    """Ids of transitions; int64 ``[B]``."""
+def checked_length(name: str, value: ArrayLike) -> int:
+    """Length of the first axis.
+
+    Raises:
+        InvalidArgumentError: There is none.
+    """
     try:
-        count = len(ids)
+        return len(cast(Sized, value))
     except TypeError:
-        raise InvalidArgumentError(f"ids is {ids!r}; it must be one-dimensional") from None
+        raise InvalidArgumentError(f"{name} is {value!r}; it must have a first axis") from None
+
+
+def checked_ids(ids: ArrayLike, device: torch.device) -> Tensor:
+    """Convert ids of transitions to int64 ``[B]``."""
+    count = checked_length("ids", ids)
     if not count:
         return torch.zeros(0, dtype=torch.int64, device=device)
     return checked_tensor("ids", ids, (count,), torch.int64, device)
 
 
 def checked_frames(
-    name: str, value: Any, shape: tuple[int, ...], options: StorageOptions
+    name: str,
+    value: ArrayLike | None,
+    lead: tuple[int, ...],
+    options: StorageOptions,
+    device: torch.device,
 ) -> Tensor:
-    """`checked_tensor` for frames, which must be of the very type that is stored."""
-    shape = (*shape, *options.obs_shape)
-    return checked_tensor(name, value, shape, options.obs_dtype, options.device, exact=True)
+    """`checked_tensor` for frames ``[*lead, *obs_shape]``, whose dtype must be `obs_dtype`."""
+    return checked_tensor(
+        name, value, (*lead, *options.obs_shape), options.obs_dtype, device, exact=True
+    )
 
 
-def check_started(ring: Target) -> None:
-    """Refuse to go on before the first frames."""
-    if ring.host_head < 0:
-        raise NotReadyError("append before the first frames; call start() with them")
+def checked_step(
+    actions: ArrayLike, step: Step, options: StorageOptions, device: torch.device, *, finals: bool
+) -> Steps:
+    """Check one step of all environments, as in `UniformReplay.append`; `finals`: read finals."""
+    lead = (options.num_envs,)
 
+    def values(name: str, dtype: torch.dtype) -> Tensor:
+        return checked_tensor(f"step.{name}", getattr(step, name), lead, dtype, device)[None]
 
-def _outside(ring: Target, frames: Tensor) -> Tensor:
-    """Frames that do not lie in the memory they are going to be written to."""
-    inside = frames.untyped_storage().data_ptr() == ring.frames.untyped_storage().data_ptr()
-    return frames.clone() if inside else frames
-
-
-def checked_step(ring: Target, actions: Any, step: Step) -> Steps:
-    """One step of all environments; see `UniformReplay.append`."""
-    options = ring.options
-    shape, device = (options.num_envs,), options.device
-    frame: Tensor | None = checked_frames("step.frame", step.frame, shape, options)
-    if frame is not None and frame.data_ptr() == ring.next_row().data_ptr():
-        frame = None
-    elif frame is not None:
-        frame = _outside(ring, frame)
-
-    def flags(name: str) -> Tensor:
-        value = getattr(step, name)
-        return checked_tensor(f"step.{name}", value, shape, torch.bool, device)[None]
-
-    final = None
-    if ring.num_finals:
-        final = checked_frames("step.final_frame", step.final_frame, shape, options)
-        final = _outside(ring, final)[None]
-    action_shape = shape + options.action_shape
+    frames = checked_frames("step.frame", step.frame, lead, options, device)[None]
+    final_frames = None
+    if finals:
+        final_frames = checked_frames("step.final_frame", step.final_frame, lead, options, device)
+    action_shape = lead + options.action_shape
     return Steps(
-        frames=None if frame is None else frame[None],
+        frames=frames,
         actions=checked_tensor("actions", actions, action_shape, options.action_dtype, device)[
             None
         ],
-        rewards=checked_tensor("step.reward", step.reward, shape, torch.float32, device)[None],
-        terminated=flags("terminated"),
-        truncated=flags("truncated"),
-        life_lost=flags("life_lost"),
-        first=flags("first"),
-        final_frames=final,
+        rewards=values("reward", torch.float32),
+        terminated=values("terminated", torch.bool),
+        truncated=values("truncated", torch.bool),
+        life_lost=values("life_lost", torch.bool),
+        first=values("first", torch.bool),
+        final_frames=None if final_frames is None else final_frames[None],
     )
 
 
 def checked_block(
-    ring: Target,
     *,
-    frames: Any,
-    actions: Any,
-    rewards: Any,
-    terminated: Any,
-    truncated: Any,
-    life_lost: Any,
-    first: Any,
-    final_frames: Any,
+    frames: ArrayLike,
+    actions: ArrayLike,
+    rewards: ArrayLike,
+    terminated: ArrayLike,
+    truncated: ArrayLike | None,
+    life_lost: ArrayLike | None,
+    first: ArrayLike | None,
+    final_frames: ArrayLike | None,
+    options: StorageOptions,
+    finals: bool,
+    previous_flags: Tensor,
 ) -> Steps:
-    """T steps of all environments; see `UniformReplay.append_block`."""
-    check_started(ring)
-    options, device = ring.options, ring.options.device
-    if len(frames) < 1:
+    """Check T steps of all environments, as in `UniformReplay.append_block`.
+
+    `finals`: read final frames. `previous_flags`: flags of the timestep before; uint8 ``[N]``.
+    """
+    num_steps, device = checked_length("frames", frames), options.device
+    if not num_steps:
         raise InvalidArgumentError("frames has no steps; it must have at least one")
-    shape = (len(frames), options.num_envs)
+    lead = (num_steps, options.num_envs)
 
-    def flags(name: str, value: Any) -> Tensor:
+    def flags(name: str, value: ArrayLike | None) -> Tensor:
         if value is None:
-            return torch.zeros(shape, dtype=torch.bool, device=device)
-        return checked_tensor(name, value, shape, torch.bool, device)
+            return torch.zeros(lead, dtype=torch.bool, device=device)
+        return checked_tensor(name, value, lead, torch.bool, device)
 
-    final = None
-    if ring.num_finals and truncated is not None:
+    checked_finals = None
+    if finals and truncated is not None:
         if final_frames is None:
             raise InvalidArgumentError(
-                "final_frames is None; in SameStep mode it must be given with truncated"
+                "final_frames is None; with truncated in SameStep mode it must be an array"
             )
-        final = _outside(ring, checked_frames("final_frames", final_frames, shape, options))
+        checked_finals = checked_frames("final_frames", final_frames, lead, options, device)
     is_terminated, is_truncated = flags("terminated", terminated), flags("truncated", truncated)
-    action_shape = shape + options.action_shape
+    if first is None:
+        is_first = is_terminated | is_truncated
+        if options.autoreset_mode == "NextStep":
+            ended_before = (previous_flags & (TERMINATED | TRUNCATED)) != 0
+            is_first = torch.cat((ended_before[None], is_first[:-1]))
+    else:
+        is_first = flags("first", first)
+    action_shape = lead + options.action_shape
     return Steps(
-        frames=_outside(ring, checked_frames("frames", frames, shape, options)),
+        frames=checked_frames("frames", frames, lead, options, device),
         actions=checked_tensor("actions", actions, action_shape, options.action_dtype, device),
-        rewards=checked_tensor("rewards", rewards, shape, torch.float32, device),
+        rewards=checked_tensor("rewards", rewards, lead, torch.float32, device),
         terminated=is_terminated,
         truncated=is_truncated,
         life_lost=flags("life_lost", life_lost),
-        first=_first_of(ring, is_terminated | is_truncated)
-        if first is None
-        else flags("first", first),
-        final_frames=final,
+        first=is_first,
+        final_frames=checked_finals,
     )
-
-
-def _first_of(ring: Target, ended: Tensor) -> Tensor:
-    """Which frames are the first of an episode, from which steps ended one; bool ``[T, N]``."""
-    if ring.options.autoreset_mode == "SameStep":
-        return ended
-    before = ring.flags[(ring.host_head - 1) % ring.num_slots]
-    before_ended = (before & (TERMINATED | TRUNCATED)) != 0
-    return torch.cat((before_ended[None], ended[:-1]))

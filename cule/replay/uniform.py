@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from cule.errors import InvalidArgumentError
 from cule.replay.checkpoint import Saveable
-from cule.replay.errors import NotReadyError
+from cule.replay.errors import NotReadyError, ShortReplayWarning
+from cule.replay.memory import plan_size, report
 from cule.replay.options import ReplayOptions, check_int
 from cule.replay.permutation import permuted
-from cule.replay.plan import overhead_rows, plan_rows, report
 from cule.replay.ring import FrameRing, ring_bytes
-from cule.replay.steps import Step, Steps, checked_block, checked_ids
+from cule.replay.steps import ArrayLike, Step, Steps, checked_block, checked_ids
 from cule.replay.transitions import Batch
 
 _KEY_RANGE = 2**62
-#: Options that change what is drawn or read, not what is stored: a restored buffer may differ.
+
+#: Options that a restored buffer may change: they affect sampling and reading, not what is stored.
 _FREE_OPTIONS = (
     *("capacity", "gamma", "reward_clipping", "replacement", "uniform_mixture"),
     *("device", "seed", "pad"),
 )
 
+#: Below this many steps per environment, a ring holds little but the data of the current policy.
+SHORT_STEPS = 1_000
+
 
 class UniformReplay(Saveable):
-    """Replay memory of N environments that step together, sampled uniformly.
+    """Replay buffer of N environments that step together, sampled uniformly.
 
-    Everything is allocated once, on one device; `append`, `append_block`, `sample` and `sample_at`
-    have static shapes and read nothing back, so that a CUDA graph can hold them (use `resync`
-    after replays, register `generator` with the graph, and give `append` frames of its own
-    instead of `next_row`).
+    All memory is allocated once, on one device. `append`, `append_block`, `sample` and `sample_at`
+    have static shapes and read nothing back, so you can capture them in a CUDA graph: register
+    `generator` with the graph, pass `append` frames of your own instead of `next_frame`, and call
+    `resync` after the graph has run.
 
-    Row t can be sampled once its n steps are there, and until the first frame of its stack is
-    overwritten: ``num_rows - (S - 1) - n`` rows of every environment when the ring is full.
+    Timestep t can be sampled from when its n steps are complete until the first frame of its stack
+    is overwritten: ``num_timesteps - (S - 1) - n`` timesteps of every environment in a full ring.
 
     Example:
         >>> import torch
@@ -51,9 +55,9 @@ class UniformReplay(Saveable):
         torch.Size([8, 3])
 
     Attributes:
-        options: What it was made with.
-        generator: Source of all draws, on the device.
-        num_rows: Rows of the ring.
+        options: Options of the buffer.
+        generator: Random generator of all samples, on the device.
+        num_timesteps: Timesteps of a full ring.
     """
 
     def __init__(self, options: ReplayOptions) -> None:
@@ -63,109 +67,136 @@ class UniformReplay(Saveable):
             options: Sizes, shapes, types, device.
 
         Raises:
-            InvalidArgumentError: The capacity is none.
-            CapacityError: It does not fit into the memory of the device.
+            InvalidArgumentError: The capacity is invalid.
+            CapacityError: The buffer does not fit into the memory of the device.
         """
         self.options = options
-        self.num_rows = plan_rows(options, partial(self._bytes_of, options))
-        self._ring = FrameRing(self.num_rows, options)
-        self.generator = torch.Generator(device=options.device)
+        device, n = options.device, options.num_envs
+        self.num_timesteps = plan_size(
+            options.capacity,
+            device,
+            partial(self._bytes_of, options),
+            transitions_each=n,
+            overhead=self._overhead,
+        )
+        num_steps = self.num_timesteps - self._overhead
+        if num_steps < SHORT_STEPS:
+            warnings.warn(
+                f"capacity is {options.capacity!r}: with {n} environments the ring spans "
+                f"{num_steps} steps, so its data is nearly on-policy",
+                ShortReplayWarning,
+                stacklevel=3,
+            )
+        self._ring = FrameRing(self.num_timesteps, options)
+        self.generator = torch.Generator(device=device)
         self.generator.manual_seed(options.seed)
-        device = options.device
-        # An order without replacement: its key, how far it has been read, and for which head.
+        # Key, position and head of the current order without replacement.
         self._key = torch.zeros((), dtype=torch.int64, device=device)
         self._position = torch.zeros((), dtype=torch.int64, device=device)
         self._order_head = torch.full((), -1, dtype=torch.int64, device=device)
 
     @staticmethod
-    def _bytes_of(options: ReplayOptions, num_rows: int) -> dict[str, int]:
-        return ring_bytes(num_rows, options)
+    def _bytes_of(options: ReplayOptions, num_timesteps: int) -> dict[str, int]:
+        return ring_bytes(num_timesteps, options)
 
-    # --- What is in it --------------------------------------------------------------------------
+    @property
+    def _overhead(self) -> int:
+        """Timesteps that cannot be sampled: the rest of the oldest stack and the newest return."""
+        return self.options.stack - 1 + self.options.n_step
+
+    # --- Size -----------------------------------------------------------------------------------
 
     @property
     def head(self) -> int:
-        """Newest row, counted from 0 and never wrapped; -1 before `start`."""
+        """Newest timestep, counted from 0 and never wrapped; -1 before `start`."""
         return self._ring.host_head
 
     @property
     def num_valid(self) -> int:
-        """Transitions that can be sampled, ignored rows included (they get weight 0)."""
-        oldest = max(self.head - self.num_rows + self.options.stack, 0)
+        """Transitions that can be sampled, with ignored steps (they get weight 0)."""
+        oldest = max(self.head - self.num_timesteps + self.options.stack, 0)
         return max(self.head - self.options.n_step - oldest + 1, 0) * self.options.num_envs
 
     def memory_report(self) -> str:
-        """What the memory is used for, as a table; the bytes are those of the tensors."""
-        return report(self.options, self.num_rows, self._bytes_of(self.options, self.num_rows))
+        """A table of the memory by use; the bytes are those of the tensors."""
+        parts = self._bytes_of(self.options, self.num_timesteps)
+        num_steps = self.num_timesteps - self._overhead
+        transitions = num_steps * self.options.num_envs
+        facts = {
+            "transitions": f"{transitions:,}",
+            "bytes per transition": f"{sum(parts.values()) / transitions:,.1f}",
+            "steps spanned": f"{num_steps:,}",
+        }
+        return report(parts, facts)
 
     def resync(self) -> None:
-        """Learn from the device what replays of a CUDA graph have appended. Waits for it."""
+        """Update the host after a CUDA graph has appended steps. Waits for the device."""
         self._ring.resync()
 
     # --- Writing --------------------------------------------------------------------------------
 
-    def start(self, frame: Any) -> None:
-        """Begin new episodes in all environments, as after ``env.reset()``.
+    def start(self, frame: ArrayLike) -> None:
+        """Start new episodes in all environments, as after ``env.reset()``.
 
         Args:
-            frame: Frames that the next actions are chosen on; ``[N, *obs_shape]``, obs_dtype, any
-                device. Of stacked observations this is the newest: ``obs[:, -1]``. Copied, unless
-                it is `next_row`.
+            frame: Frames to choose the next actions on; ``[N, *obs_shape]``, obs_dtype, any device.
+                Pass the newest of stacked observations: ``obs[:, -1]``. Copied, unless it is
+                `next_frame`.
 
         Raises:
-            InvalidArgumentError: Wrong shape or type; nothing has changed.
+            InvalidArgumentError: Wrong shape or dtype; the buffer is unchanged.
         """
         self._ring.start(frame)
 
-    def next_row(self) -> Tensor:
-        """Memory to let the environment write its next frames into.
+    def next_frame(self) -> Tensor:
+        """Memory for the next frames of the environments.
 
-        ``append(actions, env.step_frames(actions, out=replay.next_row()))`` stores frames without
+        ``append(actions, env.step_frames(actions, out=replay.next_frame()))`` stores frames without
         a copy.
 
         Returns:
-            ``[N, *obs_shape]``, a view into the ring; no sample touches it before `append`.
-            Valid until the next `append` or `start`.
+            ``[N, *obs_shape]``, a view into the ring that no sample reads before `append`. Valid
+            until the next `append` or `start`.
         """
-        return self._ring.next_row()
+        return self._ring.next_frame()
 
     def observe(self) -> Tensor:
-        """Observations that the next actions are chosen on, bit for bit what is sampled later.
+        """Observations to choose the next actions on, bit for bit as later samples have them.
 
         Returns:
-            ``[N, S, *obs_shape]`` (``[N, *obs_shape]`` without stacking); the caller's.
+            A new tensor ``[N, S, *obs_shape]`` (``[N, *obs_shape]`` without stacking).
 
         Raises:
             NotReadyError: `start` has not been called.
         """
-        return self._ring.newest()
+        return self._ring.observe()
 
-    def append(self, actions: Any, step: Step) -> None:
+    def append(self, actions: ArrayLike, step: Step) -> None:
         """Store one step of all environments.
 
         Args:
-            actions: Actions taken on `observe`; ``[N, *action_shape]``.
-            step: What they led to, such as `cule.FrameStep`; arrays or tensors ``[N, ...]`` on any
-                device. Its `final_frame` is read in SameStep mode only, its `frame` is not copied
-                where it is `next_row`.
+            actions: Actions chosen on `observe`; ``[N, *action_shape]``.
+            step: Result of the actions, such as `cule.FrameStep`; arrays or tensors ``[N, ...]`` on
+                any device. `final_frame` is read in SameStep mode only; `frame` is not copied if it
+                is `next_frame`.
 
         Raises:
             NotReadyError: `start` has not been called.
-            InvalidArgumentError: Wrong shape or type. Either way nothing has changed.
+            InvalidArgumentError: Wrong shape or dtype. In both cases the buffer is unchanged.
         """
         self._ring.append(actions, step)
 
     def append_block(
         self,
         *,
-        frames: Any,
-        actions: Any,
-        rewards: Any,
-        terminated: Any,
-        truncated: Any = None,
-        life_lost: Any = None,
-        first: Any = None,
-        final_frames: Any = None,
+        frames: ArrayLike,
+        actions: ArrayLike,
+        rewards: ArrayLike,
+        terminated: ArrayLike,
+        truncated: ArrayLike | None = None,
+        life_lost: ArrayLike | None = None,
+        first: ArrayLike | None = None,
+        final_frames: ArrayLike | None = None,
     ) -> None:
         """Store T steps of all environments at once, from arrays or tensors on any device.
 
@@ -173,20 +204,21 @@ class UniformReplay(Saveable):
             frames: Frames after each step; ``[T, N, *obs_shape]``, obs_dtype.
             actions: Actions before them; ``[T, N, *action_shape]``.
             rewards: Rewards; ``[T, N]``, stored as float32.
-            terminated: Whether the episode ended by itself; bool ``[T, N]``.
-            truncated: Whether it was cut off; bool ``[T, N]``; never by default.
-            life_lost: Whether a life was lost; bool ``[T, N]``; none by default.
-            first: Whether the frame is the first of an episode; bool ``[T, N]``; by default what
-                the autoreset mode makes of `terminated` and `truncated`.
-            final_frames: Frames that episodes ended on, read where truncated; as `frames`. Needed
-                with `truncated` in SameStep mode, otherwise not read.
+            terminated: Whether the episode terminated; bool ``[T, N]``.
+            truncated: Whether the episode was truncated; bool ``[T, N]``. Default: all False.
+            life_lost: Whether a life was lost; bool ``[T, N]``. Default: all False.
+            first: Whether the frame is the first of an episode; bool ``[T, N]``. Default: follows
+                from `terminated`, `truncated` and the autoreset mode.
+            final_frames: Final frames of episodes, read where truncated; as `frames`. Required with
+                `truncated` in SameStep mode, otherwise not read.
 
         Raises:
             NotReadyError: `start` has not been called.
-            InvalidArgumentError: Wrong shape or type. Either way nothing has changed.
+            InvalidArgumentError: Wrong shape or dtype. In both cases the buffer is unchanged.
         """
-        steps = checked_block(
-            self._ring,
+        ring = self._ring
+        ring.check_started()
+        checked = checked_block(
             frames=frames,
             actions=actions,
             rewards=rewards,
@@ -195,9 +227,13 @@ class UniformReplay(Saveable):
             life_lost=life_lost,
             first=first,
             final_frames=final_frames,
+            options=self.options,
+            finals=ring.num_finals > 0,
+            previous_flags=ring.flags[(ring.host_head - 1) % ring.num_slots],
         )
-        # More at once would write rows that the same call writes over again.
-        most = self.num_rows - overhead_rows(self.options)
+        steps = ring.without_overlap(checked)
+        # A longer write would overwrite its own timesteps.
+        most = self.num_timesteps - self._overhead
         for begin in range(0, steps.rewards.shape[0], most):
             self._write(Steps._make(x if x is None else x[begin : begin + most] for x in steps))
 
@@ -207,52 +243,51 @@ class UniformReplay(Saveable):
     # --- Reading --------------------------------------------------------------------------------
 
     def sample(self, batch_size: int) -> Batch:
-        """Draw transitions.
+        """Sample transitions.
 
         Args:
             batch_size: Transitions B.
 
         Returns:
-            The batch; its weights are 0 for rows that are not to be learnt from, otherwise 1.
+            The batch. Weights are 0 for transitions that must not be learned from, otherwise 1.
 
         Raises:
-            InvalidArgumentError: batch_size is no positive int, or more than there is without
+            InvalidArgumentError: batch_size is not a positive int, or exceeds `num_valid` without
                 replacement.
             NotReadyError: There is nothing to sample yet.
         """
         self._check_batch_size(batch_size)
-        replacement = self.options.replacement
-        if not replacement and batch_size > self.num_valid:
-            raise InvalidArgumentError(
-                f"batch_size is {batch_size}; without replacement it must be at most "
-                f"{self.num_valid}, the transitions there are"
-            )
-        if not replacement:
-            return self._batch(self._dealt(batch_size))
+        if not self.options.replacement:
+            if batch_size > self.num_valid:
+                raise InvalidArgumentError(
+                    f"batch_size is {batch_size}; without replacement it must be at most "
+                    f"{self.num_valid}, the number of transitions in the buffer"
+                )
+            return self._gather(self._distinct_ids(batch_size))
         native = self._ring.native
         if native is not None:
             return native.sample(self.generator, batch_size, self.options.n_step)
-        return self._batch(self._uniform_ids(batch_size))
+        return self._gather(self._uniform_ids(batch_size))
 
-    def sample_at(self, ids: Any) -> Batch:
-        """The transitions of given ids; those that are not in the buffer any more get weight 0.
+    def sample_at(self, ids: ArrayLike) -> Batch:
+        """The transitions of given ids; those that have left the buffer get weight 0.
 
         Args:
-            ids: int64 ``[B]``: row times N, plus environment.
+            ids: int64 ``[B]``: timestep times N, plus environment.
 
         Raises:
-            InvalidArgumentError: Wrong shape or type.
+            InvalidArgumentError: Wrong shape or dtype.
             NotReadyError: There is nothing to sample yet.
         """
         checked = checked_ids(ids, self.options.device)
         self._check_batch_size(len(checked))
-        return self._batch(checked)
+        return self._gather(checked)
 
     def _check_batch_size(self, batch_size: object) -> None:
         check_int("batch_size", batch_size, 1)
         if self.num_valid == 0:
             raise NotReadyError(
-                f"nothing to sample yet: head is {self.head}, and a transition takes "
+                f"nothing to sample yet: head is {self.head}, and a transition needs "
                 f"{self.options.n_step} steps"
             )
 
@@ -262,55 +297,47 @@ class UniformReplay(Saveable):
         )
 
     def _uniform_ids(self, count: int) -> Tensor:
-        """Any transitions, each as likely as every other, with replacement."""
+        """Uniformly sampled ids, with replacement."""
         oldest, num_valid = self._valid()
         position = (self._uniform(count) * num_valid).to(torch.int64).clamp(max=num_valid - 1)
         return oldest * self.options.num_envs + position
 
     def _valid(self) -> tuple[Tensor, Tensor]:
-        """Oldest row that can be sampled, and transitions from there on; int64 scalars."""
+        """Oldest valid timestep, and the number of valid transitions; int64 scalars."""
         head = self._ring.head
-        oldest = (head - (self.num_rows - self.options.stack)).clamp(min=0)
+        oldest = (head - (self.num_timesteps - self.options.stack)).clamp(min=0)
         return oldest, (head - self.options.n_step - oldest + 1) * self.options.num_envs
 
-    def _dealt(self, count: int) -> Tensor:
+    def _is_valid(self, timesteps: Tensor, oldest: Tensor) -> Tensor:
+        """Whether timesteps can be sampled; bool, shape of `timesteps`."""
+        return (timesteps >= oldest) & (timesteps <= self._ring.head - self.options.n_step)
+
+    def _distinct_ids(self, count: int) -> Tensor:
         """The next ids of a random order."""
-        native = self._ring.native
+        native, head = self._ring.native, self._ring.head
         if native is not None:
             order = self._key, self._position, self._order_head
-            return native.deal(order, self._uniform(1), count, self.options.n_step)
+            return native.sample_distinct(order, self._uniform(1), count, self.options.n_step)
         oldest, num_valid = self._valid()
-        position = permuted(*self._next_positions(count, num_valid))
-        return oldest * self.options.num_envs + position
-
-    def _next_positions(self, batch_size: int, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Positions of the current order to draw next, its length, its key."""
-        head = self._ring.head
-        is_new = (head != self._order_head) | (self._position + batch_size > count)
-        fresh = (self._uniform(1)[0] * _KEY_RANGE).to(torch.int64)
-        self._key.copy_(torch.where(is_new, fresh, self._key))
+        is_new = (head != self._order_head) | (self._position + count > num_valid)
+        new_key = (self._uniform(1)[0] * _KEY_RANGE).to(torch.int64)
+        self._key.copy_(torch.where(is_new, new_key, self._key))
         self._position.copy_(torch.where(is_new, 0, self._position))
         self._order_head.copy_(head)
-        positions = self._position + torch.arange(batch_size, device=head.device)
-        self._position.add_(batch_size)
-        return positions, count, self._key
+        positions = self._position + torch.arange(count, device=head.device)
+        self._position.add_(count)
+        return oldest * self.options.num_envs + permuted(positions, num_valid, self._key)
 
-    def _batch(self, ids: Tensor) -> Batch:
-        """The transitions of some ids, with weight 1 where they can be learnt from."""
+    def _gather(self, ids: Tensor) -> Batch:
+        """The transitions of ids; the weights are 1 where a transition is usable."""
         n, native = self.options.num_envs, self._ring.native
         if native is not None:
-            return native.batch(ids, self.options.n_step)
-        rows, envs = ids // n, ids % n
-        found = self._ring.read(rows, envs, self.options.n_step)
+            return native.gather(ids, self.options.n_step)
+        timesteps = ids // n
+        found = self._ring.read(timesteps, ids % n, self.options.n_step)
         oldest, count = self._valid()
-        is_there = (rows >= oldest) & (rows <= self._ring.head - self.options.n_step)
-        return Batch(
-            obs=found.obs,
-            actions=found.actions,
-            returns=found.returns,
-            discounts=found.discounts,
-            next_obs=found.next_obs,
-            weights=(found.usable & is_there).to(torch.float32),
+        return found.as_batch(
+            weights=(found.usable & self._is_valid(timesteps, oldest)).to(torch.float32),
             ids=ids,
             probabilities=(1.0 / count.to(torch.float32)).expand(len(ids)),
         )
@@ -325,6 +352,5 @@ class UniformReplay(Saveable):
         return {**self._ring.tensors(), **order}
 
     def _description(self) -> dict[str, str]:
-        described = self.options.describe()
-        fixed = {name: text for name, text in described.items() if name not in _FREE_OPTIONS}
-        return {**fixed, "num_rows": str(self.num_rows)}
+        described = self.options.describe(without=_FREE_OPTIONS)
+        return {**described, "num_timesteps": str(self.num_timesteps)}

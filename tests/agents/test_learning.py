@@ -86,7 +86,7 @@ def test_what_is_replayed_is_what_was_acted_on(name: str, monkeypatch: pytest.Mo
     if name == "dqn":
         replayed = agent.replay.sample_at(torch.arange(20 * 16)).obs.view(20, 16, 4, 5, 5)
     else:
-        replayed = agent.buffer.window().obs
+        replayed = agent.buffer.rollout().obs
     assert torch.equal(replayed, torch.stack(seen))
     assert agent.statistics.read()["truncations"] > 0
 

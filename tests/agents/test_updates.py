@@ -38,7 +38,7 @@ class Rollout:
     """A window as float64 arrays, with the value of what followed each step."""
 
     def __init__(self, agent: Any, envs: slice | None = None) -> None:
-        window = agent.buffer.window(envs)
+        window = agent.buffer.rollout(envs)
         self.shape = tuple(window.rewards.shape)
         self.rewards = window.rewards.double().numpy()
         self.discounts = window.discounts.double().numpy()
@@ -178,7 +178,7 @@ def test_continuous_ppo_with_one_minibatch(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(agent.env, "step_frames", step)
     agent.collect(16)
-    window = agent.buffer.window()
+    window = agent.buffer.rollout()
     raw, noise = (x.double() for x in (window.actions, window.extras["noise"]))
     old_means = outputs(agent.network, window.obs.flatten(0, 1))[0].view(16, 16, 3)
     torch.testing.assert_close(raw, old_means + 0.7 * noise, rtol=1e-4, atol=1e-5)
@@ -308,7 +308,7 @@ def test_ppo_stops_at_a_divergence(looks: bool, monkeypatch: pytest.MonkeyPatch)
 def test_pqn_with_one_minibatch() -> None:
     agent = limited("pqn", num_minibatches=1, num_epochs=1, learning_rate=1e-9)
     agent.collect(16)
-    window = agent.buffer.window()
+    window = agent.buffer.rollout()
     q_values = outputs(agent.network, window.obs.flatten(0, 1)).numpy()
     q_values = q_values.reshape(*window.rewards.shape, -1)
     last = outputs(agent.network, window.bootstrap_obs).numpy().max(-1)

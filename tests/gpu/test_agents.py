@@ -72,7 +72,7 @@ def test_replays_learn_what_calls_do(name: str) -> None:
     agent, other = make_agent(name), make_agent(name)
     agent.begin()
     agent.collect(8)
-    window = agent.buffer.window()
+    window = agent.buffer.rollout()
     other.network.load_state_dict(agent.network.state_dict())
     for _ in range(8):
         replayed = agent.learn_from(window)
@@ -94,7 +94,7 @@ def test_replayed_steps_are_the_environments() -> None:
     actions, rewards = [], []
     for _ in range(6):
         agent.collect(8)
-        window = agent.buffer.window()
+        window = agent.buffer.rollout()
         actions.append(window.actions.clone())
         rewards.append(window.rewards.clone())
     assert agent._captured[0].captures
@@ -134,7 +134,7 @@ def inputs_of(agent: Any) -> tuple[Any, ...]:
     agent.collect(8)
     if hasattr(agent, "replay"):
         return (agent.replay.sample(64),)
-    window = agent.buffer.window()
+    window = agent.buffer.rollout()
     if agent.name != "ppo":
         return (window,)
     log_probs, values = (window.extras[name].flatten() for name in ("log_probs", "values"))
@@ -241,6 +241,6 @@ def test_a_million_transitions_take_what_is_printed() -> None:
     options = PrioritizedOptions(capacity=1_000_000, num_envs=1024, n_step=3, device="cuda")
     replay = PrioritizedReplay(options)
     peak = torch.cuda.max_memory_allocated() - before
-    total = sum(replay._bytes_of(options, replay.num_rows).values())
+    total = sum(replay._bytes_of(options, replay.num_timesteps).values())
     assert peak == pytest.approx(total, rel=0.01)
     assert total > 7_056_000_000

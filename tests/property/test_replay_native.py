@@ -1,7 +1,7 @@
-"""On a processor the native module does what tensor operations do on other devices, bit for bit.
+"""On the CPU the native module does what tensor operations do on other devices, bit for bit.
 
-Two buffers are fed the same random steps and asked the same: one as it is, one that has been told
-to be without the native module. Everything is compared as bytes.
+Two buffers get the same random steps and calls: one uses the native module, one only tensor
+operations. Everything is compared as bytes.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from cule.replay import (
     UniformReplay,
     native,
 )
-from cule.replay.native import NativeRows, as_array
-from cule.replay.transitions import Memory, read_transitions
+from cule.replay.native import NativeCells, as_array
+from cule.replay.transitions import Cells, read_transitions
 from tests.support.replay_model import RandomEpisodes
 
 pytestmark = [
@@ -168,10 +168,10 @@ class Twins:
         for replay in self.both:
             fields = dict(given)
             if in_place == 0:
-                fields["frame"] = replay.next_row()
+                fields["frame"] = replay.next_frame()
                 fields["frame"].copy_(step["frame"])
             elif in_place == 1 and replay.head > 0:
-                # Frames that lie in the ring, but elsewhere.
+                # Frames of another slot of the ring.
                 slot = replay.head % replay._ring.num_slots
                 fields["frame"] = replay._ring.by_slot[slot]
             if isinstance(replay, PrioritizedReplay):
@@ -213,10 +213,10 @@ class Twins:
     def check_tensors(self) -> None:
         found, wanted = (replay.state_dict()["tensors"] for replay in self.both)
         assert found.keys() == wanted.keys()
-        waste = self.native._ring._waste_row
+        waste = self.native._ring._waste_frame
         for name in found:
             left, right = found[name], wanted[name]
-            if name == "frames":  # without the waste row
+            if name == "frames":  # without the waste frame
                 left, right = (t[torch.arange(len(t)) != waste] for t in (left, right))
             if name == "leaves":
                 left, right = left[:-1], right[:-1]
@@ -241,7 +241,7 @@ class Twins:
             assert_same_batch(native.sample(size, beta), plain.sample(size, beta))
 
     def exchange(self, folder: Path) -> None:
-        """Each goes on with what the other one has saved."""
+        """Each loads the checkpoint of the other."""
         native, plain = self.both
         native.save(folder / "native")
         plain.save(folder / "plain")
@@ -304,7 +304,7 @@ def test_mixtures(mixture: float, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("mixture", MIXTURES)
 @pytest.mark.parametrize("zeroed", [False, True])
-def test_draws_of_nothing(zeroed: bool, mixture: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_of_nothing(zeroed: bool, mixture: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """All priorities 0 once they have been set so, or as they are at first."""
     twins = Twins(
         np.random.default_rng(zeroed), monkeypatch, True, num_envs=3, n_step=1, capacity=100,
@@ -316,11 +316,11 @@ def test_draws_of_nothing(zeroed: bool, mixture: float, monkeypatch: pytest.Monk
         assert isinstance(replay, PrioritizedReplay)
         if zeroed:
             replay.update_priorities(range(40), np.zeros(40))
-            assert int(replay._sums.total()) == 0
+            assert int(replay._priorities.sums.total()) == 0
     for _ in range(5):
         twins.check_reads()
     batch = twins.native.sample(30)
-    # What is drawn of nothing counts for nothing, but in a mixture, which is uniform then.
+    # Without any mass the weights are 0, except in a mixture, which samples uniformly.
     if zeroed:
         assert (batch.weights == float(mixture > 0)).all()
         assert len(batch.ids.unique()) > 10 or not mixture
@@ -328,7 +328,7 @@ def test_draws_of_nothing(zeroed: bool, mixture: float, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("mixture", MIXTURES)
 def test_replay_between_processes(mixture: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Priorities and rows of the native module, or of tensor operations; at last all are 0."""
+    """Shared buffers with the native module and with tensor operations; finally all priorities are 0."""
     rng = np.random.default_rng(1)
     options = SharedOptions(
         capacity=500, num_envs=3, obs_shape=(2,), block_size=7, uniform_mixture=mixture
@@ -337,18 +337,19 @@ def test_replay_between_processes(mixture: float, monkeypatch: pytest.MonkeyPatc
     with SharedPrioritizedReplay(options) as first, monkeypatch.context() as without:
         without.setattr(native, "is_used", lambda device: False)
         with SharedPrioritizedReplay(options) as second:
-            assert first._sums.native is not None
-            assert second._sums.native is None
-            second._shared.memory = second._shared.memory._replace(native=None)
-            explorers = [ReplayWriter(replay.handle(), 0) for replay in (first, second)]
+            assert first._priorities.sums.native is not None
+            assert second._priorities.sums.native is None
+            assert first._native is not None
+            assert second._native is None
+            writers = [ReplayWriter(replay.handle(), 0) for replay in (first, second)]
             frames = episodes.frames()
-            for explorer in explorers:
-                explorer.start(frames)
+            for writer in writers:
+                writer.start(frames)
             for _ in range(120):
                 step = episodes.step()
                 action = step.pop("action")
-                for explorer in explorers:
-                    explorer.append(action, SimpleNamespace(**step))
+                for writer in writers:
+                    writer.append(action, SimpleNamespace(**step))
             for _ in range(30):
                 found, wanted = first.sample(16), second.sample(16)
                 assert_same_batch(found, wanted)
@@ -356,16 +357,19 @@ def test_replay_between_processes(mixture: float, monkeypatch: pytest.MonkeyPatc
                 for replay in (first, second):
                     replay.update_priorities(found.ids, priorities)
             for replay in (first, second):
-                leaves = torch.arange(len(replay._known) * replay._rows)
-                ids = replay._known[leaves // replay._rows] * replay._rows + leaves % replay._rows
+                leaves = torch.arange(len(replay._known) * replay._block_cells)
+                ids = (
+                    replay._known[leaves // replay._block_cells] * replay._block_cells
+                    + leaves % replay._block_cells
+                )
                 replay.update_priorities(ids, torch.zeros(len(ids)))
-                assert int(replay._sums.total()) == 0
+                assert int(replay._priorities.sums.total()) == 0
             assert_same_batch(first.sample(16), second.sample(16))
-            for explorer in explorers:
-                explorer.close()
+            for writer in writers:
+                writer.close()
 
 
-def test_refusals_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     twins = Twins(
         np.random.default_rng(0), monkeypatch, False, num_envs=2, obs_shape=(2,),
         obs_dtype=torch.uint8, action_shape=(), action_dtype=torch.int64,
@@ -392,28 +396,25 @@ def test_refusals_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_listed_windows(seed: int) -> None:
     """What replay between processes reads with."""
     rng = np.random.default_rng(seed)
-    stack, n_step, rows = int(rng.integers(1, 5)), int(rng.integers(1, 5)), 50
+    stack, n_step, cells = int(rng.integers(1, 5)), int(rng.integers(1, 5)), 50
     options = ReplayOptions(
         stack=stack, obs_shape=(3,), obs_dtype=OBS_TYPES[seed % len(OBS_TYPES)],
         pad=str(rng.choice(["zero", "repeat"])), terminal_on_life_loss=bool(rng.integers(2)),
         reward_clipping=str(rng.choice(["none", "clip", "sign"])),
     )  # fmt: skip
-    frames = torch.from_numpy(rng.integers(1, 200, (rows + 1, 3))).to(options.obs_dtype)
-    frames[rows] = 0
-    actions = torch.from_numpy(rng.integers(0, 9, rows))
-    rewards = torch.from_numpy(rng.normal(size=rows).astype(np.float32))
+    frames = torch.from_numpy(rng.integers(1, 200, (cells + 1, 3))).to(options.obs_dtype)
+    frames[cells] = 0
+    actions = torch.from_numpy(rng.integers(0, 9, cells))
+    rewards = torch.from_numpy(rng.normal(size=cells).astype(np.float32))
     flags = torch.from_numpy(
-        (rng.integers(0, 32, rows) * (rng.random(rows) < 0.3)).astype(np.uint8)
+        (rng.integers(0, 32, cells) * (rng.random(cells) < 0.3)).astype(np.uint8)
     )
     arrays = frames, actions, rewards, flags
-    begins = rng.integers(0, rows - stack - n_step, 64)
+    begins = rng.integers(0, cells - stack - n_step, 64)
     window = torch.from_numpy(begins[:, None] + np.arange(stack + n_step))
     named = dict(zip(("frames", "actions", "rewards", "flags"), arrays, strict=True))
-    native = NativeRows(named, options)
-    found, wanted = (
-        read_transitions(Memory(*arrays, rows, way), window, n_step, options)
-        for way in (native, None)
-    )
+    found = NativeCells(named, options).read(window, n_step)
+    wanted = read_transitions(Cells(*arrays, cells), window, n_step, options)
     for name in wanted._fields:
         assert_same(getattr(found, name), getattr(wanted, name), name)
 
@@ -421,24 +422,24 @@ def test_listed_windows(seed: int) -> None:
 def test_the_native_module_refuses_what_would_leave_its_memory() -> None:
     replay = PrioritizedReplay(PrioritizedOptions(capacity=300, num_envs=2, obs_shape=(2,)))
     replay.start(np.ones((2, 2), np.uint8))
-    native, sums = replay._ring.native, replay._sums.native
+    native, sums = replay._ring.native, replay._priorities.sums.native
     assert native is not None
     assert sums is not None
     ids, powers = np.zeros(3, np.int64), np.zeros(2)
-    with pytest.raises(ValueError, match="one an id"):
-        native.core.update(sums, ids, powers, powers, 1)
+    with pytest.raises(ValueError, match="one element an id"):
+        native.core.update_priorities(sums, ids, powers, powers, 1)
     with pytest.raises(ValueError, match="powers"):
-        native.core.update(sums, ids, np.zeros(3), powers, 1)
+        native.core.update_priorities(sums, ids, np.zeros(3), powers, 1)
     with pytest.raises(ValueError, match="does not fit"):
-        native.core.batch(ids, 10_000)
+        native.core.gather(ids, 10_000)
     with pytest.raises(ValueError, match="is not a leaf"):
         sums.assign(np.array([-1]), np.array([1]))
     with pytest.raises(ValueError, match="is not a leaf"):
         sums.assign(np.array([10**6]), np.array([1]))
-    with pytest.raises(ValueError, match="units"):
+    with pytest.raises(ValueError, match="masses"):
         sums.assign(np.array([1, 2]), np.array([1]))
     small = _core.PrioritySums(np.zeros(129, np.int64), np.zeros(1, np.int64), 100)
-    with pytest.raises(ValueError, match="a leaf a row"):
+    with pytest.raises(ValueError, match="a leaf a cell"):
         native.core.sample_prioritized(small, np.zeros(1), np.zeros(1), 1, 0.0)
     with pytest.raises(ValueError, match="uniform"):
         native.core.sample_prioritized(sums, np.zeros(2), np.zeros(2), 1, 0.5)

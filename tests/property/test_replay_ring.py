@@ -89,9 +89,9 @@ class Pair:
         self.model_step(step)
         fields = {name: value for name, value in step.items() if name != "action"}
         if self.rng.integers(2):
-            row = self.replay.next_row()
-            row.copy_(torch.from_numpy(step["frame"]))
-            fields["frame"] = row
+            memory = self.replay.next_frame()
+            memory.copy_(torch.from_numpy(step["frame"]))
+            fields["frame"] = memory
         self.replay.append(step["action"], SimpleNamespace(**fields))
 
     def append_block(self, length: int) -> None:
@@ -106,28 +106,28 @@ class Pair:
         self.replay.append_block(**{renamed.get(k, k): v for k, v in block.items()})
 
     def check(self) -> None:
-        """All valid rows, no others, everything equal."""
+        """All valid timesteps, no others, everything equal."""
         replay, n = self.replay, len(self.models)
-        rows = self.models[0].valid_rows(replay.num_rows)
+        timesteps = self.models[0].valid_timesteps(replay.num_timesteps)
         assert replay.head == self.models[0].head
-        assert replay.num_valid == len(rows) * n
+        assert replay.num_valid == len(timesteps) * n
         observed = replay.observe().numpy()
         for env, model in enumerate(self.models):
             assert np.array_equal(observed[env], model.stacked(*model.history(model.head)))
-        if not rows:
+        if not timesteps:
             return
-        outside = [rows[0] * n - 1, (rows[-1] + 1) * n, -1]
-        ids = [row * n + env for row in rows for env in range(n)] + outside
+        outside = [timesteps[0] * n - 1, (timesteps[-1] + 1) * n, -1]
+        ids = [timestep * n + env for timestep in timesteps for env in range(n)] + outside
         batch = as_arrays(replay.sample_at(ids))
         assert not batch.weights[-3:].any()
         count = 0
-        for row in rows:
+        for timestep in timesteps:
             for model in self.models:
-                self.compare(batch, count, model, row)
+                self.compare(batch, count, model, timestep)
                 count += 1
 
-    def compare(self, batch: Any, index: int, model: ListReplay, row: int) -> None:
-        expected = model.expected(row)
+    def compare(self, batch: Any, index: int, model: ListReplay, timestep: int) -> None:
+        expected = model.expected(timestep)
         weight = float(batch.weights[index])
         if not isinstance(self.replay, PrioritizedReplay):
             assert weight == float(expected.is_real)
@@ -142,23 +142,23 @@ class Pair:
                 assert np.array_equal(batch.next_obs[index], expected.next_obs)
 
     def check_sample(self, size: int) -> None:
-        """A drawn batch is made of such rows, with the weights that its probabilities say."""
+        """A sampled batch is made of such timesteps, with the weights that its probabilities say."""
         replay, n = self.replay, len(self.models)
         if not replay.num_valid or (not replay.options.replacement and replay.num_valid < size):
             return
         batch = as_arrays(replay.sample(size))
-        valid = set(self.models[0].valid_rows(replay.num_rows))
+        valid = set(self.models[0].valid_timesteps(replay.num_timesteps))
         if isinstance(replay, PrioritizedReplay):
-            ignored = [m.rows[row].ignored for row in valid for m in self.models]
+            ignored = [m.timesteps[timestep].ignored for timestep in valid for m in self.models]
             assert bool(batch.weights.any()) == (not all(ignored))
             if not batch.weights.any():
                 return
             assert float(batch.weights.max()) == 1
             assert (batch.weights > 0).all()
         for index, identity in enumerate(batch.ids.tolist()):
-            row, env = divmod(identity, n)
-            assert row in valid
-            self.compare(batch, index, self.models[env], row)
+            timestep, env = divmod(identity, n)
+            assert timestep in valid
+            self.compare(batch, index, self.models[env], timestep)
         if not replay.options.replacement:
             assert len(set(batch.ids.tolist())) == size
 
@@ -186,7 +186,7 @@ def test_random_episodes(seed: int, prioritized: bool) -> None:
 def test_rings_of_one_transition(mode: str, stack: int) -> None:
     rng = np.random.default_rng(stack)
     pair = Pair(rng, False, mode=mode, capacity=1, num_envs=1, stack=stack, n_step=2)
-    assert pair.replay.num_rows == stack - 1 + 2 + 1
+    assert pair.replay.num_timesteps == stack - 1 + 2 + 1
     for _ in range(60):
         pair.append()
         pair.check()
@@ -202,7 +202,7 @@ def test_episodes_longer_than_the_ring(prioritized: bool) -> None:
         rng, prioritized, mode="SameStep", capacity=60, num_envs=3, max_episode_steps=50, n_step=3
     )
     pair.episodes.end_chance = 0.0
-    assert pair.replay.num_rows < 50
+    assert pair.replay.num_timesteps < 50
     for _ in range(160):
         pair.append()
     for _ in range(60):
@@ -220,14 +220,14 @@ def test_more_truncations_than_promised_are_left_out() -> None:
     for _ in range(100):
         pair.append()
     replay = pair.replay
-    for row in pair.models[0].valid_rows(replay.num_rows):
+    for timestep in pair.models[0].valid_timesteps(replay.num_timesteps):
         for env, model in enumerate(pair.models):
-            batch = as_arrays(replay.sample_at([row * 2 + env]))
+            batch = as_arrays(replay.sample_at([timestep * 2 + env]))
             if batch.weights[0] > 0:
-                pair.compare(batch, 0, model, row)
+                pair.compare(batch, 0, model, timestep)
             else:
-                assert model.rows[row].truncated
-                assert not model.rows[row].terminated
+                assert model.timesteps[timestep].truncated
+                assert not model.timesteps[timestep].terminated
                 lost += 1
     assert lost > 5
 

@@ -1,4 +1,4 @@
-"""The buffer between processes: what is in it, and what dying explorers do to it (nothing)."""
+"""The buffer between processes: its content, and that dying writers do not damage it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def key_of(obs: np.ndarray, action: int, n_step_return: float, discount: float) 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_transitions_are_those_of_the_lists(seed: int) -> None:
-    """As a multiset, with next observations: everything is handed over once, and read back so."""
+    """As a multiset, with next observations: everything is published once, and read back so."""
     rng = np.random.default_rng(seed)
     n, same_step = int(rng.integers(1, 4)), bool(rng.integers(2))
     stack, n_step = int(rng.integers(1, 5)), int(rng.integers(1, 5))
@@ -79,33 +79,33 @@ def test_transitions_are_those_of_the_lists(seed: int) -> None:
         return priorities
 
     with SharedPrioritizedReplay(options) as replay:
-        with ReplayWriter(pickle.loads(pickle.dumps(replay.handle())), 0, prioritize) as explorer:
+        with ReplayWriter(pickle.loads(pickle.dumps(replay.handle())), 0, prioritize) as writer:
             for _ in range(2):
                 frames = episodes.frames()
                 episodes.ended[:] = False
-                explorer.start(frames)
+                writer.start(frames)
                 for env, model in enumerate(models):
                     model.start(frames[env])
                 for _ in range(int(rng.integers(1, 60))):
                     step = episodes.step()
-                    explorer.append(step["action"], fields_of(step))
+                    writer.append(step["action"], fields_of(step))
                     for env, model in enumerate(models):
                         model.append(**{name: values[env] for name, values in step.items()})
         replay.poll()
         wanted: dict[tuple[Any, ...], list[Any]] = {}
         for model in models:
-            # Two episodes may end in a row of their own, which delays the next ones by a step.
-            for row in range(model.head - n_step + 1):
-                expected = model.expected(row)
+            # Final frames have a timestep of their own, which delays the next ones by a step.
+            for timestep in range(model.head - n_step + 1):
+                expected = model.expected(timestep)
                 if expected.is_real:
                     key = key_of(
                         expected.obs, expected.action, expected.n_step_return, expected.discount
                     )
                     wanted.setdefault(key, []).append(expected.next_obs)
         num_real = sum(len(values) for values in wanted.values())
-        leaves = replay._sums.leaves[:-1].nonzero().squeeze(1)
+        leaves = replay._priorities.sums.leaves[:-1].nonzero().squeeze(1)
         assert len(leaves) == len(given)
-        # What is drawn in equal parts of the total weight covers every transition.
+        # All leaves together are all transitions.
         found = replay._weighed(leaves, replay._read(leaves), 0.4)
         seen = 0
         for i in range(len(leaves)):
@@ -115,7 +115,7 @@ def test_transitions_are_those_of_the_lists(seed: int) -> None:
                 found.returns[i].item(),
                 found.discounts[i].item(),
             )
-            # Of the newest rows a final observation in a row of its own completes one more.
+            # A final frame in a timestep of its own completes one more of the newest transitions.
             candidates = wanted.get(key)
             if candidates is None:
                 continue
@@ -135,7 +135,7 @@ def test_transitions_are_those_of_the_lists(seed: int) -> None:
         )
 
 
-def test_a_mixture_draws_uniformly_from_all_blocks() -> None:
+def test_a_mixture_samples_uniformly_from_all_blocks() -> None:
     rng = np.random.default_rng(4)
     options = SharedOptions(
         capacity=200,
@@ -153,37 +153,37 @@ def test_a_mixture_draws_uniformly_from_all_blocks() -> None:
         def prioritize(batch: Any) -> Any:
             return rng.exponential(size=len(batch.ids)) ** 2
 
-        with ReplayWriter(replay.handle(), 0, prioritize) as explorer:
-            explorer.start(episodes.frames())
+        with ReplayWriter(replay.handle(), 0, prioritize) as writer:
+            writer.start(episodes.frames())
             for _ in range(150):  # the blocks go round
                 step = episodes.step()
-                explorer.append(step["action"], fields_of(step))
+                writer.append(step["action"], fields_of(step))
             replay.poll()
-            headers, rows = replay._shared.headers, replay._rows
+            headers, size = replay._shared.headers, replay._block_cells
             live = np.concatenate(
                 [
-                    block * rows + headers[block, FIRST_LIVE] + np.arange(count)
+                    block * size + headers[block, FIRST_LIVE] + np.arange(count)
                     for block, count in enumerate(replay._num_live.tolist())
                 ]
             )
             assert len(live) == replay.num_valid
-            units = replay._sums.leaves[torch.from_numpy(live)].double().numpy()
-            assert (units == 0).any()  # steps that were ignored
-            share = 0.6 * units / units.sum() + 0.4 / len(live)
-            counts = np.zeros(len(replay._sums.leaves))
+            masses = replay._priorities.sums.leaves[torch.from_numpy(live)].double().numpy()
+            assert (masses == 0).any()  # ignored steps
+            share = 0.6 * masses / masses.sum() + 0.4 / len(live)
+            counts = np.zeros(len(replay._priorities.sums.leaves))
             for _ in range(400):
                 batch = replay.sample(64, beta=1.0)
-                number = batch.ids // rows
-                leaves = number % len(replay._known) * rows + batch.ids % rows
+                number = batch.ids // size
+                leaves = number % len(replay._known) * size + batch.ids % size
                 np.add.at(counts, leaves.numpy(), 1)
                 at = np.searchsorted(live, leaves.numpy())
-                weights = np.where(units[at] > 0, 1.0 / share[at], 0.0)
+                weights = np.where(masses[at] > 0, 1.0 / share[at], 0.0)
                 np.testing.assert_allclose(batch.weights, weights / weights.max(), rtol=1e-4)
                 np.testing.assert_allclose(batch.probabilities, share[at], rtol=1e-4)
-            drawn = counts[live]
-            assert drawn.sum() == counts.sum() == 400 * 64
-            expected = share * drawn.sum()
-            statistic = ((drawn - expected) ** 2 / expected).sum() - len(live)
+            sampled = counts[live]
+            assert sampled.sum() == counts.sum() == 400 * 64
+            expected = share * sampled.sum()
+            statistic = ((sampled - expected) ** 2 / expected).sum() - len(live)
             assert abs(statistic) < 5 * (2 * len(live)) ** 0.5
             replay.update_priorities(batch.ids, torch.ones(64))
 
@@ -209,32 +209,32 @@ def checksum(values: np.ndarray) -> Any:
     return (values * np.arange(1, values.shape[-1] + 1)).sum(-1) % (2**31)
 
 
-def explore(handle: SharedHandle, index: int, seed: int, confirmed: Any) -> None:
-    """Append for ever; say in shared memory what has been handed over for certain."""
+def write_forever(handle: SharedHandle, index: int, seed: int, confirmed: Any) -> None:
+    """Append forever; report in shared memory what has certainly been published."""
     torch.set_num_threads(1)
     rng = np.random.default_rng(seed)
     serial = 0
     try:
-        with ReplayWriter(handle, index) as explorer:
-            explorer.start(make_step(rng, serial).frame)
+        with ReplayWriter(handle, index) as writer:
+            writer.start(make_step(rng, serial).frame)
             while True:
                 serial += 1
-                explorer.append(np.full(1, serial), make_step(rng, serial))
+                writer.append(np.full(1, serial), make_step(rng, serial))
                 if serial % 64 == 0:
-                    confirmed[index] = explorer.num_published
+                    confirmed[index] = writer.num_published
     except DisconnectedError:
         sys.exit(3)
 
 
 def stress(seconds: float) -> None:
-    """4 explorers, of which one is killed and replaced again and again, and a busy learner."""
+    """4 writers, of which one is killed and replaced again and again, and a busy learner."""
     options = SharedOptions(
         capacity=1500,
         obs_shape=(FEATURES,),
         obs_dtype=torch.int64,
         stack=2,
         n_step=2,
-        num_explorers=4,
+        num_writers=4,
         block_size=32,
     )
     confirmed = SERVER.Array("q", 4, lock=False)
@@ -244,13 +244,13 @@ def stress(seconds: float) -> None:
 
         def spawn(index: int, seed: int) -> Any:
             process = SERVER.Process(
-                target=explore, args=(replay.handle(), index, seed, confirmed), daemon=True
+                target=write_forever, args=(replay.handle(), index, seed, confirmed), daemon=True
             )
             process.start()
             return process
 
         processes = [spawn(index, int(serials[index])) for index in range(4)]
-        started = kills = draws = 0
+        started = kills = samples = 0
         end, next_kill = None, float("inf")
         while end is None or time.monotonic() < end:
             if end is None and replay.poll() >= 0 and all(confirmed):
@@ -259,14 +259,14 @@ def stress(seconds: float) -> None:
             if replay.num_valid == 0:
                 continue
             batch = replay.sample(64)
-            draws += 1
+            samples += 1
             assert (batch.weights > 0).all()
             for frames in (batch.obs.numpy(), batch.next_obs.numpy()):
                 whole = checksum(frames[..., :-1]) == frames[..., -1]
                 padding = ~frames.any(-1)
                 assert (whole | padding).all()
                 assert whole[:, -1].all()
-            # Rows of one transition belong together: serial numbers follow each other.
+            # Timesteps of one transition belong together: serial numbers follow each other.
             serial = batch.obs[:, -1, 0]
             assert torch.equal(batch.next_obs[:, -1, 0], serial + 2)
             assert torch.equal(batch.actions, serial + 1)
@@ -278,7 +278,7 @@ def stress(seconds: float) -> None:
                 before = confirmed[victim]
                 os.kill(processes[victim].pid, signal.SIGKILL)
                 processes[victim].join(20)
-                status = replay.explorers()[victim]
+                status = replay.writers()[victim]
                 assert not status.is_alive
                 # It may have been killed between handing over and saying so, a few blocks at most.
                 assert before <= status.num_published <= before + 6 * options.block_size
@@ -286,10 +286,10 @@ def stress(seconds: float) -> None:
                 processes[victim] = spawn(victim, int(serials[4 + kills]))
                 next_kill = time.monotonic() + float(rng.uniform(0.5, 1.5)) * max(seconds / 12, 0.3)
         assert kills >= 1
-        assert draws > 10
-        started = sum(status.num_published for status in replay.explorers())
+        assert samples > 10
+        started = sum(status.num_published for status in replay.writers())
         assert started >= sum(confirmed)
-        # The first block of an explorer has no rows in front of it, so as many transitions more.
+        # The first block of a writer has no timesteps before it, so as many more transitions.
         assert 0 < replay.num_valid <= len(replay._known) * (options.block_size + options.stack - 1)
         for process in processes[:2]:
             os.kill(process.pid, signal.SIGKILL)
@@ -302,28 +302,28 @@ def stress(seconds: float) -> None:
             published = headers[headers[:, 0] == 2]
             replay._poll_locked()
             assert replay.num_valid == published[:, 5].sum()
-        sums = replay._sums
+        sums = replay._priorities.sums
         kept = sums.block_sums.clone()
         sums.rebuild()
         assert torch.equal(kept, sums.block_sums)
     for process in processes[2:]:
         process.join(20)
-        assert process.exitcode == 3  # told that the learner has closed
+        assert process.exitcode == 3  # the learner has closed the buffer
 
 
-def test_explorers_that_die_while_writing() -> None:
+def test_writers_that_die_while_writing() -> None:
     stress(2.0)
 
 
 @pytest.mark.slow
-def test_explorers_that_die_while_writing_for_a_minute() -> None:
+def test_writers_that_die_while_writing_for_a_minute() -> None:
     stress(60.0)
 
 
-def test_a_writer_killed_in_every_state_blocks_nobody() -> None:
+def test_a_writer_killed_in_every_state_blocks_no_other() -> None:
     """Reserved and never published; the block is used again, the count stays exact."""
     options = SharedOptions(
-        capacity=8, obs_shape=(1,), stack=1, num_explorers=2, block_size=4, n_step=1
+        capacity=8, obs_shape=(1,), stack=1, num_writers=2, block_size=4, n_step=1
     )
     with SharedPrioritizedReplay(options) as replay:
         assert len(replay._known) == 4
@@ -334,7 +334,7 @@ def test_a_writer_killed_in_every_state_blocks_nobody() -> None:
             numbers = [other._shared.reserve(1) for _ in range(3)]
             for number in numbers:
                 other._shared.publish(number, 0, 4)
-            # Passed over while its writer lives, however often the ring goes round.
+            # Skipped while its writer is alive, however often the blocks wrap around.
             assert [other._shared.reserve(1).block for _ in range(1)] == [1]
             doomed._shared.locks.close()  # what the kernel does when it dies
             blocks = []
@@ -343,7 +343,7 @@ def test_a_writer_killed_in_every_state_blocks_nobody() -> None:
                 other._shared.publish(taken, 0, 4)
                 blocks.append(taken.block)
             assert sorted(blocks) == [0, 1, 2, 3]
-            assert replay.explorers() == [(False, 0), (True, 28)]
+            assert replay.writers() == [(False, 0), (True, 28)]
 
 
 def test_locks_go_with_their_holder(tmp_path: Path) -> None:
@@ -367,10 +367,10 @@ def test_locks_go_with_their_holder(tmp_path: Path) -> None:
         pass
 
 
-def append_many(explorer: ReplayWriter, step: SimpleNamespace) -> None:
+def append_many(writer: ReplayWriter, step: SimpleNamespace) -> None:
     """More than a block."""
     for _ in range(20):
-        explorer.append([0], step)
+        writer.append([0], step)
 
 
 def test_the_learner_goes_first() -> None:
@@ -388,15 +388,15 @@ def test_the_learner_goes_first() -> None:
         first=no,
         final_frame=frame,
     )
-    explorer = ReplayWriter(handle, 0)
-    explorer.start(frame)
+    writer = ReplayWriter(handle, 0)
+    writer.start(frame)
     replay.close()
     replay.close()
     with pytest.raises(DisconnectedError, match="closed"):
-        append_many(explorer, step)
-    explorer.close()
+        append_many(writer, step)
+    writer.close()
     with pytest.raises(DisconnectedError, match="closed"):
-        explorer.append([0], step)
+        writer.append([0], step)
     with pytest.raises(DisconnectedError, match="gone"):
         ReplayWriter(handle, 0)
     with pytest.raises(DisconnectedError, match="closed"):
@@ -412,20 +412,20 @@ def test_the_learner_goes_first() -> None:
     killed.close()
 
 
-def test_bad_arguments_are_refused(tmp_path: Path) -> None:
-    options = SharedOptions(capacity=100, obs_shape=(1,), stack=1, block_size=4, num_explorers=2)
+def test_bad_arguments_are_rejected(tmp_path: Path) -> None:
+    options = SharedOptions(capacity=100, obs_shape=(1,), stack=1, block_size=4, num_writers=2)
     with SharedPrioritizedReplay(options) as replay:
         with pytest.raises(NotReadyError):
             replay.sample(4)
         with pytest.raises(InvalidArgumentError, match="index"):
             ReplayWriter(replay.handle(), 2)
-        with ReplayWriter(replay.handle(), 1) as explorer:
-            with pytest.raises(InvalidArgumentError, match="lives"):
+        with ReplayWriter(replay.handle(), 1) as writer:
+            with pytest.raises(InvalidArgumentError, match="alive"):
                 ReplayWriter(replay.handle(), 1)
             with pytest.raises(NotReadyError, match="start"):
-                explorer.append([0], make_step(np.random.default_rng(0), 1))
+                writer.append([0], make_step(np.random.default_rng(0), 1))
             with pytest.raises(InvalidArgumentError, match="frame"):
-                explorer.start(np.zeros((1, 2), np.uint8))
+                writer.start(np.zeros((1, 2), np.uint8))
             with pytest.raises(NotReadyError, match="join"):
                 replay.load(tmp_path / "none")
         for batch_size in (0, -1, 2.0, True):
@@ -444,19 +444,19 @@ def test_save_and_load(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     path = tmp_path / "shared.replay"
     with SharedPrioritizedReplay(options) as replay:
-        with ReplayWriter(replay.handle(), 0) as explorer:
-            explorer.start(make_step(rng, 0).frame)
+        with ReplayWriter(replay.handle(), 0) as writer:
+            writer.start(make_step(rng, 0).frame)
             for serial in range(1, 60):
-                explorer.append([serial], make_step(rng, serial))
+                writer.append([serial], make_step(rng, serial))
         replay.update_priorities(replay.sample(16).ids, torch.rand(16))
         replay.save(path)
         batch = replay.sample(32)
     with SharedPrioritizedReplay(options) as other:
         other.load(path)
         assert other.num_valid == 59
-        assert other.explorers() == [(False, 59)]
+        assert other.writers() == [(False, 59)]
         other.generator.manual_seed(options.seed)
-        _ = other._draw(16)
+        _ = other._sample_leaves(16)
         for mine, theirs in zip(other.sample(32), batch, strict=True):
             assert torch.equal(mine, theirs)
     other_options = SharedOptions(

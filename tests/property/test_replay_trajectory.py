@@ -1,4 +1,4 @@
-"""Windows of a `TrajectoryBuffer` are what a plain list says, and updates come when they should."""
+"""Rollouts of a `TrajectoryBuffer` are what a plain list says, and updates come when they should."""
 
 from __future__ import annotations
 
@@ -81,44 +81,50 @@ class Pair:
             model.append(**{name: values[env] for name, values in step.items()})
 
     def check(self, envs: slice) -> None:
-        window = self.buffer.window(envs)
-        assert window.obs is not None
+        rollout = self.buffer.rollout(envs)
+        assert rollout.obs is not None
         shape = (self.options.num_steps, len(range(NUM_ENVS)[envs]))
-        assert window.rewards.shape == window.ended.shape == shape
+        assert rollout.rewards.shape == rollout.ended.shape == shape
         begin = self.models[0].head - self.options.num_steps
         for column, env in enumerate(range(NUM_ENVS)[envs]):
             model, finals = self.models[env], 0
             for t in range(shape[0]):
-                row = model.rows[begin + t]
+                timestep = model.timesteps[begin + t]
                 expected = model.stacked(*model.history(begin + t))
-                assert np.array_equal(window.obs[t, column], expected)
+                assert np.array_equal(rollout.obs[t, column], expected)
                 index = t * NUM_ENVS + env
                 assert np.array_equal(self.buffer.obs_at([index])[0], expected)
-                assert bool(window.valid[t, column]) == (not row.ignored)
-                if row.ignored:
+                assert bool(rollout.valid[t, column]) == (not timestep.ignored)
+                if timestep.ignored:
                     continue
-                assert int(window.actions[t, column]) == row.action
-                assert window.rewards[t, column].numpy() == np.float32(row.reward)
-                over = row.terminated or (self.options.terminal_on_life_loss and row.life_lost)
-                assert window.discounts[t, column].item() == (0 if over else np.float32(0.9))
-                cut = row.terminated or row.truncated or model.rows[begin + t + 1].ignored
-                assert bool(window.ended[t, column]) == cut
-                for name, values in window.extras.items():
+                assert int(rollout.actions[t, column]) == timestep.action
+                assert rollout.rewards[t, column].numpy() == np.float32(timestep.reward)
+                over = timestep.terminated or (
+                    self.options.terminal_on_life_loss and timestep.life_lost
+                )
+                assert rollout.discounts[t, column].item() == (0 if over else np.float32(0.9))
+                ended = (
+                    timestep.terminated
+                    or timestep.truncated
+                    or model.timesteps[begin + t + 1].ignored
+                )
+                assert bool(rollout.ended[t, column]) == ended
+                for name, values in rollout.extras.items():
                     assert np.array_equal(values[t, column], self.extras[begin + t][name][env])
-                if row.truncated and not row.terminated and self.same_step:
-                    assert int(window.final_steps[finals, column]) == t
+                if timestep.truncated and not timestep.terminated and self.same_step:
+                    assert int(rollout.final_steps[finals, column]) == t
                     frames, starts = model.history(begin + t)
-                    final = model.stacked([*frames, row.final_frame], [*starts, False])
-                    assert np.array_equal(window.final_obs[finals, column], final)
+                    final = model.stacked([*frames, timestep.final_frame], [*starts, False])
+                    assert np.array_equal(rollout.final_obs[finals, column], final)
                     finals += 1
-            assert (window.final_steps[finals:, column] == -1).all()
+            assert (rollout.final_steps[finals:, column] == -1).all()
             last = model.stacked(*model.history(model.head))
-            assert np.array_equal(window.bootstrap_obs[column], last)
+            assert np.array_equal(rollout.bootstrap_obs[column], last)
 
 
 @pytest.mark.parametrize("mode", ["SameStep", "NextStep"])
 @pytest.mark.parametrize("seed", range(6))
-def test_windows(seed: int, mode: str) -> None:
+def test_rollouts(seed: int, mode: str) -> None:
     rng = np.random.default_rng([seed, mode == "SameStep"])
     pair = Pair(rng, mode)
     pair.start()
@@ -127,16 +133,16 @@ def test_windows(seed: int, mode: str) -> None:
         if step == 20:
             pair.start()
         if not pair.buffer.is_full:
-            with pytest.raises(NotReadyError, match="window"):
-                pair.buffer.window()
+            with pytest.raises(NotReadyError, match="rollout"):
+                pair.buffer.rollout()
         else:
             pair.check([slice(None), slice(2, 4), slice(5, 6)][step % 3])
     for envs in (slice(3, 3), slice(0, 6, 2), slice(9, 12)):
         with pytest.raises(InvalidArgumentError, match="envs"):
-            pair.buffer.window(envs)
-    scalars = pair.buffer.window(with_obs=False)
+            pair.buffer.rollout(envs)
+    scalars = pair.buffer.rollout(with_obs=False)
     assert scalars.obs is None
-    assert torch.equal(scalars.rewards, pair.buffer.window().rewards)
+    assert torch.equal(scalars.rewards, pair.buffer.rollout().rewards)
 
 
 def test_a_lost_final_observation_is_not_learnt_from() -> None:
@@ -148,15 +154,19 @@ def test_a_lost_final_observation_is_not_learnt_from() -> None:
         pair.append()
         if not pair.buffer.is_full:
             continue
-        window = pair.buffer.window()
+        rollout = pair.buffer.rollout()
         begin = pair.models[0].head - 8
         for env, model in enumerate(pair.models):
-            rows = model.rows[begin : begin + 8]
-            cut = [t for t, row in enumerate(rows) if row.truncated and not row.terminated]
-            shown = [int(k) for k in window.final_steps[:, env] if k >= 0]
+            timesteps = model.timesteps[begin : begin + 8]
+            truncated = [
+                t
+                for t, timestep in enumerate(timesteps)
+                if timestep.truncated and not timestep.terminated
+            ]
+            shown = [int(k) for k in rollout.final_steps[:, env] if k >= 0]
             for t in range(8):
-                assert bool(window.valid[t, env]) == (t not in cut or t in shown)
-            lost += len(set(cut) - set(shown))
+                assert bool(rollout.valid[t, env]) == (t not in truncated or t in shown)
+            lost += len(set(truncated) - set(shown))
     assert lost > 5
 
 
@@ -169,7 +179,7 @@ def test_minibatches_hold_every_step_once() -> None:
     assert batches.shape == (3, 8)
     assert batches.flatten().sort().values.tolist() == list(range(24))
     assert not torch.equal(batches, pair.buffer.minibatches(3))
-    obs = pair.buffer.window().obs
+    obs = pair.buffer.rollout().obs
     assert obs is not None
     assert torch.equal(pair.buffer.obs_at(batches[1]), obs.flatten(0, 1)[batches[1]])
     for count in (0, 5):
@@ -205,7 +215,7 @@ def test_uses_of_a_transition(
         assert (settled == uses).all()
 
 
-def test_refusals() -> None:
+def test_invalid_arguments() -> None:
     for keywords in (
         {"num_batches": 5}, {"num_batches": 0}, {"steps_per_update": 0},
         {"steps_per_update": 1.5}, {"steps_per_update": 0.4},
@@ -240,7 +250,7 @@ def test_save_and_load(tmp_path: Path) -> None:
     assert other.num_steps_done == 7
     assert other.due() == pair.buffer.due()
     assert torch.equal(other.minibatches(2), pair.buffer.minibatches(2))
-    mine, theirs = other.window(), pair.buffer.window()
+    mine, theirs = other.rollout(), pair.buffer.rollout()
     assert mine.obs is not None
     assert theirs.obs is not None
     assert torch.equal(mine.obs, theirs.obs)

@@ -1,7 +1,7 @@
 """Replay in plain Python: a list of steps an environment, searched and summed the slow way.
 
-An environment is a list of `Row`: what was seen, and what then happened. Nothing is shared, nothing
-wraps, nothing is forgotten; whether a row is still in a ring is a question of arithmetic. The
+An environment is a list of `Timestep`: what was seen, and what then happened. Nothing is shared, nothing
+wraps, nothing is forgotten; arithmetic decides whether a timestep is still in a ring. The
 float32 operations are those of the specification, one after the other, so results are compared
 exactly.
 """
@@ -17,7 +17,7 @@ Frame = NDArray[np.generic]
 
 
 @dataclass
-class Row:
+class Timestep:
     """A frame, and the step taken on it."""
 
     frame: Frame
@@ -28,7 +28,7 @@ class Row:
     truncated: bool = False
     life_lost: bool = False
     ignored: bool = False  # the action did nothing, or never happened
-    final_frame: Frame | None = None  # where the next row does not show it
+    final_frame: Frame | None = None  # where the next timestep does not show it
 
 
 @dataclass
@@ -50,12 +50,12 @@ class ListReplay:
         self.stack, self.pad, self.n_step = stack, pad, n_step
         self.gamma, self.same_step = gamma, same_step
         self.life_loss_ends = False
-        self.rows: list[Row] = []
+        self.timesteps: list[Timestep] = []
 
     def start(self, frame: Frame) -> None:
-        if self.rows:
-            self.rows[-1].ignored = True
-        self.rows.append(Row(frame, first=True))
+        if self.timesteps:
+            self.timesteps[-1].ignored = True
+        self.timesteps.append(Timestep(frame, first=True))
 
     def append(
         self,
@@ -68,22 +68,22 @@ class ListReplay:
         first: bool,
         final_frame: Frame,
     ) -> None:
-        row = self.rows[-1]
-        row.action, row.reward, row.life_lost = action, reward, life_lost
-        row.terminated, row.truncated = terminated, truncated
+        timestep = self.timesteps[-1]
+        timestep.action, timestep.reward, timestep.life_lost = action, reward, life_lost
+        timestep.terminated, timestep.truncated = terminated, truncated
         if self.same_step:
-            row.final_frame = final_frame
+            timestep.final_frame = final_frame
         else:
-            row.ignored = first
-        self.rows.append(Row(frame, first=first))
+            timestep.ignored = first
+        self.timesteps.append(Timestep(frame, first=first))
 
     @property
     def head(self) -> int:
-        return len(self.rows) - 1
+        return len(self.timesteps) - 1
 
-    def valid_rows(self, num_rows: int) -> list[int]:
-        """Rows whose stack and n steps are all among the newest `num_rows` rows."""
-        oldest = max(self.head - num_rows + self.stack, 0)
+    def valid_timesteps(self, num_timesteps: int) -> list[int]:
+        """Timesteps whose stack and n steps are all among the newest `num_timesteps` timesteps."""
+        oldest = max(self.head - num_timesteps + self.stack, 0)
         return list(range(oldest, self.head - self.n_step + 1))
 
     def stacked(self, frames: list[Frame], starts: list[bool]) -> Frame:
@@ -97,37 +97,37 @@ class ListReplay:
         taken = [padding] * (self.stack - len(taken)) + taken
         return np.stack(taken) if self.stack > 1 else taken[0]
 
-    def history(self, row: int) -> tuple[list[Frame], list[bool]]:
-        rows = self.rows[max(row - self.stack + 1, 0) : row + 1]
-        return [r.frame for r in rows], [r.first for r in rows]
+    def history(self, timestep: int) -> tuple[list[Frame], list[bool]]:
+        timesteps = self.timesteps[max(timestep - self.stack + 1, 0) : timestep + 1]
+        return [r.frame for r in timesteps], [r.first for r in timesteps]
 
-    def expected(self, row: int) -> Expected:
-        """The transition that begins in a row."""
+    def expected(self, timestep: int) -> Expected:
+        """The transition of a timestep."""
         total, discount = np.float32(0), np.float32(1)
         next_obs: Frame | None = None
         for k in range(self.n_step):
-            step = self.rows[row + k]
+            step = self.timesteps[timestep + k]
             total = np.float32(total + discount * np.float32(step.reward))
             over = step.terminated or (self.life_loss_ends and step.life_lost)
             discount = np.float32(discount * np.float32(0.0 if over else self.gamma))
-            frames, starts = self.history(row + k + 1)
+            frames, starts = self.history(timestep + k + 1)
             next_obs = self.stacked(frames, starts)
             if over:
                 break
             if step.truncated and self.same_step:
-                frames, starts = self.history(row + k)
+                frames, starts = self.history(timestep + k)
                 assert step.final_frame is not None
                 next_obs = self.stacked([*frames, step.final_frame], [*starts, False])
-            if step.truncated or self.rows[row + k + 1].ignored:
+            if step.truncated or self.timesteps[timestep + k + 1].ignored:
                 break
-        frames, starts = self.history(row)
+        frames, starts = self.history(timestep)
         return Expected(
             obs=self.stacked(frames, starts),
-            action=self.rows[row].action,
+            action=self.timesteps[timestep].action,
             n_step_return=total,
             discount=discount,
             next_obs=next_obs if discount > 0 else None,
-            is_real=not self.rows[row].ignored,
+            is_real=not self.timesteps[timestep].ignored,
         )
 
 

@@ -59,7 +59,7 @@ def trained(name: str, first: int, count: int) -> Any:
             actions = torch.randint(3, (TOTAL,), generator=generator)[first : first + count]
             with torch.no_grad():
                 out = agent.forward(agent.buffer.observe())
-            step = env.step_frames(actions, out=agent.buffer.next_row())
+            step = env.step_frames(actions, out=agent.buffer.next_frame())
             if name == "pqn":
                 agent.buffer.append(actions, step, max_q=out.amax(-1))
             else:

@@ -33,21 +33,21 @@ def test_replayed_stacks_are_what_step_returned(mode: str, output: str) -> None:
         assert np.array_equal(replay.observe(), seen[-1])
         actions = rng.integers(0, 4, 2)
         obs, _, _, truncated, info = env.step(actions)
-        result = source.step_frames(actions, out=replay.next_row())
+        result = source.step_frames(actions, out=replay.next_frame())
         replay.append(actions, result)
-        for console in np.flatnonzero(truncated):
+        for env_index in np.flatnonzero(truncated):
             shown = info["final_obs"] if mode == "SameStep" else obs
-            finals[step, int(console)] = shown[console].copy()
+            finals[step, int(env_index)] = shown[env_index].copy()
         seen.append(obs.copy())
     assert finals
     batch = replay.sample_at(torch.arange(60 * 2))
     for index in range(60 * 2):
-        row, console = divmod(index, 2)
+        timestep, env_index = divmod(index, 2)
         if batch.weights[index] == 0:
-            assert (row - 1, console) in finals  # the step that only reset
+            assert (timestep - 1, env_index) in finals  # the step that only reset
             assert mode == "NextStep"
             continue
-        assert np.array_equal(batch.obs[index], seen[row][console])
+        assert np.array_equal(batch.obs[index], seen[timestep][env_index])
         if batch.discounts[index] > 0:
-            following = finals.get((row, console), seen[row + 1][console])
+            following = finals.get((timestep, env_index), seen[timestep + 1][env_index])
             assert np.array_equal(batch.next_obs[index], following)

@@ -1,4 +1,4 @@
-"""Capacities, memory, compat_errors, saving, and what a call may do to the device."""
+"""Capacities, memory, invalid arguments, checkpoints, and operations that a call may use."""
 
 from __future__ import annotations
 
@@ -92,9 +92,9 @@ def test_capacities() -> None:
 @pytest.mark.parametrize("capacity", [1, 7, 1000])
 def test_the_promised_number_can_be_sampled(capacity: int) -> None:
     replay = UniformReplay(ReplayOptions(**{**SMALL, "capacity": capacity}))
-    fill(replay, replay.num_rows + 5)
+    fill(replay, replay.num_timesteps + 5)
     assert capacity <= replay.num_valid < capacity + 2
-    assert replay.num_valid == (replay.num_rows - 3 - 2) * 2
+    assert replay.num_valid == (replay.num_timesteps - 3 - 2) * 2
 
 
 @pytest.mark.parametrize("kind", [UniformReplay, PrioritizedReplay])
@@ -104,12 +104,12 @@ def test_bytes_are_kept_to_and_reported(kind: Any) -> None:
     )
     replay = kind(options)
     held = sum(t.nbytes for t in replay._tensors().values()) - 24 - 16
-    parts = replay._bytes_of(options, replay.num_rows)
+    parts = replay._bytes_of(options, replay.num_timesteps)
     assert abs(sum(parts.values()) - held) <= 24
-    assert held <= 3_000_000 < held + 2 * held / replay.num_rows
+    assert held <= 3_000_000 < held + 2 * held / replay.num_timesteps
     report = replay.memory_report()
     assert f"{sum(parts.values()) / 1e6:.3g} MB" in report
-    assert "bytes a transition" in report
+    assert "bytes per transition" in report
 
 
 @pytest.mark.filterwarnings("ignore:.*Profiler clears events")  # said by torch 2.11
@@ -121,14 +121,14 @@ def test_a_million_transitions_take_what_is_printed(kind: Any) -> None:
     )
     cpu = torch.profiler.ProfilerActivity.CPU
     with torch.profiler.profile(activities=[cpu], profile_memory=True) as profile:
-        tracemalloc.start()  # numpy tells it what it takes; torch does not
+        tracemalloc.start()  # it sees the allocations of numpy, not those of torch
         replay = kind(options)
         of_numpy = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     events = profile.profiler.kineto_results.events()
     changes = sorted((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]")
     held = np.cumsum([change for _, change in changes])
-    total = sum(replay._bytes_of(options, replay.num_rows).values())
+    total = sum(replay._bytes_of(options, replay.num_timesteps).values())
     assert total > 1_000_000 * (32 + 8 + 4 + 4 + 1)
     assert max(held) + of_numpy == pytest.approx(total, rel=0.01)
     assert f"{total / 1e6:.3g} MB" in replay.memory_report()
@@ -136,19 +136,19 @@ def test_a_million_transitions_take_what_is_printed(kind: Any) -> None:
 
 def test_what_would_fit_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """And then it does fit."""
-    monkeypatch.setattr("cule.replay.plan.free_memory_bytes", lambda device: 5_000_000)
+    monkeypatch.setattr("cule.replay.memory.free_memory_bytes", lambda device: 5_000_000)
     with pytest.raises(CapacityError, match=r"has 5 MB free, which would hold [\d,]+ tr") as caught:
         UniformReplay(ReplayOptions(capacity=1_000_000, num_envs=3))
     assert isinstance(caught.value, CuleError)
     assert isinstance(caught.value, MemoryError)
     fits = int(str(caught.value).split("would hold ")[1].split(" ")[0].replace(",", ""))
-    assert UniformReplay(ReplayOptions(capacity=fits, num_envs=3)).num_rows > 0
+    assert UniformReplay(ReplayOptions(capacity=fits, num_envs=3)).num_timesteps > 0
     with pytest.raises(CapacityError, match="would hold"):
         UniformReplay(ReplayOptions(capacity=fits + 3, num_envs=3))
     with pytest.raises(CapacityError, match="at least"):
         UniformReplay(ReplayOptions(capacity="20KB"))
     half = UniformReplay(ReplayOptions(capacity=0.5, num_envs=3))
-    assert 2_400_000 < sum(half._bytes_of(half.options, half.num_rows).values()) <= 2_500_000
+    assert 2_400_000 < sum(half._bytes_of(half.options, half.num_timesteps).values()) <= 2_500_000
 
 
 def test_free_memory_keeps_to_the_limit_of_a_container(
@@ -194,7 +194,7 @@ def test_gymnasiums_modes_are_understood() -> None:
         ReplayOptions(autoreset_mode=AutoresetMode.DISABLED)
 
 
-def test_refused_calls_change_nothing() -> None:
+def test_invalid_calls_change_nothing() -> None:
     replay = UniformReplay(ReplayOptions(**SMALL))
     for call in (replay.observe, lambda: replay.sample(1), lambda: fill_without_start(replay)):
         with pytest.raises(NotReadyError):
@@ -239,17 +239,17 @@ def fill_without_start(replay: UniformReplay) -> None:
 
 
 def test_frames_may_lie_in_the_ring_itself() -> None:
-    """The frame in the row lent out is not copied, and may be the final frame as well."""
+    """`next_frame` is not copied, and may be the final frame as well."""
     replay = UniformReplay(ReplayOptions(**{**SMALL, "stack": 1, "n_step": 1}))
     replay.start(np.zeros((2, 3), np.uint8))
     no, yes = np.zeros(2, bool), np.ones(2, bool)
-    row = replay.next_row()
-    row.fill_(7)
+    memory = replay.next_frame()
+    memory.fill_(7)
     replay.append(
         [1, 2],
         SimpleNamespace(
-            frame=row, reward=[0, 0], terminated=no, truncated=yes, life_lost=no, first=yes,
-            final_frame=row,
+            frame=memory, reward=[0, 0], terminated=no, truncated=yes, life_lost=no, first=yes,
+            final_frame=memory,
         ),
     )  # fmt: skip
     assert (replay.observe() == 7).all()
@@ -257,12 +257,12 @@ def test_frames_may_lie_in_the_ring_itself() -> None:
 
 
 @pytest.mark.parametrize("replacement", [True, False])
-def test_uniform_draws_are_uniform(replacement: bool) -> None:
+def test_uniform_samples_are_uniform(replacement: bool) -> None:
     replay = UniformReplay(ReplayOptions(**SMALL, replacement=replacement))
     fill(replay, 100)
     valid = replay.num_valid
     counts = np.zeros(valid)
-    oldest = (replay.head - replay.num_rows + 4) * 2
+    oldest = (replay.head - replay.num_timesteps + 4) * 2
     for _ in range(400):
         counts += np.bincount(replay.sample(10).ids - oldest, minlength=valid)
     expected = counts.sum() / valid
@@ -276,8 +276,8 @@ def test_without_replacement_batches_are_disjoint() -> None:
     replay = UniformReplay(ReplayOptions(**SMALL, replacement=False))
     fill(replay, 100)
     for _ in range(3):
-        drawn = torch.cat([replay.sample(13).ids for _ in range(3)])
-        assert len(set(drawn.tolist())) == 39
+        sampled = torch.cat([replay.sample(13).ids for _ in range(3)])
+        assert len(set(sampled.tolist())) == 39
     first = replay.sample(40).ids
     second = replay.sample(40).ids
     assert set(first.tolist()) == set(second.tolist())
@@ -339,7 +339,7 @@ def test_save_and_load(kind: Any, tmp_path: Path) -> None:
         fill(other, 2, seed=7)
 
 
-def test_bad_files_are_refused(tmp_path: Path) -> None:
+def test_bad_files_are_rejected(tmp_path: Path) -> None:
     replay = UniformReplay(ReplayOptions(**SMALL))
     fill(replay, 20)
     before = contents(replay)

@@ -1,4 +1,4 @@
-"""Priorities: exact sums, draws in proportion, odd values, and when rows come and go."""
+"""Priorities: exact sums, proportional sampling, special values, entering and leaving."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from cule.errors import InvalidArgumentError
 from cule.replay import NotReadyError, PrioritizedOptions, PrioritizedReplay
 from cule.replay.permutation import permuted
-from cule.replay.priority_sums import BLOCK_LEAVES, UNITS, PrioritySums
+from cule.replay.priority_sums import BLOCK_LEAVES, MASS_SCALE, PrioritySums
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning"),
@@ -30,15 +30,21 @@ def chi_square(counts: np.ndarray, probabilities: np.ndarray) -> float:
     return float((statistic - freedom) / math.sqrt(2 * freedom))
 
 
-def filled(rows: int = 40, **options: object) -> PrioritizedReplay:
-    """A buffer of one environment with as many transitions; row t shows and pays t."""
+def filled(timesteps: int = 40, **options: object) -> PrioritizedReplay:
+    """A buffer of one environment with as many transitions; the frame of timestep t is t."""
     replay = PrioritizedReplay(
         PrioritizedOptions(
-            **{"capacity": rows, "obs_shape": (1,), "obs_dtype": torch.int64, "stack": 1, **options}
+            **{
+                "capacity": timesteps,
+                "obs_shape": (1,),
+                "obs_dtype": torch.int64,
+                "stack": 1,
+                **options,
+            }
         )
     )
     replay.start(np.zeros((1, 1), np.int64))
-    add(replay, 1, rows + 1)
+    add(replay, 1, timesteps + 1)
     return replay
 
 
@@ -52,8 +58,8 @@ def add(replay: PrioritizedReplay, begin: int, end: int) -> None:
     )
 
 
-def probabilities_of(replay: PrioritizedReplay, rows: range) -> np.ndarray:
-    return replay.sample_at(list(rows)).probabilities.double().numpy()
+def probabilities_of(replay: PrioritizedReplay, timesteps: range) -> np.ndarray:
+    return replay.sample_at(list(timesteps)).probabilities.double().numpy()
 
 
 def test_numbers_of_the_specification() -> None:
@@ -73,18 +79,20 @@ def test_frequencies() -> None:
     priorities = rng.exponential(size=300) * (rng.random(300) < 0.8)
     replay.update_priorities(range(300), priorities)
     counts = np.zeros(300)
-    for _ in range(250):  # a million draws
+    for _ in range(250):  # a million samples
         counts += np.bincount(replay.sample(4096).ids, minlength=300)
     wanted = priorities**0.6 / (priorities**0.6).sum()
     assert not counts[wanted == 0].any()
-    drawn = wanted > 0
-    # Stratified draws vary less than independent ones, so the statistic lies below its mean.
-    assert chi_square(counts[drawn], wanted[drawn]) < 4
-    sums = replay._sums
-    independent = sums.draw(torch.rand(1_000_000, dtype=torch.float64, generator=replay.generator))
-    spread = np.bincount(independent, minlength=300)[:300][drawn]
-    assert -5 < chi_square(spread, wanted[drawn]) < 5
-    assert chi_square(counts[drawn], wanted[drawn]) < chi_square(spread, wanted[drawn])
+    sampled = wanted > 0
+    # Stratified samples vary less than independent ones, so the statistic is below its mean.
+    assert chi_square(counts[sampled], wanted[sampled]) < 4
+    sums = replay._priorities.sums
+    independent = sums.sample(
+        torch.rand(1_000_000, dtype=torch.float64, generator=replay.generator)
+    )
+    spread = np.bincount(independent, minlength=300)[:300][sampled]
+    assert -5 < chi_square(spread, wanted[sampled]) < 5
+    assert chi_square(counts[sampled], wanted[sampled]) < chi_square(spread, wanted[sampled])
 
 
 @pytest.mark.parametrize("leaves", [1, 100, 128, 129, 5000])
@@ -96,10 +104,10 @@ def test_sums_are_exact_after_a_million_updates(leaves: int) -> None:
         index = torch.randint(leaves, (20_000,), generator=generator)
         # From far below a unit to the limit: 16 orders of magnitude.
         exponents = torch.rand(20_000, generator=generator, dtype=torch.float64) * 16 - 8
-        units = sums.units(10.0**exponents, 0.9)
-        sums.assign(index, units)
+        masses = sums.masses(10.0**exponents, 0.9)
+        sums.assign(index, masses)
         fresh = np.zeros(leaves, np.int64)
-        np.maximum.at(fresh, index.numpy(), units.numpy())
+        np.maximum.at(fresh, index.numpy(), masses.numpy())
         plain[index.numpy()] = fresh[index.numpy()]
     assert np.array_equal(sums.leaves[:leaves], plain)
     padded = np.zeros(len(sums.block_sums) * BLOCK_LEAVES, dtype=object)
@@ -108,22 +116,22 @@ def test_sums_are_exact_after_a_million_updates(leaves: int) -> None:
     assert int(sums.total()) == sum(plain.tolist())
 
 
-def test_every_unit_belongs_to_its_leaf() -> None:
-    """Draws at the first and last unit of every leaf land on it; never on an empty one."""
+def test_every_mass_belongs_to_its_leaf() -> None:
+    """Samples at the first and last unit of every leaf land on it; never on an empty one."""
     sums = PrioritySums(700, CPU)
     rng = np.random.default_rng(0)
-    units = rng.integers(0, 4, 700) * rng.integers(0, 2, 700)
-    units[:BLOCK_LEAVES] = 0
-    units[-200:] = 0
-    sums.assign(torch.arange(700), torch.from_numpy(units))
-    total = int(units.sum())
+    masses = rng.integers(0, 4, 700) * rng.integers(0, 2, 700)
+    masses[:BLOCK_LEAVES] = 0
+    masses[-200:] = 0
+    sums.assign(torch.arange(700), torch.from_numpy(masses))
+    total = int(masses.sum())
     fractions = (torch.arange(total, dtype=torch.float64) + 0.5) / total
-    assert np.array_equal(sums.draw(fractions), np.repeat(np.arange(700), units))
+    assert np.array_equal(sums.sample(fractions), np.repeat(np.arange(700), masses))
     ends = torch.tensor([0.0, 1.0 - 2.0**-53, 1.0], dtype=torch.float64)
-    assert (sums.leaves[sums.draw(ends)] > 0).all()
+    assert (sums.leaves[sums.sample(ends)] > 0).all()
 
 
-def test_zero_is_never_drawn_and_everything_else_may_be() -> None:
+def test_zero_is_never_sampled_and_everything_else_may_be() -> None:
     for alpha in (0.0, 0.5, 1.0):
         replay = filled(50, alpha=alpha)
         priorities = np.zeros(50)
@@ -150,17 +158,17 @@ def test_huge_and_infinite_priorities_share_the_limit() -> None:
     assert (batch.weights > 0).all()
     # All transitions at the limit: still no overflow.
     replay.update_priorities(range(50), [math.inf] * 50)
-    assert 0 < int(replay._sums.total()) < 2**63 - 1
+    assert 0 < int(replay._priorities.sums.total()) < 2**63 - 1
     np.testing.assert_allclose(probabilities_of(replay, range(50)), 1 / 50, rtol=1e-6)
 
 
-def test_nan_and_negative_priorities_are_refused_and_counted() -> None:
+def test_nan_and_negative_priorities_are_rejected_and_counted() -> None:
     replay = filled(10, alpha=1.0)
     replay.update_priorities(range(10), np.arange(1.0, 11.0))
     before = probabilities_of(replay, range(10))
     replay.update_priorities([0, 1, 2], [math.nan, -1.0, -math.inf])
     assert np.array_equal(probabilities_of(replay, range(10)), before)
-    assert int(replay.num_refused) == 3
+    assert int(replay.num_rejected) == 3
     assert float(replay.max_priority) == 10
     # Beside a good value for the same transition, the good one counts.
     replay.update_priorities([0, 0, 0], [math.nan, 4.0, 3.0])
@@ -189,19 +197,19 @@ def test_first_priorities() -> None:
 
 
 def shares_total(replay: PrioritizedReplay) -> float:
-    return int(replay._sums.total()) / UNITS
+    return int(replay._priorities.sums.total()) / MASS_SCALE
 
 
-def test_rows_leave_with_the_ring_and_late_updates_change_nothing() -> None:
+def test_timesteps_leave_with_the_ring_and_late_updates_change_nothing() -> None:
     replay = filled(20, stack=3, n_step=2)
     add(replay, 21, 31)
-    oldest = replay.sample_at([replay.head - replay.num_rows + 3])
+    oldest = replay.sample_at([replay.head - replay.num_timesteps + 3])
     assert oldest.weights[0] > 0
     add(replay, 31, 36)
-    total = int(replay._sums.total())
+    total = int(replay._priorities.sums.total())
     replay.update_priorities(oldest.ids, [1000.0])
     replay.update_priorities([replay.head, replay.head - 1, -5, 10**15], [1000.0] * 4)
-    assert int(replay._sums.total()) == total == replay.num_valid * UNITS
+    assert int(replay._priorities.sums.total()) == total == replay.num_valid * MASS_SCALE
     assert not replay.sample_at(oldest.ids).weights.any()
     for _ in range(20):
         assert (replay.sample(32).weights > 0).all()
@@ -222,7 +230,7 @@ def test_importance_weights() -> None:
 
 
 def test_a_mixture_with_uniform_draws() -> None:
-    """Probabilities and weights in float64; frequencies; what weighs nothing is drawn as well."""
+    """Probabilities and weights in float64; frequencies; what weighs nothing is sampled as well."""
     options = {"alpha": 0.7, "uniform_mixture": 0.3}
     replay = filled(60, **options)
     add(replay, 61, 71)  # the oldest ten are gone
@@ -235,10 +243,10 @@ def test_a_mixture_with_uniform_draws() -> None:
     counts = np.zeros(60)
     for _ in range(500):
         batch = replay.sample(64, beta=0.8)
-        drawn = batch.ids.numpy() - 10
-        weights = (60 * share[drawn]) ** -0.8
+        sampled = batch.ids.numpy() - 10
+        weights = (60 * share[sampled]) ** -0.8
         np.testing.assert_allclose(batch.weights, weights / weights.max(), rtol=1e-4)
-        counts += np.bincount(drawn, minlength=60)
+        counts += np.bincount(sampled, minlength=60)
     # Strata make the prioritised part more even than chance, by how much depends on the shares.
     assert -4 < chi_square(counts, share) < 4
     assert counts[:20].sum() / counts.sum() == pytest.approx(0.1, abs=0.01)
@@ -271,7 +279,7 @@ def test_ignored_steps_weigh_nothing_in_a_mixture() -> None:
     assert (batch.weights[~is_ignored] > 0).all()
 
 
-def test_refusals_change_nothing() -> None:
+def test_invalid_calls_change_nothing() -> None:
     replay = filled(10)
     before = {name: value.clone() for name, value in replay._tensors().items()}
     for ids, priorities in (
