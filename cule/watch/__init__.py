@@ -1,18 +1,15 @@
-"""``cule watch``: many consoles at once in a browser, played by a policy and by whoever looks on.
+"""``cule watch``: many environments in a browser, played by a policy and by people at a keyboard.
 
-What is where:
-
-* `command`: the words of the command line, and what is opened and closed around a session;
-* `policies`: who plays when nobody does: random actions, or a checkpoint's policy;
-* `consoles`: the environment with its policy, stepped with the keys of people; scores and lives;
+* `command`: the command line, and the resources of a session;
+* `policies`: random actions, or the policy of a checkpoint;
+* `environments`: the vector environment with its policy, the keys of players, scores and lives;
 * `keys`: from held keys to an action of the environment's own set;
 * `camera`: all screens as one picture, an indexed-colour PNG;
-* `players`: which viewer plays which console, and with what keys;
-* `session`: the stepping loop, and what viewers ask of it from other threads; `pace`: when it runs;
-* `messages`: what viewers may send, checked; `errors`: how they are refused;
-* `server`: HTTP around a session; ``page.html`` is all that a browser gets.
+* `players`: which viewer plays which environment, with which keys;
+* `session`: the stepping loop, and requests to it from other threads; `pace`: its timing;
+* `messages`: messages of viewers, checked; `errors`: their rejection;
+* `server`: HTTP around a session; ``page.html`` is all that a browser loads.
 
-One thread, the main one, owns the environment: it alone steps, resets and takes pictures. The
-server's threads leave orders in the session and wait for what comes of them. Nothing here needs
-torch but a checkpoint.
+Only the main thread uses the environments: it steps, resets and renders them. The server's threads
+leave requests in the session and wait for results. Only checkpoints need torch.
 """

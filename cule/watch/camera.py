@@ -1,4 +1,4 @@
-"""All screens as one picture: a mosaic of colour numbers with their palette, as a PNG file."""
+"""All screens as one picture: a mosaic of palette indices, as a PNG file."""
 
 from __future__ import annotations
 
@@ -14,25 +14,19 @@ from cule.envs.actions import to_numpy
 from cule.envs.plan import plan_batch
 from cule.envs.png import encode_indexed_png
 
-#: zlib's level for screens: 3 takes no longer than 1 and makes files a quarter smaller.
+#: zlib's level for screens: 3 is as fast as 1, and its files are a quarter smaller.
 _COMPRESSION_LEVEL = 3
 
 
 class Picture:
-    """One mosaic; any thread may ask for its bytes, and they are made once.
+    """One mosaic. Any thread may request its bytes, which are encoded once.
 
     Attributes:
-        number: Which it is; later pictures have larger numbers.
+        number: Number of the picture; later ones have larger numbers.
     """
 
     def __init__(self, number: int, pixels: NDArray[np.uint8], palette: NDArray[np.uint8]) -> None:
-        """Keep what the bytes are made of.
-
-        Args:
-            number: Which it is.
-            pixels: Colour numbers, uint8 ``[H, W]``.
-            palette: Their colours, uint8 ``[256, 3]``.
-        """
+        """Store palette indices, uint8 ``[H, W]``, and the palette, uint8 ``[256, 3]``."""
         self.number = number
         self._pixels, self._palette = pixels, palette
         self._lock = threading.Lock()
@@ -47,31 +41,27 @@ class Picture:
 
 
 class Camera:
-    """Takes pictures of an environment; for one thread.
+    """Renders the environments of one game; for one thread.
 
     Attributes:
-        columns: Screens side by side in a picture; console i is in column i % columns.
+        columns: Screens in a row of a picture; environment i is in column i % columns.
     """
 
     def __init__(self, env: AtariVectorEnv) -> None:
-        """Look at the consoles of one game."""
+        """Prepare to render `env`."""
         self._env = env
         self.columns = math.ceil(math.sqrt(env.num_envs))
         (game,) = plan_batch(env.config).games
         self._palette = np.ascontiguousarray(_core.palette(game.format)[:, :3])
 
-    def take(self, number: int) -> Picture:
-        """The screens after the last frame.
-
-        Args:
-            number: Of the picture.
-        """
+    def render(self, number: int) -> Picture:
+        """The screens after the last frame, as the picture of a number."""
         screens: NDArray[np.uint8] = to_numpy(self._env.screens("index"))
         return Picture(number, tile(screens, self.columns), self._palette)
 
 
 def tile(screens: NDArray[np.uint8], columns: int) -> NDArray[np.uint8]:
-    """Screens in rows of `columns`, the last row filled up with colour 0.
+    """Arrange screens in rows, and fill the last row with palette index 0.
 
     Args:
         screens: uint8 ``[n, H, W]``.

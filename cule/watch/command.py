@@ -1,4 +1,4 @@
-"""``cule watch``: words of a command line to a session in the browser."""
+"""``cule watch``: from the command line to a session in the browser."""
 
 from __future__ import annotations
 
@@ -13,83 +13,82 @@ from pathlib import Path
 
 from cule.envs import AtariVectorEnv
 from cule.errors import InvalidArgumentError
-from cule.watch.consoles import Consoles
+from cule.watch.environments import Environments
 from cule.watch.policies import DEFAULT_PROTOCOL, Policy, open_random, open_trained
 from cule.watch.server import WatchServer
 from cule.watch.session import MOST_FPS, Session
 
-#: Most consoles: a side of the picture stays below the 16,384 pixels that browsers draw.
-MAX_CONSOLES = 1024
+#: Most environments: the sides of the picture stay below the 16,384 pixels that browsers draw.
+MAX_ENVS = 1024
 
-#: Largest seed, as of `cule train`: consoles count on from it.
+#: Largest seed, as in `cule train`: environment i uses seed + i.
 MAX_SEED = 2**30 - 1
 
 DEFAULT_GAME = "pong"
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
-    """Options of ``cule watch ...``.
-
-    Args:
-        words: What follows ``watch``.
+    """Parse the arguments after ``cule watch``.
 
     Raises:
         InvalidArgumentError: A number outside its range, or options that contradict each other.
     """
     parser = argparse.ArgumentParser(
         prog="cule watch",
-        description="Many consoles in the browser, playable by keyboard. Ctrl-C ends it.",
+        description="Watch many environments in the browser, and play them. Ctrl-C ends it.",
     )
     parser.add_argument(
         "checkpoint",
         nargs="?",
         type=Path,
         metavar="CHECKPOINT",
-        help="who plays: NAME.pt, weights NAME.safetensors, or a run's folder; "
-        "random actions without",
+        help="policy: NAME.pt, weights NAME.safetensors, or a run's folder; "
+        "default: random actions",
     )
-    parser.add_argument("--game", help=f"that of the checkpoint, or {DEFAULT_GAME}")
-    parser.add_argument("--num-envs", type=int, default=16, help="consoles (%(default)s)")
+    parser.add_argument("--game", help=f"game; default: that of the checkpoint, or {DEFAULT_GAME}")
+    parser.add_argument("--num-envs", type=int, default=16, help="environments (%(default)s)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    parser.add_argument("--port", type=int, default=8000, help="0: any free one (%(default)s)")
+    parser.add_argument("--port", type=int, default=8000, help="port; 0: a free one (%(default)s)")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
     parser.add_argument(
-        "--speed", type=float, default=1.0, help="1: as a real console; 0: as fast as possible"
+        "--speed", type=float, default=1.0, help="1: real time; 0: as fast as possible"
     )
     parser.add_argument(
-        "--fps", type=float, default=MOST_FPS, help="most pictures a second (%(default)s)"
+        "--fps", type=float, default=MOST_FPS, help="most pictures per second (%(default)s)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of consoles and actions (%(default)s)")
-    parser.add_argument("--device", default="cpu", help="of consoles and network (%(default)s)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of environments, actions (%(default)s)"
+    )
+    parser.add_argument("--device", default="cpu", help="of environments, network (%(default)s)")
     alone = parser.add_argument_group("without a checkpoint")
     alone.add_argument("--mode", type=int, help="the game's default")
     alone.add_argument("--difficulty", type=int, help="the game's default")
     trained = parser.add_argument_group("with a checkpoint")
     trained.add_argument(
-        "--protocol", help=f"as of cule eval: noop, sticky or as-trained ({DEFAULT_PROTOCOL})"
+        "--protocol", help=f"as in cule eval: noop, sticky or as-trained ({DEFAULT_PROTOCOL})"
     )
-    trained.add_argument("--greedy", action="store_true", help="the best actions, no randomness")
+    trained.add_argument("--greedy", action="store_true", help="choose the best actions")
     options = parser.parse_args(words)
     _check(options)
     return options
 
 
 def watch(options: argparse.Namespace) -> int:
-    """Run ``cule watch`` until it is stopped by a signal.
+    """Run ``cule watch`` until a signal stops it.
 
     Args:
-        options: Of `parse`.
+        options: Result of `parse`.
 
     Returns:
-        0.
+        The exit status, 0.
 
     Raises:
-        CuleError: No game, ROM, checkpoint or device as asked for, or nothing can listen there.
+        CuleError: The game, ROM, checkpoint, device, host or port is not available.
     """
     env, policy = _open(options)
     with contextlib.closing(env):
         session = Session(
-            Consoles(env, policy, seed=options.seed), speed=options.speed, fps=options.fps
+            Environments(env, policy, seed=options.seed), speed=options.speed, fps=options.fps
         )
         server = WatchServer(options.host, options.port, session)
         with _signals_call(session.stop), server.serving():
@@ -123,7 +122,7 @@ def _open(options: argparse.Namespace) -> tuple[AtariVectorEnv, Policy]:
 
 def _check(options: argparse.Namespace) -> None:
     for name, low, high in (
-        ("num_envs", 1, MAX_CONSOLES),
+        ("num_envs", 1, MAX_ENVS),
         ("port", 0, 65_535),
         ("seed", 0, MAX_SEED),
     ):
@@ -140,14 +139,14 @@ def _check(options: argparse.Namespace) -> None:
         value = getattr(options, name)
         if value is not None and value is not False:
             raise InvalidArgumentError(
-                f"{name} is {value!r}; it is for play "
+                f"{name} is {value!r}; it must be used "
                 f"{'without' if has_checkpoint else 'with'} a CHECKPOINT"
             )
 
 
 @contextlib.contextmanager
 def _signals_call(stop: Callable[[], None]) -> Iterator[None]:
-    """Let Ctrl-C and a plea to end call a function, in place of what they do otherwise."""
+    """Handle SIGINT and SIGTERM by calling a function."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""What a viewer can do wrong; none of it reaches the consoles."""
+"""Errors of viewers' requests; none of them affects the environments."""
 
 from __future__ import annotations
 
@@ -8,18 +8,13 @@ from cule.errors import CuleError
 
 
 class RequestError(CuleError, ValueError):
-    """A viewer's request is refused; the message says why in a sentence.
+    """A request is invalid; the message says why and what is allowed.
 
     Attributes:
-        status: Of the HTTP response.
+        status: Status of the HTTP response.
     """
 
     def __init__(self, message: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> None:
-        """Make the error.
-
-        Args:
-            message: What is wrong, and what is allowed.
-            status: Of the HTTP response.
-        """
+        """Create the error of a response."""
         super().__init__(message)
         self.status = status

@@ -1,16 +1,16 @@
-"""From keys that a person holds to an action that the environment takes."""
+"""From the keys that a person holds to an action of the environment."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cule.envs import Action, AtariVectorEnv
 
-#: What is held: some of `KEYS`.
+#: Held keys: a subset of `KEYS`.
 Keys = frozenset[str]
 
 #: The joystick's directions and its button.
@@ -19,12 +19,12 @@ KEYS: Keys = frozenset({"up", "down", "left", "right", "fire"})
 _OPPOSITES = (frozenset({"left", "right"}), frozenset({"up", "down"}))
 
 
-def joystick_of(env: AtariVectorEnv) -> Callable[[Keys], Any]:
-    """What turns held keys into one row of an environment's actions.
+def joystick_of(env: AtariVectorEnv) -> Callable[[Keys], int | NDArray[np.float32]]:
+    """A function from held keys to an action of one environment.
 
     Returns:
-        A function from keys to an index into the environment's `action_set` or, where its actions
-        are continuous, to (radius, angle, fire).
+        A function to an index into `action_set` or, for continuous actions, to (radius, angle,
+        fire).
     """
     if env.config.continuous:
         return polar_action
@@ -33,16 +33,16 @@ def joystick_of(env: AtariVectorEnv) -> Callable[[Keys], Any]:
 
 
 def pressed_by(action: Action) -> Keys:
-    """The keys that an action is made of."""
+    """The keys that an action presses."""
     return frozenset(key for key in KEYS if key.upper() in action.name)
 
 
 def nearest_action(keys: Keys, presses: Sequence[Keys]) -> int:
-    """The action that presses least beside what is held, and of these leaves out least.
+    """The action that presses the fewest keys that are not held, then misses the fewest held ones.
 
     Args:
-        keys: What is held.
-        presses: What each action of the set presses.
+        keys: Held keys.
+        presses: Keys that each action of the set presses.
 
     Returns:
         Index into the set.
@@ -54,7 +54,7 @@ def nearest_action(keys: Keys, presses: Sequence[Keys]) -> int:
     )
 
 
-def polar_action(keys: Keys) -> np.ndarray[Any, np.dtype[np.float32]]:
+def polar_action(keys: Keys) -> NDArray[np.float32]:
     """Radius, angle and fire; float32 ``[3]``."""
     held = _settled(keys)
     x, y = ("right" in held) - ("left" in held), ("up" in held) - ("down" in held)

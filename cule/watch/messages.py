@@ -1,11 +1,10 @@
-"""What viewers may send: JSON objects and queries of fixed names, checked before anything else."""
+"""Messages of viewers: JSON objects and queries with fixed names. RequestError rejects others."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Collection, Mapping
-from typing import Any
 from urllib.parse import parse_qs
 
 from cule.watch.errors import RequestError
@@ -14,22 +13,14 @@ from cule.watch.keys import KEYS, Keys
 #: Most bytes of a message.
 MAX_BYTES = 4096
 
-#: What a page calls itself: letters and digits of its own choice.
+#: The id that a page chooses for itself.
 _VIEWER = re.compile(r"[0-9A-Za-z]{1,64}", re.ASCII)
 
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 
-def read_object(body: bytes, names: Collection[str]) -> dict[str, Any]:
-    """The members of a JSON object.
-
-    Args:
-        body: UTF-8.
-        names: Those that it must have, and no others.
-
-    Raises:
-        RequestError: It is none, or has other members.
-    """
+def parse_object(body: bytes, names: Collection[str]) -> dict[str, object]:
+    """The members of a JSON object, which must have exactly these names."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
@@ -39,12 +30,8 @@ def read_object(body: bytes, names: Collection[str]) -> dict[str, Any]:
     return value
 
 
-def read_query(query: str) -> dict[str, str]:
-    """The parameters of an address, each of which may stand there once.
-
-    Raises:
-        RequestError: One stands there twice.
-    """
+def parse_query(query: str) -> dict[str, str]:
+    """The parameters of a query, each of which may occur once."""
     try:
         values = parse_qs(query, keep_blank_values=True, max_num_fields=8)
     except ValueError:
@@ -54,12 +41,8 @@ def read_query(query: str) -> dict[str, str]:
     return {name: value for name, (value,) in values.items()}
 
 
-def viewer_of(fields: Mapping[str, Any]) -> str:
-    """Who asks.
-
-    Raises:
-        RequestError: No name of a viewer.
-    """
+def viewer_of(fields: Mapping[str, object]) -> str:
+    """Id of the viewer."""
     viewer = fields.get("viewer")
     if not isinstance(viewer, str) or not _VIEWER.fullmatch(viewer):
         raise RequestError(f"viewer is {viewer!r}; it must be 1 to 64 letters and digits")
@@ -67,47 +50,31 @@ def viewer_of(fields: Mapping[str, Any]) -> str:
 
 
 def after_of(fields: Mapping[str, str]) -> int:
-    """Number of the picture that a viewer has; -1 where it is not said.
-
-    Raises:
-        RequestError: No integer.
-    """
+    """Number of the picture that the viewer has; -1 by default."""
     after = fields.get("after", "-1")
     if not _INTEGER.fullmatch(after):
         raise RequestError(f"after is {after!r}; it must be an integer")
     return int(after)
 
 
-def console_of(fields: Mapping[str, Any]) -> int:
-    """Index of a console, which there may not be.
-
-    Raises:
-        RequestError: No integer.
-    """
+def console_of(fields: Mapping[str, object]) -> int:
+    """Index of an environment, not yet checked against their number."""
     console = fields["console"]
-    if type(console) is not int:  # True is an int too
+    if not isinstance(console, int) or isinstance(console, bool):
         raise RequestError(f"console is {console!r}; it must be an integer")
     return console
 
 
-def keys_of(fields: Mapping[str, Any]) -> Keys:
-    """Keys that are held.
-
-    Raises:
-        RequestError: No list, or unknown keys in it.
-    """
+def keys_of(fields: Mapping[str, object]) -> Keys:
+    """Held keys."""
     keys = fields["keys"]
     if not isinstance(keys, list) or not all(isinstance(key, str) and key in KEYS for key in keys):
         raise RequestError(f"keys is {keys!r}; it must be a list of {', '.join(sorted(KEYS))}")
     return frozenset(keys)
 
 
-def paused_of(fields: Mapping[str, Any]) -> bool:
-    """Whether the consoles are to stand still.
-
-    Raises:
-        RequestError: Neither true nor false.
-    """
+def paused_of(fields: Mapping[str, object]) -> bool:
+    """Whether the environments shall pause."""
     paused = fields["paused"]
     if not isinstance(paused, bool):
         raise RequestError(f"paused is {paused!r}; it must be true or false")

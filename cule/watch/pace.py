@@ -1,49 +1,45 @@
-"""Time: turns that come at a fixed rate, and how many there have been."""
+"""Timing: events at a fixed rate, and the rate of events."""
 
 from __future__ import annotations
 
 import time
 
-#: Seconds that a rate is the mean of.
+#: Seconds over which a rate is averaged.
 _WINDOW_S = 1.0
 
 
 class Pace:
-    """Turns at a fixed distance; after a delay one turn at most is made up for."""
+    """Events at a fixed period; after a delay it catches up by at most one event."""
 
     def __init__(self, period_s: float) -> None:
-        """Make the first turn due now.
-
-        Args:
-            period_s: Distance of turns; 0: always due.
-        """
+        """Make the first event due now; with a period of 0, events are always due."""
         self._period_s = period_s
         self._due_s = time.monotonic()
 
     def wait_s(self) -> float:
-        """Seconds until the next turn; 0 where it is due."""
+        """Seconds until the next event; 0 if it is due."""
         return max(0.0, self._due_s - time.monotonic()) if self._period_s else 0.0
 
-    def take_turn(self) -> None:
-        """Count the turn that is due as taken."""
+    def advance(self) -> None:
+        """Schedule the next event after one that was due."""
         earliest_s = time.monotonic() - self._period_s
         self._due_s = max(self._due_s, earliest_s) + self._period_s
 
 
 class Meter:
-    """How often something happens.
+    """The rate of events.
 
     Attributes:
-        rate: Times a second, over the last whole second or so.
+        rate: Events per second, over the last second or so.
     """
 
     def __init__(self) -> None:
-        """Begin to count now."""
+        """Start counting."""
         self.rate = 0.0
         self._count, self._since_s = 0, time.monotonic()
 
     def add(self, count: int) -> None:
-        """Count what has happened."""
+        """Count events."""
         self._count += count
         now_s = time.monotonic()
         if now_s - self._since_s >= _WINDOW_S:

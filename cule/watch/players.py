@@ -1,4 +1,4 @@
-"""Which viewer plays which console, and with what keys."""
+"""Which viewer plays which environment, with which keys."""
 
 from __future__ import annotations
 
@@ -10,91 +10,85 @@ from http import HTTPStatus
 from cule.watch.errors import RequestError
 from cule.watch.keys import Keys
 
-#: Seconds after which a viewer who asks for nothing has gone; a page asks several times a second.
-LEASE_S = 3.0
+#: Seconds without a request after which a viewer has left; a page sends several each second.
+TIMEOUT_S = 3.0
 
 
 @dataclass
 class _Player:
-    console: int
-    heard_s: float  # when the viewer last asked for anything
+    env: int
+    heard_s: float  # time of the viewer's last request
     held: Keys = frozenset()
-    tapped: Keys = frozenset()  # pressed since the last step, perhaps not held any more
+    tapped: Keys = frozenset()  # pressed since the last step, perhaps released since
 
 
 class Players:
-    """Viewers who play a console each; not for several threads at once."""
+    """Viewers who play an environment each; for one thread at a time."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin with nobody.
-
-        Args:
-            clock: Seconds, from any beginning.
-        """
+        """Start without players; `clock` returns seconds."""
         self._clock = clock
         self._by_viewer: dict[str, _Player] = {}
 
-    def play(self, viewer: str, console: int, keys: Keys) -> None:
-        """Hold keys of a console, which is the viewer's from now on.
+    def play(self, viewer: str, env: int, keys: Keys) -> None:
+        """Hold keys in an environment, and start to play it.
 
-        A viewer plays one console: the one before goes back to the policy.
+        A viewer plays one environment: the previous one returns to the policy.
 
         Raises:
             RequestError: Another viewer plays it.
         """
         self._drop_silent()
-        if self.by_console().get(console, viewer) != viewer:
-            raise RequestError(
-                f"console is {console}, which another viewer plays", HTTPStatus.CONFLICT
-            )
+        if self.by_env().get(env, viewer) != viewer:
+            raise RequestError(f"console is {env}, which another viewer plays", HTTPStatus.CONFLICT)
         player = self._by_viewer.get(viewer)
-        if player is None or player.console != console:
-            player = self._by_viewer[viewer] = _Player(console, self._clock())
+        if player is None or player.env != env:
+            player = self._by_viewer[viewer] = _Player(env, self._clock())
         player.heard_s = self._clock()
         player.held = keys
         player.tapped |= keys
 
     def release(self, viewer: str) -> None:
-        """Give the viewer's console back to the policy, if there is one."""
+        """Return the viewer's environment, if any, to the policy."""
         self._by_viewer.pop(viewer, None)
 
     def hear(self, viewer: str) -> None:
-        """Note that a viewer is still there."""
+        """Record that a viewer is still present."""
         self._drop_silent()
         if viewer in self._by_viewer:
             self._by_viewer[viewer].heard_s = self._clock()
 
-    def console_of(self, viewer: str) -> int:
-        """The console that a viewer plays.
+    def env_of(self, viewer: str) -> int:
+        """The environment that a viewer plays.
 
         Raises:
-            RequestError: None.
+            RequestError: The viewer plays none.
         """
         self._drop_silent()
         if viewer not in self._by_viewer:
             raise RequestError("this viewer plays no console; take one first", HTTPStatus.CONFLICT)
-        return self._by_viewer[viewer].console
+        return self._by_viewer[viewer].env
 
-    def by_console(self) -> dict[int, str]:
-        """Viewers by the console they play."""
+    def by_env(self) -> dict[int, str]:
+        """Viewers by the environment that they play."""
         self._drop_silent()
-        return {player.console: viewer for viewer, player in self._by_viewer.items()}
+        return {player.env: viewer for viewer, player in self._by_viewer.items()}
 
-    def take_keys(self) -> dict[int, Keys]:
-        """Keys for the next step by console: what is held, and what was only tapped since the last.
+    def pop_keys(self) -> dict[int, Keys]:
+        """Keys for the next step by environment: held ones, and those tapped since the last step.
 
         Returns:
-            An entry for each console that a viewer plays, without keys too.
+            An entry for each environment that a viewer plays, also without keys.
         """
         self._drop_silent()
         keys = {}
         for player in self._by_viewer.values():
-            keys[player.console] = player.held | player.tapped
+            keys[player.env] = player.held | player.tapped
             player.tapped = frozenset()
         return keys
 
     def _drop_silent(self) -> None:
-        earliest_s = self._clock() - LEASE_S
+        earliest_s = self._clock() - TIMEOUT_S
         for viewer, player in list(self._by_viewer.items()):
             if player.heard_s < earliest_s:
                 del self._by_viewer[viewer]

@@ -1,9 +1,9 @@
-"""Who plays the consoles that nobody has taken: random actions, or a checkpoint's policy."""
+"""Policies of the environments that no viewer plays: random actions, or those of a checkpoint."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,19 +16,22 @@ from cule.games import game_id_of
 if TYPE_CHECKING:
     from cule.agents import Agent
 
-#: The protocol of `cule eval` that a checkpoint plays by unless told otherwise.
+#: Any: arrays or tensors, depending on the environment; this package does not import torch.
+Observations: TypeAlias = Any
+
+#: The protocol of `cule eval` that a checkpoint plays by default.
 DEFAULT_PROTOCOL = "noop"
 
 
 class Policy(Protocol):
-    """Chooses the actions of all consoles."""
+    """Chooses the actions of all environments."""
 
     @property
     def title(self) -> str:
-        """What it is, for the page."""
+        """Description for the page."""
 
-    def act(self, obs: Any) -> NDArray[Any]:
-        """Actions on the environment's newest observations, as `AtariVectorEnv.step` takes them."""
+    def act(self, obs: Observations) -> NDArray[np.generic]:
+        """Actions on the newest observations, as `AtariVectorEnv.step` accepts them."""
 
 
 class RandomPolicy:
@@ -41,8 +44,8 @@ class RandomPolicy:
         self._random = np.random.default_rng(seed)
         self._num_envs, self._num_actions = env.num_envs, len(env.action_set)
 
-    def act(self, obs: Any) -> NDArray[np.int64]:
-        """As `Policy.act`; the observations do not matter."""
+    def act(self, obs: Observations) -> NDArray[np.int64]:
+        """As `Policy.act`; ignores the observations."""
         return self._random.integers(self._num_actions, size=self._num_envs)
 
 
@@ -50,11 +53,11 @@ class TrainedPolicy:
     """The policy of a checkpoint, which acts as in an evaluation."""
 
     def __init__(self, agent: Agent, *, greedy: bool) -> None:
-        """Play with an agent that does not learn meanwhile.
+        """Play with an agent that is not training.
 
         Args:
-            agent: Whose policy; the seed of its actions is that of its options.
-            greedy: The best actions, without the randomness of the algorithm's protocol.
+            agent: Agent of the policy; its options have the seed of the actions.
+            greedy: Whether to choose the best actions, without the randomness of the protocol.
         """
         from cule.agents.base import EVALUATION_SEED
 
@@ -64,12 +67,14 @@ class TrainedPolicy:
 
     @property
     def title(self) -> str:
-        """Algorithm and training."""
+        """Algorithm and training steps."""
         return f"{self._agent.name} after {self._agent.steps:,} steps"
 
-    def act(self, obs: Any) -> NDArray[Any]:
+    def act(self, obs: Observations) -> NDArray[np.generic]:
         """As `Policy.act`."""
-        actions: NDArray[Any] = to_numpy(self._agent.act(obs, self._generator, greedy=self._greedy))
+        actions: NDArray[np.generic] = to_numpy(
+            self._agent.act(obs, self._generator, greedy=self._greedy)
+        )
         return actions
 
 
@@ -82,7 +87,7 @@ def open_random(
     mode: int | None = None,
     difficulty: int | None = None,
 ) -> tuple[AtariVectorEnv, RandomPolicy]:
-    """Consoles for a person to play, every frame of them, with all actions.
+    """Environments for people: every frame, and all actions.
 
     Raises:
         InvalidArgumentError, UnknownGameError, RomNotFoundError, DeviceError: As `AtariVectorEnv`.
@@ -93,7 +98,7 @@ def open_random(
         autoreset_mode="SameStep",
         frameskip=1,
         full_action_space=True,
-        obs_type="ram",  # nobody looks at observations, and these cost least
+        obs_type="ram",  # the cheapest, because the policy ignores observations
         reward_clipping=False,
         mode=mode,
         difficulty=difficulty,
@@ -112,16 +117,16 @@ def open_trained(
     greedy: bool,
     device: str,
 ) -> tuple[AtariVectorEnv, TrainedPolicy]:
-    """The consoles of an evaluation, and the policy of a checkpoint.
+    """The environments of an evaluation, and the policy of a checkpoint.
 
     Args:
         path: A checkpoint, a file of weights, or the folder of a run.
-        num_envs: Consoles.
-        game: What the checkpoint's game must be; None: whatever it is.
-        protocol: Of the evaluation.
-        seed: Of consoles and actions: those of an evaluation with this seed.
-        greedy: The best actions, without randomness.
-        device: Of network and consoles.
+        num_envs: Environments.
+        game: Required game of the checkpoint; None: any.
+        protocol: Protocol of the evaluation.
+        seed: Seed of the evaluation, for environments and actions.
+        greedy: Whether to choose the best actions, without randomness.
+        device: Device of network and environments.
 
     Raises:
         InvalidArgumentError: Another game, an unknown protocol, or a folder without a run.
@@ -140,7 +145,7 @@ def open_trained(
             f"game is {game!r}; the checkpoint {str(path)!r} plays {config.game!r} alone"
         )
     env = make_eval_env(config, protocol, num_envs)
-    content["config"]["seed"] = seed  # that of the policy's actions; the weights are loaded
+    content["config"]["seed"] = seed  # of the actions; the weights are loaded
     try:
         agent = load_to_play(content, env, device)
     except BaseException:

@@ -1,20 +1,20 @@
 """HTTP around a session, with nothing but the standard library.
 
     GET  /                            the page
-    GET  /frame?after=K&viewer=V      a PNG other than number K; waits, 204 where there is none
-    GET  /state?viewer=V              JSON: scores, lives, episodes, who plays
-    POST /input    {viewer, console, keys}    play a console with these keys held
-    POST /release  {viewer}                   give it back
-    POST /reset    {viewer}                   begin a new episode in it
-    POST /pause    {paused}                   all consoles
+    GET  /frame?after=K&viewer=V      a PNG other than number K; waits, 204 if there is none
+    GET  /state?viewer=V              JSON: scores, lives, episodes, players
+    POST /input    {viewer, console, keys}    play an environment with these keys held
+    POST /release  {viewer}                   stop playing
+    POST /reset    {viewer}                   start a new episode
+    POST /pause    {paused}                   pause or resume all environments
     POST /step     {}                         pause, and advance by one step
 
-A refused request gets a status from 400 and ``{"error": sentence}``.
+An invalid request gets a status from 400 and ``{"error": sentence}``.
 
-The page of another site could send requests from the same browser. It is kept out by three checks:
-the Host header names an address, localhost or the name that is served (a name that someone else
-lets point here is none of these); an Origin header is this server's; what is posted is declared as
-JSON, which browsers ask about before they send it from elsewhere.
+Pages of other sites could send requests from the same browser. Three checks reject them: the Host
+header must be an address, localhost or the served name (a foreign name that resolves to this server
+is none of these); an Origin header must be this server's; and posted data must be declared as JSON,
+for which browsers request permission before they send it from another site.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from cule.errors import InvalidArgumentError
@@ -41,19 +41,24 @@ from cule.watch.session import Session
 #: Header with the number of a picture.
 NUMBER_HEADER = "Cule-Frame"
 
-#: Longest time that a request for a picture waits.
+#: Longest wait of a request for a picture.
 _WAIT_S = 1.0
 
 _LENGTH = re.compile(r"[0-9]{1,9}", re.ASCII)
 
-#: Time after which a silent connection is closed.
+#: Time after which an idle connection is closed.
 _IDLE_S = 30
 
-#: A page that loads nothing from elsewhere, runs nothing but its own script, and is in no frame.
+#: The page loads nothing from elsewhere, runs only its own script, and is not embedded.
 _CONTENT_POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+
+
+T = TypeVar("T")
+
+Connection: TypeAlias = socket.socket | tuple[bytes, socket.socket]  # as socketserver has it
 
 
 class Reply(NamedTuple):
@@ -66,31 +71,31 @@ class Reply(NamedTuple):
 
 
 class WatchServer(ThreadingHTTPServer):
-    """Serves a session, one thread a connection.
+    """Serves a session, with one thread for each connection.
 
     Attributes:
-        session: What is served.
-        host: Name or address that it was told to listen on.
-        url: Where browsers find it.
+        session: The session.
+        host: Name or address to listen on.
+        url: Address of the page.
     """
 
-    daemon_threads = False  # so that closing waits for them
+    daemon_threads = False  # closing waits for them
     request_queue_size = 64
 
     def __init__(self, host: str, port: int, session: Session) -> None:
-        """Listen; connections are answered within `serving`.
+        """Listen, without answering before `serving`.
 
         Args:
             host: Name or address to listen on.
             port: Port; 0: any free one.
-            session: What to serve.
+            session: Session to serve.
 
         Raises:
-            InvalidArgumentError: Nothing can listen there.
+            InvalidArgumentError: The server cannot listen there.
         """
         self.session, self.host = session, host
         self.page = importlib.resources.files("cule.watch").joinpath("page.html").read_bytes()
-        self._connections: set[Any] = set()
+        self._connections: set[Connection] = set()
         is_ipv6 = ":" in host
         if is_ipv6:
             self.address_family = socket.AF_INET6
@@ -105,9 +110,9 @@ class WatchServer(ThreadingHTTPServer):
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[None]:
-        """Answer connections; afterwards all are closed and all threads have ended.
+        """Answer requests in a ``with`` block; then close all connections and end all threads.
 
-        The session must have been stopped by then.
+        Stop the session before the block ends.
         """
         thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.1})
         thread.start()
@@ -117,22 +122,23 @@ class WatchServer(ThreadingHTTPServer):
             self.shutdown()
             thread.join()
             for connection in list(self._connections):
-                with contextlib.suppress(OSError):  # its viewer was faster
+                assert isinstance(connection, socket.socket)
+                with contextlib.suppress(OSError):  # the viewer has closed it
                     connection.shutdown(socket.SHUT_RDWR)
             self.server_close()
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Start a thread for a connection, and remember the connection."""
+    def process_request(self, request: Connection, client_address: object) -> None:
+        """Start a thread for a connection, and track the connection."""
         self._connections.add(request)
         super().process_request(request, client_address)
 
-    def shutdown_request(self, request: Any) -> None:
+    def shutdown_request(self, request: Connection) -> None:
         """Close a connection, in its thread."""
         self._connections.discard(request)
         super().shutdown_request(request)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Report what went wrong, unless it is that a viewer has gone."""
+    def handle_error(self, request: Connection, client_address: object) -> None:
+        """Report an error, unless a viewer has disconnected."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
@@ -150,19 +156,17 @@ class WatchHandler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer a request for the page, a picture or the state."""
-        self._answer(_GETS, lambda query: (messages.read_query(query),))
+        self._answer(_GETS, messages.parse_query)
 
     def do_POST(self) -> None:
-        """Answer an order."""
-        self._answer(_POSTS, lambda query: (self._body(),))
+        """Carry out a request."""
+        self._answer(_POSTS, lambda query: self._body())
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: a page asks for a picture sixty times a second."""
+    def log_message(self, format: str, *args: object) -> None:
+        """Log nothing: a page requests sixty pictures per second."""
 
     def _answer(
-        self,
-        routes: Mapping[str, Callable[..., Reply]],
-        arguments: Callable[[str], tuple[Any, ...]],
+        self, routes: Mapping[str, Callable[[WatchServer, T], Reply]], read: Callable[[str], T]
     ) -> None:
         try:
             self._check_sender()
@@ -172,18 +176,14 @@ class WatchHandler(BaseHTTPRequestHandler):
                 raise RequestError(
                     f"there is no {path} to {self.command}; there is {known}", HTTPStatus.NOT_FOUND
                 )
-            reply = routes[path](self.server, *arguments(query))
+            reply = routes[path](self.server, read(query))
         except RequestError as error:
             reply = json_reply({"error": str(error)}, error.status)
-            self.close_connection = True  # a body may not have been read
+            self.close_connection = True  # the body may be unread
         self._send(reply)
 
     def _check_sender(self) -> None:
-        """Refuse what the page of another site sends.
-
-        Raises:
-            RequestError: The Host or the Origin header is of another server.
-        """
+        """Reject requests whose Host or Origin header is of another server."""
         host = self.headers.get("Host", "")
         if not is_own_host(host, self.server.host):
             raise RequestError(
@@ -194,16 +194,12 @@ class WatchHandler(BaseHTTPRequestHandler):
         origin = self.headers.get("Origin")
         if origin is not None and origin != f"http://{host}":
             raise RequestError(
-                f"the Origin header is {origin!r}; only this server's own page may ask",
+                f"the Origin header is {origin!r}; it must be http://{host}",
                 HTTPStatus.FORBIDDEN,
             )
 
     def _body(self) -> bytes:
-        """What was posted.
-
-        Raises:
-            RequestError: It is not declared as JSON, or has no length or a large one.
-        """
+        """The posted data, which must be declared as JSON and not be too long."""
         if self.headers.get_content_type() != "application/json":
             raise RequestError(
                 "Content-Type must be application/json", HTTPStatus.UNSUPPORTED_MEDIA_TYPE
@@ -215,7 +211,7 @@ class WatchHandler(BaseHTTPRequestHandler):
             )
         body = self.rfile.read(int(length))
         if len(body) < int(length):
-            raise RequestError(f"Content-Length is {length}, and {len(body)} bytes came")
+            raise RequestError(f"Content-Length is {length}; it must be {len(body)}, as received")
         return body
 
     def _send(self, reply: Reply) -> None:
@@ -238,11 +234,11 @@ class WatchHandler(BaseHTTPRequestHandler):
 
 
 def is_own_host(header: str, served: str) -> bool:
-    """Whether a Host header is one that the page of another site cannot send.
+    """Whether a Host header cannot come from a page of another site.
 
     Args:
-        header: Name or address, and perhaps a port.
-        served: Name or address that is listened on.
+        header: Name or address, perhaps with a port.
+        served: Name or address that the server listens on.
     """
     try:
         name = urlsplit(f"//{header}").hostname or ""
@@ -257,12 +253,12 @@ def is_own_host(header: str, served: str) -> bool:
     return True
 
 
-def json_reply(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Reply:
+def json_reply(value: object, status: HTTPStatus = HTTPStatus.OK) -> Reply:
     """A response with a JSON value."""
     return Reply(status, body=json.dumps(value).encode())
 
 
-# --- What there is to ask for -------------------------------------------------------------------
+# --- Routes -------------------------------------------------------------------------------------
 
 
 def _page(server: WatchServer, query: Mapping[str, str]) -> Reply:
@@ -284,29 +280,29 @@ def _state(server: WatchServer, query: Mapping[str, str]) -> Reply:
 
 
 def _input(server: WatchServer, body: bytes) -> Reply:
-    fields = messages.read_object(body, ("viewer", "console", "keys"))
-    viewer, console = messages.viewer_of(fields), messages.console_of(fields)
-    server.session.play(viewer, console, messages.keys_of(fields))
+    fields = messages.parse_object(body, ("viewer", "console", "keys"))
+    viewer, env = messages.viewer_of(fields), messages.console_of(fields)
+    server.session.play(viewer, env, messages.keys_of(fields))
     return json_reply({})
 
 
 def _release(server: WatchServer, body: bytes) -> Reply:
-    server.session.release(messages.viewer_of(messages.read_object(body, ("viewer",))))
+    server.session.release(messages.viewer_of(messages.parse_object(body, ("viewer",))))
     return json_reply({})
 
 
 def _reset(server: WatchServer, body: bytes) -> Reply:
-    server.session.reset(messages.viewer_of(messages.read_object(body, ("viewer",))))
+    server.session.reset(messages.viewer_of(messages.parse_object(body, ("viewer",))))
     return json_reply({})
 
 
 def _pause(server: WatchServer, body: bytes) -> Reply:
-    server.session.pause(messages.paused_of(messages.read_object(body, ("paused",))))
+    server.session.pause(messages.paused_of(messages.parse_object(body, ("paused",))))
     return json_reply({})
 
 
 def _step(server: WatchServer, body: bytes) -> Reply:
-    messages.read_object(body, ())
+    messages.parse_object(body, ())
     server.session.step_once()
     return json_reply({})
 

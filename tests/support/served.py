@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule import AtariVectorEnv
-from cule.watch.consoles import Consoles
+from cule.watch.environments import Environments
 from cule.watch.server import NUMBER_HEADER, WatchServer
 from cule.watch.session import Session
 
@@ -95,7 +95,7 @@ class Served:
 @contextlib.contextmanager
 def serve(env: AtariVectorEnv, *, paused: bool = True, **options: Any) -> Iterator[Served]:
     """A session of an environment that only viewers move, as `cule watch` runs it."""
-    session = Session(Consoles(env, Still(env), seed=0), **options)
+    session = Session(Environments(env, Still(env), seed=0), **options)
     if paused:
         session.pause(True)
     server = WatchServer("127.0.0.1", 0, session)

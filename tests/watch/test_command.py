@@ -55,8 +55,8 @@ def test_a_process_serves_until_it_is_stopped(kind: signal.Signals) -> None:
     assert (process.returncode, errors) == (0, "")
 
 
-def refusal(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """The one line that a refused command prints."""
+def printed_error(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line that a rejected command prints."""
     assert main(["watch", *words]) == 2
     printed = capsys.readouterr()
     (line,) = printed.err.splitlines()
@@ -77,24 +77,26 @@ def refusal(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["--speed", "nan"], "speed is nan"),
         (["--fps", "0"], "fps is 0.0; it must be above 0"),
         (["--fps", "inf"], "fps is inf"),
-        (["--protocol", "noop"], "protocol is 'noop'; it is for play with a CHECKPOINT"),
-        (["--greedy"], "greedy is True; it is for play with a CHECKPOINT"),
-        (["run", "--mode", "1"], "mode is 1; it is for play without a CHECKPOINT"),
-        (["run", "--difficulty", "0"], "difficulty is 0; it is for play without"),
+        (["--protocol", "noop"], "protocol is 'noop'; it must be used with a CHECKPOINT"),
+        (["--greedy"], "greedy is True; it must be used with a CHECKPOINT"),
+        (["run", "--mode", "1"], "mode is 1; it must be used without a CHECKPOINT"),
+        (["run", "--difficulty", "0"], "difficulty is 0; it must be used without"),
         (["--game", "pongg"], "pongg"),
         (["--device", "tpu"], "device"),
     ],
 )
-def test_refused_words(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert sentence in refusal(words, capsys)
+def test_rejected_words(
+    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sentence in printed_error(words, capsys)
 
 
 @pytest.mark.ale
-def test_refused_by_the_game_or_the_port(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "mode is 77" in refusal(["--mode", "77"], capsys)
+def test_rejected_by_the_game_or_the_port(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "mode is 77" in printed_error(["--mode", "77"], capsys)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        line = refusal(["--port", port, "--num-envs", "1"], capsys)
+        line = printed_error(["--port", port, "--num-envs", "1"], capsys)
     assert f"host is '127.0.0.1' and port {port}; cule cannot listen there: Address already" in line
 
 
@@ -104,14 +106,14 @@ def test_a_missing_rom_is_said(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.setenv("CULE_ROM_DIR", str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert "pong" in refusal([], capsys)
+    assert "pong" in printed_error([], capsys)
 
 
 def test_only_a_checkpoint_needs_torch(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert "cule watch CHECKPOINT needs torch" in refusal(["run"], capsys)
+    assert "cule watch CHECKPOINT needs torch" in printed_error(["run"], capsys)
 
 
 def test_words_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Keys to actions, and whose keys they are."""
+"""Keys to actions, and the players who hold them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cule import Action
 from cule.envs.action import joystick_action
 from cule.watch.errors import RequestError
 from cule.watch.keys import KEYS, nearest_action, polar_action, pressed_by
-from cule.watch.players import LEASE_S, Players
+from cule.watch.players import TIMEOUT_S, Players
 
 COMBINATIONS = [frozenset(keys) for size in range(6) for keys in combinations(sorted(KEYS), size)]
 
@@ -70,10 +70,10 @@ def test_held_keys_stay_and_tapped_keys_count_once() -> None:
     players.play("a", 3, frozenset({"left"}))
     players.play("a", 3, frozenset({"left", "fire"}))
     players.play("a", 3, frozenset({"left"}))
-    assert players.take_keys() == {3: {"left", "fire"}}
-    assert players.take_keys() == {3: {"left"}}
+    assert players.pop_keys() == {3: {"left", "fire"}}
+    assert players.pop_keys() == {3: {"left"}}
     players.play("a", 3, frozenset())
-    assert players.take_keys() == {3: frozenset()}
+    assert players.pop_keys() == {3: frozenset()}
 
 
 def test_a_viewer_plays_one_console_and_a_console_has_one_viewer() -> None:
@@ -82,15 +82,15 @@ def test_a_viewer_plays_one_console_and_a_console_has_one_viewer() -> None:
     players.play("b", 1, frozenset({"down"}))
     with pytest.raises(RequestError, match="console is 1, which another viewer plays"):
         players.play("a", 1, frozenset())
-    assert players.by_console() == {0: "a", 1: "b"}
+    assert players.by_env() == {0: "a", 1: "b"}
     players.play("a", 2, frozenset())
-    assert players.take_keys() == {2: frozenset(), 1: {"down"}}
+    assert players.pop_keys() == {2: frozenset(), 1: {"down"}}
     players.release("b")
     players.release("nobody")
     players.play("a", 1, frozenset())
-    assert players.by_console() == {1: "a"}
+    assert players.by_env() == {1: "a"}
     with pytest.raises(RequestError, match="plays no console"):
-        players.console_of("b")
+        players.env_of("b")
 
 
 def test_who_is_silent_has_gone() -> None:
@@ -98,9 +98,9 @@ def test_who_is_silent_has_gone() -> None:
     players = Players(clock)
     players.play("a", 0, frozenset({"up"}))
     players.play("b", 1, frozenset({"up"}))
-    clock.now_s += LEASE_S
+    clock.now_s += TIMEOUT_S
     players.hear("a")
     clock.now_s += 0.1
-    assert players.take_keys() == {0: {"up"}}
+    assert players.pop_keys() == {0: {"up"}}
     players.hear("b")
-    assert players.by_console() == {0: "a"}
+    assert players.by_env() == {0: "a"}

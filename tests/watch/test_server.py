@@ -1,4 +1,4 @@
-"""A session over HTTP: pictures, keys, compat_errors, and an end without leftovers."""
+"""A session over HTTP: pictures, keys, errors, and a clean end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cule import AtariVectorEnv
 from cule.errors import ClosedError, InvalidArgumentError
 from cule.watch import server as server_module
 from cule.watch import session as session_module
-from cule.watch.consoles import Consoles
+from cule.watch.environments import Environments
 from cule.watch.keys import KEYS, joystick_of
 from cule.watch.server import NUMBER_HEADER, WatchServer, is_own_host
 from cule.watch.session import Session
@@ -64,7 +64,7 @@ def test_a_console_runs_as_fast_as_a_real_one(
     )
     env = make_env(game, num_envs=1, frameskip=4)
     with contextlib.closing(env):
-        Session(Consoles(env, Still(env), seed=0), speed=2.0, fps=30.0)
+        Session(Environments(env, Still(env), seed=0), speed=2.0, fps=30.0)
     assert periods_s == pytest.approx([4 / frames_per_s / 2, 1 / 30])
 
 
@@ -94,7 +94,7 @@ def test_keys_are_actions(game: str, options: dict[str, Any]) -> None:
             twin.step(actions)
             assert np.array_equal(served.env.ram, twin.ram)
         untouched = twin.ram[:2].copy()
-        # Given back, it does what the policy does; the tap before is forgotten.
+        # After the release the policy plays, and the tap is dropped.
         served.play(2, "fire")
         assert served.post("/release", {"viewer": VIEWER}).status == 200
         served.step()
@@ -122,7 +122,7 @@ def test_a_picture_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (nothing.status, nothing.body) == (204, b"")
 
 
-def test_consoles_go_on_by_themselves() -> None:
+def test_environments_run_by_themselves() -> None:
     with serve(make_env(), paused=False, speed=0.0, fps=1e6) as served:
         number = -1
         for _ in range(5):
@@ -189,7 +189,7 @@ def test_page_is_alone_and_complete() -> None:
 
 GOOD = {"viewer": VIEWER, "console": 0, "keys": []}
 
-REFUSED: list[tuple[str, Any, int, str]] = [
+REJECTED: list[tuple[str, Any, int, str]] = [
     ("/input", b"{", 400, "no JSON"),
     ("/input", b"\xff", 400, "no JSON"),
     ("/input", b"[" * 4000, 400, "no JSON"),
@@ -215,10 +215,10 @@ REFUSED: list[tuple[str, Any, int, str]] = [
 ]
 
 
-def test_bad_messages_are_refused() -> None:
+def test_bad_messages_are_rejected() -> None:
     with serve(make_env()) as served:
         before = served.env.get_state()
-        for path, message, status, sentence in REFUSED:
+        for path, message, status, sentence in REJECTED:
             answer = served.post(path, message)
             assert answer.status == status, (path, message)
             assert sentence in answer.json["error"]
@@ -313,7 +313,7 @@ def test_an_end_leaves_nothing_behind() -> None:
 
 def test_a_broken_console_ends_the_session() -> None:
     env = make_env()
-    session = Session(Consoles(env, Still(env), seed=0))
+    session = Session(Environments(env, Still(env), seed=0))
     env.close()
     with pytest.raises(ClosedError):
         session.run()

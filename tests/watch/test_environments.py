@@ -1,4 +1,4 @@
-"""Consoles with a policy: numbers under the screens, new games, and the policy of a checkpoint."""
+"""Environments with a policy: scores and lives, new episodes, and the policy of a checkpoint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from cule import AtariVectorEnv
 from cule.errors import CheckpointError, InvalidArgumentError, UnknownGameError
-from cule.watch.consoles import Consoles
+from cule.watch.environments import Environments
 from cule.watch.keys import polar_action
 from cule.watch.policies import open_random, open_trained
 
@@ -43,16 +43,16 @@ def test_numbers_are_the_environments() -> None:
         def act(self, obs: Any) -> Any:
             return next(self.rows)
 
-    consoles = Consoles(env, Script(), seed=4)
+    environments = Environments(env, Script(), seed=4)
     scores, last_scores, episodes = np.zeros(3, int), np.zeros(3, int), np.ones(3, int)
     for row in actions:
-        consoles.step({})
+        environments.step({})
         _, reward, terminated, truncated, info = twin.step(row)
         scores += reward
         ended = terminated | truncated
         last_scores[ended], scores[ended] = scores[ended], 0
         episodes += ended
-        board = consoles.board()
+        board = environments.board()
         assert board.scores.tolist() == scores.tolist()
         assert board.last_scores.tolist() == last_scores.tolist()
         assert board.episodes.tolist() == episodes.tolist()
@@ -68,9 +68,9 @@ def test_random_play_is_of_the_seed_and_of_all_actions() -> None:
         env, policy = open_random("seaquest", 2, seed=seed, device="cpu", mode=0, difficulty=1)
         assert len(env.action_set) == 18
         assert env.config.frameskip == 1
-        consoles = Consoles(env, policy, seed=seed)
+        environments = Environments(env, policy, seed=seed)
         for _ in range(STEPS):
-            consoles.step({})
+            environments.step({})
         rows = env.get_state()
         env.close()
         return rows
@@ -130,10 +130,10 @@ def test_a_checkpoint_plays_as_in_its_evaluation(
         tmp_path, 3, game="Pong", protocol=protocol, seed=5, greedy=False, device="cpu"
     )
     assert policy.title == f"{algorithm} after 0 steps"
-    consoles = Consoles(env, policy, seed=5)
+    environments = Environments(env, policy, seed=5)
     ours = []
     for _ in range(STEPS):
-        consoles.step({})
+        environments.step({})
         ours.append(env.ram.numpy().copy())
 
     agent = AGENTS[algorithm].load(path)
@@ -154,7 +154,7 @@ def test_a_checkpoint_plays_as_in_its_evaluation(
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_a_person_plays_beside_a_continuous_policy(
+def test_a_person_plays_with_a_continuous_policy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = save_learner("apex-dpg", tmp_path, obs_type="ram", network="vector", **SMALL_REPLAY)
@@ -167,19 +167,19 @@ def test_a_person_plays_beside_a_continuous_policy(
         return step(actions)
 
     monkeypatch.setattr(env, "step", record)
-    consoles = Consoles(env, policy, seed=0)
-    consoles.step({1: frozenset({"up", "left"})})
-    consoles.reset({0})
-    consoles.step({0: frozenset({"fire"})})
+    environments = Environments(env, policy, seed=0)
+    environments.step({1: frozenset({"up", "left"})})
+    environments.reset({0})
+    environments.step({0: frozenset({"fire"})})
     assert taken[0][1].tolist() == polar_action(frozenset({"up", "left"})).tolist()
     assert taken[1][0].tolist() == [0.0, 0.0, 1.0]
     assert taken[0][0].tolist() != taken[0][1].tolist()
-    assert consoles.board().episodes.tolist() == [2, 1]
+    assert environments.board().episodes.tolist() == [2, 1]
     env.close()
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_wrong_checkpoints_are_refused(tmp_path: Path) -> None:
+def test_wrong_checkpoints_are_rejected(tmp_path: Path) -> None:
     def open_it(path: Path, **changes: Any) -> Any:
         return open_trained(path, 2, **{"seed": 0, "greedy": False, "device": "cpu", **changes})
 
