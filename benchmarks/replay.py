@@ -1,10 +1,10 @@
-"""Replay buffers side by side: cule, TorchRL, cpprb, a list of tuples, a list of namedtuples.
+"""Compare replay buffers: cule, TorchRL, cpprb, a list of tuples, a list of namedtuples.
 
-Adds and samples by turns in one process, so that figures are ratios within one run. Every engine is
-given what it takes at its best: transitions in batches of 16; single frames where it stacks them
-itself (cule), stacks where it does not. A sample ends as tensors. One thread. An engine that is not
-installed, or cannot do a case, is reported as missing. On a CUDA device a training step with the
-buffer on the device runs against the same step with a buffer in RAM.
+Engines add and sample alternately in one process, so the results are ratios within one run. Each
+engine gets its best input: 16 transitions at a time; single frames if it stacks them itself (cule),
+otherwise stacks. Samples are tensors. One thread. Engines that are not installed, or do not support
+a case, are reported as missing. On a CUDA device, a training step with the buffer on the device is
+compared with the same step and a buffer in RAM.
 
     python benchmarks/replay.py --rounds 15
 """
@@ -30,7 +30,7 @@ from collections import namedtuple
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -40,18 +40,18 @@ from cule.replay import PrioritizedOptions, PrioritizedReplay, ReplayOptions, Un
 ROOT = Path(__file__).parents[1]
 CASES = {"pixels 84x84x4": (84, 84), "states of 27 floats": (27,)}
 BATCHES = (16, 32, 64, 128, 256, 512)
-ADDED = 16  # transitions an add
-#: Gains that a buffer in GPU memory brought to a training step in 2017 (Parr), by batch.
+ADDED = 16  # transitions per add
+#: Published gains of a buffer in GPU memory for a training step (Parr 2017), by batch.
 PUBLISHED_PERCENT = {16: 31, 32: 55, 64: 67, 128: 114, 256: 114}
 
 Transition = namedtuple("Transition", "obs action reward next_obs done")
 
 
 class Data:
-    """A stream of steps: frames, stacks, and the small things, in `steps` portions of 16."""
+    """A stream of steps, in `steps` parts of 16 transitions."""
 
     def __init__(self, shape: tuple[int, ...], steps: int = 32) -> None:
-        """Make up frames of a shape; two axes are stacked by four."""
+        """Generate random frames; those with two axes are stacked by four."""
         rng = np.random.default_rng(0)
         self.shape, self.stack = shape, 4 if len(shape) == 2 else 1
         count = steps * ADDED + self.stack
@@ -67,7 +67,7 @@ class Data:
         self.dones = np.zeros(count, bool)
 
     def part(self, step: int) -> dict[str, np.ndarray]:
-        """16 transitions, the same 16 frames as `frame_step`."""
+        """16 transitions, with the frames of `frame_step`."""
         begin = step % self.steps * ADDED
         here, following = slice(begin, begin + ADDED), slice(begin + 1, begin + ADDED + 1)
         return {
@@ -90,15 +90,24 @@ class Data:
 
 
 def new_priorities(size: int) -> np.ndarray:
-    """What a learner would set, the same for every engine."""
+    """Priorities as a learner sets them, the same for every engine."""
     return np.random.rand(size) + 1e-6  # noqa: NPY002
 
 
-class Cule:
+class Engine(Protocol):
+    """A replay buffer; created empty from data and a capacity."""
+
+    def add(self, step: int) -> None:
+        """Add the 16 transitions of a part of the data."""
+
+    def sample(self, size: int) -> None:
+        """Sample a batch as tensors; with priorities, update them."""
+
+
+class _Cule:
     """`UniformReplay` or `PrioritizedReplay`, 16 environments."""
 
     def __init__(self, data: Data, capacity: int, prioritized: bool) -> None:
-        """Make an empty buffer."""
         options: dict[str, Any] = {
             "capacity": capacity,
             "num_envs": ADDED,
@@ -116,21 +125,18 @@ class Cule:
         self.replay.start(data.frames[:ADDED])
 
     def add(self, step: int) -> None:
-        """Add 16 transitions."""
         self.replay.append(*self.data.frame_step(step))
 
     def sample(self, size: int) -> None:
-        """Draw a batch as tensors; with priorities, set them anew."""
         batch = self.replay.sample(size)
         if isinstance(self.replay, PrioritizedReplay):
             self.replay.update_priorities(batch.ids, new_priorities(size))
 
 
-class TorchRL:
+class _TorchRL:
     """TorchRL's replay buffer with contiguous storage."""
 
     def __init__(self, data: Data, capacity: int, prioritized: bool) -> None:
-        """Make an empty buffer."""
         from tensordict import TensorDict
         from torchrl.data import (
             LazyTensorStorage,
@@ -146,25 +152,22 @@ class TorchRL:
             self.replay = TensorDictReplayBuffer(storage=storage)
 
     def add(self, step: int) -> None:
-        """Add 16 transitions."""
         part = {name: torch.from_numpy(v) for name, v in self.data.part(step).items()}
         self.replay.extend(self.make(part, batch_size=[ADDED]))
 
     def sample(self, size: int) -> None:
-        """Draw a batch as tensors; with priorities, set them anew."""
         batch = self.replay.sample(size)
         if self.prioritized:
             batch["td_error"] = torch.from_numpy(new_priorities(size)).float()
             self.replay.update_tensordict_priority(batch)
 
 
-class Cpprb:
-    """cpprb's replay buffer; with `compressed`, which takes one environment, a frame a step."""
+class _Cpprb:
+    """cpprb's replay buffer; with `compressed`, for one environment and a frame per step."""
 
     def __init__(
         self, data: Data, capacity: int, prioritized: bool, compressed: bool = False
     ) -> None:
-        """Make an empty buffer."""
         import cpprb
 
         kind = np.uint8 if data.stack == 4 else np.float32
@@ -184,7 +187,6 @@ class Cpprb:
             self.replay = cpprb.ReplayBuffer(capacity, fields, **extra)
 
     def add(self, step: int) -> None:
-        """Add 16 transitions."""
         part = self.data.part(step)
         if self.compressed:
             begin = step % self.data.steps * ADDED
@@ -193,25 +195,22 @@ class Cpprb:
         self.replay.add(**part)
 
     def sample(self, size: int) -> None:
-        """Draw a batch as tensors; with priorities, set them anew."""
         batch = self.replay.sample(size, beta=0.4) if self.prioritized else self.replay.sample(size)
         _ = [torch.from_numpy(value) for value in batch.values()]
         if self.prioritized:
             self.replay.update_priorities(batch["indexes"], new_priorities(size))
 
 
-class PlainList:
+class _PlainList:
     """A ring of transitions in a Python list."""
 
     def __init__(self, data: Data, capacity: int, make: Callable[..., Any]) -> None:
-        """Make an empty buffer."""
         self.data, self.capacity, self.make, self.next = data, capacity, make, 0
         self.items: list[Any] = []
 
     def add(self, step: int) -> None:
-        """Add 16 transitions."""
         part = self.data.part(step)
-        # Environments use their arrays again, so what is kept is a copy.
+        # Copies, because environments reuse their arrays.
         for row in zip(*part.values(), strict=True):
             item = self.make(*(np.copy(value) for value in row))
             if len(self.items) < self.capacity:
@@ -221,38 +220,37 @@ class PlainList:
             self.next = (self.next + 1) % self.capacity
 
     def sample(self, size: int) -> None:
-        """Draw a batch as tensors."""
-        # All there at the same time, as those of the others are.
+        # All columns exist at the same time, as in the other engines.
         columns = zip(*random.choices(self.items, k=size), strict=True)
         _ = [torch.from_numpy(np.stack(column)) for column in columns]
 
 
-ENGINES: dict[str, Callable[[Data, int], Any]] = {
-    "cule": lambda data, capacity: Cule(data, capacity, False),
-    "cule prioritized": lambda data, capacity: Cule(data, capacity, True),
-    "TorchRL": lambda data, capacity: TorchRL(data, capacity, False),
-    "TorchRL prioritized": lambda data, capacity: TorchRL(data, capacity, True),
-    "cpprb": lambda data, capacity: Cpprb(data, capacity, False),
-    "cpprb compressed": lambda data, capacity: Cpprb(data, capacity, False, True),
-    "cpprb prioritized": lambda data, capacity: Cpprb(data, capacity, True),
-    "list of tuples": lambda data, capacity: PlainList(data, capacity, lambda *row: row),
-    "list of namedtuples": lambda data, capacity: PlainList(data, capacity, Transition),
+ENGINES: dict[str, Callable[[Data, int], Engine]] = {
+    "cule": lambda data, capacity: _Cule(data, capacity, False),
+    "cule prioritized": lambda data, capacity: _Cule(data, capacity, True),
+    "TorchRL": lambda data, capacity: _TorchRL(data, capacity, False),
+    "TorchRL prioritized": lambda data, capacity: _TorchRL(data, capacity, True),
+    "cpprb": lambda data, capacity: _Cpprb(data, capacity, False),
+    "cpprb compressed": lambda data, capacity: _Cpprb(data, capacity, False, True),
+    "cpprb prioritized": lambda data, capacity: _Cpprb(data, capacity, True),
+    "list of tuples": lambda data, capacity: _PlainList(data, capacity, lambda *row: row),
+    "list of namedtuples": lambda data, capacity: _PlainList(data, capacity, Transition),
 }
 
 
-def rival(name: str) -> str:
-    """The engine of cule that another is compared with."""
+def baseline(name: str) -> str:
+    """The engine of cule to compare another with."""
     return "cule prioritized" if name.endswith("prioritized") else "cule"
 
 
 def resident_bytes() -> int:
-    """Memory of this process that is in use."""
+    """Resident memory of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def timed(call: Callable[[int], None], arguments: range | list[int]) -> float:
-    """Processor seconds a call: what other work on the machine takes is not counted."""
+    """CPU seconds per call, which do not count other processes."""
     begin = time.process_time()
     for argument in arguments:
         call(argument)
@@ -260,12 +258,12 @@ def timed(call: Callable[[int], None], arguments: range | list[int]) -> float:
 
 
 def run_case(name: str, capacity: int, rounds: int) -> dict[str, Any]:
-    """Fill every engine, then time them by turns."""
+    """Fill every engine, then time them alternately."""
     random.seed(0)
-    # As numpy and cpprb have it. On busy cores a second thread is mostly waited for.
+    # As numpy and cpprb. On busy cores, torch would mostly wait for a second thread.
     torch.set_num_threads(1)
     data = Data(CASES[name])
-    engines: dict[str, Any] = {}
+    engines: dict[str, Engine] = {}
     missing: dict[str, str] = {}
     size_bytes: dict[str, float] = {}
     fill = capacity // ADDED
@@ -287,12 +285,12 @@ def run_case(name: str, capacity: int, rounds: int) -> dict[str, Any]:
         engines[engine_name] = engine
     adds: dict[str, list[float]] = {engine: [] for engine in engines}
     samples: dict[str, dict[int, list[float]]] = {e: {b: [] for b in BATCHES} for e in engines}
-    for turn in range(rounds):
+    for round_ in range(rounds):
         for engine_name, engine in engines.items():
-            seconds = timed(engine.add, range(turn * 8, turn * 8 + 8))
+            seconds = timed(engine.add, range(round_ * 8, round_ * 8 + 8))
             adds[engine_name].append(seconds / ADDED)
             for batch in BATCHES:
-                engine.sample(batch)  # warm caches for everybody
+                engine.sample(batch)  # warm-up
                 repeats = max(1, 128 // batch)
                 samples[engine_name][batch].append(timed(engine.sample, [batch] * repeats))
 
@@ -301,7 +299,7 @@ def run_case(name: str, capacity: int, rounds: int) -> dict[str, Any]:
 
     found = {}
     for engine_name in engines:
-        ours = rival(engine_name)
+        ours = baseline(engine_name)
         found[engine_name] = {
             "bytes_per_transition": round(size_bytes[engine_name], 1),
             "add_us_per_transition_median": round(statistics.median(adds[engine_name]) * 1e6, 3),
@@ -319,7 +317,7 @@ def run_case(name: str, capacity: int, rounds: int) -> dict[str, Any]:
 
 
 def training_step_times(device: str, rounds: int, capacity: int) -> dict[str, Any]:
-    """A Q-learning step with the buffer on the device, and with the same data in RAM."""
+    """Times of a Q-learning step with the buffer on the device, and with the same data in RAM."""
     data = Data((84, 84))
     net = torch.nn.Sequential(
         torch.nn.Conv2d(4, 32, 8, 4), torch.nn.ReLU(), torch.nn.Conv2d(32, 64, 4, 2),
@@ -330,7 +328,7 @@ def training_step_times(device: str, rounds: int, capacity: int) -> dict[str, An
     options: dict[str, Any] = {"capacity": capacity, "num_envs": ADDED}
     on_device = UniformReplay(ReplayOptions(**options, device=device))
     in_ram = UniformReplay(ReplayOptions(**options))
-    as_list = PlainList(data, capacity, lambda *row: row)
+    as_list = _PlainList(data, capacity, lambda *row: row)
     for replay in (on_device, in_ram):
         replay.start(data.frames[:ADDED])
     for step in range(capacity // ADDED):
@@ -362,14 +360,14 @@ def training_step_times(device: str, rounds: int, capacity: int) -> dict[str, An
     found: dict[str, Any] = {}
     for batch, published in PUBLISHED_PERCENT.items():
         times: dict[str, list[float]] = {kind: [] for kind in kinds}
-        for turn in range(rounds + 1):
+        for round_ in range(rounds + 1):
             for kind, call in kinds.items():
                 synchronize(device)
                 begin = time.perf_counter()
                 for _ in range(5):
                     call(batch)
                 synchronize(device)
-                if turn:  # the first is warm-up
+                if round_:  # the first is warm-up
                     times[kind].append((time.perf_counter() - begin) / 5)
         found[str(batch)] = {
             "step_us_median": {k: round(statistics.median(t) * 1e6, 1) for k, t in times.items()},
@@ -385,13 +383,13 @@ def training_step_times(device: str, rounds: int, capacity: int) -> dict[str, An
 
 
 def synchronize(device: str) -> None:
-    """Wait for everything that was launched."""
+    """Wait for the device."""
     if device.startswith("cuda"):
         torch.cuda.synchronize()
 
 
 def version(package: str) -> str:
-    """Its version; "missing" where it is not installed. Nightly builds have names of their own."""
+    """Version of a package or its nightly build; "missing" if it is not installed."""
     for name in (package, f"{package}-nightly"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(name)
@@ -399,7 +397,7 @@ def version(package: str) -> str:
 
 
 def git(*words: str) -> str:
-    """What a git command prints, without the newline; nothing where there is no git."""
+    """Output of a git command; empty without git."""
     try:
         done = subprocess.run(
             ["git", *words], cwd=ROOT, capture_output=True, text=True, check=False
@@ -410,13 +408,13 @@ def git(*words: str) -> str:
 
 
 def table(case: dict[str, Any]) -> str:
-    """A case for people: times over those of cule, so more than 1 is slower."""
-    head = ["engine", "bytes a transition", "add us", "add x", *(f"B={b} x" for b in BATCHES)]
+    """A Markdown table of a case: times over those of cule, so more than 1 is slower."""
+    head = ["engine", "bytes per transition", "add us", "add x", *(f"B={b} x" for b in BATCHES)]
     lines = [f"**{case['case']}**, {case['capacity']:,} transitions", ""]
     lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for name, row in case["engines"].items():
         times = row["sample_time_over_cule"]
-        is_ours = name == rival(name)
+        is_ours = name == baseline(name)
         cells = [
             f"{row['sample_us_median'][b]:,.0f} us" if is_ours else f"{times[b]:.2f}"
             for b in BATCHES
@@ -430,30 +428,30 @@ def table(case: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Run, print, write."""
+    """Run all cases, print tables, and write the record."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=15, help="turns (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=15, help="rounds (%(default)s)")
     parser.add_argument("--pixels", type=int, default=10_000, help="capacity (%(default)s)")
     parser.add_argument("--states", type=int, default=200_000, help="capacity (%(default)s)")
-    parser.add_argument("--device", help="device of the training step (cuda, if there is one)")
+    parser.add_argument("--device", help="device of the training step (cuda, if available)")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/replay.json")
     options = parser.parse_args()
     load_before = os.getloadavg()
     context = multiprocessing.get_context("spawn")
     cases = []
     for name, capacity in zip(CASES, (options.pixels, options.states), strict=True):
-        with context.Pool(1) as pool:  # a process of its own, so that memory can be told apart
+        with context.Pool(1) as pool:  # a new process, for its memory
             cases.append(pool.apply(run_case, (name, capacity, options.rounds)))
         print(table(cases[-1]), flush=True)
     device = options.device or ("cuda" if torch.cuda.is_available() else "")
-    training: Any = "skipped: torch sees no CUDA device"
+    training: Any = "skipped: torch finds no CUDA device"
     if device:
         training = training_step_times(device, options.rounds, options.pixels)
     print(f"\ntraining step, buffer on the device against RAM: {json.dumps(training, indent=1)}")
     record = {
-        "what": "replay: bytes, processor time of adds and samples; others over cule by turns",
+        "what": "replay: bytes, CPU time of adds and samples; other engines over cule, interleaved",
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "command": " ".join(["python", "benchmarks/replay.py", *sys.argv[1:]]),
         "commit": git("rev-parse", "HEAD"),

@@ -30,16 +30,10 @@ def make_state(kind: str, description: dict[str, str], tensors: dict[str, Tensor
 def restore_state(
     state: State, kind: str, description: dict[str, str], tensors: dict[str, Tensor]
 ) -> None:
-    """Copy the tensors of a checkpoint into those of a buffer.
-
-    Args:
-        state: A state of `make_state`.
-        kind: Kind that it must have.
-        description: Options that must be equal; others in the checkpoint do not matter.
-        tensors: Destination.
+    """Copy the tensors of a state of `make_state` into those of a buffer.
 
     Raises:
-        CheckpointError: The state does not match; nothing has been copied.
+        CheckpointError: Kind, description or tensors do not match; nothing has been copied.
     """
     if not isinstance(state, dict) or state.get("format") != FORMAT or state.get("kind") != kind:
         raise CheckpointError(f"this is no saved {kind} of format {FORMAT}")

@@ -53,14 +53,7 @@ class MultiBatchSchedule:
         self.uses_per_transition = float(num_steps / (exact * num_batches))
 
     def due(self, step: int) -> list[slice]:
-        """Updates after a step.
-
-        Args:
-            step: Completed steps of all environments.
-
-        Returns:
-            The environments of each update, in order; often empty.
-        """
+        """The environments of each update after a number of completed steps; often empty."""
         since = step - self._num_steps
         if since < 0 or since % self._steps_between:
             return []

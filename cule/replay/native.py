@@ -182,13 +182,9 @@ class NativeRing:
     def sample_distinct(
         self, order: tuple[Tensor, Tensor, Tensor], uniform: Tensor, count: int, n_step: int
     ) -> Tensor:
-        """The next ids of a random order.
+        """The next ids of a random order; updates its key, position and head, int64 scalars.
 
-        Args:
-            order: Key, position and head of the order; int64 scalars, updated in place.
-            uniform: Random number for the key of a new order; float64 ``[1]``.
-            count: Number of ids, at most that of the valid transitions.
-            n_step: Steps of a return.
+        `uniform` is a random number for the key of a new order; float64 ``[1]``.
         """
         key, position, head = (as_array(word).reshape(-1) for word in order)
         ids = self.core.sample_distinct(key, position, head, float(uniform), count, n_step)

@@ -111,11 +111,9 @@ class PrioritizedReplay(UniformReplay):
         self._follow_head(steps.rewards.shape[0], None)
 
     def _follow_head(self, num_steps: int, priorities: Tensor | None) -> None:
-        """Enter new transitions and remove old ones after the head has advanced.
+        """Enter new transitions and remove old ones after the head has advanced by T timesteps.
 
-        Args:
-            num_steps: Timesteps T that the head has advanced.
-            priorities: First priorities, float64 ``[T, N]``; None for the largest so far.
+        `priorities` are the first ones, float64 ``[T, N]``; None for the largest so far.
         """
         if self._native is not None:
             self._native.follow_head(num_steps, priorities)

@@ -71,15 +71,10 @@ class PrioritySums:
         return self.block_sums.sum()
 
     def masses(self, priorities: Tensor, alpha: float) -> Tensor:
-        """Masses of priorities, ``p ** alpha``.
+        """Masses of nonnegative priorities, ``p ** alpha``; int64, shape of `priorities`.
 
-        Args:
-            priorities: At least 0; any shape, floating. Those too large for `max_mass`, infinity
-                included, get `max_mass`. 0 gets 0 for every alpha, others at least 1.
-            alpha: Exponent.
-
-        Returns:
-            int64, shape of `priorities`.
+        Those too large for `max_mass`, infinity included, get `max_mass`. 0 gets 0 for every alpha,
+        others at least 1.
         """
         wanted = priorities.to(torch.float64).pow(alpha) * MASS_SCALE
         masses = wanted.clamp(min=1.0, max=float(self.max_mass)).round().to(torch.int64)
@@ -93,12 +88,7 @@ class PrioritySums:
         return 2.0**exponent if exponent < 1023 else sys.float_info.max
 
     def assign(self, index: Tensor, masses: Tensor) -> None:
-        """Set leaves; if an index occurs several times, its largest mass counts.
-
-        Args:
-            index: Leaves, or `waste`; int64 ``[B]``.
-            masses: Their masses; int64 ``[B]``.
-        """
+        """Set leaves, int64 ``[B]``; if an index occurs several times, its largest mass counts."""
         if self.native is not None:
             self.native.assign(as_array(index.contiguous()), as_array(masses.contiguous()))
             return
@@ -120,14 +110,7 @@ class PrioritySums:
         self.block_sums.copy_(self._blocks.sum(dim=1))
 
     def sample(self, fractions: Tensor) -> Tensor:
-        """Leaves at fractions of the total.
-
-        Args:
-            fractions: In [0, 1); float64 ``[B]``.
-
-        Returns:
-            int64 ``[B]``: leaves in proportion to their masses, or any if the total is 0.
-        """
+        """Leaves at fractions of the total in [0, 1), float64 ``[B]``; any leaves if it is 0."""
         if self.native is not None:
             return torch.from_numpy(self.native.sample(as_array(fractions.contiguous())))
         prefix = self.block_sums.cumsum(0)
@@ -187,11 +170,7 @@ class Priorities:
     def sample(self, uniform: Tensor) -> Tensor:
         """Sample leaves in proportion to their masses, one from each B-th of the total.
 
-        Args:
-            uniform: Random numbers in [0, 1); float64 ``[B]``.
-
-        Returns:
-            int64 ``[B]``.
+        `uniform` are random numbers in [0, 1); float64 ``[B]``.
         """
         size = len(uniform)
         return self.sums.sample((torch.arange(size, device=uniform.device) + uniform) / size)
@@ -204,16 +183,9 @@ class Priorities:
     def weigh(
         self, leaves: Tensor, num_valid: Tensor | int, is_usable: Tensor, beta: float | Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Importance weights of sampled leaves.
+        """Importance weights over the largest of them, and probabilities; float32 ``[B]`` each.
 
-        Args:
-            leaves: int64 ``[B]``.
-            num_valid: Transitions that can be sampled.
-            is_usable: Whether a transition may get a weight above 0; bool ``[B]``.
-            beta: Exponent of the weights.
-
-        Returns:
-            Weights over the largest of them, and probabilities; float32 ``[B]`` each.
+        `is_usable`, bool ``[B]``, is false where a weight must be 0.
         """
         total = self.sums.total().clamp(min=1)
         probabilities = self.sums.leaves[leaves].to(torch.float64) / total.to(torch.float64)

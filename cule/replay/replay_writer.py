@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
 
 import torch
 from torch import Tensor
@@ -100,12 +99,7 @@ class ReplayWriter:
         """Return the writer."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """`close`."""
         self.close()
 

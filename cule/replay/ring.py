@@ -127,6 +127,11 @@ class FrameRing:
         if self.host_head < 0:
             raise NotReadyError("append needs first frames; call start() before it")
 
+    def ended_before(self) -> Tensor:
+        """Whether the newest complete timestep ended an episode; bool ``[N]``."""
+        flags = self.flags[(self.host_head - 1) % self.num_slots]
+        return (flags & (TERMINATED | TRUNCATED)) != 0
+
     def append(self, actions: ArrayLike, step: Step) -> None:
         """Store one step, as `UniformReplay.append`."""
         self.check_started()
@@ -140,8 +145,7 @@ class FrameRing:
     def write(self, steps: Steps) -> None:
         """Complete timestep `head` and those after it, and store the frames that follow.
 
-        Args:
-            steps: T steps, at most `num_timesteps`, `without_overlap`.
+        `steps` are at most `num_timesteps`, `without_overlap`.
         """
         if self.native is not None:
             self.native.write(steps)
@@ -235,13 +239,7 @@ class FrameRing:
         return gather_frames(self.frames, frames, options), is_kept
 
     def read(self, timesteps: Tensor, envs: Tensor, n_step: int) -> Transitions:
-        """The transitions of given timesteps.
-
-        Args:
-            timesteps: int64 ``[B]``; those outside the ring give the data of others.
-            envs: Environments; int64 ``[B]``.
-            n_step: Steps n of the returns.
-        """
+        """The transitions of timesteps ``[B]``; those outside the ring give the data of others."""
         window = self.window(timesteps, envs, self.options.stack - 1, n_step)
         return read_transitions(self._cells, window, n_step, self.options, self._finals)
 

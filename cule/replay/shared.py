@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import nullcontext
-from types import TracebackType
 from typing import NamedTuple
 
 import torch
@@ -128,12 +127,7 @@ class SharedPrioritizedReplay:
         """Return the buffer."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """`close`."""
         self.close()
 

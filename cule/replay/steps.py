@@ -12,7 +12,6 @@ from torch import Tensor
 
 from cule.errors import InvalidArgumentError
 from cule.replay.options import StorageOptions
-from cule.replay.transitions import TERMINATED, TRUNCATED
 
 #: A tensor on any device, an array, or a nested sequence.
 ArrayLike: TypeAlias = NumpyArrayLike | Tensor
@@ -162,60 +161,4 @@ def checked_step(
         life_lost=values("life_lost", torch.bool),
         first=values("first", torch.bool),
         final_frames=None if final_frames is None else final_frames[None],
-    )
-
-
-def checked_block(
-    *,
-    frames: ArrayLike,
-    actions: ArrayLike,
-    rewards: ArrayLike,
-    terminated: ArrayLike,
-    truncated: ArrayLike | None,
-    life_lost: ArrayLike | None,
-    first: ArrayLike | None,
-    final_frames: ArrayLike | None,
-    options: StorageOptions,
-    finals: bool,
-    previous_flags: Tensor,
-) -> Steps:
-    """Check T steps of all environments, as in `UniformReplay.append_block`.
-
-    `finals`: read final frames. `previous_flags`: flags of the timestep before; uint8 ``[N]``.
-    """
-    num_steps, device = checked_length("frames", frames), options.device
-    if not num_steps:
-        raise InvalidArgumentError("frames has no steps; it must have at least one")
-    lead = (num_steps, options.num_envs)
-
-    def flags(name: str, value: ArrayLike | None) -> Tensor:
-        if value is None:
-            return torch.zeros(lead, dtype=torch.bool, device=device)
-        return checked_tensor(name, value, lead, torch.bool, device)
-
-    checked_finals = None
-    if finals and truncated is not None:
-        if final_frames is None:
-            raise InvalidArgumentError(
-                "final_frames is None; with truncated in SameStep mode it must be an array"
-            )
-        checked_finals = checked_frames("final_frames", final_frames, lead, options, device)
-    is_terminated, is_truncated = flags("terminated", terminated), flags("truncated", truncated)
-    if first is None:
-        is_first = is_terminated | is_truncated
-        if options.autoreset_mode == "NextStep":
-            ended_before = (previous_flags & (TERMINATED | TRUNCATED)) != 0
-            is_first = torch.cat((ended_before[None], is_first[:-1]))
-    else:
-        is_first = flags("first", first)
-    action_shape = lead + options.action_shape
-    return Steps(
-        frames=checked_frames("frames", frames, lead, options, device),
-        actions=checked_tensor("actions", actions, action_shape, options.action_dtype, device),
-        rewards=checked_tensor("rewards", rewards, lead, torch.float32, device),
-        terminated=is_terminated,
-        truncated=is_truncated,
-        life_lost=flags("life_lost", life_lost),
-        first=is_first,
-        final_frames=checked_finals,
     )

@@ -126,10 +126,7 @@ def is_terminal(flags: Tensor, options: StorageOptions) -> Tensor:
 def n_step_returns(flags: Tensor, rewards: Tensor, options: StorageOptions) -> NStep:
     """Sum n steps, or fewer where an episode ends.
 
-    Args:
-        flags: uint8 ``[B, n + 1]``, timesteps t ... t+n.
-        rewards: float32 ``[B, n]`` as stored, timesteps t ... t+n-1.
-        options: Discount, clipping, terminal flags.
+    `flags` are those of timesteps t ... t+n, ``[B, n + 1]``; `rewards` are as stored, ``[B, n]``.
     """
     rewards = shaped_rewards(rewards, options.reward_clipping)
     terminal = is_terminal(flags, options)
@@ -152,17 +149,7 @@ def n_step_returns(flags: Tensor, rewards: Tensor, options: StorageOptions) -> N
 
 
 def pad_stacks(window: Tensor, flags: Tensor, pad: str, zero_frame: int) -> Tensor:
-    """Replace frames before the start of the episode by padding.
-
-    Args:
-        window: Cells of S timesteps, oldest first; int64 ``[B, S]``.
-        flags: Their flags; uint8 ``[B, S]``.
-        pad: As `StorageOptions.pad`.
-        zero_frame: Index of an all-zero frame.
-
-    Returns:
-        Indices of frames; int64 ``[B, S]``.
-    """
+    """Indices of the frames of stacks, with padding before the start of the episode; ``[B, S]``."""
     if window.shape[1] == 1:
         return window
     columns = torch.arange(window.shape[1], device=window.device)
@@ -191,14 +178,9 @@ def read_transitions(
     options: StorageOptions,
     finals: Finals | None = None,
 ) -> Transitions:
-    """Read the transitions of windows.
+    """Read the transitions of windows ``[B, S + n]``.
 
-    Args:
-        cells: Flat memory.
-        window: int64 ``[B, S + n]``; see the top of this file.
-        n_step: Steps n.
-        options: Rules to read cells with.
-        finals: Final frames; None if each is the frame of a cell.
+    Without `finals`, each final frame is the frame of a cell.
     """
     stack, pad, zero = options.stack, options.pad, cells.zero_frame
     flags = cells.flags[window]
@@ -237,16 +219,7 @@ def empty_frames(shape: tuple[int, ...], dtype: torch.dtype, device: torch.devic
 
 
 def gather_frames(frames: Tensor, index: Tensor, options: StorageOptions) -> Tensor:
-    """Copy frames.
-
-    Args:
-        frames: ``[num_frames, *obs_shape]``.
-        index: int64 ``[B, S]``.
-        options: Shape and stack.
-
-    Returns:
-        ``[B, S, *obs_shape]``, or ``[B, *obs_shape]`` without stacking.
-    """
+    """Copy frames at ``[B, S]`` to ``[B, S, *obs_shape]``, without S if nothing is stacked."""
     flat = index.reshape(-1)
     out = empty_frames((len(flat), *frames.shape[1:]), frames.dtype, frames.device)
     gathered = torch.index_select(frames, 0, flat, out=out)

@@ -15,7 +15,15 @@ from cule.replay.memory import plan_size, report
 from cule.replay.options import ReplayOptions, check_int
 from cule.replay.permutation import permuted
 from cule.replay.ring import FrameRing, ring_bytes
-from cule.replay.steps import ArrayLike, Step, Steps, checked_block, checked_ids
+from cule.replay.steps import (
+    ArrayLike,
+    Step,
+    Steps,
+    checked_frames,
+    checked_ids,
+    checked_length,
+    checked_tensor,
+)
 from cule.replay.transitions import Batch
 
 _KEY_RANGE = 2**62
@@ -216,22 +224,43 @@ class UniformReplay(Saveable):
             NotReadyError: `start` has not been called.
             InvalidArgumentError: Wrong shape or dtype. In both cases the buffer is unchanged.
         """
-        ring = self._ring
+        ring, options, device = self._ring, self.options, self.options.device
         ring.check_started()
-        checked = checked_block(
-            frames=frames,
-            actions=actions,
-            rewards=rewards,
-            terminated=terminated,
-            truncated=truncated,
-            life_lost=life_lost,
-            first=first,
-            final_frames=final_frames,
-            options=self.options,
-            finals=ring.num_finals > 0,
-            previous_flags=ring.flags[(ring.host_head - 1) % ring.num_slots],
+        lead = (checked_length("frames", frames), options.num_envs)
+        if not lead[0]:
+            raise InvalidArgumentError("frames has no steps; it must have at least one")
+
+        def flags(name: str, value: ArrayLike | None) -> Tensor:
+            if value is None:
+                return torch.zeros(lead, dtype=torch.bool, device=device)
+            return checked_tensor(name, value, lead, torch.bool, device)
+
+        checked_finals = None
+        if ring.num_finals and truncated is not None:
+            if final_frames is None:
+                raise InvalidArgumentError(
+                    "final_frames is None; with truncated in SameStep mode it must be an array"
+                )
+            checked_finals = checked_frames("final_frames", final_frames, lead, options, device)
+        is_terminated, is_truncated = flags("terminated", terminated), flags("truncated", truncated)
+        is_first = flags("first", first)
+        if first is None:
+            is_first = is_terminated | is_truncated
+            if options.autoreset_mode == "NextStep":
+                is_first = torch.cat((ring.ended_before()[None], is_first[:-1]))
+        shape = lead + options.action_shape
+        steps = ring.without_overlap(
+            Steps(
+                frames=checked_frames("frames", frames, lead, options, device),
+                actions=checked_tensor("actions", actions, shape, options.action_dtype, device),
+                rewards=checked_tensor("rewards", rewards, lead, torch.float32, device),
+                terminated=is_terminated,
+                truncated=is_truncated,
+                life_lost=flags("life_lost", life_lost),
+                first=is_first,
+                final_frames=checked_finals,
+            )
         )
-        steps = ring.without_overlap(checked)
         # A longer write would overwrite its own timesteps.
         most = self.num_timesteps - self._overhead
         for begin in range(0, steps.rewards.shape[0], most):

@@ -61,15 +61,7 @@ class Camera:
 
 
 def tile(screens: NDArray[np.uint8], columns: int) -> NDArray[np.uint8]:
-    """Arrange screens in rows, and fill the last row with palette index 0.
-
-    Args:
-        screens: uint8 ``[n, H, W]``.
-        columns: Screens in a row.
-
-    Returns:
-        uint8 ``[rows * H, columns * W]``.
-    """
+    """Arrange screens ``[n, H, W]`` in rows ``[rows * H, columns * W]``, filled up with index 0."""
     count, height, width = screens.shape
     rows = -(-count // columns)
     filled = np.zeros((rows * columns, height, width), np.uint8)

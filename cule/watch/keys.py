@@ -20,12 +20,7 @@ _OPPOSITES = (frozenset({"left", "right"}), frozenset({"up", "down"}))
 
 
 def joystick_of(env: AtariVectorEnv) -> Callable[[Keys], int | NDArray[np.float32]]:
-    """A function from held keys to an action of one environment.
-
-    Returns:
-        A function to an index into `action_set` or, for continuous actions, to (radius, angle,
-        fire).
-    """
+    """A function from held keys to an index into `action_set`, or to (radius, angle, fire)."""
     if env.config.continuous:
         return polar_action
     presses = [pressed_by(action) for action in env.action_set]
@@ -38,15 +33,7 @@ def pressed_by(action: Action) -> Keys:
 
 
 def nearest_action(keys: Keys, presses: Sequence[Keys]) -> int:
-    """The action that presses the fewest keys that are not held, then misses the fewest held ones.
-
-    Args:
-        keys: Held keys.
-        presses: Keys that each action of the set presses.
-
-    Returns:
-        Index into the set.
-    """
+    """Index of the action that presses the fewest other keys, then misses the fewest held ones."""
     held = _settled(keys)
     return min(
         range(len(presses)),

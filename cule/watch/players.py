@@ -75,11 +75,7 @@ class Players:
         return {player.env: viewer for viewer, player in self._by_viewer.items()}
 
     def pop_keys(self) -> dict[int, Keys]:
-        """Keys for the next step by environment: held ones, and those tapped since the last step.
-
-        Returns:
-            An entry for each environment that a viewer plays, also without keys.
-        """
+        """Held and tapped keys for the next step, of each environment that a viewer plays."""
         self._drop_silent()
         keys = {}
         for player in self._by_viewer.values():

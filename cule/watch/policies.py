@@ -53,12 +53,7 @@ class TrainedPolicy:
     """The policy of a checkpoint, which acts as in an evaluation."""
 
     def __init__(self, agent: Agent, *, greedy: bool) -> None:
-        """Play with an agent that is not training.
-
-        Args:
-            agent: Agent of the policy; its options have the seed of the actions.
-            greedy: Whether to choose the best actions, without the randomness of the protocol.
-        """
+        """Play with an agent that is not training; `greedy`: without the protocol's randomness."""
         from cule.agents.base import EVALUATION_SEED
 
         self._agent, self._greedy = agent, greedy

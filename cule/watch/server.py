@@ -234,12 +234,7 @@ class WatchHandler(BaseHTTPRequestHandler):
 
 
 def is_own_host(header: str, served: str) -> bool:
-    """Whether a Host header cannot come from a page of another site.
-
-    Args:
-        header: Name or address, perhaps with a port.
-        served: Name or address that the server listens on.
-    """
+    """Whether a Host header cannot come from a page of another site, on a server at `served`."""
     try:
         name = urlsplit(f"//{header}").hostname or ""
     except ValueError:

@@ -105,11 +105,7 @@ class Session:
         self._is_stopped = True
 
     def _next_work(self) -> tuple[_Requests, dict[int, Keys] | None] | None:
-        """Wait for something to do.
-
-        Returns:
-            Requests, and the keys of a step (None without a step); None after `stop`.
-        """
+        """Wait for requests and the keys of a step (None without a step); None after `stop`."""
         with self._changed:
             while not self._is_stopped:
                 is_due = not self._is_paused and not self._step_pace.wait_s()
@@ -140,16 +136,7 @@ class Session:
     # --- Viewers ----------------------------------------------------------------------------------
 
     def picture(self, after: int, viewer: str, timeout_s: float) -> Picture | None:
-        """Wait for a picture that the viewer does not have.
-
-        Args:
-            after: Number of the picture that the viewer has.
-            viewer: Id of the viewer.
-            timeout_s: Longest wait.
-
-        Returns:
-            The newest picture; None if there is no other yet, or after `stop`.
-        """
+        """Wait for a picture other than number `after`; None after the timeout or `stop`."""
         with self._changed:
             self._players.hear(viewer)
             self._is_awaited = True
@@ -160,11 +147,7 @@ class Session:
             return None if self._picture.number == after else self._picture
 
     def state(self, viewer: str) -> dict[str, object]:
-        """The texts around and under the screens, as plain values.
-
-        Args:
-            viewer: Id of the viewer; ``player`` is "you" where this viewer plays.
-        """
+        """The texts around and under the screens; ``player`` is "you" where `viewer` plays."""
         with self._changed:
             self._players.hear(viewer)
             holders = self._players.by_env()
