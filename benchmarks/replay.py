@@ -100,7 +100,7 @@ class Engine(Protocol):
     def add(self, step: int) -> None:
         """Add the 16 transitions of a part of the data."""
 
-    def sample(self, size: int) -> None:
+    def sample(self, size: int) -> object:
         """Sample a batch as tensors; with priorities, update them."""
 
 
@@ -219,10 +219,9 @@ class _PlainList:
                 self.items[self.next] = item
             self.next = (self.next + 1) % self.capacity
 
-    def sample(self, size: int) -> None:
-        # All columns exist at the same time, as in the other engines.
+    def sample(self, size: int) -> list[torch.Tensor]:
         columns = zip(*random.choices(self.items, k=size), strict=True)
-        _ = [torch.from_numpy(np.stack(column)) for column in columns]
+        return [torch.from_numpy(np.stack(column)) for column in columns]
 
 
 ENGINES: dict[str, Callable[[Data, int], Engine]] = {
@@ -297,20 +296,19 @@ def run_case(name: str, capacity: int, rounds: int) -> dict[str, Any]:
     def ratio(mine: list[float], other: list[float]) -> float:
         return round(statistics.median(b / a for a, b in zip(mine, other, strict=True)), 3)
 
+    def median_us(times: list[float], digits: int) -> float:
+        return round(statistics.median(times) * 1e6, digits)
+
     found = {}
     for engine_name in engines:
-        ours = baseline(engine_name)
+        ours, mine = baseline(engine_name), samples[engine_name]
         found[engine_name] = {
             "bytes_per_transition": round(size_bytes[engine_name], 1),
-            "add_us_per_transition_median": round(statistics.median(adds[engine_name]) * 1e6, 3),
+            "add_us_per_transition_median": median_us(adds[engine_name], 3),
             "add_time_over_cule": ratio(adds[ours], adds[engine_name]),
-            "sample_us_median": {
-                batch: round(statistics.median(times) * 1e6, 1)
-                for batch, times in samples[engine_name].items()
-            },
+            "sample_us_median": {batch: median_us(mine[batch], 1) for batch in BATCHES},
             "sample_time_over_cule": {
-                batch: ratio(samples[ours][batch], times)
-                for batch, times in samples[engine_name].items()
+                batch: ratio(samples[ours][batch], mine[batch]) for batch in BATCHES
             },
         }
     return {"case": name, "capacity": capacity, "engines": found, "missing": missing}
@@ -348,8 +346,7 @@ def training_step_times(device: str, rounds: int, capacity: int) -> dict[str, An
         optimizer.step()
 
     def from_list(size: int) -> None:
-        columns = zip(*random.choices(as_list.items, k=size), strict=True)
-        obs, actions, rewards, next_obs, done = (torch.from_numpy(np.stack(c)) for c in columns)
+        obs, actions, rewards, next_obs, done = as_list.sample(size)
         learn(obs, actions, rewards, 0.99 * ~done, next_obs)
 
     kinds: dict[str, Callable[[int], None]] = {
@@ -357,35 +354,28 @@ def training_step_times(device: str, rounds: int, capacity: int) -> dict[str, An
         "ram": lambda size: learn(*in_ram.sample(size)[:5]),
         "ram list": from_list,
     }
+    synchronize = torch.cuda.synchronize if device.startswith("cuda") else lambda: None
     found: dict[str, Any] = {}
     for batch, published in PUBLISHED_PERCENT.items():
         times: dict[str, list[float]] = {kind: [] for kind in kinds}
         for round_ in range(rounds + 1):
             for kind, call in kinds.items():
-                synchronize(device)
+                synchronize()
                 begin = time.perf_counter()
                 for _ in range(5):
                     call(batch)
-                synchronize(device)
+                synchronize()
                 if round_:  # the first is warm-up
                     times[kind].append((time.perf_counter() - begin) / 5)
+        medians, rams = {k: statistics.median(t) for k, t in times.items()}, ("ram", "ram list")
         found[str(batch)] = {
-            "step_us_median": {k: round(statistics.median(t) * 1e6, 1) for k, t in times.items()},
+            "step_us_median": {k: round(median * 1e6, 1) for k, median in medians.items()},
             "gain_percent_over": {
-                kind: round(
-                    100 * (statistics.median(times[kind]) / statistics.median(times["device"]) - 1)
-                )
-                for kind in ("ram", "ram list")
+                k: round(100 * (medians[k] / medians["device"] - 1)) for k in rams
             },
             "published_gain_percent": published,
         }
     return found
-
-
-def synchronize(device: str) -> None:
-    """Wait for the device."""
-    if device.startswith("cuda"):
-        torch.cuda.synchronize()
 
 
 def version(package: str) -> str:

@@ -386,7 +386,7 @@ class ReplayRing:
     def update_priorities(
         self,
         sums: PrioritySums,
-        ids: NDArray[np.int64],
+        ids: object,  # int64 [B]
         priorities: NDArray[Any],  # float32 or float64
         powers: NDArray[np.float64],
         n_step: int,

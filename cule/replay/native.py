@@ -208,7 +208,9 @@ class NativePriorities:
         num_rejected: Tensor,
     ) -> None:
         """View the tensors of a buffer, and keep them alive; arguments as in `Priorities`."""
-        self._ring, self._core, self._options = ring, ring.core, options
+        self._ring, self._core, self._types = ring, ring.core, ring.types
+        self._num_envs, self._n_step, self._alpha = options.num_envs, options.n_step, options.alpha
+        self._uniform_mixture = options.uniform_mixture
         self._sums, self._scratch = sums, Scratch()
         self._limit = largest_priority
         self._max_priority, self._max_view = max_priority, as_array(max_priority).reshape(-1)
@@ -217,20 +219,18 @@ class NativePriorities:
 
     def sample(self, generator: torch.Generator, count: int, beta: float | Tensor) -> Batch:
         """`PrioritizedReplay.sample`."""
-        options = self._options
         powers, bases = self._scratch(count)
-        uniform = self._ring.uniform(generator, 3 * count if options.uniform_mixture else count)
+        uniform = self._ring.uniform(generator, 3 * count if self._uniform_mixture else count)
         found = self._core.sample_prioritized(
-            self._sums, uniform, bases, options.n_step, options.uniform_mixture
+            self._sums, uniform, bases, self._n_step, self._uniform_mixture
         )
         return self._weighed(found, powers, bases, beta)
 
     def gather(self, ids: Tensor, beta: float | Tensor) -> Batch:
         """The transitions of ids."""
-        options = self._options
         wanted, (powers, bases) = as_array(ids.contiguous()), self._scratch(len(ids))
         found = self._core.gather_prioritized(
-            self._sums, wanted, bases, options.n_step, options.uniform_mixture
+            self._sums, wanted, bases, self._n_step, self._uniform_mixture
         )
         return self._weighed(found, powers, bases, beta)
 
@@ -243,7 +243,7 @@ class NativePriorities:
     ) -> Batch:
         powers.pow_(-(beta.detach() if isinstance(beta, Tensor) else beta))
         _core.finish_weights(found[3], bases)
-        return _as_batch(found, self._ring.types)
+        return _as_batch(found, self._types)
 
     def follow_head(self, num_steps: int, priorities: Tensor | None) -> None:
         """`PrioritizedReplay._follow_head`."""
@@ -253,14 +253,14 @@ class NativePriorities:
         else:
             given = as_array(priorities.contiguous()).reshape(-1)
             powers = self._powers(given, fallback=float(self._max_view[0]))
-        self._core.follow_head(self._sums, num_steps, given, powers, self._options.n_step)
+        self._core.follow_head(self._sums, num_steps, given, powers, self._n_step)
 
     def _largest_powers(self, num_steps: int) -> NDArray[np.float64]:
         """Powers of the largest priority for T steps; cached, because it seldom changes."""
         key = num_steps, float(self._max_view[0])
         if key != self._cached_for:
-            shape = num_steps, self._options.num_envs
-            powers = self._max_priority.expand(shape).pow(self._options.alpha).contiguous()
+            shape = num_steps, self._num_envs
+            powers = self._max_priority.expand(shape).pow(self._alpha).contiguous()
             self._cached_for, self._cached_powers = key, powers.numpy().reshape(-1)
         return self._cached_powers
 
@@ -277,10 +277,9 @@ class NativePriorities:
             return False
         if not _core.are_priorities(at, given):
             return False
-        assert isinstance(at, np.ndarray)
         assert isinstance(given, np.ndarray)
         powers = self._powers(given, fallback=-1.0)
-        self._core.update_priorities(self._sums, at, given, powers, self._options.n_step)
+        self._core.update_priorities(self._sums, at, given, powers, self._n_step)
         return True
 
     def _powers(self, priorities: AnyArray, *, fallback: float) -> NDArray[np.float64]:
@@ -289,5 +288,5 @@ class NativePriorities:
         _core.accept_priorities(
             self._max_view, self._rejected_view, priorities, fallback, self._limit, accepted
         )
-        powers.pow_(self._options.alpha)
+        powers.pow_(self._alpha)
         return accepted

@@ -229,7 +229,7 @@ class SharedPrioritizedReplay:
         options = self.options
         offsets = torch.arange(1 - options.stack, options.n_step + 1)
         begin = (leaves // self._block_cells * self._block_cells)[:, None]
-        # The first cell of a block is not preceded by others only if it starts an episode.
+        # Cells before the first of a block are missing only at the start of an episode.
         window = torch.maximum(leaves[:, None] + offsets, begin)
         window = torch.minimum(window, begin + self._block_cells - 1)
         if self._native is not None:

@@ -66,7 +66,9 @@ class Players:
         """
         self._drop_silent()
         if viewer not in self._by_viewer:
-            raise RequestError("this viewer plays no console; take one first", HTTPStatus.CONFLICT)
+            raise RequestError(
+                "this viewer plays no environment; it must play one first", HTTPStatus.CONFLICT
+            )
         return self._by_viewer[viewer].env
 
     def by_env(self) -> dict[int, str]:

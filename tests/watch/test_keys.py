@@ -89,7 +89,7 @@ def test_a_viewer_plays_one_console_and_a_console_has_one_viewer() -> None:
     players.release("nobody")
     players.play("a", 1, frozenset())
     assert players.by_env() == {1: "a"}
-    with pytest.raises(RequestError, match="plays no console"):
+    with pytest.raises(RequestError, match="plays no environment"):
         players.env_of("b")
 
 
