@@ -1,16 +1,13 @@
-"""The games: facts, rules and ROM files of the 104 single-player games, kept as data.
-
-What is where:
+"""Facts, rules and ROM files of the 104 single-player games, kept as data.
 
 * ``data/games.toml``: action sets, modes and the three programs of every game;
 * ``data/roms.toml``: MD5, cartridge type and console properties of every known ROM file;
-* `schema`: reads both, and rules files of a user, into frozen dataclasses;
-* `language`: the rule language, on one page: what the programs may say, and its only parser;
-* `steps`: mode selection written as numbered steps, as a program of that language;
-* `evaluator`: runs rules in plain Python; the reference for
+* `schema`: reads both, and users' rules files, into frozen dataclasses;
+* `language`: definition and parser of the rule language;
+* `steps`: mode selection written as numbered steps, translated to a program of that language;
 * `compiler`: rules to the int32 programs that the native core runs;
-* `roms`: finds ROM files, and knows them by their MD5, never by their name;
-* `spec`: game name, ROM path and rules path to `GameSpec`, which is what the native core takes.
+* `roms`: finds ROM files and identifies them by MD5, never by name;
+* `spec`: game name, ROM path and rules path to `GameSpec`, the input of the native core.
 
 Data flows one way: TOML text -> `GameRules` -> `CompiledRules`; path -> bytes -> MD5 -> `RomInfo`;
 both meet in `GameSpec`. Adding a game is one table in each data file. No ROM is in the package.
@@ -19,7 +16,6 @@ both meet in `GameSpec`. Adding a game is one table in each data file. No ROM is
 from __future__ import annotations
 
 from cule.games.compiler import CompiledRules, compile_rules
-from cule.games.evaluator import RuleEvaluator
 from cule.games.roms import ImportReport, RomStatus, import_roms, rom_folders, rom_status
 from cule.games.schema import ConsoleProperties, GameRules, RomInfo, load_games, load_roms
 from cule.games.spec import GameSpec, game_id_of, list_games, resolve
@@ -32,7 +28,6 @@ __all__ = [
     "ImportReport",
     "RomInfo",
     "RomStatus",
-    "RuleEvaluator",
     "compile_rules",
     "game_id_of",
     "import_roms",

@@ -5,21 +5,20 @@ The machine has 32 slots, a stack of 16 values and room for 8192 words a program
 signed with wrap-around.
 
 Slots: 0 score, 1 reward, 2 terminal, then the other state names in table order, then the local
-names of `step`, then those of `mode_setup`; where there is a `mode_setup`, slot 31 is the requested
-mode. The local slots of the two programs are apart because `step` runs while `mode_setup` waits for
-a frame.
+names of `step`, then those of `mode_setup`; with a `mode_setup`, slot 31 is the requested mode. The
+two programs have separate local slots because `step` runs while `mode_setup` waits for a frame.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 
 from cule.errors import RulesError
-from cule.games.language import parse_rules
+from cule.games.language import BINARY, COMPARE, parse_rules
 from cule.games.schema import GameRules
 
 NUM_SLOTS = 32
@@ -67,7 +66,7 @@ class Op(IntEnum):
     SELECT = 40  # pop frames
     SOFT_RESET = 41
     ACT = 42  # pop action
-    RAND = 43  # push a raw draw
+    RAND = 43  # push a raw 32-bit random number
     FAIL = 44  # [code]
 
 
@@ -89,24 +88,6 @@ WITH_OPERAND = frozenset(
 #: The one code of FAIL: the mode cannot be reached.
 FAIL_MODE = 1
 
-_BINARY: dict[type[ast.AST], Op] = {
-    ast.Add: Op.ADD,
-    ast.Sub: Op.SUB,
-    ast.Mult: Op.MUL,
-    ast.FloorDiv: Op.FLOORDIV,
-    ast.Mod: Op.MOD,
-    ast.BitAnd: Op.AND,
-    ast.BitOr: Op.OR,
-    ast.BitXor: Op.XOR,
-    ast.LShift: Op.SHL,
-    ast.RShift: Op.SHR,
-    ast.Eq: Op.EQ,
-    ast.NotEq: Op.NE,
-    ast.Lt: Op.LT,
-    ast.LtE: Op.LE,
-    ast.Gt: Op.GT,
-    ast.GtE: Op.GE,
-}
 _UNARY: dict[type[ast.AST], Op] = {ast.USub: Op.NEG, ast.Invert: Op.INVERT, ast.Not: Op.NOT}
 
 
@@ -198,135 +179,104 @@ class _Assembler:
         for jump in jumps:
             self._code[jump] = len(self._code)
 
-    # statements
-
     def block(self, body: Sequence[ast.stmt]) -> None:
         for statement in body:
             self._statement(statement)
             assert self._depth == 0
 
     def _statement(self, node: ast.stmt) -> None:
-        if isinstance(node, ast.Assign):
-            self.expression(node.value)
-            self._store(node.targets[0])
-        elif isinstance(node, ast.AugAssign):
-            assert isinstance(node.target, ast.Name)
-            self.expression(ast.Name(node.target.id, ast.Load()))
-            self.expression(node.value)
-            self._emit(_BINARY[type(node.op)], pops=2, pushes=1)
-            self._store(node.target)
-        elif isinstance(node, ast.If):
-            self._if(node)
-        elif isinstance(node, ast.While):
-            start = len(self._code)
-            self.expression(node.test)
-            leave = self._jump(Op.JUMP_IF_ZERO, pops=1)
-            self.block(node.body)
-            self._emit(Op.JUMP, start)
-            self._land(leave)
-        elif isinstance(node, ast.Expr):
-            assert isinstance(node.value, ast.Call)
-            self._effect(node.value)
-        else:
-            assert isinstance(node, ast.Pass)
-
-    def _store(self, target: ast.expr) -> None:
-        assert isinstance(target, ast.Name)
-        self._emit(Op.STORE, self._slots[target.id], pops=1)
-
-    def _if(self, node: ast.If) -> None:
-        self.expression(node.test)
-        to_else = self._jump(Op.JUMP_IF_ZERO, pops=1)
-        self.block(node.body)
-        if node.orelse:
-            to_end = self._jump(Op.JUMP)
-            self._land(to_else)
-            self.block(node.orelse)
-            self._land(to_end)
-        else:
-            self._land(to_else)
-
-    def _effect(self, call: ast.Call) -> None:
-        assert isinstance(call.func, ast.Name)
-        for argument in call.args:
-            self.expression(argument)
-        if call.func.id == "fail":
-            self._emit(Op.FAIL, FAIL_MODE)
-        else:
-            op = {"select": Op.SELECT, "soft_reset": Op.SOFT_RESET, "act": Op.ACT}[call.func.id]
-            self._emit(op, pops=len(call.args))
-
-    # expressions: each leaves one more value on the stack
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                self.expression(node.value)
+                self._emit(Op.STORE, self._slots[name], pops=1)
+            case ast.AugAssign(target=ast.Name(id=name)):
+                self.expression(ast.BinOp(ast.Name(name, ast.Load()), node.op, node.value))
+                self._emit(Op.STORE, self._slots[name], pops=1)
+            case ast.If():
+                self.expression(node.test)
+                to_else = self._jump(Op.JUMP_IF_ZERO, pops=1)
+                self.block(node.body)
+                if node.orelse:
+                    to_end = self._jump(Op.JUMP)
+                    self._land(to_else)
+                    self.block(node.orelse)
+                    self._land(to_end)
+                else:
+                    self._land(to_else)
+            case ast.While():
+                start = len(self._code)
+                self.expression(node.test)
+                leave = self._jump(Op.JUMP_IF_ZERO, pops=1)
+                self.block(node.body)
+                self._emit(Op.JUMP, start)
+                self._land(leave)
+            case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=arguments)):
+                for argument in arguments:
+                    self.expression(argument)
+                operand = FAIL_MODE if name == "fail" else None
+                self._emit(Op[name.upper()], operand, pops=len(arguments))
+            case _:
+                assert isinstance(node, ast.Pass)
 
     def expression(self, node: ast.expr) -> None:
-        if isinstance(node, ast.Constant):
-            assert isinstance(node.value, int)
-            self._emit(Op.CONST, int(node.value), pushes=1)
-        elif isinstance(node, ast.Name):
-            self._emit(Op.LOAD, self._slots[node.id], pushes=1)
-        elif isinstance(node, ast.BinOp):
-            self.expression(node.left)
-            self.expression(node.right)
-            self._emit(_BINARY[type(node.op)], pops=2, pushes=1)
-        elif isinstance(node, ast.UnaryOp):
-            self.expression(node.operand)
-            if not isinstance(node.op, ast.UAdd):
-                self._emit(_UNARY[type(node.op)], pops=1, pushes=1)
-        elif isinstance(node, ast.BoolOp):
-            self._chain(isinstance(node.op, ast.Or), [self._later(v) for v in node.values])
-        elif isinstance(node, ast.Compare):
-            lefts = [node.left, *node.comparators]
-            pairs = zip(lefts, node.ops, node.comparators, strict=False)
-            self._chain(False, [self._comparison(*pair) for pair in pairs])
-        elif isinstance(node, ast.IfExp):
-            self._if_expression(node)
-        else:
-            assert isinstance(node, ast.Call)
-            self._call(node)
+        """Emit code that leaves one more value on the stack."""
+        match node:
+            case ast.Constant(value=value):
+                assert isinstance(value, int)
+                self._emit(Op.CONST, int(value), pushes=1)
+            case ast.Name(id=name):
+                self._emit(Op.LOAD, self._slots[name], pushes=1)
+            case ast.BinOp():
+                self._binary(node.left, node.right, Op[BINARY[type(node.op)]])
+            case ast.Compare(ops=[op], comparators=[right]):
+                self._binary(node.left, right, Op[COMPARE[type(op)]])
+            case ast.Compare():  # a < b < c is a < b and b < c
+                lefts = [node.left, *node.comparators]
+                parts = zip(lefts, node.ops, node.comparators, strict=False)
+                pairs: list[ast.expr] = [ast.Compare(a, [op], [b]) for a, op, b in parts]
+                self.expression(ast.BoolOp(ast.And(), pairs))
+            case ast.UnaryOp():
+                self.expression(node.operand)
+                if not isinstance(node.op, ast.UAdd):
+                    self._emit(_UNARY[type(node.op)], pops=1, pushes=1)
+            case ast.BoolOp():
+                is_or = isinstance(node.op, ast.Or)
+                op_code = Op.JUMP_IF_NONZERO_OR_POP if is_or else Op.JUMP_IF_ZERO_OR_POP
+                exits = []
+                for operand in node.values[:-1]:
+                    self.expression(operand)
+                    exits.append(self._jump(op_code, pops=1))
+                self.expression(node.values[-1])
+                self._land(*exits)
+            case ast.IfExp():
+                self.expression(node.test)
+                to_else = self._jump(Op.JUMP_IF_ZERO, pops=1)
+                self.expression(node.body)
+                to_end = self._jump(Op.JUMP)
+                self._depth -= 1  # on the path to else, the value of body was not pushed
+                self._land(to_else)
+                self.expression(node.orelse)
+                self._land(to_end)
+            case ast.Call(func=ast.Name(id=name), args=arguments):
+                self._call(name, arguments)
+            case _:
+                raise AssertionError(node)
 
-    def _later(self, node: ast.expr) -> Callable[[], None]:
-        return lambda: self.expression(node)
+    def _binary(self, left: ast.expr, right: ast.expr, op: Op) -> None:
+        self.expression(left)
+        self.expression(right)
+        self._emit(op, pops=2, pushes=1)
 
-    def _comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Callable[[], None]:
-        def emit() -> None:
-            self.expression(left)
-            self.expression(right)
-            self._emit(_BINARY[type(op)], pops=2, pushes=1)
-
-        return emit
-
-    def _chain(self, stops_at: bool, operands: list[Callable[[], None]]) -> None:
-        """Emit operands joined by `or` (stops at the first true one) or by `and`."""
-        op = Op.JUMP_IF_NONZERO_OR_POP if stops_at else Op.JUMP_IF_ZERO_OR_POP
-        exits = []
-        for emit_operand in operands[:-1]:
-            emit_operand()
-            exits.append(self._jump(op, pops=1))
-        operands[-1]()
-        self._land(*exits)
-
-    def _if_expression(self, node: ast.IfExp) -> None:
-        self.expression(node.test)
-        to_else = self._jump(Op.JUMP_IF_ZERO, pops=1)
-        self.expression(node.body)
-        to_end = self._jump(Op.JUMP)
-        self._depth -= 1  # on the way to else, the value of body was not pushed
-        self._land(to_else)
-        self.expression(node.orelse)
-        self._land(to_end)
-
-    def _call(self, node: ast.Call) -> None:
-        assert isinstance(node.func, ast.Name)
-        name = node.func.id
+    def _call(self, name: str, arguments: Sequence[ast.expr]) -> None:
         if name == "rand":
             self._emit(Op.RAND, pushes=1)
         elif name == "ram":
-            self._read(Op.RAM, Op.RAM_AT, node.args[0])
+            self._read(Op.RAM, Op.RAM_AT, arguments[0])
         elif name == "cartram":
-            self.expression(node.args[0])
+            self.expression(arguments[0])
             self._emit(Op.CARTRAM, pops=1, pushes=1)
         else:
-            for power, argument in enumerate(node.args):
+            for power, argument in enumerate(arguments):
                 self._read(Op.BCD1, Op.BCD1_AT, argument)
                 if power:
                     self._emit(Op.CONST, 100**power, pushes=1)

@@ -1,14 +1,13 @@
-"""ROM files: reading, recognising and finding them.
+"""ROM files: reading, identifying and finding them.
 
-In: a game id, or a path. Out: bytes that are known, by their MD5, to be that game's. A file's name
-says nothing here: a file is a game's when its bytes are. Plain and gzip-compressed files are read
-alike.
+In: a game id, or a path. Out: bytes whose MD5 is that of the game. The MD5 alone identifies a file;
+its name does not matter. Files can be plain or gzip-compressed.
 
-Games are looked for in this order:
+Search order:
 
-1. the folder named by the environment variable ``CULE_ROM_DIR`` and the folders in it;
-2. the user's ROM folder, where `import_roms` puts files by default;
-3. the ROMs that come with ale-py, if it is installed (it is not imported).
+1. the folder in the environment variable ``CULE_ROM_DIR`` and its subfolders;
+2. the user's ROM folder, the default target of `import_roms`;
+3. the ROMs of ale-py, if it is installed (it is not imported).
 """
 
 from __future__ import annotations
@@ -51,27 +50,27 @@ class RomFile:
 
 @dataclass(frozen=True)
 class RomStatus:
-    """Whether the ROM of one game is there."""
+    """The state of the ROM of one game."""
 
     rom_id: str
-    path: Path | None  # the file, right or wrong; None: nothing found
+    path: Path | None  # the file, with the right MD5 or not; None: not found
     source: Source | None
-    md5_ok: bool  # whether the bytes are right
+    md5_ok: bool  # whether the MD5 is right
     playable: bool  # whether there are rules for it
 
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What `import_roms` did."""
+    """The result of `import_roms`."""
 
     target: Path
     imported: dict[str, Path]  # ROM id to the new file
     already_there: tuple[str, ...]  # ROM ids
-    unrecognised: tuple[Path, ...]  # files that are no known ROM
+    unrecognised: tuple[Path, ...]  # files whose MD5 is unknown
 
 
 def md5_of(data: bytes) -> str:
-    """MD5 of some bytes, as 32 hexadecimal digits."""
+    """MD5 of the bytes, as 32 hexadecimal digits."""
     return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 
@@ -88,7 +87,7 @@ def read_rom(path: Path) -> bytes:
         path: The file.
 
     Raises:
-        RomNotFoundError: There is no such file, or it cannot be read.
+        RomNotFoundError: The file does not exist or cannot be read.
         UnsupportedRomError: The file is empty, truncated or too large.
     """
     try:
@@ -121,10 +120,10 @@ def user_rom_folder() -> Path:
 
 
 def rom_folders() -> list[tuple[Source, Path]]:
-    """The folders in which ROMs are looked for, first to last, as far as they exist.
+    """The existing ROM folders, in search order.
 
     Raises:
-        RomNotFoundError: ``CULE_ROM_DIR`` is set, but is no folder.
+        RomNotFoundError: ``CULE_ROM_DIR`` is set, but is not a folder.
     """
     folders: list[tuple[Source, Path]] = []
     named = os.environ.get(ROM_DIR_VARIABLE)
@@ -141,14 +140,14 @@ def rom_folders() -> list[tuple[Source, Path]]:
 
 
 def find_rom(name: str, digests: Collection[str]) -> RomFile:
-    """Find a file with the right bytes in the ROM folders.
+    """Find a ROM by its MD5 in the ROM folders.
 
     Args:
         name: Game id, for errors and as the file name to try first.
-        digests: The MD5 digests that are right.
+        digests: The MD5 digests to accept.
 
     Raises:
-        RomNotFoundError: No file has one of these digests; near misses are named.
+        RomNotFoundError: No file has one of these digests; the message names near misses.
     """
     wrong = []
     for source, folder in rom_folders():
@@ -168,13 +167,13 @@ def find_rom(name: str, digests: Collection[str]) -> RomFile:
 
 
 def rom_status() -> list[RomStatus]:
-    """Look for every known ROM, games without rules included.
+    """Look for every known ROM, including ROMs of games without rules.
 
     Returns:
-        One entry a ROM, in the order of the data file.
+        One entry per ROM, in the order of the data file.
 
     Raises:
-        RomNotFoundError: ``CULE_ROM_DIR`` is set, but is no folder.
+        RomNotFoundError: ``CULE_ROM_DIR`` is set, but is not a folder.
     """
     by_digest: dict[str, tuple[Source, Path]] = {}
     by_stem: dict[str, tuple[Source, Path]] = {}
@@ -200,12 +199,12 @@ def import_roms(folder: Path, target: Path | None = None) -> ImportReport:
     """Copy the known ROMs of a folder, decompressed and named after their games.
 
     Args:
-        folder: Where to look; the folders in it are searched too.
-        target: Where to put them: by default ``CULE_ROM_DIR``, or else the user's ROM folder.
+        folder: Source, searched with its subfolders.
+        target: Destination; by default ``CULE_ROM_DIR`` or, if unset, the user's ROM folder.
 
     Raises:
-        InvalidArgumentError: `folder` is no folder, or a file in `target` has the name of a ROM but
-            other bytes; nothing has been copied.
+        InvalidArgumentError: `folder` is not a folder, or a file in `target` has the name of a ROM
+            but other bytes; nothing is copied.
     """
     if not folder.is_dir():
         raise InvalidArgumentError(f"folder is {str(folder)!r}, which is not a folder")
@@ -243,7 +242,7 @@ def import_roms(folder: Path, target: Path | None = None) -> ImportReport:
 
 
 def _candidates(folder: Path, name: str) -> Iterator[Path]:
-    """The files of a folder; the one with the right name first, which mostly ends the search."""
+    """The files of a folder, the one named after the game first."""
     first = folder / f"{name}.bin"
     if first.is_file():
         yield first
@@ -253,7 +252,7 @@ def _candidates(folder: Path, name: str) -> Iterator[Path]:
 
 
 def _rom_files(folder: Path) -> list[Path]:
-    """The files in a folder and its folders that may be ROMs, in a fixed order."""
+    """Possible ROM files in a folder and its subfolders, in a fixed order."""
     return sorted(
         Path(parent) / name
         for parent, _, names in os.walk(folder)
@@ -262,7 +261,7 @@ def _rom_files(folder: Path) -> list[Path]:
     )
 
 
-#: MD5 of files already looked at, by path, size and time of the last change; None: no ROM.
+#: MD5 of files read before, by path, size and modification time; None: not a ROM.
 _digests: dict[tuple[str, int, int], str | None] = {}
 
 

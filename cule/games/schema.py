@@ -1,8 +1,8 @@
 """Shape of the game data: what `games.toml`, `roms.toml` and a user's rules file may hold.
 
 In: parsed TOML tables. Out: frozen `GameRules`, `RomInfo` and `ConsoleProperties`. Unknown keys,
-wrong kinds and values out of range are errors that name the table, the key and what is allowed. The
-programs themselves are checked by `cule.games.language` when they are compiled.
+wrong types and values out of range are errors that name the table, the key and what is allowed.
+`cule.games.language` checks the programs when they are compiled.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Literal, TypeGuard, TypeVar
 
 from cule.errors import RulesError
 from cule.games.language import CORE_STATE, INT_MAX, INT_MIN
@@ -33,25 +33,31 @@ PADDLE_MAX = 790196  # largest paddle resistance unless a game widens it
 NTSC_LINES, PAL_LINES = 210, 250  # picture lines; auto-detection makes the second of the first
 MAX_RULES_BYTES = 1_000_000
 
+T = TypeVar("T")
+TextT = TypeVar("TextT", bound=str)
+
 Controller = Literal["joystick", "paddles", "none"]
 Format = Literal["auto", "NTSC", "PAL"]
-_CONTROLLERS = ("joystick", "paddles", "none")
+Difficulty = Literal["A", "B"]
+_CONTROLLERS: tuple[Controller, ...] = ("joystick", "paddles", "none")
+_FORMATS: tuple[Format, ...] = ("auto", "NTSC", "PAL")
+_DIFFICULTIES: tuple[Difficulty, ...] = ("A", "B")
 _BANKSWITCHES = ("2K", "4K", "F8", "F8SC", "F6", "F6SC", "E0", "FE", "DPC")
 
 
 @dataclass(frozen=True)
 class ConsoleProperties:
-    """How the console around a cartridge is set up. The defaults are those of an unknown ROM."""
+    """Setup of the console for a cartridge. The defaults are those of an unknown ROM."""
 
-    format: Format = "auto"  # auto: 60 frames are watched, and the console is reset once more
+    format: Format = "auto"  # auto: detected from 60 frames, followed by another reset
     ystart: int = 34  # first picture line, counted from the frame origin
     height: int = NTSC_LINES  # picture lines; 210 becomes 250 when the format turns out PAL
     controller_left: Controller = "joystick"
     controller_right: Controller = "joystick"  # "none" behaves as a joystick
     swap_ports: bool = False
     swap_paddles: bool = False
-    left_difficulty: Literal["A", "B"] = "B"  # switch until the environment sets it
-    right_difficulty: Literal["A", "B"] = "B"
+    left_difficulty: Difficulty = "B"  # switch until the environment sets it
+    right_difficulty: Difficulty = "B"
     hmove_blanks: bool = True  # whether a HMOVE blanks the first 8 pixels
 
 
@@ -100,7 +106,12 @@ class GameRules:
 def load_games() -> Mapping[str, GameRules]:
     """The rules of all supported games by id, in the order of the data file."""
     tables = _parse_toml("games.toml", _package_data("games.toml"))
-    return MappingProxyType({key: _game(f"games.toml: {key}", key, t) for key, t in tables.items()})
+    games = {}
+    for key, table in tables.items():
+        reader = _Table(f"games.toml: {key}", table)
+        games[key] = _read_game(reader, key, is_user=False)
+        reader.finish()
+    return MappingProxyType(games)
 
 
 @lru_cache(maxsize=1)
@@ -115,11 +126,11 @@ class UserRules:
     """One table of a user's rules file."""
 
     rules: GameRules
-    properties: Mapping[str, Any]  # the console properties the table sets
+    table: Mapping[str, object]  # checked
 
     def console(self, base: ConsoleProperties) -> ConsoleProperties:
-        """Console properties: those of `base` except where the table has its own."""
-        return replace(base, **self.properties)
+        """The console properties of the table; `base` has those that the table does not set."""
+        return _read_console(_Table(self.rules.game_id, self.table), base)
 
 
 def load_user_rules(path: Path) -> dict[str, UserRules]:
@@ -151,45 +162,38 @@ def _package_data(name: str) -> bytes:
     return (resources.files("cule.games") / "data" / name).read_bytes()
 
 
-def _parse_toml(where: str, data: bytes) -> dict[str, dict[str, Any]]:
+def _parse_toml(where: str, data: bytes) -> dict[str, dict[str, object]]:
     try:
-        tables: dict[str, Any] = tomllib.loads(data.decode("utf-8"))
+        content: dict[str, object] = tomllib.loads(data.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise RulesError(f"{where}: not a TOML file: {error}") from None
-    for key, table in tables.items():
+    tables = {}
+    for key, table in content.items():
         if not isinstance(table, dict):
             raise RulesError(
-                f"{where}: {key!r} stands outside a table; put it under [name_of_the_game]"
+                f"{where}: {key!r} is outside a table; put it under [name_of_the_game]"
             )
         if not re.fullmatch(r"[a-z0-9][a-z0-9_]*", key):
             raise RulesError(
                 f"{where}: table name {key!r}; a game id is made of a-z, 0-9 and _, as in ms_pacman"
             )
+        tables[key] = table
     return tables
 
 
-def _game(where: str, game_id: str, table: Mapping[str, Any]) -> GameRules:
-    reader = _Table(where, table)
-    rules = _read_game(reader, game_id, is_user=False)
-    reader.finish()
-    return rules
-
-
-def _user_game(where: str, game_id: str, table: Mapping[str, Any]) -> UserRules:
+def _user_game(where: str, game_id: str, table: Mapping[str, object]) -> UserRules:
     reader = _Table(where, table)
     rules = _read_game(reader, game_id, is_user=True)
-    given = [field.name for field in fields(ConsoleProperties) if field.name in table]
-    defaults = ConsoleProperties()
-    console = _read_console(reader, defaults)
+    _read_console(reader, ConsoleProperties())
     reader.finish()
-    return UserRules(rules, MappingProxyType({name: getattr(console, name) for name in given}))
+    return UserRules(rules, MappingProxyType(table))
 
 
 def _read_game(reader: _Table, game_id: str, *, is_user: bool) -> GameRules:
-    """Read the keys of `games.toml`; in a user's table those with a default may be missing."""
+    """Read the keys of `games.toml`; a user's table may omit those with a default."""
 
-    def default(value: Any) -> Any:
-        return value if is_user else _REQUIRED
+    def default(value: T) -> T | None:
+        return value if is_user else None
 
     actions = range(NUM_ACTIONS)
     state = reader.state("state")
@@ -223,39 +227,31 @@ def _read_game(reader: _Table, game_id: str, *, is_user: bool) -> GameRules:
     return rules
 
 
-def _read_console(reader: _Table, defaults: ConsoleProperties) -> ConsoleProperties:
+def _read_console(reader: _Table, base: ConsoleProperties) -> ConsoleProperties:
+    """Read console properties; `base` has those that the table does not set."""
     return ConsoleProperties(
-        format=cast(Format, reader.choice("format", ("auto", "NTSC", "PAL"), defaults.format)),
-        ystart=reader.integer("ystart", range(65), defaults.ystart),
-        height=reader.integer("height", range(160, 257), defaults.height),
-        controller_left=cast(
-            Controller, reader.choice("controller_left", _CONTROLLERS, defaults.controller_left)
-        ),
-        controller_right=cast(
-            Controller, reader.choice("controller_right", _CONTROLLERS, defaults.controller_right)
-        ),
-        swap_ports=reader.flag("swap_ports", defaults.swap_ports),
-        swap_paddles=reader.flag("swap_paddles", defaults.swap_paddles),
-        left_difficulty=cast(
-            Literal["A", "B"],
-            reader.choice("left_difficulty", ("A", "B"), defaults.left_difficulty),
-        ),
-        right_difficulty=cast(
-            Literal["A", "B"],
-            reader.choice("right_difficulty", ("A", "B"), defaults.right_difficulty),
-        ),
-        hmove_blanks=reader.flag("hmove_blanks", defaults.hmove_blanks),
+        format=reader.choice("format", _FORMATS, base.format),
+        ystart=reader.integer("ystart", range(65), base.ystart),
+        height=reader.integer("height", range(160, 257), base.height),
+        controller_left=reader.choice("controller_left", _CONTROLLERS, base.controller_left),
+        controller_right=reader.choice("controller_right", _CONTROLLERS, base.controller_right),
+        swap_ports=reader.flag("swap_ports", base.swap_ports),
+        swap_paddles=reader.flag("swap_paddles", base.swap_paddles),
+        left_difficulty=reader.choice("left_difficulty", _DIFFICULTIES, base.left_difficulty),
+        right_difficulty=reader.choice("right_difficulty", _DIFFICULTIES, base.right_difficulty),
+        hmove_blanks=reader.flag("hmove_blanks", base.hmove_blanks),
     )
 
 
-def _rom(where: str, rom_id: str, table: Mapping[str, Any]) -> RomInfo:
+def _rom(where: str, rom_id: str, table: Mapping[str, object]) -> RomInfo:
     reader = _Table(where, table)
     format_source = reader.choice("format_source", ("auto", "property"))
     console = _read_console(reader, ConsoleProperties())
     height = console.height
-    detected = cast(Literal["NTSC", "PAL"], console.format)
+    assert console.format != "auto", "roms.toml names the detected format"
+    detected = console.format
     if format_source == "auto":
-        # The data file holds what detection ends with, the console is given what it starts with.
+        # The data file has the result of the detection; the console needs its start.
         starts_with = NTSC_LINES if (detected, height) == ("PAL", PAL_LINES) else height
         console = replace(console, format="auto", height=starts_with)
     info = RomInfo(
@@ -277,17 +273,13 @@ def _rom(where: str, rom_id: str, table: Mapping[str, Any]) -> RomInfo:
     return info
 
 
-class _Required:
-    """Marks a key without a default."""
-
-
-_REQUIRED = _Required()
-
-
 class _Table:
-    """Takes the values of one TOML table key by key, checking kinds and ranges."""
+    """Reads one TOML table key by key, with checks of types and ranges.
 
-    def __init__(self, where: str, table: Mapping[str, Any]) -> None:
+    A key without a default (None) is required.
+    """
+
+    def __init__(self, where: str, table: Mapping[str, object]) -> None:
         self.where = where
         self._table = table
         self._known: list[str] = []
@@ -296,7 +288,7 @@ class _Table:
         return RulesError(f"{self.where}: {key} {message}")
 
     def finish(self) -> None:
-        """Refuse the keys that nobody asked for."""
+        """Raise a RulesError for a key that was not read."""
         for key in self._table:
             if key not in self._known:
                 near = difflib.get_close_matches(key, self._known, n=1)
@@ -304,43 +296,48 @@ class _Table:
                 allowed = ", ".join(self._known)
                 raise RulesError(f"{self.where}: unknown key {key!r}; {hint}allowed: {allowed}")
 
-    def _take(self, key: str, default: Any) -> Any:
+    def _value(self, key: str, default: object) -> object:
         self._known.append(key)
-        if key in self._table:
-            return self._table[key]
-        if default is _REQUIRED:
+        value = self._table.get(key, default)
+        if value is None:
             raise RulesError(f"{self.where}: {key!r} is missing")
-        return default
+        return value
 
-    def text(self, key: str, default: Any = _REQUIRED) -> str:
-        value = self._take(key, default)
+    def text(self, key: str, default: str | None = None) -> str:
+        value = self._value(key, default)
         if not isinstance(value, str):
             raise self.error(key, f"is {value!r}; it must be a text")
         return value
 
-    def flag(self, key: str, default: Any = _REQUIRED) -> bool:
-        value = self._take(key, default)
+    def flag(self, key: str, default: bool | None = None) -> bool:
+        value = self._value(key, default)
         if not isinstance(value, bool):
             raise self.error(key, f"is {value!r}; it must be true or false")
         return value
 
-    def choice(self, key: str, allowed: Collection[str], default: Any = _REQUIRED) -> str:
-        value = self._take(key, default)
-        if not isinstance(value, str) or value not in allowed:
-            raise self.error(key, f"is {value!r}; allowed: {', '.join(allowed)}")
-        return value
+    def choice(self, key: str, allowed: Sequence[TextT], default: TextT | None = None) -> TextT:
+        value = self._value(key, default)
+        for option in allowed:
+            if value == option:
+                return option
+        raise self.error(key, f"is {value!r}; allowed: {', '.join(allowed)}")
 
-    def integer(self, key: str, allowed: Collection[int], default: Any = _REQUIRED) -> int:
-        value = self._take(key, default)
+    def integer(self, key: str, allowed: Collection[int], default: int | None = None) -> int:
+        value = self._value(key, default)
         if not _is_integer(value) or value not in allowed:
             raise self.error(key, f"is {value!r}; allowed: {_range_text(allowed)}")
-        return int(value)
+        return value
 
     def integers(
-        self, key: str, allowed: Collection[int], default: Any = _REQUIRED, *, is_set: bool = True
+        self,
+        key: str,
+        allowed: Collection[int],
+        default: tuple[int, ...] | None = None,
+        *,
+        is_set: bool = True,
     ) -> tuple[int, ...]:
         """A list of integers; `is_set`: ascending, without repetition, and not empty."""
-        values = self._take(key, default)
+        values = self._value(key, default)
         if not isinstance(values, list | tuple):
             raise self.error(key, f"is {values!r}; it must be a list of integers")
         for value in values:
@@ -352,41 +349,39 @@ class _Table:
             raise self.error(key, "must be in ascending order, without repetition")
         return tuple(values)
 
-    def digests(self, key: str, default: Any = _REQUIRED) -> tuple[str, ...]:
-        values = self._take(key, default)
+    def digests(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
+        values = self._value(key, default)
         if not isinstance(values, list | tuple):
             raise self.error(key, f"is {values!r}; it must be a list of MD5s")
-        for value in values:
-            self._check_digest(key, value)
-        return tuple(values)
+        return tuple(self._checked_digest(key, value) for value in values)
 
     def digest(self, key: str) -> str:
-        value = self.text(key)
-        self._check_digest(key, value)
-        return value
+        return self._checked_digest(key, self.text(key))
 
-    def _check_digest(self, key: str, value: Any) -> None:
+    def _checked_digest(self, key: str, value: object) -> str:
         if not isinstance(value, str) or not re.fullmatch(r"[0-9a-f]{32}", value):
             raise self.error(key, f"has {value!r}; an MD5 digest is 32 digits 0-9 a-f")
+        return value
 
-    def table(self, key: str, default: Any = _REQUIRED) -> Mapping[str, Any]:
-        value = self._take(key, default)
+    def table(self, key: str, default: Mapping[str, object] | None = None) -> Mapping[str, object]:
+        value = self._value(key, default)
         if not isinstance(value, dict):
             raise self.error(key, f"is {value!r}; it must be a table")
         return value
 
     def state(self, key: str) -> tuple[tuple[str, int], ...]:
-        values = self.table(key)
-        for name, value in values.items():
+        values = {}
+        for name, value in self.table(key).items():
             if not _is_integer(value) or not INT_MIN <= value <= INT_MAX:
                 raise self.error(key, f"has {name} = {value!r}; it must be a 32-bit integer")
+            values[name] = value
         for name in CORE_STATE:
             if name not in values:
                 raise self.error(key, f"lacks {name!r}; it needs {', '.join(CORE_STATE)}")
         return tuple(values.items())
 
 
-def _is_integer(value: object) -> bool:
+def _is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 

@@ -1,9 +1,8 @@
-"""From what a user asks for to what the native core takes: game name, ROM file and rules file.
+"""Game name, ROM file and rules file to the input of the native core.
 
-In: a game name, a ROM path, a rules path, each optional. Out: `GameSpec`. A ROM is the game that
-its MD5 says, and is never run as another, with one exception that ale-py makes too: a file given as
-`rom_path` whose bytes are no known ROM's, and whose name is a game's, runs under that game's rules
-after a warning.
+In: a game name, a ROM path, a rules path, each optional. Out: `GameSpec`. The MD5 of a ROM decides
+which game it is. There is one exception, the same as in ale-py: a file given as `rom_path` with an
+unknown MD5 and the name of a game runs under the rules of that game, after a warning.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _SUPERCHARGER_BYTES = 8448
 
 @dataclass(frozen=True)
 class GameSpec:
-    """Everything one game needs to run: ROM, console properties, rules and their programs."""
+    """Everything one game needs to run: ROM, console properties and compiled rules."""
 
     rules: GameRules
     code: CompiledRules = field(repr=False)
@@ -97,14 +96,14 @@ def list_games() -> tuple[str, ...]:
 
 
 def game_id_of(name: str) -> str:
-    """The id of a game, from any usual spelling: ``ms_pacman``, ``MsPacman``, ``ms-pacman``.
+    """The id of a game in any usual spelling: ``ms_pacman``, ``MsPacman``, ``ms-pacman``.
 
     Args:
         name: Name of a supported game, or of a known ROM that needs a rules file.
 
     Raises:
-        InvalidArgumentError: `name` is not a text.
-        UnknownGameError: No game has this name; near matches are named.
+        InvalidArgumentError: `name` is not a string.
+        UnknownGameError: No game has this name; the message lists near matches.
     """
     if not isinstance(name, str):
         raise InvalidArgumentError(
@@ -129,18 +128,18 @@ def resolve(
     """Find the ROM and the rules of a game.
 
     Args:
-        game: Name of the game in any usual spelling; may be left out where ROM or rules say it.
-        rom_path: A ROM file, plain or gzip-compressed; by default the game's ROM is looked for.
-        rules: A TOML file with the rules of a game of one's own, in the language of ``games.toml``.
+        game: Name of the game in any usual spelling; optional if ROM or rules identify it.
+        rom_path: A ROM file, plain or gzip-compressed; by default the ROM folders are searched.
+        rules: A TOML file with your own rules, in the language of ``games.toml``.
 
     Returns:
         The game, ready for the native core.
 
     Raises:
-        InvalidArgumentError: Nothing was given, or an argument is of the wrong kind.
+        InvalidArgumentError: No argument was given, or one has the wrong type.
         UnknownGameError: No game has this name.
-        RomNotFoundError: The file is not there, or no ROM of the game was found.
-        UnsupportedRomError: The bytes are not that game's, or are no ROM at all.
+        RomNotFoundError: The file does not exist, or no ROM of the game was found.
+        UnsupportedRomError: The file is not a ROM of the game, or not a ROM.
         RulesError: The rules are not well formed.
     """
     rom_file = None if rom_path is None else _path("rom_path", rom_path)

@@ -1,4 +1,4 @@
-"""``mode_setup`` written as numbered steps, the way tables of games give it, as a program.
+"""Translates a ``mode_setup`` of numbered steps to a program of `cule.games.language`.
 
     1. wanted = 1 if mode == 0 else mode.
     2. While ram(0x99) != wanted: SELECT(10), ACT(0).
@@ -6,9 +6,9 @@
     4. 20 times: ACT(0).
     5. SOFT_RESET.
 
-Actions stand between commas: SELECT(n), ACT(a), SOFT_RESET, ``name = value`` (or ``Set name = ...``
-and ``remember name = ...``) and ``fail with an error``. In values RAND is a draw, and ``(a, b)[i]``
-one of some. Lines after the steps may name steps of one's own, with parameters or without:
+Commas separate actions: SELECT(n), ACT(a), SOFT_RESET, ``name = value`` (or ``Set name = ...`` and
+``remember name = ...``) and ``fail with an error``. In values, RAND is a random number and
+``(a, b)[i]`` a choice. Lines after the steps can define further steps, with or without parameters:
 
     NEXT means: remember p = ram(0x30); while ram(0x30) == p: ACT(5), ACT(0).
     OPTION(bit, wanted) means: if wanted is not 0, while (ram(0) & bit) == 0: ACT(3).
@@ -37,14 +37,14 @@ _INDENT = "    "
 
 
 class _Meaning(NamedTuple):
-    """A step with a name."""
+    """A defined step."""
 
     parameters: list[str]
     steps: str
 
 
 def has_steps(text: str) -> bool:
-    """Whether a text is numbered steps, and not a program."""
+    """Whether a text has numbered steps instead of a program."""
     return bool(re.match(r"\s*1\.\s", text))
 
 
@@ -52,11 +52,11 @@ def program_of(text: str, where: str) -> str:
     """The program of numbered steps.
 
     Args:
-        text: A step a line.
-        where: What errors begin with.
+        text: One step per line.
+        where: Prefix of errors.
 
     Raises:
-        RulesError: A line that is none of the forms above.
+        RulesError: A line has none of the forms above.
     """
     return "".join(f"{line}\n" for line in _Reader(text, where).lines())
 
@@ -81,7 +81,7 @@ class _Reader:
             yield from self._step(step, {})
 
     def _step(self, step: str, meant: Mapping[str, str]) -> Iterator[str]:
-        """Lines of a step; `meant` are the arguments of the step with a name that it is part of."""
+        """Lines of a step; `meant` has the arguments of the defined step that contains it."""
         if match := _REPEATED.fullmatch(step):
             counter, self._counters = f"turn_{self._counters}", self._counters + 1
             yield f"{counter} = 0"
@@ -121,7 +121,7 @@ class _Reader:
         if len(arguments) != len(meaning.parameters):
             raise self._fail(action)
         meant = {p: f"({a})" for p, a in zip(meaning.parameters, arguments, strict=True)}
-        del self._meanings[name]  # a step is no part of itself
+        del self._meanings[name]  # a step cannot contain itself
         for step in _split(meaning.steps, ";"):
             yield from self._step(step, meant)
         self._meanings[name] = meaning
@@ -149,7 +149,7 @@ def _choice(match: re.Match[str]) -> str:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """Parts between separators that stand in no parentheses."""
+    """Parts between separators outside parentheses."""
     parts, depth = [""], 0
     for character in text:
         depth += (character in "([") - (character in ")]")

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from cule.games import RuleEvaluator, load_games, load_roms
+from cule.games import load_games, load_roms
 from cule.games.schema import GameRules
+from tests.support.rule_evaluator import RuleEvaluator
 
 GAMES = sorted(load_games())
 FRAMES = 300

@@ -352,7 +352,7 @@ def test_rules_file_without_rom(rules_file: Path) -> None:
         (("", "height = 400"), "height is 400; allowed: 160..256"),
         (("", 'controller_left = "keypad"'), "controller_left is 'keypad'"),
         (("", "swap_ports = 1"), "swap_ports is 1; it must be true or false"),
-        (("[my_game]", ""), "stands outside a table"),
+        (("[my_game]", ""), "is outside a table"),
         (("[my_game]", "[My-Game]"), "table name 'My-Game'"),
         (("[my_game]", "[[my_game"), "not a TOML file"),
     ],

@@ -20,10 +20,9 @@ from cule.games.compiler import (
     Op,
     compile_rules,
 )
-from cule.games.evaluator import RuleEvaluator
-from cule.games.language import wrap32
 from cule.games.schema import GameRules, load_games
 from tests.support.programs import core_game, image_of
+from tests.support.rule_evaluator import RuleEvaluator, wrap32
 
 GAMES = sorted(load_games())
 IMAGES_PER_GAME = 200
