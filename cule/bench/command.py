@@ -1,4 +1,4 @@
-"""``cule bench``: words of a command line to a run of the suite."""
+"""``cule bench``: runs the suite with the options of a command line."""
 
 from __future__ import annotations
 
@@ -8,109 +8,114 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-from cule.bench import options as options_module
 from cule.bench.games import SETS
-from cule.bench.options import LOADS, BenchOptions
+from cule.bench.options import LOADS, PRESETS, BenchOptions
 from cule.bench.suite import run_suite
 
 #: Exit status after Ctrl-C, as of a shell.
-STOPPED = 130
+INTERRUPTED = 130
 
 
 def bench(words: Sequence[str]) -> int:
     """Run ``cule bench ...``.
 
     Args:
-        words: What follows ``bench``.
+        words: Arguments after ``bench``.
 
     Returns:
-        0: measured; 1: nothing could be measured; 130: stopped by Ctrl-C, finished cells are kept.
+        0: measured; 1: nothing was measured; 130: interrupted by Ctrl-C, finished cells are kept.
 
     Raises:
-        CuleError: A refused option, no engine, or engines that must agree and did not.
+        CuleError: An option is invalid, no engine is available, or engines that must agree differ.
     """
-    given = vars(parser().parse_args(words))
-    options = BenchOptions(**given)
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    first.add_argument("--preset", choices=PRESETS, default="default")
+    preset = first.parse_known_args(words)[0].preset
+    given = vars(parser(PRESETS[preset]).parse_args(words))
+    del given["preset"]
     try:
-        records = run_suite(options, functools.partial(print, flush=True))
+        records = run_suite(BenchOptions(**given), functools.partial(print, flush=True))
     except KeyboardInterrupt:
-        return STOPPED
+        return INTERRUPTED
     return 0 if records else 1
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options of `BenchOptions` as words."""
+def parser(defaults: BenchOptions) -> argparse.ArgumentParser:
+    """Command-line options for the fields of `BenchOptions`."""
     made = argparse.ArgumentParser(
         prog="cule bench",
-        description="Emulated frames a second of cule and other libraries, in turns on one "
-        "machine: a table, and JSON records and plots in a folder.",
+        description="Emulated frames per second of cule and other libraries, in interleaved rounds "
+        "on one machine: a table, and JSON records and plots in a folder.",
         epilog=f"Sets of games: {', '.join(SETS)}. Loads: "
         + "; ".join(f"{name}: {text}" for name, text in LOADS.items())
-        + ". Lists are separated by commas or spaces.",
+        + ". Commas or spaces separate the items of a list.",
     )
-    sentences = sentences_of(BenchOptions)
+    made.add_argument(
+        "--preset", choices=PRESETS, help="named set of options; other options override it"
+    )
+    sentences = _sentences()
     for item in dataclasses.fields(BenchOptions):
         word = "--" + item.name.replace("_", "-")
         text = sentences[item.name].replace("%", "%%")
-        if isinstance(item.default, bool):
+        default = getattr(defaults, item.name)
+        if isinstance(default, bool):
             action = argparse.BooleanOptionalAction if item.default else "store_true"
-            made.add_argument(word, action=action, default=item.default, help=text)
-        elif isinstance(item.default, tuple):
-            shown = ",".join(item.default) or "none given"
+            made.add_argument(word, action=action, default=default, help=text)
+        elif isinstance(default, tuple):
+            shown = ",".join(map(str, default)) or "none"
             made.add_argument(
                 word,
                 action=_Extend,
                 nargs="+",
                 type=_list_of(int if item.name == "num_envs" else str),
-                default=item.default,
+                default=default,
                 metavar="LIST",
                 help=f"{text} ({shown})",
             )
         else:
-            read: type = Path if item.name == "out" else type(item.default)
-            text = text if item.default in (None, "") else f"{text} ({item.default})"
+            read: type = Path if item.name == "out" else type(default)
+            text = text if default in (None, "") else f"{text} ({default})"
             made.add_argument(
-                word, type=read, default=item.default, metavar=read.__name__.upper(), help=text
+                word, type=read, default=default, metavar=read.__name__.upper(), help=text
             )
     return made
 
 
 class _Extend(argparse.Action):
-    """Joins lists that were given in several words."""
+    """Joins the lists of several words."""
 
     def __call__(
         self,
         parser: argparse.ArgumentParser,
         namespace: argparse.Namespace,
-        values: Any,
+        values: object,
         option_string: str | None = None,
     ) -> None:
+        assert isinstance(values, list)
         setattr(namespace, self.dest, tuple(value for part in values for value in part))
 
 
-def _list_of(read: type) -> Callable[[str], list[Any]]:
-    def split(text: str) -> list[Any]:
+def _list_of(read: type[int] | type[str]) -> Callable[[str], list[int | str]]:
+    def split(text: str) -> list[int | str]:
         return [read(part) for part in text.split(",") if part]
 
     split.__name__ = f"list of {read.__name__}"
     return split
 
 
-def sentences_of(config_class: type) -> dict[str, str]:
-    """The sentence under each field of a dataclass of `cule.bench.options`."""
-    tree = ast.parse(inspect.getsource(options_module))
-    (node,) = [
-        one
-        for one in tree.body
-        if isinstance(one, ast.ClassDef) and one.name == config_class.__name__
-    ]
+def _sentences() -> dict[str, str]:
+    """The sentence under each field of `BenchOptions`."""
+    (node,) = ast.parse(inspect.getsource(BenchOptions)).body
+    assert isinstance(node, ast.ClassDef)
     found = {}
-    for declaration, sentence in zip(node.body, node.body[1:], strict=False):
-        if isinstance(declaration, ast.AnnAssign) and isinstance(declaration.target, ast.Name):
-            assert isinstance(sentence, ast.Expr)
-            assert isinstance(sentence.value, ast.Constant)
-            found[declaration.target.id] = " ".join(str(sentence.value.value).split())
+    for declaration, sentence in pairwise(node.body):
+        match declaration, sentence:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                found[name] = " ".join(text.split())
     return found

@@ -1,7 +1,7 @@
-"""The load divergence: every step after a common reset, timed by itself.
+"""The load divergence: times every step after a common reset separately.
 
-After a reset all consoles do much the same; later they differ, and episodes end at different steps.
-Where consoles run in lanes of one instruction stream this costs speed, and so do the resets.
+After a reset all environments do much the same; later they diverge, and episodes end at different
+steps. On a GPU, where environments share a warp, divergence costs speed, and so do the resets.
 """
 
 from __future__ import annotations
@@ -23,37 +23,34 @@ WARM_UP_STEPS = 8
 
 @dataclass
 class Divergence:
-    """What one game gave, by engine; lists have one number for each step."""
+    """Measurements of one game by engine; lists have one number per step."""
 
     step_s: dict[str, list[float]] = field(default_factory=dict)
-    """Seconds of each step of all consoles."""
+    """Seconds of each step of all environments."""
 
     resetting: dict[str, list[int]] = field(default_factory=dict)
-    """Consoles that each step resets: those whose episode ended with the step before."""
+    """Environments that each step resets: those whose episode ended with the previous step."""
 
     ram_digests: dict[str, str] = field(default_factory=dict)
-    """Hash of the RAM of all consoles at the end."""
-
-    absent: dict[str, str] = field(default_factory=dict)
-    """Engines that could not take part, and why."""
+    """Hash of the RAM of all environments at the end."""
 
 
-def follow(
+def measure_divergence(
     game: str, names: Sequence[str], *, num_envs: int, threads: int, steps: int, seed: int
 ) -> Divergence:
-    """Step all engines after a common reset, one step of each in turn.
+    """Step all engines after a common reset, alternating after every step.
 
     Args:
         game: Which game.
-        names: Engines; only those of cule take part.
-        num_envs: Consoles of each engine.
+        names: Engines; only those of cule are measured.
+        num_envs: Environments of each engine.
         threads: CPU threads of each engine.
-        steps: How many.
-        seed: Of consoles and actions.
+        steps: Number of steps.
+        seed: Seed of environments and actions.
 
     Raises:
-        EngineMissingError: No engine takes part.
-        CuleError: What making cule's environment raises.
+        EngineMissingError: No engine of cule is given.
+        CuleError: Raised by cule's environment.
     """
     result = Divergence()
     engines: dict[str, Engine] = {}
@@ -62,31 +59,31 @@ def follow(
             engines[name] = make_engine(name, game, num_envs, threads)
             stack.callback(engines[name].close)
         if not engines:
-            raise EngineMissingError("no engine of cule to step")
+            raise EngineMissingError("divergence needs an engine of cule")
         num_actions = next(iter(engines.values())).num_actions
         random = np.random.default_rng(seed)
         shape = (WARM_UP_STEPS + steps, num_envs)
-        rows = random.integers(num_actions, size=shape, dtype=np.int32)
+        actions = random.integers(num_actions, size=shape, dtype=np.int32)
         for engine in engines.values():
             engine.reset(seed)
-            for row in rows[:WARM_UP_STEPS]:
+            for row in actions[:WARM_UP_STEPS]:
                 engine.step(engine.to_device(row))
             engine.reset(seed)
         ended = dict.fromkeys(engines, 0)
         result.step_s = {name: [] for name in engines}
         result.resetting = {name: [] for name in engines}
-        for row in rows[WARM_UP_STEPS:]:
+        for row in actions[WARM_UP_STEPS:]:
             for name, engine in engines.items():
-                actions = engine.to_device(row)
-                engine.synchronise()
+                on_device = engine.to_device(row)
+                engine.synchronize()
                 start = time.perf_counter()
-                _, _, terminated, truncated = engine.step(actions)
-                engine.synchronise()
+                _, _, terminated, truncated = engine.step(on_device)
+                engine.synchronize()
                 result.step_s[name].append(time.perf_counter() - start)
                 result.resetting[name].append(ended[name])
                 ended[name] = int((terminated | truncated).sum())
         for name, engine in engines.items():
             ram = engine.ram()
-            assert ram is not None, "cule shows its RAM"
+            assert ram is not None, "cule exposes its RAM"
             result.ram_digests[name] = digest_of(ram)
     return result

@@ -1,19 +1,20 @@
-"""Vector environments of several libraries behind one face, so that one loop can time them all.
+"""Vector environments of several libraries behind one interface, so that one loop times them all.
 
 Every engine makes the same observations: 84x84 gray, the maximum of the last two frames of a step,
 four frames stacked, frame skip 4, fewer than 30 no-ops at a reset. cule on the CPU and ale-py start
-from the same seeds and give the same arrays. cule on a GPU starts from cached states, which cule on
-the CPU does as well when asked to. EnvPool draws its resets in another way.
+from the same seeds and return the same arrays. cule on a GPU starts from cached states; cule on the
+CPU does so on request. EnvPool uses a reset procedure of its own.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,29 +25,38 @@ from cule.errors import CuleError, InvalidArgumentError
 
 FRAMESKIP = 4
 
-#: A process that uses less than half of so long is idle.
+#: The process is idle if it uses less than half of this much time within this much time.
 _IDLE_SECONDS = 2e-4
 
+#: A numpy array, or a torch tensor on a GPU; torch is optional and its types are not checked.
+Array: TypeAlias = Any
+
+#: A vector environment of any library.
+VectorEnv: TypeAlias = Any
+
 #: What `Engine.step` returns: obs, reward, terminated, truncated.
-Result = tuple[Any, ...]
+Result = tuple[Array, ...]
+
+Actions = NDArray[np.int32]
+Ram = NDArray[np.uint8]
 
 
 class Engine:
-    """A batch of consoles of one library.
+    """A batch of environments of one library.
 
     Attributes:
-        name: Key of `ENGINES`.
+        name: Name in results.
         env: The library's own vector environment.
-        num_envs: Consoles.
-        batch_size: Consoles of one call of `step`; fewer than all in asynchronous stepping.
-        num_actions: Actions of each console.
-        device: "cpu" or "cuda": where results land.
+        num_envs: Environments.
+        batch_size: Environments per call of `step`; less than `num_envs` in asynchronous stepping.
+        num_actions: Actions of each environment.
+        device: "cpu" or "cuda": the device of the results.
     """
 
     def __init__(
-        self, name: str, env: Any, num_envs: int, *, batch_size: int = 0, device: str = "cpu"
+        self, name: str, env: VectorEnv, num_envs: int, *, batch_size: int = 0, device: str = "cpu"
     ) -> None:
-        """Put an environment behind the face."""
+        """Wrap an environment."""
         self.name = name
         self.env = env
         self.num_envs = num_envs
@@ -56,69 +66,69 @@ class Engine:
 
     @property
     def is_synchronous(self) -> bool:
-        """Whether a step is one of all consoles, in the order of their numbers."""
+        """Whether a step is one of all environments, in order."""
         return self.batch_size == self.num_envs
 
-    def reset(self, seed: int) -> Any:
-        """Reset every console (console i gets seed + i); the observations."""
+    def reset(self, seed: int) -> Array:
+        """Reset every environment (environment i gets seed + i); return the observations."""
         return self.env.reset(seed=seed)[0]
 
-    def step(self, actions: Any) -> Result:
-        """One step of `batch_size` consoles."""
+    def step(self, actions: Array) -> Result:
+        """Step `batch_size` environments."""
         result: Result = self.env.step(actions)[:4]
         return result
 
-    def to_device(self, actions: NDArray[np.int32]) -> Any:
-        """Actions as `step` wants them; outside the clock."""
+    def to_device(self, actions: Actions) -> Array:
+        """Convert actions to the input of `step`; not timed."""
         return actions
 
-    def synchronise(self) -> None:
-        """Wait until everything that was asked for is done; before a clock is read."""
+    def synchronize(self) -> None:
+        """Wait until all work is done, before a clock is read."""
 
-    def ram(self) -> NDArray[np.uint8] | None:
-        """RAM of all consoles, uint8 ``[N, 128]``; None where the library does not show it."""
+    def ram(self) -> Ram | None:
+        """RAM of all environments, uint8 ``[N, 128]``; None if the library does not expose it."""
         return None
 
     def close(self) -> None:
-        """Free what is held."""
+        """Free all resources."""
         self.env.close()
 
-    def _action_space(self) -> Any:
+    def _action_space(self) -> Array:
         return self.env.single_action_space
 
 
 class CuleEngine(Engine):
-    """cule; on a GPU its tensors stay there."""
+    """cule; on a GPU, tensors stay there."""
 
-    def to_device(self, actions: NDArray[np.int32]) -> Any:
-        """On a GPU, a tensor there."""
+    def to_device(self, actions: Actions) -> Array:
+        """On a GPU, return a tensor there."""
         if self.device == "cpu":
             return actions
         import torch
 
         return torch.as_tensor(actions, device=self.device)
 
-    def synchronise(self) -> None:
+    def synchronize(self) -> None:
         """Wait for the GPU."""
         if self.device != "cpu":
             import torch
 
             torch.cuda.synchronize()
 
-    def ram(self) -> NDArray[np.uint8] | None:
-        """A copy on the host."""
-        return as_numpy(self.env.ram)
+    def ram(self) -> Ram | None:
+        """Return a copy on the host."""
+        ram: Ram = as_numpy(self.env.ram)
+        return ram
 
 
 class AsyncEngine(Engine):
-    """ale-py's asynchronous stepping, which goes on with other consoles after `step` has returned.
+    """ale-py's asynchronous stepping, which keeps stepping other environments after `step` returns.
 
-    Left alone, that work would fall into the turn of whoever comes next, and the results would be
-    there before this engine's next turn begins. Receiving them would not do: actions go to the
-    consoles that were received last.
+    Without a wait, that work would be timed as part of the next engine's round. Receiving the
+    results does not help: actions go to the environments that were received last.
     """
 
-    def synchronise(self) -> None:
+    def synchronize(self) -> None:
         """Wait until no thread of the process works; up to half a millisecond longer."""
         while True:
             begin = time.process_time()
@@ -128,110 +138,138 @@ class AsyncEngine(Engine):
 
 
 class EnvPoolEngine(Engine):
-    """EnvPool, which takes its seed when it is made, and gives the RAM with every step."""
+    """EnvPool, which takes its seed at construction and returns the RAM with every step."""
 
-    _ram: NDArray[np.uint8] | None = None
+    _ram: Ram | None = None
 
-    def reset(self, seed: int) -> Any:
-        """Reset every console."""
+    def reset(self, seed: int) -> Array:
+        """Reset every environment."""
         return self.env.reset()[0]
 
-    def step(self, actions: Any) -> Result:
-        """One step; the RAM is kept."""
+    def step(self, actions: Array) -> Result:
+        """Step, and keep the RAM."""
         *result, info = self.env.step(actions)
         self._ram = info["ram"]
         return tuple(result)
 
-    def ram(self) -> NDArray[np.uint8] | None:
+    def ram(self) -> Ram | None:
         """RAM after the last step."""
         return self._ram
 
-    def _action_space(self) -> Any:
+    def _action_space(self) -> Array:
         return self.env.action_space
 
 
-def as_numpy(array: Any) -> NDArray[Any]:
+def as_numpy(array: Array) -> Array:
     """A numpy array of an array or of a tensor on any device."""
     if hasattr(array, "detach"):
         array = array.detach().cpu()
     return np.asarray(array)
 
 
-def _make_cule_cpu(
-    game: str, num_envs: int, threads: int, seed: int, batch_size: int, **options: Any
-) -> Engine:
-    env = cule.AtariVectorEnv(game, num_envs, num_threads=threads, **options)
-    return CuleEngine("cule-cpu", env, num_envs)
+@dataclass(frozen=True, kw_only=True)
+class EngineConfig:
+    """What to make an engine of."""
+
+    name: str
+    """Name of the engine, with its launch geometry."""
+
+    game: str
+    """Which game."""
+
+    num_envs: int
+    """Environments."""
+
+    threads: int
+    """CPU threads."""
+
+    seed: int = 0
+    """For an engine that takes it at construction."""
+
+    batch_size: int = 0
+    """Environments per call of an asynchronous engine; 0: half of them."""
+
+    resets: str = "exact"
+    """cule on the CPU: "exact" or "cached"."""
 
 
-def _make_cule_cuda(
-    game: str, num_envs: int, threads: int, seed: int, batch_size: int, **options: Any
-) -> Engine:
-    env = cule.AtariVectorEnv(game, num_envs, device="cuda", **options)
-    return CuleEngine("cule-cuda", env, num_envs, device="cuda")
+def _make_cule_cpu(config: EngineConfig) -> Engine:
+    env = cule.AtariVectorEnv(
+        config.game, config.num_envs, num_threads=config.threads, resets=config.resets
+    )
+    return CuleEngine(config.name, env, config.num_envs)
 
 
-def _ale_py(game: str, num_envs: int, threads: int, **options: Any) -> Any:
+def _make_cule_cuda(config: EngineConfig) -> Engine:
+    geometry = geometry_of(config.name)
+    if geometry is None:
+        env = cule.AtariVectorEnv(config.game, config.num_envs, device="cuda")
+    else:
+        from cule.envs.launch import use_geometry
+
+        with use_geometry(*geometry):
+            env = cule.AtariVectorEnv(config.game, config.num_envs, device="cuda")
+    return CuleEngine(config.name, env, config.num_envs, device="cuda")
+
+
+def _ale_py(config: EngineConfig, batch_size: int = 0) -> VectorEnv:
     import ale_py
     from ale_py.vector_env import AtariVectorEnv
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-    return AtariVectorEnv(game, num_envs=num_envs, num_threads=threads, **options)
+    return AtariVectorEnv(
+        config.game, config.num_envs, batch_size=batch_size, num_threads=config.threads
+    )
 
 
-def _make_ale(
-    game: str, num_envs: int, threads: int, seed: int, batch_size: int, **options: Any
-) -> Engine:
-    return Engine("ale", _ale_py(game, num_envs, threads, **options), num_envs)
+def _make_ale(config: EngineConfig) -> Engine:
+    return Engine(config.name, _ale_py(config), config.num_envs)
 
 
-def _make_ale_async(
-    game: str, num_envs: int, threads: int, seed: int, batch_size: int, **options: Any
-) -> Engine:
-    batch_size = batch_size or max(1, num_envs // 2)
+def _make_ale_async(config: EngineConfig) -> Engine:
+    num_envs = config.num_envs
+    batch_size = config.batch_size or max(1, num_envs // 2)
     if not 0 < batch_size < num_envs or num_envs % batch_size:
         raise EngineMissingError(
-            f"a batch of {batch_size} is no part of {num_envs} consoles, so nothing is asynchronous"
+            f"async_batch is {batch_size}; it must be a divisor of {num_envs} environments, less "
+            "than all of them"
         )
-    env = _ale_py(game, num_envs, threads, batch_size=batch_size, **options)
-    return AsyncEngine("ale-async", env, num_envs, batch_size=batch_size)
+    env = _ale_py(config, batch_size)
+    return AsyncEngine(config.name, env, num_envs, batch_size=batch_size)
 
 
-def _make_envpool(
-    game: str, num_envs: int, threads: int, seed: int, batch_size: int, **options: Any
-) -> Engine:
+def _make_envpool(config: EngineConfig) -> Engine:
     import envpool
 
-    name = game.title().replace("_", "") + "-v5"
+    name = config.game.title().replace("_", "") + "-v5"
     if name not in envpool.list_all_envs():
         raise EngineMissingError(f"EnvPool has no {name}")
     env = envpool.make(
         name,
         env_type="gymnasium",
-        num_envs=num_envs,
-        num_threads=threads,
+        num_envs=config.num_envs,
+        num_threads=config.threads,
         reward_clip=True,
-        seed=seed,
-        **options,
+        seed=config.seed,
     )
-    return EnvPoolEngine("envpool", env, num_envs)
+    return EnvPoolEngine(config.name, env, config.num_envs)
 
 
 @dataclass(frozen=True)
 class EngineKind:
-    """How an engine is made."""
+    """A library and how to make its engine."""
 
     title: str
     """In tables and plots."""
 
     package: str
-    """What is imported."""
+    """Name to import."""
 
     distribution: str
-    """What is installed, and has the version."""
+    """Name to install, which has the version."""
 
-    make: Callable[..., Engine]
-    """Makes it."""
+    make: Callable[[EngineConfig], Engine]
+    """Makes the engine."""
 
 
 #: Engines by the name that --engines takes.
@@ -244,6 +282,35 @@ ENGINES: dict[str, EngineKind] = {
 }
 
 
+def geometry_of(name: str) -> tuple[int, int] | None:
+    """Environments per warp and warps per block of ``cule-cuda@LANESxWARPS``; None for others."""
+    match = re.fullmatch(r"cule-cuda@(1|2|4|8|16|32)x([1-4])", name)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def kind_of(name: str) -> EngineKind:
+    """The library of an engine.
+
+    Args:
+        name: Key of `ENGINES`, or "cule-cuda@LANESxWARPS" for a launch geometry.
+
+    Raises:
+        InvalidArgumentError: No engine has this name.
+    """
+    kind = ENGINES.get("cule-cuda" if geometry_of(name) else name)
+    if kind is None:
+        raise InvalidArgumentError(
+            f"engines has {name!r}; it must be one of {', '.join(ENGINES)}, or a launch geometry "
+            "such as cule-cuda@8x4 (1 to 32 environments per warp, 1 to 4 warps per block)"
+        )
+    return kind
+
+
+def is_cuda(name: str) -> bool:
+    """Whether an engine is cule on a GPU, with any launch geometry."""
+    return name.startswith("cule-cuda")
+
+
 def make_engine(
     name: str,
     game: str,
@@ -252,37 +319,44 @@ def make_engine(
     *,
     seed: int = 0,
     batch_size: int = 0,
-    **options: Any,
+    resets: str = "exact",
 ) -> Engine:
-    """A vector environment of one library, not reset yet.
+    """Make a vector environment of one library, without a reset.
 
     Args:
-        name: Key of `ENGINES`.
+        name: As for `kind_of`.
         game: Which game.
-        num_envs: Consoles.
+        num_envs: Environments.
         threads: CPU threads.
-        seed: For an engine that takes it now.
-        batch_size: Consoles of a call of an asynchronous engine; 0: half of them.
-        options: Further keywords of the library's environment.
+        seed: For an engine that takes it at construction.
+        batch_size: Environments per call of an asynchronous engine; 0: half of them.
+        resets: "exact" or "cached", for cule on the CPU.
 
     Raises:
         InvalidArgumentError: No engine has this name.
-        EngineMissingError: The library is not there, or does not have this game or size.
-        CuleError: What cule's environment raises.
+        EngineMissingError: The library is not installed or lacks this game or size.
+        CuleError: Raised by cule's environment.
     """
-    if name not in ENGINES:
-        raise InvalidArgumentError(f"engines has {name!r}; it must be one of {', '.join(ENGINES)}")
-    kind = ENGINES[name]
+    kind = kind_of(name)
     if importlib.util.find_spec(kind.package) is None:
         raise EngineMissingError(f"{kind.distribution} is not installed")
-    return kind.make(game, num_envs, threads, seed, batch_size, **options)
+    return kind.make(
+        EngineConfig(
+            name=name,
+            game=game,
+            num_envs=num_envs,
+            threads=threads,
+            seed=seed,
+            batch_size=batch_size,
+            resets=resets,
+        )
+    )
 
 
-def why_missing(name: str, game: str = "pong") -> str | None:
-    """Why an engine cannot run on this machine; None where it can.
+def unavailable_reason(name: str, game: str = "pong") -> str | None:
+    """Why an engine cannot run on this machine; None if it can.
 
-    It is found out by making a small one, so that what is built in, the driver and the device all
-    have their say.
+    A small engine is made to find out, which checks the build, the driver and the device.
 
     Raises:
         InvalidArgumentError: No engine has this name.
@@ -298,5 +372,5 @@ def why_missing(name: str, game: str = "pong") -> str | None:
 
 def versions(names: Sequence[str]) -> dict[str, str]:
     """Versions of the libraries behind engines, by distribution."""
-    found = dict.fromkeys(ENGINES[name].distribution for name in names)
+    found = dict.fromkeys(kind_of(name).distribution for name in names)
     return {name: importlib.metadata.version(name) for name in found}

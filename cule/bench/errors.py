@@ -1,4 +1,4 @@
-"""What can go wrong in a benchmark, beside refused options."""
+"""Errors of a benchmark besides invalid options."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from cule.errors import CuleError
 
 
 class DifferentResultsError(CuleError, RuntimeError):
-    """Two engines that must agree returned different arrays; their speed means nothing."""
+    """Two engines that must agree returned different arrays, so their speed means nothing."""
 
 
 class EngineMissingError(CuleError, ImportError):
-    """An engine, or something that a load needs, is not there; the message says what."""
+    """An engine or a requirement of a load is not available; the message names it."""
 
 
 class OtherRunError(CuleError, FileExistsError):

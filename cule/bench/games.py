@@ -1,4 +1,4 @@
-"""Sets of games by name: the eight of the default run, the 57 of the literature, all."""
+"""Sets of games by name: the 8 default games, the 57 of the literature, all 104."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cule.errors import UnknownGameError
 from cule.games import list_games
 
-#: What a run without --games takes: simple and busy kernels, small and bank-switched cartridges.
+#: Games without --games: simple and busy kernels, small and bank-switched cartridges.
 DEFAULT_GAMES = (
     "pong",
     "breakout",
@@ -31,7 +31,7 @@ _ATARI_57 = """
 """
 ATARI_57 = tuple(_ATARI_57.split())
 
-#: Words that stand for several games, and what they stand for.
+#: Names of several games.
 SETS: dict[str, tuple[str, ...]] = {
     "default": DEFAULT_GAMES,
     "57": ATARI_57,
@@ -40,13 +40,13 @@ SETS: dict[str, tuple[str, ...]] = {
 
 
 def games_named(words: Sequence[str]) -> tuple[str, ...]:
-    """The games that words stand for, each once, in the order given.
+    """Resolve names of games and sets of games, each game once, in the given order.
 
     Args:
-        words: Games, and names of `SETS`.
+        words: Games and names of `SETS`.
 
     Raises:
-        UnknownGameError: A word is neither.
+        UnknownGameError: A name is neither.
     """
     known = set(list_games())
     found: dict[str, None] = {}

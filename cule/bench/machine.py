@@ -1,4 +1,4 @@
-"""What a figure depends on beside the code: processor, device, versions, commit."""
+"""What a measurement depends on: processor, device, versions, commit."""
 
 from __future__ import annotations
 
@@ -9,21 +9,50 @@ import os
 import platform
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import cule
 
-#: The checkout that the package is run from; without .git it is an installation.
+#: Folder of the package; a checkout if it contains .git.
 ROOT = Path(cule.__file__).parents[1]
 
-#: What a speed can depend on; changes elsewhere do not make a record dirty.
+#: Files that affect speed; changes elsewhere do not make a record dirty.
 SOURCES = ("csrc", "cule", "CMakeLists.txt")
 
 PACKAGES = ("cule", "numpy", "gymnasium", "ale-py", "envpool", "torch")
 
 
+class Gpu(TypedDict):
+    """The first CUDA device."""
+
+    name: str
+    memory_bytes: int
+    multiprocessors: int
+    count: int
+    driver: str | None
+    cuda_of_torch: str | None
+
+
+class Source(TypedDict):
+    """State of the checkout; None outside one."""
+
+    commit: str | None
+    dirty: bool | None
+
+
+class Machine(TypedDict):
+    """Hardware and software of a benchmark."""
+
+    processor: str
+    cpus: int
+    platform: str
+    gpu: Gpu | None
+    build: dict[str, str]
+    versions: dict[str, str]
+
+
 def git(*words: str) -> str | None:
-    """What a git command prints in the checkout; None where there is none."""
+    """Output of a git command in the checkout; None without one."""
     if not (ROOT / ".git").exists():
         return None
     command = ["git", *words]
@@ -44,14 +73,14 @@ def processor() -> str:
 
 
 def num_cpus() -> int:
-    """Processors that this process may use."""
+    """Number of processors that this process can use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def gpu() -> dict[str, Any] | None:
-    """Name, memory and driver of the first CUDA device; None where torch sees none."""
+def gpu() -> Gpu | None:
+    """The first CUDA device; None if torch finds none."""
     if importlib.util.find_spec("torch") is None:
         return None
     import torch
@@ -75,7 +104,7 @@ def _driver() -> str | None:
 
 
 def versions() -> dict[str, str]:
-    """Versions of the packages that are there."""
+    """Versions of the installed packages."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -85,8 +114,8 @@ def versions() -> dict[str, str]:
     return found
 
 
-def source() -> dict[str, Any]:
-    """Commit, and whether something was changed since; None for both outside a checkout."""
+def source() -> Source:
+    """Commit, and whether a file has changed since."""
     status = git("status", "--porcelain", "--", *SOURCES)
     return {
         "commit": git("rev-parse", "HEAD"),
@@ -94,8 +123,8 @@ def source() -> dict[str, Any]:
     }
 
 
-def machine() -> dict[str, Any]:
-    """Where a run takes place; the same all along it."""
+def machine() -> Machine:
+    """Hardware and software; constant during a benchmark."""
     return {
         "processor": processor(),
         "cpus": num_cpus(),
@@ -107,17 +136,17 @@ def machine() -> dict[str, Any]:
 
 
 def now() -> str:
-    """The time, in UTC."""
+    """Current time in UTC, in ISO format."""
     return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
 
 
 def load_average() -> list[float]:
-    """How many processes wanted to run in the last 1, 5 and 15 minutes."""
+    """Mean number of runnable processes in the last 1, 5 and 15 minutes."""
     return [round(value, 2) for value in os.getloadavg()]
 
 
-def hardware_line(where: dict[str, Any], threads: int) -> str:
-    """One line for tables and plots."""
+def hardware_line(where: Machine, threads: int) -> str:
+    """Summary of the hardware for tables and plots."""
     text = f"{where['processor']}, {threads} of {where['cpus']} processors"
     device = where["gpu"]
     return f"{text}; {device['name']}" if device else f"{text}; no GPU"

@@ -1,7 +1,7 @@
-"""Memory of a console: the slope between two batch sizes, so that what is shared drops out.
+"""Memory of an environment: the slope between two batch sizes, without what they share.
 
-Each batch lives in a process of its own, ``python -m cule.bench.memory ENGINE GAME NUM_ENVS``,
-which prints what the batch added to the process (on a GPU: took from the device), in bytes.
+Each batch has its own process, ``python -m cule.bench.memory ENGINE GAME NUM_ENVS``, which prints
+the bytes that the batch added to the process or, on a GPU, took from the device.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from pathlib import Path
 
 import numpy as np
 
-from cule.bench.engines import Engine, make_engine
+from cule.bench.engines import Engine, is_cuda, make_engine
 
-#: Batch sizes, by the device of an engine.
-CPU_CONSOLES = (8, 40)
-CUDA_CONSOLES = (1024, 4096)
+#: Batch sizes, by device.
+CPU_ENVS = (8, 40)
+CUDA_ENVS = (1024, 4096)
 STEPS = 20
 
 
 def used_bytes(device: str) -> int | None:
-    """Memory in use by this process, or on a device; None where that cannot be read."""
+    """Memory in use by this process or on a device; None if unknown."""
     if device != "cpu":
         import torch
 
@@ -36,7 +36,7 @@ def used_bytes(device: str) -> int | None:
 
 
 def memory_of(name: str, game: str, num_envs: int) -> int | None:
-    """What a batch adds to the memory of a process that does nothing else."""
+    """Bytes that a batch adds; None if unknown."""
     small = make_engine(name, game, 1 if name != "ale-async" else 2, 1)  # imports, tables
     device = small.device
     _play(small, 1)
@@ -55,14 +55,14 @@ def _play(engine: Engine, steps: int) -> None:
     for _ in range(steps):
         row = random.integers(engine.num_actions, size=engine.batch_size, dtype=np.int32)
         engine.step(engine.to_device(row))
-    engine.synchronise()
+    engine.synchronize()
 
 
-def bytes_per_console(names: Sequence[str], game: str) -> dict[str, int | None]:
-    """Bytes a console of each engine; None where that cannot be read."""
+def bytes_per_env(names: Sequence[str], game: str) -> dict[str, int | None]:
+    """Bytes per environment of each engine; None if unknown."""
     found: dict[str, int | None] = {}
     for name in names:
-        low, high = CUDA_CONSOLES if name == "cule-cuda" else CPU_CONSOLES
+        low, high = CUDA_ENVS if is_cuda(name) else CPU_ENVS
         sizes = [_in_a_process(name, game, num_envs) for num_envs in (low, high)]
         if sizes[0] is None or sizes[1] is None:
             found[name] = None

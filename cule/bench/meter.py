@@ -1,4 +1,4 @@
-"""How busy a device was, where its driver tells."""
+"""Utilization of a device, if its driver reports it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SAMPLE_S = 0.05
 
 
 class DeviceMeter:
-    """Samples the utilisation of a device while it is entered, in a thread of its own.
+    """Context manager that samples the utilization of a device in a thread.
 
     Example:
         >>> with DeviceMeter("cpu") as meter:
@@ -20,16 +20,16 @@ class DeviceMeter:
     """
 
     def __init__(self, device: str) -> None:
-        """Meter a device.
+        """Make a meter.
 
         Args:
-            device: "cuda", "cuda:1", or "cpu", which is not sampled.
+            device: "cuda", "cuda:1", or "cpu", which has no samples.
         """
         self._device = device
         self._samples: list[float] = []
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._can_read = utilisation_of(device) is not None
+        self._can_read = utilization_of(device) is not None
 
     def __enter__(self) -> DeviceMeter:
         """Start to sample."""
@@ -52,22 +52,22 @@ class DeviceMeter:
             self._thread = None
 
     def forget(self) -> None:
-        """Drop the samples so far."""
+        """Drop all samples."""
         self._samples.clear()
 
     def mean(self) -> float | None:
-        """Mean of the samples in per cent; None where there are none."""
+        """Mean of the samples in per cent; None without samples."""
         return statistics.fmean(self._samples) if self._samples else None
 
     def _sample(self) -> None:
         while not self._stop.wait(SAMPLE_S):
-            value = utilisation_of(self._device)
+            value = utilization_of(self._device)
             if value is not None:
                 self._samples.append(value)
 
 
-def utilisation_of(device: str) -> float | None:
-    """Per cent of the last moments in which a device was busy; None where that cannot be read."""
+def utilization_of(device: str) -> float | None:
+    """Recent utilization of a device in per cent; None if unknown."""
     if not device.startswith("cuda"):
         return None
     import torch
@@ -75,5 +75,5 @@ def utilisation_of(device: str) -> float | None:
     try:
         return float(torch.cuda.utilization(device))
     except (AssertionError, ImportError, OSError, RuntimeError, ValueError):
-        # No driver, or no nvidia-ml-py to ask it with.
+        # There is no driver or no nvidia-ml-py.
         return None

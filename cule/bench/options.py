@@ -1,24 +1,24 @@
-"""What a run of the suite is told."""
+"""Options of a benchmark, presets of them, and the cells that it consists of."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from cule.bench.engines import ENGINES
+from cule.bench.engines import ENGINES, kind_of
 from cule.bench.games import DEFAULT_GAMES, games_named
 from cule.errors import InvalidArgumentError
 
-#: Loads in the order of a run, and what each is.
+#: Loads in the order of a benchmark.
 LOADS = {
-    "emulation": "random actions: emulation and observations alone",
+    "emulation": "random actions: emulation and observations only",
     "inference": "a Nature CNN chooses every action",
-    "training": "rollouts and updates of learners of cule.agents",
-    "divergence": "every step after a common reset, timed by itself, and the consoles it resets",
+    "training": "rollouts and updates of agents of cule.agents",
+    "divergence": "every step after a common reset, timed separately",
 }
 
-#: Consoles of a load where --num-envs does not say: without, and with a CUDA device. Without, as
-#: few as two cores can make and reset for every engine, game and load in a few minutes.
+#: Environments of a load without --num-envs: on a CPU, and with a CUDA device. On a CPU, as few as
+#: two cores can make and reset for every engine, game and load in a few minutes.
 DEFAULT_NUM_ENVS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "emulation": ((2, 8), (64, 256, 1024, 4096)),
     "inference": ((8,), (256, 1024)),
@@ -26,7 +26,7 @@ DEFAULT_NUM_ENVS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "divergence": ((8,), (1024,)),
 }
 
-#: Steps of a PPO rollout where --rollout-steps does not say and there is no GPU.
+#: Steps of a PPO rollout without --rollout-steps and without a GPU.
 CPU_PPO_STEPS = 16
 
 
@@ -35,78 +35,79 @@ class BenchOptions:
     """Options of ``cule bench``."""
 
     games: tuple[str, ...] = DEFAULT_GAMES
-    """Games, or sets of them: default (8), 57, all (104)."""
+    """Games, or sets of games: default (8), 57, all (104)."""
 
     engines: tuple[str, ...] = tuple(ENGINES)
-    """Engines; one that is not available here is left out, with the reason."""
+    """Engines; unavailable ones are skipped with the reason. cule-cuda@8x4 sets its geometry."""
 
     num_envs: tuple[int, ...] = ()
-    """Consoles, a sweep; empty: what suits the load and the machine."""
+    """Numbers of environments, a sweep; empty: chosen by load and machine."""
 
     load: tuple[str, ...] = tuple(LOADS)
     """Loads."""
 
     out: Path | None = None
-    """Folder of records, table and plots; none: cule-bench-<time>."""
+    """Folder of records, table and plots; default: cule-bench-<time>."""
 
     resume: bool = False
     """Keep the finished cells of the folder and measure the others."""
 
     threads: int = 0
-    """CPU threads of every engine and of torch; 0: as many as there are processors."""
+    """CPU threads of every engine and of torch; 0: the number of processors."""
 
     seconds: float = 1.0
-    """Least time that the turns of a cell take, all engines together."""
+    """Minimum duration of a cell, all engines together."""
 
-    turns: int = 5
-    """Least number of turns of each engine in a cell; of training, of each learner."""
+    rounds: int = 5
+    """Minimum number of rounds of each engine (in training, of each agent) in a cell."""
 
-    turn_steps: int = 5
-    """Steps of all consoles in a turn; in training a turn is a rollout and its update."""
+    round_steps: int = 5
+    """Steps of all environments in a round; in training a round is a rollout and its update."""
 
     minutes: float = 4.0
-    """No cell begins after this long; 0: no limit."""
+    """No cell starts after this time; 0: no limit."""
 
     algorithms: tuple[str, ...] = ("a2c", "ppo")
-    """Learners of the load training."""
+    """Algorithms of the load training."""
 
     rollout_steps: int = 0
-    """Steps of a rollout; 0: the learner's own (PPO without a GPU: 16)."""
+    """Steps of a rollout; 0: the algorithm's default (PPO without a GPU: 16)."""
 
     cuda_graphs: bool = False
-    """Learners on a GPU replay acting and learning from CUDA graphs."""
+    """Agents on a GPU run acting and learning as CUDA graphs."""
 
     network_device: str = ""
-    """Device of the network of the load inference; empty: where an engine's results land."""
+    """Device of the network of the load inference; empty: the device of an engine's results."""
 
     async_batch: int = 0
-    """Consoles of a call of an asynchronous engine; 0: half of them."""
+    """Environments per call of an asynchronous engine; 0: half of them."""
 
     divergence_steps: int = 250
     """Steps of the load divergence."""
 
     memory: bool = True
-    """Measure the memory of a console, in processes of their own."""
+    """Measure the memory of an environment, in separate processes."""
 
     seed: int = 0
-    """Of consoles, actions and networks."""
+    """Seed of environments, actions and networks."""
 
     def __post_init__(self) -> None:
-        """Check what can be checked without an engine."""
+        """Check everything that does not need an engine."""
         object.__setattr__(self, "games", games_named(self.games))
-        for name, allowed in (("engines", ENGINES), ("load", LOADS)):
-            given = getattr(self, name)
-            for value in given:
-                if value not in allowed:
-                    raise InvalidArgumentError(
-                        f"{name} has {value!r}; it must be one of {', '.join(allowed)}"
-                    )
-            object.__setattr__(self, name, tuple(dict.fromkeys(given)))
+        for name in self.engines:
+            kind_of(name)
+        for name in self.load:
+            if name not in LOADS:
+                raise InvalidArgumentError(
+                    f"load has {name!r}; it must be one of {', '.join(LOADS)}"
+                )
+        for option in ("games", "engines", "load", "algorithms"):
+            values = getattr(self, option)
+            if not values:
+                raise InvalidArgumentError(f"{option} is empty; it must name at least one")
+            object.__setattr__(self, option, tuple(dict.fromkeys(values)))
         object.__setattr__(self, "num_envs", tuple(sorted(set(self.num_envs))))
-        for name in ("games", "engines", "load", "algorithms"):
-            if not getattr(self, name):
-                raise InvalidArgumentError(f"{name} is empty; it must name at least one")
-        lowest = {"turns": 2, "turn_steps": 1, "divergence_steps": 1}
+        lowest = {"rounds": 2, "round_steps": 1, "divergence_steps": 1}
         for item in fields(self):
             value = getattr(self, item.name)
             if type(value) in (int, float) and value < lowest.get(item.name, 0):
@@ -120,13 +121,55 @@ class BenchOptions:
             raise InvalidArgumentError("resume needs out: the folder whose cells are kept")
 
     def sizes(self, load: str, has_gpu: bool) -> tuple[int, ...]:
-        """Numbers of consoles of a load."""
+        """Numbers of environments of a load."""
         return self.num_envs or DEFAULT_NUM_ENVS[load][has_gpu]
+
+
+_SYNCHRONOUS = ("cule-cpu", "ale", "envpool")
+
+#: Named sets of options; options given as well override them.
+PRESETS = {
+    "default": BenchOptions(),
+    "one-thread": BenchOptions(
+        engines=_SYNCHRONOUS,
+        load=("emulation",),
+        num_envs=(16,),
+        threads=1,
+        seconds=6.0,
+        rounds=10,
+        minutes=0.0,
+    ),
+    "57-games": BenchOptions(
+        games=("57",),
+        engines=("cule-cpu", "ale", "ale-async", "envpool"),
+        load=("emulation",),
+        num_envs=(16,),
+        seconds=2.0,
+        minutes=0.0,
+    ),
+    "gpu": BenchOptions(
+        engines=("cule-cuda",),
+        load=("emulation",),
+        num_envs=(256, 1200, 4096, 8192, 16384, 32768, 65536),
+        round_steps=16,
+        minutes=0.0,
+    ),
+    "gpu-geometry": BenchOptions(
+        games=("pong", "seaquest"),
+        engines=tuple(f"cule-cuda@{n}x4" for n in (1, 2, 4, 8, 16, 32))
+        + tuple(f"cule-cuda@8x{n}" for n in (1, 2)),
+        load=("emulation",),
+        num_envs=(1200, 4096, 32768),
+        round_steps=16,
+        minutes=0.0,
+        memory=False,
+    ),
+}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One measurement: a load, a game, a number of consoles; all engines by interleaved."""
+    """One measurement of all engines: a load, a game and a number of environments."""
 
     load: str
     """One of `LOADS`."""
@@ -135,16 +178,16 @@ class Cell:
     """Which game."""
 
     num_envs: int
-    """Consoles."""
+    """Environments."""
 
     @property
     def key(self) -> str:
-        """The name of its record."""
+        """Name of the record."""
         return f"{self.load}-{self.num_envs}-{self.game}"
 
 
 def cells_of(options: BenchOptions, has_gpu: bool) -> list[Cell]:
-    """All cells of a run, in its order, so that a run cut short has every load of fewer games.
+    """All cells in order, game by game, so that an interrupted benchmark has every load.
 
     Divergence is measured at the largest size only.
     """

@@ -1,54 +1,51 @@
-"""Who chooses the actions inside the clock: nobody (they are drawn before), or a network.
+"""Players: prepared random actions, or a network that chooses actions inside the clock.
 
-A player is asked for a number of calls of `Engine.step` and prepares them outside the clock; what
-it returns then runs inside.
+A player prepares a number of calls of `Engine.step` outside the clock; what it returns then runs
+inside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
+from cule.bench.engines import Actions, Array, Engine, Result
 
-from cule.bench.engines import Engine, Result
-
-#: Runs inside the clock; what each call of `step` returned, observations None where not kept, and
-#: after it the actions that a network chose.
+#: Runs inside the clock. Returns the result of each call of `step`, with None for observations that
+#: are not kept, followed by the actions if a network chose them.
 Play = Callable[[], list[Result]]
 
 
 class Player(Protocol):
     """Steps an engine."""
 
-    def prepare(self, rows: NDArray[np.int32], keep_all: bool) -> Play:
-        """Get ready to step.
+    def prepare(self, actions: Actions, keep_all: bool) -> Play:
+        """Prepare a round.
 
         Args:
-            rows: Random actions ``[calls, batch_size]``, for who wants them.
-            keep_all: Keep the observations of every call, not only of the last.
+            actions: Random actions ``[calls, batch_size]``; a network uses only their number.
+            keep_all: Keep the observations of every call instead of only the last.
         """
 
 
 class RandomPlayer:
-    """Emulation only: the actions are there already."""
+    """Plays random actions: emulation only."""
 
     def __init__(self, engine: Engine) -> None:
         """Play an engine."""
         self._engine = engine
 
-    def prepare(self, rows: NDArray[np.int32], keep_all: bool) -> Play:
+    def prepare(self, actions: Actions, keep_all: bool) -> Play:
         """As `Player.prepare`."""
-        actions = [self._engine.to_device(row) for row in rows]
-        first_kept = 0 if keep_all else len(actions) - 1
+        prepared = [self._engine.to_device(row) for row in actions]
+        first_kept = 0 if keep_all else len(prepared) - 1
         step = self._engine.step
 
         def play() -> list[Result]:
             if not first_kept:
-                return [step(row) for row in actions]
+                return [step(row) for row in prepared]
             returned = []
-            for number, row in enumerate(actions):
+            for number, row in enumerate(prepared):
                 obs, *rest = step(row)
                 returned.append((obs if number >= first_kept else None, *rest))
             return returned
@@ -57,20 +54,20 @@ class RandomPlayer:
 
 
 class NetworkPlayer:
-    """Inference: a Nature CNN with random weights draws each action from its policy.
+    """Inference: a Nature CNN with random weights samples each action from its policy.
 
     Engines with the same seed have the same weights and random numbers, so that engines with equal
     observations play equal actions.
     """
 
-    def __init__(self, engine: Engine, obs: Any, *, seed: int, device: str = "") -> None:
+    def __init__(self, engine: Engine, obs: Array, *, seed: int, device: str = "") -> None:
         """Make the network.
 
         Args:
-            engine: What to play.
-            obs: Its newest observations.
-            seed: Of weights and actions.
-            device: Of the network; empty: where the engine's results land.
+            engine: The engine to play.
+            obs: Its latest observations.
+            seed: Seed of weights and actions.
+            device: Device of the network; empty: the device of the engine's results.
         """
         import torch
 
@@ -85,29 +82,28 @@ class NetworkPlayer:
             network = ActorCritic(tuple(obs.shape[1:]), engine.num_actions).to(network_device)
         network.eval().requires_grad_(False)
         generator = torch.Generator(device=network_device).manual_seed(seed)
-        stays = engine.device != "cpu"
 
         @torch.inference_mode()
-        def choose(obs: Any) -> Any:
+        def choose(obs: Array) -> Array:
             logits, _ = network(torch.as_tensor(obs, device=network_device))
             actions = sample_categorical(logits, generator).int()
-            return actions if stays else actions.cpu().numpy()
+            return actions if engine.device != "cpu" else actions.cpu().numpy()
 
         self._choose = choose
 
-    def prepare(self, rows: NDArray[np.int32], keep_all: bool) -> Play:
-        """As `Player.prepare`; only the number of rows counts."""
-        calls = len(rows)
-        first_kept = 0 if keep_all else calls - 1
+    def prepare(self, actions: Actions, keep_all: bool) -> Play:
+        """As `Player.prepare`."""
+        calls = len(actions)
         step, choose = self._engine.step, self._choose
 
         def play() -> list[Result]:
             returned = []
             obs = self._obs
             for number in range(calls):
-                actions = choose(obs)
-                obs, *rest = step(actions)
-                returned.append((obs if number >= first_kept else None, *rest, actions))
+                chosen = choose(obs)
+                obs, *rest = step(chosen)
+                is_kept = keep_all or number == calls - 1
+                returned.append((obs if is_kept else None, *rest, chosen))
             self._obs = obs
             return returned
 

@@ -1,7 +1,7 @@
-"""One JSON file for each cell of a run, and how a later run finds it again.
+"""One JSON file for each cell of a benchmark, which ``--resume`` finds again.
 
-A record says what was measured, where, with what, and how it was checked. Every name of a number
-carries its unit; frames are emulated frames.
+A record says what was measured, where, with what, and how it was checked. Names of numbers have
+their units; frames are emulated frames.
 """
 
 from __future__ import annotations
@@ -10,34 +10,132 @@ import dataclasses
 import json
 import os
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, cast
 
 from cule.bench.divergence import Divergence
 from cule.bench.engines import FRAMESKIP
 from cule.bench.errors import OtherRunError
 from cule.bench.interleaved import SHADOW_ENVS, Comparison, divide, quartiles
+from cule.bench.machine import Machine, Source
 from cule.bench.options import BenchOptions, Cell
 from cule.errors import InvalidArgumentError
 
-#: Of the form of the files.
-SCHEMA = 1
+#: Version of the format of the files.
+SCHEMA = 2
 
 FOLDER = "records"
 MEMORY = "memory.json"
 
-#: A game where more steps of consoles than this end an episode is marked: it times resets.
+#: A game with more episode ends per step of an environment is marked: it times resets.
 ENDS_AT_ONCE = 0.05
 
-#: Options that do not change what a cell measures.
+#: Options that do not change the measurement of a cell.
 _FREE_OPTIONS = ("games", "load", "num_envs", "out", "resume", "minutes", "memory")
 
-Record = dict[str, Any]
+
+class Spread(TypedDict):
+    """Median and quartiles of one number per round."""
+
+    median: float
+    quartiles: list[float]
 
 
-def spread(values: Sequence[float], digits: int) -> Record:
-    """Median and quartiles of one number a turn."""
+class Rates(Spread):
+    """Frames per second, with every round."""
+
+    rounds: list[int]
+
+
+class Ratio(Spread):
+    """Speed of one engine over that of another, by wall time and by processor time."""
+
+    by_cpu_time: Spread
+
+
+class SpeedRun(TypedDict):
+    """Measurements of an engine, or of an agent on an engine."""
+
+    frames_per_s: Rates
+    frames_per_s_per_env: float
+    ms_per_step: float
+    frames_per_cpu_s: Spread
+    cpu_cores_busy: float
+    device_utilization_percent: float | None
+    digest_of_ram: str | None
+    digest_of_observations: str | None
+    episode_ends_per_env_step: float | None
+
+
+class DivergenceRun(TypedDict):
+    """Measurements of an engine in the load divergence; a number per step."""
+
+    step_s: list[float]
+    resetting_envs: list[int]
+    digest_of_ram: str
+
+
+class Check(TypedDict):
+    """How many steps were compared between engines."""
+
+    steps_equal_to_ale: int
+    gpu_steps_equal_to_cpu: int
+    gpu_envs_compared: int
+
+
+class CellKey(TypedDict):
+    """Fields of `Cell`."""
+
+    load: str
+    game: str
+    num_envs: int
+
+
+class Settings(TypedDict):
+    """Everything that a measurement depends on."""
+
+    options: dict[str, object]
+    machine: Machine
+    source: Source
+
+
+class Content(TypedDict, total=False):
+    """Measurements of a cell; `runs` or `divergence_runs` by name."""
+
+    date: str
+    load_average_at_start: list[float]
+    seconds: float
+    runs: dict[str, SpeedRun]
+    divergence_runs: dict[str, DivergenceRun]
+    ratios: dict[str, Ratio]
+    rounds: int
+    digest_after_steps: int
+    check: Check
+    ends_at_once: bool
+    absent: dict[str, str]
+    agents: dict[str, dict[str, object]]
+
+
+class Record(Content):
+    """A cell with its measurements and settings."""
+
+    cule_bench: int
+    cell: CellKey
+    settings: Settings
+
+
+class MemoryRecord(TypedDict):
+    """Memory per environment by engine; None if unknown."""
+
+    cule_bench: int
+    settings: Settings
+    game: str
+    bytes_per_env: dict[str, int | None]
+
+
+def spread(values: Sequence[float], digits: int) -> Spread:
+    """Median and quartiles, rounded."""
     low, high = quartiles(values)
     return {
         "median": round(statistics.median(values), digits),
@@ -46,101 +144,94 @@ def spread(values: Sequence[float], digits: int) -> Record:
 
 
 def settings_of(
-    options: BenchOptions, engines: Sequence[str], where: Mapping[str, Any], source: Record
-) -> Record:
-    """All that a cell's figures depend on; a record with other settings is measured again."""
-    given = {
+    options: BenchOptions, engines: Sequence[str], threads: int, where: Machine, source: Source
+) -> Settings:
+    """Everything that the measurement of a cell depends on."""
+    given: dict[str, object] = {
         item.name: getattr(options, item.name)
         for item in dataclasses.fields(options)
         if item.name not in _FREE_OPTIONS
     }
-    given["engines"] = list(engines)
-    given["algorithms"] = list(options.algorithms)
-    return {"options": given, "machine": dict(where), "source": source}
+    given |= {"engines": list(engines), "threads": threads}
+    return {"options": given, "machine": where, "source": source}
 
 
-def describe_comparison(result: Comparison, pairs: Sequence[tuple[str, str]]) -> Record:
-    """The part of a record that a race fills.
+def describe_comparison(result: Comparison, pairs: Iterable[tuple[str, str]]) -> Content:
+    """The measurements of a comparison.
 
     Args:
-        result: Of a race.
-        pairs: Lanes to divide, the first by the second, where both are there.
+        result: A comparison.
+        pairs: Runs whose ratio to record, if both were measured.
     """
-    lanes = {}
+    runs: dict[str, SpeedRun] = {}
     for name, rates in result.rates.items():
-        utilisation = result.utilisation.get(name)
+        utilization = result.utilization.get(name)
         cores = divide(rates, result.cpu_rates[name])
-        lanes[name] = {
-            "frames_per_s": {
-                **spread(rates, 0),
-                "turns": [round(rate) for rate in rates],
-            },
-            "frames_per_s_per_console": round(result.rate(name) / result.num_envs, 2),
+        runs[name] = {
+            "frames_per_s": {**spread(rates, 0), "rounds": [round(rate) for rate in rates]},
+            "frames_per_s_per_env": round(result.rate(name) / result.num_envs, 2),
             "ms_per_step": round(1e3 * result.num_envs * FRAMESKIP / result.rate(name), 4),
             "frames_per_cpu_s": spread(result.cpu_rates[name], 0),
             "cpu_cores_busy": round(statistics.median(cores), 2),
-            "device_utilisation_percent": None if utilisation is None else round(utilisation, 1),
+            "device_utilization_percent": None if utilization is None else round(utilization, 1),
             "digest_of_ram": result.ram_digests.get(name),
             "digest_of_observations": result.obs_digests.get(name),
-            "episode_ends_per_console_step": result.episode_ends.get(name),
+            "episode_ends_per_env_step": result.episode_ends.get(name),
         }
-    ratios = {
+    ratios: dict[str, Ratio] = {
         f"{name} / {other}": {
             **spread(result.ratios(name, other), 3),
             "by_cpu_time": spread(result.cpu_ratios(name, other), 3),
         }
         for name, other in pairs
-        if name in lanes and other in lanes
+        if name in runs and other in runs
     }
-    ends = max(result.episode_ends.values(), default=0.0)
     return {
-        "lanes": lanes,
+        "runs": runs,
         "ratios": ratios,
-        "turns": len(next(iter(result.rates.values()))),
+        "rounds": len(next(iter(result.rates.values()))),
         "digest_after_steps": result.digest_steps,
         "check": {
             "steps_equal_to_ale": result.compared_steps,
-            "steps_of_gpu_equal_to_cpu": result.shadowed_steps,
-            "consoles_of_gpu_compared": SHADOW_ENVS if result.shadowed_steps else 0,
+            "gpu_steps_equal_to_cpu": result.shadowed_steps,
+            "gpu_envs_compared": SHADOW_ENVS if result.shadowed_steps else 0,
         },
-        "ends_at_once": ends > ENDS_AT_ONCE,
+        "ends_at_once": max(result.episode_ends.values(), default=0.0) > ENDS_AT_ONCE,
         "absent": result.absent,
     }
 
 
-def describe_divergence(result: Divergence) -> Record:
-    """The part of a record that the load divergence fills."""
-    return {
-        "lanes": {
-            name: {
-                "step_s": [round(value, 7) for value in seconds],
-                "resetting_consoles": result.resetting[name],
-                "digest_of_ram": result.ram_digests[name],
-            }
-            for name, seconds in result.step_s.items()
-        },
-        "absent": result.absent,
+def describe_divergence(result: Divergence) -> Content:
+    """The measurements of the load divergence."""
+    runs: dict[str, DivergenceRun] = {
+        name: {
+            "step_s": [round(value, 7) for value in seconds],
+            "resetting_envs": result.resetting[name],
+            "digest_of_ram": result.ram_digests[name],
+        }
+        for name, seconds in result.step_s.items()
     }
+    return {"divergence_runs": runs, "ends_at_once": False}
 
 
 class Records:
-    """The records of a folder."""
+    """The records in a folder."""
 
-    def __init__(self, folder: Path, settings: Record, *, resume: bool) -> None:
+    def __init__(self, folder: Path, settings: Settings, *, resume: bool) -> None:
         """Open a folder.
 
         Args:
-            folder: Made where it is not there.
-            settings: Of this run; see `settings_of`.
-            resume: Keep what is there.
+            folder: Made if it does not exist.
+            settings: Settings of this benchmark.
+            resume: Keep existing records.
 
         Raises:
             OtherRunError: There are records, and resume is False.
             InvalidArgumentError: The folder cannot be made.
         """
         self.folder = folder
-        # As it comes back from a file: tuples are lists, paths are text.
-        self.settings: Record = json.loads(json.dumps(settings, default=str))
+        # As read from a file: tuples are lists.
+        self.settings: Settings = json.loads(json.dumps(settings))
         found = sorted((folder / FOLDER).glob("*.json"))
         if found and not resume:
             raise OtherRunError(
@@ -151,7 +242,7 @@ class Records:
             (folder / FOLDER).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InvalidArgumentError(
-                f"out is {str(folder)!r}; it must be a folder that can be written: {error}"
+                f"out is {str(folder)!r}; it must be a writable folder: {error}"
             ) from None
 
     def path_of(self, cell: Cell) -> Path:
@@ -159,58 +250,54 @@ class Records:
         return self.folder / FOLDER / f"{cell.key}.json"
 
     def find(self, cell: Cell) -> Record | None:
-        """The record of a cell that was measured with the settings of this run."""
-        record = read(self.path_of(cell))
-        if record is None or record.get("settings") != self.settings:
-            return None
-        return record
+        """The record of a cell that was measured with the settings of this benchmark."""
+        return cast("Record | None", self._read(self.path_of(cell)))
 
     def is_other(self, cell: Cell) -> bool:
-        """Whether there is a file of this cell that this run cannot keep."""
+        """Whether this cell has a record with other settings."""
         return self.path_of(cell).is_file() and self.find(cell) is None
 
-    def write(self, cell: Cell, content: Record) -> Record:
-        """Write the record of a cell, whole or not at all."""
-        record = {
+    def write(self, cell: Cell, content: Content) -> Record:
+        """Write the record of a cell atomically."""
+        key: CellKey = {"load": cell.load, "game": cell.game, "num_envs": cell.num_envs}
+        record: Record = {
             "cule_bench": SCHEMA,
-            "cell": dataclasses.asdict(cell),
+            "cell": key,
             "settings": self.settings,
             **content,
         }
-        write(self.path_of(cell), record)
+        _write(self.path_of(cell), record)
         return record
 
-    def memory(self, game: str, engines: Sequence[str]) -> Record | None:
-        """The memory that an earlier part of this run measured."""
-        record = read(self.folder / MEMORY)
-        if record is None or record.get("settings") != self.settings or record["game"] != game:
+    def memory(self, game: str, engines: Sequence[str]) -> MemoryRecord | None:
+        """The memory that an earlier part of this benchmark measured."""
+        record = cast("MemoryRecord | None", self._read(self.folder / MEMORY))
+        if record is None or record["game"] != game:
             return None
-        return record if set(engines) <= set(record["bytes_per_console"]) else None
+        return record if set(engines) <= set(record["bytes_per_env"]) else None
 
-    def write_memory(self, game: str, sizes: Mapping[str, int | None]) -> Record:
-        """Keep the memory of a console."""
-        record = {
+    def write_memory(self, game: str, sizes: Mapping[str, int | None]) -> MemoryRecord:
+        """Write the memory of an environment."""
+        record: MemoryRecord = {
             "cule_bench": SCHEMA,
             "settings": self.settings,
             "game": game,
-            "bytes_per_console": dict(sizes),
+            "bytes_per_env": dict(sizes),
         }
-        write(self.folder / MEMORY, record)
+        _write(self.folder / MEMORY, record)
         return record
 
+    def _read(self, path: Path) -> object:
+        """Content of a file of this format with the settings of this benchmark, or None."""
+        try:
+            content = json.loads(path.read_text())
+        except (OSError, ValueError):
+            return None
+        is_record = isinstance(content, dict) and content.get("cule_bench") == SCHEMA
+        return content if is_record and content.get("settings") == self.settings else None
 
-def read(path: Path) -> Record | None:
-    """A record; None where there is none, or a file that is none."""
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return None
-    is_record = isinstance(content, dict) and content.get("cule_bench") == SCHEMA
-    return content if is_record else None
 
-
-def write(path: Path, record: Record) -> None:
-    """Write a record, whole or not at all."""
+def _write(path: Path, record: Record | MemoryRecord) -> None:
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(record, indent=1) + "\n")
     os.replace(partial, path)

@@ -1,4 +1,4 @@
-"""A run of the suite: cells one after the other, a record each, then tables and plots."""
+"""The benchmark suite: cells one after the other with a record each, then tables and plots."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cule.bench import machine
-from cule.bench.divergence import follow
-from cule.bench.engines import ENGINES, why_missing
+from cule.bench.divergence import measure_divergence
+from cule.bench.engines import is_cuda, unavailable_reason
 from cule.bench.errors import EngineMissingError
-from cule.bench.interleaved import race
-from cule.bench.memory import bytes_per_console
+from cule.bench.interleaved import compare_engines
+from cule.bench.memory import bytes_per_env
 from cule.bench.options import BenchOptions, Cell, cells_of
 from cule.bench.plots import MISSING_MATPLOTLIB, can_plot, plot_all
 from cule.bench.records import (
+    Content,
+    MemoryRecord,
     Record,
     Records,
     describe_comparison,
@@ -23,7 +25,12 @@ from cule.bench.records import (
     settings_of,
 )
 from cule.bench.report import BASELINES, report
-from cule.bench.training import check_algorithms, lane_name, train_by_turns, why_no_training
+from cule.bench.training import (
+    check_algorithms,
+    compare_agents,
+    run_name,
+    training_unavailable_reason,
+)
 from cule.errors import CuleError, RomNotFoundError
 
 TABLE = "table.txt"
@@ -36,16 +43,16 @@ def run_suite(options: BenchOptions, say: Say = print) -> list[Record]:
 
     Args:
         options: What to measure.
-        say: Takes a line of text at a time: what is done now, then the tables.
+        say: Receives one line of text at a time: the progress, then the tables.
 
     Returns:
-        The records, those of an earlier part of the run included.
+        The records, including those of an earlier part of the benchmark.
 
     Raises:
-        DifferentResultsError: Engines that must agree did not; finished cells are kept.
-        EngineMissingError: None of the engines is there.
-        OtherRunError: The folder holds another run.
-        CuleError: What making cule's environment raises.
+        DifferentResultsError: Engines that must agree differ; finished cells are kept.
+        EngineMissingError: No engine is available.
+        OtherRunError: The folder holds records of another run.
+        CuleError: Raised by cule's environment.
     """
     began = time.monotonic()
 
@@ -54,60 +61,61 @@ def run_suite(options: BenchOptions, say: Say = print) -> list[Record]:
 
     threads = options.threads or machine.num_cpus()
     engines, missing = available_engines(options, say)
-    loads = {load: why for load in options.load if (why := _why_no_load(load)) is not None}
-    for load, reason in loads.items():
-        say(f"{load}: left out: {reason}")
-    if "training" in options.load and "training" not in loads:
+    skipped_loads = []
+    learning_loads = [load for load in options.load if load in ("inference", "training")]
+    reason = training_unavailable_reason()
+    if learning_loads and reason is not None:
+        skipped_loads = learning_loads
+        say(f"{', '.join(learning_loads)}: skipped: {reason}")
+    elif "training" in options.load:
         check_algorithms(options.algorithms)
     use_threads(threads)
 
     where = machine.machine()
     hardware = machine.hardware_line(where, threads)
     folder = options.out or Path(f"cule-bench-{machine.now()[:19].replace(':', '')}")
-    settings = settings_of(options, engines, where, machine.source())
-    settings["options"]["threads"] = threads
+    settings = settings_of(options, engines, threads, where, machine.source())
     records = Records(folder, settings, resume=options.resume)
-    cells = [cell for cell in cells_of(options, "cule-cuda" in engines) if cell.load not in loads]
+    has_gpu = any(map(is_cuda, engines))
+    cells = [cell for cell in cells_of(options, has_gpu) if cell.load not in skipped_loads]
     say(f"{hardware}; {', '.join(engines)}; {len(cells)} cells; records in {folder}")
 
     done: list[Record] = []
-    left_out = []
+    late = []
     for number, cell in enumerate(cells, 1):
-        place = f"[{number}/{len(cells)}] {cell.load}, {cell.num_envs:,} consoles, {cell.game}"
+        place = f"[{number}/{len(cells)}] {cell.load}, {cell.num_envs:,} environments, {cell.game}"
         found = records.find(cell)
         if found is not None:
             say(f"{place}: found in {folder}")
             done.append(found)
             continue
         if records.is_other(cell):
-            say(f"{place}: the record is of other code, options or hardware; measured again")
+            say(f"{place}: the record has other code, options or hardware; measured again")
         if is_late():
-            left_out.append(cell)
+            late.append(cell)
             continue
         start = time.monotonic()
         try:
             content = measure(cell, engines, threads, options)
         except KeyboardInterrupt:
-            say(f"{place}: stopped; to go on: --out {folder} --resume")
+            say(f"{place}: interrupted; to continue: --out {folder} --resume")
             raise
         except (EngineMissingError, RomNotFoundError) as error:
-            say(f"{place}: left out: {error}")
+            say(f"{place}: skipped: {error}")
             continue
         content["seconds"] = round(time.monotonic() - start, 1)
         done.append(records.write(cell, content))
-        say(f"{place}: {_in_short(content)}; {content['seconds']:.0f} s")
-    if left_out:
+        say(f"{place}: {_summary(content)}; {content['seconds']:.0f} s")
+    if late:
         say(
-            f"{len(left_out)} cells and the memory left out, because --minutes "
-            f"{options.minutes:g} are over; to measure them: --out {folder} --resume"
+            f"{len(late)} cells and the memory skipped after --minutes {options.minutes:g}; to "
+            f"measure them: --out {folder} --resume"
         )
 
-    memory = None if left_out else _memory(options, engines, records, say)
+    memory = None if late else _memory(options, engines, records, say)
     text = report(done, memory, hardware, missing)
     (folder / TABLE).write_text(text + "\n")
-    say("")
-    say(text)
-    say("")
+    say(f"\n{text}\n")
     if can_plot():
         for path in plot_all(done, hardware, folder):
             say(f"plot: {path}")
@@ -125,7 +133,7 @@ def available_engines(options: BenchOptions, say: Say) -> tuple[list[str], dict[
     """
     missing = {}
     for name in options.engines:
-        reason = why_missing(name, options.games[0])
+        reason = unavailable_reason(name, options.games[0])
         if reason is not None:
             missing[name] = reason
             say(f"{name}: not available: {reason}")
@@ -136,7 +144,7 @@ def available_engines(options: BenchOptions, say: Say) -> tuple[list[str], dict[
 
 
 def use_threads(threads: int) -> None:
-    """As many threads for torch, where it is there, as for every engine."""
+    """Give torch, if installed, as many threads as every engine."""
     try:
         import torch
     except ImportError:
@@ -144,17 +152,17 @@ def use_threads(threads: int) -> None:
     torch.set_num_threads(threads)
 
 
-def measure(cell: Cell, engines: list[str], threads: int, options: BenchOptions) -> Record:
-    """Measure a cell; its record without its head.
+def measure(cell: Cell, engines: list[str], threads: int, options: BenchOptions) -> Content:
+    """Measure a cell.
 
     Raises:
-        DifferentResultsError: Engines that must agree did not.
+        DifferentResultsError: Engines that must agree differ.
         EngineMissingError: No engine can play it.
-        CuleError: What making cule's environment raises.
+        CuleError: Raised by cule's environment.
     """
-    head: Record = {"date": machine.now(), "load_average_at_start": machine.load_average()}
+    head: Content = {"date": machine.now(), "load_average_at_start": machine.load_average()}
     if cell.load == "divergence":
-        followed = follow(
+        divergence = measure_divergence(
             cell.game,
             engines,
             num_envs=cell.num_envs,
@@ -162,34 +170,34 @@ def measure(cell: Cell, engines: list[str], threads: int, options: BenchOptions)
             steps=options.divergence_steps,
             seed=options.seed,
         )
-        return head | describe_divergence(followed) | {"ends_at_once": False}
+        return {**head, **describe_divergence(divergence)}
     if cell.load == "training":
-        result, configs = train_by_turns(cell.game, engines, cell.num_envs, threads, options)
+        result, configs = compare_agents(cell.game, engines, cell.num_envs, threads, options)
         pairs = [
-            (lane_name(algorithm, name), lane_name(algorithm, other))
+            (run_name(algorithm, name), run_name(algorithm, other))
             for algorithm in options.algorithms
             for name, other in pairs_of(engines)
         ]
-        return head | describe_comparison(result, pairs) | {"learners": configs}
-    result = race(
+        return {**head, **describe_comparison(result, pairs), "agents": configs}
+    result = compare_engines(
         cell.game,
         engines,
         num_envs=cell.num_envs,
         threads=threads,
-        block_steps=options.turn_steps,
-        blocks=options.turns,
+        round_steps=options.round_steps,
+        rounds=options.rounds,
         seconds=options.seconds,
         seed=options.seed,
         network=cell.load == "inference",
         network_device=options.network_device,
         async_batch=options.async_batch,
     )
-    return head | describe_comparison(result, pairs_of(engines))
+    return {**head, **describe_comparison(result, pairs_of(engines))}
 
 
 def pairs_of(engines: list[str]) -> list[tuple[str, str]]:
     """Engines to divide: each of cule by each baseline; cule on the GPU also by cule on the CPU."""
-    ours = [name for name in ENGINES if name.startswith("cule") and name in engines]
+    ours = sorted(name for name in engines if name.startswith("cule"))
     return [
         (name, other)
         for other, name in itertools.product(BASELINES, ours)
@@ -197,35 +205,30 @@ def pairs_of(engines: list[str]) -> list[tuple[str, str]]:
     ]
 
 
-def _why_no_load(load: str) -> str | None:
-    return why_no_training() if load in ("inference", "training") else None
-
-
-def _memory(options: BenchOptions, engines: list[str], records: Records, say: Say) -> Record | None:
+def _memory(
+    options: BenchOptions, engines: list[str], records: Records, say: Say
+) -> MemoryRecord | None:
     if not options.memory:
         return None
     game = options.games[0]
-    if "ale" in engines:  # stepped in another way, but made of the same
+    if "ale" in engines:  # the same environments, stepped in another way
         engines = [name for name in engines if name != "ale-async"]
     found = records.memory(game, engines)
     if found is not None:
         return found
-    say(f"memory of a console, {game}: {', '.join(engines)}")
+    say(f"memory of an environment, {game}: {', '.join(engines)}")
     try:
-        return records.write_memory(game, bytes_per_console(engines, game))
+        return records.write_memory(game, bytes_per_env(engines, game))
     except CuleError as error:
-        say(f"memory: left out: {error}")
+        say(f"memory: skipped: {error}")
         return None
 
 
-def _in_short(content: Record) -> str:
-    """A line of what a cell gave."""
-    if "ratios" not in content:
-        return ", ".join(
-            f"{name} {len(lane['step_s'])} steps" for name, lane in content["lanes"].items()
-        )
-    rates = [
-        f"{name} {lane['frames_per_s']['median']:,.0f}" for name, lane in content["lanes"].items()
-    ]
+def _summary(content: Content) -> str:
+    """One line about a cell."""
+    if "divergence_runs" in content:
+        runs = content["divergence_runs"]
+        return ", ".join(f"{name} {len(run['step_s'])} steps" for name, run in runs.items())
+    rates = (f"{n} {run['frames_per_s']['median']:,.0f}" for n, run in content["runs"].items())
     text = ", ".join(rates) + " frames/s"
     return text + (" (episodes end at once)" if content["ends_at_once"] else "")

@@ -1,7 +1,7 @@
-"""The load training: rounds of the learners of `cule.agents`, timed by interleaved.
+"""The load training: updates of the agents of `cule.agents`, timed in interleaved rounds.
 
-A turn is one round of a learner's own loop: a rollout of all consoles, or with replay one step, and
-what it learns then.
+A round is one iteration of an agent's own loop: a rollout of all environments or, with experience
+replay, one step, and the updates that follow.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import dataclasses
 import importlib.util
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 from cule.bench.engines import FRAMESKIP, as_numpy
 from cule.bench.errors import EngineMissingError
@@ -21,17 +21,21 @@ from cule.bench.meter import DeviceMeter
 from cule.bench.options import CPU_PPO_STEPS, BenchOptions
 from cule.errors import InvalidArgumentError
 
-#: Device of the consoles and of the network, by engine.
+#: Device of environments and network, by engine.
 DEVICES = {"cule-cpu": "cpu", "cule-cuda": "cuda"}
 
+#: A class of `cule.agents` or the configuration of one; imported late, because it needs torch.
+AgentClass: TypeAlias = Any
+AgentConfig: TypeAlias = Any
 
-def lane_name(algorithm: str, engine: str) -> str:
-    """A learner on an engine, as records name it."""
+
+def run_name(algorithm: str, engine: str) -> str:
+    """Name of an agent on an engine in records."""
     return f"{algorithm} on {engine}"
 
 
-def why_no_training() -> str | None:
-    """Why nothing can be trained here; None where it can."""
+def training_unavailable_reason() -> str | None:
+    """Why nothing can be trained here; None if training is available."""
     for package in ("torch", "cule.agents"):
         if importlib.util.find_spec(package) is None:
             return f"{package} is not installed"
@@ -39,12 +43,12 @@ def why_no_training() -> str | None:
 
 
 def check_algorithms(names: Sequence[str]) -> None:
-    """Refuse names that are no learner with a choice of actions.
+    """Check that every name is an agent with discrete actions.
 
     Raises:
         InvalidArgumentError: One is not.
     """
-    known = learners()
+    known = agent_classes()
     for name in names:
         if name not in known:
             raise InvalidArgumentError(
@@ -52,35 +56,35 @@ def check_algorithms(names: Sequence[str]) -> None:
             )
 
 
-def learners() -> dict[str, Any]:
-    """Classes of the learners that take the same actions, by name."""
+def agent_classes() -> dict[str, AgentClass]:
+    """Classes of the agents with discrete actions, by name."""
     from cule.agents import AGENTS
 
     return {name: agent for name, agent in AGENTS.items() if not agent.config_class().continuous}
 
 
-class _Learner:
-    """A learner in a race."""
+class _AgentRun:
+    """An agent on an engine."""
 
-    def __init__(self, algorithm: str, engine: str, game: str, num_envs: int, config: Any) -> None:
+    def __init__(self, algorithm: str, engine: str, config: AgentConfig) -> None:
         self.device = DEVICES[engine]
         self.num_rounds = 0
         self.meter = DeviceMeter(self.device)
-        self.agent = learners()[algorithm](config)
-        self._rounds: Iterator[Any] = self.agent.train()
+        self.agent = agent_classes()[algorithm](config)
+        self._loop = self.agent.train()
 
-    def run_turn(self) -> tuple[float, float, int]:
-        """A round: seconds, processor seconds, frames."""
+    def run_round(self) -> tuple[int, float, float]:
+        """One iteration: frames, seconds, processor seconds."""
         steps = self.agent.steps
         with self.meter:
             start, cpu_start = time.perf_counter(), time.process_time()
-            next(self._rounds)
-            self.synchronise()
+            next(self._loop)
+            self.synchronize()
             wall_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu_start
         self.num_rounds += 1
-        return wall_s, cpu_s, (self.agent.steps - steps) * FRAMESKIP
+        return (self.agent.steps - steps) * FRAMESKIP, wall_s, cpu_s
 
-    def synchronise(self) -> None:
+    def synchronize(self) -> None:
         """Wait for a GPU."""
         if self.device != "cpu":
             import torch
@@ -90,10 +94,10 @@ class _Learner:
 
 def config_of(
     algorithm: str, engine: str, game: str, num_envs: int, threads: int, options: BenchOptions
-) -> Any:
-    """Options of a learner: its own defaults but for what the run says."""
-    config_class = learners()[algorithm].config_class
-    changes: dict[str, Any] = {}
+) -> AgentConfig:
+    """Configuration of an agent: its own defaults, changed by the options of the benchmark."""
+    config_class = agent_classes()[algorithm].config_class
+    changes: dict[str, int] = {}
     num_steps = options.rollout_steps
     if not num_steps and algorithm == "ppo" and DEVICES[engine] == "cpu":
         num_steps = CPU_PPO_STEPS
@@ -106,7 +110,7 @@ def config_of(
         num_steps = num_steps or batches  # each step is learned from once, as by default
     if num_steps and has_rollouts:
         changes["num_steps"] = num_steps
-    if not has_rollouts:  # a full memory is no slower
+    if not has_rollouts:  # a full memory is not slower
         changes["memory"] = max(64 * num_envs, 4096)
         changes["learning_starts"] = max(8 * num_envs, 512)
     return config_class(
@@ -116,76 +120,73 @@ def config_of(
         env_threads=threads if DEVICES[engine] == "cpu" else 0,
         torch_threads=threads,
         seed=options.seed,
-        total_steps=10**15,  # schedules do not come to their end
+        total_steps=10**15,  # schedules of learning rate and the like do not end
         cuda_graphs=options.cuda_graphs and DEVICES[engine] == "cuda",
         **changes,
     )
 
 
-def train_by_turns(
+def compare_agents(
     game: str, engines: Sequence[str], num_envs: int, threads: int, options: BenchOptions
-) -> tuple[Comparison, dict[str, dict[str, Any]]]:
-    """Every learner on every engine of cule, round by round.
+) -> tuple[Comparison, dict[str, dict[str, object]]]:
+    """Train every agent on every engine of cule, in interleaved rounds.
 
     Args:
         game: Which game.
-        engines: Those of `DEVICES` take part.
-        num_envs: Consoles of each learner.
-        threads: CPU threads of consoles and torch.
-        options: Of the run.
+        engines: Engines; only those of `DEVICES` are measured.
+        num_envs: Environments of each agent.
+        threads: CPU threads of environments and torch.
+        options: Options of the benchmark.
 
     Returns:
-        Rates of lanes named by `lane_name`, and each lane's options.
+        Rates by `run_name`, and the configuration of each agent.
 
     Raises:
         EngineMissingError: Nothing can be trained.
-        DivergedError: A loss is no number.
-        CuleError: What making cule's environment raises.
+        DivergedError: A loss is not finite.
+        CuleError: Raised by cule's environment.
     """
-    reason = why_no_training()
+    reason = training_unavailable_reason()
     if reason is not None:
         raise EngineMissingError(reason)
     result = Comparison(game, num_envs)
-    configs: dict[str, dict[str, Any]] = {}
-    racing: dict[str, _Learner] = {}
+    configs: dict[str, dict[str, object]] = {}
+    runs: dict[str, _AgentRun] = {}
     with contextlib.ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", message="capacity is .* nearly on-policy")
         for algorithm in options.algorithms:
             for engine in (name for name in engines if name in DEVICES):
-                name = lane_name(algorithm, engine)
+                name = run_name(algorithm, engine)
                 try:
                     config = config_of(algorithm, engine, game, num_envs, threads, options)
-                    learner = _Learner(algorithm, engine, game, num_envs, config)
+                    run = _AgentRun(algorithm, engine, config)
                 except InvalidArgumentError as error:
                     # Such as minibatches that do not divide the rollout.
                     result.absent[name] = str(error)
                     continue
-                stack.callback(learner.agent.env.close)
+                stack.callback(run.agent.env.close)
                 configs[name] = dataclasses.asdict(config)
-                racing[name] = learner
-        if not racing:
+                runs[name] = run
+        if not runs:
             raise EngineMissingError(f"nothing to train: {result.absent or 'no engine of cule'}")
-        for name, learner in racing.items():
-            learner.run_turn()  # memory, kernels
-            while not (learner.agent.updates and learner.agent.is_captured):
-                learner.run_turn()
-            learner.meter.forget()
-            result.rates[name], result.cpu_rates[name] = [], []
+        for run in runs.values():
+            run.run_round()  # memory, kernels
+            while not (run.agent.updates and run.agent.is_captured):
+                run.run_round()
+            run.meter.forget()
         start = time.perf_counter()
         rounds = 0
-        while rounds < options.turns or time.perf_counter() < start + options.seconds:
-            for name, learner in racing.items():
-                wall_s, cpu_s, frames = learner.run_turn()
-                result.rates[name].append(frames / wall_s)
-                result.cpu_rates[name].append(frames / cpu_s)
+        while rounds < options.rounds or time.perf_counter() < start + options.seconds:
+            for name, run in runs.items():
+                result.add_round(name, *run.run_round())
             rounds += 1
-            if rounds == options.turns:
-                result.digest_steps = learner.num_rounds
-                for name, learner in racing.items():
-                    result.ram_digests[name] = digest_of(as_numpy(learner.agent.env.ram))
-        for name, learner in racing.items():
-            learner.agent.check_finite()
-            result.utilisation[name] = learner.meter.mean()
-            configs[name]["updates"] = learner.agent.updates
+            if rounds == options.rounds:
+                result.digest_steps = run.num_rounds
+                for name, run in runs.items():
+                    result.ram_digests[name] = digest_of(as_numpy(run.agent.env.ram))
+        for name, run in runs.items():
+            run.agent.check_finite()
+            result.utilization[name] = run.meter.mean()
+            configs[name]["updates"] = run.agent.updates
     return result, configs

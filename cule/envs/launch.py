@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +31,24 @@ class Geometry:
     """One of `SCHEDULES`; E0 and FE cartridges have "line" whatever this says."""
 
 
+_geometry_in_use: ContextVar[Geometry | None] = ContextVar("geometry", default=None)
+
+
+@contextlib.contextmanager
+def use_geometry(lanes_per_warp: int, warps_per_block: int) -> Iterator[None]:
+    """Make the batches of this context with a given launch geometry, to compare geometries.
+
+    Args:
+        lanes_per_warp: Environments per warp: 1, 2, 4, 8, 16 or 32.
+        warps_per_block: Warps per block, 1 to 4.
+    """
+    token = _geometry_in_use.set(Geometry(lanes_per_warp, warps_per_block))
+    try:
+        yield
+    finally:
+        _geometry_in_use.reset(token)
+
+
 def choose_geometry(num_envs: int, device: Any) -> Geometry:
     """As few lanes a warp as let all warps be on the device at once.
 
@@ -38,6 +59,8 @@ def choose_geometry(num_envs: int, device: Any) -> Geometry:
         num_envs: Consoles of the batch.
         device: A torch device; one without multiprocessors gets full warps.
     """
+    if (in_use := _geometry_in_use.get()) is not None:
+        return in_use
     warps = SCHEDULERS * WARPS_PER_SCHEDULER
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)

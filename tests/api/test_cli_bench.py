@@ -1,4 +1,4 @@
-"""``cule bench`` on real consoles: what it writes, keeps, skips and refuses."""
+"""``cule bench`` on real environments: what it writes, keeps, skips and rejects."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SMALL = [
     "2",
     "--seconds",
     "0",
-    "--turns",
+    "--rounds",
     "2",
-    "--turn-steps",
+    "--round-steps",
     "2",
 ]
 CPU = ["--engines", "cule-cpu", "--no-memory", "--threads", "1"]
@@ -43,24 +43,34 @@ def test_record_and_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     words = [*SMALL, "--engines", "cule-cpu,ale", "ale-async", "--load", "emulation"]
     assert main(["bench", *words, "--no-memory", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    assert "[1/1] emulation, 2 consoles, pong: cule-cpu" in printed
+    assert "[1/1] emulation, 2 environments, pong: cule-cpu" in printed
     assert "cule-cpu / ale" in (tmp_path / "table.txt").read_text()
     assert ("plot: " in printed) is plots.can_plot()
 
     record = read(tmp_path, "emulation-2-pong")
-    assert set(record["lanes"]) == {"cule-cpu", "ale", "ale-async"}
+    assert set(record["runs"]) == {"cule-cpu", "ale", "ale-async"}
     assert set(record["ratios"]) == {"cule-cpu / ale", "cule-cpu / ale-async"}
     assert record["check"]["steps_equal_to_ale"] == 12
     assert record["digest_after_steps"] == 12
-    lanes = record["lanes"]
-    assert lanes["cule-cpu"]["digest_of_ram"]
-    assert lanes["cule-cpu"]["digest_of_observations"] == lanes["ale"]["digest_of_observations"]
-    assert lanes["ale-async"]["digest_of_observations"] is None
-    assert all(len(lane["frames_per_s"]["turns"]) == record["turns"] for lane in lanes.values())
+    runs = record["runs"]
+    assert runs["cule-cpu"]["digest_of_ram"]
+    assert runs["cule-cpu"]["digest_of_observations"] == runs["ale"]["digest_of_observations"]
+    assert runs["ale-async"]["digest_of_observations"] is None
+    assert all(len(run["frames_per_s"]["rounds"]) == record["rounds"] for run in runs.values())
     machine = record["settings"]["machine"]
     assert {"processor", "cpus", "gpu", "build", "versions"} <= set(machine)
     assert {"commit", "dirty"} == set(record["settings"]["source"])
-    assert record["settings"]["options"]["turn_steps"] == 2
+    assert record["settings"]["options"]["round_steps"] == 2
+
+
+@pytest.mark.ale
+@pytest.mark.usefixtures("no_plots")
+def test_a_preset_and_options_that_override_it(tmp_path: Path) -> None:
+    words = ["bench", "--preset", "one-thread", *SMALL, "--no-memory", "--out", str(tmp_path)]
+    assert main([*words, "--engines", "cule-cpu,ale"]) == 0
+    assert [path.name for path in (tmp_path / "records").iterdir()] == ["emulation-2-pong.json"]
+    options = read(tmp_path, "emulation-2-pong")["settings"]["options"]
+    assert (options["threads"], options["rounds"]) == (1, 2)
 
 
 @pytest.mark.ale
@@ -72,7 +82,7 @@ def test_resume(
     assert main(words) == 0
     path = tmp_path / "records" / "emulation-2-pong.json"
     before = path.read_text()
-    digest = json.loads(before)["lanes"]["cule-cpu"]["digest_of_ram"]
+    digest = json.loads(before)["runs"]["cule-cpu"]["digest_of_ram"]
     assert capsys.readouterr().out.count("matplotlib is not installed") == 1
 
     assert main(words) == 2
@@ -80,25 +90,23 @@ def test_resume(
 
     assert main([*words, "--resume", "--games", "pong,breakout"]) == 0
     printed = capsys.readouterr().out
-    assert "[1/2] emulation, 2 consoles, pong: found" in printed
-    assert "[2/2] emulation, 2 consoles, breakout: cule-cpu" in printed
+    assert "[1/2] emulation, 2 environments, pong: found" in printed
+    assert "[2/2] emulation, 2 environments, breakout: cule-cpu" in printed
     assert path.read_text() == before
 
-    assert main([*words, "--resume", "--turns", "3"]) == 0
+    assert main([*words, "--resume", "--rounds", "3"]) == 0
     assert "measured again" in capsys.readouterr().out
     assert path.read_text() != before
-    assert read(tmp_path, "emulation-2-pong")["lanes"]["cule-cpu"]["digest_of_ram"] != digest
+    assert read(tmp_path, "emulation-2-pong")["runs"]["cule-cpu"]["digest_of_ram"] != digest
 
-    # A limit that is over at once leaves every cell for later.
+    # After the time limit, every cell is skipped.
     monkeypatch.setattr(suite.time, "monotonic", iter(range(0, 10**6, 1000)).__next__)
-    assert main([*words, "--resume", "--turns", "4", "--minutes", "1"]) == 1
-    assert (
-        "1 cells and the memory left out, because --minutes 1 are over" in capsys.readouterr().out
-    )
+    assert main([*words, "--resume", "--rounds", "4", "--minutes", "1"]) == 1
+    assert "1 cells and the memory skipped after --minutes 1" in capsys.readouterr().out
 
 
 @pytest.mark.ale
-def test_stopped_by_hand(
+def test_interrupted(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(*_: Any) -> Any:
@@ -107,7 +115,7 @@ def test_stopped_by_hand(
     monkeypatch.setattr(suite, "measure", stop)
     words = ["bench", *SMALL, *CPU, "--load", "emulation", "--out", str(tmp_path)]
     assert main(words) == 130
-    assert f"stopped; to go on: --out {tmp_path} --resume" in capsys.readouterr().out
+    assert f"interrupted; to continue: --out {tmp_path} --resume" in capsys.readouterr().out
 
 
 @pytest.mark.ale
@@ -117,13 +125,11 @@ def test_the_same_run_has_the_same_digests(tmp_path: Path) -> None:
     for name in ("one", "two"):
         words = ["bench", *SMALL, *CPU, "--load", "emulation,divergence"]
         assert main([*words, "--divergence-steps", "5", "--out", str(tmp_path / name)]) == 0
-        keys = ("emulation-2-pong", "divergence-2-pong")
-        found.append(
-            [read(tmp_path / name, key)["lanes"]["cule-cpu"]["digest_of_ram"] for key in keys]
-        )
+        emulation = read(tmp_path / name, "emulation-2-pong")["runs"]["cule-cpu"]
+        divergence = read(tmp_path / name, "divergence-2-pong")["divergence_runs"]["cule-cpu"]
+        found.append([emulation["digest_of_ram"], divergence["digest_of_ram"]])
     assert found[0] == found[1]
-    lane = read(tmp_path / "two", "divergence-2-pong")["lanes"]["cule-cpu"]
-    assert len(lane["step_s"]) == len(lane["resetting_consoles"]) == 5
+    assert len(divergence["step_s"]) == len(divergence["resetting_envs"]) == 5
 
 
 @pytest.mark.ale
@@ -137,34 +143,34 @@ def test_network_loads(tmp_path: Path) -> None:
     assert inference["check"]["steps_equal_to_ale"] == 14  # the warm-up of the network included
     assert "cule-cpu / ale" in inference["ratios"]
     training = read(tmp_path, "training-2-pong")
-    assert set(training["lanes"]) == {f"{name} on cule-cpu" for name in ("a2c", "ppo", "dqn")}
-    steps = {config.get("num_steps") for config in training["learners"].values()}
+    assert set(training["runs"]) == {f"{name} on cule-cpu" for name in ("a2c", "ppo", "dqn")}
+    steps = {config.get("num_steps") for config in training["agents"].values()}
     assert steps == {2, None}
-    assert all(config["updates"] > 0 for config in training["learners"].values())
-    assert all(lane["digest_of_ram"] for lane in training["lanes"].values())
+    assert all(config["updates"] > 0 for config in training["agents"].values())
+    assert all(run["digest_of_ram"] for run in training["runs"].values())
     text = (tmp_path / "table.txt").read_text()
     assert "inference and training, medians of the games" in text
-    replay_config = training["learners"]["dqn on cule-cpu"]
-    assert plots._length_of(replay_config) == "8 samples a step, 32 a batch"
+    replay_config = training["agents"]["dqn on cule-cpu"]
+    assert plots.length_of(replay_config) == "8 samples per step, batches of 32"
 
 
 @pytest.mark.ale
 @pytest.mark.usefixtures("no_plots")
-def test_memory_of_a_console(tmp_path: Path) -> None:
+def test_memory_of_an_environment(tmp_path: Path) -> None:
     words = [*SMALL, "--engines", "cule-cpu", "--threads", "1", "--load", "emulation"]
     assert main(["bench", *words, "--out", str(tmp_path)]) == 0
     record = json.loads((tmp_path / "memory.json").read_text())
     assert record["game"] == "pong"
-    # More than the observation and its stack, which every console has of its own.
-    assert record["bytes_per_console"]["cule-cpu"] > 84 * 84 * 4
+    # More than the stacked observation, which every environment has.
+    assert record["bytes_per_env"]["cule-cpu"] > 84 * 84 * 4
 
 
 @pytest.mark.ale
 @pytest.mark.usefixtures("no_plots")
-def test_an_engine_that_is_not_there(
+def test_an_unavailable_engine(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: Any, **__: Any) -> engines.Engine:
+    def refuse(config: engines.EngineConfig) -> engines.Engine:
         raise DeviceError("device is 'cuda', but there is none")
 
     kind = engines.EngineKind("cule, CUDA", "cule", "cule", refuse)
@@ -187,10 +193,10 @@ def test_an_engine_that_is_not_there(
         (["--engines", "ale,cule"], "engines has 'cule'"),
         (["--load", "sleeping"], "load has 'sleeping'"),
         (["--num-envs", "4,0"], "num_envs has 0"),
-        (["--resume"], "resume needs out"),
+        (["--preset", "57-games", "--resume"], "resume needs out"),
     ],
 )
-def test_refused_words(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+def test_invalid_words(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
     assert main(["bench", *words]) == 2
     assert message in capsys.readouterr().err
 
@@ -200,7 +206,16 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
         main(["bench", "--help"])
     assert caught.value.code == 0
     printed = capsys.readouterr().out
-    for word in ("--games", "--engines", "--num-envs", "--load", "--out", "--resume", "all"):
+    for word in (
+        "--preset",
+        "--games",
+        "--engines",
+        "--num-envs",
+        "--load",
+        "--out",
+        "--resume",
+        "all",
+    ):
         assert word in printed
     with pytest.raises(SystemExit) as caught:
         main(["bench", "--num-envs", "many"])

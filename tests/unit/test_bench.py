@@ -1,4 +1,4 @@
-"""The FPS suite without a clock: what is compared, counted, recorded, resumed, refused and shown."""
+"""The FPS suite without a clock: comparisons, counts, records, resume, errors, tables and plots."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import pytest
 
 import cule
 from cule.bench import engines, interleaved, meter, options, plots, records, report, suite, training
-from cule.bench.engines import CuleEngine, Engine, EngineKind
+from cule.bench.engines import CuleEngine, Engine, EngineConfig, EngineKind
 from cule.bench.errors import DifferentResultsError, EngineMissingError, OtherRunError
 from cule.bench.games import ATARI_57, DEFAULT_GAMES, games_named
-from cule.bench.options import BenchOptions, Cell, cells_of
+from cule.bench.options import PRESETS, BenchOptions, Cell, cells_of
 from cule.errors import DeviceError, InvalidArgumentError, UnknownGameError
 
 SCORES = Path(cule.__file__).parent / "agents" / "data" / "human_scores.csv"
@@ -56,7 +56,7 @@ class CountingEnv:
 
 
 class WrongEnv(CountingEnv):
-    """Console 1 shows something else from step 11 on."""
+    """Environment 1 has other observations from step 11 on."""
 
     def step(self, actions: Any) -> tuple[Any, ...]:
         result = super().step(actions)
@@ -67,17 +67,15 @@ class WrongEnv(CountingEnv):
 
 @pytest.fixture
 def make_kind(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[CountingEnv]]:
-    """Puts counting environments in the place of an engine; they are collected in a list."""
+    """Replaces an engine by counting environments, which are collected in a list."""
 
     def put(name: str, env_class: type[CountingEnv] = CountingEnv, **keywords: Any) -> Any:
         made: list[CountingEnv] = []
 
-        def make(
-            game: str, num_envs: int, threads: int, seed: int, batch_size: int, **_: Any
-        ) -> Engine:
-            size = (batch_size or num_envs // 2) if name == "ale-async" else 0
-            made.append(env_class(num_envs, batch_size=size, **keywords))
-            return Engine(name, made[-1], num_envs, batch_size=size)
+        def make(config: EngineConfig) -> Engine:
+            size = (config.batch_size or config.num_envs // 2) if name == "ale-async" else 0
+            made.append(env_class(config.num_envs, batch_size=size, **keywords))
+            return Engine(name, made[-1], config.num_envs, batch_size=size)
 
         monkeypatch.setitem(engines.ENGINES, name, EngineKind(name, "numpy", "numpy", make))
         return made
@@ -85,32 +83,32 @@ def make_kind(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[CountingEnv
     return put
 
 
-def small_race(names: list[str], **keywords: Any) -> interleaved.Comparison:
-    given = {"num_envs": 4, "threads": 1, "block_steps": 2, "blocks": 3, **keywords}
-    return interleaved.race("pong", names, **given)
+def small_comparison(names: list[str], **keywords: Any) -> interleaved.Comparison:
+    given = {"num_envs": 4, "threads": 1, "round_steps": 2, "rounds": 3, **keywords}
+    return interleaved.compare_engines("pong", names, **given)
 
 
 def fake_record(load: str, num_envs: int, game: str, **changes: Any) -> records.Record:
     """A record as the suite writes it, of two engines that are always as fast."""
     result = interleaved.Comparison(game, num_envs, steps=10, compared_steps=18)
-    lanes = ["cule-cpu", "ale"]
+    names = ["cule-cpu", "ale"]
     if load == "training":
-        lanes = [training.lane_name("a2c", "cule-cpu"), training.lane_name("ppo", "cule-cpu")]
-    for place, lane in enumerate(lanes):
-        result.rates[lane] = [4000.0 / (place + 1)] * 3
-        result.cpu_rates[lane] = [2000.0] * 3
-        result.ram_digests[lane] = f"digest{place}"
-        result.episode_ends[lane] = changes.get("ends", 0.0)
+        names = [training.run_name("a2c", "cule-cpu"), training.run_name("ppo", "cule-cpu")]
+    for place, name in enumerate(names):
+        result.rates[name] = [4000.0 / (place + 1)] * 3
+        result.cpu_rates[name] = [2000.0] * 3
+        result.ram_digests[name] = f"digest{place}"
+        result.episode_ends[name] = changes.get("ends", 0.0)
     content = records.describe_comparison(result, [("cule-cpu", "ale")])
     cell = dataclasses.asdict(Cell(load, game, num_envs))
-    learners = {lane: {"network": "nature", "num_steps": 5} for lane in lanes}
-    return {"cell": cell, **content, "learners": learners}
+    agents = {name: {"network": "nature", "num_steps": 5} for name in names}
+    return {"cell": cell, **content, "agents": agents}
 
 
 def fake_divergence(game: str) -> records.Record:
-    lane = {"step_s": [0.01] * 25, "resetting_consoles": [0, 3] * 12 + [1], "digest_of_ram": "d"}
+    run = {"step_s": [0.01] * 25, "resetting_envs": [0, 3] * 12 + [1], "digest_of_ram": "d"}
     cell = dataclasses.asdict(Cell("divergence", game, 16))
-    return {"cell": cell, "lanes": {"cule-cpu": lane}, "absent": {}, "ends_at_once": False}
+    return {"cell": cell, "divergence_runs": {"cule-cpu": run}, "ends_at_once": False}
 
 
 # --- Games and options ----------------------------------------------------------------------------
@@ -130,23 +128,25 @@ def test_sets_of_games() -> None:
     ("given", "message"),
     [
         ({"engines": ("cule",)}, "engines has 'cule'.*cule-cpu"),
+        ({"engines": ("cule-cuda@3x4",)}, "engines has 'cule-cuda@3x4'.*such as cule-cuda@8x4"),
+        ({"engines": ("ale@8x4",)}, "engines has 'ale@8x4'"),
         ({"load": ("sleeping",)}, "load has 'sleeping'.*emulation"),
         ({"games": ()}, "games is empty"),
         ({"algorithms": ()}, "algorithms is empty"),
         ({"num_envs": (4, 0)}, "num_envs has 0"),
-        ({"turns": 1}, "turns is 1.*at least 2"),
+        ({"rounds": 1}, "rounds is 1.*at least 2"),
         ({"seconds": -1.0}, "seconds is -1.0.*at least 0"),
         ({"threads": -1}, "threads is -1"),
         ({"seed": -1}, "seed is -1"),
         ({"resume": True}, "resume needs out"),
     ],
 )
-def test_refused_options(given: dict[str, Any], message: str) -> None:
+def test_invalid_options(given: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         BenchOptions(**given)
 
 
-def test_learners_with_other_actions_are_refused() -> None:
+def test_agents_with_continuous_actions_are_invalid() -> None:
     pytest.importorskip("torch")
     with pytest.raises(InvalidArgumentError, match=r"algorithms has 'apex-dpg'.*a2c"):
         training.check_algorithms(["a2c", "apex-dpg"])
@@ -156,7 +156,7 @@ def test_learners_with_other_actions_are_refused() -> None:
     ("num_envs", "rollout_steps", "batches", "steps"),
     [(256, 0, 16, 16), (1200, 0, 20, 20), (4096, 0, 16, 16), (7, 0, 7, 7), (23, 8, 1, 8)],
 )
-def test_batches_of_vtrace_divide_the_consoles(
+def test_batches_of_vtrace_divide_the_environments(
     num_envs: int, rollout_steps: int, batches: int, steps: int
 ) -> None:
     pytest.importorskip("torch")
@@ -181,12 +181,33 @@ def test_cells() -> None:
         assert (max(sizes) > 1000) is has_gpu
 
 
-# --- Turns ----------------------------------------------------------------------------------------
+def test_presets() -> None:
+    assert PRESETS["default"] == BenchOptions()
+    assert PRESETS["one-thread"].threads == 1
+    assert len(PRESETS["57-games"].games) == 57
+    geometries = [engines.geometry_of(name) for name in PRESETS["gpu-geometry"].engines]
+    assert {lanes for lanes, _ in geometries} == {1, 2, 4, 8, 16, 32}
+    assert {warps for _, warps in geometries} == {1, 2, 4}
+
+
+def test_a_launch_geometry_holds_in_its_context() -> None:
+    torch = pytest.importorskip("torch")
+    from cule.envs.launch import choose_geometry, use_geometry
+
+    device = torch.device("cpu")
+    chosen = choose_geometry(100, device)
+    with use_geometry(2, 3):
+        geometry = choose_geometry(100, device)
+    assert (geometry.lanes_per_warp, geometry.warps_per_block) == (2, 3)
+    assert choose_geometry(100, device) == chosen
+
+
+# --- Interleaved rounds ---------------------------------------------------------------------------
 
 
 def test_engines_that_agree(make_kind: Any) -> None:
     made = [make_kind(name) for name in ("cule-cpu", "ale", "envpool")]
-    result = small_race(["cule-cpu", "ale", "envpool"])
+    result = small_comparison(["cule-cpu", "ale", "envpool"])
     assert result.compared_steps == interleaved.WARM_UP_STEPS + 6
     assert result.steps == 6
     assert result.digest_steps == interleaved.WARM_UP_STEPS + 6
@@ -211,18 +232,18 @@ def test_engines_that_differ(
     monkeypatch.setattr(interleaved, "KEPT_BYTES", kept_bytes)
     made = make_kind("cule-cpu")
     make_kind("ale", WrongEnv)
-    # Without memory for all observations, the last of a turn of two steps is compared.
+    # Without memory for all observations, only the last of a round of two steps is compared.
     step = 11 if kept_bytes else 12
-    message = rf"pong: observations of consoles \[1\].*cule-cpu and ale at step {step}"
+    message = rf"pong: observations of environments \[1\].*cule-cpu and ale at step {step}"
     with pytest.raises(DifferentResultsError, match=message):
-        small_race(["cule-cpu", "ale"])
+        small_comparison(["cule-cpu", "ale"])
     assert made[0].is_closed
 
 
 def test_a_wrong_engine_that_is_not_compared_has_another_digest(make_kind: Any) -> None:
     make_kind("cule-cpu")
     make_kind("envpool", WrongEnv)
-    result = small_race(["cule-cpu", "envpool"])
+    result = small_comparison(["cule-cpu", "envpool"])
     assert result.compared_steps == 0
     assert result.obs_digests["cule-cpu"] != result.obs_digests["envpool"]
 
@@ -230,14 +251,14 @@ def test_a_wrong_engine_that_is_not_compared_has_another_digest(make_kind: Any) 
 def test_an_asynchronous_engine(make_kind: Any) -> None:
     make_kind("cule-cpu")
     made = make_kind("ale-async")
-    result = small_race(["cule-cpu", "ale-async"], async_batch=2)
+    result = small_comparison(["cule-cpu", "ale-async"], async_batch=2)
     assert made[0].sizes == {2}
-    assert made[0].steps == 2 * (interleaved.WARM_UP_STEPS + 6)  # half of the consoles a call
+    assert made[0].steps == 2 * (interleaved.WARM_UP_STEPS + 6)  # half of the environments per call
     assert list(result.obs_digests) == ["cule-cpu"]
     assert set(result.episode_ends) == {"cule-cpu", "ale-async"}
 
 
-def test_an_asynchronous_engine_has_stopped_when_its_turn_ends(
+def test_an_asynchronous_engine_is_idle_when_its_round_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = {"cpu": 0.0, "left": 7e-4}  # work still to be done by its threads
@@ -250,14 +271,14 @@ def test_an_asynchronous_engine_has_stopped_when_its_turn_ends(
     monkeypatch.setattr(engines.time, "sleep", sleep)
     monkeypatch.setattr(engines.time, "process_time", lambda: clock["cpu"])
     engine = engines.AsyncEngine("ale-async", CountingEnv(4), 4, batch_size=2)
-    engine.synchronise()
+    engine.synchronize()
     assert clock["left"] == 0.0
 
 
-def test_engines_that_take_no_part(make_kind: Any) -> None:
+def test_engines_with_other_actions_are_absent(make_kind: Any) -> None:
     make_kind("cule-cpu")
     make_kind("envpool", num_actions=9)
-    result = small_race(["cule-cpu", "envpool"])
+    result = small_comparison(["cule-cpu", "envpool"])
     assert list(result.rates) == ["cule-cpu"]
     assert "9 actions" in result.absent["envpool"]
 
@@ -266,43 +287,43 @@ def test_engine_that_is_not_installed(make_kind: Any, monkeypatch: pytest.Monkey
     make_kind("cule-cpu")
     kind = EngineKind("EnvPool", "no_such_package", "no-such-package", make_kind)
     monkeypatch.setitem(engines.ENGINES, "envpool", kind)
-    assert engines.why_missing("envpool") == "no-such-package is not installed"
-    assert engines.why_missing("cule-cpu") is None
-    assert list(small_race(["envpool", "cule-cpu"]).absent) == ["envpool"]
+    assert engines.unavailable_reason("envpool") == "no-such-package is not installed"
+    assert engines.unavailable_reason("cule-cpu") is None
+    assert list(small_comparison(["envpool", "cule-cpu"]).absent) == ["envpool"]
     with pytest.raises(EngineMissingError, match="no engine"):
-        small_race(["envpool"])
+        small_comparison(["envpool"])
     with pytest.raises(EngineMissingError, match="no engine"):
         suite.available_engines(BenchOptions(engines=("envpool",)), [].append)
 
 
-def test_a_missing_device_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any, **__: Any) -> Engine:
+def test_a_missing_device_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(config: EngineConfig) -> Engine:
         raise DeviceError("device is 'cuda', but there is none")
 
     kind = dataclasses.replace(engines.ENGINES["cule-cuda"], make=refuse)
     monkeypatch.setitem(engines.ENGINES, "cule-cuda", kind)
-    assert engines.why_missing("cule-cuda") == "device is 'cuda', but there is none"
+    assert engines.unavailable_reason("cule-cuda") == "device is 'cuda', but there is none"
 
 
-def test_refused_races() -> None:
+def test_invalid_comparisons() -> None:
     with pytest.raises(InvalidArgumentError, match=r"engines has 'cule'.*cule-cpu"):
-        small_race(["cule"])
+        small_comparison(["cule"])
     with pytest.raises(InvalidArgumentError, match="num_envs is 0"):
-        small_race(["cule-cpu"], num_envs=0)
+        small_comparison(["cule-cpu"], num_envs=0)
 
 
 class HostAsDevice(CuleEngine):
-    """Cached states on the CPU in the place of a GPU."""
+    """Cached states on the CPU instead of a GPU."""
 
     def to_device(self, actions: Any) -> Any:
         return actions
 
-    def synchronise(self) -> None:
+    def synchronize(self) -> None:
         pass
 
 
 class WrongDevice(HostAsDevice):
-    """Its RAM is not that of the CPU."""
+    """Its RAM differs from that of the CPU."""
 
     def ram(self) -> Any:
         found = np.array(super().ram())
@@ -315,17 +336,17 @@ class WrongDevice(HostAsDevice):
 def test_a_device_is_compared_with_the_cpu(
     engine_class: type[CuleEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def make(game: str, num_envs: int, threads: int, *_: Any, **__: Any) -> Engine:
-        env = cule.AtariVectorEnv(game, num_envs, num_threads=1, resets="cached")
-        return engine_class("cule-cuda", env, num_envs, device="cuda")
+    def make(config: EngineConfig) -> Engine:
+        env = cule.AtariVectorEnv(config.game, config.num_envs, num_threads=1, resets="cached")
+        return engine_class("cule-cuda", env, config.num_envs, device="cuda")
 
     monkeypatch.setitem(engines.ENGINES, "cule-cuda", EngineKind("x", "cule", "cule", make))
-    monkeypatch.setattr(meter, "utilisation_of", lambda device: None)
+    monkeypatch.setattr(meter, "utilization_of", lambda device: None)
     if engine_class is WrongDevice:
         with pytest.raises(DifferentResultsError, match="RAM differs between cule-cuda"):
-            small_race(["cule-cuda"])
+            small_comparison(["cule-cuda"])
         return
-    result = small_race(["cule-cuda", "cule-cpu", "ale"], num_envs=20)
+    result = small_comparison(["cule-cuda", "cule-cpu", "ale"], num_envs=20)
     assert result.shadowed_steps == interleaved.WARM_UP_STEPS
     assert result.compared_steps == interleaved.WARM_UP_STEPS + 6
     assert set(result.ram_digests) == {"cule-cuda", "cule-cpu"}
@@ -337,7 +358,7 @@ def test_a_device_is_compared_with_the_cpu(
         "cule-cuda / ale",
         "cule-cuda / cule-cpu",
     }
-    assert described["check"]["consoles_of_gpu_compared"] == interleaved.SHADOW_ENVS
+    assert described["check"]["gpu_envs_compared"] == interleaved.SHADOW_ENVS
 
 
 def test_meter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,7 +370,7 @@ def test_meter(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append(float(next(readings, 0.0)))
         return seen[-1]
 
-    monkeypatch.setattr(meter, "utilisation_of", read)
+    monkeypatch.setattr(meter, "utilization_of", read)
     one = meter.DeviceMeter("cuda")
     assert one.mean() is None
     with one:
@@ -359,7 +380,7 @@ def test_meter(monkeypatch: pytest.MonkeyPatch) -> None:
     one.forget()
     assert one.mean() is None
     monkeypatch.undo()
-    assert meter.utilisation_of("cpu") is None
+    assert meter.utilization_of("cpu") is None
 
 
 # --- Records --------------------------------------------------------------------------------------
@@ -367,15 +388,15 @@ def test_meter(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_numbers_of_a_record() -> None:
     record = fake_record("emulation", 8, "pong")
-    lane = record["lanes"]["ale"]
-    assert lane["frames_per_s"] == {
+    run = record["runs"]["ale"]
+    assert run["frames_per_s"] == {
         "median": 2000,
         "quartiles": [2000, 2000],
-        "turns": [2000, 2000, 2000],
+        "rounds": [2000, 2000, 2000],
     }
-    assert lane["frames_per_s_per_console"] == 250
-    assert lane["ms_per_step"] == 16  # 8 consoles x 4 frames
-    assert record["lanes"]["cule-cpu"]["cpu_cores_busy"] == 2
+    assert run["frames_per_s_per_env"] == 250
+    assert run["ms_per_step"] == 16  # 8 environments x 4 frames
+    assert record["runs"]["cule-cpu"]["cpu_cores_busy"] == 2
     assert record["ratios"]["cule-cpu / ale"]["median"] == 2
     assert record["ratios"]["cule-cpu / ale"]["by_cpu_time"]["median"] == 1
     assert not record["ends_at_once"]
@@ -385,24 +406,24 @@ def test_numbers_of_a_record() -> None:
 
 def test_records_are_found_again(tmp_path: Path) -> None:
     given = BenchOptions(out=tmp_path)
-    settings = records.settings_of(given, ["cule-cpu"], {"cpus": 2}, {"commit": "a"})
+    settings = records.settings_of(given, ["cule-cpu"], 2, {"cpus": 2}, {"commit": "a"})
     cell = Cell("emulation", "pong", 8)
     folder = records.Records(tmp_path, settings, resume=False)
     assert folder.find(cell) is None
-    written = folder.write(cell, {"lanes": {}})
+    written = folder.write(cell, {"runs": {}})
     assert folder.find(cell) == written
     assert written["cell"] == {"load": "emulation", "game": "pong", "num_envs": 8}
     with pytest.raises(OtherRunError, match="--resume"):
         records.Records(tmp_path, settings, resume=False)
 
-    # Which cells there are does not matter, how they are measured does.
-    for changes, is_same in (({"minutes": 9.0, "games": ("qbert",)}, True), ({"turns": 7}, False)):
+    # The set of cells does not matter, how they are measured does.
+    for changes, is_same in (({"minutes": 9.0, "games": ("qbert",)}, True), ({"rounds": 7}, False)):
         other = dataclasses.replace(given, **changes)
-        settings = records.settings_of(other, ["cule-cpu"], {"cpus": 2}, {"commit": "a"})
+        settings = records.settings_of(other, ["cule-cpu"], 2, {"cpus": 2}, {"commit": "a"})
         again = records.Records(tmp_path, settings, resume=True)
         assert (again.find(cell) is not None) is is_same
         assert again.is_other(cell) is not is_same
-    settings = records.settings_of(given, ["cule-cpu"], {"cpus": 2}, {"commit": "b"})
+    settings = records.settings_of(given, ["cule-cpu"], 2, {"cpus": 2}, {"commit": "b"})
     assert records.Records(tmp_path, settings, resume=True).find(cell) is None
 
     folder.path_of(cell).write_text("{")
@@ -416,10 +437,10 @@ def test_memory_is_found_again(tmp_path: Path) -> None:
     folder.write_memory("pong", {"ale": 10, "cule-cpu": None})
     found = folder.memory("pong", ["ale"])
     assert found is not None
-    assert found["bytes_per_console"] == {"ale": 10, "cule-cpu": None}
+    assert found["bytes_per_env"] == {"ale": 10, "cule-cpu": None}
     assert folder.memory("qbert", ["ale"]) is None
     assert folder.memory("pong", ["envpool"]) is None
-    assert "not readable" in report.memory_table(found)
+    assert "unknown" in report.memory_table(found)
 
 
 def test_folder_that_cannot_be_made(tmp_path: Path) -> None:
@@ -442,13 +463,13 @@ def test_tables() -> None:
     for part in (
         "a machine",
         "cule-cuda: not available: no device",
-        "emulation, 8 consoles",
+        "emulation, 8 environments",
         "2.00 (2.00 to 2.00)",
         "digest0",
         "skiing *",
         "* episodes end at once",
-        "equal to ale-py: observations, rewards, terminated and truncated of 288 console steps",
-        "training by number of consoles",
+        "equal to ale-py: observations, rewards, terminated and truncated of 288 environment steps",
+        "training by number of environments",
         "ppo on cule-cpu",
         "after a common reset",
     ):
@@ -459,7 +480,7 @@ def test_tables() -> None:
 def test_marked_games_are_no_part_of_the_median() -> None:
     made = [fake_record("emulation", 8, game) for game in ("pong", "qbert")]
     marked = fake_record("emulation", 8, "skiing", ends=0.5)
-    marked["lanes"]["cule-cpu"]["frames_per_s"]["median"] = 10**9
+    marked["runs"]["cule-cpu"]["frames_per_s"]["median"] = 10**9
     last = report.speed_table([*made, marked]).splitlines()[-1].split()
     assert last[:3] == ["median", "4,000", "2,000"]
 
@@ -475,9 +496,9 @@ def test_plots(tmp_path: Path) -> None:
     paths = plots.plot_all([*made, fake_divergence("pong")], "a machine", tmp_path)
     assert sorted(path.name for path in paths) == [
         "after-reset-cule-cpu.png",
-        "emulation-by-consoles.png",
+        "emulation-by-environments.png",
         "emulation-ratios.png",
-        "inference-by-consoles.png",
+        "inference-by-environments.png",
         "inference-ratios.png",
         "training.png",
     ]
