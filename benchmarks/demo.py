@@ -1,8 +1,8 @@
-"""The demonstration of `make demo`: batched stepping of eight games, timed beside ale-py.
+"""The demonstration of `make demo`: batched stepping of eight games, compared with ale-py.
 
-Prints emulated frames a second of each game in cule, ale-py and (where it is installed) EnvPool,
-measured by turns in one run, and writes a picture of the consoles. Fails when cule and ale-py do
-not return the same observations, rewards and flags at every step.
+Prints the emulated frames per second of cule, ale-py and, if installed, EnvPool for each game,
+measured in interleaved rounds, and writes a picture of the environments. Fails if cule and ale-py
+return different observations, rewards or flags at any step.
 """
 
 from __future__ import annotations
@@ -13,36 +13,32 @@ import statistics
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from race import DifferentResults, Race, installed, race, versions
 
+from cule.bench import (
+    DEFAULT_GAMES,
+    DifferentResultsError,
+    Engine,
+    compare_engines,
+    unavailable_reason,
+    versions,
+)
 from cule.envs.png import encode_png
 
-GAMES = (
-    "pong",
-    "breakout",
-    "seaquest",
-    "ms_pacman",
-    "space_invaders",
-    "qbert",
-    "montezuma_revenge",
-    "riverraid",
-)
 NUM_ENVS = 16
-BLOCK_STEPS = 20
-BLOCKS = 10
-SHOWN_CONSOLES = 4
+ROUND_STEPS = 20
+ROUNDS = 10
+SHOWN_ENVS = 4
 DEFAULT_FOLDER = Path("build", "demo")
 
 
 def mosaic(columns: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
-    """One column a game, one row a console, black where a screen is less high than others.
+    """One column per game, one row per environment; black below screens of less height.
 
     Args:
-        columns: uint8 ``[consoles, H, 160, 3]`` for each game.
+        columns: uint8 ``[environments, H, 160, 3]`` for each game.
     """
     height = max(screens.shape[1] for screens in columns)
     filled = [
@@ -52,71 +48,72 @@ def mosaic(columns: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
     return np.hstack([np.vstack(list(screens)) for screens in filled])
 
 
-def columns(texts: list[str]) -> str:
-    """The row of the table after its label."""
-    return "".join(f"{text:>12}" for text in texts)
+def row(label: str, rates: list[float], ratios: list[float]) -> str:
+    """A row of the table."""
+    cells = [f"{rate:,.0f}" for rate in rates] + [f"{ratio:.2f}x" for ratio in ratios]
+    return f"{label:<18}" + "".join(f"{cell:>12}" for cell in cells)
 
 
-def cells(rates: list[float], ratios: list[float]) -> list[str]:
-    """Rates, then ratios, as the table shows them."""
-    return [f"{rate:,.0f}" for rate in rates] + [f"{ratio:.2f}x" for ratio in ratios]
+def medians(rows: list[list[float]]) -> list[float]:
+    """The median of each column."""
+    return [statistics.median(column) for column in zip(*rows, strict=True)]
 
 
 def main() -> int:
-    """Run the demonstration; the exit status."""
+    """Run the demonstration; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--out", type=Path, default=DEFAULT_FOLDER, help="folder of the picture (%(default)s)"
     )
     folder: Path = parser.parse_args().out
     threads = len(os.sched_getaffinity(0))
-    names = installed(["cule", "ale-py", "envpool"])
+    names = [name for name in ("cule-cpu", "ale", "envpool") if unavailable_reason(name) is None]
     about = ", ".join(f"{name} {version}" for name, version in versions(names).items())
-    print(f"{about}: {NUM_ENVS} consoles a game, {threads} threads, frame skip 4, 84x84x4")
-    print("emulated frames a second, medians of engines stepped by turns\n")
-    print(f"{'game':<18}" + columns(names + [f"/ {name}" for name in names[1:]]))
+    print(f"{about}: {NUM_ENVS} environments per game, {threads} threads, frame skip 4, 84x84x4")
+    print("emulated frames per second, medians of interleaved rounds\n")
+    heads = [*names, *(f"/ {name}" for name in names[1:])]
+    print(f"{'game':<18}" + "".join(f"{head:>12}" for head in heads))
 
     start = time.perf_counter()
-    results: list[Race] = []
     pictures: list[NDArray[np.uint8]] = []
+    all_rates: list[list[float]] = []
+    all_ratios: list[list[float]] = []
+    compared = 0
 
-    def take_screens(env: Any) -> None:
-        pictures.append(env.screens("rgb", np.arange(SHOWN_CONSOLES)))
+    def keep_screens(engines: dict[str, Engine]) -> None:
+        pictures.append(engines["cule-cpu"].env.screens("rgb", np.arange(SHOWN_ENVS)))
 
-    for game in GAMES:
-        print(f"{game:<18}", end="", flush=True)
+    for game in DEFAULT_GAMES:
         try:
-            result = race(
+            result = compare_engines(
                 game,
                 names,
                 num_envs=NUM_ENVS,
                 threads=threads,
-                block_steps=BLOCK_STEPS,
-                blocks=BLOCKS,
-                at_end=take_screens,
+                round_steps=ROUND_STEPS,
+                rounds=ROUNDS,
+                at_end=keep_screens,
             )
-        except DifferentResults as error:
-            print(f"\nNOT EQUAL to ale-py: {error}", file=sys.stderr)
+        except DifferentResultsError as error:
+            print(f"NOT EQUAL to ale-py: {error}", file=sys.stderr)
             return 1
-        results.append(result)
         rates = [result.rate(name) for name in names]
-        ratios = [result.ratio(name) for name in names[1:]]
-        print(columns(cells(rates, ratios)), flush=True)
+        ratios = [statistics.median(result.ratios("cule-cpu", name)) for name in names[1:]]
+        all_rates.append(rates)
+        all_ratios.append(ratios)
+        compared += result.compared_steps * NUM_ENVS
+        print(row(game, rates, ratios), flush=True)
 
-    rates = [statistics.median(result.rate(name) for result in results) for name in names]
-    ratios = [statistics.median(result.ratio(name) for result in results) for name in names[1:]]
-    print(f"{'median':<18}" + columns(cells(rates, ratios)))
-
-    compared = sum(result.compared_steps for result in results) * NUM_ENVS
+    print(row("median", medians(all_rates), medians(all_ratios)))
     if compared:
         print(
             f"\nequal to ale-py: observations, rewards, terminated and truncated of {compared:,} "
-            "console steps, and the observations of the resets before them"
+            "environment steps, and the observations of the resets before them"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    picture = folder / "consoles.png"
+    picture = folder / "environments.png"
     picture.write_bytes(encode_png(mosaic(pictures)))
-    print(f"final frames of {SHOWN_CONSOLES} consoles a game: {picture.resolve()}")
+    print(f"final frames of {SHOWN_ENVS} environments per game: {picture.resolve()}")
     print(f"{time.perf_counter() - start:.0f} s")
     return 0
 

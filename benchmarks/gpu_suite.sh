@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Everything that needs an NVIDIA GPU, unattended: build, tests, CPU/GPU equality, sanitizer, speed,
-# profile, short training. Each part has its own time limit (seconds, CULE_SUITE_<PART> changes it;
-# 0 skips it) and says why where it is skipped. Usage:
+# profile, short training. Each part has a time limit in seconds, which CULE_SUITE_<PART> changes (0
+# skips the part). Usage:
 #
 #   benchmarks/gpu_suite.sh DIR        writes DIR/*.log, DIR/*.json and DIR/summary.txt
 #
-# Uses PYTHON (python3), which must have torch with CUDA, numpy, gymnasium, pytest, pybind11, cmake,
-# ninja and scikit-build-core, and gets an editable install of the package; ROMs come from ale-py or
+# PYTHON (python3) needs torch with CUDA, numpy, gymnasium, pytest, pybind11, cmake, ninja and
+# scikit-build-core; the suite installs the package into it, editable. ROMs come from ale-py or
 # CULE_ROM_DIR.
 set -uo pipefail
 if [ $# -ne 1 ]; then
@@ -61,7 +61,7 @@ part build 420 "$python" -m pip install --no-build-isolation --no-deps --no-inde
 part info 60 "$python" -m cule.cli info
 if ! "$python" -c 'import sys; from cule.games import rom_status
 sys.exit(not any(status.md5_ok for status in rom_status()))'; then
-  note "no ROMs, or cule cannot be imported: carry ale-py and gymnasium, or set CULE_ROM_DIR"
+  note "no ROMs, or cule cannot be imported: install ale-py and gymnasium, or set CULE_ROM_DIR"
   exit 1
 fi
 "$python" - >"$out/kernels.json" 2>/dev/null <<'PYTHON' || true
@@ -80,32 +80,28 @@ part tests 420 "$python" -m pytest "${test_options[@]}" -m "gpu and not slow" te
 part equality 600 "$python" -m pytest "${test_options[@]}" "${workers[@]}" -m "gpu and slow" \
   tests/gpu --require gpu
 
+bench=("$python" -m cule.cli bench)
+small=("${bench[@]}" --engines cule-cuda --load emulation --games pong --seconds 0 --rounds 2
+  --no-memory)
 if command -v compute-sanitizer >/dev/null; then
-  small=("$python" benchmarks/gpu_fps.py --games pong --num-envs 40 --steps 2 --turns 1)
   for tool in memcheck racecheck; do
     part "$tool" 240 compute-sanitizer --tool "$tool" --error-exitcode 9 \
-      "${small[@]}" --out "$out/$tool.jsonl"
+      "${small[@]}" --num-envs 40 --round-steps 1 --out "$out/$tool"
   done
 else
   note "memcheck, racecheck: skipped (no compute-sanitizer)"
 fi
 
-fps=("$python" benchmarks/gpu_fps.py --out "$out/fps.jsonl")
-part fps-check 120 "${fps[@]}" --games pong seaquest --num-envs 1024 --check
-part fps-sizes 300 "${fps[@]}" --games default --num-envs 256 1200 4096 8192 16384 32768 65536
-part geometry 480 "$python" benchmarks/gpu_fps.py --out "$out/geometry.jsonl" --games pong seaquest \
-  --num-envs 1200 4096 32768 --loads emulation --schedules line instruction block \
-  branch_free translated --lanes 1 2 4 8 16 32 --turns 3
-part fps-57 600 "${fps[@]}" --games 57 --num-envs 4096 32768
+part fps-sizes 300 "${bench[@]}" --preset gpu --minutes 4 --out "$out/fps-sizes"
+part geometry 480 "${bench[@]}" --preset gpu-geometry --minutes 7 --out "$out/geometry"
+part fps-57 600 "${bench[@]}" --preset gpu --games 57 --num-envs 4096,32768 --minutes 9 \
+  --no-memory --out "$out/fps-57"
 part translations 600 "$python" benchmarks/translations.py --games default \
   --architecture "sm_$nvidia_arch" --out "$out/translations.json"
-part fps-translated 600 "${fps[@]}" --games default --num-envs 1200 4096 32768 --check \
-  --schedules translated
 if command -v ncu >/dev/null; then
   part ncu 240 ncu --clock-control none --set basic --section SpeedOfLight --section WarpStateStats \
     --kernel-name "regex:step|find_bands" --launch-skip 6 --launch-count 6 \
-    "$python" benchmarks/gpu_fps.py --games pong --num-envs 4096 --loads observation --steps 4 \
-    --turns 1 --out "$out/ncu.jsonl"
+    "${small[@]}" --num-envs 4096 --round-steps 4 --out "$out/ncu"
 else
   note "ncu: skipped (not found)"
 fi
@@ -117,15 +113,16 @@ part train-vtrace 150 "${train[@]}" vtrace --num-batches 16 --num-steps 16 "${po
 apex=(apex-dqn-gpu --game pong --device cuda --cuda-graphs --log-every 200000 --no-progress-bar)
 part train-apex 60 "${train[@]}" "${apex[@]}" --out "$out/train-apex"
 part train-apex-overlap 60 "${train[@]}" "${apex[@]}" --overlap --out "$out/train-apex-overlap"
-train_fps=("$python" -m cule.cli bench --games pong --engines cule-cuda --load training --no-memory
+train_fps=("${bench[@]}" --games pong --engines cule-cuda --load training --no-memory
   --num-envs 256,1024,4096 --algorithms a2c,ppo,vtrace,dqn --seconds 20 --minutes 3)
 part train-fps 300 "${train_fps[@]}" --out "$out/train-fps"
 part train-fps-graphs 300 "${train_fps[@]}" --cuda-graphs --out "$out/train-fps-graphs"
 part replay 120 "$python" benchmarks/replay.py --device cuda --out "$out/replay.json"
 {
   echo
-  [ -f "$out/fps-57.log" ] && grep "consoles," "$out/fps-57.log"
-  [ -f "$out/geometry.log" ] && grep "consoles," "$out/geometry.log"
+  for name in fps-57 geometry; do
+    [ -f "$out/$name/table.txt" ] && sed -n '/by number of environments/,/^$/p' "$out/$name/table.txt"
+  done
   [ -f "$out/ncu.log" ] && grep -E "step_consoles|find_bands|finish_step|Duration|Throughput|Registers|Occupancy" \
     "$out/ncu.log" | head -60
 } >>"$summary"

@@ -1,13 +1,14 @@
-"""Instructions an emulated frame of the 84x84x4 pipeline, counted by callgrind.
+"""Instructions per emulated frame of the 84x84x4 pipeline, counted by callgrind.
 
-Unlike frames a second, the count is nearly the same on a busy machine: two runs differ by 3 %. An
+Unlike frames per second, the count is nearly the same on a busy machine: two runs differ by 3 %. An
 engine plays the same game twice in processes of their own, with few and with many steps; the
-difference of the counts, over the frames between, leaves start, imports and reset out. It holds all
-of `step`, Python included. The engine `cule-ram` is cule with RAM observations: it draws nothing.
+difference of the counts, divided by the frames between, excludes start, imports and reset. It
+includes all of `step`, also Python. The engine `cule-ram` is cule with RAM observations: it draws
+nothing.
 
-    python benchmarks/instructions.py pong riverraid --engines cule cule-ram
+    python benchmarks/instructions.py pong riverraid --engines cule-cpu cule-ram
 
-Needs valgrind. Under it AVX2 is there, AVX-512 is not.
+Needs valgrind, under which AVX2 is available and AVX-512 is not.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from race import FRAMESKIP, PACKAGES, make_engine, reset_engine
 
 import cule
+from cule.bench import FRAMESKIP, Engine, make_engine
 
 RAM_ENGINE = "cule-ram"
 NUM_ENVS = 8
@@ -31,15 +32,15 @@ MANY_STEPS = 25
 
 
 def play(name: str, game: str, steps: int) -> None:
-    """What runs under callgrind: one thread, a reset, some steps."""
+    """Run under callgrind: one thread, a reset, some steps."""
     if name == RAM_ENGINE:
-        engine = cule.AtariVectorEnv(game, NUM_ENVS, num_threads=1, obs_type="ram")
+        env = cule.AtariVectorEnv(game, NUM_ENVS, num_threads=1, obs_type="ram")
+        engine = Engine(name, env, NUM_ENVS)
     else:
         engine = make_engine(name, game, NUM_ENVS, 1)
-    reset_engine(name, engine, 0)
-    num_actions = int(engine.single_action_space.n if name != "envpool" else engine.action_space.n)
-    actions = np.random.default_rng(0).integers(num_actions, size=(steps, NUM_ENVS), dtype=np.int32)
-    for row in actions:
+    engine.reset(0)
+    random = np.random.default_rng(0)
+    for row in random.integers(engine.num_actions, size=(steps, NUM_ENVS), dtype=np.int32):
         engine.step(row)
     engine.close()
 
@@ -57,13 +58,13 @@ def instructions(name: str, game: str, steps: int) -> int:
 
 
 def main() -> int:
-    """Count and print; the exit status."""
+    """Count and print; return the exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("games", nargs="*", default=["pong", "riverraid"], metavar="GAME")
-    engines = [*PACKAGES, RAM_ENGINE]
-    parser.add_argument("--engines", nargs="+", default=["cule"], choices=engines)
+    engines = ["cule-cpu", "ale", "envpool", RAM_ENGINE]
+    parser.add_argument("--engines", nargs="+", default=["cule-cpu"], choices=engines)
     parser.add_argument("--play", type=int, metavar="STEPS", help="only play, without callgrind")
     options = parser.parse_args()
     if options.play is not None:
@@ -74,7 +75,7 @@ def main() -> int:
         for name in options.engines:
             counts = [instructions(name, game, steps) for steps in (FEW_STEPS, MANY_STEPS)]
             per_frame = (counts[1] - counts[0]) / frames
-            print(f"{game:<18}{name:<10}{per_frame:>12,.0f} instructions a frame", flush=True)
+            print(f"{game:<18}{name:<10}{per_frame:>12,.0f} instructions per frame", flush=True)
     return 0
 
 

@@ -1,8 +1,8 @@
-"""Puts finished training runs on record, and draws their curves.
+"""Records finished training runs and draws their curves.
 
-Of each run's folder it copies the options, the rows of evaluation and of progress (steps, episode
-return, seconds) into `benchmarks/results/NAME/`, and draws mean test scores over steps and over
-hours into `benchmarks/results/FIGURE.svg`.
+Copies the options, evaluations and progress (steps, episode return, seconds) of each run's folder
+to `benchmarks/results/NAME/`, and draws mean test scores over steps and over hours to
+`benchmarks/results/FIGURE.svg`.
 
     python benchmarks/training_curves.py pong-cpu RUN [RUN ...] --title Pong --goal 18
 """
@@ -22,14 +22,14 @@ PROGRESS_COLUMNS = ("steps", "frames", "updates", "episodes", "episode_return", 
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """Rows of a CSV file, each step once: the last of a run that was resumed."""
+    """Rows of a CSV file; of repeated steps of a resumed run, the last."""
     with path.open(newline="") as file:
         rows = {row["steps"]: row for row in csv.DictReader(file)}
     return list(rows.values())
 
 
 def write_rows(path: Path, rows: list[dict[str, str]], columns: tuple[str, ...]) -> None:
-    """Some columns of rows, numbers shortened."""
+    """Write some columns of rows, with shortened numbers."""
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
@@ -37,8 +37,8 @@ def write_rows(path: Path, rows: list[dict[str, str]], columns: tuple[str, ...])
             writer.writerow([f"{float(v):.6g}" if "." in (v := row[c]) else v for c in columns])
 
 
-def keep(run: Path) -> tuple[str, list[dict[str, str]]]:
-    """Copies what is to be kept of a run; its name and its evaluations."""
+def record(run: Path) -> tuple[str, list[dict[str, str]]]:
+    """Copy the files of a run; return its name and its evaluations."""
     folder = RESULTS / run.name
     folder.mkdir(parents=True, exist_ok=True)
     config = json.loads((run / "config.json").read_text())
@@ -52,7 +52,7 @@ def keep(run: Path) -> tuple[str, list[dict[str, str]]]:
 def draw(
     path: Path, title: str, goal: float | None, runs: list[tuple[str, list[dict[str, str]]]]
 ) -> None:
-    """Mean test scores, their deviation shaded, over steps and over hours; a goal is dashed."""
+    """Draw mean test scores, with shaded deviation and dashed goal, over steps and over hours."""
     mpl.rcParams["svg.hashsalt"] = "cule"
     mpl.rcParams["svg.fonttype"] = "none"
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
@@ -78,15 +78,15 @@ def draw(
 
 
 def main() -> None:
-    """Keep and draw the runs that the command line names."""
+    """Record and draw the runs of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("figure", help="name of the picture")
+    parser.add_argument("figure", help="name of the figure")
     parser.add_argument("runs", nargs="+", type=Path, help="folders of runs")
     parser.add_argument("--title", required=True)
-    parser.add_argument("--goal", type=float, help="a score to draw a dashed line at")
+    parser.add_argument("--goal", type=float, help="score of the dashed line")
     options = parser.parse_args()
     path = RESULTS / f"{options.figure}.svg"
-    draw(path, options.title, options.goal, [keep(run) for run in options.runs])
+    draw(path, options.title, options.goal, [record(run) for run in options.runs])
 
 
 if __name__ == "__main__":

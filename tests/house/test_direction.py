@@ -51,8 +51,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "algos": {"errors"},
     # The package itself for its version, in checkpoints.
     "agents": {"errors", "games", "envs", "replay", "nets", "algos", ""},
-    # What users see: the package's own names, games, and the learners where they are timed.
-    "bench": {"errors", "games", "nets", "algos", "agents", ""},
+    # What users see: the package's own names, games, and the learners where they are timed; envs
+    # to compare launch geometries.
+    "bench": {"errors", "games", "envs", "nets", "algos", "agents", ""},
     # The learners for their checkpoints, imported late; the native module for its palettes.
     "watch": {"errors", "games", "envs", "agents", "_core"},
     "cli": {"errors", "device", "games", "", "envs", "agents", "bench", "watch"},
