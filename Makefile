@@ -1,32 +1,64 @@
-# make demo: build, install into .venv, run the main job on real games.
-# make test: the same environment, lint, and the tests.
-# Needs Python >= 3.10 with venv, and a C++17 compiler; CMake and Ninja come as Python packages.
+# make demo: build, install into .venv, step real games.
+# make test: the same environment, lint, types and the tests.
+# Needs Python >= 3.10 with venv, and a C++17 compiler; all other tools are Python packages.
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install -q -c constraints.txt
 BUILD_TOOLS := scikit-build-core pybind11 cmake ninja
+CMAKE := PATH=$(abspath $(BIN)):$$PATH cmake
 CXX_FILES := $(shell find csrc tests \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' \) -print | sort)
 NATIVE := pyproject.toml CMakeLists.txt cmake/cuda.cmake constraints.txt \
 	$(shell find csrc \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' \) -print | sort)
 
-.PHONY: demo test lint types clean
+.PHONY: asan bench clean demo docs format lint test tidy types
 
 demo: $(VENV)/installed
 	$(BIN)/python benchmarks/demo.py
 
-test: lint
+test: lint types
 	$(BIN)/python -m pytest -n 2 --require ale
 	$(BIN)/python -m pytest -n 2 -m gpu --fake-cuda tests/gpu
+
+bench: $(VENV)/installed-dev
+	$(BIN)/cule bench
+
+format: $(VENV)/installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CXX_FILES)
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run -Werror $(CXX_FILES)
+	$(BIN)/codespell
 
 types: $(VENV)/installed-dev
 	$(BIN)/mypy
+
+# Links and Python snippets of the documentation.
+docs: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -q tests/house/test_documents.py
+
+tidy: $(VENV)/installed-dev
+	$(CMAKE) --preset host
+	$(BIN)/clang-tidy -p build/host --quiet $$(git ls-files 'csrc/host/*.cpp' 'csrc/jit/*.cpp' \
+	  'csrc/bindings/bind_[bcgpr]*.cpp' 'csrc/bindings/module.cpp')
+
+# The unit tests on a build with address and undefined-behaviour sanitizers. python -S ignores the
+# editable installation, so that the package with the sanitized module is imported.
+asan: $(VENV)/installed-dev
+	$(CMAKE) --preset asan
+	$(CMAKE) --build --preset asan
+	rm -rf build/asan/package && mkdir -p build/asan/package
+	cp -rs $(CURDIR)/cule build/asan/package && cp build/asan/_core*.so build/asan/package/cule
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
+	  PYTHONPATH=build/asan/package:.:$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])') \
+	  $(BIN)/python -S -m pytest -o pythonpath= -q tests/unit/test_cpu.py tests/unit/test_riot.py \
+	  tests/unit/test_tia*.py tests/unit/test_cartridges.py tests/unit/test_obs.py tests/unit/test_rules.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache
@@ -41,7 +73,7 @@ $(VENV)/build-tools: $(VENV)/created constraints.txt
 	$(INSTALL) $(BUILD_TOOLS)
 	touch $@
 
-# Editable: the package is read from cule/, only the native module is built and copied.
+# Editable: the package is imported from cule/, only the native module is built and copied.
 $(VENV)/installed: $(VENV)/build-tools $(NATIVE)
 	$(INSTALL) --no-build-isolation -e '.[roms]'
 	touch $@

@@ -1,0 +1,41 @@
+"""The documentation: every relative link has a target, and every Python snippet compiles."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("benchmarks/**/*.md")]
+)
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_have_targets(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for link in re.findall(r"\]\(([^()\s]+)\)", text):
+        target, _, anchor = link.partition("#")
+        if re.match(r"[a-z]+:", target):
+            continue
+        path = page.parent / target if target else page
+        assert path.exists(), link
+        if anchor:
+            headings = re.findall(r"^#+ +(.+)$", path.read_text(), re.MULTILINE)
+            slugs = {re.sub(r"[^\w\- ]", "", h).strip().lower().replace(" ", "-") for h in headings}
+            assert anchor in slugs, link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_python_snippets_compile(page: Path) -> None:
+    for number, snippet in enumerate(
+        re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    ):
+        compile(textwrap.dedent(snippet), f"{page.name}, snippet {number + 1}", "exec")
