@@ -7,7 +7,6 @@ return different observations, rewards or flags at any step.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import sys
@@ -31,7 +30,7 @@ NUM_ENVS = 16
 ROUND_STEPS = 20
 ROUNDS = 10
 SHOWN_ENVS = 4
-DEFAULT_FOLDER = Path("build", "demo")
+PICTURE = Path("build", "demo", "environments.png")
 
 
 def mosaic(columns: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
@@ -61,11 +60,6 @@ def medians(rows: list[list[float]]) -> list[float]:
 
 def main() -> int:
     """Run the demonstration; return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--out", type=Path, default=DEFAULT_FOLDER, help="folder of the picture (%(default)s)"
-    )
-    folder: Path = parser.parse_args().out
     threads = len(os.sched_getaffinity(0))
     names = [name for name in ("cule-cpu", "ale", "envpool") if unavailable_reason(name) is None]
     about = ", ".join(f"{name} {version}" for name, version in versions(names).items())
@@ -110,10 +104,9 @@ def main() -> int:
             f"\nequal to ale-py: observations, rewards, terminated and truncated of {compared:,} "
             "environment steps, and the observations of the resets before them"
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    picture = folder / "environments.png"
-    picture.write_bytes(encode_png(mosaic(pictures)))
-    print(f"final frames of {SHOWN_ENVS} environments per game: {picture.resolve()}")
+    PICTURE.parent.mkdir(parents=True, exist_ok=True)
+    PICTURE.write_bytes(encode_png(mosaic(pictures)))
+    print(f"final frames of {SHOWN_ENVS} environments per game: {PICTURE.resolve()}")
     print(f"{time.perf_counter() - start:.0f} s")
     return 0
 

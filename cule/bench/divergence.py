@@ -26,13 +26,9 @@ class Divergence:
     """Measurements of one game by engine; lists have one number per step."""
 
     step_s: dict[str, list[float]] = field(default_factory=dict)
-    """Seconds of each step of all environments."""
-
+    #: Environments that each step resets: those whose episode ended with the previous step.
     resetting: dict[str, list[int]] = field(default_factory=dict)
-    """Environments that each step resets: those whose episode ended with the previous step."""
-
-    ram_digests: dict[str, str] = field(default_factory=dict)
-    """Hash of the RAM of all environments at the end."""
+    ram_digests: dict[str, str] = field(default_factory=dict)  # at the end
 
 
 def measure_divergence(

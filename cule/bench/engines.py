@@ -8,6 +8,7 @@ CPU does so on request. EnvPool uses a reset procedure of its own.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import re
@@ -98,27 +99,28 @@ class Engine:
 
 
 class CuleEngine(Engine):
-    """cule; on a GPU, tensors stay there."""
+    """cule on the CPU."""
+
+    def ram(self) -> Ram | None:
+        """Return a copy on the host."""
+        ram: Ram = as_numpy(self.env.ram)
+        return ram
+
+
+class CudaEngine(CuleEngine):
+    """cule on a GPU; tensors stay there."""
 
     def to_device(self, actions: Actions) -> Array:
-        """On a GPU, return a tensor there."""
-        if self.device == "cpu":
-            return actions
+        """Return a tensor on the GPU."""
         import torch
 
         return torch.as_tensor(actions, device=self.device)
 
     def synchronize(self) -> None:
         """Wait for the GPU."""
-        if self.device != "cpu":
-            import torch
+        import torch
 
-            torch.cuda.synchronize()
-
-    def ram(self) -> Ram | None:
-        """Return a copy on the host."""
-        ram: Ram = as_numpy(self.env.ram)
-        return ram
+        torch.cuda.synchronize()
 
 
 class AsyncEngine(Engine):
@@ -167,30 +169,17 @@ def as_numpy(array: Array) -> Array:
     return np.asarray(array)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class EngineConfig:
     """What to make an engine of."""
 
-    name: str
-    """Name of the engine, with its launch geometry."""
-
+    name: str  # of the engine, with its launch geometry
     game: str
-    """Which game."""
-
     num_envs: int
-    """Environments."""
-
     threads: int
-    """CPU threads."""
-
-    seed: int = 0
-    """For an engine that takes it at construction."""
-
-    batch_size: int = 0
-    """Environments per call of an asynchronous engine; 0: half of them."""
-
-    resets: str = "exact"
-    """cule on the CPU: "exact" or "cached"."""
+    seed: int = 0  # for an engine that takes it at construction
+    batch_size: int = 0  # environments per call of an asynchronous engine; 0: half of them
+    resets: str = "exact"  # "exact" or "cached"; cule on the CPU only
 
 
 def _make_cule_cpu(config: EngineConfig) -> Engine:
@@ -201,29 +190,24 @@ def _make_cule_cpu(config: EngineConfig) -> Engine:
 
 
 def _make_cule_cuda(config: EngineConfig) -> Engine:
-    geometry = geometry_of(config.name)
-    if geometry is None:
+    with contextlib.ExitStack() as stack:
+        if geometry := geometry_of(config.name):
+            from cule.envs.launch import use_geometry
+
+            stack.enter_context(use_geometry(*geometry))
         env = cule.AtariVectorEnv(config.game, config.num_envs, device="cuda")
-    else:
-        from cule.envs.launch import use_geometry
-
-        with use_geometry(*geometry):
-            env = cule.AtariVectorEnv(config.game, config.num_envs, device="cuda")
-    return CuleEngine(config.name, env, config.num_envs, device="cuda")
+    return CudaEngine(config.name, env, config.num_envs, device="cuda")
 
 
-def _ale_py(config: EngineConfig, batch_size: int = 0) -> VectorEnv:
+def _make_ale(config: EngineConfig, batch_size: int = 0) -> Engine:
     import ale_py
     from ale_py.vector_env import AtariVectorEnv
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-    return AtariVectorEnv(
-        config.game, config.num_envs, batch_size=batch_size, num_threads=config.threads
-    )
-
-
-def _make_ale(config: EngineConfig) -> Engine:
-    return Engine(config.name, _ale_py(config), config.num_envs)
+    num_envs = config.num_envs
+    env = AtariVectorEnv(config.game, num_envs, batch_size=batch_size, num_threads=config.threads)
+    engine_class = AsyncEngine if batch_size else Engine
+    return engine_class(config.name, env, num_envs, batch_size=batch_size)
 
 
 def _make_ale_async(config: EngineConfig) -> Engine:
@@ -234,8 +218,7 @@ def _make_ale_async(config: EngineConfig) -> Engine:
             f"async_batch is {batch_size}; it must be a divisor of {num_envs} environments, less "
             "than all of them"
         )
-    env = _ale_py(config, batch_size)
-    return AsyncEngine(config.name, env, num_envs, batch_size=batch_size)
+    return _make_ale(config, batch_size)
 
 
 def _make_envpool(config: EngineConfig) -> Engine:
@@ -259,17 +242,10 @@ def _make_envpool(config: EngineConfig) -> Engine:
 class EngineKind:
     """A library and how to make its engine."""
 
-    title: str
-    """In tables and plots."""
-
-    package: str
-    """Name to import."""
-
-    distribution: str
-    """Name to install, which has the version."""
-
+    title: str  # in plots
+    package: str  # name to import
+    distribution: str  # name to install, which has the version
     make: Callable[[EngineConfig], Engine]
-    """Makes the engine."""
 
 
 #: Engines by the name that --engines takes.
@@ -321,16 +297,7 @@ def make_engine(
     batch_size: int = 0,
     resets: str = "exact",
 ) -> Engine:
-    """Make a vector environment of one library, without a reset.
-
-    Args:
-        name: As for `kind_of`.
-        game: Which game.
-        num_envs: Environments.
-        threads: CPU threads.
-        seed: For an engine that takes it at construction.
-        batch_size: Environments per call of an asynchronous engine; 0: half of them.
-        resets: "exact" or "cached", for cule on the CPU.
+    """Make a vector environment of one library, without a reset; see `EngineConfig`.
 
     Raises:
         InvalidArgumentError: No engine has this name.
@@ -340,17 +307,7 @@ def make_engine(
     kind = kind_of(name)
     if importlib.util.find_spec(kind.package) is None:
         raise EngineMissingError(f"{kind.distribution} is not installed")
-    return kind.make(
-        EngineConfig(
-            name=name,
-            game=game,
-            num_envs=num_envs,
-            threads=threads,
-            seed=seed,
-            batch_size=batch_size,
-            resets=resets,
-        )
-    )
+    return kind.make(EngineConfig(name, game, num_envs, threads, seed, batch_size, resets))
 
 
 def unavailable_reason(name: str, game: str = "pong") -> str | None:

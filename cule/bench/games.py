@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
+from pathlib import Path
 
+import cule
 from cule.errors import UnknownGameError
 from cule.games import list_games
 
@@ -20,16 +23,8 @@ DEFAULT_GAMES = (
 )
 
 #: The games of "human-normalised scores over 57 games" (Wang et al. 2016).
-_ATARI_57 = """
-    alien amidar assault asterix asteroids atlantis bank_heist battle_zone beam_rider berzerk
-    bowling boxing breakout centipede chopper_command crazy_climber defender demon_attack
-    double_dunk enduro fishing_derby freeway frostbite gopher gravitar hero ice_hockey jamesbond
-    kangaroo krull kung_fu_master montezuma_revenge ms_pacman name_this_game phoenix pitfall pong
-    private_eye qbert riverraid road_runner robotank seaquest skiing solaris space_invaders
-    star_gunner surround tennis time_pilot tutankham up_n_down venture video_pinball wizard_of_wor
-    yars_revenge zaxxon
-"""
-ATARI_57 = tuple(_ATARI_57.split())
+with (Path(cule.__file__).parent / "agents" / "data" / "human_scores.csv").open() as _scores:
+    ATARI_57 = tuple(sorted(row["game"] for row in csv.DictReader(_scores)))
 
 #: Names of several games.
 SETS: dict[str, tuple[str, ...]] = {

@@ -25,7 +25,7 @@ import numpy as np
 from cule.bench.engines import FRAMESKIP, Actions, Array, Engine, Result, as_numpy, make_engine
 from cule.bench.errors import DifferentResultsError, EngineMissingError
 from cule.bench.meter import DeviceMeter
-from cule.bench.policies import NetworkPlayer, Player, RandomPlayer
+from cule.bench.policies import network_player, random_player
 from cule.errors import InvalidArgumentError
 
 WARM_UP_STEPS = 8
@@ -51,37 +51,24 @@ class Comparison:
 
     game: str
     num_envs: int
-    steps: int = 0
-    """Timed steps of each engine."""
-
+    steps: int = 0  # timed steps of each engine
+    #: Steps, warm-up included, after which cule and ale-py returned equal arrays.
     compared_steps: int = 0
-    """Steps, warm-up included, after which cule and ale-py returned equal arrays."""
-
+    #: Steps of `SHADOW_ENVS` environments after which GPU and CPU returned equal arrays.
     shadowed_steps: int = 0
-    """Steps of `SHADOW_ENVS` environments after which GPU and CPU returned equal arrays."""
-
+    #: Emulated frames per second of wall time and of processor time, by engine.
     rates: dict[str, list[float]] = field(default_factory=dict)
-    """Emulated frames per second of wall time, by engine."""
-
     cpu_rates: dict[str, list[float]] = field(default_factory=dict)
-    """Emulated frames per second of the process's processor time, by engine."""
-
+    #: Hashes of RAM and observations after `digest_steps` steps, warm-up included.
     ram_digests: dict[str, str] = field(default_factory=dict)
-    """Hash of the RAM of all environments after `digest_steps` steps, warm-up included."""
-
     obs_digests: dict[str, str] = field(default_factory=dict)
-    """The same for the observations that `step` returned."""
-
     digest_steps: int = 0
-
+    #: Episode ends per timed step of an environment.
     episode_ends: dict[str, float] = field(default_factory=dict)
-    """Episode ends per timed step of an environment."""
-
+    #: Per cent of time that the device was busy; None if unknown.
     utilization: dict[str, float | None] = field(default_factory=dict)
-    """Per cent of time that the device was busy; None if unknown."""
-
+    #: Engines that cannot play this game, and why.
     absent: dict[str, str] = field(default_factory=dict)
-    """Engines that cannot play this game, and why."""
 
     def rate(self, name: str) -> float:
         """Median frames per second of an engine."""
@@ -188,7 +175,7 @@ def compare_engines(
                 result.shadowed_steps = len(actions)
         if network:
             for run in trial.runs.values():
-                run.player = NetworkPlayer(run.engine, run.obs, seed=seed, device=network_device)
+                run.prepare = network_player(run.engine, run.obs, seed=seed, device=network_device)
             trial.run_round(NETWORK_WARM_UP_STEPS)
         trial.start_counting()
         frames = num_envs * round_steps * FRAMESKIP
@@ -214,7 +201,7 @@ class _EngineRun:
     def __init__(self, engine: Engine, seed: int) -> None:
         self.engine = engine
         self.obs = engine.reset(seed)
-        self.player: Player = RandomPlayer(engine)
+        self.prepare = random_player(engine)
         self.meter = DeviceMeter(engine.device)
         self.returned: list[Result] = []
         self.elapsed = (0.0, 0.0)  # seconds of wall and processor time
@@ -228,7 +215,7 @@ class _EngineRun:
             shape = (actions.size // engine.batch_size, engine.batch_size)
             actions = self._random.integers(engine.num_actions, size=shape, dtype=np.int32)
         self.returned = []  # freed before the clock starts
-        play = self.player.prepare(actions, keep_all)
+        play = self.prepare(actions, keep_all)
         engine.synchronize()
         with self.meter:
             start, cpu_start = time.perf_counter(), time.process_time()

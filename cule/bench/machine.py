@@ -9,7 +9,6 @@ import os
 import platform
 import subprocess
 from pathlib import Path
-from typing import TypedDict
 
 import cule
 
@@ -20,35 +19,6 @@ ROOT = Path(cule.__file__).parents[1]
 SOURCES = ("csrc", "cule", "CMakeLists.txt")
 
 PACKAGES = ("cule", "numpy", "gymnasium", "ale-py", "envpool", "torch")
-
-
-class Gpu(TypedDict):
-    """The first CUDA device."""
-
-    name: str
-    memory_bytes: int
-    multiprocessors: int
-    count: int
-    driver: str | None
-    cuda_of_torch: str | None
-
-
-class Source(TypedDict):
-    """State of the checkout; None outside one."""
-
-    commit: str | None
-    dirty: bool | None
-
-
-class Machine(TypedDict):
-    """Hardware and software of a benchmark."""
-
-    processor: str
-    cpus: int
-    platform: str
-    gpu: Gpu | None
-    build: dict[str, str]
-    versions: dict[str, str]
 
 
 def git(*words: str) -> str | None:
@@ -79,7 +49,7 @@ def num_cpus() -> int:
     return os.cpu_count() or 1
 
 
-def gpu() -> Gpu | None:
+def gpu() -> dict[str, object] | None:
     """The first CUDA device; None if torch finds none."""
     if importlib.util.find_spec("torch") is None:
         return None
@@ -88,19 +58,15 @@ def gpu() -> Gpu | None:
     if not torch.cuda.is_available():
         return None
     properties = torch.cuda.get_device_properties(0)
+    driver = Path("/proc/driver/nvidia/version")
     return {
         "name": properties.name,
         "memory_bytes": properties.total_memory,
         "multiprocessors": properties.multi_processor_count,
         "count": torch.cuda.device_count(),
-        "driver": _driver(),
+        "driver": driver.read_text().splitlines()[0] if driver.is_file() else None,
         "cuda_of_torch": torch.version.cuda,
     }
-
-
-def _driver() -> str | None:
-    path = Path("/proc/driver/nvidia/version")
-    return path.read_text().splitlines()[0] if path.is_file() else None
 
 
 def versions() -> dict[str, str]:
@@ -114,7 +80,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def source() -> Source:
+def source() -> dict[str, object]:
     """Commit, and whether a file has changed since."""
     status = git("status", "--porcelain", "--", *SOURCES)
     return {
@@ -123,7 +89,7 @@ def source() -> Source:
     }
 
 
-def machine() -> Machine:
+def machine() -> dict[str, object]:
     """Hardware and software; constant during a benchmark."""
     return {
         "processor": processor(),
@@ -145,8 +111,8 @@ def load_average() -> list[float]:
     return [round(value, 2) for value in os.getloadavg()]
 
 
-def hardware_line(where: Machine, threads: int) -> str:
+def hardware_line(threads: int) -> str:
     """Summary of the hardware for tables and plots."""
-    text = f"{where['processor']}, {threads} of {where['cpus']} processors"
-    device = where["gpu"]
-    return f"{text}; {device['name']}" if device else f"{text}; no GPU"
+    device = gpu()
+    device_name = device["name"] if device else "no GPU"
+    return f"{processor()}, {threads} of {num_cpus()} processors; {device_name}"

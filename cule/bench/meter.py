@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 import threading
-from types import TracebackType
 
 SAMPLE_S = 0.05
 
@@ -39,12 +38,7 @@ class DeviceMeter:
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Stop."""
         if self._thread is not None:
             self._stop.set()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from cule.bench.engines import ENGINES, kind_of
@@ -125,43 +125,28 @@ class BenchOptions:
         return self.num_envs or DEFAULT_NUM_ENVS[load][has_gpu]
 
 
-_SYNCHRONOUS = ("cule-cpu", "ale", "envpool")
+_EMULATION = BenchOptions(load=("emulation",), num_envs=(16,), minutes=0.0)
+_GEOMETRIES = ("1x4", "2x4", "4x4", "8x1", "8x2", "8x4", "16x4", "32x4")
+_GPU = replace(_EMULATION, engines=("cule-cuda",), round_steps=16)
 
 #: Named sets of options; options given as well override them.
 PRESETS = {
     "default": BenchOptions(),
-    "one-thread": BenchOptions(
-        engines=_SYNCHRONOUS,
-        load=("emulation",),
-        num_envs=(16,),
-        threads=1,
-        seconds=6.0,
-        rounds=10,
-        minutes=0.0,
+    "one-thread": replace(
+        _EMULATION, engines=("cule-cpu", "ale", "envpool"), threads=1, seconds=6.0, rounds=10
     ),
-    "57-games": BenchOptions(
+    "57-games": replace(
+        _EMULATION,
         games=("57",),
         engines=("cule-cpu", "ale", "ale-async", "envpool"),
-        load=("emulation",),
-        num_envs=(16,),
         seconds=2.0,
-        minutes=0.0,
     ),
-    "gpu": BenchOptions(
-        engines=("cule-cuda",),
-        load=("emulation",),
-        num_envs=(256, 1200, 4096, 8192, 16384, 32768, 65536),
-        round_steps=16,
-        minutes=0.0,
-    ),
-    "gpu-geometry": BenchOptions(
+    "gpu": replace(_GPU, num_envs=(256, 1200, 4096, 8192, 16384, 32768, 65536)),
+    "gpu-geometry": replace(
+        _GPU,
         games=("pong", "seaquest"),
-        engines=tuple(f"cule-cuda@{n}x4" for n in (1, 2, 4, 8, 16, 32))
-        + tuple(f"cule-cuda@8x{n}" for n in (1, 2)),
-        load=("emulation",),
+        engines=tuple(f"cule-cuda@{n}" for n in _GEOMETRIES),
         num_envs=(1200, 4096, 32768),
-        round_steps=16,
-        minutes=0.0,
         memory=False,
     ),
 }
@@ -171,14 +156,9 @@ PRESETS = {
 class Cell:
     """One measurement of all engines: a load, a game and a number of environments."""
 
-    load: str
-    """One of `LOADS`."""
-
+    load: str  # one of `LOADS`
     game: str
-    """Which game."""
-
     num_envs: int
-    """Environments."""
 
     @property
     def key(self) -> str:

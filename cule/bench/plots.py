@@ -212,7 +212,7 @@ def plot_training(records: Sequence[Record], hardware: str, path: Path) -> Path:
     return _save(figure, "Training: frames per second by agent", note, hardware, path)
 
 
-def length_of(config: dict[str, Any]) -> str:
+def length_of(config: dict[str, object]) -> str:
     """What an agent learns from at a time."""
     if "num_steps" in config:
         return f"rollouts of {config['num_steps']} steps"

@@ -12,13 +12,12 @@ import os
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import TypeAlias, TypedDict, cast
 
 from cule.bench.divergence import Divergence
 from cule.bench.engines import FRAMESKIP
 from cule.bench.errors import OtherRunError
 from cule.bench.interleaved import SHADOW_ENVS, Comparison, divide, quartiles
-from cule.bench.machine import Machine, Source
 from cule.bench.options import BenchOptions, Cell
 from cule.errors import InvalidArgumentError
 
@@ -33,6 +32,18 @@ ENDS_AT_ONCE = 0.05
 
 #: Options that do not change the measurement of a cell.
 _FREE_OPTIONS = ("games", "load", "num_envs", "out", "resume", "minutes", "memory")
+
+
+#: Everything that a measurement depends on.
+Settings: TypeAlias = dict[str, object]
+
+
+class CellKey(TypedDict):
+    """Fields of `Cell`."""
+
+    load: str
+    game: str
+    num_envs: int
 
 
 class Spread(TypedDict):
@@ -84,22 +95,6 @@ class Check(TypedDict):
     gpu_envs_compared: int
 
 
-class CellKey(TypedDict):
-    """Fields of `Cell`."""
-
-    load: str
-    game: str
-    num_envs: int
-
-
-class Settings(TypedDict):
-    """Everything that a measurement depends on."""
-
-    options: dict[str, object]
-    machine: Machine
-    source: Source
-
-
 class Content(TypedDict, total=False):
     """Measurements of a cell; `runs` or `divergence_runs` by name."""
 
@@ -118,18 +113,14 @@ class Content(TypedDict, total=False):
 
 
 class Record(Content):
-    """A cell with its measurements and settings."""
+    """A cell and its measurements; the file has `SCHEMA` and settings as well."""
 
-    cule_bench: int
     cell: CellKey
-    settings: Settings
 
 
 class MemoryRecord(TypedDict):
     """Memory per environment by engine; None if unknown."""
 
-    cule_bench: int
-    settings: Settings
     game: str
     bytes_per_env: dict[str, int | None]
 
@@ -144,16 +135,12 @@ def spread(values: Sequence[float], digits: int) -> Spread:
 
 
 def settings_of(
-    options: BenchOptions, engines: Sequence[str], threads: int, where: Machine, source: Source
+    options: BenchOptions, engines: Sequence[str], threads: int, where: Settings, source: Settings
 ) -> Settings:
     """Everything that the measurement of a cell depends on."""
-    given: dict[str, object] = {
-        item.name: getattr(options, item.name)
-        for item in dataclasses.fields(options)
-        if item.name not in _FREE_OPTIONS
-    }
-    given |= {"engines": list(engines), "threads": threads}
-    return {"options": given, "machine": where, "source": source}
+    given = dataclasses.asdict(options) | {"engines": list(engines), "threads": threads}
+    measured = {name: value for name, value in given.items() if name not in _FREE_OPTIONS}
+    return {"options": measured, "machine": where, "source": source}
 
 
 def describe_comparison(result: Comparison, pairs: Iterable[tuple[str, str]]) -> Content:
@@ -259,15 +246,8 @@ class Records:
 
     def write(self, cell: Cell, content: Content) -> Record:
         """Write the record of a cell atomically."""
-        key: CellKey = {"load": cell.load, "game": cell.game, "num_envs": cell.num_envs}
-        record: Record = {
-            "cule_bench": SCHEMA,
-            "cell": key,
-            "settings": self.settings,
-            **content,
-        }
-        _write(self.path_of(cell), record)
-        return record
+        record = {"cell": dataclasses.asdict(cell), **content}
+        return cast(Record, self._write(self.path_of(cell), record))
 
     def memory(self, game: str, engines: Sequence[str]) -> MemoryRecord | None:
         """The memory that an earlier part of this benchmark measured."""
@@ -278,14 +258,8 @@ class Records:
 
     def write_memory(self, game: str, sizes: Mapping[str, int | None]) -> MemoryRecord:
         """Write the memory of an environment."""
-        record: MemoryRecord = {
-            "cule_bench": SCHEMA,
-            "settings": self.settings,
-            "game": game,
-            "bytes_per_env": dict(sizes),
-        }
-        _write(self.folder / MEMORY, record)
-        return record
+        record = {"game": game, "bytes_per_env": dict(sizes)}
+        return cast(MemoryRecord, self._write(self.folder / MEMORY, record))
 
     def _read(self, path: Path) -> object:
         """Content of a file of this format with the settings of this benchmark, or None."""
@@ -296,8 +270,9 @@ class Records:
         is_record = isinstance(content, dict) and content.get("cule_bench") == SCHEMA
         return content if is_record and content.get("settings") == self.settings else None
 
-
-def _write(path: Path, record: Record | MemoryRecord) -> None:
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(record, indent=1) + "\n")
-    os.replace(partial, path)
+    def _write(self, path: Path, content: Mapping[str, object]) -> object:
+        record = {"cule_bench": SCHEMA, "settings": self.settings, **content}
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(record, indent=1) + "\n")
+        os.replace(partial, path)
+        return record

@@ -71,10 +71,9 @@ def run_suite(options: BenchOptions, say: Say = print) -> list[Record]:
         check_algorithms(options.algorithms)
     use_threads(threads)
 
-    where = machine.machine()
-    hardware = machine.hardware_line(where, threads)
+    hardware = machine.hardware_line(threads)
     folder = options.out or Path(f"cule-bench-{machine.now()[:19].replace(':', '')}")
-    settings = settings_of(options, engines, threads, where, machine.source())
+    settings = settings_of(options, engines, threads, machine.machine(), machine.source())
     records = Records(folder, settings, resume=options.resume)
     has_gpu = any(map(is_cuda, engines))
     cells = [cell for cell in cells_of(options, has_gpu) if cell.load not in skipped_loads]

@@ -24,9 +24,8 @@ from cule.errors import InvalidArgumentError
 #: Device of environments and network, by engine.
 DEVICES = {"cule-cpu": "cpu", "cule-cuda": "cuda"}
 
-#: A class of `cule.agents` or the configuration of one; imported late, because it needs torch.
-AgentClass: TypeAlias = Any
-AgentConfig: TypeAlias = Any
+#: A class of `cule.agents` or its configuration; imported late, because they need torch.
+FromAgents: TypeAlias = Any
 
 
 def run_name(algorithm: str, engine: str) -> str:
@@ -56,7 +55,7 @@ def check_algorithms(names: Sequence[str]) -> None:
             )
 
 
-def agent_classes() -> dict[str, AgentClass]:
+def agent_classes() -> dict[str, FromAgents]:
     """Classes of the agents with discrete actions, by name."""
     from cule.agents import AGENTS
 
@@ -66,7 +65,7 @@ def agent_classes() -> dict[str, AgentClass]:
 class _AgentRun:
     """An agent on an engine."""
 
-    def __init__(self, algorithm: str, engine: str, config: AgentConfig) -> None:
+    def __init__(self, algorithm: str, engine: str, config: FromAgents) -> None:
         self.device = DEVICES[engine]
         self.num_rounds = 0
         self.meter = DeviceMeter(self.device)
@@ -94,7 +93,7 @@ class _AgentRun:
 
 def config_of(
     algorithm: str, engine: str, game: str, num_envs: int, threads: int, options: BenchOptions
-) -> AgentConfig:
+) -> FromAgents:
     """Configuration of an agent: its own defaults, changed by the options of the benchmark."""
     config_class = agent_classes()[algorithm].config_class
     changes: dict[str, int] = {}

@@ -72,18 +72,8 @@ class Op(IntEnum):
 
 #: Operations followed by one word.
 WITH_OPERAND = frozenset(
-    {
-        Op.CONST,
-        Op.LOAD,
-        Op.STORE,
-        Op.RAM_AT,
-        Op.BCD1_AT,
-        Op.JUMP,
-        Op.JUMP_IF_ZERO,
-        Op.JUMP_IF_ZERO_OR_POP,
-        Op.JUMP_IF_NONZERO_OR_POP,
-        Op.FAIL,
-    }
+    {Op.CONST, Op.LOAD, Op.STORE, Op.RAM_AT, Op.BCD1_AT, Op.FAIL}
+    | {Op.JUMP, Op.JUMP_IF_ZERO, Op.JUMP_IF_ZERO_OR_POP, Op.JUMP_IF_NONZERO_OR_POP}
 )
 #: The one code of FAIL: the mode cannot be reached.
 FAIL_MODE = 1

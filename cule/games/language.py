@@ -22,7 +22,7 @@ error that names the game, the program, the line and the construct.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from cule.errors import RulesError
@@ -129,9 +129,6 @@ def parse_rules(
 
 
 def _check_state_names(game_id: str, names: list[str]) -> None:
-    for name in CORE_STATE:
-        if name not in names:
-            raise RulesError(f"{game_id}: state lacks {name!r}; it needs {', '.join(CORE_STATE)}")
     for name in names:
         if name in RESERVED:
             raise RulesError(f"{game_id}: state name {name!r} has a meaning of its own")
@@ -280,21 +277,22 @@ class _Checker:
         raise self._error(node, f"unknown name {node.id!r}; set before this line: {allowed}")
 
     def _operator(self, node: ast.stmt | ast.expr, op: ast.operator, right: ast.expr) -> None:
-        if type(op) not in BINARY:
-            kind = type(op).__name__
-            message = f"operator {kind} ({_first_line(node)}) is outside the language"
-            raise self._error(node, message)
+        self._check_operator(node, "operator", op, BINARY)
         if isinstance(op, ast.LShift | ast.RShift):
             amount = right.value if isinstance(right, ast.Constant) else None
             if not isinstance(amount, int) or not 0 <= amount <= 31:
                 raise self._error(node, f"{_first_line(node)}: a shift is by a constant 0..31")
 
+    def _check_operator(
+        self, node: ast.stmt | ast.expr, what: str, op: ast.AST, allowed: Container[type[ast.AST]]
+    ) -> None:
+        if type(op) not in allowed:
+            text = f"{what} {type(op).__name__} ({_first_line(node)})"
+            raise self._error(node, f"{text} is outside the language")
+
     def _comparison(self, node: ast.Compare) -> None:
         for op in node.ops:
-            if type(op) not in COMPARE:
-                kind = type(op).__name__
-                message = f"comparison {kind} ({_first_line(node)}) is outside the language"
-                raise self._error(node, message)
+            self._check_operator(node, "comparison", op, COMPARE)
         # A chain evaluates these operands twice.
         for middle in node.comparators[:-1]:
             names = (n.id for n in ast.walk(middle) if isinstance(n, ast.Name))

@@ -34,6 +34,11 @@ from cule.games.schema import (
     load_user_rules,
 )
 
+#: Facts of `GameRules` that the native core needs.
+_CORE_FACTS = (
+    *("game_id", "legal_actions", "minimal_actions", "starting_actions"),
+    *("modes", "default_mode", "difficulties", "paddle_max"),
+)
 _BANK_BYTES = 2048
 _ODD_SIZES = (10495,)  # DPC: 8 KiB program, 2 KiB data, 255 bytes of a dump
 _SUPERCHARGER_BYTES = 8448
@@ -62,32 +67,11 @@ class GameSpec:
 
     def to_core_kwargs(self) -> dict[str, Any]:
         """The keyword arguments of ``cule._core.Game``."""
-        rules, console, code = self.rules, self.console, self.code
-        return {
-            "game_id": rules.game_id,
-            "rom": self.rom,
-            "format": console.format,
-            "ystart": console.ystart,
-            "height": console.height,
-            "controller_left": console.controller_left,
-            "controller_right": console.controller_right,
-            "swap_ports": console.swap_ports,
-            "swap_paddles": console.swap_paddles,
-            "left_difficulty_a": console.left_difficulty == "A",
-            "right_difficulty_a": console.right_difficulty == "A",
-            "hmove_blanks": console.hmove_blanks,
-            "legal_actions": list(rules.legal_actions),
-            "minimal_actions": list(rules.minimal_actions),
-            "starting_actions": list(rules.starting_actions),
-            "modes": list(rules.modes),
-            "default_mode": rules.default_mode,
-            "difficulties": list(rules.difficulties),
-            "paddle_max": rules.paddle_max,
-            "state": list(code.state),
-            "step_code": list(code.step_code),
-            "lives_code": list(code.lives_code),
-            "setup_code": list(code.setup_code),
-        }
+        kwargs = {name: getattr(self.rules, name) for name in _CORE_FACTS}
+        kwargs |= vars(self.code) | vars(self.console) | {"rom": self.rom}
+        for side in ("left", "right"):
+            kwargs[f"{side}_difficulty_a"] = kwargs.pop(f"{side}_difficulty") == "A"
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in kwargs.items()}
 
 
 def list_games() -> tuple[str, ...]:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from cule.errors import RulesError
 
@@ -34,13 +33,6 @@ _CHOSEN = re.compile(r"\((?P<values>[^()]+,[^()]+)\)\[(?P<index>[^\]]+)\]")
 #: Actions that the language has, by their names here.
 _ACTIONS = {"SELECT": "select", "ACT": "act", "SOFT_RESET": "soft_reset"}
 _INDENT = "    "
-
-
-class _Meaning(NamedTuple):
-    """A defined step."""
-
-    parameters: list[str]
-    steps: str
 
 
 def has_steps(text: str) -> bool:
@@ -65,16 +57,15 @@ class _Reader:
     def __init__(self, text: str, where: str) -> None:
         self._where = where
         self._steps: list[str] = []
-        self._meanings: dict[str, _Meaning] = {}
+        self._meanings: dict[str, tuple[list[str], str]] = {}  # parameters, steps
         self._counters = 0
         for line in filter(None, map(str.strip, text.splitlines())):
             if match := _STEP.fullmatch(line):
                 self._steps.append(match["step"])
             elif match := _MEANING.fullmatch(line):
-                parameters = _split(match["parameters"] or "", ",")
-                self._meanings[match["name"]] = _Meaning(parameters, match["steps"])
+                self._meanings[match["name"]] = (_split(match["parameters"], ","), match["steps"])
             else:
-                raise self._fail(line)
+                raise self._error(line)
 
     def lines(self) -> Iterator[str]:
         for step in self._steps:
@@ -90,7 +81,7 @@ class _Reader:
             yield f"{_INDENT}{counter} = {counter} + 1"
         elif match := _IF_THEN.fullmatch(step):
             yield f"if {self._value(match['condition'], meant)}:"
-            yield from _indented(self._step(match["step"], meant))
+            yield from (_INDENT + line for line in self._step(match["step"], meant))
         elif match := _GUARDED.fullmatch(step):
             yield f"{match['word'].lower()} {self._value(match['condition'], meant)}:"
             yield from self._actions(match["actions"], meant)
@@ -99,32 +90,27 @@ class _Reader:
 
     def _actions(self, text: str, meant: Mapping[str, str]) -> Iterator[str]:
         for action in _split(text, ","):
-            yield from _indented(self._action(action, meant))
+            yield from (_INDENT + line for line in self._action(action, meant))
 
     def _action(self, action: str, meant: Mapping[str, str]) -> Iterator[str]:
         if action == "fail with an error":
             yield "fail()"
         elif match := _ASSIGNED.fullmatch(action):
             yield f"{match['name']} = {self._value(match['value'], meant)}"
-        elif not (match := _CALLED.fullmatch(action)):
-            raise self._fail(action)
-        elif match["name"] in self._meanings:
-            yield from self._named(match["name"], _split(match["arguments"] or "", ","), action)
-        elif match["name"] in _ACTIONS:
-            arguments = self._value(match["arguments"] or "", meant)
-            yield f"{_ACTIONS[match['name']]}({arguments})"
+        elif (match := _CALLED.fullmatch(action)) and match["name"] in self._meanings:
+            # A step cannot contain itself: its meaning is unknown inside.
+            parameters, steps = meaning = self._meanings.pop(match["name"])
+            arguments = _split(match["arguments"], ",")
+            if len(arguments) != len(parameters):
+                raise self._error(action)
+            inner = {p: f"({a})" for p, a in zip(parameters, arguments, strict=True)}
+            for step in _split(steps, ";"):
+                yield from self._step(step, inner)
+            self._meanings[match["name"]] = meaning
+        elif match and match["name"] in _ACTIONS:
+            yield f"{_ACTIONS[match['name']]}({self._value(match['arguments'] or '', meant)})"
         else:
-            raise self._fail(action)
-
-    def _named(self, name: str, arguments: list[str], action: str) -> Iterator[str]:
-        meaning = self._meanings[name]
-        if len(arguments) != len(meaning.parameters):
-            raise self._fail(action)
-        meant = {p: f"({a})" for p, a in zip(meaning.parameters, arguments, strict=True)}
-        del self._meanings[name]  # a step cannot contain itself
-        for step in _split(meaning.steps, ";"):
-            yield from self._step(step, meant)
-        self._meanings[name] = meaning
+            raise self._error(action)
 
     def _value(self, text: str, meant: Mapping[str, str]) -> str:
         text = re.sub(r"\bis not (?=\d)", "!= ", text)
@@ -133,7 +119,7 @@ class _Reader:
         text = _CHOSEN.sub(_choice, text)
         return re.sub(r"\b[A-Za-z_]\w*\b", lambda word: meant.get(word[0], word[0]), text)
 
-    def _fail(self, text: str) -> RulesError:
+    def _error(self, text: str) -> RulesError:
         named = "".join(f", {name}" for name in self._meanings)
         return RulesError(
             f"{self._where}: {text!r} is no step; there are 'While c: actions.', 'If c: actions.', "
@@ -148,17 +134,13 @@ def _choice(match: re.Match[str]) -> str:
     return f"({''.join(tests)}({last}))"
 
 
-def _split(text: str, separator: str) -> list[str]:
+def _split(text: str | None, separator: str) -> list[str]:
     """Parts between separators outside parentheses."""
     parts, depth = [""], 0
-    for character in text:
+    for character in text or "":
         depth += (character in "([") - (character in ")]")
         if character == separator and depth == 0:
             parts.append("")
         else:
             parts[-1] += character
     return [part.strip() for part in parts if part.strip()]
-
-
-def _indented(lines: Iterator[str]) -> Iterator[str]:
-    return (_INDENT + line for line in lines)

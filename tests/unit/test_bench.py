@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import subprocess
 import sys
@@ -21,8 +20,6 @@ from cule.bench.errors import DifferentResultsError, EngineMissingError, OtherRu
 from cule.bench.games import ATARI_57, DEFAULT_GAMES, games_named
 from cule.bench.options import PRESETS, BenchOptions, Cell, cells_of
 from cule.errors import DeviceError, InvalidArgumentError, UnknownGameError
-
-SCORES = Path(cule.__file__).parent / "agents" / "data" / "human_scores.csv"
 
 Obs = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -115,8 +112,8 @@ def fake_divergence(game: str) -> records.Record:
 
 
 def test_sets_of_games() -> None:
-    with SCORES.open() as file:
-        assert sorted(ATARI_57) == sorted(row["game"] for row in csv.DictReader(file))
+    assert len(set(ATARI_57)) == 57
+    assert set(ATARI_57) < set(games_named(["all"]))
     assert len(games_named(["all"])) == 104
     assert games_named(["default"]) == DEFAULT_GAMES
     assert games_named(["pong", "default", "pong"])[:2] == ("pong", "breakout")
@@ -314,12 +311,6 @@ def test_invalid_comparisons() -> None:
 
 class HostAsDevice(CuleEngine):
     """Cached states on the CPU instead of a GPU."""
-
-    def to_device(self, actions: Any) -> Any:
-        return actions
-
-    def synchronize(self) -> None:
-        pass
 
 
 class WrongDevice(HostAsDevice):
