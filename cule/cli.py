@@ -17,41 +17,32 @@ from cule.errors import CuleError, MissingPackageError
 from cule.games import RomStatus, import_roms, list_games, rom_folders, rom_status
 from cule.games.roms import ROM_DIR_VARIABLE
 
-#: Commands of the learners, and what they do.
-LEARNING = {
+#: Commands whose own modules parse their options, and what they do.
+COMMANDS = {
+    "bench": "frames per second of cule and other libraries: table and plots",
+    "watch": "many environments in the browser, playable by keyboard",
     "train": "train an agent, with checkpoints and resume",
     "eval": "play whole games with trained agents and report the scores",
 }
-
-#: The command of the FPS suite.
-BENCH = "bench"
-
-#: The command that shows consoles in a browser.
-WATCH = "watch"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command.
 
     Args:
-        arguments: Words after ``cule``; those of the process by default.
+        arguments: Words after ``cule``; by default those of the process.
 
     Returns:
-        The exit status: 0 done, 1 something is missing or wrong, 2 a refused request, 130
+        The exit status: 0 done, 1 something is missing or wrong, 2 invalid request, 130
         interrupted by Ctrl-C.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        if words[:1] == [BENCH]:
-            return _bench(words[1:])
-        if words[:1] == [WATCH]:
-            return _watch(words[1:])
-        if words and words[0] in LEARNING:
-            # Their options are those of the algorithm, and need torch to be known.
-            return _learn(words[0], words[1:])
+        if words and words[0] in COMMANDS:
+            return _run_command(words[0], words[1:])
         options = _parser().parse_args(words)
         status: int = options.run(options)
-    except BrokenPipeError:  # whoever read the output has seen enough
+    except BrokenPipeError:  # the reader of the output has stopped
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -76,44 +67,36 @@ def _parser() -> argparse.ArgumentParser:
     listing = actions.add_parser("list", help="which games are found, and where")
     listing.set_defaults(run=_list_roms)
     importing = actions.add_parser("import", help="copy the known ROMs of a folder to cule's own")
-    importing.add_argument("folder", type=Path, metavar="DIR", help="searched with its folders")
+    importing.add_argument("folder", type=Path, metavar="DIR", help="searched with its subfolders")
     importing.set_defaults(run=_import_roms)
     verify = actions.add_parser("verify", help="whether every game is found with the right bytes")
     verify.set_defaults(run=_verify_roms)
-    commands.add_parser(BENCH, help="frames a second of cule and other libraries: table and plots")
-    commands.add_parser(WATCH, help="many consoles in the browser, playable by keyboard")
-    for name, text in LEARNING.items():
+    for name, text in COMMANDS.items():
         commands.add_parser(name, help=text)
     return parser
 
 
-def _bench(words: Sequence[str]) -> int:
-    """Run ``bench``, which is imported only here."""
-    from cule.bench.command import bench
+def _run_command(command: str, words: Sequence[str]) -> int:
+    """Run a command of `COMMANDS`, whose module is imported only here."""
+    if command == "bench":
+        from cule.bench.command import bench
 
-    return bench(words)
+        return bench(words)
+    if command == "watch":
+        from cule.watch.command import parse, watch
 
-
-def _watch(words: Sequence[str]) -> int:
-    """Run ``watch``, which is imported only here."""
-    from cule.watch.command import parse, watch
-
-    options = parse(words)
-    if options.checkpoint is not None:
-        _require_torch("watch CHECKPOINT")
-    return watch(options)
-
-
-def _learn(command: str, words: Sequence[str]) -> int:
-    """Run ``train`` or ``eval``, which are imported only here."""
+        options = parse(words)
+        if options.checkpoint is not None:
+            _require_torch("watch CHECKPOINT")
+        return watch(options)
     _require_torch(command)
-    from cule.agents import command as commands
+    from cule.agents import command as agents
 
-    return commands.train(words) if command == "train" else commands.evaluate_checkpoints(words)
+    return agents.train(words) if command == "train" else agents.evaluate_checkpoints(words)
 
 
 def _require_torch(command: str) -> None:
-    """Raise a `MissingPackageError` where torch is not installed."""
+    """Raise a `MissingPackageError` if torch is not installed."""
     if importlib.util.find_spec("torch") is None:
         raise MissingPackageError(f"cule {command} needs torch; pip install 'cule[train]'")
 

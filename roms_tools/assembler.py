@@ -1,13 +1,13 @@
-"""A small 6507 assembler for home-made cartridges.
+"""A small 6507 assembler for test cartridges.
 
-In: source text, one statement a line; ``;`` starts a comment. Out: the bytes from the origin on.
+In: source text, one statement per line; ``;`` starts a comment. Out: the bytes from the origin on.
 
     name:                 label, alone or before a statement
     name = expression     constant
-    .org $F100            go on at this address (filled with zeros)
+    .org $F100            continue at this address (filled with zeros)
     .byte 1, $02, <name   bytes
     .word name            16-bit words, low byte first
-    .wait 23              code that takes so many cycles (0, or at least 2) and changes no register
+    .wait 23              code of this many cycles (0, or at least 2) that changes no register
     LDA #%10 / LDA name,X / JMP (name) / LSR A ...
 
 Numbers are decimal, ``$`` hexadecimal, ``%`` binary; expressions add and subtract numbers and
@@ -111,7 +111,7 @@ _WIDE = re.compile(r"\$[0-9A-Fa-f]{3,}")
 
 
 class AssemblyError(ValueError):
-    """A statement that makes no sense; the message gives its line."""
+    """An invalid statement; the message has its line."""
 
 
 def assemble(

@@ -1,11 +1,14 @@
-"""Write ``tests/golden/traces.json``: what ale-py does, for machines that do not have it.
+"""Write ``tests/golden/traces.json``: traces of ale-py for machines without it.
 
 Run as ``python -m roms_tools.record_golden`` in the repository root, with ale-py installed. A trace
-has two parts. A console is played for `FRAMES` frames with random legal actions and sticky actions,
-reset where it ends: a digest, chained over every frame, of RAM, reward, lives and the end, and over
-every `SCREEN_EVERY`-th frame of the screen. A batch of `NUM_ENVS` is stepped `NUM_STEPS` times with
-random actions: a digest of what every console shows and reports until its first episode ends, which
-any back end must give, since nothing after the reset is left to chance.
+has two parts:
+
+* A console plays `FRAMES` frames with random legal actions and sticky actions, with a reset at the
+  end of a game. One digest is chained over RAM, reward, lives and game over of every frame, another
+  over the screen of every `SCREEN_EVERY`-th frame.
+* A batch of `NUM_ENVS` environments takes `NUM_STEPS` steps with random actions. A digest covers
+  the results of every environment until its first episode ends, which every back end must give,
+  because nothing after the reset is random.
 """
 
 from __future__ import annotations
@@ -31,15 +34,15 @@ STICKY = 0.25
 
 NUM_ENVS = 4
 NUM_STEPS = 150
-#: Of a vector environment; the rest are ale-py's defaults. All consoles have seed 0.
+#: Options of the batch; others have ale-py's defaults. All environments have seed 0.
 STEP_OPTIONS: dict[str, Any] = {"noop_max": 0, "use_fire_reset": False, "reward_clipping": False}
 
-#: Observations, rewards, lives and ended episodes of a step, each with one row a console.
+#: Observations, rewards, lives and ended episodes of a step, one row per environment.
 Step = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def play(console: Any, game: str) -> dict[str, str]:
-    """Play a console with the methods of ``ale_py.ALEInterface`` that has loaded the game's ROM.
+    """Play a console with the methods of ``ale_py.ALEInterface`` and a loaded ROM.
 
     Returns:
         ``frames`` and ``screens``, the two digests.
@@ -77,11 +80,11 @@ def play_steps(
     playing = set(range(NUM_ENVS))
     for _ in range(NUM_STEPS):
         obs, rewards, lives, ended = step(rng.integers(num_actions, size=NUM_ENVS))
-        for console in sorted(playing):
-            numbers = (int(rewards[console]), int(lives[console]), bool(ended[console]))
-            digests[console].update(obs[console].tobytes() + repr(numbers).encode())
-            if ended[console]:
-                playing.remove(console)
+        for i in sorted(playing):
+            numbers = (int(rewards[i]), int(lives[i]), bool(ended[i]))
+            digests[i].update(obs[i].tobytes() + repr(numbers).encode())
+            if ended[i]:
+                playing.remove(i)
     return hashlib.sha256(b"".join(digest.digest() for digest in digests)).hexdigest()[:32]
 
 
@@ -99,14 +102,14 @@ def play_env(game: str, env: Any) -> str:
 
 
 def prepare(console: Any) -> Any:
-    """The settings of every trace; call before loading a ROM."""
+    """Apply the settings of every trace, before a ROM is loaded."""
     console.setInt("random_seed", SEED)
     console.setFloat("repeat_action_probability", STICKY)
     return console
 
 
 def record(game: str) -> dict[str, str]:
-    """The trace of a game, by ale-py."""
+    """The trace of a game by ale-py."""
     import ale_py
     from ale_py import roms
     from ale_py.vector_env import AtariVectorEnv
@@ -119,7 +122,7 @@ def record(game: str) -> dict[str, str]:
 
 
 def main() -> None:
-    """Record every game that ale-py has a single-player ROM of."""
+    """Record every single-player game of ale-py."""
     import ale_py
 
     from cule.games import list_games
