@@ -62,7 +62,7 @@ def main() -> int:
     """Run the demonstration; return the exit status."""
     threads = len(os.sched_getaffinity(0))
     names = [name for name in ("cule-cpu", "ale", "envpool") if unavailable_reason(name) is None]
-    about = ", ".join(f"{name} {version}" for name, version in versions(names).items())
+    about = ", ".join(f"{name} {version}" for name, version in versions().items())
     print(f"{about}: {NUM_ENVS} environments per game, {threads} threads, frame skip 4, 84x84x4")
     print("emulated frames per second, medians of interleaved rounds\n")
     heads = [*names, *(f"/ {name}" for name in names[1:])]

@@ -64,13 +64,8 @@ sys.exit(not any(status.md5_ok for status in rom_status()))'; then
   note "no ROMs, or cule cannot be imported: install ale-py and gymnasium, or set CULE_ROM_DIR"
   exit 1
 fi
-"$python" - >"$out/kernels.json" 2>/dev/null <<'PYTHON' || true
-import json
-
-from cule.device import cuda_module
-
-print(json.dumps(cuda_module().kernel_resources(), indent=1))
-PYTHON
+"$python" -c 'import json; from cule.device import cuda_module
+print(json.dumps(cuda_module().kernel_resources(), indent=1))' >"$out/kernels.json" 2>/dev/null
 
 workers=()
 if "$python" -c 'import xdist' 2>/dev/null; then workers=(-n 4); fi

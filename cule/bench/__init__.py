@@ -21,15 +21,15 @@ torch, matplotlib, ale-py and EnvPool are imported only when needed.
 
 from __future__ import annotations
 
-from cule.bench.engines import ENGINES, FRAMESKIP, Engine, make_engine, unavailable_reason, versions
+from cule.bench.engines import ENGINES, FRAMESKIP, Engine, make_engine, unavailable_reason
 from cule.bench.errors import DifferentResultsError, EngineMissingError, OtherRunError
-from cule.bench.games import ATARI_57, DEFAULT_GAMES
+from cule.bench.games import DEFAULT_GAMES
 from cule.bench.interleaved import Comparison, compare_engines
+from cule.bench.machine import versions
 from cule.bench.options import PRESETS, BenchOptions
 from cule.bench.suite import run_suite
 
 __all__ = [
-    "ATARI_57",
     "DEFAULT_GAMES",
     "ENGINES",
     "FRAMESKIP",

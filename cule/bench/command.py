@@ -7,8 +7,8 @@ import ast
 import dataclasses
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from pathlib import Path
 
 from cule.bench.games import SETS
@@ -36,6 +36,9 @@ def bench(words: Sequence[str]) -> int:
     preset = first.parse_known_args(words)[0].preset
     given = vars(parser(PRESETS[preset]).parse_args(words))
     del given["preset"]
+    for name, value in given.items():
+        if isinstance(value, list):  # of lists, one per word
+            given[name] = tuple(itertools.chain.from_iterable(value))
     try:
         records = run_suite(BenchOptions(**given), functools.partial(print, flush=True))
     except KeyboardInterrupt:
@@ -68,7 +71,6 @@ def parser(defaults: BenchOptions) -> argparse.ArgumentParser:
             shown = ",".join(map(str, default)) or "none"
             made.add_argument(
                 word,
-                action=_Extend,
                 nargs="+",
                 type=_list_of(int if item.name == "num_envs" else str),
                 default=default,
@@ -84,20 +86,6 @@ def parser(defaults: BenchOptions) -> argparse.ArgumentParser:
     return made
 
 
-class _Extend(argparse.Action):
-    """Joins the lists of several words."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: object,
-        option_string: str | None = None,
-    ) -> None:
-        assert isinstance(values, list)
-        setattr(namespace, self.dest, tuple(value for part in values for value in part))
-
-
 def _list_of(read: type[int] | type[str]) -> Callable[[str], list[int | str]]:
     def split(text: str) -> list[int | str]:
         return [read(part) for part in text.split(",") if part]
@@ -111,7 +99,7 @@ def _sentences() -> dict[str, str]:
     (node,) = ast.parse(inspect.getsource(BenchOptions)).body
     assert isinstance(node, ast.ClassDef)
     found = {}
-    for declaration, sentence in pairwise(node.body):
+    for declaration, sentence in itertools.pairwise(node.body):
         match declaration, sentence:
             case (
                 ast.AnnAssign(target=ast.Name(id=name)),

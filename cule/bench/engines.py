@@ -9,11 +9,10 @@ CPU does so on request. EnvPool uses a reset procedure of its own.
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import importlib.util
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -325,9 +324,3 @@ def unavailable_reason(name: str, game: str = "pong") -> str | None:
     except (CuleError, ImportError) as error:
         return str(error)
     return None
-
-
-def versions(names: Sequence[str]) -> dict[str, str]:
-    """Versions of the libraries behind engines, by distribution."""
-    found = dict.fromkeys(kind_of(name).distribution for name in names)
-    return {name: importlib.metadata.version(name) for name in found}

@@ -120,10 +120,6 @@ class BenchOptions:
         if self.resume and self.out is None:
             raise InvalidArgumentError("resume needs out: the folder whose cells are kept")
 
-    def sizes(self, load: str, has_gpu: bool) -> tuple[int, ...]:
-        """Numbers of environments of a load."""
-        return self.num_envs or DEFAULT_NUM_ENVS[load][has_gpu]
-
 
 _EMULATION = BenchOptions(load=("emulation",), num_envs=(16,), minutes=0.0)
 _GEOMETRIES = ("1x4", "2x4", "4x4", "8x1", "8x2", "8x4", "16x4", "32x4")
@@ -174,7 +170,7 @@ def cells_of(options: BenchOptions, has_gpu: bool) -> list[Cell]:
     found = []
     for game in options.games:
         for load in (load for load in LOADS if load in options.load):
-            sizes = options.sizes(load, has_gpu)
+            sizes = options.num_envs or DEFAULT_NUM_ENVS[load][has_gpu]
             sizes = sizes[-1:] if load == "divergence" else sizes
             found += [Cell(load, game, num_envs) for num_envs in sizes]
     return found

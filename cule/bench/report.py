@@ -123,20 +123,6 @@ def sizes_table(records: Sequence[Record]) -> str:
     return table(rows, num_labels=2)
 
 
-def learning_table(records: Sequence[Record]) -> str:
-    """Inference and training: a row per run, a column per size."""
-    sizes = sizes_of(records)
-    heads = ["load", "engine", *(f"{size:,} environments" for size in sizes)]
-    rows = [[*heads, *(f"GPU % at {size:,}" for size in sizes)]]
-    for load in ("inference", "training"):
-        for name in run_names(of_load(records, load)):
-            runs = [runs_named(of_load(records, load, size), name) for size in sizes]
-            rates = [_number(median_rate(at_size)) for at_size in runs]
-            busy = [_number(median_utilization(at_size)) for at_size in runs]
-            rows.append([load, name, *rates, *busy])
-    return table(rows, num_labels=2)
-
-
 def memory_table(record: MemoryRecord) -> str:
     """Bytes per environment, by engine."""
     rows = [["engine", f"bytes per environment, {record['game']}"]]
@@ -190,9 +176,6 @@ def report(
     for load in dict.fromkeys(record["cell"]["load"] for record in timed):
         rows = sizes_table(of_load(timed, load))
         parts.append(f"{load} by number of environments, medians of the games\n{rows}")
-    learned = of_load(timed, "inference") + of_load(timed, "training")
-    if learned:
-        parts.append(f"inference and training, medians of the games\n{learning_table(learned)}")
     diverged = of_load(records, "divergence")
     if diverged:
         parts.append(f"after a common reset\n{divergence_table(diverged)}")

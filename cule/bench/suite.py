@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import time
 from collections.abc import Callable
@@ -69,7 +70,10 @@ def run_suite(options: BenchOptions, say: Say = print) -> list[Record]:
         say(f"{', '.join(learning_loads)}: skipped: {reason}")
     elif "training" in options.load:
         check_algorithms(options.algorithms)
-    use_threads(threads)
+    if importlib.util.find_spec("torch") is not None:
+        import torch
+
+        torch.set_num_threads(threads)
 
     hardware = machine.hardware_line(threads)
     folder = options.out or Path(f"cule-bench-{machine.now()[:19].replace(':', '')}")
@@ -140,15 +144,6 @@ def available_engines(options: BenchOptions, say: Say) -> tuple[list[str], dict[
     if not engines:
         raise EngineMissingError(f"no engine is available: {missing}")
     return engines, missing
-
-
-def use_threads(threads: int) -> None:
-    """Give torch, if installed, as many threads as every engine."""
-    try:
-        import torch
-    except ImportError:
-        return
-    torch.set_num_threads(threads)
 
 
 def measure(cell: Cell, engines: list[str], threads: int, options: BenchOptions) -> Content:

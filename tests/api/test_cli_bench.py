@@ -149,7 +149,8 @@ def test_network_loads(tmp_path: Path) -> None:
     assert all(config["updates"] > 0 for config in training["agents"].values())
     assert all(run["digest_of_ram"] for run in training["runs"].values())
     text = (tmp_path / "table.txt").read_text()
-    assert "inference and training, medians of the games" in text
+    for load in ("inference", "training"):
+        assert f"{load} by number of environments, medians of the games" in text
     replay_config = training["agents"]["dqn on cule-cpu"]
     assert plots.length_of(replay_config) == "8 samples per step, batches of 32"
 
