@@ -56,7 +56,7 @@ asan: $(VENV)/installed-dev
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
 	  PYTHONPATH=build/asan/package:.:$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])') \
-	  $(BIN)/python -S -m pytest -o pythonpath= -q tests/unit/test_cpu.py tests/unit/test_riot.py \
+	  $(BIN)/python -S $(BIN)/pytest -o pythonpath= -q tests/unit/test_cpu.py tests/unit/test_riot.py \
 	  tests/unit/test_tia*.py tests/unit/test_cartridges.py tests/unit/test_obs.py tests/unit/test_rules.py
 
 clean:

@@ -1,4 +1,4 @@
-"""What every file keeps to: its length, and what the repository and its packages never hold."""
+"""Rules for every file: its length, and no ROM in the repository or its packages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SKIPPED = {".git", "build", "dist", "__pycache__"}
 
 
 def files() -> list[Path]:
-    """Every file of the checkout, folders of tools and virtual environments left out."""
+    """Every file of the checkout, except in folders of tools and virtual environments."""
     found = []
     for folder, folders, names in os.walk(ROOT):
         folders[:] = [name for name in folders if name not in SKIPPED]

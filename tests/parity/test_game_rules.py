@@ -1,8 +1,8 @@
 """Game facts and rules against ale-py, live: the plain evaluator on the RAM after every frame.
 
-The frames inside a reset cannot be seen from outside. So the rules are started from their reset
-values on the RAM that a reset leaves, and the first frame after a reset only settles what hangs on
-a frame that was not seen (a reward is a difference of two frames).
+The frames inside a reset are not visible. Therefore the rules start from their reset values with
+the RAM after a reset, and the first frame after a reset is not compared: its values depend on a
+frame that was not visible (a reward is a difference of two frames).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_facts(ale_py: Any, game: str) -> None:
 
 
 class Follower:
-    """ale-py with the rules run beside it."""
+    """ale-py, with the rules evaluated after every frame."""
 
     def __init__(self, ale_py: Any, rules: GameRules, seed: int) -> None:
         self.rules = rules
@@ -107,7 +107,7 @@ def test_random_play(ale_py: Any, game: str) -> None:
     follower = Follower(ale_py, load_games()[game], seed=draw.randrange(10_000))
     action = follower.actions[0]
     for frame in range(FRAMES):
-        if frame % 4 == 0:  # each choice is held a little, so that the player gets somewhere
+        if frame % 4 == 0:  # each action is held, so that the player makes progress
             action = draw.choice(follower.actions)
         if follower.frame(action):
             follower.reset()

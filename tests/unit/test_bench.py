@@ -215,7 +215,9 @@ def test_engines_that_agree(make_kind: Any) -> None:
     }
     assert len(set(result.obs_digests.values())) == 1
     assert not result.ram_digests
-    assert result.episode_ends["ale"] == pytest.approx(1 / 6)  # step 12 of 9 to 14, all consoles
+    assert result.episode_ends["ale"] == pytest.approx(
+        1 / 6
+    )  # step 12 of 9 to 14, all environments
     assert result.ratios("ale", "envpool") == interleaved.divide(
         result.rates["ale"], result.rates["envpool"]
     )

@@ -193,7 +193,7 @@ def test_nothing_given() -> None:
     refused(InvalidArgumentError, "give game, rom_path or rules")
 
 
-# bytes that nobody knows
+# unknown bytes
 
 
 def test_a_games_name_with_unknown_bytes_runs_after_a_warning(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Game rules: the compiled programs against the plain evaluator, and what the language refuses."""
+"""Game rules: the compiled programs against the plain evaluator, and errors of the language."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Failed(Exception):
 
 @dataclass
 class ScriptedConsole:
-    """A console whose RAM is a function of what was done to it; it records what that was."""
+    """A console that records its inputs, and whose RAM is a function of them."""
 
     seed: int
     likely: Sequence[int]  # byte values that half of the cells take
@@ -161,13 +161,13 @@ def run(
 
 
 def initial_slots(compiled: CompiledRules) -> list[int]:
-    """The state, and rubbish where local names will be: they are set before they are read."""
-    rubbish = [-987654321] * (NUM_SLOTS - len(compiled.state))
-    return [*compiled.state, *rubbish]
+    """The state, and garbage in the slots of local names, which are set before they are read."""
+    garbage = [-987654321] * (NUM_SLOTS - len(compiled.state))
+    return [*compiled.state, *garbage]
 
 
 def ram_images(rules: GameRules, count: int) -> list[tuple[bytes, bytes]]:
-    """RAM and cartridge RAM that walk through the values a program compares with."""
+    """RAM and cartridge RAM with the values that a program compares with."""
     draw = random.Random(rules.game_id)
     numbers = [int(n, 0) for n in re.findall(r"\b0x[0-9A-Fa-f]+|\b[1-9]\d*\b|\b0\b", rules.step)]
     cells = sorted({n & 127 for n in numbers})
@@ -204,7 +204,7 @@ def rules_of(step: str = "", lives: str = "1", setup: str = "", **state: int) ->
 
 
 def instructions(code: Sequence[int]) -> dict[int, tuple[Op, int | None]]:
-    """A program cut into operations, by address."""
+    """The operations of a program, by address."""
     found = {}
     at = 0
     while at < len(code):
