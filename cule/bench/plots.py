@@ -241,7 +241,8 @@ def plot_divergence(records: Sequence[Record], engine: str, hardware: str, path:
     _plain_numbers(speeds)
     resets.set_ylabel(f"environments reset (of {num_envs:,})")
     resets.set_xlabel("emulated frames of each environment since the common reset")
-    resets.set_ylim(bottom=0)
+    most = max(max(record["divergence_runs"][engine]["resetting_envs"]) for record in chosen)
+    resets.set_ylim(0, max(1, most) * 1.05)
     resets.yaxis.get_major_locator().set_params(integer=True)
     for axis in (speeds, resets):
         axis.grid(alpha=0.25)

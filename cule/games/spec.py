@@ -66,7 +66,7 @@ class GameSpec:
         return self.rules.title
 
     def to_core_kwargs(self) -> dict[str, Any]:
-        """The keyword arguments of ``cule._core.Game``."""
+        """The keyword arguments of ``cule._core.Game``, which checks their types."""
         kwargs = {name: getattr(self.rules, name) for name in _CORE_FACTS}
         kwargs |= vars(self.code) | vars(self.console) | {"rom": self.rom}
         for side in ("left", "right"):
