@@ -78,7 +78,7 @@ endif()
 string(REPLACE ";" " " CULE_CUDA_BUILT_TEXT "${CULE_CUDA_BUILT}")
 
 pybind11_add_module(_cuda MODULE NO_EXTRAS ${CULE_CUDA_SOURCES})
-target_include_directories(_cuda PRIVATE csrc)
+target_include_directories(_cuda PRIVATE csrc csrc/cuda/device)
 # For the files that the host compiler gets. The runtime is linked by CUDA_RUNTIME_LIBRARY.
 target_include_directories(_cuda SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
 target_link_libraries(_cuda PRIVATE Threads::Threads)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from sass.operands import (
+from benchmarks.sass.disassembly import Disassembly, Instruction
+from benchmarks.sass.operands import (
     Execute,
     is_predicate,
     predicate,
@@ -16,13 +17,10 @@ from sass.operands import (
     set_word,
     word,
 )
-
-if TYPE_CHECKING:
-    from sass.code import Code, Instruction
-    from sass.warp import Warp
+from benchmarks.sass.warp import Warp
 
 
-def control(i: Instruction, kinds: list[str], code: Code) -> Execute | None:
+def control(i: Instruction, kinds: list[str], code: Disassembly) -> Execute | None:
     """Branches, calls and barriers."""
     name, ops = i.mnemonic.split(".")[0], i.operands
 
@@ -135,7 +133,7 @@ def _move_barrier(i: Instruction, kinds: list[str]) -> Execute:
     return save
 
 
-def _scatter(w: Warp, offsets: Any, code: Code) -> None:
+def _scatter(w: Warp, offsets: Any, code: Disassembly) -> None:
     """Each lane goes to its own offset."""
     lanes = [int(lane) for lane in np.flatnonzero(w.mask)]
     targets = {int(offsets[lane]) for lane in lanes}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from sass.integers import COMPARE, combine
-from sass.operands import (
+from benchmarks.sass.disassembly import Instruction
+from benchmarks.sass.integers import COMPARE, combine
+from benchmarks.sass.operands import (
     CONSTANT,
     REGISTER,
     Execute,
@@ -21,10 +20,7 @@ from sass.operands import (
     wide,
     word,
 )
-
-if TYPE_CHECKING:
-    from sass.code import Instruction
-    from sass.warp import Warp
+from benchmarks.sass.warp import Warp
 
 
 def _float(get: Get) -> Get:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from sass.operands import (
+from benchmarks.sass.disassembly import Instruction
+from benchmarks.sass.operands import (
     MASK32,
     Execute,
     is_predicate,
@@ -20,10 +21,7 @@ from sass.operands import (
     wide,
     word,
 )
-
-if TYPE_CHECKING:
-    from sass.code import Instruction
-    from sass.warp import Warp
+from benchmarks.sass.warp import Warp
 
 
 def add(i: Instruction, kinds: list[str]) -> Execute:

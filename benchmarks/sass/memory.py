@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sass.operands import (
+from benchmarks.sass.disassembly import Instruction
+from benchmarks.sass.operands import (
     CONSTANT,
     MEMORY,
     SIZES,
@@ -20,14 +20,7 @@ from sass.operands import (
     set_word,
     word,
 )
-
-if TYPE_CHECKING:
-    from sass.code import Instruction
-    from sass.warp import Warp
-
-#: Generic addresses of a lane's local and of a block's shared memory begin here.
-LOCAL_BASE = 0x9000_0000_0000
-SHARED_BASE = 0xA000_0000_0000
+from benchmarks.sass.warp import LOCAL_BASE, SHARED_BASE, Warp
 
 
 def load_or_store(i: Instruction, kinds: list[str]) -> Execute:

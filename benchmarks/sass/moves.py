@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from sass.memory import SHARED_BASE
-from sass.operands import Execute, is_predicate, predicate, set_pair, set_word, signed, word
-
-if TYPE_CHECKING:
-    from sass.code import Instruction
-    from sass.warp import Warp
+from benchmarks.sass.disassembly import Instruction
+from benchmarks.sass.operands import (
+    Execute,
+    is_predicate,
+    predicate,
+    set_pair,
+    set_word,
+    signed,
+    word,
+)
+from benchmarks.sass.warp import SHARED_BASE, Warp
 
 
 def simple(i: Instruction, kinds: list[str]) -> Execute | None:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from sass.warp import Warp
+from benchmarks.sass.warp import Warp
 
-Words = NDArray[np.uint32]
-Get = Callable[["Warp"], Any]
-Execute = Callable[["Warp"], None]
+Get = Callable[[Warp], Any]
+Execute = Callable[[Warp], None]
 
 ZERO = 255
 MASK32 = np.uint64(0xFFFFFFFF)

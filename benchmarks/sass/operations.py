@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sass.control import control, vote
-from sass.floats import floating_point
-from sass.integers import (
+from benchmarks.sass.control import control, vote
+from benchmarks.sass.disassembly import Disassembly, Instruction
+from benchmarks.sass.floats import floating_point
+from benchmarks.sass.integers import (
     add,
     logic,
     logic_predicates,
@@ -18,13 +20,10 @@ from sass.integers import (
     shift,
     shifted_add,
 )
-from sass.memory import load_constant, load_or_store
-from sass.moves import simple
-from sass.operands import Execute
-
-if TYPE_CHECKING:
-    from sass.code import Code, Instruction
-    from sass.warp import Warp
+from benchmarks.sass.memory import load_constant, load_or_store
+from benchmarks.sass.moves import simple
+from benchmarks.sass.operands import Execute
+from benchmarks.sass.warp import Warp
 
 FAMILIES: dict[str, Callable[[Any, list[str]], Execute]] = {
     "IADD3": add,
@@ -46,8 +45,11 @@ FAMILIES: dict[str, Callable[[Any, list[str]], Execute]] = {
 }
 
 
-def compile_operation(i: Instruction, code: Code) -> Execute:
-    """What executes it for the lanes in `Warp.mask`; for what is not known, an error."""
+def compile_operation(i: Instruction, code: Disassembly) -> Execute:
+    """A function that executes the instruction for the lanes in `Warp.mask`.
+
+    For an unknown instruction the function raises `NotImplementedError`.
+    """
     name, *kinds = i.mnemonic.split(".")
     run = control(i, kinds, code) or simple(i, kinds) or floating_point(i, kinds)
     if run is None and name in FAMILIES:
@@ -59,3 +61,18 @@ def compile_operation(i: Instruction, code: Code) -> Execute:
         raise NotImplementedError(f"{i.mnemonic} {', '.join(i.operands)} at {i.offset:#x}")
 
     return unknown
+
+
+class Kernel:
+    """A kernel that can be executed."""
+
+    def __init__(self, code: Disassembly) -> None:
+        """Compile every instruction."""
+        self.code = code
+        self._operations = [compile_operation(i, code) for i in code.instructions]
+
+    def run(self, parameters: bytes, block: int = 0) -> Counter[str]:
+        """Execute one block of one warp; instructions executed, by function."""
+        warp = Warp(self.code, parameters, block)
+        warp.run(self._operations)
+        return warp.executed

@@ -1,23 +1,23 @@
-"""A warp: registers, memory, and which of its lanes are where."""
+"""A warp: registers, memory, and the places of its lanes."""
 
 from __future__ import annotations
 
 import ctypes
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sass.memory import LOCAL_BASE, SHARED_BASE
-from sass.operands import Words
+from benchmarks.sass.disassembly import Disassembly
 
-if TYPE_CHECKING:
-    from sass.code import Code
-
+Words = NDArray[np.uint32]
 Mask = NDArray[np.bool_]
 
+#: Generic addresses of a lane's local and of a block's shared memory begin here.
+LOCAL_BASE = 0x9000_0000_0000
+SHARED_BASE = 0xA000_0000_0000
 LOCAL_BYTES = 8192
 SHARED_BYTES = 1 << 16
 #: Where a kernel's parameters begin in constant bank 0.
@@ -36,7 +36,7 @@ class Group:
 class Warp:
     """32 lanes that execute one kernel; `run` returns when all have left."""
 
-    def __init__(self, code: Code, parameters: bytes, block: int, lanes: int = 32) -> None:
+    def __init__(self, code: Disassembly, parameters: bytes, block: int, lanes: int = 32) -> None:
         """The only warp of a block."""
         self.code = code
         self.lanes = lanes
@@ -56,11 +56,11 @@ class Warp:
         bank[0x18:0x20] = SHARED_BASE.to_bytes(8, "little")
         self.banks = {0: bytes(bank), **code.banks}
         self.block = block
-        self.mask: Mask = np.ones(lanes, bool)  # who executes the present instruction
+        self.mask: Mask = np.ones(lanes, bool)  # lanes that execute the present instruction
         self.all: Mask = self.mask
         self.groups = [Group((1 << lanes) - 1, 0)]
         self.group = self.groups[0]
-        self.moved = False  # `group` has parted, left or begun to wait
+        self.moved = False  # `group` has diverged, left or begun to wait
         self.executed: Counter[str] = Counter()
 
     def bits(self, mask: int) -> Mask:
@@ -71,8 +71,8 @@ class Warp:
         """As bits."""
         return sum(1 << int(i) for i in np.flatnonzero(mask))
 
-    def run(self) -> None:
-        """Execute until every lane has left."""
+    def run(self, operations: Sequence[Callable[[Warp], None]]) -> None:
+        """Execute the operations of the kernel's instructions until every lane has left."""
         instructions = self.code.instructions
         counts = [0] * len(instructions)
         while self.groups:
@@ -96,12 +96,12 @@ class Warp:
                     self.mask = self.all & self.predicates[guard]
                 if guard is not None and not self.mask.any():
                     continue
-                instruction.run(self)  # type: ignore[misc]
+                operations[i](self)
         for instruction, count in zip(instructions, counts, strict=True):
             self.executed[instruction.function] += count
 
     def jump(self, target: int) -> None:
-        """Those in `mask` go to a place; the others, if any, go on."""
+        """The lanes in `mask` jump; the others, if any, continue."""
         taken = self.number(self.mask)
         group = self.group
         if taken == group.mask:
@@ -138,7 +138,7 @@ class Warp:
         self.release()
 
     def release(self) -> None:
-        """Whoever waits for nobody else any more goes on, together."""
+        """Groups whose lanes have all arrived continue, together."""
         alive = 0
         for group in self.groups:
             alive |= group.mask

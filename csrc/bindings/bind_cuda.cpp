@@ -10,9 +10,9 @@
 #include "batch/snapshot_errors.hpp"
 #include "bindings/parse.hpp"
 #include "cuda/device_layout.hpp"
-#include "cuda/loaded_step.hpp"
 #include "cuda/on_demand.hpp"
 #include "host/env_slot.hpp"
+#include "rom_kernel/loaded_step.hpp"
 
 namespace cule {
 namespace {
@@ -59,10 +59,9 @@ class CudaBatch {
   CudaBatch(const std::vector<std::shared_ptr<Game>>& games, const py::object& game_index,
             const py::object& modes, const py::object& difficulties, const py::object& reset_set,
             const std::vector<Contiguous<u8>>& reset_snapshots, u32 lanes_per_warp,
-            u32 warps_per_block, u32 schedule, const py::kwargs& kwargs)
+            u32 warps_per_block, const py::kwargs& kwargs)
       : layout_(make_batch_source(games, game_index, modes, difficulties, reset_set,
-                                  reset_snapshots, lanes_per_warp, warps_per_block, schedule,
-                                  kwargs)) {}
+                                  reset_snapshots, lanes_per_warp, warps_per_block, kwargs)) {}
 
   DeviceLayout& layout() { return layout_; }
 
@@ -79,15 +78,13 @@ class CudaBatch {
     const auto s = pointer<CUstream_st>(stream);
     DeviceBatch b = layout_.batch();
     b.faults = pointer<u32>(faults);
-    const auto launch = [&](Family family, auto* function) {
-      const TileList& tiles = layout_.tiles(family);
-      if (tiles.size == 0) return;
-      check(has_program() ? program_.launch(b, tiles, actions, s) : function(b, tiles, actions, s),
+    for (u32 family = 0; family < kFamilies; ++family) {
+      const TileList& tiles = layout_.tiles(Family(family));
+      if (tiles.size == 0) continue;
+      check(has_program() ? program_.launch(b, tiles, actions, s)
+                          : launch_step(Family(family), b, tiles, actions, s),
             "state-update kernel");
-    };
-    launch(kBankFamily, launch_step_bank);
-    launch(kE0Family, launch_step_e0);
-    launch(kFeFamily, launch_step_fe);
+    }
     check(launch_finish_step(b, out, resets_ended, draw_blocks(), s), "render kernel");
   }
   // From the next step on, the game's own kernel, a module in a file, runs it. For one game.
@@ -132,7 +129,7 @@ class CudaBatch {
                                        const py::object& game_index, const py::object& modes,
                                        const py::object& difficulties, const py::object& reset_set,
                                        const std::vector<Contiguous<u8>>& reset_snapshots,
-                                       u32 lanes_per_warp, u32 warps_per_block, u32 schedule,
+                                       u32 lanes_per_warp, u32 warps_per_block,
                                        const py::kwargs& kwargs) {
     const BatchRequest r = parse_request(game_index, modes, difficulties, games.size(), kwargs);
     if (!r.options.cached_resets) refuse("cached_resets: False; only cached resets are built in");
@@ -141,9 +138,6 @@ class CudaBatch {
     if (warps_per_block < 1 || warps_per_block > kMaxStepWarps)
       refuse("warps_per_block: " + std::to_string(warps_per_block) + "; allowed is 1 to " +
              std::to_string(kMaxStepWarps));
-    if (schedule >= kSchedules)
-      refuse("schedule: " + std::to_string(schedule) + "; allowed is 0 to " +
-             std::to_string(kSchedules - 1));
     const i32 n = i32(r.game_index.size());
     const std::vector<i32> sets = copy_vector(reset_set, "reset_set", n);
     BatchSource b;
@@ -160,7 +154,6 @@ class CudaBatch {
     b.autoreset = r.autoreset;
     b.lanes_per_warp = lanes_per_warp;
     b.warps_per_block = warps_per_block;
-    b.schedule = Schedule(schedule);
     check(choose_blocks(n, b.draw_blocks), "occupancy of the render kernel");
     return b;
   }
@@ -191,12 +184,8 @@ StepOutputs make_outputs(const py::tuple& t) {
 
 py::list kernel_resources() {
   py::list all;
-  for (const auto describe :
-       {describe_step_bank, describe_step_bank_instruction, describe_step_bank_block,
-        describe_step_bank_branch_free, describe_step_e0, describe_step_fe, describe_find_bands,
-        describe_finish_step}) {
-    KernelResources r{};
-    check(describe(r), "kernel attributes");
+  const auto add = [&all](cudaError_t error, const KernelResources& r) {
+    check(error, "kernel attributes");
     py::dict d;
     d["name"] = r.name;
     d["registers"] = r.registers;
@@ -204,7 +193,11 @@ py::list kernel_resources() {
     d["shared_bytes"] = r.shared_bytes;
     d["max_threads"] = r.max_threads;
     all.append(d);
-  }
+  };
+  KernelResources r{};
+  for (u32 family = 0; family < kFamilies; ++family) add(describe_step(Family(family), r), r);
+  add(describe_find_bands(r), r);
+  add(describe_finish_step(r), r);
   return all;
 }
 
@@ -247,10 +240,10 @@ void bind_cuda(py::module_& m) {
   py::class_<CudaBatch>(m, "Batch")
       .def(py::init<const std::vector<std::shared_ptr<Game>>&, const py::object&, const py::object&,
                     const py::object&, const py::object&, const std::vector<Contiguous<u8>>&, u32,
-                    u32, u32, const py::kwargs&>(),
+                    u32, const py::kwargs&>(),
            py::arg("games"), py::arg("game_index"), py::arg("modes"), py::arg("difficulties"),
            py::arg("reset_set"), py::arg("reset_snapshots"), py::arg("lanes_per_warp"),
-           py::arg("warps_per_block"), py::arg("schedule"))
+           py::arg("warps_per_block"))
       .def_property_readonly("bytes", [](CudaBatch& b) { return b.layout().bytes(); })
       .def_property_readonly("console_bytes",
                              [](CudaBatch& b) { return b.layout().console_bytes(); })

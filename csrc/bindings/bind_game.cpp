@@ -118,8 +118,8 @@ void bind_game(py::module_& m) {
       .def(
           "lane_source",
           [](const Game& g, u32 frames, u32 seeds, u32 most, bool is_alone) {
-            return jit::make_lane_source(g.cart(), g.image().size() - sizeof(u32), is_alone, most,
-                                         find_reached(g, frames, seeds));
+            return rom_kernel::make_source(g.cart(), g.image().size() - sizeof(u32),
+                                           {is_alone, most}, find_reached(g, frames, seeds));
           },
           py::arg("frames"), py::arg("seeds"), py::arg("most"), py::arg("is_alone") = false,
           py::call_guard<py::gil_scoped_release>())

@@ -1,8 +1,8 @@
-// cuda/device_batch.hpp: a batch as kernels see it: sizes, and where everything lies on the device.
+// cuda/device_batch.hpp: a batch as kernels see it: sizes and device addresses.
 //
-// All of it is one block of device memory that the caller owns (cuda/device_layout.hpp lays it
-// out). Consoles are numbered as the user numbers them; the arrays of a console are found by its
-// number. Kernels never change what is marked constant.
+// The arrays are in one block of device memory that the caller owns (cuda/device_layout.hpp lays it
+// out). Consoles have the numbers that the user gives them, and an array is indexed by this number.
+// Kernels never change what is marked constant.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,6 +14,8 @@
 #include "tia/lines.hpp"
 
 namespace cule {
+
+struct LaneOpcode;  // warp/lane_opcodes.hpp
 
 // A game of the batch. Constant.
 struct DeviceGame {
@@ -31,13 +33,13 @@ struct DeviceGame {
   u64 key;
 };
 
-// Cached reset states of one game, mode and difficulty, as rows. Constant.
+// Cached reset states of one game, mode and difficulty, as snapshots. Constant.
 struct ResetSet {
-  const u8* rows;
+  const u8* snapshots;
   u32 count;
 };
 
-// How a console was set up. Constant.
+// The options of one console. Constant.
 struct ConsoleSetup {
   u32 game;
   u32 reset_set;
@@ -52,35 +54,39 @@ struct Tile {
   u32 count;
 };
 
-// What a step leaves for the drawing of a console. Bits of DeviceBatch::captures.
-enum Capture : u8 {
-  kCaptureNewest = 1,    // the last frame of the skip is on the screen
-  kCapturePrevious = 2,  // the last but one was
-  kCaptureHeld = 4,      // that one was put aside as pixels
-  kCaptureStepped = 8,   // the console took part
+// Of a block of the state-update kernel: warps, and bytes of RAM a warp.
+constexpr u32 kMaxStepWarps = 4;
+constexpr u32 kWarpRamBytes = kWarpLanes * kRamBytes;
+
+// Which frames of a step the render kernel draws. Bits of DeviceBatch::draw_bits.
+enum DrawBits : u8 {
+  kDrawNewest = 1,    // the last frame of the skip
+  kDrawPrevious = 2,  // the last but one
+  kPreviousHeld = 4,  // the latter was put aside as pixels
+  kStepped = 8,       // the console took part in the step
 };
 
-// Bits of DeviceBatch::faults: what went wrong in a kernel, for the next call that looks.
+// Bits of DeviceBatch::faults: errors found in a kernel; the next call raises them.
 enum DeviceFault : u32 {
   kFaultAction = 1,  // an action outside the set; taken as the set's first
-  kFaultEnded = 2,   // a console whose episode has ended was stepped, and stood still
+  kFaultEnded = 2,   // a console whose episode has ended was stepped; it did not change
 };
 
-// What the pooled picture of a console is made of: the maximum of logs that are kept for it, the
-// pooled picture of the cached reset state its episode began with, or pixels.
-enum class PooledKind : u8 { kBlank, kPixels, kLogs, kCached };
+// What the maxpool picture of a console is made of: the maximum of logs that are kept for it, the
+// maxpool picture of the cached reset state its episode began with, or pixels.
+enum class MaxpoolKind : u8 { kBlank, kPixels, kLogs, kResetState };
 
-// Most logs of a pooled picture: two of a step, one more of a step that ended on its last frame.
-constexpr u32 kMaxPooledLogs = 3;
+// At most two logs of a step, and one more of a step that ended on its last frame.
+constexpr u32 kMaxpoolLogs = 3;
 
-struct PooledPicture {
-  SharedFramebuffers shared;  // borrowed: from the reset state; lent: the logs that are named here
-  PooledKind kind;
+struct MaxpoolSource {
+  SharedFramebuffers shared;  // borrowed: from the reset state; lent: the logs named here
+  MaxpoolKind kind;
   u8 num_logs;
-  u8 log_slot[kMaxPooledLogs];
+  u8 log_slot[kMaxpoolLogs];
 };
 
-// Lines of a picture that are gone over together when their starts are looked for (cuda/draw.hpp).
+// Lines of a picture whose starts are found by one thread (cuda/draw.hpp).
 constexpr u32 kBandLines = 16;
 constexpr u32 kMaxBands = (kMaxRows + kBandLines - 1) / kBandLines;
 
@@ -90,12 +96,12 @@ struct DeviceBatch {
   i32 stack_num;
   u32 frame_bytes;
   u32 channels;
-  u32 layout;  // code of the rows
+  u32 layout;  // code of the snapshots' layout
   u32 snapshot_bytes;
-  u32 num_logs;         // a console
-  u32 picture_bytes;    // of the tallest game; between the pictures of a console
-  u32 spill_bytes;      // a console
-  u32 spill_pooled_at;  // in these
+  u32 num_logs;          // a console
+  u32 picture_bytes;     // of the tallest game; between the pictures of a console
+  u32 spill_bytes;       // a console
+  u32 spill_maxpool_at;  // of the maxpool picture in these
   float continuous_action_threshold;
   u8 grayscale;
   u8 maxpool;
@@ -104,21 +110,21 @@ struct DeviceBatch {
   const DeviceGame* games;
   const ResetSet* reset_sets;
   const ConsoleSetup* setups;  // [size]
-  const u32* micro_ops;        // [256]
+  const LaneOpcode* opcodes;   // [kNumOpcodes]
   const u8* identity;          // [256], a map that changes nothing
   // Changing.
-  SlotState* states;       // [size]
-  TiaWriteLog* logs;       // [size][num_logs]
-  PooledPicture* pooled;   // [size]
-  u8* stack;               // [size][stack_num][frame_bytes]
-  u8* captures;            // [size]
-  LineStart* bands;        // [size][2][kMaxBands], of the newest picture and the one before
-  LineStart* line_starts;  // [blocks][kMaxPooledLogs][kMaxRows], scratch
-  u8* canvases;            // [blocks][picture_bytes * channels], scratch
-  u32* faults;             // [1]
-  // Written where a picture cannot stay a log, which most consoles never need: two frame buffers
-  // and the last but one picture where it would be drawn over, as palette indices, and the pooled
-  // picture. In memory that takes no place before.
+  SlotState* states;               // [size]
+  TiaWriteLog* logs;               // [size][num_logs]
+  MaxpoolSource* maxpool_sources;  // [size]
+  u8* stack;                       // [size][stack_num][frame_bytes]
+  u8* draw_bits;                   // [size]
+  LineStart* bands;                // [size][2][kMaxBands], of the newest picture and the one before
+  LineStart* line_starts;          // [blocks][kMaxpoolLogs][kMaxRows], scratch
+  u8* canvases;                    // [blocks][picture_bytes * channels], scratch
+  u32* faults;                     // [1]
+  // Spill memory, for pictures that cannot stay logs, which most consoles never have: two frame
+  // buffers and the picture put aside (kPreviousHeld) as palette indices, and the maxpool picture.
+  // Its pages are allocated when a kernel first writes to them.
   u8* spill;  // [size][spill_bytes]
 
   __device__ LineStart* bands_of(u32 i, u32 n) const {
@@ -128,12 +134,12 @@ struct DeviceBatch {
   __device__ const DeviceGame& game(u32 i) const { return games[setups[i].game]; }
   __device__ FrameMemory memory(u32 i) const {
     FrameMemory m{logs + size_t(i) * num_logs, spill_memory(i), picture_bytes};
-    m.shared = &pooled[i].shared;
+    m.shared = &maxpool_sources[i].shared;
     return m;
   }
   __device__ u8* spill_memory(u32 i) const { return spill + size_t(i) * spill_bytes; }
   __device__ u8* held_picture(u32 i) const { return spill_memory(i) + 2 * picture_bytes; }
-  __device__ u8* spill_pooled(u32 i) const { return spill_memory(i) + spill_pooled_at; }
+  __device__ u8* spill_maxpool(u32 i) const { return spill_memory(i) + spill_maxpool_at; }
   __device__ u8* frames(u32 i) const { return stack + size_t(i) * stack_num * frame_bytes; }
   __device__ Console console(u32 i) const {
     const DeviceGame& g = game(i);
@@ -141,16 +147,16 @@ struct DeviceBatch {
   }
 };
 
-// Where the actions of a step come from: one of the pointers, or the counter-based generator.
+// The actions of a step: one of the pointers, or the counter-based generator.
 struct StepActions {
   const i32* indices;      // [size], into the action sets
   const float* joysticks;  // [size][4]: x, y, button value, paddle strength
-  u64 random_seed;         // of both pointers null: decorrelation
-  i32 random_step;         // which step of it this is
+  u64 random_seed;         // both pointers null: decorrelation
+  i32 random_step;         // number of the step in it
   i32 random_max_steps;
 };
 
-// Where results go (batch/state.hpp); obs may be null where nobody wants them.
+// Memory for the results (batch/state.hpp). obs is null if no observations are wanted.
 struct StepOutputs {
   u8* obs;
   u64 obs_stride;  // bytes between consoles

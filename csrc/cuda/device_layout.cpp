@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "cpu/micro_ops.generated.hpp"
 #include "obs/palette.hpp"
+#include "warp/lane_opcodes.hpp"
 
 namespace cule {
 namespace {
@@ -24,7 +24,7 @@ size_t code_bytes(const GameSource& g) {
 
 }  // namespace
 
-// Appends arrays to a buffer and says at which device address each will be.
+// Appends arrays to a buffer and returns the device address of each.
 class DeviceLayout::Writer {
  public:
   explicit Writer(u64 address) : address_(address) {}
@@ -66,8 +66,11 @@ void DeviceLayout::lay_out(Writer& w) {
     std::vector<u32> words(code_bytes(g));
     for (u32 i = 0; i < words.size(); ++i) words[i] = instruction_word(g.type, g.image.data(), i);
     const u8* image = w.put(g.image);
-    // `opcodes` and `traps` only have to differ.
-    d.cart = {image, image, nullptr, g.type, w.put(words)};
+    d.cart.image = image;
+    d.cart.opcodes = image;  // differs from `traps`
+    d.cart.traps = nullptr;
+    d.cart.type = g.type;
+    d.cart.words = w.put(words);
     d.properties = g.properties;
     d.facts = g.facts;
     d.facts.step_code = w.put(g.step_code);
@@ -88,8 +91,8 @@ void DeviceLayout::lay_out(Writer& w) {
     games.push_back(d);
   }
   std::vector<ResetSet> sets;
-  for (const std::vector<u8>& rows : source_.reset_snapshots) {
-    sets.push_back({w.put(rows), u32(rows.size() / snapshot_bytes_)});
+  for (const std::vector<u8>& set : source_.reset_snapshots) {
+    sets.push_back({w.put(set), u32(set.size() / snapshot_bytes_)});
   }
   std::vector<Tile> tiles[kFamilies];
   const u32 size = u32(source_.setups.size());
@@ -104,10 +107,10 @@ void DeviceLayout::lay_out(Writer& w) {
     first += count;
   }
   for (u32 f = 0; f < kFamilies; ++f) {
-    tiles_[f] = {w.put(tiles[f]), u32(tiles[f].size()), source_.warps_per_block, source_.schedule};
+    tiles_[f] = {w.put(tiles[f]), u32(tiles[f].size()), source_.warps_per_block};
   }
-  const MicroOps micro_ops = make_micro_ops();
-  batch_.micro_ops = w.put(micro_ops.op, 256);
+  const LaneOpcodes opcodes = make_lane_opcodes();
+  batch_.opcodes = w.put(opcodes.opcode, kNumOpcodes);
   const IdentityMap identity = make_identity_map();
   batch_.identity = w.put(identity.value, 256);
   batch_.games = w.put(games);
@@ -127,12 +130,12 @@ void DeviceLayout::place_changing(u64 address, size_t offset) {
   const size_t begin = offset;
   put(batch_.states, n);
   put(batch_.logs, n * batch_.num_logs);
-  put(batch_.pooled, n);
+  put(batch_.maxpool_sources, n);
   put(batch_.stack, n * o.stack_bytes());
-  put(batch_.captures, n);
+  put(batch_.draw_bits, n);
   put(batch_.bands, o.ram_obs ? 0 : n * 2 * kMaxBands);
   console_bytes_ = (offset - begin) / n;
-  put(batch_.line_starts, size_t(source_.draw_blocks) * kMaxPooledLogs * kMaxRows);
+  put(batch_.line_starts, size_t(source_.draw_blocks) * kMaxpoolLogs * kMaxRows);
   put(batch_.canvases, o.ram_obs ? 0 : size_t(source_.draw_blocks) * picture_bytes_ * o.channels());
   bytes_ = align(offset);
 }
@@ -148,10 +151,10 @@ std::vector<u8> DeviceLayout::place_at(u64 address, u64 spill_address) {
   batch_.layout = layout_code(o);
   batch_.snapshot_bytes = snapshot_bytes_;
   batch_.picture_bytes = picture_bytes_;
-  // Beside the running frame and the two before it, those that the pooled picture is made of.
+  // Of the running frame and the two before it, and those that the maxpool picture is made of.
   batch_.num_logs = kLogSlots + (o.ram_obs ? 0 : o.maxpool ? 2 : 1);
-  batch_.spill_pooled_at = picture_bytes_ * (o.ram_obs || !o.maxpool ? 2 : 3);
-  batch_.spill_bytes = batch_.spill_pooled_at + (o.ram_obs ? 0 : picture_bytes_ * o.channels());
+  batch_.spill_maxpool_at = picture_bytes_ * (o.ram_obs || !o.maxpool ? 2 : 3);
+  batch_.spill_bytes = batch_.spill_maxpool_at + (o.ram_obs ? 0 : picture_bytes_ * o.channels());
   batch_.spill = reinterpret_cast<u8*>(spill_address);
   batch_.continuous_action_threshold = o.continuous_action_threshold;
   batch_.grayscale = o.grayscale;

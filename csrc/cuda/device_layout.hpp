@@ -1,9 +1,9 @@
-// cuda/device_layout.hpp: where everything of a batch lies in its block of device memory.
+// cuda/device_layout.hpp: the layout of a batch in its block of device memory.
 //
-// In: the games and consoles of a batch. Out: the number of bytes it needs; then, for a block at
-// some device address, the constant part as bytes to be copied to its beginning, and the
-// DeviceBatch that points into it. A second block is for what consoles rarely write
-// (DeviceBatch::spill). Host code; touches no device.
+// In: the games and consoles of a batch. Out: the number of bytes it needs; then, for a block at a
+// device address, the constant part as bytes to be copied to its beginning, and the DeviceBatch
+// that points into it. A second block is the spill memory (DeviceBatch::spill). Host code; calls
+// no device.
 #pragma once
 
 #include <cstring>
@@ -14,9 +14,9 @@
 
 namespace cule {
 
-// What a DeviceGame is made of, on the host.
+// A game on the host, from which its DeviceGame is made.
 struct GameSource {
-  std::vector<u8> image;  // with spare bytes after it, as instruction_word() needs them
+  std::vector<u8> image;  // with the spare bytes that instruction_word() reads
   Bankswitch type;
   ConsoleProperties properties;
   GameFacts facts;  // pointers into the host's memory
@@ -31,17 +31,13 @@ struct GameSource {
 struct BatchSource {
   std::vector<GameSource> games;
   std::vector<ConsoleSetup> setups;
-  std::vector<std::vector<u8>> reset_snapshots;  // of each reset set: rows side by side
+  std::vector<std::vector<u8>> reset_snapshots;  // of each reset set, one after the other
   BatchOptions options;
   Autoreset autoreset;
   u32 lanes_per_warp;
   u32 warps_per_block;
-  Schedule schedule;
   u32 draw_blocks;
 };
-
-// Cartridge families, each with its own state-update kernel.
-enum Family : u32 { kBankFamily, kE0Family, kFeFamily, kFamilies };
 
 class DeviceLayout {
  public:
@@ -50,7 +46,7 @@ class DeviceLayout {
   size_t bytes() const { return bytes_; }
   size_t constant_bytes() const { return constant_bytes_; }
   size_t spill_bytes() const { return size_t(batch_.spill_bytes) * source_.setups.size(); }
-  // What constant_bytes() bytes at the beginning of a block at this address must hold; also makes
+  // Returns the constant_bytes() bytes for the beginning of a block at this address, and makes
   // batch() and tiles() point there.
   std::vector<u8> place_at(u64 address, u64 spill_address);
 

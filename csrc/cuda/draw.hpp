@@ -1,10 +1,9 @@
 // cuda/draw.hpp: pictures drawn by a block of threads: one pass over the log, then all lines at
 // once.
 //
-// A picture that is kept as a log is drawn in two stages (tia/lines.hpp): the states at the starts
-// of its lines are found, by one thread or by one for each band, then each thread draws whole
-// lines. A picture that is kept as pixels is only looked up. All threads of the block call these
-// functions together.
+// A picture that is kept as a log is drawn in two stages (tia/lines.hpp): one thread, or one for
+// each band, finds the states at the starts of the lines, then each thread draws whole lines. A
+// picture that is kept as pixels is copied. All threads of the block call these functions together.
 #pragma once
 
 #include "cuda/device_batch.hpp"
@@ -45,7 +44,7 @@ __device__ inline void find_starts(const Console& c, const Picture& p, u32 band,
               LineRange{log.first_line, c.properties.height, band}, starts_out);
 }
 
-// Draws row k of a picture into 160 bytes, each colour as `map` has it. Called by any thread.
+// Draws row k of a picture into 160 bytes, each colour mapped by `map`. Called by any thread.
 __device__ CULE_NOINLINE inline void draw_row(const Console& c, const Picture& p, u32 k,
                                               const u8* map, u8* row_out) {
   if (p.kind == PictureKind::kLog) {
@@ -60,9 +59,9 @@ __device__ CULE_NOINLINE inline void draw_row(const Console& c, const Picture& p
   }
 }
 
-// Where the line starts of the running block's pictures go, kMaxPooledLogs of them.
+// Scratch of the running block: the line starts of picture n of kMaxpoolLogs.
 __device__ inline LineStart* line_starts(const DeviceBatch& b, u32 n) {
-  return b.line_starts + (size_t(blockIdx.x) * kMaxPooledLogs + n) * kMaxRows;
+  return b.line_starts + (size_t(blockIdx.x) * kMaxpoolLogs + n) * kMaxRows;
 }
 
 // Scratch of the running block: one picture of levels.

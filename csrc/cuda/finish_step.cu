@@ -1,74 +1,75 @@
 // cuda/finish_step.cu: the render kernel: pictures of a step to observations, resets, results.
 //
-// First a pass over the logs, one thread a picture; then one block a console at a time. In: what
-// step_consoles_kernel left. Out: the newest frame in the stack, observations, result tables. Each
-// byte of an observation is written once, into the caller's memory. Order: draw, final observation,
-// reset, results.
-#include "cuda/describe.hpp"
+// First a pass over the logs, one thread a picture; then one block a console at a time. In: the
+// results of the state-update kernel. Out: the newest frame in the stack, observations, result
+// tables. Each byte of an observation is written once, into the caller's memory. Order: draw, final
+// observation, reset, results.
 #include "cuda/launch.hpp"
-#include "cuda/pooled.hpp"
+#include "cuda/launchers.hpp"
+#include "cuda/maxpool.hpp"
 
 namespace cule {
 namespace {
 
-// What the step captured of console i: 0 the newest picture, 1 the one before.
-__device__ Picture captured_picture(const DeviceBatch& b, const Console& c, u32 i, u32 n,
-                                    u8 captures) {
+// A picture of console i: 0 the newest, 1 the one before.
+__device__ Picture step_picture(const DeviceBatch& b, const Console& c, u32 i, u32 n,
+                                u8 draw_bits) {
   Picture p = picture_of(c, c.s.picture.current ^ n, line_starts(b, n));
-  if (n == 1 && captures & kCaptureHeld) {
+  if (n == 1 && draw_bits & kPreviousHeld) {
     p.kind = PictureKind::kPixels;
     p.pixels = b.held_picture(i);
   }
   return p;
 }
 
-__device__ bool is_captured_log(const Picture& p, u32 n, u8 captures) {
-  return captures & (n == 0 ? kCaptureNewest : kCapturePrevious) && p.kind == PictureKind::kLog;
+// Whether the step leaves picture n to draw, and as a log.
+__device__ bool is_log_to_draw(const Picture& p, u32 n, u8 draw_bits) {
+  return draw_bits & (n == 0 ? kDrawNewest : kDrawPrevious) && p.kind == PictureKind::kLog;
 }
 
-// Where the bands of the captured pictures start: the only pass over a whole log, a thread a
-// picture, those of neighbouring consoles side by side in a warp.
+// Finds where the bands of the pictures start. The only pass over a whole log: one thread a
+// picture, with neighbouring consoles in neighbouring lanes.
 __global__ void find_bands_kernel(const DeviceBatch b) {
   const u32 warp = (blockIdx.x * blockDim.x + threadIdx.x) / kWarpLanes;
   const u32 i = warp / 2 * kWarpLanes + threadIdx.x % kWarpLanes;
   const u32 n = warp % 2;
   if (i >= u32(b.size)) return;
-  const u8 captures = b.captures[i];
+  const u8 draw_bits = b.draw_bits[i];
   const Console c = b.console(i);
-  const Picture p = captured_picture(b, c, i, n, captures);
-  if (is_captured_log(p, n, captures)) find_starts(c, p, kBandLines, b.bands_of(i, n));
+  const Picture p = step_picture(b, c, i, n, draw_bits);
+  if (is_log_to_draw(p, n, draw_bits)) find_starts(c, p, kBandLines, b.bands_of(i, n));
 }
 
-// Where the lines of both pictures start: a thread a band, spread over the warps of the block.
-__device__ void find_lines(const DeviceBatch& b, const Console& c, u32 i, u8 captures) {
+// Finds where the lines of both pictures start: one thread a band, spread over the warps.
+__device__ void find_lines(const DeviceBatch& b, const Console& c, u32 i, u8 draw_bits) {
   constexpr u32 kSpread = 8;
   if (threadIdx.x % kSpread != 0) return;
   const u32 bands = (c.properties.height + kBandLines - 1) / kBandLines;
   for (u32 k = threadIdx.x / kSpread; k < 2 * bands; k += blockDim.x / kSpread) {
     const u32 n = k / bands;
     const u32 first = k % bands * kBandLines;
-    const Picture p = captured_picture(b, c, i, n, captures);
-    if (!is_captured_log(p, n, captures)) continue;
+    const Picture p = step_picture(b, c, i, n, draw_bits);
+    if (!is_log_to_draw(p, n, draw_bits)) continue;
     const u32 left = c.properties.height - first;
     const LineRange range{p.log->first_line + first, left < kBandLines ? left : kBandLines, 1};
     find_starts(c, p, b.bands_of(i, n)[k % bands], range, line_starts(b, n) + first);
   }
 }
 
-// Draws what the step captured and pushes the frame onto the stack.
+// Draws the pictures of the step and pushes the frame onto the stack.
 __device__ void push_frame(const DeviceBatch& b, const DeviceGame& g, const Console& c, u32 i,
-                           u8 captures) {
+                           u8 draw_bits) {
   SlotState& s = b.states[i];
   const u32 slot = (s.newest_frame + 1) % u32(b.stack_num);
   u8* frame = b.frames(i) + size_t(slot) * b.frame_bytes;
-  if (captures & (kCaptureNewest | kCapturePrevious)) {
+  if (draw_bits & (kDrawNewest | kDrawPrevious)) {
     u8* levels = canvas_of(b);
-    if (!(captures & kCaptureNewest)) draw_pooled(b, g, c, i, levels);
-    find_lines(b, c, i, captures);
+    if (!(draw_bits & kDrawNewest)) draw_maxpool(b, g, c, i, levels);
+    find_lines(b, c, i, draw_bits);
     __syncthreads();
-    const Captured captured{captured_picture(b, c, i, 0, captures),
-                            captured_picture(b, c, i, 1, captures), captures};
-    pool_rows(b, g, c, captured.newest_or_null(), captured.previous_or_null(), levels);
+    const StepPictures step{step_picture(b, c, i, 0, draw_bits),
+                            step_picture(b, c, i, 1, draw_bits), draw_bits};
+    max_rows(b, g, c, step.newest_or_null(), step.previous_or_null(), levels);
     __syncthreads();
     const i32 columns = g.resizer->columns.target_size;
     const i32 channels = i32(b.channels);
@@ -77,7 +78,7 @@ __device__ void push_frame(const DeviceBatch& b, const DeviceGame& g, const Cons
       frame[k] =
           resize_pixel(*g.resizer, levels, pixel / columns, pixel % columns, i32(k) % channels);
     }
-    keep_pooled(b, g, c, i, captured, levels);
+    keep_maxpool(b, g, c, i, step, levels);
   } else {
     copy_block(frame, b.frames(i) + size_t(s.newest_frame) * b.frame_bytes, b.frame_bytes);
   }
@@ -102,16 +103,20 @@ __device__ void write_obs(const DeviceBatch& b, u32 i, u8* out, bool stacked) {
   }
 }
 
-// The console takes one of its cached reset states. Its pictures stay in the state's row.
+// Restores one of the console's cached reset states. Its pictures stay in the state's snapshot.
 __device__ void reset_console(const DeviceBatch& b, const DeviceGame& g, u32 i) {
   __shared__ const u8* chosen;
   SlotState& s = b.states[i];
   if (threadIdx.x == 0) {
     const ResetSet& set = b.reset_sets[b.setup(i).reset_set];
-    chosen = set.rows + size_t(choose_reset_state(s, set.count)) * b.snapshot_bytes;
+    chosen = set.snapshots + size_t(choose_reset_state(s, set.count)) * b.snapshot_bytes;
     copy_reset_state(s, *reinterpret_cast<const SlotState*>(chosen + sizeof(SnapshotHeader)));
     forget_logs(s.console.picture, PictureKind::kBorrowed);
-    b.pooled[i] = {{chosen + g.snapshot.pictures, u8(b.num_logs), 0}, PooledKind::kCached, 0, {}};
+    MaxpoolSource& source = b.maxpool_sources[i];
+    source = {};
+    source.shared.borrowed = chosen + g.snapshot.pictures;
+    source.shared.num_logs = u8(b.num_logs);
+    source.kind = MaxpoolKind::kResetState;
   }
   __syncthreads();
   copy_block(b.frames(i), chosen + g.snapshot.stack, g.snapshot.stack_end - g.snapshot.stack);
@@ -127,7 +132,8 @@ __device__ void write_results(const DeviceBatch& b, const DeviceGame& g, u32 i,
   }
 }
 
-// Two blocks on a multiprocessor: what is spilled for that is spilled where a row is called for.
+// Two blocks on a multiprocessor; the registers spilled for that are spilled before and after a
+// row.
 constexpr u32 kDrawBlocks = 2;
 
 __global__ void __launch_bounds__(kDrawThreads, kDrawBlocks)
@@ -136,10 +142,10 @@ __global__ void __launch_bounds__(kDrawThreads, kDrawBlocks)
     const DeviceGame& g = b.game(i);
     SlotState& s = b.states[i];
     const Console c = b.console(i);
-    const u8 captures = b.captures[i];
-    const bool has_stepped = captures & kCaptureStepped;
+    const u8 draw_bits = b.draw_bits[i];
+    const bool has_stepped = draw_bits & kStepped;
     const bool is_ended = s.is_ended;
-    if (has_stepped && !b.ram_obs) push_frame(b, g, c, i, captures);
+    if (has_stepped && !b.ram_obs) push_frame(b, g, c, i, draw_bits);
     const bool ends_here = is_ended && has_stepped && b.autoreset == Autoreset::kSameStep;
     if (ends_here) {
       if (out.final_obs != nullptr) {
@@ -197,11 +203,11 @@ cudaError_t launch_finish_step(const DeviceBatch& b, const StepOutputs& out, boo
     const u32 warps = 2 * ((u32(b.size) + kWarpLanes - 1) / kWarpLanes);
     const u32 groups = (warps * kWarpLanes + kThreads - 1) / kThreads;
     const cudaError_t error =
-        cule_launch(find_bands_kernel, dim3(groups), dim3(kThreads), 0, stream, b);
+        launch_kernel(find_bands_kernel, dim3(groups), dim3(kThreads), 0, stream, b);
     if (error != cudaSuccess) return error;
   }
-  return cule_launch(finish_step_kernel, dim3(blocks), dim3(kDrawThreads), 0, stream, b, out,
-                     resets_ended);
+  return launch_kernel(finish_step_kernel, dim3(blocks), dim3(kDrawThreads), 0, stream, b, out,
+                       resets_ended);
 }
 
 cudaError_t describe_finish_step(KernelResources& out) {
@@ -229,13 +235,14 @@ cudaError_t choose_blocks(int consoles, u32& blocks_out) {
 
 cudaError_t launch_reset(const DeviceBatch& b, const ResetRequest& request, const StepOutputs& out,
                          u32 blocks, cudaStream_t stream) {
-  return cule_launch(reset_consoles_kernel, dim3(blocks), dim3(kDrawThreads), 0, stream, b, request,
-                     out);
+  return launch_kernel(reset_consoles_kernel, dim3(blocks), dim3(kDrawThreads), 0, stream, b,
+                       request, out);
 }
 
 cudaError_t launch_observe(const DeviceBatch& b, const StepOutputs& out, u32 blocks,
                            cudaStream_t stream) {
-  return cule_launch(observe_consoles_kernel, dim3(blocks), dim3(kDrawThreads), 0, stream, b, out);
+  return launch_kernel(observe_consoles_kernel, dim3(blocks), dim3(kDrawThreads), 0, stream, b,
+                       out);
 }
 
 }  // namespace cule

@@ -1,9 +1,10 @@
-// cuda/lane_group.hpp: lanes of one warp that act together (Lanes of console/lanes.hpp).
+// cuda/lane_group.hpp: lanes of one warp that act together (Lanes of warp/lane_engine.hpp).
 #pragma once
+
+#include <device_runtime.hpp>
 
 #include "base/int.hpp"
 #include "base/platform.hpp"
-#include "cuda/launch.hpp"
 
 namespace cule {
 
@@ -16,7 +17,7 @@ struct LaneGroup {
 #if defined(CULE_HAS_REDUCE)
     return __reduce_min_sync(mask, value);
 #else
-    // Bit by bit, from the top: those with a 0 stay, if there are any.
+    // Bit by bit from the top: lanes with a 0 stay, if there are any.
     u32 found = 0;
     bool is_least = true;
     for (u32 bit = 1u << 31; bit != 0; bit >>= 1) {
@@ -30,11 +31,10 @@ struct LaneGroup {
     return found;
 #endif
   }
-  __device__ void executes(u32) const {}
-  __device__ LaneGroup only(u32 lanes) const { return {lanes}; }
-  __device__ LaneGroup part(u32 lanes) const { return {lanes}; }
-  __device__ u32 everyone() const { return mask; }
   __device__ void sync() const { __syncwarp(mask); }
+  __device__ u32 all() const { return mask; }
+  __device__ LaneGroup only(u32 lanes) const { return {lanes}; }
+  __device__ void note_instruction(bool is_slow) const { cule::note_instruction(is_slow); }
 };
 
 }  // namespace cule

@@ -1,8 +1,8 @@
-// cuda/on_demand.hpp: device memory that takes no place until it is written to.
+// cuda/on_demand.hpp: device memory whose pages are allocated when a kernel first writes to them.
 //
-// Managed memory: its pages come when a kernel first touches them, on the device that does, and if
-// the device is full they go to the host instead of failing. Devices without concurrent managed
-// access (Windows, some virtual ones) would take all of it at once.
+// This is managed memory: a page is allocated on the device that touches it, and on the host if the
+// device is full. Devices without concurrent managed access (Windows, some virtual machines)
+// allocate all of it at once.
 #pragma once
 
 #include <cuda_runtime.h>

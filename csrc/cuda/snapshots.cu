@@ -1,15 +1,15 @@
-// cuda/snapshots.cu: consoles as rows of bytes (batch/snapshot.hpp), and their full-size screens.
+// cuda/snapshots.cu: snapshots of consoles (batch/snapshot.hpp), and their full-size screens.
 //
-// One block a console. A row that is taken has been checked by check_snapshots_kernel before.
+// One block a console. check_snapshots_kernel checks a snapshot before it is restored.
 #include "cuda/launch.hpp"
 #include "cuda/launchers.hpp"
-#include "cuda/pooled.hpp"
+#include "cuda/maxpool.hpp"
 
 namespace cule {
 namespace {
 
 // Both pictures of a console as pixels.
-__device__ void draw_both(const DeviceBatch& b, const Console& c, u8* rows_out) {
+__device__ void draw_both(const DeviceBatch& b, const Console& c, u8* pixels_out) {
   for (u32 n = 0; n < 2; ++n) {
     const Picture p = picture_of(c, n, line_starts(b, n));
     if (threadIdx.x == n * kWarpLanes && p.kind == PictureKind::kLog) {
@@ -19,7 +19,7 @@ __device__ void draw_both(const DeviceBatch& b, const Console& c, u8* rows_out) 
   __syncthreads();
   for (u32 n = 0; n < 2; ++n) {
     const Picture p = picture_of(c, n, line_starts(b, n));
-    u8* out = rows_out + size_t(n) * c.properties.height * kScreenWidth;
+    u8* out = pixels_out + size_t(n) * c.properties.height * kScreenWidth;
     for (u32 k = threadIdx.x; k < c.properties.height; k += blockDim.x) {
       draw_row(c, p, k, b.identity, out + k * kScreenWidth);
     }
@@ -28,56 +28,64 @@ __device__ void draw_both(const DeviceBatch& b, const Console& c, u8* rows_out) 
 }
 
 __global__ void gather_snapshots_kernel(const DeviceBatch b, const i64* consoles, u32 n,
-                                        u8* rows_out) {
+                                        u8* snapshots_out) {
   for (u32 k = blockIdx.x; k < n; k += gridDim.x) {
     const u32 i = u32(consoles[k]);
     const DeviceGame& g = b.game(i);
     const Console c = b.console(i);
-    u8* row = rows_out + size_t(k) * b.snapshot_bytes;
+    u8* snapshot = snapshots_out + size_t(k) * b.snapshot_bytes;
     if (threadIdx.x == 0) {
-      SlotState& saved = *reinterpret_cast<SlotState*>(row + sizeof(SnapshotHeader));
+      SlotState& saved = *reinterpret_cast<SlotState*>(snapshot + sizeof(SnapshotHeader));
       saved = b.states[i];
       forget_logs(saved.console.picture, PictureKind::kPixels);
     }
-    draw_both(b, c, row + g.snapshot.pictures);
-    if (!b.ram_obs) draw_pooled(b, g, c, i, row + g.snapshot.pooled);
-    copy_block(row + g.snapshot.stack, b.frames(i), g.snapshot.stack_end - g.snapshot.stack);
+    draw_both(b, c, snapshot + g.snapshot.pictures);
+    if (!b.ram_obs) draw_maxpool(b, g, c, i, snapshot + g.snapshot.pooled);
+    copy_block(snapshot + g.snapshot.stack, b.frames(i), g.snapshot.stack_end - g.snapshot.stack);
     for (size_t at = g.snapshot.stack_end + threadIdx.x; at < b.snapshot_bytes; at += blockDim.x)
-      row[at] = 0;
+      snapshot[at] = 0;
     __syncthreads();
     if (threadIdx.x == 0) {
       const SnapshotHeader h{kSnapshotMagic, b.layout, g.key,
-                             checksum_of(row + sizeof h, g.snapshot.end - sizeof h)};
-      memcpy(row, &h, sizeof h);
+                             checksum_of(snapshot + sizeof h, g.snapshot.end - sizeof h)};
+      memcpy(snapshot, &h, sizeof h);
     }
   }
 }
 
 __global__ void check_snapshots_kernel(const DeviceBatch b, const i64* consoles, u32 n,
-                                       const u8* rows, u8* faults_out) {
+                                       const u8* snapshots, u8* errors_out) {
   const u32 k = blockIdx.x * blockDim.x + threadIdx.x;
   if (k >= n) return;
   const DeviceGame& g = b.game(u32(consoles[k]));
-  faults_out[k] =
-      u8(find_snapshot_error(rows + size_t(k) * b.snapshot_bytes, b.layout, g.key, g.snapshot.end));
+  errors_out[k] = u8(find_snapshot_error(snapshots + size_t(k) * b.snapshot_bytes, b.layout, g.key,
+                                         g.snapshot.end));
 }
 
-__global__ void scatter_snapshots_kernel(const DeviceBatch b, const i64* consoles, const u8* rows) {
+__global__ void scatter_snapshots_kernel(const DeviceBatch b, const i64* consoles,
+                                         const u8* snapshots) {
   const u32 i = u32(consoles[blockIdx.x]);
-  const u8* row = rows + size_t(blockIdx.x) * b.snapshot_bytes;
+  const u8* snapshot = snapshots + size_t(blockIdx.x) * b.snapshot_bytes;
   const DeviceGame& g = b.game(i);
   const FrameMemory memory = b.memory(i);
   const size_t picture = size_t(g.properties.height) * kScreenWidth;
-  copy_block(reinterpret_cast<u8*>(&b.states[i]), row + sizeof(SnapshotHeader), sizeof(SlotState));
+  copy_block(reinterpret_cast<u8*>(&b.states[i]), snapshot + sizeof(SnapshotHeader),
+             sizeof(SlotState));
   for (u32 buffer = 0; buffer < 2; ++buffer) {
-    copy_block(memory.picture(buffer), row + g.snapshot.pictures + buffer * picture, picture);
+    copy_block(memory.picture(buffer), snapshot + g.snapshot.pictures + buffer * picture, picture);
   }
-  copy_block(b.spill_pooled(i), row + g.snapshot.pooled, g.snapshot.stack - g.snapshot.pooled);
-  if (threadIdx.x == 0) b.pooled[i] = {{nullptr, u8(b.num_logs), 0}, PooledKind::kPixels, 0, {}};
-  copy_block(b.frames(i), row + g.snapshot.stack, g.snapshot.stack_end - g.snapshot.stack);
+  copy_block(b.spill_maxpool(i), snapshot + g.snapshot.pooled,
+             g.snapshot.stack - g.snapshot.pooled);
+  if (threadIdx.x == 0) {
+    MaxpoolSource& source = b.maxpool_sources[i];
+    source = {};
+    source.shared.num_logs = u8(b.num_logs);
+    source.kind = MaxpoolKind::kPixels;
+  }
+  copy_block(b.frames(i), snapshot + g.snapshot.stack, g.snapshot.stack_end - g.snapshot.stack);
 }
 
-__global__ void draw_screens_kernel(const DeviceBatch b, const i64* consoles, u32 n, u8* rows_out,
+__global__ void draw_screens_kernel(const DeviceBatch b, const i64* consoles, u32 n, u8* pixels_out,
                                     u64 stride) {
   for (u32 k = blockIdx.x; k < n; k += gridDim.x) {
     const Console c = b.console(u32(consoles[k]));
@@ -85,7 +93,7 @@ __global__ void draw_screens_kernel(const DeviceBatch b, const i64* consoles, u3
     if (threadIdx.x == 0 && p.kind == PictureKind::kLog) find_starts(c, p, 1, line_starts(b, 0));
     __syncthreads();
     for (u32 row = threadIdx.x; row < c.properties.height; row += blockDim.x) {
-      draw_row(c, p, row, b.identity, rows_out + k * stride + row * kScreenWidth);
+      draw_row(c, p, row, b.identity, pixels_out + k * stride + row * kScreenWidth);
     }
     __syncthreads();
   }
@@ -95,28 +103,28 @@ constexpr u32 kCheckThreads = 32;
 
 }  // namespace
 
-cudaError_t launch_gather_snapshots(const DeviceBatch& b, const i64* consoles, u32 n, u8* rows_out,
-                                    u32 blocks, cudaStream_t stream) {
-  return cule_launch(gather_snapshots_kernel, dim3(n < blocks ? n : blocks), dim3(kDrawThreads), 0,
-                     stream, b, consoles, n, rows_out);
+cudaError_t launch_gather_snapshots(const DeviceBatch& b, const i64* consoles, u32 n,
+                                    u8* snapshots_out, u32 blocks, cudaStream_t stream) {
+  return launch_kernel(gather_snapshots_kernel, dim3(n < blocks ? n : blocks), dim3(kDrawThreads),
+                       0, stream, b, consoles, n, snapshots_out);
 }
 
-cudaError_t launch_check_snapshots(const DeviceBatch& b, const i64* consoles, u32 n, const u8* rows,
-                                   u8* faults_out, cudaStream_t stream) {
-  return cule_launch(check_snapshots_kernel, dim3((n + kCheckThreads - 1) / kCheckThreads),
-                     dim3(kCheckThreads), 0, stream, b, consoles, n, rows, faults_out);
+cudaError_t launch_check_snapshots(const DeviceBatch& b, const i64* consoles, u32 n,
+                                   const u8* snapshots, u8* errors_out, cudaStream_t stream) {
+  return launch_kernel(check_snapshots_kernel, dim3((n + kCheckThreads - 1) / kCheckThreads),
+                       dim3(kCheckThreads), 0, stream, b, consoles, n, snapshots, errors_out);
 }
 
 cudaError_t launch_scatter_snapshots(const DeviceBatch& b, const i64* consoles, u32 n,
-                                     const u8* rows, cudaStream_t stream) {
-  return cule_launch(scatter_snapshots_kernel, dim3(n), dim3(kDrawThreads), 0, stream, b, consoles,
-                     rows);
+                                     const u8* snapshots, cudaStream_t stream) {
+  return launch_kernel(scatter_snapshots_kernel, dim3(n), dim3(kDrawThreads), 0, stream, b,
+                       consoles, snapshots);
 }
 
-cudaError_t launch_draw_screens(const DeviceBatch& b, const i64* consoles, u32 n, u8* rows_out,
+cudaError_t launch_draw_screens(const DeviceBatch& b, const i64* consoles, u32 n, u8* pixels_out,
                                 u64 stride, u32 blocks, cudaStream_t stream) {
-  return cule_launch(draw_screens_kernel, dim3(n < blocks ? n : blocks), dim3(kDrawThreads), 0,
-                     stream, b, consoles, n, rows_out, stride);
+  return launch_kernel(draw_screens_kernel, dim3(n < blocks ? n : blocks), dim3(kDrawThreads), 0,
+                       stream, b, consoles, n, pixels_out, stride);
 }
 
 }  // namespace cule

@@ -1,41 +1,35 @@
 // cuda/step_kernel.hpp: the state-update kernel: every frame of one agent step, no pixels.
 //
 // One warp a tile, one console a lane; lanes beyond the tile's count are idle. In: actions and the
-// states of the batch. Out: states, logs of the last frames, DeviceBatch::captures. RAM lies in
-// shared memory for the time of a frame. Pictures, results and resets are the business of
-// finish_step_kernel, which follows.
+// states of the batch. Out: states, logs of the last frames, DeviceBatch::draw_bits. RAM is in
+// shared memory while a frame runs. finish_step_kernel, which follows, makes pictures, results and
+// resets.
 #pragma once
 
-#include "console/lanes.hpp"
 #include "cuda/device_batch.hpp"
 #include "cuda/lane_group.hpp"
-#include "cuda/launchers.hpp"
+#include "env/agent.hpp"
+#include "warp/lane_engine.hpp"
 
 namespace cule {
 
-constexpr u32 kWarpRamBytes = kWarpLanes * kRamBytes;
-
-// Shared memory of a block: the tables of opcodes, then the RAM of each warp.
-constexpr u32 step_shared_bytes(Schedule schedule, u32 warps) {
-  return table_bytes(schedule) + warps * kWarpRamBytes;
-}
-
-// Notes what there is to draw; draws only what would not outlast the step.
-struct LaneCapture {
+// Marks the frames that the render kernel draws (Capture of env/agent.hpp). Copies pixels only
+// where the next frame would draw over them.
+struct FrameMarker {
   const DeviceBatch& b;
   const u32 console_number;
   const Console& console;
-  u8 captures = kCaptureStepped;
+  u8 draw_bits = kStepped;
 
   __device__ Observation* observation(i32) { return nullptr; }
   __device__ void previous() {
     if (!b.maxpool || b.ram_obs) return;
-    captures |= kCapturePrevious;
-    // The next frame step goes on in the same buffer.
+    draw_bits |= kDrawPrevious;
+    // The next frame step continues in the same buffer.
     if (console.s.is_unfinished) hold();
   }
   __device__ void newest() {
-    if (!b.ram_obs) captures |= kCaptureNewest;
+    if (!b.ram_obs) draw_bits |= kDrawNewest;
   }
 
  private:
@@ -43,7 +37,7 @@ struct LaneCapture {
     const u8* from = console.memory.picture(console.s.picture.current);
     u8* to = b.held_picture(console_number);
     for (u32 i = 0; i < console.properties.height * kScreenWidth; ++i) to[i] = from[i];
-    captures |= kCaptureHeld;
+    draw_bits |= kPreviousHeld;
   }
 };
 
@@ -74,24 +68,15 @@ __device__ inline LaneAction read_action(const DeviceBatch& b, const DeviceGame&
   return {g.actions[index], 1.0f, true};
 }
 
-// Three blocks of four warps on a multiprocessor: what is spilled for that lies outside the
-// instruction loop.
+// Three blocks of four warps on a multiprocessor; the registers spilled for that are spilled
+// outside the instruction loop.
 constexpr u32 kStepBlocks = 3;
 
-// What such a kernel does. Program: who executes instructions (LaneEngine); Lanes: how those of a
-// warp agree.
-template <class Program, class Lanes = LaneGroup>
-__device__ inline void step_consoles(const DeviceBatch& b, const Tile* tiles, u32 num_tiles,
-                                     const StepActions& actions) {
-  u32* micro_ops = reinterpret_cast<u32*>(cule_dynamic_shared());
-  for (u32 k = threadIdx.x; k < kNumMicroOps; k += blockDim.x) {
-    micro_ops[k] = b.micro_ops[k];
-    if constexpr (Program::kSchedule == Schedule::kBranchFree) {
-      reinterpret_cast<Selects*>(micro_ops + kNumMicroOps)[k] = make_selects(k, b.micro_ops[k]);
-    }
-  }
-  __syncthreads();
-
+// The body of the kernel. Program executes instructions (LaneEngine); Lanes is how those of a warp
+// vote.
+template <class Program, class Lanes>
+__device__ inline void step_consoles(const Program& program, const DeviceBatch& b,
+                                     const Tile* tiles, u32 num_tiles, const StepActions& actions) {
   const u32 warp = threadIdx.x / kWarpLanes;
   const u32 lane = threadIdx.x % kWarpLanes;
   const u32 t = blockIdx.x * (blockDim.x / kWarpLanes) + warp;
@@ -105,17 +90,16 @@ __device__ inline void step_consoles(const DeviceBatch& b, const Tile* tiles, u3
   SlotState& s = b.states[i];
   const LaneAction action = read_action(b, g, actions, i);
   bool steps = action.is_given && !s.is_ended;
-  // An ended console is reset afterwards, or, without autoreset, has to be reset by the caller.
+  // An ended console is reset afterwards; without autoreset, the caller must reset it.
   if (s.is_ended && b.autoreset == Autoreset::kDisabled) {
     atomicOr(b.faults, u32(kFaultEnded));
   }
   const u32 stepping = in_tile.ballot(steps);
   if (!steps) {
-    b.captures[i] = 0;
+    b.draw_bits[i] = 0;
     return;
   }
-  u8* ram = cule_dynamic_shared() + table_bytes(Program::kSchedule) + warp * kWarpRamBytes +
-            lane * kWordBytes;
+  u8* ram = dynamic_shared() + warp * kWarpRamBytes + lane * kWordBytes;
   const Lanes all{stepping};
   using Engine = LaneEngine<Program, Lanes>;
   BasicAle<Engine> ale{{s.console, b.memory(i), g.cart, g.properties},
@@ -124,29 +108,12 @@ __device__ inline void step_consoles(const DeviceBatch& b, const Tile* tiles, u3
                        g.facts,
                        g.ale,
                        {false, s.seed, 0},
-                       Engine{{ram}, micro_ops, all, all}};
-  LaneCapture capture{b, i, ale.console};
-  step_agent(ale, s.agent, g.agent, action.action, action.strength, capture);
+                       Engine{{ram}, program, all, all}};
+  FrameMarker marker{b, i, ale.console};
+  step_agent(ale, s.agent, g.agent, action.action, action.strength, marker);
   s.is_ended = is_ended(s.agent, g.agent);
   s.reported = s.agent;
-  b.captures[i] = capture.captures;
-}
-
-template <class Fetch, Schedule kSchedule>
-__global__ void __launch_bounds__(kMaxStepWarps* kWarpLanes, kStepBlocks)
-    step_consoles_kernel(const DeviceBatch b, const Tile* tiles, u32 num_tiles,
-                         const StepActions actions) {
-  step_consoles<Interpreted<Fetch, kSchedule>>(b, tiles, num_tiles, actions);
-}
-
-template <class Fetch, Schedule kSchedule>
-cudaError_t launch_step(const DeviceBatch& b, const TileList& tiles, const StepActions& actions,
-                        cudaStream_t stream) {
-  const u32 warps = tiles.warps_per_block;
-  const u32 blocks = (tiles.size + warps - 1) / warps;
-  return cule_launch(step_consoles_kernel<Fetch, kSchedule>, dim3(blocks), dim3(warps * kWarpLanes),
-                     step_shared_bytes(kSchedule, warps), stream, b, tiles.tiles, tiles.size,
-                     actions);
+  b.draw_bits[i] = marker.draw_bits;
 }
 
 }  // namespace cule

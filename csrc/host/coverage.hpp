@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "host/game.hpp"
-#include "jit/lane_source.hpp"
+#include "rom_kernel/source.hpp"
 
 namespace cule {
 
@@ -62,7 +62,7 @@ struct CoverageEngine {
 };
 
 // Plays `frames` frames from a reset for each seed, random actions held for 8 frames each.
-inline std::vector<jit::Place> find_reached(const Game& game, u32 frames, u32 seeds) {
+inline std::vector<rom_kernel::Place> find_reached(const Game& game, u32 frames, u32 seeds) {
   constexpr u32 kHold = 8;
   std::vector<CoverageEngine::Note> notes(game.image().size());
   const auto memory = make_zeroed<FrameStore>();
@@ -89,7 +89,7 @@ inline std::vector<jit::Place> find_reached(const Game& game, u32 frames, u32 se
       if (ale.is_over() && !ale.reset()) break;
     }
   }
-  std::vector<jit::Place> places;
+  std::vector<rom_kernel::Place> places;
   for (u32 offset = 0; offset < notes.size(); ++offset) {
     const CoverageEngine::Note& n = notes[offset];
     if (n.is_reached) places.push_back({offset, n.pc, n.is_entered, n.count});

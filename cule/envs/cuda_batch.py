@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from cule import _core
 from cule.envs.compat_errors import ActionRangeError
-from cule.envs.launch import SCHEDULES, Geometry, choose_geometry
+from cule.envs.launch import Geometry, choose_geometry
 from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan, batch_arguments, make_game_batch
 from cule.envs.translation import BackgroundTranslation, is_wanted, warn_of_failure
@@ -79,7 +79,6 @@ class CudaBatch:
                 reset_snapshots=rows,
                 lanes_per_warp=geometry.lanes_per_warp,
                 warps_per_block=geometry.warps_per_block,
-                schedule=SCHEDULES.index(geometry.schedule),
                 **batch_arguments(plan, options),
             )
             self.state_size: int = self._batch.state_size

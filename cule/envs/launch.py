@@ -11,8 +11,6 @@ from typing import Any
 import torch
 
 WARP_LANES = 32
-#: How lanes of a warp are kept together (csrc/console/lanes.hpp); a name's place is its code.
-SCHEDULES = ("line", "instruction", "block", "branch_free")
 SCHEDULERS = 4  # of a multiprocessor; a warp lives on one
 WARPS_PER_SCHEDULER = 3  # resident at once, by the registers of the state-update kernel
 
@@ -25,10 +23,7 @@ class Geometry:
     """Consoles that share a warp, 1 to 32."""
 
     warps_per_block: int
-    """Warps that share a block and its copy of the micro-operation table, 1 to 4."""
-
-    schedule: str = "line"
-    """One of `SCHEDULES`; E0 and FE cartridges have "line" whatever this says."""
+    """Warps that share a block and its copy of the opcode table, 1 to 4."""
 
 
 _geometry_in_use: ContextVar[Geometry | None] = ContextVar("geometry", default=None)

@@ -1,6 +1,6 @@
 """A game as a GPU kernel of its own: compiled while the environment runs, kept on disk.
 
-`cule._core.Game.lane_source` writes the kernel's source (csrc/jit/lane_source.hpp); NVRTC, which
+`cule._core.Game.lane_source` writes the kernel's source (csrc/rom_kernel/source.hpp); NVRTC, which
 comes with torch's CUDA builds and as the Python package nvidia-cuda-nvrtc, compiles it for one
 architecture. What it made is kept under a name that stands for everything it was made of: the ROM,
 the sources, the architecture and the compiler. Results are the interpreter's, bit for bit.
@@ -94,7 +94,8 @@ class Compiler:
         options = [
             *_OPTIONS,
             f"-arch={architecture}",
-            f"-I{folder / 'rtc'}",
+            f"-I{folder / 'rom_kernel' / 'rtc'}",
+            f"-I{folder / 'cuda' / 'device'}",
             f"-I{folder}",
         ]
         nvrtc = self._library

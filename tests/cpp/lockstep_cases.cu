@@ -10,7 +10,9 @@
 #include <thread>
 #include <vector>
 
-#if defined(__CUDACC__)
+#if !defined(__CUDACC__)
+#include "cuda/launch.hpp"
+#else
 __device__ unsigned char* cule_dynamic_shared() {
   extern __shared__ __align__(16) unsigned char bytes[];
   return bytes;
@@ -228,7 +230,7 @@ void check(bool holds, const std::string& what) {
 
 template <class... Arguments>
 void launch(Arguments... arguments) {
-  check(cule_launch(arguments...) == cudaSuccess, "cule_launch");
+  check(cule::launch_kernel(arguments...) == cudaSuccess, "launch_kernel");
 }
 
 // Numbers with all kinds of bits, the same in every run.
@@ -443,12 +445,13 @@ void run_host_api() {
   check(cudaMemsetAsync(memory, 1, 8, nullptr) == cudaSuccess && memory[1] == 0x01010101, "memset");
   check(cudaFree(memory) == cudaSuccess, "cudaFree");
   unsigned out[96], found[192];
-  check(
-      cule_launch(shared_kernel, 1, 1025, 0, nullptr, found, out) == cudaErrorInvalidConfiguration,
-      "too many threads");
+  check(cule::launch_kernel(shared_kernel, 1, 1025, 0, nullptr, found, out) ==
+            cudaErrorInvalidConfiguration,
+        "too many threads");
   check(cudaGetLastError() == cudaErrorInvalidConfiguration && cudaGetLastError() == cudaSuccess,
         "cudaGetLastError");
-  check(cule_launch(shared_kernel, 1, 96, 100000, nullptr, found, out) == cudaErrorInvalidValue,
+  check(cule::launch_kernel(shared_kernel, 1, 96, 100000, nullptr, found, out) ==
+            cudaErrorInvalidValue,
         "shared memory that was not asked for");
   check(cudaFuncSetAttribute(shared_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 100000) ==
             cudaSuccess,

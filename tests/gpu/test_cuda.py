@@ -13,7 +13,7 @@ import torch
 import cule
 from cule import device as devices
 from cule.envs import translation
-from cule.envs.launch import SCHEDULES, Geometry, choose_geometry
+from cule.envs.launch import Geometry, choose_geometry
 from cule.games import list_games, rom_status
 from tests.support.kernels import Pair, assert_golden
 
@@ -47,15 +47,6 @@ def make_pair(game: Any, num_envs: int, **keywords: Any) -> Pair:
 def test_equals_the_cpu(game: str) -> None:
     pair = make_pair(game, 37, lanes=LANES[len(game) % len(LANES)], warps=4)
     pair.run(200, rows_every=100)
-    pair.close()
-
-
-@pytest.mark.no_fake_cuda  # tests/property does it
-@pytest.mark.parametrize("schedule", SCHEDULES[1:])
-@pytest.mark.parametrize("game", ["pong", "seaquest", "pitfall2", "up_n_down"])
-def test_schedules(game: str, schedule: str) -> None:
-    pair = make_pair(game, 37, lanes=LANES[len(game) % len(LANES)], warps=4, schedule=schedule)
-    pair.run(100, rows_every=50)
     pair.close()
 
 

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from benchmarks import kernel_resources
+from benchmarks.sass import kernel_resources
 from cule.envs.launch import SCHEDULERS, WARP_LANES, WARPS_PER_SCHEDULER
 
 _KERNEL = r"__global__ void (?:__launch_bounds__\([^)]*\)\s*)?(\w+)\("

@@ -19,10 +19,9 @@ import cule
 from cule import _core
 from cule.envs import backend
 from cule.envs.cuda_batch import CudaBatch
-from cule.envs.launch import SCHEDULES
 from cule.errors import InvalidArgumentError, InvalidStateError, OutOfDeviceMemoryError
 from tests.support import kernels
-from tests.support.kernels import Pair, module, pop_step_counts
+from tests.support.kernels import Pair, module, pop_instruction_counts
 from tests.support.programs import core_game
 from tests.support.random_programs import CARTRIDGES, random_bytes_image, random_image
 
@@ -57,39 +56,11 @@ def test_games(game: str, num_envs: int, lanes: int) -> None:
     pair.close()
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES[1:])
-@pytest.mark.parametrize(
-    ("game", "lanes"), [("pong", 16), ("seaquest", 5), ("pitfall2", 32), ("up_n_down", 8)]
-)
-def test_schedules(game: str, lanes: int, schedule: str) -> None:
-    pair = Pair(game, 9, lanes=lanes, warps=2, schedule=schedule)
-    pair.run(60, seed=lanes)
-    pair.close()
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES[1:3])
-def test_frames_without_an_end(schedule: str) -> None:
+def test_frames_without_an_end() -> None:
     """A program that thinks for half a million cycles with the screen off."""
-    pair = Pair("tic_tac_toe_3d", 3, lanes=4, schedule=schedule, mode=1, num_reset_states=1)
+    pair = Pair("tic_tac_toe_3d", 3, lanes=4, mode=1, num_reset_states=1)
     pair.run(40, seed=3)
     pair.close()
-
-
-def test_the_lane_furthest_behind_keeps_lanes_together() -> None:
-    """Consoles that have drifted apart: steps a warp takes for an instruction of a lane."""
-    costs = {}
-    for schedule in SCHEDULES:
-        pair = Pair("pong", 16, lanes=16, schedule=schedule)
-        pair.reset(np.arange(16, dtype=np.int64))
-        pair.decorrelate(20, 1)
-        kernels.pop_step_counts()
-        pair.step(pair.random_actions(np.random.default_rng(1)))
-        counts = kernels.pop_step_counts()
-        costs[schedule] = counts.warp_steps * 16 / counts.instructions
-        pair.close()
-    assert all(1.0 <= cost < 16.0 for cost in costs.values())
-    assert costs["instruction"] <= costs["block"] < costs["line"]
-    assert costs["branch_free"] < costs["line"]
 
 
 @pytest.mark.parametrize("lanes", [8, 16, 32])
@@ -132,7 +103,7 @@ def test_random_programs(kind: str, writer: Callable[[int, str], bytes]) -> None
     for seed in range(8):
         game = core_game(writer(seed, kind))
         keywords = {"frameskip": 2, "max_num_frames_per_episode": 24, "num_reset_states": 2}
-        keywords |= {"schedule": SCHEDULES[seed % len(SCHEDULES)], "full_action_space": True}
+        keywords |= {"full_action_space": True}
         pair = Pair("pong", 3, lanes=2, cartridge=game, **keywords)
         pair.run(20, seed=seed, rows_every=4)
         pair.close()
@@ -233,9 +204,9 @@ def test_launches_of_a_step() -> None:
     ):
         pair = Pair(game, 6, **keywords)
         pair.reset(np.arange(6))
-        pop_step_counts()
+        pop_instruction_counts()
         pair.step(pair.random_actions(np.random.default_rng(0)))
-        assert pop_step_counts().launches == launches
+        assert pop_instruction_counts().launches == launches
         pair.close()
 
 
@@ -439,5 +410,5 @@ class TestVectorEnv:
 
 def test_kernels_report_what_they_take() -> None:
     names = [entry["name"] for entry in kernels.module().kernel_resources()]
-    assert len(names) == len(set(names)) == 8
+    assert len(names) == len(set(names)) == 5
     assert _core.build_config()["cuda"]

@@ -1,4 +1,4 @@
-"""Games as kernels of their own (csrc/jit/lane_source.hpp) equal the CPU back end under the shim.
+"""Games as kernels of their own (csrc/rom_kernel/source.hpp) equal the CPU back end under the shim.
 
 Each game's source is compiled by g++ in place of the device's compiler; after every step everything
 that is reported is compared, and now and then whole consoles. The CPU back end equals ale-py
@@ -16,7 +16,13 @@ import pytest
 from cule.envs import translation
 from cule.errors import DeviceError, InvalidArgumentError
 from cule.games import load_games
-from tests.support.kernels import Pair, StepCounts, assert_golden, build_program, pop_step_counts
+from tests.support.kernels import (
+    InstructionCounts,
+    Pair,
+    assert_golden,
+    build_program,
+    pop_instruction_counts,
+)
 
 pytestmark = pytest.mark.ale
 
@@ -35,14 +41,14 @@ GAMES = {
 MOST_SLOW = 0.2
 
 
-def run(game: str, num_envs: int, lanes: int, steps: int, **keywords: object) -> StepCounts:
+def run(game: str, num_envs: int, lanes: int, steps: int, **keywords: object) -> InstructionCounts:
     """Step both and compare; what the game's own kernel executed."""
     pair = Pair(game, num_envs, lanes=lanes, translated=True, **keywords)
     assert pair.program is not None
-    pop_step_counts(pair.program)
+    pop_instruction_counts(pair.program)
     pair.run(steps, seed=num_envs)
     pair.close()
-    return pop_step_counts(pair.program)
+    return pop_instruction_counts(pair.program)
 
 
 @pytest.mark.parametrize(("game", "num_envs", "lanes"), [(g, *v) for g, v in GAMES.items()])

@@ -5,8 +5,8 @@
 //
 // grid.hpp says how threads run and what ends a launch, intrinsics.hpp and host_api.hpp hold the
 // names. CULE_SHIM_ORDER=forward|reverse|random:<seed> in the environment chooses who runs first.
-// __CUDACC__ stays undefined: the core is compiled as for the host. There is no <<<>>>; kernels are
-// launched by cule_launch(), which returns when the grid is done.
+// __CUDACC__ stays undefined: the core is compiled as for the host. There is no <<<>>>:
+// cudaLaunchKernel() launches kernels, and returns when the grid is done.
 #pragma once
 
 // These use words in attributes that become macros below.

@@ -12,7 +12,6 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "grid.hpp"
@@ -393,18 +392,24 @@ inline cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t libr
   *kernel = static_cast<cudaKernel_t>(dlsym(library, (std::string(name) + "_loaded").c_str()));
   return *kernel == nullptr ? cule::shim::report(cudaErrorInvalidValue) : cudaSuccess;
 }
-template <class... Arguments>
-cudaError_t cule_launch_loaded(cudaKernel_t kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
-                               cudaStream_t, const Arguments&... arguments) {
-  void* addresses[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
-  return kernel->launch(grid, block, shared_bytes, addresses);
+inline cudaError_t cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments,
+                                    std::size_t shared_bytes, cudaStream_t) {
+  return kernel->launch(grid, block, shared_bytes, arguments);
 }
 
+namespace cule::shim {
+
+template <class... Parameters, std::size_t... kIndex>
+void call(void (*kernel)(Parameters...), void** arguments, std::index_sequence<kIndex...>) {
+  kernel(*static_cast<std::decay_t<Parameters>*>(arguments[kIndex])...);
+}
+
+}  // namespace cule::shim
+
 // Runs a grid to its end. Throws std::runtime_error where a kernel breaks a rule.
-template <class... Parameters, class... Arguments>
-cudaError_t cule_launch(void (*kernel)(Parameters...), dim3 grid, dim3 block,
-                        std::size_t dynamic_shared_bytes, cudaStream_t, Arguments&&... arguments) {
-  static_assert(sizeof...(Parameters) == sizeof...(Arguments), "a kernel has no defaults here");
+template <class... Parameters>
+cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, void** arguments,
+                             std::size_t dynamic_shared_bytes, cudaStream_t) {
   const unsigned long long threads = 1ull * block.x * block.y * block.z;
   if (threads == 0 || threads > cule::shim::kMaxThreads || block.z > 64 || grid.x == 0 ||
       grid.y == 0 || grid.z == 0 || grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535) {
@@ -415,15 +420,11 @@ cudaError_t cule_launch(void (*kernel)(Parameters...), dim3 grid, dim3 block,
       static_cast<std::size_t>(cule::shim::shared_limit(reinterpret_cast<const void*>(kernel)))) {
     return cule::shim::report(cudaErrorInvalidValue);
   }
-  struct Launch {
-    void (*kernel)(Parameters...);
-    std::tuple<Parameters...> arguments;
-  } launch{kernel, std::tuple<Parameters...>(std::forward<Arguments>(arguments)...)};
-  const auto run_thread = [](void* of) {
-    const Launch& self = *static_cast<const Launch*>(of);
-    std::apply(self.kernel, self.arguments);
+  auto run_thread = [&] {
+    cule::shim::call(kernel, arguments, std::index_sequence_for<Parameters...>{});
   };
   ++cule::shim::launches;
-  cule::shim::grid().run(grid, block, dynamic_shared_bytes, run_thread, &launch);
+  const auto enter = [](void* of) { (*static_cast<decltype(run_thread)*>(of))(); };
+  cule::shim::grid().run(grid, block, dynamic_shared_bytes, enter, &run_thread);
   return cudaSuccess;
 }

@@ -43,7 +43,8 @@ SOURCES = (
     "csrc/bindings/bind_cuda.cpp",
     "csrc/bindings/cuda_module.cpp",
     *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "csrc" / "cuda").glob("*.c*"))),
-    "tests/shim/step_counts.cpp",
+    "csrc/rom_kernel/loaded_step.cpp",
+    "tests/shim/instruction_counts.cpp",
 )
 FLAGS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
 _INCLUDE = (f"-I{ROOT / 'tests' / 'shim'}", f"-I{ROOT / 'csrc'}")
@@ -124,25 +125,20 @@ def module() -> ModuleType:
     return native
 
 
-class StepCounts(ctypes.Structure):
-    """What the lanes of the shim have executed (tests/shim/cuda/lane_group.hpp)."""
+class InstructionCounts(ctypes.Structure):
+    """Instructions that the lanes of the shim have executed (tests/shim/device_runtime.hpp)."""
 
-    _fields_ = [
-        (name, ctypes.c_uint64)
-        for name in ("instructions", "slow", "warp_steps", "meetings", "launches")
-    ]
+    _fields_ = [(name, ctypes.c_uint64) for name in ("instructions", "slow", "launches")]
     instructions: int
     slow: int
-    warp_steps: int
-    meetings: int
     launches: int
 
 
-def pop_step_counts(program: Path | None = None) -> StepCounts:
+def pop_instruction_counts(program: Path | None = None) -> InstructionCounts:
     """Counts since the last call: of the kernels, or of a game's own (`build_program`)."""
-    counts = StepCounts()
+    counts = InstructionCounts()
     library = ctypes.CDLL(str(program or module().__file__))
-    library.cule_take_step_counts(ctypes.byref(counts))
+    library.cule_pop_instruction_counts(ctypes.byref(counts))
     return counts
 
 
@@ -158,7 +154,7 @@ def build_program(game: _core.Game, is_alone: bool = False) -> Path:
                 text = Path(scratch) / "program.cpp"
                 text.write_text(source)
                 linked = Path(scratch) / path.name
-                inputs = [str(text), str(ROOT / "tests" / "shim" / "step_counts.cpp")]
+                inputs = [str(text), str(ROOT / "tests" / "shim" / "instruction_counts.cpp")]
                 command = [*compile_command(), "-x", "c++", *inputs, "-shared", "-o"]
                 subprocess.run([*command, str(linked)], check=True)
                 shutil.move(linked, path)
@@ -213,7 +209,6 @@ class Pair:
         *,
         lanes: int = 32,
         warps: int = 1,
-        schedule: str = "line",
         native: ModuleType | None = None,
         device: torch.device = CPU,
         stacked: bool = True,
@@ -233,7 +228,7 @@ class Pair:
             self.plan = dataclasses.replace(self.plan, games=(cartridge,))
         self.cpu = make_batch(self.plan, self.options)
         native = native or module()
-        geometry = Geometry(lanes, warps, schedule)
+        geometry = Geometry(lanes, warps)
         self.kernels = CudaBatch(self.plan, self.options, device, native, geometry)
         self.program = own_kernel(self.plan.games[0], lanes, device) if translated else None
         if self.program is not None:

@@ -66,7 +66,8 @@ def compiler() -> list[str]:
     if found is None:
         pytest.skip("no g++")
     warnings = ["-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror"]
-    shim = [f"-I{ROOT / 'tests' / 'shim'}", "-include", "cuda_runtime.h", "-x", "c++"]
+    include = [f"-I{ROOT / 'tests' / 'shim'}", f"-I{ROOT / 'csrc'}"]
+    shim = [*include, "-include", "cuda_runtime.h", "-x", "c++"]
     return [found, "-std=c++17", "-O2", "-fPIC", "-pthread", *warnings, *shim]
 
 

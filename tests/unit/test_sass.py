@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.usefixtures("benchmarks")
+from benchmarks.sass.disassembly import parse
+from benchmarks.sass.module import read_module
+from benchmarks.sass.operations import Kernel
 
 PARTING = """
 .text.part_and_meet:
@@ -47,20 +48,11 @@ WIDE = """
 """
 
 
-@pytest.fixture
-def benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
-
-
 def run(text: str, out: np.ndarray | None = None) -> tuple[np.ndarray, int]:
     """What 32 lanes stored, and how many instructions the warp executed."""
-    from sass import Warp
-    from sass.code import parse
-
     out = np.zeros(32, np.uint32) if out is None else out
-    warp = Warp(parse(text, "part", {}), out.ctypes.data.to_bytes(8, "little"), 0)
-    warp.run()
-    return out, warp.executed.total()
+    executed = Kernel(parse(text, "part", {})).run(out.ctypes.data.to_bytes(8, "little"))
+    return out, executed.total()
 
 
 #: A byte of each lane's number, shifted up, to predicates 2 and 4; a register of them is stored.
@@ -159,8 +151,6 @@ def make_module(relocation: int) -> bytes:
 
 
 def test_constant_banks_hold_addresses_of_global_variables() -> None:
-    from sass.module import read_module
-
     module = read_module(make_module(2), "kernel")
     assert module.banks[4][:8] == bytes(8)
     address = int.from_bytes(module.banks[4][8:], "little")
@@ -168,7 +158,5 @@ def test_constant_banks_hold_addresses_of_global_variables() -> None:
 
 
 def test_a_relocation_that_is_not_known_raises() -> None:
-    from sass.module import read_module
-
     with pytest.raises(NotImplementedError, match="relocation 7"):
         read_module(make_module(7), "kernel")

@@ -1,15 +1,13 @@
-"""A kernel's disassembly, read."""
+"""The disassembly of a kernel, parsed."""
 
 from __future__ import annotations
 
 import re
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from sass.module import Module, read_module
-from sass.operands import Execute
-from sass.operations import compile_operation
+from benchmarks.sass.module import Module, read_module
 
 _LINE = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(?:@(!?U?P[T\d])\s+)?([A-Z0-9_.]+)\s*(.*?)\s*;?\s*$")
 _REMARK = re.compile(r"\(\*.*?\*\)")
@@ -25,22 +23,21 @@ class Instruction:
     mnemonic: str
     operands: list[str]
     function: str  # that it belongs to
-    run: Execute | None = None
 
 
 @dataclass
-class Code:
-    """A kernel, its constant banks, and where its labels stand."""
+class Disassembly:
+    """A kernel, its constant banks, and the places of its labels."""
 
     instructions: list[Instruction]
     labels: dict[str, int]
     banks: dict[int, bytes]
-    index_of: dict[int, int] = field(default_factory=dict)
+    index_of: dict[int, int]  # by offset
     module: Module | None = None  # whose memory the banks point to
 
 
 def _split(text: str) -> list[str]:
-    """Operands: commas outside brackets part them."""
+    """Operands, which commas outside brackets separate."""
     parts, depth, start = [], 0, 0
     for i, c in enumerate(text):
         depth += (c in "([") - (c in ")]")
@@ -51,8 +48,8 @@ def _split(text: str) -> list[str]:
     return [*parts, last] if last else parts
 
 
-def load(cubin: Path, kernel: str, nvdisasm: str = "nvdisasm") -> Code:
-    """The kernel whose mangled name holds `kernel`."""
+def disassemble(cubin: Path, kernel: str, nvdisasm: str = "nvdisasm") -> Disassembly:
+    """The kernel of a module whose mangled name contains `kernel`."""
     command = [nvdisasm, "-c", str(cubin)]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     module = read_module(cubin.read_bytes(), kernel)
@@ -61,8 +58,8 @@ def load(cubin: Path, kernel: str, nvdisasm: str = "nvdisasm") -> Code:
     return code
 
 
-def parse(text: str, kernel: str, banks: dict[int, bytes]) -> Code:
-    """The same from what nvdisasm has printed; `banks`: as in `Module`."""
+def parse(text: str, kernel: str, banks: dict[int, bytes]) -> Disassembly:
+    """The same from the output of nvdisasm; `banks` as in `Module`."""
     instructions: list[Instruction] = []
     labels: dict[str, int] = {}
     inside, function = False, "kernel"
@@ -84,8 +81,5 @@ def parse(text: str, kernel: str, banks: dict[int, bytes]) -> Code:
             operands = _split(found[4].replace(".reuse", ""))
             offset = int(found[1], 16)
             instructions.append(Instruction(offset, found[2], found[3], operands, function))
-    code = Code(instructions, labels, banks)
-    code.index_of = {instruction.offset: i for i, instruction in enumerate(instructions)}
-    for instruction in instructions:
-        instruction.run = compile_operation(instruction, code)
-    return code
+    index_of = {instruction.offset: i for i, instruction in enumerate(instructions)}
+    return Disassembly(instructions, labels, banks, index_of)

@@ -1,8 +1,7 @@
-// cpu/staged.hpp: one instruction in stages: address, load, function, write.
+// warp/uncommon_ops.hpp: the functions of opcodes that warp/branch_free.hpp does not cover.
 //
-// The same instructions as opcodes.hpp, in the form for lanes that execute different opcodes side
-// by side: one place computes addresses, one loads, one writes, so lanes part only within a stage,
-// and the code is small. Order of accesses as in execute.hpp; the functions are Execution's own.
+// Stack, subroutines, flags, decimal mode and undocumented opcodes, once the address is known and
+// the byte is loaded. The functions are those of Execution (cpu/execute.hpp).
 #pragma once
 
 #include "cpu/execute.hpp"
@@ -11,22 +10,11 @@
 namespace cule {
 
 template <class Bus>
-struct Staged {
+struct UncommonOps {
   using Cpu = Execution<Bus>;
 
-  // `op`: the micro-operation of `opcode`.
-  CULE_HD static CULE_INLINE void step(Cpu& e, u32 opcode, u32 op) {
-    e.bus.begin(micro_cycles(op));
-    u32 address = 0;
-    u32 open_bus = 0;
-    u32 loaded = 0;
-    find_address(e, op, address, open_bus, loaded);
-    if (loads_byte(op)) loaded = e.bus.read(address, open_bus);
-    finish(e, opcode, op, loaded, address);
-  }
-
-  // What follows once the address is known and the byte loaded.
-  CULE_HD static CULE_INLINE void finish(Cpu& e, u32 opcode, u32 op, u32 loaded, u32 address) {
+  // `op` is the micro-operation of `opcode`.
+  CULE_HD static CULE_INLINE void run(Cpu& e, u32 opcode, u32 op, u32 loaded, u32 address) {
     const u32 result = apply(e, op, opcode, source(e, micro_source(op), loaded), address);
     switch (micro_target(op)) {
       case Target::kToA:
@@ -70,54 +58,6 @@ struct Staged {
     }
   }
 
-  // Also takes an immediate operand into `loaded`, and moves pc past the instruction.
-  CULE_HD static CULE_INLINE void find_address(Cpu& e, u32 op, u32& address, u32& open_bus,
-                                               u32& loaded) {
-    const Mode mode = micro_mode(op);
-    if (mode == Mode::kOwn) return;
-    if (mode == Mode::kImplied) {
-      e.pc += 1;
-      return;
-    }
-    const u32 low = e.bus.operand(e.pc);
-    u32 index = 0;
-    switch (mode) {
-      case Mode::kZeroPageX:
-      case Mode::kAbsoluteX:
-      case Mode::kIndirectX:
-        index = e.x;
-        break;
-      case Mode::kZeroPageY:
-      case Mode::kAbsoluteY:
-      case Mode::kIndirectY:
-        index = e.y;
-        break;
-      default:
-        break;
-    }
-    if (mode < Mode::kAbsolute) {
-      e.pc += 2;
-      address = (low + index) & 0xFF;
-      open_bus = loaded = low;
-      return;
-    }
-    u32 base;
-    if (mode < Mode::kIndirectX) {
-      open_bus = e.bus.operand_high(e.pc);
-      base = low | open_bus << 8;
-      e.pc += 3;
-    } else {
-      e.pc += 2;
-      const u32 p = mode == Mode::kIndirectX ? (low + index) & 0xFF : low;
-      const u32 first = e.bus.read(p, low);
-      open_bus = e.bus.read(p + 1, first);
-      base = first | open_bus << 8;
-      if (mode == Mode::kIndirectX) index = 0;
-    }
-    address = (base + index) & 0xFFFF;
-    if (pays_crossing(op) && ((address ^ base) & 0xFF00)) e.bus.charge(1);
-  }
-
   CULE_HD static CULE_INLINE u32 apply(Cpu& e, u32 op, u32 opcode, u32 s, u32 address) {
     const Function function = micro_function(op);
     switch (function) {
@@ -125,51 +65,14 @@ struct Staged {
         return e.nz = s;
       case Function::kKeep:
         return s;
-      case Function::kInc:
-        return e.inc(s);
-      case Function::kDec:
-        return e.dec(s);
-      case Function::kOr:
-        return e.nz = e.a | s;
-      case Function::kAnd:
-        return e.nz = e.a & s;
-      case Function::kEor:
-        return e.nz = e.a ^ s;
       case Function::kAdc:
         e.adc(s);
         return 0;
       case Function::kSbc:
         e.sbc(s);
         return 0;
-      case Function::kCompareA:
-        e.compare(e.a, s);
-        return 0;
-      case Function::kCompareX:
-        e.compare(e.x, s);
-        return 0;
-      case Function::kCompareY:
-        e.compare(e.y, s);
-        return 0;
-      case Function::kBit:
-        e.bit(s);
-        return 0;
-      case Function::kAsl:
-        return e.asl(s);
-      case Function::kLsr:
-        return e.lsr(s);
-      case Function::kRol:
-        return e.rol(s);
-      case Function::kRor:
-        return e.ror(s);
       case Function::kFlag:
         set_flag(e, opcode);
-        return 0;
-      case Function::kBranch:
-        e.branch(e.takes_branch(opcode));
-        return 0;
-      case Function::kJump:
-        e.pc = e.bus.operand_word(e.pc);
-        e.bus.transfer(e, e.pc >> 8);
         return 0;
       case Function::kJsr:
         e.jsr();
@@ -188,8 +91,8 @@ struct Staged {
     }
   }
 
-  // Out of line, on copies: what is handed to a call lies in memory, and the registers of an
-  // instruction loop are not to lie there for the sake of the rarest instructions.
+  // Out of line, on copies: an object whose address a call gets is in memory, and the registers of
+  // an instruction loop must not be there for the sake of the rarest instructions.
   CULE_HD static CULE_INLINE u32 apply_rare(Cpu& e, Function function, u32 s, u32 address) {
     Bus bus(e.bus);
     Cpu copy(bus, e);
@@ -199,13 +102,10 @@ struct Staged {
     return result;
   }
 
-  // CLC SEC CLI SEI CLV CLD SED: bits 7 and 6 of the opcode name the flag, bit 5 its new value.
+  // CLI SEI CLV CLD SED: bits 7 and 6 of the opcode name the flag, bit 5 its new value.
   CULE_HD static CULE_INLINE void set_flag(Cpu& e, u32 opcode) {
     const u32 value = opcode >> 5 & 1;
     switch (opcode >> 6) {
-      case 0:
-        e.c = value;
-        break;
       case 1:
         e.i = value;
         break;
@@ -274,7 +174,7 @@ struct Staged {
       case Function::kTas:
         e.sp = s;
         return s & ((address >> 8) + 1) & 0xFF;
-      default:  // kJam: whoever fetches has to see to it
+      default:  // the other functions are common, and kJam has no fast word
         return 0;
     }
   }

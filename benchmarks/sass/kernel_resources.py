@@ -1,9 +1,9 @@
-"""What each CUDA kernel takes of a multiprocessor, as the compiler says: registers, stack, spills.
+"""Registers, stack and spills of each CUDA kernel, as the compiler reports them.
 
 Compiles csrc/cuda/*.cu for one architecture and writes `benchmarks/kernel_resources.json`; needs
 nvcc and no GPU. Run from a checkout:
 
-    python benchmarks/kernel_resources.py
+    python -m benchmarks.sass.kernel_resources
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from cule.envs.launch import SCHEDULES
-
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 RECORD = ROOT / "benchmarks" / "kernel_resources.json"
 ARCHITECTURE = "sm_90"
 #: As cmake/cuda.cmake has them.
@@ -39,18 +37,19 @@ _USED = re.compile(r"Used (\d+) registers.*?(?:, (\d+) bytes smem)?$")
 
 
 def toolkit() -> str:
-    """Release of nvcc, as it calls itself."""
+    """Release of nvcc."""
     text = subprocess.run(["nvcc", "--version"], check=True, capture_output=True, text=True).stdout
     return re.findall(r"release [\d.]+, V([\d.]+)", text)[0]
 
 
 def measure() -> dict[str, Any]:
-    """The record: for every kernel what it takes."""
+    """The record: the resources of every kernel."""
     kernels: dict[str, dict[str, int]] = {}
     for source in sorted((ROOT / "csrc" / "cuda").glob("*.cu")):
         with tempfile.TemporaryDirectory() as folder:
             target = Path(folder) / "kernels.cubin"
-            command = ["nvcc", *FLAGS, f"-I{ROOT / 'csrc'}", "-Xptxas", "-v", "-cubin", "-o"]
+            include = (f"-I{ROOT / 'csrc'}", f"-I{ROOT / 'csrc' / 'cuda' / 'device'}")
+            command = ["nvcc", *FLAGS, *include, "-Xptxas", "-v", "-cubin", "-o"]
             done = subprocess.run(
                 [*command, str(target), str(source)], check=True, capture_output=True, text=True
             )
@@ -59,7 +58,7 @@ def measure() -> dict[str, Any]:
 
 
 def _parse(text: str) -> dict[str, dict[str, int]]:
-    """Kernels in what ptxas prints; of functions out of line, the instruction loops alone."""
+    """Kernels in the output of ptxas; of functions out of line, the instruction loops only."""
     kernels: dict[str, dict[str, int]] = {}
     name = ""
     function = ""
@@ -90,7 +89,6 @@ def _parse(text: str) -> dict[str, dict[str, int]]:
 def _readable(symbol: str) -> str:
     text = subprocess.run(["c++filt", symbol], check=True, capture_output=True, text=True).stdout
     text = re.sub(r"cule::|\(anonymous namespace\)::|^void ", "", text.strip())
-    text = re.sub(r"\(Schedule\)(\d)", lambda found: SCHEDULES[int(found[1])], text)
     return re.sub(r"\(.*$", "", text)
 
 

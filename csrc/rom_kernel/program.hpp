@@ -1,39 +1,49 @@
-// jit/lane_program.hpp: what the source of a translated ROM is made of (jit/lane_source.hpp).
+// rom_kernel/program.hpp: what the source of a ROM's own kernel is made of (rom_kernel/source.hpp).
 //
-// Such a source is one function of blocks: straight stretches of the program, each instruction a
-// call of the core's own functions with opcode, operand and place as constants. Lanes that are at
-// the same block run it together, and go on to the next one as long as all of them go there;
-// otherwise, and at every end of a line, all lanes meet and the one furthest behind goes on, with
-// those at its place. Everything that has no block is interpreted, an instruction at a time.
+// The source is one function of blocks: straight stretches of the program, each instruction a call
+// of the core's own functions with opcode, operand and address as constants. Lanes at the same
+// block run it together and continue together while all of them agree at branches. Otherwise, and
+// at the end of every scanline, all lanes meet: the lane that is furthest behind continues, with
+// the lanes at its block. An instruction outside every block is interpreted.
 #pragma once
 
-#include "console/lanes.hpp"
+#include "console/step.hpp"
 #include "cpu/opcodes.hpp"
 
 namespace cule {
 
-// Blocks begin this long before a TIA write could end the frame or find the log full, and look at
-// the clock again in less (jit/lane_source.cpp).
+// No block begins within this time before a TIA write could end the frame or find the log full;
+// a block checks the clock more often (rom_kernel/source.cpp).
 constexpr u32 kQuietCycles = 1024;
 
-// What an instruction can reach, where its source knows more than its bus does.
+// What an instruction can access, where the source knows more than the bus.
 enum class Reach : u8 { kAnything, kRom };
 
-// Lanes of console/lanes.hpp, for a lane that has a warp to itself: it asks nobody.
+// Lanes of warp/lane_engine.hpp for a lane that has a warp to itself: votes cost nothing.
 struct LoneLane {
   u32 mask;
 
   CULE_HD u32 ballot(bool vote) const { return vote; }
-  CULE_HD u32 everyone() const { return 1; }
+  CULE_HD u32 all() const { return 1; }
   CULE_HD bool any(bool vote) const { return vote; }
   CULE_HD u32 lowest(u32 value) const { return value; }
-  CULE_HD void executes(u32) const {}
+  CULE_HD void note_instruction(bool) const {}
   CULE_HD void sync() const {}
   CULE_HD LoneLane only(u32) const { return *this; }
-  CULE_HD LoneLane part(u32) const { return *this; }
 };
 
-// How an instruction of a block reaches the machine. Program: Fetch, kFast, kImage.
+// One vote finds both the lane that is furthest behind and the lanes that can run with it: the beam
+// is in the upper bits, the block in the lower ones. Frames without an end count as one from where
+// the bits no longer suffice.
+constexpr u32 kBlockBits = 13;
+constexpr u32 kBlockMask = (1u << kBlockBits) - 1;
+constexpr u32 kNoLane = ~0u;
+CULE_HD CULE_INLINE u32 meeting_key(u32 beam, u32 block) {
+  constexpr u32 kLast = (kNoLane >> kBlockBits) - 1;
+  return (beam < kLast ? beam : kLast) << kBlockBits | block;
+}
+
+// How an instruction of a block reaches the machine. Program has Fetch, kFast and image().
 template <class Program>
 struct BlockBus {
   using Fetch = typename Program::Fetch;
@@ -44,7 +54,7 @@ struct BlockBus {
   u32 base = 0;  // of the block's bank in the image
   u32 word = 0;  // the running instruction
   Reach reach = Reach::kAnything;
-  bool must_leave = false;  // the frame may be over, or the bank another one
+  bool must_leave = false;  // the frame may be over, or the bank may have changed
 
   CULE_HD CULE_INLINE BlockBus(Machine<LaneAccess>& machine, Clock c)
       : m(machine), clock(c), ram(machine.ram) {}
@@ -104,10 +114,10 @@ struct BlockBus {
     if (!(e.pc & 0x1000)) m.s.data_bus = u8(last_byte);  // the next opcode fetch may see it
   }
   CULE_HD CULE_INLINE void branch_taken(Execution<BlockBus>&, u32) {}
-  CULE_HD CULE_INLINE void jam(Execution<BlockBus>&) {}  // has no block
+  CULE_HD CULE_INLINE void jam(Execution<BlockBus>&) {}  // jams have no block
 
  private:
-  // Of the quiet time: neither is the log full, nor the frame over for its length.
+  // In quiet time: the log is not full, and the length of the frame does not end it.
   CULE_HD CULE_INLINE void write_tia(u32 reg, u32 value, bool follows_write) {
     if (reg >= WSYNC) {
       m.append(clock, reg, value);
@@ -119,26 +129,26 @@ struct BlockBus {
   }
 };
 
-// A lane of a translated program between blocks. Lanes: as in console/lanes.hpp.
+// A lane of a compiled program between blocks. Lanes: as in warp/lane_engine.hpp.
 template <class Program, class Lanes>
 struct BlockRun {
   using Bus = BlockBus<Program>;
   using Cpu = Execution<Bus>;
 
   const Lanes& all;
-  Lanes together;  // those that run the same block
-  Clock limit;     // no block begins at this time or later
+  Lanes together;  // lanes that run the same block
+  Clock limit;     // no block begins at or after it
   bool is_running;
 
   CULE_HD CULE_INLINE BlockRun(const Lanes& lanes, bool runs)
       : all(lanes), together(lanes), limit(0), is_running(runs) {}
 
-  // All lanes meet. Returns the number of the block that this lane is to run now; kWaits: none, and
-  // to meet again; kDone: no lane runs any more. In one pass, with the blocks in one place behind
-  // it, so that lanes are together again whatever the compiler makes of the blocks.
+  // All lanes meet. Returns the number of the block that this lane runs now, kWaits if it runs none
+  // and meets again, kDone if no lane runs any more. The blocks follow in one place, so lanes
+  // converge again whatever the compiler makes of the blocks.
   static constexpr u32 kWaits = 0;
-  static constexpr u32 kDone = kPlace;
-  CULE_HD CULE_INLINE u32 next_block(Cpu& e, Bus& bus, const u32* micro_ops) {
+  static constexpr u32 kDone = kBlockMask;
+  CULE_HD CULE_INLINE u32 next_block(Cpu& e, Bus& bus) {
     constexpr u32 kInterpreted = kDone;
     Machine<LaneAccess>& m = bus.m;
     all.sync();
@@ -149,15 +159,15 @@ struct BlockRun {
     const u32 block = find_block(e, bus);
     const u32 beam = cycles_of(bus.clock) + m.s.phase_cycles;
     const u32 here = block ? block : kInterpreted;
-    const u32 first = all.lowest(is_running ? meeting_key(beam, here) : kNobody);
-    if (first == kNobody) return kDone;
+    const u32 first = all.lowest(is_running ? meeting_key(beam, here) : kNoLane);
+    if (first == kNoLane) return kDone;
     const bool is_here = is_running && (first & kInterpreted) == here;
-    together = all.part(all.ballot(is_here));
+    together = all.only(all.ballot(is_here));
     if (!is_here) return kWaits;
     if (block) return block;
-    all.executes(kSlowOpcode);
+    all.note_instruction(true);
     e.store(m.s.cpu);
-    bus.clock = step_staged_slowly(m, bus.clock, micro_ops);
+    bus.clock = step_slowly(m, bus.clock);
     e.load(m.s.cpu);
     is_running = !(m.must_stop || e.is_jammed || instructions_of(bus.clock) >= kMaxInstructions);
     return kWaits;
@@ -166,14 +176,14 @@ struct BlockRun {
   // One instruction of a block.
   template <u32 kOpcode>
   CULE_HD CULE_INLINE void run(Cpu& e, Bus& bus, u32 pc, u32 word, Reach reach) const {
-    together.executes(kOpcode);
+    together.note_instruction(false);
     e.pc = pc;
     bus.word = word;
     bus.reach = reach;
     e.step(kOpcode);
   }
 
-  // Whether one of the lanes has to leave the block.
+  // Whether one of the lanes must leave the block.
   CULE_HD CULE_INLINE bool must_meet(const Bus& bus) const {
     return together.ballot(bus.must_leave) != 0;
   }
@@ -181,11 +191,11 @@ struct BlockRun {
     return together.ballot(bus.clock >= limit) != 0;
   }
 
-  // A branch; kIdle: the instruction at its target, if that may be an idle loop.
+  // A branch. kIdle is the instruction at its target if that may be an idle loop, else 0.
   enum Way : u32 { kStays, kGoes, kParts };
   template <u32 kOpcode, u32 kIdle>
   CULE_HD CULE_INLINE Way branch(Cpu& e, Bus& bus, u32 pc, u32 word) const {
-    together.executes(kOpcode);
+    together.note_instruction(false);
     const u32 offset = word >> 8 & 0xFF;
     const u32 next = pc + 2;
     const u32 target = (next + (offset ^ 0x80) - 0x80) & 0xFFFF;
@@ -195,11 +205,11 @@ struct BlockRun {
     e.pc = is_taken ? target : next;
     if (kIdle != 0 && is_taken) skip_idle_loop(e, bus, kIdle, kOpcode, offset);
     const u32 votes = together.ballot(is_taken);
-    return votes == 0 ? kStays : votes == together.everyone() ? kGoes : kParts;
+    return votes == 0 ? kStays : votes == together.all() ? kGoes : kParts;
   }
 
  private:
-  // The block at the program counter, if it may begin now; 0: none.
+  // The block at the program counter if it may begin now, else 0.
   CULE_HD CULE_INLINE u32 find_block(const Cpu& e, const Bus& bus) {
     using Fetch = typename Program::Fetch;
     const Machine<LaneAccess>& m = bus.m;
@@ -215,18 +225,16 @@ struct BlockRun {
   static constexpr Clock kMargin = Clock(kQuietCycles) << kClockShift;
 };
 
-// A frame step of a lane. Bus and registers are two variables of their own, as in
-// console/lanes.hpp.
+// A frame step of a lane. Bus and registers are two local variables, as in
+// warp/interpreter.hpp.
 template <class Program, class Lanes>
-CULE_HD CULE_INLINE void run_program(Machine<LaneAccess>& m, const u32* micro_ops,
-                                     const Lanes& lanes) {
+CULE_HD CULE_INLINE void run_program(Machine<LaneAccess>& m, const Lanes& lanes) {
   BlockBus<Program> bus(m, Clock(m.s.cycles) << kClockShift);
   Execution<BlockBus<Program>> e(bus, m.s.cpu);
   BlockRun<Program, Lanes> r(lanes, !e.is_jammed);
-  CULE_ASSUME_SHARED(micro_ops);
   CULE_ASSUME_SHARED(bus.ram.base);
   for (;;) {
-    const u32 block = r.next_block(e, bus, micro_ops);
+    const u32 block = r.next_block(e, bus);
     if (block == r.kDone) break;
     if (block != r.kWaits) Program::run_block(block, r, e, bus);
   }

@@ -1,5 +1,4 @@
-// cuda/loaded_step.hpp: a state-update kernel that was compiled while the program ran
-// (jit/lane_source.hpp).
+// rom_kernel/loaded_step.hpp: a ROM's own state-update kernel, compiled at run time.
 #pragma once
 
 #include <string>
@@ -8,8 +7,8 @@
 
 namespace cule {
 
-// The module stays loaded as long as the process lives: the kernel may be running, or be part of a
-// graph, whoever has let go of it.
+// The module stays loaded until the process ends: the kernel may be running, or be part of a CUDA
+// graph.
 struct LoadedStep {
   cudaKernel_t kernel = nullptr;
 

@@ -1,5 +1,5 @@
-// jit/lane_source.cpp: see jit/lane_source.hpp.
-#include "jit/lane_source.hpp"
+// rom_kernel/source.cpp: see rom_kernel/source.hpp.
+#include "rom_kernel/source.hpp"
 
 #include <algorithm>
 #include <cstdarg>
@@ -9,14 +9,14 @@
 
 #include "cpu/micro_ops.generated.hpp"
 
-namespace cule::jit {
+namespace cule::rom_kernel {
 namespace {
 
 constexpr MicroOps kMicroOps = make_micro_ops();
 constexpr u32 kVsync = 0;
 constexpr u32 kWsync = 2;
 constexpr u32 kShortestIdleOffset = 0xFB;
-// Cycles that may pass from one look at the clock to the next; jit/lane_program.hpp has the limit.
+// Cycles that may pass between two checks of the clock; rom_kernel/program.hpp has the limit.
 constexpr u32 kLongRun = 200;
 constexpr u32 kLongestRun = 400;
 constexpr u32 kMaxBlocks = (1u << 13) - 2;
@@ -27,15 +27,15 @@ struct Instruction {
   bool begins_block = false;
   bool is_loop_head = false;
   u32 block = 0;
-  u32 cycles_before = 0;  // the most since the last look at the clock, by jumps that lead here
+  u32 cycles_before = 0;  // the most since the last check of the clock, over jumps that lead here
 };
 
-class LaneSource {
+class SourceWriter {
  public:
-  LaneSource(const Cart& cart, size_t image_bytes, bool is_alone, u32 most)
+  SourceWriter(const Cart& cart, size_t image_bytes, const SourceOptions& options)
       : cart_(cart),
-        is_alone_(is_alone),
-        most_(most),
+        is_alone_(options.is_alone),
+        most_(options.most),
         fast_(fast_region(cart.type)),
         image_bytes_(u32(image_bytes)),
         window_bytes_(cart.type == Bankswitch::kE0 ? kSliceBytes : kBankBytes) {}
@@ -53,10 +53,10 @@ class LaneSource {
  private:
   using At = std::map<u32, Instruction>::iterator;
 
-  // --- what is known of an instruction ---
+  // --- facts about an instruction ---
   u32 word_at(u32 offset) const { return instruction_word(cart_.type, cart_.image, offset); }
   u32 op_at(u32 offset) const { return kMicroOps.op[word_at(offset) & 0xFF]; }
-  // Of an address in the window that pc is in.
+  // `address` is in the window of pc.
   u32 offset_of(u32 address, u32 offset, u32 pc) const { return offset + (address - pc); }
   bool in_window(u32 address, u32 pc) const { return !((address ^ pc) & ~(window_bytes_ - 1)); }
 
@@ -68,7 +68,8 @@ class LaneSource {
     const u32 first = cart_.type == Bankswitch::kE0 ? 0xFE0 : 0xFF6;
     return has_hotspots() && (address & 0xFFF) >= first;
   }
-  // Interpreted: what has a trap bit, and what may switch banks at an address it names.
+  // Interpreted: instructions with a trap bit, and accesses that may switch banks at a constant
+  // address.
   bool has_code(u32 offset) const {
     const u32 word = word_at(offset);
     if (word & kTrapBit) return false;
@@ -80,7 +81,7 @@ class LaneSource {
     const Function f = micro_function(op_at(offset));
     return !is_transfer(f) || f == Function::kBranch;
   }
-  // Where a direct jump, branch or call goes; false: nowhere that this window shows.
+  // The target of a direct jump, branch or call. Returns false if this window does not show one.
   bool find_target(u32 offset, u32 pc, u32& target) const {
     const u32 word = word_at(offset);
     switch (micro_function(op_at(offset))) {
@@ -96,7 +97,7 @@ class LaneSource {
     }
     return in_window(target, pc);
   }
-  // The register of the TIA that an instruction writes at an address it names.
+  // The TIA register that an instruction writes at a constant address.
   bool writes_tia(u32 offset, u32& reg) const {
     const u32 op = op_at(offset);
     if (micro_target(op) != Target::kToMemory) return false;
@@ -117,8 +118,8 @@ class LaneSource {
            micro_target(op) != Target::kToMemory && o >= fast_.begin &&
            o + 0xFF < fast_.begin + fast_.size;
   }
-  // Whether the address of an access, known only when it is made, may be one that ends the frame or
-  // switches banks.
+  // Whether the access has an address that is known only at run time and may end the frame or
+  // switch banks.
   bool is_wild(u32 offset) const {
     const u32 op = op_at(offset);
     const bool stores = micro_target(op) == Target::kToMemory;
@@ -138,21 +139,21 @@ class LaneSource {
     const Function f = micro_function(op);
     return f == Function::kPha || f == Function::kPhp || f == Function::kJsr;
   }
-  // Longest it takes: with crossing or branch; a store that may be one to WSYNC stalls.
+  // The most cycles: with a crossed page or a branch; a store that may be to WSYNC stalls.
   u32 cycles_of(u32 offset) const {
     u32 reg;
     const bool stalls = (is_wild(offset) && micro_target(op_at(offset)) == Target::kToMemory) ||
                         (writes_tia(offset, reg) && reg == kWsync);
     return micro_cycles(op_at(offset)) + 2 + (stalls ? 75 : 0);
   }
-  // Lanes meet behind it.
+  // Whether lanes meet after the instruction.
   bool ends_line(u32 offset) const {
     u32 reg;
     return writes_tia(offset, reg) && (reg == kVsync || (reg == kWsync && !is_alone_));
   }
 
   // --- which instructions there are ---
-  // Nowhere: it is interpreted.
+  // end(): the instruction is interpreted.
   At insert(const Place& p) {
     if (p.image_offset >= image_bytes_ || !has_code(p.image_offset)) return instructions_.end();
     At at = instructions_.find(p.image_offset);
@@ -219,7 +220,7 @@ class LaneSource {
       instruction.begins_block |= cycles > kLongestRun;
       if (instruction.begins_block) {
         if (blocks_ < kMaxBlocks) instruction.block = ++blocks_;
-        // Asked at its beginning, or too short to matter: write() decides the same way.
+        // Checked at its beginning, or too short to matter: write() decides the same way.
         cycles = 0;
       }
       cycles += cycles_of(offset);
@@ -237,9 +238,9 @@ class LaneSource {
   }
 
   void write_head() {
-    put("// Made by csrc/jit/lane_source.cpp: %u instructions in %u blocks.\n",
+    put("// Made by csrc/rom_kernel/source.cpp: %u instructions in %u blocks.\n",
         u32(instructions_.size()), blocks_);
-    text_ += "#include \"cuda/step_kernel.hpp\"\n#include \"jit/lane_program.hpp\"\n\n";
+    text_ += "#include \"cuda/step_kernel.hpp\"\n#include \"rom_kernel/program.hpp\"\n\n";
     text_ += "namespace cule {\n\n";
     put("using Group = %s;\n\n", is_alone_ ? "LoneLane" : "LaneGroup");
     write_table("u8", "kImage", [this](u32 i) { return u32(cart_.image[i]); });
@@ -252,16 +253,14 @@ class LaneSource {
                         : cart_.type == Bankswitch::kFE ? "FeFetch"
                                                         : "BankFetch";
     put("struct Program {\n  using Fetch = %s;\n", fetch);
-    text_ += "  static constexpr Schedule kSchedule = Schedule::kBlock;\n";
     put("  static constexpr FastRegion kFast{%u, %u};\n", fast_.begin, fast_.size);
     put("  static constexpr u32 kWindow = 0x%X;\n", 0xFFFF & ~(window_bytes_ - 1));
     text_ +=
         "  __device__ static u32 image(u32 i) { return kImage[i]; }\n"
         "  __device__ static u32 block_at(u32 i) { return kBlocks[i]; }\n"
         "  template <class Lanes>\n"
-        "  __device__ static void run(Machine<LaneAccess>& m, const u32* micro_ops, "
-        "const Lanes& lanes) {\n"
-        "    run_program<Program>(m, micro_ops, lanes);\n  }\n"
+        "  __device__ static void run(Machine<LaneAccess>& m, const Lanes& lanes) {\n"
+        "    run_program<Program>(m, lanes);\n  }\n"
         "  template <class Lanes>\n"
         "  __device__ static CULE_INLINE void run_block(u32 block, const BlockRun<Program, Lanes>& "
         "r, Execution<BlockBus<Program>>& e, BlockBus<Program>& bus);\n};\n\n"
@@ -288,7 +287,7 @@ class LaneSource {
         "cule::kWarpLanes, cule::kStepBlocks)\n"
         "    cule_step(const cule::DeviceBatch b, const cule::Tile* tiles, cule::u32 "
         "num_tiles,\n              const cule::StepActions actions) {\n"
-        "  cule::step_consoles<cule::Program, cule::Group>(b, tiles, num_tiles, actions);\n}\n";
+        "  cule::step_consoles<cule::Program, cule::Group>({}, b, tiles, num_tiles, actions);\n}\n";
   }
 
   void begin_block(const Instruction& i, u32 offset) {
@@ -302,7 +301,7 @@ class LaneSource {
       cycles_ = 0;
     }
   }
-  // To a block, or to where lanes meet; the program counter is right already.
+  // Jumps to a block, or returns to the meeting of lanes; the program counter is set already.
   void go_to(At target) {
     if (target == instructions_.end() || target->second.block == 0) {
       text_ += "return;";
@@ -374,16 +373,16 @@ class LaneSource {
   std::map<u32, Instruction> instructions_;  // by offset in the image
   std::string text_;
   u32 blocks_ = 0;
-  u32 cycles_ = 0;  // the most since the last look at the clock
+  u32 cycles_ = 0;  // the most since the last check of the clock
 };
 
 }  // namespace
 
-std::string make_lane_source(const Cart& cart, size_t image_bytes, bool is_alone, u32 most,
-                             std::vector<Place> reached) {
+std::string make_source(const Cart& cart, size_t image_bytes, const SourceOptions& options,
+                        std::vector<Place> reached) {
   std::stable_sort(reached.begin(), reached.end(),
                    [](const Place& a, const Place& b) { return a.count > b.count; });
-  return LaneSource(cart, image_bytes, is_alone, most).make(reached);
+  return SourceWriter(cart, image_bytes, options).make(reached);
 }
 
-}  // namespace cule::jit
+}  // namespace cule::rom_kernel

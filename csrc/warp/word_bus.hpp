@@ -1,24 +1,24 @@
-// console/word_bus.hpp: how an instruction in stages reaches the machine.
+// warp/word_bus.hpp: how a lane's instructions reach the machine.
 //
-// Like FastBus, for one instruction word a fetch (cart/cartridge.hpp, instruction_word) and RAM
-// wherever Access puts it. Used wherever no byte of the instruction needs to be asked for.
+// Like FastBus, but a fetch is one instruction word (cart/cartridge.hpp, instruction_word), and RAM
+// is interleaved across the warp. Used where no byte of the instruction needs a decoded access.
 #pragma once
 
 #include "console/bus.hpp"
 
 namespace cule {
 
-template <class Fetch, class Access>
+template <class Fetch>
 struct WordBus {
-  Machine<Access>& m;
+  Machine<LaneAccess>& m;
   Clock clock;
-  const typename Access::Ram ram;
+  const InterleavedRam ram;
   const FastRegion fast;
   const u32* words;  // of the selected bank
   u32 word = 0;      // the running instruction
-  bool must_leave;   // the machine has to be asked before the next instruction
+  bool must_leave;   // the next instruction executes slowly, or none follows
 
-  CULE_HD CULE_INLINE WordBus(Machine<Access>& machine, Clock c)
+  CULE_HD CULE_INLINE WordBus(Machine<LaneAccess>& machine, Clock c)
       : m(machine), clock(c), ram(machine.ram), fast(machine.fast) {
     reload();
   }
@@ -38,7 +38,7 @@ struct WordBus {
   // After a write to the TIA, which selects no bank but may end the frame.
   CULE_HD CULE_INLINE void notice_end() { must_leave = must_leave || m.must_stop; }
 
-  // Fetches the instruction at pc; false: it has to be executed slowly.
+  // Fetches the instruction at pc. Returns false if it must execute slowly.
   CULE_HD CULE_INLINE bool fetch(u32 pc) {
     word = kTrapBit;
     if (!must_leave && (pc & 0x1000)) word = words[Fetch::index(m.s, pc)];
@@ -62,7 +62,7 @@ struct WordBus {
     reload();
     return value;
   }
-  // As read(), but RAM and ROM are not apart.
+  // As read(), without a branch between RAM and ROM.
   CULE_HD CULE_INLINE u32 read_flat(u32 address, u32 open_bus) {
     const bool is_rom = (address & 0x1FFF) - 0x1000 - fast.begin < fast.size;
     const bool is_ram = (address & 0x1280) == 0x80;

@@ -1,9 +1,9 @@
-"""Games translated for a GPU: time to compile, machine code and registers; needs NVRTC and no GPU.
+"""Time to compile each game's own kernel, its size and registers; needs NVRTC and no GPU.
 
-Compiles the kernel of each game for one architecture, as an environment does in the background with
-`CULE_TRANSLATION=1`, and finds it again. Writes `benchmarks/results/translations.json`.
+Compiles the kernels for one architecture, as an environment does in the background, and loads them
+from the cache. Writes `benchmarks/results/translations.json`.
 
-    python benchmarks/translations.py --games 57
+    python -m benchmarks.sass.translations --games 57
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-from sass.module import read_sections
-
+from benchmarks.sass.module import read_sections
 from cule.bench.games import games_named
 from cule.envs import translation
 from cule.envs.options import resolve_options
 from cule.envs.plan import plan_batch
 
-RECORD = Path(__file__).resolve().parent / "results" / "translations.json"
+RECORD = Path(__file__).resolve().parents[1] / "results" / "translations.json"
 _MADE_OF = re.compile(r"(\d+) instructions in (\d+) blocks")
 
 
-#: The attribute of the section .nv.info that says how many registers a function takes: its head.
+#: Header of the attribute in section .nv.info that holds the registers of a function.
 _REGISTERS = b"\x04\x2f\x08\x00"
 
 
@@ -44,7 +43,7 @@ def read_code(module: bytes) -> tuple[int, int]:
 
 
 def measure(name: str, lanes_per_warp: int, architecture: str) -> dict[str, Any]:
-    """One game, compiled and found again."""
+    """One game, compiled and loaded from the cache."""
     options = resolve_options(name, 1, {"num_reset_states": 1, "num_threads": 1})
     game = plan_batch(options).games[0]
     begin = time.perf_counter()

@@ -1,0 +1,49 @@
+// cuda/step.cu: the interpreter as a kernel for each cartridge family.
+#include "cuda/step_kernel.hpp"
+#include "cuda/step_launch.hpp"
+#include "warp/interpreter.hpp"
+
+namespace cule {
+namespace {
+
+template <class Fetch>
+__global__ void __launch_bounds__(kMaxStepWarps* kWarpLanes, kStepBlocks)
+    step_consoles_kernel(const DeviceBatch b, const Tile* tiles, u32 num_tiles,
+                         const StepActions actions) {
+  const u32 warps = blockDim.x / kWarpLanes;
+  auto* opcodes = reinterpret_cast<LaneOpcode*>(dynamic_shared() + warps * kWarpRamBytes);
+  for (u32 k = threadIdx.x; k < kNumOpcodes; k += blockDim.x) opcodes[k] = b.opcodes[k];
+  __syncthreads();
+  step_consoles<Interpreter<Fetch>, LaneGroup>({opcodes}, b, tiles, num_tiles, actions);
+}
+
+struct StepKernel {
+  const char* name;
+  void (*kernel)(DeviceBatch, const Tile*, u32, StepActions);
+};
+
+StepKernel kernel_of(Family family) {
+  switch (family) {
+    case kE0Family:
+      return {"step_consoles_kernel<E0Fetch>", step_consoles_kernel<E0Fetch>};
+    case kFeFamily:
+      return {"step_consoles_kernel<FeFetch>", step_consoles_kernel<FeFetch>};
+    default:
+      return {"step_consoles_kernel<BankFetch>", step_consoles_kernel<BankFetch>};
+  }
+}
+
+}  // namespace
+
+cudaError_t launch_step(Family family, const DeviceBatch& b, const TileList& tiles,
+                        const StepActions& actions, cudaStream_t stream) {
+  return launch_step_kernel(kernel_of(family).kernel, sizeof(LaneOpcodes), b, tiles, actions,
+                            stream);
+}
+
+cudaError_t describe_step(Family family, KernelResources& out) {
+  const StepKernel k = kernel_of(family);
+  return describe(k.name, k.kernel, out);
+}
+
+}  // namespace cule

@@ -1,0 +1,43 @@
+// warp/lane_engine.hpp: frame steps of consoles that run in the lanes of one warp.
+//
+// Lanes is the policy for the lanes that take part. All lanes of the group call these together:
+//   ballot(bool)  mask of the lanes that pass true
+//   any(bool)     whether a lane passes true
+//   lowest(u32)   the least number passed
+//   sync()        waits for all lanes
+// and each lane on its own:
+//   all()         what ballot() returns when every lane passes true
+//   only(mask)    the group of those lanes
+//   note_instruction(bool is_slow)  called for every instruction; tests count with it
+#pragma once
+
+#include "console/machine.hpp"
+
+namespace cule {
+
+// Runs frame steps in a lane, in step with the other lanes (Engine of BasicAle). Program executes
+// the instructions: Interpreter (warp/interpreter.hpp), or a ROM's own (rom_kernel/program.hpp).
+template <class Program, class Lanes>
+struct LaneEngine {
+  using Access = LaneAccess;
+
+  InterleavedRam working_ram;
+  Program program;
+  Lanes all;        // lanes that step
+  Lanes emulating;  // lanes that emulate the running frame
+
+  CULE_HD InterleavedRam ram(ConsoleState&) const { return working_ram; }
+
+  CULE_HD bool align(bool is_running, bool emulates) {
+    emulating = all.only(all.ballot(emulates));
+    return all.any(is_running);
+  }
+
+  CULE_HD void run(Machine<LaneAccess>& m) const {
+    for (u32 i = 0; i < kRamBytes; ++i) working_ram[i] = m.s.ram[i];
+    program.run(m, emulating);
+    for (u32 i = 0; i < kRamBytes; ++i) m.s.ram[i] = working_ram[i];
+  }
+};
+
+}  // namespace cule
