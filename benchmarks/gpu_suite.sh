@@ -91,7 +91,7 @@ part fps-sizes 300 "${bench[@]}" --preset gpu --minutes 4 --out "$out/fps-sizes"
 part geometry 480 "${bench[@]}" --preset gpu-geometry --minutes 7 --out "$out/geometry"
 part fps-57 600 "${bench[@]}" --preset gpu --games 57 --num-envs 4096,32768 --minutes 9 \
   --no-memory --out "$out/fps-57"
-part translations 600 "$python" benchmarks/translations.py --games default \
+part translations 600 "$python" -m benchmarks.sass.translations --games default \
   --architecture "sm_$nvidia_arch" --out "$out/translations.json"
 if command -v ncu >/dev/null; then
   part ncu 240 ncu --clock-control none --set basic --section SpeedOfLight --section WarpStateStats \

@@ -1,8 +1,8 @@
 // cpu/micro_ops.hpp: an opcode as stages, packed into one word.
 //
-// In: cycles, addressing mode, what is loaded, done and written. Out: a word that staged.hpp
-// unpacks. The table itself is generated (micro_ops.generated.hpp); what each opcode means is said
-// once more, independently, in opcodes.hpp, and tests compare the two.
+// In: cycles, addressing mode, what is loaded, done and written. Out: a word that csrc/warp,
+// csrc/jit and csrc/rom_kernel read. The table itself is generated (micro_ops.generated.hpp);
+// opcodes.hpp is a second, independent statement of each opcode, and tests compare the two.
 #pragma once
 
 #include "base/int.hpp"

@@ -209,7 +209,7 @@ __global__ void wrong_kernel(int which, unsigned* out) {
       if (lane == 1) __syncwarp(11u);
       if (lane == 2 || lane == 3) __syncthreads();
       break;
-    case 15:  // the first lane waits for one less, and nobody notices until nobody can run
+    case 15:  // the first lane waits for one less, which shows when no thread can run
       if (lane < 3) __syncwarp(lane == 0 ? 3u : 7u);
       break;
     default:

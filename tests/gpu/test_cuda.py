@@ -46,7 +46,7 @@ def make_pair(game: Any, num_envs: int, **keywords: Any) -> Pair:
 @pytest.mark.parametrize("game", GAMES)
 def test_equals_the_cpu(game: str) -> None:
     pair = make_pair(game, 37, lanes=LANES[len(game) % len(LANES)], warps=4)
-    pair.run(200, rows_every=100)
+    pair.run(200, snapshots_every=100)
     pair.close()
 
 
@@ -64,8 +64,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 @pytest.mark.usefixtures("cache")
 @pytest.mark.parametrize("game", ["pong", "montezuma_revenge", "robotank", "up_n_down"])
 def test_translated_games(game: str) -> None:
-    pair = make_pair(game, 37, lanes=LANES[len(game) % len(LANES)], warps=4, translated=True)
-    pair.run(200, rows_every=100)
+    pair = make_pair(game, 37, lanes=LANES[len(game) % len(LANES)], warps=4, is_compiled=True)
+    pair.run(200, snapshots_every=100)
     pair.close()
 
 
@@ -88,7 +88,7 @@ def test_a_translation_takes_over_in_the_background(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("game", list_games())
 def test_every_game_for_1000_steps(game: str) -> None:
     pair = make_pair(game, 16, lanes=16, repeat_action_probability=0.25)
-    pair.run(1000, seed=1, rows_every=500)
+    pair.run(1000, seed=1, snapshots_every=500)
     pair.close()
     native = devices.cuda_module()
     assert_golden(game, native=native, device=torch.device("cuda:0"), lanes=2)

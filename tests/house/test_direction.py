@@ -30,12 +30,15 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "env": {"base", "console", "game"},
     "batch": {"base", "console", "game", "obs", "env"},
     "jit": CORE,
-    "host": CORE | {"batch", "jit"},
-    "cuda": CORE | {"batch"},
+    "warp": CORE,
+    # rom_kernel: coverage gives it the places that a game reaches.
+    "host": CORE | {"batch", "jit", "rom_kernel"},
+    "cuda": CORE | {"batch", "warp"},
+    "rom_kernel": CORE | {"cuda"},
     # Memories of learners know nothing of consoles.
     "replay": {"base"},
     # game and obs: the pieces that tests look at by themselves.
-    "bindings": {"batch", "host", "cuda", "game", "obs", "replay"},
+    "bindings": {"batch", "host", "cuda", "rom_kernel", "game", "obs", "replay"},
 }
 
 #: Part of cule/: the other parts it may import. Modules beside the parts: errors, device.

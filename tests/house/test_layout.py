@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 CSRC = ROOT / "csrc"
 
 #: The rooms that nvcc and a run-time compiler get as they are.
-CORE = ("base", "cart", "cpu", "riot", "tia", "console", "game", "obs", "env")
+CORE = ("base", "cart", "cpu", "riot", "tia", "console", "game", "obs", "env", "warp")
 
 #: What a preprocessor condition may ask outside platform.hpp: what platform.hpp has defined.
 CONDITIONS = {
@@ -79,7 +79,7 @@ def test_header_says_what_it_is(header: Path) -> None:
 
 
 def test_every_chip_room_has_its_facts() -> None:
-    for room in (*CORE[1:], "batch", "host", "jit", "cuda"):
+    for room in (*CORE[1:], "batch", "host", "jit", "cuda", "rom_kernel"):
         lines = (CSRC / room / "NOTES.md").read_text().splitlines()
         assert lines[0] == f"# {room}: facts"
         # Nothing has reflowed it: no line of prose is indented further than a list's, or too long.
@@ -128,7 +128,17 @@ def documents() -> list[Path]:
 
 @pytest.mark.parametrize("path", documents(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_named_in_documents_exist(path: Path) -> None:
-    beside = ("batch", "host", "cuda", "benchmarks", "csrc", "cule", "roms_tools", "tests")
+    beside = (
+        "batch",
+        "host",
+        "cuda",
+        "rom_kernel",
+        "benchmarks",
+        "csrc",
+        "cule",
+        "roms_tools",
+        "tests",
+    )
     folders = "|".join((*CORE, *beside))
     names = re.findall(rf"`((?:{folders})/[\w/.]+\.\w+)`", path.read_text())
     for name in names:

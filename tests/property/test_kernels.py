@@ -1,7 +1,7 @@
-"""The CUDA kernels, run by the lockstep shim, equal the CPU back end: results and saved bytes.
+"""The CUDA kernels, run by the lockstep shim, equal the CPU back end: results and snapshots.
 
-Here nothing is approximate: the same sources that nvcc compiles run thread by thread, and after
-every step observations, numbers and flags are compared, and now and then whole consoles.
+The sources that nvcc compiles run thread by thread. Observations, numbers and flags are compared
+after every step, and snapshots at intervals.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.ale
 
 STEPS = 200
 
-#: Every kind of cartridge, paddles, both formats, games with short and cut frames, programs in RAM.
+#: Every kind of cartridge, paddles, both formats, games with short frames, programs in RAM.
 GAMES = {
     "pong": (5, 8),
     "breakout": (9, 16),
@@ -99,13 +99,13 @@ def test_options(name: str) -> None:
 @pytest.mark.parametrize("writer", [random_image, random_bytes_image])
 @pytest.mark.parametrize("kind", CARTRIDGES)
 def test_random_programs(kind: str, writer: Callable[[int, str], bytes]) -> None:
-    """Undocumented opcodes, code in RAM and TIA space, frames cut short, processors that jam."""
+    """Undocumented opcodes, code in RAM and TIA space, short frames, processors that jam."""
     for seed in range(8):
         game = core_game(writer(seed, kind))
         keywords = {"frameskip": 2, "max_num_frames_per_episode": 24, "num_reset_states": 2}
         keywords |= {"full_action_space": True}
         pair = Pair("pong", 3, lanes=2, cartridge=game, **keywords)
-        pair.run(20, seed=seed, rows_every=4)
+        pair.run(20, seed=seed, snapshots_every=4)
         pair.close()
 
 
@@ -121,7 +121,7 @@ def test_short_frames_and_ends_on_the_last_frame() -> None:
         pair = Pair(
             "journey_escape", 3, autoreset_mode="SameStep", max_num_frames_per_episode=limit
         )
-        pair.run(24, seed=limit, rows_every=5)
+        pair.run(24, seed=limit, snapshots_every=5)
         pair.close()
 
 
@@ -130,10 +130,10 @@ def test_partial_reset_and_decorrelation() -> None:
         pair = Pair("breakout", 5, lanes=2, autoreset_mode=mode, max_num_frames_per_episode=60)
         pair.reset(np.arange(5, dtype=np.int64))
         pair.decorrelate(30, 99)
-        pair.compare_rows()
+        pair.compare_snapshots()
         seeds = np.array([-1, 7, -1, 8, -1], np.int64)
         pair.reset(seeds, np.array([True, True, False, True, False]))
-        pair.compare_rows()
+        pair.compare_snapshots()
         pair.close()
 
 
@@ -145,39 +145,39 @@ def test_order_of_lanes_does_not_matter(order: str, monkeypatch: pytest.MonkeyPa
     pair.close()
 
 
-def test_rows_move_between_back_ends() -> None:
+def test_snapshots_move_between_back_ends() -> None:
     pair = Pair("breakout", 4)
     pair.run(30)
-    rows = pair.compare_rows()
+    snapshots = pair.compare_snapshots()
     other = Pair("breakout", 4, lanes=3)
     other.reset(np.arange(4, dtype=np.int64))
     some = np.array([3, 1, 1, 0, 3], np.int64)
-    assert np.array_equal(pair.kernels.get_state(some).numpy(), rows[some])
-    # Crosswise: what the kernels saved into the CPU back end and the other way round.
+    assert np.array_equal(pair.kernels.get_state(some).numpy(), snapshots[some])
+    # Crosswise: the kernels' snapshots into the CPU back end, and the reverse.
     other.cpu.set_state(pair.kernels.get_state(pair.consoles).numpy(), pair.consoles)
-    other.kernels.set_state(rows, pair.consoles)
-    other.compare_rows()
+    other.kernels.set_state(snapshots, pair.consoles)
+    other.compare_snapshots()
     actions = pair.random_actions(np.random.default_rng(5))
     for both in (pair, other):
         both.step(actions)
-    assert np.array_equal(pair.compare_rows(), other.compare_rows())
+    assert np.array_equal(pair.compare_snapshots(), other.compare_snapshots())
 
 
-def test_damaged_rows_are_refused_whole() -> None:
+def test_damaged_snapshots_are_refused_whole() -> None:
     pair = Pair("pong", 3)
     pair.reset(np.arange(3, dtype=np.int64))
-    before = pair.compare_rows()
-    rows = before.copy()
-    rows[2, 5000] ^= 1
+    before = pair.compare_snapshots()
+    snapshots = before.copy()
+    snapshots[2, 5000] ^= 1
     with pytest.raises(InvalidStateError, match="row 2: the bytes are corrupted"):
-        pair.kernels.set_state(rows[[1, 0, 2]], pair.consoles)
+        pair.kernels.set_state(snapshots[[1, 0, 2]], pair.consoles)
     other = Pair("breakout", 1)
     other.reset(np.zeros(1, np.int64))
     with pytest.raises(InvalidStateError, match="row 0: saved from another game"):
         pair.kernels.set_state(
-            np.resize(other.compare_rows(), (1, rows.shape[1])), np.zeros(1, np.int64)
+            np.resize(other.compare_snapshots(), (1, snapshots.shape[1])), np.zeros(1, np.int64)
         )
-    assert np.array_equal(pair.compare_rows(), before)
+    assert np.array_equal(pair.compare_snapshots(), before)
 
 
 def test_screens_and_live_numbers() -> None:
@@ -211,7 +211,7 @@ def test_launches_of_a_step() -> None:
 
 
 class TestMemory:
-    """What a console takes on a device (docs/cuda.md, "Memory")."""
+    """What a console takes on a device (docs/gpu_memory.md)."""
 
     def test_65_536_consoles_fit_in_8_gb(self) -> None:
         for game in ("pong", "air_raid"):  # NTSC and PAL

@@ -1,10 +1,10 @@
-// tests/shim/cuda_runtime.h: stands in for the CUDA runtime, so that g++ compiles kernels and runs
-// them on the CPU, thread by thread, with the rules of a warp checked.
+// tests/shim/cuda_runtime.h: replaces the CUDA runtime, so that g++ compiles kernels and runs them on
+// the CPU, thread by thread, with the rules of a warp checked.
 //
 //   g++ -std=c++17 -x c++ -Itests/shim -Icsrc -include cuda_runtime.h kernel.cu
 //
 // grid.hpp says how threads run and what ends a launch, intrinsics.hpp and host_api.hpp hold the
-// names. CULE_SHIM_ORDER=forward|reverse|random:<seed> in the environment chooses who runs first.
+// names. CULE_SHIM_ORDER=forward|reverse|random:<seed> in the environment chooses the order of threads.
 // __CUDACC__ stays undefined: the core is compiled as for the host. There is no <<<>>>:
 // cudaLaunchKernel() launches kernels, and returns when the grid is done.
 #pragma once
@@ -30,7 +30,7 @@
 #define __noinline__ __attribute__((noinline))
 #define __align__(n) __attribute__((aligned(n)))
 
-// Static shared memory: blocks run one after the other, so one copy is enough. All of it lies in a
+// Static shared memory: blocks run one after the other, so one copy is enough. All of it is in a
 // section of its own, which is filled with garbage before every block. gcc refuses to put variables
 // of inline and of other functions into one section, but what follows the name here is a comment to
 // the assembler and makes the names differ to the compiler. In templates gcc 12 ignores the

@@ -1,8 +1,8 @@
 // tests/shim/fiber.hpp: stacks and the switch between them; a fiber is a CUDA thread on the CPU.
 //
 // prepare_fiber() makes a fiber begin at a function on a stack of its own, switch_fiber() leaves
-// one and goes on in another. Stacks are mapped once and used again; a fiber that is abandoned in
-// the middle leaves nothing behind but its frames. ucontext saves the signal mask with a system
+// one and continues another. Stacks are mapped once and reused; a fiber that is abandoned leaves
+// only its frames behind. ucontext saves the signal mask with a system
 // call at every switch, so it is used only where there is no switch written by hand.
 #pragma once
 
@@ -30,8 +30,7 @@ namespace cule::shim {
 
 inline constexpr std::size_t kStackBytes = 256 * 1024;
 
-// Stacks with an unmapped page below each, so that an overflow is a fault and not a neighbour's
-// nonsense.
+// Stacks with an unmapped page below each, so that an overflow is a fault.
 class Stacks {
  public:
   // Address just above stack `index`, aligned to 64 bytes.

@@ -47,7 +47,7 @@ struct Call {
   void (*finish)(Warp&, u32 mask);  // fills `result` of every lane in mask; null for barriers
 };
 
-// What a waiting lane has called, where, and with what.
+// The call in which a lane waits, its place and its operands.
 struct Wait {
   const Call* call = nullptr;
   const char* file = nullptr;
@@ -68,7 +68,7 @@ struct Warp {
   Wait lanes[kLanes];
 };
 
-// What launches cost; warp_syncs / lane_waits are the figures to predict a kernel's time by.
+// Counters of one launch.
 struct Counters {
   u64 launches = 0;
   u64 blocks = 0;
@@ -81,7 +81,7 @@ struct Counters {
 
 enum class Order { kForward, kReverse, kRandom };
 
-// What the built-in variables of kernels read.
+// The built-in variables of kernels.
 inline uint3 thread_index{}, block_index{};
 inline dim3 block_size, grid_size;
 
@@ -127,7 +127,7 @@ class Grid {
   std::mutex mutex;  // held during a launch
 
  private:
-  // The running lane can go on no longer, and this is why.
+  // Marks the running lane as waiting, and notes why.
   Wait& note_wait(const Call& call, u32 mask, u64 value, const char* file, int line) {
     warp_->ready &= ~(1u << lane_);
     Wait& wait = warp_->lanes[lane_];
@@ -207,7 +207,7 @@ inline Warp* Grid::choose_warp() {
   return nullptr;
 }
 
-// Goes on in another thread, or in the same one if it is its turn; in a thread of this warp if one
+// Continues in the thread whose turn it is, which may be the same one: a thread of this warp if one
 // can run and it is not any warp's turn.
 inline void Grid::yield(bool is_any_warp) {
   Warp& from = *warp_;
@@ -345,10 +345,10 @@ inline void Grid::fail(const std::string& what, const Wait* at) {
   error_ += waiting_lanes();
   Fiber abandoned;
   switch_fiber(abandoned, launcher_);
-  std::abort();  // nothing goes back to an abandoned fiber
+  std::abort();  // no switch returns to an abandoned fiber
 }
 
-// Nobody can run. The pairs of lanes that wait for each other tell what is wrong.
+// No thread can run. The pairs of lanes that wait for each other show why.
 inline void Grid::fail_stuck() {
   for (const Warp& warp : warps_) {
     for (u32 a = 0; a < kLanes; ++a) {
@@ -368,7 +368,7 @@ inline void Grid::fail_stuck() {
 
 // ---- a launch ----------------------------------------------------------------------------------
 
-// No two neighbours are alike, so that a shifted copy shows as well.
+// Neighbouring bytes differ, so a shifted copy shows as well.
 inline const std::vector<unsigned char>& guard_pattern() {
   static const std::vector<unsigned char> pattern = [] {
     std::vector<unsigned char> bytes(kGuardBytes);
@@ -415,7 +415,7 @@ inline void Grid::read_order() {
   }
 }
 
-// First and only frame of a thread's stack; a thread that has ended never goes on.
+// First and only frame of a thread's stack; a thread that has ended never continues.
 inline void Grid::enter() {
   Grid& self = grid();
   try {

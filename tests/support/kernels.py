@@ -1,7 +1,7 @@
 """The CUDA kernels run by the lockstep shim: the module `cule._cuda`, compiled by g++ for the CPU.
 
-The sources are the ones that nvcc gets; `tests/shim` stands in for the CUDA runtime. Tensors of the
-CPU stand in for those of a GPU.
+The sources are the ones that nvcc compiles; `tests/shim` replaces the CUDA runtime, and tensors on
+the CPU replace those on a GPU.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ CPU = torch.device("cpu")
 
 @functools.cache
 def _digest() -> str:
-    """Changes with everything the module is made of."""
+    """A digest of everything the module is built from."""
     state = hashlib.sha256(repr((FLAGS, pybind11.__version__, os.environ.get("CXX"))).encode())
     for folder in (ROOT / "csrc", ROOT / "tests" / "shim"):
         for path in sorted(path for path in folder.rglob("*") if path.suffix not in (".md", "")):
@@ -66,7 +66,7 @@ def _compiler() -> str:
 
 
 def compile_command() -> list[str]:
-    """Compiles sources of kernels for the shim."""
+    """The command that compiles sources of kernels for the shim."""
     return [_compiler(), *FLAGS, *_INCLUDE]
 
 
@@ -77,8 +77,8 @@ def _folder() -> Path:
 
 
 @contextmanager
-def _only_one(lock: Path) -> Iterator[None]:
-    """Holds a lock that processes of one test run share."""
+def _locked(lock: Path) -> Iterator[None]:
+    """Hold a lock that processes of one test run share."""
     while True:
         try:
             lock.mkdir()
@@ -111,10 +111,10 @@ def _build(target: Path) -> None:
 
 @functools.cache
 def module() -> ModuleType:
-    """The shim's `cule._cuda`, built once for its sources."""
+    """The shim's `cule._cuda`, built once."""
     folder = _folder()
     path = folder / f"_cuda{sysconfig.get_config_var('EXT_SUFFIX')}"
-    with _only_one(folder / "lock"):
+    with _locked(folder / "lock"):
         if not path.exists():
             _build(path)
     loader = importlib.machinery.ExtensionFileLoader("_cuda", str(path))
@@ -144,11 +144,11 @@ def pop_instruction_counts(program: Path | None = None) -> InstructionCounts:
 
 @functools.cache
 def build_program(game: _core.Game, is_alone: bool = False) -> Path:
-    """A game's own kernel for the shim: its source, compiled by g++."""
+    """A game's own kernel, compiled by g++ for the shim."""
     source = translation.source_of(game, 1 if is_alone else 2) + '#include "loaded_kernel.hpp"\n'
     state = hashlib.sha256((_digest() + source).encode()).hexdigest()[:16]
     path = _folder() / f"{game.game_id}-{state}.so"
-    with _only_one(_folder() / f"{game.game_id}-{state}.lock"):
+    with _locked(_folder() / f"{game.game_id}-{state}.lock"):
         if not path.exists():
             with tempfile.TemporaryDirectory() as scratch:
                 text = Path(scratch) / "program.cpp"
@@ -161,7 +161,7 @@ def build_program(game: _core.Game, is_alone: bool = False) -> Path:
     return path
 
 
-def own_kernel(game: _core.Game, lanes: int, device: torch.device) -> Path:
+def compiled_kernel(game: _core.Game, lanes: int, device: torch.device) -> Path:
     """A game's own kernel, for the shim or for a GPU."""
     if device.type != "cuda":
         return build_program(game, lanes == 1)
@@ -170,10 +170,10 @@ def own_kernel(game: _core.Game, lanes: int, device: torch.device) -> Path:
 
 
 class Results:
-    """Everything a call reports, as arrays or as tensors."""
+    """The results of a call."""
 
     def __init__(self, options: EnvOptions, stacked: bool = True) -> None:
-        """Memory for one batch; `stacked` as in the calls that will fill it."""
+        """Allocate arrays for one batch; `stacked` as in the calls that fill them."""
         shape = observation_space(options).shape if stacked else frame_shape(options)
         num_envs = options.num_envs
         self.stacked = stacked
@@ -189,7 +189,7 @@ class Results:
         return (*arrays, self.final_obs, self.final_ints) if with_final else arrays
 
     def assert_equal(self, other: Results, what: str) -> None:
-        """Equality of everything that means something."""
+        """Compare everything that is defined after the call."""
         for name in ("obs", "ints", "flags"):
             mine, theirs = getattr(self, name), getattr(other, name)
             assert np.array_equal(mine, theirs), f"{what}: {name} {np.argwhere(mine != theirs)[:4]}"
@@ -213,12 +213,12 @@ class Pair:
         device: torch.device = CPU,
         stacked: bool = True,
         cartridge: _core.Game | None = None,
-        translated: bool = False,
+        is_compiled: bool = False,
         **keywords: Any,
     ) -> None:
         """Make both; `keywords` as for `cule.AtariVectorEnv`, `cartridge` instead of the game's.
 
-        With `translated` the kernel is the game's own (`own_kernel`).
+        With `is_compiled` the kernel is the game's own (`compiled_kernel`).
         """
         keywords.setdefault("num_reset_states", 4)
         keywords.setdefault("num_threads", 1)
@@ -230,7 +230,7 @@ class Pair:
         native = native or module()
         geometry = Geometry(lanes, warps)
         self.kernels = CudaBatch(self.plan, self.options, device, native, geometry)
-        self.program = own_kernel(self.plan.games[0], lanes, device) if translated else None
+        self.program = compiled_kernel(self.plan.games[0], lanes, device) if is_compiled else None
         if self.program is not None:
             self.kernels.load_program(self.program)
         self.expected = Results(self.options, stacked)
@@ -241,7 +241,7 @@ class Pair:
         self.consoles = np.arange(num_envs, dtype=np.int64)
 
     def compare(self, what: str) -> None:
-        """Equality of what both reported last."""
+        """Compare the last results of both."""
         for array, tensor in zip(self.actual.arrays(True), self.tensors, strict=True):
             np.copyto(array, tensor.cpu().numpy())
         self.actual.assert_equal(self.expected, what)
@@ -268,8 +268,8 @@ class Pair:
         self.kernels.decorrelate(max_steps, seed, *self.tensors[:3])
         self.compare("decorrelate")
 
-    def compare_rows(self) -> np.ndarray:
-        """Saved rows of both, which must be the same bytes."""
+    def compare_snapshots(self) -> np.ndarray:
+        """Snapshots of both, which must be the same bytes."""
         expected = self.cpu.get_state(self.consoles)
         actual = self.kernels.get_state(self.consoles).cpu().numpy()
         assert np.array_equal(expected, actual), np.argwhere(expected != actual)[:4]
@@ -285,14 +285,14 @@ class Pair:
         )
         return rng.integers(0, size, self.options.num_envs).astype(np.int32)
 
-    def run(self, steps: int, seed: int = 0, rows_every: int = 50) -> None:
-        """Reset, then random steps, everything compared after each; rows now and then."""
+    def run(self, steps: int, seed: int = 0, snapshots_every: int = 50) -> None:
+        """Reset, then random steps; compare results after each, snapshots at intervals."""
         rng = np.random.default_rng(seed)
         self.reset(np.arange(self.options.num_envs, dtype=np.int64) + seed)
         for step in range(1, steps + 1):
             self.step(self.random_actions(rng))
-            if step % rows_every == 0 or step == steps:
-                self.compare_rows()
+            if step % snapshots_every == 0 or step == steps:
+                self.compare_snapshots()
 
     def golden_trace(self) -> str:
         """`record_golden.play_steps` of both, made with its options (`assert_golden`)."""

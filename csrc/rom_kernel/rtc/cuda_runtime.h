@@ -1,2 +1,2 @@
-// Stands in for the CUDA runtime, which NVRTC has built in as far as device code needs it.
+// Replaces the CUDA runtime; NVRTC has built in what device code needs of it.
 #pragma once

@@ -1,8 +1,8 @@
 """Games as kernels of their own (csrc/rom_kernel/source.hpp) equal the CPU back end under the shim.
 
-Each game's source is compiled by g++ in place of the device's compiler; after every step everything
-that is reported is compared, and now and then whole consoles. The CPU back end equals ale-py
-(tests/parity); the recorded traces of ale-py are replayed here as well.
+g++ compiles each game's source in place of the device's compiler. All results are compared after
+every step, and snapshots at intervals. The CPU back end equals ale-py (tests/parity); the recorded
+traces of ale-py are compared here as well.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MOST_SLOW = 0.2
 
 def run(game: str, num_envs: int, lanes: int, steps: int, **keywords: object) -> InstructionCounts:
     """Step both and compare; what the game's own kernel executed."""
-    pair = Pair(game, num_envs, lanes=lanes, translated=True, **keywords)
+    pair = Pair(game, num_envs, lanes=lanes, is_compiled=True, **keywords)
     assert pair.program is not None
     pop_instruction_counts(pair.program)
     pair.run(steps, seed=num_envs)
@@ -56,7 +56,7 @@ def test_games(game: str, num_envs: int, lanes: int) -> None:
     counts = run(game, num_envs, lanes, 150)
     assert counts.instructions > 0
     assert counts.slow <= MOST_SLOW * counts.instructions
-    assert_golden(game, lanes=lanes, translated=True)
+    assert_golden(game, lanes=lanes, is_compiled=True)
 
 
 @pytest.mark.slow
@@ -64,7 +64,7 @@ def test_games(game: str, num_envs: int, lanes: int) -> None:
 def test_every_game(game: str) -> None:
     counts = run(game, 6, 4, 200)
     assert counts.slow < counts.instructions
-    assert_golden(game, lanes=4, translated=True)
+    assert_golden(game, lanes=4, is_compiled=True)
 
 
 @pytest.mark.slow
@@ -87,20 +87,20 @@ def test_what_is_executed_less_is_interpreted(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_lane_with_a_warp_to_itself() -> None:
-    pair = Pair("ms_pacman", 3, lanes=1, translated=True)
+    pair = Pair("ms_pacman", 3, lanes=1, is_compiled=True)
     pair.run(100)
     pair.close()
 
 
 def test_a_new_kernel_takes_over_between_steps() -> None:
-    """The consoles go on as if nothing had happened."""
+    """The consoles continue as before."""
     pair = Pair("pong", 5, lanes=4)
     pair.run(10)
     pair.kernels.load_program(build_program(pair.plan.games[0]))
     rng = np.random.default_rng(3)
     for _ in range(20):
         pair.step(pair.random_actions(rng))
-    pair.compare_rows()
+    pair.compare_snapshots()
     pair.close()
 
 
