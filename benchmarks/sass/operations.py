@@ -27,6 +27,7 @@ from benchmarks.sass.warp import Warp
 
 FAMILIES: dict[str, Callable[[Any, list[str]], Execute]] = {
     "IADD3": add,
+    "UIADD3": add,
     "IMAD": multiply_add,
     "ISETP": set_if,
     "LOP3": logic,
@@ -38,6 +39,7 @@ FAMILIES: dict[str, Callable[[Any, list[str]], Execute]] = {
     "VIMNMX": minimum,
     "VIADDMNMX": minimum,
     "LEA": shifted_add,
+    "ULEA": shifted_add,
     "VOTE": vote,
     "LDC": load_constant,
     "ULDC": load_constant,

@@ -17,7 +17,7 @@ RECORD = json.loads(kernel_resources.RECORD.read_text())
 
 def test_every_kernel_is_on_record() -> None:
     found = set()
-    for path in sorted((kernel_resources.ROOT / "csrc" / "cuda").iterdir()):
+    for path in sorted((kernel_resources.ROOT / "csrc" / "cuda").glob("*.cu")):
         found |= set(re.findall(_KERNEL, path.read_text()))
     assert found
     assert {name.partition("<")[0] for name in RECORD["kernels"]} == found
