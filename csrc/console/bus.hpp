@@ -18,7 +18,6 @@ struct SlowBus {
   Machine<Access>& m;
   Clock clock;
 
-  CULE_HD void copy_from(const SlowBus& copy) { clock = copy.clock; }
   CULE_HD void begin(u32 cycles) { clock += (Clock(cycles) << kClockShift) + 1; }
   CULE_HD void charge(u32 cycles) { clock += Clock(cycles) << kClockShift; }
   CULE_HD u32 operand(u32 pc) { return read((pc + 1) & 0xFFFF, 0); }

@@ -32,23 +32,6 @@ struct Execution {
 
   CULE_HD CULE_INLINE Execution(Bus& b, const Registers& r) : bus(b) { load(r); }
 
-  // The registers of another one, with a bus of its own.
-  CULE_HD CULE_INLINE Execution(Bus& b, const Execution& other) : bus(b) { copy_from(other); }
-
-  CULE_HD CULE_INLINE void copy_from(const Execution& other) {
-    a = other.a;
-    x = other.x;
-    y = other.y;
-    sp = other.sp;
-    pc = other.pc;
-    nz = other.nz;
-    c = other.c;
-    v = other.v;
-    d = other.d;
-    i = other.i;
-    is_jammed = other.is_jammed;
-  }
-
   CULE_HD CULE_INLINE void load(const Registers& r) {
     a = r.a;
     x = r.x;

@@ -28,7 +28,8 @@ enum class Mode : u8 {
 enum class Source : u8 { kLoaded, kFromA, kFromX, kFromY, kFromSp, kFromAX };
 enum class Target : u8 { kNowhere, kToA, kToX, kToY, kToSp, kToAX, kToMemory };
 
-// In order of how often they are executed, roughly; from kFirstRare on, rarely.
+// In order of how often they are executed, roughly. Lanes of a warp have no fast form from
+// kFirstSlow on.
 enum class Function : u8 {
   kPass,  // N and Z follow
   kKeep,  // no flag changes
@@ -75,7 +76,7 @@ enum class Function : u8 {
   kStoreHigh,
   kTas,
   kJam,
-  kFirstRare = kPhp,
+  kFirstSlow = kRti,
 };
 
 struct MicroOps {

@@ -2,7 +2,7 @@
 //
 // For lanes that execute different opcodes at the same time: common opcodes share one instruction
 // sequence, so lanes diverge only over what they access (a pointer, the TIA, a device). Stack,
-// subroutines, decimal mode and rare opcodes share the address and the load, then continue in
+// subroutines, flags and decimal mode share the address and the load, then continue in
 // warp/uncommon_ops.hpp. Order of accesses as in cpu/execute.hpp.
 //
 // The Bus delivers operands with the opcode: reading them where an opcode has none is harmless.

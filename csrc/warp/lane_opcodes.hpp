@@ -170,6 +170,10 @@ inline LaneOpcode make_lane_opcode(u32 opcode, u32 op) {
   return o;
 }
 
+// Whether the lanes execute an opcode by step_slowly: BRK, RTI, JMP (), and the undocumented ones
+// that are more than a load, a store or no operation.
+inline bool is_slow(u32 op) { return micro_function(op) >= Function::kFirstSlow; }
+
 inline LaneOpcodes make_lane_opcodes() {
   const MicroOps micro_ops = make_micro_ops();
   LaneOpcodes table;

@@ -23,13 +23,6 @@ struct WordBus {
     reload();
   }
 
-  CULE_HD CULE_INLINE void copy_from(const WordBus& copy) {
-    clock = copy.clock;
-    words = copy.words;
-    word = copy.word;
-    must_leave = copy.must_leave;
-  }
-
   CULE_HD CULE_INLINE void reload() {
     words = m.console.cart.words + Fetch::base(m.s);
     must_leave = m.opcodes == m.console.cart.traps;

@@ -1,10 +1,11 @@
-// tests/shim/cuda_runtime.h: replaces the CUDA runtime, so that g++ compiles kernels and runs them on
-// the CPU, thread by thread, with the rules of a warp checked.
+// tests/shim/cuda_runtime.h: replaces the CUDA runtime, so that g++ compiles kernels and runs them
+// on the CPU, thread by thread, with the rules of a warp checked.
 //
 //   g++ -std=c++17 -x c++ -Itests/shim -Icsrc -include cuda_runtime.h kernel.cu
 //
 // grid.hpp says how threads run and what ends a launch, intrinsics.hpp and host_api.hpp hold the
-// names. CULE_SHIM_ORDER=forward|reverse|random:<seed> in the environment chooses the order of threads.
+// names. CULE_SHIM_ORDER=forward|reverse|random:<seed> in the environment chooses the order of
+// threads.
 // __CUDACC__ stays undefined: the core is compiled as for the host. There is no <<<>>>:
 // cudaLaunchKernel() launches kernels, and returns when the grid is done.
 #pragma once

@@ -52,11 +52,9 @@ struct Wait {
   const Call* call = nullptr;
   const char* file = nullptr;
   int line = 0;
-  u32 mask = 0;    // lanes that must come; all threads of the block at a barrier
-  u64 value = 0;   // the lane's operand, bits as they are
-  u32 extra = 0;   // second operand: source lane, distance, ...
-  u32 width = 32;  // lanes of a shuffle's segment
-  u64 result = 0;
+  u32 mask = 0;   // lanes that must come; all threads of the block at a barrier
+  u32 value = 0;  // the lane's operand
+  u32 result = 0;
 };
 
 struct Warp {
@@ -91,13 +89,10 @@ class Grid {
   void run(dim3 grid, dim3 block, std::size_t shared_bytes, void (*body)(void*), void* argument);
 
   // Waits until all lanes of `mask` wait in the same call; returns this lane's result.
-  u64 collect(const Call& call, u32 mask, u64 value, u32 extra, u32 width, const char* file,
-              int line) {
+  u32 collect(const Call& call, u32 mask, u32 value, const char* file, int line) {
     Warp& warp = *warp_;
     const u32 bit = 1u << lane_;
     Wait& wait = note_wait(call, mask, value, file, line);
-    wait.extra = extra;
-    wait.width = width;
     if ((mask & bit) == 0) fail("the mask does not name the calling lane", &wait);
     if ((mask & warp.exited) != 0) fail("the mask names lanes that have exited", &wait);
     warp.collective |= bit;
@@ -106,13 +101,12 @@ class Grid {
     return wait.result;
   }
 
-  // A barrier of the block; returns how many threads came with a nonzero value.
-  u32 barrier(const Call& call, bool value, const char* file, int line) {
-    Wait& wait = note_wait(call, ~0u, value, file, line);
+  // A barrier of the block.
+  void barrier(const Call& call, const char* file, int line) {
+    note_wait(call, ~0u, 0, file, line);
     warp_->barrier |= 1u << lane_;
     if (++at_barrier_ == live_) release();
     yield(at_barrier_ == 0);
-    return static_cast<u32>(wait.result);
   }
 
   // Ends the launch with an error that names the running thread, `what` and, if given, the call.
@@ -128,7 +122,7 @@ class Grid {
 
  private:
   // Marks the running lane as waiting, and notes why.
-  Wait& note_wait(const Call& call, u32 mask, u64 value, const char* file, int line) {
+  Wait& note_wait(const Call& call, u32 mask, u32 value, const char* file, int line) {
     warp_->ready &= ~(1u << lane_);
     Wait& wait = warp_->lanes[lane_];
     wait.call = &call;
@@ -259,19 +253,14 @@ inline void Grid::complete(Warp& warp, u32 mask) {
 // All threads that have not exited wait in a barrier: it must be the same one.
 inline void Grid::release() {
   const Wait* first = nullptr;
-  u64 count = 0;
   for (Warp& warp : warps_) {
     for (u32 rest = warp.barrier; rest != 0; rest &= rest - 1) {
       const Wait& wait = warp.lanes[lowest(rest)];
       if (first == nullptr) first = &wait;
       if (!same_site(wait, *first)) fail("threads of the block wait at different barriers", &wait);
-      count += wait.value;
     }
   }
   for (Warp& warp : warps_) {
-    for (u32 rest = warp.barrier; rest != 0; rest &= rest - 1) {
-      warp.lanes[lowest(rest)].result = count;
-    }
     warp.ready |= warp.barrier;
     warp.barrier = 0;
   }
