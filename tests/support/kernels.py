@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import fcntl
 import functools
 import hashlib
 import importlib.machinery
@@ -18,9 +19,7 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -76,47 +75,28 @@ def _folder() -> Path:
     return folder
 
 
-@contextmanager
-def _locked(lock: Path) -> Iterator[None]:
-    """Hold a lock that processes of one test run share."""
-    while True:
-        try:
-            lock.mkdir()
-            break
-        except FileExistsError:
-            time.sleep(0.2)
-    try:
-        yield
-    finally:
-        lock.rmdir()
-
-
-def _build(target: Path) -> None:
-    include = list(_INCLUDE)
-    for folder in (pybind11.get_include(), sysconfig.get_paths()["include"]):
-        include += ["-isystem", folder]
-    define = ['-DCULE_CUDA_ARCHITECTURES="shim"', '-DCULE_CUDA_TOOLKIT="none"']
-    with tempfile.TemporaryDirectory() as scratch:
-        objects = []
-        for source in SOURCES:
-            objects.append(str(Path(scratch) / (Path(source).name + ".o")))
-            command = [_compiler(), *FLAGS, *include, *define, "-x", "c++", "-c", source, "-o"]
-            subprocess.run([*command, objects[-1]], cwd=ROOT, check=True)
-        linked = Path(scratch) / target.name
-        subprocess.run(
-            [_compiler(), "-shared", *objects, "-pthread", "-o", str(linked)], check=True
-        )
-        shutil.move(linked, target)
+def _build(target: Path, sources: Sequence[str], *options: str, text: str | None = None) -> None:
+    """Compile sources to a shared library, once for all processes; "-" is `text`."""
+    with open(target.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if target.exists():
+            return
+        with tempfile.TemporaryDirectory() as scratch:
+            linked = Path(scratch) / target.name
+            command = [*compile_command(), *options, "-x", "c++", *sources]
+            command += ["-shared", "-pthread", "-o", str(linked)]
+            subprocess.run(command, cwd=ROOT, check=True, input=text, text=True)
+            shutil.move(linked, target)
 
 
 @functools.cache
 def module() -> ModuleType:
     """The shim's `cule._cuda`, built once."""
-    folder = _folder()
-    path = folder / f"_cuda{sysconfig.get_config_var('EXT_SUFFIX')}"
-    with _locked(folder / "lock"):
-        if not path.exists():
-            _build(path)
+    path = _folder() / f"_cuda{sysconfig.get_config_var('EXT_SUFFIX')}"
+    include = (pybind11.get_include(), sysconfig.get_paths()["include"])
+    options = [word for folder in include for word in ("-isystem", folder)]
+    options += ['-DCULE_CUDA_ARCHITECTURES="shim"', '-DCULE_CUDA_TOOLKIT="none"']
+    _build(path, SOURCES, *options)
     loader = importlib.machinery.ExtensionFileLoader("_cuda", str(path))
     spec = importlib.util.spec_from_file_location("_cuda", path, loader=loader)
     assert spec is not None
@@ -148,16 +128,7 @@ def build_program(game: _core.Game, is_alone: bool = False) -> Path:
     source = translation.source_of(game, 1 if is_alone else 2) + '#include "loaded_kernel.hpp"\n'
     state = hashlib.sha256((_digest() + source).encode()).hexdigest()[:16]
     path = _folder() / f"{game.game_id}-{state}.so"
-    with _locked(_folder() / f"{game.game_id}-{state}.lock"):
-        if not path.exists():
-            with tempfile.TemporaryDirectory() as scratch:
-                text = Path(scratch) / "program.cpp"
-                text.write_text(source)
-                linked = Path(scratch) / path.name
-                inputs = [str(text), str(ROOT / "tests" / "shim" / "instruction_counts.cpp")]
-                command = [*compile_command(), "-x", "c++", *inputs, "-shared", "-o"]
-                subprocess.run([*command, str(linked)], check=True)
-                shutil.move(linked, path)
+    _build(path, ("-", "tests/shim/instruction_counts.cpp"), text=source)
     return path
 
 
