@@ -3,7 +3,7 @@
 Run as ``python -m roms_tools.make_micro_ops`` in the repository root. A micro-operation says how an
 opcode runs in stages: how its address is made, whether a byte is loaded, what is done with it, and
 where the result goes (csrc/warp/lane_opcodes.hpp). Undocumented combinations and stack operations,
-which fit no common stage, are functions of their own (csrc/warp/uncommon_ops.hpp).
+which fit no common stage, are functions of their own.
 """
 
 from __future__ import annotations

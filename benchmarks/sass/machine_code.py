@@ -69,7 +69,7 @@ _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_ui
 PURPOSES = {
     "rendering": ("render_into", "LogRenderer", "CollisionSink", "Shapes"),
     "devices": ("write_", "read_"),
-    "program": ("run_step_in_lanes", "Program", "UncommonOps", "Execution", "step_slowly"),
+    "program": ("run_step_in_lanes", "Program", "Execution", "step_slowly"),
     "rest": ("",),
 }
 

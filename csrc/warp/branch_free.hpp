@@ -1,25 +1,20 @@
 // warp/branch_free.hpp: one instruction by masks instead of switches.
 //
 // For lanes that execute different opcodes at the same time: common opcodes share one instruction
-// sequence, so lanes diverge only over what they access (a pointer, the TIA, a device). Stack,
-// subroutines, flags and decimal mode share the address and the load, then continue in
-// warp/uncommon_ops.hpp. Order of accesses as in cpu/execute.hpp.
+// sequence, so lanes diverge only over what they access (a pointer, the TIA, a device), and over
+// the stack, subroutines, flags and decimal mode. Order of accesses as in cpu/execute.hpp.
 //
 // The Bus delivers operands with the opcode: reading them where an opcode has none is harmless.
 #pragma once
 
+#include "cpu/execute.hpp"
 #include "warp/lane_opcodes.hpp"
-#include "warp/uncommon_ops.hpp"
 
 namespace cule {
 
 template <class Bus>
 struct BranchFree {
   using Cpu = Execution<Bus>;
-
-  CULE_HD static CULE_INLINE bool is_rare(const Cpu& e, const LaneOpcode& o) {
-    return o.work & (e.d * kWorkDecimal + kWorkRare);
-  }
 
   // Executes the instruction with opcode byte `code`.
   CULE_HD static CULE_INLINE void step(Cpu& e, u32 code, const LaneOpcode opcode) {
@@ -34,14 +29,50 @@ struct BranchFree {
     const u32 address = move(e, opcode.path, base, low);
     const u32 open_bus = opcode.path & kPathWraps ? low : base >> 8;
     const u32 loaded = opcode.path & kPathLoads ? e.bus.read_flat(address, open_bus) : low;
-    if (CULE_UNLIKELY(is_rare(e, opcode))) {
-      UncommonOps<Bus>::run(e, code, opcode.micro_op, loaded, address);
-    } else {
+    if (CULE_LIKELY(!(opcode.work & (e.d * kWorkDecimal + kWorkAlone)))) {
       work(e, opcode, loaded, address);
+    } else if (opcode.work & kWorkAlone) {
+      work_alone(e, code);
+    } else if (opcode.masks & kRightNot) {
+      e.sbc(loaded);
+    } else {
+      e.adc(loaded);
     }
   }
 
  private:
+  // The opcodes with kWorkAlone, which are no sum.
+  CULE_HD static CULE_INLINE void work_alone(Cpu& e, u32 code) {
+    switch (code) {
+      case 0x08:  // PHP
+        return e.push(e.status() | kPushedBits);
+      case 0x20:
+        return e.jsr();
+      case 0x28:  // PLP
+        return e.set_status(e.pull(e.bus.read_stack(e.sp, 0x28)));
+      case 0x48:  // PHA
+        return e.push(e.a);
+      case 0x60:
+        return e.rts();
+      case 0x68:  // PLA
+        return e.set_a(e.pull(e.bus.read_stack(e.sp, 0x68)));
+      case 0x58:  // CLI
+      case 0x78:  // SEI
+        e.i = code >> 5 & 1;
+        return;
+      case 0x9A:  // TXS
+        e.sp = e.x;
+        return;
+      case 0xB8:  // CLV
+        e.v = 0;
+        return;
+      case 0xBA:  // TSX
+        return e.set_x(e.sp);
+      default:  // CLD, SED
+        e.d = code >> 5 & 1;
+    }
+  }
+
   // Returns the address, and moves pc past the instruction or to the target of a branch or jump.
   CULE_HD static CULE_INLINE u32 move(Cpu& e, u32 path, u32 base, u32 low) {
     const u32 next = e.pc + (path >> kPathSize);

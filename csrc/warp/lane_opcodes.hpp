@@ -44,8 +44,8 @@ constexpr u32 kWorkToA = 1 << 11;
 constexpr u32 kWorkToX = 1 << 12;
 constexpr u32 kWorkToY = 1 << 13;
 constexpr u32 kWorkStores = 1 << 14;
-constexpr u32 kWorkRare = 1 << 15;
-constexpr u32 kWorkDecimal = 1 << 16;  // rare in decimal mode
+constexpr u32 kWorkAlone = 1 << 15;    // no sum, but a function of its own
+constexpr u32 kWorkDecimal = 1 << 16;  // in decimal mode not a plain sum
 
 // Bytes of LaneOpcode::masks: left is (reg & LeftReg) ^ (s & LeftS), right is
 // (s & RightS) ^ RightNot.
@@ -58,7 +58,6 @@ struct alignas(16) LaneOpcode {
   u32 path;
   u32 work;
   u32 masks;
-  u32 micro_op;
 };
 
 struct LaneOpcodes {
@@ -142,12 +141,12 @@ inline void set_function(LaneOpcode& o, u32 opcode, Function function) {
     case Function::kFlag:
       if (opcode == 0x18) return set(kWorkC, 0);                     // CLC: 0
       if (opcode == 0x38) return set(kWorkC | kWorkOne, kRightNot);  // SEC: 0 + 255 + 1
-      return set(kWorkRare, 0);
+      return set(kWorkAlone, 0);
     case Function::kBranch:
     case Function::kJump:
       return set(0, 0);
     default:
-      return set(kWorkRare, 0);
+      return set(kWorkAlone, 0);
   }
 }
 
@@ -155,24 +154,25 @@ inline LaneOpcode make_lane_opcode(u32 opcode, u32 op) {
   LaneOpcode o{};
   set_function(o, opcode, micro_function(op));
   o.path = find_path(opcode, op);
-  o.micro_op = op;
   const Source source = micro_source(op);
   if (source != Source::kLoaded) o.work |= kWorkFromReg;
   if (source == Source::kFromX) o.work |= kWorkRegX;
   if (source == Source::kFromY) o.work |= kWorkRegY;
-  if (source == Source::kFromSp || source == Source::kFromAX) o.work |= kWorkRare;
+  if (source == Source::kFromSp) o.work |= kWorkAlone;
   const Target target = micro_target(op);
   if (target == Target::kToA || target == Target::kToAX) o.work |= kWorkToA;
   if (target == Target::kToX || target == Target::kToAX) o.work |= kWorkToX;
   if (target == Target::kToY) o.work |= kWorkToY;
-  if (target == Target::kToSp) o.work |= kWorkRare;
+  if (target == Target::kToSp) o.work |= kWorkAlone;
   if (target == Target::kToMemory) o.work |= kWorkStores;
   return o;
 }
 
 // Whether the lanes execute an opcode by step_slowly: BRK, RTI, JMP (), and the undocumented ones
-// that are more than a load, a store or no operation.
-inline bool is_slow(u32 op) { return micro_function(op) >= Function::kFirstSlow; }
+// that are more than a load or no operation.
+inline bool is_slow(u32 op) {
+  return micro_function(op) >= Function::kFirstSlow || micro_source(op) == Source::kFromAX;
+}
 
 inline LaneOpcodes make_lane_opcodes() {
   const MicroOps micro_ops = make_micro_ops();
