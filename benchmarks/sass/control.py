@@ -78,10 +78,10 @@ def control(i: Instruction, kinds: list[str], code: Disassembly) -> Execute | No
         return lambda w: w.wait("barrier", [b[barrier] for b in w.barriers])
     if name == "BREAK":
         barrier = int(ops[-1][1:])
-        condition = predicate(ops[0]) if len(ops) == 2 else None
+        leaves = predicate(ops[0] if len(ops) == 2 else "PT")
 
         def leave(w: Warp) -> None:
-            mask = w.mask if condition is None else w.mask & condition(w)
+            mask = w.mask & leaves(w)
             gone = w.number(mask)
             if not gone:
                 return

@@ -52,8 +52,8 @@ def add(i: Instruction, kinds: list[str]) -> Execute:
         destination(w, total & MASK32)
         if carry_out:
             carry_out[0](w, carry >= 1)
-            for p in carry_out[1:]:
-                p(w, carry >= 2)
+            for set_carry in carry_out[1:]:
+                set_carry(w, carry >= 2)
 
     return run
 
@@ -216,8 +216,7 @@ def permute(i: Instruction, kinds: list[str]) -> Execute:
     """PRMT: bytes picked from two words."""
     destination = set_word(i.operands[0])
     a, b = wide(word(i.operands[1])), wide(word(i.operands[3]))
-    selector = int(i.operands[2], 16) if i.operands[2].startswith("0x") else None
-    dynamic = None if selector is not None else word(i.operands[2])
+    selector = wide(word(i.operands[2]))
 
     def pick(both: Any, code: Any) -> Any:
         result = np.uint64(0)
@@ -231,8 +230,7 @@ def permute(i: Instruction, kinds: list[str]) -> Execute:
 
     def run(w: Warp) -> None:
         both = a(w) | b(w) << np.uint64(32)
-        code = np.uint64(selector) if dynamic is None else np.asarray(dynamic(w)).astype(np.uint64)
-        destination(w, pick(both, code))
+        destination(w, pick(both, selector(w)))
 
     return run
 

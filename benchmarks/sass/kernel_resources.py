@@ -39,7 +39,7 @@ _USED = re.compile(r"Used (\d+) registers.*?(?:, (\d+) bytes smem)?$")
 def toolkit() -> str:
     """Release of nvcc."""
     text = subprocess.run(["nvcc", "--version"], check=True, capture_output=True, text=True).stdout
-    return re.findall(r"release [\d.]+, V([\d.]+)", text)[0]
+    return str(re.findall(r"release [\d.]+, V([\d.]+)", text)[0])
 
 
 def measure() -> dict[str, Any]:
