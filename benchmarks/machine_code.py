@@ -119,8 +119,8 @@ def play(game: str, lanes: int, schedule: str, program: Path | None) -> int:
     words = schedule if schedule in SCHEDULES else SCHEDULES[0]  # in the form that it reads
     options = {"obs_type": "ram", "frameskip": 1}
     pair = kernels.Pair(game, lanes, lanes=lanes, warps=1, schedule=words, **options)
-    pair.cpu.reset(None, pair.consoles, *pair.expected.arrays())
-    pair.cpu.decorrelate(FIRST_FRAMES, 1, *pair.expected.arrays())
+    pair.cpu.reset(None, pair.consoles, pair.expected.out)
+    pair.cpu.decorrelate(FIRST_FRAMES, 1, pair.expected.out)
     pair.kernels.set_state(pair.cpu.get_state(pair.consoles), pair.consoles)
     if program is not None:
         pair.kernels.load_program(program)

@@ -48,8 +48,8 @@ def make_pair(game: str, schedule: str, lanes: int) -> Pair:
 def drift_apart(game: str) -> NDArray[np.uint8]:
     """Saved consoles, each after a random number of random steps."""
     pair = make_pair(game, SCHEDULES[0], LANES[-1])
-    pair.cpu.reset(None, pair.consoles, *pair.expected.arrays())
-    pair.cpu.decorrelate(FIRST_STEPS, 1, *pair.expected.arrays())
+    pair.cpu.reset(None, pair.consoles, pair.expected.out)
+    pair.cpu.decorrelate(FIRST_STEPS, 1, pair.expected.out)
     rows: NDArray[np.uint8] = pair.cpu.get_state(pair.consoles)
     pair.close()
     return rows

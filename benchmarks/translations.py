@@ -1,7 +1,7 @@
 """Games translated for a GPU: time to compile, machine code and registers; needs NVRTC and no GPU.
 
 Compiles the kernel of each game for one architecture, as an environment does in the background with
-`CULE_TRANSLATION=1`, and finds it again. Writes `benchmarks/results/translations.json`.
+``kernel="compiled"``, and finds it again. Writes `benchmarks/results/translations.json`.
 
     python benchmarks/translations.py --games 57
 """

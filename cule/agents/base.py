@@ -54,7 +54,10 @@ if TYPE_CHECKING:
 WEIGHTS_SEED, ACTING_SEED, REPLAY_SEED, EVALUATION_SEED = 0, 101, 202, 303
 
 #: Options that a resumed run may change without becoming another run.
-_FREE_OPTIONS = ("total_steps", "device", "env_device", "env_threads", "torch_threads")
+_FREE_OPTIONS = (
+    *("total_steps", "device", "env_device", "kernel"),
+    *("env_threads", "torch_threads"),
+)
 
 AnyAgent = TypeVar("AnyAgent", bound="Agent")
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -279,7 +282,7 @@ class Agent(ABC):
 
     def _has_its_kernels(self) -> bool:
         # One that is still being compiled would not be in the graph.
-        return not getattr(self.env, "is_translating", False)
+        return not getattr(self.env, "is_compiling", False)
 
     @property
     def is_captured(self) -> bool:

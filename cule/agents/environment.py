@@ -67,6 +67,7 @@ def make_env(
         "noop_max": config.noop_max,
         "reward_clipping": False,
         "device": config.env_device or config.device,
+        "kernel": config.kernel,
         "output": "torch",
         "obs_type": config.obs_type,
         "decorrelate_steps": config.decorrelate_steps,

@@ -69,6 +69,9 @@ class AgentConfig:
     env_device: str = ""
     """Device of the consoles; empty: that of the network."""
 
+    kernel: str = "auto"
+    """What executes games: auto, interpreter or compiled, as in `cule.EnvOptions`."""
+
     network: str = "nature"
     """Torso: nature, nature32, nips, small (for CPUs), impala, impala2, mlp; vector for RAM."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from cule.agents.errors import VideoError
 from cule.envs import AtariVectorEnv, FrameStep
-from cule.envs.actions import to_numpy
+from cule.envs.arrays import to_numpy
 from cule.errors import InvalidArgumentError, MissingPackageError
 
 #: Rows and columns of the video for a pixel of the screen, which is twice as wide as high.
