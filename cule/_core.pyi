@@ -1,14 +1,20 @@
-"""Types of the native module: one console, batches of consoles, replay memories, and pieces."""
+"""Types of the native module: one console, batches of environments, replay memories, and pieces."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-# Rows of the int32 result table [INT_ROWS, n]; all counts are per console.
+SCREEN_WIDTH: int  # pixels of a scanline
+RAM_BYTES: int  # of the console
+SOUND_SAMPLES: int  # of a frame
+RESET_ACTION: int  # ALE's number of the console's RESET switch; acts as no-op
+HAS_JIT: bool  # whether programs can be compiled for this processor and system
+
+# Rows of the int32 result table [INT_ROWS, n]; all counts are per environment.
 INT_REWARD: int  # reward of the step, clipped to [-1, 1] when reward_clipping is on
 INT_RAW_REWARD: int  # reward of the step, never clipped
 INT_LIVES: int
@@ -23,11 +29,13 @@ INT_ROWS: int
 # Rows of the bool result table [FLAG_ROWS, n].
 FLAG_TERMINATED: int
 FLAG_TRUNCATED: int
-FLAG_LIFE_LOST: int  # a life was lost in this step and the game goes on
+FLAG_LIFE_LOST: int  # a life was lost in this step and the game continues
 FLAG_FIRST: int  # the observation is the first one of an episode
 # the episode ended in this step (a reset follows, or has happened in SameStep mode)
 FLAG_ENDED: int
 FLAG_ROWS: int
+
+KEEP_STATE: int  # in place of a seed: the environment is only reported
 
 class UnsupportedRomError(ValueError): ...  # no supported cartridge type fits
 class ModeUnreachableError(RuntimeError): ...  # a reset never got to the mode asked for
@@ -35,44 +43,49 @@ class ModeUnreachableError(RuntimeError): ...  # a reset never got to the mode a
 # the call does not fit the state of the batch; nothing has moved
 class NotReadyError(RuntimeError): ...
 
-class Game:
-    """One ROM with its console properties and game rules. Immutable; shared by consoles.
+class GameSpec:
+    """What a `Game` is made of: its ROM, console properties and rules.
 
     The bytecode programs are int32 sequences (`cule.games.compiler`). `state` holds the reset
-    values of the persistent slots; slots 0, 1 and 2 are score, reward and terminal.
+    values of the persistent slots; slots 0, 1 and 2 are score, reward and terminal. What is marked
+    with (w) can only be written.
+    """
+
+    game_id: str
+    rom: bytes  # (w)
+    format: Literal["auto", "NTSC", "PAL"]  # (w)
+    ystart: int  # (w)
+    height: int  # (w) 210 becomes 250 when the format turns out PAL
+    controller_left: Literal["joystick", "paddles", "none"]  # (w)
+    controller_right: Literal["joystick", "paddles", "none"]  # (w)
+    swap_ports: bool  # (w)
+    swap_paddles: bool  # (w)
+    left_difficulty_a: bool  # (w)
+    right_difficulty_a: bool  # (w)
+    hmove_blanks: bool  # (w)
+    legal_actions: Sequence[int]
+    minimal_actions: Sequence[int]
+    starting_actions: Sequence[int]
+    modes: Sequence[int]
+    default_mode: int
+    difficulties: Sequence[int]
+    paddle_max: int  # 790196 unless the game widens it
+    state: Sequence[int]
+    step_code: Sequence[int]
+    lives_code: Sequence[int]
+    setup_code: Sequence[int]
+    translates: bool  # the CPU runs machine code made of the program, where that is possible
+    def __init__(self) -> None: ...
+
+class Game:
+    """One ROM with its console properties and rules. Immutable; shared by environments.
 
     Raises:
         UnsupportedRomError: no supported cartridge type fits the ROM.
-        ValueError: an argument is out of range; the message names it.
+        ValueError: a field of the spec is out of range; the message names it.
     """
 
-    def __init__(
-        self,
-        *,
-        game_id: str,
-        rom: bytes,
-        format: Literal["auto", "NTSC", "PAL"],
-        ystart: int,
-        height: int,  # 210 becomes 250 when the format turns out PAL
-        controller_left: Literal["joystick", "paddles", "none"],
-        controller_right: Literal["joystick", "paddles", "none"],
-        swap_ports: bool,
-        swap_paddles: bool,
-        left_difficulty_a: bool,
-        right_difficulty_a: bool,
-        hmove_blanks: bool,
-        legal_actions: Sequence[int],
-        minimal_actions: Sequence[int],
-        starting_actions: Sequence[int],
-        modes: Sequence[int],
-        default_mode: int,
-        difficulties: Sequence[int],
-        paddle_max: int,  # 790196 unless the game widens it
-        state: Sequence[int],
-        step_code: Sequence[int],
-        lives_code: Sequence[int],
-        setup_code: Sequence[int],
-    ) -> None: ...
+    def __init__(self, spec: GameSpec) -> None: ...
     @property
     def game_id(self) -> str: ...
     @property
@@ -80,7 +93,9 @@ class Game:
     @property
     def format(self) -> Literal["NTSC", "PAL"]: ...
     @property
-    def code_bytes(self) -> int: ...  # of translated code so far; 0 where ROMs are interpreted
+    def is_translated(self) -> bool: ...  # the CPU runs machine code made of the program
+    @property
+    def code_bytes(self) -> int: ...  # of machine code so far
     @property
     def screen_height(self) -> int: ...
     @property
@@ -90,11 +105,11 @@ class Game:
     @property
     def rom(self) -> bytes: ...
     # C++ of a GPU kernel that runs this game only; plays so many frames from so many seeds;
-    # is_alone: with one lane a warp
+    # is_alone: with one lane in a warp
     def lane_source(self, frames: int, seeds: int, most: int, is_alone: bool = False) -> str: ...
 
 class Console:
-    """One console behind the ALE interface. Construction is ALE's loadROM, first reset included."""
+    """One console behind the ALE interface. Construction is ALE's loadROM and its first reset."""
 
     def __init__(
         self,
@@ -134,8 +149,81 @@ class Console:
     # ValueError when not a state of this game
     def set_state(self, state: bytes) -> None: ...
 
+class Autoreset:
+    """When an ended environment is reset."""
+
+    NextStep: ClassVar[Autoreset]
+    SameStep: ClassVar[Autoreset]
+    Disabled: ClassVar[Autoreset]
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> int: ...
+    def __init__(self, value: int) -> None: ...
+
+class BatchOptions:
+    """What is the same for all environments of a batch; fields as in `cule.EnvOptions`."""
+
+    num_threads: int  # 0: min(N, hardware threads)
+    thread_affinity_offset: int
+    frameskip: int
+    repeat_action_probability: float
+    max_num_frames_per_episode: int
+    stack_num: int
+    img_height: int
+    img_width: int
+    grayscale: bool
+    maxpool: bool
+    noop_max: int
+    use_fire_reset: bool
+    episodic_life: bool
+    life_loss_info: bool
+    reward_clipping: bool
+    autoreset: Autoreset
+    cached_resets: bool
+    num_reset_states: int
+    ram_obs: bool  # observations are uint8 [128] of each environment
+    full_action_space: bool
+    continuous: bool
+    continuous_action_threshold: float
+    def __init__(self) -> None: ...
+
+class Outputs:
+    """The arrays that a call writes to; the tables are made here, one column for each of n.
+
+    Args:
+        obs: uint8 [n, S, H, W], [n, S, H, W, 3] or [n, 128]; [n, H, W(, 3)] with stacked=False.
+            Axis 0 may be strided, the rest is contiguous.
+        final_obs: as obs, for the last observations of episodes that end; rows of other
+            environments are not written.
+        stacked: whether observations are stacks.
+    """
+
+    def __init__(
+        self,
+        obs: NDArray[np.uint8],
+        final_obs: NDArray[np.uint8] | None = None,
+        stacked: bool = True,
+    ) -> None: ...
+    @property
+    def obs(self) -> NDArray[np.uint8]: ...
+    @property
+    def final_obs(self) -> NDArray[np.uint8] | None: ...
+    @property
+    def stacked(self) -> bool: ...
+    @property
+    def ints(self) -> NDArray[np.int32]: ...  # [INT_ROWS, n]
+    @property
+    def final_ints(self) -> NDArray[np.int32]: ...  # the same of ended episodes, with final_obs
+    @property
+    def flags(self) -> NDArray[np.bool_]: ...  # [FLAG_ROWS, n]
+
 class Batch:
-    """N consoles stepped together by a persistent pool of threads. Calls release the GIL."""
+    """N environments stepped together by a persistent pool of threads. Calls release the GIL.
+
+    It trusts its caller with the range of options and actions, and checks what else memory depends
+    on: shapes, dtypes, indices. Indices and env_ids name environments.
+    """
 
     def __init__(
         self,
@@ -143,114 +231,49 @@ class Batch:
         game_index: NDArray[np.int32],  # [N], which of games
         modes: NDArray[np.int32],  # [N]
         difficulties: NDArray[np.int32],  # [N]
-        *,
-        num_threads: int,  # 0: min(N, hardware threads)
-        thread_affinity_offset: int,  # -1: no pinning
-        frameskip: int,
-        repeat_action_probability: float,
-        max_num_frames_per_episode: int,
-        stack_num: int,
-        img_height: int,
-        img_width: int,
-        grayscale: bool,
-        maxpool: bool,
-        noop_max: int,
-        use_fire_reset: bool,
-        episodic_life: bool,
-        life_loss_info: bool,
-        reward_clipping: bool,
-        autoreset: Literal["NextStep", "SameStep", "Disabled"],
-        cached_resets: bool,
-        num_reset_states: int,
-        ram_obs: bool,  # observations are uint8 [128] per console
-        full_action_space: bool,
-        continuous: bool,
-        continuous_action_threshold: float,
+        options: BatchOptions,
     ) -> None: ...
     @property
     def num_threads(self) -> int: ...
     @property
-    def state_size(self) -> int: ...  # bytes a row of get_state
+    def state_size(self) -> int: ...  # bytes of a snapshot
     @property
-    def console_bytes(self) -> int: ...  # memory held per console
-    # obs: uint8 [n, S, H, W] or [n, S, H, W, 3] or [n, 128] (stacked=True), [n, H, W(,
-    # 3)] (stacked=False);
-    # axis 0 may be strided, the rest contiguous. ints: int32 [INT_ROWS, n]. flags: bool
-    # [FLAG_ROWS, n].
-    # mask: bool [N] or None (all). seeds: int64 [N], -1 keeps the random streams
-    # (exact) going.
+    def console_bytes(self) -> int: ...  # memory of one environment
+    @property
+    def is_compiling(self) -> bool: ...  # never
+    # mask: bool [N] or None (all). seeds: int64 [N]; -1 lets the random streams continue (exact).
     def reset(
-        self,
-        mask: NDArray[np.bool_] | None,
-        seeds: NDArray[np.int64],
-        obs: NDArray[np.uint8],
-        ints: NDArray[np.int32],
-        flags: NDArray[np.bool_],
-        stacked: bool = True,
+        self, mask: NDArray[np.bool_] | None, seeds: NDArray[np.int64], out: Outputs
     ) -> None: ...
-    # Every console plays uniform{0..max_steps} steps of random actions (counter-based,
-    # keyed by seed).
-    def decorrelate(
-        self,
-        max_steps: int,
-        seed: int,
-        obs: NDArray[np.uint8],
-        ints: NDArray[np.int32],
-        flags: NDArray[np.bool_],
-        stacked: bool = True,
-    ) -> None: ...
-    # actions: int32 [n] (indices into the action set) or float32 [n, 4] (x, y, fire,
-    # strength).
-    # final_obs (as obs) and final_ints (as ints) receive the rows of consoles that
-    # ended; others untouched.
-    # Checked before anything moves: ValueError for an index out of range, RuntimeError
-    # before the first reset
-    # or, in Disabled mode, for a console whose episode has ended.
-    def step(
-        self,
-        actions: NDArray[Any],
-        obs: NDArray[np.uint8],
-        ints: NDArray[np.int32],
-        flags: NDArray[np.bool_],
-        final_obs: NDArray[np.uint8] | None = None,
-        final_ints: NDArray[np.int32] | None = None,
-        stacked: bool = True,
-    ) -> None: ...
-    # Asynchronous stepping. send_reset queues resets of all consoles (seed -2: it is reported as
-    # it is); send queues steps of env_ids; recv waits for n finished consoles (in completion order)
-    # and fills rows 0..n-1 (INT_ENV_ID says which console).
+    # Every environment plays uniform{0..max_steps} steps of random actions (counter-based, keyed by
+    # seed).
+    def decorrelate(self, max_steps: int, seed: int, out: Outputs) -> None: ...
+    # actions: int32 [N] (indices into the action set), or with `continuous` float32 [N, 4] (x, y,
+    # fire, strength). NotReadyError before the first reset or, with Disabled, for an environment
+    # whose episode has ended; nothing has moved.
+    def step(self, actions: NDArray[np.int32] | NDArray[np.float32], out: Outputs) -> None: ...
+    # after set_state or a partial reset: current observations, numbers and flags
+    def observe(self, out: Outputs) -> None: ...
+    # Asynchronous stepping. send_reset queues resets of all environments; send queues steps of
+    # env_ids; recv waits for as many environments as out has rows, in the order in which they
+    # finish (INT_ENV_ID says which).
     def send_reset(self, seeds: NDArray[np.int64]) -> None: ...
-    def send(self, actions: NDArray[Any], env_ids: NDArray[np.int32]) -> None: ...
-    def recv(
-        self,
-        obs: NDArray[np.uint8],
-        ints: NDArray[np.int32],
-        flags: NDArray[np.bool_],
-        final_obs: NDArray[np.uint8] | None = None,
-        final_ints: NDArray[np.int32] | None = None,
+    def send(
+        self, actions: NDArray[np.int32] | NDArray[np.float32], env_ids: NDArray[np.int32]
     ) -> None: ...
+    def recv(self, out: Outputs) -> None: ...
     def ram(self) -> NDArray[np.uint8]: ...  # live read-only view [N, 128]
     def lives(self) -> NDArray[np.int32]: ...  # live read-only view [N]
     def episode_frames(self) -> NDArray[np.int32]: ...  # live read-only view [N]
     # [n, state_size]
     def get_state(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]: ...
-    # [num_reset_states, state_size]
-    def reset_states(self, console: int) -> NDArray[np.uint8]: ...
+    # ValueError for a snapshot that cannot be restored; nothing has changed
     def set_state(self, states: NDArray[np.uint8], indices: NDArray[np.int64]) -> None: ...
-    # after set_state / partial reset: current observations, numbers and flags of all
-    # consoles
-    def observe(
-        self,
-        obs: NDArray[np.uint8],
-        ints: NDArray[np.int32],
-        flags: NDArray[np.bool_],
-        stacked: bool = True,
-    ) -> None: ...
-    # kind index/gray: [n, H, 160]; rgb: [n, H, 160, 3]; consoles must share one screen
-    # height (ValueError)
-    def screens(
-        self, kind: Literal["index", "gray", "rgb"], indices: NDArray[np.int64]
-    ) -> NDArray[np.uint8]: ...
+    # [num_reset_states, state_size]
+    def reset_states(self, index: int) -> NDArray[np.uint8]: ...
+    # kind "index" or "gray": [n, H, 160]; "rgb": [n, H, 160, 3]; ValueError unless the screens have
+    # one height
+    def screens(self, kind: str, indices: NDArray[np.int64]) -> NDArray[np.uint8]: ...
     def close(self) -> None: ...  # joins the threads; idempotent
 
 # compiler, flags, version, cuda ("not built in" or architectures)
@@ -261,6 +284,9 @@ def detect_bankswitch(rom: bytes) -> str: ...
 
 # [256, 4] by colour register value: r, g, b, gray
 def palette(format: Literal["NTSC", "PAL"]) -> NDArray[np.uint8]: ...
+
+# the action of a joystick position (x to the right, y up) and a button, against the threshold
+def joystick_action(x: float, y: float, fire: float, threshold: float) -> int: ...
 
 # Pieces for tests.
 def run_program(
@@ -287,8 +313,8 @@ class ReplayCells:
 
     def __init__(
         self,
-        frames: NDArray[Any],  # [cells, ...]
-        actions: NDArray[Any],  # [cells, ...]
+        frames: NDArray[np.generic],  # [cells, ...]
+        actions: NDArray[np.generic],  # [cells, ...]
         rewards: NDArray[np.float32],  # [cells]
         flags: NDArray[np.uint8],  # [cells]
         rules: dict[str, object],
@@ -298,7 +324,7 @@ class ReplayCells:
         self,
         windows: NDArray[np.int64],  # [B, S + n]
         n_step: int,
-    ) -> tuple[NDArray[Any], ...]: ...
+    ) -> tuple[NDArray[np.generic], ...]: ...
 
 class PrioritySums:
     """Masses of leaves, summed by blocks, and these sums by blocks, up to one number."""
@@ -319,8 +345,8 @@ class ReplayRing:
 
     def __init__(
         self,
-        frames: NDArray[Any],  # [cells + finals ..., ...]; cells are slots * num_envs
-        actions: NDArray[Any],  # [cells, ...]
+        frames: NDArray[np.generic],  # [cells + finals ..., ...]; cells are slots * num_envs
+        actions: NDArray[np.generic],  # [cells, ...]
         rewards: NDArray[np.float32],  # [cells]
         flags: NDArray[np.uint8],  # [cells]
         final_slot: NDArray[np.int32],  # [cells], or [0] without final frames
@@ -344,10 +370,12 @@ class ReplayRing:
         final_frames: object,
         /,
     ) -> bool: ...
-    def observe(self) -> NDArray[Any]: ...
+    def observe(self) -> NDArray[np.generic]: ...
     # Results here and below: obs, actions, next_obs, numbers, ids; numbers are float32 [4, B],
     # returns, discounts, weights, probabilities. `uniform` are random numbers in [0, 1).
-    def sample(self, uniform: NDArray[np.float64], n_step: int) -> tuple[NDArray[Any], ...]: ...
+    def sample(
+        self, uniform: NDArray[np.float64], n_step: int
+    ) -> tuple[NDArray[np.generic], ...]: ...
     def sample_distinct(
         self,
         key: NDArray[np.int64],  # [1], as the following two; updated
@@ -357,7 +385,7 @@ class ReplayRing:
         count: int,
         n_step: int,
     ) -> NDArray[np.int64]: ...
-    def gather(self, ids: NDArray[np.int64], n_step: int) -> tuple[NDArray[Any], ...]: ...
+    def gather(self, ids: NDArray[np.int64], n_step: int) -> tuple[NDArray[np.generic], ...]: ...
     # The weights of the following two are 0 or 1; `bases` gets the bases of importance weights.
     def sample_prioritized(
         self,
@@ -366,7 +394,7 @@ class ReplayRing:
         bases: NDArray[np.float64],  # [B], written
         n_step: int,
         uniform_mixture: float,
-    ) -> tuple[NDArray[Any], ...]: ...
+    ) -> tuple[NDArray[np.generic], ...]: ...
     def gather_prioritized(
         self,
         sums: PrioritySums,
@@ -374,12 +402,12 @@ class ReplayRing:
         bases: NDArray[np.float64],  # [B], written
         n_step: int,
         uniform_mixture: float,
-    ) -> tuple[NDArray[Any], ...]: ...
+    ) -> tuple[NDArray[np.generic], ...]: ...
     def follow_head(
         self,
         sums: PrioritySums,
         num_steps: int,
-        priorities: NDArray[Any] | None,  # [T * N], float32 or float64; None if none is 0
+        priorities: NDArray[np.generic] | None,  # [T * N], float32 or float64; None if none is 0
         powers: NDArray[np.float64],
         n_step: int,
     ) -> None: ...
@@ -387,7 +415,7 @@ class ReplayRing:
         self,
         sums: PrioritySums,
         ids: object,  # int64 [B]
-        priorities: NDArray[Any],  # float32 or float64
+        priorities: NDArray[np.generic],  # float32 or float64
         powers: NDArray[np.float64],
         n_step: int,
     ) -> None: ...
@@ -399,7 +427,7 @@ def are_priorities(ids: object, priorities: object) -> bool: ...
 def accept_priorities(
     largest: NDArray[np.float64],  # [1]
     num_rejected: NDArray[np.int64],  # [1]
-    priorities: NDArray[Any],  # float32 or float64
+    priorities: NDArray[np.generic],  # float32 or float64
     fallback: float,
     limit: float,
     accepted: NDArray[np.float64],  # written

@@ -90,7 +90,7 @@ def _run_command(command: str, words: Sequence[str]) -> int:
             _require_torch("watch CHECKPOINT")
         return watch(options)
     _require_torch(command)
-    from cule.agents import command as agents
+    from cule.agents.training import command as agents
 
     return agents.train(words) if command == "train" else agents.evaluate_checkpoints(words)
 

@@ -1,4 +1,4 @@
-"""Where consoles live: what the keyword ``device`` may say, and what it means on this machine."""
+"""Devices: what the keyword ``device`` may say, and what it means on this machine."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import importlib.util
 import re
 import sys
 from types import ModuleType
-from typing import Any
 
 from cule.errors import DeviceError, InvalidArgumentError
 
-#: "auto" takes a GPU from this many consoles on. Reasoned, not measured: below it a GPU's
-#: multiprocessors are mostly idle, and a step is bound by the time of one console.
-AUTO_MIN_CONSOLES = 256
+#: "auto" chooses a GPU from this many environments on. Reasoned, not measured: below it a GPU's
+#: multiprocessors are mostly idle, and a step is bound by the time of one environment.
+AUTO_MIN_ENVS = 256
 
 
 @functools.cache
@@ -30,14 +29,14 @@ def resolve_device(device: object, num_envs: int = 1) -> str:
 
     Args:
         device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"auto"``, or a ``torch.device``.
-        num_envs: Consoles of the batch; decides "auto".
+        num_envs: Environments of the batch; decides "auto".
 
     Returns:
         ``"cpu"``, or ``"cuda:<number>"``; "cuda" alone is torch's current device.
 
     Raises:
-        InvalidArgumentError: This is no device.
-        DeviceError: There is no backend for this device, or no such device; says what would help.
+        InvalidArgumentError: `device` is none of these.
+        DeviceError: The device or its back end is missing; the message says what would help.
     """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(device, torch.device):
@@ -48,13 +47,13 @@ def resolve_device(device: object, num_envs: int = 1) -> str:
             "torch.device"
         )
     if device == "auto":
-        enough = num_envs >= AUTO_MIN_CONSOLES
+        enough = num_envs >= AUTO_MIN_ENVS
         device = "cuda" if enough and unavailable_reason("cuda") is None else "cpu"
     if not device.startswith("cuda"):
         return "cpu"
-    obstacle = unavailable_reason(device)
-    if obstacle is not None:
-        raise DeviceError(f"device is {device!r}, but {obstacle}")
+    reason = unavailable_reason(device)
+    if reason is not None:
+        raise DeviceError(f"device is {device!r}, but {reason}")
     return f"cuda:{_index_of(device)}"
 
 
@@ -64,9 +63,9 @@ def describe_devices() -> list[str]:
     if native is None:
         return ["CUDA backend: not built in"]
     lines = [f"CUDA backend: toolkit {native.TOOLKIT}, architectures {native.ARCHITECTURES}"]
-    obstacle = unavailable_reason("cuda")
-    if obstacle is not None:
-        return [*lines, f"GPU: none usable; {obstacle}"]
+    reason = unavailable_reason("cuda")
+    if reason is not None:
+        return [*lines, f"GPU: none usable; {reason}"]
     import torch
 
     for index in range(torch.cuda.device_count()):
@@ -106,10 +105,10 @@ def unavailable_reason(device: str) -> str | None:
         except (RuntimeError, AssertionError) as error:
             return f"torch finds no usable GPU: {str(error).splitlines()[0]}"
         return "torch finds no GPU"
-    obstacle = native.unavailable_reason()
-    if obstacle is not None:
+    reason = native.unavailable_reason()
+    if reason is not None:
         return (
-            f"the CUDA runtime built in, {native.TOOLKIT}, finds no usable GPU ({obstacle}); "
+            f"the CUDA runtime built in, {native.TOOLKIT}, finds no usable GPU ({reason}); "
             "update the driver, or build cule with the toolkit that torch was built with, "
             f"{torch.version.cuda}"
         )
@@ -117,17 +116,17 @@ def unavailable_reason(device: str) -> str | None:
     count = torch.cuda.device_count()
     if index >= count:
         return f"there are {count} GPUs here: cuda:0 to cuda:{count - 1}"
-    return _find_architecture_obstacle(native, torch.cuda.get_device_capability(index))
+    return _architecture_problem(native.ARCHITECTURES, torch.cuda.get_device_capability(index))
 
 
-def _find_architecture_obstacle(native: Any, capability: tuple[int, int]) -> str | None:
+def _architecture_problem(built_in: str, capability: tuple[int, int]) -> str | None:
     """Why no kernel in the module runs on a device of this compute capability.
 
     Machine code runs on its own architecture and later ones of the same major number, PTX on all
     from its own on. (CUDA C++ Programming Guide, Binary and PTX Compatibility.)
     """
     number = 10 * capability[0] + capability[1]
-    for entry in native.ARCHITECTURES.split():
+    for entry in built_in.split():
         match = re.fullmatch(r"(\d+)[af]?(-real|-virtual)?", entry)
         if match is None:
             continue
@@ -137,6 +136,6 @@ def _find_architecture_obstacle(native: Any, capability: tuple[int, int]) -> str
         if kind != "-real" and built <= number:
             return None
     return (
-        f"its architecture sm_{number} is none of those built in ({native.ARCHITECTURES}); build "
+        f"its architecture sm_{number} is none of those built in ({built_in}); build "
         f"cule with CULE_CUDA_ARCHITECTURES={number}"
     )

@@ -40,7 +40,7 @@ class DeviceError(CuleError, RuntimeError):
 
 
 class OutOfDeviceMemoryError(DeviceError, MemoryError):
-    """The consoles asked for do not fit into the memory of the device."""
+    """The environments asked for do not fit into the memory of the device."""
 
 
 class NotResetError(CuleError, RuntimeError):

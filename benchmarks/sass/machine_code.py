@@ -111,9 +111,8 @@ def play(game: str, lanes: int, program: Path | None) -> int:
     instead of the shim, and nothing is counted.
     """
     pair = kernels.Pair(game, lanes, lanes=lanes, warps=1, obs_type="ram", frameskip=1)
-    obs, ints, flags = pair.expected.arrays()
-    pair.cpu.reset(None, pair.consoles, obs, ints, flags)
-    pair.cpu.decorrelate(FIRST_FRAMES, 1, obs, ints, flags)
+    pair.cpu.reset(None, pair.consoles, pair.expected.out)
+    pair.cpu.decorrelate(FIRST_FRAMES, 1, pair.expected.out)
     pair.kernels.set_state(pair.cpu.get_state(pair.consoles), pair.consoles)
     if program is not None:
         pair.kernels.load_program(program)

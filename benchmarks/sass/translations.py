@@ -1,7 +1,7 @@
 """Time to compile each game's own kernel, its size and registers; needs NVRTC and no GPU.
 
-Compiles the kernels for one architecture, as an environment does in the background, and loads them
-from the cache. Writes `benchmarks/results/translations.json`.
+Compiles the kernel of each game for one architecture, as an environment does in the background with
+``kernel="compiled"``, and finds it again. Writes `benchmarks/results/translations.json`.
 
     python -m benchmarks.sass.translations --games 57
 """

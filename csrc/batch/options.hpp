@@ -20,7 +20,9 @@ struct BatchOptions {
   bool maxpool = true;
   bool ram_obs = false;
   bool full_action_space = false;
+  bool continuous = false;
   float continuous_action_threshold = 0.5f;
+  Autoreset autoreset = Autoreset::kNextStep;
   bool cached_resets = false;
   i32 num_reset_states = 30;
 

@@ -15,7 +15,7 @@ inline std::string text_of(SnapshotError fault, i32 console, const std::string& 
     case SnapshotError::kNotARow:
       return "not a saved console";
     case SnapshotError::kOtherGame:
-      return "saved from another game than console " + std::to_string(console) + " runs (" +
+      return "saved from another game than environment " + std::to_string(console) + " runs (" +
              game_id + ")";
     case SnapshotError::kOtherLayout:
       return "saved from an environment with other observations or the other kind of resets";

@@ -1,118 +1,269 @@
-// bindings/bind_batch.cpp: cule._core.Batch and the rows of its result tables.
+// bindings/bind_batch.cpp: cule._core.Batch, its options, and the memory that results go to.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
+
+#include <optional>
 
 #include "bindings/bind.hpp"
 #include "bindings/parse.hpp"
 #include "host/batch.hpp"
-
-namespace py = pybind11;
+#include "obs/colours.hpp"
 
 namespace cule {
 namespace {
 
-// A writable array of `rows` leading entries whose rest is contiguous and `bytes` long.
-struct Rows {
-  u8* data;
-  std::ptrdiff_t stride;
+// The numpy arrays that a call writes to. Observations are the caller's; the tables are made here.
+struct OutputArrays {
+  py::array_t<u8> obs;                       // [n, ...], each row contiguous
+  std::optional<py::array_t<u8>> final_obs;  // as obs
+  bool stacked;
+  Contiguous<i32> ints, final_ints;  // [kIntRows, n]; final_ints only with final_obs
+  Contiguous<bool> flags;            // [kFlagRows, n]
+
+  OutputArrays(py::array_t<u8> obs_array, std::optional<py::array_t<u8>> final_array,
+               bool is_stacked)
+      : obs(std::move(obs_array)),
+        final_obs(std::move(final_array)),
+        stacked(is_stacked),
+        ints({py::ssize_t(kIntRows), size()}),
+        final_ints({py::ssize_t(kIntRows), final_obs ? size() : 0}),
+        flags({py::ssize_t(kFlagRows), size()}) {}
+
+  py::ssize_t size() const { return obs.ndim() > 0 ? obs.shape(0) : 0; }
+
+  // For `n` environments of a batch.
+  Outputs pointers(const BatchOptions& o, i32 n) {
+    const size_t bytes = stacked ? o.obs_bytes() : o.frame_bytes();
+    Outputs out;
+    out.obs = parse_rows(obs, "obs", n, bytes);
+    out.obs_stride = obs.strides(0);
+    out.ints = ints.mutable_data();
+    out.flags = reinterpret_cast<u8*>(flags.mutable_data());
+    out.width = size_t(n);
+    out.stacked = stacked;
+    if (final_obs) {
+      out.final_obs = parse_rows(*final_obs, "final_obs", n, bytes);
+      out.final_obs_stride = final_obs->strides(0);
+      out.final_ints = final_ints.mutable_data();
+    }
+    return out;
+  }
+
+ private:
+  // A writable array of n leading entries whose rest is contiguous and `bytes` long.
+  static u8* parse_rows(py::array_t<u8>& a, const char* name, i32 n, size_t bytes) {
+    size_t inner = 1;
+    bool is_contiguous = a.ndim() > 1;
+    for (py::ssize_t d = a.ndim() - 1; d > 0; --d) {
+      is_contiguous &= a.shape(d) <= 1 || a.strides(d) == py::ssize_t(inner);
+      inner *= size_t(a.shape(d));
+    }
+    if (!is_contiguous || a.shape(0) != n || inner != bytes) {
+      refuse(std::string(name) + " has shape " + shape_text(a) + "; it must be " +
+             std::to_string(n) + " contiguous rows of " + std::to_string(bytes) + " bytes");
+    }
+    return a.mutable_data();  // throws for a read-only array
+  }
 };
-Rows parse_rows(const py::object& o, const char* name, i32 rows, size_t bytes) {
-  const auto a = py::reinterpret_borrow<py::array>(o);
-  if (!py::isinstance<py::array_t<u8>>(o)) refuse(std::string(name) + ": a uint8 array is needed");
-  if (!a.writeable()) refuse(std::string(name) + ": the array is read-only");
-  size_t inner = 1;
-  bool is_contiguous = true;
-  for (py::ssize_t d = a.ndim() - 1; d > 0; --d) {
-    is_contiguous &= a.shape(d) <= 1 || a.strides(d) == py::ssize_t(inner);
-    inner *= size_t(a.shape(d));
-  }
-  if (a.ndim() < 2 || a.shape(0) != rows || inner != bytes || !is_contiguous) {
-    refuse(std::string(name) + ": shape " + shape_text(a) + "; needed are " + std::to_string(rows) +
-           " contiguous rows of " + std::to_string(bytes) + " bytes");
-  }
-  return {static_cast<u8*>(const_cast<void*>(a.data())), a.strides(0)};
-}
-
-template <class T>
-T* parse_table(const py::object& o, const char* name, u32 rows, i32 width) {
-  if (!py::isinstance<Contiguous<T>>(o))
-    refuse(std::string(name) + ": a contiguous array of another dtype is needed");
-  auto a = py::reinterpret_borrow<Contiguous<T>>(o);
-  if (a.ndim() != 2 || a.shape(0) != py::ssize_t(rows) || a.shape(1) != width || !a.writeable()) {
-    refuse(std::string(name) + ": shape " + shape_text(a) + "; needed is [" + std::to_string(rows) +
-           ", " + std::to_string(width) + "]");
-  }
-  return a.mutable_data();
-}
-
-Outputs parse_outputs(const Batch& b, i32 width, const py::object& obs, const py::object& ints,
-                      const py::object& flags, const py::object& final_obs,
-                      const py::object& final_ints, bool stacked) {
-  const BatchOptions& o = b.options();
-  const size_t bytes = stacked ? o.obs_bytes() : o.frame_bytes();
-  Outputs out;
-  const Rows rows = parse_rows(obs, "obs", width, bytes);
-  out.obs = rows.data;
-  out.obs_stride = rows.stride;
-  out.ints = parse_table<i32>(ints, "ints", kIntRows, width);
-  out.flags = reinterpret_cast<u8*>(parse_table<bool>(flags, "flags", kFlagRows, width));
-  out.width = size_t(width);
-  out.stacked = stacked;
-  if (!final_obs.is_none()) {
-    const Rows finals = parse_rows(final_obs, "final_obs", width, bytes);
-    out.final_obs = finals.data;
-    out.final_obs_stride = finals.stride;
-  }
-  if (!final_ints.is_none())
-    out.final_ints = parse_table<i32>(final_ints, "final_ints", kIntRows, width);
-  return out;
-}
 
 // The Python object: the batch and a buffer for its commands.
-struct PyBatch {
-  std::unique_ptr<Batch> batch;
-  std::vector<Command> commands;
-  bool is_closed = false;
-
-  Batch& open() {
-    if (is_closed) throw NotReady("the batch is closed");
-    return *batch;
+class PyBatch {
+ public:
+  PyBatch(const std::vector<std::shared_ptr<Game>>& games, const py::object& game_index,
+          const py::object& modes, const py::object& difficulties, const BatchOptions& options) {
+    const auto copy = [n = i32(py::len(game_index))](const py::object& o, const char* name) {
+      const i32* p = parse_vector<i32>(o, name, n);
+      return std::vector<i32>(p, p + n);
+    };
+    const std::vector<i32> index = copy(game_index, "game_index");
+    check_indices(index.data(), i32(index.size()), i32(games.size()), "game_index");
+    batch_ = std::make_unique<Batch>(
+        std::vector<std::shared_ptr<const Game>>(games.begin(), games.end()), index,
+        copy(modes, "modes"), copy(difficulties, "difficulties"), options);
   }
 
-  // Fills `commands` from indices or joystick rows; refuses before anything moves.
-  void read_actions(const py::object& actions, const i32* ids, i32 n) {
+  Batch& batch() { return *batch_; }
+  Batch& open() {
+    if (is_closed_) throw NotReady("the batch is closed");
+    return *batch_;
+  }
+  Outputs outputs(OutputArrays& out) { return out.pointers(open().options(), open().size()); }
+
+  void reset(const py::object& mask, const py::object& seeds, OutputArrays& out) {
     Batch& b = open();
-    if (py::isinstance<Contiguous<float>>(actions)) {
-      const auto a = py::reinterpret_borrow<Contiguous<float>>(actions);
-      if (a.ndim() != 2 || a.shape(0) != n || a.shape(1) != kJoystickSize) {
-        refuse("actions: shape " + shape_text(a) + "; needed is [" + std::to_string(n) + ", " +
-               std::to_string(kJoystickSize) + "]");
+    const Outputs to = outputs(out);
+    const bool* which = mask.is_none() ? nullptr : parse_vector<bool>(mask, "mask", b.size());
+    const i64* seed = parse_vector<i64>(seeds, "seeds", b.size());
+    py::gil_scoped_release release;
+    b.reset(reinterpret_cast<const u8*>(which), seed, to);
+  }
+
+  void decorrelate(i32 max_steps, u64 seed, OutputArrays& out) {
+    Batch& b = open();
+    b.check_ready(nullptr, b.size());
+    const Outputs to = outputs(out);
+    py::gil_scoped_release release;
+    b.decorrelate(max_steps, seed, to);
+  }
+
+  void step(const py::object& actions, OutputArrays& out) {
+    Batch& b = open();
+    b.check_ready(nullptr, b.size());
+    read_actions(actions, nullptr, b.size());
+    const Outputs to = outputs(out);
+    py::gil_scoped_release release;
+    b.step(commands_, to);
+  }
+
+  void observe(OutputArrays& out) {
+    Batch& b = open();
+    const Outputs to = outputs(out);
+    py::gil_scoped_release release;
+    b.observe(to);
+  }
+
+  void send_reset(const py::object& seeds) {
+    Batch& b = open();
+    const i64* seed = parse_vector<i64>(seeds, "seeds", b.size());
+    py::gil_scoped_release release;
+    b.send_reset(seed);
+  }
+
+  void send(const py::object& actions, const py::object& env_ids) {
+    Batch& b = open();
+    const i32 n = i32(py::len(env_ids));
+    const i32* ids = parse_vector<i32>(env_ids, "env_ids", n);
+    check_indices(ids, n, b.size(), "env_ids");
+    b.check_ready(ids, n);
+    read_actions(actions, ids, n);
+    py::gil_scoped_release release;
+    b.send(commands_, ids, n);
+  }
+
+  void recv(OutputArrays& out) {
+    Batch& b = open();
+    const i32 n = i32(out.size());
+    const Outputs to = out.pointers(b.options(), n);
+    py::gil_scoped_release release;
+    b.receive(n, to);
+  }
+
+  py::array_t<u8> get_state(const py::object& indices) {
+    Batch& b = open();
+    const auto [ids, n] = parse_indices(indices);
+    py::array_t<u8> out({py::ssize_t(n), py::ssize_t(b.state_bytes())});
+    u8* rows = out.mutable_data();
+    py::gil_scoped_release release;
+    for (i32 k = 0; k < n; ++k) b.save(i32(ids[k]), rows + size_t(k) * b.state_bytes());
+    return out;
+  }
+
+  void set_state(const py::object& states, const py::object& indices) {
+    Batch& b = open();
+    const auto [ids, n] = parse_indices(indices);
+    const size_t bytes = b.state_bytes();
+    const u8* rows = parse_array<u8>(states, "states", {n, py::ssize_t(bytes)});
+    for (i32 k = 0; k < n; ++k) {
+      const std::string error = b.find_snapshot_error(i32(ids[k]), rows + size_t(k) * bytes);
+      if (!error.empty()) refuse("states[" + std::to_string(k) + "]: " + error);
+    }
+    py::gil_scoped_release release;
+    b.prepare_restore();
+    for (i32 k = 0; k < n; ++k) b.restore(i32(ids[k]), rows + size_t(k) * bytes);
+  }
+
+  // The cached reset states of one environment as snapshots.
+  py::array_t<u8> reset_states(i32 index) {
+    Batch& b = open();
+    check_indices(&index, 1, b.size(), "index");
+    const std::vector<std::vector<u8>>* rows = nullptr;
+    {
+      py::gil_scoped_release release;
+      rows = &b.reset_states(index);
+    }
+    py::array_t<u8> out({py::ssize_t(rows->size()), py::ssize_t(b.state_bytes())});
+    u8* to = out.mutable_data();
+    for (const std::vector<u8>& row : *rows) to = std::copy(row.begin(), row.end(), to);
+    return out;
+  }
+
+  py::array_t<u8> screens(const std::string& kind, const py::object& indices) {
+    Batch& b = open();
+    const auto [ids, n] = parse_indices(indices);
+    const u32 height = n > 0 ? b.picture_height(i32(ids[0])) : 0;
+    for (i32 k = 0; k < n; ++k) {
+      if (b.picture_height(i32(ids[k])) != height)
+        refuse("indices name environments with screens of different heights");
+    }
+    const bool is_rgb = kind == "rgb";
+    std::vector<py::ssize_t> shape{n, py::ssize_t(height), kScreenWidth};
+    if (is_rgb) shape.push_back(3);
+    py::array_t<u8> out(shape);
+    u8* rows = out.mutable_data();
+    const size_t picture = size_t(height) * kScreenWidth;
+    const auto identity = make_identity_map();
+    py::gil_scoped_release release;
+    std::vector<u8> levels(is_rgb ? picture : 0);
+    for (size_t k = 0; k < size_t(n); ++k) {
+      const i32 i = i32(ids[k]);
+      const Format format = b.slot(i).setup().game->properties().format;
+      if (is_rgb) {
+        b.draw(i, levels.data(), identity.value);
+        look_up_colours(levels.data(), picture, rgb_table(format), 3, rows + k * picture * 3);
+      } else {
+        b.draw(i, rows + k * picture, kind == "gray" ? gray_table(format) : identity.value);
       }
-      b.command_from_joysticks(a.data(), n, commands);
-    } else {
-      b.command_from_indices(parse_vector<i32>(actions, "actions", n), ids, n, commands);
+    }
+    return out;
+  }
+
+  void close() {
+    is_closed_ = true;
+    py::gil_scoped_release release;
+    batch_->close();
+  }
+
+ private:
+  template <class T>
+  static void check_indices(const T* indices, i32 n, i32 size, const char* name) {
+    for (i32 k = 0; k < n; ++k) {
+      if (indices[k] < 0 || indices[k] >= size) {
+        refuse(std::string(name) + "[" + std::to_string(k) + "] is " + std::to_string(indices[k]) +
+               "; it must be in 0.." + std::to_string(size - 1));
+      }
     }
   }
+
+  std::pair<const i64*, i32> parse_indices(const py::object& indices) {
+    const i32 n = i32(py::len(indices));
+    const i64* ids = parse_vector<i64>(indices, "indices", n);
+    check_indices(ids, n, open().size(), "indices");
+    return {ids, n};
+  }
+
+  // Fills commands_ from indices into the action sets, or from rows of x, y, fire and strength.
+  void read_actions(const py::object& actions, const i32* ids, i32 n) {
+    Batch& b = open();
+    if (b.options().continuous) {
+      const float* rows = parse_array<float>(actions, "actions", {n, kJoystickSize});
+      b.command_from_joysticks(rows, n, commands_);
+    } else {
+      b.command_from_indices(parse_vector<i32>(actions, "actions", n), ids, n, commands_);
+    }
+  }
+
+  std::unique_ptr<Batch> batch_;
+  std::vector<Command> commands_;
+  bool is_closed_ = false;
 };
 
-std::unique_ptr<PyBatch> make_batch(const std::vector<std::shared_ptr<Game>>& games,
-                                    const py::object& game_index, const py::object& modes,
-                                    const py::object& difficulties, const py::kwargs& kwargs) {
-  const BatchRequest r = parse_request(game_index, modes, difficulties, games.size(), kwargs);
-  std::vector<std::shared_ptr<const Game>> shared(games.begin(), games.end());
-  auto out = std::make_unique<PyBatch>();
-  out->batch = std::make_unique<Batch>(std::move(shared), r.game_index, r.modes, r.difficulties,
-                                       r.options, r.autoreset, r.is_continuous);
-  return out;
-}
-
-// A live read-only view of one field of every console.
+// A read-only view of one field of every environment, which changes with it.
 template <class T>
-py::array live_view(const py::object& self, const Batch& b, const T* first,
-                    std::vector<py::ssize_t> inner_shape) {
+py::array live_view(const py::object& self, const T* first, std::vector<py::ssize_t> inner = {}) {
+  const Batch& b = self.cast<PyBatch&>().open();
   std::vector<py::ssize_t> shape{b.size()};
   std::vector<py::ssize_t> strides{py::ssize_t(b.state_stride())};
-  for (const py::ssize_t n : inner_shape) {
+  for (const py::ssize_t n : inner) {
     shape.push_back(n);
     strides.push_back(sizeof(T));
   }
@@ -121,244 +272,122 @@ py::array live_view(const py::object& self, const Batch& b, const T* first,
   return std::move(view);
 }
 
-py::array_t<u8> get_state(PyBatch& p, const py::object& indices) {
-  Batch& b = p.open();
-  const i32 n = i32(py::len(indices));
-  const i64* ids = parse_vector<i64>(indices, "indices", n);
-  for (i32 k = 0; k < n; ++k) {
-    if (ids[k] < 0 || ids[k] >= b.size())
-      refuse("indices: " + std::to_string(ids[k]) + " is not a console");
-  }
-  py::array_t<u8> out({py::ssize_t(n), py::ssize_t(b.state_bytes())});
-  u8* rows = out.mutable_data();
-  py::gil_scoped_release release;
-  for (i32 k = 0; k < n; ++k) b.save(i32(ids[k]), rows + size_t(k) * b.state_bytes());
-  return out;
+const SlotState& first_state(const py::object& self) {
+  return self.cast<PyBatch&>().open().slot(0).state();
 }
 
-// The cached reset states of one console as rows.
-py::array_t<u8> reset_states(PyBatch& p, i32 console) {
-  Batch& b = p.open();
-  if (console < 0 || console >= b.size())
-    refuse("console: " + std::to_string(console) + " is not a console");
-  if (!b.options().cached_resets) refuse("reset_states: the batch was made with exact resets");
-  const std::vector<std::vector<u8>>* rows = nullptr;
-  {
-    py::gil_scoped_release release;
-    rows = &b.reset_states(console);
-  }
-  py::array_t<u8> out({py::ssize_t(rows->size()), py::ssize_t(b.state_bytes())});
-  u8* to = out.mutable_data();
-  for (const std::vector<u8>& row : *rows) to = std::copy(row.begin(), row.end(), to);
-  return out;
+template <class T>
+void bind_agent_option(py::class_<BatchOptions>& options, const char* name,
+                       T AgentOptions::* field) {
+  using Value = std::conditional_t<std::is_same_v<T, u8>, bool, T>;
+  options.def_property(
+      name, [field](const BatchOptions& o) { return Value(o.agent.*field); },
+      [field](BatchOptions& o, Value value) { o.agent.*field = T(value); });
 }
 
-void set_state(PyBatch& p, const py::object& states, const py::object& indices) {
-  Batch& b = p.open();
-  const i32 n = i32(py::len(indices));
-  const i64* ids = parse_vector<i64>(indices, "indices", n);
-  if (!py::isinstance<Contiguous<u8>>(states)) refuse("states: a contiguous uint8 array is needed");
-  const auto a = py::reinterpret_borrow<Contiguous<u8>>(states);
-  if (a.ndim() != 2 || a.shape(0) != n || a.shape(1) != py::ssize_t(b.state_bytes())) {
-    refuse("states: shape " + shape_text(a) + "; needed is [" + std::to_string(n) + ", " +
-           std::to_string(b.state_bytes()) + "]");
-  }
-  for (i32 k = 0; k < n; ++k) {
-    if (ids[k] < 0 || ids[k] >= b.size())
-      refuse("indices: " + std::to_string(ids[k]) + " is not a console");
-    const std::string error = b.find_snapshot_error(i32(ids[k]), a.data(k, 0));
-    if (!error.empty()) refuse("states: row " + std::to_string(k) + ": " + error);
-  }
-  py::gil_scoped_release release;
-  b.prepare_restore();
-  for (i32 k = 0; k < n; ++k) b.restore(i32(ids[k]), a.data() + size_t(k) * b.state_bytes());
+void bind_options(py::module_& m) {
+  py::enum_<Autoreset>(m, "Autoreset")
+      .value("NextStep", Autoreset::kNextStep)
+      .value("SameStep", Autoreset::kSameStep)
+      .value("Disabled", Autoreset::kDisabled);
+  py::class_<BatchOptions> options(m, "BatchOptions");
+  options.def(py::init<>())
+      .def_readwrite("num_threads", &BatchOptions::num_threads)
+      .def_readwrite("thread_affinity_offset", &BatchOptions::thread_affinity_offset)
+      .def_readwrite("use_fire_reset", &BatchOptions::use_fire_reset)
+      .def_readwrite("repeat_action_probability", &BatchOptions::repeat_action_probability)
+      .def_readwrite("stack_num", &BatchOptions::stack_num)
+      .def_readwrite("img_height", &BatchOptions::img_height)
+      .def_readwrite("img_width", &BatchOptions::img_width)
+      .def_readwrite("grayscale", &BatchOptions::grayscale)
+      .def_readwrite("maxpool", &BatchOptions::maxpool)
+      .def_readwrite("ram_obs", &BatchOptions::ram_obs)
+      .def_readwrite("full_action_space", &BatchOptions::full_action_space)
+      .def_readwrite("continuous", &BatchOptions::continuous)
+      .def_readwrite("continuous_action_threshold", &BatchOptions::continuous_action_threshold)
+      .def_readwrite("autoreset", &BatchOptions::autoreset)
+      .def_readwrite("cached_resets", &BatchOptions::cached_resets)
+      .def_readwrite("num_reset_states", &BatchOptions::num_reset_states);
+  bind_agent_option(options, "frameskip", &AgentOptions::frameskip);
+  bind_agent_option(options, "max_num_frames_per_episode",
+                    &AgentOptions::max_num_frames_per_episode);
+  bind_agent_option(options, "noop_max", &AgentOptions::noop_max);
+  bind_agent_option(options, "episodic_life", &AgentOptions::episodic_life);
+  bind_agent_option(options, "life_loss_info", &AgentOptions::life_loss_info);
+  bind_agent_option(options, "reward_clipping", &AgentOptions::reward_clipping);
 }
 
-py::array_t<u8> screens(PyBatch& p, const std::string& kind, const py::object& indices) {
-  Batch& b = p.open();
-  if (kind != "index" && kind != "gray" && kind != "rgb") {
-    refuse("kind: '" + kind + "'; allowed are index, gray, rgb");
-  }
-  const i32 n = i32(py::len(indices));
-  const i64* ids = parse_vector<i64>(indices, "indices", n);
-  u32 height = 0;
-  for (i32 k = 0; k < n; ++k) {
-    if (ids[k] < 0 || ids[k] >= b.size())
-      refuse("indices: " + std::to_string(ids[k]) + " is not a console");
-    const u32 h = b.picture_height(i32(ids[k]));
-    if (height != 0 && h != height)
-      refuse("indices: the consoles named have screens of different heights");
-    height = h;
-  }
-  std::vector<py::ssize_t> shape{n, py::ssize_t(height), kScreenWidth};
-  if (kind == "rgb") shape.push_back(3);
-  py::array_t<u8> out(shape);
-  u8* rows = out.mutable_data();
-  const size_t picture = size_t(height) * kScreenWidth;
-  py::gil_scoped_release release;
-  std::vector<u8> indexed(picture);
-  for (i32 k = 0; k < n; ++k) {
-    const i32 i = i32(ids[k]);
-    const Format format = b.slot(i).setup().game->properties().format;
-    if (kind == "gray") {
-      b.draw(i, rows + size_t(k) * picture, gray_table(format));
-    } else if (kind == "index") {
-      b.draw(i, rows + size_t(k) * picture, make_identity_map().value);
-    } else {
-      b.draw(i, indexed.data(), make_identity_map().value);
-      u8* p_out = rows + size_t(k) * picture * 3;
-      for (const u8 index : indexed) {
-        std::memcpy(p_out, rgb_table(format) + 3 * index, 3);
-        p_out += 3;
-      }
-    }
-  }
-  return out;
-}
-
-void bind_rows(py::module_& m) {
-  m.attr("INT_REWARD") = u32(kIntReward);
-  m.attr("INT_RAW_REWARD") = u32(kIntRawReward);
-  m.attr("INT_LIVES") = u32(kIntLives);
-  m.attr("INT_FRAME_NUMBER") = u32(kIntFrameNumber);
-  m.attr("INT_EPISODE_FRAME_NUMBER") = u32(kIntEpisodeFrameNumber);
-  m.attr("INT_EPISODE_RETURN") = u32(kIntEpisodeReturn);
-  m.attr("INT_EPISODE_LENGTH") = u32(kIntEpisodeLength);
-  m.attr("INT_ENV_ID") = u32(kIntEnvId);
-  m.attr("INT_ROWS") = u32(kIntRows);
-  m.attr("FLAG_TERMINATED") = u32(kFlagTerminated);
-  m.attr("FLAG_TRUNCATED") = u32(kFlagTruncated);
-  m.attr("FLAG_LIFE_LOST") = u32(kFlagLifeLost);
-  m.attr("FLAG_FIRST") = u32(kFlagFirst);
-  m.attr("FLAG_ENDED") = u32(kFlagEnded);
-  m.attr("FLAG_ROWS") = u32(kFlagRows);
+void bind_constants(py::module_& m) {
+  const std::pair<const char*, i64> constants[] = {
+      {"INT_REWARD", kIntReward},
+      {"INT_RAW_REWARD", kIntRawReward},
+      {"INT_LIVES", kIntLives},
+      {"INT_FRAME_NUMBER", kIntFrameNumber},
+      {"INT_EPISODE_FRAME_NUMBER", kIntEpisodeFrameNumber},
+      {"INT_EPISODE_RETURN", kIntEpisodeReturn},
+      {"INT_EPISODE_LENGTH", kIntEpisodeLength},
+      {"INT_ENV_ID", kIntEnvId},
+      {"INT_ROWS", kIntRows},
+      {"FLAG_TERMINATED", kFlagTerminated},
+      {"FLAG_TRUNCATED", kFlagTruncated},
+      {"FLAG_LIFE_LOST", kFlagLifeLost},
+      {"FLAG_FIRST", kFlagFirst},
+      {"FLAG_ENDED", kFlagEnded},
+      {"FLAG_ROWS", kFlagRows},
+      {"KEEP_STATE", kKeepState},
+  };
+  for (const auto& [name, value] : constants) m.attr(name) = value;
 }
 
 }  // namespace
 
 void bind_batch(py::module_& m) {
-  bind_rows(m);
+  bind_constants(m);
+  bind_options(m);
   py::register_exception<NotReady>(m, "NotReadyError", PyExc_RuntimeError);
-  const auto none = py::none();
+  py::class_<OutputArrays>(m, "Outputs")
+      .def(py::init<py::array_t<u8>, std::optional<py::array_t<u8>>, bool>(),
+           py::arg("obs").noconvert(), py::arg("final_obs").noconvert() = py::none(),
+           py::arg("stacked") = true)
+      .def_readonly("obs", &OutputArrays::obs)
+      .def_readonly("final_obs", &OutputArrays::final_obs)
+      .def_readonly("stacked", &OutputArrays::stacked)
+      .def_readonly("ints", &OutputArrays::ints)
+      .def_readonly("final_ints", &OutputArrays::final_ints)
+      .def_readonly("flags", &OutputArrays::flags);
   py::class_<PyBatch>(m, "Batch")
-      .def(py::init(&make_batch), py::arg("games"), py::arg("game_index"), py::arg("modes"),
-           py::arg("difficulties"))
-      .def_property_readonly("num_threads", [](PyBatch& p) { return p.batch->num_threads(); })
-      .def_property_readonly("state_size", [](PyBatch& p) { return p.batch->state_bytes(); })
-      .def_property_readonly("console_bytes", [](PyBatch& p) { return p.batch->console_bytes(); })
-      .def(
-          "reset",
-          [](PyBatch& p, const py::object& mask, const py::object& seeds, const py::object& obs,
-             const py::object& ints, const py::object& flags, bool stacked) {
-            Batch& b = p.open();
-            const Outputs out =
-                parse_outputs(b, b.size(), obs, ints, flags, py::none(), py::none(), stacked);
-            const bool* which =
-                mask.is_none() ? nullptr : parse_vector<bool>(mask, "mask", b.size());
-            const i64* seed = parse_vector<i64>(seeds, "seeds", b.size());
-            py::gil_scoped_release release;
-            b.reset(reinterpret_cast<const u8*>(which), seed, out);
-          },
-          py::arg("mask"), py::arg("seeds"), py::arg("obs"), py::arg("ints"), py::arg("flags"),
-          py::arg("stacked") = true)
-      .def(
-          "decorrelate",
-          [](PyBatch& p, i32 max_steps, u64 seed, const py::object& obs, const py::object& ints,
-             const py::object& flags, bool stacked) {
-            Batch& b = p.open();
-            if (max_steps < 0)
-              refuse("max_steps: " + std::to_string(max_steps) + "; allowed is 0 or more");
-            b.check_ready(nullptr, b.size());
-            const Outputs out =
-                parse_outputs(b, b.size(), obs, ints, flags, py::none(), py::none(), stacked);
-            py::gil_scoped_release release;
-            b.decorrelate(max_steps, seed, out);
-          },
-          py::arg("max_steps"), py::arg("seed"), py::arg("obs"), py::arg("ints"), py::arg("flags"),
-          py::arg("stacked") = true)
-      .def(
-          "step",
-          [](PyBatch& p, const py::object& actions, const py::object& obs, const py::object& ints,
-             const py::object& flags, const py::object& final_obs, const py::object& final_ints,
-             bool stacked) {
-            Batch& b = p.open();
-            b.check_ready(nullptr, b.size());
-            p.read_actions(actions, nullptr, b.size());
-            const Outputs out =
-                parse_outputs(b, b.size(), obs, ints, flags, final_obs, final_ints, stacked);
-            py::gil_scoped_release release;
-            b.step(p.commands, out);
-          },
-          py::arg("actions"), py::arg("obs"), py::arg("ints"), py::arg("flags"),
-          py::arg("final_obs") = none, py::arg("final_ints") = none, py::arg("stacked") = true)
-      .def("send_reset",
-           [](PyBatch& p, const py::object& seeds) {
-             Batch& b = p.open();
-             const i64* seed = parse_vector<i64>(seeds, "seeds", b.size());
-             py::gil_scoped_release release;
-             b.send_reset(seed);
-           })
-      .def("send",
-           [](PyBatch& p, const py::object& actions, const py::object& env_ids) {
-             Batch& b = p.open();
-             const i32 n = i32(py::len(env_ids));
-             const i32* ids = parse_vector<i32>(env_ids, "env_ids", n);
-             for (i32 k = 0; k < n; ++k) {
-               if (ids[k] < 0 || ids[k] >= b.size())
-                 refuse("env_ids: " + std::to_string(ids[k]) + " is not a console");
-             }
-             b.check_ready(ids, n);
-             p.read_actions(actions, ids, n);
-             py::gil_scoped_release release;
-             b.send(p.commands, ids, n);
-           })
-      .def(
-          "recv",
-          [](PyBatch& p, const py::object& obs, const py::object& ints, const py::object& flags,
-             const py::object& final_obs, const py::object& final_ints) {
-            Batch& b = p.open();
-            const i32 n = i32(py::len(obs));
-            const Outputs out = parse_outputs(b, n, obs, ints, flags, final_obs, final_ints, true);
-            py::gil_scoped_release release;
-            b.receive(n, out);
-          },
-          py::arg("obs"), py::arg("ints"), py::arg("flags"), py::arg("final_obs") = none,
-          py::arg("final_ints") = none)
+      .def(py::init<const std::vector<std::shared_ptr<Game>>&, const py::object&, const py::object&,
+                    const py::object&, const BatchOptions&>(),
+           py::arg("games"), py::arg("game_index"), py::arg("modes"), py::arg("difficulties"),
+           py::arg("options"))
+      .def_property_readonly("num_threads", [](PyBatch& p) { return p.batch().num_threads(); })
+      .def_property_readonly("state_size", [](PyBatch& p) { return p.batch().state_bytes(); })
+      .def_property_readonly("console_bytes", [](PyBatch& p) { return p.batch().console_bytes(); })
+      // Code is made as programs reach it, and no step waits for it.
+      .def_property_readonly("is_compiling", [](PyBatch&) { return false; })
+      .def("reset", &PyBatch::reset, py::arg("mask"), py::arg("seeds"), py::arg("out"))
+      .def("decorrelate", &PyBatch::decorrelate, py::arg("max_steps"), py::arg("seed"),
+           py::arg("out"))
+      .def("step", &PyBatch::step, py::arg("actions"), py::arg("out"))
+      .def("observe", &PyBatch::observe, py::arg("out"))
+      .def("send_reset", &PyBatch::send_reset, py::arg("seeds"))
+      .def("send", &PyBatch::send, py::arg("actions"), py::arg("env_ids"))
+      .def("recv", &PyBatch::recv, py::arg("out"))
       .def("ram",
            [](const py::object& self) {
-             Batch& b = self.cast<PyBatch&>().open();
-             return live_view<u8>(self, b, b.slot(0).state().console.ram, {kRamBytes});
+             return live_view(self, first_state(self).console.ram, {kRamBytes});
            })
       .def("lives",
-           [](const py::object& self) {
-             Batch& b = self.cast<PyBatch&>().open();
-             return live_view<i32>(self, b, &b.slot(0).state().agent.lives, {});
-           })
+           [](const py::object& self) { return live_view(self, &first_state(self).agent.lives); })
       .def("episode_frames",
            [](const py::object& self) {
-             Batch& b = self.cast<PyBatch&>().open();
-             return live_view<i32>(self, b, &b.slot(0).state().env.episode_frame_number, {});
+             return live_view(self, &first_state(self).env.episode_frame_number);
            })
-      .def("get_state", &get_state)
-      .def("reset_states", &reset_states)
-      .def("set_state", &set_state)
-      .def(
-          "observe",
-          [](PyBatch& p, const py::object& obs, const py::object& ints, const py::object& flags,
-             bool stacked) {
-            Batch& b = p.open();
-            const Outputs out =
-                parse_outputs(b, b.size(), obs, ints, flags, py::none(), py::none(), stacked);
-            py::gil_scoped_release release;
-            b.observe(out);
-          },
-          py::arg("obs"), py::arg("ints"), py::arg("flags"), py::arg("stacked") = true)
-      .def("screens", &screens)
-      .def("close", [](PyBatch& p) {
-        p.is_closed = true;
-        py::gil_scoped_release release;
-        p.batch->close();
-      });
+      .def("get_state", &PyBatch::get_state, py::arg("indices"))
+      .def("set_state", &PyBatch::set_state, py::arg("states"), py::arg("indices"))
+      .def("reset_states", &PyBatch::reset_states, py::arg("index"))
+      .def("screens", &PyBatch::screens, py::arg("kind"), py::arg("indices"))
+      .def("close", &PyBatch::close);
 }
 
 }  // namespace cule

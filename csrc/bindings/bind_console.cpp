@@ -1,10 +1,12 @@
-// bindings/bind_console.cpp: cule._core.Console, one console behind the ALE interface.
+// bindings/bind_console.cpp: cule._core.Console, one console behind the ALE interface, and the
+// console's constants.
 #include <pybind11/numpy.h>
 
 #include "bindings/bind.hpp"
+#include "bindings/parse.hpp"
+#include "env/agent.hpp"
 #include "host/ale_console.hpp"
-
-namespace py = pybind11;
+#include "obs/colours.hpp"
 
 namespace cule {
 namespace {
@@ -19,16 +21,12 @@ Array copy_array(const u8* data, std::vector<py::ssize_t> shape) {
 
 py::ssize_t rows(AleConsole& c) { return py::ssize_t(c.height()); }
 
-// Maps palette indices to `channels` bytes each.
 Array map_screen(AleConsole& c, const u8* table, u32 channels) {
-  const std::vector<u8>& screen = c.screen();
   std::vector<py::ssize_t> shape{rows(c), kScreenWidth};
   if (channels > 1) shape.push_back(channels);
   Array out(shape);
-  u8* p = out.mutable_data();
-  for (const u8 index : screen) {
-    for (u32 k = 0; k < channels; ++k) *p++ = table[index * channels + k];
-  }
+  const std::vector<u8>& screen = c.screen();
+  look_up_colours(screen.data(), screen.size(), table, channels, out.mutable_data());
   return out;
 }
 
@@ -85,22 +83,24 @@ void set_state(AleConsole& c, const py::bytes& state) {
   const auto bytes = std::string_view(state);
   const u8* p = reinterpret_cast<const u8*>(bytes.data());
   StateHeader h{};
-  if (bytes.size() < sizeof h)
-    throw std::invalid_argument("state: too short to be a saved console");
+  if (bytes.size() < sizeof h) refuse("state is too short to be a saved console");
   std::memcpy(&h, p, sizeof h);
-  if (h.magic != kStateMagic) throw std::invalid_argument("state: not a saved console");
-  if (h.key != c.game().key() || bytes.size() != sizeof h + c.state_bytes()) {
-    throw std::invalid_argument("state: saved from another game than " + c.game().spec().game_id);
-  }
-  if (h.checksum != checksum_of(p + sizeof h, c.state_bytes())) {
-    throw std::invalid_argument("state: the bytes are corrupted");
-  }
+  if (h.magic != kStateMagic) refuse("state is not a saved console");
+  if (h.key != c.game().key() || bytes.size() != sizeof h + c.state_bytes())
+    refuse("state is of another game than " + c.game().spec().game_id);
+  if (h.checksum != checksum_of(p + sizeof h, c.state_bytes())) refuse("state is corrupted");
   c.set_state(p + sizeof h, h.include_rng != 0);
 }
 
 }  // namespace
 
 void bind_console(py::module_& m) {
+  m.attr("SCREEN_WIDTH") = kScreenWidth;
+  m.attr("RAM_BYTES") = kRamBytes;
+  m.attr("SOUND_SAMPLES") = kSoundSamples;
+  m.attr("RESET_ACTION") = i32(kResetSwitch);
+  m.def("joystick_action", &action_from_joystick, py::arg("x"), py::arg("y"), py::arg("fire"),
+        py::arg("threshold"));
   py::class_<AleConsole, std::shared_ptr<AleConsole>>(m, "Console")
       .def(py::init(&make_console), py::arg("game"), py::kw_only(), py::arg("random_seed") = 0,
            py::arg("system_random_seed") = i64(kDefaultMachineSeed),
@@ -131,15 +131,10 @@ void bind_console(py::module_& m) {
           [](AleConsole& c, i32 difficulty) { c.env().difficulty = difficulty; })
       .def("ram", [](AleConsole& c) { return copy_array(c.ram(), {kRamBytes}); })
       .def("set_ram",
-           [](AleConsole& c, i64 index, i64 value) {
-             if (index < 0 || index >= i64(kRamBytes)) {
-               throw py::index_error("index: " + std::to_string(index) + "; allowed is 0 to 127");
-             }
-             if (value < 0 || value > 255) {
-               throw std::invalid_argument("value: " + std::to_string(value) +
-                                           "; allowed is 0 to 255");
-             }
-             c.set_ram(u32(index), u8(value));
+           [](AleConsole& c, i64 index, u8 value) {
+             if (index < 0 || index >= i64(kRamBytes))
+               refuse("index is " + std::to_string(index) + "; it must be in 0..127");
+             c.set_ram(u32(index), value);
            })
       .def("screen_index",
            [](AleConsole& c) { return copy_array(c.screen().data(), {rows(c), kScreenWidth}); })

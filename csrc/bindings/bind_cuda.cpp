@@ -5,6 +5,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <array>
 #include <optional>
 
 #include "batch/snapshot_errors.hpp"
@@ -34,9 +35,8 @@ T* pointer(u64 address) {
   return reinterpret_cast<T*>(address);
 }
 
-GameSource make_source(const std::shared_ptr<Game>& game, const BatchOptions& o,
-                       bool is_continuous) {
-  const GameSetup setup = make_game_setup(game, o, is_continuous);
+GameSource make_source(const std::shared_ptr<Game>& game, const BatchOptions& o) {
+  const GameSetup setup = make_game_setup(game, o);
   const GameSpec& spec = game->spec();
   GameSource g;
   g.image = game->image();
@@ -57,24 +57,79 @@ GameSource make_source(const std::shared_ptr<Game>& game, const BatchOptions& o,
 class CudaBatch {
  public:
   CudaBatch(const std::vector<std::shared_ptr<Game>>& games, const py::object& game_index,
-            const py::object& modes, const py::object& difficulties, const py::object& reset_set,
-            const std::vector<Contiguous<u8>>& reset_snapshots, u32 lanes_per_warp,
-            u32 warps_per_block, const py::kwargs& kwargs)
-      : layout_(make_batch_source(games, game_index, modes, difficulties, reset_set,
-                                  reset_snapshots, lanes_per_warp, warps_per_block, kwargs)) {}
+            const py::object& modes, const py::object& difficulties, const BatchOptions& options,
+            const py::object& reset_set, const std::vector<Contiguous<u8>>& reset_snapshots,
+            u32 lanes_per_warp, u32 warps_per_block)
+      : layout_(make_batch_source(games, game_index, modes, difficulties, options, reset_set,
+                                  reset_snapshots, lanes_per_warp, warps_per_block)) {}
 
   DeviceLayout& layout() { return layout_; }
 
   py::array_t<u8> place_at(u64 address, u64 spill_address) {
+    base_ = address;
     const std::vector<u8> bytes = layout_.place_at(address, spill_address);
     return py::array_t<u8>(py::ssize_t(bytes.size()), bytes.data());
   }
 
-  // Counts from the beginning of the block.
-  u64 offset_of(const void* p) const { return reinterpret_cast<u64>(p) - base(); }
+  // Stride between environments, and where their live RAM, lives and frame counts begin, in bytes
+  // from the beginning of the block.
+  std::array<u64, 4> live() const {
+    const SlotState* s = layout_.batch().states;
+    const auto offset = [this](const void* p) { return reinterpret_cast<u64>(p) - base_; };
+    return {sizeof(SlotState), offset(s->console.ram), offset(&s->agent.lives),
+            offset(&s->env.episode_frame_number)};
+  }
 
-  void step(const StepActions& actions, const StepOutputs& out, bool resets_ended, u64 faults,
-            u64 stream) {
+  void step(u64 indices, u64 joysticks, const StepOutputs& out, u64 faults, u64 stream) {
+    if (indices == 0 && joysticks == 0) refuse("indices or joysticks must be an address");
+    run({pointer<i32>(indices), pointer<float>(joysticks), 0, 0, 0}, out, false, faults, stream);
+  }
+  void decorrelate(i32 max_steps, u64 seed, u64 faults, u64 stream) {
+    for (i32 step = 0; step < max_steps; ++step)
+      run({nullptr, nullptr, seed, step, max_steps}, StepOutputs{}, true, faults, stream);
+  }
+  void reset(u64 mask, u64 seeds, const StepOutputs& out, u64 stream) {
+    check(launch_reset(layout_.batch(), {pointer<u8>(mask), pointer<i64>(seeds)}, out,
+                       draw_blocks(), pointer<CUstream_st>(stream)),
+          "reset kernel");
+  }
+  void observe(const StepOutputs& out, u64 stream) {
+    check(launch_observe(layout_.batch(), out, draw_blocks(), pointer<CUstream_st>(stream)),
+          "observation kernel");
+  }
+
+  // From the next step on, the kernel of one game, a module in a file, runs it.
+  void load_program(const std::string& path) {
+    LoadedStep loaded;
+    check(loaded.load(path), "loading of a compiled kernel");
+    program_ = loaded;
+  }
+  bool has_program() const { return program_.kernel != nullptr; }
+
+  void gather_snapshots(u64 indices, u32 n, u64 states, u64 stream) {
+    check(launch_gather_snapshots(layout_.batch(), pointer<i64>(indices), n, pointer<u8>(states),
+                                  draw_blocks(), pointer<CUstream_st>(stream)),
+          "snapshot kernel");
+  }
+  void check_snapshots(u64 indices, u32 n, u64 states, u64 errors, u64 stream) {
+    check(launch_check_snapshots(layout_.batch(), pointer<i64>(indices), n, pointer<u8>(states),
+                                 pointer<u8>(errors), pointer<CUstream_st>(stream)),
+          "snapshot kernel");
+  }
+  void scatter_snapshots(u64 indices, u32 n, u64 states, u64 stream) {
+    check(launch_scatter_snapshots(layout_.batch(), pointer<i64>(indices), n, pointer<u8>(states),
+                                   pointer<CUstream_st>(stream)),
+          "snapshot kernel");
+  }
+  void draw_screens(u64 indices, u32 n, u64 screens, u64 stride, u64 stream) {
+    check(launch_draw_screens(layout_.batch(), pointer<i64>(indices), n, pointer<u8>(screens),
+                              stride, draw_blocks(), pointer<CUstream_st>(stream)),
+          "screen kernel");
+  }
+
+ private:
+  void run(const StepActions& actions, const StepOutputs& out, bool resets_ended, u64 faults,
+           u64 stream) {
     const auto s = pointer<CUstream_st>(stream);
     DeviceBatch b = layout_.batch();
     b.faults = pointer<u32>(faults);
@@ -87,99 +142,68 @@ class CudaBatch {
     }
     check(launch_finish_step(b, out, resets_ended, draw_blocks(), s), "render kernel");
   }
-  // From the next step on, the game's own kernel, a module in a file, runs it. For one game.
-  void load_program(const std::string& path) {
-    LoadedStep loaded;
-    check(loaded.load(path), "loading of a translated game");
-    program_ = loaded;
-  }
-  bool has_program() const { return program_.kernel != nullptr; }
 
-  void reset(const ResetRequest& request, const StepOutputs& out, u64 stream) {
-    check(launch_reset(layout_.batch(), request, out, draw_blocks(), pointer<CUstream_st>(stream)),
-          "reset kernel");
-  }
-  void observe(const StepOutputs& out, u64 stream) {
-    check(launch_observe(layout_.batch(), out, draw_blocks(), pointer<CUstream_st>(stream)),
-          "observation kernel");
-  }
-  void gather(u64 consoles, u32 n, u64 rows, u64 stream) {
-    check(launch_gather_snapshots(layout_.batch(), pointer<i64>(consoles), n, pointer<u8>(rows),
-                                  draw_blocks(), pointer<CUstream_st>(stream)),
-          "row kernel");
-  }
-  void check_snapshots(u64 consoles, u32 n, u64 rows, u64 faults, u64 stream) {
-    check(launch_check_snapshots(layout_.batch(), pointer<i64>(consoles), n, pointer<u8>(rows),
-                                 pointer<u8>(faults), pointer<CUstream_st>(stream)),
-          "row kernel");
-  }
-  void scatter(u64 consoles, u32 n, u64 rows, u64 stream) {
-    check(launch_scatter_snapshots(layout_.batch(), pointer<i64>(consoles), n, pointer<u8>(rows),
-                                   pointer<CUstream_st>(stream)),
-          "row kernel");
-  }
-  void draw(u64 consoles, u32 n, u64 rows, u64 stride, u64 stream) {
-    check(launch_draw_screens(layout_.batch(), pointer<i64>(consoles), n, pointer<u8>(rows), stride,
-                              draw_blocks(), pointer<CUstream_st>(stream)),
-          "screen kernel");
-  }
-
- private:
   static BatchSource make_batch_source(const std::vector<std::shared_ptr<Game>>& games,
                                        const py::object& game_index, const py::object& modes,
-                                       const py::object& difficulties, const py::object& reset_set,
+                                       const py::object& difficulties, const BatchOptions& options,
+                                       const py::object& reset_set,
                                        const std::vector<Contiguous<u8>>& reset_snapshots,
-                                       u32 lanes_per_warp, u32 warps_per_block,
-                                       const py::kwargs& kwargs) {
-    const BatchRequest r = parse_request(game_index, modes, difficulties, games.size(), kwargs);
-    if (!r.options.cached_resets) refuse("cached_resets: False; only cached resets are built in");
-    if (lanes_per_warp < 1 || lanes_per_warp > kWarpLanes)
-      refuse("lanes_per_warp: " + std::to_string(lanes_per_warp) + "; allowed is 1 to 32");
-    if (warps_per_block < 1 || warps_per_block > kMaxStepWarps)
-      refuse("warps_per_block: " + std::to_string(warps_per_block) + "; allowed is 1 to " +
+                                       u32 lanes_per_warp, u32 warps_per_block) {
+    const i32 n = i32(py::len(game_index));
+    const auto column = [n](const py::object& o, const char* name) {
+      return parse_vector<i32>(o, name, n);
+    };
+    const i32* game = column(game_index, "game_index");
+    const i32* mode = column(modes, "modes");
+    const i32* difficulty = column(difficulties, "difficulties");
+    const i32* set = column(reset_set, "reset_set");
+    if (lanes_per_warp < 1 || lanes_per_warp > kWarpLanes) {
+      refuse("lanes_per_warp is " + std::to_string(lanes_per_warp) + "; it must be in 1.." +
+             std::to_string(kWarpLanes));
+    }
+    if (warps_per_block < 1 || warps_per_block > kMaxStepWarps) {
+      refuse("warps_per_block is " + std::to_string(warps_per_block) + "; it must be in 1.." +
              std::to_string(kMaxStepWarps));
-    const i32 n = i32(r.game_index.size());
-    const std::vector<i32> sets = copy_vector(reset_set, "reset_set", n);
+    }
     BatchSource b;
-    for (const auto& game : games) b.games.push_back(make_source(game, r.options, r.is_continuous));
-    for (size_t i = 0; i < size_t(n); ++i) {
-      if (sets[i] < 0 || size_t(sets[i]) >= reset_snapshots.size())
-        refuse("reset_set: " + std::to_string(sets[i]) + " is not one of the sets");
-      b.setups.push_back({u32(r.game_index[i]), u32(sets[i]), r.modes[i], r.difficulties[i]});
+    for (const auto& entry : games) b.games.push_back(make_source(entry, options));
+    for (i32 i = 0; i < n; ++i) {
+      if (game[i] < 0 || size_t(game[i]) >= games.size())
+        refuse("game_index holds " + std::to_string(game[i]) + ", which is none of the games");
+      if (set[i] < 0 || size_t(set[i]) >= reset_snapshots.size())
+        refuse("reset_set holds " + std::to_string(set[i]) + ", which is none of the sets");
+      b.setups.push_back({u32(game[i]), u32(set[i]), mode[i], difficulty[i]});
     }
     for (const Contiguous<u8>& rows : reset_snapshots) {
       b.reset_snapshots.emplace_back(rows.data(), rows.data() + rows.size());
     }
-    b.options = r.options;
-    b.autoreset = r.autoreset;
+    b.options = options;
+    b.autoreset = options.autoreset;
     b.lanes_per_warp = lanes_per_warp;
     b.warps_per_block = warps_per_block;
     check(choose_blocks(n, b.draw_blocks), "occupancy of the render kernel");
     return b;
   }
 
-  u64 base() const { return reinterpret_cast<u64>(layout_.batch().states) - states_offset(); }
-  u64 states_offset() const { return (layout_.constant_bytes() + 255) / 256 * 256; }
   u32 draw_blocks() const { return layout_.source().draw_blocks; }
 
   DeviceLayout layout_;
+  u64 base_ = 0;
   LoadedStep program_;  // kernel null: the interpreter's kernels run the games
 };
 
-// The tables that results go into, [rows, width], and observations; addresses, 0 for none.
-StepOutputs make_outputs(const py::tuple& t) {
-  if (t.size() != 9) refuse("outputs: 9 numbers are needed");
-  StepOutputs out{};
-  out.obs = pointer<u8>(t[0].cast<u64>());
-  out.obs_stride = t[1].cast<u64>();
-  out.ints = pointer<i32>(t[2].cast<u64>());
-  out.flags = pointer<u8>(t[3].cast<u64>());
-  out.final_obs = pointer<u8>(t[4].cast<u64>());
-  out.final_obs_stride = t[5].cast<u64>();
-  out.final_ints = pointer<i32>(t[6].cast<u64>());
-  out.width = t[7].cast<u32>();
-  out.stacked = t[8].cast<bool>();
-  return out;
+// Addresses on the device; 0 for no memory.
+StepOutputs make_outputs(u64 obs, u64 obs_stride, u64 ints, u64 flags, u32 width, u64 final_obs,
+                         u64 final_obs_stride, u64 final_ints, bool stacked) {
+  return {pointer<u8>(obs),
+          obs_stride,
+          pointer<i32>(ints),
+          pointer<u8>(flags),
+          pointer<u8>(final_obs),
+          final_obs_stride,
+          pointer<i32>(final_ints),
+          width,
+          stacked};
 }
 
 py::list kernel_resources() {
@@ -218,9 +242,12 @@ void bind_cuda(py::module_& m) {
     cudaGetLastError();
     return cudaGetErrorString(error);
   });
-  m.def("row_fault_text", [](u32 fault, i32 console, const std::string& game_id) {
-    return text_of(SnapshotError(fault), console, game_id);
-  });
+  m.def(
+      "snapshot_error_text",
+      [](u32 error, i32 index, const std::string& game_id) {
+        return text_of(SnapshotError(error), index, game_id);
+      },
+      py::arg("error"), py::arg("index"), py::arg("game_id"));
   py::class_<OnDemandMemory>(m, "OnDemandMemory", py::module_local())
       .def(py::init([](size_t bytes) {
              OnDemandMemory memory;
@@ -237,75 +264,42 @@ void bind_cuda(py::module_& m) {
       .def_property_readonly("address", [](const OnDemandMemory& memory) {
         return reinterpret_cast<u64>(memory.data());
       });
-  py::class_<CudaBatch>(m, "Batch")
+  py::class_<StepOutputs>(m, "Outputs", py::module_local())
+      .def(py::init(&make_outputs), py::kw_only(), py::arg("obs"), py::arg("obs_stride"),
+           py::arg("ints"), py::arg("flags"), py::arg("width"), py::arg("final_obs") = 0,
+           py::arg("final_obs_stride") = 0, py::arg("final_ints") = 0, py::arg("stacked") = true);
+  const py::call_guard<py::gil_scoped_release> release;
+  py::class_<CudaBatch>(m, "Batch", py::module_local())
       .def(py::init<const std::vector<std::shared_ptr<Game>>&, const py::object&, const py::object&,
-                    const py::object&, const py::object&, const std::vector<Contiguous<u8>>&, u32,
-                    u32, const py::kwargs&>(),
+                    const py::object&, const BatchOptions&, const py::object&,
+                    const std::vector<Contiguous<u8>>&, u32, u32>(),
            py::arg("games"), py::arg("game_index"), py::arg("modes"), py::arg("difficulties"),
-           py::arg("reset_set"), py::arg("reset_snapshots"), py::arg("lanes_per_warp"),
-           py::arg("warps_per_block"))
+           py::arg("options"), py::arg("reset_set"), py::arg("reset_snapshots"),
+           py::arg("lanes_per_warp"), py::arg("warps_per_block"))
       .def_property_readonly("bytes", [](CudaBatch& b) { return b.layout().bytes(); })
       .def_property_readonly("console_bytes",
                              [](CudaBatch& b) { return b.layout().console_bytes(); })
       .def_property_readonly("spill_bytes", [](CudaBatch& b) { return b.layout().spill_bytes(); })
       .def_property_readonly("state_size", [](CudaBatch& b) { return b.layout().snapshot_bytes(); })
       .def("place_at", &CudaBatch::place_at, py::arg("address"), py::arg("spill_address"))
-      .def_property_readonly("live",
-                             [](CudaBatch& b) {
-                               const SlotState* s = b.layout().batch().states;
-                               return py::make_tuple(sizeof(SlotState), b.offset_of(s->console.ram),
-                                                     b.offset_of(&s->agent.lives),
-                                                     b.offset_of(&s->env.episode_frame_number));
-                             })
-      .def(
-          "step",
-          [](CudaBatch& b, u64 indices, u64 joysticks, const py::tuple& outputs, u64 faults,
-             u64 stream) {
-            const StepActions actions{pointer<i32>(indices), pointer<float>(joysticks), 0, 0, 0};
-            if (indices == 0 && joysticks == 0) refuse("actions: an address is needed");
-            const StepOutputs out = make_outputs(outputs);
-            py::gil_scoped_release release;
-            b.step(actions, out, false, faults, stream);
-          },
-          py::arg("indices"), py::arg("joysticks"), py::arg("outputs"), py::arg("faults"),
-          py::arg("stream"))
-      .def(
-          "decorrelate",
-          [](CudaBatch& b, i32 max_steps, u64 seed, u64 faults, u64 stream) {
-            py::gil_scoped_release release;
-            for (i32 step = 0; step < max_steps; ++step) {
-              const StepActions actions{nullptr, nullptr, seed, step, max_steps};
-              b.step(actions, StepOutputs{}, true, faults, stream);
-            }
-          },
-          py::arg("max_steps"), py::arg("seed"), py::arg("faults"), py::arg("stream"))
-      .def(
-          "reset",
-          [](CudaBatch& b, u64 mask, u64 seeds, const py::tuple& outputs, u64 stream) {
-            const StepOutputs out = make_outputs(outputs);
-            const ResetRequest request{pointer<u8>(mask), pointer<i64>(seeds)};
-            py::gil_scoped_release release;
-            b.reset(request, out, stream);
-          },
-          py::arg("mask"), py::arg("seeds"), py::arg("outputs"), py::arg("stream"))
-      .def(
-          "observe",
-          [](CudaBatch& b, const py::tuple& outputs, u64 stream) {
-            const StepOutputs out = make_outputs(outputs);
-            py::gil_scoped_release release;
-            b.observe(out, stream);
-          },
-          py::arg("outputs"), py::arg("stream"))
+      .def_property_readonly("live", &CudaBatch::live)
+      .def("step", &CudaBatch::step, release, py::arg("indices"), py::arg("joysticks"),
+           py::arg("out"), py::arg("faults"), py::arg("stream"))
+      .def("decorrelate", &CudaBatch::decorrelate, release, py::arg("max_steps"), py::arg("seed"),
+           py::arg("faults"), py::arg("stream"))
+      .def("reset", &CudaBatch::reset, release, py::arg("mask"), py::arg("seeds"), py::arg("out"),
+           py::arg("stream"))
+      .def("observe", &CudaBatch::observe, release, py::arg("out"), py::arg("stream"))
       .def("load_program", &CudaBatch::load_program, py::arg("path"))
       .def_property_readonly("has_program", &CudaBatch::has_program)
-      .def("gather_snapshots", &CudaBatch::gather, py::arg("consoles"), py::arg("n"),
-           py::arg("rows"), py::arg("stream"))
-      .def("check_snapshots", &CudaBatch::check_snapshots, py::arg("consoles"), py::arg("n"),
-           py::arg("rows"), py::arg("faults"), py::arg("stream"))
-      .def("scatter_snapshots", &CudaBatch::scatter, py::arg("consoles"), py::arg("n"),
-           py::arg("rows"), py::arg("stream"))
-      .def("draw_screens", &CudaBatch::draw, py::arg("consoles"), py::arg("n"), py::arg("rows"),
-           py::arg("stride"), py::arg("stream"));
+      .def("gather_snapshots", &CudaBatch::gather_snapshots, py::arg("indices"), py::arg("n"),
+           py::arg("states"), py::arg("stream"))
+      .def("check_snapshots", &CudaBatch::check_snapshots, py::arg("indices"), py::arg("n"),
+           py::arg("states"), py::arg("errors"), py::arg("stream"))
+      .def("scatter_snapshots", &CudaBatch::scatter_snapshots, py::arg("indices"), py::arg("n"),
+           py::arg("states"), py::arg("stream"))
+      .def("draw_screens", &CudaBatch::draw_screens, py::arg("indices"), py::arg("n"),
+           py::arg("screens"), py::arg("stride"), py::arg("stream"));
 }
 
 }  // namespace cule

@@ -1,113 +1,131 @@
 // bindings/bind_game.cpp: cule._core.Game and the errors it raises.
 #include <pybind11/stl.h>
 
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "bindings/bind.hpp"
+#include "bindings/parse.hpp"
 #include "host/coverage.hpp"
 #include "host/game.hpp"
-
-namespace py = pybind11;
 
 namespace cule {
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) { throw std::invalid_argument(message); }
+constexpr u32 kMaxFirstLine = 64;
+constexpr u32 kMaxHeight = kMaxRows - 40;
+constexpr i32 kMostPaddle = 10000000;
 
-template <class T>
-T take(const py::kwargs& kwargs, const char* name) {
-  if (!kwargs.contains(name))
-    throw py::type_error(std::string("Game() is missing the argument ") + name);
-  try {
-    return kwargs[name].cast<T>();
-  } catch (const py::cast_error&) {
-    refuse(std::string(name) + ": not of the right type: " + std::string(py::repr(kwargs[name])));
+void check_actions(const std::vector<i32>& actions, const char* name, bool allows_reset) {
+  for (const i32 a : actions) {
+    if ((a < 0 || a >= kActions) && !(allows_reset && a == kResetSwitch)) {
+      refuse(std::string(name) + " holds " + std::to_string(a) + "; actions must be in 0..17" +
+             (allows_reset ? ", or 40 (RESET)" : ""));
+    }
   }
+}
+
+// What the constructor of Game takes for granted.
+const GameSpec& checked(const GameSpec& g) {
+  const ConsoleProperties& p = g.properties;
+  if (p.first_line > kMaxFirstLine) {
+    refuse("ystart is " + std::to_string(p.first_line) + "; it must be in 0.." +
+           std::to_string(kMaxFirstLine));
+  }
+  if (p.height < kMinHeight || p.height > kMaxHeight) {
+    refuse("height is " + std::to_string(p.height) + "; it must be in " +
+           std::to_string(kMinHeight) + ".." + std::to_string(kMaxHeight));
+  }
+  if (p.swap_ports && (p.left_paddles || p.right_paddles))
+    refuse("swap_ports is True; with paddles it must be False");
+  if (g.paddle_max < 1 || g.paddle_max > kMostPaddle) {
+    refuse("paddle_max is " + std::to_string(g.paddle_max) + "; it must be in 1.." +
+           std::to_string(kMostPaddle));
+  }
+  check_actions(g.legal_actions, "legal_actions", false);
+  check_actions(g.minimal_actions, "minimal_actions", false);
+  check_actions(g.starting_actions, "starting_actions", true);
+  return g;
 }
 
 bool is_paddles(const std::string& controller, const char* name) {
-  if (controller == "paddles") return true;
-  if (controller == "joystick" || controller == "none") return false;
-  refuse(std::string(name) + ": '" + controller + "'; allowed are joystick, paddles, none");
+  if (controller != "joystick" && controller != "none" && controller != "paddles") {
+    refuse(std::string(name) + " is '" + controller +
+           "'; it must be 'joystick', 'paddles' or 'none'");
+  }
+  return controller == "paddles";
 }
 
-u32 parse_ranged(const py::kwargs& kwargs, const char* name, i64 low, i64 high) {
-  const i64 value = take<i64>(kwargs, name);
-  if (value < low || value > high) {
-    refuse(std::string(name) + ": " + std::to_string(value) + "; allowed is " +
-           std::to_string(low) + " to " + std::to_string(high));
-  }
-  return u32(value);
-}
-
-std::vector<i32> parse_actions(const py::kwargs& kwargs, const char* name, bool allows_reset) {
-  const auto actions = take<std::vector<i32>>(kwargs, name);
-  for (const i32 a : actions) {
-    if ((a < 0 || a >= kActions) && !(allows_reset && a == kResetSwitch)) {
-      refuse(std::string(name) + ": " + std::to_string(a) +
-             " is not an action; allowed are 0 to 17" + (allows_reset ? " and 40 (RESET)" : ""));
-    }
-  }
-  return actions;
-}
-
-GameSpec parse_spec(const py::kwargs& kwargs) {
-  GameSpec g;
-  g.game_id = take<std::string>(kwargs, "game_id");
-  const auto rom = take<py::bytes>(kwargs, "rom");
-  const auto bytes = std::string_view(rom);
-  g.rom.assign(bytes.begin(), bytes.end());
-  const auto format = take<std::string>(kwargs, "format");
-  if (format != "auto" && format != "NTSC" && format != "PAL") {
-    refuse("format: '" + format + "'; allowed are auto, NTSC, PAL");
-  }
-  g.detect_format = format == "auto";
-  ConsoleProperties& p = g.properties;
-  p.format = format == "PAL" ? Format::kPal : Format::kNtsc;
-  p.first_line = parse_ranged(kwargs, "ystart", 0, 64);
-  p.height = parse_ranged(kwargs, "height", kMinHeight, kMaxRows - 40);
-  p.hmove_blanks = take<bool>(kwargs, "hmove_blanks");
-  p.left_paddles = is_paddles(take<std::string>(kwargs, "controller_left"), "controller_left");
-  p.right_paddles = is_paddles(take<std::string>(kwargs, "controller_right"), "controller_right");
-  p.swap_ports = take<bool>(kwargs, "swap_ports");
-  p.swap_paddles = take<bool>(kwargs, "swap_paddles");
-  if (p.swap_ports && (p.left_paddles || p.right_paddles))
-    refuse("swap_ports: not supported with paddles");
-  g.property_difficulty = u32(take<bool>(kwargs, "left_difficulty_a")) |
-                          u32(take<bool>(kwargs, "right_difficulty_a")) << 1;
-  g.legal_actions = parse_actions(kwargs, "legal_actions", false);
-  g.minimal_actions = parse_actions(kwargs, "minimal_actions", false);
-  g.starting_actions = parse_actions(kwargs, "starting_actions", true);
-  g.modes = take<std::vector<i32>>(kwargs, "modes");
-  g.difficulties = take<std::vector<i32>>(kwargs, "difficulties");
-  g.default_mode = take<i32>(kwargs, "default_mode");
-  g.paddle_max = i32(parse_ranged(kwargs, "paddle_max", 1, 10000000));
-  g.state = take<std::vector<i32>>(kwargs, "state");
-  g.step_code = take<std::vector<i32>>(kwargs, "step_code");
-  g.lives_code = take<std::vector<i32>>(kwargs, "lives_code");
-  g.setup_code = take<std::vector<i32>>(kwargs, "setup_code");
-  const char* wish = std::getenv("CULE_TRANSLATION");
-  g.translates = wish == nullptr || std::string_view(wish) != "0";
-  constexpr size_t kArguments = 23;
-  if (kwargs.size() != kArguments) throw py::type_error("Game(): an argument has an unknown name");
-  return g;
+void bind_spec(py::module_& m) {
+  py::class_<GameSpec> spec(m, "GameSpec");
+  spec.def(py::init<>())
+      .def_readwrite("game_id", &GameSpec::game_id)
+      .def_readwrite("legal_actions", &GameSpec::legal_actions)
+      .def_readwrite("minimal_actions", &GameSpec::minimal_actions)
+      .def_readwrite("starting_actions", &GameSpec::starting_actions)
+      .def_readwrite("modes", &GameSpec::modes)
+      .def_readwrite("default_mode", &GameSpec::default_mode)
+      .def_readwrite("difficulties", &GameSpec::difficulties)
+      .def_readwrite("paddle_max", &GameSpec::paddle_max)
+      .def_readwrite("state", &GameSpec::state)
+      .def_readwrite("step_code", &GameSpec::step_code)
+      .def_readwrite("lives_code", &GameSpec::lives_code)
+      .def_readwrite("setup_code", &GameSpec::setup_code)
+      .def_readwrite("translates", &GameSpec::translates);
+  // The others can be written only.
+  const auto set = [&spec](const char* name, auto setter) {
+    spec.def_property(name, nullptr, py::cpp_function(setter, py::is_method(spec)));
+  };
+  set("rom", [](GameSpec& g, const py::bytes& rom) {
+    const auto bytes = std::string_view(rom);
+    g.rom.assign(bytes.begin(), bytes.end());
+  });
+  set("format", [](GameSpec& g, const std::string& format) {
+    if (format != "auto" && format != "NTSC" && format != "PAL")
+      refuse("format is '" + format + "'; it must be 'auto', 'NTSC' or 'PAL'");
+    g.detect_format = format == "auto";
+    g.properties.format = format == "PAL" ? Format::kPal : Format::kNtsc;
+  });
+  set("ystart", [](GameSpec& g, u32 line) { g.properties.first_line = line; });
+  set("height", [](GameSpec& g, u32 height) { g.properties.height = height; });
+  set("controller_left", [](GameSpec& g, const std::string& controller) {
+    g.properties.left_paddles = is_paddles(controller, "controller_left");
+  });
+  set("controller_right", [](GameSpec& g, const std::string& controller) {
+    g.properties.right_paddles = is_paddles(controller, "controller_right");
+  });
+  set("swap_ports", [](GameSpec& g, bool swaps) { g.properties.swap_ports = swaps; });
+  set("swap_paddles", [](GameSpec& g, bool swaps) { g.properties.swap_paddles = swaps; });
+  set("hmove_blanks", [](GameSpec& g, bool blanks) { g.properties.hmove_blanks = blanks; });
+  set("left_difficulty_a", [](GameSpec& g, bool is_a) {
+    g.property_difficulty = (g.property_difficulty & ~1u) | u32(is_a);
+  });
+  set("right_difficulty_a", [](GameSpec& g, bool is_a) {
+    g.property_difficulty = (g.property_difficulty & ~2u) | u32(is_a) << 1;
+  });
 }
 
 }  // namespace
 
 void bind_game(py::module_& m) {
+#if defined(CULE_HAS_JIT)
+  m.attr("HAS_JIT") = true;
+#else
+  m.attr("HAS_JIT") = false;
+#endif
   py::register_exception<UnsupportedRom>(m, "UnsupportedRomError", PyExc_ValueError);
   py::register_exception<ModeUnreachable>(m, "ModeUnreachableError", PyExc_RuntimeError);
+  bind_spec(m);
   py::class_<Game, std::shared_ptr<Game>>(m, "Game")
-      .def(py::init(
-          [](const py::kwargs& kwargs) { return std::make_shared<Game>(parse_spec(kwargs)); }))
+      .def(py::init([](const GameSpec& spec) { return std::make_shared<Game>(checked(spec)); }),
+           py::arg("spec"))
       .def_property_readonly("game_id", [](const Game& g) { return g.spec().game_id; })
       .def_property_readonly("bankswitch", &Game::bankswitch_name)
       .def_property_readonly(
           "format",
           [](const Game& g) { return g.properties().format == Format::kPal ? "PAL" : "NTSC"; })
+      .def_property_readonly("is_translated",
+                             [](const Game& g) { return g.engine().translation != nullptr; })
       .def_property_readonly("code_bytes", &Game::code_bytes)
       .def_property_readonly("rom",
                              [](const Game& g) {
@@ -127,15 +145,16 @@ void bind_game(py::module_& m) {
       .def_property_readonly("minimal_actions",
                              [](const Game& g) { return g.spec().minimal_actions; })
       .def_property_readonly("legal_actions", [](const Game& g) { return g.spec().legal_actions; });
-  m.def("detect_bankswitch", [](const py::bytes& rom) {
-    const auto bytes = std::string_view(rom);
-    const std::string name = detect_bankswitch(Bytes(bytes.begin(), bytes.end()));
-    if (name.empty()) {
-      throw std::invalid_argument("rom: no cartridge type fits an image of " +
-                                  std::to_string(bytes.size()) + " bytes");
-    }
-    return name;
-  });
+  m.def(
+      "detect_bankswitch",
+      [](const py::bytes& rom) {
+        const auto bytes = std::string_view(rom);
+        const std::string name = detect_bankswitch(Bytes(bytes.begin(), bytes.end()));
+        if (name.empty())
+          refuse("rom holds " + std::to_string(bytes.size()) + " bytes; no cartridge type fits");
+        return name;
+      },
+      py::arg("rom"));
 }
 
 }  // namespace cule

@@ -1,15 +1,15 @@
-// bindings/bind_pieces.cpp: build_config() and the pieces that tests look at by themselves.
+// bindings/bind_pieces.cpp: build_config(), and single functions of the core.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include <map>
 
 #include "bindings/bind.hpp"
+#include "bindings/parse.hpp"
+#include "env/agent.hpp"
 #include "game/vm.hpp"
 #include "obs/palette.hpp"
 #include "obs/resize_simd.hpp"
-
-namespace py = pybind11;
 
 namespace cule {
 namespace {
@@ -25,11 +25,10 @@ py::tuple run_rules(const std::vector<i32>& code, std::vector<i32> slots, const 
                     const py::bytes& cart_ram) {
   const auto cells = std::string_view(ram);
   const auto cart_cells = std::string_view(cart_ram);
-  if (cells.size() != 128 || cart_cells.size() != 128)
-    throw std::invalid_argument("ram, cart_ram: 128 bytes each");
+  if (cells.size() != kRamBytes || cart_cells.size() != kRamBytes)
+    refuse("ram and cart_ram must be of 128 bytes each");
   const i32 bad = find_program_error(code.data(), u32(code.size()), false);
-  if (bad >= 0)
-    throw std::invalid_argument("code: not a valid program (word " + std::to_string(bad) + ")");
+  if (bad >= 0) refuse("code[" + std::to_string(bad) + "] is no valid instruction");
   slots.resize(kMaxSlots);
   NoEffects none;
   const RuleMemory memory{reinterpret_cast<const u8*>(cells.data()),
@@ -38,19 +37,16 @@ py::tuple run_rules(const std::vector<i32>& code, std::vector<i32> slots, const 
   return py::make_tuple(result, slots);
 }
 
-py::array_t<u8> area_resize(const py::array_t<u8, py::array::c_style | py::array::forcecast>& image,
-                            i64 height, i64 width) {
-  if (image.ndim() != 2 && !(image.ndim() == 3 && image.shape(2) == 3)) {
-    throw std::invalid_argument("image: shape must be [rows, columns] or [rows, columns, 3]");
-  }
+py::array_t<u8> area_resize(const Contiguous<u8>& image, i64 height, i64 width) {
+  if (image.ndim() != 2 && !(image.ndim() == 3 && image.shape(2) == 3))
+    refuse("image has shape " + shape_text(image) + "; it must be (H, W) or (H, W, 3)");
   const i64 rows = image.shape(0);
   const i64 columns = image.shape(1);
   if (rows > kMaxAxis || columns > kMaxAxis || height > rows || width > columns ||
       !can_resize(i32(rows), i32(columns), i32(height), i32(width))) {
-    throw std::invalid_argument("height, width: size " + std::to_string(height) + " x " +
-                                std::to_string(width) + "; allowed is 1 x 1 to the image's " +
-                                std::to_string(rows) + " x " + std::to_string(columns) +
-                                " (at most 300 x 300)");
+    refuse("height x width is " + std::to_string(height) + " x " + std::to_string(width) +
+           "; it must be in 1 x 1 .. " + std::to_string(rows) + " x " + std::to_string(columns) +
+           ", and the image at most 300 x 300");
   }
   const i32 channels = image.ndim() == 3 ? 3 : 1;
   std::vector<py::ssize_t> shape{height, width};
@@ -63,7 +59,7 @@ py::array_t<u8> area_resize(const py::array_t<u8, py::array::c_style | py::array
 
 py::array_t<u8> palette_array(const std::string& name) {
   if (name != "NTSC" && name != "PAL")
-    throw std::invalid_argument("format: '" + name + "'; allowed are NTSC, PAL");
+    refuse("format is '" + name + "'; it must be 'NTSC' or 'PAL'");
   const Format format = name == "PAL" ? Format::kPal : Format::kNtsc;
   py::array_t<u8> out({256, 4});
   auto cells = out.mutable_unchecked<2>();

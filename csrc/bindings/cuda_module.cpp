@@ -4,7 +4,7 @@
 #include "bindings/bind.hpp"
 
 PYBIND11_MODULE(_cuda, m) {
-  m.doc() = "Native module of cule: batches of consoles on a GPU.";
+  m.doc() = "Native module of cule: batches of environments on a GPU.";
   pybind11::module_::import("cule._core");  // knows cule._core.Game
   cule::bind_cuda(m);
 }

@@ -4,7 +4,7 @@
 #include "bindings/bind.hpp"
 
 PYBIND11_MODULE(_core, m) {
-  m.doc() = "Native module of cule: consoles, batches of consoles, replay memories.";
+  m.doc() = "Native module of cule: single consoles, batches of environments, replay memories.";
   cule::bind_game(m);
   cule::bind_console(m);
   cule::bind_batch(m);

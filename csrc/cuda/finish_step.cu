@@ -146,15 +146,13 @@ __global__ void __launch_bounds__(kDrawThreads, kDrawBlocks)
     const bool has_stepped = draw_bits & kStepped;
     const bool is_ended = s.is_ended;
     if (has_stepped && !b.ram_obs) push_frame(b, g, c, i, draw_bits);
-    const bool ends_here = is_ended && has_stepped && b.autoreset == Autoreset::kSameStep;
-    if (ends_here) {
-      if (out.final_obs != nullptr) {
-        write_obs(b, i, out.final_obs + i * out.final_obs_stride, out.stacked);
-      }
-      if (out.final_ints != nullptr && threadIdx.x == 0) {
-        write_ints(s, g.agent, i32(i), out.final_ints + i, out.width);
-      }
-    }
+    const bool is_same_step = has_stepped && b.autoreset == Autoreset::kSameStep;
+    const bool ends_here = is_ended && is_same_step;
+    // A lost life that is reported as termination has a final observation, and no reset follows.
+    if (out.final_obs != nullptr && is_same_step && (is_ended || is_terminated(s.agent, g.agent)))
+      write_obs(b, i, out.final_obs + i * out.final_obs_stride, out.stacked);
+    if (ends_here && out.final_ints != nullptr && threadIdx.x == 0)
+      write_ints(s, g.agent, i32(i), out.final_ints + i, out.width);
     const bool starts_over = is_ended && (ends_here || resets_ended ||
                                           (!has_stepped && b.autoreset == Autoreset::kNextStep));
     if (starts_over) {

@@ -2,7 +2,7 @@
 #include "host/batch.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <cassert>
 #include <random>
 #include <tuple>
 
@@ -28,9 +28,8 @@ i32 choose_threads(i32 asked, size_t consoles) {
 
 Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i32>& game_index,
              const std::vector<i32>& modes, const std::vector<i32>& difficulties,
-             const BatchOptions& options, Autoreset autoreset, bool is_continuous)
+             const BatchOptions& options)
     : options_(options),
-      autoreset_(autoreset),
       game_index_(game_index),
       modes_(modes),
       difficulties_(difficulties),
@@ -38,8 +37,7 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
       is_loaded_(game_index.size(), 0),
       pool_(choose_threads(options.num_threads, game_index.size()),
             options.thread_affinity_offset) {
-  for (auto& game : games)
-    setups_.push_back(make_game_setup(std::move(game), options_, is_continuous));
+  for (auto& game : games) setups_.push_back(make_game_setup(std::move(game), options_));
   for (size_t made = 0; made < game_index.size(); made += kFrameBlock) {
     const size_t size = std::min(kFrameBlock, game_index.size() - made);
     frames_.push_back(make_zeroed<FrameStore>(size));
@@ -139,7 +137,7 @@ void Batch::fill_cache() {
   });
   if (!is_fine) {
     cache_.clear();
-    throw ModeUnreachable("mode: a mode asked for was not reached in its reset");
+    throw ModeUnreachable("mode was not reached in the reset of a game");
   }
 }
 
@@ -150,8 +148,8 @@ void Batch::check_faults() {
 // Asynchronous results have to be received before anything else is asked for.
 void Batch::check_idle(const char* call) const {
   if (in_flight_ != 0) {
-    throw NotReady(std::string(call) + ": the results of " + std::to_string(in_flight_.load()) +
-                   " consoles are to be received first");
+    throw NotReady(std::string(call) + "() while " + std::to_string(in_flight_.load()) +
+                   " environments have been sent; call recv() first");
   }
 }
 
@@ -159,8 +157,8 @@ void Batch::reset(const u8* mask, const i64* seeds, const Outputs& out) {
   check_idle("reset");
   for (i32 i = 0; mask != nullptr && i < size(); ++i) {
     if (!mask[i] && !slots_[size_t(i)].state().has_reset) {
-      throw NotReady("reset_mask: console " + std::to_string(i) +
-                     " is left out, but has not been reset yet");
+      throw NotReady("reset_mask leaves out environment " + std::to_string(i) +
+                     ", which has not been reset yet");
     }
   }
   if (options_.cached_resets) fill_cache();
@@ -181,8 +179,11 @@ void Batch::advance(i32 i, const Command& command, u8* final_obs, i32* final_int
   }
   slot.step(command.action, command.strength, w);
   s.reported = s.agent;
-  if (!s.is_ended || autoreset_ != Autoreset::kSameStep) return;
-  if (final_obs != nullptr) slot.write_obs(final_obs, stacked);
+  if (options_.autoreset != Autoreset::kSameStep) return;
+  // A lost life that is reported as termination has a final observation, and no reset follows.
+  if (final_obs != nullptr && (s.is_ended || is_terminated(s.agent, slot.setup().agent)))
+    slot.write_obs(final_obs, stacked);
+  if (!s.is_ended) return;
   if (final_ints != nullptr) write_ints(s, slot.setup().agent, i, final_ints, final_width);
   // Reward, flags and totals reported are those of the step that ended; lives and frame numbers are
   // those of the new episode.
@@ -233,29 +234,16 @@ void Batch::decorrelate(i32 max_steps, u64 seed, const Outputs& out) {
 
 void Batch::command_from_indices(const i32* actions, const i32* ids, i32 n,
                                  std::vector<Command>& commands) const {
-  for (i32 k = 0; k < n; ++k) {
-    const auto& set = slots_[size_t(ids == nullptr ? k : ids[k])].setup().actions;
-    if (actions[k] < 0 || size_t(actions[k]) >= set.size()) {
-      throw std::invalid_argument("actions: " + std::to_string(actions[k]) + " at position " +
-                                  std::to_string(k) + "; allowed are 0 to " +
-                                  std::to_string(set.size() - 1));
-    }
-  }
   commands.resize(size_t(n));
   for (i32 k = 0; k < n; ++k) {
     const auto& set = slots_[size_t(ids == nullptr ? k : ids[k])].setup().actions;
+    assert(actions[k] >= 0 && size_t(actions[k]) < set.size());
     commands[size_t(k)] = {set[size_t(actions[k])], 1.0f};
   }
 }
 
 void Batch::command_from_joysticks(const float* actions, i32 n,
                                    std::vector<Command>& commands) const {
-  for (i32 k = 0; k < kJoystickSize * n; ++k) {
-    if (!std::isfinite(actions[k])) {
-      throw std::invalid_argument("actions: a value at position " +
-                                  std::to_string(k / kJoystickSize) + " is not finite");
-    }
-  }
   commands.resize(size_t(n));
   for (i32 k = 0; k < n; ++k) {
     const float* a = actions + kJoystickSize * k;
@@ -268,9 +256,11 @@ void Batch::check_ready(const i32* ids, i32 n) const {
   for (i32 k = 0; k < n; ++k) {
     const i32 i = ids == nullptr ? k : ids[k];
     const SlotState& s = slots_[size_t(i)].state();
-    if (!s.has_reset) throw NotReady("step: reset() has not been called");
-    if (autoreset_ == Autoreset::kDisabled && s.is_ended) {
-      throw NotReady("step: the episode of console " + std::to_string(i) +
+    if (!s.has_reset)
+      throw NotReady("environment " + std::to_string(i) +
+                     " has not been reset; call reset() first");
+    if (options_.autoreset == Autoreset::kDisabled && s.is_ended) {
+      throw NotReady("the episode of environment " + std::to_string(i) +
                      " has ended; reset it with options={'reset_mask': ...}");
     }
   }
@@ -292,11 +282,11 @@ void Batch::send_reset(const i64* seeds) {
 void Batch::send(const std::vector<Command>& commands, const i32* ids, i32 n) {
   for (i32 k = 0; k < n; ++k) {
     if (is_sent_[size_t(ids[k])]) {
-      throw NotReady("send: the result of console " + std::to_string(ids[k]) +
-                     " has not been received yet");
+      throw NotReady("environment " + std::to_string(ids[k]) +
+                     " has been sent already; call recv() first");
     }
   }
-  if (autoreset_ == Autoreset::kSameStep && final_obs_.empty()) {
+  if (options_.autoreset == Autoreset::kSameStep && final_obs_.empty()) {
     final_obs_.resize(slots_.size() * options_.obs_bytes());
     final_ints_.resize(slots_.size() * kIntRows);
   }
@@ -310,8 +300,8 @@ void Batch::send(const std::vector<Command>& commands, const i32* ids, i32 n) {
 
 void Batch::receive(i32 n, const Outputs& out) {
   if (in_flight_ < n) {
-    throw NotReady("recv: " + std::to_string(n) + " results are wanted, but only " +
-                   std::to_string(in_flight_.load()) + " consoles have been sent");
+    throw NotReady("recv() of " + std::to_string(n) + " environments, but only " +
+                   std::to_string(in_flight_.load()) + " have been sent");
   }
   std::vector<i32> ids(static_cast<size_t>(n));
   {

@@ -44,7 +44,7 @@ class Batch {
  public:
   Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i32>& game_index,
         const std::vector<i32>& modes, const std::vector<i32>& difficulties,
-        const BatchOptions& options, Autoreset autoreset, bool is_continuous);
+        const BatchOptions& options);
 
   i32 size() const { return i32(slots_.size()); }
   i32 num_threads() const { return pool_.size(); }
@@ -61,7 +61,7 @@ class Batch {
   void observe(const Outputs& out);
   void decorrelate(i32 max_steps, u64 seed, const Outputs& out);
 
-  // The commands for indices into the action sets; refuses before anything moves.
+  // The commands for indices into the action sets, which the caller has checked.
   void command_from_indices(const i32* actions, const i32* ids, i32 n,
                             std::vector<Command>& commands) const;
   // The same for rows of x, y, button value and paddle strength.
@@ -110,7 +110,6 @@ class Batch {
   }
 
   BatchOptions options_;
-  Autoreset autoreset_;
   std::vector<GameSetup> setups_;
   std::vector<i32> game_index_, modes_, difficulties_;
   CallocPtr<SlotState> states_;

@@ -25,8 +25,7 @@ struct GameSetup {
   size_t picture_bytes() const { return size_t(game->properties().height) * kScreenWidth; }
 };
 
-inline GameSetup make_game_setup(std::shared_ptr<const Game> game, const BatchOptions& o,
-                                 bool is_continuous) {
+inline GameSetup make_game_setup(std::shared_ptr<const Game> game, const BatchOptions& o) {
   GameSetup g;
   const i32 height = i32(game->properties().height);
   if (!o.ram_obs) {
@@ -38,8 +37,8 @@ inline GameSetup make_game_setup(std::shared_ptr<const Game> game, const BatchOp
     g.plan =
         make_resize_plan(height, i32(kScreenWidth), o.img_height, o.img_width, i32(o.channels()));
   }
-  g.actions = o.full_action_space || is_continuous ? game->spec().legal_actions
-                                                   : game->spec().minimal_actions;
+  g.actions = o.full_action_space || o.continuous ? game->spec().legal_actions
+                                                  : game->spec().minimal_actions;
   g.agent = o.agent;
   g.agent.presses_fire = false;
   for (const i32 a : g.actions) g.agent.presses_fire |= o.use_fire_reset && a == kFire;

@@ -1,36 +1,36 @@
-"""Learners: one file an algorithm, each with a dataclass of options and one readable loop.
+"""Agents: reinforcement learning on `cule.AtariVectorEnv`.
 
-    A2C     advantage actor-critic                          a2c.py
-    VTrace  A2C with V-trace on CuLE's multi-batch strategy vtrace.py
-    PPO     proximal policy optimisation                    ppo.py
-    PQN     parallelised Q-learning, without replay         pqn.py
-    DQN     Q-learning from replay, extensions by switch    dqn.py
-    Rainbow DQN with every extension                        dqn.py
-    ApexDQN many explorers and prioritised replay           apex.py
-    ApexDPG the same on the continuous action interface     apex_dpg.py
+    A2C     advantage actor-critic                            algorithms/a2c.py
+    VTrace  A2C with V-trace and CuLE's multi-batch strategy  algorithms/vtrace.py
+    PPO     proximal policy optimisation                      algorithms/ppo.py
+    PQN     parallelised Q-learning, without replay           algorithms/pqn.py
+    DQN     Q-learning with replay, extensions by option      algorithms/dqn.py
+    Rainbow DQN with all extensions                           algorithms/dqn.py
+    ApexDQN many actors and prioritised replay                algorithms/apex.py
+    ApexDPG the same on the continuous action interface       algorithms/apex_dpg.py
 
-A learner is made of its options (and, if wanted, environments of one's own), learns while `train`
-is iterated over, and has `save`, `load` and `evaluate`. `start_run` adds a folder with logs,
-checkpoints and evaluations; it is what ``cule train`` does.
+You make an agent from its config and, if you like, your own environments. It trains while you
+iterate over `train`, and has `save`, `load` and `evaluate`. `start_run` adds a folder with logs,
+checkpoints and evaluations, as ``cule train`` does; that part is in `cule.agents.training`.
 
-Needs torch; `import cule` does not import this.
+Requires torch; `import cule` does not import this package.
 """
 
 from __future__ import annotations
 
-from cule.agents.a2c import A2C, A2CConfig
-from cule.agents.apex import ApexConfig, ApexDQN
-from cule.agents.apex_dpg import ApexDPG, ApexDPGConfig
-from cule.agents.base import Agent, Progress
-from cule.agents.dqn import DQN, DQNConfig, Rainbow, RainbowConfig
-from cule.agents.errors import DivergedError, TrainingMemoryError, VideoError
-from cule.agents.evaluation import Evaluation, evaluate
-from cule.agents.options import AgentConfig
-from cule.agents.ppo import PPO, PPOConfig
-from cule.agents.pqn import PQN, PQNConfig
-from cule.agents.presets import AGENTS, PRESETS
-from cule.agents.runner import Run, RunOptions, start_run
-from cule.agents.vtrace import VTrace, VTraceConfig
+from cule.agents.agent import Agent, Progress
+from cule.agents.algorithms.a2c import A2C, A2CConfig
+from cule.agents.algorithms.apex import ApexConfig, ApexDQN
+from cule.agents.algorithms.apex_dpg import ApexDPG, ApexDPGConfig
+from cule.agents.algorithms.config import AgentConfig
+from cule.agents.algorithms.dqn import DQN, DQNConfig, Rainbow, RainbowConfig
+from cule.agents.algorithms.ppo import PPO, PPOConfig
+from cule.agents.algorithms.pqn import PQN, PQNConfig
+from cule.agents.algorithms.vtrace import VTrace, VTraceConfig
+from cule.agents.training.errors import DivergedError, TrainingMemoryError, VideoError
+from cule.agents.training.evaluation import Evaluation, evaluate
+from cule.agents.training.presets import AGENTS, PRESETS
+from cule.agents.training.runner import Run, RunOptions, start_run
 from cule.errors import CheckpointError
 
 __all__ = [

@@ -1,13 +1,13 @@
-"""The mathematics of the learners, as pure functions of tensors.
+"""Losses, returns and targets as pure functions of tensors.
 
 In: rewards, discounts, values, log-probabilities, as float tensors; rollouts are time-major
-``[T, N]``. Out: advantages, returns, targets, losses, priorities. Nothing here knows of
-environments, networks, optimisers or storage, keeps state, or reads a number back to the host.
+``[T, N]``. Out: advantages, returns, targets, losses, priorities. No function keeps state or reads
+a number back to the host.
 
-``discounts`` are ``gamma * (1 - terminated)``: zero where nothing follows. ``cut`` is true where an
-episode ended, by its own end or by a time limit: traces do not pass. ``next_values`` is the value
-of what followed each step, which at a time limit is the final observation of the old episode and
-not the first of the new one.
+``discounts`` are ``gamma * (1 - terminated)``: 0 where nothing follows. ``cut`` is true where an
+episode ended, by termination or a time limit: traces stop. ``next_values`` are the values of the
+observations that follow each step; at a time limit that is the final observation of the old episode
+and not the first of the new one.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from cule.algos.losses import (
     value_loss,
 )
 from cule.algos.priorities import (
-    draw_by_size,
     epsilon_ladder,
     importance_weights,
     linear_schedule,
     priorities_from_errors,
+    sample_by_size,
     sigma_ladder,
 )
 from cule.algos.returns import (
@@ -53,11 +53,11 @@ from cule.algos.returns import (
     gae,
     n_step_returns,
     q_lambda_returns,
+    q_targets,
     shift_values,
     vtrace,
 )
 from cule.algos.sampling import epsilon_greedy, sample_categorical
-from cule.algos.targets import double_q_targets, q_targets
 
 __all__ = [
     "VTraceResult",
@@ -68,8 +68,6 @@ __all__ = [
     "clip_to_disc",
     "disc_from_polar",
     "disc_from_raw",
-    "double_q_targets",
-    "draw_by_size",
     "entropy",
     "epsilon_greedy",
     "epsilon_ladder",
@@ -93,6 +91,7 @@ __all__ = [
     "q_lambda_returns",
     "q_targets",
     "random_disc_actions",
+    "sample_by_size",
     "sample_categorical",
     "shift_values",
     "sigma_ladder",

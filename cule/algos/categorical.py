@@ -9,39 +9,39 @@ from cule.errors import InvalidArgumentError
 
 
 def atoms(v_min: float, v_max: float, count: int, device: torch.device | None = None) -> Tensor:
-    """The support: `count` evenly spaced returns from `v_min` to `v_max`; float32 ``[K]``.
+    """`count` evenly spaced returns from `v_min` to `v_max`; float32 ``[K]``.
 
     Raises:
         InvalidArgumentError: Fewer than two atoms, or an empty range.
     """
     if count < 2:
-        raise InvalidArgumentError(f"num_atoms is {count}; allowed: 2 or more")
+        raise InvalidArgumentError(f"num_atoms is {count}; it must be at least 2")
     if not v_min < v_max:
         raise InvalidArgumentError(f"v_min is {v_min}; it must be below v_max, {v_max}")
     return torch.linspace(v_min, v_max, count, device=device)
 
 
 def expected_values(logits: Tensor, support: Tensor) -> Tensor:
-    """Action values: logits ``[..., A, K]`` and support ``[K]`` to ``[..., A]``."""
+    """Action values ``[..., A]`` of logits ``[..., A, K]`` and support ``[K]``."""
     return (logits.softmax(-1) * support).sum(-1)
 
 
 def project_distribution(
     next_probs: Tensor, n_step_rewards: Tensor, n_step_discounts: Tensor, support: Tensor
 ) -> Tensor:
-    """The distribution of ``G + P z`` on the fixed support.
+    """Project the distribution of ``G + P z`` onto the fixed support.
 
-    Each shifted atom gives its mass to its two neighbours in proportion to how near they are: a
+    Each shifted atom gives its mass to its two neighbours in proportion to their distance: a
     triangular kernel, which needs neither rounding nor scatter.
 
     Args:
-        next_probs: Mass on each atom; ``[B, K]``.
+        next_probs: Probabilities of the atoms; ``[B, K]``.
         n_step_rewards: G; ``[B]``.
         n_step_discounts: P; ``[B]``.
         support: Evenly spaced; ``[K]``.
 
     Returns:
-        ``[B, K]``; each row sums to what the row of `next_probs` does.
+        ``[B, K]``; the sum of each row is that of `next_probs`.
     """
     spacing = (support[-1] - support[0]) / (len(support) - 1)
     moved = n_step_rewards.unsqueeze(-1) + n_step_discounts.unsqueeze(-1) * support  # [B, K]
@@ -51,5 +51,5 @@ def project_distribution(
 
 
 def categorical_loss(logits: Tensor, target_probs: Tensor) -> Tensor:
-    """Cross-entropies ``-sum m log p``; ``[B, K]`` and ``[B, K]`` to ``[B]``."""
+    """Cross-entropies ``-sum m log p`` ``[B]`` of logits and targets ``[B, K]``."""
     return -(target_probs * logits.log_softmax(-1)).sum(-1)

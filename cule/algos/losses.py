@@ -1,4 +1,4 @@
-"""Losses of policies and values, and what is logged beside them. Means over whatever is given."""
+"""Losses of policies and values, and their metrics; means over all samples."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from torch import Tensor
 
 
 class PolicyLoss(NamedTuple):
-    """What `ppo_policy_loss` returns; scalars."""
+    """Result of `ppo_policy_loss`; scalars."""
 
     loss: Tensor
-    """The clipped surrogate, to be minimised."""
+    """The negative clipped surrogate."""
 
     approx_kl: Tensor
     """Estimate ``mean((ratio - 1) - log ratio)`` of the divergence; no gradient."""
 
     clip_fraction: Tensor
-    """Share of samples whose ratio left the clip range; no gradient."""
+    """Fraction of samples whose ratio left the clip range; no gradient."""
 
 
 def log_prob(logits: Tensor, actions: Tensor) -> Tensor:
@@ -51,11 +51,11 @@ def normalise(values: Tensor, mean: Tensor, std: Tensor) -> Tensor:
 def ppo_policy_loss(
     log_probs: Tensor, behaviour_log_probs: Tensor, advantages: Tensor, clip_range: float
 ) -> PolicyLoss:
-    """The clipped surrogate of PPO (Schulman et al. 2017).
+    """Clipped surrogate loss of PPO (Schulman et al. 2017).
 
     Args:
-        log_probs: Of the taken actions, under the current policy; ``[B]``.
-        behaviour_log_probs: Under the policy that acted; ``[B]``.
+        log_probs: Log-probabilities of the taken actions under the current policy; ``[B]``.
+        behaviour_log_probs: The same under the policy that acted; ``[B]``.
         advantages: ``[B]``.
         clip_range: Half width of the range of ratios.
     """
@@ -75,13 +75,13 @@ def value_loss(
     old_values: Tensor | None = None,
     clip_range: float | None = None,
 ) -> Tensor:
-    """``mean (V - R)^2``, no factor; with a clip range the larger one of plain and clipped error.
+    """Mean squared error ``(V - R)^2``, or the maximum of it and the clipped error of PPO.
 
     Args:
         values: ``[B]``.
         returns: ``[B]``, constants.
-        old_values: Values when the data were collected; needed with a clip range.
-        clip_range: How far a value may move from the old one; None: no clipping.
+        old_values: Values when the data were collected; required with a clip range.
+        clip_range: Maximum change of a value; None: no clipping.
     """
     errors = (values - returns).square()
     if clip_range is not None:
@@ -92,13 +92,13 @@ def value_loss(
 
 
 def huber(errors: Tensor, kappa: float = 1.0) -> Tensor:
-    """Quadratic (``e^2 / 2``) up to kappa, linear beyond; elementwise."""
+    """Huber loss: quadratic (``e^2 / 2``) up to kappa and linear beyond; elementwise."""
     size = errors.abs()
     quadratic = size.clamp(max=kappa)
     return 0.5 * quadratic.square() + kappa * (size - quadratic)
 
 
 def explained_variance(values: Tensor, returns: Tensor) -> Tensor:
-    """``1 - Var(R - V) / Var(R)``: 1 is a perfect critic, 0 one that knows only the mean."""
+    """``1 - Var(R - V) / Var(R)``: 1 for a perfect critic, 0 for a constant one."""
     variance = returns.var(correction=0)
     return 1.0 - (returns - values).var(correction=0) / variance.clamp(min=1e-12)

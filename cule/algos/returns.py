@@ -1,4 +1,8 @@
-"""Returns, advantages and traces over rollouts ``[T, N]``: n-step, GAE, V-trace, Q(lambda)."""
+"""Returns, advantages and traces over rollouts: n-step, GAE, V-trace, Q(lambda).
+
+All tensors are ``[T, N]`` unless noted; `cut` is bool. `next_values` is the result of
+`shift_values`.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +15,17 @@ from cule.errors import InvalidArgumentError
 
 
 class VTraceResult(NamedTuple):
-    """What `vtrace` returns; constants for the gradient."""
+    """Result of `vtrace`; constants for the gradient."""
 
     targets: Tensor
-    """Value targets v; ``[T, N]``."""
+    """Value targets v."""
 
     advantages: Tensor
-    """Advantages of the policy gradient; ``[T, N]``."""
+    """Advantages of the policy gradient."""
 
 
 def clip_rewards(rewards: Tensor, rule: str) -> Tensor:
-    """Rewards as they are learned from.
-
-    Args:
-        rewards: Unclipped; any shape.
-        rule: "clip" to [-1, 1], "sign", or "none".
+    """Clip rewards of any shape: "clip" to [-1, 1], "sign", or "none".
 
     Raises:
         InvalidArgumentError: Another rule.
@@ -36,22 +36,18 @@ def clip_rewards(rewards: Tensor, rule: str) -> Tensor:
         return rewards.sign()
     if rule == "none":
         return rewards
-    raise InvalidArgumentError(f"reward_rule is {rule!r}; allowed: 'clip', 'sign', 'none'")
+    raise InvalidArgumentError(f"reward_rule is {rule!r}; it must be one of clip, sign, none")
 
 
 def shift_values(values: Tensor, last_values: Tensor, final_values: Tensor, cut: Tensor) -> Tensor:
-    """Values of what followed each step.
+    """Values of the observations that follow each step.
 
     Args:
-        values: Of the states that were acted on; ``[T, N]``.
-        last_values: Of the state after the last step; ``[N]``.
-        final_values: Of the final observation of each episode that a time limit ended; ``[T, N]``,
-            read where `cut` is true. Where the episode really ended the discount is zero, and any
-            finite number will do.
-        cut: An episode ended with this step; bool ``[T, N]``.
-
-    Returns:
-        ``[T, N]``.
+        values: Values of the observations that were acted on.
+        last_values: Values of the observations after the last step; ``[N]``.
+        final_values: Values of the final observations of truncated episodes, used where `cut` is
+            true. Where an episode terminated the discount is 0, and any finite number will do.
+        cut: Whether an episode ended with the step.
     """
     following = torch.cat([values[1:], last_values.unsqueeze(0)])
     return torch.where(cut, final_values, following)
@@ -69,16 +65,10 @@ def gae(
 
     ``delta_t = r_t + d_t V'_t - V_t`` and ``A_t = delta_t + d_t lambda (1 - cut_t) A_{t+1}``.
 
-    Args:
-        rewards: ``[T, N]``.
-        discounts: ``[T, N]``.
-        values: ``[T, N]``.
-        next_values: As `shift_values` gives them; ``[T, N]``.
-        cut: bool ``[T, N]``.
-        gae_lambda: 0 is one-step advantages, 1 is plain returns minus values.
+    Lambda 0 gives one-step advantages, 1 returns minus values.
 
     Returns:
-        Advantages and returns (advantages + values), both ``[T, N]``.
+        Advantages and returns (advantages + values).
     """
     deltas = rewards + discounts * next_values - values
     decays = discounts * gae_lambda * (~cut)
@@ -105,13 +95,13 @@ def vtrace(
     """V-trace targets and advantages (Espeholt et al. 2018).
 
     Args:
-        log_ratios: Log-probability of the taken action under the current policy minus that under
-            the policy that acted; ``[T, N]``.
-        rewards: ``[T, N]``.
-        discounts: ``[T, N]``.
-        values: Under the current parameters; ``[T, N]``.
-        next_values: As `shift_values` gives them; ``[T, N]``.
-        cut: bool ``[T, N]``.
+        log_ratios: Log-probabilities of the taken actions under the current policy minus those
+            under the policy that acted.
+        rewards: Rewards.
+        discounts: Discounts.
+        values: Values under the current parameters.
+        next_values: Values of the next observations.
+        cut: Whether an episode ended with the step.
         rho_bar: Upper clip of the ratio in the temporal differences and advantages.
         c_bar: Upper clip of the ratio in the traces.
         trace_lambda: Factor of the traces.
@@ -126,7 +116,7 @@ def vtrace(
         following = deltas[t] + traces[t] * following
         corrections[t] = following
     targets = values + corrections
-    # v_{t+1}: that of the next row, of the bootstrap row (no correction), or V(x_final) at a cut.
+    # v_{t+1}: of the next row, of the bootstrap row (no correction), or V(x_final) at a cut.
     shifted = torch.cat([corrections[1:], torch.zeros_like(corrections[:1])])
     next_targets = next_values + torch.where(cut, torch.zeros_like(shifted), shifted)
     advantages = rhos * (rewards + discounts * next_targets - values)
@@ -136,13 +126,13 @@ def vtrace(
 def n_step_returns(
     rewards: Tensor, discounts: Tensor, n_step: int, cut: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Sums of up to n rewards, and the discount of what follows.
+    """Sums of up to n rewards and the discounts of their bootstrap values.
 
     Args:
-        rewards: ``[T, N]``.
-        discounts: ``[T, N]``.
+        rewards: Rewards.
+        discounts: Discounts.
         n_step: n.
-        cut: A time limit ended the episode with this step; bool ``[T, N]``. The sum stops there.
+        cut: Whether a time limit truncated the episode with the step; the sum stops there.
 
     Returns:
         ``G`` and ``P`` ``[T - n + 1, N]``, with ``target = G + P * bootstrap``, and the number of
@@ -153,18 +143,18 @@ def n_step_returns(
     """
     rows = len(rewards)
     if not 1 <= n_step <= rows:
-        raise InvalidArgumentError(f"n_step is {n_step}; allowed: 1 to the {rows} rows given")
+        raise InvalidArgumentError(f"n_step is {n_step}; it must be from 1 to {rows}, the rows")
     count = rows - n_step + 1
     sums = torch.zeros_like(rewards[:count])
     products = torch.ones_like(sums)
-    going = torch.ones_like(sums, dtype=torch.bool)
+    is_open = torch.ones_like(sums, dtype=torch.bool)
     steps = torch.zeros_like(sums, dtype=torch.int64)
     for k in range(n_step):
-        sums = torch.where(going, sums + products * rewards[k : k + count], sums)
-        products = torch.where(going, products * discounts[k : k + count], products)
-        steps = steps + going.long()
+        sums = torch.where(is_open, sums + products * rewards[k : k + count], sums)
+        products = torch.where(is_open, products * discounts[k : k + count], products)
+        steps = steps + is_open.long()
         if cut is not None:
-            going = going & ~cut[k : k + count]
+            is_open = is_open & ~cut[k : k + count]
     return sums, products, steps
 
 
@@ -173,18 +163,9 @@ def q_lambda_returns(
 ) -> Tensor:
     """Lambda-returns of greedy action values (Gallici et al. 2024).
 
-    ``G_t = r_t + d_t (lambda G_{t+1} + (1 - lambda) max_a Q(x_{t+1}, a))``; at the last row and at
-    a cut the bracket is the maximum alone.
-
-    Args:
-        rewards: ``[T, N]``.
-        discounts: ``[T, N]``.
-        next_max_q: Largest action value of what followed, as `shift_values` gives it; ``[T, N]``.
-        cut: bool ``[T, N]``.
-        q_lambda: lambda.
-
-    Returns:
-        ``[T, N]``.
+    ``G_t = r_t + d_t (lambda G_{t+1} + (1 - lambda) max_a Q(x_{t+1}, a))``; in the last row and at
+    a cut the bracket is the maximum alone. `next_max_q` holds the largest action values of the next
+    observations, from `shift_values`.
     """
     returns = torch.empty_like(rewards)
     following = next_max_q[-1]
@@ -193,3 +174,25 @@ def q_lambda_returns(
         following = rewards[t] + discounts[t] * torch.where(cut[t], next_max_q[t], mixed)
         returns[t] = following
     return returns
+
+
+def q_targets(
+    n_step_rewards: Tensor,
+    n_step_discounts: Tensor,
+    next_q: Tensor,
+    next_q_online: Tensor | None = None,
+) -> Tensor:
+    """Targets ``G + P max_a Q(s', a)`` of Q-learning from n-step sums.
+
+    Args:
+        n_step_rewards: G; ``[B]``.
+        n_step_discounts: P; ``[B]``.
+        next_q: Action values of the target network; ``[B, A]``.
+        next_q_online: Action values of the online network, which then choose the action ``a``:
+            double Q-learning (van Hasselt et al. 2016); ``[B, A]``.
+
+    Returns:
+        ``[B]``.
+    """
+    chosen = (next_q if next_q_online is None else next_q_online).argmax(-1, keepdim=True)
+    return n_step_rewards + n_step_discounts * next_q.gather(-1, chosen).squeeze(-1)

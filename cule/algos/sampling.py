@@ -1,4 +1,4 @@
-"""Drawing actions on the device, with a generator, without a look at the host."""
+"""Sampling actions on the device, with a generator."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def sample_categorical(logits: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """Draw an action from each policy: the first of exponential clocks to ring.
+    """Sample an action from each policy, as the first of exponential clocks to ring.
 
     Args:
         logits: ``[N, A]``.
@@ -23,17 +23,17 @@ def sample_categorical(logits: Tensor, generator: torch.Generator | None = None)
 def epsilon_greedy(
     q_values: Tensor, epsilon: Tensor | float, generator: torch.Generator | None = None
 ) -> Tensor:
-    """The best action, or with probability epsilon any action.
+    """Choose the best actions, or with probability epsilon uniformly random ones.
 
     Args:
         q_values: ``[N, A]``.
-        epsilon: A number, or one a console ``[N]``.
+        epsilon: A number, or one per environment ``[N]``.
         generator: On the device of `q_values`.
 
     Returns:
         int64 ``[N]``.
     """
-    draws = torch.rand((2, len(q_values)), generator=generator, device=q_values.device)
+    uniform = torch.rand((2, len(q_values)), generator=generator, device=q_values.device)
     num_actions = q_values.shape[-1]
-    anything = (draws[1] * num_actions).long().clamp(max=num_actions - 1)
-    return torch.where(draws[0] < epsilon, anything, q_values.argmax(-1))
+    random = (uniform[1] * num_actions).long().clamp(max=num_actions - 1)
+    return torch.where(uniform[0] < epsilon, random, q_values.argmax(-1))

@@ -1,46 +1,67 @@
-"""Checks of a batch of actions before anything moves."""
+"""Actions: the 18 of one player, and checks of a batch of them before anything moves."""
 
 from __future__ import annotations
 
-import sys
-from typing import Any
+from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cule import _core
+from cule.envs.arrays import to_numpy
 from cule.envs.checks import MAX_STRENGTH
-from cule.envs.compat_errors import ActionRangeError, ActionShapeError, ArgumentTypeError
+from cule.envs.errors import ActionRangeError, ActionShapeError
 
-CONTINUOUS_SIZE = 3  # radius, angle, fire
+#: Numbers of a continuous action: radius, angle and fire.
+CONTINUOUS_SIZE = 3
 
-#: Numbers that Python finds the extremes of sooner than numpy does.
+#: Up to this many numbers, Python finds the extremes sooner than numpy does.
 FEW = 32
 
 
-def is_tensor(value: object) -> bool:
-    """Whether this is a torch tensor; torch is not imported for it."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
+class Action(IntEnum):
+    """What the player's joystick does during a frame; numbers and names as in ALE."""
+
+    NOOP = 0
+    FIRE = 1
+    UP = 2
+    RIGHT = 3
+    LEFT = 4
+    DOWN = 5
+    UPRIGHT = 6
+    UPLEFT = 7
+    DOWNRIGHT = 8
+    DOWNLEFT = 9
+    UPFIRE = 10
+    RIGHTFIRE = 11
+    LEFTFIRE = 12
+    DOWNFIRE = 13
+    UPRIGHTFIRE = 14
+    UPLEFTFIRE = 15
+    DOWNRIGHTFIRE = 16
+    DOWNLEFTFIRE = 17
 
 
-def to_numpy(value: Any) -> Any:
-    """The numpy view of a torch tensor (a copy, from another device); else the value itself."""
-    if not is_tensor(value):
-        return value
-    try:
-        return value.detach().cpu().numpy()
-    except (TypeError, RuntimeError) as error:  # bfloat16, sparse, meta
-        raise ArgumentTypeError(
-            f"a tensor of {value.dtype} on {value.device} cannot be read as an array: {error}"
-        ) from None
+def joystick_action(
+    horizontal: float, vertical: float, fire: float, threshold: float = 0.5
+) -> Action:
+    """The action of a joystick position and the button.
+
+    Args:
+        horizontal: Below ``-threshold`` is left, above ``threshold`` is right.
+        vertical: Below ``-threshold`` is down, above ``threshold`` is up.
+        fire: Above ``threshold`` the button is pressed.
+        threshold: Where a direction or the button counts as pressed.
+    """
+    return Action(_core.joystick_action(horizontal, vertical, fire, threshold))
 
 
-def discrete_actions(actions: Any, rows: int, size: int) -> NDArray[np.int32]:
+def discrete_actions(actions: object, rows: int, size: int) -> NDArray[np.int32]:
     """Indices into the action set.
 
     Args:
         actions: Integers, shape ``[rows]``, a numpy array or a torch tensor.
-        rows: Number of consoles.
+        rows: Number of environments.
         size: Number of actions in the set.
 
     Returns:
@@ -58,21 +79,20 @@ def discrete_actions(actions: Any, rows: int, size: int) -> NDArray[np.int32]:
         )
     if array.shape != (rows,):
         raise ActionShapeError(f"actions has shape {array.shape}; it must be ({rows},)")
-    # Of a few consoles a list is looked through before numpy's machinery gets going.
-    few = array.tolist() if rows <= FEW else (array.min(), array.max())
-    if min(few) < 0 or max(few) >= size:
+    extremes = array.tolist() if rows <= FEW else (array.min(), array.max())
+    if min(extremes) < 0 or max(extremes) >= size:
         index = int(np.argmax((array < 0) | (array >= size)))
         raise ActionRangeError(f"actions[{index}] is {array[index]}; it must be in 0..{size - 1}")
     return array.astype(np.int32)
 
 
-def continuous_actions(actions: Any, rows: int) -> NDArray[np.float32]:
+def continuous_actions(actions: object, rows: int) -> NDArray[np.float32]:
     """Joystick positions, buttons and paddle strengths.
 
     Args:
         actions: Radius, angle and fire, float32, shape ``[rows, 3]``, a numpy array or a torch
             tensor.
-        rows: Number of consoles.
+        rows: Number of environments.
 
     Returns:
         x, y, fire and strength (the radius), float32 ``[rows, 4]``, contiguous.

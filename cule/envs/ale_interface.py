@@ -12,22 +12,23 @@ import logging
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cule import _core
-from cule.envs.action import RESET_ACTION, Action
+from cule.envs.actions import Action
 from cule.envs.ale_state import ALEState, StateNumbers
 from cule.envs.checks import MAX_STRENGTH, as_bool, as_float, as_int
-from cule.envs.compat_errors import (
+from cule.envs.errors import (
     ActionRangeError,
     ArgumentTypeError,
     CallOrderError,
+    NativeErrors,
     SettingError,
+    native_errors,
 )
-from cule.envs.native import native_errors
 from cule.envs.plan import make_game
 from cule.envs.png import encode_png
 from cule.envs.settings import Settings
@@ -35,13 +36,17 @@ from cule.errors import InvalidArgumentError, InvalidStateError
 from cule.games import GameSpec, load_roms, resolve
 from cule.games.roms import md5_of, read_rom
 
-RAM_BYTES = 128
-AUDIO_BYTES = 512
-
 #: Width of a saved screenshot pixel: the console's pixels are about twice as wide as high.
 _PNG_PIXEL_WIDTH = 2
 
 _log = logging.getLogger("cule")
+_restore_errors = NativeErrors(value_error=InvalidStateError)
+
+
+class _LoadedRom(NamedTuple):
+    console: _core.Console
+    spec: GameSpec
+    game: _core.Game
 
 
 class LoggerMode(enum.Enum):
@@ -68,27 +73,25 @@ class ALEInterface:
     def __init__(self) -> None:
         """Make an interface without a ROM."""
         self._settings = Settings()
-        self._loaded: _core.Console | None = None
-        self._spec: GameSpec | None = None
-        self._game: _core.Game | None = None
+        self._loaded: _LoadedRom | None = None
 
     # --- Settings -------------------------------------------------------------------------------
 
     def getString(self, key: str) -> str:
         """A text setting."""
-        return str(self._settings.get(key, str))
+        return self._settings.get(key, str)
 
     def getInt(self, key: str) -> int:
         """An integer setting."""
-        return int(self._settings.get(key, int))
+        return self._settings.get(key, int)
 
     def getBool(self, key: str) -> bool:
         """A switch."""
-        return bool(self._settings.get(key, bool))
+        return self._settings.get(key, bool)
 
     def getFloat(self, key: str) -> float:
         """A number setting."""
-        return float(self._settings.get(key, float))
+        return self._settings.get(key, float)
 
     def setString(self, key: str, value: str) -> None:
         """Change a text setting; read by the next `loadROM`."""
@@ -128,28 +131,30 @@ class ALEInterface:
 
         Raises:
             RomNotFoundError, UnsupportedRomError, InvalidArgumentError: Nothing has changed.
+            DeviceError: The setting ``kernel`` is "compiled", and games cannot be compiled here.
         """
         spec = resolve(None, rom_path=rom_file)
-        game = make_game(spec.to_core_kwargs())
-        seed = self._settings["random_seed"]
-        with native_errors():
+        get = self._settings.get
+        game = make_game(spec.to_core_kwargs(), get("kernel", str))
+        seed = get("random_seed", int)
+        with native_errors:
             console = _core.Console(
                 game,
                 random_seed=int(time.time()) % 2**31 if seed == -1 else seed,
-                system_random_seed=self._settings["system_random_seed"],
-                repeat_action_probability=self._settings["repeat_action_probability"],
-                frame_skip=max(self._settings["frame_skip"], 1),
-                max_num_frames_per_episode=self._settings["max_num_frames_per_episode"],
-                truncate_on_loss_of_life=self._settings["truncate_on_loss_of_life"],
-                reward_min=self._settings["reward_min"],
-                reward_max=self._settings["reward_max"],
-                color_averaging=self._settings["color_averaging"],
-                paddle_min=self._settings["paddle_min"],
-                paddle_max=self._settings["paddle_max"],
-                sound_obs=self._settings["sound_obs"],
+                system_random_seed=get("system_random_seed", int),
+                repeat_action_probability=get("repeat_action_probability", float),
+                frame_skip=get("frame_skip", int),
+                max_num_frames_per_episode=get("max_num_frames_per_episode", int),
+                truncate_on_loss_of_life=get("truncate_on_loss_of_life", bool),
+                reward_min=get("reward_min", int),
+                reward_max=get("reward_max", int),
+                color_averaging=get("color_averaging", bool),
+                paddle_min=get("paddle_min", int),
+                paddle_max=get("paddle_max", int),
+                sound_obs=get("sound_obs", bool),
             )
         self._settings.set("rom_file", str, os.fspath(rom_file))
-        self._loaded, self._spec, self._game = console, spec, game
+        self._loaded = _LoadedRom(console, spec, game)
         _log.info(
             "%s: %s, %s, %s, MD5 %s",
             spec.rom_path,
@@ -176,11 +181,11 @@ class ALEInterface:
 
     def getAvailableModes(self) -> list[int]:
         """Game modes."""
-        return list(self._loaded_spec.rules.modes)
+        return list(self._rom.spec.rules.modes)
 
     def getAvailableDifficulties(self) -> list[int]:
         """Settings of the difficulty switches."""
-        return list(self._loaded_spec.rules.difficulties)
+        return list(self._rom.spec.rules.difficulties)
 
     def setMode(self, mode: int) -> None:
         """Choose a game mode; it starts with the next `reset_game`.
@@ -188,7 +193,7 @@ class ALEInterface:
         Raises:
             SettingError: The game does not have it.
         """
-        self._console.mode = self._one_of("mode", mode, self.getAvailableModes())
+        self._rom.console.mode = self._one_of("mode", mode, self.getAvailableModes())
 
     def setDifficulty(self, difficulty: int) -> None:
         """Set the difficulty switches, from the next frame on.
@@ -196,17 +201,17 @@ class ALEInterface:
         Raises:
             SettingError: The game does not have it.
         """
-        self._console.difficulty = self._one_of(
+        self._rom.console.difficulty = self._one_of(
             "difficulty", difficulty, self.getAvailableDifficulties()
         )
 
     def getLegalActionSet(self) -> list[Action]:
         """Every action that the game takes."""
-        return [Action(action) for action in self._loaded_game.legal_actions]
+        return [Action(action) for action in self._rom.game.legal_actions]
 
     def getMinimalActionSet(self) -> list[Action]:
         """The actions that make a difference in the game."""
-        return [Action(action) for action in self._loaded_game.minimal_actions]
+        return [Action(action) for action in self._rom.game.minimal_actions]
 
     # --- Playing --------------------------------------------------------------------------------
 
@@ -216,8 +221,8 @@ class ALEInterface:
         Raises:
             SettingError: The game did not reach the mode that was set.
         """
-        with native_errors():
-            self._console.reset_game()
+        with native_errors:
+            self._rom.console.reset_game()
 
     def act(self, action: int | Action, paddle_strength: float = 1.0) -> int:
         """Hold an action for ``frame_skip`` frames.
@@ -232,69 +237,69 @@ class ALEInterface:
         Raises:
             ActionRangeError: There is no such action, or no such strength; nothing has moved.
         """
-        console = self._console
+        console = self._rom.console
         if isinstance(action, enum.Enum):
             action = action.value
         number = as_int("action", action)
-        if not 0 <= number < len(Action) and number != RESET_ACTION:
+        if not 0 <= number < len(Action) and number != _core.RESET_ACTION:
             raise ActionRangeError(
-                f"action is {number}; it must be in 0..{len(Action) - 1}, or {RESET_ACTION}"
+                f"action is {number}; it must be in 0..{len(Action) - 1}, or {_core.RESET_ACTION}"
             )
         strength = as_float("paddle_strength", paddle_strength, -MAX_STRENGTH, MAX_STRENGTH)
         return console.act(number, strength)
 
     def lives(self) -> int:
         """Lives that are left; 0 in games without them."""
-        return self._console.lives()
+        return self._rom.console.lives()
 
     def game_over(self, with_truncation: bool = True) -> bool:
         """Whether the episode has ended.
 
         Args:
-            with_truncation: Whether being cut off counts.
+            with_truncation: Whether truncation counts.
         """
-        return self._console.game_over(as_bool("with_truncation", with_truncation))
+        return self._rom.console.game_over(as_bool("with_truncation", with_truncation))
 
     def game_truncated(self) -> bool:
-        """Whether the episode was cut off, by a limit of frames or the loss of a life."""
-        return self._console.game_truncated()
+        """Whether the episode was truncated, by a limit of frames or the loss of a life."""
+        return self._rom.console.game_truncated()
 
     def getFrameNumber(self) -> int:
         """Frames since the ROM was loaded."""
-        return self._console.frame_number
+        return self._rom.console.frame_number
 
     def getEpisodeFrameNumber(self) -> int:
         """Frames since the last reset."""
-        return self._console.episode_frame_number
+        return self._rom.console.episode_frame_number
 
     # --- What can be seen -----------------------------------------------------------------------
 
     def getScreenDims(self) -> tuple[int, int]:
         """Height and width of the screen."""
-        height, width = self._console.screen_index().shape
+        height, width = self._rom.console.screen_index().shape
         return height, width
 
     def getScreen(self, buffer: NDArray[np.uint8] | None = None) -> NDArray[np.uint8] | None:
         """The screen as colour register values, uint8 ``[H, W]``, or written to `buffer`."""
-        return _deliver("getScreen", self._console.screen_index(), buffer)
+        return _deliver("getScreen", self._rom.console.screen_index(), buffer)
 
     def getScreenRGB(self, buffer: NDArray[np.uint8] | None = None) -> NDArray[np.uint8] | None:
         """The screen in colour, uint8 ``[H, W, 3]``, or written to `buffer`."""
-        return _deliver("getScreenRGB", self._console.screen_rgb(), buffer)
+        return _deliver("getScreenRGB", self._rom.console.screen_rgb(), buffer)
 
     def getScreenGrayscale(
         self, buffer: NDArray[np.uint8] | None = None
     ) -> NDArray[np.uint8] | None:
         """The screen in gray, uint8 ``[H, W]``, or written to `buffer`."""
-        return _deliver("getScreenGrayscale", self._console.screen_gray(), buffer)
+        return _deliver("getScreenGrayscale", self._rom.console.screen_gray(), buffer)
 
     def getRAM(self, buffer: NDArray[np.uint8] | None = None) -> NDArray[np.uint8] | None:
         """The RAM, uint8 ``[128]``, or written to `buffer`."""
-        return _deliver("getRAM", self._console.ram(), buffer)
+        return _deliver("getRAM", self._rom.console.ram(), buffer)
 
     def getRAMSize(self) -> int:
         """Bytes of RAM."""
-        return RAM_BYTES
+        return _core.RAM_BYTES
 
     def setRAM(self, index: int, value: int) -> None:
         """Change a byte of RAM.
@@ -303,15 +308,15 @@ class ALEInterface:
             SettingError: There is no such byte.
             ArgumentTypeError: Not a byte value.
         """
-        console = self._console
+        console = self._rom.console
         place, byte = as_int("index", index), as_int("value", value)
         if place < 0 or not 0 <= byte <= 255:
             raise ArgumentTypeError(
-                f"index and value are {place} and {byte}; they must be in 0..{RAM_BYTES - 1} and "
-                "0..255"
+                f"index and value are {place} and {byte}; they must be in "
+                f"0..{_core.RAM_BYTES - 1} and 0..255"
             )
-        if place >= RAM_BYTES:
-            raise SettingError(f"index is {place}; it must be in 0..{RAM_BYTES - 1}")
+        if place >= _core.RAM_BYTES:
+            raise SettingError(f"index is {place}; it must be in 0..{_core.RAM_BYTES - 1}")
         console.set_ram(place, byte)
 
     def getAudio(self, buffer: NDArray[np.uint8] | None = None) -> NDArray[np.uint8] | None:
@@ -319,11 +324,11 @@ class ALEInterface:
 
         Zeros without the setting ``sound_obs``.
         """
-        return _deliver("getAudio", self._console.audio(), buffer)
+        return _deliver("getAudio", self._rom.console.audio(), buffer)
 
     def getAudioSize(self) -> int:
         """Samples of `getAudio`."""
-        return AUDIO_BYTES
+        return _core.SOUND_SAMPLES
 
     def saveScreenPNG(self, filename: str) -> None:
         """Write the screen to a file, each pixel twice as wide as high.
@@ -333,7 +338,7 @@ class ALEInterface:
         """
         if not isinstance(filename, str):
             raise ArgumentTypeError(f"filename is {filename!r}; it must be a str")
-        picture = encode_png(np.repeat(self._console.screen_rgb(), _PNG_PIXEL_WIDTH, axis=1))
+        picture = encode_png(np.repeat(self._rom.console.screen_rgb(), _PNG_PIXEL_WIDTH, axis=1))
         try:
             with open(filename, "wb") as file:
                 file.write(picture)
@@ -350,7 +355,7 @@ class ALEInterface:
         Args:
             include_rng: Whether the random stream of sticky actions is part of it.
         """
-        console = self._console
+        console = self._rom.console
         numbers = StateNumbers(
             console.frame_number, console.episode_frame_number, console.mode, console.difficulty
         )
@@ -369,8 +374,8 @@ class ALEInterface:
         """
         if not isinstance(state, ALEState):
             raise ArgumentTypeError(f"state is {state!r}; it must be an ALEState")
-        with native_errors(value_error=InvalidStateError):
-            self._console.set_state(state.console)
+        with _restore_errors:
+            self._rom.console.set_state(state.console)
 
     def restoreSystemState(self, state: ALEState) -> None:
         """The same as `restoreState`."""
@@ -379,22 +384,10 @@ class ALEInterface:
     # --- Inside ---------------------------------------------------------------------------------
 
     @property
-    def _console(self) -> _core.Console:
+    def _rom(self) -> _LoadedRom:
         if self._loaded is None:
             raise CallOrderError("no ROM is loaded; call loadROM first")
         return self._loaded
-
-    @property
-    def _loaded_spec(self) -> GameSpec:
-        if self._spec is None:
-            raise CallOrderError("no ROM is loaded; call loadROM first")
-        return self._spec
-
-    @property
-    def _loaded_game(self) -> _core.Game:
-        if self._game is None:
-            raise CallOrderError("no ROM is loaded; call loadROM first")
-        return self._game
 
     def _one_of(self, name: str, value: object, allowed: list[int]) -> int:
         number = as_int(name, value)
@@ -402,13 +395,15 @@ class ALEInterface:
             raise ArgumentTypeError(f"{name} is {number}; it must be one of {allowed}")
         if number not in allowed:
             raise SettingError(
-                f"{name} is {number}; {self._loaded_spec.game_id} has "
+                f"{name} is {number}; {self._rom.spec.game_id} has "
                 f"{', '.join(str(entry) for entry in allowed)}"
             )
         return number
 
 
-def _deliver(name: str, values: NDArray[np.uint8], buffer: Any) -> NDArray[np.uint8] | None:
+def _deliver(
+    name: str, values: NDArray[np.uint8], buffer: NDArray[np.uint8] | None
+) -> NDArray[np.uint8] | None:
     """Return the values, or copy them to the buffer a caller gave."""
     if buffer is None:
         return values

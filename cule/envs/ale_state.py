@@ -1,4 +1,4 @@
-"""A saved console, as `ALEInterface` makes and takes it."""
+"""A snapshot of a console, as `ALEInterface.cloneState` returns it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import struct
 from typing import NamedTuple
 
-from cule.envs.compat_errors import ArgumentTypeError
+from cule.envs.errors import ArgumentTypeError
 from cule.errors import InvalidStateError
 
 # Magic and version; frame, episode frame, mode, difficulty; bytes of the console; digest of all the

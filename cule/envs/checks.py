@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cule.envs.compat_errors import ArgumentTypeError
+from cule.envs.errors import ArgumentTypeError
 from cule.errors import InvalidArgumentError
 
 INT32_MIN = -(2**31)

@@ -1,30 +1,37 @@
-"""The native batch on a GPU, with the methods of `cule._core.Batch` and torch tensors for memory.
+"""Environments on a GPU: `cule.envs.backend.Backend` over ``cule._cuda.Batch``.
 
 In: a `BatchPlan` and a device. Out: results in tensors of that device, written by kernels on
-torch's current stream. Device memory is one tensor, so it counts as torch's and goes back when the
-batch is closed; that it fits is checked before. What consoles rarely write lies in managed memory,
-which takes no place until then. `step` neither allocates nor waits.
+torch's current stream. Device memory is one tensor, so it counts as torch's and returns to torch
+when the batch is closed; that it fits is checked first. What environments rarely write is in
+managed memory, which takes no place until then. `step` neither allocates nor waits.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from cule import _core
-from cule.envs.compat_errors import ActionRangeError
+from cule.envs.device_memory import DeviceOutputs
+from cule.envs.errors import ActionRangeError, native_errors
 from cule.envs.launch import Geometry, choose_geometry
 from cule.envs.options import EnvOptions
-from cule.envs.plan import BatchPlan, batch_arguments, make_game_batch
-from cule.envs.translation import BackgroundTranslation, is_wanted, warn_of_failure
+from cule.envs.plan import BatchPlan, make_batch, native_options
+from cule.envs.translation import (
+    BackgroundTranslation,
+    compiled_path,
+    compiler,
+    warn_of_failure,
+)
 from cule.errors import (
     CuleError,
     DeviceError,
@@ -34,12 +41,15 @@ from cule.errors import (
     OutOfDeviceMemoryError,
 )
 
-_SCREEN_WIDTH = 160
-_RAM_BYTES = 128
+if TYPE_CHECKING:
+    from cule import _cuda
 
 
 class CudaBatch:
-    """Consoles on one GPU."""
+    """Environments on one GPU."""
+
+    #: CPU threads that step the environments.
+    num_threads = 0
 
     def __init__(
         self,
@@ -52,13 +62,14 @@ class CudaBatch:
         """Make the cached reset states on the CPU and lay the batch out on the device.
 
         Args:
-            plan: Which games the consoles play.
+            plan: Which games the environments play.
             options: Everything else; `resets` is "cached".
             device: A CUDA device, with its index.
             native: The module `cule._cuda`.
-            geometry: Lanes a warp and warps a block; None: chosen from batch and device.
+            geometry: Lanes of a warp and warps of a block; None: chosen from batch and device.
 
         Raises:
+            DeviceError: `EnvOptions.kernel` is "compiled", and there is no compiler.
             OutOfDeviceMemoryError: The batch does not fit.
             InvalidArgumentError: The native module refuses an option.
         """
@@ -70,73 +81,58 @@ class CudaBatch:
         rows, reset_set = _reset_rows(plan, options)
         geometry = geometry or choose_geometry(options.num_envs, device)
         with self._on_device():
-            self._batch = native.Batch(
+            self._batch: _cuda.Batch = native.Batch(
                 plan.games,
                 plan.game_index,
                 plan.modes,
                 plan.difficulties,
+                native_options(plan, options),
                 reset_set=reset_set,
                 reset_snapshots=rows,
                 lanes_per_warp=geometry.lanes_per_warp,
                 warps_per_block=geometry.warps_per_block,
-                **batch_arguments(plan, options),
             )
-            self.state_size: int = self._batch.state_size
-            self.console_bytes: int = self._batch.console_bytes
+            self.state_size = self._batch.state_size
+            self.console_bytes = self._batch.console_bytes
             constants = torch.from_numpy(self._batch.place_at(*self._allocate()))
             self._memory[: len(constants)].copy_(constants)
             self._seeds = torch.empty(self._num_envs, dtype=torch.int64, device=device)
             native.kernel_resources()  # loads the kernels, which a stream under capture may not
-            # Written by kernels, read by the host without waiting for them.
+            # Kernels write it; the host reads it without waiting for them.
             pinned = device.type == "cuda"
             self._faults = torch.zeros(1, dtype=torch.int32, pin_memory=pinned)
             if pinned:
                 torch.cuda.synchronize(device)  # whatever stream steps come on
         self._fault_word = self._faults.numpy()
-        self._translation = self._begin_translation(geometry)
-        self.num_threads = 0
+        self._translation: BackgroundTranslation | None = None
+        self._choose_kernel(options.kernel, geometry)
 
-    # --- What cule._core.Batch has ----------------------------------------------------------------
+    # --- What `Backend` asks for ------------------------------------------------------------------
 
     def reset(
-        self,
-        mask: NDArray[np.bool_] | None,
-        seeds: NDArray[np.int64],
-        obs: torch.Tensor,
-        ints: torch.Tensor,
-        flags: torch.Tensor,
-        stacked: bool = True,
+        self, mask: NDArray[np.bool_] | None, seeds: NDArray[np.int64], out: DeviceOutputs
     ) -> None:
-        """Start episodes where `mask` is set, and report every console."""
+        """Start episodes where `mask` is set, and report every environment."""
         with self._on_device():
             self._seeds.copy_(torch.from_numpy(seeds))
             chosen = None if mask is None else torch.from_numpy(mask).to(self.device)
             self._batch.reset(
                 0 if chosen is None else chosen.data_ptr(),
                 self._seeds.data_ptr(),
-                self._outputs(obs, ints, flags, None, None, stacked),
+                self._outputs(out),
                 self._stream(),
             )
 
-    def step(
-        self,
-        actions: torch.Tensor,
-        obs: torch.Tensor,
-        ints: torch.Tensor,
-        flags: torch.Tensor,
-        final_obs: torch.Tensor | None = None,
-        final_ints: torch.Tensor | None = None,
-        stacked: bool = True,
-    ) -> None:
-        """Advance every console: int32 ``[N]`` indices, or float32 ``[N, 4]`` joysticks.
+    def step(self, actions: torch.Tensor, out: DeviceOutputs) -> None:
+        """Advance every environment: int32 ``[N]`` indices, or float32 ``[N, 4]`` joysticks.
 
         Raises:
-            ActionRangeError, NotResetError: A kernel before this one met an action outside the set,
-                or a console whose episode had ended.
+            ActionRangeError, NotResetError: A kernel of an earlier step met an action outside the
+                set, or an environment whose episode had ended.
         """
         self.check_faults()
         if self._translation is not None and self._translation.is_done:
-            self._take_translation()
+            self._finish_translation()
         indices, joysticks = actions.data_ptr(), 0
         if self._is_joystick:
             indices, joysticks = joysticks, indices
@@ -144,63 +140,51 @@ class CudaBatch:
             self._batch.step(
                 indices,
                 joysticks,
-                self._outputs(obs, ints, flags, final_obs, final_ints, stacked),
+                self._outputs(out),
                 self._faults.data_ptr(),
                 self._stream(),
             )
 
+    def send_reset(self, seeds: NDArray[np.int64]) -> None:
+        """Never called: `resolve_options` refuses a `batch_size` below `num_envs` on a GPU."""
+        raise AssertionError("batch_size is num_envs on a GPU")
+
     def send(self, actions: torch.Tensor, env_ids: NDArray[np.int32]) -> None:
-        """Keep the actions of all consoles for `recv`."""
+        """Keep the actions of all environments for `recv`."""
         self.check_faults()
         self._sent = actions
 
-    def recv(
-        self,
-        obs: torch.Tensor,
-        ints: torch.Tensor,
-        flags: torch.Tensor,
-        final_obs: torch.Tensor | None = None,
-        final_ints: torch.Tensor | None = None,
-    ) -> None:
-        """Launch the step that `send` asked for; who reads the results waits for them."""
-        self.step(self._sent, obs, ints, flags, final_obs, final_ints)
+    def recv(self, out: DeviceOutputs) -> None:
+        """Launch the step that `send` asked for; reading the results waits for it."""
+        self.step(self._sent, out)
 
-    def decorrelate(
-        self,
-        max_steps: int,
-        seed: int,
-        obs: torch.Tensor,
-        ints: torch.Tensor,
-        flags: torch.Tensor,
-        stacked: bool = True,
-    ) -> None:
-        """Play a random number of random steps in each console."""
+    def decorrelate(self, max_steps: int, seed: int, out: DeviceOutputs) -> None:
+        """Play a random number of random steps in each environment."""
         with self._on_device():
             self._batch.decorrelate(max_steps, seed, self._faults.data_ptr(), self._stream())
-        self.observe(obs, ints, flags, stacked)
+        self.observe(out)
 
-    def observe(
-        self, obs: torch.Tensor, ints: torch.Tensor, flags: torch.Tensor, stacked: bool = True
-    ) -> None:
-        """Report every console as it is."""
+    def observe(self, out: DeviceOutputs) -> None:
+        """Report every environment as it is."""
         with self._on_device():
-            outputs = self._outputs(obs, ints, flags, None, None, stacked)
-            self._batch.observe(outputs, self._stream())
+            self._batch.observe(self._outputs(out), self._stream())
 
     def get_state(self, indices: NDArray[np.int64]) -> torch.Tensor:
-        """Rows of some consoles, uint8 ``[n, state_size]``."""
+        """Snapshots of some environments, uint8 ``[n, state_size]``."""
         n = len(indices)
         with self._on_device():
-            rows = torch.empty((n, self.state_size), dtype=torch.uint8, device=self.device)
+            states = torch.empty((n, self.state_size), dtype=torch.uint8, device=self.device)
             if n:
-                consoles = torch.from_numpy(indices).to(self.device)
+                chosen = torch.from_numpy(indices).to(self.device)
                 self._batch.gather_snapshots(
-                    consoles.data_ptr(), n, rows.data_ptr(), self._stream()
+                    chosen.data_ptr(), n, states.data_ptr(), self._stream()
                 )
-            return rows
+            return states
 
-    def set_state(self, states: Any, indices: NDArray[np.int64]) -> None:
-        """Restore rows, if every one of them can be.
+    def set_state(
+        self, states: NDArray[np.uint8] | torch.Tensor, indices: NDArray[np.int64]
+    ) -> None:
+        """Restore snapshots, if every one of them can be restored.
 
         Raises:
             InvalidStateError: One cannot; nothing has changed.
@@ -210,17 +194,17 @@ class CudaBatch:
         with self._on_device():
             if not isinstance(states, torch.Tensor):
                 states = torch.from_numpy(np.ascontiguousarray(states))
-            rows = states.to(self.device).contiguous()
-            consoles = torch.from_numpy(indices).to(self.device)
-            faults = torch.empty(len(indices), dtype=torch.uint8, device=self.device)
-            arguments = (consoles.data_ptr(), len(indices), rows.data_ptr())
-            self._batch.check_snapshots(*arguments, faults.data_ptr(), self._stream())
-            for row, fault in enumerate(faults.cpu().tolist()):
-                if fault:
-                    console = int(indices[row])
-                    game = self._plan.games[self._plan.game_index[console]].game_id
-                    text = self._native.row_fault_text(fault, console, game)
-                    raise InvalidStateError(f"states: row {row}: {text}")
+            states = states.to(self.device).contiguous()
+            chosen = torch.from_numpy(indices).to(self.device)
+            errors = torch.empty(len(indices), dtype=torch.uint8, device=self.device)
+            arguments = (chosen.data_ptr(), len(indices), states.data_ptr())
+            self._batch.check_snapshots(*arguments, errors.data_ptr(), self._stream())
+            for row, error in enumerate(errors.cpu().tolist()):
+                if error:
+                    index = int(indices[row])
+                    game = self._plan.games[self._plan.game_index[index]].game_id
+                    text = self._native.snapshot_error_text(error, index, game)
+                    raise InvalidStateError(f"states[{row}]: {text}")
             self._batch.scatter_snapshots(*arguments, self._stream())
 
     def screens(self, kind: str, indices: NDArray[np.int64]) -> torch.Tensor:
@@ -228,18 +212,20 @@ class CudaBatch:
         games = [self._plan.games[game] for game in self._plan.game_index[indices]]
         heights = {game.screen_height for game in games}
         if len(heights) > 1:
-            raise ValueError("indices: the consoles named have screens of different heights")
+            raise InvalidArgumentError(
+                "indices name environments with screens of different heights"
+            )
         height = heights.pop() if heights else 0
         with self._on_device():
-            shape = (len(indices), height, _SCREEN_WIDTH)
+            shape = (len(indices), height, _core.SCREEN_WIDTH)
             levels = torch.empty(shape, dtype=torch.uint8, device=self.device)
             if len(indices):
-                consoles = torch.from_numpy(indices).to(self.device)
+                chosen = torch.from_numpy(indices).to(self.device)
                 self._batch.draw_screens(
-                    consoles.data_ptr(),
+                    chosen.data_ptr(),
                     len(indices),
                     levels.data_ptr(),
-                    height * _SCREEN_WIDTH,
+                    height * _core.SCREEN_WIDTH,
                     self._stream(),
                 )
             if kind == "index":
@@ -253,7 +239,7 @@ class CudaBatch:
     def ram(self) -> torch.Tensor:
         """Live RAM, uint8 ``[N, 128]``."""
         stride, offset = self._live(1)
-        return self._memory.as_strided((self._num_envs, _RAM_BYTES), (stride, 1), offset)
+        return self._memory.as_strided((self._num_envs, _core.RAM_BYTES), (stride, 1), offset)
 
     def lives(self) -> torch.Tensor:
         """Live number of lives, int32 ``[N]``."""
@@ -264,8 +250,8 @@ class CudaBatch:
         return self._live_int32(3)
 
     @property
-    def is_translating(self) -> bool:
-        """Whether a step to come may load a kernel of the game's own."""
+    def is_compiling(self) -> bool:
+        """Whether a step to come may load a kernel that was compiled for the game."""
         return self._translation is not None
 
     def close(self) -> None:
@@ -284,16 +270,16 @@ class CudaBatch:
         self._fault_word[0] = 0
         if word & self._native.FAULT_ACTION:
             raise ActionRangeError(
-                "actions of an earlier step held an index outside the action set of "
-                f"{len(self._plan.action_set)}; it was taken as 0"
+                "actions of an earlier step held an index that is not in "
+                f"0..{len(self._plan.action_set) - 1}; it was taken as 0"
             )
         raise NotResetError(
-            "an earlier step found consoles whose episode had ended, and left them as they were; "
+            "an earlier step found environments whose episode had ended, and left them unchanged; "
             "reset them with options={'reset_mask': ...}"
         )
 
     def load_program(self, path: str | Path) -> None:
-        """Let a game's own kernel run the steps from now on.
+        """Let a kernel that was compiled for the game run the steps from now on.
 
         Args:
             path: A module for this device (`cule.envs.translation`).
@@ -305,26 +291,41 @@ class CudaBatch:
         games = len(self._plan.games)
         if games > 1:
             raise InvalidArgumentError(
-                f"a batch of {games} games; only a batch of one game can have a kernel of its own"
+                f"kernel is 'compiled' for a batch of {games} games; it must be of one game"
             )
         with self._on_device():
             self._batch.load_program(str(path))
 
-    def _begin_translation(self, geometry: Geometry) -> BackgroundTranslation | None:
-        if self.device.type != "cuda" or not is_wanted() or len(self._plan.games) > 1:
-            return None
+    def _choose_kernel(self, kernel: str, geometry: Geometry) -> None:
+        """Load the compiled kernel where it is on disk; compile it where `kernel` asks for that."""
+        games = self._plan.games
+        if self.device.type != "cuda" or kernel == "interpreter" or len(games) > 1:
+            return
         major, minor = torch.cuda.get_device_capability(self.device)
-        lanes = geometry.lanes_per_warp
-        return BackgroundTranslation(self._plan.games[0], lanes, f"sm_{major}{minor}")
+        made_for = (games[0], geometry.lanes_per_warp, f"sm_{major}{minor}")
+        if kernel == "compiled":
+            self._translation = BackgroundTranslation(*made_for)
+            if self._translation.is_done:
+                self._finish_translation()
+            return
+        try:
+            path = compiled_path(*made_for, compiler().version)
+        except DeviceError:  # no compiler
+            return
+        if path.exists():
+            self._load(path)
 
-    def _take_translation(self) -> None:
+    def _finish_translation(self) -> None:
         if torch.cuda.is_current_stream_capturing():
             return
         assert self._translation is not None
-        path = self._translation.take()
+        path = self._translation.result()
         self._translation = None
-        if path is None:
-            return
+        if path is not None:
+            self._load(path)
+
+    def _load(self, path: Path) -> None:
+        """`load_program`; a kernel that cannot be loaded leaves the interpreter's in place."""
         try:
             self.load_program(path)
         except DeviceError as error:
@@ -332,11 +333,10 @@ class CudaBatch:
 
     def _allocate(self) -> tuple[int, int]:
         """Make `_memory` and `_spill`, if they fit; where both begin."""
-        on_demand = self._native.OnDemandMemory
-        size: int = self._batch.bytes
-        spill: int = self._batch.spill_bytes
+        on_demand: type[_cuda.OnDemandMemory] = self._native.OnDemandMemory
+        size, spill = self._batch.bytes, self._batch.spill_bytes
         is_wanted_on_demand = os.environ.get("CULE_MANAGED_MEMORY") != "0"
-        is_on_demand: bool = is_wanted_on_demand and on_demand.is_supported()
+        is_on_demand = is_wanted_on_demand and on_demand.is_supported()
         if not is_on_demand:
             self.console_bytes += spill // self._num_envs
         needed = size if is_on_demand else size + spill
@@ -364,7 +364,8 @@ class CudaBatch:
         fit = max(0, (free - fixed) // self.console_bytes)
         return OutOfDeviceMemoryError(
             f"num_envs is {self._num_envs}: {needed:,} bytes are needed on {self.device}, "
-            f"{self.console_bytes:,} a console, and {free:,} are free; about {fit:,} consoles fit"
+            f"{self.console_bytes:,} for each environment, and {free:,} are free; about {fit:,} "
+            "environments fit"
         )
 
     def _live(self, which: int) -> tuple[int, int]:
@@ -392,37 +393,36 @@ class CudaBatch:
         except RuntimeError as error:  # of the launch, or of torch
             raise DeviceError(f"device is {self.device}: {error}") from error
 
-    def _outputs(
-        self,
-        obs: torch.Tensor,
-        ints: torch.Tensor,
-        flags: torch.Tensor,
-        final_obs: torch.Tensor | None,
-        final_ints: torch.Tensor | None,
-        stacked: bool,
-    ) -> tuple[int | bool, ...]:
-        return (
-            obs.data_ptr(),
-            obs.stride(0),
-            ints.data_ptr(),
-            flags.data_ptr(),
-            0 if final_obs is None else final_obs.data_ptr(),
-            0 if final_obs is None else final_obs.stride(0),
-            0 if final_ints is None else final_ints.data_ptr(),
-            self._num_envs,
-            stacked,
+    def _outputs(self, out: DeviceOutputs) -> _cuda.Outputs:
+        final_obs, final_ints = out.final_obs, out.final_ints
+        outputs: _cuda.Outputs = self._native.Outputs(
+            obs=out.obs.data_ptr(),
+            obs_stride=out.obs.stride(0),
+            ints=out.ints.data_ptr(),
+            flags=out.flags.data_ptr(),
+            width=self._num_envs,
+            final_obs=0 if final_obs is None else final_obs.data_ptr(),
+            final_obs_stride=0 if final_obs is None else final_obs.stride(0),
+            final_ints=0 if final_ints is None else final_ints.data_ptr(),
+            stacked=out.stacked,
         )
+        return outputs
 
 
 def _reset_rows(
     plan: BatchPlan, options: EnvOptions
 ) -> tuple[list[NDArray[np.uint8]], NDArray[np.int32]]:
-    """Cached reset states of each (game, mode, difficulty), and which set each console has."""
+    """Cached reset states of each (game, mode, difficulty), and which set each environment has."""
     kinds = np.stack([plan.game_index, plan.modes, plan.difficulties], axis=1)
     distinct, reset_set = np.unique(kinds, axis=0, return_inverse=True)
-    batch = make_game_batch(plan, options, *distinct.T)
+    index, modes, difficulties = distinct.T
+    one_of_each = dataclasses.replace(
+        plan, game_index=index, modes=modes, difficulties=difficulties
+    )
+    batch = make_batch(one_of_each, options)
     try:
-        rows = [batch.reset_states(console) for console in range(len(distinct))]
+        with native_errors:
+            rows = [batch.reset_states(env) for env in range(len(distinct))]
     finally:
         batch.close()
     return rows, np.ascontiguousarray(reset_set.reshape(-1), np.int32)

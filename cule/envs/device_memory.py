@@ -1,4 +1,4 @@
-"""Where results lie and how actions are read, for consoles on a GPU (see `cule.envs.memory`).
+"""Memory of results on a GPU (`cule.envs.backend.Memory` of `CudaBatch`).
 
 Memory comes from torch's caching allocator, which makes no call to the device once it is warm, and
 which a CUDA graph under capture redirects into its own pool. Nothing here reads a value back from
@@ -7,97 +7,101 @@ the device, except what `output` is "numpy" for.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from cule import _core
-from cule.envs import actions as action_checks
-from cule.envs.compat_errors import ActionShapeError, ArgumentTypeError
+from cule.envs.actions import CONTINUOUS_SIZE, continuous_actions, discrete_actions
+from cule.envs.arrays import Array
+from cule.envs.errors import ActionShapeError, ArgumentTypeError
+from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan
-from cule.envs.results import FINAL_INFO_ROWS, Tables
-from cule.errors import InvalidArgumentError
+from cule.envs.requests import check_rows
 
 
-class _DevicePool:
+class DeviceOutputs(NamedTuple):
+    """The tensors that a call writes to."""
+
+    obs: torch.Tensor  # uint8 [N, ...], each row contiguous
+    final_obs: torch.Tensor | None  # as obs
+    ints: torch.Tensor  # int32 [INT_ROWS, N]
+    final_ints: torch.Tensor | None  # as ints
+    flags: torch.Tensor  # bool [FLAG_ROWS, N]
+    stacked: bool = True
+
+
+class DevicePool:
     """Lends blocks; torch's allocator takes them back."""
 
     def __init__(self, shape: tuple[int, ...], device: torch.device) -> None:
+        """Lend uint8 blocks of this shape."""
         self._shape = shape
         self._device = device
 
-    def take(self) -> torch.Tensor:
+    def acquire(self) -> torch.Tensor:
+        """A new block; its bytes are unspecified."""
         return torch.empty(self._shape, dtype=torch.uint8, device=self._device)
 
 
 class DeviceMemory:
     """Tensors of one GPU."""
 
-    def __init__(self, plan: BatchPlan, device: torch.device, output: str) -> None:
+    def __init__(self, plan: BatchPlan, options: EnvOptions, device: torch.device) -> None:
         """Serve a batch."""
-        self._plan = plan
+        self._num_actions = len(plan.action_set)
         self._device = device
-        self._is_numpy = output == "numpy"
-        self._action_table = None
+        self._is_numpy = options.output == "numpy"
+        self._is_continuous = options.continuous
+        self._action_table: torch.Tensor | None = None
         if plan.action_table is not None:
             rows = plan.action_table[plan.game_index]
             self._action_table = torch.from_numpy(np.ascontiguousarray(rows)).to(device)
 
-    def wrap(self, tensor: Any) -> Any:
-        """What the user gets."""
+    def pool(self, shape: tuple[int, ...]) -> DevicePool:
+        """Lends blocks of uint8 memory of this shape."""
+        return DevicePool(shape, self._device)
+
+    def outputs(
+        self, obs: torch.Tensor, final_obs: torch.Tensor | None = None, stacked: bool = True
+    ) -> DeviceOutputs:
+        """Where a call writes: observations to blocks, numbers to new tables."""
+        ints = torch.empty((_core.INT_ROWS, len(obs)), dtype=torch.int32, device=self._device)
+        flags = torch.empty((_core.FLAG_ROWS, len(obs)), dtype=torch.bool, device=self._device)
+        final_ints = None if final_obs is None else torch.empty_like(ints)
+        return DeviceOutputs(obs, final_obs, ints, final_ints, flags, stacked)
+
+    def actions(self, actions: object, env_ids: NDArray[np.int32]) -> torch.Tensor:
+        """Indices into the native action sets, int32 ``[N]``, or joysticks, float32 ``[N, 4]``.
+
+        The kernel that uses them checks those of a tensor on the device.
+        """
+        rows = len(env_ids)
+        read = self._joysticks if self._is_continuous else self._indices
+        return read(actions, rows)
+
+    def wrap(self, tensor: torch.Tensor) -> Array:
+        """The tensor, or a copy in a numpy array."""
         return tensor.cpu().numpy() if self._is_numpy else tensor
 
-    def wrap_all(self, tensors: dict[str, Any]) -> dict[str, Any]:
-        """`wrap` for every value of a dict."""
-        return {key: self.wrap(tensor) for key, tensor in tensors.items()}
+    wrap_read_only = wrap
 
-    def wrap_read_only(self, tensor: Any) -> Any:
-        """`wrap` for memory that is not to be written to."""
-        return self.wrap(tensor)
-
-    def pool(self, shape: tuple[int, ...]) -> _DevicePool:
-        """Lends blocks of uint8 memory of this shape."""
-        return _DevicePool(shape, self._device)
-
-    def tables(self, rows: int) -> Tables:
-        """Result tables, not yet filled."""
-        return Tables(
-            torch.empty((_core.INT_ROWS, rows), dtype=torch.int32, device=self._device),
-            torch.empty((_core.FLAG_ROWS, rows), dtype=torch.bool, device=self._device),
-        )
-
-    def final_ints(self, tables: Tables) -> Any:
-        """A table for the numbers of ended episodes, not yet filled."""
-        return torch.empty_like(tables.ints)
-
-    def as_float(self, row: Any) -> Any:
+    def as_float(self, row: torch.Tensor) -> torch.Tensor:
         """Numbers as float32."""
         return row.float()
 
-    def may_have_ended(self, terminated: Any, truncated: Any) -> bool:
-        """Whether ``info`` needs the entries of ended episodes: always, for looking would wait."""
+    def may_have_ended(self, terminated: torch.Tensor, truncated: torch.Tensor) -> bool:
+        """Whether ``info`` needs the entries of ended episodes: always, since a look would wait."""
         return True
 
-    def final_info(self, ints: Any, ended: Any) -> dict[str, Any]:
-        """``final_info`` of the consoles that ended."""
-        info: dict[str, Any] = {}
-        for key, row in FINAL_INFO_ROWS.items():
-            info[key] = torch.where(ended, ints[row], 0)
-            info[f"_{key}"] = ended
-        return info
+    def env_ids(self, ints: torch.Tensor) -> NDArray[np.int32]:
+        """Which environments a table of numbers is of: all, in order."""
+        return np.arange(ints.shape[1], dtype=np.int32)
 
-    def env_ids(self, tables: Tables) -> NDArray[np.int32]:
-        """Which consoles these results are of: all, in order."""
-        return np.arange(tables.ints.shape[1], dtype=np.int32)
-
-    def indices(self, actions: Any, rows: int, ids: NDArray[np.int32]) -> torch.Tensor:
-        """Indices into the native action sets, int32 ``[rows]``.
-
-        Those of a tensor on the device are checked by the kernel that uses them.
-        """
-        size = len(self._plan.action_set)
+    def _indices(self, actions: object, rows: int) -> torch.Tensor:
+        size = self._num_actions
         if self._is_here(actions):
             kinds = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
             if actions.dtype not in kinds or actions.shape != (rows,):
@@ -107,51 +111,35 @@ class DeviceMemory:
                 )
             native = actions.detach()
         else:
-            native = torch.from_numpy(action_checks.discrete_actions(actions, rows, size))
-            native = native.to(self._device)
+            native = torch.from_numpy(discrete_actions(actions, rows, size)).to(self._device)
         if self._action_table is not None:
             inside = native.clamp(0, size - 1).long()
             native = self._action_table.gather(1, inside[:, None])[:, 0]
-        indices: torch.Tensor = native.to(torch.int32).contiguous()
-        return indices
+        return native.to(torch.int32).contiguous()
 
-    def fill(self, target: torch.Tensor, source: torch.Tensor, rows: torch.Tensor) -> None:
-        """Copy some rows, bool ``[N]``, of one block of frames into another."""
-        mask = rows.view(-1, *(1,) * (source.dim() - 1))
-        torch.where(mask, source, target, out=target)
-
-    def joysticks(self, actions: Any, rows: int) -> torch.Tensor:
-        """Joystick rows, float32 ``[rows, 4]``."""
+    def _joysticks(self, actions: object, rows: int) -> torch.Tensor:
         if not self._is_here(actions):
-            checked = action_checks.continuous_actions(actions, rows)
+            checked = continuous_actions(actions, rows)
             return torch.from_numpy(np.ascontiguousarray(checked)).to(self._device)
-        if actions.dtype != torch.float32 or actions.shape != (rows, action_checks.CONTINUOUS_SIZE):
+        if actions.dtype != torch.float32 or actions.shape != (rows, CONTINUOUS_SIZE):
             raise ActionShapeError(
                 f"actions is a tensor of {actions.dtype}, shape {tuple(actions.shape)}; it must be "
-                f"of float32, shape ({rows}, {action_checks.CONTINUOUS_SIZE})"
+                f"of float32, shape ({rows}, {CONTINUOUS_SIZE})"
             )
         radius, angle, fire = actions.detach().nan_to_num().unbind(1)
         x, y = radius * torch.cos(angle), radius * torch.sin(angle)
         return torch.stack([x, y, fire, radius], dim=1).contiguous()
 
-    def target(self, out: Any, shape: tuple[int, ...]) -> torch.Tensor:
-        """Checked memory of the user's to write frames to."""
+    def target(self, out: object, shape: tuple[int, ...]) -> torch.Tensor:
+        """Memory of the user's to write frames to, checked."""
         if not self._is_here(out) or out.dtype != torch.uint8 or out.requires_grad:
             raise ArgumentTypeError(
                 f"out is a {type(out).__name__} of {getattr(out, 'dtype', 'no dtype')} on "
                 f"{getattr(out, 'device', 'no device')}; it must be a uint8 tensor on "
                 f"{self._device}, without grad"
             )
-        if tuple(out.shape) != shape:
-            raise InvalidArgumentError(f"out has shape {tuple(out.shape)}; it must be {shape}")
-        if len(out) > 1 and out.stride(0) < out[0].numel():
-            raise InvalidArgumentError(f"out has strides {out.stride()}; its rows overlap")
-        if not out[0].is_contiguous():
-            raise InvalidArgumentError(
-                f"out has strides {out.stride()}; each of its rows must be contiguous"
-            )
-        checked: torch.Tensor = out
-        return checked
+        check_rows(tuple(out.shape), out.stride(), shape)
+        return out
 
-    def _is_here(self, value: Any) -> bool:
+    def _is_here(self, value: object) -> TypeGuard[torch.Tensor]:
         return isinstance(value, torch.Tensor) and value.device == self._device

@@ -1,4 +1,4 @@
-"""One console as a Gymnasium environment: what ``cule/<Title>-v5`` makes.
+"""One environment as Gymnasium has it, and the ids ``cule/<Title>-v5`` of every game.
 
 Keywords, seeding, order of events and results are those of ``ale_py.env.AtariEnv`` 0.12.1. One step
 is ``frameskip`` acts; the observation is the last frame alone, without pooling, resizing or
@@ -7,7 +7,7 @@ stacking.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import gymnasium
 import numpy as np
@@ -15,23 +15,47 @@ from gymnasium import spaces
 from gymnasium.utils import EzPickle, seeding
 from numpy.typing import NDArray
 
-from cule.envs.action import Action, joystick_action
-from cule.envs.actions import CONTINUOUS_SIZE, to_numpy
-from cule.envs.ale_interface import AUDIO_BYTES, RAM_BYTES, ALEInterface
+from cule import _core
+from cule.envs.actions import Action, continuous_actions, joystick_action
+from cule.envs.ale_interface import ALEInterface
 from cule.envs.ale_state import ALEState
-from cule.envs.checks import MAX_STRENGTH, as_float, as_int
-from cule.envs.compat_errors import ActionRangeError, ActionShapeError, GymArgumentError
-from cule.envs.spaces import COLOUR_CHANNELS, continuous_action_space
+from cule.envs.arrays import Array, to_numpy
+from cule.envs.checks import as_float, as_int
+from cule.envs.errors import ActionRangeError, ActionShapeError, GymArgumentError
+from cule.envs.plan import COLOUR_CHANNELS, continuous_action_space
+from cule.envs.results import Info
 from cule.errors import ClosedError, InvalidArgumentError, NotResetError
-from cule.games import resolve
+from cule.games import list_games, load_games, resolve
 
 Observation = NDArray[np.uint8] | dict[str, NDArray[np.uint8]]
 
 _OBS_TYPES = ("rgb", "grayscale", "ram")
 
+#: Arguments of ``ALE/<Title>-v5``.
+_V5 = {
+    "repeat_action_probability": 0.25,
+    "full_action_space": False,
+    "frameskip": 4,
+    "max_num_frames_per_episode": 108_000,
+}
 
-class AtariEnv(gymnasium.Env[Any, Any], EzPickle):
-    """One Atari 2600 console.
+
+def register_envs() -> None:
+    """Register ``cule/<Title>-v5`` of every game with Gymnasium, unless it is registered."""
+    games = load_games()
+    for game_id in list_games():
+        env_id = f"cule/{games[game_id].title}-v5"
+        if env_id not in gymnasium.registry:
+            gymnasium.register(
+                id=env_id,
+                entry_point="cule.envs.gym_env:AtariEnv",
+                vector_entry_point="cule.envs.vector_env:AtariVectorEnv",
+                kwargs={"game": game_id, **_V5},
+            )
+
+
+class AtariEnv(gymnasium.Env[Array, Array], EzPickle):
+    """One Atari 2600 environment.
 
     Example:
         >>> import gymnasium, cule
@@ -43,7 +67,7 @@ class AtariEnv(gymnasium.Env[Any, Any], EzPickle):
     """
 
     # Gymnasium declares it without ClassVar.
-    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012
+    metadata: Info = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012
 
     def __init__(
         self,
@@ -59,44 +83,34 @@ class AtariEnv(gymnasium.Env[Any, Any], EzPickle):
         max_num_frames_per_episode: int | None = None,
         render_mode: str | None = None,
         sound_obs: bool = False,
+        *,
+        kernel: str = "auto",
     ) -> None:
-        """Switch a console on, seeded from entropy.
+        """Switch the console on, seeded from entropy.
 
         Args:
             game: Name of the game, as in ``ms_pacman``.
             mode: Game mode; the game's first by default.
             difficulty: Difficulty switches; 0 by default.
             obs_type: "rgb" ``[H, 160, 3]``, "grayscale" ``[H, 160]``, or "ram" ``[128]``; uint8.
-            frameskip: Frames a step, or (low, high): a random number from low to high - 1.
-            repeat_action_probability: Probability, each frame, that the previous action stays.
+            frameskip: Frames of a step, or (low, high): a random number from low to high - 1.
+            repeat_action_probability: As in `cule.EnvOptions`, like the next three.
             full_action_space: All legal actions instead of those the game uses.
-            continuous: Actions are (radius, angle, fire), float32.
+            continuous: Actions are (radius, angle, fire), float32 ``[3]``.
             continuous_action_threshold: Where a continuous direction or fire counts as pressed.
             max_num_frames_per_episode: Frames after which an episode is truncated; None or 0:
                 never.
             render_mode: "rgb_array", or None. ``gymnasium.make`` adds "human" with its own wrapper.
             sound_obs: Observations are dicts of "image" and "sound", uint8 ``[512]``.
+            kernel: What executes the program, as in `cule.EnvOptions`.
 
         Raises:
             GymArgumentError: A keyword is outside its allowed values.
             SettingError: The game does not have this mode or difficulty.
             UnknownGameError, RomNotFoundError: The game cannot be had.
         """
-        EzPickle.__init__(
-            self,
-            game=game,
-            mode=mode,
-            difficulty=difficulty,
-            obs_type=obs_type,
-            frameskip=frameskip,
-            repeat_action_probability=repeat_action_probability,
-            full_action_space=full_action_space,
-            continuous=continuous,
-            continuous_action_threshold=continuous_action_threshold,
-            max_num_frames_per_episode=max_num_frames_per_episode,
-            render_mode=render_mode,
-            sound_obs=sound_obs,
-        )
+        arguments = {name: value for name, value in locals().items() if name != "self"}
+        EzPickle.__init__(self, **arguments)
         if obs_type not in _OBS_TYPES:
             raise GymArgumentError(
                 f"obs_type is {obs_type!r}; it must be one of {', '.join(_OBS_TYPES)}"
@@ -125,6 +139,7 @@ class AtariEnv(gymnasium.Env[Any, Any], EzPickle):
         frames = 0 if max_num_frames_per_episode is None else max_num_frames_per_episode
         self.ale.setInt("max_num_frames_per_episode", frames)
         self.ale.setBool("sound_obs", self.sound_obs)
+        self.ale.setString("kernel", kernel)
         self.seed_game()
         self.load_game()
 
@@ -137,24 +152,24 @@ class AtariEnv(gymnasium.Env[Any, Any], EzPickle):
         shape: tuple[int, ...] = {
             "rgb": (height, width, COLOUR_CHANNELS),
             "grayscale": (height, width),
-            "ram": (RAM_BYTES,),
+            "ram": (_core.RAM_BYTES,),
         }[obs_type]
         image = spaces.Box(0, 255, shape, np.uint8)
-        self.observation_space: spaces.Space[Any] = image
+        self.observation_space: spaces.Space[Array] = image
         if self.sound_obs:
-            sound = spaces.Box(0, 255, (AUDIO_BYTES,), np.uint8)
+            sound = spaces.Box(0, 255, (_core.SOUND_SAMPLES,), np.uint8)
             self.observation_space = spaces.Dict(image=image, sound=sound)
 
     # --- Gymnasium ------------------------------------------------------------------------------
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
+        self, *, seed: int | None = None, options: Mapping[str, object] | None = None
+    ) -> tuple[Observation, Info]:
         """Start a new episode.
 
         Args:
-            seed: Switches the console off and on again, with streams seeded by this; None: nothing
-                of the kind.
+            seed: Switches the console off and on again, with streams seeded by this; None: the
+                console stays on and its streams continue.
             options: Not used.
 
         Returns:
@@ -162,7 +177,7 @@ class AtariEnv(gymnasium.Env[Any, Any], EzPickle):
             seeding, ``seeds``.
         """
         self._check_open()
-        super().reset(seed=seed, options=options)
+        super().reset(seed=seed)
         seeds = None
         if seed is not None:
             seeds = self.seed_game(seed)
@@ -174,7 +189,7 @@ class AtariEnv(gymnasium.Env[Any, Any], EzPickle):
             info["seeds"] = seeds
         return self._observation(), info
 
-    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: object) -> tuple[Observation, float, bool, bool, Info]:
         """Hold an action for ``frameskip`` frames.
 
         Args:
@@ -196,7 +211,7 @@ class AtariEnv(gymnasium.Env[Any, Any], EzPickle):
         frames = self._frameskip
         if isinstance(frames, tuple):
             frames = int(self.np_random.integers(*frames))
-        # As in ALE, the acts after an episode's end still draw from the random stream.
+        # As in ALE, the acts after an episode's end still use numbers of the random stream.
         reward = sum(self.ale.act(pressed, strength) for _ in range(frames))
         return (
             self._observation(),
@@ -230,7 +245,7 @@ class AtariEnv(gymnasium.Env[Any, Any], EzPickle):
             seed: None: from entropy.
 
         Returns:
-            The two words drawn from the seed: of the environment's and of the console's stream.
+            The two words made from the seed: for the environment's and for the console's stream.
         """
         words = np.random.SeedSequence(seed).generate_state(2)
         self._np_random, _ = seeding.np_random(int(words[0]))
@@ -277,15 +292,15 @@ class AtariEnv(gymnasium.Env[Any, Any], EzPickle):
         ):
             if value not in (-1, 0, 1):
                 raise InvalidArgumentError(f"{name} is {value!r}; it must be -1, 0 or 1")
-        return joystick_action(int(left_center_right), int(down_center_up), bool(fire))
+        return joystick_action(left_center_right, down_center_up, bool(fire))
 
     def clone_state(self, include_rng: bool = False) -> ALEState:
-        """A copy of the console."""
+        """A snapshot of the console."""
         self._check_open()
         return self.ale.cloneState(include_rng=include_rng)
 
     def restore_state(self, state: ALEState) -> None:
-        """Go back to a state."""
+        """Restore a snapshot."""
         self._check_open()
         self.ale.restoreState(state)
 
@@ -295,38 +310,23 @@ class AtariEnv(gymnasium.Env[Any, Any], EzPickle):
         if self._closed:
             raise ClosedError("this environment has been closed")
 
-    def _pressed(self, action: Any) -> tuple[Action, float]:
-        """What an action of the action space means to the console."""
+    def _pressed(self, action: object) -> tuple[Action, float]:
+        """What an action of the action space means to the console, and the paddle strength."""
         value = to_numpy(action)
-        if not self.continuous:
-            try:
-                index = as_int("action", value)
-            except TypeError as error:
-                raise ActionShapeError(str(error)) from None
-            if not 0 <= index < len(self._action_set):
-                raise ActionRangeError(
-                    f"action is {index}; it must be in 0..{len(self._action_set) - 1}"
-                )
-            return self._action_set[index], 1.0
-        shape = (CONTINUOUS_SIZE,)
-        if not isinstance(value, np.ndarray) or value.dtype != np.float32 or value.shape != shape:
-            raise ActionShapeError(
-                f"action is {action!r}; it must be a float32 array, shape {shape}"
-            )
-        if not np.abs(value).max() <= MAX_STRENGTH:
+        if self.continuous:
+            if not isinstance(value, np.ndarray):
+                raise ActionShapeError(f"action is {action!r}; it must be a float32 array")
+            x, y, fire, strength = continuous_actions(value[None], 1)[0].tolist()
+            return joystick_action(x, y, fire, self.continuous_action_threshold), strength
+        try:
+            index = as_int("action", value)
+        except TypeError as error:
+            raise ActionShapeError(str(error)) from None
+        if not 0 <= index < len(self._action_set):
             raise ActionRangeError(
-                f"action is {value.tolist()}; (radius, angle, fire) must be finite, and at most "
-                f"{MAX_STRENGTH:g} in size"
+                f"action is {index}; it must be in 0..{len(self._action_set) - 1}"
             )
-        radius, angle, fire = value  # 32 bits to the end, as in ale-py
-        horizontal = self._direction(radius * np.cos(angle))
-        vertical = self._direction(radius * np.sin(angle))
-        fires = bool(fire > self.continuous_action_threshold)
-        return joystick_action(horizontal, vertical, fires), float(radius)
-
-    def _direction(self, value: np.float32) -> int:
-        threshold = self.continuous_action_threshold
-        return int(value > threshold) - int(value < -threshold)
+        return self._action_set[index], 1.0
 
     def _observation(self) -> Observation:
         image: NDArray[np.uint8] | None
@@ -343,7 +343,7 @@ class AtariEnv(gymnasium.Env[Any, Any], EzPickle):
         assert sound is not None  # as above
         return {"image": image, "sound": sound}
 
-    def _info(self) -> dict[str, Any]:
+    def _info(self) -> Info:
         return {
             "lives": self.ale.lives(),
             "episode_frame_number": self.ale.getEpisodeFrameNumber(),

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -44,7 +43,7 @@ def use_geometry(lanes_per_warp: int, warps_per_block: int) -> Iterator[None]:
         _geometry_in_use.reset(token)
 
 
-def choose_geometry(num_envs: int, device: Any) -> Geometry:
+def choose_geometry(num_envs: int, device: torch.device) -> Geometry:
     """As few lanes a warp as let all warps be on the device at once.
 
     Lanes of a warp wait for each other, so fewer of them is better while there is room for more

@@ -1,4 +1,4 @@
-"""The options of `AtariVectorEnv`: each is defined here, once, with its default and its meaning.
+"""The options of `AtariVectorEnv`: name, default, allowed values and meaning, each written once.
 
 In: the keywords a user gave. Out: `EnvOptions`, checked and complete. The preset comes first,
 keywords given by name win over it, and what is left takes the defaults, which are those of ale-py
@@ -8,28 +8,70 @@ keywords given by name win over it, and what is left takes the defaults, which a
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field
+from types import MappingProxyType
+from typing import TypeVar
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from cule import _core
 from cule.device import resolve_device
 from cule.envs.checks import INT32_MAX, as_bool, as_choice, as_decimal6, as_float, as_int
-from cule.envs.compat_errors import ArgumentTypeError
-from cule.envs.presets import PRESETS
+from cule.envs.errors import ArgumentTypeError
 from cule.errors import InvalidArgumentError
 
 MAX_ENVS = 1 << 20
-MAX_FRAMESKIP = 1024
-MAX_STACK = 256
-MAX_THREADS = 1024
-MAX_RESET_STATES = 1 << 16
 
-#: Largest width of an observation; the largest height is that of the game's screen.
-SCREEN_WIDTH = 160
+#: Named sets of options, as papers and libraries define them; an option given by name wins.
+#:
+#: * ``ale``: the defaults of ``ale_py.vector_env.AtariVectorEnv`` 0.12.1.
+#: * ``v5``: what ``gymnasium.make_vec("ALE/<Title>-v5")`` passes to it: sticky actions, as
+#:   recommended by Machado et al. 2018, section 5.
+#: * ``dqn``: training of Mnih et al. 2015 ("Human-level control through deep reinforcement
+#:   learning"), Methods and Extended Data Table 1: frame skip 4, maximum of two frames, 84x84 gray,
+#:   4 frames, fewer than 30 no-ops as in ale-py (the paper: up to 30), rewards clipped, no sticky
+#:   actions; the loss of a life is reported as termination while the game continues.
+#: * ``baselines``: ``wrap_deepmind(make_atari(...NoFrameskip-v4))`` of OpenAI Baselines (2017): as
+#:   ``dqn``, but FIRE starts the game and the loss of a life ends the episode.
+#: * ``machado``: Machado et al. 2018 ("Revisiting the Arcade Learning Environment"), section 5 and
+#:   the tables of its DQN runs: sticky actions 0.25, all 18 actions, frame skip 5, episodes of at
+#:   most 18,000 frames (5 minutes), only game over ends an episode, no random start.
+#: * ``envpool``: the defaults of EnvPool 1.2.5: rewards are not clipped, everything else as
+#:   ``ale``. Its first stack repeats the reset frame; here, as in ale-py, zeros come before it.
+PRESETS: Mapping[str, Mapping[str, object]] = MappingProxyType(
+    {
+        "ale": {},
+        "v5": {"repeat_action_probability": 0.25},
+        "dqn": {"life_loss_info": True, "use_fire_reset": False},
+        "baselines": {"episodic_life": True},
+        "machado": {
+            "frameskip": 5,
+            "repeat_action_probability": 0.25,
+            "full_action_space": True,
+            "max_num_frames_per_episode": 18_000,
+            "noop_max": 0,
+            "use_fire_reset": False,
+        },
+        "envpool": {"reward_clipping": False},
+    }
+)
+
+_Number = TypeVar("_Number", int, float)
+_Word = TypeVar("_Word", str, "str | None")
+
+
+def _within(default: _Number, low: _Number, high: _Number) -> _Number:
+    """A number with the range that it must be in."""
+    return field(default=default, metadata={"range": (low, high)})
+
+
+def _one_of(default: _Word, *allowed: str) -> _Word:
+    """One of some words; None is allowed where it is the default."""
+    return field(default=default, metadata={"allowed": allowed})
 
 
 @dataclass(frozen=True)
@@ -37,25 +79,25 @@ class EnvOptions:
     """Every option of an `AtariVectorEnv`, as resolved; `AtariVectorEnv.config` is one of these."""
 
     game: str | tuple[tuple[str, int], ...]
-    """Name of the game, or (name, number of consoles) for each of several games."""
+    """Name of the game, or (name, number of environments) for each of several games."""
 
     num_envs: int
-    """Number of consoles."""
+    """Number of environments."""
 
-    batch_size: int = 0
-    """Consoles a `recv` returns; fewer than `num_envs` steps asynchronously. 0: all."""
+    batch_size: int = _within(0, 0, MAX_ENVS)
+    """Environments that a `recv` returns; fewer than `num_envs` steps asynchronously. 0: all."""
 
-    num_threads: int = 0
-    """CPU threads; 0: one a console, up to the number of hardware threads."""
+    num_threads: int = _within(0, 0, 1024)
+    """CPU threads; 0: one for each environment, up to the number of hardware threads."""
 
-    thread_affinity_offset: int = -1
-    """First core to pin the threads to, one thread a core; -1: not pinned."""
+    thread_affinity_offset: int = _within(-1, -1, (os.cpu_count() or 1) - 1)
+    """First core to pin the threads to, one thread to each core; -1: not pinned."""
 
-    max_num_frames_per_episode: int = 108_000
+    max_num_frames_per_episode: int = _within(108_000, 1, INT32_MAX)
     """Emulated frames after which an episode is truncated."""
 
-    repeat_action_probability: float = 0.0
-    """Probability, drawn each frame, that the previous action stays (sticky actions)."""
+    repeat_action_probability: float = _within(0.0, 0.0, 1.0)
+    """Probability, for each frame, that the previous action is repeated (sticky actions)."""
 
     full_action_space: bool = False
     """All legal actions instead of those the game uses."""
@@ -63,38 +105,38 @@ class EnvOptions:
     continuous: bool = False
     """Actions are (radius, angle, fire), as float32, instead of indices."""
 
-    continuous_action_threshold: float = 0.5
+    continuous_action_threshold: float = _within(0.5, -1e6, 1e6)
     """Where a continuous direction or fire counts as pressed."""
 
     autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
-    """When an ended console is reset: in the next step, in the same step, or by the caller."""
+    """When an ended environment is reset: in the next step, in the same step, or by the caller."""
 
-    img_height: int = 84
-    """Rows of an observation."""
+    img_height: int = _within(84, 1, INT32_MAX)
+    """Rows of an observation; at most those of the game's screen."""
 
-    img_width: int = 84
+    img_width: int = _within(84, 1, _core.SCREEN_WIDTH)
     """Columns of an observation."""
 
     grayscale: bool = True
     """Gray observations; otherwise RGB, with the channels last."""
 
-    stack_num: int = 4
+    stack_num: int = _within(4, 1, 256)
     """Frames in an observation, the newest last."""
 
-    frameskip: int = 4
-    """Emulated frames a step."""
+    frameskip: int = _within(4, 1, 1024)
+    """Emulated frames of a step."""
 
     maxpool: bool = True
     """Each pixel is the larger one of the last two frames of the step."""
 
-    noop_max: int = 30
+    noop_max: int = _within(30, 0, INT32_MAX)
     """A reset plays fewer than this many random no-op frames."""
 
     episodic_life: bool = False
     """The loss of a life ends the episode; a new game follows."""
 
     life_loss_info: bool = False
-    """The loss of a life is reported as termination; the game goes on."""
+    """The loss of a life is reported as termination; the game continues."""
 
     reward_clipping: bool = True
     """Rewards of `step` are clipped to [-1, 1]."""
@@ -103,161 +145,169 @@ class EnvOptions:
     """A reset presses FIRE once, where the game uses it."""
 
     device: str = "cpu"
-    """Where consoles live and results land."""
+    """Device that runs the environments and holds the results: cpu, cuda, cuda:<number> or auto."""
 
-    output: str | None = None
-    """Type of what `reset` and `step` return: numpy or torch. None: numpy on the CPU."""
-
-    resets: str | None = None
-    """exact: the full reset of ale-py; cached: one of the stored reset states. None: exact on the
-    CPU.
+    kernel: str = _one_of("auto", "auto", "interpreter", "compiled")
+    """What executes the programs of games; results never differ. On a CPU: the interpreter, or
+    machine code made at run time. On a GPU: the interpreter kernel, or one that is compiled for the
+    game in the background and then takes over. auto: compiled where that is possible (on a GPU:
+    where the kernel has been compiled before), otherwise interpreter.
     """
 
-    num_reset_states: int = 30
-    """Number of stored reset states a game, with cached resets."""
+    output: str | None = _one_of(None, "numpy", "torch")
+    """Type of what `reset` and `step` return. None: numpy on the CPU, torch on a GPU."""
 
-    obs_type: str = "image"
+    resets: str | None = _one_of(None, "exact", "cached")
+    """exact: the full reset of ale-py; cached: one of the stored reset states. None: exact on the
+    CPU, cached on a GPU.
+    """
+
+    num_reset_states: int = _within(30, 1, 1 << 16)
+    """Number of stored reset states of a game, with cached resets."""
+
+    obs_type: str = _one_of("image", "image", "ram")
     """image, or ram: the 128 bytes of RAM."""
 
     mode: int | tuple[int, ...] | None = None
-    """Game mode, for all consoles or for each. None: the game's default."""
+    """Game mode, for all environments or for each. None: the game's default."""
 
     difficulty: int | tuple[int, ...] | None = None
-    """Difficulty switches, for all consoles or for each. None: the game's default."""
+    """Difficulty switches, for all environments or for each. None: the game's default."""
 
-    preset: str = "ale"
+    preset: str = _one_of("ale", *PRESETS)
     """Named set of options that these started from."""
 
-    decorrelate_steps: int = 0
-    """After a full reset each console plays a random number of random steps, up to this."""
+    decorrelate_steps: int = _within(0, 0, INT32_MAX)
+    """After a full reset each environment plays a random number of random steps, up to this."""
 
     rom_path: str | os.PathLike[str] | None = None
-    """A ROM file of one's own."""
+    """A ROM file of your own."""
 
     rules: str | os.PathLike[str] | None = None
-    """A TOML file with the reward, game-over and lives rules of a game of one's own."""
+    """A TOML file with the reward, game-over and lives rules of a game of your own."""
 
-    render_mode: str | None = None
+    render_mode: str | None = _one_of(None, "rgb_array")
     """rgb_array: `render` returns the screens. None: it returns nothing."""
 
 
-def resolve_options(game: object, num_envs: object, keywords: Mapping[str, Any]) -> EnvOptions:
+_FIELDS = {entry.name: entry for entry in dataclasses.fields(EnvOptions)}
+_POSITIONAL = ("game", "num_envs")
+
+_Init = TypeVar("_Init", bound=Callable[..., None])
+
+
+def shows_options(init: _Init) -> _Init:
+    """Give a constructor with ``**options`` the signature that `EnvOptions` defines."""
+    kind = inspect.Parameter
+    parameters = [kind("self", kind.POSITIONAL_OR_KEYWORD)]
+    for name, entry in _FIELDS.items():
+        is_positional = name in _POSITIONAL
+        default = kind.empty if entry.default is MISSING else entry.default
+        how = kind.POSITIONAL_OR_KEYWORD if is_positional else kind.KEYWORD_ONLY
+        parameters.append(kind(name, how, default=default, annotation=entry.type))
+    vars(init)["__signature__"] = inspect.Signature(parameters)
+    return init
+
+
+def resolve_options(game: object, num_envs: object, keywords: Mapping[str, object]) -> EnvOptions:
     """Check what a user asked for and fill in the rest.
 
     Args:
-        game: Name of a game, or a sequence of (name, number of consoles).
-        num_envs: Number of consoles.
+        game: Name of a game, or a sequence of (name, number of environments).
+        num_envs: Number of environments.
         keywords: The options given by name, and only those.
 
     Raises:
+        TypeError: There is no option of this name.
         InvalidArgumentError: An option is outside its allowed values; the message names them.
         ArgumentTypeError: An option is of the wrong type.
         DeviceError: There is no backend for the device.
     """
+    unknown = [name for name in keywords if name not in _FIELDS or name in _POSITIONAL]
+    if unknown:
+        raise TypeError(f"AtariVectorEnv() got an unexpected keyword argument {unknown[0]!r}")
     preset = as_choice("preset", keywords.get("preset", "ale"), tuple(PRESETS))
     count = as_int("num_envs", num_envs, 1, MAX_ENVS)
-    given = {**PRESETS[preset], **keywords}
-    raw = EnvOptions(game=_game(game), num_envs=count, **given)
-    checked: dict[str, Any] = {
-        name: as_bool(name, getattr(raw, name))
-        for name in (
-            "full_action_space",
-            "continuous",
-            "grayscale",
-            "maxpool",
-            "episodic_life",
-            "life_loss_info",
-            "reward_clipping",
-            "use_fire_reset",
-        )
-    }
-    for name, low, high in (
-        ("batch_size", 0, count),
-        ("num_threads", 0, MAX_THREADS),
-        ("thread_affinity_offset", -1, (os.cpu_count() or 1) - 1),
-        ("max_num_frames_per_episode", 1, INT32_MAX),
-        ("img_height", 1, INT32_MAX),
-        ("img_width", 1, SCREEN_WIDTH),
-        ("stack_num", 1, MAX_STACK),
-        ("frameskip", 1, MAX_FRAMESKIP),
-        ("noop_max", 0, INT32_MAX),
-        ("num_reset_states", 1, MAX_RESET_STATES),
-        ("decorrelate_steps", 0, INT32_MAX),
-    ):
-        checked[name] = as_int(name, getattr(raw, name), low, high)
-    checked["repeat_action_probability"] = as_decimal6(
-        as_float("repeat_action_probability", raw.repeat_action_probability, 0.0, 1.0)
-    )
-    checked["continuous_action_threshold"] = as_float(
-        "continuous_action_threshold", raw.continuous_action_threshold, -1e6, 1e6
-    )
-    checked["autoreset_mode"] = _autoreset_mode(raw.autoreset_mode)
-    checked["device"] = resolve_device(raw.device, count)
-    on_gpu = checked["device"] != "cpu"
-    output = ("torch" if on_gpu else "numpy") if raw.output is None else raw.output
-    checked["output"] = as_choice("output", output, ("numpy", "torch"))
-    resets = ("cached" if on_gpu else "exact") if raw.resets is None else raw.resets
-    checked["resets"] = as_choice("resets", resets, ("exact", "cached"))
-    checked["obs_type"] = as_choice("obs_type", raw.obs_type, ("image", "ram"))
-    checked["mode"] = _per_console("mode", raw.mode, count)
-    checked["difficulty"] = _per_console("difficulty", raw.difficulty, count)
-    if raw.render_mode is not None:
-        as_choice("render_mode", raw.render_mode, ("rgb_array",))
-    options = dataclasses.replace(raw, **checked)
+    values: dict[str, object] = {"game": _game(game), "num_envs": count}
+    for name, entry in _FIELDS.items():
+        if name not in values:
+            value = keywords.get(name, PRESETS[preset].get(name, entry.default))
+            values[name] = _checked(entry, value, count)
+    on_gpu = values["device"] != "cpu"
+    values["output"] = values["output"] or ("torch" if on_gpu else "numpy")
+    values["resets"] = values["resets"] or ("cached" if on_gpu else "exact")
+    options = EnvOptions(**values)  # type: ignore[arg-type]  # each by the type of its field
     _check_together(options)
     return options
+
+
+def _checked(entry: dataclasses.Field[object], value: object, num_envs: int) -> object:
+    """The value of one option, as its field describes it."""
+    name = entry.name
+    if "allowed" in entry.metadata:
+        is_default = value is None and entry.default is None
+        return value if is_default else as_choice(name, value, entry.metadata["allowed"])
+    if "range" in entry.metadata:
+        low, high = entry.metadata["range"]
+        if entry.type == "int":
+            return as_int(name, value, low, min(high, num_envs) if name == "batch_size" else high)
+        number = as_float(name, value, low, high)
+        return as_decimal6(number) if name == "repeat_action_probability" else number
+    if entry.type == "bool":
+        return as_bool(name, value)
+    if name == "autoreset_mode":
+        return _autoreset_mode(value)
+    if name == "device":
+        return resolve_device(value, num_envs)
+    if name in ("mode", "difficulty"):
+        return _per_env(name, value, num_envs)
+    return value  # rom_path and rules: cule.games.resolve checks them
 
 
 def _check_together(options: EnvOptions) -> None:
     """Refuse options that contradict each other."""
     if options.obs_type == "ram":
         for name in ("img_height", "img_width", "grayscale", "stack_num", "maxpool"):
-            default = getattr(EnvOptions, name)
-            if getattr(options, name) != default:
-                raise InvalidArgumentError(
-                    f"{name} is {getattr(options, name)!r}; with obs_type='ram' it must be "
-                    f"{default!r}"
-                )
+            _require(options, name, (_FIELDS[name].default,), "obs_type='ram'")
     if options.device != "cpu":
-        _check_on_gpu(options)
-    asynchronous = options.batch_size not in (0, options.num_envs)
-    if asynchronous and options.decorrelate_steps:
-        raise InvalidArgumentError(
-            f"decorrelate_steps is {options.decorrelate_steps}; with batch_size "
-            f"{options.batch_size} below num_envs {options.num_envs} it must be 0"
-        )
+        condition = f"device {options.device!r}"
+        _require(options, "resets", ("cached",), condition)
+        _require(options, "batch_size", (0, options.num_envs), condition)
+        _require(options, "num_threads", (0,), condition)
+        _require(options, "thread_affinity_offset", (-1,), condition)
+    if options.batch_size not in (0, options.num_envs):
+        condition = f"batch_size {options.batch_size} below num_envs {options.num_envs}"
+        _require(options, "decorrelate_steps", (0,), condition)
+    if isinstance(options.game, tuple) and len(options.game) > 1:
+        _require(options, "rom_path", (None,), "several games")
+        _require(options, "rules", (None,), "several games")
+        if options.kernel == "compiled" and options.device != "cpu":
+            _require(options, "kernel", ("auto", "interpreter"), "several games on a GPU")
 
 
-def _check_on_gpu(options: EnvOptions) -> None:
-    """Refuse what only the CPU back end does."""
-    for name, allowed in (
-        ("resets", ("cached",)),
-        ("batch_size", (0, options.num_envs)),
-        ("num_threads", (0,)),
-        ("thread_affinity_offset", (-1,)),
-    ):
-        if getattr(options, name) not in allowed:
-            raise InvalidArgumentError(
-                f"{name} is {getattr(options, name)!r}; with device {options.device!r} it must be "
-                + " or ".join(repr(value) for value in allowed)
-            )
+def _require(options: EnvOptions, name: str, allowed: tuple[object, ...], condition: str) -> None:
+    value = getattr(options, name)
+    if value not in allowed:
+        words = " or ".join(repr(entry) for entry in allowed)
+        raise InvalidArgumentError(f"{name} is {value!r}; with {condition} it must be {words}")
 
 
 def _game(game: object) -> str | tuple[tuple[str, int], ...]:
-    """The name of a game, or pairs of name and number of consoles."""
+    """The name of a game, or pairs of name and number of environments."""
     if isinstance(game, str):
         return game
     if not isinstance(game, Sequence) or isinstance(game, bytes) or not game:
         raise ArgumentTypeError(
-            f"game is {game!r}; it must be a name, or (name, number of consoles) for each game"
+            f"game is {game!r}; it must be a name, or (name, number of environments) for each game"
         )
     pairs = []
     for entry in game:
         if not (isinstance(entry, Sequence) and len(entry) == 2 and isinstance(entry[0], str)):
             raise ArgumentTypeError(
-                f"game holds {entry!r}; each entry must be (name, number of consoles)"
+                f"game holds {entry!r}; each entry must be (name, number of environments)"
             )
-        pairs.append((entry[0], as_int(f"game: number of {entry[0]!r} consoles", entry[1], 1)))
+        count = as_int(f"game: number of {entry[0]!r} environments", entry[1], 1, MAX_ENVS)
+        pairs.append((entry[0], count))
     return tuple(pairs)
 
 
@@ -271,8 +321,8 @@ def _autoreset_mode(mode: object) -> AutoresetMode:
         ) from None
 
 
-def _per_console(name: str, value: object, num_envs: int) -> int | tuple[int, ...] | None:
-    """None, one integer, or one for each console."""
+def _per_env(name: str, value: object, num_envs: int) -> int | tuple[int, ...] | None:
+    """None, one integer, or one for each environment."""
     if value is None:
         return None
     if isinstance(value, np.ndarray) and value.ndim == 0:
@@ -282,6 +332,6 @@ def _per_console(name: str, value: object, num_envs: int) -> int | tuple[int, ..
     if len(value) != num_envs:
         raise InvalidArgumentError(
             f"{name} holds {len(value)} values; it must be one integer, or one for each of the "
-            f"{num_envs} consoles"
+            f"{num_envs} environments"
         )
     return tuple(as_int(f"{name}[{index}]", entry, 0) for index, entry in enumerate(value))

@@ -1,35 +1,40 @@
-"""From options to a native batch: which game each console plays, and what an action index means.
+"""From options to a native batch: the game of each environment, and what an action index means.
 
-In: `EnvOptions`. Out: `BatchPlan`, with everything the native batch and the Gymnasium spaces are
-made of.
+In: `EnvOptions`. Out: `BatchPlan`, and the Gymnasium spaces.
 
 Games of one batch may differ in their action sets. Where they do, the joint action space is all 18
-actions: index i is `Action(i)`, and an action that is not legal for a console's game is no-op for
-it, as in ALE.
+actions: index i is `Action(i)`, and an action that is not legal for an environment's game is no-op
+for it, as in ALE.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from cule import _core
-from cule.envs.action import Action
-from cule.envs.native import native_errors
+from cule.envs.actions import Action
+from cule.envs.errors import native_errors
 from cule.envs.options import EnvOptions
-from cule.errors import InvalidArgumentError
-from cule.games import resolve
+from cule.errors import DeviceError, InvalidArgumentError
+from cule.games import GameSpec, resolve
 
-#: Emulated frames a second of a console, by the format of its pictures (in whole numbers).
+COLOUR_CHANNELS = 3
+
+#: Options that `_core.BatchOptions` has under the same name.
+_NATIVE_OPTIONS = vars(EnvOptions)["__dataclass_fields__"].keys() & vars(_core.BatchOptions).keys()
+
+#: Emulated frames per second of a console, by the format of its picture (in whole numbers).
 FRAME_RATES = {"NTSC": 60, "PAL": 50}
 
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """What the consoles of a batch are."""
+    """What the environments of a batch are."""
 
     games: tuple[_core.Game, ...]
     game_index: NDArray[np.int32]  # [N], which of games
@@ -41,24 +46,66 @@ class BatchPlan:
 
     @property
     def screen_heights(self) -> NDArray[np.int32]:
-        """Rows of each console's screen, int32 ``[N]``."""
+        """Rows of each environment's screen, int32 ``[N]``."""
         heights = np.array([game.screen_height for game in self.games], np.int32)
         return heights[self.game_index]
 
     @property
     def frame_rate(self) -> int:
-        """Frames a second that a person would see of the first console."""
+        """Frames per second of a real console with the first game."""
         return FRAME_RATES[self.games[0].format]
 
 
-def make_game(kwargs: dict[str, Any]) -> _core.Game:
+def frame_shape(options: EnvOptions) -> tuple[int, ...]:
+    """Shape of one frame of one environment: ``[H, W]``, ``[H, W, 3]``, or RAM ``[128]``."""
+    if options.obs_type == "ram":
+        return (_core.RAM_BYTES,)
+    size = (options.img_height, options.img_width)
+    return size if options.grayscale else (*size, COLOUR_CHANNELS)
+
+
+def observation_space(options: EnvOptions) -> spaces.Box:
+    """Observations of one environment: a stack of frames, or RAM."""
+    frame = frame_shape(options)
+    shape = frame if options.obs_type == "ram" else (options.stack_num, *frame)
+    return spaces.Box(0, 255, shape, np.uint8)
+
+
+def continuous_action_space() -> spaces.Box:
+    """Radius, angle and fire."""
+    low = np.array([0.0, -np.pi, 0.0], np.float32)
+    high = np.array([1.0, np.pi, 1.0], np.float32)
+    return spaces.Box(low, high, dtype=np.float32)
+
+
+def make_game(fields: Mapping[str, object], kernel: str = "auto") -> _core.Game:
     """The native game of ``GameSpec.to_core_kwargs()``.
+
+    Args:
+        fields: What `_core.GameSpec` is set to.
+        kernel: What executes the program on the CPU, as in `EnvOptions`.
 
     Raises:
         UnsupportedRomError: No supported cartridge type fits the ROM.
+        InvalidArgumentError: A field is outside its allowed values.
+        DeviceError: `kernel` is "compiled", and the program cannot be compiled here.
     """
-    with native_errors():
-        return _core.Game(**kwargs)
+    with native_errors:
+        spec = _core.GameSpec()
+        for name, value in fields.items():
+            setattr(spec, name, value)
+        spec.translates = kernel != "interpreter"
+        game = _core.Game(spec)
+    if kernel == "compiled" and not game.is_translated:
+        reason = (
+            "the system does not let memory become executable"
+            if _core.HAS_JIT
+            else "programs can be compiled on Linux on x86-64 only"
+        )
+        raise DeviceError(
+            f"kernel is 'compiled', but {reason}; it must be 'auto' or 'interpreter' here"
+        )
+    return game
 
 
 def plan_batch(options: EnvOptions) -> BatchPlan:
@@ -73,16 +120,13 @@ def plan_batch(options: EnvOptions) -> BatchPlan:
     total = sum(count for _, count in pairs)
     if total != options.num_envs:
         raise InvalidArgumentError(
-            f"num_envs is {options.num_envs}, but the games have {total} consoles in all"
+            f"num_envs is {options.num_envs}; it must be {total}, the environments of all games"
         )
-    if len(pairs) > 1:
-        for name in ("rom_path", "rules"):
-            if getattr(options, name) is not None:
-                raise InvalidArgumentError(
-                    f"{name} is {getattr(options, name)!r}; with several games it must be None"
-                )
-    kwargs = [resolve(name, options.rom_path, options.rules).to_core_kwargs() for name, _ in pairs]
-    games = tuple(make_game(entry) for entry in kwargs)
+    specs = [resolve(name, options.rom_path, options.rules) for name, _ in pairs]
+    # On a GPU "compiled" is about the kernel there; the CPU makes the reset states only.
+    is_for_gpu = options.device != "cpu" and options.kernel == "compiled"
+    kernel = "auto" if is_for_gpu else options.kernel
+    games = tuple(make_game(spec.to_core_kwargs(), kernel) for spec in specs)
     for game in games:
         if options.obs_type == "image" and options.img_height > game.screen_height:
             raise InvalidArgumentError(
@@ -91,11 +135,15 @@ def plan_batch(options: EnvOptions) -> BatchPlan:
             )
     counts = [count for _, count in pairs]
     game_index = np.repeat(np.arange(len(pairs), dtype=np.int32), counts)
-    modes = _choices("mode", options.mode, game_index, kwargs, "modes", "default_mode")
-    difficulties = _choices(
-        "difficulty", options.difficulty, game_index, kwargs, "difficulties", None
-    )
-
+    modes = np.array([spec.rules.default_mode for spec in specs], np.int32)[game_index]
+    if options.mode is not None:
+        lists = [spec.rules.modes for spec in specs]
+        modes = _choices("mode", options.mode, game_index, lists, specs)
+    # ALE starts with difficulty 0 even where a game's list does not hold it.
+    difficulties = np.zeros_like(game_index)
+    if options.difficulty is not None:
+        lists = [spec.rules.difficulties for spec in specs]
+        difficulties = _choices("difficulty", options.difficulty, game_index, lists, specs)
     whole = options.full_action_space or options.continuous
     sets = [game.legal_actions if whole else game.minimal_actions for game in games]
     joint = any(actions != sets[0] for actions in sets)
@@ -116,76 +164,44 @@ def make_batch(plan: BatchPlan, options: EnvOptions) -> _core.Batch:
     Raises:
         InvalidArgumentError: The native module refuses an option.
     """
-    return make_game_batch(plan, options, plan.game_index, plan.modes, plan.difficulties)
+    game_index, modes, difficulties = map(
+        np.ascontiguousarray, (plan.game_index, plan.modes, plan.difficulties)
+    )
+    with native_errors:
+        return _core.Batch(
+            plan.games, game_index, modes, difficulties, native_options(plan, options)
+        )
 
 
-def make_game_batch(
-    plan: BatchPlan,
-    options: EnvOptions,
-    game_index: NDArray[np.int32],
-    modes: NDArray[np.int32],
-    difficulties: NDArray[np.int32],
-) -> _core.Batch:
-    """A native batch of the same games with other consoles.
-
-    Raises:
-        InvalidArgumentError: The native module refuses an option.
-    """
-    columns = [np.ascontiguousarray(column) for column in (game_index, modes, difficulties)]
-    with native_errors():
-        return _core.Batch(plan.games, *columns, **batch_arguments(plan, options))
-
-
-def batch_arguments(plan: BatchPlan, options: EnvOptions) -> dict[str, Any]:
-    """What every native batch is told by keyword."""
-    return {
-        "num_threads": options.num_threads,
-        "thread_affinity_offset": options.thread_affinity_offset,
-        "frameskip": options.frameskip,
-        "repeat_action_probability": options.repeat_action_probability,
-        "max_num_frames_per_episode": options.max_num_frames_per_episode,
-        "stack_num": options.stack_num,
-        "img_height": options.img_height,
-        "img_width": options.img_width,
-        "grayscale": options.grayscale,
-        "maxpool": options.maxpool,
-        "noop_max": options.noop_max,
-        "use_fire_reset": options.use_fire_reset,
-        "episodic_life": options.episodic_life,
-        "life_loss_info": options.life_loss_info,
-        "reward_clipping": options.reward_clipping,
-        "autoreset": options.autoreset_mode.value,
-        "cached_resets": options.resets == "cached",
-        "num_reset_states": options.num_reset_states,
-        "ram_obs": options.obs_type == "ram",
-        "full_action_space": plan.full_action_space,
-        "continuous": options.continuous,
-        "continuous_action_threshold": options.continuous_action_threshold,
-    }
+def native_options(plan: BatchPlan, options: EnvOptions) -> _core.BatchOptions:
+    """The options of a native batch, on any back end."""
+    native = _core.BatchOptions()
+    for name in _NATIVE_OPTIONS:
+        setattr(native, name, getattr(options, name))
+    native.full_action_space = plan.full_action_space
+    native.autoreset = getattr(_core.Autoreset, options.autoreset_mode.value)
+    native.cached_resets = options.resets == "cached"
+    native.ram_obs = options.obs_type == "ram"
+    return native
 
 
 def _choices(
     name: str,
-    asked: int | tuple[int, ...] | None,
+    asked: int | tuple[int, ...],
     game_index: NDArray[np.int32],
-    kwargs: list[dict[str, Any]],
-    allowed_key: str,
-    default_key: str | None,
+    allowed: list[tuple[int, ...]],
+    specs: list[GameSpec],
 ) -> NDArray[np.int32]:
-    """One mode or difficulty a console, int32 ``[N]``, each allowed by the console's game."""
-    # ALE starts with difficulty 0 even where a game's list does not hold it.
-    defaults = np.array([entry[default_key] if default_key else 0 for entry in kwargs], np.int32)
-    if asked is None:
-        return defaults[game_index]
+    """One mode or difficulty for each environment, int32 ``[N]``, allowed by its game."""
     values = np.empty_like(game_index)
     values[:] = asked
-    for index, entry in enumerate(kwargs):
-        own = values[game_index == index]
-        wrong = own[~np.isin(own, entry[allowed_key])]
+    for index, (own, spec) in enumerate(zip(allowed, specs, strict=True)):
+        chosen = values[game_index == index]
+        wrong = chosen[~np.isin(chosen, own)]
         if wrong.size:
+            words = ", ".join(map(str, own))
             raise InvalidArgumentError(
-                f"{name} is {wrong[0]}; {entry['game_id']} has "
-                f"{', '.join(str(value) for value in entry[allowed_key])}"
+                f"{name} is {wrong[0]}; for {spec.game_id} it must be one of {words}"
             )
     return values
 

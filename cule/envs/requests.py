@@ -1,46 +1,42 @@
-"""What users ask of a batch besides actions: resets, indices, states, places to write to."""
+"""Checks of what users ask of a batch besides actions: resets, indices, snapshots, memory."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cule.envs.actions import is_tensor, to_numpy
+from cule.envs.arrays import is_tensor, to_numpy
 from cule.envs.checks import INT32_MAX
-from cule.envs.compat_errors import ArgumentTypeError
+from cule.envs.errors import ArgumentTypeError
 from cule.errors import InvalidArgumentError
 
-#: Seed of a console whose random streams go on.
+#: Seed of an environment whose random streams continue.
 NO_SEED = -1
-
-#: In place of a seed: the console is reported as it is (kKeepState of csrc/host/batch.hpp).
-KEEP_STATE = -2
 
 _RESET_OPTIONS = ("reset_mask", "states")
 
 
 @dataclass(frozen=True)
 class ResetRequest:
-    """What a reset is to do."""
+    """What a reset does."""
 
     mask: NDArray[np.bool_] | None  # [N]; None: all
-    seeds: NDArray[np.int64]  # [N], NO_SEED where the random streams go on
+    seeds: NDArray[np.int64]  # [N], NO_SEED where the random streams continue
     base_seed: int | None  # the seed, where it was one number
-    states: NDArray[np.uint8] | None  # [n, state_size] for the n consoles that are reset
+    states: NDArray[np.uint8] | None  # [n, state_size] for the n environments that are reset
 
     def indices(self, num_envs: int) -> NDArray[np.int64]:
-        """The consoles that are reset, int64 ``[n]``."""
+        """The environments that are reset, int64 ``[n]``."""
         if self.mask is None:
             return np.arange(num_envs, dtype=np.int64)
         return np.flatnonzero(self.mask).astype(np.int64)
 
 
 def parse_reset(
-    seed: Any, options: Mapping[str, Any] | None, num_envs: int, state_size: int
+    seed: object, options: Mapping[str, object] | None, num_envs: int, state_size: int
 ) -> ResetRequest:
     """Check the arguments of a reset.
 
@@ -67,26 +63,24 @@ def parse_reset(
     numbers = _seeds(seed, count)
     seeds = np.full(num_envs, NO_SEED, np.int64)
     seeds[slice(None) if mask is None else mask] = numbers
-    base_seed = None
-    if seed is not None and not isinstance(seed, np.ndarray) and not is_tensor(seed):
-        base_seed = int(seed) if seed >= 0 else None
+    base_seed = int(seed) if isinstance(seed, int | np.integer) and seed >= 0 else None
     return ResetRequest(mask, seeds, base_seed, states)
 
 
-def _mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:
+def _mask(mask: object, num_envs: int) -> NDArray[np.bool_]:
     array = to_numpy(mask)
     if not isinstance(array, np.ndarray) or array.dtype != np.bool_:
         raise ArgumentTypeError(
-            f"reset_mask must be a boolean array, got {type(mask).__name__} with dtype "
-            f"{getattr(mask, 'dtype', None)}"
+            f"reset_mask is a {type(mask).__name__} of {getattr(mask, 'dtype', 'no dtype')}; it "
+            "must be a boolean array or tensor"
         )
     if array.shape != (num_envs,):
         raise InvalidArgumentError(f"reset_mask has shape {array.shape}; it must be ({num_envs},)")
     return np.ascontiguousarray(array)
 
 
-def _seeds(seed: Any, count: int) -> NDArray[np.int64]:
-    """One seed for each of `count` consoles."""
+def _seeds(seed: object, count: int) -> NDArray[np.int64]:
+    """One seed for each of `count` environments."""
     if seed is None:
         return np.full(count, NO_SEED, np.int64)
     array = to_numpy(seed)
@@ -96,7 +90,7 @@ def _seeds(seed: Any, count: int) -> NDArray[np.int64]:
         if array.shape != (count,):
             raise InvalidArgumentError(
                 f"seed has shape {array.shape}; it must be ({count},), one for "
-                "each console that is reset"
+                "each environment that is reset"
             )
         numbers = [int(number) for number in array]
     else:
@@ -106,14 +100,14 @@ def _seeds(seed: Any, count: int) -> NDArray[np.int64]:
         )
     if numbers and max(numbers) > INT32_MAX:
         raise InvalidArgumentError(
-            f"seed gives console {numbers.index(max(numbers))} the seed {max(numbers)}; seeds must "
-            f"be at most {INT32_MAX}"
+            f"seed gives environment {numbers.index(max(numbers))} the seed {max(numbers)}; it "
+            f"must be at most {INT32_MAX}"
         )
     return np.array([max(number, NO_SEED) for number in numbers], np.int64)
 
 
-def as_indices(indices: Any, num_envs: int, unique: bool = False) -> NDArray[np.int64]:
-    """Console indices, int64 ``[n]``; all for None.
+def as_indices(indices: object, num_envs: int, unique: bool = False) -> NDArray[np.int64]:
+    """Indices of environments, int64 ``[n]``; all for None.
 
     Raises:
         ArgumentTypeError: Not integers.
@@ -137,12 +131,12 @@ def as_indices(indices: Any, num_envs: int, unique: bool = False) -> NDArray[np.
         wrong = array[(array < 0) | (array >= num_envs)][0]
         raise InvalidArgumentError(f"indices holds {wrong}; it must be in 0..{num_envs - 1}")
     if unique and len(np.unique(array)) != len(array):
-        raise InvalidArgumentError("indices holds a console twice")
+        raise InvalidArgumentError("indices holds an environment twice")
     return array.astype(np.int64)
 
 
-def as_states(states: Any, count: int, state_size: int) -> NDArray[np.uint8]:
-    """Rows of `AtariVectorEnv.get_state`, uint8 ``[count, state_size]``, contiguous.
+def as_states(states: object, count: int, state_size: int) -> NDArray[np.uint8]:
+    """Snapshots of `AtariVectorEnv.get_state`, uint8 ``[count, state_size]``, contiguous.
 
     Raises:
         ArgumentTypeError: Not a uint8 array.
@@ -161,7 +155,7 @@ def as_states(states: Any, count: int, state_size: int) -> NDArray[np.uint8]:
     return np.ascontiguousarray(array)
 
 
-def frame_target(out: Any, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+def frame_target(out: object, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     """The memory of an array or tensor that frames are to be written to.
 
     Raises:
@@ -180,12 +174,24 @@ def frame_target(out: Any, shape: tuple[int, ...]) -> NDArray[np.uint8]:
             f"out is a {type(out).__name__} of {getattr(out, 'dtype', 'no dtype')}; it must be a "
             "writable uint8 array or tensor"
         )
-    if array.shape != shape:
-        raise InvalidArgumentError(f"out has shape {array.shape}; it must be {shape}")
-    if len(array) > 1 and abs(array.strides[0]) < array[0].nbytes:
-        raise InvalidArgumentError(f"out has strides {array.strides}; its rows overlap")
-    if not array[0].flags.c_contiguous:
-        raise InvalidArgumentError(
-            f"out has strides {array.strides}; each of its rows must be contiguous"
-        )
+    check_rows(array.shape, array.strides, shape)
     return array
+
+
+def check_rows(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    """Refuse memory whose rows (along the first axis) overlap or are not contiguous bytes.
+
+    Raises:
+        InvalidArgumentError: It is, or the shape is another.
+    """
+    if shape != wanted:
+        raise InvalidArgumentError(f"out has shape {shape}; it must be {wanted}")
+    size = 1
+    for length, stride in zip(reversed(shape[1:]), reversed(strides[1:]), strict=True):
+        if length > 1 and stride != size:
+            raise InvalidArgumentError(
+                f"out has strides {strides}; each of its rows must be contiguous"
+            )
+        size *= length
+    if shape[0] > 1 and abs(strides[0]) < size:
+        raise InvalidArgumentError(f"out has strides {strides}; its rows overlap")

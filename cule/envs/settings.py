@@ -7,17 +7,30 @@ they are.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar, cast
 
-from cule.envs.checks import INT32_MAX, INT32_MIN, as_bool, as_decimal6, as_float, as_int
-from cule.envs.compat_errors import ArgumentTypeError, SettingError
+from cule.envs.checks import (
+    INT32_MAX,
+    INT32_MIN,
+    as_bool,
+    as_choice,
+    as_decimal6,
+    as_float,
+    as_int,
+)
+from cule.envs.errors import ArgumentTypeError, SettingError
+
+Value = int | float | bool | str
+
+_V = TypeVar("_V", int, float, bool, str)
 
 
 @dataclass(frozen=True)
 class _Setting:
-    kind: type[Any]  # int, float, bool or str
-    default: Any
+    kind: type[Value]
+    default: Value
     fixed: bool = False  # there is nothing here that another value could change
+    allowed: tuple[str, ...] = ()  # of a text; empty: any
 
 
 _SETTINGS: dict[str, _Setting] = {
@@ -45,6 +58,8 @@ _SETTINGS: dict[str, _Setting] = {
     "sound_obs": _Setting(bool, False),
     # The file that was loaded.
     "rom_file": _Setting(str, ""),
+    # What executes programs, as in `cule.EnvOptions`; ALE has no such setting.
+    "kernel": _Setting(str, "auto", allowed=("auto", "interpreter", "compiled")),
     # Without effect on emulation, in ALE too.
     "max_num_frames": _Setting(int, 0),
     "restricted_action_set": _Setting(bool, False),
@@ -65,18 +80,20 @@ class Settings:
 
     def __init__(self) -> None:
         """Start with the defaults."""
-        self._values = {name: setting.default for name, setting in _SETTINGS.items()}
+        self._values: dict[str, Value] = {
+            name: setting.default for name, setting in _SETTINGS.items()
+        }
 
-    def get(self, name: str, kind: type[Any]) -> Any:
+    def get(self, name: str, kind: type[_V]) -> _V:
         """The value of a setting.
 
         Raises:
             SettingError: There is no setting of this name and type.
         """
         self._setting(name, kind)
-        return self._values[name]
+        return cast(_V, self._values[name])
 
-    def set(self, name: str, kind: type[Any], value: object) -> None:
+    def set(self, name: str, kind: type[Value], value: object) -> None:
         """Change a setting.
 
         Raises:
@@ -86,13 +103,15 @@ class Settings:
             InvalidArgumentError: The value is out of range.
         """
         setting = self._setting(name, kind)
-        checked: Any
+        checked: Value
         if kind is bool:
             checked = as_bool(name, value)
         elif kind is float:
             checked = as_decimal6(as_float(name, value, 0.0, 1.0))
         elif kind is int:
             checked = _as_int32(name, value)
+        elif setting.allowed:
+            checked = as_choice(name, value, setting.allowed)
         elif isinstance(value, str):
             checked = value
         else:
@@ -103,11 +122,7 @@ class Settings:
             )
         self._values[name] = checked
 
-    def __getitem__(self, name: str) -> Any:
-        """The value of a setting, whatever its type."""
-        return self._values[name]
-
-    def _setting(self, name: str, kind: type[Any]) -> _Setting:
+    def _setting(self, name: str, kind: type[Value]) -> _Setting:
         if not isinstance(name, str):
             raise ArgumentTypeError(f"key is {name!r}; it must be the name of a setting")
         setting = _SETTINGS.get(name)

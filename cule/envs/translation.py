@@ -1,4 +1,4 @@
-"""A game as a GPU kernel of its own: compiled while the environment runs, kept on disk.
+"""A GPU kernel compiled for one game, while the environment runs; kept on disk.
 
 `cule._core.Game.lane_source` writes the kernel's source (csrc/rom_kernel/source.hpp); NVRTC, which
 comes with torch's CUDA builds and as the Python package nvidia-cuda-nvrtc, compiles it for one
@@ -29,11 +29,6 @@ FRAMES, SEEDS = 600, 4
 MOST_INSTRUCTIONS = 2000
 
 _OPTIONS = ("-std=c++17", "-fmad=false", "-default-device")
-
-
-def is_wanted() -> bool:
-    """Whether `CULE_TRANSLATION` in the environment asks for translated games on the GPU."""
-    return os.environ.get("CULE_TRANSLATION") == "1"
 
 
 def cache_folder() -> Path:
@@ -77,8 +72,8 @@ class Compiler:
                 break
         else:
             raise DeviceError(
-                "no NVRTC was found, which translates games for a GPU; install the Python package "
-                "nvidia-cuda-nvrtc, or unset CULE_TRANSLATION"
+                "NVRTC, which compiles games for a GPU, was not found; install the Python package "
+                "nvidia-cuda-nvrtc, or use kernel='auto' or 'interpreter'"
             )
         major, minor = ctypes.c_int(), ctypes.c_int()
         self._check(self._library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
@@ -168,7 +163,7 @@ def source_of(game: _core.Game, lanes_per_warp: int) -> str:
 def compiled_path(
     game: _core.Game, lanes_per_warp: int, architecture: str, compiler_version: str
 ) -> Path:
-    """Where the kernel of a game lies, or will lie once it has been compiled."""
+    """Where the kernel of a game is, or will be once it has been compiled."""
     state = hashlib.sha256(_sources_digest())
     made_for = (game.game_id, lanes_per_warp == 1, architecture, compiler_version)
     state.update(repr(made_for).encode() + game.rom)
@@ -180,7 +175,7 @@ def translate(game: _core.Game, lanes_per_warp: int, architecture: str) -> Path:
 
     Args:
         game: The game, of any cartridge type.
-        lanes_per_warp: Consoles that share a warp; 1 has a kernel without votes.
+        lanes_per_warp: Environments that share a warp; 1 has a kernel without votes.
         architecture: Such as ``"sm_90"``.
 
     Returns:
@@ -194,7 +189,7 @@ def translate(game: _core.Game, lanes_per_warp: int, architecture: str) -> Path:
     if not path.exists():
         code = compiler().compile(source_of(game, lanes_per_warp), architecture)
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Whole or not at all, whoever else writes it at the same time.
+        # Whole or not at all, whichever other process writes it at the same time.
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as scratch:
             scratch.write(code)
         os.replace(scratch.name, path)
@@ -203,14 +198,16 @@ def translate(game: _core.Game, lanes_per_warp: int, architecture: str) -> Path:
 
 def warn_of_failure(error: Exception) -> None:
     """Say that a game has no kernel of its own."""
-    warnings.warn(f"the game stays interpreted on the GPU: {error}", RuntimeWarning, stacklevel=3)
+    warnings.warn(
+        f"the interpreter kernel continues to run the game: {error}", RuntimeWarning, stacklevel=3
+    )
 
 
 class BackgroundTranslation:
-    """A translation that goes on while the interpreter's kernel steps the game."""
+    """A compilation that runs while the interpreter kernel steps the game."""
 
     def __init__(self, game: _core.Game, lanes_per_warp: int, architecture: str) -> None:
-        """Begin; arguments as for `translate`; a kernel that is on disk is there at once.
+        """Start, unless the kernel is on disk; arguments as for `translate`.
 
         Raises:
             DeviceError: There is no compiler.
@@ -234,7 +231,7 @@ class BackgroundTranslation:
 
     @property
     def is_done(self) -> bool:
-        """Whether `take` has something to say."""
+        """Whether `result` is known."""
         return self._thread is None or not self._thread.is_alive()
 
     def wait(self) -> None:
@@ -242,7 +239,7 @@ class BackgroundTranslation:
         if self._thread is not None:
             self._thread.join()
 
-    def take(self) -> Path | None:
+    def result(self) -> Path | None:
         """The kernel, once it is done; None, with a warning, if it could not be made."""
         if self._error is not None:
             warn_of_failure(self._error)

@@ -1,15 +1,16 @@
-"""The batch of consoles that users see: a Gymnasium vector environment.
+"""The batch of environments that users see: a Gymnasium vector environment.
 
-In: actions, one a console. Out: observations, rewards, flags and numbers, as arrays or tensors.
-This file checks what comes in, lends memory for what goes out, and leaves everything between to
-``cule._core.Batch``. A refused call changes nothing.
+In: actions, one for each environment. Out: observations, rewards, flags and numbers, as arrays or
+tensors. This file checks the order of calls, and leaves everything between to a back end
+(`cule.envs.backend`). A refused call changes nothing.
 """
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TypeVar, cast
 
 import gymnasium
 import numpy as np
@@ -18,30 +19,35 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from cule import _core
-from cule.envs._decorators import one_at_a_time, remember_keywords
-from cule.envs.action import Action
-from cule.envs.actions import to_numpy
+from cule.envs.actions import Action
+from cule.envs.arrays import Array, to_numpy
 from cule.envs.backend import make_backend
 from cule.envs.checks import as_choice
-from cule.envs.compat_errors import CallOrderError
-from cule.envs.native import native_errors
-from cule.envs.options import EnvOptions, resolve_options
-from cule.envs.plan import plan_batch
-from cule.envs.requests import (
-    KEEP_STATE,
-    NO_SEED,
-    ResetRequest,
-    as_indices,
-    as_states,
-    parse_reset,
-)
-from cule.envs.results import FrameStep, Tables, make_info
-from cule.envs.spaces import continuous_action_space, frame_shape, observation_space
+from cule.envs.errors import CallOrderError, NativeErrors, native_errors
+from cule.envs.options import EnvOptions, resolve_options, shows_options
+from cule.envs.plan import continuous_action_space, frame_shape, observation_space, plan_batch
+from cule.envs.requests import NO_SEED, ResetRequest, as_indices, as_states, parse_reset
+from cule.envs.results import FrameStep, Info, StepResult, make_final_info, make_info
 from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, NotResetError
 
+_restore_errors = NativeErrors(value_error=InvalidStateError)
 
-class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
-    """Many Atari 2600 consoles, stepped together.
+_Method = TypeVar("_Method", bound=Callable[..., object])
+
+
+def one_at_a_time(method: _Method) -> _Method:
+    """Calls from several threads wait for each other, by the lock of the environment."""
+
+    @functools.wraps(method)
+    def wrapper(self: AtariVectorEnv, *args: object, **kwargs: object) -> object:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return cast(_Method, wrapper)
+
+
+class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
+    """Many Atari 2600 environments, stepped together.
 
     A drop-in for ``ale_py.vector_env.AtariVectorEnv`` 0.12.1: the same keywords, defaults, dtypes,
     shapes, info keys and autoreset modes, and with ``resets="exact"`` the same trajectories but for
@@ -50,13 +56,19 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     128]`` with ``obs_type="ram"``), the oldest frame first. Every result belongs to the caller and
     stays as it is.
 
-    Args are those of `EnvOptions`, which documents each one; `config` shows what they came to.
-    Calls from several threads wait for each other, but for `send` and `recv`.
+    Calls from several threads wait for each other, except `send` and `recv`.
+
+    Args:
+        game: Name of the game, or (name, number of environments) for each of several games.
+        num_envs: Number of environments.
+        **options: The other fields of `EnvOptions`, which documents each; `config` shows how they
+            were resolved.
 
     Raises:
         InvalidArgumentError: An option is outside its allowed values.
         UnknownGameError, RomNotFoundError, UnsupportedRomError, RulesError: The game cannot be had.
-        DeviceError: There is no backend for the device.
+        DeviceError: There is no backend for the device, or `kernel` is "compiled" where games
+            cannot be compiled.
 
     Example:
         >>> import cule
@@ -67,130 +79,97 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         ((8, 4, 84, 84), dtype('int32'))
     """
 
-    _keywords: dict[str, Any]
-
-    @remember_keywords
+    @shows_options
     def __init__(
         self,
         game: str | tuple[tuple[str, int], ...] | list[tuple[str, int]],
         num_envs: int,
-        *,
-        batch_size: int = 0,
-        num_threads: int = 0,
-        thread_affinity_offset: int = -1,
-        max_num_frames_per_episode: int = 108_000,
-        repeat_action_probability: float = 0.0,
-        full_action_space: bool = False,
-        continuous: bool = False,
-        continuous_action_threshold: float = 0.5,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        img_height: int = 84,
-        img_width: int = 84,
-        grayscale: bool = True,
-        stack_num: int = 4,
-        frameskip: int = 4,
-        maxpool: bool = True,
-        noop_max: int = 30,
-        episodic_life: bool = False,
-        life_loss_info: bool = False,
-        reward_clipping: bool = True,
-        use_fire_reset: bool = True,
-        device: Any = "cpu",
-        output: str | None = None,
-        resets: str | None = None,
-        num_reset_states: int = 30,
-        obs_type: str = "image",
-        mode: Any = None,
-        difficulty: Any = None,
-        preset: str = "ale",
-        decorrelate_steps: int = 0,
-        rom_path: Any = None,
-        rules: Any = None,
-        render_mode: str | None = None,
+        **options: object,
     ) -> None:
-        """Make the consoles; the first `reset` plays them to their first observation."""
+        """Make the environments; the first `reset` plays them to their first observation."""
         self._lock = threading.RLock()
         self._arguments = (game, num_envs)
-        options = resolve_options(game, num_envs, self._keywords)
-        plan = plan_batch(options)
-        self._config = options
+        self._keywords = options
+        config = resolve_options(game, num_envs, options)
+        plan = plan_batch(config)
+        self._config = config
         self._plan = plan
-        self._batch, self._memory = make_backend(plan, options)
+        self._batch, self._memory = make_backend(plan, config)
 
-        self.num_envs = options.num_envs
-        self.batch_size = options.batch_size or options.num_envs
-        self.autoreset_mode = options.autoreset_mode
+        self.num_envs = config.num_envs
+        self.batch_size = config.batch_size or config.num_envs
+        self.autoreset_mode = config.autoreset_mode
         self.metadata = {
-            "autoreset_mode": options.autoreset_mode,
+            "autoreset_mode": config.autoreset_mode,
             "render_modes": ["rgb_array"],
             "render_fps": 30,
         }
-        self.render_mode = options.render_mode
-        self.single_observation_space = observation_space(options)
-        if options.continuous:
+        self.render_mode = config.render_mode
+        self.single_observation_space = observation_space(config)
+        if config.continuous:
             self.single_action_space = continuous_action_space()
         else:
             self.single_action_space = gymnasium.spaces.Discrete(len(plan.action_set))
-        # As in ale-py, what step takes and gives is a batch, which may be fewer than all consoles.
+        # As in ale-py, step takes and gives a batch, which may be fewer than all environments.
         self.observation_space = batch_space(self.single_observation_space, self.batch_size)
         self.action_space = batch_space(self.single_action_space, self.batch_size)
 
         obs_shape = (self.batch_size, *(self.single_observation_space.shape or ()))
-        frames_shape = (self.num_envs, *frame_shape(options))
+        frames_shape = (self.num_envs, *frame_shape(config))
         self._obs_pool = self._memory.pool(obs_shape)
         self._final_obs_pool = self._memory.pool(obs_shape)
         self._frame_pool = self._memory.pool(frames_shape)
         self._final_frame_pool = self._memory.pool(frames_shape)
-        self._same_step = options.autoreset_mode is AutoresetMode.SAME_STEP
+        self._same_step = config.autoreset_mode is AutoresetMode.SAME_STEP
         self._was_reset = False
         self._all_ids = np.arange(self.num_envs, dtype=np.int32)
-        self._batch_ids: NDArray[np.int32] | None = None  # consoles of the last received batch
-        self._num_in_flight = 0  # consoles whose result has been asked for and not received
+        self._batch_ids: NDArray[np.int32] | None = None  # environments of the last received batch
+        self._num_in_flight = 0  # environments sent and not received
 
     # --- Gymnasium ------------------------------------------------------------------------------
 
     @one_at_a_time
     def reset(
-        self, *, seed: Any = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Start new episodes in all consoles, or in some.
+        self, *, seed: object = None, options: Mapping[str, object] | None = None
+    ) -> tuple[Array, Info]:
+        """Start new episodes in all environments, or in some.
 
         Args:
-            seed: None: the random streams go on (from entropy, the first time). An integer s:
-                console i gets s + i. An integer array: one for each console that is reset.
-                Negative: as None. Beside ``states``, which hold the consoles' streams, it seeds the
-                environment's own generator alone.
+            seed: None: the random streams continue (from entropy, the first time). An integer s:
+                environment i gets s + i. An integer array: one for each environment that is reset.
+                Negative: as None. With ``states``, which hold the environments' streams, it seeds
+                the generator of this object only.
             options: ``reset_mask``, bool ``[N]``: only these are reset; an integer seed counts from
-                the first of them. ``states``, uint8 ``[n, state_size]``: these n consoles take rows
-                of `get_state` instead of a new episode.
+                the first of them. ``states``, uint8 ``[n, state_size]``: these n environments take
+                snapshots of `get_state` instead of a new episode.
 
         Returns:
-            Observations of all consoles (of the first `batch_size`, where that is less), and
+            Observations of all environments (of the first `batch_size`, where that is less), and
             ``info``.
 
         Raises:
-            ArgumentTypeError: A seed, mask or state of the wrong type.
+            ArgumentTypeError: A seed, mask or snapshot of the wrong type.
             InvalidArgumentError: One of the wrong shape or range, or an unknown option.
-            InvalidStateError: States that are damaged or belong to other games.
-            NotResetError: The first reset does not reset every console.
+            InvalidStateError: Snapshots that are damaged or belong to other games.
+            NotResetError: The first reset does not reset every environment.
         """
         self._check_open()
         request = parse_reset(seed, options, self.num_envs, self._batch.state_size)
         partial = request.mask is not None
         if partial and self.batch_size != self.num_envs:
             raise InvalidArgumentError(
-                f"options: a partial reset needs batch_size = num_envs, but they are "
-                f"{self.batch_size} and {self.num_envs}"
+                f"options holds 'reset_mask'; a partial reset needs batch_size = num_envs, but "
+                f"they are {self.batch_size} and {self.num_envs}"
             )
         if partial and not self._was_reset:
-            raise NotResetError("options: the first reset must reset every console")
+            raise NotResetError("options: the first reset must reset every environment")
         if request.base_seed is not None:
             super().reset(seed=request.base_seed)
         self._drain()
         if self.batch_size != self.num_envs:
             seeds = self._first_seeds(request)
             if request.states is not None:
-                seeds = np.full(self.num_envs, KEEP_STATE, np.int64)
+                seeds = np.full(self.num_envs, _core.KEEP_STATE, np.int64)
                 try:
                     self._restore(request.states, request.indices(self.num_envs))
                 except InvalidStateError:
@@ -199,23 +178,24 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
                     raise
             self._send_reset(seeds)
             return self._first_batch()
-        obs, tables = self._obs_pool.take(), self._memory.tables(self.num_envs)
+        obs = self._obs_pool.acquire()
+        out = self._memory.outputs(obs)
         if request.states is not None:
             self._restore(request.states, request.indices(self.num_envs))
-            self._batch.observe(obs, *tables)
+            self._batch.observe(out)
         else:
-            with native_errors():
-                self._batch.reset(request.mask, self._first_seeds(request), obs, *tables)
+            with native_errors:
+                self._batch.reset(request.mask, self._first_seeds(request), out)
         if self._config.decorrelate_steps and not partial and request.states is None:
             seed_word = self._decorrelation_seed(request)
-            self._batch.decorrelate(self._config.decorrelate_steps, seed_word, obs, *tables)
+            self._batch.decorrelate(self._config.decorrelate_steps, seed_word, out)
         self._was_reset = True
         self._batch_ids = self._all_ids
-        return self._memory.wrap(obs), self._memory.wrap_all(make_info(tables.ints))
+        return self._memory.wrap(obs), make_info(out.ints, self._memory.wrap)
 
     @one_at_a_time
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Advance every console by one step of ``frameskip`` frames.
+    def step(self, actions: object) -> StepResult:
+        """Advance every environment by one step of ``frameskip`` frames.
 
         Args:
             actions: Indices into `action_set`, integers ``[N]``; with ``continuous=True`` (radius,
@@ -225,12 +205,12 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             Observations; reward, int32 ``[N]``; terminated and truncated, bool ``[N]``; and
             ``info`` with ``env_id``, ``lives``, ``frame_number`` and ``episode_frame_number``,
             int32 ``[N]``. Where episodes ended with SameStep autoreset, also ``final_obs`` (rows of
-            consoles that did not end are unspecified), ``final_info`` and ``_final_info``, the mask
-            of rows that are valid in both.
+            environments that did not end are unspecified), ``final_info`` and ``_final_info``, the
+            mask of rows that are valid in both.
 
         Raises:
-            ActionShapeError: Actions of the wrong type, dtype or shape; no console has moved.
-            ActionRangeError: An action outside the action space; no console has moved.
+            ActionShapeError: Actions of the wrong type, dtype or shape; nothing has moved.
+            ActionRangeError: An action outside the action space; nothing has moved.
             NotResetError: Before the first reset or, with Disabled autoreset, after an episode's
                 end.
         """
@@ -238,13 +218,12 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         if self.batch_size != self.num_envs:
             self.send(actions)
             return self.recv()
-        native = self._native_actions(actions, self._all_ids)
+        native = self._memory.actions(actions, self._all_ids)
         self._check_nothing_in_flight("step")
-        obs, tables = self._obs_pool.take(), self._memory.tables(self.num_envs)
-        final_obs, final_ints = self._final_memory(tables)
-        with native_errors():
-            self._batch.step(native, obs, tables.ints, tables.flags, final_obs, final_ints)
-        return self._step_result(obs, tables, final_obs, final_ints)
+        out = self._step_outputs()
+        with native_errors:
+            self._batch.step(native, out)
+        return self._step_result(out)
 
     @one_at_a_time
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:
@@ -266,21 +245,21 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         return tuple(frames)
 
     @one_at_a_time
-    def close(self, **kwargs: Any) -> None:
-        """Stop the threads and free the consoles, once a step of another thread is over."""
+    def close(self, **kwargs: object) -> None:
+        """Stop the threads and free the environments, after a step of another thread has ended."""
         super().close(**kwargs)
 
-    def close_extras(self) -> None:
+    def close_extras(self, **kwargs: object) -> None:
         """What `close` calls, once."""
         self._batch.close()
 
     # --- Asynchronous stepping ------------------------------------------------------------------
 
-    def send(self, actions: Any) -> None:
-        """Start a step of the consoles of the last received batch, and return at once.
+    def send(self, actions: object) -> None:
+        """Start a step of the environments of the last received batch, and return at once.
 
         Args:
-            actions: As for `step`; row i is for the console at row i of the last batch
+            actions: As for `step`; row i is for the environment at row i of the last batch
                 (``info["env_id"]``).
 
         Raises:
@@ -289,46 +268,45 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self._check_ready()
         if self._batch_ids is None:
             raise CallOrderError("send() twice for one batch; call recv() first")
-        native = self._native_actions(actions, self._batch_ids)
-        with native_errors():
+        native = self._memory.actions(actions, self._batch_ids)
+        with native_errors:
             self._batch.send(native, self._batch_ids)
         self._num_in_flight += self.batch_size
         self._batch_ids = None
 
-    def recv(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Wait for the next `batch_size` consoles to finish.
+    def recv(self) -> StepResult:
+        """Wait for the next `batch_size` environments to finish.
 
         Returns:
-            As `step`; ``info["env_id"]`` says which consoles these are. With ``batch_size =
+            As `step`; ``info["env_id"]`` says which environments these are. With ``batch_size =
             num_envs`` they are in order, otherwise in the order in which they finished.
 
         Raises:
-            CallOrderError: So many consoles are not on their way.
+            CallOrderError: Fewer environments have been sent.
         """
         self._check_ready()
         if self._num_in_flight < self.batch_size:
             raise CallOrderError(
-                f"recv() of {self.batch_size} consoles, but {self._num_in_flight} are on their "
-                "way; call send() first"
+                f"recv() of {self.batch_size} environments, but {self._num_in_flight} have been "
+                "sent; call send() first"
             )
-        obs, tables = self._obs_pool.take(), self._memory.tables(self.batch_size)
-        final_obs, final_ints = self._final_memory(tables)
-        with native_errors():
-            self._batch.recv(obs, tables.ints, tables.flags, final_obs, final_ints)
-        self._received(tables)
-        return self._step_result(obs, tables, final_obs, final_ints)
+        out = self._step_outputs()
+        with native_errors:
+            self._batch.recv(out)
+        self._received(out)
+        return self._step_result(out)
 
     # --- Beyond Gymnasium -----------------------------------------------------------------------
 
     @one_at_a_time
-    def step_frames(self, actions: Any, out: Any = None) -> FrameStep:
+    def step_frames(self, actions: object, out: Array = None) -> FrameStep:
         """One step without stacking, for learners that keep their own ring of frames.
 
         Args:
             actions: As for `step`.
-            out: Where to write the newest frames: a uint8 array or CPU tensor ``[N, H, W]`` (``[N,
-                H, W, 3]`` for RGB, ``[N, 128]`` for RAM), each row contiguous, such as the next row
-                of a replay ring.
+            out: Where to write the newest frames: a uint8 array or tensor on `device`, ``[N, H,
+                W]`` (``[N, H, W, 3]`` for RGB, ``[N, 128]`` for RAM), each row contiguous, such as
+                the next row of a replay ring.
 
         Returns:
             The result, see `FrameStep`.
@@ -340,35 +318,31 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self._check_ready()
         if self.batch_size != self.num_envs:
             raise InvalidArgumentError(
-                f"step_frames needs batch_size = num_envs, but they are {self.batch_size} and "
+                f"batch_size is {self.batch_size}; for step_frames it must be num_envs, "
                 f"{self.num_envs}"
             )
-        native = self._native_actions(actions, self._all_ids)
+        native = self._memory.actions(actions, self._all_ids)
         self._check_nothing_in_flight("step_frames")
+        memory = self._memory
         shape = (self.num_envs, *frame_shape(self._config))
-        frame = self._frame_pool.take() if out is None else self._memory.target(out, shape)
-        tables = self._memory.tables(self.num_envs)
-        final = self._final_frame_pool.take() if self._same_step else None
-        final_ints = self._memory.final_ints(tables) if self._same_step else None
-        with native_errors():
-            self._batch.step(native, frame, *tables, final, final_ints, stacked=False)
-        if final is not None and self._config.life_loss_info:
-            # These episodes end for the learner alone: what they end on is the frame itself.
-            ended = tables.flags[_core.FLAG_ENDED]
-            self._memory.fill(final, frame, tables.flags[_core.FLAG_TERMINATED] & ~ended)
-        result = self._memory.wrap(frame) if out is None else out
-        ints, flags = tables
+        frame = self._frame_pool.acquire() if out is None else memory.target(out, shape)
+        final = self._final_frame_pool.acquire() if self._same_step else None
+        outputs = memory.outputs(frame, final, stacked=False)
+        with native_errors:
+            self._batch.step(native, outputs)
+        result = memory.wrap(frame) if out is None else out
+        ints, flags = outputs.ints, outputs.flags
         return FrameStep(
             frame=result,
-            reward=self._memory.wrap(self._memory.as_float(ints[_core.INT_RAW_REWARD])),
-            terminated=self._memory.wrap(flags[_core.FLAG_TERMINATED]),
-            truncated=self._memory.wrap(flags[_core.FLAG_TRUNCATED]),
-            life_lost=self._memory.wrap(flags[_core.FLAG_LIFE_LOST]),
-            first=self._memory.wrap(flags[_core.FLAG_FIRST]),
+            reward=memory.wrap(memory.as_float(ints[_core.INT_RAW_REWARD])),
+            terminated=memory.wrap(flags[_core.FLAG_TERMINATED]),
+            truncated=memory.wrap(flags[_core.FLAG_TRUNCATED]),
+            life_lost=memory.wrap(flags[_core.FLAG_LIFE_LOST]),
+            first=memory.wrap(flags[_core.FLAG_FIRST]),
             # Without a reset in the same step the frame itself is the one the episode ended on.
-            final_frame=result if final is None else self._memory.wrap(final),
-            episode_return=self._memory.wrap(self._memory.as_float(ints[_core.INT_EPISODE_RETURN])),
-            episode_length=self._memory.wrap(ints[_core.INT_EPISODE_LENGTH]),
+            final_frame=result if final is None else memory.wrap(final),
+            episode_return=memory.wrap(memory.as_float(ints[_core.INT_EPISODE_RETURN])),
+            episode_length=memory.wrap(ints[_core.INT_EPISODE_LENGTH]),
         )
 
     @property
@@ -383,34 +357,34 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
     @property
     def frame_rate(self) -> int:
-        """Frames a second of a real console with the (first) game: 60, or 50 where it is PAL."""
+        """Frames per second of a real console with the (first) game: 60, or 50 where it is PAL."""
         return self._plan.frame_rate
 
     @property
     def num_threads(self) -> int:
-        """CPU threads that step the consoles."""
+        """CPU threads that step the environments; 0 on a GPU."""
         self._check_open()
-        return int(self._batch.num_threads)
+        return self._batch.num_threads
 
     @property
     def state_size(self) -> int:
-        """Bytes of a row of `get_state`."""
+        """Bytes of a snapshot of `get_state`."""
         self._check_open()
-        return int(self._batch.state_size)
+        return self._batch.state_size
 
     @property
-    def is_translating(self) -> bool:
-        """Whether a kernel of the game's own is being compiled, to take over between two steps.
+    def is_compiling(self) -> bool:
+        """Whether a kernel is being compiled for the game, to take over between two steps.
 
-        Only with ``CULE_TRANSLATION=1`` on a GPU. A CUDA graph captured meanwhile keeps the kernels
-        that it was captured with.
+        Only with ``kernel="compiled"`` on a GPU. A CUDA graph that is captured meanwhile keeps the
+        kernels that it was captured with.
         """
         self._check_open()
-        return bool(getattr(self._batch, "is_translating", False))
+        return self._batch.is_compiling
 
     @property
-    def ram(self) -> Any:
-        """RAM of every console, uint8 ``[N, 128]``: live, valid until `close`, not to be written.
+    def ram(self) -> Array:
+        """RAM of every environment, uint8 ``[N, 128]``: live until `close`, and read-only.
 
         A copy with ``output="numpy"`` on a GPU.
         """
@@ -418,23 +392,23 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         return self._memory.wrap_read_only(self._batch.ram())
 
     @property
-    def lives(self) -> Any:
-        """Lives of every console, int32 ``[N]``; as `ram`."""
+    def lives(self) -> Array:
+        """Lives of every environment, int32 ``[N]``; as `ram`."""
         self._check_open()
         return self._memory.wrap_read_only(self._batch.lives())
 
     @property
-    def episode_frames(self) -> Any:
+    def episode_frames(self) -> Array:
         """Frames since the last reset, int32 ``[N]``; as `ram`."""
         self._check_open()
         return self._memory.wrap_read_only(self._batch.episode_frames())
 
     @one_at_a_time
-    def get_state(self, indices: Any = None) -> Any:
-        """Whole consoles as bytes: machine, game, random streams, frame stack.
+    def get_state(self, indices: object = None) -> Array:
+        """Snapshots of environments: console, game, random streams, frame stack.
 
         Args:
-            indices: Which consoles, integers ``[n]``; all by default.
+            indices: Which environments, integers ``[n]``; all by default.
 
         Returns:
             uint8 ``[n, state_size]``, a copy.
@@ -446,47 +420,47 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self._check_ready()
         self._check_nothing_in_flight("get_state")
         chosen = as_indices(indices, self.num_envs)
-        with native_errors():
+        with native_errors:
             return self._memory.wrap(self._batch.get_state(chosen))
 
     @one_at_a_time
-    def set_state(self, states: Any, indices: Any = None) -> None:
-        """Put consoles into states that `get_state` of an environment like this one returned.
+    def set_state(self, states: object, indices: object = None) -> None:
+        """Restore snapshots that `get_state` of an environment with the same options returned.
 
         Args:
             states: uint8 ``[n, state_size]``.
-            indices: Which consoles, integers ``[n]``, each once; all by default.
+            indices: Which environments, integers ``[n]``, each once; all by default.
 
         With ``batch_size < num_envs`` the next `send` is for the batch received last; if there was
         none yet, `recv` gives the first.
 
         Raises:
-            InvalidStateError: A row is damaged, or belongs to another game or kind of environment;
-                nothing has changed.
+            InvalidStateError: A snapshot is damaged, or belongs to another game or kind of
+                environment; nothing has changed.
             InvalidArgumentError: A wrong shape or index.
-            NotResetError: Before the first reset, unless all consoles are set.
+            NotResetError: Before the first reset, unless all environments are set.
         """
         self._check_open()
         self._check_nothing_in_flight("set_state")
         chosen = as_indices(indices, self.num_envs, unique=True)
         rows = as_states(states, len(chosen), self._batch.state_size)
         if not self._was_reset and len(chosen) < self.num_envs:
-            raise NotResetError("set_state() of some consoles before the first reset()")
+            raise NotResetError("set_state() of some environments before the first reset()")
         self._restore(rows, chosen)
         if self.batch_size != self.num_envs and not self._was_reset:
-            self._send_reset(np.full(self.num_envs, KEEP_STATE, np.int64))
+            self._send_reset(np.full(self.num_envs, _core.KEEP_STATE, np.int64))
         elif self.batch_size == self.num_envs:
             self._batch_ids = self._all_ids
         self._was_reset = True
 
     @one_at_a_time
-    def screens(self, kind: str = "rgb", indices: Any = None) -> Any:
+    def screens(self, kind: str = "rgb", indices: object = None) -> Array:
         """Full-size screens as they were after the last frame.
 
         Args:
             kind: "rgb", "gray", or "index" (colour register values).
-            indices: Which consoles, integers ``[n]``; all by default. Their screens must be of one
-                height.
+            indices: Which environments, integers ``[n]``; all by default. Their screens must have
+                one height.
 
         Returns:
             uint8 ``[n, H, 160]``, or ``[n, H, 160, 3]`` for "rgb"; a copy.
@@ -499,13 +473,13 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self._check_nothing_in_flight("screens")
         chosen = as_indices(indices, self.num_envs)
         word = as_choice("kind", kind, ("rgb", "gray", "index"))
-        with native_errors():
+        with native_errors:
             return self._memory.wrap(self._batch.screens(word, chosen))
 
-    # --- Pickling: the arguments, and the state of every console ----------------------------------
+    # --- Pickling: the arguments, and a snapshot of every environment -----------------------------
 
-    def __getstate__(self) -> dict[str, Any]:
-        """The arguments this environment was made with, and the state of its consoles."""
+    def __getstate__(self) -> dict[str, object]:
+        """The arguments this environment was made with, and a snapshot of each environment."""
         self._check_open()
         self._check_nothing_in_flight("pickling")
         states = None
@@ -518,8 +492,8 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             "spec": self.spec,
         }
 
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        """Make the environment anew and put its consoles where they were."""
+    def __setstate__(self, state: Mapping[str, Array]) -> None:
+        """Make the environment anew and restore its snapshots."""
         AtariVectorEnv.__init__(self, *state["arguments"], **state["keywords"])
         self.spec = state["spec"]
         if state["states"] is not None:
@@ -539,78 +513,64 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     def _check_nothing_in_flight(self, what: str) -> None:
         if self._num_in_flight:
             raise CallOrderError(
-                f"{what} while {self._num_in_flight} consoles are on their way; call recv() first"
+                f"{what} while {self._num_in_flight} environments have been sent; call recv() first"
             )
 
-    def _native_actions(self, actions: Any, ids: NDArray[np.int32]) -> Any:
-        if self._config.continuous:
-            return self._memory.joysticks(actions, self.batch_size)
-        return self._memory.indices(actions, self.batch_size, ids)
-
     def _first_seeds(self, request: ResetRequest) -> NDArray[np.int64]:
-        """The seeds of a reset; consoles that never had one get it from entropy."""
+        """The seeds of a reset; environments that never had one get it from entropy."""
         if self._was_reset:
             return request.seeds
         entropy = np.random.default_rng().integers(2**31, size=self.num_envs)
         return np.where(request.seeds == NO_SEED, entropy, request.seeds)
 
     def _decorrelation_seed(self, request: ResetRequest) -> int:
-        """Of the random steps: from the one seed, from an array of them, or going on."""
+        """Seed of the random steps: from the one seed, from an array, or from this generator."""
         random = self.np_random
         if request.base_seed is None and (request.seeds != NO_SEED).any():
             random = np.random.default_rng((request.seeds + 1).tolist())
         return int(random.integers(2**31))
 
     def _send_reset(self, seeds: NDArray[np.int64]) -> None:
-        with native_errors():
+        with native_errors:
             self._batch.send_reset(seeds)
         self._was_reset = True
         self._batch_ids = None
         self._num_in_flight = self.num_envs
 
-    def _first_batch(self) -> tuple[Any, dict[str, Any]]:
-        obs, tables = self._obs_pool.take(), self._memory.tables(self.batch_size)
-        self._batch.recv(obs, tables.ints, tables.flags)
-        self._received(tables)
-        return self._memory.wrap(obs), self._memory.wrap_all(make_info(tables.ints))
+    def _first_batch(self) -> tuple[Array, Info]:
+        obs = self._obs_pool.acquire()
+        out = self._memory.outputs(obs)
+        with native_errors:
+            self._batch.recv(out)
+        self._received(out)
+        return self._memory.wrap(obs), make_info(out.ints, self._memory.wrap)
 
-    def _received(self, tables: Tables) -> None:
+    def _received(self, out: Array) -> None:
         self._num_in_flight -= self.batch_size
-        self._batch_ids = self._memory.env_ids(tables)
+        self._batch_ids = self._memory.env_ids(out.ints)
 
     def _drain(self) -> None:
-        """Wait for consoles that are on their way, and forget their results."""
+        """Wait for environments that have been sent, and forget their results."""
         if self._num_in_flight:
             shape = (self._num_in_flight, *(self.single_observation_space.shape or ()))
-            obs = self._memory.pool(shape).take()
-            self._batch.recv(obs, *self._memory.tables(self._num_in_flight))
+            self._batch.recv(self._memory.outputs(self._memory.pool(shape).acquire()))
             self._num_in_flight = 0
 
-    def _restore(self, rows: NDArray[np.uint8], indices: NDArray[np.int64]) -> None:
-        with native_errors(value_error=InvalidStateError):
-            self._batch.set_state(rows, indices)
+    def _restore(self, states: NDArray[np.uint8], indices: NDArray[np.int64]) -> None:
+        with _restore_errors:
+            self._batch.set_state(states, indices)
 
-    def _final_memory(
-        self, tables: Tables
-    ) -> tuple[NDArray[np.uint8] | None, NDArray[np.int32] | None]:
-        if not self._same_step:
-            return None, None
-        return self._final_obs_pool.take(), self._memory.final_ints(tables)
+    def _step_outputs(self) -> Array:
+        final = self._final_obs_pool.acquire() if self._same_step else None
+        return self._memory.outputs(self._obs_pool.acquire(), final)
 
-    def _step_result(
-        self,
-        obs: NDArray[np.uint8],
-        tables: Tables,
-        final_obs: NDArray[np.uint8] | None,
-        final_ints: NDArray[np.int32] | None,
-    ) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        ints, flags = tables
+    def _step_result(self, out: Array) -> StepResult:
+        memory, wrap, ints, flags = self._memory, self._memory.wrap, out.ints, out.flags
         terminated, truncated = flags[_core.FLAG_TERMINATED], flags[_core.FLAG_TRUNCATED]
-        info = self._memory.wrap_all(make_info(ints))
-        if final_ints is not None and self._memory.may_have_ended(terminated, truncated):
+        info = make_info(ints, wrap)
+        if self._same_step and memory.may_have_ended(terminated, truncated):
             ended = flags[_core.FLAG_ENDED]
-            info["final_obs"] = self._memory.wrap(final_obs)
-            info["final_info"] = self._memory.wrap_all(self._memory.final_info(final_ints, ended))
-            info["_final_info"] = self._memory.wrap(ended)
-        wrap = self._memory.wrap
-        return wrap(obs), wrap(ints[_core.INT_REWARD]), wrap(terminated), wrap(truncated), info
+            info["final_obs"] = wrap(out.final_obs)
+            info["final_info"] = make_final_info(out.final_ints, ended, wrap)
+            info["_final_info"] = wrap(ended)
+        return wrap(out.obs), wrap(ints[_core.INT_REWARD]), wrap(terminated), wrap(truncated), info

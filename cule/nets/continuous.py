@@ -1,10 +1,9 @@
-"""Networks for the continuous action interface: deterministic actor and critic, normal policy."""
+"""Networks for continuous actions: a deterministic actor and critic, and a normal policy."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,15 +12,15 @@ from cule.nets.heads import ActorCritic
 from cule.nets.initialisation import initialise
 from cule.nets.torsos import make_torso
 
-#: (x, y, fire): what the critic sees and the actor, squashed, emits.
+#: Size of an action (x, y, fire).
 ACTION_SIZE = 3
 
 
 class DeterministicActorCritic(nn.Module):
-    """One convolutional torso, trained by the critic only, and the two heads of Ape-X DPG.
+    """Actor and critic of Ape-X DPG on one torso, which only the critic trains.
 
-    The critic is torso and action to 400 tanh, 300 tanh, 1; the actor is features without
-    gradient to 300 tanh, 200 tanh, 3 unbounded numbers.
+    The critic has layers of 400 tanh, 300 tanh and 1, on features and action; the actor 300 tanh,
+    200 tanh and 3 unbounded numbers, on features without gradient.
     """
 
     def __init__(
@@ -46,22 +45,22 @@ class DeterministicActorCritic(nn.Module):
             nn.Linear(200, ACTION_SIZE),
         )
         initialise(self, initialisation)
-        with torch.no_grad():  # the first actions are near the centre, where squashing is linear
+        with torch.no_grad():  # start near the centre, where squashing is linear
             for parameter in self.actor[-1].parameters():
                 parameter.mul_(0.01)
 
     def features(self, obs: Tensor) -> Tensor:
-        """Observations to features ``[B, F]``."""
+        """Features ``[B, F]`` of observations."""
         found: Tensor = self.torso(obs)
         return found
 
     def raw_actions(self, features: Tensor) -> Tensor:
-        """Features to unbounded numbers ``[B, 3]``; no gradient reaches the features."""
+        """Unbounded actions ``[B, 3]`` of features; no gradient reaches the features."""
         raw: Tensor = self.actor(features.detach())
         return raw.float()
 
     def values(self, features: Tensor, action: Tensor) -> Tensor:
-        """Features and (x, y, fire) ``[B, 3]`` to float32 values ``[B]``."""
+        """Values ``[B]`` of features and actions (x, y, fire) ``[B, 3]``; float32."""
         value: Tensor = self.critic(torch.cat([features, action.to(features.dtype)], -1))
         return value.float().squeeze(-1)
 
@@ -69,21 +68,36 @@ class DeterministicActorCritic(nn.Module):
 class GaussianActorCritic(ActorCritic):
     """A normal policy and a value on one torso.
 
-    The means of the three unbounded numbers depend on the observation, their deviations do not.
+    The means of the three unbounded numbers depend on the observation; their standard deviations
+    do not.
 
     Attributes:
-        log_sigma: Logarithms of the deviations, a parameter; float32 ``[3]``.
+        log_sigma: Logarithms of the standard deviations, a parameter; float32 ``[3]``.
     """
 
     def __init__(
-        self, obs_shape: Sequence[int], *, initial_sigma: float = 1.0, **options: Any
+        self,
+        obs_shape: Sequence[int],
+        *,
+        initial_sigma: float = 1.0,
+        torso: str = "nature",
+        initialisation: str = "orthogonal",
+        normalize_obs: bool = False,
     ) -> None:
         """Make and initialise the network.
 
         Args:
-            obs_shape: Of one observation, ``[S, H, W]`` or ``[D]``.
-            initial_sigma: Deviation at the start.
-            options: As for `ActorCritic`, whose logits are the means here.
+            obs_shape: Shape of one observation: ``[S, H, W]`` or ``[D]``.
+            initial_sigma: Initial standard deviation.
+            torso: As for `ActorCritic`.
+            initialisation: As for `ActorCritic`.
+            normalize_obs: As for `ActorCritic`.
         """
-        super().__init__(obs_shape, ACTION_SIZE, **options)
+        super().__init__(
+            obs_shape,
+            ACTION_SIZE,
+            torso=torso,
+            initialisation=initialisation,
+            normalize_obs=normalize_obs,
+        )
         self.log_sigma = nn.Parameter(torch.full((ACTION_SIZE,), math.log(initial_sigma)))

@@ -28,7 +28,7 @@ class ActorCritic(nn.Module):
         """Make and initialise the network.
 
         Args:
-            obs_shape: Of one observation, ``[S, H, W]`` or ``[D]``.
+            obs_shape: Shape of one observation: ``[S, H, W]`` or ``[D]``.
             num_actions: A.
             torso: One of `cule.nets.TORSOS`.
             initialisation: One of `cule.nets.INITIALISATIONS`.
@@ -48,7 +48,7 @@ class ActorCritic(nn.Module):
             initialise(self.value, initialisation)
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """Observations ``[B, ...]`` to float32 logits ``[B, A]`` and values ``[B]``."""
+        """Turn observations ``[B, ...]`` into float32 logits ``[B, A]`` and values ``[B]``."""
         if self.statistics is not None:
             obs = self.statistics(obs)
         features = self.torso(obs)
@@ -56,7 +56,7 @@ class ActorCritic(nn.Module):
 
 
 class QNetwork(nn.Module):
-    """Action values, or with several atoms their distributions; dueling and noisy by switch."""
+    """Action values, or with several atoms their distributions; optionally dueling and noisy."""
 
     def __init__(
         self,
@@ -75,23 +75,23 @@ class QNetwork(nn.Module):
         """Make and initialise the network.
 
         Args:
-            obs_shape: Of one observation, ``[S, H, W]`` or ``[D]``.
+            obs_shape: Shape of one observation: ``[S, H, W]`` or ``[D]``.
             num_actions: A.
-            torso: One of `cule.nets.TORSOS`. Its last linear layer is dropped where the head brings
-                a hidden layer of its own (dueling or noisy).
+            torso: One of `cule.nets.TORSOS`. A dueling or noisy head, which has a hidden layer,
+                replaces its last linear layer.
             initialisation: One of `cule.nets.INITIALISATIONS`.
-            dueling: A stream for the state's value and one for the advantages (Wang et al. 2016).
-            noisy: Noisy layers in the head.
-            num_atoms: K of a distribution; 1: plain values.
-            noise_sigma0: Start of the noise's scale.
-            noise_groups: Groups of a batch with noise of their own.
+            dueling: Separate streams for state value and advantages (Wang et al. 2016).
+            noisy: Use noisy layers in the head.
+            num_atoms: Atoms K of a distribution; 1: scalar values.
+            noise_sigma0: Initial scale of the noise.
+            noise_groups: Groups of a batch with independent noise.
             hidden: Width of the streams.
         """
         super().__init__()
         self.num_actions, self.num_atoms, self.dueling = num_actions, num_atoms, dueling
         self.torso = make_torso(torso, obs_shape)
         if (dueling or noisy) and torso not in ("vector", "mlp"):
-            # The hidden layer of the head takes the place of the torso's.
+            # The hidden layer of the head replaces that of the torso.
             assert isinstance(self.torso.body, nn.Sequential)
             width = int(self.torso.body[-2].in_features)  # type: ignore[arg-type]
             self.torso.body = self.torso.body[:-2]
@@ -113,7 +113,7 @@ class QNetwork(nn.Module):
         initialise(self, initialisation)
 
     def forward(self, obs: Tensor) -> Tensor:
-        """Observations to float32 action values ``[B, A]``, or logits ``[B, A, K]`` with atoms."""
+        """Turn observations into float32 values ``[B, A]`` or, with atoms, logits ``[B, A, K]``."""
         features = self.torso(obs)
         shape = (len(features), self.num_actions, self.num_atoms)
         out: Tensor = self.advantage(features).float().reshape(shape)
@@ -124,7 +124,7 @@ class QNetwork(nn.Module):
 
 
 def soft_copy(target: nn.Module, source: nn.Module, tau: float = 1.0) -> None:
-    """Move the target's parameters towards the source's: ``t += tau (s - t)``; 1 copies."""
+    """Move the parameters of the target to those of the source: ``t += tau (s - t)``; 1 copies."""
     with torch.no_grad():
         for old, new in zip(target.parameters(), source.parameters(), strict=True):
             if tau == 1.0:
@@ -136,6 +136,6 @@ def soft_copy(target: nn.Module, source: nn.Module, tau: float = 1.0) -> None:
 
 
 def gather_actions(values: Tensor, actions: Tensor) -> Tensor:
-    """Rows of the taken actions: ``[B, A, ...]`` and ``[B]`` to ``[B, ...]``."""
+    """Select the taken actions: ``[B, A, ...]`` and ``[B]`` to ``[B, ...]``."""
     index = actions.long().reshape(-1, 1, *([1] * (values.dim() - 2)))
     return values.gather(1, index.expand(-1, 1, *values.shape[2:])).squeeze(1)

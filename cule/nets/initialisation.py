@@ -1,4 +1,4 @@
-"""How weights start: by the habits of three families of learners."""
+"""Initialisation of weights, as three families of algorithms do it."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ INITIALISATIONS = ("orthogonal", "he", "torch")
 
 
 def initialise(module: nn.Module, rule: str, gain: float = math.sqrt(2.0)) -> None:
-    """Draw the weights of every convolution and linear layer inside.
+    """Initialise the weights of all convolutions and linear layers.
 
     Args:
         module: Changed in place.
-        rule: "orthogonal" (times `gain`), "he" (normal, fan-in, for ReLU; `gain` is not used), or
-            "torch" (left as they are). Biases become 0 with the first two.
+        rule: "orthogonal" (times `gain`), "he" (normal, fan-in, for ReLU; ignores `gain`), or
+            "torch" (unchanged). The first two set biases to 0.
         gain: sqrt(2) for layers before a ReLU, 0.01 for a policy head, 1 for a value head.
 
     Raises:
         InvalidArgumentError: Another rule.
     """
     if rule not in INITIALISATIONS:
-        raise InvalidArgumentError(f"initialisation is {rule!r}; allowed: {INITIALISATIONS}")
+        allowed = ", ".join(INITIALISATIONS)
+        raise InvalidArgumentError(f"initialisation is {rule!r}; it must be one of {allowed}")
     if rule == "torch":
         return
     for layer in module.modules():
         if isinstance(layer, nn.Conv2d | nn.Linear):
-            # Drawn apart: a channels-last weight has no view as a matrix.
-            drawn = torch.empty(layer.weight.shape)
+            # Into a new tensor: a channels-last weight has no view as a matrix.
+            sampled = torch.empty(layer.weight.shape)
             if rule == "orthogonal":
-                nn.init.orthogonal_(drawn, gain)
+                nn.init.orthogonal_(sampled, gain)
             else:
-                nn.init.kaiming_normal_(drawn, nonlinearity="relu")
+                nn.init.kaiming_normal_(sampled, nonlinearity="relu")
             with torch.no_grad():
-                layer.weight.copy_(drawn)
+                layer.weight.copy_(sampled)
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 
 class NoisyLinear(nn.Module):
-    """``(mu + sigma * noise) x``, noise an outer product of two transformed normal vectors.
+    """``(mu + sigma * noise) x``; noise is an outer product of two transformed normal vectors.
 
-    A batch is cut into `groups` equal runs of rows, each with a noise of its own, so that
-    thousands of consoles do not explore in lockstep. In evaluation mode only mu acts.
+    A batch is split into `groups` equal groups of rows with independent noise, so that thousands of
+    environments do not explore in lockstep. In evaluation mode there is no noise.
     """
 
     noise_in: Tensor
@@ -22,7 +22,7 @@ class NoisyLinear(nn.Module):
     def __init__(
         self, in_features: int, out_features: int, *, sigma0: float = 0.5, groups: int = 1
     ) -> None:
-        """Draw mu; sigma starts at ``sigma0 / sqrt(in_features)``; the noise starts at zero."""
+        """Sample mu; sigma starts at ``sigma0 / sqrt(in_features)``, the noise at zero."""
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
@@ -35,24 +35,21 @@ class NoisyLinear(nn.Module):
         self.register_buffer("noise_out", torch.zeros(groups, out_features), persistent=False)
 
     @torch.no_grad()
-    def draw_noise(self, generator: torch.Generator | None = None) -> None:
-        """Draw new noise in place; `generator` is on the layer's device."""
+    def sample_noise(self, generator: torch.Generator | None = None) -> None:
+        """Sample new noise in place; `generator` is on the device of the layer."""
         for noise in (self.noise_in, self.noise_out):
             noise.normal_(generator=generator)
             noise.copy_(noise.sign() * noise.abs().sqrt())
 
     def forward(self, x: Tensor) -> Tensor:
-        """``[B, in]`` to ``[B, out]``; in training each of the groups of rows has noise of its own.
-
-        A batch that cannot be cut into groups has that of the first. The form
-        ``mu x + noise_out * (sigma (noise_in * x))`` needs no weights per group.
-        """
+        """Map ``[B, in]`` to ``[B, out]``."""
+        # mu x + noise_out * (sigma (noise_in * x)) needs no weights per group.
         plain = F.linear(x, self.weight, self.bias)
         if not self.training:
             return plain
         groups = len(self.noise_in)
         if len(x) % groups:
-            groups = 1  # a batch that cannot be cut gets the first group's noise
+            groups = 1  # a batch that cannot be split uses the noise of the first group
         grouped = x.reshape(groups, -1, self.in_features)
         noise_in = self.noise_in[:groups].unsqueeze(1)
         noise_out = self.noise_out[:groups].unsqueeze(1)
@@ -60,8 +57,8 @@ class NoisyLinear(nn.Module):
         return plain + moved.reshape(plain.shape)
 
 
-def draw_noise(module: nn.Module, generator: torch.Generator | None = None) -> None:
-    """Draw new noise for every noisy layer inside."""
+def sample_noise(module: nn.Module, generator: torch.Generator | None = None) -> None:
+    """Sample new noise for all noisy layers."""
     for layer in module.modules():
         if isinstance(layer, NoisyLinear):
-            layer.draw_noise(generator)
+            layer.sample_noise(generator)

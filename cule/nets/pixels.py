@@ -7,14 +7,14 @@ from torch import Tensor, nn
 
 
 class PixelStatistics(nn.Module):
-    """Normalises observations by statistics of all it was shown; buffers, not parameters."""
+    """Normalises observations by running statistics, which are buffers and not parameters."""
 
     mean: Tensor
     variance: Tensor
     count: Tensor
 
     def __init__(self, obs_shape: tuple[int, ...]) -> None:
-        """Start with mean 0 and deviation 255, on a count of one observation."""
+        """Start with mean 0 and standard deviation 255, with the weight of one observation."""
         super().__init__()
         self.register_buffer("mean", torch.zeros(obs_shape))
         self.register_buffer("variance", torch.full(obs_shape, 255.0**2))
@@ -22,13 +22,13 @@ class PixelStatistics(nn.Module):
 
     @torch.no_grad()
     def update(self, obs: Tensor) -> None:
-        """Take observations ``[B, ...]`` into the statistics."""
+        """Update the statistics with observations ``[B, ...]``."""
         x = obs.float()
         self.merge(x.mean(0), x.var(0, correction=0), torch.full_like(self.count, len(x)))
 
     @torch.no_grad()
     def merge(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
-        """Take in the statistics of `count` observations (Chan et al., parallel variance)."""
+        """Merge the statistics of `count` observations (Chan et al., parallel variance)."""
         total = self.count + count
         delta = mean - self.mean
         share = count / total
@@ -39,7 +39,7 @@ class PixelStatistics(nn.Module):
         self.count.copy_(total)
 
     def forward(self, obs: Tensor) -> Tensor:
-        """Normalised observations, times 255 because torsos divide by it; float32."""
+        """Normalise observations; times 255, since torsos divide by it; float32."""
         x = obs.to(torch.float32)
         if x.dim() == 4:
             x = x.contiguous(memory_format=torch.channels_last)

@@ -1,19 +1,18 @@
-"""Torsos: from an observation to features, each a module with `num_features`.
+"""Torsos: modules that turn observations into `num_features` features.
 
 nature      Mnih et al. 2015: 32 8x8/4, 64 4x4/2, 64 3x3/1, linear 512; 84 x 84 observations
-nature32    the same with 32 filters in the third convolution, as CuLE's experiments have it
+nature32    the same with 32 filters in the third convolution, as in the experiments of CuLE
 small       16 6x6/3, 32 4x4/2, linear 256; for 42 x 42 observations, on CPUs
 nips        Mnih et al. 2013: 16 8x8/4, 32 4x4/2, linear 256; a third of the work, for CPUs
 impala      Espeholt et al. 2018: three residual sections of 16, 32, 32 channels, linear 256
 impala2     the same, twice as wide
-vector      linear 128 and ReLU; for RAM and features
-mlp         flatten, linear 128 twice; for small pictures and tests
+vector      linear 128 and ReLU; for RAM and other vectors
+mlp         flatten, linear 128 twice; for small images and tests
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +20,7 @@ from torch import Tensor, nn
 
 from cule.errors import InvalidArgumentError
 
-#: Names that `make_torso` knows.
+#: Names of the torsos.
 TORSOS = ("nature", "nature32", "nips", "small", "impala", "impala2", "vector", "mlp")
 
 #: Largest value of an observation byte.
@@ -40,7 +39,7 @@ class ByteConv2d(nn.Conv2d):
     """A convolution of bytes: ``conv(x / 255)``, with the factor on the weights."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Convolve 0..255 as if it were 0..1."""
+        """Convolve bytes scaled to 0..1."""
         result: Tensor = self._conv_forward(input, self.weight * (1.0 / WHITE), self.bias)
         return result
 
@@ -49,23 +48,23 @@ class ByteLinear(nn.Linear):
     """A linear layer of bytes: ``linear(x / 255)``, with the factor on the weights."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Apply to 0..255 as if it were 0..1."""
+        """Apply to bytes scaled to 0..1."""
         result: Tensor = F.linear(input, self.weight * (1.0 / WHITE), self.bias)
         return result
 
 
 def channels_last(module: nn.Module) -> None:
-    """Lay out the weights of every convolution inside channels-last, in place."""
+    """Convert the weights of all convolutions to channels-last, in place."""
     for layer in module.modules():
         if isinstance(layer, nn.Conv2d):
             layer.weight.data = layer.weight.data.contiguous(memory_format=torch.channels_last)
 
 
 class Torso(nn.Module):
-    """Reads observations. Subclasses fill `body`."""
+    """Turns observations into features."""
 
     def __init__(self, body: nn.Module, example: Tensor, *, is_image: bool) -> None:
-        """Measure the number of features with an observation of zeros."""
+        """Use the layers `body`, whose number of features is measured with an example."""
         super().__init__()
         self.body = body
         self.is_image = is_image
@@ -73,9 +72,9 @@ class Torso(nn.Module):
             self.num_features = int(body(example).shape[-1])
 
     def forward(self, obs: Tensor) -> Tensor:
-        """Observations, uint8 or float (0..255), to features ``[B, F]``.
+        """Turn observations, uint8 or float (0..255), into features ``[B, F]``.
 
-        Pictures are ``[B, S, H, W]``; without stacking also ``[B, H, W]``, as replay has them.
+        Images are ``[B, S, H, W]``, or ``[B, H, W]`` without stacking.
         """
         if self.is_image and obs.dim() == 3:
             obs = obs.unsqueeze(1)
@@ -115,41 +114,42 @@ def _impala(channels: int, width: int, rows: int, columns: int) -> nn.Sequential
     return nn.Sequential(*layers)
 
 
-def convolution_plan(
-    name: str, obs_shape: Sequence[int]
-) -> tuple[list[tuple[int, int, int, int]], int, int]:
-    """Sizes of a convolutional torso for an observation.
+def _with_norm(layer: nn.Module, shape: int | tuple[int, ...], normalised: bool) -> list[nn.Module]:
+    return [layer, nn.LayerNorm(shape), nn.ReLU()] if normalised else [layer, nn.ReLU()]
 
-    Returns:
-        (input channels, filters, kernel, stride) of each convolution, the number of values after
-        the last one, and the width of the linear layer.
+
+def convolutional_body(
+    name: str, obs_shape: Sequence[int], *, normalised: bool = False
+) -> nn.Sequential:
+    """Layers of a convolutional torso, optionally with layer normalisation before each ReLU.
 
     Raises:
-        InvalidArgumentError: The picture is too small for the convolutions.
+        InvalidArgumentError: The images are too small for the convolutions.
     """
     convolutions, width = _CONVOLUTIONS[name]
     channels, rows, columns = obs_shape
-    plan = []
-    for filters, kernel, stride in convolutions:
-        plan.append((channels, filters, kernel, stride))
-        rows, columns = (rows - kernel) // stride + 1, (columns - kernel) // stride + 1
-        channels = filters
-    if rows < 1 or columns < 1:
-        raise InvalidArgumentError(
-            f"network is {name!r}, which does not fit observations of shape {tuple(obs_shape)}; "
-            "allowed there: 'mlp', 'impala'"
-        )
-    return plan, channels * rows * columns, width
-
-
-def _convolutional(name: str, obs_shape: Sequence[int]) -> nn.Sequential:
-    plan, flat, width = convolution_plan(name, obs_shape)
     layers: list[nn.Module] = []
-    for index, (channels, filters, kernel, stride) in enumerate(plan):
-        kind = ByteConv2d if index == 0 else nn.Conv2d
-        layers += [kind(channels, filters, kernel, stride), nn.ReLU()]
-    layers += [nn.Flatten(), nn.Linear(flat, width), nn.ReLU()]
-    return nn.Sequential(*layers)
+    kind: type[nn.Conv2d] = ByteConv2d
+    for filters, kernel, stride in convolutions:
+        rows, columns = (rows - kernel) // stride + 1, (columns - kernel) // stride + 1
+        if rows < 1 or columns < 1:
+            raise InvalidArgumentError(
+                f"network is {name!r}, which does not fit observations of shape "
+                f"{tuple(obs_shape)}; it must be 'mlp' or 'impala'"
+            )
+        convolution = kind(channels, filters, kernel, stride)
+        layers += _with_norm(convolution, (filters, rows, columns), normalised)
+        channels, kind = filters, nn.Conv2d
+    linear = nn.Linear(channels * rows * columns, width)
+    return nn.Sequential(*layers, nn.Flatten(), *_with_norm(linear, width, normalised))
+
+
+def linear_body(num_inputs: int, num_layers: int, *, normalised: bool = False) -> nn.Sequential:
+    """Linear layers of width 128, optionally with layer normalisation before each ReLU."""
+    layers: list[nn.Module] = _with_norm(ByteLinear(num_inputs, 128), 128, normalised)
+    for _ in range(num_layers - 1):
+        layers += _with_norm(nn.Linear(128, 128), 128, normalised)
+    return nn.Sequential(nn.Flatten(), *layers)
 
 
 def make_torso(name: str, obs_shape: Sequence[int]) -> Torso:
@@ -157,28 +157,24 @@ def make_torso(name: str, obs_shape: Sequence[int]) -> Torso:
 
     Args:
         name: One of `TORSOS`.
-        obs_shape: Of one observation: ``[S, H, W]``, or ``[D]`` for "vector" and "mlp".
+        obs_shape: Shape of one observation: ``[S, H, W]``, or ``[D]`` for "vector" and "mlp".
 
     Raises:
         InvalidArgumentError: An unknown name, or one that does not fit the shape.
     """
     if name not in TORSOS:
-        raise InvalidArgumentError(f"network is {name!r}; allowed: {TORSOS}")
+        raise InvalidArgumentError(f"network is {name!r}; it must be one of {', '.join(TORSOS)}")
     example = torch.zeros(1, *obs_shape)
-    body: Any
     if name in ("vector", "mlp"):
-        flat = example.numel()
-        layers: list[nn.Module] = [nn.Flatten(), ByteLinear(flat, 128), nn.ReLU()]
-        if name == "mlp":
-            layers += [nn.Linear(128, 128), nn.ReLU()]
-        return Torso(nn.Sequential(*layers), example, is_image=False)
+        body = linear_body(example.numel(), 2 if name == "mlp" else 1)
+        return Torso(body, example, is_image=False)
     if len(obs_shape) != 3:
         raise InvalidArgumentError(
-            f"network is {name!r}, which needs pictures [S, H, W], but observations have shape "
-            f"{tuple(obs_shape)}; allowed there: 'vector', 'mlp'"
+            f"network is {name!r}, which needs images [S, H, W]; for observations of shape "
+            f"{tuple(obs_shape)} it must be 'vector' or 'mlp'"
         )
     if name in _CONVOLUTIONS:
-        body = _convolutional(name, obs_shape)
+        body = convolutional_body(name, obs_shape)
     else:
         channels, rows, columns = obs_shape
         body = _impala(channels, 2 if name == "impala2" else 1, rows, columns)

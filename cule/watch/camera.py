@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cule import _core
 from cule.envs import AtariVectorEnv
-from cule.envs.actions import to_numpy
+from cule.envs.arrays import to_numpy
 from cule.envs.plan import plan_batch
 from cule.envs.png import encode_indexed_png
 

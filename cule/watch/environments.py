@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule.envs import AtariVectorEnv
-from cule.envs.actions import to_numpy
+from cule.envs.arrays import to_numpy
 from cule.watch.keys import Keys, joystick_of
 from cule.watch.policies import Policy
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule.envs import AtariVectorEnv
-from cule.envs.actions import to_numpy
+from cule.envs.arrays import to_numpy
 from cule.errors import InvalidArgumentError
 from cule.games import game_id_of
 
@@ -54,7 +54,7 @@ class TrainedPolicy:
 
     def __init__(self, agent: Agent, *, greedy: bool) -> None:
         """Play with an agent that is not training; `greedy`: without the protocol's randomness."""
-        from cule.agents.base import EVALUATION_SEED
+        from cule.agents.training.seeds import EVALUATION_SEED
 
         self._agent, self._greedy = agent, greedy
         self._agent.network.eval()
@@ -128,10 +128,10 @@ def open_trained(
         FileNotFoundError, CheckpointError: No checkpoint, or a damaged one.
         UnknownGameError, RomNotFoundError, DeviceError: As `AtariVectorEnv`.
     """
-    from cule.agents.evaluation import make_eval_env
-    from cule.agents.presets import checkpoint_config, load_to_play
-    from cule.agents.runner import find_checkpoint
-    from cule.agents.weights import read_to_play
+    from cule.agents.training.evaluation import make_eval_env
+    from cule.agents.training.presets import checkpoint_config, load_to_play
+    from cule.agents.training.run_folder import find_checkpoint
+    from cule.agents.training.weights import read_to_play
 
     content = read_to_play(find_checkpoint(path))
     config = checkpoint_config(content, device=device, env_device="")

@@ -15,8 +15,8 @@ torch = pytest.importorskip("torch")
 
 from cule import algos  # noqa: E402
 from cule.agents import ApexConfig, ApexDQN  # noqa: E402
-from cule.agents.apex_actors import ActorError, ActorGroup  # noqa: E402
-from cule.agents.runner import Run, RunOptions  # noqa: E402
+from cule.agents.training.actors import ActorError, ActorGroup  # noqa: E402
+from cule.agents.training.runner import Run, RunOptions  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from cule.nets import gather_actions  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
@@ -25,7 +25,7 @@ from tests.support.learners import SMALL, small_learner  # noqa: E402
 
 def catch_of_actor(config: Any, index: int) -> Catch:
     """Games of an actor process; a function that can be pickled."""
-    return Catch(config.num_envs, first_console=100 * index)
+    return Catch(config.num_envs, first_env=100 * index)
 
 
 def failing_env(config: Any, index: int) -> Catch:
@@ -87,7 +87,7 @@ def test_actors_use_old_weights_until_they_are_sent() -> None:
     assert changes == [21, 41]
 
 
-def test_ladder_of_all_consoles() -> None:
+def test_ladder_of_all_environments() -> None:
     agent = small_learner("apex-dqn", num_envs=8)
     torch.testing.assert_close(agent.epsilon(), algos.epsilon_ladder(8))  # type: ignore[attr-defined]
 
@@ -116,7 +116,7 @@ def test_mixtures_reach_every_memory() -> None:
         assert agent.updates > 0
         agent.check_finite()
     agent = make_with_actors(catch_of_actor, uniform_mixture=0.25)
-    group = ActorGroup(agent.config, agent.network, agent, None)
+    group = ActorGroup(agent)
     assert group.replay.options.uniform_mixture == 0.25
     group.replay.close()
     with pytest.raises(InvalidArgumentError, match=r"uniform_mixture is .* prioritized False"):
@@ -151,12 +151,12 @@ def test_actor_processes_learn_catch() -> None:
         started_at = started_at or (progress.steps if progress.updates else 0)
     assert agent.steps >= 4_000
     # Samples learned from are what the steps after the start pay for; the block with which it
-    # started counts as well, and is at most 16 consoles' 20 steps and a little.
+    # started counts as well, and is at most 16 environments' 20 steps and a little.
     learned = agent.updates * 64 + agent.pending_samples
     assert 4.0 * (agent.steps - started_at) <= learned <= 4.0 * (agent.steps - started_at + 640)
     assert agent.statistics.read()["episodes"] > 500
     agent.check_finite()
-    assert agent.evaluate(episodes=20, env=Catch(20, first_console=1000)).mean >= 0.3
+    assert agent.evaluate(episodes=20, env=Catch(20, first_env=1000)).mean >= 0.3
 
 
 def test_actors_of_a_resumed_run_keep_the_pace(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +173,7 @@ def test_actors_of_a_resumed_run_keep_the_pace(monkeypatch: pytest.MonkeyPatch) 
     for _ in agent.train():
         gauges = agent.gauges()
     assert 0 < max(allowed) == agent.steps - 1_000_000
-    # The memory goes on filling while it is asked; its rows are those of 16 consoles.
+    # The memory goes on filling while it is asked; its rows are those of 16 environments.
     assert gauges["replay_size"] > 0
     assert gauges["replay_span"] == gauges["replay_size"] / 16
     assert gauges["max_priority"] > 0

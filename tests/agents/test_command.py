@@ -20,9 +20,9 @@ torch = pytest.importorskip("torch")
 
 from cule import AtariVectorEnv  # noqa: E402
 from cule.agents import A2C, AGENTS, PRESETS, VideoError  # noqa: E402
-from cule.agents.options import MOST, config_from, field_docs  # noqa: E402
-from cule.agents.runner import RunOptions  # noqa: E402
-from cule.agents.video import RecordedEnv, is_whole  # noqa: E402
+from cule.agents.training.options import config_from, field_docs  # noqa: E402
+from cule.agents.training.runner import RunOptions  # noqa: E402
+from cule.agents.training.video import RecordedEnv, is_complete  # noqa: E402
 from cule.cli import main  # noqa: E402
 from cule.errors import CuleError, InvalidArgumentError  # noqa: E402
 from cule.nets import TORSOS  # noqa: E402
@@ -171,7 +171,7 @@ def test_a_video_that_is_not_whole_is_an_error(tmp_path: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patch, contextlib.closing(env):
         patch.setattr(imageio_ffmpeg, "write_frames", cut_short)
-        with pytest.raises(VideoError, match=r"pong\.mp4'; it could not be made"):
+        with pytest.raises(VideoError, match=r"pong\.mp4'; it could not be written"):
             play()
     assert [path.name for path in tmp_path.iterdir()] == ["pong.mp4"]
     assert target.read_bytes() == b"an older film"
@@ -181,9 +181,9 @@ def check_video(path: Path, length: int) -> None:
     """One episode of Pong: its size, pictures and colours."""
     imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
     film = path.read_bytes()
-    assert is_whole(film)
+    assert is_complete(film)
     for cut in (0, 4, 100, len(film) // 2, len(film) - 100, len(film) - 1):
-        assert not is_whole(film[:cut])
+        assert not is_complete(film[:cut])
     words = [imageio_ffmpeg.get_ffmpeg_exe(), "-i", str(path), "-f", "rawvideo"]
     decoded = subprocess.run([*words, "-pix_fmt", "rgb24", "-"], capture_output=True, check=True)
     assert b"640x420" in decoded.stderr
@@ -201,7 +201,7 @@ def check_video(path: Path, length: int) -> None:
     ("name", "changes"),
     [*((name, {}) for name in sorted(AGENTS)), ("ppo", {"continuous": True})],
 )
-def test_real_consoles_are_resumed_exactly(
+def test_real_environments_are_resumed_exactly(
     name: str, changes: dict[str, Any], tmp_path: Path
 ) -> None:
     # A life is lost and an episode is cut off within a few steps of Breakout.
@@ -265,7 +265,7 @@ def test_refused_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main(["eval", "a.pt", "--video", "pong.avi"]) == 2
     assert "it must be a file NAME.mp4" in capsys.readouterr().err
     assert main(["eval", "a.pt", "b.pt", "--video", "pong.mp4"]) == 2
-    assert "a video is of one" in capsys.readouterr().err
+    assert "there must be one" in capsys.readouterr().err
 
 
 #: What the environment, the memory of the device or another option bounds, and what costs nothing
@@ -274,6 +274,7 @@ BOUNDED_ELSEWHERE = {
     *("num_envs", "img_size", "stack_num", "frameskip", "max_num_frames_per_episode", "seed"),
     *("env_threads", "num_steps", "num_minibatches", "num_batches", "memory", "learning_starts"),
 }
+BOUNDED_FLOATS = {"samples_per_insert", "steps_per_update"}
 FREE = {"total_steps", "forward_batch", "epsilon_steps", "target_interval", "sync_steps"}
 
 
@@ -282,7 +283,7 @@ def test_absurd_numbers_are_refused(name: str) -> None:
     config_class = AGENTS[name].config_class
     kinds = typing.get_type_hints(config_class)
     whole = {field for field, kind in kinds.items() if kind is int}
-    for field in (whole - BOUNDED_ELSEWHERE - FREE) | (kinds.keys() & MOST.keys()):
+    for field in (whole - BOUNDED_ELSEWHERE - FREE) | (kinds.keys() & BOUNDED_FLOATS):
         for value in (10**9, 10**12, 10**15):
             with pytest.raises(InvalidArgumentError, match=rf"^{field} is {value}.* it must be"):
                 config_class(**{field: value})

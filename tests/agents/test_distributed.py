@@ -1,4 +1,4 @@
-"""Two processes with half the consoles each: the same weights as one process with all of them."""
+"""Two processes with half the environments each: the same weights as one process with all of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cule.agents import AGENTS, CheckpointError, distributed  # noqa: E402
+from cule.agents import AGENTS, CheckpointError  # noqa: E402
+from cule.agents.training import distributed  # noqa: E402
 from cule.nets import PixelStatistics  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.run_ranks import OPTIONS, TOTAL, trained, weights  # noqa: E402
@@ -76,7 +77,7 @@ def test_statistics_are_those_of_all_processes(two_ranks: dict[str, Any]) -> Non
 
 def test_steps_and_checkpoints_of_all_processes(two_ranks: dict[str, Any]) -> None:
     assert two_ranks["dqn_steps"] == 1600
-    # 8 samples a step of 8 consoles, batches of 32, once 200 transitions are in both memories:
+    # 8 samples a step of 8 environments, batches of 32, once 200 transitions are in both memories:
     # 100 each are 13 rows (12 complete ones are 96), of 100 rounds in all.
     assert two_ranks["dqn_updates"] == 2 * (100 - 12)
     assert two_ranks["files"] == ["dqn.pt", "dqn.rank1.pt"]
@@ -97,7 +98,7 @@ def test_processes_resume_from_the_same_step(two_ranks: dict[str, Any]) -> None:
 
 
 def test_another_number_of_processes_is_refused(two_ranks: dict[str, Any]) -> None:
-    with pytest.raises(CheckpointError, match="by 2 processes; here there are 1"):
+    with pytest.raises(CheckpointError, match="by 2 processes; there are 1"):
         AGENTS["dqn"].load(two_ranks["checkpoint"], Catch(8))
 
 

@@ -1,4 +1,4 @@
-"""Evaluation: whole episodes, the first ones of every console, nothing left changed."""
+"""Evaluation: whole episodes, the first ones of every environment, nothing left changed."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cule.agents import evaluation  # noqa: E402
-from cule.agents.checkpoint import read_checkpoint  # noqa: E402
-from cule.agents.evaluation import (  # noqa: E402
+from cule.agents.training import evaluation  # noqa: E402
+from cule.agents.training.checkpoint import read_checkpoint  # noqa: E402
+from cule.agents.training.evaluation import (  # noqa: E402
     Evaluation,
     evaluate,
     make_eval_env,
     time_to_score,
 )
-from cule.agents.presets import load_to_play  # noqa: E402
+from cule.agents.training.presets import load_to_play  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.learners import small_learner  # noqa: E402
 
 
 class Countdown(Catch):
-    """Console i has episodes of i + 1 steps, each worth 10 and a hundredth for each before."""
+    """Environment i has episodes of i + 1 steps, each worth 10 and a hundredth for each before."""
 
     def reset(self, *, seed: Any = None) -> Any:
         self.done = torch.zeros(self.num_envs, dtype=torch.int64)
@@ -52,7 +52,7 @@ class Countdown(Catch):
 def test_every_console_gives_its_first_episodes() -> None:
     agent = small_learner("ppo")
     result = evaluate(agent, episodes=12, env=Countdown(4))
-    # Three each, although console 0 has finished twelve before console 3 has finished three.
+    # Three each, although environment 0 has finished twelve before environment 3 has finished three.
     assert sorted(result.lengths) == [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
     assert sorted(result.returns) == pytest.approx([10.0] * 4 + [10.01] * 4 + [10.02] * 4)
     assert len(evaluate(agent, episodes=10, env=Countdown(4)).returns) == 12
@@ -135,7 +135,7 @@ def test_refused_requests() -> None:
 
 
 @pytest.mark.ale
-def test_protocols_of_real_consoles() -> None:
+def test_protocols_of_real_environments() -> None:
     config = small_learner("ppo", episodic_life=True, repeat_action_probability=0.1).config
     for protocol, sticky, noops in (
         ("noop", 0.0, 31),

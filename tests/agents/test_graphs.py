@@ -12,9 +12,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cule.agents import AGENTS, graphs  # noqa: E402
-from cule.agents.base import Agent  # noqa: E402
-from cule.agents.graphs import CapturedCall  # noqa: E402
+from cule.agents import AGENTS, Agent  # noqa: E402
+from cule.agents.training import graphs  # noqa: E402
+from cule.agents.training.graphs import CapturedCall  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from cule.replay import native  # noqa: E402
 from tests.support.learners import SMALL, class_of, small_learner  # noqa: E402
@@ -119,7 +119,7 @@ def test_a_resumed_learner_captures_anew(tmp_path: Any) -> None:
     for _ in zip(range(2), agent.train(), strict=False):
         pass
     again = small_learner("ppo", cuda_graphs=True, total_steps=100_000, anneal_learning_rate=True)
-    from cule.agents.checkpoint import read_checkpoint
+    from cule.agents.training.checkpoint import read_checkpoint
 
     again.load_state(read_checkpoint(tmp_path / "at.pt"))
     assert float(again.optimizer.param_groups[0]["lr"]) == rate

@@ -12,14 +12,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule.agents import AGENTS, AgentConfig  # noqa: E402
-from cule.agents.options import field_docs  # noqa: E402
+from cule.agents.training.options import field_docs  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.learners import SMALL, class_of, small_env, small_learner  # noqa: E402
 
 
 def play(agent: Any, games: int = 100) -> float:
-    env = Catch(20, continuous=agent.continuous, first_console=1000)
+    env = Catch(20, continuous=agent.config.continuous, first_env=1000)
     return float(agent.evaluate(episodes=games, env=env, seed=7).mean)
 
 
@@ -46,7 +46,7 @@ def test_large_catch_is_learned(name: str) -> None:
     agent = small_learner(name, env=small_env(name, size=10), total_steps=steps)
     for _ in agent.train():
         pass
-    test_env = small_env(name, 20, size=10, first_console=1000)
+    test_env = small_env(name, 20, size=10, first_env=1000)
     assert agent.evaluate(episodes=100, env=test_env, seed=7).mean >= 0.8
 
 
@@ -157,9 +157,9 @@ def test_bfloat16_keeps_weights_in_float32(name: str) -> None:
 
 
 def test_actions_of_another_kind_are_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"are a list; ppo .* continuous"):
+    with pytest.raises(InvalidArgumentError, match=r"are discrete; ppo .* continuous"):
         small_learner("ppo-continuous", env=Catch(16))
-    for name, wanted in (("ppo", "a list"), ("dqn", "a list")):
+    for name, wanted in (("ppo", "discrete"), ("dqn", "discrete")):
         with pytest.raises(InvalidArgumentError, match=f"are continuous; {name} .* needs {wanted}"):
             small_learner(name, env=Catch(16, continuous=True))
     with pytest.raises(InvalidArgumentError, match="full_action_space True"):

@@ -14,7 +14,9 @@ torch = pytest.importorskip("torch")
 from torch import Tensor  # noqa: E402
 from torch.utils import _pytree as pytree  # noqa: E402
 
-from cule.agents import ApexConfig, apex_acting, graphs  # noqa: E402
+from cule.agents import ApexConfig  # noqa: E402
+from cule.agents.algorithms import apex_acting  # noqa: E402
+from cule.agents.training import graphs  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.support.fake_cuda import fake_cuda  # noqa: E402
 from tests.support.learners import small_env, small_learner  # noqa: E402
@@ -153,7 +155,7 @@ def test_actor_processes_overlap_anyway() -> None:
 
 def test_a_part_that_fails_is_waited_for_as_well() -> None:
     def interrupted(values: Tensor) -> None:
-        with apex_acting._beside(torch.cuda.Stream()) as acting, acting:
+        with apex_acting.concurrently(torch.cuda.Stream()) as acting, acting:
             values.add_(1)
             raise KeyboardInterrupt
 
@@ -170,5 +172,5 @@ def test_acting_has_a_stream_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None
         by_turns = itertools.cycle(streams)
         monkeypatch.setattr(torch.cuda, "Stream", lambda device: next(by_turns))
         monkeypatch.setattr(graphs, "_side_stream", lambda index: streams[1])
-        found = [graphs.stream_beside(torch.device("cuda")) for _ in range(4)]
+        found = [graphs.separate_stream(torch.device("cuda")) for _ in range(4)]
     assert found == [streams[0], streams[2], streams[0], streams[2]]

@@ -21,16 +21,17 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule.agents import (  # noqa: E402
+    Agent,
     CheckpointError,
     DivergedError,
     RunOptions,
     start_run,
 )
-from cule.agents.base import Agent  # noqa: E402
-from cule.agents.checkpoint import read_checkpoint, write_checkpoint  # noqa: E402
-from cule.agents.logs import RunLog, Table  # noqa: E402
-from cule.agents.progress_bar import ProgressBar, short_number, short_time  # noqa: E402
-from cule.agents.runner import TIME_COLUMNS, Run, last_checkpoint  # noqa: E402
+from cule.agents.training.checkpoint import read_checkpoint, write_checkpoint  # noqa: E402
+from cule.agents.training.logs import RunLog, Table  # noqa: E402
+from cule.agents.training.progress_bar import ProgressBar, short_number, short_time  # noqa: E402
+from cule.agents.training.run_folder import last_checkpoint  # noqa: E402
+from cule.agents.training.runner import TIME_COLUMNS, Run  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.support.catch import Catch, Interrupting  # noqa: E402
 from tests.support.learners import SMALL, class_of, small_env, small_learner  # noqa: E402
@@ -172,7 +173,7 @@ def test_interrupt_saves_and_ends(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGINT)
     run = start_run(type(small_learner("a2c")), config, options, env=Interrupting(16))
     assert not run.run()
-    assert run.agent.steps == 640  # the round of the 40th step of 16 consoles is the last
+    assert run.agent.steps == 640  # the round of the 40th step of 16 environments is the last
     content = read_checkpoint(tmp_path / "checkpoints" / "latest.pt")
     assert content["steps"] == 640
     assert [int(row["steps"]) for row in rows_of(tmp_path)] == [160, 320, 480, 640]
@@ -191,7 +192,7 @@ class Poisoned(Catch):
         return step._replace(reward=step.reward * float("nan")) if self.after < 0 else step
 
 
-def test_divergence_of_what_consoles_are_drawn_by(tmp_path: Path) -> None:
+def test_divergence_of_what_environments_are_drawn_by(tmp_path: Path) -> None:
     config = small_learner("ppo", total_steps=10_000, prio=True).config
     options = RunOptions(out=str(tmp_path), log_every=160, eval_episodes=0, progress_bar=False)
     run = start_run(type(small_learner("ppo")), config, options, env=Poisoned(16))
@@ -208,7 +209,7 @@ def test_divergence_stops_with_the_last_good_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(DivergedError, match=r"latest\.pt"):
         run.run()
     content = read_checkpoint(tmp_path / "checkpoints" / "latest.pt")
-    assert content["steps"] == 640  # 40 steps of 16 consoles
+    assert content["steps"] == 640  # 40 steps of 16 environments
     assert all(torch.isfinite(value).all() for value in content["network"].values())
 
 
@@ -300,7 +301,7 @@ def test_a_folder_that_cannot_be_made_is_refused_before_training(
     place: str, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(InvalidArgumentError, match="is no folder"):
+    with pytest.raises(InvalidArgumentError, match="is not a folder"):
         start("ppo", tmp_path / place)
 
 
@@ -355,7 +356,7 @@ def test_rows_tell_of_errors_and_weights(name: str, tmp_path: Path) -> None:
     assert float(row["error_mean"]) == pytest.approx(float(errors.abs().mean()), rel=1e-5)
     assert float(row["weight_zero_share"]) == pytest.approx(share)
     assert (float(row["weight_min"]) > 0) == is_laber
-    # Consoles are cut off every 3rd of 40 steps; the balls of 4 would have landed.
+    # Environments are cut off every 3rd of 40 steps; the balls of 4 would have landed.
     assert float(row["truncations"]) == float(row["episodes"]) == 16 * 13
     assert "gpu_bytes" not in row
 
@@ -363,7 +364,7 @@ def test_rows_tell_of_errors_and_weights(name: str, tmp_path: Path) -> None:
 def test_rows_tell_of_the_memory(tmp_path: Path) -> None:
     assert start("rainbow", tmp_path, steps=800).run()
     rows = rows_of(tmp_path)
-    # 320 steps are 20 of 16 consoles, of which the newest 3 have no full return yet.
+    # 320 steps are 20 of 16 environments, of which the newest 3 have no full return yet.
     assert [float(row["replay_span"]) for row in rows] == [18.0, 38.0]
     assert [float(row["replay_size"]) for row in rows] == [288.0, 608.0]
     assert all(float(row["max_priority"]) >= 1.0 for row in rows)
@@ -377,7 +378,7 @@ def test_runs_are_not_mixed(tmp_path: Path) -> None:
         start("a2c", tmp_path, resume=True)
     with pytest.raises(CheckpointError, match="learning_rate"):
         start("ppo", tmp_path, resume=True, learning_rate=1.0)
-    with pytest.raises(CheckpointError, match="num_actions of the checkpoint is 3, here it is 0"):
+    with pytest.raises(CheckpointError, match="num_actions of the checkpoint is 3; it must be 0"):
         start("ppo-continuous", tmp_path, resume=True)
 
 

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule.agents import ApexConfig, ApexDQN  # noqa: E402
-from cule.agents.dqn import DQN  # noqa: E402
+from cule.agents.algorithms.dqn import DQN  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.learners import small_learner  # noqa: E402
 
@@ -69,7 +69,7 @@ def test_samples_per_insert_are_kept_exactly(ratio: float, batch: int) -> None:
     agent.update = update
     for _ in agent.train(steps=16 * 101):
         pass
-    # Of 101 steps of 16 consoles the first alone comes before the start.
+    # Of 101 steps of 16 environments the first alone comes before the start.
     assert monkey_updates == math.floor(ratio * 16 * 101 / batch + 1e-9) or monkey_updates == (
         math.floor(ratio * 16 * 100 / batch + 1e-9)
     )
@@ -77,25 +77,25 @@ def test_samples_per_insert_are_kept_exactly(ratio: float, batch: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("batches", "window", "spacing"), [(1, 5, 5.0), (4, 4, 1.0), (8, 8, 1.0), (4, 8, 0.5)]
+    ("batches", "length", "spacing"), [(1, 5, 5.0), (4, 4, 1.0), (8, 8, 1.0), (4, 8, 0.5)]
 )
-def test_multi_batch_uses_each_step_equally(batches: int, window: int, spacing: float) -> None:
+def test_multi_batch_uses_each_step_equally(batches: int, length: int, spacing: float) -> None:
     agent: Any = small_learner(
-        "vtrace", num_envs=8, num_batches=batches, num_steps=window, steps_per_update=spacing
+        "vtrace", num_envs=8, num_batches=batches, num_steps=length, steps_per_update=spacing
     )
     uses = np.zeros((200, 8), int)
 
     def update(envs: slice) -> dict[str, Any]:
         done = agent.buffer.num_steps_done
-        uses[done - window : done, envs] += 1
+        uses[done - length : done, envs] += 1
         agent.updates += 1
         return {}
 
     agent.update = update
     for _ in agent.train(steps=8 * 120):
         pass
-    assert agent.updates == (120 - window) // spacing + (1 if spacing >= 1 else 1 / spacing)
-    assert (uses[40:80] == window / (spacing * batches)).all()
+    assert agent.updates == (120 - length) // spacing + (1 if spacing >= 1 else 1 / spacing)
+    assert (uses[40:80] == length / (spacing * batches)).all()
 
 
 @pytest.mark.parametrize("name", ["a2c", "ppo", "pqn"])
@@ -106,7 +106,7 @@ def test_the_learning_rate_does_not_fall_below_zero(name: str) -> None:
     assert float(agent.optimizer.param_groups[0]["lr"]) == 0.0
 
 
-def test_rates_scaled_by_consoles() -> None:
+def test_rates_scaled_by_environments() -> None:
     for scale, factor in (("none", 1.0), ("sqrt", 2.0), ("linear", 4.0)):
         agent = small_learner("ppo", num_envs=64, lr_scale=scale, learning_rate=1e-3)
         assert agent.optimizer.param_groups[0]["lr"] == pytest.approx(factor * 1e-3)

@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from cule.agents.algorithms.ppo_targets import sample_envs  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.learners import small_learner  # noqa: E402
@@ -20,7 +21,7 @@ CLOSE = {"rel": 1e-4, "abs": 1e-5}
 
 
 def limited(name: str, **changes: Any) -> Any:
-    """A learner whose even consoles have episodes cut off after 3 steps, and the others 5 each."""
+    """A learner whose even environments have episodes cut off after 3 steps, and the others 5 each."""
     env = Catch(changes.get("num_envs", 16))
     env.limit = torch.tensor([3, 0]).repeat(env.num_envs // 2)  # type: ignore[assignment]
     agent = small_learner(name, env=env, max_num_frames_per_episode=12, **changes)
@@ -35,26 +36,26 @@ def outputs(network: Any, obs: Any) -> Any:
 
 
 class Rollout:
-    """A window as float64 arrays, with the value of what followed each step."""
+    """A rollout as float64 arrays, with the value of what followed each step."""
 
     def __init__(self, agent: Any, envs: slice | None = None) -> None:
-        window = agent.buffer.rollout(envs)
-        self.shape = tuple(window.rewards.shape)
-        self.rewards = window.rewards.double().numpy()
-        self.discounts = window.discounts.double().numpy()
-        self.ended = window.ended.numpy()
-        self.actions = window.actions.numpy()
-        self.log_probs = window.extras["log_probs"].double().numpy()
-        self.old_values = window.extras["values"].double().numpy()
-        logits, values = outputs(agent.network, window.obs.flatten(0, 1))
+        rollout = agent.buffer.rollout(envs)
+        self.shape = tuple(rollout.rewards.shape)
+        self.rewards = rollout.rewards.double().numpy()
+        self.discounts = rollout.discounts.double().numpy()
+        self.ended = rollout.ended.numpy()
+        self.actions = rollout.actions.numpy()
+        self.log_probs = rollout.extras["log_probs"].double().numpy()
+        self.old_values = rollout.extras["values"].double().numpy()
+        logits, values = outputs(agent.network, rollout.obs.flatten(0, 1))
         log_probs = logits.log_softmax(-1).numpy().reshape(*self.shape, -1)
         t, e = np.indices(self.shape)
         self.new_log_probs = log_probs[t, e, self.actions]
         self.entropies = -(np.exp(log_probs) * log_probs).sum(-1)
         self.values = values.numpy().reshape(self.shape)
-        last = outputs(agent.network, window.bootstrap_obs)[1].numpy()
+        last = outputs(agent.network, rollout.bootstrap_obs)[1].numpy()
         self.final: dict[tuple[int, int], float] = {}
-        for obs, steps in zip(window.final_obs, window.final_steps, strict=True):
+        for obs, steps in zip(rollout.final_obs, rollout.final_steps, strict=True):
             found = outputs(agent.network, obs)[1].numpy()
             for env, step in enumerate(steps.tolist()):
                 if step >= 0:
@@ -178,9 +179,9 @@ def test_continuous_ppo_with_one_minibatch(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(agent.env, "step_frames", step)
     agent.collect(16)
-    window = agent.buffer.rollout()
-    raw, noise = (x.double() for x in (window.actions, window.extras["noise"]))
-    old_means = outputs(agent.network, window.obs.flatten(0, 1))[0].view(16, 16, 3)
+    rollout = agent.buffer.rollout()
+    raw, noise = (x.double() for x in (rollout.actions, rollout.extras["noise"]))
+    old_means = outputs(agent.network, rollout.obs.flatten(0, 1))[0].view(16, 16, 3)
     torch.testing.assert_close(raw, old_means + 0.7 * noise, rtol=1e-4, atol=1e-5)
     old = torch.distributions.Normal(old_means, 0.7).log_prob(raw).sum(-1).numpy()
     for (radius, angle, fire), (x, y, z) in zip(
@@ -191,7 +192,7 @@ def test_continuous_ppo_with_one_minibatch(monkeypatch: pytest.MonkeyPatch) -> N
         assert math.cos(angle - math.atan2(math.tanh(y), math.tanh(x))) > 1 - 1e-6
         assert fire == pytest.approx((math.tanh(z) + 1) / 2, abs=1e-5)
     # Another policy than the one that acted; but the noise knows of its deviations.
-    old_log_probs = agent.old_log_probs
+    old_log_probs = agent.policy.behaviour_log_probs
     sigma = torch.tensor([0.6, 0.8, 0.9])
 
     def then_change(rollout: Any) -> Any:
@@ -202,22 +203,22 @@ def test_continuous_ppo_with_one_minibatch(monkeypatch: pytest.MonkeyPatch) -> N
             agent.network.policy.weight.mul_(10.0)
         return found
 
-    monkeypatch.setattr(agent, "old_log_probs", then_change)
+    monkeypatch.setattr(agent.policy, "behaviour_log_probs", then_change)
     changed = copy.deepcopy(agent.network)
     with torch.no_grad():
         changed.policy.weight.mul_(10.0)
-    means, values = outputs(changed, window.obs.flatten(0, 1))
+    means, values = outputs(changed, rollout.obs.flatten(0, 1))
     normal = torch.distributions.Normal(means.view(16, 16, 3), sigma.double())
     ratios = np.exp(normal.log_prob(raw).sum(-1).numpy() - old)
     assert (np.abs(ratios - 1) > 0.1).mean() > 0.3
     values = values.view(16, 16).numpy()
-    last = outputs(agent.network, window.bootstrap_obs)[1].numpy()
+    last = outputs(agent.network, rollout.bootstrap_obs)[1].numpy()
     advantages, after = np.zeros((16, 16)), np.zeros(16)
     for t in reversed(range(16)):
         following = last if t == 15 else values[t + 1]
-        discounts = window.discounts[t].double().numpy()
-        delta = window.rewards[t].double().numpy() + discounts * following - values[t]
-        after = delta + 0.95 * discounts * np.where(window.ended[t].numpy(), 0.0, after)
+        discounts = rollout.discounts[t].double().numpy()
+        delta = rollout.rewards[t].double().numpy() + discounts * following - values[t]
+        after = delta + 0.95 * discounts * np.where(rollout.ended[t].numpy(), 0.0, after)
         advantages[t] = after
     normed = (advantages - advantages.mean()) / (advantages.std(ddof=1) + 1e-8)
     policy = -np.minimum(ratios * normed, np.clip(ratios, 0.9, 1.1) * normed).mean()
@@ -262,26 +263,26 @@ def test_ppo_with_advantages_of_the_newest_policy(monkeypatch: pytest.MonkeyPatc
     assert float(metrics["value_loss"]) == pytest.approx(np.mean(value_losses), **CLOSE)
 
 
-def test_ppo_draws_consoles_by_their_advantages() -> None:
+def test_ppo_samples_environments_by_their_advantages() -> None:
     agent = limited("ppo", num_minibatches=4, prio=True)
     advantages = torch.zeros(3, 16)
     advantages[0, 5], advantages[2, 5], advantages[1, 9] = -6.0, 2.0, 1.0
     counts = np.zeros(16)
     for _ in range(2000):
-        index = agent.draw_consoles(advantages).view(3, 4)
+        index = sample_envs(advantages, 4, agent.generator).view(3, 4)
         assert torch.equal(index // 16, torch.arange(3)[:, None].expand(3, 4))
         assert torch.equal(index[0] % 16, index[2] % 16)
         np.add.at(counts, index[0].numpy() % 16, 1)
     share = 8.0**0.8 / (8.0**0.8 + 1.0)
     assert counts[5] / counts.sum() == pytest.approx(share, abs=4 * (share / 4 / 8000) ** 0.5)
-    assert counts[5] + counts[9] > 7990  # consoles without any advantage are hardly ever drawn
+    assert counts[5] + counts[9] > 7990  # environments without any advantage are hardly ever drawn
     agent.collect(16)
     assert float(agent.update()["grad_norm"]) > 0
 
 
 @pytest.mark.parametrize("looks", [True, False])
 def test_ppo_stops_at_a_divergence(looks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the later epochs were not there, weights and optimiser, with a look at it or without."""
+    """As if the later epochs were not there, weights and optimizer, with a look at it or without."""
     one, stopped, unbounded, three = (
         limited("ppo", num_epochs=epochs, target_kl=kl)
         for epochs, kl in ((1, None), (3, 0.0), (3, 1e9), (3, None))
@@ -308,24 +309,24 @@ def test_ppo_stops_at_a_divergence(looks: bool, monkeypatch: pytest.MonkeyPatch)
 def test_pqn_with_one_minibatch() -> None:
     agent = limited("pqn", num_minibatches=1, num_epochs=1, learning_rate=1e-9)
     agent.collect(16)
-    window = agent.buffer.rollout()
-    q_values = outputs(agent.network, window.obs.flatten(0, 1)).numpy()
-    q_values = q_values.reshape(*window.rewards.shape, -1)
-    last = outputs(agent.network, window.bootstrap_obs).numpy().max(-1)
+    rollout = agent.buffer.rollout()
+    q_values = outputs(agent.network, rollout.obs.flatten(0, 1)).numpy()
+    q_values = q_values.reshape(*rollout.rewards.shape, -1)
+    last = outputs(agent.network, rollout.bootstrap_obs).numpy().max(-1)
     loss = 0.0
-    rows, consoles = window.rewards.shape
-    for e in range(consoles):
+    rows, environments = rollout.rewards.shape
+    for e in range(environments):
         after = 0.0
         for t in reversed(range(rows)):
             best = last[e] if t + 1 == rows else q_values[t + 1, e].max()
             mixed = best if t + 1 == rows else 0.65 * after + 0.35 * best
-            for obs, steps in zip(window.final_obs, window.final_steps, strict=True):
+            for obs, steps in zip(rollout.final_obs, rollout.final_steps, strict=True):
                 if int(steps[e]) == t:
                     mixed = float(outputs(agent.network, obs[e : e + 1]).max())
-            after = float(window.rewards[t, e]) + float(window.discounts[t, e]) * mixed
-            loss += 0.5 * (q_values[t, e, int(window.actions[t, e])] - after) ** 2
+            after = float(rollout.rewards[t, e]) + float(rollout.discounts[t, e]) * mixed
+            loss += 0.5 * (q_values[t, e, int(rollout.actions[t, e])] - after) ** 2
     metrics = agent.update()
-    assert float(metrics["q_loss"]) == pytest.approx(loss / (rows * consoles), **CLOSE)
+    assert float(metrics["q_loss"]) == pytest.approx(loss / (rows * environments), **CLOSE)
 
 
 def filled(**changes: Any) -> Any:

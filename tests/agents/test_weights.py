@@ -16,9 +16,9 @@ torch = pytest.importorskip("torch")
 safetensors = pytest.importorskip("safetensors")
 
 from cule.agents import AGENTS, CheckpointError, RunOptions, start_run  # noqa: E402
-from cule.agents.checkpoint import read_checkpoint  # noqa: E402
-from cule.agents.presets import load_to_play  # noqa: E402
-from cule.agents.weights import read_to_play, read_weights, write_weights  # noqa: E402
+from cule.agents.training.checkpoint import read_checkpoint  # noqa: E402
+from cule.agents.training.presets import load_to_play  # noqa: E402
+from cule.agents.training.weights import read_to_play, read_weights, write_weights  # noqa: E402
 from cule.cli import main  # noqa: E402
 from cule.errors import InvalidArgumentError, MissingPackageError  # noqa: E402
 from tests.support.catch import Catch, Interrupting  # noqa: E402
@@ -99,7 +99,7 @@ def test_weights_of_a_former_end_are_not_beside_a_newer_checkpoint(tmp_path: Pat
 
 def test_without_safetensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_learner("a2c").save_weights(tmp_path / "a.safetensors")
-    monkeypatch.setattr("cule.agents.runner.can_write_weights", lambda: False)
+    monkeypatch.setattr("cule.agents.training.runner.can_write_weights", lambda: False)
     assert run_a2c(tmp_path / "run", Catch(16), 1280, keep_every=640)
     assert not list((tmp_path / "run").rglob("*.safetensors"))
     monkeypatch.setitem(sys.modules, "safetensors", None)
@@ -165,11 +165,11 @@ def test_weights_of_something_else(tmp_path: Path) -> None:
     network = dict(good["network"])
     network.popitem()
     for wrong, sentence in (
-        ({"network": network}, "none of this network"),
+        ({"network": network}, "do not fit this network"),
         ({"algorithm": "sarsa"}, "'sarsa'; known algorithms"),
         ({"obs_shape": [3]}, "obs_shape of the checkpoint"),
-        ({"config": {"seed": "one"}}, "options are none of a2c"),
-        ({"config": {}}, "options are none of a2c"),
+        ({"config": {"seed": "one"}}, "options of the checkpoint are not those of a2c"),
+        ({"config": {}}, "options of the checkpoint are not those of a2c"),
     ):
         with pytest.raises(CheckpointError, match=sentence):
             load_to_play({**good, **wrong}, agent.env)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import cule
-from cule.envs.compat_errors import (
+from cule.envs.errors import (
     ActionRangeError,
     ArgumentTypeError,
     CallOrderError,

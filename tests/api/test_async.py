@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from cule.envs.compat_errors import ActionShapeError, CallOrderError
+from cule.envs.errors import ActionShapeError, CallOrderError
 from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, NotResetError
 from tests.support.api import MakeEnv, actions_for
 

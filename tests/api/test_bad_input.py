@@ -11,7 +11,7 @@ import pytest
 
 import cule
 from cule.envs.actions import FEW, discrete_actions
-from cule.envs.compat_errors import ActionRangeError, ActionShapeError
+from cule.envs.errors import ActionRangeError, ActionShapeError
 from cule.errors import (
     ClosedError,
     CuleError,

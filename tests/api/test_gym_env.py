@@ -12,7 +12,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import cule
-from cule.envs.compat_errors import ActionRangeError, ActionShapeError, GymArgumentError
+from cule.envs.errors import ActionRangeError, ActionShapeError, GymArgumentError
 from cule.errors import ClosedError, CuleError, NotResetError, UnknownGameError
 from cule.games import list_games
 from tests.support.api import MakeEnv

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import cule
-from cule.device import unavailable_reason as device_obstacle
-from cule.envs.presets import PRESETS
+from cule.device import unavailable_reason
+from cule.envs.options import PRESETS
 from cule.errors import DeviceError, RomNotFoundError, UnsupportedRomError
 from tests.support.api import MakeEnv, rollout_digest, rom_path
 
@@ -62,6 +62,7 @@ ACTING: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 APART = {
     "batch_size",
     "device",
+    "kernel",  # in test_kernel.py
     "num_threads",
     "render_mode",
     "rom_path",
@@ -106,7 +107,7 @@ def test_device(make_env: MakeEnv) -> None:
     for device in ("cpu", "auto", torch.device("cpu")):
         assert make_env(device=device).config.device == "cpu"
     for device in ("cuda", "cuda:1", torch.device("cuda")):
-        if device_obstacle(str(device)) is None:
+        if unavailable_reason(str(device)) is None:
             continue  # there is such a GPU
         with pytest.raises(DeviceError, match=r"device is 'cuda(:1)?', but .*(torch|built in|GPU)"):
             make_env(device=device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cule.envs.compat_errors import ArgumentTypeError
+from cule.envs.errors import ArgumentTypeError
 from cule.errors import InvalidArgumentError
 from tests.support.api import MakeEnv, actions_for
 

@@ -139,9 +139,9 @@ def inputs_of(agent: Any) -> tuple[Any, ...]:
         return (window,)
     log_probs, values = (window.extras[name].flatten() for name in ("log_probs", "values"))
     advantages = window.rewards.flatten() + values.cos()
-    hold = torch.zeros((), dtype=torch.bool, device=agent.device)
+    has_stopped = torch.zeros((), dtype=torch.bool, device=agent.device)
     samples = (window.actions.flatten(), advantages, values + 1.0, log_probs - 0.05, values)
-    return (window.obs.flatten(0, 1), *samples, hold)
+    return (window.obs.flatten(0, 1), *samples, has_stopped)
 
 
 @pytest.mark.parametrize("name", ["a2c", "vtrace", "ppo", "dqn", "rainbow", "apex-dpg"])
@@ -223,10 +223,10 @@ def test_consoles_and_network_on_two_devices(name: str, places: tuple[str, str])
     agent = make_agent(name, cuda_graphs=False, num_envs=16, **placed)
     rounds = agent.train()
     while agent.updates < 2:
-        with agent.clock.part("round"):
+        with agent.phase_timer.phase("round"):
             next(rounds)
     agent.check_finite()
-    shares = agent.clock.read_shares()
+    shares = agent.phase_timer.read_shares()
     assert 0 < shares["learn_share"] < 1
     assert ("emulate_share" in shares) == (places in [("cuda:0", "cpu"), ("cuda:1", "")])
     assert agent.env.config.device == {"cuda": "cuda:0", "": device}.get(env_device, env_device)

@@ -71,9 +71,8 @@ def test_translated_games(game: str) -> None:
 
 @pytest.mark.no_fake_cuda  # it loads no kernels of NVRTC
 @pytest.mark.usefixtures("cache")
-def test_a_translation_takes_over_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CULE_TRANSLATION", "1")
-    pair = make_pair("pong", 9, lanes=4)
+def test_a_compiled_kernel_takes_over_in_the_background() -> None:
+    pair = make_pair("pong", 9, lanes=4, kernel="compiled")
     pair.run(2)
     job = pair.kernels._translation
     if job is not None:
@@ -121,9 +120,9 @@ def test_options(keywords: dict[str, Any]) -> None:
     pair.close()
 
 
-@pytest.mark.no_fake_cuda  # too many consoles for it
+@pytest.mark.no_fake_cuda  # too many environments for it
 def test_large_batch_equals_small_ones() -> None:
-    """4,096 consoles: the first and the last are what they are alone."""
+    """4,096 environments: the first and the last are what they are in a small batch."""
     seeds = np.arange(4096, dtype=np.int64)
     env = cule.AtariVectorEnv("pong", 4096, device="cuda", autoreset_mode="SameStep")
     env.reset(seed=seeds)
@@ -160,7 +159,7 @@ def test_step_neither_waits_nor_allocates() -> None:
 
 
 def test_graph_with_a_policy() -> None:
-    """Acting and stepping captured once and replayed equal the same done eagerly."""
+    """Acting and stepping in a captured graph equals acting and stepping eagerly."""
     torch.manual_seed(0)
     policy = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4 * 84 * 84, 6)).cuda()
 
@@ -249,9 +248,9 @@ def test_close_frees_everything() -> None:
     assert torch.cuda.memory_allocated() <= before
 
 
-def test_too_many_consoles() -> None:
+def test_too_many_environments() -> None:
     large = {"grayscale": False, "img_height": 210, "img_width": 160, "num_reset_states": 1}
-    with pytest.raises(cule.CuleError, match=r"bytes are needed on cuda:0, .* consoles fit"):
+    with pytest.raises(cule.CuleError, match=r"bytes are needed on cuda:0, .* environments fit"):
         cule.AtariVectorEnv("pong", 1 << 20, device="cuda", **large)
 
 

@@ -1,36 +1,45 @@
-"""The type stub of the native module says what is in the module, and nothing else."""
+"""The type stubs of the native modules say what is in the modules, and nothing else."""
 
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import pytest
 
 import cule
 from cule import _core
-from cule.envs.options import resolve_options
-from cule.envs.plan import make_batch, plan_batch
+from cule.device import cuda_module
 from cule.games import resolve
 
-STUB = Path(cule.__file__).with_name("_core.pyi")
-TREE = ast.parse(STUB.read_text())
+#: Signatures that pybind11 writes as `arg0`, because they are those of its own enumerations.
+OF_PYBIND11 = {"_core.Autoreset.__init__"}
 
-#: These take their keywords as a dict, so that their signature does not name them.
-KEYWORD_CONSTRUCTORS = {"Game.__init__", "Batch.__init__"}
+
+def find_modules() -> dict[str, ModuleType]:
+    """The native modules that are built."""
+    cuda = cuda_module()
+    return {"_core": _core} | ({} if cuda is None else {"_cuda": cuda})
+
+
+MODULES = find_modules()
+TREES = {
+    name: ast.parse(Path(cule.__file__).with_name(f"{name}.pyi").read_text()) for name in MODULES
+}
 
 
 def stub_names(body: list[ast.stmt]) -> set[str]:
-    """Names that a module or class body of the stub declares."""
+    """Public names that a module or class body of a stub declares."""
     names = set()
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             names.add(node.target.id)
-    return names - {"__init__"}
+    return {name for name in names if not name.startswith("_")}
 
 
 def public_names(thing: object) -> set[str]:
@@ -38,78 +47,77 @@ def public_names(thing: object) -> set[str]:
     return {name for name in vars(thing) if not name.startswith("_")}
 
 
-def classes() -> list[ast.ClassDef]:
-    """Classes of the stub that have members."""
-    return [node for node in TREE.body if isinstance(node, ast.ClassDef)]
-
-
-def test_module_names() -> None:
-    assert stub_names(TREE.body) == public_names(_core)
-
-
-@pytest.mark.parametrize("node", classes(), ids=lambda node: node.name)
-def test_class_members(node: ast.ClassDef) -> None:
-    assert stub_names(node.body) == public_names(getattr(_core, node.name))
+def classes() -> dict[str, ast.ClassDef]:
+    """Public classes of the stubs, by their qualified names."""
+    return {
+        f"{module}.{node.name}": node
+        for module, tree in TREES.items()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    }
 
 
 def functions() -> dict[str, ast.FunctionDef]:
-    """Every function of the stub that is called, by its qualified name."""
-    found = {node.name: node for node in TREE.body if isinstance(node, ast.FunctionDef)}
-    for owner in classes():
-        for node in owner.body:
-            if isinstance(node, ast.FunctionDef) and not node.decorator_list:
-                found[f"{owner.name}.{node.name}"] = node
-    return found
+    """Every function of the stubs that is called, by its qualified name."""
+    owners = {**TREES, **classes()}
+    return {
+        f"{owner}.{node.name}": node
+        for owner, tree in owners.items()
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        and not any(isinstance(d, ast.Name) and d.id == "property" for d in node.decorator_list)
+    }
 
 
-@pytest.mark.parametrize("name", sorted(functions().keys() - KEYWORD_CONSTRUCTORS))
-def test_argument_names(name: str) -> None:
-    node = functions()[name]
-    thing: object = _core
-    for part in name.split("."):
+def native(name: str) -> object:
+    """What a qualified name means."""
+    module, *parts = name.split(".")
+    thing: object = MODULES[module]
+    for part in parts:
         thing = getattr(thing, part)
+    return thing
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_module_names(module: str) -> None:
+    assert stub_names(TREES[module].body) == public_names(MODULES[module])
+
+
+@pytest.mark.parametrize("name", sorted(classes()))
+def test_class_members(name: str) -> None:
+    assert stub_names(classes()[name].body) == public_names(native(name))
+
+
+@pytest.mark.parametrize("name", sorted(functions().keys() - OF_PYBIND11))
+def test_argument_names(name: str) -> None:
     # pybind11 writes the signature into the first line of the docstring.
-    line = (inspect.getdoc(thing) or "").splitlines()[0]
-    arguments = [*node.args.args, *node.args.kwonlyargs]
+    line = (inspect.getdoc(native(name)) or "").splitlines()[0]
+    node = functions()[name].args
+    arguments = [a.arg for a in (*node.args, *node.kwonlyargs) if a.arg != "self"]
     for argument in arguments:
-        if argument.arg != "self" and "arg0" not in line:
-            assert f"{argument.arg}:" in line, line
-    assert line.count(":") - line.count("::") >= len([a for a in arguments if a.arg != "self"])
-
-
-def keywords_of(name: str) -> set[str]:
-    """Keyword-only arguments of a function of the stub."""
-    return {argument.arg for argument in functions()[name].args.kwonlyargs}
+        if "arg0" not in line:
+            assert f"{argument}:" in line, line
+    assert line.count(":") - line.count("::") >= len(arguments)
 
 
 @pytest.mark.ale
-def test_keywords_of_game() -> None:
-    keywords = resolve("pong").to_core_kwargs()
-    assert set(keywords) == keywords_of("Game.__init__")
-    for name in keywords:
-        with pytest.raises(TypeError, match=name):
-            _core.Game(**{key: value for key, value in keywords.items() if key != name})
+def test_fields_of_a_game() -> None:
+    assert set(resolve("pong").to_core_kwargs()) == public_names(_core.GameSpec) - {"translates"}
 
 
-@pytest.mark.ale
-def test_keywords_of_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-    batch = _core.Batch
-    monkeypatch.setattr(_core, "Batch", lambda *args, **kwargs: calls.append((args, kwargs)))
-    options = resolve_options("pong", 1, {})
-    make_batch(plan_batch(options), options)
-    ((positional, keywords),) = calls
-    assert set(keywords) == keywords_of("Batch.__init__")
-    for name in keywords:
-        with pytest.raises(TypeError, match=name):
-            batch(*positional, **{key: value for key, value in keywords.items() if key != name})
+def test_options_of_a_batch() -> None:
+    """Every native option is one of `EnvOptions`, or is made of one of them."""
+    ours = {entry.name for entry in dataclasses.fields(cule.EnvOptions)}
+    derived = {"autoreset": "autoreset_mode", "cached_resets": "resets", "ram_obs": "obs_type"}
+    assert set(derived.values()) <= ours
+    assert public_names(_core.BatchOptions) - ours == set(derived)
 
 
 def test_rows_are_distinct() -> None:
     for prefix in ("INT_", "FLAG_"):
         rows = [
             getattr(_core, name)
-            for name in stub_names(TREE.body)
+            for name in stub_names(TREES["_core"].body)
             if name.startswith(prefix) and name != f"{prefix}ROWS"
         ]
         assert sorted(rows) == list(range(getattr(_core, f"{prefix}ROWS")))

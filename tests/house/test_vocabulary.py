@@ -35,7 +35,7 @@ OLD_NAMES = (
 COLLOQUIAL = r"\b(whoever|nobody|somebody|by turns|goes on|what it takes|lies in)\b"
 
 #: Pages that still use such words.
-PENDING_PAGES = {"docs/agents/README.md", "docs/watch.md"}
+PENDING_PAGES = {"docs/watch.md"}
 
 #: Records of measurements keep the names of their time.
 RECORDS = "benchmarks/results/"

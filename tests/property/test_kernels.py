@@ -169,11 +169,11 @@ def test_damaged_snapshots_are_refused_whole() -> None:
     before = pair.compare_snapshots()
     snapshots = before.copy()
     snapshots[2, 5000] ^= 1
-    with pytest.raises(InvalidStateError, match="row 2: the bytes are corrupted"):
+    with pytest.raises(InvalidStateError, match=r"states\[2\]: the bytes are corrupted"):
         pair.kernels.set_state(snapshots[[1, 0, 2]], pair.consoles)
     other = Pair("breakout", 1)
     other.reset(np.zeros(1, np.int64))
-    with pytest.raises(InvalidStateError, match="row 0: saved from another game"):
+    with pytest.raises(InvalidStateError, match=r"states\[0\]: saved from another game"):
         pair.kernels.set_state(
             np.resize(other.compare_snapshots(), (1, snapshots.shape[1])), np.zeros(1, np.int64)
         )
@@ -243,7 +243,7 @@ class TestMemory:
         monkeypatch.setattr(CudaBatch, "_free_bytes", lambda self: free)
         with pytest.raises(OutOfDeviceMemoryError, match="5,000,000 are free") as caught:
             Pair("pong", 64)
-        match = re.search(r"([\d,]+) a console.* about (\d+) consoles fit", str(caught.value))
+        match = re.search(r"([\d,]+) for each.* about (\d+) environments fit", str(caught.value))
         assert match is not None
         fit = int(match[2])
         assert 0 < fit < 64
@@ -254,10 +254,10 @@ def test_actions_outside_the_set_are_reported_by_the_next_call() -> None:
     pair = Pair("pong", 2)
     pair.reset(np.zeros(2, np.int64))
     wrong = torch.tensor([0, 77], dtype=torch.int32)
-    pair.kernels.step(wrong, *pair.tensors[:3])
-    with pytest.raises(cule.CuleError, match="outside the action set of 6"):
-        pair.kernels.step(wrong, *pair.tensors[:3])
-    pair.kernels.step(torch.zeros(2, dtype=torch.int32), *pair.tensors[:3])
+    pair.kernels.step(wrong, pair.outputs)
+    with pytest.raises(cule.CuleError, match=r"not in 0\.\.5"):
+        pair.kernels.step(wrong, pair.outputs)
+    pair.kernels.step(torch.zeros(2, dtype=torch.int32), pair.outputs)
 
 
 def test_shared_memory_is_written_before_it_is_read() -> None:
@@ -391,12 +391,12 @@ class TestVectorEnv:
         assert isinstance(info["lives"], np.ndarray)
         assert isinstance(env.step(np.zeros(2, np.int64))[1], np.ndarray)
 
-    def test_translation_in_the_background_shows(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_compilation_in_the_background_shows(self, monkeypatch: pytest.MonkeyPatch) -> None:
         env, reference = self.make()
-        assert not env.is_translating
-        assert not reference.is_translating
+        assert not env.is_compiling
+        assert not reference.is_compiling
         monkeypatch.setattr(env._batch, "_translation", object())
-        assert env.is_translating
+        assert env.is_compiling
 
     def test_close(self) -> None:
         env, reference = self.make()

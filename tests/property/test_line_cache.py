@@ -43,7 +43,7 @@ def program_batch(game: _core.Game, **keywords: object) -> tuple[_core.Batch, Re
     plan = dataclasses.replace(plan_batch(options), games=(game,))
     batch = make_batch(plan, options)
     results = Results(options)
-    batch.reset(None, np.array([1]), *results.arrays())
+    batch.reset(None, np.array([1]), results.out)
     return batch, results
 
 
@@ -55,8 +55,8 @@ def check_program(seed: int, frameskip: int, steps: int) -> None:
     console = np.arange(1)
     for step in range(steps):
         actions = np.zeros(1, np.int32)
-        batch.step(actions, *results.arrays())
-        bare.step(actions, *bare_results.arrays())
+        batch.step(actions, results.out)
+        bare.step(actions, bare_results.out)
         where = f"program {seed}, frameskip {frameskip}, step {step}"
         assert np.array_equal(results.obs[:, 0], batch.screens("gray", console)), where
         assert np.array_equal(batch.ram(), bare.ram()), where
@@ -80,7 +80,7 @@ def play_program(game: _core.Game, **keywords: object) -> Play:
     batch, results = program_batch(game, **keywords)
     while True:
         yield Frame(results.obs[0, 0].copy(), bool(results.flags[_core.FLAG_ENDED, 0]))
-        batch.step(np.zeros(1, np.int32), *results.arrays())
+        batch.step(np.zeros(1, np.int32), results.out)
 
 
 def play_game(game: str, seed: int, **keywords: object) -> Play:
@@ -262,8 +262,8 @@ def test_latches_that_are_read_late(frame: int) -> None:
     bare, bare_results = program_batch(game, frameskip=1, obs_type="ram")
     actions = np.zeros(1, np.int32)
     for step in range(180):
-        batch.step(actions, *results.arrays())
-        bare.step(actions, *bare_results.arrays())
+        batch.step(actions, results.out)
+        bare.step(actions, bare_results.out)
         assert np.array_equal(batch.ram(), bare.ram()), f"step {step}"
     assert batch.ram()[0, 0x10] >> 7 == batch.ram()[0, 0x11] >> 7 == 1
     batch.close()

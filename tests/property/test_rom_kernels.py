@@ -114,7 +114,7 @@ def test_only_a_batch_of_one_game_has_a_kernel_of_its_own() -> None:
 def test_a_file_that_is_no_module_is_refused(tmp_path: Path) -> None:
     pair = Pair("pong", 2, lanes=2)
     (tmp_path / "pong.cubin").write_bytes(b"no machine code")
-    with pytest.raises(DeviceError, match="translated game"):
+    with pytest.raises(DeviceError, match="compiled kernel"):
         pair.kernels.load_program(tmp_path / "pong.cubin")
     pair.run(3)
     pair.close()
@@ -123,11 +123,11 @@ def test_a_file_that_is_no_module_is_refused(tmp_path: Path) -> None:
 def test_a_translation_that_cannot_be_loaded_leaves_the_interpreter(tmp_path: Path) -> None:
     pair = Pair("pong", 2, lanes=2)
     (tmp_path / "pong.cubin").write_bytes(b"no machine code")
-    job = SimpleNamespace(is_done=True, take=lambda: tmp_path / "pong.cubin")
+    job = SimpleNamespace(is_done=True, result=lambda: tmp_path / "pong.cubin")
     pair.kernels._translation = job
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("torch.cuda.is_current_stream_capturing", lambda: False)
-        with pytest.warns(RuntimeWarning, match="stays interpreted on the GPU: .*translated game"):
+        with pytest.warns(RuntimeWarning, match="continues to run the game: .*compiled kernel"):
             pair.run(3)
     pair.close()
 
@@ -147,7 +147,7 @@ class TestCompiler:
         game = Pair("pong", 1).plan.games[0]
         job = translation.BackgroundTranslation(game, 2, "sm_90")
         job.wait()
-        path = job.take()
+        path = job.result()
         assert path is not None
         assert path.parent == tmp_path / "cache"
         assert path.read_bytes().startswith(b"\x7fELF")
@@ -155,7 +155,7 @@ class TestCompiler:
         before = path.stat().st_mtime_ns
         again = translation.BackgroundTranslation(game, 2, "sm_90")
         assert again.is_done
-        assert again.take() == path
+        assert again.result() == path
         assert path.stat().st_mtime_ns == before
 
     def test_what_the_compiler_refuses_is_said(self) -> None:
@@ -168,8 +168,8 @@ class TestCompiler:
         game = Pair("pong", 1).plan.games[0]
         job = translation.BackgroundTranslation(game, 2, "sm_3")
         job.wait()
-        with pytest.warns(RuntimeWarning, match="stays interpreted"):
-            assert job.take() is None
+        with pytest.warns(RuntimeWarning, match="continues to run the game"):
+            assert job.result() is None
 
 
 def test_keys_tell_games_and_architectures_apart() -> None:

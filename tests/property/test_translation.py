@@ -1,6 +1,6 @@
 """Translated code is exact to the interpreter: state after every frame, games and random programs.
 
-`CULE_TRANSLATION=0` makes a game that is interpreted. The parity tests run translated, against
+``kernel="interpreter"`` makes a game that is interpreted. The parity tests run translated, against
 ale-py; here both forms run side by side, so that neither goes untested.
 """
 
@@ -10,7 +10,8 @@ import platform
 import random
 import subprocess
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from tests.support.random_programs import CARTRIDGES, random_bytes_image, random
 from tests.support.runs import draw_actions, make
 
 HAS_TRANSLATION = sys.platform == "linux" and platform.machine() == "x86_64"
+T = TypeVar("T")
 FRAMES = 120
 STEPS = 60
 
@@ -31,12 +33,21 @@ needs_translation = pytest.mark.skipif(
 )
 
 
-def both(monkeypatch: pytest.MonkeyPatch, make_one: Any) -> tuple[Any, Any]:
+def both(make_one: Callable[[bool], T]) -> tuple[T, T]:
     """What `make_one` makes, translated and interpreted."""
-    monkeypatch.delenv("CULE_TRANSLATION", raising=False)
-    translated = make_one()
-    monkeypatch.setenv("CULE_TRANSLATION", "0")
-    return translated, make_one()
+    return make_one(True), make_one(False)
+
+
+def game_of(fields: dict[str, Any], translates: bool) -> _core.Game:
+    """The game that a kernel option gives."""
+    return make_game(fields, "compiled" if translates else "interpreter")
+
+
+def consoles_of(rom: bytes, **properties: object) -> tuple[_core.Console, _core.Console]:
+    """Consoles with a program, translated and interpreted."""
+    return both(
+        lambda translates: _core.Console(core_game(rom, translates=translates, **properties))
+    )
 
 
 def check_pair(consoles: tuple[_core.Console, _core.Console], seed: str, frames: int) -> None:
@@ -59,9 +70,9 @@ def check_pair(consoles: tuple[_core.Console, _core.Console], seed: str, frames:
 @pytest.mark.ale
 @needs_translation
 @pytest.mark.parametrize("game", sorted(load_games()))
-def test_games(game: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_games(game: str) -> None:
     kwargs = resolve(game).to_core_kwargs()
-    games = both(monkeypatch, lambda: make_game(kwargs))
+    games = both(lambda translates: game_of(kwargs, translates))
     check_pair((_core.Console(games[0]), _core.Console(games[1])), game, FRAMES)
     assert games[1].code_bytes == 0
     assert games[0].code_bytes > 0
@@ -71,9 +82,9 @@ def test_games(game: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.ale
 @needs_translation
 @pytest.mark.parametrize("game", sorted(load_games()))
-def test_games_for_long(game: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_games_for_long(game: str) -> None:
     spec = resolve(game)
-    games = both(monkeypatch, lambda: make_game(spec.to_core_kwargs()))
+    games = both(lambda translates: game_of(spec.to_core_kwargs(), translates))
     for seed in range(3):
         options = {"random_seed": seed, "repeat_action_probability": 0.25 * (seed > 0)}
         pair = (_core.Console(games[0], **options), _core.Console(games[1], **options))
@@ -83,14 +94,11 @@ def test_games_for_long(game: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_translation
 @pytest.mark.parametrize("kind", CARTRIDGES)
 @pytest.mark.parametrize("writer", [random_image, random_bytes_image])
-def test_random_programs(writer: Any, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_programs(writer: Any, kind: str) -> None:
     for seed in range(5000, 5012):
         rom = writer(seed, kind)
         left = "paddles" if seed % 2 else "joystick"
-        consoles = both(
-            monkeypatch,
-            lambda rom=rom, left=left: _core.Console(core_game(rom, controller_left=left)),
-        )
+        consoles = consoles_of(rom, controller_left=left)
         check_pair(consoles, f"{writer.__name__} {kind} {seed}", 30)
 
 
@@ -183,11 +191,11 @@ class DenseProgram:
 
 @needs_translation
 @pytest.mark.parametrize("seed", range(40))
-def test_dense_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dense_programs(seed: int) -> None:
     """Flags across branches and decimal mode, loops, page crossings, joystick and switches."""
     rom = image_of(DenseProgram(seed).source())
     left = "paddles" if seed % 4 == 3 else "joystick"
-    consoles = both(monkeypatch, lambda: _core.Console(core_game(rom, controller_left=left)))
+    consoles = consoles_of(rom, controller_left=left)
     check_pair(consoles, f"dense {seed}", 60)
 
 
@@ -218,7 +226,7 @@ def braided_pieces(step: int) -> list[str]:
 @needs_translation
 @pytest.mark.parametrize("step", [1, 3, 4, 40, 1000])
 @pytest.mark.parametrize("pieces", [straight_pieces, braided_pieces])
-def test_code_without_loops(step: int, pieces: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_without_loops(step: int, pieces: Any) -> None:
     """Long ways forward, by falling through, branches and jumps, while the log runs full."""
     lines = "\n ".join(["start: LDY #0\nQ0: INY", *pieces(step)])
     end = """
@@ -234,24 +242,22 @@ sync: LDA #2
  JMP start
 """
     rom = image_of(lines + end)
-    consoles = both(monkeypatch, lambda: _core.Console(core_game(rom)))
+    consoles = consoles_of(rom)
     check_pair(consoles, f"no loops {step}", 40)
 
 
 @pytest.mark.ale
-def test_batches_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_in_threads() -> None:
     """Consoles that find new code at the same time, in four threads."""
 
-    def play(num_threads: int) -> list[np.ndarray]:
-        env = make("ms_pacman", 16, num_threads=num_threads)
+    def play(num_threads: int, kernel: str = "auto") -> list[np.ndarray]:
+        env = make("ms_pacman", 16, num_threads=num_threads, kernel=kernel)
         env.reset(seed=3)
         frames = [np.array(env.step(row)[0]) for row in draw_actions(5, STEPS, 16)]
         env.close()
         return frames
 
-    monkeypatch.setenv("CULE_TRANSLATION", "0")
-    expected = play(1)
-    monkeypatch.delenv("CULE_TRANSLATION")
+    expected = play(1, kernel="interpreter")
     for num_threads in (1, 4):
         for step, (left, right) in enumerate(zip(play(num_threads), expected, strict=True)):
             assert np.array_equal(left, right), f"{num_threads} threads, step {step}"
@@ -285,8 +291,11 @@ def test_processes_after_a_fork_have_code_of_their_own() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_wish_is_read_when_a_game_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_game_is_translated_where_it_can_be() -> None:
     rom = random_image(1, "4K")
-    games = both(monkeypatch, lambda: core_game(rom))
+    games = both(lambda translates: core_game(rom, translates=translates))
+    assert _core.HAS_JIT == HAS_TRANSLATION
+    assert games[0].is_translated == HAS_TRANSLATION
+    assert not games[1].is_translated
     assert (games[0].code_bytes > 0) == HAS_TRANSLATION
     assert games[1].code_bytes == 0

@@ -1,7 +1,7 @@
 """Catch: a ball falls, a paddle below moves; a batch of games as plain tensors.
 
-It has the contract of `cule.agents.environment.FrameEnv`, so that learners can be tried in seconds.
-Best return 1, worst -1; random play gets about -0.6. A game is a pure function of (seed, console,
+It has the contract of `cule.agents.training.environment.FrameEnv`, so that learners can be tried in seconds.
+Best return 1, worst -1; random play gets about -0.6. A game is a pure function of (seed, environment,
 number of the episode) and the actions.
 """
 
@@ -31,7 +31,7 @@ class Catch:
         stack: int = 2,
         continuous: bool = False,
         limit: int = 0,
-        first_console: int = 0,
+        first_env: int = 0,
     ) -> None:
         """Make the games.
 
@@ -41,7 +41,7 @@ class Catch:
             stack: Frames of an observation.
             continuous: Actions are (radius, angle, fire); x beyond 0.5 moves.
             limit: Steps after which an episode is truncated; 0: never.
-            first_console: Number of the first game, of which the seed's stream depends.
+            first_env: Number of the first game, of which the seed's stream depends.
         """
         self.num_envs, self.size, self.stack, self.limit = num_envs, size, stack, limit
         self.continuous = continuous
@@ -51,7 +51,7 @@ class Catch:
             SimpleNamespace(shape=(3,)) if continuous else SimpleNamespace(n=3)
         )
         self.seed = 0
-        self.consoles = torch.arange(first_console, first_console + num_envs)
+        self.env_ids = torch.arange(first_env, first_env + num_envs)
         # row and column of the ball, column of the paddle, episode, steps in it
         self.state = torch.zeros(5, num_envs, dtype=torch.int64)
         self.is_closed = False
@@ -115,7 +115,7 @@ class Catch:
     def _new_episodes(self, mask: Tensor) -> None:
         row, column, paddle, episode, steps = self.state
         row[mask], steps[mask] = 0, 0
-        word = (self.consoles * 7919 + episode * 104_729 + self.seed * 1_299_709 + 12_345) % 2**31
+        word = (self.env_ids * 7919 + episode * 104_729 + self.seed * 1_299_709 + 12_345) % 2**31
         word = (word * 1_103_515_245 + 12_345) % 2**31
         word = (word * 1_103_515_245 + 12_345) % 2**31 // 2**8
         column[mask] = (word % self.size)[mask]

@@ -1,18 +1,20 @@
-"""GPUs for torch where there are none: tensors on cuda:0 that lie in the host's memory.
+"""A fake GPU for torch: tensors on cuda:0 in the memory of the host.
 
-In: `fake_cuda`. Out: a `StandIn`. What a machine without a GPU cannot show otherwise is checked at
-every operation: that tensors meet on one device, that random generators are those of the device,
-where the host waits for it, and that streams wait for each other (`tests.support.stream_race_detector`). Kernels
-run by the lockstep shim (`tests.support.kernels`), CUDA graphs as recordings (`tests.support.recorded_graph`).
+In: `fake_cuda`. Out: a `FakeCuda`. Every operation is checked for what a machine without a GPU
+cannot show otherwise: that all tensors are on one device, that random generators belong to the
+device, where the host waits for it, and that streams wait for each other
+(`tests.support.stream_race_detector`). The lockstep shim runs kernels (`tests.support.kernels`);
+CUDA graphs are recordings (`tests.support.recorded_graph`).
 
-For torch's own C++ these are tensors of the CPU; only Python is told of a GPU. So what C++ does
-with a device by itself is not seen: memory pools, precisions, kernels' own rules.
+To torch's own C++ these are tensors of the CPU; only Python sees a GPU. So nothing is checked that
+C++ does with a device by itself: memory pools, precisions, rules of kernels.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import time
 import traceback
 import types
@@ -90,8 +92,8 @@ class OnGpu(Tensor):
         return self.inner.tolist()
 
 
-class StandIn:
-    """The stand-in while it is installed.
+class FakeCuda:
+    """The fake while it is installed.
 
     Attributes:
         waits: What made the host wait for the device, and which lines of cule asked for it.
@@ -110,7 +112,7 @@ class StandIn:
 
 
 _tensors: weakref.WeakSet[OnGpu] = weakref.WeakSet()
-_installed: list[StandIn] = []
+_installed: list[FakeCuda] = []
 #: Graphs that are being captured.
 _graphs: list[_Graph] = []
 #: Depth of moves between devices that Python asked for; C++ asks for "cpu" where it means "here".
@@ -175,11 +177,12 @@ def _note(schema: Any, args: Any, kwargs: dict[str, Any]) -> None:
 
 
 def _noted(method: Callable[..., Any], num_read: int = 0) -> Callable[..., Any]:
-    """A method of `CudaBatch`, of which the kernels use the consoles and all that it is given."""
+    """A method of `CudaBatch` whose kernels use the environments and all tensors of the call."""
 
     @functools.wraps(method)
     def call(batch: CudaBatch, *args: Any, **kwargs: Any) -> Any:
-        given = [x.inner for x in (*args, *kwargs.values()) if isinstance(x, OnGpu)]
+        leaves = pytree.tree_leaves((args, kwargs))
+        given = [x.inner for x in leaves if isinstance(x, OnGpu)]
         out = method(batch, *args, **kwargs)
         # Kernels come last: what the host copies to the device before them is waited for.
         order, name = _installed[-1].order, f"CudaBatch.{method.__name__}"
@@ -340,7 +343,7 @@ def _move_module(module: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn
 
 
 class _Generator(torch._C.Generator):
-    """`torch.Generator`; those of the GPU draw on the CPU and say where they belong."""
+    """`torch.Generator`; one of the GPU generates on the CPU and names its device."""
 
     _device = CPU
 
@@ -374,7 +377,7 @@ class _Event:
 
 
 class _Graph(recorded_graph.Recording):
-    """A graph; a replay uses memory of libraries, and sets the places of its generators."""
+    """A graph; launching it uses memory of libraries, and sets the state of its generators."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -418,26 +421,26 @@ def _group_by_device(group: Any, lists: Any, *args: Any) -> Any:
     return {(device_of(found[0]), dtype): found for (_, dtype), found in groups.items()}
 
 
-def _install(patch: pytest.MonkeyPatch, count: int) -> StandIn:
+def _install(patch: pytest.MonkeyPatch, count: int) -> FakeCuda:
     cuda = torch.cuda
-    stand_in = StandIn()
-    order = stand_in.order
+    fake = FakeCuda()
+    order = fake.order
 
     @contextlib.contextmanager
     def on_device(device: Any) -> Iterator[None]:
-        before = stand_in.current
+        before = fake.current
         index = device if isinstance(device, int) else torch.device(device).index
-        stand_in.current = before if index in (None, -1) else index
+        fake.current = before if index in (None, -1) else index
         try:
             yield
         finally:
-            stand_in.current = before
+            fake.current = before
 
     def set_sync_debug_mode(mode: str) -> None:
-        stand_in.refuses_waits = mode == "error"
+        fake.refuses_waits = mode == "error"
 
     properties = types.SimpleNamespace(
-        name="stand-in", major=9, minor=0, multi_processor_count=132, total_memory=80 << 30
+        name="fake", major=9, minor=0, multi_processor_count=132, total_memory=80 << 30
     )
     for name, value in {
         "_lazy_init": lambda: None,
@@ -445,8 +448,8 @@ def _install(patch: pytest.MonkeyPatch, count: int) -> StandIn:
         "is_available": lambda: True,
         "is_initialized": lambda: True,
         "device_count": lambda: count,
-        "current_device": lambda: stand_in.current,
-        "set_device": lambda device: setattr(stand_in, "current", torch.device(device).index),
+        "current_device": lambda: fake.current,
+        "set_device": lambda device: setattr(fake, "current", torch.device(device).index),
         "device": on_device,
         "get_device_properties": lambda device: properties,
         "get_device_capability": lambda device=None: (9, 0),
@@ -477,18 +480,19 @@ def _install(patch: pytest.MonkeyPatch, count: int) -> StandIn:
     patch.setattr(torch._C, "_group_tensors_by_device_and_dtype", group)
     for module in (device, backend):
         patch.setattr(module, "cuda_module", kernels.module)
-    patch.setattr(device, "_find_architecture_obstacle", lambda *_: None)
+    patch.setattr(device, "_architecture_problem", lambda *_: None)
+    patch.setenv("CULE_CACHE", os.devnull)  # no kernel that was compiled for a real GPU
     step = _noted(CudaBatch.step, num_read=1)
     patch.setattr(CudaBatch, "step", recorded_graph.as_one_operation(step))
     for name in ("reset", "decorrelate", "observe", "get_state", "set_state", "screens"):
         patch.setattr(CudaBatch, name, _noted(getattr(CudaBatch, name)))
-    _installed.append(stand_in)
-    return stand_in
+    _installed.append(fake)
+    return fake
 
 
 @contextlib.contextmanager
-def fake_cuda(count: int = 1) -> Iterator[StandIn]:
-    """So many GPUs inside the block."""
+def fake_cuda(count: int = 1) -> Iterator[FakeCuda]:
+    """`count` GPUs inside the block."""
     with pytest.MonkeyPatch.context() as patch, _Operations(), _Functions():
         try:
             yield _install(patch, count)

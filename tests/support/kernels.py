@@ -31,10 +31,10 @@ import torch
 from cule import _core
 from cule.envs import translation
 from cule.envs.cuda_batch import CudaBatch
+from cule.envs.device_memory import DeviceOutputs
 from cule.envs.launch import Geometry
 from cule.envs.options import EnvOptions, resolve_options
-from cule.envs.plan import BatchPlan, make_batch, plan_batch
-from cule.envs.spaces import frame_shape, observation_space
+from cule.envs.plan import BatchPlan, frame_shape, make_batch, observation_space, plan_batch
 from roms_tools import record_golden
 
 ROOT = Path(__file__).parents[2]
@@ -147,17 +147,32 @@ class Results:
         """Allocate arrays for one batch; `stacked` as in the calls that fill them."""
         shape = observation_space(options).shape if stacked else frame_shape(options)
         num_envs = options.num_envs
-        self.stacked = stacked
         self.obs = np.zeros((num_envs, *(shape or ())), np.uint8)
-        self.ints = np.zeros((_core.INT_ROWS, num_envs), np.int32)
-        self.flags = np.zeros((_core.FLAG_ROWS, num_envs), np.bool_)
         self.final_obs = np.zeros_like(self.obs)
-        self.final_ints = np.zeros_like(self.ints)
+        self.out = _core.Outputs(self.obs, self.final_obs, stacked)
+        self.ints, self.final_ints, self.flags = self.out.ints, self.out.final_ints, self.out.flags
+        for table in (self.ints, self.final_ints, self.flags):
+            table[:] = 0
 
-    def arrays(self, with_final: bool = False) -> tuple[np.ndarray, ...]:
-        """In the order of `step`."""
-        arrays = (self.obs, self.ints, self.flags)
-        return (*arrays, self.final_obs, self.final_ints) if with_final else arrays
+    def tensors(self, device: torch.device) -> DeviceOutputs:
+        """The same memory as tensors of the CPU, or copies on a GPU."""
+
+        def move(array: np.ndarray) -> torch.Tensor:
+            return torch.from_numpy(array).to(device)
+
+        return DeviceOutputs(
+            obs=move(self.obs),
+            final_obs=move(self.final_obs),
+            ints=move(self.ints),
+            final_ints=move(self.final_ints),
+            flags=move(self.flags),
+            stacked=self.out.stacked,
+        )
+
+    def copy_from(self, outputs: DeviceOutputs) -> None:
+        """What the tensors hold."""
+        for name in ("obs", "final_obs", "ints", "final_ints", "flags"):
+            np.copyto(getattr(self, name), getattr(outputs, name).cpu().numpy())
 
     def assert_equal(self, other: Results, what: str) -> None:
         """Compare everything that is defined after the call."""
@@ -165,7 +180,9 @@ class Results:
             mine, theirs = getattr(self, name), getattr(other, name)
             assert np.array_equal(mine, theirs), f"{what}: {name} {np.argwhere(mine != theirs)[:4]}"
         ended = self.flags[_core.FLAG_ENDED]
-        assert np.array_equal(self.final_obs[ended], other.final_obs[ended]), f"{what}: final_obs"
+        last = ended | self.flags[_core.FLAG_TERMINATED]
+        same = np.array_equal(self.final_obs[last], other.final_obs[last])
+        assert same, f"{what}: final_obs"
         same = np.array_equal(self.final_ints[:, ended], other.final_ints[:, ended])
         assert same, f"{what}: final_ints"
 
@@ -206,37 +223,30 @@ class Pair:
             self.kernels.load_program(self.program)
         self.expected = Results(self.options, stacked)
         self.actual = Results(self.options, stacked)
-        # Views of the arrays on the CPU, copies on a GPU.
-        self.tensors = [torch.from_numpy(a).to(device) for a in self.actual.arrays(True)]
-        self.with_final = self.options.autoreset_mode.value == "SameStep"
+        self.outputs = self.actual.tensors(device)
         self.consoles = np.arange(num_envs, dtype=np.int64)
 
     def compare(self, what: str) -> None:
         """Compare the last results of both."""
-        for array, tensor in zip(self.actual.arrays(True), self.tensors, strict=True):
-            np.copyto(array, tensor.cpu().numpy())
+        self.actual.copy_from(self.outputs)
         self.actual.assert_equal(self.expected, what)
 
     def reset(self, seeds: np.ndarray, mask: np.ndarray | None = None) -> None:
         """`reset` of both."""
-        stacked = self.expected.stacked
-        self.cpu.reset(mask, seeds, *self.expected.arrays(), stacked=stacked)
-        self.kernels.reset(mask, seeds, *self.tensors[:3], stacked=stacked)
+        self.cpu.reset(mask, seeds, self.expected.out)
+        self.kernels.reset(mask, seeds, self.outputs)
         self.compare("reset")
 
     def step(self, actions: np.ndarray) -> None:
         """`step` of both."""
-        stacked = self.expected.stacked
-        self.cpu.step(actions, *self.expected.arrays(self.with_final), stacked=stacked)
-        tensors = self.tensors if self.with_final else self.tensors[:3]
-        moved = torch.from_numpy(actions).to(self.kernels.device)
-        self.kernels.step(moved, *tensors, stacked=stacked)
+        self.cpu.step(actions, self.expected.out)
+        self.kernels.step(torch.from_numpy(actions).to(self.kernels.device), self.outputs)
         self.compare("step")
 
     def decorrelate(self, max_steps: int, seed: int) -> None:
         """`decorrelate` of both."""
-        self.cpu.decorrelate(max_steps, seed, *self.expected.arrays())
-        self.kernels.decorrelate(max_steps, seed, *self.tensors[:3])
+        self.cpu.decorrelate(max_steps, seed, self.expected.out)
+        self.kernels.decorrelate(max_steps, seed, self.outputs)
         self.compare("decorrelate")
 
     def compare_snapshots(self) -> np.ndarray:

@@ -46,7 +46,7 @@ def core_game(rom: bytes, **properties: Any) -> _core.Game:
 
     Args:
         rom: The image.
-        properties: Arguments of ``cule._core.Game`` that differ from those of an unknown ROM.
+        properties: Fields of ``cule._core.GameSpec`` that differ from those of an unknown ROM.
     """
     rules = load_games()[HOST_GAME]
     code = compile_rules(rules)
@@ -76,7 +76,10 @@ def core_game(rom: bytes, **properties: Any) -> _core.Game:
         "lives_code": list(code.lives_code),
         "setup_code": [],
     }
-    return _core.Game(**{**arguments, **properties})
+    spec = _core.GameSpec()
+    for name, value in {**arguments, **properties}.items():
+        setattr(spec, name, value)
+    return _core.Game(spec)
 
 
 def core_console(rom: bytes, **properties: Any) -> _core.Console:

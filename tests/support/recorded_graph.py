@@ -114,7 +114,7 @@ def record_call(
     generators: Sequence[torch.Generator],
     stream: Any = None,
 ) -> tuple[Callable[[], None], Any]:
-    """In place of `cule.agents.graphs.capture_call`."""
+    """In place of `cule.agents.training.graphs.capture_call`."""
     recording = Recording()
     with recording.record():
         outputs = function(*inputs)

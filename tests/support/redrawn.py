@@ -57,7 +57,7 @@ class DrawnAnew:
         alone = resolve_options("pong", 1, {**bare, "obs_type": "ram", "frameskip": 1})
         self.batch = make_batch(own, alone)
         self.results = Results(alone)
-        self.batch.reset(None, SEEDS[one].copy(), *self.results.arrays())
+        self.batch.reset(None, SEEDS[one].copy(), self.results.out)
         self.has_ended = False
         self.begin_episode()
 
@@ -81,7 +81,7 @@ class DrawnAnew:
 
     def frame(self, action: int) -> bool:
         """One frame; true: the episode is over."""
-        self.batch.step(np.array([action], np.int32), *self.results.arrays())
+        self.batch.step(np.array([action], np.int32), self.results.out)
         return bool(self.results.flags[_core.FLAG_ENDED, 0])
 
     def step(self, action: int) -> None:
@@ -110,7 +110,7 @@ class DrawnAnew:
 
     def start_over(self) -> None:
         """A reset in the middle of an episode; random streams go on."""
-        self.batch.reset(None, np.array([-1]), *self.results.arrays())
+        self.batch.reset(None, np.array([-1]), self.results.out)
         self.has_ended = False
         self.begin_episode()
 
@@ -141,7 +141,7 @@ class Watched:
         bare["full_action_space"] = plan.full_action_space
         self.batch = make_batch(plan, self.options)
         self.results = Results(self.options)
-        self.batch.reset(None, SEEDS, *self.results.arrays())
+        self.batch.reset(None, SEEDS, self.results.out)
         self.anew = [DrawnAnew(plan, k, self.options, bare) for k in range(NUM_ENVS)]
         self.num_actions = min(len(game.minimal_actions) for game in plan.games)
         self.kept: dict[int, list[tuple[np.ndarray, Saved]]] = {0: [], 1: []}  # by game
@@ -160,7 +160,7 @@ class Watched:
 
     def step(self, actions: np.ndarray) -> None:
         """A step of both."""
-        self.batch.step(actions, *self.results.arrays(self.is_same_step))
+        self.batch.step(actions, self.results.out)
         for anew, action in zip(self.anew, actions.tolist(), strict=True):
             anew.step(action)
 
@@ -178,7 +178,7 @@ class Watched:
     def start_over(self, console: int) -> None:
         """A reset of one console."""
         mask = np.arange(NUM_ENVS) == console
-        self.batch.reset(mask, np.full(NUM_ENVS, -1), *self.results.arrays())
+        self.batch.reset(mask, np.full(NUM_ENVS, -1), self.results.out)
         self.anew[console].start_over()
 
     def run(self, steps: int, seed: int, what: str) -> None:

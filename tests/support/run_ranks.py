@@ -17,8 +17,8 @@ import torch.distributed as dist
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from cule.agents import AGENTS, RunOptions, start_run
-from cule.agents.base import of_rank
-from cule.agents.distributed import (
+from cule.agents.algorithms.on_policy import update_statistics
+from cule.agents.training.distributed import (
     gather_values,
     global_moments,
     join_world,
@@ -27,12 +27,12 @@ from cule.agents.distributed import (
     weigh_over_ranks,
     world_size,
 )
-from cule.agents.on_policy import update_statistics
+from cule.agents.training.saving import path_of_rank
 from cule.errors import CheckpointError
 from cule.nets import PixelStatistics
 from tests.support.catch import Catch
 
-#: Consoles of all processes.
+#: Environments of all processes.
 TOTAL = 16
 #: One minibatch an epoch, so that its order does not matter.
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -44,8 +44,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def trained(name: str, first: int, count: int) -> Any:
-    """A learner after three rounds on given consoles, with given actions."""
-    env = Catch(count, first_console=first)
+    """A learner after three rounds on given environments, with given actions."""
+    env = Catch(count, first_env=first)
     config = AGENTS[name].config_class(
         network="mlp", num_envs=count, total_steps=10_000, seed=3, **OPTIONS[name]
     )
@@ -73,7 +73,7 @@ def trained(name: str, first: int, count: int) -> Any:
 
 
 def note_gradients(agent: Any) -> None:
-    """Keep the gradient of the first update as `agent.first_gradient`, as the optimiser gets it."""
+    """Keep the gradient of the first update as `agent.first_gradient`, as the optimizer gets it."""
     step = agent.optimizer.step
 
     def noting() -> None:
@@ -98,12 +98,12 @@ def resumed_runs(folder: Path) -> dict[str, Any]:
         options = RunOptions(
             out=str(folder), resume=True, keep_every=400, eval_episodes=0, progress_bar=False
         )
-        env = Catch(8, first_console=8 * rank())
+        env = Catch(8, first_env=8 * rank())
         return start_run(AGENTS["a2c"], config, options, env=env)
 
     assert start(800).run()
     latest, waiting, older = (
-        of_rank(folder / "checkpoints" / name) for name in ("latest.pt", "next.pt", "400.pt")
+        path_of_rank(folder / "checkpoints" / name) for name in ("latest.pt", "next.pt", "400.pt")
     )
     result: dict[str, Any] = {}
     if rank() == 1:  # killed when all had written, and only the first had moved its file
@@ -148,13 +148,13 @@ def main(path: str) -> None:
         learning_starts=200,
         prioritized=True,
     )
-    dqn: Any = AGENTS["dqn"](config, Catch(8, first_console=8 * rank()))
+    dqn: Any = AGENTS["dqn"](config, Catch(8, first_env=8 * rank()))
     for _ in dqn.train():
         pass
     result["dqn_steps"], result["dqn_updates"] = dqn.steps, dqn.updates
     checkpoint = Path(path).with_name("dqn.pt")
     dqn.save(checkpoint)
-    again: Any = AGENTS["dqn"].load(checkpoint, Catch(8, first_console=8 * rank()))
+    again: Any = AGENTS["dqn"].load(checkpoint, Catch(8, first_env=8 * rank()))
     assert torch.equal(weights(again), weights(dqn))
     dist.barrier()
     result["files"] = sorted(p.name for p in checkpoint.parent.glob("dqn*"))

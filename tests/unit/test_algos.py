@@ -24,7 +24,7 @@ LAST_VALUE = 2.0
 
 
 def column(numbers: list[Any]) -> Any:
-    """A rollout of one console."""
+    """A rollout of one environment."""
     return torch.tensor(numbers).unsqueeze(-1)
 
 
@@ -38,10 +38,10 @@ def golden(
     return column(REWARDS), column(discounts), column(VALUES), following, cuts
 
 
-def random_rollout(seed: int, rows: int = 13, consoles: int = 7) -> dict[str, Any]:
+def random_rollout(seed: int, rows: int = 13, environments: int = 7) -> dict[str, Any]:
     """Random rewards, ends, limits, values and policies; float32."""
     generator = torch.Generator().manual_seed(seed)
-    shape = (rows, consoles)
+    shape = (rows, environments)
 
     def normal(*size: int) -> Any:
         return torch.randn(size, generator=generator)
@@ -52,7 +52,7 @@ def random_rollout(seed: int, rows: int = 13, consoles: int = 7) -> dict[str, An
         "rewards": normal(*shape),
         "discounts": 0.97 * (~terminated),
         "values": normal(*shape),
-        "last": normal(consoles),
+        "last": normal(environments),
         "final": normal(*shape),
         "cut": terminated | truncated,
         "log_ratios": 0.7 * normal(*shape),
@@ -60,12 +60,12 @@ def random_rollout(seed: int, rows: int = 13, consoles: int = 7) -> dict[str, An
 
 
 def reference(rollout: dict[str, Any], recursion: Callable[..., Any]) -> Any:
-    """Apply a float64 recursion to each console by itself."""
+    """Apply a float64 recursion to each environment by itself."""
     arrays = {key: value.double().numpy() for key, value in rollout.items() if key != "cut"}
     arrays["cut"] = rollout["cut"].numpy()
-    consoles = arrays["rewards"].shape[1]
+    environments = arrays["rewards"].shape[1]
     return np.stack(
-        [recursion({k: v[..., i] for k, v in arrays.items()}) for i in range(consoles)], -1
+        [recursion({k: v[..., i] for k, v in arrays.items()}) for i in range(environments)], -1
     )
 
 
@@ -341,7 +341,7 @@ def test_targets() -> None:
     target_q = torch.tensor([[1.0, 5.0, 2.0], [3.0, 4.0, 5.0]])
     online_q = torch.tensor([[0.0, 1.0, 2.0], [9.0, 1.0, 2.0]])
     assert algos.q_targets(sums, products, target_q).tolist() == pytest.approx([5.5, -1.0])
-    double = algos.double_q_targets(sums, products, target_q, online_q)
+    double = algos.q_targets(sums, products, target_q, online_q)
     assert double.tolist() == pytest.approx([2.8, -1.0])
 
 
@@ -416,7 +416,7 @@ def test_draws_by_size() -> None:
     counts, total = np.zeros(40), 0.0
     values = np.linspace(-1.0, 2.0, 40)
     for _ in range(2000):
-        index, weights = algos.draw_by_size(sizes, 16, generator)
+        index, weights = algos.sample_by_size(sizes, 16, generator)
         np.testing.assert_allclose(weights, 1 / (40 * share[index]), rtol=1e-5)
         counts += np.bincount(index, minlength=40)
         total += float((weights.double().numpy() * values[index]).mean())
@@ -428,17 +428,17 @@ def test_draws_by_size() -> None:
 
 def test_draws_by_sizes_that_say_nothing() -> None:
     generator = torch.Generator().manual_seed(3)
-    index, weights = algos.draw_by_size(torch.zeros(8), 8, generator)
+    index, weights = algos.sample_by_size(torch.zeros(8), 8, generator)
     assert index.tolist() == list(range(8))  # one from each part
     assert (weights == 1).all()
     # Sizes whose sum is infinite; and what is no number is not passed over.
-    index, weights = algos.draw_by_size(torch.full((8,), 3e38), 8, generator)
+    index, weights = algos.sample_by_size(torch.full((8,), 3e38), 8, generator)
     assert index.tolist() == list(range(8))
     assert (weights == 1).all()
     for odd in (math.nan, math.inf):
-        index, _ = algos.draw_by_size(torch.tensor([1.0, odd, 2.0]), 8, generator)
+        index, _ = algos.sample_by_size(torch.tensor([1.0, odd, 2.0]), 8, generator)
         assert (index == 1).all()
-    index, _ = algos.draw_by_size(torch.tensor([0.0, 1e-30, 0.0]), 5, generator)
+    index, _ = algos.sample_by_size(torch.tensor([0.0, 1e-30, 0.0]), 5, generator)
     assert (index == 1).all()
 
 

@@ -49,8 +49,8 @@ def message(of: Any = "cuda") -> str:
 def test_a_device_that_is_there(machine: SimpleNamespace) -> None:
     assert device.resolve_device("cuda") == "cuda:0"
     assert device.resolve_device(torch.device("cuda", 0)) == "cuda:0"
-    assert device.resolve_device("auto", device.AUTO_MIN_CONSOLES) == "cuda:0"
-    assert device.resolve_device("auto", device.AUTO_MIN_CONSOLES - 1) == "cpu"
+    assert device.resolve_device("auto", device.AUTO_MIN_ENVS) == "cuda:0"
+    assert device.resolve_device("auto", device.AUTO_MIN_ENVS - 1) == "cpu"
 
 
 def test_no_such_device(machine: SimpleNamespace) -> None:
@@ -61,7 +61,7 @@ def test_the_driver_is_too_old_for_the_runtime_built_in(machine: SimpleNamespace
     reason = "CUDA driver version is insufficient for CUDA runtime version"
     machine.native.unavailable_reason = lambda: reason
     assert f"built in, 13.0, finds no usable GPU ({reason}); update the driver" in message()
-    assert device.resolve_device("auto", device.AUTO_MIN_CONSOLES) == "cpu"
+    assert device.resolve_device("auto", device.AUTO_MIN_ENVS) == "cpu"
 
 
 def test_not_built_in(machine: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:

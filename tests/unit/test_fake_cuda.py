@@ -12,11 +12,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule import AtariVectorEnv  # noqa: E402
-from tests.support.fake_cuda import OnGpu, StandIn, fake_cuda  # noqa: E402
+from tests.support.fake_cuda import FakeCuda, OnGpu, fake_cuda  # noqa: E402
 
 
 @pytest.fixture
-def gpu() -> Iterator[StandIn]:
+def gpu() -> Iterator[FakeCuda]:
     """The stand-in."""
     with fake_cuda() as found:
         yield found
@@ -98,7 +98,7 @@ def test_devices_do_not_mix(mistake: Callable[[torch.Tensor], object]) -> None:
         lambda x: torch.cuda.synchronize(),
     ],
 )
-def test_waits_are_noted(gpu: StandIn, wait: Callable[[torch.Tensor], object]) -> None:
+def test_waits_are_noted(gpu: FakeCuda, wait: Callable[[torch.Tensor], object]) -> None:
     values = torch.ones(3, device="cuda")
     assert not gpu.waits
     wait(values)
@@ -113,7 +113,7 @@ def test_waits_are_noted(gpu: StandIn, wait: Callable[[torch.Tensor], object]) -
         wait(values)
 
 
-def test_what_does_not_wait(gpu: StandIn) -> None:
+def test_what_does_not_wait(gpu: FakeCuda) -> None:
     values = torch.ones(3, device="cuda")
     values[1].fill_(3.0)
     (values * 2 + torch.tensor(1.0)).float().half().to(torch.float64)

@@ -117,7 +117,7 @@ def test_noisy_layer_is_a_perturbed_linear_layer() -> None:
     layer = nets.NoisyLinear(7, 5)
     x = torch.randn(4, 7)
     assert torch.equal(layer(x), torch.nn.functional.linear(x, layer.weight, layer.bias))
-    layer.draw_noise(torch.Generator().manual_seed(1))
+    layer.sample_noise(torch.Generator().manual_seed(1))
     outer = torch.outer(layer.noise_out[0], layer.noise_in[0])
     weight = layer.weight + layer.weight_sigma * outer
     bias = layer.bias + layer.bias_sigma * layer.noise_out[0]
@@ -129,7 +129,7 @@ def test_noisy_layer_is_a_perturbed_linear_layer() -> None:
 
 def test_groups_of_a_batch_have_noise_of_their_own() -> None:
     layer = nets.NoisyLinear(6, 3, groups=2)
-    layer.draw_noise(torch.Generator().manual_seed(0))
+    layer.sample_noise(torch.Generator().manual_seed(0))
     out = layer(torch.ones(4, 6))
     torch.testing.assert_close(out[0], out[1])
     torch.testing.assert_close(out[2], out[3])
@@ -139,14 +139,14 @@ def test_groups_of_a_batch_have_noise_of_their_own() -> None:
 
 def test_noise_has_unit_scale_and_moves_the_output() -> None:
     layer = nets.NoisyLinear(20_000, 2)
-    layer.draw_noise(torch.Generator().manual_seed(0))
+    layer.sample_noise(torch.Generator().manual_seed(0))
     # f(x) = sign(x) sqrt(|x|): mean 0, mean square E|x| = sqrt(2 / pi).
     assert float(layer.noise_in.square().mean()) == pytest.approx(math.sqrt(2 / math.pi), abs=0.02)
     assert float(layer.noise_in.mean()) == pytest.approx(0.0, abs=0.03)
     network = nets.QNetwork((8,), 3, torso="vector", noisy=True)
     obs = torch.ones(1, 8, dtype=torch.uint8)
     before = network(obs)
-    nets.draw_noise(network, torch.Generator().manual_seed(0))
+    nets.sample_noise(network, torch.Generator().manual_seed(0))
     assert not torch.allclose(before, network(obs))
 
 
@@ -162,7 +162,7 @@ def test_normalised_q_network() -> None:
     with pytest.raises(InvalidArgumentError, match="network"):
         nets.NormalisedQNetwork(IMAGE, 6, torso="impala")
     for torso in ("nature", "vector"):
-        with pytest.raises(InvalidArgumentError, match=r"shape \(128,\) PQN allows: \('mlp',\)"):
+        with pytest.raises(InvalidArgumentError, match=r"shape \(128,\) it must be one of mlp"):
             nets.NormalisedQNetwork((128,), 6, torso=torso)
 
 

@@ -9,18 +9,18 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cule.agents import phase_timer as clock  # noqa: E402
-from cule.agents.phase_timer import PhaseTimer  # noqa: E402
+from cule.agents.training import phase_timer  # noqa: E402
+from cule.agents.training.phase_timer import PhaseTimer  # noqa: E402
 from tests.support.fake_cuda import fake_cuda  # noqa: E402
 
 
 def play_rounds(measured: PhaseTimer, count: int) -> None:
     """Rounds of 4 ms, of which 2 emulate and 1 more collects."""
     for _ in range(count):
-        with measured.part("round"):
-            with measured.part("collect"):
+        with measured.phase("round"):
+            with measured.phase("collect"):
                 time.sleep(0.001)
-                with measured.part("emulate"):
+                with measured.phase("emulate"):
                     time.sleep(0.002)
             time.sleep(0.001)
 
@@ -35,7 +35,7 @@ def test_shares(device: str) -> None:
             shares = measured.read_shares()
             assert sum(shares.values()) == pytest.approx(1.0)
             assert shares["emulate_share"] > max(shares["act_share"], shares["learn_share"]) > 0
-        with measured.part("round"):
+        with measured.phase("round"):
             pass
         assert measured.read_shares() == {}  # others collect
 
@@ -43,11 +43,11 @@ def test_shares(device: str) -> None:
 def test_rounds_on_a_gpu_are_looked_at_without_waiting_and_not_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(clock, "MOST_ROUNDS", 3)
+    monkeypatch.setattr(phase_timer, "MAX_ROUNDS", 3)
     with fake_cuda() as gpu:
         measured = PhaseTimer(torch.device("cuda"))
         play_rounds(measured, 2)
-        with measured.part("round"), measured.part("collect"):
+        with measured.phase("round"), measured.phase("collect"):
             time.sleep(0.02)
         play_rounds(measured, 10)
         assert not gpu.waits
@@ -63,12 +63,12 @@ def test_what_is_in_no_round_leaves_no_events(monkeypatch: pytest.MonkeyPatch) -
         event = torch.cuda.Event
         monkeypatch.setattr(torch.cuda, "Event", lambda **kwargs: made.append(0) or event(**kwargs))
         measured = PhaseTimer(torch.device("cuda"))
-        with measured.part("collect"), measured.part("emulate"):
+        with measured.phase("collect"), measured.phase("emulate"):
             pass
         assert not made
         play_rounds(measured, 1)
         assert len(made) == 6
-        with measured.part("collect"):
+        with measured.phase("collect"):
             pass
         assert len(made) == 6
 
@@ -83,8 +83,8 @@ def test_events_are_of_the_networks_device(monkeypatch: pytest.MonkeyPatch) -> N
     assert asked == {torch.device("cuda:1")}
 
 
-def test_consoles_that_nobody_waits_for_are_not_told_apart() -> None:
-    measured = PhaseTimer(torch.device("cpu"), tells_emulation=False)
+def test_environments_that_nobody_waits_for_are_not_told_apart() -> None:
+    measured = PhaseTimer(torch.device("cpu"), separates_emulation=False)
     play_rounds(measured, 1)
     assert set(measured.read_shares()) == {"learn_share"}
 
@@ -92,8 +92,8 @@ def test_consoles_that_nobody_waits_for_are_not_told_apart() -> None:
 def test_steps_in_a_graph_are_not_told_apart() -> None:
     with fake_cuda():
         measured = PhaseTimer(torch.device("cuda"))
-        with torch.cuda.graph(torch.cuda.CUDAGraph()), measured.part("emulate"):
+        with torch.cuda.graph(torch.cuda.CUDAGraph()), measured.phase("emulate"):
             pass
-        with measured.part("round"), measured.part("collect"):
+        with measured.phase("round"), measured.phase("collect"):
             time.sleep(0.001)
         assert set(measured.read_shares()) == {"learn_share"}

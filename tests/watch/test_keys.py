@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cule import Action
-from cule.envs.action import joystick_action
+from cule.envs.actions import joystick_action
 from cule.watch.errors import RequestError
 from cule.watch.keys import KEYS, nearest_action, polar_action, pressed_by
 from cule.watch.players import TIMEOUT_S, Players

@@ -1,0 +1,115 @@
+"""Types of the native module for a GPU: batches of environments in device memory.
+
+Device memory belongs to the caller, who passes addresses (``data_ptr()`` of torch tensors; 0 for
+none) and the stream to launch on. Methods of `Batch` launch and return.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cule._core import BatchOptions, Game
+
+ARCHITECTURES: str  # as CMake writes them, separated by spaces
+TOOLKIT: str  # version of the CUDA toolkit
+# Bits of the word at `faults`.
+FAULT_ACTION: int  # an action outside the set; taken as the set's first
+FAULT_ENDED: int  # an environment whose episode had ended was stepped, and did not move
+
+class LaunchError(RuntimeError): ...  # the runtime refused a call
+
+class _KernelResources(TypedDict):
+    name: str
+    registers: int
+    local_bytes: int
+    shared_bytes: int
+    max_threads: int
+
+class OnDemandMemory:
+    """Managed memory, which takes no place before it is written to. Freed with the object."""
+
+    def __init__(self, bytes: int) -> None: ...
+    @staticmethod
+    def is_supported() -> bool: ...  # by the current device
+    @property
+    def address(self) -> int: ...
+
+class Outputs:
+    """Where a call writes its results; shapes as in `cule._core.Outputs`."""
+
+    def __init__(
+        self,
+        *,
+        obs: int,
+        obs_stride: int,  # bytes between environments
+        ints: int,
+        flags: int,
+        width: int,  # columns of the tables
+        final_obs: int = 0,
+        final_obs_stride: int = 0,
+        final_ints: int = 0,
+        stacked: bool = True,
+    ) -> None: ...
+
+class Batch:
+    """N environments on the current device."""
+
+    def __init__(
+        self,
+        games: Sequence[Game],
+        game_index: NDArray[np.int32],  # [N], which of games
+        modes: NDArray[np.int32],  # [N]
+        difficulties: NDArray[np.int32],  # [N]
+        options: BatchOptions,
+        reset_set: NDArray[np.int32],  # [N], which of reset_snapshots
+        reset_snapshots: Sequence[NDArray[np.uint8]],  # each [num_reset_states, state_size]
+        lanes_per_warp: int,
+        warps_per_block: int,
+        schedule: int,
+    ) -> None: ...
+    @property
+    def bytes(self) -> int: ...  # of device memory
+    @property
+    def spill_bytes(self) -> int: ...  # of memory that is rarely written
+    @property
+    def console_bytes(self) -> int: ...  # of `bytes` for each environment
+    @property
+    def state_size(self) -> int: ...  # bytes of a snapshot
+    # stride in bytes between environments; offsets of RAM, lives and episode frames
+    @property
+    def live(self) -> list[int]: ...
+    @property
+    def has_program(self) -> bool: ...  # a kernel compiled for the game runs the steps
+    # what the beginning of the memory at `address` must hold, uint8
+    def place_at(self, address: int, spill_address: int) -> NDArray[np.uint8]: ...
+    # indices: int32 [N], or joysticks: float32 [N, 4]
+    def step(
+        self, indices: int, joysticks: int, out: Outputs, faults: int, stream: int
+    ) -> None: ...
+    def decorrelate(self, max_steps: int, seed: int, faults: int, stream: int) -> None: ...
+    # mask: bool [N], or 0 for all; seeds: int64 [N]
+    def reset(self, mask: int, seeds: int, out: Outputs, stream: int) -> None: ...
+    def observe(self, out: Outputs, stream: int) -> None: ...
+    def load_program(self, path: str) -> None: ...
+    # indices: int64 [n]; states: uint8 [n, state_size]; errors: uint8 [n]
+    def gather_snapshots(self, indices: int, n: int, states: int, stream: int) -> None: ...
+    def check_snapshots(
+        self, indices: int, n: int, states: int, errors: int, stream: int
+    ) -> None: ...
+    def scatter_snapshots(self, indices: int, n: int, states: int, stream: int) -> None: ...
+    # screens: colour register values, uint8; `stride` bytes between environments
+    def draw_screens(
+        self, indices: int, n: int, screens: int, stride: int, stream: int
+    ) -> None: ...
+
+def kernel_resources() -> list[_KernelResources]: ...
+
+# why this module finds no device; None where it does
+def unavailable_reason() -> str | None: ...
+
+# why a snapshot cannot be restored; `error` is what check_snapshots wrote
+def snapshot_error_text(error: int, index: int, game_id: str) -> str: ...

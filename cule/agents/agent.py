@@ -1,0 +1,404 @@
+"""`Agent`, the base of all algorithms: environments, network, counters, and the steps of a loop.
+
+The file of an algorithm holds its options, its training loop (`train`) and its loss. An agent
+counts `steps` (agent steps of all environments of all processes) and `updates` (of the optimizer);
+every schedule is a function of these and never of the clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from cule.agents.algorithms.config import AgentConfig
+from cule.agents.training import evaluation, saving
+from cule.agents.training.checkpoint import Metrics, read_checkpoint
+from cule.agents.training.devices import configure_torch, is_same_device, parse_device
+from cule.agents.training.distributed import (
+    average_gradients,
+    broadcast_module,
+    join_world,
+    rank,
+    world_size,
+)
+from cule.agents.training.environment import (
+    DiscreteSpace,
+    EpisodeStatistics,
+    FrameEnv,
+    StorageKeywords,
+    check_env,
+    make_env,
+    newest_frames,
+    obs_shape,
+    storage_options,
+)
+from cule.agents.training.errors import DivergedError
+from cule.agents.training.graphs import CapturedCall, make_capturable, step_unless
+from cule.agents.training.options import config_from
+from cule.agents.training.phase_timer import PhaseTimer
+from cule.agents.training.seeds import ACTING_SEED, RANK_SEED_STRIDE, REPLAY_SEED, WEIGHTS_SEED
+from cule.envs import FrameStep
+from cule.errors import CheckpointError, InvalidArgumentError
+
+AnyAgent = TypeVar("AnyAgent", bound="Agent")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """State of training after a round of collecting and learning."""
+
+    steps: int
+    """Agent steps so far, summed over all environments and processes."""
+
+    updates: int
+    """Updates of the optimizer so far."""
+
+    metrics: Metrics
+    """Metrics of the last update: scalars on the device, to be read when needed."""
+
+
+class Agent(ABC):
+    """Base of the algorithms.
+
+    Attributes:
+        config: The options.
+        env: The environments it learns from.
+        network: The network it trains.
+        optimizer: The optimizer of the network.
+        device: Device of the network.
+        env_device: Device of the environments.
+        steps: Agent steps so far, summed over all environments and processes.
+        updates: Updates so far.
+        generator: Random numbers of acting and learning, on the device.
+        statistics: Statistics of the episodes that have ended.
+        is_finite: Whether all losses so far were finite; bool scalar on the device.
+        metrics: Metrics of the last update.
+        phase_timer: Times the phases of rounds.
+    """
+
+    name: ClassVar[str]
+    config_class: ClassVar[type[AgentConfig]]
+    eval_epsilon: ClassVar[float] = 0.0
+
+    network: nn.Module
+    optimizer: torch.optim.Optimizer
+
+    save = saving.save
+    save_weights = saving.save_weights
+    load_state = saving.load_state
+    load_weights = saving.load_weights
+    evaluate = evaluation.evaluate
+
+    def __init__(self, config: AgentConfig, env: FrameEnv | None = None) -> None:
+        """Make the environments and the network.
+
+        Args:
+            config: Options of this algorithm.
+            env: Environments to use instead of those of the config, with SameStep autoreset and
+                tensors as results.
+
+        Raises:
+            InvalidArgumentError: The environments do not fit the algorithm.
+            UnknownGameError, RomNotFoundError, DeviceError: As `cule.AtariVectorEnv`.
+        """
+        self.config = config
+        self.device = join_world(parse_device("device", config.device))
+        self.env_device = parse_device("env_device", config.env_device or str(self.device))
+        self._check_graphs()
+        configure_torch(config)
+        self.env = self._default_env() if env is None else env
+        check_env(self.env)
+        self.num_envs = self.env.num_envs
+        self.obs_shape = obs_shape(self.env)
+        self.num_actions = self._count_actions()
+        self.steps, self.updates = 0, 0
+        self.statistics = EpisodeStatistics(self.device)
+        self.is_finite = torch.ones((), dtype=torch.bool, device=self.device)
+        self.generator = self.make_generator(ACTING_SEED)
+        self.phase_timer = PhaseTimer(
+            self.device, separates_emulation=self.shares_device or self.env_device.type == "cpu"
+        )
+        self.metrics: Metrics = {}
+        self._has_begun = False
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.seed + WEIGHTS_SEED)
+            self.build()
+        broadcast_module(self.network)
+        self.forward = torch.compile(self.network) if config.compile else self.network
+        self._captured: list[CapturedCall[object]] = []
+        if config.cuda_graphs:
+            make_capturable(self.optimizer, self.device)
+        self.capture()
+
+    @classmethod
+    def load(
+        cls: type[AnyAgent],
+        path: str | os.PathLike[str],
+        env: FrameEnv | None = None,
+        **changes: object,
+    ) -> AnyAgent:
+        """Make an agent that continues from a checkpoint.
+
+        Args:
+            path: A checkpoint.
+            env: As for the constructor.
+            changes: Options that may differ: total_steps, devices and threads.
+
+        Raises:
+            FileNotFoundError: The file does not exist.
+            CheckpointError: The file is not a checkpoint, is damaged, or is of another algorithm.
+        """
+        content = read_checkpoint(saving.path_of_rank(path))
+        if content.get("algorithm") != cls.name:
+            raise CheckpointError(
+                f"{path} is a checkpoint of {content.get('algorithm')!r}; it must be of "
+                f"{cls.name!r}"
+            )
+        agent = cls(config_from(cls.config_class, content["config"] | changes), env)
+        agent.load_state(content)
+        return agent
+
+    # --- Implemented by each algorithm ------------------------------------------------------------
+
+    @abstractmethod
+    def build(self) -> None:
+        """Make `network` and `optimizer`; the weights use the global generator."""
+
+    @abstractmethod
+    def train(self, steps: int | None = None) -> Iterator[Progress]:
+        """Train, and yield after every round.
+
+        Args:
+            steps: Agent steps to stop at, counted from the start; by default `total_steps`.
+
+        Yields:
+            The progress so far. If you stop iterating, training stops; another call resumes it.
+        """
+
+    @abstractmethod
+    def act(self, obs: Tensor, generator: torch.Generator, *, greedy: bool = False) -> Tensor:
+        """Choose actions for evaluation.
+
+        Args:
+            obs: uint8 ``[n, *obs_shape]``.
+            generator: Source of randomness.
+            greedy: Choose the best actions, without randomness.
+
+        Returns:
+            Actions for the environment; ``[n]`` or ``[n, 3]``.
+        """
+
+    @abstractmethod
+    def capture(self) -> None:
+        """Wrap the steps of acting and learning in `captured`."""
+
+    @abstractmethod
+    def begin_buffer(self, frames: Tensor) -> None:
+        """Make the buffer and store the first frames, ``[N, H, W]`` or ``[N, D]``."""
+
+    @abstractmethod
+    def extra_state(self, *, replay: bool) -> Mapping[str, object]:
+        """State of the algorithm for a checkpoint, such as its buffer.
+
+        Args:
+            replay: Whether to include a replay memory.
+        """
+
+    @abstractmethod
+    def load_extra_state(self, state: Mapping[str, object]) -> bool:
+        """Restore `extra_state`.
+
+        Returns:
+            Whether the buffer was included, so that the environments continue where they were;
+            otherwise new episodes begin.
+        """
+
+    # --- Steps of the loops -----------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Reset the environments, unless the run has begun or was resumed."""
+        if not self._has_begun:
+            obs, _ = self.env.reset(seed=self.env_seed())
+            self.begin_buffer(newest_frames(obs, self.obs_shape).to(self.device))
+            self._has_begun = True
+
+    def step_env(self, actions: Tensor, next_frame: Tensor | None) -> FrameStep:
+        """Step the environments.
+
+        Args:
+            actions: On the device of the network.
+            next_frame: Memory of the buffer that receives the frames without a copy, if the
+                environments are on the same device; None: they use memory of their own.
+        """
+        with self.phase_timer.phase("emulate"):
+            if self.shares_device:
+                return self.env.step_frames(actions, out=next_frame)
+            return self.env.step_frames(actions.to(self.env_device))
+
+    def count_steps(self, num_steps: int) -> None:
+        """Count steps of all environments of all processes."""
+        self.steps += num_steps * self.num_envs * world_size()
+
+    def learn(self, loss: Tensor, skip: Tensor | None = None) -> Tensor:
+        """Take one step of the optimizer. The caller counts `updates`, which a graph cannot.
+
+        Args:
+            loss: Scalar.
+            skip: bool scalar on the device; where true, the step changes nothing.
+
+        Returns:
+            The global norm of the gradients before clipping; scalar.
+        """
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        average_gradients(parameters)
+        norm = nn.utils.clip_grad_norm_(parameters, self.config.max_grad_norm or float("inf"))
+        if skip is None:
+            self.optimizer.step()
+        else:
+            step_unless(skip, self.optimizer)
+        self.is_finite &= torch.isfinite(loss.detach()) & torch.isfinite(norm)
+        return norm
+
+    def autocast(self) -> contextlib.AbstractContextManager[None]:
+        """Autocast to bfloat16 if the config asks for it."""
+        enabled = self.config.precision == "bf16"
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=enabled)
+
+    @functools.cached_property
+    def shares_device(self) -> bool:
+        """Whether environments and network are on the same device."""
+        return is_same_device(self.env_device, self.device)
+
+    @property
+    def total_envs(self) -> int:
+        """Environments of all processes."""
+        return self.num_envs * world_size()
+
+    @property
+    def learning_rate(self) -> float:
+        """The initial learning rate, scaled with the number of environments by `lr_scale`."""
+        share = self.total_envs / 16  # CuLE's reference is 16 environments
+        scale = {"none": 1.0, "sqrt": share**0.5, "linear": share}[self.config.lr_scale]
+        return float(self.config.learning_rate * scale)
+
+    def set_learning_rate(self, value: float) -> None:
+        """Set the learning rate of all parameters."""
+        for group in self.optimizer.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(value)
+            else:
+                group["lr"] = value
+
+    def seed_of(self, offset: int) -> int:
+        """The seed of this process for the stream with an offset."""
+        return self.config.seed + RANK_SEED_STRIDE * rank() + offset
+
+    def make_generator(self, offset: int) -> torch.Generator:
+        """A generator on the device for the stream with an offset."""
+        return torch.Generator(device=self.device).manual_seed(self.seed_of(offset))
+
+    def env_seed(self) -> int:
+        """The seed for environments that begin now.
+
+        It depends on `steps`, so that a run resumed without its buffer sees new episodes.
+        """
+        return self.seed_of(self.steps) % 2**30  # environments count up from it, below 2^31
+
+    def storage_options(self) -> StorageKeywords:
+        """Options of the buffer of this process."""
+        seed = self.seed_of(REPLAY_SEED)
+        return storage_options(self.config, self.num_envs, self.obs_shape, self.device, seed)
+
+    def gauges(self) -> dict[str, float]:
+        """Numbers of the current state for a row of progress. Waits for the device."""
+        return {}
+
+    def check_finite(self, last_checkpoint: str = "none yet") -> None:
+        """Require that losses and weights are finite. Waits for the device.
+
+        Raises:
+            DivergedError: They are not; the message names the last good checkpoint.
+        """
+        weights = torch.stack([torch.isfinite(p).all() for p in self.network.parameters()])
+        if not bool(self.is_finite & weights.all()):
+            raise DivergedError(
+                f"a loss or weight is not finite after {self.steps} steps and {self.updates} "
+                f"updates; last good checkpoint: {last_checkpoint}"
+            )
+
+    # --- CUDA graphs ------------------------------------------------------------------------------
+
+    def captured(
+        self,
+        function: Callable[..., Result],
+        *,
+        uses_generator: bool = True,
+        stream: torch.cuda.Stream | None = None,
+    ) -> Callable[..., Result]:
+        """The function itself or, with `cuda_graphs`, a call that is replayed from CUDA graphs.
+
+        Args:
+            function: As for `CapturedCall`.
+            uses_generator: Whether it may sample from `generator`. A replay sets the offset of the
+                generator on the device, so only one of the graphs that replay concurrently may.
+            stream: As for `CapturedCall`.
+        """
+        if not self.config.cuda_graphs:
+            return function
+        generators = [self.generator] if uses_generator else []
+        call = CapturedCall(function, self.device, generators, self._has_final_kernels, stream)
+        self._captured.append(call)
+        return call
+
+    def _has_final_kernels(self) -> bool:
+        # A graph would keep the interpreter kernel while that of the game is being compiled.
+        return not getattr(self.env, "is_compiling", False)
+
+    @property
+    def is_captured(self) -> bool:
+        """Whether every captured call has its graph."""
+        return all(call.captures for call in self._captured)
+
+    def _check_graphs(self) -> None:
+        if not self.config.cuda_graphs:
+            return
+        if self.device.type != "cuda":
+            raise InvalidArgumentError(
+                f"cuda_graphs is True and device {str(self.device)!r}; graphs need device 'cuda'"
+            )
+        if world_size() > 1:
+            raise InvalidArgumentError(
+                f"cuda_graphs is True and there are {world_size()} processes; it must be one"
+            )
+
+    # --- Environments -----------------------------------------------------------------------------
+
+    def _default_env(self) -> FrameEnv:
+        config = self.config
+        if self.device.index is not None and not config.env_device:
+            config = dataclasses.replace(config, env_device=str(self.device))
+        return make_env(config)
+
+    def _count_actions(self) -> int:
+        """Number of actions; 0 where they are continuous."""
+        space, continuous = self.env.single_action_space, self.config.continuous
+        is_discrete = isinstance(space, DiscreteSpace)
+        if is_discrete == continuous:
+            kinds = {True: "discrete", False: "continuous"}
+            raise InvalidArgumentError(
+                f"the actions of the environment are {kinds[is_discrete]}; {self.name} with these "
+                f"options needs {kinds[not is_discrete]} actions"
+            )
+        return int(space.n) if isinstance(space, DiscreteSpace) else 0

@@ -1,0 +1,1 @@
+"""The algorithms: one file each, with its options and its training loop."""

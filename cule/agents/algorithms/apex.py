@@ -1,0 +1,201 @@
+"""Ape-X DQN: many actors, each with its own epsilon, and prioritised replay.
+
+Double, dueling, n-step, squared loss (Horgan et al. 2018). Environments explore with a constant
+ladder of epsilons; transitions enter the memory with priorities from the acting network. Two forms:
+
+* one process (``num_actors=0``): environments, memory and learner in one process; actors act with a
+  copy of the weights that is renewed every `sync_steps` steps;
+* `num_actors` actor processes on CPUs with `num_envs` environments each, one learner, and a memory
+  that they share; see `cule.agents.training.actors`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from cule import algos
+from cule.agents.agent import Progress
+from cule.agents.algorithms.apex_acting import ApexActingConfig, ApexAgent, ApexState
+from cule.agents.algorithms.dqn import DQN, DQNConfig
+from cule.agents.training.actors import ActorGroup, EnvFactory
+from cule.agents.training.distributed import num_launched
+from cule.agents.training.environment import FrameEnv, make_env
+from cule.agents.training.options import Bounds, Fraction, GradNorm, NonNegativeFloat, Positive
+from cule.errors import InvalidArgumentError
+from cule.nets import gather_actions
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApexConfig(ApexActingConfig, DQNConfig):
+    """Options of Ape-X DQN; the defaults are those of the paper, for 256 environments."""
+
+    num_envs: Positive = 256
+    """Environments N of this process, or of each actor process."""
+
+    double: bool = True
+    dueling: bool = True
+    n_step: Annotated[int, Bounds(1, 10_000)] = 3
+
+    prioritized: bool = True
+    """Sample from replay in proportion to priorities; must be True."""
+
+    memory: Positive = 2_000_000
+    learning_starts: Positive = 50_000
+    batch_size: Annotated[int, Bounds(1, 100_000)] = 512
+    samples_per_insert: Annotated[float, Bounds(0, 100_000)] = 0.78
+    learning_rate: NonNegativeFloat = 6.25e-5
+    optimizer: Literal["adam", "rmsprop"] = "rmsprop"
+    optimizer_eps: NonNegativeFloat = 1.5e-7
+    max_grad_norm: GradNorm = 40.0
+    loss: Literal["huber", "squared"] = "squared"
+    target_interval: Positive = 2500
+    exploration: Literal["schedule", "ladder"] = "ladder"
+    alpha: Fraction = 0.6
+    beta_end: Fraction = 0.4
+
+    num_actors: Annotated[int, Bounds(0, 1_024)] = 0
+    """Actor processes; 0: this process steps and learns."""
+
+    block_size: Annotated[int, Bounds(1, 1_000_000)] = 100
+    """Transitions per block that an actor process publishes."""
+
+    def __post_init__(self) -> None:
+        """Validate the options."""
+        super().__post_init__()
+        if not self.prioritized or self.num_atoms != 1 or self.noisy:
+            raise InvalidArgumentError(
+                f"prioritized is {self.prioritized}, num_atoms {self.num_atoms} and noisy "
+                f"{self.noisy}; in Ape-X they must be True, 1 and False"
+            )
+        if not self.num_actors:
+            return
+        if self.overlap:
+            raise InvalidArgumentError(
+                f"overlap is True and num_actors {self.num_actors}; actor processes always "
+                "overlap with the learner, so overlap must be False"
+            )
+        if num_launched() > 1:
+            raise InvalidArgumentError(
+                f"num_actors is {self.num_actors} and there are {num_launched()} processes; actor "
+                "processes need a single learner"
+            )
+        if self.exploration != "ladder":
+            raise InvalidArgumentError(
+                f"exploration is {self.exploration!r}; with actor processes it must be 'ladder'"
+            )
+        if self.device != "cpu" and self.env_device not in ("", "cpu"):
+            raise InvalidArgumentError(
+                f"env_device is {self.env_device!r}; with actor processes it must be 'cpu'"
+            )
+
+
+class ApexDQN(ApexAgent, DQN):
+    """Ape-X DQN; see docs/agents/apex.md.
+
+    Example:
+        >>> from cule.agents import ApexConfig, ApexDQN
+        >>> config = ApexConfig(game="pong", num_envs=8, memory=4000, learning_starts=64)
+        >>> agent = ApexDQN(config)
+        >>> [progress.steps for progress in agent.train(steps=24)]
+        [8, 16, 24]
+    """
+
+    name: ClassVar[str] = "apex-dqn"
+    config_class = ApexConfig
+    config: ApexConfig
+    eval_epsilon: ClassVar[float] = 0.00164
+
+    # --- Set up -----------------------------------------------------------------------------------
+
+    def __init__(
+        self,
+        config: ApexConfig,
+        env: FrameEnv | None = None,
+        env_factory: EnvFactory | None = None,
+    ) -> None:
+        """Make the environments and the network.
+
+        Args:
+            config: Options.
+            env: As for `Agent`; with actor processes only its spaces are used.
+            env_factory: Makes the environments of an actor process from the config and the index of
+                the actor; a function that can be pickled. By default those of the config.
+        """
+        if config.num_actors and env is None:
+            env = make_env(dataclasses.replace(config, num_envs=1))
+        super().__init__(config, env)
+        self.env_factory = env_factory
+
+    @property
+    def total_envs(self) -> int:
+        """Environments of all processes, including actors."""
+        config = self.config
+        return config.num_actors * config.num_envs if config.num_actors else super().total_envs
+
+    def build(self) -> None:
+        """Make the networks of the learner and the actors, and the optimizer."""
+        super().build()
+        self.build_actor()
+
+    def capture(self) -> None:
+        """Capture the forward pass of acting and the update; exploration samples outside."""
+        stream = self.acting_stream
+        self.acting_values = self.captured(self._acting_values, uses_generator=False, stream=stream)
+        self.learn_from = self.captured(self._learn_from, uses_generator=False)
+
+    # --- Act --------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def _acting_values(self, obs: Tensor) -> Tensor:
+        return self.q_values(self.actor, obs)
+
+    def choose_actions(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """As `ApexAgent.choose_actions`: epsilon-greedy."""
+        q_values = self.acting_values(obs)
+        actions = algos.epsilon_greedy(q_values, self.epsilon(), self.generator)
+        return actions, gather_actions(q_values, actions), q_values.amax(-1)
+
+    # --- Train ------------------------------------------------------------------------------------
+
+    def train(self, steps: int | None = None) -> Iterator[Progress]:
+        """Train as `Agent.train`; in one process as `ApexAgent.train`."""
+        yield from (
+            self._train_with_actors(steps) if self.config.num_actors else super().train(steps)
+        )
+
+    def schedules(self) -> dict[str, Tensor | float]:
+        """As `DQN.schedules`."""
+        return DQN.schedules(self)
+
+    def _train_with_actors(self, steps: int | None) -> Iterator[Progress]:
+        """Learn from the transitions of actor processes.
+
+        A round waits for new transitions and makes the updates that are due for them. Actors wait
+        when they are too far ahead of the learner.
+        """
+        config = self.config
+        stop = config.total_steps if steps is None else steps
+        with ActorGroup(self) as actors:
+            self.replay = actors.replay
+            first = self.steps
+            while self.steps < stop:
+                new = actors.wait_for_transitions()
+                self.steps += new
+                self.statistics.sums += actors.new_statistics()
+                self.add_credit(new)
+                if self._has_enough():
+                    for _ in range(self.updates_due()):
+                        self.metrics = self.update()
+                    actors.send_weights(self.network)
+                actors.allow(self.steps - first)
+                yield Progress(self.steps, self.updates, self.metrics)
+
+    def extra_state(self, *, replay: bool) -> ApexState:
+        """As `ApexAgent.extra_state`; a memory shared with actors is not saved."""
+        return super().extra_state(replay=replay and not self.config.num_actors)

@@ -1,0 +1,187 @@
+"""Parts that DQN, Rainbow and Ape-X share: a replay memory, and updates in proportion to steps.
+
+Every `collect_steps` steps of all environments there are as many updates as keep the number of
+learned samples at `samples_per_insert` times the number of steps; fractions carry over.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, TypedDict, cast
+
+from torch import Tensor, nn
+
+from cule import algos
+from cule.agents.agent import Agent
+from cule.agents.algorithms.config import AgentConfig
+from cule.agents.training.distributed import num_launched, world_size
+from cule.agents.training.options import Bounds, Fraction, Positive
+from cule.errors import InvalidArgumentError
+from cule.nets import soft_copy
+from cule.replay import Batch, PrioritizedReplay, SharedPrioritizedReplay, UniformReplay
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayConfig(AgentConfig):
+    """Options of the algorithms with a replay memory."""
+
+    num_envs: Positive = 32
+    initialisation: str = "torch"
+
+    n_step: Annotated[int, Bounds(1, 10_000)] = 1
+    """Steps n of a return."""
+
+    memory: Positive = 1_000_000
+    """Capacity of the replay memory of each process in transitions."""
+
+    learning_starts: Positive = 20_000
+    """Transitions in the memories of all processes before the first update."""
+
+    collect_steps: Annotated[int, Bounds(1, 100_000)] = 1
+    """Steps of all environments between updates."""
+
+    batch_size: Annotated[int, Bounds(1, 100_000)] = 32
+    """Samples B per update of each process."""
+
+    samples_per_insert: Annotated[float, Bounds(0, 100_000)] = 8.0
+    """Samples to learn from per step of an environment."""
+
+    target_interval: Positive = 2000
+    """Updates between copies of the weights to the target network."""
+
+    alpha: Fraction = 0.5
+    """Exponent of the priorities."""
+
+    uniform_mixture: Fraction = 0.0
+    """Probability that prioritised replay samples uniformly; importance weights account for it."""
+
+    def __post_init__(self) -> None:
+        """Validate the options."""
+        super().__post_init__()
+        if self.learning_starts > self.memory * num_launched():
+            raise InvalidArgumentError(
+                f"learning_starts is {self.learning_starts}; it must be at most the memory of all "
+                f"processes ({num_launched()} x {self.memory})"
+            )
+
+
+class ReplayState(TypedDict, total=False):
+    """Checkpoint of an algorithm with a replay memory."""
+
+    target: dict[str, Tensor]
+    pending_samples: float
+    replay: dict[str, object]
+
+
+class OffPolicyAgent(Agent):
+    """Base of the algorithms with a replay memory.
+
+    Attributes:
+        target: The target network.
+        target_tau: Fraction by which the target network moves to the network; 1: a copy.
+        replay: The memory, made with the first frames.
+        pending_samples: Samples that are due but not yet learned from.
+    """
+
+    config: ReplayConfig
+    target: nn.Module
+    target_tau = 1.0
+    replay: UniformReplay | SharedPrioritizedReplay
+    learn_from: Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
+
+    pending_samples = 0.0
+
+    @abstractmethod
+    def make_replay(self) -> UniformReplay:
+        """Make the memory."""
+
+    @property
+    def local_replay(self) -> UniformReplay:
+        """The memory, where this process fills it."""
+        assert isinstance(self.replay, UniformReplay)
+        return self.replay
+
+    def begin_buffer(self, frames: Tensor) -> None:
+        """Make the memory and store the first frames."""
+        self.replay = self.make_replay()
+        self.replay.start(frames)
+
+    # --- Update -----------------------------------------------------------------------------------
+
+    def add_credit(self, num_steps: int) -> None:
+        """Add the samples that are due for steps of this process, once learning has started."""
+        if self._has_enough():
+            self.pending_samples += self.config.samples_per_insert * num_steps
+
+    def updates_due(self) -> int:
+        """Updates to make now; none while a new memory fills after the old one was lost."""
+        if not self._has_enough():
+            return 0
+        due = int(self.pending_samples // self.config.batch_size)
+        self.pending_samples -= due * self.config.batch_size
+        return due
+
+    def _has_enough(self) -> bool:
+        return bool(self.replay.num_valid * world_size() >= self.config.learning_starts)
+
+    @abstractmethod
+    def sample(self) -> Batch:
+        """Sample the batch of an update."""
+
+    def update(self) -> dict[str, Tensor]:
+        """Update once from one batch; return its metrics."""
+        batch = self.sample()
+        errors, metrics = self.update_from(batch)
+        self.set_priorities(batch.ids, errors)
+        return metrics
+
+    def update_from(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Update from a batch; return errors ``[B]`` and metrics."""
+        errors, metrics = self.learn_from(batch)
+        self.updates += 1
+        if self.updates % self.config.target_interval == 0:
+            soft_copy(self.target, self.network, self.target_tau)
+        return errors, metrics
+
+    def set_priorities(self, ids: Tensor, errors: Tensor) -> None:
+        """Set the priorities of transitions from their errors, if the memory has priorities."""
+        if isinstance(self.replay, PrioritizedReplay | SharedPrioritizedReplay):
+            self.replay.update_priorities(ids, algos.priorities_from_errors(errors))
+
+    def gauges(self) -> dict[str, float]:
+        """Size of the memory, steps of an environment that it spans, and the largest priority."""
+        if not hasattr(self, "replay"):
+            return {}
+        size = int(self.replay.num_valid)
+        gauges = {
+            "replay_size": float(size),
+            "replay_span": size / (self.total_envs // world_size()),
+        }
+        if isinstance(self.replay, PrioritizedReplay | SharedPrioritizedReplay):
+            gauges["max_priority"] = float(self.replay.max_priority)
+        return gauges
+
+    # --- Checkpoints ------------------------------------------------------------------------------
+
+    def extra_state(self, *, replay: bool) -> ReplayState:
+        """The target network, the samples due and, if asked for, the memory."""
+        state: ReplayState = {
+            "target": self.target.state_dict(),
+            "pending_samples": self.pending_samples,
+        }
+        if replay and self._has_begun:
+            state["replay"] = self.local_replay.state_dict()
+        return state
+
+    def load_extra_state(self, state: Mapping[str, object]) -> bool:
+        """Restore the state; without a memory, new episodes fill a new one."""
+        saved = cast(ReplayState, state)
+        self.target.load_state_dict(saved["target"])
+        self.pending_samples = saved["pending_samples"]
+        if "replay" not in saved:
+            return False
+        self.replay = self.make_replay()
+        self.replay.load_state_dict(saved["replay"])
+        return True

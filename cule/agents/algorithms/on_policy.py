@@ -1,0 +1,299 @@
+"""Parts that A2C, V-trace, PPO and PQN share: rollouts, acting, and values of next observations.
+
+Rollouts are time-major. Observations are stored one frame per step; stacks are rebuilt where a
+network reads them.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypedDict, cast
+
+import torch
+from torch import Tensor, nn
+
+from cule import algos
+from cule.agents.agent import Agent
+from cule.agents.algorithms.config import AgentConfig
+from cule.agents.algorithms.policies import Policy
+from cule.agents.training.distributed import sum_over_ranks, world_size
+from cule.agents.training.options import Fraction, NonNegativeFloat, Positive
+from cule.errors import InvalidArgumentError
+from cule.nets import ActorCritic, PixelStatistics
+from cule.replay import Rollout, TrajectoryBuffer, TrajectoryOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolloutConfig(AgentConfig):
+    """Options of the algorithms with rollouts."""
+
+    num_steps: Positive = 128
+    """Steps T of a rollout."""
+
+    anneal_learning_rate: bool = False
+    """Decrease the learning rate linearly to 0 at `total_steps`."""
+
+    forward_batch: Positive = 4096
+    """Maximum number of observations in one forward pass without gradients; bounds memory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActorCriticConfig(RolloutConfig):
+    """Options of the algorithms with a policy and a value."""
+
+    normalize_obs: bool = False
+    """Normalise pixels by their running mean and standard deviation."""
+
+    value_coef: float = 0.5
+    """Factor of the value loss."""
+
+    entropy_coef: float = 0.01
+    """Factor of the entropy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RMSpropConfig(ActorCriticConfig):
+    """Options of the actor-critic algorithms with RMSProp."""
+
+    rmsprop_alpha: Fraction = 0.99
+    """Decay of the squared gradients."""
+
+    rmsprop_eps: NonNegativeFloat = 1e-5
+    """Epsilon of RMSProp."""
+
+
+class RolloutState(TypedDict, total=False):
+    """Checkpoint of a rollout."""
+
+    buffer: dict[str, object]
+
+
+class RolloutAgent(Agent):
+    """Base of the algorithms with rollouts.
+
+    Attributes:
+        buffer: The last steps of all environments.
+    """
+
+    config: RolloutConfig
+    buffer: TrajectoryBuffer
+
+    def build(self) -> None:
+        """Make the network and the optimizer; `begin_buffer` makes the buffer."""
+        self.network = self.make_network().to(self.device)
+        self.optimizer = self.make_optimizer()
+
+    @abstractmethod
+    def make_network(self) -> nn.Module:
+        """Make the network, on the CPU."""
+
+    @abstractmethod
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        """Make the optimizer."""
+
+    def buffer_options(self) -> TrajectoryOptions:
+        """Options of the buffer."""
+        return TrajectoryOptions(**self.storage_options(), num_steps=self.config.num_steps)
+
+    def begin_buffer(self, frames: Tensor) -> None:
+        """Make the buffer and store the first frames."""
+        self.buffer = TrajectoryBuffer(self.buffer_options())
+        self.buffer.start(frames)
+
+    def anneal(self) -> None:
+        """Set the learning rate of the next round."""
+        config = self.config
+        if config.anneal_learning_rate:
+            done = min(self.steps / max(config.total_steps, 1), 1.0)
+            self.set_learning_rate(self.learning_rate * (1.0 - done))
+
+    @property
+    def can_sync(self) -> bool:
+        """Whether the host may read tensors to make decisions: on a CPU, outside of graphs."""
+        return self.device.type == "cpu" and not self.config.cuda_graphs
+
+    @abstractmethod
+    def state_values(self, obs: Tensor) -> Tensor:
+        """State values ``[B]`` of observations, in one forward pass."""
+
+    @torch.no_grad()
+    def values_of(self, obs: Tensor) -> Tensor:
+        """State values ``[B]`` of observations, `forward_batch` at a time."""
+        with self.autocast():
+            size = self.config.forward_batch
+            parts = (obs[begin : begin + size] for begin in range(0, len(obs), size))
+            return torch.cat([self.state_values(part) for part in parts])
+
+    @torch.no_grad()
+    def next_values(self, rollout: Rollout, values: Tensor) -> Tensor:
+        """Values of the observations that follow each step; float32 ``[T, n]``.
+
+        One pass for the newest observations, and one for the final observations of truncated
+        episodes. The latter is skipped if there are none and the host may look.
+        """
+        last_values = self.values_of(rollout.bootstrap_obs)
+        finals = torch.zeros_like(values)
+        if not self.can_sync or bool((rollout.final_steps >= 0).any()):
+            for obs, steps in zip(rollout.final_obs, rollout.final_steps, strict=True):
+                index = steps.clamp(min=0).unsqueeze(0)
+                kept = torch.where(steps >= 0, self.values_of(obs), finals.gather(0, index)[0])
+                finals.scatter_(0, index, kept.unsqueeze(0))
+        return algos.shift_values(values, last_values, finals, rollout.ended)
+
+    def extra_state(self, *, replay: bool) -> RolloutState:
+        """The buffer, from whose newest stacks the next round continues."""
+        return {"buffer": self.buffer.state_dict()} if self._has_begun else {}
+
+    def load_extra_state(self, state: Mapping[str, object]) -> bool:
+        """Restore the buffer."""
+        saved = cast(RolloutState, state)
+        if "buffer" not in saved:
+            return False
+        self.buffer = TrajectoryBuffer(self.buffer_options())
+        self.buffer.load_state_dict(saved["buffer"])
+        return True
+
+
+class ActorCriticAgent(RolloutAgent):
+    """Base of the algorithms with a policy and a value.
+
+    Attributes:
+        policy: Turns outputs of the network into actions.
+        choose: Acts on observations: `_choose`, captured where the environments cannot be.
+        play: Plays one step: `_play`, captured where the environments can be.
+    """
+
+    config: ActorCriticConfig
+    network: ActorCritic
+    policy: Policy
+    choose: Callable[[Tensor], tuple[Tensor, dict[str, Tensor]]]
+    play: Callable[[], None]
+
+    def build(self) -> None:
+        """Make network, optimizer and policy."""
+        super().build()
+        self.policy = Policy()
+
+    def make_network(self) -> ActorCritic:
+        """Make a policy over the actions and a value."""
+        config = self.config
+        return ActorCritic(
+            self.obs_shape,
+            self.num_actions,
+            torso=config.network,
+            initialisation=config.initialisation,
+            normalize_obs=config.normalize_obs,
+        )
+
+    def capture(self) -> None:
+        """Capture acting: whole steps, if the environments are on the same device."""
+        plain, captured = self._choose, self.captured
+        self.choose = plain if self.shares_device else captured(plain)
+        self.play = captured(self._play) if self.shares_device else self._play
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, generator: torch.Generator, *, greedy: bool = False) -> Tensor:
+        """Sample actions from the policy, or choose the most probable ones."""
+        with self.autocast():
+            output, _ = self.forward(obs)
+        actions = self.policy.best(output) if greedy else self.policy.sample(output, generator)[0]
+        return self.policy.env_actions(actions)
+
+    @torch.no_grad()
+    def collect(self, num_steps: int) -> None:
+        """Play steps with the current policy into the buffer."""
+        with self.phase_timer.phase("collect"):
+            for _ in range(num_steps):
+                before = self.buffer.num_steps_done
+                self.play()
+                if self.buffer.num_steps_done == before:
+                    self.buffer.count_captured_step()
+        self.count_steps(num_steps)
+
+    @torch.no_grad()
+    def _play(self) -> None:
+        obs = self.buffer.observe()
+        actions, extras = self.choose(obs)
+        if self.network.statistics is not None:
+            update_statistics(self.network.statistics, obs)
+        # A graph cannot follow the memory of the next frame, which changes every step.
+        next_frame = None if self.config.cuda_graphs else self.buffer.next_frame()
+        step = self.step_env(self.policy.env_actions(actions), next_frame)
+        self.buffer.append(actions, step, **extras)
+        self.statistics.add(step)
+
+    @torch.no_grad()
+    def _choose(self, obs: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Actions ``[N]`` or ``[N, 3]``, and the extras that the buffer stores with them."""
+        with self.autocast():
+            output, values = self.forward(obs)
+        actions, extras = self.policy.sample(output, self.generator)
+        return actions, {**extras, "values": values}
+
+    def learn_actor_critic(
+        self,
+        logits: Tensor,
+        log_probs: Tensor,
+        values: Tensor,
+        advantages: Tensor,
+        targets: Tensor,
+        *,
+        scale: float = 1.0,
+    ) -> dict[str, Tensor]:
+        """Update with policy gradient, squared value error and entropy; return the metrics."""
+        config = self.config
+        policy_loss = -(advantages * log_probs).mean()
+        value_loss = algos.value_loss(values, targets)
+        entropy = algos.entropy(logits).mean()
+        loss = policy_loss + config.value_coef * value_loss - config.entropy_coef * entropy
+        norm = self.learn(loss if scale == 1.0 else loss * scale)
+        return {
+            "policy_loss": policy_loss.detach(),
+            "value_loss": value_loss.detach(),
+            "entropy": entropy.detach(),
+            "value_mean": values.detach().mean(),
+            "explained_variance": algos.explained_variance(values.detach(), targets),
+            "grad_norm": norm,
+        }
+
+    def state_values(self, obs: Tensor) -> Tensor:
+        """As `RolloutAgent.state_values`."""
+        values: Tensor = self.forward(obs)[1]
+        return values
+
+
+def make_rmsprop(agent: Agent, config: RMSpropConfig) -> torch.optim.RMSprop:
+    """RMSProp with the options of a config."""
+    return torch.optim.RMSprop(
+        agent.network.parameters(),
+        lr=agent.learning_rate,
+        alpha=config.rmsprop_alpha,
+        eps=config.rmsprop_eps,
+    )
+
+
+def check_minibatches(count: int, samples: int, product: str = "num_steps x num_envs") -> None:
+    """Require that minibatches divide the samples of a rollout.
+
+    Raises:
+        InvalidArgumentError: They do not.
+    """
+    if samples % count:
+        raise InvalidArgumentError(
+            f"num_minibatches is {count}, which does not divide the {samples} of a rollout "
+            f"({product})"
+        )
+
+
+@torch.no_grad()
+def update_statistics(statistics: PixelStatistics, obs: Tensor) -> None:
+    """Update pixel statistics with the observations of all processes."""
+    if world_size() == 1:
+        statistics.update(obs)
+        return
+    x = obs.float()
+    mean, square = sum_over_ranks(torch.stack([x.mean(0), x.square().mean(0)])) / world_size()
+    count = torch.full_like(statistics.count, len(x) * world_size())
+    statistics.merge(mean, square - mean.square(), count)

@@ -1,0 +1,200 @@
+"""PQN: parallelised Q-learning without replay or target network (Gallici et al. 2024).
+
+Many environments replace the replay memory, and layer normalisation the target network. Targets are
+lambda-returns of the greedy values of the acting pass.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from cule import algos
+from cule.agents.agent import Progress
+from cule.agents.algorithms.early_stopping import add_to
+from cule.agents.algorithms.on_policy import RolloutAgent, RolloutConfig, check_minibatches
+from cule.agents.training.distributed import rank
+from cule.agents.training.options import Epochs, Fraction, GradNorm, NonNegativeFloat, Positive
+from cule.nets import NormalisedQNetwork, gather_actions
+from cule.replay import TrajectoryOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class PQNConfig(RolloutConfig):
+    """Options of PQN; the defaults are those of its paper."""
+
+    num_envs: Positive = 128
+
+    network: str = "nature"
+    """Torso with layer normalisation: nature, nature32, nips, small (for CPUs); mlp, also for
+    RAM."""
+
+    initialisation: str = "he"
+    num_steps: Positive = 32
+    learning_rate: NonNegativeFloat = 2.5e-4
+    max_grad_norm: GradNorm = 10.0
+
+    num_epochs: Epochs = 2
+    """Passes over each rollout."""
+
+    num_minibatches: Positive = 32
+    """Minibatches of each epoch, with one update of the optimizer each."""
+
+    q_lambda: Fraction = 0.65
+    """Lambda of the returns."""
+
+    exploration: Literal["schedule", "ladder"] = "schedule"
+    """schedule: one epsilon that decreases; ladder: a constant epsilon per environment."""
+
+    epsilon_start: Fraction = 1.0
+    """First epsilon of the schedule."""
+
+    epsilon_end: Fraction = 0.001
+    """Last epsilon of the schedule."""
+
+    exploration_fraction: Fraction = 0.1
+    """Fraction of training over which epsilon decreases."""
+
+
+class PQN(RolloutAgent):
+    """Parallelised Q-learning; see docs/agents/pqn.md.
+
+    Example:
+        >>> from cule.agents import PQN, PQNConfig
+        >>> agent = PQN(PQNConfig(game="pong", num_envs=8, num_steps=4, num_minibatches=2))
+        >>> [progress.updates for progress in agent.train(steps=64)]
+        [4, 8]
+    """
+
+    name: ClassVar[str] = "pqn"
+    config_class = PQNConfig
+    config: PQNConfig
+    q_values: Callable[[Tensor], Tensor]
+    learn_from: Callable[..., dict[str, Tensor]]
+    eval_epsilon: ClassVar[float] = 0.001
+
+    # --- Set up -----------------------------------------------------------------------------------
+
+    def make_network(self) -> NormalisedQNetwork:
+        """Make action values with layer normalisation."""
+        return NormalisedQNetwork(
+            self.obs_shape,
+            self.num_actions,
+            torso=self.config.network,
+            initialisation=self.config.initialisation,
+        )
+
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        """Make RAdam.
+
+        Raises:
+            InvalidArgumentError: The minibatches do not divide the rollout.
+        """
+        config = self.config
+        check_minibatches(config.num_minibatches, config.num_steps * self.num_envs)
+        return torch.optim.RAdam(self.network.parameters(), lr=self.learning_rate)
+
+    def buffer_options(self) -> TrajectoryOptions:
+        """Options of the buffer, which stores the largest action value of each step."""
+        options = super().buffer_options()
+        return dataclasses.replace(options, extras={"max_q": ((), torch.float32)})
+
+    def capture(self) -> None:
+        """Capture the forward pass of acting and the update."""
+        self.q_values = self.captured(self._q_values)
+        self.learn_from = self.captured(self._learn_from)
+
+    # --- Act --------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, generator: torch.Generator, *, greedy: bool = False) -> Tensor:
+        """Choose the best actions, or with probability 0.001 random ones."""
+        epsilon = 0.0 if greedy else self.eval_epsilon
+        return algos.epsilon_greedy(self._q_values(obs), epsilon, generator)
+
+    def epsilon(self) -> Tensor | float:
+        """Current epsilon: a number, or one per environment ``[N]``."""
+        config = self.config
+        if config.exploration == "ladder":
+            first = rank() * self.num_envs
+            ladder = algos.epsilon_ladder(self.total_envs, first=first, count=self.num_envs)
+            return ladder.to(self.device)
+        span = max(config.exploration_fraction * config.total_steps, 1.0)
+        return algos.linear_schedule(config.epsilon_start, config.epsilon_end, self.steps / span)
+
+    @torch.no_grad()
+    def collect(self, num_steps: int) -> None:
+        """Play steps epsilon-greedily into the buffer."""
+        epsilon = self.epsilon()
+        with self.phase_timer.phase("collect"):
+            for _ in range(num_steps):
+                q_values = self.q_values(self.buffer.observe())
+                actions = algos.epsilon_greedy(q_values, epsilon, self.generator)
+                step = self.step_env(actions, self.buffer.next_frame())
+                self.buffer.append(actions, step, max_q=q_values.amax(-1))
+                self.statistics.add(step)
+        self.count_steps(num_steps)
+
+    @torch.no_grad()
+    def _q_values(self, obs: Tensor) -> Tensor:
+        with self.autocast():
+            values: Tensor = self.forward(obs)
+        return values
+
+    # --- Train ------------------------------------------------------------------------------------
+
+    def train(self, steps: int | None = None) -> Iterator[Progress]:
+        """Train as `Agent.train`; a round is a rollout and its epochs."""
+        config = self.config
+        stop = config.total_steps if steps is None else steps
+        self.begin()
+        while self.steps < stop:
+            self.anneal()
+            self.collect(config.num_steps)
+            self.metrics = self.update()
+            yield Progress(self.steps, self.updates, self.metrics)
+
+    def update(self) -> dict[str, Tensor | float]:
+        """Run all epochs over the rollout in the buffer; return the mean metrics of the updates."""
+        config = self.config
+        rollout = self.buffer.rollout(with_obs=False)
+        max_q = rollout.extras["max_q"]
+        returns = algos.q_lambda_returns(
+            rollout.rewards,
+            rollout.discounts,
+            self.next_values(rollout, max_q),
+            rollout.ended,
+            config.q_lambda,
+        )
+        sums: dict[str, Tensor] = {}
+        for _ in range(config.num_epochs):
+            for index in self.buffer.minibatches(config.num_minibatches):
+                samples = [column.flatten()[index] for column in (rollout.actions, returns)]
+                add_to(sums, self.learn_from(self.buffer.obs_at(index), *samples))
+                self.updates += 1
+        count = config.num_epochs * config.num_minibatches
+        epsilon = self.epsilon()
+        return {
+            **{name: value / count for name, value in sums.items()},
+            "q_max_mean": max_q.mean(),
+            "epsilon": epsilon.mean() if isinstance(epsilon, Tensor) else epsilon,
+        }
+
+    def state_values(self, obs: Tensor) -> Tensor:
+        """As `RolloutAgent.state_values`: the largest action values."""
+        q_values: Tensor = self.forward(obs)
+        return q_values.amax(-1)
+
+    def _learn_from(self, obs: Tensor, actions: Tensor, returns: Tensor) -> dict[str, Tensor]:
+        """Update from samples ``[B]``; return the metrics."""
+        with self.autocast():
+            q_values = self.forward(obs)
+        taken = gather_actions(q_values, actions)
+        loss = 0.5 * (taken - returns).square().mean()
+        norm = self.learn(loss)
+        return {"q_loss": loss.detach(), "q_mean": taken.detach().mean(), "grad_norm": norm}

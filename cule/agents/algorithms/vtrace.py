@@ -1,0 +1,161 @@
+"""A2C with V-trace and CuLE's multi-batch strategy (Dalton et al. 2020, Espeholt et al. 2018).
+
+N environments are split into B fixed batches. All step together; every `steps_per_update` steps one
+update uses the last T steps of the next batch. Updates are frequent and small. Each step is used
+``T / (steps_per_update B)`` times, up to ``T / steps_per_update`` updates after it was played;
+V-trace corrects for the policy having changed meanwhile.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from cule import algos
+from cule.agents.agent import Progress
+from cule.agents.algorithms.on_policy import ActorCriticAgent, RMSpropConfig, make_rmsprop
+from cule.agents.training.options import Bounds, Fraction, NonNegativeFloat, Positive
+from cule.replay import MultiBatchSchedule, Rollout, TrajectoryOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class VTraceConfig(RMSpropConfig):
+    """Options of A2C with V-trace; the defaults are CuLE's "multi-batch long" configuration."""
+
+    num_envs: Positive = 1200
+    network: str = "nature32"
+    initialisation: str = "he"
+    normalize_obs: bool = True
+    num_steps: Positive = 20
+    learning_rate: NonNegativeFloat = 6.5e-4
+
+    num_batches: Positive = 20
+    """Batches B of environments that updates use in turn; must divide num_envs."""
+
+    steps_per_update: Annotated[float, Bounds(0, 100_000)] = 1.0
+    """Steps of all environments between two updates; 0.5: two updates after every step."""
+
+    rho_bar: NonNegativeFloat = 1.0
+    """Upper clip of the ratios in the temporal differences."""
+
+    c_bar: NonNegativeFloat = 1.0
+    """Upper clip of the ratios in the traces."""
+
+    trace_lambda: Fraction = 1.0
+    """Factor of the traces."""
+
+    reduction: Literal["mean", "sum"] = "mean"
+    """Reduction of the loss over the samples of a rollout: mean or sum."""
+
+
+class VTrace(ActorCriticAgent):
+    """A2C with V-trace; see docs/agents/vtrace.md.
+
+    Example:
+        >>> from cule.agents import VTrace, VTraceConfig
+        >>> config = VTraceConfig(game="pong", num_envs=8, num_batches=4, num_steps=4)
+        >>> agent = VTrace(config)
+        >>> [progress.updates for progress in agent.train(steps=48)]  # none before T steps
+        [1, 2, 3]
+    """
+
+    name: ClassVar[str] = "vtrace"
+    config_class = VTraceConfig
+    config: VTraceConfig
+    learn_from: Callable[[Rollout], dict[str, Tensor]]
+
+    def build(self) -> None:
+        """Check that environments, batches and steps match; make network and optimizer.
+
+        Raises:
+            InvalidArgumentError: They do not match.
+        """
+        config = self.config
+        MultiBatchSchedule(
+            self.num_envs,
+            num_batches=config.num_batches,
+            num_steps=config.num_steps,
+            steps_per_update=config.steps_per_update,
+        )
+        super().build()
+
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        """Make RMSProp."""
+        return make_rmsprop(self, self.config)
+
+    def buffer_options(self) -> TrajectoryOptions:
+        """Options of the buffer, with the batches."""
+        return dataclasses.replace(
+            super().buffer_options(),
+            num_batches=self.config.num_batches,
+            steps_per_update=self.config.steps_per_update,
+        )
+
+    def begin_buffer(self, frames: Tensor) -> None:
+        """Make the buffer; warn if the options discard data."""
+        super().begin_buffer(frames)
+        uses = self.buffer.schedule.uses_per_transition
+        if uses < 1.0:
+            warnings.warn(
+                f"num_steps / (steps_per_update x num_batches) is {uses:.2f}; below 1, updates "
+                "do not use every step",
+                stacklevel=2,
+            )
+
+    def capture(self) -> None:
+        """Capture acting and the update."""
+        super().capture()
+        self.learn_from = self.captured(self._learn_from)
+
+    def train(self, steps: int | None = None) -> Iterator[Progress]:
+        """Train as `Agent.train`; a round ends with the step after which updates are due."""
+        config = self.config
+        stop = config.total_steps if steps is None else steps
+        self.begin()
+        while self.steps < stop:
+            self.collect(1)
+            batches = self.buffer.due()
+            self.anneal()
+            for envs in batches:
+                self.metrics = self.update(envs)
+            if batches:
+                yield Progress(self.steps, self.updates, self.metrics)
+
+    def update(self, envs: slice) -> dict[str, Tensor]:
+        """Update once from the last steps of some environments; return its metrics."""
+        metrics = self.learn_from(self.buffer.rollout(envs))
+        self.updates += 1
+        return metrics
+
+    def _learn_from(self, rollout: Rollout) -> dict[str, Tensor]:
+        config = self.config
+        assert rollout.obs is not None
+        with self.autocast():
+            logits, values = self.forward(rollout.obs.flatten(0, 1))
+        shape = rollout.rewards.shape
+        values = values.view(shape)
+        constants = values.detach()
+        log_probs = algos.log_prob(logits, rollout.actions.flatten()).view(shape)
+        log_ratios = log_probs.detach() - rollout.extras["log_probs"]
+        targets, advantages = algos.vtrace(
+            log_ratios,
+            rollout.rewards,
+            rollout.discounts,
+            constants,
+            self.next_values(rollout, constants),
+            rollout.ended,
+            rho_bar=config.rho_bar,
+            c_bar=config.c_bar,
+            trace_lambda=config.trace_lambda,
+        )
+        scale = float(values.numel()) if config.reduction == "sum" else 1.0
+        metrics = self.learn_actor_critic(
+            logits, log_probs, values, advantages, targets, scale=scale
+        )
+        return {**metrics, "ratio_mean": log_ratios.exp().mean()}

@@ -1,0 +1,1 @@
+"""Running algorithms: runs, logs, checkpoints, evaluation, processes, CUDA graphs, presets."""

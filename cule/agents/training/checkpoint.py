@@ -1,0 +1,114 @@
+"""Checkpoints: files that are either complete or absent, and that contain no code.
+
+A file is written next to its final place, flushed to disk, and renamed. Reading it unpickles
+tensors and plain values only.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, TypedDict, cast
+
+import torch
+from torch import Tensor
+
+from cule.errors import CheckpointError
+
+#: Increases when the content of a checkpoint changes its meaning.
+FORMAT = 1
+
+#: Scalars that an update reports, on the device or as numbers.
+Metrics = Mapping[str, Tensor | float]
+
+
+class PolicyState(TypedDict):
+    """The part of a checkpoint that playing needs; a file of weights holds the same."""
+
+    algorithm: str
+    version: str
+    config: dict[str, object]
+    obs_shape: list[int]
+    num_actions: int
+    steps: int
+    updates: int
+    network: dict[str, Tensor]
+
+
+class Checkpoint(PolicyState):
+    """Content of a checkpoint."""
+
+    optimizer: dict[str, object]
+    generator: Tensor
+    statistics: Tensor
+    metrics: dict[str, Tensor | float]
+    world_size: int
+    has_begun: bool
+    env: object
+    """Snapshots of the environments, uint8 ``[N, bytes]``; None before the first step."""
+    extra: Mapping[str, object]
+    """State of the algorithm, such as its buffer."""
+
+
+def write_checkpoint(path: str | os.PathLike[str], content: Mapping[str, object]) -> None:
+    """Write a checkpoint, replacing an existing file.
+
+    Args:
+        path: Target; missing folders are created.
+        content: Tensors and plain values, in dictionaries and lists.
+
+    Raises:
+        OSError: The file cannot be written; an existing file is unchanged.
+    """
+    replace_file(path, lambda file: torch.save({"format": FORMAT, **content}, file))
+
+
+def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:
+    """Write a file that is either complete or absent.
+
+    Args:
+        path: Target; missing folders are created.
+        write: Writes the content to the open file.
+
+    Raises:
+        OSError: The file cannot be written; an existing file is unchanged.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
+    """Read a checkpoint to the CPU.
+
+    Raises:
+        FileNotFoundError: The file does not exist.
+        CheckpointError: The file is not a checkpoint, is damaged, or has another format.
+    """
+    with Path(path).open("rb") as file:
+        try:
+            content: object = torch.load(file, map_location="cpu", weights_only=True)
+        # In a truncated file torch may seek to a place that does not exist: an OSError.
+        except (RuntimeError, ValueError, OSError, EOFError, pickle.UnpicklingError) as error:
+            raise CheckpointError(f"{path} is not a checkpoint, or is damaged: {error}") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise CheckpointError(f"{path} is not a checkpoint of format {FORMAT}")
+    return cast(Checkpoint, content)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete partial files of a process that was killed while writing."""
+    for path in folder.glob(".*.part"):
+        path.unlink(missing_ok=True)

@@ -1,0 +1,218 @@
+"""``cule train`` and ``cule eval``: from the command line to runs and evaluations."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from cule.agents.training.distributed import leave_world, rank
+from cule.agents.training.environment import FrameEnv
+from cule.agents.training.errors import TrainingMemoryError
+from cule.agents.training.evaluation import (
+    MIN_EPISODES,
+    PROTOCOLS,
+    Evaluation,
+    evaluate,
+    make_eval_env,
+)
+from cule.agents.training.options import add_arguments, config_from
+from cule.agents.training.presets import AGENTS, PRESETS, checkpoint_config, load_to_play
+from cule.agents.training.run_folder import find_checkpoint
+from cule.agents.training.runner import RunOptions, start_run
+from cule.agents.training.scores import aggregate
+from cule.agents.training.video import RecordedEnv, check_video_path
+from cule.agents.training.weights import read_to_play
+from cule.errors import CuleError, InvalidArgumentError
+
+
+def train(words: Sequence[str]) -> int:
+    """Run ``cule train ALGO ...``.
+
+    Args:
+        words: Words after ``train``.
+
+    Returns:
+        Exit status 0: training is complete, or was stopped by a signal and saved.
+
+    Raises:
+        CuleError: Invalid options, a folder with another run, insufficient memory, or divergence.
+    """
+    parser = argparse.ArgumentParser(prog="cule train", description="Train an agent.")
+    parser.add_argument(
+        "algorithm",
+        choices=sorted(PRESETS),
+        metavar="ALGO",
+        help=f"an algorithm or a preset of one: {', '.join(sorted(PRESETS))}",
+    )
+    first, _ = parser.parse_known_args(words[:1] or ["--help"])
+    preset = PRESETS[first.algorithm]
+    config_class = AGENTS[preset.algorithm].config_class
+    parser.usage = f"cule train {first.algorithm} [options]"
+    add_arguments(parser.add_argument_group("algorithm"), config_class, preset.options)
+    add_arguments(parser.add_argument_group("run"), RunOptions, {})
+    given = vars(parser.parse_args(words))
+    given.pop("algorithm")
+    run_names = {item.name for item in dataclasses.fields(RunOptions)}
+    run_options = config_from(RunOptions, {k: v for k, v in given.items() if k in run_names})
+    chosen = {k: v for k, v in given.items() if k not in run_names}
+    config = config_from(config_class, {**preset.options, **chosen})
+    try:
+        run = start_run(AGENTS[preset.algorithm], config, run_options)
+        is_complete = run.run()
+        is_first = rank() == 0
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, CuleError) or not _is_out_of_memory(error):
+            raise
+        reason = str(error).partition("\n")[0] or "an allocation failed"
+        raise TrainingMemoryError(
+            f"num_envs is {config.num_envs}, and memory does not suffice: {reason}; use fewer "
+            "environments, shorter rollouts or smaller batches"
+        ) from None
+    finally:
+        leave_world()
+    if is_first:
+        if is_complete:
+            print(f"trained for {run.agent.steps} steps; the run is in {run.folder}")
+        else:
+            print(f"stopped after {run.agent.steps} steps; continue with --resume")
+    return 0
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Whether an allocation failed; on a CPU torch has no error class for it."""
+    kinds = (MemoryError, torch.OutOfMemoryError)
+    return isinstance(error, kinds) or "can't allocate memory" in str(error)
+
+
+def evaluate_checkpoints(words: Sequence[str]) -> int:
+    """Run ``cule eval CHECKPOINT ...``.
+
+    Args:
+        words: Words after ``eval``.
+
+    Returns:
+        Exit status 0.
+
+    Raises:
+        CuleError: A missing or damaged checkpoint, or invalid options.
+    """
+    options = _parse_eval(words)
+    results = []
+    for path in options.checkpoints:
+        content = read_to_play(find_checkpoint(path))
+        num_envs = options.num_envs or min(options.episodes, 128)
+        config = checkpoint_config(content, device=options.device, env_device="")
+        with contextlib.ExitStack() as stack:
+            atari = make_eval_env(config, options.protocol, num_envs)
+            stack.callback(atari.close)
+            env: FrameEnv = atari
+            if options.video is not None:
+                each = -(-options.episodes // num_envs)
+                env = stack.enter_context(RecordedEnv(atari, options.video, episodes=each))
+            agent = load_to_play(content, env, options.device)
+            result = evaluate(
+                agent,
+                episodes=options.episodes,
+                protocol=options.protocol,
+                seed=options.seed,
+                greedy=options.greedy,
+                env=env,
+            )
+        results.append(result)
+        _print_result(str(path), agent.name, agent.steps, result)
+    _print_aggregates(results)
+    if options.json is not None:
+        records = [
+            {
+                "checkpoint": str(path),
+                "game": result.game,
+                **result.row(),
+                "returns": result.returns,
+                "lengths": result.lengths,
+            }
+            for path, result in zip(options.checkpoints, results, strict=True)
+        ]
+        options.json.write_text(json.dumps(records, indent=2) + "\n")
+    return 0
+
+
+class _EvalOptions(argparse.Namespace):
+    checkpoints: list[Path]
+    episodes: int
+    protocol: str
+    seed: int
+    greedy: bool
+    num_envs: int
+    device: str
+    json: Path | None
+    video: Path | None
+
+
+def _parse_eval(words: Sequence[str]) -> _EvalOptions:
+    parser = argparse.ArgumentParser(
+        prog="cule eval",
+        description="Play whole episodes with trained agents and report unclipped scores.",
+    )
+    parser.add_argument(
+        "checkpoints",
+        nargs="+",
+        type=Path,
+        metavar="CHECKPOINT",
+        help="NAME.pt, weights NAME.safetensors, or the folder of a run",
+    )
+    parser.add_argument(
+        "--episodes", type=int, default=100, help=f"episodes of each, at least {MIN_EPISODES}"
+    )
+    parser.add_argument("--protocol", choices=sorted(PROTOCOLS), default="noop")
+    parser.add_argument("--seed", type=int, default=0, help="seed of environments and actions")
+    parser.add_argument("--greedy", action="store_true", help="choose the best actions")
+    parser.add_argument("--num-envs", type=int, default=0, help="environments; 0: one per episode")
+    parser.add_argument("--device", default="cpu", help="device of network and environments")
+    parser.add_argument("--json", type=Path, help="file to write every score to")
+    parser.add_argument(
+        "--video",
+        type=Path,
+        help="file NAME.mp4 for the episodes of the first environment; one CHECKPOINT",
+    )
+    options = parser.parse_args(words, namespace=_EvalOptions())
+    if options.video is not None:
+        check_video_path(options.video)
+        if len(options.checkpoints) > 1:
+            raise InvalidArgumentError(
+                f"video is {str(options.video)!r} and there are {len(options.checkpoints)} "
+                "CHECKPOINTs; there must be one"
+            )
+    if options.json is not None:  # fail before playing
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+    return options
+
+
+def _print_result(path: str, name: str, steps: int, result: Evaluation) -> None:
+    normalised = result.human_normalised
+    human = "no human score" if normalised is None else f"human-normalised {normalised:.1%}"
+    print(
+        f"{path}: {result.game}, {name} after {steps} steps, protocol {result.protocol}: "
+        f"mean {result.mean:.2f}, median {result.median:.2f}, std {result.std:.2f} over "
+        f"{len(result.returns)} episodes; {human}"
+    )
+    sys.stdout.flush()
+
+
+def _print_aggregates(results: Sequence[Evaluation]) -> None:
+    """Print aggregates of human-normalised scores, if there are several results."""
+    scores: dict[str, list[float]] = {}
+    for result in results:
+        if result.human_normalised is not None:
+            scores.setdefault(result.game, []).append(result.human_normalised)
+    if sum(map(len, scores.values())) < 2:
+        return
+    print(f"human-normalised, {len(scores)} games, 95 % bootstrap intervals:")
+    for name, (value, low, high) in aggregate(scores).items():
+        print(f"  {name:<15} {value:8.3f}  [{low:.3f}, {high:.3f}]")

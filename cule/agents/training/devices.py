@@ -1,0 +1,47 @@
+"""Devices and precision: parsing, comparison, and global settings of torch."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from cule.agents.algorithms.config import AgentConfig
+from cule.errors import InvalidArgumentError
+
+
+def parse_device(name: str, value: str) -> torch.device:
+    """The device that an option names.
+
+    Raises:
+        InvalidArgumentError: torch does not know it.
+    """
+    try:
+        return torch.device(value)
+    except RuntimeError:
+        raise InvalidArgumentError(
+            f"{name} is {value!r}; it must be 'cpu', 'cuda' or 'cuda:<number>'"
+        ) from None
+
+
+def is_same_device(first: torch.device, second: torch.device) -> bool:
+    """Whether two devices are the same, where "cuda" is the current device of torch."""
+    return _with_index(first) == _with_index(second)
+
+
+def _with_index(device: torch.device) -> torch.device:
+    if device.type == "cuda" and device.index is None:
+        return torch.device("cuda", torch.cuda.current_device())
+    return device
+
+
+def configure_torch(config: AgentConfig) -> None:
+    """Set threads, TF32 and determinism for this process."""
+    if config.torch_threads:
+        torch.set_num_threads(config.torch_threads)
+    allows_tf32 = config.precision != "fp32"
+    torch.backends.cuda.matmul.allow_tf32 = allows_tf32
+    torch.backends.cudnn.allow_tf32 = allows_tf32  # on by default in torch
+    if config.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)

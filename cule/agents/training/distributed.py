@@ -1,0 +1,151 @@
+"""Training in several processes: one per GPU, started by ``torchrun``; gloo on CPUs.
+
+Each process has its own environments, buffer and random streams. All have the same weights and
+average their gradients with one all-reduce per update. With one process these functions do nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterable
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from cule.errors import CheckpointError
+from cule.replay import Batch
+
+Value = TypeVar("Value")
+
+
+def world_size() -> int:
+    """Number of processes R."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def num_launched() -> int:
+    """Processes that torchrun started; known before they join."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def rank() -> int:
+    """Rank of this process."""
+    return dist.get_rank() if world_size() > 1 else 0
+
+
+def join_world(device: torch.device) -> torch.device:
+    """Join the process group that torchrun started, if any, and return the device to use.
+
+    Args:
+        device: As configured; with several processes a CUDA device becomes that of ``LOCAL_RANK``.
+    """
+    if num_launched() > 1:
+        if device.type == "cuda":
+            device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+            torch.cuda.set_device(device)
+        if not dist.is_initialized():
+            # Its functions bind the group at import time as a default argument, and every
+            # optimizer imports it: a group bound this way would outlive `leave_world`, and its
+            # threads abort the process when they free a tensor while Python exits.
+            importlib.import_module("torch.distributed.nn.functional")
+            dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    return device
+
+
+def leave_world() -> None:
+    """Leave the process group, if any."""
+    if dist.is_available() and dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def broadcast_module(module: nn.Module) -> None:
+    """Copy parameters and buffers from rank 0 to all ranks."""
+    if world_size() > 1:
+        for tensor in (*module.parameters(), *module.buffers()):
+            dist.broadcast(tensor.data, 0)
+
+
+def barrier() -> None:
+    """Wait for all processes."""
+    if world_size() > 1:
+        dist.barrier()
+
+
+def gather_values(value: Value) -> list[Value]:
+    """Picklable values of all processes, ordered by rank."""
+    values = [value] * world_size()
+    if world_size() > 1:
+        dist.all_gather_object(values, value)
+    return values
+
+
+def check_same_on_all_ranks(name: str, value: object) -> None:
+    """Require the same value in all processes.
+
+    Raises:
+        CheckpointError: The values differ. All processes raise it.
+    """
+    values = gather_values(value)
+    if any(other != values[0] for other in values):
+        raise CheckpointError(f"{name} are {values}; they must be the same in all processes")
+
+
+def weigh_over_ranks(batch: Batch, num_valid: int | Tensor, beta: float | Tensor) -> Batch:
+    """Normalise importance weights by the largest of all processes.
+
+    All shards have the same size, so that the number of valid transitions times the probability of
+    one is the same for the shard and for the whole.
+    """
+    if world_size() == 1:
+        return batch
+    raw = (batch.probabilities * num_valid).clamp(min=1e-30).pow(-beta)
+    raw = torch.where(batch.weights > 0, raw, 0.0)
+    return batch._replace(weights=raw / max_over_ranks(raw.amax().clone()))
+
+
+def average_gradients(parameters: Iterable[nn.Parameter]) -> None:
+    """Replace every gradient by its mean over all processes."""
+    size = world_size()
+    if size == 1:
+        return
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
+    dist.all_reduce(flat)
+    flat /= size
+    position = 0
+    for gradient in gradients:
+        count = gradient.numel()
+        gradient.copy_(flat[position : position + count].view_as(gradient))
+        position += count
+
+
+def sum_over_ranks(values: Tensor) -> Tensor:
+    """Sum over all processes, in place."""
+    if world_size() > 1:
+        dist.all_reduce(values)
+    return values
+
+
+def mean_over_ranks(value: Tensor) -> Tensor:
+    """Mean over all processes, as a new tensor."""
+    return sum_over_ranks(value.clone()) / world_size()
+
+
+def max_over_ranks(values: Tensor) -> Tensor:
+    """Maximum over all processes, in place."""
+    if world_size() > 1:
+        dist.all_reduce(values, op=dist.ReduceOp.MAX)
+    return values
+
+
+def global_moments(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and sample standard deviation (n - 1) over the values of all processes; scalars."""
+    x = values.double() if values.device.type == "cpu" else values.float()
+    sums = torch.stack([x.sum(), x.square().sum(), torch.full_like(x.sum(), x.numel())])
+    total, squares, count = sum_over_ranks(sums)
+    mean = total / count
+    variance = (squares - count * mean.square()) / (count - 1).clamp(min=1.0)
+    return mean.to(values.dtype), variance.clamp(min=0.0).sqrt().to(values.dtype)

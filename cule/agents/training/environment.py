@@ -1,0 +1,194 @@
+"""Environments of an agent: the interface it needs, how they are made, and episode statistics.
+
+An agent uses an environment through `FrameEnv` only, so that tests can supply their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, SupportsInt, TypedDict, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from cule.agents.algorithms.config import AgentConfig
+from cule.envs import AtariVectorEnv, FrameStep
+from cule.errors import InvalidArgumentError
+
+
+class ObsSpace(Protocol):
+    """Space of one observation."""
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """``[S, H, W]`` or ``[D]``."""
+
+
+@runtime_checkable
+class DiscreteSpace(Protocol):
+    """Space of actions that are indices."""
+
+    n: SupportsInt
+
+
+class FrameEnv(Protocol):
+    """What an agent needs of a batch of environments; `AtariVectorEnv` provides it."""
+
+    @property
+    def num_envs(self) -> int:
+        """Environments N."""
+
+    @property
+    def metadata(self) -> Mapping[str, object]:
+        """``autoreset_mode`` must be SameStep."""
+
+    @property
+    def single_observation_space(self) -> ObsSpace:
+        """Space of one observation."""
+
+    @property
+    def single_action_space(self) -> object:
+        """A `DiscreteSpace`, or a space of continuous actions."""
+
+    def reset(self, *, seed: int | None = None) -> tuple[object, object]:
+        """Start new episodes; return observations ``[N, S, H, W]`` or ``[N, D]`` and infos."""
+
+    def step_frames(self, actions: Tensor, out: Tensor | None = None) -> FrameStep:
+        """Step as `AtariVectorEnv.step_frames` does, with tensors."""
+
+    def get_state(self) -> object:
+        """Return everything that future steps depend on, uint8 ``[N, bytes]``."""
+
+    def set_state(self, states: object) -> None:
+        """Restore what `get_state` returned."""
+
+    def close(self) -> None:
+        """Release all resources."""
+
+
+def make_env(config: AgentConfig) -> AtariVectorEnv:
+    """Make the environments of a config."""
+    has_images = config.obs_type == "image"
+    return AtariVectorEnv(
+        config.game,
+        config.num_envs,
+        num_threads=config.env_threads,
+        max_num_frames_per_episode=config.max_num_frames_per_episode,
+        repeat_action_probability=config.repeat_action_probability,
+        full_action_space=config.full_action_space,
+        continuous=config.continuous,
+        autoreset_mode="SameStep",
+        img_height=config.img_size if has_images else 84,
+        img_width=config.img_size if has_images else 84,
+        stack_num=config.stack_num if has_images else 4,
+        frameskip=config.frameskip,
+        noop_max=config.noop_max,
+        reward_clipping=False,
+        device=config.env_device or config.device,
+        kernel=config.kernel,
+        output="torch",
+        obs_type=config.obs_type,
+        decorrelate_steps=config.decorrelate_steps,
+    )
+
+
+def check_env(env: FrameEnv) -> None:
+    """Require that episodes restart in the step in which they end.
+
+    Raises:
+        InvalidArgumentError: Another autoreset mode.
+    """
+    mode = env.metadata.get("autoreset_mode")
+    name = getattr(mode, "value", mode)
+    if name != "SameStep":
+        raise InvalidArgumentError(
+            f"autoreset_mode of the environment is {name!r}; it must be 'SameStep'"
+        )
+
+
+def obs_shape(env: FrameEnv) -> tuple[int, ...]:
+    """Shape of one observation: ``[S, H, W]`` or ``[D]``."""
+    shape = env.single_observation_space.shape
+    assert shape is not None
+    return tuple(shape)
+
+
+def split_obs_shape(shape: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    """Number of stacked frames S and shape of one frame; S is 1 for vectors."""
+    return (shape[0], shape[1:]) if len(shape) == 3 else (1, shape)
+
+
+class StorageKeywords(TypedDict):
+    """Keywords of `cule.replay.StorageOptions`, which every buffer of an agent takes."""
+
+    num_envs: int
+    obs_shape: tuple[int, ...]
+    stack: int
+    gamma: float
+    reward_clipping: str
+    terminal_on_life_loss: bool
+    max_episode_steps: int
+    device: torch.device
+    seed: int
+
+
+def storage_options(
+    config: AgentConfig, num_envs: int, shape: tuple[int, ...], device: torch.device, seed: int
+) -> StorageKeywords:
+    """Options of a buffer for observations of a shape."""
+    stack, frame_shape = split_obs_shape(shape)
+    return {
+        "num_envs": num_envs,
+        "obs_shape": frame_shape,
+        "stack": stack,
+        "gamma": config.gamma,
+        "reward_clipping": config.reward_rule,
+        "terminal_on_life_loss": config.episodic_life,
+        "max_episode_steps": -(-config.max_num_frames_per_episode // config.frameskip),
+        "device": device,
+        "seed": seed,
+    }
+
+
+def newest_frames(obs: object, shape: tuple[int, ...]) -> Tensor:
+    """Newest frames ``[N, H, W]`` or ``[N, D]`` of the observations of a reset."""
+    tensor = torch.as_tensor(obs)
+    return tensor[:, -1] if len(shape) == 3 else tensor
+
+
+class EpisodeStatistics:
+    """Sums over ended episodes, accumulated on the device and read at intervals.
+
+    Attributes:
+        sums: Episodes, sum of returns, sum of lengths in steps, truncations; float64 ``[4]``.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        """Start at zero."""
+        self.sums = torch.zeros(4, dtype=torch.float64, device=device)
+
+    @torch.no_grad()
+    def add(self, step: FrameStep) -> None:
+        """Add the episodes that ended with a step."""
+        ended = step.terminated | step.truncated
+        zero = torch.zeros((), device=ended.device)
+        sums = torch.stack(
+            [
+                ended.sum().double(),
+                torch.where(ended, step.episode_return, zero).sum().double(),
+                torch.where(ended, step.episode_length, zero).sum().double(),
+                step.truncated.sum().double(),
+            ]
+        )
+        self.sums += sums.to(self.sums.device)
+
+    def read(self) -> dict[str, float]:
+        """Return the statistics since the last call and reset them. Waits for the device."""
+        episodes, returns, lengths, truncations = self.sums.tolist()
+        self.sums.zero_()
+        return {
+            "episodes": episodes,
+            "truncations": truncations,
+            "episode_return": returns / episodes if episodes else float("nan"),
+            "episode_length": lengths / episodes if episodes else float("nan"),
+        }

@@ -1,0 +1,267 @@
+"""Evaluation: whole episodes with unclipped scores, by the protocols of the literature.
+
+Every environment contributes its first k episodes, and the evaluation ends when all have finished:
+the first M episodes to finish would be biased towards short ones. A lost life does not end an
+episode.
+
+    noop        no sticky actions, up to 30 random no-op frames at the start
+    sticky      sticky actions with probability 0.25, no no-ops
+    as-trained  sticky actions and no-ops as in training
+
+All truncate episodes at 108,000 frames. The action set is that of training: the protocol of Machado
+et al. 2018 is training and evaluation with sticky actions and ``full_action_space``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, TypedDict
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cule.agents.algorithms.config import AgentConfig
+from cule.agents.training.environment import (
+    FrameEnv,
+    check_env,
+    make_env,
+    newest_frames,
+    split_obs_shape,
+)
+from cule.agents.training.scores import human_normalised, reference_scores
+from cule.agents.training.seeds import EVALUATION_SEED
+from cule.envs import AtariVectorEnv
+from cule.errors import CuleError, InvalidArgumentError
+from cule.games import game_id_of
+from cule.replay import TrajectoryBuffer, TrajectoryOptions
+from cule.replay.options import check_int
+
+if TYPE_CHECKING:
+    from cule.agents.agent import Agent
+
+#: Fewest episodes of an evaluation.
+MIN_EPISODES = 10
+
+#: Emulated frames after which an episode is truncated: half an hour of play.
+FRAME_CAP = 108_000
+
+
+class Starts(TypedDict, total=False):
+    """Options of the environments that a protocol sets."""
+
+    repeat_action_probability: float
+    noop_max: int
+
+
+#: Options by protocol. noop_max 31 means 0 to 30 no-ops.
+PROTOCOLS: dict[str, Starts] = {
+    "noop": {"repeat_action_probability": 0.0, "noop_max": 31},
+    "sticky": {"repeat_action_probability": 0.25, "noop_max": 1},
+    "as-trained": {},
+}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Result of an evaluation."""
+
+    returns: tuple[float, ...]
+    """Unclipped, undiscounted score of each episode."""
+
+    lengths: tuple[int, ...]
+    """Agent steps of each episode."""
+
+    game: str
+    """Id of the game."""
+
+    protocol: str
+    """Protocol of the evaluation."""
+
+    @property
+    def mean(self) -> float:
+        """Mean score."""
+        return float(np.mean(self.returns))
+
+    @property
+    def median(self) -> float:
+        """Median score."""
+        return float(np.median(self.returns))
+
+    @property
+    def std(self) -> float:
+        """Sample standard deviation (n - 1) of the scores."""
+        return float(np.std(self.returns, ddof=1))
+
+    @property
+    def human_normalised(self) -> float | None:
+        """0 is random play and 1 human play; None for games without reference scores."""
+        return human_normalised(self.game, self.mean) if self.game in reference_scores() else None
+
+    def row(self) -> dict[str, float | int | str]:
+        """The result as a row of a log."""
+        normalised = self.human_normalised
+        return {
+            "protocol": self.protocol,
+            "episodes": len(self.returns),
+            "mean": self.mean,
+            "median": self.median,
+            "std": self.std,
+            "human_normalised": float("nan") if normalised is None else normalised,
+            "length_mean": float(np.mean(self.lengths)),
+        }
+
+
+def time_to_score(
+    rows: Sequence[Mapping[str, float | int | str]], target: float
+) -> dict[str, float] | None:
+    """The first evaluation that reaches a score and is confirmed by the next one.
+
+    Args:
+        rows: Evaluations in order, with steps, mean, episodes, train_s and wall_s.
+        target: Mean score to reach.
+
+    Returns:
+        steps, mean, train_s and wall_s of that evaluation; None if there is none.
+    """
+    for row, following in pairwise(rows):
+        if all(
+            float(each["mean"]) >= target and int(each["episodes"]) >= MIN_EPISODES
+            for each in (row, following)
+        ):
+            return {name: float(row[name]) for name in ("steps", "mean", "train_s", "wall_s")}
+    return None
+
+
+def evaluate(
+    agent: Agent,
+    *,
+    episodes: int = 100,
+    protocol: str = "noop",
+    seed: int = 0,
+    greedy: bool = False,
+    num_envs: int = 0,
+    env: FrameEnv | None = None,
+    on_frames: Callable[[Tensor], None] | None = None,
+) -> Evaluation:
+    """Play whole episodes with an agent; training is not affected.
+
+    Args:
+        agent: The agent.
+        episodes: Minimum number of episodes; rounded up to a multiple of the environments.
+        protocol: One of `PROTOCOLS`.
+        seed: Seed of environments and actions.
+        greedy: Choose the best actions, instead of sampling from policies and following action
+            values epsilon-greedily.
+        num_envs: Environments; 0: one per episode, up to 128.
+        env: Environments to use instead of those of the protocol.
+        on_frames: Called with the newest frames ``[N, ...]`` after every step.
+
+    Returns:
+        Scores and lengths of the episodes.
+
+    Raises:
+        InvalidArgumentError: Too few episodes, an unknown protocol, or a negative seed.
+    """
+    check_request(episodes, protocol)
+    check_int("seed", seed, 0)
+    own_env = env is None
+    if env is None:
+        count = num_envs or min(episodes, 128)
+        env = make_eval_env(agent.config, protocol, count)
+    check_env(env)
+    was_training = agent.network.training
+    agent.network.eval()
+    try:
+        returns, lengths = _play(agent, env, episodes, seed, greedy, on_frames)
+    finally:
+        agent.network.train(was_training)
+        if own_env:
+            env.close()
+    return Evaluation(returns, lengths, _game_id(agent.config.game), protocol)
+
+
+def _game_id(game: str) -> str:
+    """The id of a game; the name itself if cule does not know it."""
+    try:
+        return game_id_of(game)
+    except CuleError:
+        return game
+
+
+def check_request(episodes: int, protocol: str) -> None:
+    """Check arguments of `evaluate`.
+
+    Raises:
+        InvalidArgumentError: Too few episodes, or an unknown protocol.
+    """
+    check_int("episodes", episodes, MIN_EPISODES)
+    if protocol not in PROTOCOLS:
+        raise InvalidArgumentError(
+            f"protocol is {protocol!r}; it must be one of {', '.join(PROTOCOLS)}"
+        )
+
+
+def make_eval_env(config: AgentConfig, protocol: str, num_envs: int) -> AtariVectorEnv:
+    """Make the environments of a protocol, for an agent trained with a config.
+
+    Raises:
+        InvalidArgumentError: An unknown protocol.
+    """
+    check_request(MIN_EPISODES, protocol)
+    return make_env(
+        dataclasses.replace(
+            config,
+            num_envs=num_envs,
+            max_num_frames_per_episode=FRAME_CAP,
+            decorrelate_steps=0,
+            **PROTOCOLS[protocol],
+        )
+    )
+
+
+@torch.no_grad()
+def _play(
+    agent: Agent,
+    env: FrameEnv,
+    episodes: int,
+    seed: int,
+    greedy: bool,
+    on_frames: Callable[[Tensor], None] | None,
+) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    each = -(-episodes // env.num_envs)
+    generator = torch.Generator(device=agent.device)
+    generator.manual_seed(seed + EVALUATION_SEED)
+    stack, shape = split_obs_shape(agent.obs_shape)
+    stacks = TrajectoryBuffer(
+        TrajectoryOptions(
+            num_envs=env.num_envs,
+            obs_shape=shape,
+            stack=stack,
+            num_steps=1,
+            action_shape=(3,) if agent.config.continuous else (),
+            action_dtype=torch.float32 if agent.config.continuous else torch.int64,
+            extras={},
+            device=agent.device,
+        )
+    )
+    obs, _ = env.reset(seed=seed)
+    stacks.start(newest_frames(obs, agent.obs_shape))
+    returns: list[list[float]] = [[] for _ in range(env.num_envs)]
+    lengths: list[list[int]] = [[] for _ in range(env.num_envs)]
+    missing = env.num_envs
+    while missing:
+        actions = agent.act(stacks.observe(), generator, greedy=greedy)
+        step = env.step_frames(actions.to(agent.env_device))
+        stacks.append(actions, step)
+        if on_frames is not None:
+            on_frames(step.frame)
+        for index in torch.nonzero(step.terminated | step.truncated).flatten().tolist():
+            if len(returns[index]) < each:
+                returns[index].append(float(step.episode_return[index]))
+                lengths[index].append(int(step.episode_length[index]))
+                missing -= len(returns[index]) == each
+    return tuple(chain.from_iterable(returns)), tuple(chain.from_iterable(lengths))

@@ -1,0 +1,193 @@
+"""Acting and learning as CUDA graphs: one launch in place of some hundred.
+
+A `CapturedCall` wraps a function of tensors that keeps no state on the host: it must not read,
+return or branch on a number that changes from call to call. The first calls run eagerly, the next
+one is captured, and all later ones replay the graph on copies of their inputs.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+#: Eager calls before a capture, in which libraries make their one-time allocations.
+WARM_UP_CALLS = 3
+
+Result = TypeVar("Result")
+Result_co = TypeVar("Result_co", covariant=True)
+
+#: Shapes and types of the inputs of a call.
+Signature = tuple[tuple[tuple[int, ...], torch.dtype], ...]
+
+
+@dataclass(frozen=True)
+class Capture(Generic[Result_co]):
+    """A captured call."""
+
+    inputs: Sequence[Tensor]
+    """Static inputs, which calls copy their inputs into."""
+
+    outputs: Result_co
+    """Static outputs, which every replay overwrites."""
+
+    replay: Callable[[], None]
+
+
+class CapturedCall(Generic[Result_co]):
+    """A function of tensors that is replayed from a CUDA graph after its first calls.
+
+    Inputs of other shapes or types get a graph of their own. The caller owns the results.
+
+    Attributes:
+        captures: The graphs by shapes and types of the inputs.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Result_co],
+        device: torch.device,
+        generators: Sequence[torch.Generator] = (),
+        is_ready: Callable[[], bool] = lambda: True,
+        stream: torch.cuda.Stream | None = None,
+    ) -> None:
+        """Prepare the call; nothing is captured yet.
+
+        Args:
+            function: Takes and returns tensors, or tuples and dicts of them, always with the same
+                structure. Everything else it uses must keep its address and change in place.
+            device: Device it runs on.
+            generators: Generators it samples from.
+            is_ready: False while it is too early to capture.
+            stream: Stream for the capture and the eager calls; by default one that all calls
+                share. Graphs captured on one stream share the memory of libraries, so graphs that
+                replay concurrently need streams of their own.
+        """
+        self._function = function
+        self._device = device
+        self._is_ready = is_ready
+        self._stream = stream
+        self._generators = generators
+        self._num_calls: dict[Signature, int] = {}
+        self.captures: dict[Signature, Capture[Result_co]] = {}
+
+    def __call__(self, *inputs: object) -> Result_co:
+        """Run, capture or replay the function."""
+        with torch.cuda.device(self._device if self._device.type == "cuda" else -1):
+            return self._run(*inputs)
+
+    def _run(self, *inputs: object) -> Result_co:
+        leaves, structure = pytree.tree_flatten(inputs)
+        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        key = tuple((tuple(x.shape), x.dtype) for x in tensors)
+        capture = self.captures.get(key)
+        if capture is None:
+            self._num_calls[key] = self._num_calls.get(key, 0) + 1
+            if self._num_calls[key] <= WARM_UP_CALLS or not self._is_ready():
+                return run_aside(self._function, inputs, self._stream)
+            # The static inputs must not alias those of the caller.
+            own = [leaf.clone() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+            arguments = pytree.tree_unflatten(own, structure)
+            statics = [leaf for leaf in own if isinstance(leaf, Tensor)]
+            replay, outputs = capture_call(
+                self._function, arguments, self._generators, self._stream
+            )
+            capture = self.captures[key] = Capture(statics, outputs, replay)
+        else:
+            for static, tensor in zip(capture.inputs, tensors, strict=True):
+                static.copy_(tensor)
+        capture.replay()
+        result: Result_co = pytree.tree_map_only(Tensor, torch.clone, capture.outputs)
+        return result
+
+    def forget(self) -> None:
+        """Drop all graphs, because a tensor that the function uses was replaced."""
+        self.captures.clear()
+        self._num_calls.clear()
+
+
+def capture_call(
+    function: Callable[..., Result],
+    inputs: Sequence[object],
+    generators: Sequence[torch.Generator],
+    stream: torch.cuda.Stream | None = None,
+) -> tuple[Callable[[], None], Result]:
+    """Capture a call without running it.
+
+    Returns:
+        A function that replays it, and its static outputs.
+    """
+    gc.collect()  # freeing a dropped environment during the capture would be refused
+    graph = torch.cuda.CUDAGraph()
+    for generator in generators:
+        graph.register_generator_state(generator)
+    # Other threads keep working: a translation in the background, a pinning data loader.
+    side = stream or _side_stream(torch.cuda.current_device())
+    with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
+        outputs = function(*inputs)
+    return graph.replay, outputs
+
+
+@functools.cache
+def _side_stream(device_index: int) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device_index)  # type: ignore[no-untyped-call]
+
+
+def separate_stream(device: torch.device) -> torch.cuda.Stream:
+    """A stream for work that runs concurrently with graphs captured on the shared stream."""
+    shared = _side_stream(torch.cuda.current_device() if device.index is None else device.index)
+    stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    # torch hands out 32 streams in rotation, so this may be the shared one.
+    return torch.cuda.Stream(device) if stream == shared else stream  # type: ignore[no-untyped-call]
+
+
+def run_aside(
+    function: Callable[..., Result],
+    inputs: Sequence[object],
+    stream: torch.cuda.Stream | None = None,
+) -> Result:
+    """Run a call on a side stream, as CUDA requires before the call is captured."""
+    side = stream or _side_stream(torch.cuda.current_device())
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side), warnings.catch_warnings():
+        # Expected: these calls run eagerly with optimizers that are capturable.
+        warnings.filterwarnings("ignore", "This instance was constructed with capturable=True")
+        result = function(*inputs)
+    torch.cuda.current_stream().wait_stream(side)
+    return result
+
+
+@torch.no_grad()
+def step_unless(skip: Tensor, optimizer: torch.optim.Optimizer) -> None:
+    """Step an optimizer, and undo the step on the device where `skip` is true.
+
+    Args:
+        skip: bool scalar on the device of the parameters; false at the first step, which
+            initialises the state of the optimizer.
+        optimizer: An optimizer with its state on that device.
+    """
+    before = [tensor.clone() for tensor in _tensors_of(optimizer)]
+    optimizer.step()
+    for now, old in zip(_tensors_of(optimizer), before, strict=False):
+        now.copy_(torch.where(skip, old, now))
+
+
+def _tensors_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    weights = [p for group in optimizer.param_groups for p in group["params"]]
+    states = [value for p in weights for value in optimizer.state.get(p, {}).values()]
+    return [*weights, *(value for value in states if isinstance(value, Tensor))]
+
+
+def make_capturable(optimizer: torch.optim.Optimizer, device: torch.device) -> None:
+    """Keep the state of an optimizer, including its learning rate, on the device."""
+    for group in optimizer.param_groups:
+        group["capturable"] = True
+        group["foreach"] = True  # single-tensor steps may read the learning rate on the host
+        group["lr"] = torch.as_tensor(group["lr"], dtype=torch.float32, device=device)

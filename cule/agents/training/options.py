@@ -1,0 +1,218 @@
+"""Options as frozen dataclasses: declared once, checked, and turned into a command line.
+
+The annotation of a field gives its type and allowed values (`Annotated[int, Bounds(1)]`,
+`Literal["clip", "none"]`, `float | None`); the docstring under it is its documentation, also on the
+command line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import dataclasses
+import functools
+import inspect
+import math
+import numbers
+import os
+import textwrap
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+
+import numpy as np
+
+from cule.errors import InvalidArgumentError
+
+Config = TypeVar("Config")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Closed interval of the allowed values of an option."""
+
+    lowest: float
+    highest: float = math.inf
+    allow_infinity: bool = False
+
+    def __str__(self) -> str:
+        """The interval in words."""
+        if self.highest == math.inf:
+            return f"at least {self.lowest}"
+        return f"from {self.lowest} to {self.highest}"
+
+
+Positive = Annotated[int, Bounds(1)]
+NonNegative = Annotated[int, Bounds(0)]
+NonNegativeFloat = Annotated[float, Bounds(0.0)]
+PositiveFloat = Annotated[float, Bounds(1e-6)]
+GradNorm = Annotated[float, Bounds(0.0, allow_infinity=True)]
+Epochs = Annotated[int, Bounds(1, 1_000)]
+Fraction = Annotated[float, Bounds(0.0, 1.0)]
+
+
+class Option(typing.NamedTuple):
+    """Type and allowed values of a field."""
+
+    kind: type
+    is_optional: bool = False
+    bounds: Bounds | None = None
+    choices: tuple[str, ...] = ()
+
+    def parse(self, name: str, value: object) -> object:
+        """Return `value` in the type of the field.
+
+        Raises:
+            InvalidArgumentError: Another type, or a value that is not allowed.
+        """
+        if value is None and self.is_optional:
+            return None
+        is_limit = self.bounds is not None and self.bounds.allow_infinity and value == math.inf
+        if _is_number(value) and not math.isfinite(value) and not is_limit:
+            raise InvalidArgumentError(f"{name} is {value!r}; it must be a finite number")
+        if not self._accepts(value):
+            wanted = f"{self.kind.__name__} or None" if self.is_optional else self.kind.__name__
+            raise InvalidArgumentError(f"{name} is {value!r}; it must be of type {wanted}")
+        parsed: object = self.kind(value)
+        if self.bounds is not None:
+            assert isinstance(parsed, int | float)
+            if not self.bounds.lowest <= parsed <= self.bounds.highest:
+                raise InvalidArgumentError(f"{name} is {parsed!r}; it must be {self.bounds}")
+        if self.choices and parsed not in self.choices:
+            raise InvalidArgumentError(
+                f"{name} is {parsed!r}; it must be one of {', '.join(self.choices)}"
+            )
+        return parsed
+
+    def _accepts(self, value: object) -> bool:
+        """Whether `value` converts to the type without loss, such as 1e6, NumPy numbers, paths."""
+        if self.kind is bool:
+            return isinstance(value, bool | np.bool_)
+        if self.kind is str:
+            return isinstance(value, str | os.PathLike)
+        return _is_number(value) and (self.kind is float or value == int(value))
+
+
+def _is_number(value: object) -> typing.TypeGuard[float]:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def options_of(config_class: type) -> Mapping[str, Option]:
+    """The options of a dataclass by the names of its fields."""
+    hints = typing.get_type_hints(config_class, include_extras=True)
+    return {item.name: _option(hints[item.name]) for item in dataclasses.fields(config_class)}
+
+
+def _option(annotation: object) -> Option:
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        (plain,) = [part for part in arguments if part is not type(None)]
+        return _option(plain)._replace(is_optional=True)
+    if origin is Annotated:
+        return Option(arguments[0], bounds=arguments[1])
+    if origin is Literal:
+        return Option(str, choices=arguments)
+    assert isinstance(annotation, type)
+    return Option(annotation)
+
+
+def validate(config: object) -> None:
+    """Convert the values of a dataclass to the types of its fields, and check them.
+
+    Raises:
+        InvalidArgumentError: Another type, a number that is not finite, or a value that is not
+            allowed.
+    """
+    for name, option in options_of(type(config)).items():
+        object.__setattr__(config, name, option.parse(name, getattr(config, name)))
+
+
+@functools.cache
+def field_docs(config_class: type) -> Mapping[str, str]:
+    """The docstring of each field of a dataclass; inherited where a class only sets a default."""
+    docs: dict[str, str] = {}
+    for base in reversed(config_class.__mro__):
+        if not dataclasses.is_dataclass(base):
+            continue
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        assert isinstance(definition, ast.ClassDef)
+        for before, after in zip(definition.body, definition.body[1:], strict=False):
+            match before, after:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
+                    value=ast.Constant(value=text)
+                ):
+                    docs[name] = " ".join(str(text).split())
+    return docs
+
+
+def add_arguments(
+    parser: argparse._ActionsContainer, config_class: type, defaults: Mapping[str, object]
+) -> None:
+    """Add one option per field to a parser. Options that are not given stay out of the result.
+
+    Args:
+        parser: Parser or group, changed in place.
+        config_class: A dataclass with documented fields.
+        defaults: Defaults for the help text that differ from those of the class.
+    """
+    docs = field_docs(config_class)
+    options = options_of(config_class)
+    for item in dataclasses.fields(config_class):
+        option = options[item.name]
+        flag = "--" + item.name.replace("_", "-")
+        text = f"{docs[item.name]} (default: {defaults.get(item.name, item.default)})"
+        text = text.replace("%", "%%")
+        if option.kind is bool:
+            parser.add_argument(
+                flag,
+                dest=item.name,
+                default=argparse.SUPPRESS,
+                help=text,
+                action=argparse.BooleanOptionalAction,
+            )
+        else:
+            parser.add_argument(
+                flag,
+                dest=item.name,
+                default=argparse.SUPPRESS,
+                help=text,
+                type=functools.partial(_convert, option),
+                metavar=option.kind.__name__.upper(),
+            )
+
+
+def _convert(option: Option, word: str) -> object:
+    """Convert a word of the command line; numbers may be written 1e6 or 10_000."""
+    if option.is_optional and word.lower() == "none":
+        return None
+    try:
+        if option.kind is int:
+            number = float(word.replace("_", ""))
+            if number != int(number):
+                raise ValueError
+            return int(number)
+        converted: object = option.kind(word)
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(
+            f"{word!r} is not of type {option.kind.__name__}"
+        ) from None
+    return converted
+
+
+# Any: the values are checked by the dataclass, whatever they are.
+def config_from(config_class: type[Config], values: Mapping[str, Any]) -> Config:
+    """Make a config from named values.
+
+    Raises:
+        InvalidArgumentError: An unknown name, or a value that is not allowed.
+    """
+    known = options_of(config_class)
+    unknown = sorted(set(values) - set(known))
+    if unknown:
+        raise InvalidArgumentError(
+            f"{config_class.__name__} has no option {', '.join(unknown)}; "
+            f"it has {', '.join(sorted(known))}"
+        )
+    return config_class(**values)

@@ -1,0 +1,141 @@
+"""Algorithms and presets by name, and agents from checkpoints.
+
+Presets without a suffix reproduce published settings (docs/agents gives the sources); "-gpu" is an
+untuned starting point for GPUs, "-cpu" one for a few cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cule.agents.agent import Agent
+from cule.agents.algorithms.a2c import A2C
+from cule.agents.algorithms.apex import ApexDQN
+from cule.agents.algorithms.apex_dpg import ApexDPG
+from cule.agents.algorithms.config import AgentConfig
+from cule.agents.algorithms.dqn import DQN, Rainbow
+from cule.agents.algorithms.ppo import PPO
+from cule.agents.algorithms.pqn import PQN
+from cule.agents.algorithms.vtrace import VTrace
+from cule.agents.training.checkpoint import PolicyState
+from cule.agents.training.environment import FrameEnv
+from cule.agents.training.options import config_from, options_of
+from cule.errors import CheckpointError, CuleError
+
+#: Algorithms by the names in their checkpoints.
+AGENTS: dict[str, type[Agent]] = {
+    agent.name: agent for agent in (A2C, VTrace, PPO, PQN, DQN, Rainbow, ApexDQN, ApexDPG)
+}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """An algorithm, and options that differ from its defaults."""
+
+    algorithm: str
+    """Key of `AGENTS`."""
+
+    options: Mapping[str, object] = field(default_factory=dict)
+    """Values by names of options."""
+
+
+def _preset(algorithm: str, /, **options: object) -> Preset:
+    return Preset(algorithm, options)
+
+
+#: Small networks and batches, with which a few CPU cores learn Pong.
+_CPU = {"network": "small", "img_size": 42, "num_envs": 64, "torch_threads": 1}
+
+#: Values of options that only training uses, which every machine accepts.
+_TRAINING_ONLY: Mapping[str, object] = {
+    "compile": False,
+    "cuda_graphs": False,
+    "num_minibatches": 1,
+    "num_batches": 1,
+    "learning_starts": 1,
+    "num_actors": 0,
+}
+
+#: Presets of `cule train` by name.
+# fmt: off
+PRESETS: dict[str, Preset] = {
+    "a2c": _preset("a2c"),
+    "a2c-cpu": _preset("a2c", **_CPU, learning_rate=1e-3, value_coef=0.5),
+    "vtrace": _preset("vtrace"),
+    "vtrace-gpu": _preset("vtrace", num_envs=4096, num_batches=16, num_steps=16,
+        learning_rate=1.2e-3, precision="bf16"),
+    "vtrace-impala": _preset("vtrace", num_envs=320, num_batches=10, steps_per_update=2.0,
+        network="impala", initialisation="orthogonal", normalize_obs=False, learning_rate=6e-4,
+        anneal_learning_rate=True, rmsprop_eps=0.01, reduction="sum", max_grad_norm=40.0),
+    "vtrace-cpu": _preset("vtrace", **_CPU, initialisation="orthogonal", normalize_obs=False,
+        num_batches=4, steps_per_update=1.0, learning_rate=7e-4, anneal_learning_rate=True,
+        entropy_coef=0.003, total_steps=8_000_000),
+    "ppo": _preset("ppo", num_envs=8),
+    "ppo-cule": _preset("ppo", num_envs=256, num_steps=4, learning_rate=5e-4,
+        anneal_learning_rate=False, total_steps=50_000_000),
+    "ppo-gpu": _preset("ppo", num_envs=1024, num_steps=32, num_epochs=3, num_minibatches=8,
+        learning_rate=7e-4, precision="bf16"),
+    "ppo-gpu-16k": _preset("ppo", num_envs=16_384, num_steps=16, num_epochs=2, num_minibatches=16,
+        learning_rate=1e-3, total_steps=50_000_000, precision="bf16"),
+    "ppo-cpu": _preset("ppo", network="nips", stack_num=2, num_envs=16, torch_threads=1,
+        num_steps=128, num_epochs=3, num_minibatches=8, learning_rate=4e-4, total_steps=5_000_000),
+    "pqn": _preset("pqn"),
+    "pqn-gpu": _preset(
+        "pqn", num_envs=2048, num_minibatches=16, learning_rate=1e-3, precision="bf16"),
+    "dqn": _preset("dqn"),
+    "dqn-nature": _preset("dqn", optimizer="rmsprop", learning_rate=2.5e-4, optimizer_eps=0.01,
+        epsilon_end=0.1, epsilon_steps=1_000_000, target_interval=2500, learning_starts=50_000),
+    "dqn-gpu": _preset("dqn", num_envs=1024, batch_size=512, samples_per_insert=4.0,
+        learning_rate=2.5e-4, n_step=3, double=True, exploration="ladder", learning_starts=100_000,
+        memory=2_000_000, max_grad_norm=10.0, precision="bf16"),
+    "apex-dqn": _preset("apex-dqn"),
+    "apex-dqn-gpu": _preset("apex-dqn", num_envs=4096, precision="bf16"),
+    "apex-dpg": _preset("apex-dpg"),
+    "rainbow": _preset("rainbow"),
+    "rainbow-fast": _preset("rainbow", num_envs=256, batch_size=256, samples_per_insert=4.0,
+        learning_rate=2.5e-4, optimizer_eps=0.005 / 256, learning_starts=100_000, precision="bf16"),
+}
+# fmt: on
+
+
+def load_to_play(content: PolicyState, env: FrameEnv, device: str = "cpu") -> Agent:
+    """Make an agent with the weights of a checkpoint, for playing only.
+
+    Args:
+        content: Result of `read_to_play`.
+        env: Environments like those it was trained in; only their spaces are used.
+        device: Device of the network.
+
+    Raises:
+        CheckpointError: An unknown algorithm, or another shape.
+    """
+    config = checkpoint_config(content, device=device, env_device="")
+    agent = AGENTS[content["algorithm"]](config, env)
+    agent.load_weights(content)
+    return agent
+
+
+def checkpoint_config(content: PolicyState, **changes: object) -> AgentConfig:
+    """The options of a checkpoint, with some changed and those that only training needs reset.
+
+    Raises:
+        CheckpointError: An unknown algorithm, or options that do not belong to it.
+    """
+    name = content.get("algorithm")
+    if name not in AGENTS:
+        raise CheckpointError(
+            f"the checkpoint is of {name!r}; known algorithms: {', '.join(sorted(AGENTS))}"
+        )
+    config_class = AGENTS[name].config_class
+    known = options_of(config_class)
+    values = {key: value for key, value in _TRAINING_ONLY.items() if key in known}
+    try:
+        seed = int(str(content["config"]["seed"])) % 2**30  # older files may have larger seeds
+        return config_from(config_class, {**content["config"], **values, "seed": seed, **changes})
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, CuleError):
+            raise
+        raise CheckpointError(
+            f"the options of the checkpoint are not those of {name}: {error!r}"
+        ) from None

@@ -1,0 +1,114 @@
+"""Scores relative to random and human play, and their aggregates over games.
+
+Random and human scores are in `cule/agents/data/human_scores.csv` (57 games, with sources).
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cule.errors import InvalidArgumentError
+
+
+class ReferenceScores(NamedTuple):
+    """Mean reference scores of a game."""
+
+    random: float
+    """Of uniformly random actions."""
+
+    human: float
+    """Of a professional game tester."""
+
+
+class Interval(NamedTuple):
+    """An aggregate and its 95 % bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@functools.cache
+def reference_scores() -> Mapping[str, ReferenceScores]:
+    """The reference scores by game."""
+    text = files("cule.agents").joinpath("data/human_scores.csv").read_text()
+    return {
+        row["game"]: ReferenceScores(float(row["random"]), float(row["human"]))
+        for row in csv.DictReader(text.splitlines())
+    }
+
+
+def human_normalised(game: str, score: float) -> float:
+    """``(score - random) / (human - random)``.
+
+    Raises:
+        InvalidArgumentError: The game has no reference scores.
+    """
+    known = reference_scores()
+    if game not in known:
+        raise InvalidArgumentError(
+            f"game is {game!r}, which has no human score; it must be one of {', '.join(known)}"
+        )
+    random, human = known[game]
+    return (score - random) / (human - random)
+
+
+def interquartile_mean(scores: Sequence[float] | NDArray[np.float64]) -> float:
+    """Mean without the lowest and the highest quarter, each rounded down.
+
+    As in Agarwal et al. 2021, who use SciPy's ``trim_mean(scores, 0.25)``.
+    """
+    ordered = np.sort(np.asarray(scores, np.float64).ravel())
+    count = len(ordered)
+    if count == 0:
+        raise InvalidArgumentError("scores is empty; it must hold at least one")
+    return float(ordered[count // 4 : count - count // 4].mean())
+
+
+def optimality_gap(scores: Sequence[float] | NDArray[np.float64], target: float = 1.0) -> float:
+    """Mean shortfall below `target`."""
+    return float(np.clip(target - np.asarray(scores, np.float64), 0.0, None).mean())
+
+
+def aggregate(
+    scores: Mapping[str, Sequence[float]], *, resamples: int = 2000, seed: int = 0
+) -> dict[str, Interval]:
+    """Aggregate over games and runs, with stratified bootstrap intervals.
+
+    Args:
+        scores: Human-normalised scores of the runs (seeds) of each game.
+        resamples: Bootstrap samples; each samples runs with replacement within every game.
+        seed: Seed of the resampling.
+
+    Returns:
+        "median" (of per-game means), "iqm", "optimality_gap".
+
+    Raises:
+        InvalidArgumentError: No game, or a game without a run.
+    """
+    if not scores or not all(len(runs) for runs in scores.values()):
+        raise InvalidArgumentError("scores must hold at least one game and one run of each")
+    runs_of = [np.asarray(runs, np.float64) for runs in scores.values()]
+    random = np.random.default_rng(seed)
+    measures: dict[str, Callable[[list[NDArray[np.float64]]], float]] = {
+        "median": lambda sampled: float(np.median([runs.mean() for runs in sampled])),
+        "iqm": lambda sampled: interquartile_mean(np.concatenate(sampled)),
+        "optimality_gap": lambda sampled: optimality_gap(np.concatenate(sampled)),
+    }
+    samples: dict[str, list[float]] = {name: [] for name in measures}
+    for _ in range(resamples):
+        sampled = [runs[random.integers(len(runs), size=len(runs))] for runs in runs_of]
+        for name, measure in measures.items():
+            samples[name].append(measure(sampled))
+    result = {}
+    for name, measure in measures.items():
+        low, high = np.percentile(samples[name], [2.5, 97.5])
+        result[name] = Interval(measure(runs_of), float(low), float(high))
+    return result

@@ -1,0 +1,158 @@
+"""A video of one environment of an evaluation, in true colours, as MP4."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cule.agents.training.errors import VideoError
+from cule.envs import AtariVectorEnv, FrameStep
+from cule.envs.arrays import to_numpy
+from cule.errors import InvalidArgumentError, MissingPackageError
+
+#: Encoder, which pictures ``[H, W, 3]`` are sent to.
+Writer = Generator[None, NDArray[np.uint8] | None, None]
+
+#: Rows and columns of the video per pixel of the screen, which is twice as wide as high.
+ROWS, COLUMNS = 2, 4
+
+
+class RecordedEnv:
+    """Environments whose first one is recorded for some episodes; a context manager.
+
+    It is a `cule.agents.training.environment.FrameEnv`. Each picture is the screen after a step.
+    Skipped frames are not in the video, nor is the last step of an episode, after which the screen
+    shows the next episode.
+    """
+
+    def __init__(self, env: AtariVectorEnv, path: Path, *, episodes: int) -> None:
+        """Start recording with the next reset.
+
+        Args:
+            env: Environments; the caller closes them.
+            path: Target, ``NAME.mp4``; missing folders are created.
+            episodes: Episodes to record.
+
+        Raises:
+            InvalidArgumentError: The name of the file does not end in .mp4.
+            MissingPackageError: imageio-ffmpeg is not installed.
+        """
+        check_video_path(path)
+        self._env, self._path, self._episodes_left = env, path, episodes
+        self._part = path.with_name(f".{path.stem}.part.mp4")
+        self._writer: Writer | None = None
+
+    # Any: whatever type the attribute of the environment has.
+    def __getattr__(self, name: str) -> Any:
+        """Delegate to the environment."""
+        return getattr(self._env, name)
+
+    def __enter__(self) -> RecordedEnv:
+        """Enter the context; `reset` starts recording."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop recording; delete an incomplete video."""
+        self._stop()
+        self._part.unlink(missing_ok=True)
+
+    def reset(self, *, seed: int | None = None) -> tuple[object, object]:
+        """Reset the environments and start recording."""
+        result = self._env.reset(seed=seed)
+        self._add_picture()
+        return result
+
+    def step_frames(self, actions: Tensor, out: Tensor | None = None) -> FrameStep:
+        """Step the environments and record the screen."""
+        step = self._env.step_frames(actions, out=out)
+        if self._episodes_left:
+            self._episodes_left -= bool(step.terminated[0] | step.truncated[0])
+            if self._episodes_left:
+                self._add_picture()
+            else:
+                self._finish()
+        return step
+
+    def _add_picture(self) -> None:
+        screen = to_numpy(self._env.screens("rgb", [0]))[0]
+        picture = screen.repeat(ROWS, axis=0).repeat(COLUMNS, axis=1)
+        with self._as_video_errors():
+            if self._writer is None:
+                self._writer = self._open(picture.shape[1], picture.shape[0])
+            self._writer.send(picture)
+
+    def _open(self, width: int, height: int) -> Writer:
+        import imageio_ffmpeg
+
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        writer: Writer = imageio_ffmpeg.write_frames(
+            str(self._part),
+            (width, height),
+            fps=self._env.frame_rate / self._env.config.frameskip,
+            macro_block_size=2,
+            ffmpeg_log_level="error",
+        )
+        writer.send(None)
+        return writer
+
+    def _finish(self) -> None:
+        """Move the video to its final place, if it is complete."""
+        self._stop()
+        with self._as_video_errors():
+            # The exit status of the encoder is not available.
+            if not is_complete(self._part.read_bytes()):
+                raise OSError("the encoder did not finish")
+            os.replace(self._part, self._path)
+
+    def _stop(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    @contextlib.contextmanager
+    def _as_video_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, IndexError) as error:
+            reason = str(error).partition("\n")[0]
+            raise VideoError(
+                f"video is {str(self._path)!r}; it could not be written: {reason}"
+            ) from None
+
+
+def is_complete(film: bytes) -> bool:
+    """Whether all boxes of an MP4 file are complete, with its index (ISO/IEC 14496-12, 4.2)."""
+    at, names = 0, set()
+    while at < len(film):
+        size = int.from_bytes(film[at : at + 4], "big")
+        names.add(film[at + 4 : at + 8])
+        if size == 1:  # too large for 32 bits
+            size = int.from_bytes(film[at + 8 : at + 16], "big")
+        if size < 8:
+            return False
+        at += size
+    return at == len(film) and b"moov" in names
+
+
+def check_video_path(path: Path) -> None:
+    """Require that a video can be made.
+
+    Raises:
+        InvalidArgumentError: The name of the file does not end in .mp4.
+        MissingPackageError: imageio-ffmpeg is not installed.
+    """
+    if path.suffix.lower() != ".mp4":
+        raise InvalidArgumentError(f"video is {str(path)!r}; it must be a file NAME.mp4")
+    try:
+        import imageio_ffmpeg  # noqa: F401
+    except ImportError:
+        raise MissingPackageError(
+            "a video needs imageio-ffmpeg; pip install 'cule[video]'"
+        ) from None

@@ -1,0 +1,111 @@
+"""The network alone, as a self-describing safetensors file: for playing, and for other programs.
+
+The metadata of the header are texts: algorithm, game and version as they are; config (all options),
+obs_shape, num_actions, steps and updates as JSON. Training continues from checkpoints only.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+import torch
+
+from cule.agents.training.checkpoint import PolicyState, read_checkpoint, replace_file
+from cule.errors import CheckpointError, MissingPackageError
+
+SUFFIX = ".safetensors"
+
+#: Entries of the metadata that are JSON, and their types.
+_JSON_TYPES: dict[str, type] = {
+    "config": dict,
+    "obs_shape": list,
+    "num_actions": int,
+    "steps": int,
+    "updates": int,
+}
+
+
+def can_write_weights() -> bool:
+    """Whether safetensors is installed."""
+    return importlib.util.find_spec("safetensors") is not None
+
+
+def write_weights(path: str | os.PathLike[str], state: PolicyState) -> None:
+    """Write a file of weights, replacing an existing one.
+
+    Args:
+        path: Target; missing folders are created.
+        state: The network and its description.
+
+    Raises:
+        OSError: The file cannot be written; an existing file is unchanged.
+        MissingPackageError: safetensors is not installed.
+    """
+    _require_safetensors(path)
+    from safetensors.torch import save
+
+    values: Mapping[str, object] = {**state}
+    texts = {name: json.dumps(values[name]) for name in _JSON_TYPES}
+    texts |= {"algorithm": state["algorithm"], "version": state["version"]}
+    texts |= {"game": str(state["config"]["game"]), "format": "pt"}
+    # safetensors takes contiguous tensors that share no memory.
+    tensors = {
+        name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, value in state["network"].items()
+    }
+    data = save(tensors, texts)
+    replace_file(path, lambda file: file.write(data))
+
+
+def read_weights(path: str | os.PathLike[str]) -> PolicyState:
+    """Read a file of weights to the CPU.
+
+    Raises:
+        FileNotFoundError: The file does not exist.
+        CheckpointError: The file holds no weights of cule, or is damaged.
+        MissingPackageError: safetensors is not installed.
+    """
+    _require_safetensors(path)
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            values = _parse_metadata(file.metadata() or {})
+            values["network"] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, ValueError) as error:
+        raise CheckpointError(f"{path} holds no weights of cule, or is damaged: {error}") from None
+    return cast(PolicyState, values)
+
+
+def read_to_play(path: Path) -> PolicyState:
+    """Read a checkpoint or, by its suffix, a file of weights.
+
+    Raises:
+        FileNotFoundError, CheckpointError, MissingPackageError: As `read_checkpoint` and
+            `read_weights`.
+    """
+    return read_weights(path) if path.suffix == SUFFIX else read_checkpoint(path)
+
+
+def _parse_metadata(texts: Mapping[str, str]) -> dict[str, object]:
+    """The values of metadata; a ValueError if some are missing or of another type."""
+    missing = [name for name in ("algorithm", "version", *_JSON_TYPES) if name not in texts]
+    if missing:
+        raise ValueError(f"its metadata have no {', '.join(missing)}")
+    values: dict[str, object] = {name: json.loads(texts[name]) for name in _JSON_TYPES}
+    for name, kind in _JSON_TYPES.items():
+        if not isinstance(values[name], kind):
+            raise ValueError(
+                f"{name} of its metadata is {texts[name]}; it must be a {kind.__name__}"
+            )
+    return {"algorithm": texts["algorithm"], "version": texts["version"], **values}
+
+
+def _require_safetensors(path: str | os.PathLike[str]) -> None:
+    if not can_write_weights():
+        raise MissingPackageError(f"{path}: safetensors is needed; pip install 'cule[train]'")

@@ -1,0 +1,124 @@
+"""Memory of results on the CPU: numpy arrays, or torch tensors on the same memory.
+
+Observations are large, and users keep them for as long as they like. So each result gets a block of
+its own, from a small pool; the pool lends a block again only when nothing refers to it any more,
+not even through a view or a tensor.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from types import ModuleType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cule import _core
+from cule.envs.actions import continuous_actions, discrete_actions
+from cule.envs.arrays import Array
+from cule.envs.options import EnvOptions
+from cule.envs.plan import BatchPlan
+from cule.envs.requests import frame_target
+from cule.errors import InvalidArgumentError
+
+
+def _references(blocks: list[NDArray[np.uint8]], index: int) -> int:
+    return sys.getrefcount(blocks[index])
+
+
+#: What `_references` counts for a block that only the pool holds. Measured, because how many
+#: references the call itself adds differs between versions of Python.
+_IDLE = _references([np.empty(0, np.uint8)], 0)
+
+
+class BlockPool:
+    """Blocks of observation memory that return to the pool by themselves."""
+
+    def __init__(self, shape: tuple[int, ...], keep: int = 8) -> None:
+        """Make an empty pool.
+
+        Args:
+            shape: Shape of every block; uint8.
+            keep: Most blocks that the pool holds on to. Users may hold any number more.
+        """
+        self._shape = shape
+        self._keep = keep
+        self._blocks: list[NDArray[np.uint8]] = []
+        self._replaced = 0
+
+    def acquire(self) -> NDArray[np.uint8]:
+        """A view of a block that nothing else refers to; its bytes are unspecified."""
+        blocks = self._blocks
+        for index in range(len(blocks)):
+            if _references(blocks, index) == _IDLE:
+                block = blocks[index]
+                return block[:]
+        block = np.zeros(self._shape, np.uint8)
+        if len(blocks) < self._keep:
+            blocks.append(block)
+        else:
+            # Every block is in use for longer: let go of one, and hold the new one instead.
+            blocks[self._replaced] = block
+            self._replaced = (self._replaced + 1) % self._keep
+        return block[:]
+
+
+class HostMemory:
+    """`cule.envs.backend.Memory` of ``cule._core.Batch``."""
+
+    #: Makes the tables of a call, too.
+    outputs = _core.Outputs
+    pool = BlockPool
+
+    def __init__(self, plan: BatchPlan, options: EnvOptions) -> None:
+        """Serve a batch.
+
+        Raises:
+            InvalidArgumentError: `EnvOptions.output` is "torch", and torch cannot be imported.
+        """
+        self._plan = plan
+        self._is_continuous = options.continuous
+        self._torch: ModuleType | None = None
+        if options.output == "torch":
+            try:
+                import torch
+            except ImportError as error:
+                raise InvalidArgumentError(
+                    f"output is 'torch', but torch cannot be imported: {error}"
+                ) from None
+            self._torch = torch
+
+    def actions(self, actions: object, env_ids: NDArray[np.int32]) -> NDArray[np.generic]:
+        """Indices into the native action sets, int32 ``[n]``, or joysticks, float32 ``[n, 4]``."""
+        if self._is_continuous:
+            return continuous_actions(actions, len(env_ids))
+        native = discrete_actions(actions, len(env_ids), len(self._plan.action_set))
+        table = self._plan.action_table
+        return native if table is None else table[self._plan.game_index[env_ids], native]
+
+    def target(self, out: object, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+        """Memory of the user's to write frames to, checked."""
+        return frame_target(out, shape)
+
+    def env_ids(self, ints: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Which environments a table of numbers is of; a copy."""
+        return np.array(ints[_core.INT_ENV_ID])
+
+    def may_have_ended(self, terminated: NDArray[np.bool_], truncated: NDArray[np.bool_]) -> bool:
+        """Whether ``info`` needs the entries of ended episodes."""
+        return bool(np.count_nonzero(terminated) or np.count_nonzero(truncated))
+
+    def as_float(self, row: NDArray[np.int32]) -> NDArray[np.float32]:
+        """Numbers as float32."""
+        return row.astype(np.float32)
+
+    def wrap(self, array: NDArray[np.generic]) -> Array:
+        """The array, or a tensor on the same memory."""
+        return array if self._torch is None else self._torch.from_numpy(array)
+
+    def wrap_read_only(self, array: NDArray[np.generic]) -> Array:
+        """`wrap` for memory that is not to be written to, a notion torch does not have."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*not writable", category=UserWarning)
+            return self.wrap(array)
