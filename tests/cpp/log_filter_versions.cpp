@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <vector>
 
+#include "host/incremental/log_filter.hpp"
 #include "random.hpp"
-#include "tia/log_filter.hpp"
 
 namespace {
 
