@@ -144,13 +144,8 @@ class AleConsole {
   size_t pixel_count() const { return size_t(height()) * kScreenWidth; }
   Console console() { return game_->console(state_->console, *memory_); }
   Ale ale() {
-    return {console(),
-            state_->env,
-            &state_->streams,
-            game_->facts(),
-            options_.settings,
-            {true, 0, 0},
-            game_->engine(&memory_->incremental)};
+    return game_->ale(state_->console, *memory_, state_->env, state_->streams, options_.settings,
+                      {true, 0, 0});
   }
   void remember_ram() { std::memcpy(ram_, state_->console.ram, kRamBytes); }
 

@@ -182,13 +182,8 @@ class EnvSlot {
   Console console() { return setup_->game->console(s_->console, *memory_); }
   Ale exact_ale() {
     const bool is_exact = !options_->cached_resets;
-    return {console(),
-            s_->env,
-            &random_->exact,
-            setup_->game->facts(),
-            setup_->ale,
-            {is_exact, s_->seed, 0},
-            setup_->game->engine(&memory_->incremental)};
+    return setup_->game->ale(s_->console, *memory_, s_->env, random_->exact, setup_->ale,
+                             {is_exact, s_->seed, 0});
   }
   size_t pooled_bytes() const { return options_->pooled_bytes(setup_->game->properties().height); }
   u8* pooled() { return frames_.get(); }

@@ -112,6 +112,13 @@ class Game {
     return {s, memory.memory(), cart(), properties_};
   }
 
+  // The environment of a console. `settings` outlive it.
+  Ale ale(ConsoleState& s, FrameStore& memory, EnvState& env, ExactStreams& streams,
+          const AleSettings& settings, const StickySource& sticky) const {
+    return {console(s, memory),         env, &streams, facts_, settings, sticky,
+            engine(&memory.incremental)};
+  }
+
   // The state after the first environment reset, if it is the same for every seed: then a batch,
   // which resets twice when it is seeded, need not run it again. Pictures do not outlast a reset.
   struct FirstReset {
@@ -151,14 +158,9 @@ class Game {
     streams->env.seed(0);
     first.env.mode = default_mode();
     const AleSettings settings = ale_settings();
-    Ale ale{console(first.console, memory),
-            first.env,
-            streams.get(),
-            facts_,
-            settings,
-            {true, 0, 0},
-            engine()};
-    has_first_reset_ = ale.reset() && streams->env.position == Mt19937::kWords;
+    Ale first_ale = ale(first.console, memory, first.env, *streams, settings, {true, 0, 0});
+    first_ale.engine = engine();  // all latches recorded: the state is used without these logs
+    has_first_reset_ = first_ale.reset() && streams->env.position == Mt19937::kWords;
     first.machine_random = streams->machine;
   }
 
