@@ -2,8 +2,8 @@
 //
 // In: a cartridge, and places that its program has reached. Out: code that runs the program from
 // such a place to the first instruction that only the interpreter can execute; then the code exits
-// before that instruction. Shared by all consoles of a game; any thread may request more code at any
-// time. How blocks are made: NOTES.md.
+// before that instruction. Shared by all consoles of a game; any thread may request more code at
+// any time. How blocks are made: NOTES.md.
 #pragma once
 
 #include <atomic>

@@ -155,8 +155,8 @@ class Translator {
   void leave_if(Condition c) { leaves_[leave()].jumps.push_back(as_.jump_later(c)); }
   // Exits, from among the code behind the blocks.
   void leave_if(Condition c, size_t which) { leaves_[which].jumps.push_back(as_.jump_later(c)); }
-  // Code that is rarely executed: `emit` is called when all blocks are complete. `to`: a jump there;
-  // `emit` ends with a jump back to where the code continues.
+  // Code that is rarely executed: `emit` is called when all blocks are complete. `to`: a jump
+  // there; `emit` ends with a jump back to where the code continues.
   template <class Emit>
   void set_aside(size_t to, Emit emit) {
     const u64 back = as_.here();
