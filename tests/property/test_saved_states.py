@@ -52,8 +52,8 @@ def test_every_moment(kind: dict[str, Any]) -> None:
     step_all(other, actions[:5])
     truncated = {k for k in range(1, STEPS + 1) if results[k]["truncated"].any()}
     assert truncated or kind.get("frameskip") == 1
-    after = {k + 1 for k in truncated if k < STEPS}
-    for moment in sorted({0, 1, 2, 17, STEPS} | truncated | after):
+    following_steps = {k + 1 for k in truncated if k < STEPS}
+    for moment in sorted({0, 1, 2, 17, STEPS} | truncated | following_steps):
         target = (env, other)[moment % 2]
         target.set_state(states[moment])
         assert np.array_equal(target.get_state(), states[moment])
