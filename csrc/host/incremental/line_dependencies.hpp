@@ -104,7 +104,7 @@ class LineDependencies {
     }
     use(used);
     written_ |= effect.sets;
-    // Everything before the mark has been drawn with the state before the write.
+    if (mark_ > visible_) return;  // some pixels have been drawn with the state before the write
     const bool is_reset = reg == RESP0 || reg == RESP1;
     const u32 mark = clock + (is_reset ? kResetDrawClocks : write_delay_clocks(reg, clock));
     if (mark > mark_) mark_ = mark;
