@@ -1,4 +1,4 @@
-// batch/options.hpp: what is the same for all consoles of a batch, on any back end.
+// batch/options.hpp: the options of a batch, on any back end.
 #pragma once
 
 #include "env/agent.hpp"

@@ -1,8 +1,9 @@
-// batch/snapshot.hpp: a saved console as bytes: header, state, pictures, observations.
+// batch/snapshot.hpp: a snapshot of an environment as bytes: header, state, pictures, observations.
 //
-// Rows of one layout and game are exchangeable between batches, back ends and processes of the same
-// build: SnapshotHeader, SlotState, the exact random streams (resets="exact" only), both pictures,
-// the pooled picture, the frame stack. What is left of the longest row is zero.
+// Snapshots of one layout and game are exchangeable between batches, back ends and processes of the
+// same build: SnapshotHeader, SlotState, the exact random streams (resets="exact" only), both
+// pictures, the pooled picture, the frame stack. Those of a batch have the size of the longest, and
+// end in zeros.
 #pragma once
 
 #include <cstring>
@@ -27,7 +28,7 @@ struct RandomStreams {
   Mt19937 noop;
 };
 
-// Where the parts of a row begin, counted from the start of the header; in bytes.
+// Offsets of the parts of a snapshot, in bytes from the start of the header.
 struct SnapshotLayout {
   size_t streams;
   size_t pictures;
@@ -70,7 +71,7 @@ CULE_HD inline u64 checksum_of(const u8* data, size_t n) {
   return mix64(h);
 }
 
-// Why a row cannot be taken.
+// Why a snapshot cannot be restored.
 enum class SnapshotError : u8 { kNone, kNotARow, kOtherGame, kOtherLayout, kDamaged };
 
 CULE_HD inline SnapshotError find_snapshot_error(const u8* row, u32 layout, u64 key, size_t end) {

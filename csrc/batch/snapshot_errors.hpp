@@ -1,4 +1,4 @@
-// batch/snapshot_errors.hpp: why a saved console is refused, in words.
+// batch/snapshot_errors.hpp: why a snapshot cannot be restored, in words.
 #pragma once
 
 #include <string>
@@ -7,18 +7,19 @@
 
 namespace cule {
 
-// For a message; `game_id` is the game of the console that should have taken the row.
-inline std::string text_of(SnapshotError fault, i32 console, const std::string& game_id) {
+// For a message; `game_id` is the game of the environment that the snapshot was to be restored
+// into.
+inline std::string text_of(SnapshotError fault, i32 env, const std::string& game_id) {
   switch (fault) {
     case SnapshotError::kNone:
       return "";
     case SnapshotError::kNotARow:
-      return "not a saved console";
+      return "not a snapshot";
     case SnapshotError::kOtherGame:
-      return "saved from another game than environment " + std::to_string(console) + " runs (" +
+      return "saved from another game than environment " + std::to_string(env) + " runs (" +
              game_id + ")";
     case SnapshotError::kOtherLayout:
-      return "saved from an environment with other observations or the other kind of resets";
+      return "saved from an environment with other observations or another resets option";
     default:
       return "the bytes are corrupted";
   }

@@ -1,6 +1,6 @@
-// batch/state.hpp: the plain data of one console of a batch, and what a step reports of it.
+// batch/state.hpp: the plain data of one environment of a batch, and what a step reports of it.
 //
-// Results are two tables, [rows, width] of i32 and of bool bytes; a console's results are one
+// Results are two tables, [rows, width] of i32 and of bool bytes; an environment's results are one
 // column.
 #pragma once
 
@@ -12,12 +12,12 @@ struct SlotState {
   ConsoleState console;
   EnvState env;
   AgentState agent;
-  AgentState
-      reported;  // as of the last step or reset; the ended episode's where it was reset in the step
-  u64 seed;      // of the counter-based generator
+  // As of the last step or reset; of the ended episode where it was reset in the step.
+  AgentState reported;
+  u64 seed;          // of the counter-based generator
   u32 newest_frame;  // index into the stack
-  u8 has_reset;      // there is an episode to step
-  u8 is_ended;       // and it is over
+  u8 has_reset;      // an episode has begun
+  u8 is_ended;       // and has ended
   u8 reserved[2];
 };
 
@@ -44,7 +44,7 @@ enum FlagRow : u32 {
   kFlagRows
 };
 
-// `ints`: the console's column.
+// `ints`: the environment's column.
 CULE_HD inline void write_ints(const SlotState& s, const AgentOptions& o, i32 console, i32* ints,
                                size_t width) {
   const AgentState& a = s.reported;
@@ -75,8 +75,8 @@ CULE_HD inline void start_episode(SlotState& s) {
   s.reported = s.agent;
 }
 
-// Takes a cached reset state: everything but what the console's own counter-based generator counts
-// and how the console was set up.
+// Copies a cached reset state, except the position of the environment's own counter-based generator
+// and how the environment was set up.
 CULE_HD inline void copy_reset_state(SlotState& s, const SlotState& cached) {
   const u64 seed = s.seed;
   const u64 acted_frames = s.env.acted_frames;
@@ -89,8 +89,8 @@ CULE_HD inline void copy_reset_state(SlotState& s, const SlotState& cached) {
   s.env.difficulty = difficulty;
 }
 
-// Which of `count` cached reset states the next episode begins with. One more step of the counter,
-// so that every reset chooses anew.
+// Samples which of `count` cached reset states the next episode begins with. Advances the counter,
+// so that every reset samples anew.
 CULE_HD inline u32 choose_reset_state(SlotState& s, u32 count) {
   const u64 step = ++s.env.acted_frames;
   const u32 choice = counter_random(s.seed, 0, step, Purpose::kResetState);

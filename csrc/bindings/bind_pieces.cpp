@@ -8,8 +8,8 @@
 #include "bindings/parse.hpp"
 #include "env/agent.hpp"
 #include "game/vm.hpp"
+#include "host/resize_simd.hpp"
 #include "obs/palette.hpp"
-#include "obs/resize_simd.hpp"
 
 namespace cule {
 namespace {

@@ -50,13 +50,13 @@ struct SlowBus {
   }
 };
 
-// Near the instruction limit of a step the loop goes over to counting every instruction. Between
-// two control transfers at most one bank of instructions is executed.
+// Near the instruction limit of a step every instruction is counted. Between two control transfers
+// at most one bank of instructions is executed.
 constexpr u32 kCountFrom = kMaxInstructions - kBankBytes - 16;
 
-// Where the byte at an address of the cartridge stands, counted from base() of the image, by
-// cartridge family. In a linear one a whole window of 4 KiB lies in one piece, from piece() on, and
-// no instruction that runs fast leaves it but by a control transfer.
+// Index of the byte at an address of the cartridge, counted from base() of the image, by cartridge
+// family. In a linear one a whole window of 4 KiB is contiguous, from piece() on, and an
+// instruction that runs fast leaves it only by a control transfer.
 constexpr u32 kWindowBits = 0xF000;
 
 struct BankFetch {
@@ -88,22 +88,22 @@ struct E0Fetch {
 // TIA accesses of one instruction at most (RTI); none makes more than it takes cycles.
 constexpr u32 kMaxInstructionAccesses = 4;
 
-template <class Fetch>
+template <class Fetch, class Access>
 struct FastBus {
-  Machine<HostAccess>& m;
+  Machine<Access>& m;
   Clock clock;
   Clock quiet_end;  // until then a TIA write neither ends the frame nor fills the log
   u8* const ram;
   const u8* image;     // of the selected bank
   const u8* opcodes;   // likewise; traps once the loop has to be left
-  u64 image_origin;    // linear: where the byte at address 0 would stand,
+  u64 image_origin;    // linear: address that the byte at address 0 would have,
   u64 opcodes_origin;  // and its opcode
   u32 window;          // linear: kWindowBits of pc
   u32 at;              // not linear: index of the running instruction
   const u32 region_begin;
   const u32 region_size;
 
-  CULE_HD CULE_INLINE explicit FastBus(Machine<HostAccess>& machine, Clock c, u32 pc)
+  CULE_HD CULE_INLINE explicit FastBus(Machine<Access>& machine, Clock c, u32 pc)
       : m(machine),
         clock(c),
         ram(machine.ram.base),
@@ -189,7 +189,7 @@ struct FastBus {
     e.is_jammed = true;
   }  // a trap: nothing has happened
 
-  // The log takes at least as many cycles to fill as it has free entries, but for what the running
+  // The log takes at least as many cycles to fill as it has free entries, less what the running
   // instruction may still record.
   CULE_HD CULE_INLINE void find_quiet_end() {
     const u64 room = u64(m.log_end - m.next);
@@ -197,7 +197,7 @@ struct FastBus {
     const Clock full = clock + (cycles << kClockShift);
     quiet_end = full < m.end_clock ? full : m.end_clock;
   }
-  // pc has come somewhere in the cartridge by other means than transfer().
+  // pc has changed by other means than transfer(); it is in the cartridge.
   CULE_HD CULE_INLINE void follow_window(u32 pc) {
     if (CULE_UNLIKELY((pc ^ window) & kWindowBits)) change_window(pc, 0);
   }

@@ -2,8 +2,8 @@
 //
 // In: inputs set in ConsoleState. Out: state after the step; the frame's TIA log, from which the
 // picture is drawn on demand. A frame step runs from frame start to the end of the frame (VSYNC
-// released, or too many lines) or for 25,000 instructions, whichever is first; in the latter case
-// the frame is unfinished and the next step continues it.
+// released, or too many lines) or for 25,000 instructions, whichever comes first; in the latter
+// case the frame is unfinished and the next step continues it.
 #pragma once
 
 #include "console/step.hpp"
@@ -42,7 +42,7 @@ CULE_HD inline void reset_machine(const Console& c, Mt19937& machine_random) {
   s.cpu = reset_registers(low | high << 8);
 }
 
-// A log that no picture needs any more.
+// A log that holds no picture.
 CULE_HD CULE_DEVICE_NOINLINE inline u8 free_log(const PictureState& p,
                                                 const SharedFramebuffers* shared) {
   u32 needed = shared != nullptr ? shared->lent_logs : 0;
@@ -55,8 +55,8 @@ CULE_HD CULE_DEVICE_NOINLINE inline u8 free_log(const PictureState& p,
   return slot;
 }
 
-// The frame before is complete: swap buffers, rebase every remembered time, first pixel of the
-// window next.
+// The previous frame is complete: swaps framebuffers, rebases every remembered time, and moves the
+// beam to the first pixel of the window.
 CULE_HD inline void start_frame(const Console& c) {
   ConsoleState& s = c.s;
   const u32 cycles = s.cycles;
@@ -88,15 +88,13 @@ CULE_HD CULE_NOINLINE void run_frame(const Console& c, Engine& engine) {
   ConsoleState& s = c.s;
   if (!s.is_unfinished) start_frame(c);
   s.is_unfinished = 1;
-  Machine<typename Engine::Access> m(c, engine.ram(s));
+  Machine<typename Engine::Access> m(c, engine);
   engine.run(m);
   m.render();
   PictureState& p = s.picture;
   const bool is_drawn =
       !s.is_unfinished && !p.is_painted && s.beam.mark == picture_window(c).end_clocks;
-  if (c.observation != nullptr) c.observation->is_drawn = is_drawn;
-  m.finish_lines(is_drawn);
-  m.finish_latches(is_drawn);
+  m.renderer.end_step(m, is_drawn);
   if (is_drawn) {
     p.kind[p.current] = PictureKind::kLog;
     p.log_slot[p.current] = p.recording_slot;

@@ -1,9 +1,9 @@
 // console/idle.hpp: idle loops advanced arithmetically, exactly.
 //
-// Two loops make up a good part of every game: polling the timer (LDA INTIM / BNE, BIT INSTAT /
-// BPL) and counting a register down (DEX / BNE, DEX / BPL). At a taken backward branch into such a
-// loop the iterations whose outcome is known are skipped: the clock, the instruction count and the
-// register get the values they would have, and the last iterations run as usual.
+// Two kinds of loops make up a good part of every game: polling the timer (LDA INTIM / BNE, BIT
+// INSTAT / BPL) and counting a register down (DEX / BNE, DEX / BPL). At a taken backward branch
+// into such a loop the iterations whose outcome is known are skipped: the clock, the instruction
+// count and the register get the values they would have, and the last iterations run as usual.
 #pragma once
 
 #include "console/machine.hpp"

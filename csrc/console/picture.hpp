@@ -1,15 +1,16 @@
-// console/picture.hpp: the two frame buffers, drawn from logs when somebody looks.
+// console/picture.hpp: the two framebuffers, drawn from logs on demand.
 //
-// A cell that a frame does not draw shows what the same buffer held, the picture of two frames
-// earlier (tia/NOTES.md 3.1). So a frame that was drawn to the end of the window is kept as its log
-// only, and its pixels are made when it is looked at or when a later frame in the same buffer stops
-// short.
+// A cell that a frame does not draw keeps what the framebuffer held, the picture of two frames
+// earlier (tia/NOTES.md 3.1). A frame that was drawn to the end of the window replaces every cell,
+// so its log is its picture: pixels are made when the picture is read, or when a later frame in the
+// same framebuffer ends early.
 #pragma once
 
 #include <cstring>
 
 #include "console/state.hpp"
-#include "tia/observe.hpp"
+#include "tia/log_renderer.hpp"
+#include "tia/paint.hpp"
 
 namespace cule {
 
@@ -27,43 +28,61 @@ CULE_HD CULE_INLINE VisibleWindow picture_window(const Console& c) {
   return make_window(c.properties.first_line, c.properties.height);
 }
 
-CULE_HD inline void begin_log(TiaWriteLog& log, const ConsoleState& s, u32 step_cycle) {
+// Begins the console's recording log. Log cycles count from step_cycle.
+CULE_HD inline TiaWriteLog& begin_log(const Console& c, u32 step_cycle) {
+  const ConsoleState& s = c.s;
+  TiaWriteLog& log = c.memory.logs[s.picture.recording_slot];
   log.start = s.tia;
   log.start_beam = s.beam;
   log.base_clock = clocks_from_cycles(step_cycle + s.phase_cycles);
   log.first_line = s.first_line;
   log.size = 0;
+  return log;
+}
+
+// Renders the entries from `from` on into a sink; brings `tia` and `beam` forward.
+template <class Sink>
+CULE_HD CULE_INLINE void render_entries(const Console& c, const TiaWriteLog& log, u32 from,
+                                        TiaState& tia, Beam& beam, Shapes& shapes, Sink& sink) {
+  LogRenderer<Sink, TiaState, Beam> r{
+      tia, beam, shapes, sink, picture_window(c), c.properties.hmove_blanks != 0};
+  r.run(log.entries, from, log.size, log.base_clock);
+  r.flush(log.size);
+  tia = r.s;
+  beam = r.beam;
+}
+
+// Renders a whole log; returns the state after it. `tia`: log.start, or that with other latches.
+template <class Sink>
+CULE_HD TiaState render_log(const Console& c, const TiaWriteLog& log, TiaState tia, Sink& sink) {
+  Beam beam = log.start_beam;
+  Shapes shapes;
+  shapes.reset();
+  render_entries(c, log, 0, tia, beam, shapes, sink);
+  return tia;
 }
 
 template <bool exact>
 CULE_HD void paint_log(const Console& c, const TiaWriteLog& log, u8* rows, const u8* map) {
-  TiaState tia = log.start;
-  Beam beam = log.start_beam;
-  Shapes shapes;
-  shapes.reset();
   PaintSink<exact> sink(Canvas{rows, log.first_line, c.properties.height, map});
-  LogRenderer<PaintSink<exact>> renderer{
-      tia, beam, shapes, sink, picture_window(c), c.properties.hmove_blanks != 0};
-  renderer.run(log.entries, 0, log.size, log.base_clock);
-  renderer.flush(log.size);
+  render_log(c, log, log.start, sink);
 }
 
-// Draws a log over the pixels of a buffer. Of a frame drawn to the end of the window, what the beam
-// touches ahead of its mark is drawn over again later.
+// Draws a log over the pixels of a framebuffer, with the cells ahead of the beam (tia/NOTES.md 12).
 CULE_HD CULE_DEVICE_NOINLINE inline void paint_buffer(const Console& c, const TiaWriteLog& log,
                                                       u8* pixels) {
   const IdentityMap identity = make_identity_map();
   paint_log<true>(c, log, pixels, identity.value);
 }
 
-// The pixels of buffer `n`, where it is kept as such.
+// The pixels of framebuffer `n`, where it is kept as pixels.
 CULE_HD CULE_INLINE const u8* pixels_of(const Console& c, u32 n) {
   return c.s.picture.kind[n] == PictureKind::kBorrowed
              ? c.memory.shared->borrowed + size_t(n) * c.properties.height * kScreenWidth
              : c.memory.picture(n);
 }
 
-// Makes the pixels of buffer `n` real.
+// Turns the picture of framebuffer `n` into pixels of the console's own.
 CULE_HD CULE_DEVICE_NOINLINE inline void make_pixels(const Console& c, u32 n) {
   PictureState& p = c.s.picture;
   u8* pixels = c.memory.picture(n);
@@ -77,20 +96,20 @@ CULE_HD CULE_DEVICE_NOINLINE inline void make_pixels(const Console& c, u32 n) {
   p.kind[n] = PictureKind::kPixels;
 }
 
-// Both pictures are pixels from now on, wherever these are; no log means anything.
+// Declares both pictures pixels (kPixels or kBorrowed); the logs are free.
 CULE_HD inline void forget_logs(PictureState& p, PictureKind kind) {
   p.kind[0] = p.kind[1] = kind;
   p.log_slot[0] = p.log_slot[1] = p.recording_slot = 0;
 }
 
-// Draws a part of a frame over what its buffer holds.
+// Draws a part of a frame over what its framebuffer holds.
 CULE_HD CULE_DEVICE_NOINLINE inline void paint_part(const Console& c, const TiaWriteLog& log) {
   const u32 n = c.s.picture.current;
   make_pixels(c, n);
   paint_buffer(c, log, c.memory.picture(n));
 }
 
-// The rest of an unfinished picture is shown dimmed, from the row of the beam on.
+// Dims the rest of an unfinished picture, from the row of the beam on.
 CULE_HD CULE_DEVICE_NOINLINE inline void dim_picture(const Console& c) {
   const u32 line = current_line(c.s);
   const u32 first = c.properties.first_line;
@@ -101,8 +120,8 @@ CULE_HD CULE_DEVICE_NOINLINE inline void dim_picture(const Console& c) {
   }
 }
 
-// Writes the picture of buffer `n`, mapped through `map` (gray values, say), to `rows` (height x
-// 160).
+// Writes the picture of framebuffer `n` to `rows` (u8 [height][160]), each palette index mapped
+// through `map` (u8 [256]).
 CULE_HD inline void draw_picture(const Console& c, u32 n, u8* rows, const u8* map) {
   const PictureState& p = c.s.picture;
   const u32 size = c.properties.height * kScreenWidth;

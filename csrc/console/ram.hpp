@@ -1,5 +1,4 @@
-// console/ram.hpp: where the running machine's 128 bytes of RAM lie, and what else depends on who
-// runs it.
+// console/ram.hpp: views of the running machine's 128 bytes of RAM.
 //
 // FlatRam         one byte after the other: the host, and a console at rest
 // InterleavedRam  word w of lane l at word 32 w + l: the lanes of a warp never meet in a memory
@@ -27,18 +26,6 @@ struct InterleavedRam {
   CULE_HD CULE_INLINE u8& operator[](u32 i) const {
     return base[(i / kWordBytes) * kWordBytes * kWarpLanes + i % kWordBytes];
   }
-};
-
-// A machine run by a host thread: draws while it replays.
-struct HostAccess {
-  using Ram = FlatRam;
-  static constexpr bool kObserves = true;
-};
-
-// A machine run by a lane of a warp: pictures are drawn later, by other threads.
-struct LaneAccess {
-  using Ram = InterleavedRam;
-  static constexpr bool kObserves = false;
 };
 
 }  // namespace cule

@@ -1,8 +1,8 @@
 // console/state.hpp: the whole state of one console, flat, without pointers.
 //
-// Copying a ConsoleState (and, for frames that ended before the picture did, its pictures) is save,
-// restore, clone and cache. Units: *_cycle and cycles count CPU cycles since the running frame was
-// started (rebased at every frame start, cpu/NOTES.md 5.1); frame clocks as in tia/clocks.hpp.
+// Copying a ConsoleState (and, for frames that ended before the picture did, its pixels) saves,
+// restores and clones a console. Units: *_cycle and cycles count CPU cycles since the running frame
+// was started (rebased at every frame start, cpu/NOTES.md 5.1); frame clocks as in tia/clocks.hpp.
 #pragma once
 
 #include "base/random.hpp"
@@ -10,14 +10,14 @@
 #include "console/ram.hpp"
 #include "cpu/registers.hpp"
 #include "riot/timer.hpp"
-#include "tia/line_cache.hpp"
-#include "tia/paint.hpp"
+#include "tia/log.hpp"
+#include "tia/state.hpp"
 
 namespace cule {
 
-constexpr u32 kMaxInstructions = 25000;  // per frame step; then the frame goes on in the next step
+constexpr u32 kMaxInstructions = 25000;  // of a frame step; the next one continues the frame
 
-// What is plugged in and how the picture is cut out: constant for a ROM.
+// What is plugged in and which part of the frame is the picture: constant for a ROM.
 struct ConsoleProperties {
   Format format;
   u8 hmove_blanks;
@@ -40,14 +40,14 @@ struct Inputs {
   i32 resistance[4];  // INPT0-INPT3; 0 reads charged, kNoPaddle never
 };
 
-// A picture is kept as pixels only where it must be; a completely drawn frame is kept as its log.
-// kBorrowed: pixels that are not the console's own, to be copied before they are drawn over.
+// A completely drawn frame is kept as its log, another one as pixels. kBorrowed: pixels that are
+// shared (SharedFramebuffers) and copied before anything is drawn over them.
 enum class PictureKind : u8 { kBlank, kPixels, kLog, kBorrowed };
 
 struct PictureState {
-  PictureKind kind[2];  // of the two frame buffers
+  PictureKind kind[2];  // of the two framebuffers
   u8 log_slot[2];       // for kLog
-  u8 current;           // buffer of the running or last frame
+  u8 current;           // framebuffer of the running or last frame
   u8 recording_slot;    // log of the running or last frame step
   u8 is_painted;        // the running frame is being drawn into pixels part by part
   u8 is_dimmed;         // the running unfinished frame has been dimmed
@@ -67,7 +67,7 @@ struct ConsoleState {
   i32 dump_cycle;          // when the paddle dump ended
   u32 last_frame_lines;
   u32 first_line;  // line shown in row 0 of the running frame
-  TiaState tia;    // as of the last replay
+  TiaState tia;    // as of the last log entry rendered
   Beam beam;
   PictureState picture;
   Inputs inputs;
@@ -80,7 +80,7 @@ CULE_HD CULE_INLINE u32 current_line(const ConsoleState& s) {
   return (s.cycles + s.phase_cycles) / kCyclesPerLine;
 }
 
-// The recorded log of one frame step and where its replay starts from.
+// The log of one frame step, and the state that rendering it starts from.
 struct TiaWriteLog {
   TiaState start;
   Beam start_beam;
@@ -92,62 +92,29 @@ struct TiaWriteLog {
 
 constexpr u32 kLogSlots = 3;  // at least: the running frame and the two pictures before it
 
-// Which latches a program reads (console/latches.hpp). A guess that costs or saves time, no state.
-struct LatchWatch {
-  u16 watched;     // latches read lately: these are recorded
-  u16 recent;      // and those read in the present stretch of kWatchFrames
-  u8 frames;       // of that stretch
-  u8 full_frames;  // for so many frame steps everything is recorded
-  u8 penalty;      // the last full_frames began with this
-  u8 is_on;
-};
-
-// What of a console's pictures is somebody else's, and the other way round.
+// Framebuffers and logs that a console shares with other uses of a back end.
 struct SharedFramebuffers {
-  const u8* borrowed;  // pictures of PictureKind::kBorrowed, one after the other
+  const u8* borrowed;  // pixels of PictureKind::kBorrowed, two pictures in a row; not written to
   u8 num_logs;
-  u8 lent_logs;  // bit n: log n is a picture elsewhere as well
+  u8 lent_logs;  // bit n: log n is in use outside the console
 };
 
-// Large memory of a console outside its state, wherever it lies.
+// The large memory of a console, which is not part of its state.
 struct FrameMemory {
-  TiaWriteLog* logs;  // kLogSlots of them, or as `shared` has it
-  u8* pixels;         // of the two frame buffers: palette indices, where PictureKind says so
+  TiaWriteLog* logs;  // [kLogSlots], or as many as `shared` says
+  u8* pixels;         // of the two framebuffers: palette indices, where PictureKind says so
   u32 picture_bytes;  // between the two
-  LatchWatch* watch = nullptr;                 // null: all latches are recorded
-  LineCache* lines = nullptr;                  // null: every line is rendered
   const SharedFramebuffers* shared = nullptr;  // null: none, and kLogSlots logs
 
   CULE_HD CULE_INLINE u8* picture(u32 n) const { return pixels + size_t(n) * picture_bytes; }
 };
 
-// The same as one object for any height of the picture.
-struct FrameStore {
-  TiaWriteLog logs[kLogSlots];
-  u8 pixels[2][kMaxRows * kScreenWidth];
-  LatchWatch watch;
-  LineCache lines;
-
-  CULE_HD FrameMemory memory() {
-    return {logs, pixels[0], u32(sizeof pixels[0]), watch.is_on ? &watch : nullptr,
-            lines.is_on ? &lines : nullptr};
-  }
-};
-
-// A picture wanted of the next frame: drawn while the frame is rendered, if it is drawn to the end.
-struct Observation {
-  u8* rows;       // height x 160
-  const u8* map;  // what a colour looks like: 256 entries
-  bool is_drawn;  // set by run_frame(); else draw_picture() has to do it
-};
-
-// One console as the frame loop takes it.
+// A console and everything that running a frame of it needs.
 struct Console {
   ConsoleState& s;
   const FrameMemory memory;
   const Cart cart;
   const ConsoleProperties& properties;
-  Observation* observation = nullptr;
 };
 
 }  // namespace cule

@@ -19,10 +19,10 @@ CULE_HD CULE_NOINLINE Clock step_slowly(Machine<Access>& m, Clock clock) {
 }
 
 // Instructions up to the first that has to be executed slowly. Enters with pc in the cartridge.
-template <class Fetch>
-CULE_HD CULE_INLINE Clock run_fast(Machine<HostAccess>& m, Clock clock) {
-  FastBus<Fetch> bus(m, clock, m.s.cpu.pc);
-  Execution<FastBus<Fetch>> e(bus, m.s.cpu);
+template <class Fetch, class Access>
+CULE_HD CULE_INLINE Clock run_fast(Machine<Access>& m, Clock clock) {
+  FastBus<Fetch, Access> bus(m, clock, m.s.cpu.pc);
+  Execution<FastBus<Fetch, Access>> e(bus, m.s.cpu);
   for (;;) {
     e.step(bus.fetch(e.pc));
     if (CULE_UNLIKELY(e.is_jammed)) break;
@@ -33,8 +33,8 @@ CULE_HD CULE_INLINE Clock run_fast(Machine<HostAccess>& m, Clock clock) {
 }
 
 // `run_fast` as the function above.
-template <class RunFast>
-CULE_HD CULE_INLINE void run_step(Machine<HostAccess>& m, const RunFast& run_fast) {
+template <class Access, class RunFast>
+CULE_HD CULE_INLINE void run_step(Machine<Access>& m, const RunFast& run_fast) {
   Clock clock = Clock(m.s.cycles) << kClockShift;
   while (!m.s.cpu.is_jammed) {
     if (m.s.cpu.pc & 0x1000) {

@@ -9,32 +9,40 @@ enum Action : i32 { kNoop = 0, kFire = 1, kActions = 18, kResetSwitch = 40 };
 
 enum Press : u32 { kPressUp = 1, kPressDown = 2, kPressLeft = 4, kPressRight = 8, kPressFire = 16 };
 
-// NOOP FIRE UP RIGHT LEFT DOWN UPRIGHT UPLEFT DOWNRIGHT DOWNLEFT, then UP..DOWN and the diagonals
-// with FIRE.
-CULE_HD inline u32 pressed_by(i32 action) {
+// Actions 2 to 9 are the directions UP RIGHT LEFT DOWN UPRIGHT UPLEFT DOWNRIGHT DOWNLEFT, and 10 to
+// 17 the same with FIRE. What each presses, four bits a direction:
+constexpr u32 kDirections = 8;
+constexpr u32 kFirstDirection = 2;
+constexpr u32 kFirstFireDirection = kFirstDirection + kDirections;
+constexpr u32 kDirectionPresses = 0x6A592481;
+
+CULE_HD constexpr u32 pressed_by(i32 action) {
   if (action <= kNoop || action >= kActions) return 0;
   if (action == kFire) return kPressFire;
-  const u32 direction = action >= 10 ? u32(action - 10) : u32(action - 2);
-  const u32 fire = action >= 10 ? u32(kPressFire) : 0;
-  switch (direction) {
-    case 0:
-      return fire | kPressUp;
-    case 1:
-      return fire | kPressRight;
-    case 2:
-      return fire | kPressLeft;
-    case 3:
-      return fire | kPressDown;
-    case 4:
-      return fire | kPressUp | kPressRight;
-    case 5:
-      return fire | kPressUp | kPressLeft;
-    case 6:
-      return fire | kPressDown | kPressRight;
-    default:
-      return fire | kPressDown | kPressLeft;
-  }
+  const bool is_fire = u32(action) >= kFirstFireDirection;
+  const u32 direction = u32(action) - (is_fire ? kFirstFireDirection : kFirstDirection);
+  return (kDirectionPresses >> (4 * direction) & 0xF) | (is_fire ? u32(kPressFire) : 0);
 }
+
+// horizontal: -1 left, 1 right; vertical: -1 down, 1 up.
+CULE_HD constexpr i32 action_of_direction(i32 horizontal, i32 vertical, bool is_fire) {
+  const u32 pressed = (horizontal > 0   ? u32(kPressRight)
+                       : horizontal < 0 ? u32(kPressLeft)
+                                        : 0) |
+                      (vertical > 0   ? u32(kPressUp)
+                       : vertical < 0 ? u32(kPressDown)
+                                      : 0);
+  for (u32 direction = 0; direction < kDirections; ++direction) {
+    if ((kDirectionPresses >> (4 * direction) & 0xF) == pressed) {
+      return i32((is_fire ? kFirstFireDirection : kFirstDirection) + direction);
+    }
+  }
+  return is_fire ? kFire : kNoop;
+}
+
+static_assert(action_of_direction(0, 1, false) == 2 && action_of_direction(1, 0, true) == 11 &&
+              action_of_direction(-1, -1, true) == 17 && action_of_direction(0, 0, true) == kFire);
+static_assert(pressed_by(6) == (kPressUp | kPressRight));
 
 enum class ConsoleSwitch : u8 { kNone, kReset, kSelect };
 

@@ -1,9 +1,14 @@
 // env/agent.hpp: one agent step of a console in a batch: frame skip, lives, truncation, reset
 // (NOTES.md 8).
 //
-// In: an action and its strength. Out: AgentState. A Capture takes the two pictures an observation
-// is made of, at the moment they are on the screen: previous() the last but one frame of the skip,
-// newest() the last. A step that ends early captures nothing from then on.
+// In: an action and its strength. Out: AgentState. An ObservationSink reads the two pictures that
+// an observation is made of while they are on the screen:
+//
+//   begin_frame(frames_left)  a frame is about to run; so many follow it
+//   previous()                the last but one frame of the skip is on the screen
+//   newest()                  the last one is
+//
+// A step that ends early calls none of them from then on.
 #pragma once
 
 #include "env/ale.hpp"
@@ -27,7 +32,7 @@ struct AgentState {
   i32 episode_return;  // unclipped
   i32 episode_length;  // steps
   u8 is_over;          // game over
-  u8 has_lost_life;    // in the last step, and the game goes on
+  u8 has_lost_life;    // in the last step, and the game continues
   u8 is_first;         // no step since the reset
   u8 reserved;
 };
@@ -40,7 +45,7 @@ CULE_HD CULE_INLINE bool is_terminated(const AgentState& a, const AgentOptions& 
 CULE_HD CULE_INLINE bool is_truncated(const AgentState& a, const AgentOptions& o) {
   return a.step_frames >= o.max_num_frames_per_episode && !is_terminated(a, o);
 }
-// A reset has to follow.
+// The episode has ended: a reset has to follow.
 CULE_HD CULE_INLINE bool is_ended(const AgentState& a, const AgentOptions& o) {
   return a.is_over || a.step_frames >= o.max_num_frames_per_episode ||
          (o.episodic_life && a.has_lost_life);
@@ -50,9 +55,9 @@ CULE_HD CULE_INLINE i32 paid_reward(const AgentState& a, const AgentOptions& o) 
   return a.reward < -1 ? -1 : a.reward > 1 ? 1 : a.reward;
 }
 
-template <class Engine, class Capture>
+template <class Engine, class ObservationSink>
 CULE_HD void step_agent(BasicAle<Engine>& ale, AgentState& a, const AgentOptions& o, i32 action,
-                        float strength, Capture& capture) {
+                        float strength, ObservationSink& observation) {
   a.reward = 0;
   a.is_first = 0;
   const i32 lives_before = a.lives;
@@ -60,7 +65,7 @@ CULE_HD void step_agent(BasicAle<Engine>& ale, AgentState& a, const AgentOptions
   for (i32 k = o.frameskip; k > 0; --k) {
     if (!ale.engine.align(is_running, is_running && !ale.is_over())) break;
     if (!is_running) continue;
-    ale.console.observation = capture.observation(k - 1);
+    observation.begin_frame(k - 1);
     a.reward += ale.act(action, strength);
     a.is_over = ale.is_over();
     ++a.step_frames;
@@ -68,10 +73,9 @@ CULE_HD void step_agent(BasicAle<Engine>& ale, AgentState& a, const AgentOptions
     a.has_lost_life = a.lives < lives_before && a.lives > 0;
     is_running = !is_ended(a, o);
     if (!is_running) continue;
-    if (k == 2) capture.previous();
-    if (k == 1) capture.newest();
+    if (k == 2) observation.previous();
+    if (k == 1) observation.newest();
   }
-  ale.console.observation = nullptr;
   a.episode_return += a.reward;
   ++a.episode_length;
 }
@@ -99,12 +103,7 @@ CULE_HD bool reset_agent(Ale& ale, AgentState& a, const AgentOptions& o, Mt19937
 CULE_HD inline i32 action_from_joystick(float x, float y, float fire, float threshold) {
   const i32 horizontal = x > threshold ? 1 : x < -threshold ? -1 : 0;
   const i32 vertical = y > threshold ? 1 : y < -threshold ? -1 : 0;
-  const bool is_fire = fire > threshold;
-  // Rows: up, middle, down; columns: left, middle, right.
-  const i32 plain[9] = {7, 2, 6, 4, 0, 3, 9, 5, 8};
-  const i32 firing[9] = {15, 10, 14, 12, 1, 11, 17, 13, 16};
-  const i32 i = (1 - vertical) * 3 + horizontal + 1;
-  return is_fire ? firing[i] : plain[i];
+  return action_of_direction(horizontal, vertical, fire > threshold);
 }
 
 }  // namespace cule

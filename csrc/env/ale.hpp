@@ -17,7 +17,7 @@ constexpr double kPaddleStep = 23000.0;
 constexpr i32 kMaxSetupFrames = 200000;  // a mode selection that takes longer never ends
 constexpr i32 kMaxSetupJumps = 1000000;
 
-// What is known of a game, as the core uses it. Programs end with kEnd; setup may be null.
+// A game's rules and actions. Programs end with kEnd; setup_code may be null.
 struct GameFacts {
   const i32* step_code;
   const i32* lives_code;
@@ -31,19 +31,19 @@ struct GameFacts {
 };
 
 struct AleSettings {
-  float repeat_action_probability;
-  i32 frame_skip;
-  i32 max_num_frames_per_episode;  // 0: no limit
-  u8 truncate_on_loss_of_life;
-  i32 reward_min;
-  i32 reward_max;
-  i32 paddle_min;
-  i32 paddle_max;
+  float repeat_action_probability = 0.0f;
+  i32 frame_skip = 1;
+  i32 max_num_frames_per_episode = 0;  // 0: no limit
+  u8 truncate_on_loss_of_life = 0;
+  i32 reward_min = -2147483647 - 1;
+  i32 reward_max = 2147483647;
+  i32 paddle_min = kDefaultPaddleMin;
+  i32 paddle_max = kDefaultPaddleMax;
 };
 
 enum class EnvFault : u8 { kNone, kModeUnreachable, kModeRefused };
 
-// Everything of an environment that is neither console nor random generator.
+// The state of an environment, without its console and random generators.
 struct EnvState {
   i32 frame_number;
   i32 episode_frame_number;
@@ -104,7 +104,7 @@ struct BasicAle {
   // reset_game(). False: the mode could not be selected (env.fault says why).
   CULE_HD bool reset() { return reset(*this); }
 
-  // The same with the steps of the mode selection going through `effects`, which can watch them.
+  // The same; the steps of the mode selection go through `effects`.
   template <class Effects>
   CULE_HD bool reset(Effects& effects) {
     env.fault = EnvFault::kNone;
@@ -182,8 +182,8 @@ struct BasicAle {
     return count_setup_frames(4);
   }
   CULE_HD bool act(i32 action) {
-    // Once the episode is over this emulates nothing, and a loop that waits for an effect never
-    // ends (the reference hangs): the frame count below turns that into a fault.
+    // Once the episode is over this emulates nothing, and a program that waits for an effect loops
+    // forever (the reference hangs): the frame count below turns that into a fault.
     act(action, 1.0f);
     return count_setup_frames(settings.frame_skip);
   }
@@ -216,7 +216,7 @@ struct BasicAle {
     return false;
   }
 
-  // Two draws a frame, for player A and player B, whether they matter or not.
+  // Two draws a frame, for player A and player B, whether or not they matter.
   CULE_HD void draw_sticky(u32* keeps) {
     const double p = settings.repeat_action_probability;
     ++env.acted_frames;

@@ -26,7 +26,6 @@ class AleConsole {
         options_(options),
         memory_(make_zeroed<FrameStore>()),
         state_(make_zeroed<State>()) {
-    memory_->watch.is_on = 1;
     State& s = *state_;
     game_->load(options_.machine_seed, s.console, s.streams.machine, *memory_);
     s.streams.env.seed(options_.random_seed);
@@ -70,7 +69,7 @@ class AleConsole {
   void set_ram(u32 i, u8 value) { ram_[i] = state_->console.ram[i] = value; }
   u32 height() const { return game_->properties().height; }
 
-  // The picture after the last emulated frame, as palette indices; kept over a restore until the
+  // The picture after the last emulated frame, as palette indices; a restore keeps it until the
   // next frame.
   const std::vector<u8>& screen() {
     if (is_screen_current_) return screen_;
@@ -92,7 +91,7 @@ class AleConsole {
 
   size_t state_bytes() const { return sizeof(State) + 2 * pixel_count(); }
 
-  // Both pictures are made real, so that the state needs no logs.
+  // Turns both pictures into pixels, because the state holds no logs.
   void get_state(u8* out) {
     const Console c = console();
     complete_latches(c);
@@ -102,8 +101,8 @@ class AleConsole {
       std::memcpy(out + sizeof(State) + n * pixel_count(), memory_->pixels[n], pixel_count());
   }
 
-  // Remembered sticky actions and, without include_rng, the environment's generator stay those of
-  // this object.
+  // The remembered actions of sticky actions stay as they are; so does the environment's generator
+  // without include_rng.
   void set_state(const u8* in, bool include_rng) {
     (void)screen();
     State& s = *state_;
@@ -121,7 +120,7 @@ class AleConsole {
   }
 
  private:
-  // The steps of a mode selection; acts are heard there too.
+  // The steps of a mode selection; acts make sound there too.
   struct AudibleSetup {
     static constexpr bool kAllowed = Ale::kAllowed;
     Ale& environment;
@@ -130,9 +129,9 @@ class AleConsole {
     bool select(i32 frames) { return environment.select(frames); }
     bool soft_reset() { return environment.soft_reset(); }
     bool act(i32 action) {
-      const bool goes_on = environment.act(action);
+      const bool continues = environment.act(action);
       console.make_sound();
-      return goes_on;
+      return continues;
     }
     bool count_jump() { return environment.count_jump(); }
     i32 draw() { return environment.draw(); }
@@ -145,8 +144,8 @@ class AleConsole {
   size_t pixel_count() const { return size_t(height()) * kScreenWidth; }
   Console console() { return game_->console(state_->console, *memory_); }
   Ale ale() {
-    return {console(),         state_->env,  &state_->streams, game_->facts(),
-            options_.settings, {true, 0, 0}, game_->engine()};
+    return game_->ale(state_->console, *memory_, state_->env, state_->streams, options_.settings,
+                      {true, 0, 0});
   }
   void remember_ram() { std::memcpy(ram_, state_->console.ram, kRamBytes); }
 

@@ -12,7 +12,7 @@
 namespace cule {
 namespace {
 
-// Frame stores that lie side by side. Systems refuse a single piece that is larger than their
+// Frame stores that are allocated in one piece. Systems refuse a piece that is larger than their
 // memory.
 constexpr size_t kFrameBlock = 64;
 
@@ -46,9 +46,9 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
   const auto frames_of = [this](size_t i) {
     return frames_[i / kFrameBlock].get() + i % kFrameBlock;
   };
-  // Pages come, zeroed, at the first write: on all threads at once, and near the one that steps
-  // them.
-  pool_.run(i32(game_index.size()), [&](i32 i, i32) { frames_of(size_t(i))->watch = {}; });
+  // The first write maps a page: on all threads in parallel, and near the one that steps it.
+  pool_.run(i32(game_index.size()),
+            [&](i32 i, i32) { frames_of(size_t(i))->incremental.watch = {}; });
   slots_.reserve(game_index.size());
   for (size_t i = 0; i < game_index.size(); ++i) {
     slots_.emplace_back(&setups_[size_t(game_index[i])], &options_, states_.get() + i,
@@ -145,7 +145,7 @@ void Batch::check_faults() {
   for (EnvSlot& u : slots_) check_fault(u.state().env, u.setup().game->spec().game_id);
 }
 
-// Asynchronous results have to be received before anything else is asked for.
+// Asynchronous results have to be received before any other call.
 void Batch::check_idle(const char* call) const {
   if (in_flight_ != 0) {
     throw NotReady(std::string(call) + "() while " + std::to_string(in_flight_.load()) +
@@ -318,7 +318,7 @@ void Batch::receive(i32 n, const Outputs& out) {
     const EnvSlot& u = slots_[size_t(id)];
     check_fault(u.state().env, u.setup().game->spec().game_id);
   }
-  if (n == size()) std::sort(ids.begin(), ids.end());  // a whole batch comes in console order
+  if (n == size()) std::sort(ids.begin(), ids.end());  // a whole batch comes in order
   for (i32 k = 0; k < n; ++k) {
     const i32 i = ids[size_t(k)];
     write_results(i, out, size_t(k));

@@ -1,8 +1,8 @@
-// host/batch.hpp: N consoles stepped together by CPU threads.
+// host/batch.hpp: N environments stepped together by CPU threads.
 //
-// A step of one console: (autoreset,) actions to frames, observation, results; consoles do not see
-// each other, so results do not depend on the number of threads or on how a batch is split. Nothing
-// is allocated in step().
+// A step of one environment: (autoreset,) actions to frames, observation, results. Environments
+// share no state, so results do not depend on the number of threads or on how a batch is split.
+// step() allocates nothing.
 #pragma once
 
 #include <map>
@@ -13,15 +13,15 @@
 
 namespace cule {
 
-// A call the state of the batch does not allow; nothing has moved.
+// A call that the state of the batch does not allow; nothing has changed.
 struct NotReady : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Where results go. Tables are [rows, width]; a console's results are one column.
+// Where results go. Tables are [rows, width]; an environment's results are one column.
 struct Outputs {
   u8* obs = nullptr;
-  std::ptrdiff_t obs_stride = 0;  // bytes between consoles
+  std::ptrdiff_t obs_stride = 0;  // bytes between environments
   i32* ints = nullptr;
   u8* flags = nullptr;
   size_t width = 0;
@@ -34,7 +34,7 @@ struct Outputs {
 constexpr i32 kJoystickSize = 4;  // numbers of a continuous action
 constexpr i64 kKeepState = -2;    // in place of a seed
 
-// What one console is told to do: an ALE action with its strength.
+// An ALE action with its strength.
 struct Command {
   i32 action;
   float strength;
@@ -51,11 +51,11 @@ class Batch {
   const BatchOptions& options() const { return options_; }
   const EnvSlot& slot(i32 i) const { return slots_[size_t(i)]; }
   size_t state_bytes() const { return state_bytes_; }
-  size_t state_stride() const { return sizeof(SlotState); }  // between consoles' live states
+  size_t state_stride() const { return sizeof(SlotState); }  // between environments' live states
   size_t console_bytes() const;
   u32 picture_height(i32 i) const { return slots_[size_t(i)].setup().game->properties().height; }
 
-  // mask null: all. seeds: one per console, negative keeps the random streams.
+  // mask null: all. seeds: one per environment; a negative one keeps the random streams.
   void reset(const u8* mask, const i64* seeds, const Outputs& out);
   void step(const std::vector<Command>& commands, const Outputs& out);
   void observe(const Outputs& out);
@@ -66,18 +66,18 @@ class Batch {
                             std::vector<Command>& commands) const;
   // The same for rows of x, y, button value and paddle strength.
   void command_from_joysticks(const float* actions, i32 n, std::vector<Command>& commands) const;
-  // Refuses unless every console named can be stepped.
+  // Throws unless every environment in `ids` can be stepped.
   void check_ready(const i32* ids, i32 n) const;
 
-  // seeds: as for reset(), or kKeepState where a console is only to be reported.
+  // seeds: as for reset(), or kKeepState for an environment that is reported only.
   void send_reset(const i64* seeds);
   void send(const std::vector<Command>& commands, const i32* ids, i32 n);
   void receive(i32 n, const Outputs& out);
 
   void save(i32 i, u8* row);
-  // The cached reset states of console i, num_reset_states rows; made where they do not exist yet.
+  // The cached reset states of environment i, num_reset_states snapshots; made on first use.
   const std::vector<std::vector<u8>>& reset_states(i32 i);
-  // Why a row cannot be restored into console i; empty when it can.
+  // Why a snapshot cannot be restored into environment i; empty if it can.
   std::string find_snapshot_error(i32 i, const u8* row) const;
   // Before restore(): what later resets need.
   void prepare_restore() {
@@ -115,20 +115,20 @@ class Batch {
   CallocPtr<SlotState> states_;
   std::vector<CallocPtr<FrameStore>> frames_;
   std::vector<EnvSlot> slots_;
-  std::vector<u8> is_loaded_;  // console i has been loaded
+  std::vector<u8> is_loaded_;  // environment i has been loaded
   size_t state_bytes_ = 0;
   std::map<CacheKey, std::vector<std::vector<u8>>> cache_;  // rows
   std::vector<Workspace> workspaces_;
 
   // Asynchronous stepping.
-  std::vector<Command> pending_;  // per console
+  std::vector<Command> pending_;  // per environment
   std::vector<i64> pending_seeds_;
   std::vector<u8> final_obs_;    // [N] observations, SameStep only
   std::vector<i32> final_ints_;  // [N, kIntRows]
   std::mutex done_mutex_;
   std::condition_variable done_;
   std::deque<i32> finished_;
-  std::atomic<i32> in_flight_{0};  // consoles sent and not received
+  std::atomic<i32> in_flight_{0};  // environments sent and not received
   std::vector<u8> is_sent_;        // [N]
   ThreadPool::Task posted_step_, posted_reset_;
 

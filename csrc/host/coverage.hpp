@@ -1,4 +1,4 @@
-// host/coverage.hpp: which instructions of its ROM a game executes, by playing it.
+// host/coverage.hpp: which instructions of its ROM a game executes, found by playing it.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ namespace cule {
 
 // Engine of BasicAle: notes the place of every instruction, and executes it slowly.
 struct CoverageEngine {
-  using Access = HostAccess;
+  using Access = PlainAccess;
 
   struct Note {
     u32 pc;
@@ -23,7 +23,7 @@ struct CoverageEngine {
   FlatRam ram(ConsoleState& s) const { return {s.ram}; }
   bool align(bool is_running, bool /*emulates*/) const { return is_running; }
 
-  void run(Machine<HostAccess>& m) const {
+  void run(Machine<PlainAccess>& m) const {
     Clock clock = Clock(m.s.cycles) << kClockShift;
     u32 before = ~0u;
     while (!m.s.cpu.is_jammed) {
@@ -35,7 +35,7 @@ struct CoverageEngine {
   }
 
  private:
-  void note(const Machine<HostAccess>& m, u32& before) const {
+  void note(const Machine<PlainAccess>& m, u32& before) const {
     const u32 pc = m.s.cpu.pc;
     if (!(pc & 0x1000)) {
       before = ~0u;
@@ -49,7 +49,7 @@ struct CoverageEngine {
     before = offset;
   }
 
-  static u32 offset_of(const Machine<HostAccess>& m, u32 pc) {
+  static u32 offset_of(const Machine<PlainAccess>& m, u32 pc) {
     switch (m.console.cart.type) {
       case Bankswitch::kE0:
         return E0Fetch::index(m.s, pc);
@@ -74,8 +74,7 @@ inline std::vector<rom_kernel::Place> find_reached(const Game& game, u32 frames,
     game.load(kDefaultMachineSeed, state, streams->machine, *memory);
     streams->env.seed(seed);
     env.mode = game.default_mode();
-    const AleSettings settings{
-        0.0f, 1, 0, 0, -2147483647 - 1, 2147483647, kDefaultPaddleMin, game.spec().paddle_max};
+    const AleSettings settings = game.ale_settings();
     BasicAle<CoverageEngine> ale{
         game.console(state, *memory), env, streams.get(), game.facts(), settings, {true, 0, 0},
         CoverageEngine{&notes}};

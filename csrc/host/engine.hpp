@@ -1,9 +1,10 @@
-// host/engine.hpp: who runs frame steps on the host: the interpreter, and translated code where a
-// game has it. The instruction loops are compiled once, in host/engine_*.cpp.
+// host/engine.hpp: runs frame steps on the host: the interpreter, or translated code where a game
+// has it. The instruction loops are compiled once, in host/engine_*.cpp.
 #pragma once
 
 #include "console/step.hpp"
 #include "env/ale.hpp"
+#include "host/incremental/renderer.hpp"
 #include "jit/engine.hpp"
 
 namespace cule {
@@ -11,7 +12,7 @@ namespace cule {
 // Out of line, so that each instruction loop has the registers to itself.
 template <class Fetch>
 CULE_NOINLINE void interpret_step(Machine<HostAccess>& m) {
-  run_step(m, run_fast<Fetch>);
+  run_step(m, run_fast<Fetch, HostAccess>);
 }
 
 template <class Fetch>
@@ -30,11 +31,12 @@ extern template void run_host_step<BankFetch>(Machine<HostAccess>&, jit::Transla
 extern template void run_host_step<E0Fetch>(Machine<HostAccess>&, jit::Translation*);
 extern template void run_host_step<FeFetch>(Machine<HostAccess>&, jit::Translation*);
 
-// Engine of BasicAle: a thread by itself.
+// Engine of BasicAle: a single thread.
 struct HostEngine {
   using Access = HostAccess;
 
-  jit::Translation* translation = nullptr;  // of the game; null: interpret everything
+  jit::Translation* translation = nullptr;   // of the game; null: interpret everything
+  IncrementalMemory* incremental = nullptr;  // of the console; null: render everything
 
   FlatRam ram(ConsoleState& s) const { return {s.ram}; }
   void run(Machine<HostAccess>& m) const {
@@ -50,8 +52,7 @@ struct HostEngine {
         break;
     }
   }
-  // Lanes that run together agree here on who runs the next frame, and whether any of them is still
-  // running; a thread by itself asks nobody.
+  // A single thread has no other lanes to agree with.
   bool align(bool is_running, bool /*emulates*/) const { return is_running; }
 };
 

@@ -1,7 +1,7 @@
-// host/game.hpp: a game as the host owns it: ROM bytes, console properties, compiled rules, loaded
-// snapshot.
+// host/game.hpp: a game on the host: ROM bytes, console properties, compiled rules, and the state
+// after loading.
 //
-// Immutable after construction and shared by the consoles that run it. Everything loadROM does
+// Immutable after construction and shared by the environments that run it. Everything loadROM does
 // before the first environment reset depends only on the ROM and the machine generator's seed, so
 // it is done once for the default seed and copied (env/ale.hpp, load_console).
 #pragma once
@@ -15,6 +15,7 @@
 
 #include "cart/detect.hpp"
 #include "host/engine.hpp"
+#include "host/frame_store.hpp"
 
 namespace cule {
 
@@ -32,11 +33,12 @@ struct ModeUnreachable : std::runtime_error {
 
 inline void check_fault(const EnvState& env, const std::string& game_id) {
   if (env.fault == EnvFault::kNone) return;
-  throw ModeUnreachable("mode: " + game_id + " did not reach mode " + std::to_string(env.mode) +
+  throw ModeUnreachable("mode is " + std::to_string(env.mode) + "; " + game_id +
+                        " did not reach mode " + std::to_string(env.mode) +
                         " in its reset; a small max_num_frames_per_episode can prevent it");
 }
 
-// What a Game is made of; the fields of cule._core.Game's constructor.
+// The arguments of cule._core.Game's constructor.
 struct GameSpec {
   std::string game_id;
   Bytes rom;
@@ -47,10 +49,10 @@ struct GameSpec {
   i32 default_mode = 0;
   i32 paddle_max = kDefaultPaddleMax;
   std::vector<i32> state, step_code, lives_code, setup_code;
-  bool translates = true;  // run translated code where there can be any
+  bool translates = true;  // run translated code where this machine supports it
 };
 
-// Zeroed pages on demand: what is never touched takes no memory, where pages are small.
+// Zeroed pages on demand: memory that is never touched costs nothing, where pages are small.
 struct FreeDeleter {
   void operator()(void* p) const { std::free(p); }
 };
@@ -85,7 +87,10 @@ class Game {
   const Bytes& image() const { return image_; }  // with four spare bytes
   Cart cart() const { return {image_.data(), opcodes_.data(), traps_.data(), type_}; }
   Bankswitch bankswitch() const { return type_; }
-  HostEngine engine() const { return {translation_.get()}; }
+  // incremental: of the console that the engine runs; null: see IncrementalRenderer.
+  HostEngine engine(IncrementalMemory* incremental = nullptr) const {
+    return {translation_.get(), incremental};
+  }
   size_t code_bytes() const { return translation_ == nullptr ? 0 : translation_->code_bytes(); }
   const char* bankswitch_name() const {
     for (const BankswitchName& b : kSupportedBankswitches) {
@@ -96,14 +101,26 @@ class Game {
   // Identifies ROM, properties and rules in saved states.
   u64 key() const { return key_; }
   i32 default_mode() const { return spec_.default_mode; }
+  // No sticky actions, no limits, one frame an act.
+  AleSettings ale_settings() const {
+    AleSettings settings;
+    settings.paddle_max = spec_.paddle_max;
+    return settings;
+  }
 
   Console console(ConsoleState& s, FrameStore& memory) const {
     return {s, memory.memory(), cart(), properties_};
   }
 
-  // What the first environment reset leaves for the second, if it is the same for every seed: then
-  // a batch, which resets twice when it is seeded, need not play it again. Pictures do not outlast
-  // a reset.
+  // The environment of a console. `settings` outlive it.
+  Ale ale(ConsoleState& s, FrameStore& memory, EnvState& env, ExactStreams& streams,
+          const AleSettings& settings, const StickySource& sticky) const {
+    return {console(s, memory),         env, &streams, facts_, settings, sticky,
+            engine(&memory.incremental)};
+  }
+
+  // The state after the first environment reset, if it is the same for every seed: then a batch,
+  // which resets twice when it is seeded, need not run it again. Pictures do not outlast a reset.
   struct FirstReset {
     ConsoleState console;
     EnvState env;
@@ -133,23 +150,17 @@ class Game {
     return properties;
   }
 
-  // The reset of a mode selection that draws random numbers or acts differs by seed and settings.
+  // A mode selection that samples random numbers or acts makes it differ by seed and settings.
   void play_first_reset(FrameStore& memory) {
     const auto streams = make_zeroed<ExactStreams>();
     FirstReset& first = first_reset_;
     load(kDefaultMachineSeed, first.console, streams->machine, memory);
     streams->env.seed(0);
     first.env.mode = default_mode();
-    const AleSettings settings{
-        0.0f, 1, 0, 0, -2147483647 - 1, 2147483647, kDefaultPaddleMin, spec_.paddle_max};
-    Ale ale{console(first.console, memory),
-            first.env,
-            streams.get(),
-            facts_,
-            settings,
-            {true, 0, 0},
-            engine()};
-    has_first_reset_ = ale.reset() && streams->env.position == Mt19937::kWords;
+    const AleSettings settings = ale_settings();
+    Ale first_ale = ale(first.console, memory, first.env, *streams, settings, {true, 0, 0});
+    first_ale.engine = engine();  // all latches recorded: the state is used without these logs
+    has_first_reset_ = first_ale.reset() && streams->env.position == Mt19937::kWords;
     first.machine_random = streams->machine;
   }
 
@@ -157,8 +168,9 @@ class Game {
     const std::string name = detect_bankswitch(spec_.rom);
     const std::string size = std::to_string(spec_.rom.size());
     if (name.empty()) {
-      throw UnsupportedRom("rom: no cartridge type fits an image of " + size +
-                           " bytes; usual sizes are 2048, 4096, 8192 and 16384");
+      throw UnsupportedRom("rom is an image of " + size +
+                           " bytes, which fits no cartridge type; it must be an Atari 2600 ROM, "
+                           "usually of 2048, 4096, 8192 or 16384 bytes");
     }
     const BankswitchName* found = nullptr;
     for (const BankswitchName& b : kSupportedBankswitches) {
@@ -166,8 +178,8 @@ class Game {
     }
     if (found == nullptr) {
       throw UnsupportedRom(
-          "rom: cartridge type " + name + " (" + size +
-          " bytes) is not supported; supported are 2K, 4K, F8, F8SC, F6, F6SC, E0, FE, DPC");
+          "rom is for cartridge type " + name + " (" + size +
+          " bytes); it must be for type 2K, 4K, F8, F8SC, F6, F6SC, E0, FE or DPC");
     }
     type_ = found->type;
     image_ = spec_.rom;
@@ -186,15 +198,15 @@ class Game {
   static void check_program(const char* name, const std::vector<i32>& code, bool allows_effects) {
     const i32 bad = find_program_error(code.data(), u32(code.size()), allows_effects);
     if (bad >= 0) {
-      throw std::invalid_argument(std::string(name) + ": not a valid rule program (word " +
-                                  std::to_string(bad) + ")");
+      throw std::invalid_argument(std::string(name) + " is invalid at word " + std::to_string(bad) +
+                                  "; it must be a compiled rule program");
     }
   }
 
   void make_facts() {
     if (spec_.state.size() < 3 || spec_.state.size() > kModeSlot) {
-      throw std::invalid_argument("state: 3 to 31 slots, got " +
-                                  std::to_string(spec_.state.size()));
+      throw std::invalid_argument("state has " + std::to_string(spec_.state.size()) +
+                                  " slots; it must have 3 to 31");
     }
     facts_.step_code = spec_.step_code.data();
     facts_.lives_code = spec_.lives_code.data();

@@ -1,7 +1,7 @@
 // host/large_pages.hpp: asks the system for large pages.
 //
-// For memory of which a step uses a part of every piece: with small pages the processor has to look
-// up where each of hundreds of them lies. What is never touched takes memory too, then.
+// For memory of which a step uses a part of every piece: with small pages the processor translates
+// hundreds of page addresses. Memory that is never touched counts too, then.
 #pragma once
 
 #include <cstdint>

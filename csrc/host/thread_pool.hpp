@@ -1,9 +1,9 @@
 // host/thread_pool.hpp: a persistent pool of threads for one batch.
 //
-// run() does a loop over items and returns when all are done; the caller works too. Each thread
-// begins with a share of its own, the same in every loop, so that what it keeps for a console is in
-// its core's cache; then it helps the others. post() queues single items for the threads alone
-// (asynchronous stepping). Not both at once.
+// run() loops over items and returns when all are done; the caller works too. Each thread begins
+// with a share of its own, the same in every loop, so that an environment's memory is in its core's
+// cache; then it helps the others. post() queues single items for the threads alone (asynchronous
+// stepping). Not both at once.
 #pragma once
 
 #include <pthread.h>

@@ -1,7 +1,6 @@
 // jit/engine.hpp: the instruction loop of one frame step, translated where it can be.
 //
-// Translated code and the interpreter take turns at instruction boundaries; each leaves the state
-// as the other expects it.
+// Translated code and the interpreter hand over to each other at instruction boundaries.
 #pragma once
 
 #include <cstring>
@@ -11,8 +10,9 @@
 
 namespace cule::jit {
 
-inline u32 read_device(Context* c, u32 access) {
-  auto& m = *static_cast<Machine<HostAccess>*>(c->machine);
+template <class Access>
+u32 read_device(Context* c, u32 access) {
+  auto& m = *static_cast<Machine<Access>*>(c->machine);
   m.next = c->next;
   const u32 value = m.read_device(Clock(c->time >> kTimeShift) << kClockShift, access & 0xFFFF,
                                   access >> kValueShift);
@@ -21,8 +21,9 @@ inline u32 read_device(Context* c, u32 access) {
 }
 
 // Not for writes that end the frame or stall.
-inline u32 write_device(Context* c, u32 access) {
-  auto& m = *static_cast<Machine<HostAccess>*>(c->machine);
+template <class Access>
+u32 write_device(Context* c, u32 access) {
+  auto& m = *static_cast<Machine<Access>*>(c->machine);
   m.next = c->next;
   m.write_device(Clock(c->time >> kTimeShift) << kClockShift, access & 0xFFFF,
                  access >> kValueShift, false);
@@ -31,10 +32,10 @@ inline u32 write_device(Context* c, u32 access) {
   return 0;
 }
 
-// Runs translated code from pc on, if there can be any.
-template <class Fetch>
-CULE_INLINE void run_translated(Machine<HostAccess>& m, FastBus<Fetch>& bus,
-                                Execution<FastBus<Fetch>>& e, Translation& translation) {
+// Runs translated code from pc on, if any can be made.
+template <class Fetch, class Access>
+CULE_INLINE void run_translated(Machine<Access>& m, FastBus<Fetch, Access>& bus,
+                                Execution<FastBus<Fetch, Access>>& e, Translation& translation) {
   constexpr Clock kMargin = Clock(kUnwatchedCycles) << kClockShift;
   void* table;
   const CartState& cart = m.s.cart;
@@ -64,8 +65,8 @@ CULE_INLINE void run_translated(Machine<HostAccess>& m, FastBus<Fetch>& bus,
   c.ram = m.ram.base;
   c.image = m.console.cart.image;
   memcpy(c.charge_ends, m.charge_ends, sizeof c.charge_ends);
-  c.read = read_device;
-  c.write = write_device;
+  c.read = read_device<Access>;
+  c.write = write_device<Access>;
   c.machine = &m;
   c.table = table;
   translation.run(c, code);
@@ -85,10 +86,11 @@ CULE_INLINE void run_translated(Machine<HostAccess>& m, FastBus<Fetch>& bus,
 }
 
 // As run_fast() of the interpreter.
-template <class Fetch>
-CULE_NOINLINE Clock run_fast(Machine<HostAccess>& m, Clock clock, Translation& translation) {
-  FastBus<Fetch> bus(m, clock, m.s.cpu.pc);
-  Execution<FastBus<Fetch>> e(bus, m.s.cpu);
+template <class Fetch, class Access>
+CULE_NOINLINE Clock run_fast(Machine<Access>& m, Clock clock, Translation& translation) {
+  static_assert(Access::kForeseesCharges);
+  FastBus<Fetch, Access> bus(m, clock, m.s.cpu.pc);
+  Execution<FastBus<Fetch, Access>> e(bus, m.s.cpu);
   do {
     if (m.opcodes == m.console.cart.opcodes && (e.pc & 0x1000)) {
       run_translated(m, bus, e, translation);

@@ -1,9 +1,9 @@
 // jit/translation.hpp: a ROM as machine code of the host.
 //
 // In: a cartridge, and places that its program has reached. Out: code that runs the program from
-// such a place until something happens that only the interpreter knows how to do; then the code
-// leaves, with the instruction that it stands before not begun. Shared by all consoles of a game;
-// any thread may ask for more code at any time. How blocks are made: NOTES.md.
+// such a place to the first instruction that only the interpreter can execute; then the code exits
+// before that instruction. Shared by all consoles of a game; any thread may request more code at
+// any time. How blocks are made: NOTES.md.
 #pragma once
 
 #include <atomic>

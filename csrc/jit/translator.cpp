@@ -64,7 +64,7 @@ void Translator::begin_stretch() {
   entry_cycles_.push_back(0);
 }
 
-// Returns where the code goes on, with everything added.
+// Returns where the code continues, with everything added.
 u32 Translator::translate_block(u32 pc) {
   now_ = {};
   is_binary_ = false;
@@ -114,7 +114,7 @@ void Translator::find_heads(u32 pc) {
   }
 }
 
-// The instruction at pc is interpreted; translation goes on after it.
+// The instruction at pc is interpreted; translation continues after it.
 void Translator::leave_to_interpreter(u32 pc) {
   blocks_[pc].address = entries_.interpret;
   if (!is_fast(pc)) return;

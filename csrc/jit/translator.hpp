@@ -1,9 +1,9 @@
 // jit/translator.hpp: makes code for a place and for all places that direct jumps reach from there.
 //
-// A block begins at a place and goes on past branches that are not taken, up to a jump, an
-// instruction that has to be interpreted, or a place where another block begins. Where in an
-// instruction something turns out to need the interpreter, the code leaves with that instruction
-// not begun. What is rarely executed stands behind all blocks. Facts and rules: NOTES.md.
+// A block begins at a place and continues past branches that are not taken, up to a jump, an
+// instruction that has to be interpreted, or a place where another block begins. Where an
+// instruction turns out to need the interpreter, the code exits before that instruction. Code that
+// is rarely executed is placed behind all blocks. Facts and rules: NOTES.md.
 #pragma once
 
 #include <functional>
@@ -153,10 +153,10 @@ class Translator {
   void begin_stretch();
   size_t leave();
   void leave_if(Condition c) { leaves_[leave()].jumps.push_back(as_.jump_later(c)); }
-  // Leaves, from among what stands behind the blocks.
+  // Exits, from among the code behind the blocks.
   void leave_if(Condition c, size_t which) { leaves_[which].jumps.push_back(as_.jump_later(c)); }
-  // What is seldom executed: `emit` is called when all blocks are there. `to`: a jump there;
-  // `emit` ends with a jump back to where the code now goes on.
+  // Code that is rarely executed: `emit` is called when all blocks are complete. `to`: a jump
+  // there; `emit` ends with a jump back to where the code continues.
   template <class Emit>
   void set_aside(size_t to, Emit emit) {
     const u64 back = as_.here();
@@ -243,8 +243,8 @@ class Translator {
   Pending now_;
   Pending before_;
   u32 pc_ = 0;
-  u32 next_ = kNowhere;     // where the code goes on behind a jump
-  Reg into_ = kRax;         // where an operand is welcome
+  u32 next_ = kNowhere;     // where the code continues behind a jump
+  Reg into_ = kRax;         // preferred for an operand
   u32 nz_flags_ = 0;        // Assembler::flags() while those of the host show nz;
   u32 carry_flags_ = 0;     // and the carry,
   bool is_borrow_ = false;  // or its complement

@@ -63,7 +63,7 @@ class Assembler {
   u64 here() const { return address_ + bytes_.size(); }
   size_t size() const { return bytes_.size(); }
   void rewind(size_t size) { bytes_.resize(size); }
-  // Another number whenever an instruction may have changed the flags, or a label stands here.
+  // Another number whenever an instruction may have changed the flags, or a label is here.
   u32 flags() const { return flags_; }
 
   // --- moves ---

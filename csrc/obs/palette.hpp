@@ -5,6 +5,8 @@
 // palette.generated.hpp; the asserts below hold them to the rules.
 #pragma once
 
+#include <cstring>
+
 #include "base/int.hpp"
 #include "base/platform.hpp"
 #include "obs/palette.generated.hpp"
@@ -51,5 +53,11 @@ constexpr const u8* gray_table(Format format) { return palette(format).gray; }
 
 // 256 colours of three bytes (red, green, blue), by colour register value.
 constexpr const u8* rgb_table(Format format) { return palette(format).rgb; }
+
+// Writes the colours of n palette indices, three bytes each.
+inline void write_rgb(Format format, const u8* indices, size_t n, u8* rgb_out) {
+  const u8* table = rgb_table(format);
+  for (size_t i = 0; i < n; ++i, rgb_out += 3) memcpy(rgb_out, table + 3 * indices[i], 3);
+}
 
 }  // namespace cule

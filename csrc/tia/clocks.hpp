@@ -23,7 +23,7 @@ constexpr u32 kMinHeight = 200;
 
 static_assert(kClocksPerLine == 228 && kHblankClocks == 68);
 
-// The frame is cut by a write later than this line.
+// A write later than this scanline ends the frame.
 CULE_HD CULE_INLINE constexpr u32 max_line(Format format) {
   return format == Format::kPal ? 342 : 290;
 }

@@ -1,4 +1,4 @@
-// tia/collisions.hpp: the sink of a replay that only records collisions (NOTES.md 8.4).
+// tia/collisions.hpp: the sink that records collisions, and draws nothing (NOTES.md 8.4).
 #pragma once
 
 #include "tia/shapes.hpp"

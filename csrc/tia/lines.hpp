@@ -1,12 +1,11 @@
-// tia/lines.hpp: any line of a frame drawn by itself.
+// tia/lines.hpp: draws the scanlines of a frame independently of each other.
 //
-// A pass over the log, without drawing, finds the state at the start of every line shown
-// (`find_line_starts`); after that the lines are independent, in any order or all at once
-// (`draw_line`). The pass can be cut in two: one over the whole log that notes the first line of
-// every band, and then one for each band, which are independent of each other. What a line needs is
-// its TiaState, the beam with the mark as far as it has been pushed, and the log entry from which
-// to go on: the access that pushed the mark into the line is applied again, which changes nothing
-// before its own effect (NOTES.md 4.1, 15).
+// A pass over the log, without drawing, finds the state at the start of every scanline shown
+// (`find_line_starts`); after that they can be drawn in any order or in parallel (`draw_line`). The
+// pass can be split: one over the whole log that notes the first scanline of every band, and then
+// one for each band, in parallel. A scanline needs its TiaState, the beam with its mark, and the
+// log entry to continue from: the access that moved the mark into the scanline is applied again,
+// which changes nothing before its own effect (NOTES.md 4.1, 15).
 #pragma once
 
 #include "tia/log_renderer.hpp"
@@ -17,19 +16,19 @@ namespace cule {
 struct LineStart {
   TiaState tia;  // before the end-of-line actions of the line above
   Beam beam;     // drawn: where the line begins, or where the log does within it
-  u32 index;     // log entry to go on from
-  u8 is_drawn;   // the beam got into this line
+  u32 index;     // log entry to continue from
+  u8 is_drawn;   // the beam reached this scanline
 };
 
-// Lines that are looked at together: `lines` from first_line on, in bands of `band` lines.
+// `lines` scanlines from first_line on, in bands of `band` scanlines.
 struct LineRange {
   u32 first_line;
   u32 lines;
   u32 band;
 };
 
-// Sink of the pass that finds the starts. It asks to be told of colour changes, like a painter: a
-// line begins before the change that made it be drawn.
+// Sink of the pass that finds the starts. It has kPaints, because a scanline begins before the
+// colour change that makes it be drawn.
 struct LineStartSink {
   static constexpr bool kPaints = true;
   static constexpr bool kExact = false;
@@ -49,8 +48,8 @@ struct LineStartSink {
   CULE_HD void segment(TiaState&, Shapes&, u32, u32, u32) {}
 };
 
-// The first line that the beam gets into of each band, in `starts_out`. `from`: where to begin, at
-// or before the range.
+// Finds the first scanline that the beam reaches in each band. `from`: where to begin, at or before
+// the range.
 CULE_HD inline void find_line_starts(const LineStart& from, const LogEntry* log, u32 size,
                                      u32 base_clock, const VisibleWindow& window, bool hmove_blanks,
                                      const LineRange& range, LineStart* starts_out) {
@@ -74,7 +73,7 @@ CULE_HD inline void find_line_starts(const LineStart& from, const LogEntry* log,
   renderer.flush(size);
 }
 
-// Draws one line, as far as the beam got in it.
+// Draws one scanline, as far as the beam got in it.
 CULE_HD inline void draw_line(const LineStart& start, const LogEntry* log, u32 size, u32 base_clock,
                               const VisibleWindow& window, bool hmove_blanks,
                               const Canvas& canvas) {

@@ -2,7 +2,7 @@
 //
 // One entry is 32 bits: cycles since the step began (18), register (6), value (8). Every write is
 // kept, and reads are kept as writes to the unused register kBeamMark, because each access moves
-// the beam mark (NOTES.md 4); the drawing of unfinished frames depends on where it stood.
+// the beam mark (NOTES.md 4); the drawing of unfinished frames depends on it.
 #pragma once
 
 #include "base/int.hpp"
@@ -10,8 +10,7 @@
 
 namespace cule {
 
-constexpr u32 kLogCapacity =
-    3072;  // a fuller log is rendered early and goes on (console/frame.hpp)
+constexpr u32 kLogCapacity = 3072;  // entries; a full log is painted early (Machine::spill)
 
 using LogEntry = u32;
 

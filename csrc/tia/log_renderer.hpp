@@ -1,7 +1,7 @@
-// tia/log_renderer.hpp: replays a write log into a sink (collisions, pixels).
+// tia/log_renderer.hpp: renders a write log into a sink (collisions, pixels).
 //
-// In: TiaState and Beam as the last replay left them, log entries in order. Out: both brought
-// forward; the sink has been told every stretch of pixels drawn, in order, with the state it was
+// In: TiaState and Beam as of the last entry rendered, log entries in order. Out: both brought
+// forward; the sink has received every stretch of pixels drawn, in order, with the state it was
 // drawn with.
 //
 // Each access moves the beam mark: everything before the mark is drawn with the state as it was
@@ -30,8 +30,8 @@ enum Shows : u32 {
   kShowsSame = 8u << kObjects,  // the write changes nothing
 };
 
-// State and BeamState are references to what is brought forward, or copies that whoever made the
-// replay takes back when it is over: a compiler keeps copies closer at hand.
+// State and BeamState are references to what is brought forward, or copies that the caller reads
+// back after rendering: a compiler can keep copies in registers.
 template <class Sink, class State = TiaState&, class BeamState = Beam&>
 struct LogRenderer {
   State s;
@@ -55,7 +55,7 @@ struct LogRenderer {
     move_mark(base_clock + clocks_from_cycles(log_cycle(log[to - 1])));
   }
 
-  // Goes on from another state.
+  // Replaces the state; what follows is rendered from it.
   void continue_from(const TiaState& state, const Beam& state_beam) {
     s = state;
     beam = state_beam;
@@ -81,7 +81,7 @@ struct LogRenderer {
   }
 
   // Applies one access. Delays between a write and its effect on the picture: NOTES.md 5. There is
-  // one place to draw from, so that lanes which apply writes to different registers draw together.
+  // one place that draws, so that lanes which apply writes to different registers draw together.
   CULE_HD CULE_INLINE void write(u32 clock, u32 reg, u32 v, u32 index) {
     if constexpr (Sink::kExact) draw_up_to(clock + write_delay_clocks(reg, clock), index);
     u8* field = nullptr;  // where the register is a field of the state and nothing else
@@ -298,7 +298,7 @@ struct LogRenderer {
     const u32 distance = wrap_position(i32(position) - i32(s.position[n]));
     const PlayerReset kind = classify_player_reset(s.nusiz[n] & 7, distance);
     if (kind == PlayerReset::kDisplay) {
-      draw_again_up_to(clock + 11, index);
+      draw_again_up_to(clock + kResetDrawClocks, index);
     }
     const u32 skip = kind != PlayerReset::kDelay;
     if (s.position[n] != position || s.skip[n] != skip) shapes.invalidate(n);

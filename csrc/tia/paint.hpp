@@ -1,4 +1,4 @@
-// tia/paint.hpp: the sink of a replay that draws rows of pixels (NOTES.md 8.1, 8.2).
+// tia/paint.hpp: the sink that draws rows of pixels (NOTES.md 8.1, 8.2).
 //
 // A pixel is map[colour register value]: the identity for palette indices, the gray palette for
 // gray pictures. Rows are 160 bytes apart; lines outside [first_line, first_line + height) are not

@@ -93,7 +93,7 @@ struct TiaState {
   u8 hmove_blank;          // next drawn pixels 0..7 are black
   u8 pf[3];                // PF0, PF1, PF2
   u8 audio[6];             // AUDC0 to AUDV1, for the sound generator alone; survive a reset
-  u8 are_latches_partial;  // console/latches.hpp: some of `collisions` are known only by their log
+  u8 are_latches_partial;  // `collisions` lacks some latches, which the Renderer can complete
   u16 collisions;          // bits 2r and 2r+1 are bits 6 and 7 of read register r
   i32 hmove_clock;         // most recent HMOVE; rebased at frame starts
 };
@@ -205,6 +205,8 @@ CULE_HD CULE_INLINE PlayerCopies player_copies(u32 mode) {
 
 // Kind of a RESPn write: how the new position relates to the copies being drawn (NOTES.md 6.2).
 enum class PlayerReset { kHideFirst, kDelay, kDisplay };
+
+constexpr u32 kResetDrawClocks = 11;  // kDisplay: the old position is drawn for so long
 
 CULE_HD inline PlayerReset classify_player_reset(u32 mode, u32 distance) {
   const PlayerCopies copies = player_copies(mode);

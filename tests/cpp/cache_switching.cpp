@@ -1,9 +1,9 @@
-// CacheTuning over pictures that stand, flicker, or never come back. Prints the first expectation
+// CacheTuning over pictures that are still, flicker, or never repeat. Prints the first expectation
 // that does not hold; exit status 1.
 #include <cstdio>
 #include <vector>
 
-#include "tia/cache_tuning.hpp"
+#include "host/incremental/cache_tuning.hpp"
 
 namespace {
 
@@ -13,19 +13,19 @@ constexpr u32 kAccesses = 1000;  // of a frame step
 constexpr u32 kStretch = 8;      // frame steps that are judged together
 constexpr u32 kLongestRest = 127;
 
-// A console's cache: what of a frame is taken over from the last frame, and from the last but one.
+// A console's cache: how many accesses repeat the last frame, and the last but one.
 struct Console {
   CacheTuning tuning{};
-  u32 taken[2]{};
+  u32 reused[2]{};
   u32 longest_rest = 0;
-  std::vector<u32> turns;  // uses of the cache after which the choice was another
+  std::vector<u32> switches;  // uses of the cache after which the choice changed
   u32 uses = 0;
 
   void picture(u32 from_last, u32 from_last_but_one) {
-    taken[0] = from_last;
-    taken[1] = from_last_but_one;
+    reused[0] = from_last;
+    reused[1] = from_last_but_one;
   }
-  // A frame step, as LineCache::begin_frame() and end_frame() take it.
+  // A frame step, as LineCache::begin_frame() and end_frame() use the tuning.
   void step() {
     if (tuning.rest > longest_rest) longest_rest = tuning.rest;
     if (tuning.rest != 0) {
@@ -33,9 +33,9 @@ struct Console {
       return;
     }
     const u8 before = tuning.alternates;
-    tuning.note(taken[before], kAccesses);
+    tuning.note(reused[before], kAccesses);
     ++uses;
-    if (tuning.alternates != before) turns.push_back(uses);
+    if (tuning.alternates != before) switches.push_back(uses);
   }
   void run(u32 steps) {
     while (steps-- > 0) step();
@@ -54,21 +54,22 @@ bool check_flicker() {
   if (!expect(c.tuning.alternates == 1, "what flickers is tried the other way at once"))
     return false;
   c.run(1000);
-  if (!expect(c.turns.size() == 1 && c.tuning.rest == 0, "what flickers stays that way"))
+  if (!expect(c.switches.size() == 1 && c.tuning.rest == 0, "what flickers stays that way"))
     return false;
-  // It stands now: waiting has begun anew, so that the way back is found as soon.
+  // Now it is still: waiting has begun anew, so that the way back is found as soon.
   c.picture(950, 100);
   c.run(kStretch);
-  if (!expect(c.tuning.alternates == 0, "what stands is tried the first way at once")) return false;
+  if (!expect(c.tuning.alternates == 0, "a still picture is tried the first way at once"))
+    return false;
   c.run(1000);
-  return expect(c.turns.size() == 2 && c.longest_rest == 0, "what stands stays that way");
+  return expect(c.switches.size() == 2 && c.longest_rest == 0, "a still picture stays that way");
 }
 
 bool check_good_is_left_alone() {
   Console c;
   c.picture(900, 1000);
   c.run(1000);
-  return expect(c.turns.empty() && c.longest_rest == 0, "a good share is tried no other way");
+  return expect(c.switches.empty() && c.longest_rest == 0, "a good share is tried no other way");
 }
 
 // The frames before a trial are not those it compares with: its first stretch does not count.
@@ -81,19 +82,19 @@ bool check_first_stretch() {
   return expect(c.tuning.alternates == 1, "the first stretch of a trial does not count");
 }
 
-// 200 is worse than 500, and 550 is not so much better that turning to and fro would pay.
+// 200 is worse than 500, and 550 is not so much better that switching back and forth would pay.
 bool check_worse(u32 other) {
   Console c;
   c.picture(500, other);
   c.run(40'000);
-  if (!expect(c.tuning.alternates == 0 || c.uses - c.turns.back() <= 2 * kStretch,
+  if (!expect(c.tuning.alternates == 0 || c.uses - c.switches.back() <= 2 * kStretch,
               "a trial that was worse is over"))
     return false;
   u32 wait = 0, longest = 0;
-  for (size_t i = 0; i + 2 < c.turns.size(); i += 2) {
-    if (!expect(c.turns[i + 1] - c.turns[i] == 2 * kStretch, "a trial takes two stretches"))
+  for (size_t i = 0; i + 2 < c.switches.size(); i += 2) {
+    if (!expect(c.switches[i + 1] - c.switches[i] == 2 * kStretch, "a trial takes two stretches"))
       return false;
-    const u32 now = c.turns[i + 2] - c.turns[i + 1];
+    const u32 now = c.switches[i + 2] - c.switches[i + 1];
     if (!expect(wait == 0 || now == 2 * wait || now == longest,
                 "each wait is twice as long, up to the longest"))
       return false;
@@ -101,7 +102,7 @@ bool check_worse(u32 other) {
     if (now > longest) longest = now;
   }
   if (!expect(longest == 64 * kStretch, "the longest wait is 64 stretches")) return false;
-  if (!expect(c.longest_rest == 0, "half taken over is no reason to rest")) return false;
+  if (!expect(c.longest_rest == 0, "half reused is no reason to rest")) return false;
   // However long it waited: what begins to flicker is found.
   c.picture(500, 950);
   c.run(66 * kStretch);
@@ -126,7 +127,7 @@ bool check_rest() {
   if (!expect(c.longest_rest == kLongestRest, "the longest rest is 127 frame steps")) return false;
   if (!expect(c.uses > 100'000 * kStretch / (kLongestRest + kStretch) / 2, "a rest ends"))
     return false;
-  // Whatever was found before, a picture that stands is found after one rest.
+  // A still picture is found after one rest.
   c.picture(1000, 1000);
   c.run(kLongestRest + 2 * kStretch);
   if (!expect(c.tuning.rest == 0, "it rests no more")) return false;
@@ -139,7 +140,7 @@ bool check_rest() {
   return expect(c.longest_rest > 0 && c.longest_rest < 16, "rests begin short again");
 }
 
-// No access at all is all that there could be.
+// Frames without an access: nothing can be reused.
 bool check_empty_frames() {
   CacheTuning tuning{};
   for (u32 i = 0; i < 1000; ++i) tuning.note(0, 0);

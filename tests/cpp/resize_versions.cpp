@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <vector>
 
+#include "host/resize_simd.hpp"
 #include "obs/pool.hpp"
-#include "obs/resize_simd.hpp"
 #include "random.hpp"
 
 namespace {

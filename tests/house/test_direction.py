@@ -143,14 +143,36 @@ def test_the_tables_have_no_cycles() -> None:
             remaining = {room: edges for room, edges in remaining.items() if room not in free}
 
 
+def included_files(path: Path) -> list[str]:
+    """Files of csrc/ that a C++ file includes, as it names them."""
+    return re.findall(r'^\s*#\s*include\s+"([^"]+)"', path.read_text(), re.MULTILINE)
+
+
 @pytest.mark.parametrize("path", core_files(), ids=lambda path: str(path.relative_to(CSRC)))
 def test_includes(path: Path) -> None:
     room = path.relative_to(CSRC).parts[0]
-    for included in re.findall(r'^\s*#\s*include\s+"([^"]+)"', path.read_text(), re.MULTILINE):
+    for included in included_files(path):
         assert (CSRC / included).is_file(), f"{included} is not named from csrc/"
         assert not included.endswith(".cpp")
         other = included.split("/")[0]
         assert other == room or other in MAY_INCLUDE[room], f"{room} may not include {included}"
+
+
+def test_device_code_includes_nothing_of_the_host() -> None:
+    """The accelerators of the CPU back end are out of sight of the core and of every kernel."""
+    remaining = {
+        str(path.relative_to(CSRC))
+        for path in core_files()
+        if path.relative_to(CSRC).parts[0] in CORE | {"cuda", "rtc"}
+        or (path.parent == CSRC / "jit" and path.name.startswith("lane_"))
+    }
+    assert {"cuda/step_kernel.hpp", "jit/lane_program.hpp", "console/machine.hpp"} <= remaining
+    reached: set[str] = set()
+    while remaining:
+        name = remaining.pop()
+        reached.add(name)
+        remaining |= set(included_files(CSRC / name)) - reached
+    assert not {name for name in reached if name.startswith("host/")}
 
 
 @pytest.mark.parametrize("path", core_files(), ids=lambda path: str(path.relative_to(CSRC)))

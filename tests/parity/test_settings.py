@@ -42,7 +42,7 @@ def test_setting(game: str, settings: dict[str, Any]) -> None:
     rng = generator(game, settings)
     pair = Pair(game, **{"random_seed": 4, "repeat_action_probability": 0.25, **settings})
     pair.play(rng, FRAMES, hold=4, reset_every=90)
-    # After an episode's end nothing moves, but the random stream goes on.
+    # After an episode's end nothing moves, but the random stream continues.
     limit = settings.get("max_num_frames_per_episode", 0)
     if limit:
         for _ in range(2 * limit):

@@ -2,8 +2,9 @@
 
 In ale-py 0.12.1 a restored console differs from the saved one in two ways that cule does not copy
 (NOTES of the console room): with cartridges of type E0 the address map stays that of the moment of
-restoring, and whether the last frame was cut is not saved. So E0 games are left out, and where the
-last frame of a saved state was cut, the reference is the run that went on, not the restored one.
+restoring, and whether the last frame is unfinished is not saved. So E0 games are left out, and
+where the last frame of a saved state is unfinished, the reference is the run that continued, not
+the restored one.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def look(ale: cule.ALEInterface) -> tuple[bytes, ...]:
 
 @pytest.mark.parametrize("game", [*CUT_FRAME_GAMES, "montezuma_revenge", "frostbite", "air_raid"])
 def test_a_restored_run_is_the_run_that_went_on(game: str) -> None:
-    """Also right after a reset, where the last frame of qbert and tetris is cut."""
+    """Also right after a reset, where the last frame of qbert and tetris is unfinished."""
     path = str(Pair(game, random_seed=0).reference.getString("rom_file"))
     rng = generator(game)
     first = cule.ALEInterface()

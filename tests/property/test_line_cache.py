@@ -1,9 +1,9 @@
-"""Lines taken over from the frame before (csrc/tia/line_cache.hpp) are those that would be drawn.
+"""Scanlines that the line cache reuses (csrc/host/incremental) are those that would be drawn.
 
 `screens()` draws a frame's log from its start, without the cache; observations of full size and
-one frame are drawn with it. RAM observations are made without it. What is pooled and resized again
-only where lines were not taken over equals the pooled and resized whole; so do the stacks of any
-options, also where moments of other consoles and other times come back between two steps
+one frame are drawn with it. RAM observations are made without it. Pooling and resizing only the
+rows that were painted gives what pooling and resizing everything gives; so do the stacks of any
+options, also where snapshots of other environments and other times are restored between two steps
 (`redrawn`).
 """
 
@@ -38,7 +38,7 @@ FULL_SIZE = {"img_height": 210, "img_width": 160, "stack_num": 1, "maxpool": Fal
 
 
 def program_batch(game: _core.Game, **keywords: object) -> tuple[_core.Batch, Results]:
-    """A console that runs a program, and where its results go."""
+    """An environment that runs a program, and where its results go."""
     options = resolve_options("pong", 1, {"num_threads": 1, "noop_max": 0, **keywords})
     plan = dataclasses.replace(plan_batch(options), games=(game,))
     batch = make_batch(plan, options)
@@ -65,18 +65,18 @@ def check_program(seed: int, frameskip: int, steps: int) -> None:
 
 
 class Frame(NamedTuple):
-    """What a step gives: gray levels ``[rows, columns]``, and whether the episode is over."""
+    """The result of a step: gray levels ``[rows, columns]``, and whether the episode is over."""
 
     picture: np.ndarray
     is_end: bool
 
 
-#: Takes actions; the first thing it gives is what a reset does.
+#: Receives actions; the first frame it yields is that of a reset.
 Play = Generator[Frame, int, None]
 
 
 def play_program(game: _core.Game, **keywords: object) -> Play:
-    """A program on one console."""
+    """A program in one environment."""
     batch, results = program_batch(game, **keywords)
     while True:
         yield Frame(results.obs[0, 0].copy(), bool(results.flags[_core.FLAG_ENDED, 0]))
@@ -84,7 +84,7 @@ def play_program(game: _core.Game, **keywords: object) -> Play:
 
 
 def play_game(game: str, seed: int, **keywords: object) -> Play:
-    """A game on one console."""
+    """A game in one environment."""
     env = make(game, 1, repeat_action_probability=0, **keywords)
     obs, _ = env.reset(seed=seed)
     action = yield Frame(obs[0, 0], is_end=False)
@@ -94,10 +94,10 @@ def play_game(game: str, seed: int, **keywords: object) -> Play:
 
 
 def check_pooled(observed: Play, frames: Play, frameskip: int, seed: int, steps: int) -> None:
-    """Observations are what pooling and resizing whole frames gives, ends of episodes included.
+    """Observations equal pooled and resized whole frames, ends of episodes included.
 
-    The frame that ends an episode is not observed: the one before it is pooled with the picture
-    of the step before, if it would have been pooled at all.
+    The frame that ends an episode is not observed: the previous one is pooled with the picture of
+    the previous step, if it would have been pooled at all.
     """
     pooled, is_end = next(frames).picture, False
     assert np.array_equal(next(observed).picture, _core.area_resize(pooled, 84, 84))
@@ -137,8 +137,8 @@ def check(game: str, steps: int, frameskip: int, seed: int) -> None:
         obs, *results = env.step(actions)
         ram, *expected = bare.step(actions)
         where = f"{game}, frameskip {frameskip}, step {step}"
-        goes_on = ~(results[1] | results[2])  # the last frames of an episode are not observed
-        assert np.array_equal(obs[goes_on, 0], env.screens("gray")[goes_on]), where
+        is_running = ~(results[1] | results[2])  # the last frame of an episode is not observed
+        assert np.array_equal(obs[is_running, 0], env.screens("gray")[is_running]), where
         assert np.array_equal(env.ram, ram), where
         for one, other in zip(results[:3], expected[:3], strict=True):
             assert np.array_equal(one, other), where
@@ -160,7 +160,7 @@ def test_games_for_long(game: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_pictures_that_differ_in_little(seed: int) -> None:
+def test_pictures_that_differ_slightly(seed: int) -> None:
     for frameskip in (1, 3):
         check_program(seed, frameskip, 80)
 
@@ -179,7 +179,7 @@ def test_pooled_pictures(seed: int) -> None:
         )
 
 
-#: Games whose pictures stand, scroll, flicker, stop short.
+#: Games whose pictures are still, scroll, flicker, or end early.
 POOLED = ("pong", "riverraid", "alien", "asteroids", "journey_escape", "double_dunk", "air_raid")
 
 
@@ -220,7 +220,7 @@ def check_anew(
     seed: int,
     steps: int,
 ) -> None:
-    """Observations are those of frames drawn anew."""
+    """Observations are those of frames drawn from scratch."""
     limit = 40 * kind["frameskip"]
     watched = Watched(games, max_num_frames_per_episode=limit, **kind)
     watched.run(steps, seed, f"{games}, {kind}, seed {seed}")
@@ -239,7 +239,7 @@ def test_programs_of_changing_kinds(seed: int) -> None:
 
 
 @pytest.mark.parametrize("frameskip", [2, 3])
-def test_a_reset_pictures_other_rows_are_pooled_again(frameskip: int) -> None:
+def test_rows_that_a_reset_changes_are_pooled_again(frameskip: int) -> None:
     game = core_game(reset_shows_program())
     watched = Watched(
         (game, game), img_height=210, img_width=160, frameskip=frameskip, stack_num=2, noop_max=0
@@ -270,7 +270,7 @@ def test_latches_that_are_read_late(frame: int) -> None:
     bare.close()
 
 
-#: Mostly those of `POOLED`; the other of a pair may have another height.
+#: Mostly games of `POOLED`; the two of a pair may differ in height.
 PAIRS = (
     *(("pong", "riverraid"), ("alien", "asteroids"), ("journey_escape", "breakout")),
     *(("double_dunk", "air_raid"), ("qbert", "tic_tac_toe_3d"), ("elevator_action", "pong")),
@@ -297,6 +297,6 @@ def test_many_programs_of_changing_kinds(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1000, 1400))
-def test_many_pictures_that_differ_in_little(seed: int) -> None:
+def test_many_pictures_that_differ_slightly(seed: int) -> None:
     for frameskip in (1, 2, 3):
         check_program(seed, frameskip, 200)

@@ -38,7 +38,7 @@ KINDS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_every_moment(kind: dict[str, Any]) -> None:
-    """Also right after a reset, and where episodes have just been cut off."""
+    """Also right after a reset, and where episodes have just been truncated."""
     actions = draw_actions(0, STEPS, NUM_ENVS)
     env = make_mixed(**kind)
     first = reset(env, seed=3)
@@ -50,9 +50,10 @@ def test_every_moment(kind: dict[str, Any]) -> None:
     other = make_mixed(num_threads=2, **kind)
     reset(other, seed=77)
     step_all(other, actions[:5])
-    cut = {k for k in range(1, STEPS + 1) if results[k]["truncated"].any()}
-    assert cut or kind.get("frameskip") == 1
-    for moment in sorted({0, 1, 2, 17, STEPS, *cut, *(k + 1 for k in cut if k < STEPS)}):
+    truncated = {k for k in range(1, STEPS + 1) if results[k]["truncated"].any()}
+    assert truncated or kind.get("frameskip") == 1
+    following_steps = {k + 1 for k in truncated if k < STEPS}
+    for moment in sorted({0, 1, 2, 17, STEPS} | truncated | following_steps):
         target = (env, other)[moment % 2]
         target.set_state(states[moment])
         assert np.array_equal(target.get_state(), states[moment])
@@ -148,8 +149,8 @@ def test_another_process(tmp_path: Path) -> None:
     env.close()
 
 
-def refused(env: cule.AtariVectorEnv, rows: np.ndarray, indices: Any = None) -> None:
-    """The rows are refused, and nothing has changed."""
+def check_rejected(env: cule.AtariVectorEnv, rows: np.ndarray, indices: Any = None) -> None:
+    """The snapshots are rejected, and nothing has changed."""
     before = env.get_state()
     with pytest.raises(InvalidStateError):
         env.set_state(rows, indices)
@@ -166,19 +167,19 @@ def test_corrupted_rows() -> None:
     for place in places:
         bad = rows.copy()
         bad[rng.integers(3), place] ^= np.uint8(1 << rng.integers(8))
-        refused(env, bad)
+        check_rejected(env, bad)
     for bad in (np.zeros_like(rows), np.full_like(rows, 255)):
-        refused(env, bad)
+        check_rejected(env, bad)
     swapped = rows.copy()
     half = env.state_size // 2
     swapped[0, half:] = env.get_state([0])[0, half:]
-    refused(env, swapped)
+    check_rejected(env, swapped)
     env.set_state(rows)
     env.close()
 
 
 def test_rows_of_other_environments() -> None:
-    """Another game of the same size, other observations, the other kind of resets."""
+    """Another game of the same size, other observations, another resets option."""
     env = make("pong", 2)
     reset(env, seed=0)
     for game, keywords in (
@@ -190,8 +191,8 @@ def test_rows_of_other_environments() -> None:
         reset(other, seed=0)
         rows = other.get_state()
         if rows.shape[1] == env.state_size:
-            refused(env, rows)
-            refused(env, np.concatenate([env.get_state([0]), rows[:1]]))
+            check_rejected(env, rows)
+            check_rejected(env, np.concatenate([env.get_state([0]), rows[:1]]))
         else:
             with pytest.raises(cule.CuleError):
                 env.set_state(rows)

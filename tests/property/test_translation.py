@@ -212,7 +212,7 @@ def straight_pieces(step: int) -> list[str]:
 
 
 def braided_pieces(step: int) -> list[str]:
-    """Two ways forward side by side; the one that branches lead to is taken."""
+    """Two ways forward in parallel; the one that branches lead to is taken."""
     pieces = []
     for n in range(80):
         stores = "\n ".join(

@@ -1,4 +1,4 @@
-"""ale-py and cule side by side: the same ROM, settings and calls, and everything compared."""
+"""ale-py and cule in lockstep: the same ROM, settings and calls, and everything compared."""
 
 from __future__ import annotations
 

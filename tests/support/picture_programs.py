@@ -140,7 +140,7 @@ def still_lines(label: str, count: int) -> list[str]:
 def reset_shows_program() -> bytes:
     """A still picture whose first rows have another colour while RESET is pressed.
 
-    So few that the cache goes on to compare with the same frame, also over a reset of the console:
+    So few that the cache continues to compare with the same frame, also over a reset of the console:
     all latches are read, so that which are recorded never changes.
     """
     lines = ["start: LDX #$FF", "TXS", "frame: LDA #2", "STA VSYNC", *["STA WSYNC"] * 3]

@@ -1,8 +1,8 @@
-"""Observations made without anything taken over from frames before.
+"""Observations made without reusing anything of earlier frames.
 
 `DrawnAnew` runs one console without observations (RAM observations use no line cache), draws every
 frame of a step from its log, pools the last two and resizes them whole. `Watched` runs consoles with
-observations beside it and compares.
+observations as well and compares.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class DrawnAnew:
                 break
             if number in wanted:
                 seen.append(self.picture())
-        if self.is_end:  # of the last two frames one is missing: that of the step before stands in
+        if self.is_end:  # of the last two frames one is missing: the previous step's replaces it
             seen.append(self.pooled)
         self.pooled = np.max(seen, axis=0)
         self.push()
@@ -182,7 +182,7 @@ class Watched:
         self.anew[console].start_over()
 
     def run(self, steps: int, seed: int, what: str) -> None:
-        """Random steps; now and then moments are kept and come back, or an episode begins."""
+        """Random steps; occasionally a snapshot is saved or restored, or an episode begins."""
         rng = random.Random(seed)
         self.compare(f"{what}, reset")
         actions = np.zeros(NUM_ENVS, np.int32)

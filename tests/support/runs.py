@@ -10,7 +10,7 @@ import numpy as np
 import cule
 from tests.support.ale_pair import difference
 
-#: Games with short or cut frames, several screen heights and kinds of cartridge, paddles.
+#: Games with short or unfinished frames, several screen heights and kinds of cartridge, paddles.
 MIXED = (
     ("journey_escape", 2),
     ("tic_tac_toe_3d", 2),
@@ -92,7 +92,7 @@ def take(results: Sequence[Result], rows: Any) -> list[Result]:
 
 
 def join(parts: Sequence[Sequence[Result]]) -> list[Result]:
-    """The results of several environments side by side, as of one batch."""
+    """The results of several environments concatenated, as of one batch."""
     joined = []
     for results in zip(*parts, strict=True):
         names = {name for result in results for name in result}

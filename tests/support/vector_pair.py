@@ -1,4 +1,4 @@
-"""The vector environments of ale-py and cule side by side, every result compared."""
+"""The vector environments of ale-py and cule in lockstep, every result compared."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class VectorPair:
         ended = mine["_final_info"]
         done = expected[2] | expected[3]
         if self.keywords.get("life_loss_info") and not self.keywords.get("episodic_life"):
-            # A lost life is reported and the game goes on: only a counter that did not is a reset.
+            # A lost life is reported and the game continues: only a counter that did not is a reset.
             assert not (ended & ~done).any()
             assert ended[theirs["episode_frame_number"] <= self._episode_frames].all()
         else:

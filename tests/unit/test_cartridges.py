@@ -103,7 +103,7 @@ def test_detection(name: str) -> None:
 @pytest.mark.parametrize(
     "name", [name for name, (_, kind) in IMAGES.items() if kind not in SUPPORTED]
 )
-def test_unsupported_types_are_refused_by_name(name: str) -> None:
+def test_unsupported_types_are_rejected_by_name(name: str) -> None:
     image, kind = IMAGES[name]
     with pytest.raises(_core.UnsupportedRomError, match=f"type {kind} .*{len(image)} bytes"):
         core_game(image)
@@ -329,7 +329,7 @@ def test_bank_switching_takes_effect_for_the_next_opcode() -> None:
         data[bank * BANK_BYTES + 0x100 : bank * BANK_BYTES + 0x100 + len(part)] = part
         with_vectors(data, bank, 0xF100, 0xF100)
     data[0:4] = b"\x01\x02\x03\x04"
-    assert core_console(bytes(data)).ram()[0x10] == 1  # starts in bank 1, goes on in bank 0
+    assert core_console(bytes(data)).ram()[0x10] == 1  # starts in bank 1, continues in bank 0
 
 
 @pytest.mark.parametrize("kind", ["F8", "F6"])

@@ -74,7 +74,7 @@ handler:
         INC $E7
         JMP done
 """
-# Cycles between the timer write and the timer read besides those of the code at $80, JMP done included.
+# Cycles between the timer write and the timer read, without those of the code at $80, JMP done included.
 HARNESS_CYCLES = 22 + 28 + 3
 FRAME_PHASE = 5  # cycles into a line at which the frame starts
 NOP = 0xEA
@@ -270,7 +270,7 @@ far_back: .byte {branch.code}, $FB
         jump = bytes([0x4C, rig.names[site] & 0xFF, rig.names[site] >> 8])
         for p in (flag, flag ^ mask):
             result = rig.run(jump, p=p)
-            # Besides the branch: two jumps of 3 cycles, one of which the harness counts itself.
+            # In addition to the branch: two jumps of 3 cycles, one of which the harness counts itself.
             expected = 3 + (cost if p == flag else 2)
             assert result.cycles == expected, f"{site}, P={p:02X}"
             assert result.p == p | 0x30
@@ -474,7 +474,7 @@ def test_pull_from_tia_space(rig: Rig) -> None:
 
 def test_program_in_tia_space(rig: Rig) -> None:
     # The bus holds $2C, so $2C7F reads as BIT; its operand is in RAM, which begins at $2C80. At $82
-    # stands BIT $0090, then INX.
+    # is BIT $0090, then INX.
     got = rig.run(bytes([0x4C, 0x7F, 0x2C, 0x90, 0x00, 0xE8]), x=3)
     assert (got.x, got.cycles) == (4, 3 + 4 + 4 + 2)
 

@@ -33,8 +33,8 @@ def run_program(name: str, folder: Path, *flags: str) -> str:
     "name",
     [
         "cache_switching",  # which frame the line cache compares with, and when it rests
-        "log_filter_versions",  # accesses that have an effect: plain, and eight at a time
-        "lines_alone",  # lines drawn one by one, and the picture in one go
+        "lines_alone",  # scanlines drawn one by one, and the picture in one go
+        "register_effects",  # what writes read and change, and what scanlines depend on
         "resize_versions",  # the area resize: plain, in whole numbers, and with vectors
     ],
 )

@@ -179,7 +179,7 @@ def test_resize_does_not_look_beyond_its_rows() -> None:
 
 
 @pytest.mark.parametrize(("height", "width"), [(211, 84), (84, 161), (0, 84), (84, 0), (-1, 84)])
-def test_resize_refuses_what_it_cannot_do(height: int, width: int) -> None:
+def test_resize_rejects_impossible_sizes(height: int, width: int) -> None:
     with pytest.raises(ValueError, match=r"(?i)height|width|size"):
         _core.area_resize(np.zeros((210, WIDTH), np.uint8), height, width)
 

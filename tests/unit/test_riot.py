@@ -436,7 +436,7 @@ def test_right_paddles_are_always_charged() -> None:
     ("register", "returns_to"), [(0x94, 0x87), (0x95, 0x89), (0x96, 0x89), (0x97, 0x89)]
 )
 def test_instat_in_the_cycle_of_the_timer_write(register: int, returns_to: int) -> None:
-    # At $0282 stands SWCHB, $3F: RLA abs,X with $00 and INTIM, 2, as its operand: it sets the timer
+    # At $0282 is SWCHB, $3F: RLA abs,X with $00 and INTIM, 2, as its operand: it sets the timer
     # at $0200 + X. The next opcode is INSTAT in that very cycle: 0 is BRK; $80 is a NOP before one.
     source = f"""
 start:  LDX #$FF

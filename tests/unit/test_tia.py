@@ -267,7 +267,7 @@ def test_reflection_is_latched_from_clock_147_on(cycle: int) -> None:
 
 
 def test_line_end_comes_after_a_write_on_the_border() -> None:
-    # A store at cycle 76 is drawn up to first; the reflection that waits since cycle 60 is taken over
+    # A store at cycle 76 is drawn up to first; the reflection that waits since cycle 60 is latched
     # from the register as it is then.
     frame = coloured(PF0=0x10).at(LINE, 60, "CTRLPF", 1).at(LINE, 76, "CTRLPF", 0)
     assert lit(picture(frame), LINE + 1) == pixels((0, 4), (80, 4))

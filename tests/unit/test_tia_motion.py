@@ -89,7 +89,7 @@ def test_collisions_under_the_hmove_blank_count() -> None:
 
 @pytest.mark.parametrize(("cycle", "value"), [(37, 0), (38, 0x80)])
 def test_a_latch_is_seen_from_the_clock_after_its_pixel(cycle: int, value: int) -> None:
-    # Both players begin at x = 45: clock 113, drawn before cycle 38. The read stands where the frame
+    # Both players begin at x = 45: clock 113, drawn before cycle 38. The read is where the frame
     # has a store of the same length.
     frame = together("P0", "P1").at(20, 5, "CXCLR").at(50, cycle, "AUDV0")
     ram = play(image_of(frame.source().replace("STA AUDV0", "LDA CXPPMM\nSTA $80")))[1]

@@ -1,27 +1,27 @@
-// tia/line_cache.hpp: lines that are as they were when they were last drawn are not rendered again.
+// host/incremental/line_cache.hpp: skips scanlines that repeat those of an earlier frame.
 //
-// What the accesses of a line do depends on the state that the line begins in and on nothing else
-// (NOTES.md 15). The cache holds the last frame that was drawn to the end, or the last two: their
-// accesses, the state at the first access of each line, and their pixels. A replay that comes to a
-// line in the same state, apart from bytes that do not matter there (tia/line_dependencies.hpp),
-// takes over all lines whose accesses are the same: the state becomes that of the line after them,
-// and the pixels are there already, because a frame is drawn over the one it is compared with.
-// Frames that are not drawn use the cache too, and leave it alone. Which of two frames is compared:
-// tia/cache_tuning.hpp.
+// What the accesses of a scanline do depends on the state that the scanline begins in and on
+// nothing else (tia/NOTES.md 15). The cache holds the last one or two frames that were drawn to the
+// end: their accesses, the state at the first access of each scanline, and their pixels. When
+// rendering reaches a scanline in the cached state, apart from bytes that do not matter there
+// (line_dependencies.hpp), it skips all following scanlines whose accesses are the same: the state
+// becomes that of the scanline after them, and the pixels are in place, because a frame is drawn
+// over the one it is compared with. Frames that are not drawn use the cache without changing it.
+// Which frame is compared: cache_tuning.hpp.
 //
-// Accesses without an effect are left out: all they do is move the mark, which shows in frames
-// alone that end before the window does (NOTES.md 15), and those are not cached. Latches that were
-// set at the start of a line, and not in the cache, stay set as far as no CXCLR is taken over.
+// Accesses without an effect are left out: they only move the beam mark, which shows only in frames
+// that end before the window does (tia/NOTES.md 15), and those are not cached. Latches that are set
+// at the start of a scanline, and not in the cache, stay set unless a CXCLR is skipped.
 #pragma once
 
-#include "tia/cache_tuning.hpp"
-#include "tia/line_dependencies.hpp"
-#include "tia/log_filter.hpp"
-#include "tia/row_set.hpp"
+#include "host/incremental/cache_tuning.hpp"
+#include "host/incremental/line_dependencies.hpp"
+#include "host/incremental/log_filter.hpp"
+#include "host/incremental/row_set.hpp"
 
 namespace cule {
 
-constexpr u32 kCachedLines = 320;  // of a frame; further lines are always rendered
+constexpr u32 kCachedLines = 320;  // of a frame; further scanlines are always rendered
 
 struct CachedLine {
   TiaState tia;  // right before its first access, everything before that drawn
@@ -31,12 +31,11 @@ struct CachedLine {
 constexpr u16 kNoEntry = 0xFFFF;
 constexpr u16 kNoLine = 0xFFFF;
 
-// What decides how far lines are taken over.
+// What decides how many scanlines are reused.
 struct LineLink {
-  u16 first;  // entry that begins the line, if any does
-  u16 next;   // the next line that one begins
-  TiaBytes
-      used;  // LineDependencies, or kUseUnknown; and kHasClear where CXCLR is among its accesses
+  u16 first;      // entry that begins the scanline, or kNoEntry
+  u16 next;       // the next scanline that an entry begins, or kNoLine
+  TiaBytes used;  // LineDependencies, or kUseUnknown; with kHasClear if CXCLR is among its accesses
   TiaBytes written;  // LineDependencies
 };
 
@@ -48,34 +47,34 @@ static_assert(sizeof(TiaState) <= 62);
 // A frame that was drawn to the end.
 struct CachedFrame {
   u8 is_valid;
-  u8 buffer;  // LineCache::entries of it
+  u8 buffer;  // index into LineCache::entries
   u32 base_clock;
   u32 size;
   LineLink link[kCachedLines];
   CachedLine line[kCachedLines];
   u8 rows[kMaxRows * kScreenWidth];
-  RowSet painted;  // rows that were not taken over when it was drawn
+  RowSet painted;  // rows that were painted, not reused, when it was drawn
 };
 
 struct LineCache {
   u8 is_on;
-  u8 is_drawing;  // the running frame, which replaces the one it is compared with
-  u8 own;         // which that is
+  u8 is_drawing;  // the running frame is drawn over the one it is compared with
+  u8 own;         // index of the latter
   u8 running_buffer;
-  u16 wanted;  // latches recorded
+  u16 wanted;  // latches recorded in the cached frames
   CachedFrame frame[2];
   LogEntry entries[3][kLogCapacity + kSpareEntries];
   CacheTuning tuning;
 
   // The running frame.
   u32 running_line;
-  u32 last_line;  // noted last of those that an entry begins; kNoLine: none yet
+  u32 last_line;  // the last scanline that an entry begins; kNoLine: none yet
   u32 running_size;
-  u32 limit;            // an entry from here on begins a further line
-  u32 common_end;       // entries are the cached ones up to here,
-  u32 common_lag;       // which come so much later
-  u32 taken;            // entries taken over
-  RowSet repainted;     // rows painted, as far as
+  u32 limit;            // an entry from here on begins another scanline
+  u32 common_end;       // entries up to here equal the cached ones,
+  u32 common_lag;       // which have an index so much greater
+  u32 reused;           // entries
+  RowSet repainted;     // rows painted before
   u32 repainted_until;  // this frame clock
   u32 window_begin;
 
@@ -85,12 +84,12 @@ struct LineCache {
     running_buffer = 2;
   }
 
-  // Where the next frame is drawn, if it is.
+  // Where the next frame is drawn, if it is drawn.
   CachedFrame& next_frame() { return frame[own ^ tuning.alternates]; }
 
   void forget() { frame[0].is_valid = frame[1].is_valid = 0; }
 
-  // False: not to be used in this frame step. draws: into next_frame().
+  // False: the cache is not used in this frame step. draws: into next_frame().
   bool begin_frame(bool draws, u32 recorded_latches, const VisibleWindow& window) {
     own ^= tuning.alternates;
     CachedFrame& f = frame[own];
@@ -103,7 +102,7 @@ struct LineCache {
       return false;
     }
     if (!draws && !f.is_valid) return false;
-    limit = running_size = common_end = taken = 0;
+    limit = running_size = common_end = reused = 0;
     is_drawing = draws;
     last_line = kNoLine;
     repainted = RowSet{};
@@ -111,10 +110,10 @@ struct LineCache {
     return true;
   }
 
-  // The frame step is over. is_drawn: drawn to the end, if it was to be.
+  // The frame step is over. is_drawn: the frame was drawn to the end, if it was drawn.
   void end_frame(bool is_drawn, u32 log_base_clock) {
     CachedFrame& f = frame[own];
-    if (f.is_valid) tuning.note(taken, running_size);
+    if (f.is_valid) tuning.note(reused, running_size);
     if (!is_drawing) return;
     f.is_valid = is_drawn;
     is_drawing = 0;
@@ -128,7 +127,7 @@ struct LineCache {
     f.size = running_size;
   }
 
-  // Entry `first` of the running frame begins the line, and none those between it and the last.
+  // Entry `first` of the running frame begins the scanline; none begins those since last_line.
   void note_line(LineLink* link, u32 line, u32 first) {
     for (u32 n = last_line == kNoLine ? 0 : last_line + 1; n < line; ++n) link[n].first = kNoEntry;
     if (last_line != kNoLine) link[last_line].next = u16(line);
@@ -141,7 +140,7 @@ struct LineCache {
     if (last_line != kNoLine) link[last_line].next = kNoLine;
   }
 
-  // Everything up to this clock has been painted that was not left alone.
+  // Everything since repainted_until has been painted.
   void repaint_until(u32 clock) {
     if (clock <= repainted_until) return;
     const u32 visible = clock - window_begin;
@@ -150,14 +149,14 @@ struct LineCache {
     if (from < to) repainted.add(from, to);
   }
 
-  // The stretch between the two clocks is left as it is.
-  void leave_alone(u32 begin, u32 end) {
+  // The pixels between the two clocks were reused.
+  void keep_rows(u32 begin, u32 end) {
     repaint_until(begin);
     if (end > repainted_until) repainted_until = end;
   }
 };
 
-// How many of the first entries, at most `most`, are later by `shift` in a and the same otherwise.
+// How many of the first `most` entries are later by `shift` in a and otherwise equal.
 inline u32 equal_entries(const LogEntry* a, const LogEntry* b, u32 shift, u32 most) {
   u32 n = 0;
 #if defined(CULE_SSE2)
@@ -174,7 +173,7 @@ inline u32 equal_entries(const LogEntry* a, const LogEntry* b, u32 shift, u32 mo
   return n;
 }
 
-// Replays a part of a frame's log line by line, with the help of a cache.
+// Renders a part of a frame's log scanline by scanline, with a cache.
 template <class R>
 class CachedLogRenderer {
  public:
@@ -206,8 +205,8 @@ class CachedLogRenderer {
   }
 
  private:
-  // Entry i is the first access of a line. Returns the entry to go on with, of this line or, lines
-  // having been taken over, of a later one.
+  // Entry i is the first access of a scanline. Returns the entry to continue with: i, or the first
+  // after the reused scanlines.
   u32 begin_line(u32 i) {
     const u32 clock = base_clock_ + clocks_from_cycles(log_cycle(entries_[i]));
     u32 line = clock / kClocksPerLine;
@@ -218,7 +217,7 @@ class CachedLogRenderer {
       cache_.limit = ~0u;
       return i;
     }
-    // A frame is drawn over the one it is compared with: what is noted here was that one's.
+    // Read before note_line() replaces it: a frame is drawn over the one it is compared with.
     const u32 from = frame_.link[line].first;
     if (cache_.is_drawing) cache_.note_line(frame_.link, line, i);
     if (frame_.is_valid && from != kNoEntry) i = reuse_lines(i, from, line);
@@ -240,58 +239,76 @@ class CachedLogRenderer {
     }
   }
 
-  // Lines from `line` on, which begins with entry i and with `from` in the cached frame. Returns
-  // the entry that begins the line which the state is then that of.
+  // Skips scanlines from `line` on, which begins with entry i and, in the cached frame, with
+  // `from`. Sets `line` to the scanline that the state is then at the start of; returns its first
+  // entry.
   u32 reuse_lines(u32 i, u32 from, u32& line) {
     const CachedLine& begin = frame_.line[line];
-    LineLink* const link = frame_.link;
-    u32 next = link[line].next;
+    const u32 next = frame_.link[line].next;
     if (next == kNoLine) return i;
     const u32 more_latches = r_.s.collisions & ~u32(begin.tia.collisions);
     if (begin.tia.collisions & ~u32(r_.s.collisions)) return i;
     if (!(begin.beam == r_.beam)) return i;
     const u32 end = from + find_common(i, from) - i;
-    if (link[next].first > end) return i;
-    const TiaBytes differing = tia_bytes::differing(r_.s, begin.tia) & tia_bytes::kRelevant;
-    if (differing & tia_bytes::kAlways) return i;
+    if (frame_.link[next].first > end) return i;
+    const TiaBytes differing = tia_bytes::differing(r_.s, begin.tia) & LineDependencies::kRelevant;
+    if (differing & LineDependencies::kAlways) return i;
     tia_bytes::Selection different(differing | (more_latches ? kHasClear : 0));
-    TiaBytes used = 0;
-    u32 last = line;
-    u32 first = from;
+    const Reused reused = walk(line, i, from, end, u16(more_latches), different);
+    if (reused.last == line) return i;
+    line = reused.last;
+    const CachedLine& after = frame_.line[line];
+    if (cache_.is_drawing) {
+      cache_.last_line = line;
+      cache_.keep_rows(r_.beam.drawn, after.beam.drawn);
+    }
+    TiaState tia = after.tia;
+    different.copy(tia, r_.s);
+    tia.collisions |= u16(more_latches);
+    r_.continue_from(tia, after.beam);
+    if (reused.used & kHasClear) r_.sink.latches_cleared();
+    cache_.reused += reused.first - from;
+    return i + reused.first - from;
+  }
+
+  // Scanlines up to `last`, which begins with cached entry `first`, and what they used.
+  struct Reused {
+    u32 last;
+    u32 first;
+    TiaBytes used;
+  };
+
+  // Goes from scanline to scanline as long as the accesses are the same, which they are up to
+  // cached entry `end`, and use none of the bytes in `different`; removes those that are written. A
+  // cached frame that is drawn over becomes the running one's.
+  Reused walk(u32 line, u32 i, u32 from, u32 end, u16 more_latches,
+              tia_bytes::Selection& different) {
+    LineLink* const link = frame_.link;
+    Reused r{line, from, 0};
+    u32 next = link[line].next;
     do {
       const u32 next_first = link[next].first;
       if (next_first > end) break;
+      LineLink& here = link[r.last];
       if (different.bytes) {
-        if (link[last].used & kUseUnknown) find_use(last, first, next, next_first);
-        if (different.bytes & link[last].used) break;
+        if (here.used & kUseUnknown) find_use(r.last, r.first, next, next_first);
+        if (different.bytes & here.used) break;
         if (cache_.is_drawing) {
-          different.copy(frame_.line[last].tia, r_.s);
-          frame_.line[last].tia.collisions |= u16(more_latches);
+          different.copy(frame_.line[r.last].tia, r_.s);
+          frame_.line[r.last].tia.collisions |= more_latches;
         }
-        if (different.bytes & link[last].written) {
-          different.choose(different.bytes & ~link[last].written);
-        }
+        if (different.bytes & here.written) different.choose(different.bytes & ~here.written);
       }
-      used |= link[last].used;
-      last = next;
-      first = next_first;
-      if (cache_.is_drawing) link[last].first = u16(first + i - from);
-      next = link[last].next;
+      r.used |= here.used;
+      r.last = next;
+      r.first = next_first;
+      if (cache_.is_drawing) link[next].first = u16(next_first + i - from);
+      next = link[next].next;
     } while (next != kNoLine);
-    if (last == line) return i;
-    if (cache_.is_drawing) cache_.last_line = last;
-    TiaState tia = frame_.line[last].tia;
-    different.copy(tia, r_.s);
-    tia.collisions |= u16(more_latches);
-    if (cache_.is_drawing) cache_.leave_alone(r_.beam.drawn, frame_.line[last].beam.drawn);
-    r_.continue_from(tia, frame_.line[last].beam);
-    if (used & kHasClear) r_.sink.latches_cleared();
-    line = last;
-    cache_.taken += first - from;
-    return i + first - from;
+    return r;
   }
 
-  // Of a line, which begins with a cached entry, as the next one does.
+  // Fills in the dependencies of a cached scanline; `first` and `next_first` are entries.
   void find_use(u32 line, u32 first, u32 next, u32 next_first) {
     const CachedLine& l = frame_.line[line];
     LineDependencies use(l.tia, line);
@@ -306,8 +323,8 @@ class CachedLogRenderer {
     link.written = use.written();
   }
 
-  // Up to where accesses are the same from entry i and, among the cached ones, `from` on. The one
-  // there is at the same time at least: only that matters of the access after the last line taken.
+  // The end of the accesses that are the same from entry i and cached entry `from` on. The access
+  // at the end is at the same time at least: only its time matters to the scanline before it.
   u32 find_common(u32 i, u32 from) {
     if (i >= cache_.common_end || from - i != cache_.common_lag) {
       cache_.common_lag = from - i;

@@ -1,4 +1,4 @@
-// obs/resize_avx2.hpp: the two inner loops of obs/resize_simd.hpp with AVX2, chosen at run time.
+// host/resize_avx2.hpp: the two inner loops of host/resize_simd.hpp with AVX2, chosen at run time.
 //
 // Only AVX2 is switched on, not FMA, so no product here can be fused with a sum.
 #pragma once
@@ -7,7 +7,7 @@
 
 #include "base/int.hpp"
 #include "base/platform.hpp"
-#include "obs/resize_plan.hpp"
+#include "host/resize_plan.hpp"
 
 namespace cule {
 namespace resize_detail {

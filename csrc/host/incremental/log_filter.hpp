@@ -1,4 +1,4 @@
-// tia/log_filter.hpp: copies the accesses of a log that have an effect on the TIA's state.
+// host/incremental/log_filter.hpp: copies the accesses of a log that change TiaState.
 //
 // copy_effective_plain() is the rule; where the host has AVX2, copy_effective() does eight at a
 // time.

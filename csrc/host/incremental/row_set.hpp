@@ -1,4 +1,4 @@
-// tia/row_set.hpp: some rows of the picture.
+// host/incremental/row_set.hpp: a set of rows of the picture.
 #pragma once
 
 #include "base/bits.hpp"
@@ -14,7 +14,7 @@ class RowSet {
     return rows;
   }
 
-  // Rows from `from` on, below `to`.
+  // The rows [from, to).
   void add(u32 from, u32 to) {
     for (u32 w = 0; w < kWords; ++w) word_[w] |= range_bits(w, from, to);
   }

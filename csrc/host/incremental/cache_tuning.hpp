@@ -1,8 +1,8 @@
-// tia/cache_tuning.hpp: which frame the running one is compared with, and whether with any.
+// host/incremental/cache_tuning.hpp: which frame the line cache compares the running one with.
 //
-// Most pictures resemble the frame drawn last; those that flicker, the last but one. Which they
-// are, nobody says, so the other way is tried now and then, less often each time it was worse, and
-// where neither finds much the cache rests. It is a guess that costs or saves time, and no state.
+// Most pictures resemble the frame drawn last; those that flicker, the last but one. The other
+// choice is tried from time to time, less often each time it was worse, and the cache rests where
+// neither finds much. A prediction that affects speed only; not part of the state.
 #pragma once
 
 #include "base/int.hpp"
@@ -13,13 +13,13 @@ struct CacheTuning {
   u8 alternates;  // 1: compared with the last frame but one
   u8 rest;        // frame steps for which the cache is not used
 
-  // A frame step is over: of so many accesses, so many were taken over.
-  void note(u32 accesses_taken, u32 accesses) {
-    taken_ += accesses_taken;
+  // A frame step is over.
+  void note(u32 accesses_reused, u32 accesses) {
+    reused_ += accesses_reused;
     accesses_ += accesses;
     if (++steps_ < kStretch) return;
-    const u32 share = accesses_ == 0 ? kAll : u32(u64(taken_) * kAll / accesses_);
-    taken_ = accesses_ = steps_ = 0;
+    const u32 share = accesses_ == 0 ? kAll : u32(u64(reused_) * kAll / accesses_);
+    reused_ = accesses_ = steps_ = 0;
     if (trial_ == Trial::kCold) {
       trial_ = Trial::kWarm;
       return;
@@ -77,7 +77,7 @@ struct CacheTuning {
   u8 wait_;      // the last patience began with this
   u8 penalty_;   // the last rest began with this
   Trial trial_;
-  u32 taken_;  // in this stretch
+  u32 reused_;  // in this stretch
   u32 accesses_;
   u32 share_before_;  // the trial
 };

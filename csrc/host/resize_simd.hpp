@@ -1,4 +1,4 @@
-// obs/resize_simd.hpp: the area resize of obs/resize.hpp for the host, in whole numbers and with
+// host/resize_simd.hpp: the area resize of obs/resize.hpp for the host, in whole numbers and with
 // AVX2.
 //
 // Equal to the plain resize() byte for byte. Not for the device: .cu files do not include it.
@@ -18,11 +18,11 @@
 
 #include "base/int.hpp"
 #include "base/platform.hpp"
+#include "host/incremental/row_set.hpp"
+#include "host/resize_plan.hpp"
 #include "obs/resize.hpp"
-#include "obs/resize_plan.hpp"
-#include "tia/row_set.hpp"
 #if defined(CULE_AVX2)
-#include "obs/resize_avx2.hpp"
+#include "host/resize_avx2.hpp"
 #endif
 
 namespace cule {

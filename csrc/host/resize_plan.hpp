@@ -1,4 +1,4 @@
-// obs/resize_plan.hpp: what the host's area resize (obs/resize_simd.hpp) knows about a shape.
+// host/resize_plan.hpp: what the host's area resize (host/resize_simd.hpp) knows about a shape.
 //
 // On top of the taps of obs/resize.hpp: when a byte is doubtful, and the column taps in two other
 // forms: padded to one number of taps a column, and as shuffles of eight column sums at a time for
@@ -54,7 +54,7 @@ struct RowSums {
 };
 
 struct RowWork {
-  RowSums sums[2];                               // of this row and of the one before, by turns
+  RowSums sums[2];                               // of this row and of the previous one, alternating
   alignas(32) u8 target[kMaxRowBytes + kGroup];  // pairs of groups, so it may run past the row
   u8 doubts[kMaxGroups + 1];                     // bit t: byte t of the group is doubtful
 };

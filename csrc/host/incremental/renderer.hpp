@@ -1,0 +1,149 @@
+// host/incremental/renderer.hpp: the host's Renderer (console/access.hpp).
+//
+// Does three things that PlainRenderer does not, without a visible difference: it draws an
+// observation in the pass that records the latches (ObservingSink), records only the latches that
+// the program reads (LatchWatch), and renders no scanline that repeats an earlier frame's
+// (LineCache). Their memory outlasts the frame step, but is no part of the console's state: it is
+// not saved, and restoring a console leaves it as it is.
+#pragma once
+
+#include "console/machine.hpp"
+#include "host/incremental/latch_watch.hpp"
+#include "host/incremental/line_cache.hpp"
+#include "host/incremental/observing_sink.hpp"
+
+namespace cule {
+
+// A picture to draw while the next frame is rendered.
+struct Observation {
+  u8* rows;       // u8 [height][160]
+  const u8* map;  // what a palette index becomes: u8 [256]
+  bool is_drawn;  // out: drawn to the end; otherwise draw_picture() has to do it
+};
+
+struct IncrementalMemory {
+  Observation* observation;  // null: none
+  LatchWatch watch;
+  LineCache lines;
+};
+
+class IncrementalRenderer {
+ public:
+  // engine.incremental: IncrementalMemory of the console; null: works like PlainRenderer.
+  template <class Engine>
+  IncrementalRenderer(const Console& c, const Engine& engine)
+      : memory_(engine.incremental),
+        observation_(memory_ == nullptr ? nullptr : memory_->observation),
+        painter_(canvas(c)) {
+    shapes_.reset();
+    if (memory_ != nullptr) collisions_.wanted = memory_->watch.wanted();
+    c.s.tia.are_latches_partial = collisions_.wanted != kAllLatches;
+    begin_lines(picture_window(c));
+  }
+
+  template <class Machine>
+  void render(Machine& m) {
+    if (observation_ != nullptr) {
+      ObservingSink sink{collisions_, painter_};
+      render_into(m, sink);
+    } else {
+      render_into(m, collisions_);
+    }
+  }
+
+  template <class Machine>
+  CULE_INLINE void before_latch_read(Machine& m, u32 reg) {
+    if (memory_ == nullptr) return;
+    const u32 latches = latches_of_register(reg);
+    memory_->watch.note_read(latches);
+    if (CULE_LIKELY(!(latches & ~collisions_.wanted))) return;
+    m.s.tia.collisions = all_latches(m.console, *m.log);
+    record(collisions_.wanted | latches);
+  }
+
+  template <class Machine>
+  void before_spill(Machine& m) {
+    record_all_latches(m);
+    stop_caching();
+  }
+
+  template <class Machine>
+  void end_step(Machine& m, bool is_drawn) {
+    if (observation_ != nullptr) observation_->is_drawn = is_drawn;
+    if (lines_ != nullptr) lines_->end_frame(is_drawn, m.log->base_clock);
+    if (memory_ == nullptr) return;
+    const bool was_partial = m.s.tia.are_latches_partial;
+    // A log that holds the whole picture is kept as long as its picture.
+    const bool is_missing = was_partial && !(is_drawn && collisions_.has_seen_clear);
+    if (is_missing) record_all_latches(m);
+    memory_->watch.end_step(was_partial, is_missing);
+  }
+
+ private:
+  Canvas canvas(const Console& c) const {
+    if (observation_ == nullptr) return Canvas{};
+    return {observation_->rows, c.s.first_line, c.properties.height, observation_->map};
+  }
+
+  // Scanlines are cached with their pixels: of no use where an observation is drawn elsewhere.
+  void begin_lines(const VisibleWindow& window) {
+    if (memory_ == nullptr || !memory_->lines.is_on) return;
+    LineCache& lines = memory_->lines;
+    if (observation_ != nullptr && observation_->rows != lines.next_frame().rows) {
+      lines.forget();
+    } else if (lines.begin_frame(observation_ != nullptr, collisions_.wanted, window)) {
+      lines_ = &lines;
+    }
+  }
+
+  template <class Machine, class Sink>
+  CULE_NOINLINE void render_into(Machine& m, Sink& sink) {
+    const Console& c = m.console;
+    if (lines_ == nullptr) {
+      render_entries(c, *m.log, m.rendered, m.s.tia, m.s.beam, shapes_, sink);
+      return;
+    }
+    LogRenderer<Sink, TiaState, Beam> r{m.s.tia, m.s.beam,          shapes_,
+                                        sink,    picture_window(c), c.properties.hmove_blanks != 0};
+    CachedLogRenderer(r, *lines_, m.log->base_clock).run(m.log->entries, m.rendered, m.log->size);
+    r.flush(m.log->size);
+    m.s.tia = r.s;
+    m.s.beam = r.beam;
+  }
+
+  // Computes the missing latches, and records all of them from now on.
+  template <class Machine>
+  void record_all_latches(Machine& m) {
+    if (!m.s.tia.are_latches_partial) return;
+    m.s.tia.collisions = all_latches(m.console, *m.log);
+    m.s.tia.are_latches_partial = 0;
+    record(kAllLatches);
+  }
+
+  void record(u32 latches) {
+    collisions_.wanted = latches;
+    collisions_.full_line_version = 0;
+    stop_caching();
+  }
+
+  void stop_caching() {
+    if (lines_ != nullptr) lines_->forget();
+    lines_ = nullptr;
+  }
+
+  IncrementalMemory* const memory_;
+  Observation* const observation_;
+  LineCache* lines_ = nullptr;  // null: not in use in this step
+  Shapes shapes_;
+  CollisionSink collisions_;
+  PaintSink<false> painter_;  // of the observation
+};
+
+// The machine of a host thread.
+struct HostAccess {
+  using Ram = FlatRam;
+  using Renderer = IncrementalRenderer;
+  static constexpr bool kForeseesCharges = true;
+};
+
+}  // namespace cule
