@@ -69,7 +69,6 @@ class Batch:
         reset_snapshots: Sequence[NDArray[np.uint8]],  # each [num_reset_states, state_size]
         lanes_per_warp: int,
         warps_per_block: int,
-        schedule: int,
     ) -> None: ...
     @property
     def bytes(self) -> int: ...  # of device memory

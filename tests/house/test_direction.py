@@ -175,10 +175,9 @@ def test_device_code_includes_nothing_of_the_host() -> None:
     remaining = {
         str(path.relative_to(CSRC))
         for path in core_files()
-        if path.relative_to(CSRC).parts[0] in CORE | {"cuda", "rtc"}
-        or (path.parent == CSRC / "jit" and path.name.startswith("lane_"))
+        if path.relative_to(CSRC).parts[0] in CORE | {"cuda", "rom_kernel", "warp"}
     }
-    assert {"cuda/step_kernel.hpp", "jit/lane_program.hpp", "console/machine.hpp"} <= remaining
+    assert {"cuda/step_kernel.hpp", "rom_kernel/program.hpp", "console/machine.hpp"} <= remaining
     reached: set[str] = set()
     while remaining:
         name = remaining.pop()
