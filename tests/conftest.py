@@ -59,7 +59,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if marker == "gpu" and item.config.getoption("--fake-cuda"):
             if item.get_closest_marker("no_fake_cuda") is None:
                 continue
-            reason = "the stand-in for a GPU is not used for this"
+            reason = "the mock CUDA device does not run this"
         if marker in required_markers(item.config):
             pytest.fail(f"--require {marker}: {reason}", pytrace=False)
         pytest.skip(reason)

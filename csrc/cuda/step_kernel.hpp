@@ -13,8 +13,8 @@
 
 namespace cule {
 
-// Marks the frames that the render kernel draws (Capture of env/agent.hpp). Copies pixels only
-// where the next frame would draw over them.
+// Marks the frames that the render kernel draws (ObservationSink of env/agent.hpp). Copies pixels
+// only where the next frame would draw over them.
 struct FrameMarker {
   const DeviceBatch& b;
   const u32 console_number;

@@ -173,7 +173,7 @@ def test_actors_of_a_resumed_run_keep_the_pace(monkeypatch: pytest.MonkeyPatch) 
     for _ in agent.train():
         gauges = agent.gauges()
     assert 0 < max(allowed) == agent.steps - 1_000_000
-    # The memory goes on filling while it is asked; its rows are those of 16 environments.
+    # The memory fills further during the call; a timestep holds 16 environments.
     assert gauges["replay_size"] > 0
     assert gauges["replay_span"] == gauges["replay_size"] / 16
     assert gauges["max_priority"] > 0

@@ -1,4 +1,4 @@
-"""Playing beside learning: the two touch nothing in common, so that their order does not show."""
+"""Acting overlaps learning: they share no state, so their order does not matter."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ def test_reset_to_states(make_env: MakeEnv) -> None:
 def test_cached_resets_follow_restored_states(
     make_env: MakeEnv, mode: str, num_threads: int
 ) -> None:
-    """An environment that was never reset goes on where another one was, ends included."""
+    """An environment that was never reset continues from the state of another, ends included."""
     keywords: dict[str, Any] = {
         "resets": "cached",
         "num_reset_states": 2,

@@ -109,7 +109,7 @@ def test_replayed_steps_are_the_environments() -> None:
 
 @pytest.mark.parametrize("cuda_graphs", [False, True])
 def test_rows_tell_of_the_device(cuda_graphs: bool, tmp_path: Path) -> None:
-    """Its memory, and what its time goes to; within a graph that holds whole steps nobody knows."""
+    """GPU memory and shares of time; a graph of whole steps has no shares."""
     changes = {"total_steps": 640, "num_steps": 4, "cuda_graphs": cuda_graphs}
     config = AGENTS["ppo"].config_class(**{**SMALL, **changes})
     options = RunOptions(out=str(tmp_path), log_every=320, eval_episodes=0, progress_bar=False)

@@ -17,7 +17,7 @@ PACKAGE = ROOT / "cule"
 
 CORE = {"base", "cart", "cpu", "riot", "tia", "console", "game", "obs", "env"}
 
-#: Room of csrc/: the rooms it may include, beside itself.
+#: Room of csrc/: the other rooms it may include.
 MAY_INCLUDE: dict[str, set[str]] = {
     "base": set(),
     "cart": {"base"},
@@ -43,7 +43,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     },
 }
 
-#: Part of cule/: the other parts it may import. Modules beside the parts: errors, device.
+#: Part of cule/: the other parts it may import. Single modules: errors, device.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "device": {"errors"},
@@ -65,13 +65,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "": {"errors", "envs", "_core"},  # cule/__init__.py
 }
 
-#: Packages beside the standard library that the package may import, and where: None is everywhere.
+#: Packages outside the standard library that the package may import, and where: None is everywhere.
 OTHERS: dict[str, set[str] | None] = {
     "numpy": None,
     "gymnasium": {"envs"},
     "tomllib": {"games"},
     "tomli": {"games"},
-    # What cule is timed beside, and what draws the result; all imported late.
+    # Engines that cule is compared with, and plots; all imported late.
     "ale_py": {"bench"},
     "envpool": {"bench"},
     # Weights, where it is installed; imported late.
@@ -85,7 +85,7 @@ LEARNERS = {"replay", "nets", "algos", "agents"}
 #: Modules that exist for a GPU, and are imported only when a batch is made for one.
 ON_GPU = {"envs/cuda_batch.py", "envs/device_memory.py", "envs/launch.py"}
 
-#: Scripts beside the package, and the modules of the package that they may import.
+#: Scripts outside the package, and the modules of the package that they may import.
 SCRIPTS: dict[str, set[str]] = {
     # png: what the demonstration writes its picture with; launch: geometries that are compared;
     # translation, with options and plan for its games: what is compiled while the clock stands.

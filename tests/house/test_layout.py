@@ -119,7 +119,7 @@ def test_cited_documents_exist(path: Path) -> None:
 
 
 def documents() -> list[Path]:
-    """The pages beside the code."""
+    """The pages in Markdown."""
     folders = (ROOT, ROOT / "benchmarks", ROOT / "docs")
     return sorted(
         [*(path for folder in folders for path in folder.glob("*.md")), *CSRC.rglob("*.md")]
@@ -128,7 +128,7 @@ def documents() -> list[Path]:
 
 @pytest.mark.parametrize("path", documents(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_named_in_documents_exist(path: Path) -> None:
-    beside = (
+    others = (
         "batch",
         "host",
         "cuda",
@@ -139,7 +139,7 @@ def test_files_named_in_documents_exist(path: Path) -> None:
         "roms_tools",
         "tests",
     )
-    folders = "|".join((*CORE, *beside))
+    folders = "|".join((*CORE, *others))
     names = re.findall(rf"`((?:{folders})/[\w/.]+\.\w+)`", path.read_text())
     for name in names:
         assert any((folder / name).exists() for folder in (ROOT, CSRC)), name

@@ -29,6 +29,16 @@ OLD_NAMES = (
     r"\breached\.hpp\b",
     r"\bline_use\b",
     r"\brace\.py\b",
+    r"\bUnitState\b",
+    r"\bRowHeader\b",
+    r"\brare_(bytes|memory|pooled)\b",
+    r"\bkCapture\w+",
+    r"\bkSchedules?\b",
+    r"\bturns\.py\b",
+    r"\bstand-in\b",
+    r"\bexplorers?\b",
+    r"\bnext_row\b",
+    r"\bCULE_(SCHEDULE|TRANSLATION)\b",
 )
 
 #: Words of the house style's list, searched in the documentation.

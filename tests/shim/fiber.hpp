@@ -42,8 +42,8 @@ class Stacks {
     return bottoms_[index] + kStackBytes - colour;
   }
 
-  // To be called when fibers were abandoned: frames that nobody left are still out of bounds for
-  // the address sanitizer.
+  // To be called when fibers were abandoned: frames that no fiber has left are still out of bounds
+  // for the address sanitizer.
   void forget_frames() const {
 #if defined(__SANITIZE_ADDRESS__)
     for (unsigned char* bottom : bottoms_) __asan_unpoison_memory_region(bottom, kStackBytes);

@@ -131,7 +131,7 @@ class Catch:
 
 
 class Interrupting(Catch):
-    """Catch in the middle of which somebody presses Ctrl-C."""
+    """Catch, interrupted by Ctrl-C in the middle."""
 
     calls = 0
 

@@ -1,4 +1,4 @@
-"""A stand-in for CUDA graphs on a CPU: a call's tensor operations, recorded and done again.
+"""CUDA graphs on a CPU: the tensor operations of a call, recorded and run again.
 
 As a graph, a replay reads and writes the memory of the recording, with the numbers and decisions
 that Python had then; and reading a tensor's value while recording is an error.

@@ -1,11 +1,11 @@
-"""The order of work on the streams of a stand-in for a GPU, and what that order does not protect.
+"""The order of work on the streams of the mock CUDA device, and what that order does not protect.
 
 Work is done when it is asked for, so nothing goes wrong here. What would go wrong on a GPU is found
 by clocks: each stream counts its operations and knows how far every other one was when it last
 waited for it; each piece of memory knows who wrote and read it last. An access that does not come
 after a write, or a write that does not come after a read, is a race. Memory that is freed goes
 to whatever is allocated next on the stream it came from; so that stream must have waited for all
-that used it before it goes on.
+that used it.
 """
 
 from __future__ import annotations

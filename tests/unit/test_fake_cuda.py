@@ -1,4 +1,4 @@
-"""What the stand-in for a GPU refuses and notes is what a GPU would."""
+"""The mock CUDA device refuses and records what a GPU would."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.fake_cuda import FakeCuda, OnGpu, fake_cuda  # noqa: E402
 
 @pytest.fixture
 def gpu() -> Iterator[FakeCuda]:
-    """The stand-in."""
+    """The mock device."""
     with fake_cuda() as found:
         yield found
 
