@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 import cule
-from cule.bench import FRAMESKIP, Engine, make_engine
+from cule.bench import FRAMESKIP, Engine, EngineConfig, make_engine
 
 RAM_ENGINE = "cule-ram"
 NUM_ENVS = 8
@@ -37,7 +37,7 @@ def play(name: str, game: str, steps: int) -> None:
         env = cule.AtariVectorEnv(game, NUM_ENVS, num_threads=1, obs_type="ram")
         engine = Engine(name, env, NUM_ENVS)
     else:
-        engine = make_engine(name, game, NUM_ENVS, 1)
+        engine = make_engine(EngineConfig(name, game, NUM_ENVS, 1))
     engine.reset(0)
     random = np.random.default_rng(0)
     for row in random.integers(engine.num_actions, size=(steps, NUM_ENVS), dtype=np.int32):

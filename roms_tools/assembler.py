@@ -23,69 +23,14 @@ from collections.abc import Mapping
 
 from roms_tools.opcodes import BY_FORM, OPERAND_BYTES, Opcode
 
-_TIA_WRITES = [
-    "VSYNC",
-    "VBLANK",
-    "WSYNC",
-    "RSYNC",
-    "NUSIZ0",
-    "NUSIZ1",
-    "COLUP0",
-    "COLUP1",
-    "COLUPF",
-    "COLUBK",
-    "CTRLPF",
-    "REFP0",
-    "REFP1",
-    "PF0",
-    "PF1",
-    "PF2",
-    "RESP0",
-    "RESP1",
-    "RESM0",
-    "RESM1",
-    "RESBL",
-    "AUDC0",
-    "AUDC1",
-    "AUDF0",
-    "AUDF1",
-    "AUDV0",
-    "AUDV1",
-    "GRP0",
-    "GRP1",
-    "ENAM0",
-    "ENAM1",
-    "ENABL",
-    "HMP0",
-    "HMP1",
-    "HMM0",
-    "HMM1",
-    "HMBL",
-    "VDELP0",
-    "VDELP1",
-    "VDELBL",
-    "RESMP0",
-    "RESMP1",
-    "HMOVE",
-    "HMCLR",
-    "CXCLR",
-]
-_TIA_READS = [
-    "CXM0P",
-    "CXM1P",
-    "CXP0FB",
-    "CXP1FB",
-    "CXM0FB",
-    "CXM1FB",
-    "CXBLPF",
-    "CXPPMM",
-    "INPT0",
-    "INPT1",
-    "INPT2",
-    "INPT3",
-    "INPT4",
-    "INPT5",
-]
+_TIA_WRITES = """
+    VSYNC VBLANK WSYNC RSYNC NUSIZ0 NUSIZ1 COLUP0 COLUP1 COLUPF COLUBK CTRLPF REFP0 REFP1 PF0 PF1
+    PF2 RESP0 RESP1 RESM0 RESM1 RESBL AUDC0 AUDC1 AUDF0 AUDF1 AUDV0 AUDV1 GRP0 GRP1 ENAM0 ENAM1
+    ENABL HMP0 HMP1 HMM0 HMM1 HMBL VDELP0 VDELP1 VDELBL RESMP0 RESMP1 HMOVE HMCLR CXCLR
+""".split()
+_TIA_READS = """
+    CXM0P CXM1P CXP0FB CXP1FB CXM0FB CXM1FB CXBLPF CXPPMM INPT0 INPT1 INPT2 INPT3 INPT4 INPT5
+""".split()
 _RIOT = {
     "SWCHA": 0x280, "SWACNT": 0x281, "SWCHB": 0x282, "SWBCNT": 0x283, "INTIM": 0x284,
     "INSTAT": 0x285, "TIM1T": 0x294, "TIM8T": 0x295, "TIM64T": 0x296, "T1024T": 0x297,

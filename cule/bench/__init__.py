@@ -1,11 +1,11 @@
 """The FPS suite behind ``cule bench``: speed of cule and other libraries on one machine.
 
 * `engines`: vector environments of cule, ale-py and EnvPool behind one interface;
-* `policies`: random actions, or a network that chooses the actions inside the clock;
+* `policies`: a network that chooses the actions inside the clock;
 * `interleaved`: the timing loop: engines in interleaved rounds, with a comparison of their results;
 * `training`: the agents of `cule.agents` in interleaved rounds;
 * `divergence`: every step after a common reset, timed separately;
-* `meter`, `memory`, `machine`: utilization of the device, bytes per environment, hardware;
+* `meter`, `memory`, `machine`: clocks and utilization, bytes per environment, hardware;
 * `options`, `games`: loads, games, sizes and presets; a cell is one load, game and size;
 * `records`: one JSON file per cell, which ``--resume`` finds again;
 * `report`, `plots`: records to tables and plots;
@@ -21,12 +21,20 @@ torch, matplotlib, ale-py and EnvPool are imported only when needed.
 
 from __future__ import annotations
 
-from cule.bench.engines import ENGINES, FRAMESKIP, Engine, make_engine, unavailable_reason
-from cule.bench.errors import DifferentResultsError, EngineMissingError, OtherRunError
+from cule.bench.engines import (
+    ENGINES,
+    FRAMESKIP,
+    Engine,
+    EngineConfig,
+    EngineMissingError,
+    make_engine,
+    unavailable_reason,
+)
 from cule.bench.games import DEFAULT_GAMES
-from cule.bench.interleaved import Comparison, compare_engines
+from cule.bench.interleaved import Comparison, DifferentResultsError, compare_engines
 from cule.bench.machine import versions
 from cule.bench.options import PRESETS, BenchOptions
+from cule.bench.records import OtherRunError
 from cule.bench.suite import run_suite
 
 __all__ = [
@@ -38,6 +46,7 @@ __all__ = [
     "Comparison",
     "DifferentResultsError",
     "Engine",
+    "EngineConfig",
     "EngineMissingError",
     "OtherRunError",
     "compare_engines",

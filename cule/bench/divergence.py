@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cule.bench.engines import Engine, make_engine
-from cule.bench.errors import EngineMissingError
+from cule.bench.engines import Engine, EngineConfig, EngineMissingError, make_engine
 from cule.bench.interleaved import digest_of
 
 #: Steps before the common reset.
@@ -34,15 +33,7 @@ class Divergence:
 def measure_divergence(
     game: str, names: Sequence[str], *, num_envs: int, threads: int, steps: int, seed: int
 ) -> Divergence:
-    """Step all engines after a common reset, alternating after every step.
-
-    Args:
-        game: Which game.
-        names: Engines; only those of cule are measured.
-        num_envs: Environments of each engine.
-        threads: CPU threads of each engine.
-        steps: Number of steps.
-        seed: Seed of environments and actions.
+    """Step all engines of cule after a common reset, alternating after every step.
 
     Raises:
         EngineMissingError: No engine of cule is given.
@@ -52,7 +43,7 @@ def measure_divergence(
     engines: dict[str, Engine] = {}
     with contextlib.ExitStack() as stack:
         for name in (name for name in names if name.startswith("cule")):
-            engines[name] = make_engine(name, game, num_envs, threads)
+            engines[name] = make_engine(EngineConfig(name, game, num_envs, threads))
             stack.callback(engines[name].close)
         if not engines:
             raise EngineMissingError("divergence needs an engine of cule")

@@ -20,13 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cule
-from cule.bench.errors import EngineMissingError
 from cule.errors import CuleError, InvalidArgumentError
 
 FRAMESKIP = 4
 
 #: The process is idle if it uses less than half of this much time within this much time.
 _IDLE_SECONDS = 2e-4
+
+#: Seconds between two looks for a compiled kernel.
+_COMPILE_POLL_SECONDS = 0.1
 
 #: A numpy array, or a torch tensor on a GPU; torch is optional and its types are not checked.
 Array: TypeAlias = Any
@@ -41,6 +43,10 @@ Actions = NDArray[np.int32]
 Ram = NDArray[np.uint8]
 
 
+class EngineMissingError(CuleError, ImportError):
+    """An engine or a requirement of a load is not available; the message names it."""
+
+
 class Engine:
     """A batch of environments of one library.
 
@@ -53,16 +59,15 @@ class Engine:
         device: "cpu" or "cuda": the device of the results.
     """
 
+    _space = "single_action_space"
+
     def __init__(
         self, name: str, env: VectorEnv, num_envs: int, *, batch_size: int = 0, device: str = "cpu"
     ) -> None:
         """Wrap an environment."""
-        self.name = name
-        self.env = env
-        self.num_envs = num_envs
+        self.name, self.env, self.num_envs, self.device = name, env, num_envs, device
         self.batch_size = batch_size or num_envs
-        self.device = device
-        self.num_actions = int(self._action_space().n)
+        self.num_actions = int(getattr(env, self._space).n)
 
     @property
     def is_synchronous(self) -> bool:
@@ -86,28 +91,35 @@ class Engine:
         """Wait until all work is done, before a clock is read."""
 
     def ram(self) -> Ram | None:
-        """RAM of all environments, uint8 ``[N, 128]``; None if the library does not expose it."""
+        """A copy of all RAM, uint8 ``[N, 128]``; None if the library does not expose it."""
         return None
 
     def close(self) -> None:
         """Free all resources."""
         self.env.close()
 
-    def _action_space(self) -> Array:
-        return self.env.single_action_space
-
 
 class CuleEngine(Engine):
     """cule on the CPU."""
 
     def ram(self) -> Ram | None:
-        """Return a copy on the host."""
+        """As `Engine.ram`."""
         ram: Ram = as_numpy(self.env.ram)
         return ram
 
 
 class CudaEngine(CuleEngine):
     """cule on a GPU; tensors stay there."""
+
+    def reset(self, seed: int) -> Array:
+        """As `Engine.reset`, after the environment has loaded a kernel that is being compiled."""
+        if self.env.is_compiling:
+            super().reset(seed)
+            noops = self.to_device(np.zeros(self.num_envs, np.int32))
+            while self.env.is_compiling:  # a step loads it
+                time.sleep(_COMPILE_POLL_SECONDS)
+                self.step(noops)
+        return super().reset(seed)
 
     def to_device(self, actions: Actions) -> Array:
         """Return a tensor on the GPU."""
@@ -141,6 +153,7 @@ class AsyncEngine(Engine):
 class EnvPoolEngine(Engine):
     """EnvPool, which takes its seed at construction and returns the RAM with every step."""
 
+    _space = "action_space"
     _ram: Ram | None = None
 
     def reset(self, seed: int) -> Array:
@@ -157,9 +170,6 @@ class EnvPoolEngine(Engine):
         """RAM after the last step."""
         return self._ram
 
-    def _action_space(self) -> Array:
-        return self.env.action_space
-
 
 def as_numpy(array: Array) -> Array:
     """A numpy array of an array or of a tensor on any device."""
@@ -172,7 +182,7 @@ def as_numpy(array: Array) -> Array:
 class EngineConfig:
     """What to make an engine of."""
 
-    name: str  # of the engine, with its launch geometry
+    name: str  # with launch geometry and kernel
     game: str
     num_envs: int
     threads: int
@@ -183,7 +193,11 @@ class EngineConfig:
 
 def _make_cule_cpu(config: EngineConfig) -> Engine:
     env = cule.AtariVectorEnv(
-        config.game, config.num_envs, num_threads=config.threads, resets=config.resets
+        config.game,
+        config.num_envs,
+        num_threads=config.threads,
+        resets=config.resets,
+        kernel=kernel_of(config.name),
     )
     return CuleEngine(config.name, env, config.num_envs)
 
@@ -194,7 +208,8 @@ def _make_cule_cuda(config: EngineConfig) -> Engine:
             from cule.envs.launch import use_geometry
 
             stack.enter_context(use_geometry(*geometry))
-        env = cule.AtariVectorEnv(config.game, config.num_envs, device="cuda")
+        kernel = kernel_of(config.name)
+        env = cule.AtariVectorEnv(config.game, config.num_envs, device="cuda", kernel=kernel)
     return CudaEngine(config.name, env, config.num_envs, device="cuda")
 
 
@@ -243,7 +258,7 @@ class EngineKind:
 
     title: str  # in plots
     package: str  # name to import
-    distribution: str  # name to install, which has the version
+    distribution: str  # name to install
     make: Callable[[EngineConfig], Engine]
 
 
@@ -257,56 +272,57 @@ ENGINES: dict[str, EngineKind] = {
 }
 
 
+_VARIANT = re.compile(
+    r"(cule-cpu|cule-cuda(@(?P<lanes>1|2|4|8|16|32)x(?P<warps>[1-4]))?)"
+    r"(@(?P<kernel>interpreter|compiled))?"
+)
+
+
 def geometry_of(name: str) -> tuple[int, int] | None:
     """Environments per warp and warps per block of ``cule-cuda@LANESxWARPS``; None for others."""
-    match = re.fullmatch(r"cule-cuda@(1|2|4|8|16|32)x([1-4])", name)
-    return (int(match[1]), int(match[2])) if match else None
+    match = _VARIANT.fullmatch(name)
+    return (int(match["lanes"]), int(match["warps"])) if match and match["lanes"] else None
+
+
+def kernel_of(name: str) -> str:
+    """The environment's option `kernel`: what follows the last @ of an engine of cule, or auto."""
+    match = _VARIANT.fullmatch(name)
+    return (match and match["kernel"]) or "auto"
 
 
 def kind_of(name: str) -> EngineKind:
     """The library of an engine.
 
-    Args:
-        name: Key of `ENGINES`, or "cule-cuda@LANESxWARPS" for a launch geometry.
-
     Raises:
         InvalidArgumentError: No engine has this name.
     """
-    kind = ENGINES.get("cule-cuda" if geometry_of(name) else name)
+    kind = ENGINES.get(name.partition("@")[0] if _VARIANT.fullmatch(name) else name)
     if kind is None:
         raise InvalidArgumentError(
-            f"engines has {name!r}; it must be one of {', '.join(ENGINES)}, or a launch geometry "
-            "such as cule-cuda@8x4 (1 to 32 environments per warp, 1 to 4 warps per block)"
+            f"engines has {name!r}; it must be one of {', '.join(ENGINES)}; those of cule with a "
+            "kernel such as cule-cpu@interpreter or cule-cuda@compiled; or a launch geometry such "
+            "as cule-cuda@8x4 (1 to 32 environments per warp, 1 to 4 warps per block)"
         )
     return kind
 
 
 def is_cuda(name: str) -> bool:
-    """Whether an engine is cule on a GPU, with any launch geometry."""
+    """Whether an engine is cule on a GPU, with any launch geometry and kernel."""
     return name.startswith("cule-cuda")
 
 
-def make_engine(
-    name: str,
-    game: str,
-    num_envs: int,
-    threads: int,
-    *,
-    seed: int = 0,
-    batch_size: int = 0,
-    resets: str = "exact",
-) -> Engine:
-    """Make a vector environment of one library, without a reset; see `EngineConfig`.
+def make_engine(config: EngineConfig) -> Engine:
+    """Make a vector environment of one library, without a reset.
 
     Raises:
         InvalidArgumentError: No engine has this name.
         EngineMissingError: The library is not installed or lacks this game or size.
         CuleError: Raised by cule's environment.
     """
-    kind = kind_of(name)
+    kind = kind_of(config.name)
     if importlib.util.find_spec(kind.package) is None:
         raise EngineMissingError(f"{kind.distribution} is not installed")
-    return kind.make(EngineConfig(name, game, num_envs, threads, seed, batch_size, resets))
+    return kind.make(config)
 
 
 def unavailable_reason(name: str, game: str = "pong") -> str | None:
@@ -318,7 +334,7 @@ def unavailable_reason(name: str, game: str = "pong") -> str | None:
         InvalidArgumentError: No engine has this name.
     """
     try:
-        make_engine(name, game, 2, 1).close()
+        make_engine(EngineConfig(name, game, 2, 1)).close()
     except InvalidArgumentError:
         raise
     except (CuleError, ImportError) as error:

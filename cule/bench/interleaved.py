@@ -22,11 +22,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cule.bench.engines import FRAMESKIP, Actions, Array, Engine, Result, as_numpy, make_engine
-from cule.bench.errors import DifferentResultsError, EngineMissingError
+from cule.bench.engines import (
+    FRAMESKIP,
+    Actions,
+    Array,
+    Engine,
+    EngineConfig,
+    EngineMissingError,
+    Result,
+    as_numpy,
+    make_engine,
+)
 from cule.bench.meter import DeviceMeter
-from cule.bench.policies import network_player, random_player
-from cule.errors import InvalidArgumentError
+from cule.bench.policies import network_policy
+from cule.errors import CuleError, InvalidArgumentError
 
 WARM_UP_STEPS = 8
 
@@ -43,6 +52,10 @@ SHADOW_ENVS = 16
 KEPT_BYTES = 2**30
 
 _ARRAY_NAMES = ("observations", "rewards", "terminated", "truncated")
+
+
+class DifferentResultsError(CuleError, RuntimeError):
+    """Two engines that must agree returned different arrays, so their speed means nothing."""
 
 
 @dataclass
@@ -82,10 +95,10 @@ class Comparison:
         """As `ratios`, by processor time."""
         return divide(self.cpu_rates[name], self.cpu_rates[other])
 
-    def add_round(self, name: str, frames: int, wall_s: float, cpu_s: float) -> None:
-        """Add the rates of one round of an engine."""
-        self.rates.setdefault(name, []).append(frames / wall_s)
-        self.cpu_rates.setdefault(name, []).append(frames / cpu_s)
+    def add_round(self, name: str, frames: int, meter: DeviceMeter) -> None:
+        """Add the rates of the round of an engine that was metered last."""
+        self.rates.setdefault(name, []).append(frames / meter.wall_s)
+        self.cpu_rates.setdefault(name, []).append(frames / meter.cpu_s)
 
 
 def divide(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
@@ -124,7 +137,7 @@ def compare_engines(
     """Step one game in several engines in interleaved rounds.
 
     Args:
-        game: Which game.
+        game: Name of the game.
         names: Engines; those that cannot play this game are named in `Comparison.absent`.
         num_envs: Environments of each engine.
         threads: CPU threads of each engine.
@@ -152,9 +165,8 @@ def compare_engines(
         engines: dict[str, Engine] = {}
         for name in names:
             try:
-                engine = make_engine(
-                    name, game, num_envs, threads, seed=seed, batch_size=async_batch
-                )
+                config = EngineConfig(name, game, num_envs, threads, seed, async_batch)
+                engine = make_engine(config)
             except EngineMissingError as error:
                 result.absent[name] = str(error)
                 continue
@@ -175,21 +187,25 @@ def compare_engines(
                 result.shadowed_steps = len(actions)
         if network:
             for run in trial.runs.values():
-                run.prepare = network_player(run.engine, run.obs, seed=seed, device=network_device)
+                run.policy = network_policy(run.engine, run.obs, seed=seed, device=network_device)
             trial.run_round(NETWORK_WARM_UP_STEPS)
-        trial.start_counting()
+        for run in trial.runs.values():
+            run.num_ended = 0
+            run.meter.forget()
         frames = num_envs * round_steps * FRAMESKIP
         start = time.perf_counter()
         done = 0
         while done < rounds or time.perf_counter() < start + seconds:
             trial.run_round(round_steps)
             for name, run in trial.runs.items():
-                result.add_round(name, frames, *run.elapsed)
+                result.add_round(name, frames, run.meter)
             done += 1
             if done == rounds:
                 trial.collect_digests()
         result.steps = done * round_steps
-        trial.finish()
+        for name, run in trial.runs.items():
+            result.episode_ends[name] = run.num_ended / (result.steps * num_envs)
+            result.utilization[name] = run.meter.mean()
         if at_end is not None:
             at_end(engines)
     return result
@@ -201,32 +217,31 @@ class _EngineRun:
     def __init__(self, engine: Engine, seed: int) -> None:
         self.engine = engine
         self.obs = engine.reset(seed)
-        self.prepare = random_player(engine)
+        self.policy: Callable[[Array], Array] | None = None  # None: random actions
         self.meter = DeviceMeter(engine.device)
+        #: Results of each step, without observations that are not kept, and with the actions.
         self.returned: list[Result] = []
-        self.elapsed = (0.0, 0.0)  # seconds of wall and processor time
         self.num_ended = 0
         # All synchronous engines get the same actions, an asynchronous one its own.
         self._random = np.random.default_rng([seed, 1])
 
     def run_round(self, actions: Actions, keep_all: bool) -> None:
+        """Step with random actions, or with as many of the policy."""
         engine = self.engine
         if not engine.is_synchronous:
             shape = (actions.size // engine.batch_size, engine.batch_size)
             actions = self._random.integers(engine.num_actions, size=shape, dtype=np.int32)
         self.returned = []  # freed before the clock starts
-        play = self.prepare(actions, keep_all)
+        prepared = [engine.to_device(row) for row in actions]
         engine.synchronize()
         with self.meter:
-            start, cpu_start = time.perf_counter(), time.process_time()
-            returned = play()
+            for number, row in enumerate(prepared, 1):
+                chosen = row if self.policy is None else self.policy(self.obs)
+                self.obs, *rest = engine.step(chosen)
+                obs = self.obs if keep_all or number == len(prepared) else None
+                self.returned.append((obs, *rest, chosen))
             engine.synchronize()
-            self.elapsed = time.perf_counter() - start, time.process_time() - cpu_start
-        self.returned = returned
-        self.obs = returned[-1][0]
-
-    def count_ended(self) -> None:
-        for _, _, terminated, truncated, *_ in self.returned:
+        for _, _, terminated, truncated, _ in self.returned:
             self.num_ended += int((terminated | truncated).sum())
 
 
@@ -258,20 +273,13 @@ class _Trial:
                 break
             results = {name: self.runs[name].returned[number] for name in EXACT}
             # The memory alignment of its input can change a network's rounding, and so an action.
-            self._is_compared = same_actions(results)
+            ours, theirs = (result[-1] for result in results.values())
+            self._is_compared = np.array_equal(ours, theirs)
             if self._is_compared:
                 check_equal(self._result.game, results, self._steps + number + 1)
                 self._result.compared_steps += 1
         self._steps += steps
-        for run in self.runs.values():
-            run.count_ended()
         return actions
-
-    def start_counting(self) -> None:
-        """Reset the counters after the warm-up."""
-        for run in self.runs.values():
-            run.num_ended = 0
-            run.meter.forget()
 
     def collect_digests(self) -> None:
         """Hash the state of every engine with a fixed order of environments."""
@@ -284,27 +292,14 @@ class _Trial:
             if ram is not None:
                 self._result.ram_digests[name] = digest_of(ram)
 
-    def finish(self) -> None:
-        """Fill in the counters."""
-        env_steps = self._result.steps * self._result.num_envs
-        for name, run in self.runs.items():
-            self._result.episode_ends[name] = run.num_ended / env_steps
-            self._result.utilization[name] = run.meter.mean()
-
-
-def same_actions(results: Mapping[str, Result]) -> bool:
-    """Whether the engines played the same actions at a step; with random actions they always do."""
-    chosen = [result[4] for result in results.values() if len(result) > 4]
-    return all(np.array_equal(chosen[0], other) for other in chosen[1:])
-
 
 def check_equal(game: str, results: Mapping[str, Result], step: int) -> None:
     """Check that two engines returned equal arrays.
 
     Args:
-        game: For the message.
+        game: Game, for the message.
         results: Two engines and the result of one step of each; observations may be None.
-        step: For the message.
+        step: Number of the step, for the message.
 
     Raises:
         DifferentResultsError: An array differs; the message names it and the environments.
@@ -328,7 +323,7 @@ def check_with_cpu(
     """Step the first environments of a GPU on the CPU as well, from the same cached states.
 
     Args:
-        game: Which game.
+        game: Name of the game.
         engine: cule on a GPU, after `actions`.
         actions: Actions of all environments ``[steps, N]`` since the reset.
         returned: Results of the GPU for them.
@@ -338,8 +333,8 @@ def check_with_cpu(
         DifferentResultsError: The results are not equal.
     """
     count = min(SHADOW_ENVS, engine.num_envs)
-    shadow = make_engine("cule-cpu", game, count, 1, resets="cached")
-    try:
+    shadow = make_engine(EngineConfig("cule-cpu", game, count, 1, resets="cached"))
+    with contextlib.closing(shadow):
         shadow.reset(seed)
         for number, (row, result) in enumerate(zip(actions, returned, strict=True)):
             part = tuple(None if array is None else array[:count] for array in result[:4])
@@ -352,5 +347,3 @@ def check_with_cpu(
             raise DifferentResultsError(
                 f"{game}: RAM differs between {engine.name} and cule-cpu at step {len(actions)}"
             )
-    finally:
-        shadow.close()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cule.bench.engines import Engine, is_cuda, make_engine
+from cule.bench.engines import Engine, EngineConfig, is_cuda, make_engine
 
 #: Batch sizes, by device.
 CPU_ENVS = (8, 40)
@@ -37,12 +37,12 @@ def used_bytes(device: str) -> int | None:
 
 def memory_of(name: str, game: str, num_envs: int) -> int | None:
     """Bytes that a batch adds; None if unknown."""
-    small = make_engine(name, game, 1 if name != "ale-async" else 2, 1)  # imports, tables
+    small = make_engine(EngineConfig(name, game, 2, 1))  # imports, tables
     device = small.device
     _play(small, 1)
     small.close()
     before = used_bytes(device)
-    engine = make_engine(name, game, num_envs, 1)
+    engine = make_engine(EngineConfig(name, game, num_envs, 1))
     _play(engine, STEPS)
     after = used_bytes(device)
     engine.close()

@@ -1,15 +1,20 @@
-"""Utilization of a device, if its driver reports it."""
+"""Time of a round, and the utilization of the device if its driver reports it."""
 
 from __future__ import annotations
 
 import statistics
 import threading
+import time
 
 SAMPLE_S = 0.05
 
 
 class DeviceMeter:
-    """Context manager that samples the utilization of a device in a thread.
+    """Context manager that reads the clocks, and samples the utilization of a device in a thread.
+
+    Attributes:
+        wall_s: Seconds in the last ``with`` block, which must wait for the device itself.
+        cpu_s: Processor seconds of all threads in it.
 
     Example:
         >>> with DeviceMeter("cpu") as meter:
@@ -19,11 +24,8 @@ class DeviceMeter:
     """
 
     def __init__(self, device: str) -> None:
-        """Make a meter.
-
-        Args:
-            device: "cuda", "cuda:1", or "cpu", which has no samples.
-        """
+        """Make a meter of "cuda", "cuda:1", or "cpu", which has no utilization."""
+        self.wall_s = self.cpu_s = 0.0
         self._device = device
         self._samples: list[float] = []
         self._stop = threading.Event()
@@ -31,15 +33,18 @@ class DeviceMeter:
         self._can_read = utilization_of(device) is not None
 
     def __enter__(self) -> DeviceMeter:
-        """Start to sample."""
+        """Start to sample, and read the clocks."""
         if self._can_read:
             self._stop.clear()
             self._thread = threading.Thread(target=self._sample, daemon=True)
             self._thread.start()
+        self._start, self._cpu_start = time.perf_counter(), time.process_time()
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Stop."""
+        """Read the clocks, and stop."""
+        self.wall_s = time.perf_counter() - self._start
+        self.cpu_s = time.process_time() - self._cpu_start
         if self._thread is not None:
             self._stop.set()
             self._thread.join()

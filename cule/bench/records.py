@@ -16,10 +16,9 @@ from typing import TypeAlias, TypedDict, cast
 
 from cule.bench.divergence import Divergence
 from cule.bench.engines import FRAMESKIP
-from cule.bench.errors import OtherRunError
 from cule.bench.interleaved import SHADOW_ENVS, Comparison, divide, quartiles
 from cule.bench.options import BenchOptions, Cell
-from cule.errors import InvalidArgumentError
+from cule.errors import CuleError, InvalidArgumentError
 
 #: Version of the format of the files.
 SCHEMA = 2
@@ -36,6 +35,10 @@ _FREE_OPTIONS = ("games", "load", "num_envs", "out", "resume", "minutes", "memor
 
 #: Everything that a measurement depends on.
 Settings: TypeAlias = dict[str, object]
+
+
+class OtherRunError(CuleError, FileExistsError):
+    """The folder holds records of another run."""
 
 
 class CellKey(TypedDict):

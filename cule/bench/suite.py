@@ -10,8 +10,7 @@ from pathlib import Path
 
 from cule.bench import machine
 from cule.bench.divergence import measure_divergence
-from cule.bench.engines import is_cuda, unavailable_reason
-from cule.bench.errors import EngineMissingError
+from cule.bench.engines import EngineMissingError, is_cuda, unavailable_reason
 from cule.bench.interleaved import compare_engines
 from cule.bench.memory import bytes_per_env
 from cule.bench.options import BenchOptions, Cell, cells_of

@@ -14,8 +14,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from cule.bench.engines import FRAMESKIP, as_numpy
-from cule.bench.errors import EngineMissingError
+from cule.bench.engines import FRAMESKIP, EngineMissingError, as_numpy
 from cule.bench.interleaved import Comparison, digest_of
 from cule.bench.meter import DeviceMeter
 from cule.bench.options import CPU_PPO_STEPS, BenchOptions
@@ -72,23 +71,18 @@ class _AgentRun:
         self.agent = agent_classes()[algorithm](config)
         self._loop = self.agent.train()
 
-    def run_round(self) -> tuple[int, float, float]:
-        """One iteration: frames, seconds, processor seconds."""
+    def run_round(self) -> int:
+        """Run one iteration; return its frames."""
         steps = self.agent.steps
         with self.meter:
-            start, cpu_start = time.perf_counter(), time.process_time()
             next(self._loop)
-            self.synchronize()
-            wall_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu_start
+            if self.device != "cpu":
+                import torch
+
+                torch.cuda.synchronize()
         self.num_rounds += 1
-        return (self.agent.steps - steps) * FRAMESKIP, wall_s, cpu_s
-
-    def synchronize(self) -> None:
-        """Wait for a GPU."""
-        if self.device != "cpu":
-            import torch
-
-            torch.cuda.synchronize()
+        num_steps: int = self.agent.steps - steps
+        return num_steps * FRAMESKIP
 
 
 def config_of(
@@ -131,7 +125,7 @@ def compare_agents(
     """Train every agent on every engine of cule, in interleaved rounds.
 
     Args:
-        game: Which game.
+        game: Name of the game.
         engines: Engines; only those of `DEVICES` are measured.
         num_envs: Environments of each agent.
         threads: CPU threads of environments and torch.
@@ -178,7 +172,7 @@ def compare_agents(
         rounds = 0
         while rounds < options.rounds or time.perf_counter() < start + options.seconds:
             for name, run in runs.items():
-                result.add_round(name, *run.run_round())
+                result.add_round(name, run.run_round(), run.meter)
             rounds += 1
             if rounds == options.rounds:
                 result.digest_steps = run.num_rounds

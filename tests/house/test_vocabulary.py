@@ -44,9 +44,6 @@ OLD_NAMES = (
 #: Words of the house style's list, searched in the documentation.
 COLLOQUIAL = r"\b(whoever|nobody|somebody|by turns|goes on|what it takes|lies in)\b"
 
-#: Pages that still use such words.
-PENDING_PAGES = {"docs/watch.md"}
-
 #: Records of measurements keep the names of their time.
 RECORDS = "benchmarks/results/"
 
@@ -81,5 +78,4 @@ def test_old_names(pattern: str) -> None:
 
 def test_plain_english() -> None:
     pages = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    pages = [page for page in pages if str(page.relative_to(ROOT)) not in PENDING_PAGES]
     assert lines_with(COLLOQUIAL, pages) == []

@@ -14,9 +14,21 @@ import numpy as np
 import pytest
 
 import cule
-from cule.bench import engines, interleaved, meter, options, plots, records, report, suite, training
+from cule.bench import (
+    DifferentResultsError,
+    EngineMissingError,
+    OtherRunError,
+    engines,
+    interleaved,
+    meter,
+    options,
+    plots,
+    records,
+    report,
+    suite,
+    training,
+)
 from cule.bench.engines import CuleEngine, Engine, EngineConfig, EngineKind
-from cule.bench.errors import DifferentResultsError, EngineMissingError, OtherRunError
 from cule.bench.games import ATARI_57, DEFAULT_GAMES, games_named
 from cule.bench.options import PRESETS, BenchOptions, Cell, cells_of
 from cule.errors import DeviceError, InvalidArgumentError, UnknownGameError
