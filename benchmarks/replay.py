@@ -13,33 +13,34 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
 import gc
 import importlib.metadata
 import json
 import multiprocessing
-import os
-import platform
 import random
 import statistics
-import subprocess
 import sys
 import time
 import warnings
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from cule.bench.machine import load_average, machine, now, source
+from cule.bench.memory import used_bytes
 from cule.replay import PrioritizedOptions, PrioritizedReplay, ReplayOptions, UniformReplay
 
-ROOT = Path(__file__).parents[1]
+RECORD = Path(__file__).parent / "results" / "replay.json"
 CASES = {"pixels 84x84x4": (84, 84), "states of 27 floats": (27,)}
 BATCHES = (16, 32, 64, 128, 256, 512)
+PARTS = 32  # of the data
 ADDED = 16  # transitions per add
 #: Published gains of a buffer in GPU memory for a training step (Parr 2017), by batch.
 PUBLISHED_PERCENT = {16: 31, 32: 55, 64: 67, 128: 114, 256: 114}
@@ -48,27 +49,25 @@ Transition = namedtuple("Transition", "obs action reward next_obs done")
 
 
 class Data:
-    """A stream of steps, in `steps` parts of 16 transitions."""
+    """A stream of steps, in parts of 16 transitions."""
 
-    def __init__(self, shape: tuple[int, ...], steps: int = 32) -> None:
+    def __init__(self, shape: tuple[int, ...]) -> None:
         """Generate random frames; those with two axes are stacked by four."""
         rng = np.random.default_rng(0)
         self.shape, self.stack = shape, 4 if len(shape) == 2 else 1
-        count = steps * ADDED + self.stack
+        count = PARTS * ADDED + self.stack
+        self.frames: NDArray[Any] = rng.normal(size=(count, *shape)).astype(np.float32)
+        self.stacks = self.frames
         if self.stack == 4:
-            frames = rng.integers(0, 256, (count, *shape), dtype=np.uint8)
-            self.stacks = np.stack([frames[k : count - 3 + k] for k in range(4)], axis=1)
-        else:
-            frames = rng.normal(size=(count, *shape)).astype(np.float32)
-            self.stacks = frames
-        self.frames, self.steps = frames, steps
+            self.frames = rng.integers(0, 256, (count, *shape), dtype=np.uint8)
+            self.stacks = np.stack([self.frames[k : count - 3 + k] for k in range(4)], axis=1)
         self.actions = rng.integers(0, 18, count)
         self.rewards = rng.normal(size=count).astype(np.float32)
         self.dones = np.zeros(count, bool)
 
-    def part(self, step: int) -> dict[str, np.ndarray]:
+    def part(self, step: int) -> dict[str, NDArray[Any]]:
         """16 transitions, with the frames of `frame_step`."""
-        begin = step % self.steps * ADDED
+        begin = step % PARTS * ADDED
         here, following = slice(begin, begin + ADDED), slice(begin + 1, begin + ADDED + 1)
         return {
             "obs": self.stacks[here],
@@ -78,9 +77,9 @@ class Data:
             "done": self.dones[here],
         }
 
-    def frame_step(self, step: int) -> tuple[np.ndarray, SimpleNamespace]:
+    def frame_step(self, step: int) -> tuple[NDArray[np.int64], Any]:
         """A step of 16 environments."""
-        begin = step % self.steps * ADDED
+        begin = step % PARTS * ADDED
         here, no = slice(begin, begin + ADDED), self.dones[:ADDED]
         result = SimpleNamespace(
             frame=self.frames[here], reward=self.rewards[here], terminated=no, truncated=no,
@@ -89,7 +88,7 @@ class Data:
         return self.actions[here], result
 
 
-def new_priorities(size: int) -> np.ndarray:
+def new_priorities(size: int) -> NDArray[np.float64]:
     """Priorities as a learner sets them, the same for every engine."""
     return np.random.rand(size) + 1e-6  # noqa: NPY002
 
@@ -116,7 +115,7 @@ class _Cule:
             "stack": data.stack,
         }
         warnings.simplefilter("ignore")
-        self.data, self.prioritized = data, prioritized
+        self.data = data
         self.replay: UniformReplay = (
             PrioritizedReplay(PrioritizedOptions(**options))
             if prioritized
@@ -170,17 +169,14 @@ class _Cpprb:
     ) -> None:
         import cpprb
 
-        kind = np.uint8 if data.stack == 4 else np.float32
-        shape = data.stacks.shape[1:]
         self.data, self.prioritized, self.compressed = data, prioritized, compressed
-        fields = {"action": {"dtype": np.int64}, "reward": {}, "done": {}}
-        extra: dict[str, Any] = {}
-        if compressed:
-            self.stacks = np.moveaxis(data.stacks, 1, -1).copy()
-            fields["obs"] = {"shape": self.stacks.shape[1:], "dtype": kind}
-            extra = {"next_of": "obs", "stack_compress": "obs"}
-        else:
-            fields["obs"] = fields["next_obs"] = {"shape": shape, "dtype": kind}
+        self.stacks = np.moveaxis(data.stacks, 1, -1).copy() if compressed else data.stacks
+        obs = {"shape": self.stacks.shape[1:], "dtype": self.stacks.dtype}
+        fields: dict[str, dict[str, Any]] = {"action": {"dtype": np.int64}, "reward": {}}
+        fields |= (
+            {"done": {}, "obs": obs} if compressed else {"done": {}, "obs": obs, "next_obs": obs}
+        )
+        extra = {"next_of": "obs", "stack_compress": "obs"} if compressed else {}
         if prioritized:
             self.replay = cpprb.PrioritizedReplayBuffer(capacity, fields, alpha=0.6, **extra)
         else:
@@ -189,7 +185,7 @@ class _Cpprb:
     def add(self, step: int) -> None:
         part = self.data.part(step)
         if self.compressed:
-            begin = step % self.data.steps * ADDED
+            begin = step % PARTS * ADDED
             part["obs"] = self.stacks[begin : begin + ADDED]
             part["next_obs"] = self.stacks[begin + 1 : begin + ADDED + 1]
         self.replay.add(**part)
@@ -225,15 +221,15 @@ class _PlainList:
 
 
 ENGINES: dict[str, Callable[[Data, int], Engine]] = {
-    "cule": lambda data, capacity: _Cule(data, capacity, False),
-    "cule prioritized": lambda data, capacity: _Cule(data, capacity, True),
-    "TorchRL": lambda data, capacity: _TorchRL(data, capacity, False),
-    "TorchRL prioritized": lambda data, capacity: _TorchRL(data, capacity, True),
-    "cpprb": lambda data, capacity: _Cpprb(data, capacity, False),
-    "cpprb compressed": lambda data, capacity: _Cpprb(data, capacity, False, True),
-    "cpprb prioritized": lambda data, capacity: _Cpprb(data, capacity, True),
-    "list of tuples": lambda data, capacity: _PlainList(data, capacity, lambda *row: row),
-    "list of namedtuples": lambda data, capacity: _PlainList(data, capacity, Transition),
+    "cule": partial(_Cule, prioritized=False),
+    "cule prioritized": partial(_Cule, prioritized=True),
+    "TorchRL": partial(_TorchRL, prioritized=False),
+    "TorchRL prioritized": partial(_TorchRL, prioritized=True),
+    "cpprb": partial(_Cpprb, prioritized=False),
+    "cpprb compressed": partial(_Cpprb, prioritized=False, compressed=True),
+    "cpprb prioritized": partial(_Cpprb, prioritized=True),
+    "list of tuples": partial(_PlainList, make=lambda *row: row),
+    "list of namedtuples": partial(_PlainList, make=Transition),
 }
 
 
@@ -242,13 +238,7 @@ def baseline(name: str) -> str:
     return "cule prioritized" if name.endswith("prioritized") else "cule"
 
 
-def resident_bytes() -> int:
-    """Resident memory of this process."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
-def timed(call: Callable[[int], None], arguments: range | list[int]) -> float:
+def timed(call: Callable[[int], object], arguments: Sequence[int]) -> float:
     """CPU seconds per call, which do not count other processes."""
     begin = time.process_time()
     for argument in arguments:
@@ -265,22 +255,21 @@ def run_case(name: str, capacity: int, rounds: int) -> dict[str, Any]:
     engines: dict[str, Engine] = {}
     missing: dict[str, str] = {}
     size_bytes: dict[str, float] = {}
-    fill = capacity // ADDED
     for engine_name, make in ENGINES.items():
         if engine_name == "cpprb compressed" and data.stack == 1:
             continue
         gc.collect()
-        before = resident_bytes()
+        before = used_bytes("cpu") or 0
         try:
             engine = make(data, capacity)
-            for step in range(fill + 8):
+            for step in range(capacity // ADDED + 8):
                 engine.add(step)
             engine.sample(16)
         except (ImportError, RuntimeError) as error:
             missing[engine_name] = f"{type(error).__name__}: {error}".splitlines()[0][:160]
             continue
         gc.collect()
-        size_bytes[engine_name] = (resident_bytes() - before) / capacity
+        size_bytes[engine_name] = ((used_bytes("cpu") or 0) - before) / capacity
         engines[engine_name] = engine
     adds: dict[str, list[float]] = {engine: [] for engine in engines}
     samples: dict[str, dict[int, list[float]]] = {e: {b: [] for b in BATCHES} for e in engines}
@@ -334,15 +323,14 @@ def training_step_times(device: str, rounds: int, capacity: int) -> dict[str, An
             replay.append(*data.frame_step(step))
         as_list.add(step)
 
-    def learn(obs: Any, actions: Any, returns: Any, discounts: Any, next_obs: Any) -> None:
+    def learn(*columns: torch.Tensor) -> None:
+        obs, actions, returns, discounts, next_obs = (column.to(device) for column in columns)
         with torch.no_grad():
-            best = net(next_obs.to(device).float() / 255).amax(1)
-            target = returns.to(device) + discounts.to(device) * best
-        values = net(obs.to(device).float() / 255)
-        taken = values.gather(1, actions.to(device)[:, None]).squeeze(1)
+            target = returns + discounts * net(next_obs.float() / 255).amax(1)
+        taken = net(obs.float() / 255).gather(1, actions[:, None]).squeeze(1)
         loss = torch.nn.functional.smooth_l1_loss(taken, target)
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
     def from_list(size: int) -> None:
@@ -354,7 +342,8 @@ def training_step_times(device: str, rounds: int, capacity: int) -> dict[str, An
         "ram": lambda size: learn(*in_ram.sample(size)[:5]),
         "ram list": from_list,
     }
-    synchronize = torch.cuda.synchronize if device.startswith("cuda") else lambda: None
+    is_cuda = device.startswith("cuda")
+    synchronize: Callable[[], object] = torch.cuda.synchronize if is_cuda else lambda: None
     found: dict[str, Any] = {}
     for batch, published in PUBLISHED_PERCENT.items():
         times: dict[str, list[float]] = {kind: [] for kind in kinds}
@@ -386,33 +375,23 @@ def version(package: str) -> str:
     return "missing"
 
 
-def git(*words: str) -> str:
-    """Output of a git command; empty without git."""
-    try:
-        done = subprocess.run(
-            ["git", *words], cwd=ROOT, capture_output=True, text=True, check=False
-        )
-    except FileNotFoundError:
-        return ""
-    return done.stdout.strip()
-
-
 def table(case: dict[str, Any]) -> str:
     """A Markdown table of a case: times over those of cule, so more than 1 is slower."""
     head = ["engine", "bytes per transition", "add us", "add x", *(f"B={b} x" for b in BATCHES)]
     lines = [f"**{case['case']}**, {case['capacity']:,} transitions", ""]
     lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for name, row in case["engines"].items():
-        times = row["sample_time_over_cule"]
         is_ours = name == baseline(name)
         cells = [
-            f"{row['sample_us_median'][b]:,.0f} us" if is_ours else f"{times[b]:.2f}"
-            for b in BATCHES
+            name,
+            f"{row['bytes_per_transition']:,.0f}",
+            f"{row['add_us_per_transition_median']:.2f}",
+            "1" if is_ours else f"{row['add_time_over_cule']:.2f}",
         ]
-        add = "1" if is_ours else f"{row['add_time_over_cule']:.2f}"
-        first = [name, f"{row['bytes_per_transition']:,.0f}"]
-        first += [f"{row['add_us_per_transition_median']:.2f}", add]
-        lines.append("| " + " | ".join(first + cells) + " |")
+        for batch in BATCHES:
+            us, ratio = row["sample_us_median"][batch], row["sample_time_over_cule"][batch]
+            cells.append(f"{us:,.0f} us" if is_ours else f"{ratio:.2f}")
+        lines.append("| " + " | ".join(cells) + " |")
     lines += [f"\n{name} is missing: {why}" for name, why in case["missing"].items()]
     return "\n".join(lines)
 
@@ -426,9 +405,9 @@ def main() -> int:
     parser.add_argument("--pixels", type=int, default=10_000, help="capacity (%(default)s)")
     parser.add_argument("--states", type=int, default=200_000, help="capacity (%(default)s)")
     parser.add_argument("--device", help="device of the training step (cuda, if available)")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/replay.json")
+    parser.add_argument("--out", type=Path, default=RECORD)
     options = parser.parse_args()
-    load_before = os.getloadavg()
+    load_before = load_average()
     context = multiprocessing.get_context("spawn")
     cases = []
     for name, capacity in zip(CASES, (options.pixels, options.states), strict=True):
@@ -442,17 +421,13 @@ def main() -> int:
     print(f"\ntraining step, buffer on the device against RAM: {json.dumps(training, indent=1)}")
     record = {
         "what": "replay: bytes, CPU time of adds and samples; other engines over cule, interleaved",
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "date": now(),
         "command": " ".join(["python", "benchmarks/replay.py", *sys.argv[1:]]),
-        "commit": git("rev-parse", "HEAD"),
-        "dirty": bool(git("status", "--porcelain", "--", "cule/replay", "benchmarks/replay.py")),
-        "processor": platform.processor() or platform.machine(),
-        "cpus": len(os.sched_getaffinity(0)),
+        "source": source(),
+        "machine": machine(),
         "threads": 1,
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-        "python": platform.python_version(),
-        "versions": {p: version(p) for p in ("torch", "numpy", "torchrl", "tensordict", "cpprb")},
-        "load_average": {"start": load_before, "end": os.getloadavg()},
+        "versions": {package: version(package) for package in ("torchrl", "tensordict", "cpprb")},
+        "load_average": {"start": load_before, "end": load_average()},
         "rounds": options.rounds,
         "cases": cases,
         "training_step": training,

@@ -7,7 +7,7 @@
 * `camera`: all screens as one picture, an indexed-colour PNG;
 * `players`: which viewer plays which environment, with which keys;
 * `session`: the stepping loop, and requests to it from other threads; `pace`: its timing;
-* `messages`: messages of viewers, checked; `errors`: their rejection;
+* `messages`: messages of viewers, checked;
 * `server`: HTTP around a session; ``page.html`` is all that a browser loads.
 
 Only the main thread uses the environments: it steps, resets and renders them. The server's threads

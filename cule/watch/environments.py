@@ -17,17 +17,10 @@ from cule.watch.policies import Policy
 class Board(NamedTuple):
     """The numbers under the screens, int64 ``[N]`` each."""
 
-    scores: NDArray[np.int64]
-    """Score of the episode so far, never clipped."""
-
-    last_scores: NDArray[np.int64]
-    """Final score of the previous episode; 0 in the first one."""
-
+    scores: NDArray[np.int64]  # of the episode so far, never clipped
+    last_scores: NDArray[np.int64]  # final, of the previous episode; 0 in the first one
     lives: NDArray[np.int64]
-    """Lives left."""
-
-    episodes: NDArray[np.int64]
-    """Number of the episode, from 1."""
+    episodes: NDArray[np.int64]  # from 1
 
 
 class Environments:
@@ -39,13 +32,7 @@ class Environments:
     """
 
     def __init__(self, env: AtariVectorEnv, policy: Policy, *, seed: int) -> None:
-        """Start the first episodes.
-
-        Args:
-            env: Environments of one game with SameStep autoreset and unclipped rewards.
-            policy: Policy.
-            seed: Seed of the environments.
-        """
+        """Start the first episodes of `env`: one game, SameStep autoreset, unclipped rewards."""
         self.env, self.policy = env, policy
         self._action_of = joystick_of(env)
         self._scores = np.zeros(env.num_envs, np.int64)
@@ -54,11 +41,7 @@ class Environments:
         self._obs = env.reset(seed=seed)[0]
 
     def step(self, keys: Mapping[int, Keys]) -> None:
-        """Advance all environments by one step.
-
-        Args:
-            keys: Held keys, by environment; the policy plays the others.
-        """
+        """Advance all by one step: those with held keys by these, the others by the policy."""
         actions = self.policy.act(self._obs).copy()  # the policy owns its actions
         for index, held in keys.items():
             actions[index] = self._action_of(held)

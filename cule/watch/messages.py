@@ -1,13 +1,14 @@
-"""Messages of viewers: JSON objects and queries with fixed names. RequestError rejects others."""
+"""Messages of viewers: JSON objects and queries with fixed names, and how others are rejected."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Collection, Mapping
+from http import HTTPStatus
 from urllib.parse import parse_qs
 
-from cule.watch.errors import RequestError
+from cule.errors import CuleError
 from cule.watch.keys import KEYS, Keys
 
 #: Most bytes of a message.
@@ -17,6 +18,15 @@ MAX_BYTES = 4096
 _VIEWER = re.compile(r"[0-9A-Za-z]{1,64}", re.ASCII)
 
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+
+
+class RequestError(CuleError, ValueError):
+    """A request is invalid, which affects no environment; `status` is that of the response."""
+
+    def __init__(self, message: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> None:
+        """Create the error of a response; the message says why and what is allowed."""
+        super().__init__(message)
+        self.status = status
 
 
 def parse_object(body: bytes, names: Collection[str]) -> dict[str, object]:

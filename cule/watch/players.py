@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from cule.watch.errors import RequestError
 from cule.watch.keys import Keys
+from cule.watch.messages import RequestError
 
 #: Seconds without a request after which a viewer has left; a page sends several each second.
 TIMEOUT_S = 3.0
@@ -59,11 +59,7 @@ class Players:
             self._by_viewer[viewer].heard_s = self._clock()
 
     def env_of(self, viewer: str) -> int:
-        """The environment that a viewer plays.
-
-        Raises:
-            RequestError: The viewer plays none.
-        """
+        """The environment that a viewer plays, or a RequestError."""
         self._drop_silent()
         if viewer not in self._by_viewer:
             raise RequestError(

@@ -82,11 +82,7 @@ def open_random(
     mode: int | None = None,
     difficulty: int | None = None,
 ) -> tuple[AtariVectorEnv, RandomPolicy]:
-    """Environments for people: every frame, and all actions.
-
-    Raises:
-        InvalidArgumentError, UnknownGameError, RomNotFoundError, DeviceError: As `AtariVectorEnv`.
-    """
+    """Environments for people: every frame, and all actions."""
     env = AtariVectorEnv(
         game,
         num_envs,
@@ -122,11 +118,6 @@ def open_trained(
         seed: Seed of the evaluation, for environments and actions.
         greedy: Whether to choose the best actions, without randomness.
         device: Device of network and environments.
-
-    Raises:
-        InvalidArgumentError: Another game, an unknown protocol, or a folder without a run.
-        FileNotFoundError, CheckpointError: No checkpoint, or a damaged one.
-        UnknownGameError, RomNotFoundError, DeviceError: As `AtariVectorEnv`.
     """
     from cule.agents.training.evaluation import make_eval_env
     from cule.agents.training.presets import checkpoint_config, load_to_play

@@ -35,7 +35,7 @@ from urllib.parse import urlsplit
 
 from cule.errors import InvalidArgumentError
 from cule.watch import messages
-from cule.watch.errors import RequestError
+from cule.watch.messages import RequestError
 from cule.watch.session import Session
 
 #: Header with the number of a picture.
@@ -83,12 +83,7 @@ class WatchServer(ThreadingHTTPServer):
     request_queue_size = 64
 
     def __init__(self, host: str, port: int, session: Session) -> None:
-        """Listen, without answering before `serving`.
-
-        Args:
-            host: Name or address to listen on.
-            port: Port; 0: any free one.
-            session: Session to serve.
+        """Listen, without answering before `serving`; port 0 is any free one.
 
         Raises:
             InvalidArgumentError: The server cannot listen there.
@@ -274,32 +269,21 @@ def _state(server: WatchServer, query: Mapping[str, str]) -> Reply:
     return json_reply(server.session.state(messages.viewer_of(query)))
 
 
-def _input(server: WatchServer, body: bytes) -> Reply:
-    fields = messages.parse_object(body, ("viewer", "console", "keys"))
+def _request(
+    carry_out: Callable[[Session, Mapping[str, object]], None], *names: str
+) -> Callable[[WatchServer, bytes], Reply]:
+    """A route for messages with these fields."""
+
+    def answer(server: WatchServer, body: bytes) -> Reply:
+        carry_out(server.session, messages.parse_object(body, names))
+        return json_reply({})
+
+    return answer
+
+
+def _play(session: Session, fields: Mapping[str, object]) -> None:
     viewer, env = messages.viewer_of(fields), messages.console_of(fields)
-    server.session.play(viewer, env, messages.keys_of(fields))
-    return json_reply({})
-
-
-def _release(server: WatchServer, body: bytes) -> Reply:
-    server.session.release(messages.viewer_of(messages.parse_object(body, ("viewer",))))
-    return json_reply({})
-
-
-def _reset(server: WatchServer, body: bytes) -> Reply:
-    server.session.reset(messages.viewer_of(messages.parse_object(body, ("viewer",))))
-    return json_reply({})
-
-
-def _pause(server: WatchServer, body: bytes) -> Reply:
-    server.session.pause(messages.paused_of(messages.parse_object(body, ("paused",))))
-    return json_reply({})
-
-
-def _step(server: WatchServer, body: bytes) -> Reply:
-    messages.parse_object(body, ())
-    server.session.step_once()
-    return json_reply({})
+    session.play(viewer, env, messages.keys_of(fields))
 
 
 _GETS: dict[str, Callable[[WatchServer, dict[str, str]], Reply]] = {
@@ -309,9 +293,9 @@ _GETS: dict[str, Callable[[WatchServer, dict[str, str]], Reply]] = {
 }
 
 _POSTS: dict[str, Callable[[WatchServer, bytes], Reply]] = {
-    "/input": _input,
-    "/release": _release,
-    "/reset": _reset,
-    "/pause": _pause,
-    "/step": _step,
+    "/input": _request(_play, "viewer", "console", "keys"),
+    "/release": _request(lambda s, fields: s.release(messages.viewer_of(fields)), "viewer"),
+    "/reset": _request(lambda s, fields: s.reset(messages.viewer_of(fields)), "viewer"),
+    "/pause": _request(lambda s, fields: s.pause(messages.paused_of(fields)), "paused"),
+    "/step": _request(lambda s, _: s.step_once()),
 }

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from cule.watch.camera import Camera, Picture
 from cule.watch.environments import Environments
-from cule.watch.errors import RequestError
 from cule.watch.keys import Keys
+from cule.watch.messages import RequestError
 from cule.watch.pace import Meter, Pace
 from cule.watch.players import Players
 
@@ -150,7 +150,10 @@ class Session:
         """The texts around and under the screens; ``player`` is "you" where `viewer` plays."""
         with self._changed:
             self._players.hear(viewer)
-            holders = self._players.by_env()
+            players = {
+                env: "you" if other == viewer else "another"
+                for env, other in self._players.by_env().items()
+            }
             board, rate, is_paused = self._board, self._meter.rate, self._is_paused
         rows = zip(*(numbers.tolist() for numbers in board), strict=True)
         consoles = [
@@ -159,24 +162,16 @@ class Session:
                 "last_score": last_score if episode > 1 else None,
                 "lives": lives,
                 "episode": episode,
-                "player": _player_seen_by(viewer, holders.get(index)),
+                "player": players.get(index),
             }
             for index, (score, last_score, lives, episode) in enumerate(rows)
         ]
         frames_per_s = 0.0 if is_paused else round(rate, 1)
-        return {
-            **self._facts,
-            "paused": is_paused,
-            "frames_per_s": frames_per_s,
-            "consoles": consoles,
-        }
+        run = {"paused": is_paused, "frames_per_s": frames_per_s}
+        return {**self._facts, **run, "consoles": consoles}
 
     def play(self, viewer: str, env: int, keys: Keys) -> None:
-        """Hold keys in an environment, and start to play it.
-
-        Raises:
-            RequestError: There is no such environment, or another viewer plays it.
-        """
+        """As `Players.play`; also a RequestError if there is no such environment."""
         if not 0 <= env < self.num_envs:
             raise RequestError(f"console is {env}; it must be in 0..{self.num_envs - 1}")
         with self._changed:
@@ -202,17 +197,7 @@ class Session:
             self._changed.notify_all()
 
     def reset(self, viewer: str) -> None:
-        """Start a new episode in the environment that a viewer plays.
-
-        Raises:
-            RequestError: The viewer plays none.
-        """
+        """Start a new episode in the environment that a viewer plays, or raise a RequestError."""
         with self._changed:
             self._requests.resets.add(self._players.env_of(viewer))
             self._changed.notify_all()
-
-
-def _player_seen_by(viewer: str, holder: str | None) -> str | None:
-    if holder is None:
-        return None
-    return "you" if holder == viewer else "another"

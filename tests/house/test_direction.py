@@ -92,7 +92,7 @@ SCRIPTS: dict[str, set[str]] = {
     "benchmarks": {
         *("cule", "cule.envs.launch", "cule.envs.png", "cule.replay"),
         *("cule.envs", "cule.envs.translation", "cule.envs.options", "cule.envs.plan"),
-        *("cule.bench", "cule.bench.games"),
+        *("cule.bench", "cule.bench.games", "cule.bench.machine", "cule.bench.memory"),
     },
     # games: what a record of ale-py is a record of.
     "roms_tools": {"cule.games"},

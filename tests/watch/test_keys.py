@@ -9,8 +9,8 @@ import pytest
 
 from cule import Action
 from cule.envs.actions import joystick_action
-from cule.watch.errors import RequestError
 from cule.watch.keys import KEYS, nearest_action, polar_action, pressed_by
+from cule.watch.messages import RequestError
 from cule.watch.players import TIMEOUT_S, Players
 
 COMBINATIONS = [frozenset(keys) for size in range(6) for keys in combinations(sorted(KEYS), size)]
