@@ -27,10 +27,7 @@ COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command.
-
-    Args:
-        arguments: Words after ``cule``; by default those of the process.
+    """Run a command: the words after ``cule``, by default those of the process.
 
     Returns:
         The exit status: 0 done, 1 something is missing or wrong, 2 invalid request, 130

@@ -20,10 +20,7 @@ INTERRUPTED = 130
 
 
 def bench(words: Sequence[str]) -> int:
-    """Run ``cule bench ...``.
-
-    Args:
-        words: Arguments after ``bench``.
+    """Run ``cule bench`` with the words after it.
 
     Returns:
         0: measured; 1: nothing was measured; 130: interrupted by Ctrl-C, finished cells are kept.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from typing import TypedDict
 
 import numpy as np
 
@@ -20,26 +20,23 @@ from cule.bench.interleaved import digest_of
 WARM_UP_STEPS = 8
 
 
-@dataclass
-class Divergence:
-    """Measurements of one game by engine; lists have one number per step."""
+class DivergenceRun(TypedDict):
+    """Measurements of an engine; lists have a number per step."""
 
-    step_s: dict[str, list[float]] = field(default_factory=dict)
-    #: Environments that each step resets: those whose episode ended with the previous step.
-    resetting: dict[str, list[int]] = field(default_factory=dict)
-    ram_digests: dict[str, str] = field(default_factory=dict)  # at the end
+    step_s: list[float]
+    resetting_envs: list[int]  # that the step resets, because their episode ended with the last one
+    digest_of_ram: str  # at the end
 
 
 def measure_divergence(
     game: str, names: Sequence[str], *, num_envs: int, threads: int, steps: int, seed: int
-) -> Divergence:
+) -> dict[str, DivergenceRun]:
     """Step all engines of cule after a common reset, alternating after every step.
 
     Raises:
         EngineMissingError: No engine of cule is given.
         CuleError: Raised by cule's environment.
     """
-    result = Divergence()
     engines: dict[str, Engine] = {}
     with contextlib.ExitStack() as stack:
         for name in (name for name in names if name.startswith("cule")):
@@ -57,8 +54,8 @@ def measure_divergence(
                 engine.step(engine.to_device(row))
             engine.reset(seed)
         ended = dict.fromkeys(engines, 0)
-        result.step_s = {name: [] for name in engines}
-        result.resetting = {name: [] for name in engines}
+        step_s: dict[str, list[float]] = {name: [] for name in engines}
+        resetting: dict[str, list[int]] = {name: [] for name in engines}
         for row in actions[WARM_UP_STEPS:]:
             for name, engine in engines.items():
                 on_device = engine.to_device(row)
@@ -66,11 +63,14 @@ def measure_divergence(
                 start = time.perf_counter()
                 _, _, terminated, truncated = engine.step(on_device)
                 engine.synchronize()
-                result.step_s[name].append(time.perf_counter() - start)
-                result.resetting[name].append(ended[name])
+                step_s[name].append(round(time.perf_counter() - start, 7))
+                resetting[name].append(ended[name])
                 ended[name] = int((terminated | truncated).sum())
-        for name, engine in engines.items():
-            ram = engine.ram()
-            assert ram is not None, "cule exposes its RAM"
-            result.ram_digests[name] = digest_of(ram)
-    return result
+        return {
+            name: {
+                "step_s": step_s[name],
+                "resetting_envs": resetting[name],
+                "digest_of_ram": digest_of(engine.ram()),
+            }
+            for name, engine in engines.items()
+        }

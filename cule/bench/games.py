@@ -35,10 +35,7 @@ SETS: dict[str, tuple[str, ...]] = {
 
 
 def games_named(words: Sequence[str]) -> tuple[str, ...]:
-    """Resolve names of games and sets of games, each game once, in the given order.
-
-    Args:
-        words: Games and names of `SETS`.
+    """Resolve names of games and of `SETS`: each game once, in the given order.
 
     Raises:
         UnknownGameError: A name is neither.

@@ -294,12 +294,7 @@ class _Trial:
 
 
 def check_equal(game: str, results: Mapping[str, Result], step: int) -> None:
-    """Check that two engines returned equal arrays.
-
-    Args:
-        game: Game, for the message.
-        results: Two engines and the result of one step of each; observations may be None.
-        step: Number of the step, for the message.
+    """Check that two engines returned equal arrays at a step; observations may be None.
 
     Raises:
         DifferentResultsError: An array differs; the message names it and the environments.

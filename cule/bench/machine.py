@@ -83,10 +83,7 @@ def versions() -> dict[str, str]:
 def source() -> dict[str, object]:
     """Commit, and whether a file has changed since."""
     status = git("status", "--porcelain", "--", *SOURCES)
-    return {
-        "commit": git("rev-parse", "HEAD"),
-        "dirty": None if status is None else bool(status),
-    }
+    return {"commit": git("rev-parse", "HEAD"), "dirty": None if status is None else bool(status)}
 
 
 def machine() -> dict[str, object]:

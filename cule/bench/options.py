@@ -132,10 +132,7 @@ PRESETS = {
         _EMULATION, engines=("cule-cpu", "ale", "envpool"), threads=1, seconds=6.0, rounds=10
     ),
     "57-games": replace(
-        _EMULATION,
-        games=("57",),
-        engines=("cule-cpu", "ale", "ale-async", "envpool"),
-        seconds=2.0,
+        _EMULATION, games=("57",), engines=("cule-cpu", "ale", "ale-async", "envpool"), seconds=2.0
     ),
     "gpu": replace(_GPU, num_envs=(256, 1200, 4096, 8192, 16384, 32768, 65536)),
     "gpu-geometry": replace(

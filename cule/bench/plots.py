@@ -60,16 +60,7 @@ def can_plot() -> bool:
 
 
 def plot_all(records: Sequence[Record], hardware: str, folder: Path) -> list[Path]:
-    """Draw all plots that there are records for.
-
-    Args:
-        records: Records of all cells.
-        hardware: The line under every plot.
-        folder: Folder of the plots.
-
-    Returns:
-        The files.
-    """
+    """Draw all plots that there are records for, with a line of text under each."""
     paths = []
     for load in TITLES:
         chosen = of_load(records, load)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias, TypedDict, cast
 
-from cule.bench.divergence import Divergence
+from cule.bench.divergence import DivergenceRun
 from cule.bench.engines import FRAMESKIP
 from cule.bench.interleaved import SHADOW_ENVS, Comparison, divide, quartiles
 from cule.bench.options import BenchOptions, Cell
@@ -82,14 +82,6 @@ class SpeedRun(TypedDict):
     episode_ends_per_env_step: float | None
 
 
-class DivergenceRun(TypedDict):
-    """Measurements of an engine in the load divergence; a number per step."""
-
-    step_s: list[float]
-    resetting_envs: list[int]
-    digest_of_ram: str
-
-
 class Check(TypedDict):
     """How many steps were compared between engines."""
 
@@ -147,12 +139,7 @@ def settings_of(
 
 
 def describe_comparison(result: Comparison, pairs: Iterable[tuple[str, str]]) -> Content:
-    """The measurements of a comparison.
-
-    Args:
-        result: A comparison.
-        pairs: Runs whose ratio to record, if both were measured.
-    """
+    """The measurements of a comparison, with ratios of the pairs of runs that were measured."""
     runs: dict[str, SpeedRun] = {}
     for name, rates in result.rates.items():
         utilization = result.utilization.get(name)
@@ -191,29 +178,11 @@ def describe_comparison(result: Comparison, pairs: Iterable[tuple[str, str]]) ->
     }
 
 
-def describe_divergence(result: Divergence) -> Content:
-    """The measurements of the load divergence."""
-    runs: dict[str, DivergenceRun] = {
-        name: {
-            "step_s": [round(value, 7) for value in seconds],
-            "resetting_envs": result.resetting[name],
-            "digest_of_ram": result.ram_digests[name],
-        }
-        for name, seconds in result.step_s.items()
-    }
-    return {"divergence_runs": runs, "ends_at_once": False}
-
-
 class Records:
     """The records in a folder."""
 
     def __init__(self, folder: Path, settings: Settings, *, resume: bool) -> None:
-        """Open a folder.
-
-        Args:
-            folder: Made if it does not exist.
-            settings: Settings of this benchmark.
-            resume: Keep existing records.
+        """Open a folder, which is made if it does not exist; `resume` keeps its records.
 
         Raises:
             OtherRunError: There are records, and resume is False.

@@ -15,12 +15,7 @@ Rows = list[list[str]]
 
 
 def table(rows: Rows, *, num_labels: int = 1) -> str:
-    """Format rows of cells, the first with the heads, as aligned text.
-
-    Args:
-        rows: Cells.
-        num_labels: Columns of labels, aligned to the left.
-    """
+    """Align rows of cells, heads first; the first `num_labels` columns to the left."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = []
     for row in rows:
@@ -153,14 +148,7 @@ def report(
     hardware: str,
     missing: Mapping[str, str],
 ) -> str:
-    """All tables of a benchmark, with the notes that they need.
-
-    Args:
-        records: Records of all measured cells.
-        memory: Memory of an environment.
-        hardware: One line.
-        missing: Engines that are not available, and why.
-    """
+    """All tables of a benchmark; `missing`: engines that are not available, and why."""
     parts = [
         f"{hardware}\n"
         f"Emulated frames per second (environments x steps x frame skip {FRAMESKIP}), 84x84 gray, "

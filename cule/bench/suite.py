@@ -21,7 +21,6 @@ from cule.bench.records import (
     Record,
     Records,
     describe_comparison,
-    describe_divergence,
     settings_of,
 )
 from cule.bench.report import BASELINES, report
@@ -55,18 +54,14 @@ def run_suite(options: BenchOptions, say: Say = print) -> list[Record]:
         CuleError: Raised by cule's environment.
     """
     began = time.monotonic()
-
-    def is_late() -> bool:
-        return 0 < 60 * options.minutes < time.monotonic() - began
-
     threads = options.threads or machine.num_cpus()
     engines, missing = available_engines(options, say)
-    skipped_loads = []
-    learning_loads = [load for load in options.load if load in ("inference", "training")]
+    skipped_loads: list[str] = []
     reason = training_unavailable_reason()
-    if learning_loads and reason is not None:
-        skipped_loads = learning_loads
-        say(f"{', '.join(learning_loads)}: skipped: {reason}")
+    if reason is not None:
+        skipped_loads = [load for load in options.load if load in ("inference", "training")]
+        if skipped_loads:
+            say(f"{', '.join(skipped_loads)}: skipped: {reason}")
     elif "training" in options.load:
         check_algorithms(options.algorithms)
     if importlib.util.find_spec("torch") is not None:
@@ -93,7 +88,7 @@ def run_suite(options: BenchOptions, say: Say = print) -> list[Record]:
             continue
         if records.is_other(cell):
             say(f"{place}: the record has other code, options or hardware; measured again")
-        if is_late():
+        if 0 < 60 * options.minutes < time.monotonic() - began:
             late.append(cell)
             continue
         start = time.monotonic()
@@ -128,11 +123,7 @@ def run_suite(options: BenchOptions, say: Say = print) -> list[Record]:
 
 
 def available_engines(options: BenchOptions, say: Say) -> tuple[list[str], dict[str, str]]:
-    """Engines that can run here, and why others cannot.
-
-    Raises:
-        EngineMissingError: None can.
-    """
+    """Engines that can run here, and why others cannot; an EngineMissingError if none can."""
     missing = {}
     for name in options.engines:
         reason = unavailable_reason(name, options.games[0])
@@ -146,16 +137,10 @@ def available_engines(options: BenchOptions, say: Say) -> tuple[list[str], dict[
 
 
 def measure(cell: Cell, engines: list[str], threads: int, options: BenchOptions) -> Content:
-    """Measure a cell.
-
-    Raises:
-        DifferentResultsError: Engines that must agree differ.
-        EngineMissingError: No engine can play it.
-        CuleError: Raised by cule's environment.
-    """
+    """Measure a cell; errors are those of `run_suite`."""
     head: Content = {"date": machine.now(), "load_average_at_start": machine.load_average()}
     if cell.load == "divergence":
-        divergence = measure_divergence(
+        runs = measure_divergence(
             cell.game,
             engines,
             num_envs=cell.num_envs,
@@ -163,7 +148,7 @@ def measure(cell: Cell, engines: list[str], threads: int, options: BenchOptions)
             steps=options.divergence_steps,
             seed=options.seed,
         )
-        return {**head, **describe_divergence(divergence)}
+        return {**head, "divergence_runs": runs, "ends_at_once": False}
     if cell.load == "training":
         result, configs = compare_agents(cell.game, engines, cell.num_envs, threads, options)
         pairs = [

@@ -41,11 +41,7 @@ def training_unavailable_reason() -> str | None:
 
 
 def check_algorithms(names: Sequence[str]) -> None:
-    """Check that every name is an agent with discrete actions.
-
-    Raises:
-        InvalidArgumentError: One is not.
-    """
+    """Raise an InvalidArgumentError unless every name is an agent with discrete actions."""
     known = agent_classes()
     for name in names:
         if name not in known:
@@ -122,14 +118,7 @@ def config_of(
 def compare_agents(
     game: str, engines: Sequence[str], num_envs: int, threads: int, options: BenchOptions
 ) -> tuple[Comparison, dict[str, dict[str, object]]]:
-    """Train every agent on every engine of cule, in interleaved rounds.
-
-    Args:
-        game: Name of the game.
-        engines: Engines; only those of `DEVICES` are measured.
-        num_envs: Environments of each agent.
-        threads: CPU threads of environments and torch.
-        options: Options of the benchmark.
+    """Train every agent on every engine that is a key of `DEVICES`, in interleaved rounds.
 
     Returns:
         Rates by `run_name`, and the configuration of each agent.

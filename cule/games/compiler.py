@@ -95,9 +95,6 @@ class CompiledRules:
 def compile_rules(rules: GameRules) -> CompiledRules:
     """Compile the rules of one game.
 
-    Args:
-        rules: Rules of one game.
-
     Raises:
         RulesError: A program is outside the rule language, or needs more names, words or a
             deeper stack than the machine has.
@@ -186,13 +183,10 @@ class _Assembler:
                 self.expression(node.test)
                 to_else = self._jump(Op.JUMP_IF_ZERO, pops=1)
                 self.block(node.body)
-                if node.orelse:
-                    to_end = self._jump(Op.JUMP)
-                    self._land(to_else)
-                    self.block(node.orelse)
-                    self._land(to_end)
-                else:
-                    self._land(to_else)
+                to_end = [self._jump(Op.JUMP)] if node.orelse else []
+                self._land(to_else)
+                self.block(node.orelse)
+                self._land(*to_end)
             case ast.While():
                 start = len(self._code)
                 self.expression(node.test)
@@ -263,8 +257,7 @@ class _Assembler:
         elif name == "ram":
             self._read(Op.RAM, Op.RAM_AT, arguments[0])
         elif name == "cartram":
-            self.expression(arguments[0])
-            self._emit(Op.CARTRAM, pops=1, pushes=1)
+            self._read(Op.CARTRAM, None, arguments[0])
         else:
             for power, argument in enumerate(arguments):
                 self._read(Op.BCD1, Op.BCD1_AT, argument)
@@ -273,8 +266,8 @@ class _Assembler:
                     self._emit(Op.MUL, pops=2, pushes=1)
                     self._emit(Op.ADD, pops=2, pushes=1)
 
-    def _read(self, op: Op, op_at: Op, index: ast.expr) -> None:
-        if isinstance(index, ast.Constant):
+    def _read(self, op: Op, op_at: Op | None, index: ast.expr) -> None:
+        if op_at is not None and isinstance(index, ast.Constant):
             assert isinstance(index.value, int)
             self._emit(op_at, index.value & _RAM_MASK, pushes=1)
         else:

@@ -88,14 +88,7 @@ class ParsedRules:
 def parse_rules(
     game_id: str, state: Sequence[tuple[str, int]], step: str, lives: str, mode_setup: str
 ) -> ParsedRules:
-    """Parse and check the programs of one game.
-
-    Args:
-        game_id: Named in errors.
-        state: Persistent names and reset values; score, reward and terminal are required.
-        step: Program that runs after every frame.
-        lives: Expression for the number of lives.
-        mode_setup: Program that brings a freshly reset console to a mode; may be empty.
+    """Parse and check the programs of one game, which `GameRules` describes.
 
     Raises:
         RulesError: A text is outside the language; game, program, line and construct are named.

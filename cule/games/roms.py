@@ -17,7 +17,7 @@ import hashlib
 import importlib.util
 import os
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -83,9 +83,6 @@ def rom_stem(path: Path) -> str:
 def read_rom(path: Path) -> bytes:
     """Read a ROM file, plain or gzip-compressed.
 
-    Args:
-        path: The file.
-
     Raises:
         RomNotFoundError: The file does not exist or cannot be read.
         UnsupportedRomError: The file is empty, truncated or too large.
@@ -140,18 +137,15 @@ def rom_folders() -> list[tuple[Source, Path]]:
 
 
 def find_rom(name: str, digests: Collection[str]) -> RomFile:
-    """Find a ROM by its MD5 in the ROM folders.
-
-    Args:
-        name: Game id, for errors and as the file name to try first.
-        digests: The MD5 digests to accept.
+    """Find a ROM with one of some MD5 digests in the ROM folders; files named so come first.
 
     Raises:
         RomNotFoundError: No file has one of these digests; the message names near misses.
     """
     wrong = []
     for source, folder in rom_folders():
-        for path in _candidates(folder, name):
+        first = folder / f"{name}.bin"
+        for path in sorted(_rom_files(folder), key=lambda path: path != first):
             digest = _file_md5(path)
             if digest in digests:
                 return RomFile(path, source, read_rom(path))
@@ -239,16 +233,6 @@ def import_roms(folder: Path, target: Path | None = None) -> ImportReport:
             partial.replace(file)
             imported[rom_id] = file
     return ImportReport(target, imported, tuple(already_there), tuple(unrecognised))
-
-
-def _candidates(folder: Path, name: str) -> Iterator[Path]:
-    """The files of a folder, the one named after the game first."""
-    first = folder / f"{name}.bin"
-    if first.is_file():
-        yield first
-    for path in _rom_files(folder):
-        if path != first:
-            yield path
 
 
 def _rom_files(folder: Path) -> list[Path]:

@@ -136,11 +136,8 @@ class UserRules:
 def load_user_rules(path: Path) -> dict[str, UserRules]:
     """Read a rules file of a user.
 
-    A table has the keys of `games.toml`, of which only `state`, `step` and `lives` are required,
-    and may set the fields of `ConsoleProperties`.
-
-    Args:
-        path: A TOML file with one table a game.
+    It is a TOML file with one table for each game. A table has the keys of `games.toml`, of which
+    only `state`, `step` and `lives` are required, and may set fields of `ConsoleProperties`.
 
     Raises:
         RulesError: The file cannot be read, or a table is not well formed.
@@ -256,7 +253,7 @@ def _rom(where: str, rom_id: str, table: Mapping[str, object]) -> RomInfo:
         console = replace(console, format="auto", height=starts_with)
     info = RomInfo(
         rom_id=rom_id,
-        md5=reader.digest("md5"),
+        md5=reader.checked_digest("md5", reader.text("md5")),
         size=reader.integer("size", range(2048, 65537)),
         bankswitch=reader.choice("bankswitch", _BANKSWITCHES),
         format=detected,
@@ -303,17 +300,17 @@ class _Table:
             raise RulesError(f"{self.where}: {key!r} is missing")
         return value
 
-    def text(self, key: str, default: str | None = None) -> str:
+    def _typed(self, key: str, default: T | None, kind: type[T], what: str) -> T:
         value = self._value(key, default)
-        if not isinstance(value, str):
-            raise self.error(key, f"is {value!r}; it must be a text")
+        if not isinstance(value, kind):
+            raise self.error(key, f"is {value!r}; it must be {what}")
         return value
 
+    def text(self, key: str, default: str | None = None) -> str:
+        return self._typed(key, default, str, "a text")
+
     def flag(self, key: str, default: bool | None = None) -> bool:
-        value = self._value(key, default)
-        if not isinstance(value, bool):
-            raise self.error(key, f"is {value!r}; it must be true or false")
-        return value
+        return self._typed(key, default, bool, "true or false")
 
     def choice(self, key: str, allowed: Sequence[TextT], default: TextT | None = None) -> TextT:
         value = self._value(key, default)
@@ -353,21 +350,15 @@ class _Table:
         values = self._value(key, default)
         if not isinstance(values, list | tuple):
             raise self.error(key, f"is {values!r}; it must be a list of MD5s")
-        return tuple(self._checked_digest(key, value) for value in values)
+        return tuple(self.checked_digest(key, value) for value in values)
 
-    def digest(self, key: str) -> str:
-        return self._checked_digest(key, self.text(key))
-
-    def _checked_digest(self, key: str, value: object) -> str:
+    def checked_digest(self, key: str, value: object) -> str:
         if not isinstance(value, str) or not re.fullmatch(r"[0-9a-f]{32}", value):
             raise self.error(key, f"has {value!r}; an MD5 digest is 32 digits 0-9 a-f")
         return value
 
     def table(self, key: str, default: Mapping[str, object] | None = None) -> Mapping[str, object]:
-        value = self._value(key, default)
-        if not isinstance(value, dict):
-            raise self.error(key, f"is {value!r}; it must be a table")
-        return value
+        return self._typed(key, default, dict, "a table")
 
     def state(self, key: str) -> tuple[tuple[str, int], ...]:
         values = {}

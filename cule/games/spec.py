@@ -16,12 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from cule.errors import (
-    InvalidArgumentError,
-    RulesError,
-    UnknownGameError,
-    UnsupportedRomError,
-)
+from cule.errors import InvalidArgumentError, RulesError, UnknownGameError, UnsupportedRomError
 from cule.games.compiler import CompiledRules, compile_rules
 from cule.games.roms import RomFile, find_rom, read_rom, rom_stem
 from cule.games.schema import (
@@ -80,10 +75,7 @@ def list_games() -> tuple[str, ...]:
 
 
 def game_id_of(name: str) -> str:
-    """The id of a game in any usual spelling: ``ms_pacman``, ``MsPacman``, ``ms-pacman``.
-
-    Args:
-        name: Name of a supported game, or of a known ROM that needs a rules file.
+    """The id of a game or known ROM in any usual spelling: ``MsPacman``, ``ms-pacman``.
 
     Raises:
         InvalidArgumentError: `name` is not a string.
@@ -136,15 +128,15 @@ def resolve(
     game_id = game_id_of(game)
     _check_has_rules(game_id)
     known = load_games()[game_id]
-    return _known_spec(known, find_rom(game_id, known.md5))
+    return _spec(known, find_rom(game_id, known.md5))
 
 
 def _with_rules(game: str | None, rom_path: Path | None, rules_path: Path) -> GameSpec:
     user = _select_rules(game, rules_path, load_user_rules(rules_path))
     rules = user.rules
     digests = rules.md5
-    info = load_roms().get(rules.game_id)
     if not digests and rom_path is None:
+        info = load_roms().get(rules.game_id)
         if info is None:
             raise InvalidArgumentError(
                 f"rom_path is None, and {rules_path} does not say the md5 of {rules.game_id!r}"
@@ -160,9 +152,7 @@ def _with_rules(game: str | None, rom_path: Path | None, rules_path: Path) -> Ga
                 f"{rules_path} says {' or '.join(digests)}"
             )
     _check_size(rom)
-    known = _infos_by_md5().get(rom.md5)
-    base = known.console if known else ConsoleProperties()
-    return _spec(rules, rom, user.console(base))
+    return _spec(rules, rom, user)
 
 
 def _select_rules(game: str | None, path: Path, tables: dict[str, UserRules]) -> UserRules:
@@ -192,7 +182,7 @@ def _from_file(game: str | None, path: Path) -> GameSpec:
                 f"pass game={info.rom_id!r} to play it"
             )
         _check_has_rules(info.rom_id)
-        return _known_spec(games[info.rom_id], rom)
+        return _spec(games[info.rom_id], rom)
     if stem not in games or wanted not in (None, stem):
         as_game = f" as {wanted!r}" if wanted else ""
         raise UnsupportedRomError(
@@ -207,7 +197,7 @@ def _from_file(game: str | None, path: Path) -> GameSpec:
         UserWarning,
         stacklevel=3,
     )
-    return _spec(games[stem], rom, ConsoleProperties())
+    return _spec(games[stem], rom)
 
 
 def _check_has_rules(game_id: str) -> None:
@@ -227,18 +217,17 @@ def _check_size(rom: RomFile) -> None:
         )
 
 
-def _known_spec(rules: GameRules, rom: RomFile) -> GameSpec:
-    return _spec(rules, rom, _infos_by_md5()[rom.md5].console)
-
-
-def _spec(rules: GameRules, rom: RomFile, console: ConsoleProperties) -> GameSpec:
+def _spec(rules: GameRules, rom: RomFile, user: UserRules | None = None) -> GameSpec:
+    """The console properties are those of a known ROM; a user's rules can change them."""
+    info = _infos_by_md5().get(rom.md5)
+    console = info.console if info else ConsoleProperties()
     return GameSpec(
         rules=rules,
         code=compile_rules(rules),
         rom=rom.data,
         rom_path=rom.path,
         md5=rom.md5,
-        console=console,
+        console=user.console(console) if user else console,
     )
 
 

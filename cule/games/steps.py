@@ -41,15 +41,7 @@ def has_steps(text: str) -> bool:
 
 
 def program_of(text: str, where: str) -> str:
-    """The program of numbered steps.
-
-    Args:
-        text: One step per line.
-        where: Prefix of errors.
-
-    Raises:
-        RulesError: A line has none of the forms above.
-    """
+    """The program of numbered steps, one per line; other lines are a RulesError with `where`."""
     return "".join(f"{line}\n" for line in _Reader(text, where).lines())
 
 

@@ -74,13 +74,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 def watch(options: argparse.Namespace) -> int:
-    """Run ``cule watch`` until a signal stops it.
-
-    Args:
-        options: Result of `parse`.
-
-    Returns:
-        The exit status, 0.
+    """Run ``cule watch`` with the result of `parse` until a signal stops it; return 0.
 
     Raises:
         CuleError: The game, ROM, checkpoint, device, host or port is not available.
@@ -121,11 +115,7 @@ def _open(options: argparse.Namespace) -> tuple[AtariVectorEnv, Policy]:
 
 
 def _check(options: argparse.Namespace) -> None:
-    for name, low, high in (
-        ("num_envs", 1, MAX_ENVS),
-        ("port", 0, 65_535),
-        ("seed", 0, MAX_SEED),
-    ):
+    for name, low, high in (("num_envs", 1, MAX_ENVS), ("port", 0, 65_535), ("seed", 0, MAX_SEED)):
         value = getattr(options, name)
         if not low <= value <= high:
             raise InvalidArgumentError(f"{name} is {value}; it must be in {low}..{high}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,6 @@ from cule.envs.arrays import to_numpy
 from cule.errors import InvalidArgumentError
 from cule.games import game_id_of
 
-if TYPE_CHECKING:
-    from cule.agents import Agent
-
 #: Any: arrays or tensors, depending on the environment; this package does not import torch.
 Observations: TypeAlias = Any
 
@@ -23,54 +21,11 @@ Observations: TypeAlias = Any
 DEFAULT_PROTOCOL = "noop"
 
 
-class Policy(Protocol):
+class Policy(NamedTuple):
     """Chooses the actions of all environments."""
 
-    @property
-    def title(self) -> str:
-        """Description for the page."""
-
-    def act(self, obs: Observations) -> NDArray[np.generic]:
-        """Actions on the newest observations, as `AtariVectorEnv.step` accepts them."""
-
-
-class RandomPolicy:
-    """Every action with the same probability."""
-
-    title = "random actions"
-
-    def __init__(self, env: AtariVectorEnv, seed: int) -> None:
-        """Play in an environment with discrete actions."""
-        self._random = np.random.default_rng(seed)
-        self._num_envs, self._num_actions = env.num_envs, len(env.action_set)
-
-    def act(self, obs: Observations) -> NDArray[np.int64]:
-        """As `Policy.act`; ignores the observations."""
-        return self._random.integers(self._num_actions, size=self._num_envs)
-
-
-class TrainedPolicy:
-    """The policy of a checkpoint, which acts as in an evaluation."""
-
-    def __init__(self, agent: Agent, *, greedy: bool) -> None:
-        """Play with an agent that is not training; `greedy`: without the protocol's randomness."""
-        from cule.agents.training.seeds import EVALUATION_SEED
-
-        self._agent, self._greedy = agent, greedy
-        self._agent.network.eval()
-        self._generator = agent.make_generator(EVALUATION_SEED)
-
-    @property
-    def title(self) -> str:
-        """Algorithm and training steps."""
-        return f"{self._agent.name} after {self._agent.steps:,} steps"
-
-    def act(self, obs: Observations) -> NDArray[np.generic]:
-        """As `Policy.act`."""
-        actions: NDArray[np.generic] = to_numpy(
-            self._agent.act(obs, self._generator, greedy=self._greedy)
-        )
-        return actions
+    title: str  # for the page
+    act: Callable[[Observations], NDArray[np.generic]]  # actions on the newest observations
 
 
 def open_random(
@@ -81,7 +36,7 @@ def open_random(
     device: str,
     mode: int | None = None,
     difficulty: int | None = None,
-) -> tuple[AtariVectorEnv, RandomPolicy]:
+) -> tuple[AtariVectorEnv, Policy]:
     """Environments for people: every frame, and all actions."""
     env = AtariVectorEnv(
         game,
@@ -95,7 +50,8 @@ def open_random(
         difficulty=difficulty,
         device=device,
     )
-    return env, RandomPolicy(env, seed)
+    random, num_actions = np.random.default_rng(seed), len(env.action_set)
+    return env, Policy("random actions", lambda _: random.integers(num_actions, size=num_envs))
 
 
 def open_trained(
@@ -107,7 +63,7 @@ def open_trained(
     seed: int,
     greedy: bool,
     device: str,
-) -> tuple[AtariVectorEnv, TrainedPolicy]:
+) -> tuple[AtariVectorEnv, Policy]:
     """The environments of an evaluation, and the policy of a checkpoint.
 
     Args:
@@ -122,6 +78,7 @@ def open_trained(
     from cule.agents.training.evaluation import make_eval_env
     from cule.agents.training.presets import checkpoint_config, load_to_play
     from cule.agents.training.run_folder import find_checkpoint
+    from cule.agents.training.seeds import EVALUATION_SEED
     from cule.agents.training.weights import read_to_play
 
     content = read_to_play(find_checkpoint(path))
@@ -137,4 +94,11 @@ def open_trained(
     except BaseException:
         env.close()
         raise
-    return env, TrainedPolicy(agent, greedy=greedy)
+    agent.network.eval()
+    generator = agent.make_generator(EVALUATION_SEED)
+
+    def act(obs: Observations) -> NDArray[np.generic]:
+        actions: NDArray[np.generic] = to_numpy(agent.act(obs, generator, greedy=greedy))
+        return actions
+
+    return env, Policy(f"{agent.name} after {agent.steps:,} steps", act)

@@ -189,8 +189,7 @@ class WatchHandler(BaseHTTPRequestHandler):
         origin = self.headers.get("Origin")
         if origin is not None and origin != f"http://{host}":
             raise RequestError(
-                f"the Origin header is {origin!r}; it must be http://{host}",
-                HTTPStatus.FORBIDDEN,
+                f"the Origin header is {origin!r}; it must be http://{host}", HTTPStatus.FORBIDDEN
             )
 
     def _body(self) -> bytes:
