@@ -65,7 +65,7 @@ sys.exit(not any(status.md5_ok for status in rom_status()))'; then
   exit 1
 fi
 "$python" -c 'import json; from cule.device import cuda_module
-print(json.dumps(cuda_module().kernel_resources(), indent=1))' >"$out/kernels.json" 2>/dev/null
+print(json.dumps(cuda_module().kernel_resources(), indent=1))' >"$out/kernel_resources.json" 2>/dev/null
 
 workers=()
 if "$python" -c 'import xdist' 2>/dev/null; then workers=(-n 4); fi
@@ -87,10 +87,13 @@ else
   note "memcheck, racecheck: skipped (no compute-sanitizer)"
 fi
 
-part fps-sizes 300 "${bench[@]}" --preset gpu --minutes 4 --out "$out/fps-sizes"
+interpreter=(--preset gpu --engines cule-cuda@interpreter)
+part fps-sizes 300 "${bench[@]}" "${interpreter[@]}" --minutes 4 --out "$out/fps-sizes"
 part geometry 480 "${bench[@]}" --preset gpu-geometry --minutes 7 --out "$out/geometry"
-part fps-57 600 "${bench[@]}" --preset gpu --games 57 --num-envs 4096,32768 --minutes 9 \
+part fps-57 600 "${bench[@]}" "${interpreter[@]}" --games 57 --num-envs 4096,32768 --minutes 9 \
   --no-memory --out "$out/fps-57"
+part kernels 600 "${bench[@]}" --preset gpu --games pong,seaquest --num-envs 4096,32768 --minutes 8 \
+  --engines cule-cuda@interpreter,cule-cuda@compiled --no-memory --out "$out/kernels"
 part translations 600 "$python" -m benchmarks.sass.translations --games default \
   --architecture "sm_$nvidia_arch" --out "$out/translations.json"
 if command -v ncu >/dev/null; then
@@ -115,7 +118,7 @@ part train-fps-graphs 300 "${train_fps[@]}" --cuda-graphs --out "$out/train-fps-
 part replay 120 "$python" benchmarks/replay.py --device cuda --out "$out/replay.json"
 {
   echo
-  for name in fps-57 geometry; do
+  for name in fps-57 geometry kernels; do
     [ -f "$out/$name/table.txt" ] && sed -n '/by number of environments/,/^$/p' "$out/$name/table.txt"
   done
   [ -f "$out/ncu.log" ] && grep -E "step_consoles|find_bands|finish_step|Duration|Throughput|Registers|Occupancy" \

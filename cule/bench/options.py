@@ -38,7 +38,8 @@ class BenchOptions:
     """Games, or sets of games: default (8), 57, all (104)."""
 
     engines: tuple[str, ...] = tuple(ENGINES)
-    """Engines; unavailable ones are skipped with the reason. cule-cuda@8x4 sets its geometry."""
+    """Engines; unavailable ones are skipped with the reason. cule-cuda@8x4 sets its geometry,
+    cule-cpu@interpreter or cule-cuda@compiled its kernel."""
 
     num_envs: tuple[int, ...] = ()
     """Numbers of environments, a sweep; empty: chosen by load and machine."""

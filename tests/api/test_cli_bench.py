@@ -134,6 +134,19 @@ def test_the_same_run_has_the_same_digests(tmp_path: Path) -> None:
 
 @pytest.mark.ale
 @pytest.mark.usefixtures("no_plots")
+def test_kernels_give_the_same_results(tmp_path: Path) -> None:
+    names = ["cule-cpu", "cule-cpu@interpreter"]
+    names += ["cule-cpu@compiled"] * (engines.unavailable_reason("cule-cpu@compiled") is None)
+    words = ["bench", *SMALL, "--engines", *names, "--threads", "1", "--no-memory"]
+    assert main([*words, "--load", "emulation", "--out", str(tmp_path)]) == 0
+    record = read(tmp_path, "emulation-2-pong")
+    assert list(record["runs"]) == names
+    assert len({run["digest_of_ram"] for run in record["runs"].values()}) == 1
+    assert "cule-cpu@interpreter / cule-cpu" in record["ratios"]
+
+
+@pytest.mark.ale
+@pytest.mark.usefixtures("no_plots")
 def test_network_loads(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     words = [*SMALL, "--engines", "cule-cpu,ale", "--no-memory", "--threads", "1"]

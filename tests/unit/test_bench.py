@@ -139,6 +139,12 @@ def test_sets_of_games() -> None:
         ({"engines": ("cule",)}, "engines has 'cule'.*cule-cpu"),
         ({"engines": ("cule-cuda@3x4",)}, "engines has 'cule-cuda@3x4'.*such as cule-cuda@8x4"),
         ({"engines": ("ale@8x4",)}, "engines has 'ale@8x4'"),
+        (
+            {"engines": ("ale@compiled",)},
+            "engines has 'ale@compiled'.*such as cule-cpu@interpreter",
+        ),
+        ({"engines": ("cule-cpu@8x4",)}, "engines has 'cule-cpu@8x4'"),
+        ({"engines": ("cule-cuda@compiled@8x4",)}, "engines has 'cule-cuda@compiled@8x4'"),
         ({"load": ("sleeping",)}, "load has 'sleeping'.*emulation"),
         ({"games": ()}, "games is empty"),
         ({"algorithms": ()}, "algorithms is empty"),
@@ -197,6 +203,56 @@ def test_presets() -> None:
     geometries = [engines.geometry_of(name) for name in PRESETS["gpu-geometry"].engines]
     assert {lanes for lanes, _ in geometries} == {1, 2, 4, 8, 16, 32}
     assert {warps for _, warps in geometries} == {1, 2, 4}
+
+
+@pytest.mark.parametrize(
+    ("name", "geometry", "kernel"),
+    [
+        ("cule-cpu", None, "auto"),
+        ("cule-cpu@compiled", None, "compiled"),
+        ("cule-cuda@interpreter", None, "interpreter"),
+        ("cule-cuda@16x2", (16, 2), "auto"),
+        ("cule-cuda@16x2@compiled", (16, 2), "compiled"),
+        ("ale", None, "auto"),
+    ],
+)
+def test_geometry_and_kernel_of_an_engine(
+    name: str, geometry: tuple[int, int] | None, kernel: str
+) -> None:
+    assert engines.geometry_of(name) == geometry
+    assert engines.kernel_of(name) == kernel
+    assert engines.kind_of(name) is engines.ENGINES[name.partition("@")[0]]
+
+
+class CompilingEnv(CountingEnv):
+    """Loads its kernel with the third step."""
+
+    @property
+    def is_compiling(self) -> bool:
+        return not self.is_loaded
+
+    is_loaded = False
+    num_resets = 0
+
+    def reset(self, *, seed: int) -> tuple[Obs, dict[str, Any]]:
+        self.num_resets += 1
+        return super().reset(seed=seed)
+
+    def step(self, actions: Any) -> tuple[Any, ...]:
+        result = super().step(actions)
+        self.is_loaded |= self.steps == 3
+        return result
+
+
+def test_a_reset_waits_for_the_compiled_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setattr(engines.time, "sleep", lambda seconds: None)
+    env = CompilingEnv(2)
+    engine = engines.CudaEngine("cule-cuda@compiled", env, 2, device="cpu")
+    for num_resets in (2, 3):
+        assert (engine.reset(5) == 5).all()
+        assert env.is_loaded
+        assert (env.num_resets, env.steps) == (num_resets, 0)
 
 
 def test_a_launch_geometry_holds_in_its_context() -> None:
