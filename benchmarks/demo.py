@@ -34,11 +34,7 @@ PICTURE = Path("build", "demo", "environments.png")
 
 
 def mosaic(columns: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
-    """One column per game, one row per environment; black below screens of less height.
-
-    Args:
-        columns: uint8 ``[environments, H, 160, 3]`` for each game.
-    """
+    """One column per game, uint8 ``[environments, H, 160, 3]``, one row per environment."""
     height = max(screens.shape[1] for screens in columns)
     filled = [
         np.pad(screens, ((0, 0), (0, height - screens.shape[1]), (0, 0), (0, 0)))

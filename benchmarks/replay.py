@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -91,16 +91,6 @@ class Data:
 def new_priorities(size: int) -> NDArray[np.float64]:
     """Priorities as a learner sets them, the same for every engine."""
     return np.random.rand(size) + 1e-6  # noqa: NPY002
-
-
-class Engine(Protocol):
-    """A replay buffer; created empty from data and a capacity."""
-
-    def add(self, step: int) -> None:
-        """Add the 16 transitions of a part of the data."""
-
-    def sample(self, size: int) -> object:
-        """Sample a batch as tensors; with priorities, update them."""
 
 
 class _Cule:
@@ -219,6 +209,9 @@ class _PlainList:
         columns = zip(*random.choices(self.items, k=size), strict=True)
         return [torch.from_numpy(np.stack(column)) for column in columns]
 
+
+#: Adds the 16 transitions of a part of the data; samples a batch, and updates its priorities.
+Engine: TypeAlias = _Cule | _TorchRL | _Cpprb | _PlainList
 
 ENGINES: dict[str, Callable[[Data, int], Engine]] = {
     "cule": partial(_Cule, prioritized=False),

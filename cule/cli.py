@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import importlib.util
 import os
 import platform
@@ -99,11 +98,14 @@ def _require_torch(command: str) -> None:
 
 
 def _info(_: argparse.Namespace) -> int:
-    config = build_config()
+    from cule.bench.machine import versions
+
+    config, installed = build_config(), versions()
+    packages = ("numpy", "gymnasium", "ale-py", "torch")
     rows = [
         ("cule", __version__),
         ("Python", platform.python_version()),
-        *((name, _version_of(name)) for name in ("numpy", "gymnasium", "ale-py", "torch")),
+        *((name, installed.get(name, "not installed")) for name in packages),
         ("platform", platform.platform()),
         ("CPU threads", str(os.cpu_count())),
         *((f"build: {key}", value) for key, value in sorted(config.items())),
@@ -154,13 +156,6 @@ def _where(status: RomStatus) -> str:
     if status.path is None:
         return "not found"
     return f"{status.path} ({status.source}){'' if status.md5_ok else ', wrong bytes'}"
-
-
-def _version_of(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
 
 
 if __name__ == "__main__":

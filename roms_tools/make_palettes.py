@@ -59,17 +59,14 @@ def read_palettes(path: Path = DATA) -> dict[str, list[Colour]]:
             index = int(row["index"])
             colour = (int(row["r"]), int(row["g"]), int(row["b"]), int(row["gray"]))
             if not all(0 <= level <= 255 for level in colour):
-                msg = f"{row['format']} {index}: levels {colour}, allowed 0 to 255"
-                raise ValueError(msg)
+                raise ValueError(f"{row['format']} {index}: levels {colour}, allowed 0 to 255")
             palette = palettes.setdefault(row["format"], {})
             if index in palette:
-                msg = f"{row['format']} {index} appears twice"
-                raise ValueError(msg)
+                raise ValueError(f"{row['format']} {index} appears twice")
             palette[index] = colour
     for name, palette in palettes.items():
         if sorted(palette) != list(range(COLOURS)):
-            msg = f"{name}: needs the values 0 to {COLOURS - 1}, has {sorted(palette)}"
-            raise ValueError(msg)
+            raise ValueError(f"{name}: needs the values 0 to {COLOURS - 1}, has {sorted(palette)}")
     return {name: [p[i] for i in range(COLOURS)] for name, p in palettes.items()}
 
 

@@ -32,9 +32,7 @@ _COMPILE_POLL_SECONDS = 0.1
 
 #: A numpy array, or a torch tensor on a GPU; torch is optional and its types are not checked.
 Array: TypeAlias = Any
-
-#: A vector environment of any library.
-VectorEnv: TypeAlias = Any
+VectorEnv: TypeAlias = Any  # of any library
 
 #: What `Engine.step` returns: obs, reward, terminated, truncated.
 Result = tuple[Array, ...]
@@ -213,26 +211,22 @@ def _make_cule_cuda(config: EngineConfig) -> Engine:
     return CudaEngine(config.name, env, config.num_envs, device="cuda")
 
 
-def _make_ale(config: EngineConfig, batch_size: int = 0) -> Engine:
+def _make_ale(config: EngineConfig) -> Engine:
     import ale_py
     from ale_py.vector_env import AtariVectorEnv
 
+    num_envs, batch_size = config.num_envs, 0
+    if config.name == "ale-async":
+        batch_size = config.batch_size or max(1, num_envs // 2)
+        if not 0 < batch_size < num_envs or num_envs % batch_size:
+            raise EngineMissingError(
+                f"async_batch is {batch_size}; it must be a divisor of {num_envs} environments, "
+                "less than all of them"
+            )
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-    num_envs = config.num_envs
     env = AtariVectorEnv(config.game, num_envs, batch_size=batch_size, num_threads=config.threads)
     engine_class = AsyncEngine if batch_size else Engine
     return engine_class(config.name, env, num_envs, batch_size=batch_size)
-
-
-def _make_ale_async(config: EngineConfig) -> Engine:
-    num_envs = config.num_envs
-    batch_size = config.batch_size or max(1, num_envs // 2)
-    if not 0 < batch_size < num_envs or num_envs % batch_size:
-        raise EngineMissingError(
-            f"async_batch is {batch_size}; it must be a divisor of {num_envs} environments, less "
-            "than all of them"
-        )
-    return _make_ale(config, batch_size)
 
 
 def _make_envpool(config: EngineConfig) -> Engine:
@@ -267,7 +261,7 @@ ENGINES: dict[str, EngineKind] = {
     "cule-cpu": EngineKind("cule, CPU", "cule", "cule", _make_cule_cpu),
     "cule-cuda": EngineKind("cule, CUDA", "cule", "cule", _make_cule_cuda),
     "ale": EngineKind("ale-py", "ale_py", "ale-py", _make_ale),
-    "ale-async": EngineKind("ale-py, asynchronous", "ale_py", "ale-py", _make_ale_async),
+    "ale-async": EngineKind("ale-py, asynchronous", "ale_py", "ale-py", _make_ale),
     "envpool": EngineKind("EnvPool", "envpool", "envpool", _make_envpool),
 }
 

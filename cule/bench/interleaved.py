@@ -91,10 +91,6 @@ class Comparison:
         """Speed of one engine over that of another, round by round."""
         return divide(self.rates[name], self.rates[other])
 
-    def cpu_ratios(self, name: str, other: str) -> list[float]:
-        """As `ratios`, by processor time."""
-        return divide(self.cpu_rates[name], self.cpu_rates[other])
-
     def add_round(self, name: str, frames: int, meter: DeviceMeter) -> None:
         """Add the rates of the round of an engine that was metered last."""
         self.rates.setdefault(name, []).append(frames / meter.wall_s)
@@ -317,12 +313,7 @@ def check_with_cpu(
 ) -> None:
     """Step the first environments of a GPU on the CPU as well, from the same cached states.
 
-    Args:
-        game: Name of the game.
-        engine: cule on a GPU, after `actions`.
-        actions: Actions of all environments ``[steps, N]`` since the reset.
-        returned: Results of the GPU for them.
-        seed: Seed of the reset.
+    `engine` has just `returned` its results for `actions` ``[steps, N]``, the first since a reset.
 
     Raises:
         DifferentResultsError: The results are not equal.

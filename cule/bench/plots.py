@@ -213,7 +213,7 @@ def length_of(config: dict[str, object]) -> str:
 def plot_divergence(records: Sequence[Record], engine: str, hardware: str, path: Path) -> Path:
     """Speed over time after a common reset, and the environments that each step resets."""
     chosen = [record for record in records if engine in record["divergence_runs"]][:MAX_GAMES]
-    figure, axes = _figure(2, 1, (9.0, 6.2), sharex=True)
+    figure, axes = _figure(2, 1, (9.0, 6.2))
     speeds, resets = axes[0][0], axes[1][0]
     num_envs = chosen[0]["cell"]["num_envs"]
     for record in chosen:
@@ -266,16 +266,14 @@ def _title_of(name: str) -> str:
     return ENGINES[name].title if name in ENGINES else name
 
 
-def _figure(
-    rows: int, columns: int, size: tuple[float, float], *, sharex: bool = False
-) -> tuple[Figure, Axes]:
+def _figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, Axes]:
     # Without pyplot: it would ask for a window system and change global state.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, figure.subplots(rows, columns, squeeze=False, sharex=sharex)
+    return figure, figure.subplots(rows, columns, squeeze=False, sharex="col")
 
 
 def _plain_numbers(axis: Axes) -> None:

@@ -158,7 +158,7 @@ def describe_comparison(result: Comparison, pairs: Iterable[tuple[str, str]]) ->
     ratios: dict[str, Ratio] = {
         f"{name} / {other}": {
             **spread(result.ratios(name, other), 3),
-            "by_cpu_time": spread(result.cpu_ratios(name, other), 3),
+            "by_cpu_time": spread(divide(result.cpu_rates[name], result.cpu_rates[other]), 3),
         }
         for name, other in pairs
         if name in runs and other in runs

@@ -34,10 +34,7 @@ def run_name(algorithm: str, engine: str) -> str:
 
 def training_unavailable_reason() -> str | None:
     """Why nothing can be trained here; None if training is available."""
-    for package in ("torch", "cule.agents"):
-        if importlib.util.find_spec(package) is None:
-            return f"{package} is not installed"
-    return None
+    return None if importlib.util.find_spec("torch") else "torch is not installed"
 
 
 def check_algorithms(names: Sequence[str]) -> None:
@@ -128,9 +125,6 @@ def compare_agents(
         DivergedError: A loss is not finite.
         CuleError: Raised by cule's environment.
     """
-    reason = training_unavailable_reason()
-    if reason is not None:
-        raise EngineMissingError(reason)
     result = Comparison(game, num_envs)
     configs: dict[str, dict[str, object]] = {}
     runs: dict[str, _AgentRun] = {}

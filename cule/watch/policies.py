@@ -64,16 +64,10 @@ def open_trained(
     greedy: bool,
     device: str,
 ) -> tuple[AtariVectorEnv, Policy]:
-    """The environments of an evaluation, and the policy of a checkpoint.
+    """The environments of an evaluation, and the policy of a checkpoint, as in `cule eval`.
 
-    Args:
-        path: A checkpoint, a file of weights, or the folder of a run.
-        num_envs: Environments.
-        game: Required game of the checkpoint; None: any.
-        protocol: Protocol of the evaluation.
-        seed: Seed of the evaluation, for environments and actions.
-        greedy: Whether to choose the best actions, without randomness.
-        device: Device of network and environments.
+    `path` is a checkpoint, a file of weights, or the folder of a run; `game` is the game that it
+    must play, if any; `greedy` chooses the best actions, without randomness.
     """
     from cule.agents.training.evaluation import make_eval_env
     from cule.agents.training.presets import checkpoint_config, load_to_play

@@ -47,12 +47,10 @@ class Session:
     def __init__(
         self, environments: Environments, *, speed: float = 1.0, fps: float = MOST_FPS
     ) -> None:
-        """Publish the first picture.
+        """Publish the first picture; until `run` returns, only the session may use `environments`.
 
-        Args:
-            environments: What to run; only the session may use it until `run` returns.
-            speed: Multiple of the console's own speed; 0: as fast as possible.
-            fps: Most pictures per second; viewers share them.
+        `speed` is a multiple of the console's own (0: as fast as possible), and viewers share at
+        most `fps` pictures per second.
         """
         config = environments.env.config
         self.num_envs = config.num_envs
