@@ -22,7 +22,6 @@ torch, matplotlib, ale-py and EnvPool are imported only when needed.
 from __future__ import annotations
 
 from cule.bench.engines import (
-    ENGINES,
     FRAMESKIP,
     Engine,
     EngineConfig,
@@ -33,15 +32,13 @@ from cule.bench.engines import (
 from cule.bench.games import DEFAULT_GAMES
 from cule.bench.interleaved import Comparison, DifferentResultsError, compare_engines
 from cule.bench.machine import versions
-from cule.bench.options import PRESETS, BenchOptions
+from cule.bench.options import BenchOptions
 from cule.bench.records import OtherRunError
 from cule.bench.suite import run_suite
 
 __all__ = [
     "DEFAULT_GAMES",
-    "ENGINES",
     "FRAMESKIP",
-    "PRESETS",
     "BenchOptions",
     "Comparison",
     "DifferentResultsError",

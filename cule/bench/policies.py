@@ -13,16 +13,8 @@ def network_policy(
     """A Nature CNN with random weights that samples each action from its policy.
 
     Engines with the same seed have the same weights and random numbers, so that engines with equal
-    observations play equal actions.
-
-    Args:
-        engine: The engine to play.
-        obs: Observations of it, for their shape.
-        seed: Seed of weights and actions.
-        device: Device of the network; empty: the device of the engine's results.
-
-    Returns:
-        A function from observations to actions.
+    observations play equal actions. `obs` has the shape of observations; an empty `device` is that
+    of the engine's results.
     """
     import torch
 

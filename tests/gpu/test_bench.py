@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.ale]
 @pytest.mark.parametrize("load", ["emulation", "divergence"])
 def test_launch_geometries(load: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite, "can_plot", lambda: False)
-    names = ["cule-cuda", "cule-cuda@2x1", "cule-cuda@8x2"]
+    names = ["cule-cuda", "cule-cuda@2x1", "cule-cuda@8x2@interpreter"]
     words = ["bench", "--games", "pong", "--num-envs", "20", "--load", load, "--threads", "1"]
     words += ["--seconds", "0", "--rounds", "2", "--round-steps", "1", "--divergence-steps", "2"]
     words += ["--no-memory", "--engines", *names, "--out", str(tmp_path)]
