@@ -2,146 +2,152 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from benchmarks.sass.disassembly import Instruction
-from benchmarks.sass.integers import COMPARE, combine
+from benchmarks.sass.integers import COMPARE, set_comparison
 from benchmarks.sass.operands import (
     CONSTANT,
+    HIGH,
     REGISTER,
+    Compile,
     Execute,
     Get,
+    Store,
+    apply,
     pair,
-    predicate,
     set_pair,
-    set_predicate,
     set_word,
-    signed,
+    sign_extended,
     wide,
     word,
 )
 from benchmarks.sass.warp import Warp
 
 
-def _float(get: Get) -> Get:
-    return lambda w: (
-        np.broadcast_to(np.asarray(get(w), np.uint32), (w.lanes,)).copy().view(np.float32)
-    )
+def _single(text: str) -> Get:
+    """Getter of float32, sign and bars applied."""
+    get, sign = word(text.lstrip("-").strip("|")), np.float32(-1 if text.startswith("-") else 1)
+    if "|" in text:
+        return lambda w: sign * np.abs(get(w).view(np.float32))
+    return lambda w: sign * get(w).view(np.float32)
 
 
 def _double(text: str) -> Get:
+    """Getter of float64, its sign applied."""
     sign = -1.0 if text.startswith("-") else 1.0
     plain = text.lstrip("-")
-    if not (REGISTER.fullmatch(plain) or CONSTANT.fullmatch(plain)):
-        value = float(plain)
-        return lambda w: np.full(w.lanes, sign * value)
-    get = pair(plain)
-    return lambda w: sign * np.broadcast_to(get(w), (w.lanes,)).copy().view(np.float64)
+    if REGISTER.fullmatch(plain) or CONSTANT.fullmatch(plain):
+        get = pair(plain)
+        return lambda w: sign * get(w).view(np.float64)
+    return lambda w: np.full(w.lanes, sign * float(plain))
 
 
-def floating_point(i: Instruction, kinds: list[str]) -> Execute | None:
-    """Floating point, of which the kernels have little."""
-    ops = i.operands
-    name = i.mnemonic.split(".")[0]
-    if name == "I2F":
-        if "F64" in kinds:
-            get = word(ops[1])
-            store_pair = set_pair(ops[0])
-            has_sign = "U32" not in kinds
-            return lambda w: store_pair(
-                w,
-                (signed(get(w)) if has_sign else np.asarray(get(w), np.uint32))
-                .astype(np.float64)
-                .view(np.uint64),
-            )
-        if "RP" not in kinds:
-            return None  # another rounding
-        get = word(ops[1])
-        store = set_word(ops[0])
-        has_sign = "U32" not in kinds
+def _set_single(text: str) -> Store:
+    store = set_word(text)
+    return lambda w, value: store(w, value.astype(np.float32).view(np.uint32))
 
-        def convert(w: Warp) -> None:
-            whole = np.broadcast_to(np.asarray(get(w), np.uint32), (w.lanes,))
-            exact = (signed(whole.copy()) if has_sign else whole).astype(np.float64)
-            near = exact.astype(np.float32)
-            up = np.where(near < exact, np.nextafter(near, np.float32(np.inf)), near)
-            store(w, up.astype(np.float32).view(np.uint32))
 
-        return convert
-    if name == "MUFU" and kinds[0] == "RCP":
-        get_float, store = _float(word(ops[1])), set_word(ops[0])
+def _set_double(text: str) -> Store:
+    store = set_pair(text)
+    return lambda w, value: store(w, value.astype(np.float64).view(np.uint64))
 
-        def reciprocal(w: Warp) -> None:
-            with np.errstate(divide="ignore", over="ignore"):
-                store(w, (np.float32(1) / get_float(w)).astype(np.float32).view(np.uint32))
 
-        return reciprocal
-    if name == "F2I" and "U32" in kinds and "F64" not in kinds:
-        get_float, store = _float(word(ops[1])), set_word(ops[0])
-        return lambda w: store(
-            w,
-            np.clip(np.nan_to_num(get_float(w).astype(np.float64)), 0, 0xFFFFFFFF).astype(
-                np.uint64
-            ),
-        )
-    if name in ("DADD", "DMUL", "DFMA"):
-        store, doubles = set_pair(ops[0]), [_double(t) for t in ops[1:]]
+def _round_up(whole: Any) -> Any:
+    exact = whole.astype(np.float64)
+    near = exact.astype(np.float32)
+    return np.where(near < exact, np.nextafter(near, np.float32(np.inf)), near)
 
-        def compute(w: Warp) -> None:
-            values = [get(w) for get in doubles]
-            if name == "DADD":
-                result = values[0] + values[-1]
+
+def _from_integer(i: Instruction, kinds: list[str]) -> Execute | None:
+    """I2F to float64, or to float32 rounded up."""
+    to, text = i.operands
+    if "F64" not in kinds and "RP" not in kinds:
+        return None
+    extended = (wide if "U32" in kinds else sign_extended)(text)
+
+    def whole(w: Warp) -> Any:
+        return extended(w).view(np.int64)
+
+    if "F64" in kinds:
+        return apply(_set_double(to), np.float64, whole)
+    return apply(_set_single(to), _round_up, whole)
+
+
+def _to_integer(i: Instruction, kinds: list[str]) -> Execute | None:
+    """F2I, towards 0; float32 to uint32 only, with saturation."""
+    to, text = i.operands
+    if "F64" in kinds:
+        return apply(set_word(to), lambda x: np.trunc(x).astype(np.int64), _double(text))
+    if "U32" not in kinds:
+        return None
+
+    def saturate(x: Any) -> Any:
+        return np.clip(np.nan_to_num(x.astype(np.float64)), 0, 0xFFFFFFFF).astype(np.uint64)
+
+    return apply(set_word(to), saturate, _single(text))
+
+
+def _reciprocal(i: Instruction, kinds: list[str]) -> Execute | None:
+    """MUFU.RCP, and RCP64H of the high word of a float64."""
+    to, text = i.operands
+    if kinds[0] not in ("RCP", "RCP64H"):
+        return None
+    get_high, get_single, is_single = wide(text), _single(text), kinds[0] == "RCP"
+    store_single, store_high = _set_single(to), set_word(to)
+
+    def run(w: Warp) -> None:
+        with np.errstate(divide="ignore", over="ignore"):
+            if is_single:
+                store_single(w, 1 / get_single(w))
             else:
-                result = values[0] * values[1] + (values[2] if name == "DFMA" else 0.0)
-            store(w, result.view(np.uint64))
+                inverse = 1.0 / (get_high(w) << HIGH).view(np.float64)
+                store_high(w, inverse.view(np.uint64) >> HIGH)
 
-        return compute
-    if name == "FFMA":
-        store, floats = set_word(ops[0]), [_float_operand(t) for t in ops[1:]]
-        return lambda w: store(
-            w,
-            (floats[0](w).astype(np.float64) * floats[1](w) + floats[2](w))
-            .astype(np.float32)
-            .view(np.uint32),
-        )
-    if name in ("DSETP", "FSETP"):
-        first, second, other = set_predicate(ops[0]), set_predicate(ops[1]), predicate(ops[4])
-        is_double = name == "DSETP"
-        x, y = ((_double(t) if is_double else _float_operand(t)) for t in ops[2:4])
-        unordered = kinds[0] == "NAN" or (kinds[0].endswith("U") and kinds[0] != "U")
-
-        def compare(w: Warp) -> None:
-            one, two = x(w), y(w)
-            nan = np.isnan(one) | np.isnan(two)
-            value = nan if kinds[0] == "NAN" else COMPARE[kinds[0][:2]](one, two)
-            value = value | nan if unordered else value & ~nan
-            first(w, combine(kinds, value, other(w)))
-            second(w, combine(kinds, ~value, other(w)))
-
-        return compare
-    if name == "F2F" and kinds == ["F64", "F32"]:
-        store, get_float = set_pair(ops[0]), _float_operand(ops[1])
-        return lambda w: store(w, get_float(w).astype(np.float64).view(np.uint64))
-    if name == "F2I" and "F64" in kinds:
-        store, get_double = set_word(ops[0]), _double(ops[1])
-        return lambda w: store(w, np.trunc(get_double(w)).astype(np.int64))
-    if name == "MUFU" and kinds[0] == "RCP64H":
-        store, get_word = set_word(ops[0]), wide(word(ops[1]))
-
-        def reciprocal_high(w: Warp) -> None:
-            whole = np.broadcast_to(get_word(w) << np.uint64(32), (w.lanes,)).copy()
-            with np.errstate(divide="ignore"):
-                store(w, (1.0 / whole.view(np.float64)).view(np.uint64) >> np.uint64(32))
-
-        return reciprocal_high
-    return None
+    return run
 
 
-def _float_operand(text: str) -> Get:
-    """With sign and bars."""
-    plain = text.lstrip("-").strip("|")
-    get = _float(word(plain))
-    sign = np.float32(-1 if text.startswith("-") else 1)
-    if "|" in text:
-        return lambda w: sign * np.abs(get(w))
-    return lambda w: sign * get(w)
+def _compare(i: Instruction, kinds: list[str]) -> Execute:
+    """DSETP and FSETP."""
+    x, y = map(_double if i.mnemonic.startswith("D") else _single, i.operands[2:4])
+    name = kinds[0]
+    is_unordered = name == "NAN" or (name.endswith("U") and name != "U")
+
+    def value(w: Warp) -> Any:
+        one, two = x(w), y(w)
+        nan = np.isnan(one) | np.isnan(two)
+        found = nan if name == "NAN" else COMPARE[name[:2]](one, two)
+        return found | nan if is_unordered else found & ~nan
+
+    return set_comparison(i.operands, kinds, value)
+
+
+def _widen(i: Instruction, kinds: list[str]) -> Execute | None:
+    """F2F, float32 to float64 only."""
+    to, text = i.operands
+    return apply(_set_double(to), np.float64, _single(text)) if kinds == ["F64", "F32"] else None
+
+
+def _of_doubles(function: Any) -> Compile:
+    return lambda i, kinds: apply(
+        _set_double(i.operands[0]), function, *map(_double, i.operands[1:])
+    )
+
+
+FLOATS: dict[str, Compile] = {
+    "I2F": _from_integer,
+    "F2I": _to_integer,
+    "F2F": _widen,
+    "MUFU": _reciprocal,
+    "DADD": _of_doubles(lambda a, *rest: a + rest[-1]),
+    "DMUL": _of_doubles(lambda a, b: a * b),
+    "DFMA": _of_doubles(lambda a, b, c: a * b + c),
+    "FFMA": lambda i, kinds: apply(
+        _set_single(i.operands[0]),
+        lambda a, b, c: a.astype(np.float64) * b + c,
+        *map(_single, i.operands[1:]),
+    ),
+    **dict.fromkeys(("DSETP", "FSETP"), _compare),
+}

@@ -9,102 +9,63 @@ import numpy as np
 
 from benchmarks.sass.disassembly import Instruction
 from benchmarks.sass.operands import (
+    HIGH,
     MASK32,
+    Compile,
     Execute,
+    Get,
+    apply,
     is_predicate,
     pair,
     predicate,
     set_pair,
     set_predicate,
     set_word,
-    signed,
+    sign_extended,
     wide,
     word,
 )
 from benchmarks.sass.warp import Warp
 
 
-def add(i: Instruction, kinds: list[str]) -> Execute:
+def _add(i: Instruction, kinds: list[str]) -> Execute:
     """IADD3 and IADD3.X, with carries."""
-    ops = list(i.operands)
-    destination = set_word(ops.pop(0))
-    carry_out = [set_predicate(ops.pop(0)) for _ in range(2) if is_predicate(ops[0])]
-    sources = ops[:3]
-    carry_in = [predicate(p) for p in ops[3:]]
-    extended = "X" in kinds
-    getters = []
-    negatives = 0
-    for text in sources:
-        if text.startswith("-") and not text[1:].startswith("0x"):
-            negatives += 1
-            getters.append(wide(word("~" + text[1:])))
-        else:
-            getters.append(wide(word(text)))
+    target, *ops = i.operands
+    store, carry_out = set_word(target), []
+    while is_predicate(ops[0]):
+        carry_out.append(set_predicate(ops.pop(0)))
+    is_negative = [text[0] == "-" and not text.startswith("-0x") for text in ops[:3]]
+    addends = [wide("~" + t[1:] if n else t) for t, n in zip(ops, is_negative, strict=False)]
+    ones = np.uint64(sum(is_negative))
+    if "X" in kinds:
+        addends += [predicate(text) for text in ops[3:]]
+        ones = np.uint64(0)
 
     def run(w: Warp) -> None:
-        total = getters[0](w) + getters[1](w) + getters[2](w)
-        if extended:
-            for p in carry_in:
-                total = total + p(w)
-        else:
-            total = total + np.uint64(negatives)
-        carry = total >> np.uint64(32)
-        destination(w, total & MASK32)
-        if carry_out:
-            carry_out[0](w, carry >= 1)
-            for set_carry in carry_out[1:]:
-                set_carry(w, carry >= 2)
+        total = sum((get(w) for get in addends), ones)
+        store(w, total)
+        for k, set_carry in enumerate(carry_out, 1):
+            set_carry(w, total >> HIGH >= k)
 
     return run
 
 
-def multiply_add(i: Instruction, kinds: list[str]) -> Execute:
+def _multiply_add(i: Instruction, kinds: list[str]) -> Execute:
     """IMAD in all its forms."""
-    ops = list(i.operands)
-    target = ops.pop(0)
-    carry_out = set_predicate(ops.pop(0)) if is_predicate(ops[0]) else None
-    if "MOV" in kinds:
-        ops = ["RZ", "RZ", ops[2]]
-    a, b = ops[0], ops[1]
-    is_unsigned = "U32" in kinds
-    carry_in = predicate(ops[3]) if "X" in kinds else None
-    if "WIDE" in kinds or "HI" in kinds:
-        get_a, get_b = word(a), word(b)
-        addend = pair(ops[2])
-        high = "HI" in kinds
-        store = set_word(target) if high else set_pair(target)
-
-        def multiply(w: Warp) -> None:
-            x, y = np.asarray(get_a(w), np.uint32), np.asarray(get_b(w), np.uint32)
-            if is_unsigned:
-                product = x.astype(np.uint64) * y.astype(np.uint64)
-            else:
-                product = (signed(x).astype(np.int64) * signed(y).astype(np.int64)).view(np.uint64)
-            if high:
-                store(w, (product + addend(w)) >> np.uint64(32))
-                return
-            extra = addend(w)
-            total = product + extra
-            overflows = total < product
-            if carry_in is not None:
-                more = total + carry_in(w)
-                overflows |= more < total
-                total = more
-            store(w, total)
-            if carry_out is not None:
-                carry_out(w, overflows)
-
-        return multiply
-    get_a, get_b, get_c = wide(word(a)), wide(word(b)), wide(word(ops[2]))
-    destination = set_word(target)
-    if "MOV" in kinds:
-        return lambda w: destination(w, get_c(w))
+    target, *ops = i.operands
+    carry_out = set_predicate(ops.pop(0) if is_predicate(ops[0]) else "PT")
+    carry_in = predicate(ops[3] if "X" in kinds else "!PT")
+    is_high, is_wide = "HI" in kinds, "WIDE" in kinds
+    store = (set_pair if is_wide else set_word)(target)
+    a, b = map(wide if "U32" in kinds else sign_extended, ops[:2])
+    c = (pair if is_wide or is_high else wide)(ops[2])
 
     def run(w: Warp) -> None:
-        total = ((get_a(w) * get_b(w)) & MASK32) + get_c(w)
-        if carry_in is not None:
-            total = total + carry_in(w)
-        destination(w, total & MASK32)
+        product = a(w) * b(w)
+        total = product + c(w)
+        more = total + carry_in(w)
+        store(w, more >> HIGH if is_high else more)
+        carry_out(w, (total < product) | (more < total))
 
     return run
 
@@ -117,210 +78,165 @@ COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "GT": np.greater,
     "GE": np.greater_equal,
 }
+COMBINE: dict[str, Callable[[Any, Any], Any]] = {"OR": np.logical_or, "XOR": np.logical_xor}
 _STRICT = {"LE": "LT", "GE": "GT"}
 
 
-def combine(kinds: list[str], value: Any, other: Any) -> Any:
-    """A comparison and another predicate."""
-    if "OR" in kinds:
-        return value | other
-    if "XOR" in kinds:
-        return value ^ other
-    return value & other
+def set_comparison(ops: list[str], kinds: list[str], compare: Get) -> Execute:
+    """Combine a comparison and its opposite with another predicate."""
+    first, second, other = set_predicate(ops[0]), set_predicate(ops[1]), predicate(ops[4])
+    combine = next((COMBINE[kind] for kind in kinds if kind in COMBINE), np.logical_and)
+
+    def run(w: Warp) -> None:
+        value, more = compare(w), other(w)
+        results = combine(value, more), combine(~value, more)
+        first(w, results[0])
+        second(w, results[1])
+
+    return run
 
 
-def set_if(i: Instruction, kinds: list[str]) -> Execute:
+def _set_if(i: Instruction, kinds: list[str]) -> Execute:
     """ISETP."""
-    first, second = set_predicate(i.operands[0]), set_predicate(i.operands[1])
     a, b = word(i.operands[2]), word(i.operands[3])
-    other = predicate(i.operands[4])
     low = predicate(i.operands[5]) if "EX" in kinds else None
     name = kinds[0]
     compare = COMPARE[_STRICT.get(name, name) if low else name]
-    is_unsigned = "U32" in kinds
+    dtype = np.uint32 if "U32" in kinds else np.int32
 
-    def run(w: Warp) -> None:
-        x, y = np.asarray(a(w), np.uint32), np.asarray(b(w), np.uint32)
-        value = compare(x, y) if is_unsigned else compare(signed(x), signed(y))
-        if low is not None:
-            if name == "NE":
-                value = value | low(w)
-            elif name == "EQ":
-                value = value & low(w)
-            else:
-                value = value | ((x == y) & low(w))
-        first(w, combine(kinds, value, other(w)))
-        second(w, combine(kinds, ~value, other(w)))
+    def value(w: Warp) -> Any:
+        x, y = a(w).view(dtype), b(w).view(dtype)
+        found = compare(x, y)
+        if low is None:
+            return found
+        if name == "NE":
+            return found | low(w)
+        return found & low(w) if name == "EQ" else found | ((x == y) & low(w))
 
-    return run
+    return set_comparison(i.operands, kinds, value)
 
 
-def _logic_function(table: int) -> Callable[[Any, Any, Any], Any]:
-    def apply(a: Any, b: Any, c: Any) -> Any:
-        total = None
+def _logic_function(text: str) -> Callable[..., Any]:
+    """The function of three operands with a given truth table."""
+    table = int(text, 16)
+
+    def function(*operands: Any) -> Any:
+        total = operands[0] & ~operands[0]
         for k in range(8):
             if table >> k & 1:
-                term = (a if k & 4 else ~a) & (b if k & 2 else ~b) & (c if k & 1 else ~c)
-                total = term if total is None else total | term
-        return total if total is not None else (a & ~a)
+                a, b, c = (x if k >> 2 - n & 1 else ~x for n, x in enumerate(operands))
+                total = total | a & b & c
+        return total
 
-    known: dict[int, Callable[[Any, Any, Any], Any]] = {
-        0xC0: lambda a, b, c: a & b,
-        0x30: lambda a, b, c: a & ~b,
-        0xFC: lambda a, b, c: a | b,
-        0x3C: lambda a, b, c: a ^ b,
-        0xF8: lambda a, b, c: a | (b & c),
-        0xFE: lambda a, b, c: a | b | c,
-        0x80: lambda a, b, c: a & b & c,
-        0x33: lambda a, b, c: ~b,
-    }
-    return known.get(table, apply)
+    return function
 
 
-def logic(i: Instruction, kinds: list[str]) -> Execute:
+def _logic(i: Instruction, kinds: list[str]) -> Execute:
     """LOP3: any function of three words."""
     ops = list(i.operands)
-    nonzero = set_predicate(ops.pop(0)) if is_predicate(ops[0]) else None
-    destination = set_word(ops[0])
-    a, b, c = (word(t) for t in ops[1:4])
-    function = _logic_function(int(ops[4], 16))
-    extra = predicate(ops[5])
+    nonzero = set_predicate(ops.pop(0) if is_predicate(ops[0]) else "PT")
+    store, extra = set_word(ops[0]), predicate(ops[5])
 
-    def run(w: Warp) -> None:
-        value = function(
-            np.asarray(a(w), np.uint32), np.asarray(b(w), np.uint32), np.asarray(c(w), np.uint32)
-        )
-        destination(w, value)
-        if nonzero is not None:
-            nonzero(w, (value != 0) | extra(w))
+    def store_both(w: Warp, value: Any) -> None:
+        store(w, value)
+        nonzero(w, (value != 0) | extra(w))
 
-    return run
+    return apply(store_both, _logic_function(ops[4]), *map(word, ops[1:4]))
 
 
-def logic_predicates(i: Instruction, kinds: list[str]) -> Execute:
+def _logic_predicates(i: Instruction, kinds: list[str]) -> Execute:
     """PLOP3: any two functions of three predicates."""
-    ops = i.operands
-    first, second = set_predicate(ops[0]), set_predicate(ops[1])
-    a, b, c = (predicate(t) for t in ops[2:5])
-    one, two = _logic_function(int(ops[5], 16)), _logic_function(int(ops[6], 16))
+    stores = [set_predicate(text) for text in i.operands[:2]]
+    operands = [predicate(text) for text in i.operands[2:5]]
+    functions = [_logic_function(text) for text in i.operands[5:7]]
 
     def run(w: Warp) -> None:
-        values = a(w), b(w), c(w)
-        first(w, one(*values))
-        second(w, two(*values))
+        values = [get(w) for get in operands]
+        results = [function(*values) for function in functions]
+        for store, result in zip(stores, results, strict=True):
+            store(w, result)
 
     return run
 
 
-def permute(i: Instruction, kinds: list[str]) -> Execute:
-    """PRMT: bytes picked from two words."""
-    destination = set_word(i.operands[0])
-    a, b = wide(word(i.operands[1])), wide(word(i.operands[3]))
-    selector = wide(word(i.operands[2]))
-
-    def pick(both: Any, code: Any) -> Any:
-        result = np.uint64(0)
-        for k in range(4):
-            digit = (code >> np.uint64(4 * k)) & np.uint64(0xF)
-            byte = (both >> (np.uint64(8) * (digit & np.uint64(7)))) & np.uint64(0xFF)
-            sign = np.where(byte & np.uint64(0x80), np.uint64(0xFF), np.uint64(0))
-            byte = np.where(digit & np.uint64(8), sign, byte)
-            result = result | byte << np.uint64(8 * k)
-        return result
-
-    def run(w: Warp) -> None:
-        both = a(w) | b(w) << np.uint64(32)
-        destination(w, pick(both, selector(w)))
-
-    return run
+def _pick_bytes(low: Any, selector: Any, high: Any) -> Any:
+    """Bytes of two words; bit 3 of a digit of the selector repeats the byte's sign."""
+    both, result = low | high << HIGH, np.uint64(0)
+    for k in range(4):
+        digit = selector >> np.uint64(4 * k) & np.uint64(0xF)
+        byte = both >> np.uint64(8) * (digit & np.uint64(7)) & np.uint64(0xFF)
+        byte = np.where(digit & np.uint64(8), np.uint64(0xFF) * (byte >> np.uint64(7)), byte)
+        result = result | byte << np.uint64(8 * k)
+    return result
 
 
-def shift(i: Instruction, kinds: list[str]) -> Execute:
+def _permute(i: Instruction, kinds: list[str]) -> Execute:
+    """PRMT."""
+    return apply(set_word(i.operands[0]), _pick_bytes, *map(wide, i.operands[1:4]))
+
+
+def _shift(i: Instruction, kinds: list[str]) -> Execute:
     """SHF: 64 bits, high and low, shifted; one word of it is kept."""
-    destination = set_word(i.operands[0])
-    low, count, high = (
-        wide(word(i.operands[1])),
-        wide(word(i.operands[2])),
-        wide(word(i.operands[3])),
-    )
-    left = kinds[0] == "L"
-    is_high, wraps = "HI" in kinds, "W" in kinds
+    is_left, is_high, wraps = kinds[0] == "L", "HI" in kinds, "W" in kinds
     is_signed = "S32" in kinds or "S64" in kinds
-    bits = 64 if "U64" in kinds or "S64" in kinds else 32
+    bits = np.uint64(64 if "U64" in kinds or "S64" in kinds else 32)
 
-    def run(w: Warp) -> None:
-        n = count(w)
-        n = n % np.uint64(bits) if wraps else np.minimum(n, np.uint64(bits))
-        lo, hi = low(w), high(w)
-        if left:
-            both = lo | hi << np.uint64(32)
-            shifted = np.where(n >= 64, np.uint64(0), both << np.minimum(n, np.uint64(63)))
-            value = shifted >> np.uint64(32) if is_high else shifted & MASK32
-        elif bits == 32 and is_high:
-            # The high word alone, as the low word of what is shifted out is not asked for.
-            if is_signed:
-                top = hi.astype(np.uint32).view(np.int32).astype(np.int64)
-                value = (top >> np.minimum(n, np.uint64(31)).astype(np.int64)).astype(
-                    np.uint64
-                ) & MASK32
-            else:
-                value = hi >> np.minimum(n, np.uint64(63))
+    def shift(low: Any, count: Any, high: Any) -> Any:
+        count = count % bits if wraps else np.minimum(count, bits)
+        both = low | high << HIGH
+        if is_left:
+            both = both << count
+        elif is_signed:
+            both = (both.view(np.int64) >> count.view(np.int64)).view(np.uint64)
         else:
-            both = lo | hi << np.uint64(32)
-            if is_signed:
-                moved = both.view(np.int64) >> np.minimum(n, np.uint64(63)).astype(np.int64)
-                both = moved.view(np.uint64)
-            else:
-                both = np.where(n >= 64, np.uint64(0), both >> np.minimum(n, np.uint64(63)))
-            value = both >> np.uint64(32) if is_high else both & MASK32
-        destination(w, value)
+            both = both >> count
+        return both >> HIGH if is_high else both
 
-    return run
+    return apply(set_word(i.operands[0]), shift, *map(wide, i.operands[1:4]))
 
 
-def minimum(i: Instruction, kinds: list[str]) -> Execute:
+def _minimum(i: Instruction, kinds: list[str]) -> Execute:
     """VIMNMX and VIADDMNMX."""
-    ops = list(i.operands)
-    destination = set_word(ops.pop(0))
-    adds = i.mnemonic.startswith("VIADD")
-    a, b = word(ops[0]), word(ops[1])
-    c = word(ops[2]) if adds else None
-    smaller = predicate(ops[-1])
-    is_unsigned = "U32" in kinds
+    target, *ops = i.operands
+    dtype = np.uint32 if "U32" in kinds else np.int32
 
-    def run(w: Warp) -> None:
-        x, y = np.asarray(a(w), np.uint32), np.asarray(b(w), np.uint32)
-        if c is not None:
-            x, y = x + y, np.asarray(c(w), np.uint32)
-        if not is_unsigned:
-            x, y = signed(x), signed(y)
-        value = np.where(smaller(w), np.minimum(x, y), np.maximum(x, y))
-        destination(w, value.astype(np.int64) & 0xFFFFFFFF)
+    def pick(is_minimum: Any, *values: Any) -> Any:
+        *addends, y = (value.view(dtype) for value in values)
+        x = sum(addends[1:], addends[0])
+        return np.where(is_minimum, np.minimum(x, y), np.maximum(x, y))
 
-    return run
+    sources = ops[: 3 if i.mnemonic.startswith("VIADD") else 2]
+    return apply(set_word(target), pick, predicate(ops[-1]), *map(word, sources))
 
 
-def shifted_add(i: Instruction, kinds: list[str]) -> Execute:
+def _shifted_add(i: Instruction, kinds: list[str]) -> Execute:
     """LEA."""
-    ops = list(i.operands)
-    destination = set_word(ops.pop(0))
-    carry_out = set_predicate(ops.pop(0)) if is_predicate(ops[0]) else None
-    carry_in = predicate(ops.pop()) if "X" in kinds else None
-    a, b = wide(word(ops[0])), wide(word(ops[1]))
-    c = wide(word(ops[2])) if "HI" in kinds else None
+    target, *ops = i.operands
+    store = set_word(target)
+    carry_out = set_predicate(ops.pop(0) if is_predicate(ops[0]) else "PT")
+    carry_in = predicate(ops.pop() if "X" in kinds else "!PT")
+    is_high = "HI" in kinds
+    a, b, c = wide(ops[0]), wide(ops[1]), wide(ops[2] if is_high else "RZ")
     count = np.uint64(int(ops[-1], 16))
 
     def run(w: Warp) -> None:
-        x = a(w)
-        if c is not None:
-            x = ((x | c(w) << np.uint64(32)) >> (np.uint64(32) - count)) & MASK32
-        else:
-            x = (x << count) & MASK32
-        total = x + b(w)
-        if carry_in is not None:
-            total = total + carry_in(w)
-        destination(w, total & MASK32)
-        if carry_out is not None:
-            carry_out(w, total >> np.uint64(32) != 0)
+        both = a(w) | c(w) << HIGH
+        shifted = both >> HIGH - count if is_high else both << count
+        total = (shifted & MASK32) + b(w) + carry_in(w)
+        store(w, total)
+        carry_out(w, total >> HIGH != 0)
 
     return run
+
+
+INTEGERS: dict[str, Compile] = {
+    **dict.fromkeys(("IADD3", "UIADD3"), _add),
+    "IMAD": _multiply_add,
+    "ISETP": _set_if,
+    **dict.fromkeys(("LOP3", "ULOP3"), _logic),
+    "PLOP3": _logic_predicates,
+    "PRMT": _permute,
+    **dict.fromkeys(("SHF", "USHF"), _shift),
+    **dict.fromkeys(("VIMNMX", "VIADDMNMX"), _minimum),
+    **dict.fromkeys(("LEA", "ULEA"), _shifted_add),
+}

@@ -2,132 +2,131 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from benchmarks.sass.disassembly import Instruction
 from benchmarks.sass.operands import (
+    Compile,
     Execute,
+    Get,
+    apply,
     is_predicate,
     predicate,
     set_pair,
+    set_predicate,
     set_word,
-    signed,
     word,
 )
 from benchmarks.sass.warp import SHARED_BASE, Warp
 
 
-def simple(i: Instruction, kinds: list[str]) -> Execute | None:
-    """One of them; None for another operation."""
-    name, ops = i.mnemonic.split(".")[0], i.operands
-    if name in ("MOV", "UMOV"):
-        store, get = set_word(ops[0]), word(ops[1])
-        return lambda w: store(w, get(w))
-    if name == "VIADD":
-        store, a, b = set_word(ops[0]), word(ops[1]), word(ops[2])
-        return lambda w: store(w, np.asarray(a(w), np.uint32) + np.asarray(b(w), np.uint32))
-    if name in ("SEL", "USEL", "FSEL"):
-        store, a, b, p = set_word(ops[0]), word(ops[1]), word(ops[2]), predicate(ops[3])
-        return lambda w: store(w, np.where(p(w), a(w), b(w)))
-    if name == "IABS":
-        store, a = set_word(ops[0]), word(ops[1])
-        return lambda w: store(w, np.abs(signed(a(w)).astype(np.int64)))
-    if name == "SGXT":
-        store, a, bits = set_word(ops[0]), word(ops[1]), int(ops[2], 16)
-        if "U32" in kinds:
-            return lambda w: store(w, np.asarray(a(w), np.uint32) & np.uint32((1 << bits) - 1))
-        shift = np.int32(32 - bits)
-        return lambda w: store(w, ((signed(a(w)) << shift) >> shift).view(np.uint32))
-    if name == "BREV":
-        store, a = set_word(ops[0]), word(ops[1])
+def _of_words(function: Callable[..., Any], count: int = 1) -> Compile:
+    """An operation that stores a function of words."""
+    return lambda i, kinds: apply(
+        set_word(i.operands[0]), function, *map(word, i.operands[1 : 1 + count])
+    )
 
-        def reverse(w: Warp) -> None:
-            words = np.broadcast_to(np.asarray(a(w), np.uint32), (w.lanes,))
-            store(w, np.array([int(f"{int(x):032b}"[::-1], 2) for x in words], np.uint64))
 
-        return reverse
-    if name == "FLO":
-        store, a = set_word(ops[0]), word(ops[1])
-        shifts = "SH" in kinds
+def _of_each(function: Callable[[int], int]) -> Compile:
+    """An operation that stores a function of a word."""
+    return _of_words(lambda words: np.array([function(int(x)) for x in words], np.int64))
 
-        def find(w: Warp) -> None:
-            words = np.broadcast_to(np.asarray(a(w), np.uint32), (w.lanes,))
-            found = [int(x).bit_length() - 1 for x in words]
-            store(
-                w,
-                np.array(
-                    [(31 - n if shifts and n >= 0 else n) & 0xFFFFFFFF for n in found], np.uint64
-                ),
-            )
 
-        return find
-    if name == "POPC":
-        store, a = set_word(ops[0]), word(ops[1])
-        return lambda w: store(
-            w, np.array([int(x).bit_count() for x in np.broadcast_to(np.asarray(a(w)), (w.lanes,))])
-        )
-    if name == "CS2R":
-        store = set_pair(ops[0])
-        return lambda w: store(w, np.zeros(w.lanes, np.uint64))
-    if name in ("S2R", "S2UR"):
-        store, special = set_word(ops[0]), ops[1]
+def _select(i: Instruction, kinds: list[str]) -> Execute:
+    to, a, b, condition = i.operands
+    return apply(set_word(to), np.where, predicate(condition), word(a), word(b))
 
-        def read(w: Warp) -> None:
-            if special == "SR_TID.X":
-                store(w, np.arange(w.lanes, dtype=np.uint32))
-            elif special == "SR_CTAID.X":
-                store(w, np.uint32(w.block))
-            elif special == "SR_SWINHI":
-                store(w, np.uint32(SHARED_BASE >> 32))
-            elif special == "SR_CgaCtaId":
-                store(w, np.uint32(0))
-            else:
-                raise NotImplementedError(special)
 
-        return read
-    if name == "R2UR":
-        if is_predicate(ops[0]):
-            return lambda w: None
-        store, get = set_word(ops[0]), word(ops[1])
+def _extend_sign(i: Instruction, kinds: list[str]) -> Execute | None:
+    bits = int(i.operands[2], 16)
+    shift, dtype = np.uint32(32 - bits), np.uint32 if "U32" in kinds else np.int32
+    return _of_words(lambda a: (a << shift).view(dtype) >> shift.astype(dtype))(i, kinds)
 
-        def broadcast(w: Warp) -> None:
-            values = np.broadcast_to(np.asarray(get(w)), (w.lanes,))
-            store(w, values[np.flatnonzero(w.mask)[0]])
 
-        return broadcast
-    if name == "REDUX":
-        store, get = set_word(ops[0]), word(ops[1])
-        reduce: Any = {"OR": np.bitwise_or, "MIN": np.minimum, "MAX": np.maximum}.get(
-            kinds[0], np.add
-        )
-        return lambda w: store(
-            w, reduce.reduce(np.broadcast_to(np.asarray(get(w)), (w.lanes,))[w.mask])
-        )
-    if name == "P2R":
-        store = set_word(ops[0])
-        bits = int(ops[3], 16) if not ops[3].startswith("R") else 0x7F
-        base = word(ops[2])
+def _find_highest(i: Instruction, kinds: list[str]) -> Execute | None:
+    """FLO; with SH, zeros above the highest bit. -1 for 0."""
+    counts_zeros = "SH" in kinds
+    find = _of_each(lambda x: 32 - x.bit_length() if counts_zeros and x else x.bit_length() - 1)
+    return find(i, kinds)
 
-        def pack(w: Warp) -> None:
-            value = np.broadcast_to(np.asarray(base(w), np.uint32), (w.lanes,)) & np.uint32(
-                ~bits & 0xFFFFFFFF
-            )
-            for k in range(7):
-                if bits >> k & 1:
-                    value = value | w.predicates[f"P{k}"].astype(np.uint32) << np.uint32(k)
-            store(w, value)
 
-        return pack
-    if name == "R2P":
-        get, bits = word(ops[1]), int(ops[2], 16)
+_SPECIAL: dict[str, Get] = {
+    "SR_TID.X": lambda w: np.arange(w.lanes),
+    "SR_CTAID.X": lambda w: w.block,
+    "SR_SWINHI": lambda w: SHARED_BASE >> 32,
+    "SR_CgaCtaId": lambda w: 0,
+}
 
-        def unpack(w: Warp) -> None:
-            words = np.broadcast_to(np.asarray(get(w), np.uint32), (w.lanes,))
-            for k in range(7):
-                if bits >> k & 1:
-                    np.copyto(w.predicates[f"P{k}"], (words >> np.uint32(k) & 1) != 0, where=w.mask)
 
-        return unpack
-    return None
+def _read_special(i: Instruction, kinds: list[str]) -> Execute | None:
+    get = _SPECIAL.get(i.operands[1])
+    return get and apply(set_word(i.operands[0]), lambda value: value, get)
+
+
+def _broadcast(i: Instruction, kinds: list[str]) -> Execute:
+    """R2UR: the word of the first lane."""
+    if is_predicate(i.operands[0]):
+        return lambda w: None
+    store, get = set_word(i.operands[0]), word(i.operands[1])
+    return lambda w: store(w, get(w)[w.mask][0])
+
+
+def _reduce(i: Instruction, kinds: list[str]) -> Execute:
+    store, get = set_word(i.operands[0]), word(i.operands[1])
+    reductions: dict[str, Any] = {"OR": np.bitwise_or, "MIN": np.minimum, "MAX": np.maximum}
+    function = reductions.get(kinds[0], np.add)
+    return lambda w: store(w, function.reduce(get(w)[w.mask]))
+
+
+def _numbers(mask: str) -> list[int]:
+    """Predicates in a mask; all if it is a register."""
+    bits = 0x7F if mask.startswith("R") else int(mask, 16)
+    return [k for k in range(7) if bits >> k & 1]
+
+
+def _pack(i: Instruction, kinds: list[str]) -> Execute:
+    """P2R: predicates to bits of a word."""
+    store, base, numbers = set_word(i.operands[0]), word(i.operands[2]), _numbers(i.operands[3])
+
+    def pack(w: Warp) -> None:
+        value = base(w)
+        for k in numbers:
+            bit = np.uint32(1 << k)
+            value = np.where(w.predicates[f"P{k}"], value | bit, value & ~bit)
+        store(w, value)
+
+    return pack
+
+
+def _unpack(i: Instruction, kinds: list[str]) -> Execute:
+    """R2P: bits of a word to predicates."""
+    get = word(i.operands[1])
+    stores = [(np.uint32(k), set_predicate(f"P{k}")) for k in _numbers(i.operands[2])]
+
+    def unpack(w: Warp) -> None:
+        words = get(w)
+        for k, store in stores:
+            store(w, words >> k & 1 != 0)
+
+    return unpack
+
+
+MOVES: dict[str, Compile] = {
+    **dict.fromkeys(("MOV", "UMOV"), _of_words(lambda a: a)),
+    "VIADD": _of_words(np.add, 2),
+    **dict.fromkeys(("SEL", "USEL", "FSEL"), _select),
+    "IABS": _of_words(lambda a: np.abs(a.view(np.int32))),
+    "SGXT": _extend_sign,
+    "BREV": _of_each(lambda x: int(f"{x:032b}"[::-1], 2)),
+    "FLO": _find_highest,
+    "POPC": _of_each(int.bit_count),
+    "CS2R": lambda i, kinds: apply(set_pair(i.operands[0]), lambda: np.uint64(0)),
+    **dict.fromkeys(("S2R", "S2UR"), _read_special),
+    "R2UR": _broadcast,
+    "REDUX": _reduce,
+    "P2R": _pack,
+    "R2P": _unpack,
+}

@@ -20,6 +20,10 @@ LOCAL_BASE = 0x9000_0000_0000
 SHARED_BASE = 0xA000_0000_0000
 LOCAL_BYTES = 8192
 SHARED_BYTES = 1 << 16
+#: Rows of registers: R0 ... R254 and RZ, UR0 ... UR62 and URZ, B0 ... B15. A row of zeros follows
+#: each of the first two kinds, so that a pair of zero registers is 0.
+UNIFORM = 257
+BARRIERS = UNIFORM + 65
 #: Where a kernel's parameters begin in constant bank 0.
 PARAMETERS = 0x210
 
@@ -40,14 +44,13 @@ class Warp:
         """The only warp of a block."""
         self.code = code
         self.lanes = lanes
-        self.registers: list[Words] = [np.zeros(lanes, np.uint32) for _ in range(256)]
-        self.uniform: list[Words] = [np.zeros(lanes, np.uint32) for _ in range(64)]
-        self.predicates: dict[str, Mask] = {f"P{i}": np.zeros(lanes, bool) for i in range(7)}
-        self.predicates |= {f"UP{i}": np.zeros(lanes, bool) for i in range(7)}
+        self.everyone = (1 << lanes) - 1
+        self.registers = np.zeros((BARRIERS + 16, lanes), np.uint32)
+        names = [f"{prefix}P{i}" for prefix in ("", "U") for i in range(7)]
+        self.predicates: dict[str, Mask] = {name: np.zeros(lanes, bool) for name in names}
         self.predicates |= {"PT": np.ones(lanes, bool), "UPT": np.ones(lanes, bool)}
-        self.barriers = [[0] * 16 for _ in range(lanes)]
-        self.local = np.zeros((lanes, LOCAL_BYTES), np.uint8)
-        self.shared = np.zeros(SHARED_BYTES, np.uint8)
+        self.local = [memoryview(bytearray(LOCAL_BYTES)) for _ in range(lanes)]
+        self.shared = memoryview(bytearray(SHARED_BYTES))
         bank = bytearray(PARAMETERS + len(parameters) + 16)
         bank[PARAMETERS : PARAMETERS + len(parameters)] = parameters
         bank[0:4] = lanes.to_bytes(4, "little")
@@ -58,7 +61,7 @@ class Warp:
         self.block = block
         self.mask: Mask = np.ones(lanes, bool)  # lanes that execute the present instruction
         self.all: Mask = self.mask
-        self.groups = [Group((1 << lanes) - 1, 0)]
+        self.groups = [Group(self.everyone, 0)]
         self.group = self.groups[0]
         self.moved = False  # `group` has diverged, left or begun to wait
         self.executed: Counter[str] = Counter()
@@ -117,65 +120,39 @@ class Warp:
         self.group.mask &= ~gone
         if not self.group.mask:
             self.groups.remove(self.group)
-        for barriers in self.barriers:
-            barriers[:] = [mask & ~gone for mask in barriers]
+        self.registers[BARRIERS:] &= ~np.uint32(gone)
         self.moved = True
         self.release()
 
-    def wait(self, kind: str, masks: list[int]) -> None:
+    def wait(self, kind: str, masks: Words) -> None:
         """The group waits, each lane for those in its mask."""
         group = self.group
         self.groups.remove(group)
-        for mask in set(masks):
-            members = sum(
-                1 << lane
-                for lane in range(self.lanes)
-                if group.mask >> lane & 1 and masks[lane] == mask
-            )
-            if members:
-                self.groups.append(Group(members, group.at, (kind, mask)))
+        inside = self.bits(group.mask)
+        for mask in {int(mask) for mask in masks[inside]}:
+            members = self.number(inside & (masks == mask))
+            self.groups.append(Group(members, group.at, (kind, mask)))
         self.moved = True
         self.release()
 
     def release(self) -> None:
         """Groups whose lanes have all arrived continue, together."""
-        alive = 0
-        for group in self.groups:
-            alive |= group.mask
-        for key in {g.waits for g in self.groups if g.waits is not None}:
-            same = [g for g in self.groups if g.waits == key]
-            for at in {g.at for g in same}:
-                here = [g for g in same if g.at == at]
-                arrived = 0
-                for g in here:
-                    arrived |= g.mask
-                if key[1] & alive & ~arrived == 0:
-                    self.groups = [g for g in self.groups if g not in here]
-                    self.groups.append(Group(arrived, at))
+        alive = sum(group.mask for group in self.groups)
+        for waits, at in {(g.waits, g.at) for g in self.groups if g.waits is not None}:
+            here = [g for g in self.groups if g.waits == waits and g.at == at]
+            arrived = sum(group.mask for group in here)
+            if waits[1] & alive & ~arrived == 0:
+                self.groups = [g for g in self.groups if g not in here]
+                self.groups.append(Group(arrived, at))
 
     def constant(self, bank: int, offset: int, bytes_: int = 4) -> int:
         """A value of a constant bank."""
         return int.from_bytes(self.banks[bank][offset : offset + bytes_], "little")
 
-    def _place(self, lane: int, address: int) -> tuple[NDArray[np.uint8] | None, int]:
+    def memory(self, lane: int, address: int, size: int) -> memoryview:
+        """The bytes at a generic address."""
         if address >= SHARED_BASE:
-            return self.shared, address - SHARED_BASE
+            return self.shared[address - SHARED_BASE :][:size]
         if address >= LOCAL_BASE:
-            return self.local[lane], address - LOCAL_BASE
-        return None, address
-
-    def load_generic(self, lane: int, address: int, size: int) -> int:
-        """A value at a generic address."""
-        memory, at = self._place(lane, address)
-        if memory is None:
-            return int.from_bytes(ctypes.string_at(at, size), "little")
-        return int.from_bytes(memory[at : at + size].tobytes(), "little")
-
-    def store_generic(self, lane: int, address: int, size: int, value: int) -> None:
-        """Likewise."""
-        memory, at = self._place(lane, address)
-        data = value.to_bytes(size, "little")
-        if memory is None:
-            ctypes.memmove(at, data, size)
-        else:
-            memory[at : at + size] = np.frombuffer(data, np.uint8)
+            return self.local[lane][address - LOCAL_BASE :][:size]
+        return memoryview((ctypes.c_ubyte * size).from_address(address)).cast("B")
