@@ -7,17 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.sass import operands as op
 from benchmarks.sass.disassembly import Instruction
-from benchmarks.sass.operands import (
-    Compile,
-    Execute,
-    is_predicate,
-    predicate,
-    register_number,
-    set_predicate,
-    set_word,
-    word,
-)
+from benchmarks.sass.operands import Compile, Execute
 from benchmarks.sass.warp import Warp
 
 
@@ -36,14 +28,14 @@ def _scatter(w: Warp, offsets: Any) -> None:
 def _branch(i: Instruction, kinds: list[str]) -> Execute:
     label = i.operands[-1]
     if "DIV" in kinds:
-        expected = word(i.operands[0])
+        expected = op.word(i.operands[0])
 
         def diverged(w: Warp) -> None:
             if int(expected(w)[w.mask][0]) & w.everyone != w.group.mask:
                 _jump(w, label)
 
         return diverged
-    condition = predicate(i.operands[0] if len(i.operands) == 2 else "PT")
+    condition = op.predicate(i.operands[0] if len(i.operands) == 2 else "PT")
 
     def run(w: Warp) -> None:
         w.mask = w.mask & condition(w)
@@ -56,18 +48,18 @@ def _branch(i: Instruction, kinds: list[str]) -> Execute:
 def _branch_indexed(i: Instruction, kinds: list[str]) -> Execute:
     """BRX: relative to the next instruction."""
     register, _, rest = i.operands[0].partition(" ")
-    get, base = word(register), int(rest or "0", 16) + i.offset + 16
+    get, base = op.word(register), int(rest or "0", 16) + i.offset + 16
     return lambda w: _scatter(w, get(w).view(np.int32).astype(np.int64) + base)
 
 
 def _return(i: Instruction, kinds: list[str]) -> Execute:
-    get = word(i.operands[0].split(" ")[0])
+    get = op.word(i.operands[0].split(" ")[0])
     return lambda w: _scatter(w, get(w))
 
 
 def _begin(i: Instruction, kinds: list[str]) -> Execute:
     """BSSY: the lanes of a barrier."""
-    store = set_word(i.operands[0])
+    store = op.set_word(i.operands[0])
     return lambda w: store(w, w.number(w.mask))
 
 
@@ -76,14 +68,14 @@ def _meet(i: Instruction, kinds: list[str]) -> Execute:
     kind = i.mnemonic.split(".")[0]
     if "ALL" in kinds:
         return lambda w: w.wait(kind, np.full(w.lanes, w.everyone))
-    get = word(i.operands[0])
+    get = op.word(i.operands[0])
     return lambda w: w.wait(kind, get(w) & np.uint32(w.everyone))
 
 
 def _leave_barrier(i: Instruction, kinds: list[str]) -> Execute:
     """BREAK."""
-    number = register_number(i.operands[-1])
-    leaves = predicate(i.operands[0] if len(i.operands) == 2 else "PT")
+    number = op.register_number(i.operands[-1])
+    leaves = op.predicate(i.operands[0] if len(i.operands) == 2 else "PT")
 
     def run(w: Warp) -> None:
         mask = w.mask & leaves(w)
@@ -103,7 +95,8 @@ def _leave_barrier(i: Instruction, kinds: list[str]) -> Execute:
 def _move_barrier(i: Instruction, kinds: list[str]) -> Execute:
     """BMOV."""
     to, source = i.operands
-    store, get, clear = set_word(to), word(source), set_word(source if "CLEAR" in kinds else "RZ")
+    store, get = op.set_word(to), op.word(source)
+    clear = op.set_word(source if "CLEAR" in kinds else "RZ")
 
     def run(w: Warp) -> None:
         store(w, get(w))
@@ -114,8 +107,8 @@ def _move_barrier(i: Instruction, kinds: list[str]) -> Execute:
 
 def _vote(i: Instruction, kinds: list[str]) -> Execute:
     ops = list(i.operands)
-    ballot = set_word("RZ" if is_predicate(ops[0]) else ops.pop(0))
-    result, condition = set_predicate(ops[0]), predicate(ops[1])
+    ballot = op.set_word("RZ" if op.is_predicate(ops[0]) else ops.pop(0))
+    result, condition = op.set_predicate(ops[0]), op.predicate(ops[1])
 
     def run(w: Warp) -> None:
         votes = condition(w) & w.mask
@@ -125,14 +118,10 @@ def _vote(i: Instruction, kinds: list[str]) -> Execute:
     return run
 
 
-def _jump_to_label(i: Instruction, kinds: list[str]) -> Execute:
-    return lambda w: _jump(w, i.operands[0])
-
-
 CONTROL: dict[str, Compile] = {
     "BRA": _branch,
     "BRX": _branch_indexed,
-    "CALL": _jump_to_label,
+    "CALL": lambda i, kinds: lambda w: _jump(w, i.operands[0]),
     "RET": _return,
     "EXIT": lambda i, kinds: Warp.leave,
     **dict.fromkeys(("NOP", "BAR", "ENDCOLLECTIVE"), lambda i, kinds: lambda w: None),

@@ -7,45 +7,30 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.sass import operands as op
 from benchmarks.sass.disassembly import Instruction
-from benchmarks.sass.operands import (
-    HIGH,
-    MASK32,
-    Compile,
-    Execute,
-    Get,
-    apply,
-    is_predicate,
-    pair,
-    predicate,
-    set_pair,
-    set_predicate,
-    set_word,
-    sign_extended,
-    wide,
-    word,
-)
+from benchmarks.sass.operands import Compile, Execute, Get
 from benchmarks.sass.warp import Warp
 
 
 def _add(i: Instruction, kinds: list[str]) -> Execute:
     """IADD3 and IADD3.X, with carries."""
     target, *ops = i.operands
-    store, carry_out = set_word(target), []
-    while is_predicate(ops[0]):
-        carry_out.append(set_predicate(ops.pop(0)))
+    store, carry_out = op.set_word(target), []
+    while op.is_predicate(ops[0]):
+        carry_out.append(op.set_predicate(ops.pop(0)))
     is_negative = [text[0] == "-" and not text.startswith("-0x") for text in ops[:3]]
-    addends = [wide("~" + t[1:] if n else t) for t, n in zip(ops, is_negative, strict=False)]
+    addends = [op.wide("~" + t[1:] if n else t) for t, n in zip(ops, is_negative, strict=False)]
     ones = np.uint64(sum(is_negative))
     if "X" in kinds:
-        addends += [predicate(text) for text in ops[3:]]
+        addends += [op.predicate(text) for text in ops[3:]]
         ones = np.uint64(0)
 
     def run(w: Warp) -> None:
         total = sum((get(w) for get in addends), ones)
         store(w, total)
         for k, set_carry in enumerate(carry_out, 1):
-            set_carry(w, total >> HIGH >= k)
+            set_carry(w, total >> op.HIGH >= k)
 
     return run
 
@@ -53,18 +38,18 @@ def _add(i: Instruction, kinds: list[str]) -> Execute:
 def _multiply_add(i: Instruction, kinds: list[str]) -> Execute:
     """IMAD in all its forms."""
     target, *ops = i.operands
-    carry_out = set_predicate(ops.pop(0) if is_predicate(ops[0]) else "PT")
-    carry_in = predicate(ops[3] if "X" in kinds else "!PT")
+    carry_out = op.set_predicate(ops.pop(0) if op.is_predicate(ops[0]) else "PT")
+    carry_in = op.predicate(ops[3] if "X" in kinds else "!PT")
     is_high, is_wide = "HI" in kinds, "WIDE" in kinds
-    store = (set_pair if is_wide else set_word)(target)
-    a, b = map(wide if "U32" in kinds else sign_extended, ops[:2])
-    c = (pair if is_wide or is_high else wide)(ops[2])
+    store = (op.set_pair if is_wide else op.set_word)(target)
+    a, b = map(op.wide if "U32" in kinds else op.sign_extended, ops[:2])
+    c = (op.pair if is_wide or is_high else op.wide)(ops[2])
 
     def run(w: Warp) -> None:
         product = a(w) * b(w)
         total = product + c(w)
         more = total + carry_in(w)
-        store(w, more >> HIGH if is_high else more)
+        store(w, more >> op.HIGH if is_high else more)
         carry_out(w, (total < product) | (more < total))
 
     return run
@@ -84,7 +69,7 @@ _STRICT = {"LE": "LT", "GE": "GT"}
 
 def set_comparison(ops: list[str], kinds: list[str], compare: Get) -> Execute:
     """Combine a comparison and its opposite with another predicate."""
-    first, second, other = set_predicate(ops[0]), set_predicate(ops[1]), predicate(ops[4])
+    first, second, other = op.set_predicate(ops[0]), op.set_predicate(ops[1]), op.predicate(ops[4])
     combine = next((COMBINE[kind] for kind in kinds if kind in COMBINE), np.logical_and)
 
     def run(w: Warp) -> None:
@@ -98,8 +83,8 @@ def set_comparison(ops: list[str], kinds: list[str], compare: Get) -> Execute:
 
 def _set_if(i: Instruction, kinds: list[str]) -> Execute:
     """ISETP."""
-    a, b = word(i.operands[2]), word(i.operands[3])
-    low = predicate(i.operands[5]) if "EX" in kinds else None
+    a, b = op.word(i.operands[2]), op.word(i.operands[3])
+    low = op.predicate(i.operands[5]) if "EX" in kinds else None
     name = kinds[0]
     compare = COMPARE[_STRICT.get(name, name) if low else name]
     dtype = np.uint32 if "U32" in kinds else np.int32
@@ -134,20 +119,20 @@ def _logic_function(text: str) -> Callable[..., Any]:
 def _logic(i: Instruction, kinds: list[str]) -> Execute:
     """LOP3: any function of three words."""
     ops = list(i.operands)
-    nonzero = set_predicate(ops.pop(0) if is_predicate(ops[0]) else "PT")
-    store, extra = set_word(ops[0]), predicate(ops[5])
+    nonzero = op.set_predicate(ops.pop(0) if op.is_predicate(ops[0]) else "PT")
+    store, extra = op.set_word(ops[0]), op.predicate(ops[5])
 
     def store_both(w: Warp, value: Any) -> None:
         store(w, value)
         nonzero(w, (value != 0) | extra(w))
 
-    return apply(store_both, _logic_function(ops[4]), *map(word, ops[1:4]))
+    return op.apply(store_both, _logic_function(ops[4]), *map(op.word, ops[1:4]))
 
 
 def _logic_predicates(i: Instruction, kinds: list[str]) -> Execute:
     """PLOP3: any two functions of three predicates."""
-    stores = [set_predicate(text) for text in i.operands[:2]]
-    operands = [predicate(text) for text in i.operands[2:5]]
+    stores = [op.set_predicate(text) for text in i.operands[:2]]
+    operands = [op.predicate(text) for text in i.operands[2:5]]
     functions = [_logic_function(text) for text in i.operands[5:7]]
 
     def run(w: Warp) -> None:
@@ -161,7 +146,7 @@ def _logic_predicates(i: Instruction, kinds: list[str]) -> Execute:
 
 def _pick_bytes(low: Any, selector: Any, high: Any) -> Any:
     """Bytes of two words; bit 3 of a digit of the selector repeats the byte's sign."""
-    both, result = low | high << HIGH, np.uint64(0)
+    both, result = low | high << op.HIGH, np.uint64(0)
     for k in range(4):
         digit = selector >> np.uint64(4 * k) & np.uint64(0xF)
         byte = both >> np.uint64(8) * (digit & np.uint64(7)) & np.uint64(0xFF)
@@ -172,7 +157,7 @@ def _pick_bytes(low: Any, selector: Any, high: Any) -> Any:
 
 def _permute(i: Instruction, kinds: list[str]) -> Execute:
     """PRMT."""
-    return apply(set_word(i.operands[0]), _pick_bytes, *map(wide, i.operands[1:4]))
+    return op.apply(op.set_word(i.operands[0]), _pick_bytes, *map(op.wide, i.operands[1:4]))
 
 
 def _shift(i: Instruction, kinds: list[str]) -> Execute:
@@ -183,16 +168,16 @@ def _shift(i: Instruction, kinds: list[str]) -> Execute:
 
     def shift(low: Any, count: Any, high: Any) -> Any:
         count = count % bits if wraps else np.minimum(count, bits)
-        both = low | high << HIGH
+        both = low | high << op.HIGH
         if is_left:
             both = both << count
         elif is_signed:
             both = (both.view(np.int64) >> count.view(np.int64)).view(np.uint64)
         else:
             both = both >> count
-        return both >> HIGH if is_high else both
+        return both >> op.HIGH if is_high else both
 
-    return apply(set_word(i.operands[0]), shift, *map(wide, i.operands[1:4]))
+    return op.apply(op.set_word(i.operands[0]), shift, *map(op.wide, i.operands[1:4]))
 
 
 def _minimum(i: Instruction, kinds: list[str]) -> Execute:
@@ -206,25 +191,25 @@ def _minimum(i: Instruction, kinds: list[str]) -> Execute:
         return np.where(is_minimum, np.minimum(x, y), np.maximum(x, y))
 
     sources = ops[: 3 if i.mnemonic.startswith("VIADD") else 2]
-    return apply(set_word(target), pick, predicate(ops[-1]), *map(word, sources))
+    return op.apply(op.set_word(target), pick, op.predicate(ops[-1]), *map(op.word, sources))
 
 
 def _shifted_add(i: Instruction, kinds: list[str]) -> Execute:
     """LEA."""
     target, *ops = i.operands
-    store = set_word(target)
-    carry_out = set_predicate(ops.pop(0) if is_predicate(ops[0]) else "PT")
-    carry_in = predicate(ops.pop() if "X" in kinds else "!PT")
+    store = op.set_word(target)
+    carry_out = op.set_predicate(ops.pop(0) if op.is_predicate(ops[0]) else "PT")
+    carry_in = op.predicate(ops.pop() if "X" in kinds else "!PT")
     is_high = "HI" in kinds
-    a, b, c = wide(ops[0]), wide(ops[1]), wide(ops[2] if is_high else "RZ")
+    a, b, c = op.wide(ops[0]), op.wide(ops[1]), op.wide(ops[2] if is_high else "RZ")
     count = np.uint64(int(ops[-1], 16))
 
     def run(w: Warp) -> None:
-        both = a(w) | c(w) << HIGH
-        shifted = both >> HIGH - count if is_high else both << count
-        total = (shifted & MASK32) + b(w) + carry_in(w)
+        both = a(w) | c(w) << op.HIGH
+        shifted = both >> op.HIGH - count if is_high else both << count
+        total = (shifted & op.MASK32) + b(w) + carry_in(w)
         store(w, total)
-        carry_out(w, total >> HIGH != 0)
+        carry_out(w, total >> op.HIGH != 0)
 
     return run
 

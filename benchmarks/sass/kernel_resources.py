@@ -20,12 +20,8 @@ RECORD = ROOT / "benchmarks" / "kernel_resources.json"
 ARCHITECTURE = "sm_90"
 #: As cmake/cuda.cmake has them.
 FLAGS = (
-    "-std=c++17",
-    "-O3",
-    "-DNDEBUG",
-    "-fmad=false",
-    "--Werror=cross-execution-space-call",
-    f"-arch={ARCHITECTURE}",
+    *("-std=c++17", "-O3", "-DNDEBUG", "-fmad=false", "--Werror=cross-execution-space-call"),
+    *(f"-arch={ARCHITECTURE}", f"-I{ROOT / 'csrc'}", f"-I{ROOT / 'csrc' / 'cuda' / 'device'}"),
 )
 #: In the names of the instruction loops.
 _LOOP = "run_step_in_lanes"
@@ -48,10 +44,9 @@ def measure() -> dict[str, Any]:
     for source in sorted((ROOT / "csrc" / "cuda").glob("*.cu")):
         with tempfile.TemporaryDirectory() as folder:
             target = Path(folder) / "kernels.cubin"
-            include = (f"-I{ROOT / 'csrc'}", f"-I{ROOT / 'csrc' / 'cuda' / 'device'}")
-            command = ["nvcc", *FLAGS, *include, "-Xptxas", "-v", "-cubin", "-o"]
+            command = ["nvcc", *FLAGS, "-Xptxas", "-v", "-cubin", "-o", str(target)]
             done = subprocess.run(
-                [*command, str(target), str(source)], check=True, capture_output=True, text=True
+                [*command, str(source)], check=True, capture_output=True, text=True
             )
         kernels |= _parse(done.stderr)
     return {"architecture": ARCHITECTURE, "nvcc": toolkit(), "kernels": kernels}
@@ -73,16 +68,11 @@ def _parse(text: str) -> dict[str, dict[str, int]]:
             if _LOOP in function:
                 kernels[name] |= {"loop_spill_store_bytes": stores, "loop_spill_load_bytes": loads}
             elif "stack_bytes" not in kernels[name]:  # the kernel's own line comes first
-                kernels[name] |= {
-                    "stack_bytes": stack,
-                    "spill_store_bytes": stores,
-                    "spill_load_bytes": loads,
-                }
+                kernels[name] |= {"stack_bytes": stack}
+                kernels[name] |= {"spill_store_bytes": stores, "spill_load_bytes": loads}
         elif used := _USED.search(line):
-            kernels[name] |= {
-                "registers": int(used[1]),
-                "static_shared_bytes": int(used[2] or 0),
-            }
+            kernels[name]["registers"] = int(used[1])
+            kernels[name]["static_shared_bytes"] = int(used[2] or 0)
     return kernels
 
 

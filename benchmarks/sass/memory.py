@@ -6,21 +6,9 @@ import re
 
 import numpy as np
 
+from benchmarks.sass import operands as op
 from benchmarks.sass.disassembly import Instruction
-from benchmarks.sass.operands import (
-    CONSTANT,
-    MASK32,
-    MEMORY,
-    SIZES,
-    Compile,
-    Execute,
-    constant,
-    pair,
-    register_number,
-    set_pair,
-    set_word,
-    wide,
-)
+from benchmarks.sass.operands import Compile, Execute
 from benchmarks.sass.warp import LOCAL_BASE, SHARED_BASE, Warp
 
 _SPACES = {"LDL": LOCAL_BASE, "STL": LOCAL_BASE, "LDS": SHARED_BASE, "STS": SHARED_BASE}
@@ -29,28 +17,28 @@ _SPACES = {"LDL": LOCAL_BASE, "STL": LOCAL_BASE, "LDS": SHARED_BASE, "STS": SHAR
 def _load_or_store(i: Instruction, kinds: list[str]) -> Execute:
     name = i.mnemonic.split(".")[0]
     is_store, space = name.startswith("ST"), _SPACES.get(name)
-    size = next((SIZES[k] for k in kinds if k in SIZES), 4)
+    size = next((op.SIZES[k] for k in kinds if k in op.SIZES), 4)
     is_signed = "S8" in kinds or "S16" in kinds
     place = next(k for k, t in enumerate(i.operands) if "[" in t)
     text = re.sub(r"desc\[UR\d+\]", "", i.operands[place])
-    match = MEMORY.fullmatch(text)
+    match = op.MEMORY.fullmatch(text)
     assert match, i.operands
-    base = (pair if ".64" in text else wide)(match[1] or "RZ")
-    extra = wide(match[2] or "RZ")
+    base = (op.pair if ".64" in text else op.wide)(match[1] or "RZ")
+    extra = op.wide(match[2] or "RZ")
     offset = np.uint64(int(match[3] or "0", 16) % 2**64)
     value_text = i.operands[1 - place]
     parts = [(0, value_text)]
     if size == 16:  # two of 64 bits
         size = 8
         is_zero = value_text == "RZ"
-        parts.append((8, "RZ" if is_zero else f"R{register_number(value_text) + 2}"))
-    get, set_ = (pair, set_pair) if size == 8 else (wide, set_word)
+        parts.append((8, "RZ" if is_zero else f"R{op.register_number(value_text) + 2}"))
+    get, set_ = (op.pair, op.set_pair) if size == 8 else (op.wide, op.set_word)
     values_at = [(delta, get(register), set_(register)) for delta, register in parts]
 
     def run(w: Warp) -> None:
         addresses = base(w) + extra(w) + offset
         if space is not None:
-            addresses = np.uint64(space) + (addresses & MASK32)
+            addresses = np.uint64(space) + (addresses & op.MASK32)
         for delta, value_of, store in values_at:
             values = value_of(w)
             for lane in np.flatnonzero(w.mask):
@@ -67,13 +55,13 @@ def _load_or_store(i: Instruction, kinds: list[str]) -> Execute:
 
 
 def _load_constant(i: Instruction, kinds: list[str]) -> Execute | None:
-    match = CONSTANT.fullmatch(i.operands[1])
+    match = op.CONSTANT.fullmatch(i.operands[1])
     assert match, i.operands
-    size = next((SIZES[k] for k in kinds if k in SIZES), 4)
+    size = next((op.SIZES[k] for k in kinds if k in op.SIZES), 4)
     if size == 16:
         return None
-    get = constant(match, size)
-    store = (set_pair if size == 8 else set_word)(i.operands[0])
+    get = op.constant(match, size)
+    store = (op.set_pair if size == 8 else op.set_word)(i.operands[0])
     return lambda w: store(w, get(w))
 
 

@@ -7,26 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.sass import operands as op
 from benchmarks.sass.disassembly import Instruction
-from benchmarks.sass.operands import (
-    Compile,
-    Execute,
-    Get,
-    apply,
-    is_predicate,
-    predicate,
-    set_pair,
-    set_predicate,
-    set_word,
-    word,
-)
+from benchmarks.sass.operands import Compile, Execute, Get
 from benchmarks.sass.warp import SHARED_BASE, Warp
 
 
 def _of_words(function: Callable[..., Any], count: int = 1) -> Compile:
     """An operation that stores a function of words."""
-    return lambda i, kinds: apply(
-        set_word(i.operands[0]), function, *map(word, i.operands[1 : 1 + count])
+    return lambda i, kinds: op.apply(
+        op.set_word(i.operands[0]), function, *map(op.word, i.operands[1 : 1 + count])
     )
 
 
@@ -37,7 +27,7 @@ def _of_each(function: Callable[[int], int]) -> Compile:
 
 def _select(i: Instruction, kinds: list[str]) -> Execute:
     to, a, b, condition = i.operands
-    return apply(set_word(to), np.where, predicate(condition), word(a), word(b))
+    return op.apply(op.set_word(to), np.where, op.predicate(condition), op.word(a), op.word(b))
 
 
 def _extend_sign(i: Instruction, kinds: list[str]) -> Execute | None:
@@ -63,19 +53,19 @@ _SPECIAL: dict[str, Get] = {
 
 def _read_special(i: Instruction, kinds: list[str]) -> Execute | None:
     get = _SPECIAL.get(i.operands[1])
-    return get and apply(set_word(i.operands[0]), lambda value: value, get)
+    return get and op.apply(op.set_word(i.operands[0]), lambda value: value, get)
 
 
 def _broadcast(i: Instruction, kinds: list[str]) -> Execute:
     """R2UR: the word of the first lane."""
-    if is_predicate(i.operands[0]):
+    if op.is_predicate(i.operands[0]):
         return lambda w: None
-    store, get = set_word(i.operands[0]), word(i.operands[1])
+    store, get = op.set_word(i.operands[0]), op.word(i.operands[1])
     return lambda w: store(w, get(w)[w.mask][0])
 
 
 def _reduce(i: Instruction, kinds: list[str]) -> Execute:
-    store, get = set_word(i.operands[0]), word(i.operands[1])
+    store, get = op.set_word(i.operands[0]), op.word(i.operands[1])
     reductions: dict[str, Any] = {"OR": np.bitwise_or, "MIN": np.minimum, "MAX": np.maximum}
     function = reductions.get(kinds[0], np.add)
     return lambda w: store(w, function.reduce(get(w)[w.mask]))
@@ -89,7 +79,8 @@ def _numbers(mask: str) -> list[int]:
 
 def _pack(i: Instruction, kinds: list[str]) -> Execute:
     """P2R: predicates to bits of a word."""
-    store, base, numbers = set_word(i.operands[0]), word(i.operands[2]), _numbers(i.operands[3])
+    to, _, base_text, mask = i.operands
+    store, base, numbers = op.set_word(to), op.word(base_text), _numbers(mask)
 
     def pack(w: Warp) -> None:
         value = base(w)
@@ -103,8 +94,8 @@ def _pack(i: Instruction, kinds: list[str]) -> Execute:
 
 def _unpack(i: Instruction, kinds: list[str]) -> Execute:
     """R2P: bits of a word to predicates."""
-    get = word(i.operands[1])
-    stores = [(np.uint32(k), set_predicate(f"P{k}")) for k in _numbers(i.operands[2])]
+    get = op.word(i.operands[1])
+    stores = [(np.uint32(k), op.set_predicate(f"P{k}")) for k in _numbers(i.operands[2])]
 
     def unpack(w: Warp) -> None:
         words = get(w)
@@ -123,7 +114,7 @@ MOVES: dict[str, Compile] = {
     "BREV": _of_each(lambda x: int(f"{x:032b}"[::-1], 2)),
     "FLO": _find_highest,
     "POPC": _of_each(int.bit_count),
-    "CS2R": lambda i, kinds: apply(set_pair(i.operands[0]), lambda: np.uint64(0)),
+    "CS2R": lambda i, kinds: op.apply(op.set_pair(i.operands[0]), lambda: np.uint64(0)),
     **dict.fromkeys(("S2R", "S2UR"), _read_special),
     "R2UR": _broadcast,
     "REDUX": _reduce,

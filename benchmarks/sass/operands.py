@@ -28,7 +28,7 @@ CONSTANT = re.compile(r"(-|~)?c\[0x(\w+)\]\[(?:(R\w+))?\+?(-?0x\w+)?\]")
 MEMORY = re.compile(r"\[(?:(R\d+|RZ)(?:\.\w+)*)?\+?(?:(UR\d+))?\+?(-?0x[0-9a-f]+)?\]")
 #: Bytes of what a suffix of an operation says; 4 without.
 SIZES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
-_FILES = {"R": (0, 255), "UR": (UNIFORM, 63), "B": (BARRIERS, None)}
+_FILES = {"R": (0, 255), "UR": (UNIFORM, 63), "B": (BARRIERS, 0)}
 
 
 def register_number(text: str) -> int:
