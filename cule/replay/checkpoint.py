@@ -30,11 +30,7 @@ def make_state(kind: str, description: dict[str, str], tensors: dict[str, Tensor
 def restore_state(
     state: State, kind: str, description: dict[str, str], tensors: dict[str, Tensor]
 ) -> None:
-    """Copy the tensors of a state of `make_state` into those of a buffer.
-
-    Raises:
-        CheckpointError: Kind, description or tensors do not match; nothing has been copied.
-    """
+    """Copy the tensors of a state into those of a buffer; CheckpointError: nothing was copied."""
     if not isinstance(state, dict) or state.get("format") != FORMAT or state.get("kind") != kind:
         raise CheckpointError(f"this is no saved {kind} of format {FORMAT}")
     saved, held = state.get("description"), state.get("tensors")
@@ -59,11 +55,7 @@ def restore_state(
 
 
 def save_state(state: State, path: str | os.PathLike[str]) -> None:
-    """Write a checkpoint; it replaces an existing file once it is complete on the disk.
-
-    Raises:
-        OSError: Writing failed; an existing file is unchanged.
-    """
+    """Write a checkpoint; it replaces an existing file once it is complete on the disk."""
     target = Path(path)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     try:
@@ -84,12 +76,7 @@ def save_state(state: State, path: str | os.PathLike[str]) -> None:
 
 
 def load_state(path: str | os.PathLike[str]) -> State:
-    """Read a checkpoint. Only tensors and plain values are unpickled, never code.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        CheckpointError: It is not a checkpoint, or is damaged.
-    """
+    """Read a checkpoint. Only tensors and plain values are unpickled, never code."""
     try:
         state: State = torch.load(Path(path), map_location="cpu", mmap=True, weights_only=True)
     except (FileNotFoundError, PermissionError, IsADirectoryError):

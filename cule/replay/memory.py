@@ -56,11 +56,7 @@ def free_memory_bytes(device: torch.device) -> int:
 
 
 def capacity_bytes(capacity: object, free_bytes: int) -> int | None:
-    """Parse a capacity in bytes or in a fraction of `free_bytes`; None for a number of transitions.
-
-    Raises:
-        InvalidArgumentError: capacity is none of these.
-    """
+    """Parse a capacity in bytes or a fraction of `free_bytes`; None for a number of transitions."""
     if isinstance(capacity, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKmMgGtT]?[iI]?[bB])\s*", capacity)
         if match is not None and match[2].upper() in UNITS_BYTES:
@@ -83,16 +79,7 @@ def plan_size(
 ) -> int:
     """Size of a buffer for a capacity: timesteps of a ring, or blocks of shared memory.
 
-    Args:
-        capacity: As in `ReplayOptions.capacity`.
-        device: Device of the buffer.
-        bytes_of: Bytes of a buffer of a given size.
-        transitions_each: Transitions that each unit of the size adds.
-        overhead: Units that hold no transition that can be sampled.
-
-    Raises:
-        InvalidArgumentError: capacity is invalid.
-        CapacityError: It does not fit into the memory, or is too small for a single transition.
+    Each unit of the size adds `transitions_each`, except `overhead` units that cannot be sampled.
     """
     free = free_memory_bytes(device)
     budget = capacity_bytes(capacity, free)

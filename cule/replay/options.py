@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
@@ -14,20 +14,17 @@ from cule.errors import InvalidArgumentError
 #: Steps of the longest episode of the Atari environments: 108,000 frames, four a step.
 ATARI_MAX_EPISODE_STEPS = 27_000
 
-PADS = ("zero", "repeat")
-REWARD_CLIPPINGS = ("none", "clip", "sign")
-AUTORESET_MODES = ("SameStep", "NextStep")
+CHOICES = {
+    "pad": ("zero", "repeat"),
+    "reward_clipping": ("none", "clip", "sign"),
+    "autoreset_mode": ("SameStep", "NextStep"),
+}
 
 
 def check(name: str, value: object, is_allowed: bool, allowed: str) -> None:
     """Raise InvalidArgumentError unless a value is allowed."""
     if not is_allowed:
         raise InvalidArgumentError(f"{name} is {value!r}; it must be {allowed}")
-
-
-def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """Raise InvalidArgumentError unless `value` is one of `allowed`."""
-    check(name, value, value in allowed, f"one of {', '.join(allowed)}")
 
 
 def check_int(name: str, value: object, lowest: int) -> None:
@@ -118,17 +115,10 @@ class StorageOptions:
     seed: int = 0
     """Seed of the buffer's own generator."""
 
-    _ALLOWED: ClassVar[dict[str, tuple[str, ...]]] = {
-        "pad": PADS,
-        "reward_clipping": REWARD_CLIPPINGS,
-        "autoreset_mode": AUTORESET_MODES,
-    }
-
     def __post_init__(self) -> None:
         """Check every field; convert `device` and `autoreset_mode`."""
-        check_int("num_envs", self.num_envs, 1)
-        check_int("stack", self.stack, 1)
-        check_int("max_episode_steps", self.max_episode_steps, 1)
+        for name in ("num_envs", "stack", "max_episode_steps"):
+            check_int(name, getattr(self, name), 1)
         check_int("seed", self.seed, 0)
         check_shape("obs_shape", self.obs_shape)
         check_shape("action_shape", self.action_shape)
@@ -137,8 +127,9 @@ class StorageOptions:
         check_range("gamma", self.gamma, 0.0, 1.0)
         mode = getattr(self.autoreset_mode, "value", self.autoreset_mode)
         object.__setattr__(self, "autoreset_mode", mode)
-        for name, allowed in self._ALLOWED.items():
-            check_choice(name, getattr(self, name), allowed)
+        for name, allowed in CHOICES.items():
+            value = getattr(self, name)
+            check(name, value, value in allowed, f"one of {', '.join(allowed)}")
         object.__setattr__(self, "device", parse_device(self.device))
 
     def describe(self, *, without: Collection[str] = ()) -> dict[str, str]:
@@ -185,9 +176,8 @@ class PrioritizedOptions(ReplayOptions):
     def __post_init__(self) -> None:
         """Check the new fields."""
         super().__post_init__()
-        check_range("alpha", self.alpha, 0.0, 1.0)
-        check_range("beta", self.beta, 0.0, 1.0)
-        check_range("uniform_mixture", self.uniform_mixture, 0.0, 1.0)
+        for name in ("alpha", "beta", "uniform_mixture"):
+            check_range(name, getattr(self, name), 0.0, 1.0)
         check("replacement", self.replacement, self.replacement, "True for prioritized sampling")
 
 

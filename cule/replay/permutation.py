@@ -26,15 +26,9 @@ def _hashed(value: Tensor, key: Tensor, turn: int) -> Tensor:
 
 
 def permuted(position: Tensor, size: Tensor, key: Tensor) -> Tensor:
-    """The numbers at given positions of a random order of 0 ... size-1.
+    """The numbers at positions of the order of 0 ... size-1 that a key selects; all int64.
 
-    Args:
-        position: int64, any shape, in 0 ... size-1.
-        size: int64 scalar, from 1 to below 2**52.
-        key: int64 scalar that selects the order.
-
-    Returns:
-        int64, shape of `position`: distinct for distinct positions.
+    `position` has any shape; `size` is from 1 to below 2**52.
     """
     width = torch.ceil(torch.sqrt(size.to(torch.float64))).to(torch.int64)
     full_rows = size // width

@@ -11,12 +11,7 @@ from torch import Tensor
 from cule.errors import InvalidArgumentError
 from cule.replay.errors import DisconnectedError, NotReadyError
 from cule.replay.options import check
-from cule.replay.shared_memory import (
-    FIRST_WRITER_BYTE,
-    INDEX_BYTE,
-    SharedHandle,
-    SharedMemory,
-)
+from cule.replay.shared_memory import FIRST_WRITER_BYTE, INDEX_BYTE, SharedHandle, SharedMemory
 from cule.replay.steps import ArrayLike, Step, checked_frames, checked_step, checked_tensor
 from cule.replay.transitions import (
     FIRST,
@@ -176,13 +171,13 @@ class ReplayWriter:
             return
         shared.check_learner()
         priorities = self._first_priorities(env, first_live, num_live)
-        reserved = shared.reserve(self.index)
+        block = shared.reserve(self.index)
         mine = self._frames, self._actions, self._rewards, self._flags
         for target, source in zip(shared.cells[:4], mine, strict=True):
-            shared.of_block(target, reserved.block)[:count] = source[env, :count]
+            shared.of_block(target, block)[:count] = source[env, :count]
         live = slice(first_live, first_live + num_live)
-        shared.of_block(shared.priorities, reserved.block)[live] = priorities
-        shared.publish(reserved, first_live, num_live)
+        shared.of_block(shared.priorities, block)[live] = priorities
+        shared.publish(block, first_live, num_live)
         # Keep the S-1 timesteps before the first transition that has not been published.
         keep_from = max(first_live + num_live - (options.stack - 1), 0)
         kept = count - keep_from
@@ -208,10 +203,8 @@ class ReplayWriter:
             ids=torch.full((num_live,), -1),
             probabilities=torch.full((num_live,), 1.0 / num_live),
         )
-        priorities = self._prioritize(batch)
-        return checked_tensor(
-            "the result of prioritize", priorities, (num_live,), torch.float32, _CPU
-        )
+        name, shape = "the result of prioritize", (num_live,)
+        return checked_tensor(name, self._prioritize(batch), shape, torch.float32, _CPU)
 
     def close(self) -> None:
         """Publish all complete transitions, unless the learner is gone, and disconnect."""

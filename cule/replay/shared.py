@@ -311,12 +311,9 @@ class SharedPrioritizedReplay:
             headers[headers[:, STATE] != PUBLISHED, STATE] = EMPTY
 
     def _tensors(self) -> dict[str, Tensor]:
-        shared, cells = self._shared, self._shared.cells
+        shared, names = self._shared, ("frames", "actions", "rewards", "flags")
         return {
-            "frames": cells.frames,
-            "actions": cells.actions,
-            "rewards": cells.rewards,
-            "flags": cells.flags,
+            **{name: getattr(shared.cells, name) for name in names},
             "first_priorities": shared.priorities,
             "headers": torch.from_numpy(shared.headers),
             "published": torch.from_numpy(shared.published),

@@ -27,7 +27,6 @@ import mmap
 import os
 import secrets
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -54,13 +53,6 @@ STATE, NUMBER, WRITER, TOTAL, FIRST_LIVE, NUM_LIVE = range(6)
 HEADER_WORDS = 6
 
 _ALIGNMENT_BYTES = 64
-
-
-class Reservation(NamedTuple):
-    """A block that a writer may fill."""
-
-    number: int  # reservations before this one; unique
-    block: int
 
 
 @dataclass(frozen=True)
@@ -117,11 +109,7 @@ class SharedMemory:
     """
 
     def __init__(self, handle: SharedHandle) -> None:
-        """Map the memory.
-
-        Raises:
-            DisconnectedError: The learner has ended.
-        """
+        """Map the memory, or raise DisconnectedError if the learner has ended."""
         self.handle = handle
         options = handle.options
         sizes = segment_bytes(handle.num_blocks, options)
@@ -160,11 +148,7 @@ class SharedMemory:
         return array[block * self.block_cells : (block + 1) * self.block_cells]
 
     def check_learner(self) -> None:
-        """Check that the learner is connected.
-
-        Raises:
-            DisconnectedError: It has closed the buffer, or has ended.
-        """
+        """Raise DisconnectedError if the learner has closed the buffer, or has ended."""
         if self.control[CLOSED]:
             raise DisconnectedError("the learner has closed the buffer")
         if not self.locks.is_held_elsewhere(LEARNER_BYTE):
@@ -174,7 +158,7 @@ class SharedMemory:
         """Whether another object of this or another process is this writer."""
         return self.locks.is_held_elsewhere(FIRST_WRITER_BYTE + writer)
 
-    def reserve(self, writer: int) -> Reservation:
+    def reserve(self, writer: int) -> int:
         """Reserve the oldest block that no living writer fills. There are enough blocks."""
         with self.locks.held(INDEX_BYTE):
             while True:
@@ -190,11 +174,11 @@ class SharedMemory:
             header[NUMBER], header[WRITER] = number, writer
             header[STATE] = WRITING
             self.control[NEXT] = number + 1
-        return Reservation(number, number % len(self.headers))
+        return number % len(self.headers)
 
-    def publish(self, reserved: Reservation, first_live: int, num_live: int) -> None:
+    def publish(self, block: int, first_live: int, num_live: int) -> None:
         """Make a filled block visible to the learner."""
-        header = self.headers[reserved.block]
+        header = self.headers[block]
         with self.locks.held(INDEX_BYTE):
             total = self.total_of(int(header[WRITER])) + num_live
             header[TOTAL], header[FIRST_LIVE], header[NUM_LIVE] = total, first_live, num_live
@@ -216,15 +200,7 @@ class SharedMemory:
 
 
 def create_shared(options: SharedOptions) -> tuple[SharedMemory, int]:
-    """Create the memory, as the learner does.
-
-    Returns:
-        The memory, and the file descriptor that keeps its name in /proc alive.
-
-    Raises:
-        InvalidArgumentError: The capacity is invalid.
-        CapacityError: The buffer does not fit into the memory of the host.
-    """
+    """Create the memory; the file descriptor keeps its name in /proc alive."""
 
     def bytes_of(num_blocks: int) -> dict[str, int]:
         leaves = num_blocks * block_cells(options) * 8  # of the learner

@@ -71,19 +71,10 @@ def checked_tensor(
     *,
     exact: bool = False,
 ) -> Tensor:
-    """Convert an argument to a tensor of a given shape.
+    """Convert the argument `name` to a tensor, or raise InvalidArgumentError.
 
-    Args:
-        name: Name of the argument, for messages.
-        value: The argument.
-        shape: Its required shape.
-        dtype: Type of the result.
-        device: Device of the result. The copy from pinned memory to a CUDA device is asynchronous.
-        exact: Whether `value` must have this dtype. Otherwise other types of the same kind are
-            converted (integers to integers of any size, everything to floats).
-
-    Raises:
-        InvalidArgumentError: Wrong shape or dtype.
+    `exact` accepts `dtype` only. Otherwise other types of the same kind are converted: integers to
+    integers of any size, everything to floats.
     """
     if isinstance(value, Tensor):
         if value.dtype == dtype and value.shape == shape and value.device == device:
@@ -104,11 +95,7 @@ def checked_tensor(
 
 
 def checked_length(name: str, value: ArrayLike) -> int:
-    """Length of the first axis.
-
-    Raises:
-        InvalidArgumentError: There is none.
-    """
+    """Length of the first axis, or InvalidArgumentError."""
     try:
         return len(cast(Sized, value))
     except TypeError:
@@ -149,12 +136,11 @@ def checked_step(
     final_frames = None
     if finals:
         final_frames = checked_frames("step.final_frame", step.final_frame, lead, options, device)
-    action_shape = lead + options.action_shape
+    shape = lead + options.action_shape
+    checked_actions = checked_tensor("actions", actions, shape, options.action_dtype, device)
     return Steps(
         frames=frames,
-        actions=checked_tensor("actions", actions, action_shape, options.action_dtype, device)[
-            None
-        ],
+        actions=checked_actions[None],
         rewards=values("reward", torch.float32),
         terminated=values("terminated", torch.bool),
         truncated=values("truncated", torch.bool),

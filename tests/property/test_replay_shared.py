@@ -328,20 +328,18 @@ def test_a_writer_killed_in_every_state_blocks_no_other() -> None:
     with SharedPrioritizedReplay(options) as replay:
         assert len(replay._known) == 4
         doomed = ReplayWriter(replay.handle(), 0)
-        reserved = doomed._shared.reserve(0)
-        assert reserved.block == 0
+        assert doomed._shared.reserve(0) == 0
         with ReplayWriter(replay.handle(), 1) as other:
-            numbers = [other._shared.reserve(1) for _ in range(3)]
-            for number in numbers:
-                other._shared.publish(number, 0, 4)
+            for block in [other._shared.reserve(1) for _ in range(3)]:
+                other._shared.publish(block, 0, 4)
             # Skipped while its writer is alive, however often the blocks wrap around.
-            assert [other._shared.reserve(1).block for _ in range(1)] == [1]
+            assert [other._shared.reserve(1) for _ in range(1)] == [1]
             doomed._shared.locks.close()  # what the kernel does when it dies
             blocks = []
             for _ in range(4):
                 taken = other._shared.reserve(1)
                 other._shared.publish(taken, 0, 4)
-                blocks.append(taken.block)
+                blocks.append(taken)
             assert sorted(blocks) == [0, 1, 2, 3]
             assert replay.writers() == [(False, 0), (True, 28)]
 
