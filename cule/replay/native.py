@@ -8,7 +8,7 @@ computes the powers, because another implementation would differ in their last b
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -19,6 +19,9 @@ from cule import _core
 from cule.replay.options import PrioritizedOptions, StorageOptions
 from cule.replay.steps import ArrayLike, Step, Steps
 from cule.replay.transitions import Batch, Transitions
+
+if TYPE_CHECKING:
+    from cule.replay.priority_sums import Priorities
 
 #: Any: the dtype is that of a tensor, known at run time only.
 AnyArray: TypeAlias = NDArray[Any]
@@ -57,13 +60,9 @@ class NativeCells:
     def __init__(self, tensors: dict[str, Tensor], options: StorageOptions) -> None:
         """View frames, actions, rewards and flags, by name, and keep them alive."""
         self._types = options.obs_dtype, options.action_dtype
-        self._cells = _core.ReplayCells(
-            as_array(tensors["frames"]),
-            as_array(tensors["actions"]),
-            as_array(tensors["rewards"]),
-            as_array(tensors["flags"]),
-            rules_of(options),
-        )
+        names = ("frames", "actions", "rewards", "flags")
+        frames, actions, rewards, flags = (as_array(tensors[name]) for name in names)
+        self._cells = _core.ReplayCells(frames, actions, rewards, flags, rules_of(options))
 
     def read(self, window: Tensor, n_step: int) -> Transitions:
         """The transitions of windows; int64 ``[B, S + n]``."""
@@ -75,11 +74,10 @@ class NativeCells:
 
 def _as_tensors(found: tuple[AnyArray, ...], types: Types) -> list[Tensor]:
     """Observations, actions and next observations."""
-    tensors = [torch.from_numpy(array) for array in found[:3]]
-    if (tensors[0].dtype, tensors[1].dtype) != types:
-        obs, actions, next_obs = tensors
+    obs, actions, next_obs = (torch.from_numpy(array) for array in found[:3])
+    if (obs.dtype, actions.dtype) != types:
         return [obs.view(types[0]), actions.view(types[1]), next_obs.view(types[0])]
-    return tensors
+    return [obs, actions, next_obs]
 
 
 def _as_batch(found: tuple[AnyArray, ...], types: Types) -> Batch:
@@ -128,16 +126,19 @@ class NativeRing:
             torch.from_numpy(arrays[name]).dtype == tensors[name].dtype
             for name in ("frames", "actions")
         )
+        names = ("rewards", "flags", "final_slot", "final_count", "head")
+        rewards, flags, final_slot, final_count, head = (arrays[n].reshape(-1) for n in names)
+        frames, actions = arrays["frames"], arrays["actions"].reshape(-1, *options.action_shape)
+        sizes = options.num_envs, num_finals
         self.core = _core.ReplayRing(
-            arrays["frames"],
-            arrays["actions"].reshape(-1, *options.action_shape),
-            arrays["rewards"].reshape(-1),
-            arrays["flags"].reshape(-1),
-            arrays["final_slot"].reshape(-1),
-            arrays["final_count"].reshape(-1),
-            arrays["head"].reshape(-1),
-            options.num_envs,
-            num_finals,
+            frames,
+            actions,
+            rewards,
+            flags,
+            final_slot,
+            final_count,
+            head,
+            *sizes,
             rules_of(options),
         )
 
@@ -199,39 +200,32 @@ class NativePriorities:
     """The native form of what `cule.replay.prioritized` does with the priorities of a ring."""
 
     def __init__(
-        self,
-        ring: NativeRing,
-        sums: _core.PrioritySums,
-        options: PrioritizedOptions,
-        largest_priority: float,
-        max_priority: Tensor,
-        num_rejected: Tensor,
+        self, ring: NativeRing, priorities: Priorities, options: PrioritizedOptions
     ) -> None:
-        """View the tensors of a buffer, and keep them alive; arguments as in `Priorities`."""
+        """View the tensors of a buffer, and keep them alive."""
         self._ring, self._core, self._types = ring, ring.core, ring.types
         self._num_envs, self._n_step, self._alpha = options.num_envs, options.n_step, options.alpha
         self._uniform_mixture = options.uniform_mixture
-        self._sums, self._scratch = sums, Scratch()
-        self._limit = largest_priority
-        self._max_priority, self._max_view = max_priority, as_array(max_priority).reshape(-1)
-        self._rejected_view = as_array(num_rejected).reshape(-1)
+        assert priorities.sums.native is not None
+        self._sums, self._scratch = priorities.sums.native, Scratch()
+        self._limit, self._max_priority = priorities.largest_priority, priorities.max_priority
+        self._max_view = as_array(priorities.max_priority).reshape(-1)
+        self._rejected_view = as_array(priorities.num_rejected).reshape(-1)
         self._cached_for, self._cached_powers = (0, 0.0), np.zeros(0)
 
     def sample(self, generator: torch.Generator, count: int, beta: float | Tensor) -> Batch:
         """`PrioritizedReplay.sample`."""
         powers, bases = self._scratch(count)
         uniform = self._ring.uniform(generator, 3 * count if self._uniform_mixture else count)
-        found = self._core.sample_prioritized(
-            self._sums, uniform, bases, self._n_step, self._uniform_mixture
-        )
+        rules = self._n_step, self._uniform_mixture
+        found = self._core.sample_prioritized(self._sums, uniform, bases, *rules)
         return self._weighed(found, powers, bases, beta)
 
     def gather(self, ids: Tensor, beta: float | Tensor) -> Batch:
         """The transitions of ids."""
         wanted, (powers, bases) = as_array(ids.contiguous()), self._scratch(len(ids))
-        found = self._core.gather_prioritized(
-            self._sums, wanted, bases, self._n_step, self._uniform_mixture
-        )
+        rules = self._n_step, self._uniform_mixture
+        found = self._core.gather_prioritized(self._sums, wanted, bases, *rules)
         return self._weighed(found, powers, bases, beta)
 
     def _weighed(

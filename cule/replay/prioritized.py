@@ -66,17 +66,9 @@ class PrioritizedReplay(UniformReplay):
         self.max_priority = self._priorities.max_priority
         self.num_rejected = self._priorities.num_rejected
         self.largest_priority = self._priorities.largest_priority
-        self._native: NativePriorities | None = None
-        sums = self._priorities.sums.native
-        if self._ring.native is not None and sums is not None:
-            self._native = NativePriorities(
-                self._ring.native,
-                sums,
-                options,
-                self.largest_priority,
-                self.max_priority,
-                self.num_rejected,
-            )
+        ring, self._native = self._ring.native, None
+        if ring is not None:
+            self._native = NativePriorities(ring, self._priorities, options)
 
     @staticmethod
     def _bytes_of(options: ReplayOptions, num_timesteps: int) -> dict[str, int]:

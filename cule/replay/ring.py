@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from cule.replay import native
+from cule.replay.checkpoint import Saveable
 from cule.replay.errors import NotReadyError
 from cule.replay.options import StorageOptions
 from cule.replay.steps import ArrayLike, Step, Steps, checked_frames, checked_step
@@ -242,6 +243,59 @@ class FrameRing:
         """The transitions of timesteps ``[B]``; those outside the ring give the data of others."""
         window = self.window(timesteps, envs, self.options.stack - 1, n_step)
         return read_transitions(self._cells, window, n_step, self.options, self._finals)
+
+
+class RingBuffer(Saveable):
+    """A buffer over a `FrameRing`."""
+
+    def __init__(self, num_timesteps: int, options: StorageOptions) -> None:
+        """Allocate the memory."""
+        self._ring = FrameRing(num_timesteps, options)
+        self.generator = torch.Generator(device=options.device)
+        self.generator.manual_seed(options.seed)
+
+    def start(self, frame: ArrayLike) -> None:
+        """Start new episodes in all environments, as after ``env.reset()``.
+
+        Args:
+            frame: Frames to choose the next actions on; ``[N, *obs_shape]``, obs_dtype, any device.
+                Pass the newest of stacked observations: ``obs[:, -1]``. Copied, unless it is
+                `next_frame`.
+
+        Raises:
+            InvalidArgumentError: Wrong shape or dtype; the buffer is unchanged.
+        """
+        self._ring.start(frame)
+
+    def next_frame(self) -> Tensor:
+        """Memory for the next frames of the environments.
+
+        ``append(actions, env.step_frames(actions, out=replay.next_frame()))`` stores frames without
+        a copy.
+
+        Returns:
+            ``[N, *obs_shape]``, a view into the ring that no sample reads before `append`. Valid
+            until the next `append` or `start`.
+        """
+        return self._ring.next_frame()
+
+    def observe(self) -> Tensor:
+        """Observations to choose the next actions on, bit for bit as later samples have them.
+
+        Returns:
+            A new tensor ``[N, S, *obs_shape]`` (``[N, *obs_shape]`` without stacking).
+
+        Raises:
+            NotReadyError: `start` has not been called.
+        """
+        return self._ring.observe()
+
+    def resync(self) -> None:
+        """Update the host after a CUDA graph has appended steps. Waits for the device."""
+        self._ring.resync()
+
+    def _restored(self) -> None:
+        self._ring.resync()
 
 
 def copy_frames(target: Tensor, index: Tensor, source: Tensor) -> None:

@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 
 from cule.errors import InvalidArgumentError
-from cule.replay.checkpoint import Saveable
 from cule.replay.errors import CapacityError, NotReadyError
 from cule.replay.memory import format_bytes, free_memory_bytes, report
 from cule.replay.multi_batch import MultiBatchSchedule
 from cule.replay.options import TrajectoryOptions
-from cule.replay.ring import FrameRing, ring_bytes
+from cule.replay.ring import RingBuffer, ring_bytes
 from cule.replay.steps import ArrayLike, Step, checked_tensor
 from cule.replay.transitions import INVALID, TERMINATED, TRUNCATED, is_terminal, shaped_rewards
 
@@ -62,7 +61,7 @@ class Rollout(NamedTuple):
     """Step of the rollout that each of `final_obs` ended with, or -1 for none; int64 ``[K, n]``."""
 
 
-class TrajectoryBuffer(Saveable):
+class TrajectoryBuffer(RingBuffer):
     """The last T steps of N environments, as rollouts for A2C, V-trace and PPO.
 
     A ring with one frame a step: appending shifts and copies nothing. `due` tells when to update
@@ -115,14 +114,12 @@ class TrajectoryBuffer(Saveable):
                 f"num_steps is {options.num_steps}, which needs {format_bytes(wanted)} with "
                 f"{options.num_envs} environments; {options.device} has {format_bytes(free)} free"
             )
-        self._ring = FrameRing(num_timesteps, options)
+        super().__init__(num_timesteps, options)
         slots = (self._ring.num_slots, options.num_envs)
         self._extras = {
             name: torch.zeros(slots + shape, dtype=dtype, device=options.device)
             for name, (shape, dtype) in options.extras.items()
         }
-        self.generator = torch.Generator(device=options.device)
-        self.generator.manual_seed(options.seed)
         self._steps_done = torch.zeros((), dtype=torch.int64)  # on the host, but saved
         same_step = options.autoreset_mode == "SameStep"
         self._num_finals = -(-options.num_steps // options.max_episode_steps) if same_step else 0
@@ -139,18 +136,6 @@ class TrajectoryBuffer(Saveable):
         return report(self._bytes(self._ring.num_timesteps))
 
     # --- Writing --------------------------------------------------------------------------------
-
-    def start(self, frame: ArrayLike) -> None:
-        """Start new episodes in all environments, as `UniformReplay.start`."""
-        self._ring.start(frame)
-
-    def next_frame(self) -> Tensor:
-        """Memory for the next frames of the environments, as `UniformReplay.next_frame`."""
-        return self._ring.next_frame()
-
-    def observe(self) -> Tensor:
-        """Observations to choose the next actions on, as `UniformReplay.observe`."""
-        return self._ring.observe()
 
     def append(self, actions: ArrayLike, step: Step, **extras: ArrayLike) -> None:
         """Store one step of all environments.
@@ -169,10 +154,9 @@ class TrajectoryBuffer(Saveable):
             raise InvalidArgumentError(
                 f"extras are {sorted(extras)}; they must be {sorted(self._extras)}"
             )
+        n, device = options.num_envs, options.device
         checked = {
-            name: checked_tensor(
-                name, extras[name], (options.num_envs, *shape), dtype, options.device
-            )
+            name: checked_tensor(name, extras[name], (n, *shape), dtype, device)
             for name, (shape, dtype) in options.extras.items()
         }
         self._ring.append(actions, step)
@@ -230,25 +214,24 @@ class TrajectoryBuffer(Saveable):
         columns = slice(chosen.start, chosen.stop)
         timesteps = ring.head - options.num_steps + self._range(options.num_steps)
         slots = timesteps % ring.num_slots
-        flags = ring.flags.index_select(0, slots)[:, columns]
+
+        def read(stored: Tensor) -> Tensor:
+            return stored.index_select(0, slots)[:, columns]
+
+        flags = read(ring.flags)
         next_flags = ring.flags.index_select(0, (timesteps + 1) % ring.num_slots)[:, columns]
-        rewards = ring.rewards.index_select(0, slots)[:, columns]
         truncated = ((flags & TRUNCATED) != 0) & ((flags & TERMINATED) == 0)
         ended = ((flags & (TERMINATED | TRUNCATED)) != 0) | ((next_flags & INVALID) != 0)
-        valid = (flags & INVALID) == 0
         final_obs, final_steps, lost = self._finals(truncated, timesteps, chosen)
-        terminal = is_terminal(flags, options)
+        discounts = torch.where(is_terminal(flags, options), 0.0, options.gamma)
         return Rollout(
             obs=self._all_obs(chosen) if with_obs else None,
-            actions=ring.actions.index_select(0, slots)[:, columns],
-            rewards=shaped_rewards(rewards, options.reward_clipping),
-            discounts=torch.where(terminal, 0.0, options.gamma).to(torch.float32),
+            actions=read(ring.actions),
+            rewards=shaped_rewards(read(ring.rewards), options.reward_clipping),
+            discounts=discounts.to(torch.float32),
             ended=ended,
-            valid=valid & ~lost,
-            extras={
-                name: stored.index_select(0, slots)[:, columns]
-                for name, stored in self._extras.items()
-            },
+            valid=((flags & INVALID) == 0) & ~lost,
+            extras={name: read(stored) for name, stored in self._extras.items()},
             bootstrap_obs=ring.stacks(ring.head.expand(len(chosen)), self._envs(chosen)),
             final_obs=final_obs,
             final_steps=final_steps,
@@ -326,11 +309,8 @@ class TrajectoryBuffer(Saveable):
     def resync(self) -> None:
         """Update the host after a CUDA graph has appended steps. Waits for the device."""
         before = self._ring.host_head
-        self._ring.resync()
+        super().resync()
         self._count_steps(self._ring.host_head - before)
-
-    def _restored(self) -> None:
-        self._ring.resync()
 
     def _tensors(self) -> dict[str, Tensor]:
         extras = {f"extras.{name}": value for name, value in self._extras.items()}

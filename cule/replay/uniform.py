@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from cule.errors import InvalidArgumentError
-from cule.replay.checkpoint import Saveable
 from cule.replay.errors import NotReadyError, ShortReplayWarning
 from cule.replay.memory import plan_size, report
 from cule.replay.options import ReplayOptions, check_int
 from cule.replay.permutation import permuted
-from cule.replay.ring import FrameRing, ring_bytes
+from cule.replay.ring import RingBuffer, ring_bytes
 from cule.replay.steps import (
     ArrayLike,
     Step,
@@ -38,7 +37,7 @@ _FREE_OPTIONS = (
 SHORT_STEPS = 1_000
 
 
-class UniformReplay(Saveable):
+class UniformReplay(RingBuffer):
     """Replay buffer of N environments that step together, sampled uniformly.
 
     All memory is allocated once, on one device. `append`, `append_block`, `sample` and `sample_at`
@@ -95,9 +94,7 @@ class UniformReplay(Saveable):
                 ShortReplayWarning,
                 stacklevel=3,
             )
-        self._ring = FrameRing(self.num_timesteps, options)
-        self.generator = torch.Generator(device=device)
-        self.generator.manual_seed(options.seed)
+        super().__init__(self.num_timesteps, options)
         # Key, position and head of the current order without replacement.
         self._key = torch.zeros((), dtype=torch.int64, device=device)
         self._position = torch.zeros((), dtype=torch.int64, device=device)
@@ -137,47 +134,7 @@ class UniformReplay(Saveable):
         }
         return report(parts, facts)
 
-    def resync(self) -> None:
-        """Update the host after a CUDA graph has appended steps. Waits for the device."""
-        self._ring.resync()
-
     # --- Writing --------------------------------------------------------------------------------
-
-    def start(self, frame: ArrayLike) -> None:
-        """Start new episodes in all environments, as after ``env.reset()``.
-
-        Args:
-            frame: Frames to choose the next actions on; ``[N, *obs_shape]``, obs_dtype, any device.
-                Pass the newest of stacked observations: ``obs[:, -1]``. Copied, unless it is
-                `next_frame`.
-
-        Raises:
-            InvalidArgumentError: Wrong shape or dtype; the buffer is unchanged.
-        """
-        self._ring.start(frame)
-
-    def next_frame(self) -> Tensor:
-        """Memory for the next frames of the environments.
-
-        ``append(actions, env.step_frames(actions, out=replay.next_frame()))`` stores frames without
-        a copy.
-
-        Returns:
-            ``[N, *obs_shape]``, a view into the ring that no sample reads before `append`. Valid
-            until the next `append` or `start`.
-        """
-        return self._ring.next_frame()
-
-    def observe(self) -> Tensor:
-        """Observations to choose the next actions on, bit for bit as later samples have them.
-
-        Returns:
-            A new tensor ``[N, S, *obs_shape]`` (``[N, *obs_shape]`` without stacking).
-
-        Raises:
-            NotReadyError: `start` has not been called.
-        """
-        return self._ring.observe()
 
     def append(self, actions: ArrayLike, step: Step) -> None:
         """Store one step of all environments.
@@ -372,9 +329,6 @@ class UniformReplay(Saveable):
         )
 
     # --- Saving ---------------------------------------------------------------------------------
-
-    def _restored(self) -> None:
-        self.resync()
 
     def _tensors(self) -> dict[str, Tensor]:
         order = {"key": self._key, "position": self._position, "order_head": self._order_head}
