@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.sass.module import Module, read_module
@@ -53,9 +53,7 @@ def disassemble(cubin: Path, kernel: str, nvdisasm: str = "nvdisasm") -> Disasse
     command = [nvdisasm, "-c", str(cubin)]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     module = read_module(cubin.read_bytes(), kernel)
-    code = parse(text, kernel, module.banks)
-    code.module = module
-    return code
+    return replace(parse(text, kernel, module.banks), module=module)
 
 
 def parse(text: str, kernel: str, banks: dict[int, bytes]) -> Disassembly:
@@ -65,8 +63,7 @@ def parse(text: str, kernel: str, banks: dict[int, bytes]) -> Disassembly:
     inside, function = False, "kernel"
     for line in text.splitlines():
         if line.startswith(".text."):
-            inside = kernel in line
-            function = "kernel"
+            inside, function = kernel in line, "kernel"
             continue
         if not inside:
             continue

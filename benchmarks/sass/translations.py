@@ -17,6 +17,7 @@ import struct
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,6 @@ from cule.envs.plan import plan_batch
 
 RECORD = Path(__file__).resolve().parents[1] / "results" / "translations.json"
 _MADE_OF = re.compile(r"(\d+) instructions in (\d+) blocks")
-
-
 #: Header of the attribute in section .nv.info that holds the registers of a function.
 _REGISTERS = b"\x04\x2f\x08\x00"
 
@@ -42,21 +41,21 @@ def read_code(module: bytes) -> tuple[int, int]:
     return len(sections[".text.cule_step"]), registers
 
 
+def timed(function: Callable[..., Any], *arguments: object) -> tuple[Any, float, float]:
+    """The result of a call, seconds, and seconds of the processor."""
+    processor, begin = time.process_time(), time.perf_counter()
+    result = function(*arguments)
+    return result, time.perf_counter() - begin, time.process_time() - processor
+
+
 def measure(name: str, lanes_per_warp: int, architecture: str) -> dict[str, Any]:
     """One game, compiled and loaded from the cache."""
     options = resolve_options(name, 1, {"num_reset_states": 1, "num_threads": 1})
     game = plan_batch(options).games[0]
-    begin = time.perf_counter()
-    source = translation.source_of(game, lanes_per_warp)
-    source_seconds = time.perf_counter() - begin
-    processor = time.process_time()
-    begin = time.perf_counter()
-    path = translation.translate(game, lanes_per_warp, architecture)
-    seconds = time.perf_counter() - begin
-    processor_seconds = time.process_time() - processor
-    begin = time.perf_counter()
-    again = translation.translate(game, lanes_per_warp, architecture)
-    found_seconds = time.perf_counter() - begin
+    source, source_s, _ = timed(translation.source_of, game, lanes_per_warp)
+    request = translation.translate, game, lanes_per_warp, architecture
+    path, compile_s, processor_s = timed(*request)
+    again, found_s, _ = timed(*request)
     assert again == path
     made_of = _MADE_OF.search(source)
     assert made_of is not None
@@ -66,10 +65,10 @@ def measure(name: str, lanes_per_warp: int, architecture: str) -> dict[str, Any]
         "bankswitch": game.bankswitch,
         "instructions": int(made_of[1]),
         "blocks": int(made_of[2]),
-        "source_s": round(source_seconds, 2),
-        "compile_s": round(seconds, 1),
-        "processor_s": round(processor_seconds, 1),
-        "found_s": round(found_seconds, 5),
+        "source_s": round(source_s, 2),
+        "compile_s": round(compile_s, 1),
+        "processor_s": round(processor_s, 1),
+        "found_s": round(found_s, 5),
         "code_bytes": code_bytes,
         "module_bytes": path.stat().st_size,
         "registers": registers,
@@ -90,11 +89,8 @@ def main() -> None:
         for name in games_named(options.games):
             records.append(measure(name, options.lanes, options.architecture))
             print(records[-1], file=sys.stderr, flush=True)
-    settings = {
-        "lanes": options.lanes,
-        "architecture": options.architecture,
-        "nvrtc": translation.compiler().version,
-    }
+    settings = {"lanes": options.lanes, "architecture": options.architecture}
+    settings["nvrtc"] = translation.compiler().version
     lines = ",\n".join(json.dumps(record) for record in records)
     options.out.write_text(f'{{"settings": {json.dumps(settings)}, "records": [\n{lines}\n]}}\n')
     for key in ("compile_s", "processor_s", "code_bytes", "found_s"):

@@ -122,8 +122,6 @@ struct PyRing {
 
   ValidRange valid(i64 n_step) const { return valid_range(ring, memory.rules.stack, n_step); }
 
-  // --- Writing -----------------------------------------------------------------------------------
-
   // Data of an array [N, ...] or [T, N, ...] whose entries equal those of `like`, or null.
   const u8* step_entries(const py::object& o, const py::array& like, i64 lead,
                          i64 num_steps) const {
@@ -189,8 +187,6 @@ struct PyRing {
   bool overlaps(const u8* p) const {
     return p >= ring.cells.frames && p < ring.cells.frames + memory.frames.nbytes();
   }
-
-  // --- Reading -----------------------------------------------------------------------------------
 
   py::array observe() const {
     py::array out = memory.empty_obs(ring.num_envs);
@@ -262,8 +258,6 @@ struct PyRing {
     begin += count;
     return ids;
   }
-
-  // --- Priorities --------------------------------------------------------------------------------
 
   // Samples in proportion to priorities, and a share uniformly. uniform: [B], or [3 * B] for a
   // mixture: position, whether to sample uniformly, and position then.

@@ -106,18 +106,13 @@ class Scratch:
 
 
 class NativeRing:
-    """The native form of `cule.replay.ring.FrameRing`.
-
-    Attributes:
-        core: The ring of `cule._core`.
-        types: Dtypes of observations and actions.
-    """
+    """The native form of `cule.replay.ring.FrameRing`."""
 
     def __init__(
         self, tensors: dict[str, Tensor], num_finals: int, options: StorageOptions
     ) -> None:
         """View `FrameRing.tensors`, and keep them alive; `num_finals`: final frames in memory."""
-        self.types = options.obs_dtype, options.action_dtype
+        self.types: Types = options.obs_dtype, options.action_dtype
         self._has_finals = num_finals > 0
         self._uniform = Scratch()
         arrays = {name: as_array(value) for name, value in tensors.items()}
@@ -143,11 +138,7 @@ class NativeRing:
         )
 
     def append(self, actions: ArrayLike, step: Step) -> bool:
-        """Store a step unless a part of it needs a check, a conversion or a copy first.
-
-        Returns:
-            Whether the step was stored.
-        """
+        """Store a step, or return False if a part of it needs a check, a conversion or a copy."""
         if not self._checks_types:
             return False
         final = step.final_frame if self._has_finals else None
@@ -183,10 +174,7 @@ class NativeRing:
     def sample_distinct(
         self, order: tuple[Tensor, Tensor, Tensor], uniform: Tensor, count: int, n_step: int
     ) -> Tensor:
-        """The next ids of a random order; updates its key, position and head, int64 scalars.
-
-        `uniform` is a random number for the key of a new order; float64 ``[1]``.
-        """
+        """The next ids of a random order of a key, position and head; `uniform`: for a new key."""
         key, position, head = (as_array(word).reshape(-1) for word in order)
         ids = self.core.sample_distinct(key, position, head, float(uniform), count, n_step)
         return torch.from_numpy(ids)
@@ -259,11 +247,7 @@ class NativePriorities:
         return self._cached_powers
 
     def update(self, ids: ArrayLike, priorities: ArrayLike) -> bool:
-        """Set priorities unless they need a check or a conversion first.
-
-        Returns:
-            Whether the priorities were set.
-        """
+        """Set priorities, or return False if they need a check or a conversion first."""
         try:
             at = ids.numpy() if isinstance(ids, Tensor) else ids
             given = priorities.numpy() if isinstance(priorities, Tensor) else priorities

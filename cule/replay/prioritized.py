@@ -76,8 +76,6 @@ class PrioritizedReplay(UniformReplay):
         parts = UniformReplay._bytes_of(options, num_timesteps)
         return {**parts, "priorities": (blocks * (BLOCK_LEAVES + 1) + 1) * 8}
 
-    # --- Writing --------------------------------------------------------------------------------
-
     def start(self, frame: ArrayLike) -> None:
         """Start new episodes in all environments, as `UniformReplay.start`."""
         super().start(frame)
@@ -175,8 +173,6 @@ class PrioritizedReplay(UniformReplay):
         device = self.options.device
         return checked_tensor("priorities", priorities, shape, torch.float64, device)
 
-    # --- Reading --------------------------------------------------------------------------------
-
     def sample(self, batch_size: int, beta: float | Tensor | None = None) -> Batch:
         """Sample transitions in proportion to their priorities, one from each B-th of the total.
 
@@ -230,8 +226,6 @@ class PrioritizedReplay(UniformReplay):
             self._leaves_of(ids), num_valid, batch.weights > 0, beta
         )
         return batch._replace(weights=weights, probabilities=probabilities)
-
-    # --- Saving ---------------------------------------------------------------------------------
 
     def _restored(self) -> None:
         super()._restored()

@@ -126,14 +126,7 @@ class PrioritySums:
 
 
 class Priorities:
-    """The priorities of a buffer, one a leaf, and the importance weights that follow from them.
-
-    Attributes:
-        sums: The masses.
-        max_priority: Largest priority so far; float64 scalar on the device.
-        num_rejected: Negative and NaN priorities so far; int64 scalar on the device.
-        largest_priority: Priorities above this count as this.
-    """
+    """The priorities of a buffer, one a leaf, and the importance weights that follow from them."""
 
     def __init__(self, num_leaves: int, options: PrioritizedOptions, device: torch.device) -> None:
         """Allocate the sums."""
@@ -168,10 +161,7 @@ class Priorities:
         self.sums.assign(leaves, self.masses(accepted))
 
     def sample(self, uniform: Tensor) -> Tensor:
-        """Sample leaves in proportion to their masses, one from each B-th of the total.
-
-        `uniform` are random numbers in [0, 1); float64 ``[B]``.
-        """
+        """Sample leaves in proportion to their masses by random numbers; float64 ``[B]``."""
         size = len(uniform)
         return self.sums.sample((torch.arange(size, device=uniform.device) + uniform) / size)
 

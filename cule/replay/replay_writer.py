@@ -190,10 +190,8 @@ class ReplayWriter:
         options = self._options
         if self._prioritize is None:
             return torch.full((num_live,), float("nan"))
-        cells = Cells(
-            self._frames[env], self._actions[env], self._rewards[env], self._flags[env],
-            zero_frame=self._frames.shape[1] - 1,
-        )  # fmt: skip
+        frames, actions = self._frames[env], self._actions[env]
+        cells = Cells(frames, actions, self._rewards[env], self._flags[env], len(frames) - 1)
         offsets = torch.arange(1 - options.stack, options.n_step + 1)
         timesteps = first_live + torch.arange(num_live)
         window = (timesteps[:, None] + offsets).clamp(min=0)

@@ -104,8 +104,6 @@ class FrameRing:
         """Read `head` from the device, after a CUDA graph has run or a checkpoint was loaded."""
         self.host_head = int(self.head)
 
-    # --- Writing --------------------------------------------------------------------------------
-
     def next_frame(self) -> Tensor:
         """Memory of the frames of the next timestep; ``[N, *obs_shape]``."""
         return self.by_slot[(self.host_head + 1) % self.num_slots]
@@ -144,10 +142,7 @@ class FrameRing:
         self.write(self.without_overlap(steps))
 
     def write(self, steps: Steps) -> None:
-        """Complete timestep `head` and those after it, and store the frames that follow.
-
-        `steps` are at most `num_timesteps`, `without_overlap`.
-        """
+        """Complete timesteps from `head` on; at most `num_timesteps`, `without_overlap`."""
         if self.native is not None:
             self.native.write(steps)
         else:
@@ -200,8 +195,6 @@ class FrameRing:
         self.final_slot.index_copy_(0, slots, final_slot)
         self.final_count.copy_(count)
 
-    # --- Reading --------------------------------------------------------------------------------
-
     def window(self, timesteps: Tensor, envs: Tensor, before: int, after: int) -> Tensor:
         """Cells of the timesteps around given ones; int64 ``[B, before + 1 + after]``."""
         offsets = torch.arange(-before, after + 1, device=timesteps.device)
@@ -224,11 +217,7 @@ class FrameRing:
         return self.stacks(self.head.expand(self.options.num_envs), self._envs)
 
     def final_stacks(self, timesteps: Tensor, envs: Tensor) -> tuple[Tensor, Tensor]:
-        """Final observations of episodes that were truncated at given timesteps.
-
-        Returns:
-            ``[B, S, *obs_shape]`` as `stacks`, and bool ``[B]``: false where none is in memory.
-        """
+        """Final observations of episodes truncated at timesteps, and whether they are in memory."""
         assert self._finals is not None
         options, zero_frame = self.options, self._cells.zero_frame
         window = self.window(timesteps, envs, options.stack - 1, 1)

@@ -93,8 +93,6 @@ class SharedPrioritizedReplay:
         self.generator = torch.Generator()
         self.generator.manual_seed(options.seed)
 
-    # --- Writers --------------------------------------------------------------------------------
-
     def handle(self) -> SharedHandle:
         """A handle to create a `ReplayWriter` with in another process; can be pickled."""
         self._check_open()
@@ -134,8 +132,6 @@ class SharedPrioritizedReplay:
     def _check_open(self) -> None:
         if self._fd < 0:
             raise DisconnectedError("this buffer has been closed")
-
-    # --- Reading --------------------------------------------------------------------------------
 
     def poll(self) -> int:
         """Add published blocks, and drop blocks that writers have reserved again.
@@ -254,8 +250,6 @@ class SharedPrioritizedReplay:
             return batch
         return Batch(*(value.pin_memory().to(device, non_blocking=True) for value in batch))
 
-    # --- Priorities -----------------------------------------------------------------------------
-
     def update_priorities(self, ids: ArrayLike, priorities: ArrayLike) -> None:
         """Set the priorities of transitions, as `PrioritizedReplay.update_priorities`.
 
@@ -278,8 +272,6 @@ class SharedPrioritizedReplay:
         is_live = (self._known[block] == number) & (number >= 0)
         is_live &= (self._shared.cells.flags[leaves] & INVALID) == 0
         self._priorities.update(leaves, is_live, given)
-
-    # --- Saving ---------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all published transitions to a file. Writers wait at their next block meanwhile.

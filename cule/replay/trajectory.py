@@ -135,8 +135,6 @@ class TrajectoryBuffer(RingBuffer):
         """A table of the memory by use; the bytes are those of the tensors."""
         return report(self._bytes(self._ring.num_timesteps))
 
-    # --- Writing --------------------------------------------------------------------------------
-
     def append(self, actions: ArrayLike, step: Step, **extras: ArrayLike) -> None:
         """Store one step of all environments.
 
@@ -173,8 +171,6 @@ class TrajectoryBuffer(RingBuffer):
     def _count_steps(self, count: int) -> None:
         # Not a torch operation, which a CUDA graph would capture.
         self._steps_done.numpy()[...] += count
-
-    # --- Reading --------------------------------------------------------------------------------
 
     @property
     def num_steps_done(self) -> int:
@@ -303,8 +299,6 @@ class TrajectoryBuffer(RingBuffer):
             all_steps.append(torch.where(found & is_kept, step, -1))
             lost = lost | (is_this & ~is_kept)
         return torch.stack(all_obs), torch.stack(all_steps), lost
-
-    # --- Saving ---------------------------------------------------------------------------------
 
     def resync(self) -> None:
         """Update the host after a CUDA graph has appended steps. Waits for the device."""

@@ -124,10 +124,7 @@ def is_terminal(flags: Tensor, options: StorageOptions) -> Tensor:
 
 
 def n_step_returns(flags: Tensor, rewards: Tensor, options: StorageOptions) -> NStep:
-    """Sum n steps, or fewer where an episode ends.
-
-    `flags` are those of timesteps t ... t+n, ``[B, n + 1]``; `rewards` are as stored, ``[B, n]``.
-    """
+    """Sum n steps, or fewer where an episode ends; flags ``[B, n + 1]``, rewards ``[B, n]``."""
     rewards = shaped_rewards(rewards, options.reward_clipping)
     terminal = is_terminal(flags, options)
     # An episode also ends before an ignored timestep, whatever the flags before it say.
@@ -178,10 +175,7 @@ def read_transitions(
     options: StorageOptions,
     finals: Finals | None = None,
 ) -> Transitions:
-    """Read the transitions of windows ``[B, S + n]``.
-
-    Without `finals`, each final frame is the frame of a cell.
-    """
+    """Read windows ``[B, S + n]``. Without `finals`, each final frame is the frame of a cell."""
     stack, pad, zero = options.stack, options.pad, cells.zero_frame
     flags = cells.flags[window]
     rewards = cells.rewards[window[:, stack - 1 : -1]]

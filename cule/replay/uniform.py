@@ -109,8 +109,6 @@ class UniformReplay(RingBuffer):
         """Timesteps that cannot be sampled: the rest of the oldest stack and the newest return."""
         return self.options.stack - 1 + self.options.n_step
 
-    # --- Size -----------------------------------------------------------------------------------
-
     @property
     def head(self) -> int:
         """Newest timestep, counted from 0 and never wrapped; -1 before `start`."""
@@ -133,8 +131,6 @@ class UniformReplay(RingBuffer):
             "steps spanned": f"{num_steps:,}",
         }
         return report(parts, facts)
-
-    # --- Writing --------------------------------------------------------------------------------
 
     def append(self, actions: ArrayLike, step: Step) -> None:
         """Store one step of all environments.
@@ -225,8 +221,6 @@ class UniformReplay(RingBuffer):
 
     def _write(self, steps: Steps) -> None:
         self._ring.write(steps)
-
-    # --- Reading --------------------------------------------------------------------------------
 
     def sample(self, batch_size: int) -> Batch:
         """Sample transitions.
@@ -327,8 +321,6 @@ class UniformReplay(RingBuffer):
             ids=ids,
             probabilities=(1.0 / count.to(torch.float32)).expand(len(ids)),
         )
-
-    # --- Saving ---------------------------------------------------------------------------------
 
     def _tensors(self) -> dict[str, Tensor]:
         order = {"key": self._key, "position": self._position, "order_head": self._order_head}
