@@ -20,8 +20,7 @@ INT_RAW_REWARD: int  # reward of the step, never clipped
 INT_LIVES: int
 INT_FRAME_NUMBER: int  # emulated frames since the ROM was loaded
 INT_EPISODE_FRAME_NUMBER: int  # emulated frames since the last reset
-# unclipped return of the episode so far; of the ended one where it ended
-INT_EPISODE_RETURN: int
+INT_EPISODE_RETURN: int  # unclipped, of the episode so far or of the one that ended
 INT_EPISODE_LENGTH: int  # agent steps, likewise
 INT_ENV_ID: int
 INT_ROWS: int
@@ -31,17 +30,14 @@ FLAG_TERMINATED: int
 FLAG_TRUNCATED: int
 FLAG_LIFE_LOST: int  # a life was lost in this step and the game continues
 FLAG_FIRST: int  # the observation is the first one of an episode
-# the episode ended in this step (a reset follows, or has happened in SameStep mode)
-FLAG_ENDED: int
+FLAG_ENDED: int  # the episode ended in this step; in SameStep mode a new one has begun
 FLAG_ROWS: int
 
 KEEP_STATE: int  # in place of a seed: the environment is only reported
 
 class UnsupportedRomError(ValueError): ...  # no supported cartridge type fits
 class ModeUnreachableError(RuntimeError): ...  # a reset never got to the mode asked for
-
-# the call does not fit the state of the batch; nothing has moved
-class NotReadyError(RuntimeError): ...
+class NotReadyError(RuntimeError): ...  # no call for this state of the batch; nothing has moved
 
 class GameSpec:
     """What a `Game` is made of: its ROM, console properties and rules.
@@ -146,8 +142,7 @@ class Console:
     def screen_gray(self) -> NDArray[np.uint8]: ...  # [H, 160]
     def audio(self) -> NDArray[np.uint8]: ...  # [512]
     def get_state(self, include_rng: bool) -> bytes: ...
-    # ValueError when not a state of this game
-    def set_state(self, state: bytes) -> None: ...
+    def set_state(self, state: bytes) -> None: ...  # ValueError when not a state of this game
 
 class Autoreset:
     """When an ended environment is reset."""

@@ -16,9 +16,7 @@ from cule._core import BatchOptions, Game
 
 ARCHITECTURES: str  # as CMake writes them, separated by spaces
 TOOLKIT: str  # version of the CUDA toolkit
-# Bits of the word at `faults`.
-FAULT_ACTION: int  # an action outside the set; taken as the set's first
-FAULT_ENDED: int  # an environment whose episode had ended was stepped, and did not move
+FAULT_ACTION: int  # bit of the word at `faults`: an action outside the set; taken as its first
 
 class LaunchError(RuntimeError): ...  # the runtime refused a call
 

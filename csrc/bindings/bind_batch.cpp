@@ -7,7 +7,7 @@
 #include "bindings/bind.hpp"
 #include "bindings/parse.hpp"
 #include "host/batch.hpp"
-#include "obs/colours.hpp"
+#include "obs/palette.hpp"
 
 namespace cule {
 namespace {
@@ -71,15 +71,13 @@ class PyBatch {
  public:
   PyBatch(const std::vector<std::shared_ptr<Game>>& games, const py::object& game_index,
           const py::object& modes, const py::object& difficulties, const BatchOptions& options) {
-    const auto copy = [n = i32(py::len(game_index))](const py::object& o, const char* name) {
-      const i32* p = parse_vector<i32>(o, name, n);
-      return std::vector<i32>(p, p + n);
-    };
-    const std::vector<i32> index = copy(game_index, "game_index");
-    check_indices(index.data(), i32(index.size()), i32(games.size()), "game_index");
+    const i32 n = i32(py::len(game_index));
+    const auto copy = [n](const i32* p) { return std::vector<i32>(p, p + n); };
     batch_ = std::make_unique<Batch>(
-        std::vector<std::shared_ptr<const Game>>(games.begin(), games.end()), index,
-        copy(modes, "modes"), copy(difficulties, "difficulties"), options);
+        std::vector<std::shared_ptr<const Game>>(games.begin(), games.end()),
+        copy(parse_indices<i32>(game_index, "game_index", n, games.size())),
+        copy(parse_vector<i32>(modes, "modes", n)),
+        copy(parse_vector<i32>(difficulties, "difficulties", n)), options);
   }
 
   Batch& batch() { return *batch_; }
@@ -87,39 +85,30 @@ class PyBatch {
     if (is_closed_) throw NotReady("the batch is closed");
     return *batch_;
   }
-  Outputs outputs(OutputArrays& out) { return out.pointers(open().options(), open().size()); }
-
   void reset(const py::object& mask, const py::object& seeds, OutputArrays& out) {
     Batch& b = open();
-    const Outputs to = outputs(out);
     const bool* which = mask.is_none() ? nullptr : parse_vector<bool>(mask, "mask", b.size());
     const i64* seed = parse_vector<i64>(seeds, "seeds", b.size());
-    py::gil_scoped_release release;
-    b.reset(reinterpret_cast<const u8*>(which), seed, to);
+    write(out, b.size(),
+          [&](const Outputs& to) { b.reset(reinterpret_cast<const u8*>(which), seed, to); });
   }
 
   void decorrelate(i32 max_steps, u64 seed, OutputArrays& out) {
     Batch& b = open();
     b.check_ready(nullptr, b.size());
-    const Outputs to = outputs(out);
-    py::gil_scoped_release release;
-    b.decorrelate(max_steps, seed, to);
+    write(out, b.size(), [&](const Outputs& to) { b.decorrelate(max_steps, seed, to); });
   }
 
   void step(const py::object& actions, OutputArrays& out) {
     Batch& b = open();
     b.check_ready(nullptr, b.size());
     read_actions(actions, nullptr, b.size());
-    const Outputs to = outputs(out);
-    py::gil_scoped_release release;
-    b.step(commands_, to);
+    write(out, b.size(), [&](const Outputs& to) { b.step(commands_, to); });
   }
 
   void observe(OutputArrays& out) {
     Batch& b = open();
-    const Outputs to = outputs(out);
-    py::gil_scoped_release release;
-    b.observe(to);
+    write(out, b.size(), [&](const Outputs& to) { b.observe(to); });
   }
 
   void send_reset(const py::object& seeds) {
@@ -132,8 +121,7 @@ class PyBatch {
   void send(const py::object& actions, const py::object& env_ids) {
     Batch& b = open();
     const i32 n = i32(py::len(env_ids));
-    const i32* ids = parse_vector<i32>(env_ids, "env_ids", n);
-    check_indices(ids, n, b.size(), "env_ids");
+    const i32* ids = parse_indices<i32>(env_ids, "env_ids", n, size_t(b.size()));
     b.check_ready(ids, n);
     read_actions(actions, ids, n);
     py::gil_scoped_release release;
@@ -143,14 +131,12 @@ class PyBatch {
   void recv(OutputArrays& out) {
     Batch& b = open();
     const i32 n = i32(out.size());
-    const Outputs to = out.pointers(b.options(), n);
-    py::gil_scoped_release release;
-    b.receive(n, to);
+    write(out, n, [&](const Outputs& to) { b.receive(n, to); });
   }
 
   py::array_t<u8> get_state(const py::object& indices) {
     Batch& b = open();
-    const auto [ids, n] = parse_indices(indices);
+    const auto [ids, n] = parse_envs(indices);
     py::array_t<u8> out({py::ssize_t(n), py::ssize_t(b.state_bytes())});
     u8* rows = out.mutable_data();
     py::gil_scoped_release release;
@@ -160,7 +146,7 @@ class PyBatch {
 
   void set_state(const py::object& states, const py::object& indices) {
     Batch& b = open();
-    const auto [ids, n] = parse_indices(indices);
+    const auto [ids, n] = parse_envs(indices);
     const size_t bytes = b.state_bytes();
     const u8* rows = parse_array<u8>(states, "states", {n, py::ssize_t(bytes)});
     for (i32 k = 0; k < n; ++k) {
@@ -175,7 +161,7 @@ class PyBatch {
   // The cached reset states of one environment as snapshots.
   py::array_t<u8> reset_states(i32 index) {
     Batch& b = open();
-    check_indices(&index, 1, b.size(), "index");
+    check_range("index", index, 0, b.size() - 1);
     const std::vector<std::vector<u8>>* rows = nullptr;
     {
       py::gil_scoped_release release;
@@ -189,7 +175,7 @@ class PyBatch {
 
   py::array_t<u8> screens(const std::string& kind, const py::object& indices) {
     Batch& b = open();
-    const auto [ids, n] = parse_indices(indices);
+    const auto [ids, n] = parse_envs(indices);
     const u32 height = n > 0 ? b.picture_height(i32(ids[0])) : 0;
     for (i32 k = 0; k < n; ++k) {
       if (b.picture_height(i32(ids[k])) != height)
@@ -209,7 +195,7 @@ class PyBatch {
       const Format format = b.slot(i).setup().game->properties().format;
       if (is_rgb) {
         b.draw(i, levels.data(), identity.value);
-        look_up_colours(levels.data(), picture, rgb_table(format), 3, rows + k * picture * 3);
+        write_rgb(format, levels.data(), picture, rows + k * picture * 3);
       } else {
         b.draw(i, rows + k * picture, kind == "gray" ? gray_table(format) : identity.value);
       }
@@ -224,21 +210,16 @@ class PyBatch {
   }
 
  private:
-  template <class T>
-  static void check_indices(const T* indices, i32 n, i32 size, const char* name) {
-    for (i32 k = 0; k < n; ++k) {
-      if (indices[k] < 0 || indices[k] >= size) {
-        refuse(std::string(name) + "[" + std::to_string(k) + "] is " + std::to_string(indices[k]) +
-               "; it must be in 0.." + std::to_string(size - 1));
-      }
-    }
+  template <class Call>
+  void write(OutputArrays& out, i32 n, const Call& call) {
+    const Outputs to = out.pointers(batch_->options(), n);
+    py::gil_scoped_release release;
+    call(to);
   }
 
-  std::pair<const i64*, i32> parse_indices(const py::object& indices) {
+  std::pair<const i64*, i32> parse_envs(const py::object& indices) {
     const i32 n = i32(py::len(indices));
-    const i64* ids = parse_vector<i64>(indices, "indices", n);
-    check_indices(ids, n, open().size(), "indices");
-    return {ids, n};
+    return {parse_indices<i64>(indices, "indices", n, size_t(open().size())), n};
   }
 
   // Fills commands_ from indices into the action sets, or from rows of x, y, fire and strength.

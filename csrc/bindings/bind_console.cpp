@@ -2,11 +2,12 @@
 // console's constants.
 #include <pybind11/numpy.h>
 
+#include "batch/snapshot.hpp"
 #include "bindings/bind.hpp"
 #include "bindings/parse.hpp"
 #include "env/agent.hpp"
 #include "host/ale_console.hpp"
-#include "obs/colours.hpp"
+#include "obs/palette.hpp"
 
 namespace cule {
 namespace {
@@ -21,12 +22,18 @@ Array copy_array(const u8* data, std::vector<py::ssize_t> shape) {
 
 py::ssize_t rows(AleConsole& c) { return py::ssize_t(c.height()); }
 
-Array map_screen(AleConsole& c, const u8* table, u32 channels) {
-  std::vector<py::ssize_t> shape{rows(c), kScreenWidth};
-  if (channels > 1) shape.push_back(channels);
-  Array out(shape);
+Array screen_rgb(AleConsole& c) {
+  Array out({rows(c), py::ssize_t(kScreenWidth), py::ssize_t(3)});
   const std::vector<u8>& screen = c.screen();
-  look_up_colours(screen.data(), screen.size(), table, channels, out.mutable_data());
+  write_rgb(c.game().properties().format, screen.data(), screen.size(), out.mutable_data());
+  return out;
+}
+
+Array screen_gray(AleConsole& c) {
+  Array out({rows(c), py::ssize_t(kScreenWidth)});
+  const u8* table = gray_table(c.game().properties().format);
+  u8* to = out.mutable_data();
+  for (const u8 index : c.screen()) *to++ = table[index];
   return out;
 }
 
@@ -37,14 +44,15 @@ std::shared_ptr<AleConsole> make_console(std::shared_ptr<Game> game, i64 random_
                                          i32 reward_max, bool color_averaging, i32 paddle_min,
                                          i32 paddle_max, bool sound_obs) {
   AleConsoleOptions o;
-  o.settings = {repeat_action_probability,
-                frame_skip < 1 ? 1 : frame_skip,
-                max_num_frames_per_episode,
-                truncate_on_loss_of_life,
-                reward_min,
-                reward_max,
-                paddle_min < 0 ? kDefaultPaddleMin : paddle_min,
-                paddle_max < 0 ? game->spec().paddle_max : paddle_max};
+  AleSettings& a = o.settings;
+  a.repeat_action_probability = repeat_action_probability;
+  a.frame_skip = frame_skip < 1 ? 1 : frame_skip;
+  a.max_num_frames_per_episode = max_num_frames_per_episode;
+  a.truncate_on_loss_of_life = truncate_on_loss_of_life;
+  a.reward_min = reward_min;
+  a.reward_max = reward_max;
+  if (paddle_min >= 0) a.paddle_min = paddle_min;
+  a.paddle_max = paddle_max < 0 ? game->spec().paddle_max : paddle_max;
   o.random_seed = u32(random_seed);
   o.machine_seed = u32(system_random_seed);
   o.color_averaging = color_averaging;
@@ -53,7 +61,7 @@ std::shared_ptr<AleConsole> make_console(std::shared_ptr<Game> game, i64 random_
   return std::make_shared<AleConsole>(std::move(game), o);
 }
 
-constexpr u32 kStateMagic = 0x31454C41;  // "ALE1"
+constexpr u32 kStateMagic = 0x32454C41;  // "ALE2"
 
 // A saved state: this header, then the bytes of the console.
 struct StateHeader {
@@ -62,12 +70,6 @@ struct StateHeader {
   u64 key;       // of the game
   u64 checksum;  // of what follows
 };
-
-u64 checksum_of(const u8* data, size_t n) {
-  u64 h = 0x9E3779B97F4A7C15ULL;
-  for (size_t i = 0; i < n; ++i) h = (h ^ data[i]) * 0x100000001B3ULL;
-  return mix64(h);
-}
 
 py::bytes get_state(AleConsole& c, bool include_rng) {
   std::string bytes(sizeof(StateHeader) + c.state_bytes(), '\0');
@@ -132,16 +134,13 @@ void bind_console(py::module_& m) {
       .def("ram", [](AleConsole& c) { return copy_array(c.ram(), {kRamBytes}); })
       .def("set_ram",
            [](AleConsole& c, i64 index, u8 value) {
-             if (index < 0 || index >= i64(kRamBytes))
-               refuse("index is " + std::to_string(index) + "; it must be in 0..127");
+             check_range("index", index, 0, kRamBytes - 1);
              c.set_ram(u32(index), value);
            })
       .def("screen_index",
            [](AleConsole& c) { return copy_array(c.screen().data(), {rows(c), kScreenWidth}); })
-      .def("screen_rgb",
-           [](AleConsole& c) { return map_screen(c, rgb_table(c.game().properties().format), 3); })
-      .def("screen_gray",
-           [](AleConsole& c) { return map_screen(c, gray_table(c.game().properties().format), 1); })
+      .def("screen_rgb", &screen_rgb)
+      .def("screen_gray", &screen_gray)
       .def("audio", [](AleConsole& c) { return copy_array(c.audio(), {kSoundSamples}); })
       .def("get_state", &get_state, py::arg("include_rng"))
       .def("set_state", &set_state, py::arg("state"));

@@ -56,12 +56,7 @@ GameSource make_source(const std::shared_ptr<Game>& game, const BatchOptions& o)
 // A batch on the device; its methods launch and return.
 class CudaBatch {
  public:
-  CudaBatch(const std::vector<std::shared_ptr<Game>>& games, const py::object& game_index,
-            const py::object& modes, const py::object& difficulties, const BatchOptions& options,
-            const py::object& reset_set, const std::vector<Contiguous<u8>>& reset_snapshots,
-            u32 lanes_per_warp, u32 warps_per_block)
-      : layout_(make_batch_source(games, game_index, modes, difficulties, options, reset_set,
-                                  reset_snapshots, lanes_per_warp, warps_per_block)) {}
+  explicit CudaBatch(BatchSource source) : layout_(std::move(source)) {}
 
   DeviceLayout& layout() { return layout_; }
 
@@ -143,54 +138,40 @@ class CudaBatch {
     check(launch_finish_step(b, out, resets_ended, draw_blocks(), s), "render kernel");
   }
 
-  static BatchSource make_batch_source(const std::vector<std::shared_ptr<Game>>& games,
-                                       const py::object& game_index, const py::object& modes,
-                                       const py::object& difficulties, const BatchOptions& options,
-                                       const py::object& reset_set,
-                                       const std::vector<Contiguous<u8>>& reset_snapshots,
-                                       u32 lanes_per_warp, u32 warps_per_block) {
-    const i32 n = i32(py::len(game_index));
-    const auto column = [n](const py::object& o, const char* name) {
-      return parse_vector<i32>(o, name, n);
-    };
-    const i32* game = column(game_index, "game_index");
-    const i32* mode = column(modes, "modes");
-    const i32* difficulty = column(difficulties, "difficulties");
-    const i32* set = column(reset_set, "reset_set");
-    if (lanes_per_warp < 1 || lanes_per_warp > kWarpLanes) {
-      refuse("lanes_per_warp is " + std::to_string(lanes_per_warp) + "; it must be in 1.." +
-             std::to_string(kWarpLanes));
-    }
-    if (warps_per_block < 1 || warps_per_block > kMaxStepWarps) {
-      refuse("warps_per_block is " + std::to_string(warps_per_block) + "; it must be in 1.." +
-             std::to_string(kMaxStepWarps));
-    }
-    BatchSource b;
-    for (const auto& entry : games) b.games.push_back(make_source(entry, options));
-    for (i32 i = 0; i < n; ++i) {
-      if (game[i] < 0 || size_t(game[i]) >= games.size())
-        refuse("game_index holds " + std::to_string(game[i]) + ", which is none of the games");
-      if (set[i] < 0 || size_t(set[i]) >= reset_snapshots.size())
-        refuse("reset_set holds " + std::to_string(set[i]) + ", which is none of the sets");
-      b.setups.push_back({u32(game[i]), u32(set[i]), mode[i], difficulty[i]});
-    }
-    for (const Contiguous<u8>& rows : reset_snapshots) {
-      b.reset_snapshots.emplace_back(rows.data(), rows.data() + rows.size());
-    }
-    b.options = options;
-    b.autoreset = options.autoreset;
-    b.lanes_per_warp = lanes_per_warp;
-    b.warps_per_block = warps_per_block;
-    check(choose_blocks(n, b.draw_blocks), "occupancy of the render kernel");
-    return b;
-  }
-
   u32 draw_blocks() const { return layout_.source().draw_blocks; }
 
   DeviceLayout layout_;
   u64 base_ = 0;
   LoadedStep program_;  // kernel null: the interpreter's kernels run the games
 };
+
+std::unique_ptr<CudaBatch> make_batch(const std::vector<std::shared_ptr<Game>>& games,
+                                      const py::object& game_index, const py::object& modes,
+                                      const py::object& difficulties, const BatchOptions& options,
+                                      const py::object& reset_set,
+                                      const std::vector<Contiguous<u8>>& reset_snapshots,
+                                      u32 lanes_per_warp, u32 warps_per_block) {
+  const i32 n = i32(py::len(game_index));
+  const i32* game = parse_indices<i32>(game_index, "game_index", n, games.size());
+  const i32* set = parse_indices<i32>(reset_set, "reset_set", n, reset_snapshots.size());
+  const i32* mode = parse_vector<i32>(modes, "modes", n);
+  const i32* difficulty = parse_vector<i32>(difficulties, "difficulties", n);
+  check_range("lanes_per_warp", lanes_per_warp, 1, kWarpLanes);
+  check_range("warps_per_block", warps_per_block, 1, kMaxStepWarps);
+  BatchSource b;
+  for (const auto& entry : games) b.games.push_back(make_source(entry, options));
+  for (i32 i = 0; i < n; ++i)
+    b.setups.push_back({u32(game[i]), u32(set[i]), mode[i], difficulty[i]});
+  for (const Contiguous<u8>& rows : reset_snapshots) {
+    b.reset_snapshots.emplace_back(rows.data(), rows.data() + rows.size());
+  }
+  b.options = options;
+  b.autoreset = options.autoreset;
+  b.lanes_per_warp = lanes_per_warp;
+  b.warps_per_block = warps_per_block;
+  check(choose_blocks(n, b.draw_blocks), "occupancy of the render kernel");
+  return std::make_unique<CudaBatch>(std::move(b));
+}
 
 // Addresses on the device; 0 for no memory.
 StepOutputs make_outputs(u64 obs, u64 obs_stride, u64 ints, u64 flags, u32 width, u64 final_obs,
@@ -232,7 +213,6 @@ void bind_cuda(py::module_& m) {
   m.attr("ARCHITECTURES") = CULE_CUDA_ARCHITECTURES;
   m.attr("TOOLKIT") = CULE_CUDA_TOOLKIT;
   m.attr("FAULT_ACTION") = u32(kFaultAction);
-  m.attr("FAULT_ENDED") = u32(kFaultEnded);
   m.def("kernel_resources", &kernel_resources);
   // Why this module's runtime finds no device, whatever torch's says; None where it does.
   m.def("unavailable_reason", []() -> std::optional<std::string> {
@@ -270,12 +250,9 @@ void bind_cuda(py::module_& m) {
            py::arg("final_obs_stride") = 0, py::arg("final_ints") = 0, py::arg("stacked") = true);
   const py::call_guard<py::gil_scoped_release> release;
   py::class_<CudaBatch>(m, "Batch", py::module_local())
-      .def(py::init<const std::vector<std::shared_ptr<Game>>&, const py::object&, const py::object&,
-                    const py::object&, const BatchOptions&, const py::object&,
-                    const std::vector<Contiguous<u8>>&, u32, u32>(),
-           py::arg("games"), py::arg("game_index"), py::arg("modes"), py::arg("difficulties"),
-           py::arg("options"), py::arg("reset_set"), py::arg("reset_snapshots"),
-           py::arg("lanes_per_warp"), py::arg("warps_per_block"))
+      .def(py::init(&make_batch), py::arg("games"), py::arg("game_index"), py::arg("modes"),
+           py::arg("difficulties"), py::arg("options"), py::arg("reset_set"),
+           py::arg("reset_snapshots"), py::arg("lanes_per_warp"), py::arg("warps_per_block"))
       .def_property_readonly("bytes", [](CudaBatch& b) { return b.layout().bytes(); })
       .def_property_readonly("console_bytes",
                              [](CudaBatch& b) { return b.layout().console_bytes(); })

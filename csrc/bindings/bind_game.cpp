@@ -28,20 +28,11 @@ void check_actions(const std::vector<i32>& actions, const char* name, bool allow
 // What the constructor of Game takes for granted.
 const GameSpec& checked(const GameSpec& g) {
   const ConsoleProperties& p = g.properties;
-  if (p.first_line > kMaxFirstLine) {
-    refuse("ystart is " + std::to_string(p.first_line) + "; it must be in 0.." +
-           std::to_string(kMaxFirstLine));
-  }
-  if (p.height < kMinHeight || p.height > kMaxHeight) {
-    refuse("height is " + std::to_string(p.height) + "; it must be in " +
-           std::to_string(kMinHeight) + ".." + std::to_string(kMaxHeight));
-  }
+  check_range("ystart", p.first_line, 0, kMaxFirstLine);
+  check_range("height", p.height, kMinHeight, kMaxHeight);
   if (p.swap_ports && (p.left_paddles || p.right_paddles))
     refuse("swap_ports is True; with paddles it must be False");
-  if (g.paddle_max < 1 || g.paddle_max > kMostPaddle) {
-    refuse("paddle_max is " + std::to_string(g.paddle_max) + "; it must be in 1.." +
-           std::to_string(kMostPaddle));
-  }
+  check_range("paddle_max", g.paddle_max, 1, kMostPaddle);
   check_actions(g.legal_actions, "legal_actions", false);
   check_actions(g.minimal_actions, "minimal_actions", false);
   check_actions(g.starting_actions, "starting_actions", true);

@@ -53,4 +53,21 @@ const T* parse_vector(const py::object& o, const char* name, i32 size) {
   return parse_array<T>(o, name, {size < 0 ? py::ssize_t(py::len(o)) : py::ssize_t(size)});
 }
 
+inline void check_range(const std::string& name, i64 value, i64 low, i64 high) {
+  if (value < low || value > high) {
+    refuse(name + " is " + std::to_string(value) + "; it must be in " + std::to_string(low) + ".." +
+           std::to_string(high));
+  }
+}
+
+template <class T>
+const T* parse_indices(const py::object& o, const char* name, i32 n, size_t size) {
+  const T* indices = parse_vector<T>(o, name, n);
+  for (i32 k = 0; k < n; ++k) {
+    if (indices[k] < 0 || indices[k] >= T(size))
+      check_range(name + ("[" + std::to_string(k) + "]"), indices[k], 0, i64(size) - 1);
+  }
+  return indices;
+}
+
 }  // namespace cule
