@@ -25,14 +25,12 @@ def cuda_module() -> ModuleType | None:
 
 
 def resolve_device(device: object, num_envs: int = 1) -> str:
-    """The device that a request means.
+    """The device that a request means: ``"cpu"``, or ``"cuda:<number>"``.
 
     Args:
-        device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"auto"``, or a ``torch.device``.
+        device: ``"cpu"``, ``"cuda"`` (torch's current device), ``"cuda:1"``, ``"auto"``, or a
+            ``torch.device``.
         num_envs: Environments of the batch; decides "auto".
-
-    Returns:
-        ``"cpu"``, or ``"cuda:<number>"``; "cuda" alone is torch's current device.
 
     Raises:
         InvalidArgumentError: `device` is none of these.

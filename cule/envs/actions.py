@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule import _core
-from cule.envs.arrays import to_numpy
+from cule.envs.arrays import as_array
 from cule.envs.checks import MAX_STRENGTH
 from cule.envs.errors import ActionRangeError, ActionShapeError
 
@@ -47,69 +47,34 @@ def joystick_action(
 ) -> Action:
     """The action of a joystick position and the button.
 
-    Args:
-        horizontal: Below ``-threshold`` is left, above ``threshold`` is right.
-        vertical: Below ``-threshold`` is down, above ``threshold`` is up.
-        fire: Above ``threshold`` the button is pressed.
-        threshold: Where a direction or the button counts as pressed.
+    Below ``-threshold`` is left or down, above ``threshold`` right, up or pressed.
     """
     return Action(_core.joystick_action(horizontal, vertical, fire, threshold))
 
 
 def discrete_actions(actions: object, rows: int, size: int) -> NDArray[np.int32]:
-    """Indices into the action set.
-
-    Args:
-        actions: Integers, shape ``[rows]``, a numpy array or a torch tensor.
-        rows: Number of environments.
-        size: Number of actions in the set.
-
-    Returns:
-        int32 ``[rows]``, contiguous.
-
-    Raises:
-        ActionShapeError: Not an array, not of integers, or of another shape.
-        ActionRangeError: An index is outside the set.
-    """
-    array = to_numpy(actions)
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu":
-        raise ActionShapeError(
-            f"actions is {_describe(actions)}; it must be a numpy array or tensor of integers, "
-            f"shape ({rows},)"
-        )
-    if array.shape != (rows,):
-        raise ActionShapeError(f"actions has shape {array.shape}; it must be ({rows},)")
+    """Indices into an action set of this size, int32 ``[rows]``, contiguous."""
+    array = as_array("actions", actions, "integers", (rows,), ActionShapeError, ActionShapeError)
     extremes = array.tolist() if rows <= FEW else (array.min(), array.max())
     if min(extremes) < 0 or max(extremes) >= size:
         index = int(np.argmax((array < 0) | (array >= size)))
         raise ActionRangeError(f"actions[{index}] is {array[index]}; it must be in 0..{size - 1}")
-    return array.astype(np.int32)
+    native: NDArray[np.int32] = array.astype(np.int32)
+    return native
 
 
 def continuous_actions(actions: object, rows: int) -> NDArray[np.float32]:
     """Joystick positions, buttons and paddle strengths.
 
     Args:
-        actions: Radius, angle and fire, float32, shape ``[rows, 3]``, a numpy array or a torch
-            tensor.
+        actions: Radius, angle and fire, float32 ``[rows, 3]``.
         rows: Number of environments.
 
     Returns:
         x, y, fire and strength (the radius), float32 ``[rows, 4]``, contiguous.
-
-    Raises:
-        ActionShapeError: Not a float32 array, or of another shape.
-        ActionRangeError: A number is not finite, or beyond any sensible strength.
     """
-    array = to_numpy(actions)
     shape = (rows, CONTINUOUS_SIZE)
-    if not isinstance(array, np.ndarray) or array.dtype != np.float32:
-        raise ActionShapeError(
-            f"actions is {_describe(actions)}; it must be a numpy array or tensor of float32, "
-            f"shape {shape}"
-        )
-    if array.shape != shape:
-        raise ActionShapeError(f"actions has shape {array.shape}; it must be {shape}")
+    array = as_array("actions", actions, "float32", shape, ActionShapeError, ActionShapeError)
     # Not "all within": a NaN compares false.
     if not np.abs(array).max() <= MAX_STRENGTH:
         row = int(np.argmax(~(np.abs(array) <= MAX_STRENGTH).all(axis=1)))
@@ -120,9 +85,3 @@ def continuous_actions(actions: object, rows: int) -> NDArray[np.float32]:
     radius, angle, fire = array.T
     # By numpy, in 32 bits, as in ale-py: another cosine decides otherwise right at the threshold.
     return np.stack([radius * np.cos(angle), radius * np.sin(angle), fire, radius], axis=1)
-
-
-def _describe(value: object) -> str:
-    dtype = getattr(value, "dtype", None)
-    name = type(value).__name__
-    return f"a {name} of {dtype}" if dtype is not None else f"{value!r} ({name})"

@@ -114,12 +114,7 @@ class ALEInterface:
         """Choose which messages of the logger ``cule`` are shown."""
         if not isinstance(mode, LoggerMode):
             raise ArgumentTypeError(f"mode is {mode!r}; it must be a LoggerMode")
-        levels = {
-            LoggerMode.Info: logging.INFO,
-            LoggerMode.Warning: logging.WARNING,
-            LoggerMode.Error: logging.ERROR,
-        }
-        _log.setLevel(levels[mode])
+        _log.setLevel(mode.name.upper())
 
     # --- The ROM --------------------------------------------------------------------------------
 
@@ -155,14 +150,8 @@ class ALEInterface:
             )
         self._settings.set("rom_file", str, os.fspath(rom_file))
         self._loaded = _LoadedRom(console, spec, game)
-        _log.info(
-            "%s: %s, %s, %s, MD5 %s",
-            spec.rom_path,
-            spec.game_id,
-            game.bankswitch,
-            game.format,
-            spec.md5,
-        )
+        facts = (spec.rom_path, spec.game_id, game.bankswitch, game.format, spec.md5)
+        _log.info("%s: %s, %s, %s, MD5 %s", *facts)
 
     @staticmethod
     def isSupportedROM(rom_file: str | os.PathLike[str]) -> str | None:
@@ -201,9 +190,8 @@ class ALEInterface:
         Raises:
             SettingError: The game does not have it.
         """
-        self._rom.console.difficulty = self._one_of(
-            "difficulty", difficulty, self.getAvailableDifficulties()
-        )
+        allowed = self.getAvailableDifficulties()
+        self._rom.console.difficulty = self._one_of("difficulty", difficulty, allowed)
 
     def getLegalActionSet(self) -> list[Action]:
         """Every action that the game takes."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from cule.envs.errors import ArgumentTypeError
+from cule.errors import CuleError, InvalidArgumentError
 
 if TYPE_CHECKING:
     import torch
@@ -36,3 +39,28 @@ def to_numpy(value: object) -> Array:
         raise ArgumentTypeError(
             f"a tensor of {value.dtype} on {value.device} cannot be read as an array: {error}"
         ) from None
+
+
+def as_array(
+    name: str,
+    value: object,
+    dtype: str,
+    shape: tuple[int, ...],
+    wrong_type: type[CuleError] = ArgumentTypeError,
+    wrong_shape: type[CuleError] = InvalidArgumentError,
+) -> Array:
+    """The numpy view of an array or tensor of this dtype ("integers" for any) and shape."""
+    array = to_numpy(value)
+    is_array = isinstance(array, np.ndarray)
+    if not is_array or not (
+        array.dtype.kind in "iu" if dtype == "integers" else array.dtype == dtype
+    ):
+        given = getattr(value, "dtype", None)
+        words = type(value).__name__
+        words = f"{value!r} ({words})" if given is None else f"a {words} of {given}"
+        raise wrong_type(
+            f"{name} is {words}; it must be a numpy array or tensor of {dtype}, shape {shape}"
+        )
+    if array.shape != shape:
+        raise wrong_shape(f"{name} has shape {array.shape}; it must be {shape}")
+    return array

@@ -19,12 +19,7 @@ MAX_STRENGTH = 10_000.0
 
 
 def as_int(name: str, value: object, low: int = INT32_MIN, high: int = INT32_MAX) -> int:
-    """An integer in ``low..high``; Python and numpy integers are accepted, bools are not.
-
-    Raises:
-        ArgumentTypeError: Not an integer.
-        InvalidArgumentError: Out of range.
-    """
+    """An integer in ``low..high``; Python and numpy integers are accepted, bools are not."""
     if isinstance(value, bool | np.bool_):
         raise ArgumentTypeError(f"{name} is {value!r}; it must be an integer")
     try:
@@ -40,11 +35,7 @@ def as_int(name: str, value: object, low: int = INT32_MIN, high: int = INT32_MAX
 
 
 def as_bool(name: str, value: object) -> bool:
-    """A Python or numpy bool.
-
-    Raises:
-        ArgumentTypeError: Anything else, integers included.
-    """
+    """A Python or numpy bool."""
     if not isinstance(value, bool | np.bool_):
         raise ArgumentTypeError(
             f"{name} is {value!r} ({type(value).__name__}); it must be True or False"
@@ -53,12 +44,7 @@ def as_bool(name: str, value: object) -> bool:
 
 
 def as_float(name: str, value: object, low: float, high: float) -> float:
-    """A finite number in ``low..high``.
-
-    Raises:
-        ArgumentTypeError: Not a number.
-        InvalidArgumentError: Out of range, or not finite.
-    """
+    """A finite number in ``low..high``."""
     if isinstance(value, bool | np.bool_ | str | bytes):
         raise ArgumentTypeError(f"{name} is {value!r}; it must be a number")
     try:
@@ -73,11 +59,7 @@ def as_float(name: str, value: object, low: float, high: float) -> float:
 
 
 def as_choice(name: str, value: object, allowed: Sequence[str]) -> str:
-    """One of some words.
-
-    Raises:
-        InvalidArgumentError: Anything else.
-    """
+    """One of some words."""
     if not isinstance(value, str) or value not in allowed:
         words = ", ".join(repr(word) for word in allowed)
         raise InvalidArgumentError(f"{name} is {value!r}; it must be one of {words}")

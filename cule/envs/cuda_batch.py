@@ -1,4 +1,4 @@
-"""Environments on a GPU: `cule.envs.backend.Backend` over ``cule._cuda.Batch``.
+"""Environments on a GPU: what `cule.envs.backend.Backend` is there, over ``cule._cuda.Batch``.
 
 In: a `BatchPlan` and a device. Out: results in tensors of that device, written by kernels on
 torch's current stream. Device memory is one tensor, so it counts as torch's and returns to torch
@@ -61,17 +61,8 @@ class CudaBatch:
     ) -> None:
         """Make the cached reset states on the CPU and lay the batch out on the device.
 
-        Args:
-            plan: Which games the environments play.
-            options: Everything else; `resets` is "cached".
-            device: A CUDA device, with its index.
-            native: The module `cule._cuda`.
-            geometry: Lanes of a warp and warps of a block; None: chosen from batch and device.
-
-        Raises:
-            DeviceError: `EnvOptions.kernel` is "compiled", and there is no compiler.
-            OutOfDeviceMemoryError: The batch does not fit.
-            InvalidArgumentError: The native module refuses an option.
+        `native` is the module `cule._cuda`; the geometry is chosen from batch and device unless
+        given.
         """
         self.device = device
         self._plan = plan
@@ -116,34 +107,23 @@ class CudaBatch:
         with self._on_device():
             self._seeds.copy_(torch.from_numpy(seeds))
             chosen = None if mask is None else torch.from_numpy(mask).to(self.device)
-            self._batch.reset(
-                0 if chosen is None else chosen.data_ptr(),
-                self._seeds.data_ptr(),
-                self._outputs(out),
-                self._stream(),
-            )
+            mask_pointer = 0 if chosen is None else chosen.data_ptr()
+            outputs = self._outputs(out)
+            self._batch.reset(mask_pointer, self._seeds.data_ptr(), outputs, self._stream())
 
     def step(self, actions: torch.Tensor, out: DeviceOutputs) -> None:
         """Advance every environment: int32 ``[N]`` indices, or float32 ``[N, 4]`` joysticks.
 
-        Raises:
-            ActionRangeError, NotResetError: A kernel of an earlier step met an action outside the
-                set, or an environment whose episode had ended.
+        Raises what kernels of earlier steps have reported.
         """
         self.check_faults()
         if self._translation is not None and self._translation.is_done:
             self._finish_translation()
-        indices, joysticks = actions.data_ptr(), 0
-        if self._is_joystick:
-            indices, joysticks = joysticks, indices
+        address = actions.data_ptr()
+        indices, joysticks = (0, address) if self._is_joystick else (address, 0)
         with self._on_device():
-            self._batch.step(
-                indices,
-                joysticks,
-                self._outputs(out),
-                self._faults.data_ptr(),
-                self._stream(),
-            )
+            outputs, faults = self._outputs(out), self._faults.data_ptr()
+            self._batch.step(indices, joysticks, outputs, faults, self._stream())
 
     def send_reset(self, seeds: NDArray[np.int64]) -> None:
         """Never called: `resolve_options` refuses a `batch_size` below `num_envs` on a GPU."""
@@ -184,17 +164,11 @@ class CudaBatch:
     def set_state(
         self, states: NDArray[np.uint8] | torch.Tensor, indices: NDArray[np.int64]
     ) -> None:
-        """Restore snapshots, if every one of them can be restored.
-
-        Raises:
-            InvalidStateError: One cannot; nothing has changed.
-        """
+        """Restore snapshots, or raise an `InvalidStateError` and change nothing."""
         if not len(indices):
             return
         with self._on_device():
-            if not isinstance(states, torch.Tensor):
-                states = torch.from_numpy(np.ascontiguousarray(states))
-            states = states.to(self.device).contiguous()
+            states = torch.as_tensor(states).to(self.device).contiguous()
             chosen = torch.from_numpy(indices).to(self.device)
             errors = torch.empty(len(indices), dtype=torch.uint8, device=self.device)
             arguments = (chosen.data_ptr(), len(indices), states.data_ptr())
@@ -221,13 +195,8 @@ class CudaBatch:
             levels = torch.empty(shape, dtype=torch.uint8, device=self.device)
             if len(indices):
                 chosen = torch.from_numpy(indices).to(self.device)
-                self._batch.draw_screens(
-                    chosen.data_ptr(),
-                    len(indices),
-                    levels.data_ptr(),
-                    height * _core.SCREEN_WIDTH,
-                    self._stream(),
-                )
+                screens = (levels.data_ptr(), height * _core.SCREEN_WIDTH)
+                self._batch.draw_screens(chosen.data_ptr(), len(indices), *screens, self._stream())
             if kind == "index":
                 return levels
             palettes = {name: torch.from_numpy(_core.palette(name)) for name in ("NTSC", "PAL")}
@@ -238,16 +207,16 @@ class CudaBatch:
 
     def ram(self) -> torch.Tensor:
         """Live RAM, uint8 ``[N, 128]``."""
-        stride, offset = self._live(1)
+        stride, offset, *_ = self._batch.live
         return self._memory.as_strided((self._num_envs, _core.RAM_BYTES), (stride, 1), offset)
 
     def lives(self) -> torch.Tensor:
         """Live number of lives, int32 ``[N]``."""
-        return self._live_int32(2)
+        return self._live_int32(self._batch.live[2])
 
     def episode_frames(self) -> torch.Tensor:
         """Live frame count of the episode, int32 ``[N]``."""
-        return self._live_int32(3)
+        return self._live_int32(self._batch.live[3])
 
     @property
     def is_compiling(self) -> bool:
@@ -279,15 +248,7 @@ class CudaBatch:
         )
 
     def load_program(self, path: str | Path) -> None:
-        """Let a kernel that was compiled for the game run the steps from now on.
-
-        Args:
-            path: A module for this device (`cule.envs.translation`).
-
-        Raises:
-            DeviceError: It cannot be loaded here.
-            InvalidArgumentError: The batch has several games.
-        """
+        """Let a module (`cule.envs.translation`) run the steps of its game from now on."""
         games = len(self._plan.games)
         if games > 1:
             raise InvalidArgumentError(
@@ -368,14 +329,9 @@ class CudaBatch:
             "environments fit"
         )
 
-    def _live(self, which: int) -> tuple[int, int]:
-        live = self._batch.live
-        return live[0], live[which]
-
-    def _live_int32(self, which: int) -> torch.Tensor:
-        stride, offset = self._live(which)
+    def _live_int32(self, offset: int) -> torch.Tensor:
         words = self._memory.view(torch.int32)
-        return words.as_strided((self._num_envs,), (stride // 4,), offset // 4)
+        return words.as_strided((self._num_envs,), (self._batch.live[0] // 4,), offset // 4)
 
     def _stream(self) -> int:
         if self.device.type != "cuda":

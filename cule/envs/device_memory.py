@@ -7,6 +7,8 @@ the device, except what `output` is "numpy" for.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import NamedTuple, TypeGuard
 
 import numpy as np
@@ -33,19 +35,6 @@ class DeviceOutputs(NamedTuple):
     stacked: bool = True
 
 
-class DevicePool:
-    """Lends blocks; torch's allocator takes them back."""
-
-    def __init__(self, shape: tuple[int, ...], device: torch.device) -> None:
-        """Lend uint8 blocks of this shape."""
-        self._shape = shape
-        self._device = device
-
-    def acquire(self) -> torch.Tensor:
-        """A new block; its bytes are unspecified."""
-        return torch.empty(self._shape, dtype=torch.uint8, device=self._device)
-
-
 class DeviceMemory:
     """Tensors of one GPU."""
 
@@ -60,9 +49,9 @@ class DeviceMemory:
             rows = plan.action_table[plan.game_index]
             self._action_table = torch.from_numpy(np.ascontiguousarray(rows)).to(device)
 
-    def pool(self, shape: tuple[int, ...]) -> DevicePool:
-        """Lends blocks of uint8 memory of this shape."""
-        return DevicePool(shape, self._device)
+    def pool(self, shape: tuple[int, ...]) -> Callable[[], torch.Tensor]:
+        """What returns uint8 blocks of this shape; torch's allocator takes them back."""
+        return functools.partial(torch.empty, shape, dtype=torch.uint8, device=self._device)
 
     def outputs(
         self, obs: torch.Tensor, final_obs: torch.Tensor | None = None, stacked: bool = True
@@ -78,9 +67,7 @@ class DeviceMemory:
 
         The kernel that uses them checks those of a tensor on the device.
         """
-        rows = len(env_ids)
-        read = self._joysticks if self._is_continuous else self._indices
-        return read(actions, rows)
+        return (self._joysticks if self._is_continuous else self._indices)(actions, len(env_ids))
 
     def wrap(self, tensor: torch.Tensor) -> Array:
         """The tensor, or a copy in a numpy array."""
@@ -96,19 +83,12 @@ class DeviceMemory:
         """Whether ``info`` needs the entries of ended episodes: always, since a look would wait."""
         return True
 
-    def env_ids(self, ints: torch.Tensor) -> NDArray[np.int32]:
-        """Which environments a table of numbers is of: all, in order."""
-        return np.arange(ints.shape[1], dtype=np.int32)
-
     def _indices(self, actions: object, rows: int) -> torch.Tensor:
         size = self._num_actions
         if self._is_here(actions):
             kinds = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
             if actions.dtype not in kinds or actions.shape != (rows,):
-                raise ActionShapeError(
-                    f"actions is a tensor of {actions.dtype}, shape {tuple(actions.shape)}; it "
-                    f"must be of integers, shape ({rows},)"
-                )
+                raise _shape_error(actions, "integers", (rows,))
             native = actions.detach()
         else:
             native = torch.from_numpy(discrete_actions(actions, rows, size)).to(self._device)
@@ -122,10 +102,7 @@ class DeviceMemory:
             checked = continuous_actions(actions, rows)
             return torch.from_numpy(np.ascontiguousarray(checked)).to(self._device)
         if actions.dtype != torch.float32 or actions.shape != (rows, CONTINUOUS_SIZE):
-            raise ActionShapeError(
-                f"actions is a tensor of {actions.dtype}, shape {tuple(actions.shape)}; it must be "
-                f"of float32, shape ({rows}, {CONTINUOUS_SIZE})"
-            )
+            raise _shape_error(actions, "float32", (rows, CONTINUOUS_SIZE))
         radius, angle, fire = actions.detach().nan_to_num().unbind(1)
         x, y = radius * torch.cos(angle), radius * torch.sin(angle)
         return torch.stack([x, y, fire, radius], dim=1).contiguous()
@@ -143,3 +120,10 @@ class DeviceMemory:
 
     def _is_here(self, value: object) -> TypeGuard[torch.Tensor]:
         return isinstance(value, torch.Tensor) and value.device == self._device
+
+
+def _shape_error(actions: torch.Tensor, dtype: str, shape: tuple[int, ...]) -> ActionShapeError:
+    return ActionShapeError(
+        f"actions is a tensor of {actions.dtype}, shape {tuple(actions.shape)}; it must be of "
+        f"{dtype}, shape {shape}"
+    )

@@ -22,14 +22,19 @@ from cule.envs.ale_state import ALEState
 from cule.envs.arrays import Array, to_numpy
 from cule.envs.checks import as_float, as_int
 from cule.envs.errors import ActionRangeError, ActionShapeError, GymArgumentError
-from cule.envs.plan import COLOUR_CHANNELS, continuous_action_space
+from cule.envs.plan import continuous_action_space
 from cule.envs.results import Info
 from cule.errors import ClosedError, InvalidArgumentError, NotResetError
 from cule.games import list_games, load_games, resolve
 
 Observation = NDArray[np.uint8] | dict[str, NDArray[np.uint8]]
 
-_OBS_TYPES = ("rgb", "grayscale", "ram")
+#: What an observation is made with, by ``obs_type``.
+_SCREENS = {
+    "rgb": ALEInterface.getScreenRGB,
+    "grayscale": ALEInterface.getScreenGrayscale,
+    "ram": ALEInterface.getRAM,
+}
 
 #: Arguments of ``ALE/<Title>-v5``.
 _V5 = {
@@ -111,9 +116,9 @@ class AtariEnv(gymnasium.Env[Array, Array], EzPickle):
         """
         arguments = {name: value for name, value in locals().items() if name != "self"}
         EzPickle.__init__(self, **arguments)
-        if obs_type not in _OBS_TYPES:
+        if obs_type not in tuple(_SCREENS):
             raise GymArgumentError(
-                f"obs_type is {obs_type!r}; it must be one of {', '.join(_OBS_TYPES)}"
+                f"obs_type is {obs_type!r}; it must be one of {', '.join(_SCREENS)}"
             )
         if render_mode not in (None, "rgb_array"):
             raise GymArgumentError(
@@ -126,7 +131,7 @@ class AtariEnv(gymnasium.Env[Array, Array], EzPickle):
             "continuous_action_threshold", continuous_action_threshold, -1e6, 1e6
         )
         self.sound_obs = bool(sound_obs)
-        self._obs_type = obs_type
+        self._screen = _SCREENS[obs_type]
         self._frameskip = _checked_frameskip(frameskip)
         self._game = game
         self._mode = mode
@@ -148,13 +153,7 @@ class AtariEnv(gymnasium.Env[Array, Array], EzPickle):
         self.action_space = (
             continuous_action_space() if continuous else spaces.Discrete(len(self._action_set))
         )
-        height, width = self.ale.getScreenDims()
-        shape: tuple[int, ...] = {
-            "rgb": (height, width, COLOUR_CHANNELS),
-            "grayscale": (height, width),
-            "ram": (_core.RAM_BYTES,),
-        }[obs_type]
-        image = spaces.Box(0, 255, shape, np.uint8)
+        image = spaces.Box(0, 255, self._image().shape, np.uint8)
         self.observation_space: spaces.Space[Array] = image
         if self.sound_obs:
             sound = spaces.Box(0, 255, (_core.SOUND_SAMPLES,), np.uint8)
@@ -178,16 +177,13 @@ class AtariEnv(gymnasium.Env[Array, Array], EzPickle):
         """
         self._check_open()
         super().reset(seed=seed)
-        seeds = None
+        seeds: Info = {}
         if seed is not None:
-            seeds = self.seed_game(seed)
+            seeds["seeds"] = self.seed_game(seed)
             self.load_game()
         self.ale.reset_game()
         self._was_reset = True
-        info = self._info()
-        if seeds is not None:
-            info["seeds"] = seeds
-        return self._observation(), info
+        return self._observation(), self._info() | seeds
 
     def step(self, action: object) -> tuple[Observation, float, bool, bool, Info]:
         """Hold an action for ``frameskip`` frames.
@@ -286,10 +282,8 @@ class AtariEnv(gymnasium.Env[Array, Array], EzPickle):
         Raises:
             InvalidArgumentError: No such direction.
         """
-        for name, value in (
-            ("left_center_right", left_center_right),
-            ("down_center_up", down_center_up),
-        ):
+        directions = {"left_center_right": left_center_right, "down_center_up": down_center_up}
+        for name, value in directions.items():
             if value not in (-1, 0, 1):
                 raise InvalidArgumentError(f"{name} is {value!r}; it must be -1, 0 or 1")
         return joystick_action(left_center_right, down_center_up, bool(fire))
@@ -328,20 +322,17 @@ class AtariEnv(gymnasium.Env[Array, Array], EzPickle):
             )
         return self._action_set[index], 1.0
 
-    def _observation(self) -> Observation:
-        image: NDArray[np.uint8] | None
-        if self._obs_type == "rgb":
-            image = self.ale.getScreenRGB()
-        elif self._obs_type == "grayscale":
-            image = self.ale.getScreenGrayscale()
-        else:
-            image = self.ale.getRAM()
+    def _image(self) -> NDArray[np.uint8]:
+        image = self._screen(self.ale)
         assert image is not None  # without a buffer there is a result
+        return image
+
+    def _observation(self) -> Observation:
         if not self.sound_obs:
-            return image
+            return self._image()
         sound = self.ale.getAudio()
         assert sound is not None  # as above
-        return {"image": image, "sound": sound}
+        return {"image": self._image(), "sound": sound}
 
     def _info(self) -> Info:
         return {
@@ -354,21 +345,16 @@ class AtariEnv(gymnasium.Env[Array, Array], EzPickle):
 def _checked_frameskip(frameskip: object) -> int | tuple[int, int]:
     """A positive number of frames, or a range of them."""
     try:
-        if isinstance(frameskip, tuple):
-            if len(frameskip) != 2:
-                raise GymArgumentError(
-                    f"frameskip is {frameskip}; a random one must be (low, high), of length 2"
-                )
-            low, high = (
-                as_int("frameskip[0]", frameskip[0], 1),
-                as_int("frameskip[1]", frameskip[1]),
+        if not isinstance(frameskip, tuple):
+            return as_int("frameskip", frameskip, 1)
+        if len(frameskip) != 2:
+            raise InvalidArgumentError(
+                f"frameskip is {frameskip}; a random one must be (low, high), of length 2"
             )
-            if low >= high:
-                raise GymArgumentError(f"frameskip is {frameskip}; low must be less than high")
-            return low, high
-        return as_int("frameskip", frameskip, 1)
-    except gymnasium.error.Error:
-        raise
+        low, high = as_int("frameskip[0]", frameskip[0], 1), as_int("frameskip[1]", frameskip[1])
+        if low >= high:
+            raise InvalidArgumentError(f"frameskip is {frameskip}; low must be less than high")
+        return low, high
     except InvalidArgumentError as error:
         raise GymArgumentError(str(error)) from None
 

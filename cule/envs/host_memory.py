@@ -36,24 +36,18 @@ class BlockPool:
     """Blocks of observation memory that return to the pool by themselves."""
 
     def __init__(self, shape: tuple[int, ...], keep: int = 8) -> None:
-        """Make an empty pool.
-
-        Args:
-            shape: Shape of every block; uint8.
-            keep: Most blocks that the pool holds on to. Users may hold any number more.
-        """
+        """Make an empty pool, which holds on to `keep` blocks; users may hold any number more."""
         self._shape = shape
         self._keep = keep
         self._blocks: list[NDArray[np.uint8]] = []
         self._replaced = 0
 
-    def acquire(self) -> NDArray[np.uint8]:
-        """A view of a block that nothing else refers to; its bytes are unspecified."""
+    def __call__(self) -> NDArray[np.uint8]:
+        """A view of a block that nothing else refers to."""
         blocks = self._blocks
         for index in range(len(blocks)):
             if _references(blocks, index) == _IDLE:
-                block = blocks[index]
-                return block[:]
+                return blocks[index][:]
         block = np.zeros(self._shape, np.uint8)
         if len(blocks) < self._keep:
             blocks.append(block)
@@ -67,16 +61,12 @@ class BlockPool:
 class HostMemory:
     """`cule.envs.backend.Memory` of ``cule._core.Batch``."""
 
-    #: Makes the tables of a call, too.
     outputs = _core.Outputs
     pool = BlockPool
+    target = staticmethod(frame_target)
 
     def __init__(self, plan: BatchPlan, options: EnvOptions) -> None:
-        """Serve a batch.
-
-        Raises:
-            InvalidArgumentError: `EnvOptions.output` is "torch", and torch cannot be imported.
-        """
+        """Serve a batch."""
         self._plan = plan
         self._is_continuous = options.continuous
         self._torch: ModuleType | None = None
@@ -96,14 +86,6 @@ class HostMemory:
         native = discrete_actions(actions, len(env_ids), len(self._plan.action_set))
         table = self._plan.action_table
         return native if table is None else table[self._plan.game_index[env_ids], native]
-
-    def target(self, out: object, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-        """Memory of the user's to write frames to, checked."""
-        return frame_target(out, shape)
-
-    def env_ids(self, ints: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Which environments a table of numbers is of; a copy."""
-        return np.array(ints[_core.INT_ENV_ID])
 
     def may_have_ended(self, terminated: NDArray[np.bool_], truncated: NDArray[np.bool_]) -> bool:
         """Whether ``info`` needs the entries of ended episodes."""

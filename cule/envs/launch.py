@@ -30,12 +30,7 @@ _geometry_in_use: ContextVar[Geometry | None] = ContextVar("geometry", default=N
 
 @contextlib.contextmanager
 def use_geometry(lanes_per_warp: int, warps_per_block: int) -> Iterator[None]:
-    """Make the batches of this context with a given launch geometry, to compare geometries.
-
-    Args:
-        lanes_per_warp: Environments per warp: 1, 2, 4, 8, 16 or 32.
-        warps_per_block: Warps per block, 1 to 4.
-    """
+    """Make the batches of this context with a given `Geometry`, to compare geometries."""
     token = _geometry_in_use.set(Geometry(lanes_per_warp, warps_per_block))
     try:
         yield
@@ -44,14 +39,11 @@ def use_geometry(lanes_per_warp: int, warps_per_block: int) -> Iterator[None]:
 
 
 def choose_geometry(num_envs: int, device: torch.device) -> Geometry:
-    """As few lanes a warp as let all warps be on the device at once.
+    """As few lanes per warp as let all warps be on the device at once.
 
     Lanes of a warp wait for each other, so fewer of them is better while there is room for more
-    warps; beyond that, warps would queue. This is reasoned, not measured.
-
-    Args:
-        num_envs: Consoles of the batch.
-        device: A torch device; one without multiprocessors gets full warps.
+    warps; beyond that, warps would queue. This is reasoned, not measured. A device without
+    multiprocessors gets full warps.
     """
     if (in_use := _geometry_in_use.get()) is not None:
         return in_use

@@ -11,9 +11,9 @@ import dataclasses
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -23,6 +23,9 @@ from cule.device import resolve_device
 from cule.envs.checks import INT32_MAX, as_bool, as_choice, as_decimal6, as_float, as_int
 from cule.envs.errors import ArgumentTypeError
 from cule.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    import torch
 
 MAX_ENVS = 1 << 20
 
@@ -74,14 +77,14 @@ def _one_of(default: _Word, *allowed: str) -> _Word:
     return field(default=default, metadata={"allowed": allowed})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EnvOptions:
-    """Every option of an `AtariVectorEnv`, as resolved; `AtariVectorEnv.config` is one of these."""
+    """Every option of an `AtariVectorEnv`; `AtariVectorEnv.config` holds them as resolved."""
 
-    game: str | tuple[tuple[str, int], ...]
+    game: str | Sequence[tuple[str, int]] = field(kw_only=False)
     """Name of the game, or (name, number of environments) for each of several games."""
 
-    num_envs: int
+    num_envs: int = field(kw_only=False)
     """Number of environments."""
 
     batch_size: int = _within(0, 0, MAX_ENVS)
@@ -108,7 +111,7 @@ class EnvOptions:
     continuous_action_threshold: float = _within(0.5, -1e6, 1e6)
     """Where a continuous direction or fire counts as pressed."""
 
-    autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
+    autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP
     """When an ended environment is reset: in the next step, in the same step, or by the caller."""
 
     img_height: int = _within(84, 1, INT32_MAX)
@@ -144,7 +147,7 @@ class EnvOptions:
     use_fire_reset: bool = True
     """A reset presses FIRE once, where the game uses it."""
 
-    device: str = "cpu"
+    device: str | torch.device = "cpu"
     """Device that runs the environments and holds the results: cpu, cuda, cuda:<number> or auto."""
 
     kernel: str = _one_of("auto", "auto", "interpreter", "compiled")
@@ -168,10 +171,10 @@ class EnvOptions:
     obs_type: str = _one_of("image", "image", "ram")
     """image, or ram: the 128 bytes of RAM."""
 
-    mode: int | tuple[int, ...] | None = None
+    mode: int | Sequence[int] | None = None
     """Game mode, for all environments or for each. None: the game's default."""
 
-    difficulty: int | tuple[int, ...] | None = None
+    difficulty: int | Sequence[int] | None = None
     """Difficulty switches, for all environments or for each. None: the game's default."""
 
     preset: str = _one_of("ale", *PRESETS)
@@ -191,39 +194,35 @@ class EnvOptions:
 
 
 _FIELDS = {entry.name: entry for entry in dataclasses.fields(EnvOptions)}
-_POSITIONAL = ("game", "num_envs")
 
-_Init = TypeVar("_Init", bound=Callable[..., None])
+_Env = TypeVar("_Env")
+_P = ParamSpec("_P")
 
 
-def shows_options(init: _Init) -> _Init:
-    """Give a constructor with ``**options`` the signature that `EnvOptions` defines."""
-    kind = inspect.Parameter
-    parameters = [kind("self", kind.POSITIONAL_OR_KEYWORD)]
-    for name, entry in _FIELDS.items():
-        is_positional = name in _POSITIONAL
-        default = kind.empty if entry.default is MISSING else entry.default
-        how = kind.POSITIONAL_OR_KEYWORD if is_positional else kind.KEYWORD_ONLY
-        parameters.append(kind(name, how, default=default, annotation=entry.type))
-    vars(init)["__signature__"] = inspect.Signature(parameters)
-    return init
+def takes_options(
+    spec: Callable[_P, EnvOptions],
+) -> Callable[[Callable[Concatenate[_Env, ...], None]], Callable[Concatenate[_Env, _P], None]]:
+    """Give a constructor with ``**options`` the signature of `spec`, at run time and for types."""
+
+    def decorate(
+        init: Callable[Concatenate[_Env, ...], None],
+    ) -> Callable[Concatenate[_Env, _P], None]:
+        this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        parameters = inspect.signature(spec).parameters.values()
+        vars(init)["__signature__"] = inspect.Signature([this, *parameters])
+        return init
+
+    return decorate
 
 
 def resolve_options(game: object, num_envs: object, keywords: Mapping[str, object]) -> EnvOptions:
     """Check what a user asked for and fill in the rest.
 
-    Args:
-        game: Name of a game, or a sequence of (name, number of environments).
-        num_envs: Number of environments.
-        keywords: The options given by name, and only those.
-
     Raises:
         TypeError: There is no option of this name.
-        InvalidArgumentError: An option is outside its allowed values; the message names them.
-        ArgumentTypeError: An option is of the wrong type.
-        DeviceError: There is no backend for the device.
+        InvalidArgumentError, DeviceError: An option is outside its allowed values.
     """
-    unknown = [name for name in keywords if name not in _FIELDS or name in _POSITIONAL]
+    unknown = [name for name in keywords if name not in _FIELDS]
     if unknown:
         raise TypeError(f"AtariVectorEnv() got an unexpected keyword argument {unknown[0]!r}")
     preset = as_choice("preset", keywords.get("preset", "ale"), tuple(PRESETS))
@@ -256,7 +255,9 @@ def _checked(entry: dataclasses.Field[object], value: object, num_envs: int) -> 
     if entry.type == "bool":
         return as_bool(name, value)
     if name == "autoreset_mode":
-        return _autoreset_mode(value)
+        if isinstance(value, AutoresetMode):
+            return value
+        return AutoresetMode(as_choice(name, value, [mode.value for mode in AutoresetMode]))
     if name == "device":
         return resolve_device(value, num_envs)
     if name in ("mode", "difficulty"):
@@ -309,16 +310,6 @@ def _game(game: object) -> str | tuple[tuple[str, int], ...]:
         count = as_int(f"game: number of {entry[0]!r} environments", entry[1], 1, MAX_ENVS)
         pairs.append((entry[0], count))
     return tuple(pairs)
-
-
-def _autoreset_mode(mode: object) -> AutoresetMode:
-    try:
-        return AutoresetMode(mode)
-    except ValueError:
-        allowed = ", ".join(repr(member.value) for member in AutoresetMode)
-        raise InvalidArgumentError(
-            f"autoreset_mode is {mode!r}; it must be one of {allowed} or a gymnasium AutoresetMode"
-        ) from None
 
 
 def _per_env(name: str, value: object, num_envs: int) -> int | tuple[int, ...] | None:

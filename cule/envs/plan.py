@@ -9,11 +9,12 @@ for it, as in ALE.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from cule import _core
@@ -109,14 +110,8 @@ def make_game(fields: Mapping[str, object], kernel: str = "auto") -> _core.Game:
 
 
 def plan_batch(options: EnvOptions) -> BatchPlan:
-    """Find the games and lay out the batch.
-
-    Raises:
-        InvalidArgumentError: Counts, modes, difficulties or sizes do not fit the games.
-        UnknownGameError, RomNotFoundError, UnsupportedRomError, RulesError: As
-            `cule.games.resolve`.
-    """
-    pairs = options.game if isinstance(options.game, tuple) else ((options.game, options.num_envs),)
+    """Find the games and lay out the batch."""
+    pairs = ((options.game, options.num_envs),) if isinstance(options.game, str) else options.game
     total = sum(count for _, count in pairs)
     if total != options.num_envs:
         raise InvalidArgumentError(
@@ -135,15 +130,12 @@ def plan_batch(options: EnvOptions) -> BatchPlan:
             )
     counts = [count for _, count in pairs]
     game_index = np.repeat(np.arange(len(pairs), dtype=np.int32), counts)
-    modes = np.array([spec.rules.default_mode for spec in specs], np.int32)[game_index]
-    if options.mode is not None:
-        lists = [spec.rules.modes for spec in specs]
-        modes = _choices("mode", options.mode, game_index, lists, specs)
+    rules = [spec.rules for spec in specs]
+    defaults, allowed = [own.default_mode for own in rules], [own.modes for own in rules]
+    modes = _choices("mode", options.mode, defaults, allowed, game_index, specs)
     # ALE starts with difficulty 0 even where a game's list does not hold it.
-    difficulties = np.zeros_like(game_index)
-    if options.difficulty is not None:
-        lists = [spec.rules.difficulties for spec in specs]
-        difficulties = _choices("difficulty", options.difficulty, game_index, lists, specs)
+    defaults, allowed = [0] * len(rules), [own.difficulties for own in rules]
+    difficulties = _choices("difficulty", options.difficulty, defaults, allowed, game_index, specs)
     whole = options.full_action_space or options.continuous
     sets = [game.legal_actions if whole else game.minimal_actions for game in games]
     joint = any(actions != sets[0] for actions in sets)
@@ -159,11 +151,7 @@ def plan_batch(options: EnvOptions) -> BatchPlan:
 
 
 def make_batch(plan: BatchPlan, options: EnvOptions) -> _core.Batch:
-    """The native batch of a plan, on the CPU.
-
-    Raises:
-        InvalidArgumentError: The native module refuses an option.
-    """
+    """The native batch of a plan, on the CPU."""
     game_index, modes, difficulties = map(
         np.ascontiguousarray, (plan.game_index, plan.modes, plan.difficulties)
     )
@@ -179,7 +167,7 @@ def native_options(plan: BatchPlan, options: EnvOptions) -> _core.BatchOptions:
     for name in _NATIVE_OPTIONS:
         setattr(native, name, getattr(options, name))
     native.full_action_space = plan.full_action_space
-    native.autoreset = getattr(_core.Autoreset, options.autoreset_mode.value)
+    native.autoreset = getattr(_core.Autoreset, AutoresetMode(options.autoreset_mode).value)
     native.cached_resets = options.resets == "cached"
     native.ram_obs = options.obs_type == "ram"
     return native
@@ -187,13 +175,16 @@ def native_options(plan: BatchPlan, options: EnvOptions) -> _core.BatchOptions:
 
 def _choices(
     name: str,
-    asked: int | tuple[int, ...],
-    game_index: NDArray[np.int32],
+    asked: int | Sequence[int] | None,
+    defaults: list[int],
     allowed: list[tuple[int, ...]],
+    game_index: NDArray[np.int32],
     specs: list[GameSpec],
 ) -> NDArray[np.int32]:
     """One mode or difficulty for each environment, int32 ``[N]``, allowed by its game."""
-    values = np.empty_like(game_index)
+    values = np.array(defaults, np.int32)[game_index]
+    if asked is None:
+        return values
     values[:] = asked
     for index, (own, spec) in enumerate(zip(allowed, specs, strict=True)):
         chosen = values[game_index == index]

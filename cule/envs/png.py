@@ -15,11 +15,7 @@ _COLOUR_TYPE_INDEXED = 3
 
 
 def encode_png(pixels: NDArray[np.uint8]) -> bytes:
-    """The bytes of a PNG file.
-
-    Args:
-        pixels: uint8 ``[H, W, 3]``.
-    """
+    """The bytes of a PNG file of pixels, uint8 ``[H, W, 3]``."""
     height, width, _ = pixels.shape
     header = _header(width, height, _COLOUR_TYPE_RGB)
     return _file((b"IHDR", header), (b"IDAT", _data(pixels, level=9)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cule.envs.arrays import is_tensor, to_numpy
+from cule.envs.arrays import as_array, is_tensor, to_numpy
 from cule.envs.checks import INT32_MAX
 from cule.envs.errors import ArgumentTypeError
 from cule.errors import InvalidArgumentError
@@ -38,45 +38,28 @@ class ResetRequest:
 def parse_reset(
     seed: object, options: Mapping[str, object] | None, num_envs: int, state_size: int
 ) -> ResetRequest:
-    """Check the arguments of a reset.
-
-    Raises:
-        ArgumentTypeError: A seed, mask or state of the wrong type.
-        InvalidArgumentError: One of the wrong shape or range, or an unknown option.
-    """
-    if options is not None and not isinstance(options, Mapping):
+    """Check the arguments of a reset."""
+    given = {} if options is None else options
+    if not isinstance(given, Mapping):
         raise ArgumentTypeError(f"options is {options!r}; it must be a dict or None")
-    unknown = [key for key in options or {} if key not in _RESET_OPTIONS]
+    unknown = [key for key in given if key not in _RESET_OPTIONS]
     if unknown:
         raise InvalidArgumentError(
             f"options holds {unknown[0]!r}; it may hold {' and '.join(_RESET_OPTIONS)}"
         )
     mask = None
-    if options is not None and "reset_mask" in options:
-        mask = _mask(options["reset_mask"], num_envs)
-        if mask.all():
-            mask = None
+    if "reset_mask" in given:
+        mask = as_array("reset_mask", given["reset_mask"], "bool", (num_envs,))
+        mask = None if mask.all() else np.ascontiguousarray(mask)
     count = num_envs if mask is None else int(mask.sum())
     states = None
-    if options is not None and options.get("states") is not None:
-        states = as_states(options["states"], count, state_size)
+    if given.get("states") is not None:
+        states = as_states(given["states"], count, state_size)
     numbers = _seeds(seed, count)
     seeds = np.full(num_envs, NO_SEED, np.int64)
     seeds[slice(None) if mask is None else mask] = numbers
     base_seed = int(seed) if isinstance(seed, int | np.integer) and seed >= 0 else None
     return ResetRequest(mask, seeds, base_seed, states)
-
-
-def _mask(mask: object, num_envs: int) -> NDArray[np.bool_]:
-    array = to_numpy(mask)
-    if not isinstance(array, np.ndarray) or array.dtype != np.bool_:
-        raise ArgumentTypeError(
-            f"reset_mask is a {type(mask).__name__} of {getattr(mask, 'dtype', 'no dtype')}; it "
-            "must be a boolean array or tensor"
-        )
-    if array.shape != (num_envs,):
-        raise InvalidArgumentError(f"reset_mask has shape {array.shape}; it must be ({num_envs},)")
-    return np.ascontiguousarray(array)
 
 
 def _seeds(seed: object, count: int) -> NDArray[np.int64]:
@@ -107,13 +90,7 @@ def _seeds(seed: object, count: int) -> NDArray[np.int64]:
 
 
 def as_indices(indices: object, num_envs: int, unique: bool = False) -> NDArray[np.int64]:
-    """Indices of environments, int64 ``[n]``; all for None.
-
-    Raises:
-        ArgumentTypeError: Not integers.
-        InvalidArgumentError: Out of range, not one-dimensional, or twice the same where that is
-            refused.
-    """
+    """Indices of environments, int64 ``[n]``; all for None."""
     if indices is None:
         return np.arange(num_envs, dtype=np.int64)
     try:
@@ -136,39 +113,17 @@ def as_indices(indices: object, num_envs: int, unique: bool = False) -> NDArray[
 
 
 def as_states(states: object, count: int, state_size: int) -> NDArray[np.uint8]:
-    """Snapshots of `AtariVectorEnv.get_state`, uint8 ``[count, state_size]``, contiguous.
-
-    Raises:
-        ArgumentTypeError: Not a uint8 array.
-        InvalidArgumentError: The wrong number of rows or bytes.
-    """
-    array = to_numpy(states)
-    if not isinstance(array, np.ndarray) or array.dtype != np.uint8:
-        raise ArgumentTypeError(
-            f"states is a {type(states).__name__} of {getattr(states, 'dtype', 'no dtype')}; it "
-            "must be a uint8 array or tensor"
-        )
-    if array.shape != (count, state_size):
-        raise InvalidArgumentError(
-            f"states has shape {array.shape}; it must be ({count}, {state_size})"
-        )
-    return np.ascontiguousarray(array)
+    """Snapshots of `AtariVectorEnv.get_state`, uint8 ``[count, state_size]``, contiguous."""
+    return np.ascontiguousarray(as_array("states", states, "uint8", (count, state_size)))
 
 
 def frame_target(out: object, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """The memory of an array or tensor that frames are to be written to.
-
-    Raises:
-        ArgumentTypeError: Not a writable uint8 array or CPU tensor.
-        InvalidArgumentError: The wrong shape, or rows that are not contiguous.
-    """
-    array = out
-    if is_tensor(out):
-        if out.device.type != "cpu" or out.requires_grad:
-            raise ArgumentTypeError(
-                f"out is a tensor on {out.device}; it must be on the CPU, without grad"
-            )
-        array = out.numpy()
+    """The memory of an array or tensor that frames are to be written to."""
+    if is_tensor(out) and (out.device.type != "cpu" or out.requires_grad):
+        raise ArgumentTypeError(
+            f"out is a tensor on {out.device}; it must be on the CPU, without grad"
+        )
+    array = to_numpy(out)
     if not isinstance(array, np.ndarray) or array.dtype != np.uint8 or not array.flags.writeable:
         raise ArgumentTypeError(
             f"out is a {type(out).__name__} of {getattr(out, 'dtype', 'no dtype')}; it must be a "
@@ -179,11 +134,7 @@ def frame_target(out: object, shape: tuple[int, ...]) -> NDArray[np.uint8]:
 
 
 def check_rows(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]) -> None:
-    """Refuse memory whose rows (along the first axis) overlap or are not contiguous bytes.
-
-    Raises:
-        InvalidArgumentError: It is, or the shape is another.
-    """
+    """Refuse memory whose rows (along the first axis) overlap or are not contiguous bytes."""
     if shape != wanted:
         raise InvalidArgumentError(f"out has shape {shape}; it must be {wanted}")
     size = 1

@@ -80,28 +80,15 @@ class Settings:
 
     def __init__(self) -> None:
         """Start with the defaults."""
-        self._values: dict[str, Value] = {
-            name: setting.default for name, setting in _SETTINGS.items()
-        }
+        self._values = {name: setting.default for name, setting in _SETTINGS.items()}
 
     def get(self, name: str, kind: type[_V]) -> _V:
-        """The value of a setting.
-
-        Raises:
-            SettingError: There is no setting of this name and type.
-        """
+        """The value of a setting."""
         self._setting(name, kind)
         return cast(_V, self._values[name])
 
     def set(self, name: str, kind: type[Value], value: object) -> None:
-        """Change a setting.
-
-        Raises:
-            SettingError: There is no setting of this name and type, or it cannot have this value
-                here.
-            ArgumentTypeError: The value is of another type.
-            InvalidArgumentError: The value is out of range.
-        """
+        """Change a setting."""
         setting = self._setting(name, kind)
         checked: Value
         if kind is bool:
@@ -109,7 +96,10 @@ class Settings:
         elif kind is float:
             checked = as_decimal6(as_float(name, value, 0.0, 1.0))
         elif kind is int:
-            checked = _as_int32(name, value)
+            checked = as_int(name, value, -(2**63), 2**63)
+            if not INT32_MIN <= checked <= INT32_MAX:  # of the wrong type, in ale-py
+                allowed = f"{INT32_MIN}..{INT32_MAX}"
+                raise ArgumentTypeError(f"{name} is {checked}; it must be in {allowed}")
         elif setting.allowed:
             checked = as_choice(name, value, setting.allowed)
         elif isinstance(value, str):
@@ -132,11 +122,3 @@ class Settings:
                 f"key is {name!r}, which is no setting of type {kind.__name__}; these are {names}"
             )
         return setting
-
-
-def _as_int32(name: str, value: object) -> int:
-    """A 32-bit integer; ale-py holds one out of range to be of the wrong type."""
-    number = as_int(name, value, -(2**63), 2**63)
-    if not INT32_MIN <= number <= INT32_MAX:
-        raise ArgumentTypeError(f"{name} is {number}; it must be in {INT32_MIN}..{INT32_MAX}")
-    return number

@@ -60,11 +60,7 @@ class Compiler:
     """NVRTC, as found on this machine."""
 
     def __init__(self) -> None:
-        """Load the library.
-
-        Raises:
-            DeviceError: It is not to be found.
-        """
+        """Load the library."""
         for path in _library_candidates():
             with contextlib.suppress(OSError):
                 self._library = ctypes.CDLL(path)
@@ -80,11 +76,7 @@ class Compiler:
         self.version = f"{major.value}.{minor.value}"
 
     def compile(self, source: str, architecture: str) -> bytes:
-        """Machine code of a source for one architecture, such as ``"sm_90"``.
-
-        Raises:
-            DeviceError: It does not compile; the message ends with the compiler's.
-        """
+        """Machine code of a source for one architecture, such as ``"sm_90"``."""
         folder = device_sources()
         options = [
             *_OPTIONS,
@@ -171,19 +163,12 @@ def compiled_path(
 
 
 def translate(game: _core.Game, lanes_per_warp: int, architecture: str) -> Path:
-    """The kernel of a game, compiled unless it is on disk already.
+    """A file with the kernel of a game, compiled unless it is on disk already.
 
     Args:
         game: The game, of any cartridge type.
         lanes_per_warp: Environments that share a warp; 1 has a kernel without votes.
         architecture: Such as ``"sm_90"``.
-
-    Returns:
-        A file with machine code.
-
-    Raises:
-        DeviceError: There is no compiler, or it refuses.
-        OSError: The cache folder cannot be written.
     """
     path = compiled_path(game, lanes_per_warp, architecture, compiler().version)
     if not path.exists():
@@ -207,11 +192,7 @@ class BackgroundTranslation:
     """A compilation that runs while the interpreter kernel steps the game."""
 
     def __init__(self, game: _core.Game, lanes_per_warp: int, architecture: str) -> None:
-        """Start, unless the kernel is on disk; arguments as for `translate`.
-
-        Raises:
-            DeviceError: There is no compiler.
-        """
+        """Start, unless the kernel is on disk; arguments as for `translate`."""
         wanted = (game, lanes_per_warp, architecture)
         path = compiled_path(*wanted, compiler().version)
         self._path: Path | None = path if path.exists() else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar, cast
 
 import gymnasium
@@ -24,7 +24,7 @@ from cule.envs.arrays import Array, to_numpy
 from cule.envs.backend import make_backend
 from cule.envs.checks import as_choice
 from cule.envs.errors import CallOrderError, NativeErrors, native_errors
-from cule.envs.options import EnvOptions, resolve_options, shows_options
+from cule.envs.options import EnvOptions, resolve_options, takes_options
 from cule.envs.plan import continuous_action_space, frame_shape, observation_space, plan_batch
 from cule.envs.requests import NO_SEED, ResetRequest, as_indices, as_states, parse_reset
 from cule.envs.results import FrameStep, Info, StepResult, make_final_info, make_info
@@ -79,28 +79,28 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         ((8, 4, 84, 84), dtype('int32'))
     """
 
-    @shows_options
+    @takes_options(EnvOptions)
     def __init__(
         self,
-        game: str | tuple[tuple[str, int], ...] | list[tuple[str, int]],
+        game: str | Sequence[tuple[str, int]],
         num_envs: int,
         **options: object,
     ) -> None:
         """Make the environments; the first `reset` plays them to their first observation."""
         self._lock = threading.RLock()
-        self._arguments = (game, num_envs)
-        self._keywords = options
         config = resolve_options(game, num_envs, options)
         plan = plan_batch(config)
         self._config = config
         self._plan = plan
         self._batch, self._memory = make_backend(plan, config)
+        self._arguments = (game, num_envs)
+        self._keywords = options
 
         self.num_envs = config.num_envs
         self.batch_size = config.batch_size or config.num_envs
-        self.autoreset_mode = config.autoreset_mode
+        self.autoreset_mode = AutoresetMode(config.autoreset_mode)
         self.metadata = {
-            "autoreset_mode": config.autoreset_mode,
+            "autoreset_mode": self.autoreset_mode,
             "render_modes": ["rgb_array"],
             "render_fps": 30,
         }
@@ -115,12 +115,13 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self.action_space = batch_space(self.single_action_space, self.batch_size)
 
         obs_shape = (self.batch_size, *(self.single_observation_space.shape or ()))
-        frames_shape = (self.num_envs, *frame_shape(config))
+        self._frames_shape = (self.num_envs, *frame_shape(config))
         self._obs_pool = self._memory.pool(obs_shape)
         self._final_obs_pool = self._memory.pool(obs_shape)
-        self._frame_pool = self._memory.pool(frames_shape)
-        self._final_frame_pool = self._memory.pool(frames_shape)
+        self._frame_pool = self._memory.pool(self._frames_shape)
+        self._final_frame_pool = self._memory.pool(self._frames_shape)
         self._same_step = config.autoreset_mode is AutoresetMode.SAME_STEP
+        self._is_async = self.batch_size != self.num_envs  # a step is of some environments
         self._was_reset = False
         self._all_ids = np.arange(self.num_envs, dtype=np.int32)
         self._batch_ids: NDArray[np.int32] | None = None  # environments of the last received batch
@@ -156,7 +157,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._check_open()
         request = parse_reset(seed, options, self.num_envs, self._batch.state_size)
         partial = request.mask is not None
-        if partial and self.batch_size != self.num_envs:
+        if partial and self._is_async:
             raise InvalidArgumentError(
                 f"options holds 'reset_mask'; a partial reset needs batch_size = num_envs, but "
                 f"they are {self.batch_size} and {self.num_envs}"
@@ -166,20 +167,12 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         if request.base_seed is not None:
             super().reset(seed=request.base_seed)
         self._drain()
-        if self.batch_size != self.num_envs:
-            seeds = self._first_seeds(request)
-            if request.states is not None:
-                seeds = np.full(self.num_envs, _core.KEEP_STATE, np.int64)
-                try:
-                    self._restore(request.states, request.indices(self.num_envs))
-                except InvalidStateError:
-                    if self._was_reset:
-                        self._send_reset(seeds)  # what has been drained is reported again
-                    raise
-            self._send_reset(seeds)
-            return self._first_batch()
-        obs = self._obs_pool.acquire()
+        obs = self._obs_pool()
         out = self._memory.outputs(obs)
+        if self._is_async:
+            self._reset_in_flight(request)
+            self._receive(out)
+            return self._memory.wrap(obs), make_info(out.ints, self._memory.wrap)
         if request.states is not None:
             self._restore(request.states, request.indices(self.num_envs))
             self._batch.observe(out)
@@ -215,7 +208,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
                 end.
         """
         self._check_ready()
-        if self.batch_size != self.num_envs:
+        if self._is_async:
             self.send(actions)
             return self.recv()
         native = self._memory.actions(actions, self._all_ids)
@@ -291,9 +284,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
                 "sent; call send() first"
             )
         out = self._step_outputs()
-        with native_errors:
-            self._batch.recv(out)
-        self._received(out)
+        self._receive(out)
         return self._step_result(out)
 
     # --- Beyond Gymnasium -----------------------------------------------------------------------
@@ -316,7 +307,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             num_envs.
         """
         self._check_ready()
-        if self.batch_size != self.num_envs:
+        if self._is_async:
             raise InvalidArgumentError(
                 f"batch_size is {self.batch_size}; for step_frames it must be num_envs, "
                 f"{self.num_envs}"
@@ -324,9 +315,8 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         native = self._memory.actions(actions, self._all_ids)
         self._check_nothing_in_flight("step_frames")
         memory = self._memory
-        shape = (self.num_envs, *frame_shape(self._config))
-        frame = self._frame_pool.acquire() if out is None else memory.target(out, shape)
-        final = self._final_frame_pool.acquire() if self._same_step else None
+        frame = self._frame_pool() if out is None else memory.target(out, self._frames_shape)
+        final = self._final_frame_pool() if self._same_step else None
         outputs = memory.outputs(frame, final, stacked=False)
         with native_errors:
             self._batch.step(native, outputs)
@@ -447,10 +437,10 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         if not self._was_reset and len(chosen) < self.num_envs:
             raise NotResetError("set_state() of some environments before the first reset()")
         self._restore(rows, chosen)
-        if self.batch_size != self.num_envs and not self._was_reset:
-            self._send_reset(np.full(self.num_envs, _core.KEEP_STATE, np.int64))
-        elif self.batch_size == self.num_envs:
+        if not self._is_async:
             self._batch_ids = self._all_ids
+        elif not self._was_reset:
+            self._send_reset(np.full(self.num_envs, _core.KEEP_STATE, np.int64))
         self._was_reset = True
 
     @one_at_a_time
@@ -530,6 +520,19 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             random = np.random.default_rng((request.seeds + 1).tolist())
         return int(random.integers(2**31))
 
+    def _reset_in_flight(self, request: ResetRequest) -> None:
+        """Send all environments, with new episodes or restored snapshots, to be received."""
+        if request.states is None:
+            return self._send_reset(self._first_seeds(request))
+        kept = np.full(self.num_envs, _core.KEEP_STATE, np.int64)
+        try:
+            self._restore(request.states, request.indices(self.num_envs))
+        except InvalidStateError:
+            if self._was_reset:
+                self._send_reset(kept)  # what has been drained is reported again
+            raise
+        return self._send_reset(kept)
+
     def _send_reset(self, seeds: NDArray[np.int64]) -> None:
         with native_errors:
             self._batch.send_reset(seeds)
@@ -537,23 +540,18 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._batch_ids = None
         self._num_in_flight = self.num_envs
 
-    def _first_batch(self) -> tuple[Array, Info]:
-        obs = self._obs_pool.acquire()
-        out = self._memory.outputs(obs)
+    def _receive(self, out: Array) -> None:
         with native_errors:
             self._batch.recv(out)
-        self._received(out)
-        return self._memory.wrap(obs), make_info(out.ints, self._memory.wrap)
-
-    def _received(self, out: Array) -> None:
         self._num_in_flight -= self.batch_size
-        self._batch_ids = self._memory.env_ids(out.ints)
+        ids = np.array(out.ints[_core.INT_ENV_ID]) if self._is_async else self._all_ids
+        self._batch_ids = ids
 
     def _drain(self) -> None:
         """Wait for environments that have been sent, and forget their results."""
         if self._num_in_flight:
             shape = (self._num_in_flight, *(self.single_observation_space.shape or ()))
-            self._batch.recv(self._memory.outputs(self._memory.pool(shape).acquire()))
+            self._batch.recv(self._memory.outputs(self._memory.pool(shape)()))
             self._num_in_flight = 0
 
     def _restore(self, states: NDArray[np.uint8], indices: NDArray[np.int64]) -> None:
@@ -561,8 +559,8 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             self._batch.set_state(states, indices)
 
     def _step_outputs(self) -> Array:
-        final = self._final_obs_pool.acquire() if self._same_step else None
-        return self._memory.outputs(self._obs_pool.acquire(), final)
+        final = self._final_obs_pool() if self._same_step else None
+        return self._memory.outputs(self._obs_pool(), final)
 
     def _step_result(self, out: Array) -> StepResult:
         memory, wrap, ints, flags = self._memory, self._memory.wrap, out.ints, out.flags

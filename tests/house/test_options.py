@@ -27,6 +27,22 @@ def test_signature_is_the_dataclass() -> None:
             assert parameter.default == field.default, parameter.name
 
 
+def test_type_checkers_see_the_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mypy = pytest.importorskip("mypy.api", reason="mypy is not installed")
+    monkeypatch.chdir(Path(cule.__file__).parents[1])
+    lines = (
+        "import cule",
+        "cule.AtariVectorEnv('pong', 2, noop_max=3, mode=[0, 1])",
+        "cule.AtariVectorEnv('pong', 2, noop_maximum=3)",
+    )
+    script = tmp_path / "script.py"
+    script.write_text("\n".join(lines))
+    report, errors, _ = mypy.run([str(script)])
+    found = [line.split(":", 3) for line in report.splitlines() if ": error: " in line]
+    assert [int(line) for _, line, *_ in found] == [3], report + errors
+    assert "noop_maximum" in found[0][-1]
+
+
 @pytest.mark.ale
 def test_keywords_and_defaults_of_ale_py() -> None:
     from ale_py.vector_env import AtariVectorEnv
