@@ -64,14 +64,9 @@ def discrete_actions(actions: object, rows: int, size: int) -> NDArray[np.int32]
 
 
 def continuous_actions(actions: object, rows: int) -> NDArray[np.float32]:
-    """Joystick positions, buttons and paddle strengths.
+    """x, y, fire and strength (the radius), float32 ``[rows, 4]``, contiguous.
 
-    Args:
-        actions: Radius, angle and fire, float32 ``[rows, 3]``.
-        rows: Number of environments.
-
-    Returns:
-        x, y, fire and strength (the radius), float32 ``[rows, 4]``, contiguous.
+    `actions` are radius, angle and fire, float32 ``[rows, 3]``.
     """
     shape = (rows, CONTINUOUS_SIZE)
     array = as_array("actions", actions, "float32", shape, ActionShapeError, ActionShapeError)

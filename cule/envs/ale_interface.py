@@ -12,7 +12,7 @@ import logging
 import os
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,9 @@ from cule.games.roms import md5_of, read_rom
 
 #: Width of a saved screenshot pixel: the console's pixels are about twice as wide as high.
 _PNG_PIXEL_WIDTH = 2
+
+#: Memory to write to; None for a new array.
+_Buffer: TypeAlias = NDArray[np.uint8] | None
 
 _log = logging.getLogger("cule")
 _restore_errors = NativeErrors(value_error=InvalidStateError)
@@ -267,21 +270,19 @@ class ALEInterface:
         height, width = self._rom.console.screen_index().shape
         return height, width
 
-    def getScreen(self, buffer: NDArray[np.uint8] | None = None) -> NDArray[np.uint8] | None:
+    def getScreen(self, buffer: _Buffer = None) -> _Buffer:
         """The screen as colour register values, uint8 ``[H, W]``, or written to `buffer`."""
         return _deliver("getScreen", self._rom.console.screen_index(), buffer)
 
-    def getScreenRGB(self, buffer: NDArray[np.uint8] | None = None) -> NDArray[np.uint8] | None:
+    def getScreenRGB(self, buffer: _Buffer = None) -> _Buffer:
         """The screen in colour, uint8 ``[H, W, 3]``, or written to `buffer`."""
         return _deliver("getScreenRGB", self._rom.console.screen_rgb(), buffer)
 
-    def getScreenGrayscale(
-        self, buffer: NDArray[np.uint8] | None = None
-    ) -> NDArray[np.uint8] | None:
+    def getScreenGrayscale(self, buffer: _Buffer = None) -> _Buffer:
         """The screen in gray, uint8 ``[H, W]``, or written to `buffer`."""
         return _deliver("getScreenGrayscale", self._rom.console.screen_gray(), buffer)
 
-    def getRAM(self, buffer: NDArray[np.uint8] | None = None) -> NDArray[np.uint8] | None:
+    def getRAM(self, buffer: _Buffer = None) -> _Buffer:
         """The RAM, uint8 ``[128]``, or written to `buffer`."""
         return _deliver("getRAM", self._rom.console.ram(), buffer)
 
@@ -307,7 +308,7 @@ class ALEInterface:
             raise SettingError(f"index is {place}; it must be in 0..{_core.RAM_BYTES - 1}")
         console.set_ram(place, byte)
 
-    def getAudio(self, buffer: NDArray[np.uint8] | None = None) -> NDArray[np.uint8] | None:
+    def getAudio(self, buffer: _Buffer = None) -> _Buffer:
         """Sound of the last frame, uint8 ``[512]``, or written to `buffer`.
 
         Zeros without the setting ``sound_obs``.
@@ -389,9 +390,7 @@ class ALEInterface:
         return number
 
 
-def _deliver(
-    name: str, values: NDArray[np.uint8], buffer: NDArray[np.uint8] | None
-) -> NDArray[np.uint8] | None:
+def _deliver(name: str, values: NDArray[np.uint8], buffer: _Buffer) -> _Buffer:
     """Return the values, or copy them to the buffer a caller gave."""
     if buffer is None:
         return values

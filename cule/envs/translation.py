@@ -147,7 +147,7 @@ def compiler() -> Compiler:
 
 
 def source_of(game: _core.Game, lanes_per_warp: int) -> str:
-    """The source of a game's kernel."""
+    """The source of a game's kernel; one for a single lane per warp has no votes."""
     is_alone = lanes_per_warp == 1
     return game.lane_source(FRAMES, SEEDS, MOST_INSTRUCTIONS, is_alone=is_alone)
 
@@ -163,13 +163,7 @@ def compiled_path(
 
 
 def translate(game: _core.Game, lanes_per_warp: int, architecture: str) -> Path:
-    """A file with the kernel of a game, compiled unless it is on disk already.
-
-    Args:
-        game: The game, of any cartridge type.
-        lanes_per_warp: Environments that share a warp; 1 has a kernel without votes.
-        architecture: Such as ``"sm_90"``.
-    """
+    """A file with the kernel of a game, compiled unless it is on disk already."""
     path = compiled_path(game, lanes_per_warp, architecture, compiler().version)
     if not path.exists():
         code = compiler().compile(source_of(game, lanes_per_warp), architecture)
