@@ -39,7 +39,7 @@ from cule.agents.training.environment import (
     make_env,
     newest_frames,
     obs_shape,
-    storage_options,
+    split_obs_shape,
 )
 from cule.agents.training.errors import DivergedError
 from cule.agents.training.graphs import CapturedCall, make_capturable, step_unless
@@ -92,6 +92,8 @@ class Agent(ABC):
 
     network: nn.Module
     optimizer: torch.optim.Optimizer
+    _learn_from: Callable[..., object]
+    learn_from: Callable[..., object]
 
     save = saving.save
     save_weights = saving.save_weights
@@ -175,15 +177,12 @@ class Agent(ABC):
         """Make `network` and `optimizer`; the weights use the global generator."""
 
     @abstractmethod
-    def train(self, steps: int | None = None) -> Iterator[Progress]:
-        """Train, and yield after every round.
+    def round(self) -> None:
+        """Collect steps and learn from them, once."""
 
-        Args:
-            steps: Agent steps to stop at, counted from the start; by default `total_steps`.
-
-        Yields:
-            The progress so far. If you stop iterating, training stops; another call resumes it.
-        """
+    @abstractmethod
+    def play_step(self) -> None:
+        """Play one step of all environments into the buffer."""
 
     @abstractmethod
     def act(self, obs: Tensor, generator: torch.Generator, *, greedy: bool = False) -> Tensor:
@@ -197,10 +196,6 @@ class Agent(ABC):
         Returns:
             Actions for the environment; ``[n]`` or ``[n, 3]``.
         """
-
-    @abstractmethod
-    def capture(self) -> None:
-        """Wrap the steps of acting and learning in `captured`."""
 
     @abstractmethod
     def begin_buffer(self, frames: Tensor) -> None:
@@ -223,7 +218,34 @@ class Agent(ABC):
             otherwise new episodes begin.
         """
 
-    # --- Steps of the loops -----------------------------------------------------------------------
+    # --- Train ------------------------------------------------------------------------------------
+
+    def train(self, steps: int | None = None) -> Iterator[Progress]:
+        """Train, and yield after every round.
+
+        Args:
+            steps: Agent steps to stop at, counted from the start; by default `total_steps`.
+
+        Yields:
+            The progress so far. If you stop iterating, training stops; another call resumes it.
+        """
+        stop = self.config.total_steps if steps is None else steps
+        self.begin()
+        while self.steps < stop:
+            self.round()
+            yield Progress(self.steps, self.updates, {**self.metrics, **self.schedules()})
+
+    def schedules(self) -> Metrics:
+        """Scheduled numbers, as metrics."""
+        return {}
+
+    @torch.no_grad()
+    def collect(self, num_steps: int) -> None:
+        """Play steps of all environments into the buffer."""
+        with self.phase_timer.phase("collect"):
+            for _ in range(num_steps):
+                self.play_step()
+        self.count_steps(num_steps)
 
     def begin(self) -> None:
         """Reset the environments, unless the run has begun or was resumed."""
@@ -316,10 +338,26 @@ class Agent(ABC):
         """
         return self.seed_of(self.steps) % 2**30  # environments count up from it, below 2^31
 
+    def of_own_envs(self, values: Tensor) -> Tensor:
+        """The part of values ``[N of all processes]`` for the environments of this process."""
+        first = rank() * self.num_envs
+        return values[first : first + self.num_envs].to(self.device)
+
     def storage_options(self) -> StorageKeywords:
         """Options of the buffer of this process."""
-        seed = self.seed_of(REPLAY_SEED)
-        return storage_options(self.config, self.num_envs, self.obs_shape, self.device, seed)
+        config = self.config
+        stack, frame_shape = split_obs_shape(self.obs_shape)
+        return {
+            "num_envs": self.num_envs,
+            "obs_shape": frame_shape,
+            "stack": stack,
+            "gamma": config.gamma,
+            "reward_clipping": config.reward_rule,
+            "terminal_on_life_loss": config.episodic_life,
+            "max_episode_steps": -(-config.max_num_frames_per_episode // config.frameskip),
+            "device": self.device,
+            "seed": self.seed_of(REPLAY_SEED),
+        }
 
     def gauges(self) -> dict[str, float]:
         """Numbers of the current state for a row of progress. Waits for the device."""
@@ -339,6 +377,10 @@ class Agent(ABC):
             )
 
     # --- CUDA graphs ------------------------------------------------------------------------------
+
+    def capture(self) -> None:
+        """Wrap the steps of acting and learning in `captured`."""
+        self.learn_from = self.captured(self._learn_from)
 
     def captured(
         self,

@@ -62,42 +62,26 @@ def sample_by_size(
     return index, (total / (len(sizes) * units[index])).float()
 
 
-def epsilon_ladder(
-    num_total: int, base: float = 0.4, exponent: float = 7.0, *, first: int = 0, count: int = -1
-) -> Tensor:
-    """Constant epsilon of each environment (Horgan et al. 2018).
+def epsilon_ladder(num_envs: int, base: float = 0.4, exponent: float = 7.0) -> Tensor:
+    """Constant epsilon of each environment; float32 ``[N]`` (Horgan et al. 2018).
 
-    ``epsilon_i = base ^ (1 + exponent * i / (num_total - 1))``.
-
-    Args:
-        num_total: Environments of all processes.
-        base: Epsilon of environment 0.
-        exponent: Alpha of the paper.
-        first: Global index of the first environment.
-        count: Number of environments; -1: the rest.
-
-    Returns:
-        float32 ``[count]``.
+    ``epsilon_i = base ^ (1 + exponent * i / (N - 1))``.
 
     Raises:
         InvalidArgumentError: Fewer than two environments.
     """
-    if num_total < 2:
+    if num_envs < 2:
         raise InvalidArgumentError(
-            f"num_envs is {num_total}; with a ladder of epsilons it must be at least 2"
+            f"num_envs is {num_envs}; with a ladder of epsilons it must be at least 2"
         )
-    last = num_total if count < 0 else first + count
-    index = torch.arange(first, last, dtype=torch.float64)
-    return (base ** (1.0 + exponent * index / (num_total - 1))).float()
+    index = torch.arange(num_envs, dtype=torch.float64)
+    return (base ** (1.0 + exponent * index / (num_envs - 1))).float()
 
 
-def sigma_ladder(
-    num_total: int, low: float, high: float, *, first: int = 0, count: int = -1
-) -> Tensor:
-    """Standard deviations from `low` to `high`, evenly spaced in their logarithm; ``[count]``."""
-    last = num_total if count < 0 else first + count
-    index = torch.arange(first, last, dtype=torch.float64)
-    return (low * (high / low) ** (index / max(num_total - 1, 1))).float()
+def sigma_ladder(num_envs: int, low: float, high: float) -> Tensor:
+    """Standard deviations from `low` to `high`, evenly spaced in their logarithm; ``[N]``."""
+    index = torch.arange(num_envs, dtype=torch.float64)
+    return (low * (high / low) ** (index / max(num_envs - 1, 1))).float()
 
 
 def linear_schedule(start: float, end: float, position: float) -> float:

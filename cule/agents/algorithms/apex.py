@@ -164,14 +164,10 @@ class ApexDQN(ApexAgent, DQN):
     # --- Train ------------------------------------------------------------------------------------
 
     def train(self, steps: int | None = None) -> Iterator[Progress]:
-        """Train as `Agent.train`; in one process as `ApexAgent.train`."""
+        """Train as `Agent.train`, in one process or with actor processes."""
         yield from (
             self._train_with_actors(steps) if self.config.num_actors else super().train(steps)
         )
-
-    def schedules(self) -> dict[str, Tensor | float]:
-        """As `DQN.schedules`."""
-        return DQN.schedules(self)
 
     def _train_with_actors(self, steps: int | None) -> Iterator[Progress]:
         """Learn from the transitions of actor processes.

@@ -22,7 +22,6 @@ import torch
 from torch import Tensor, nn
 
 from cule import algos
-from cule.agents.agent import Progress
 from cule.agents.algorithms.config import AgentConfig
 from cule.agents.algorithms.off_policy import OffPolicyAgent, ReplayConfig, ReplayState
 from cule.agents.training.graphs import separate_stream
@@ -135,25 +134,21 @@ class ApexAgent(OffPolicyAgent):
     def choose_actions(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Exploring actions ``[N]`` or ``[N, 3]``, their values, and those of the best actions."""
 
-    @torch.no_grad()
-    def collect(self, num_steps: int) -> None:
-        """Play steps into the memory, with priorities from the acting network."""
+    def play_step(self) -> None:
+        """Play one step into the memory, with priorities from the acting network."""
         config, replay = self.config, self.local_replay
-        with self.phase_timer.phase("collect"):
-            for _ in range(num_steps):
-                if not config.overlap:
-                    self.renew_actor(1)
-                self.acted_steps += 1
-                actions, taken, best = self.choose_actions(replay.observe())
-                errors = self.actor_errors.errors(best)
-                if errors is not None:
-                    self.set_priorities(replay.newest_ids(), errors)
-                step = self.step_env(actions, replay.next_frame())
-                # Priority 0: not sampled before a later acting pass gives its error.
-                replay.append(actions, step, torch.zeros_like(best))
-                self.actor_errors.add_step(taken, best, step, config)
-                self.statistics.add(step)
-        self.count_steps(num_steps)
+        if not config.overlap:
+            self.renew_actor(1)
+        self.acted_steps += 1
+        actions, taken, best = self.choose_actions(replay.observe())
+        errors = self.actor_errors.errors(best)
+        if errors is not None:
+            self.set_priorities(replay.newest_ids(), errors)
+        step = self.step_env(actions, replay.next_frame())
+        # Priority 0: not sampled before a later acting pass gives its error.
+        replay.append(actions, step, torch.zeros_like(best))
+        self.actor_errors.add_step(taken, best, step, config)
+        self.statistics.add(step)
 
     def renew_actor(self, num_steps: int) -> None:
         """Copy the weights to the actor if that is due within a number of steps."""
@@ -162,27 +157,12 @@ class ApexAgent(OffPolicyAgent):
 
     # --- Train ------------------------------------------------------------------------------------
 
-    def train(self, steps: int | None = None) -> Iterator[Progress]:
-        """Train as `Agent.train`; a round is `collect_steps` steps and the updates due."""
+    def round(self) -> None:
+        """As `OffPolicyAgent.round`; with `overlap`, learn from batches of earlier steps."""
         config = self.config
-        stop = config.total_steps if steps is None else steps
-        self.begin()
-        while self.steps < stop:
-            if config.overlap:
-                self._overlapped_round()
-            else:
-                self.collect(config.collect_steps)
-                self.add_credit(config.collect_steps * self.num_envs)
-                for _ in range(self.updates_due()):
-                    self.metrics = self.update()
-            yield Progress(self.steps, self.updates, {**self.metrics, **self.schedules()})
-
-    def schedules(self) -> dict[str, Tensor | float]:
-        """Scheduled numbers, as metrics."""
-        return {}
-
-    def _overlapped_round(self) -> None:
-        config = self.config
+        if not config.overlap:
+            super().round()
+            return
         batches = [self.sample() for _ in range(self.updates_due())]
         self.renew_actor(config.collect_steps)
         errors = []

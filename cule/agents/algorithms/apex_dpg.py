@@ -19,7 +19,7 @@ from torch import Tensor
 
 from cule import algos
 from cule.agents.algorithms.apex_acting import ApexActingConfig, ApexAgent
-from cule.agents.training.distributed import rank, weigh_over_ranks
+from cule.agents.training.distributed import weigh_over_ranks
 from cule.agents.training.options import (
     Bounds,
     Fraction,
@@ -112,27 +112,17 @@ class ApexDPG(ApexAgent):
         self.target = copy.deepcopy(self.network).requires_grad_(False)
         self.build_actor()
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=self.learning_rate)
-        self.sigma = algos.sigma_ladder(
-            self.total_envs,
-            config.sigma_low,
-            config.sigma_high,
-            first=rank() * self.num_envs,
-            count=self.num_envs,
-        ).to(self.device)
+        ladder = algos.sigma_ladder(self.total_envs, config.sigma_low, config.sigma_high)
+        self.sigma = self.of_own_envs(ladder)
 
     def make_replay(self) -> PrioritizedReplay:
         """Make the memory, of polar actions."""
-        config = self.config
         return PrioritizedReplay(
             PrioritizedOptions(
-                **self.storage_options(),
+                **self.prioritized_options(),
                 action_shape=(3,),
                 action_dtype=torch.float32,
-                capacity=config.memory,
-                n_step=config.n_step,
-                alpha=config.alpha,
-                beta=config.beta,
-                uniform_mixture=config.uniform_mixture,
+                beta=self.config.beta,
             )
         )
 

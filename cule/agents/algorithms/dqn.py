@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
@@ -18,9 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from cule import algos
-from cule.agents.agent import Progress
 from cule.agents.algorithms.off_policy import OffPolicyAgent, ReplayConfig
-from cule.agents.training.distributed import rank, weigh_over_ranks
+from cule.agents.training.distributed import weigh_over_ranks
 from cule.agents.training.options import Bounds, Fraction, GradNorm, NonNegativeFloat
 from cule.errors import InvalidArgumentError
 from cule.nets import QNetwork, gather_actions, sample_noise
@@ -188,25 +187,14 @@ class DQN(OffPolicyAgent):
 
     def make_replay(self) -> UniformReplay:
         """Make the memory, uniform or prioritised."""
-        config, storage = self.config, self.storage_options()
-        if not config.prioritized:
-            return UniformReplay(
-                ReplayOptions(**storage, capacity=config.memory, n_step=config.n_step)
-            )
-        return PrioritizedReplay(
-            PrioritizedOptions(
-                **storage,
-                capacity=config.memory,
-                n_step=config.n_step,
-                alpha=config.alpha,
-                uniform_mixture=config.uniform_mixture,
-            )
-        )
+        if not self.config.prioritized:
+            return UniformReplay(ReplayOptions(**self.replay_options()))
+        return PrioritizedReplay(PrioritizedOptions(**self.prioritized_options()))
 
     def capture(self) -> None:
         """Capture the forward pass of acting and the update."""
+        super().capture()
         self.acting_values = self.captured(self._acting_values)
-        self.learn_from = self.captured(self._learn_from)
 
     # --- Act --------------------------------------------------------------------------------------
 
@@ -235,26 +223,17 @@ class DQN(OffPolicyAgent):
     @functools.cached_property
     def _ladder(self) -> Tensor:
         # Cached: copying it to the device waits for the device.
-        return algos.epsilon_ladder(
-            self.total_envs,
-            self.config.ladder_base,
-            self.config.ladder_exponent,
-            first=rank() * self.num_envs,
-            count=self.num_envs,
-        ).to(self.device)
+        base, exponent = self.config.ladder_base, self.config.ladder_exponent
+        return self.of_own_envs(algos.epsilon_ladder(self.total_envs, base, exponent))
 
-    @torch.no_grad()
-    def collect(self, num_steps: int) -> None:
-        """Play steps into the memory."""
-        epsilon, replay = self.epsilon(), self.local_replay
-        with self.phase_timer.phase("collect"):
-            for _ in range(num_steps):
-                q_values = self.acting_values(replay.observe())
-                actions = algos.epsilon_greedy(q_values, epsilon, self.generator)
-                step = self.step_env(actions, replay.next_frame())
-                replay.append(actions, step)
-                self.statistics.add(step)
-        self.count_steps(num_steps)
+    def play_step(self) -> None:
+        """Play one step into the memory."""
+        replay = self.local_replay
+        q_values = self.acting_values(replay.observe())
+        actions = algos.epsilon_greedy(q_values, self.epsilon(), self.generator)
+        step = self.step_env(actions, replay.next_frame())
+        replay.append(actions, step)
+        self.statistics.add(step)
 
     @torch.no_grad()
     def _acting_values(self, obs: Tensor) -> Tensor:
@@ -262,19 +241,7 @@ class DQN(OffPolicyAgent):
             sample_noise(self.network, self.generator)
         return self.q_values(self.forward, obs)
 
-    # --- Train ------------------------------------------------------------------------------------
-
-    def train(self, steps: int | None = None) -> Iterator[Progress]:
-        """Train as `Agent.train`; a round is `collect_steps` steps and the updates due."""
-        config = self.config
-        stop = config.total_steps if steps is None else steps
-        self.begin()
-        while self.steps < stop:
-            self.collect(config.collect_steps)
-            self.add_credit(config.collect_steps * self.num_envs)
-            for _ in range(self.updates_due()):
-                self.metrics = self.update()
-            yield Progress(self.steps, self.updates, {**self.metrics, **self.schedules()})
+    # --- Learn ------------------------------------------------------------------------------------
 
     def schedules(self) -> dict[str, Tensor | float]:
         """Current epsilon, averaged over the environments, as a metric."""

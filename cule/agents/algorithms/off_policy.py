@@ -17,6 +17,7 @@ from cule import algos
 from cule.agents.agent import Agent
 from cule.agents.algorithms.config import AgentConfig
 from cule.agents.training.distributed import num_launched, world_size
+from cule.agents.training.environment import StorageKeywords
 from cule.agents.training.options import Bounds, Fraction, Positive
 from cule.errors import InvalidArgumentError
 from cule.nets import soft_copy
@@ -67,6 +68,20 @@ class ReplayConfig(AgentConfig):
             )
 
 
+class ReplayKeywords(StorageKeywords):
+    """Keywords of `cule.replay.ReplayOptions`."""
+
+    capacity: int
+    n_step: int
+
+
+class PrioritizedKeywords(ReplayKeywords):
+    """Keywords of `cule.replay.PrioritizedOptions`."""
+
+    alpha: float
+    uniform_mixture: float
+
+
 class ReplayState(TypedDict, total=False):
     """Checkpoint of an algorithm with a replay memory."""
 
@@ -97,6 +112,20 @@ class OffPolicyAgent(Agent):
     def make_replay(self) -> UniformReplay:
         """Make the memory."""
 
+    def replay_options(self) -> ReplayKeywords:
+        """Options of a memory."""
+        config = self.config
+        return {**self.storage_options(), "capacity": config.memory, "n_step": config.n_step}
+
+    def prioritized_options(self) -> PrioritizedKeywords:
+        """Options of a memory with priorities."""
+        config = self.config
+        return {
+            **self.replay_options(),
+            "alpha": config.alpha,
+            "uniform_mixture": config.uniform_mixture,
+        }
+
     @property
     def local_replay(self) -> UniformReplay:
         """The memory, where this process fills it."""
@@ -109,6 +138,13 @@ class OffPolicyAgent(Agent):
         self.replay.start(frames)
 
     # --- Update -----------------------------------------------------------------------------------
+
+    def round(self) -> None:
+        """Play `collect_steps` steps and make the updates due."""
+        self.collect(self.config.collect_steps)
+        self.add_credit(self.config.collect_steps * self.num_envs)
+        for _ in range(self.updates_due()):
+            self.metrics = self.update()
 
     def add_credit(self, num_steps: int) -> None:
         """Add the samples that are due for steps of this process, once learning has started."""

@@ -18,6 +18,7 @@ from cule import algos
 from cule.agents.agent import Agent
 from cule.agents.algorithms.config import AgentConfig
 from cule.agents.algorithms.policies import Policy
+from cule.agents.training.checkpoint import Metrics
 from cule.agents.training.distributed import sum_over_ranks, world_size
 from cule.agents.training.options import Fraction, NonNegativeFloat, Positive
 from cule.errors import InvalidArgumentError
@@ -109,6 +110,16 @@ class RolloutAgent(Agent):
             done = min(self.steps / max(config.total_steps, 1), 1.0)
             self.set_learning_rate(self.learning_rate * (1.0 - done))
 
+    def round(self) -> None:
+        """Collect a rollout and update from it."""
+        self.anneal()
+        self.collect(self.config.num_steps)
+        self.metrics = self.update()
+
+    @abstractmethod
+    def update(self) -> Metrics:
+        """Update from the rollout in the buffer; return the metrics."""
+
     @property
     def can_sync(self) -> bool:
         """Whether the host may read tensors to make decisions: on a CPU, outside of graphs."""
@@ -188,7 +199,8 @@ class ActorCriticAgent(RolloutAgent):
         )
 
     def capture(self) -> None:
-        """Capture acting: whole steps, if the environments are on the same device."""
+        """Capture the update and acting: whole steps, if the environments share the device."""
+        super().capture()
         plain, captured = self._choose, self.captured
         self.choose = plain if self.shares_device else captured(plain)
         self.play = captured(self._play) if self.shares_device else self._play
@@ -201,16 +213,12 @@ class ActorCriticAgent(RolloutAgent):
         actions = self.policy.best(output) if greedy else self.policy.sample(output, generator)[0]
         return self.policy.env_actions(actions)
 
-    @torch.no_grad()
-    def collect(self, num_steps: int) -> None:
-        """Play steps with the current policy into the buffer."""
-        with self.phase_timer.phase("collect"):
-            for _ in range(num_steps):
-                before = self.buffer.num_steps_done
-                self.play()
-                if self.buffer.num_steps_done == before:
-                    self.buffer.count_captured_step()
-        self.count_steps(num_steps)
+    def play_step(self) -> None:
+        """Play one step with the current policy."""
+        before = self.buffer.num_steps_done
+        self.play()
+        if self.buffer.num_steps_done == before:
+            self.buffer.count_captured_step()
 
     @torch.no_grad()
     def _play(self) -> None:
@@ -232,23 +240,60 @@ class ActorCriticAgent(RolloutAgent):
         actions, extras = self.policy.sample(output, self.generator)
         return actions, {**extras, "values": values}
 
-    def learn_actor_critic(
-        self,
-        logits: Tensor,
-        log_probs: Tensor,
-        values: Tensor,
-        advantages: Tensor,
-        targets: Tensor,
-        *,
-        scale: float = 1.0,
-    ) -> dict[str, Tensor]:
-        """Update with policy gradient, squared value error and entropy; return the metrics."""
+    def state_values(self, obs: Tensor) -> Tensor:
+        """As `RolloutAgent.state_values`."""
+        values: Tensor = self.forward(obs)[1]
+        return values
+
+
+class AdvantageAgent(ActorCriticAgent):
+    """Base of A2C and V-trace: one update with RMSProp from each rollout.
+
+    Attributes:
+        loss_scale: Factor of the mean loss.
+    """
+
+    config: RMSpropConfig
+    learn_from: Callable[[Rollout], dict[str, Tensor]]
+    loss_scale = 1.0
+
+    @abstractmethod
+    def estimate(
+        self, rollout: Rollout, values: Tensor, log_probs: Tensor
+    ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """Advantages, value targets and metrics, from current values and log-probabilities."""
+
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        """Make RMSProp."""
         config = self.config
+        return torch.optim.RMSprop(
+            self.network.parameters(),
+            lr=self.learning_rate,
+            alpha=config.rmsprop_alpha,
+            eps=config.rmsprop_eps,
+        )
+
+    def update(self, envs: slice | None = None) -> dict[str, Tensor]:
+        """Update once from the last steps of all or some environments; return the metrics."""
+        metrics = self.learn_from(self.buffer.rollout(envs))
+        self.updates += 1
+        return metrics
+
+    def _learn_from(self, rollout: Rollout) -> dict[str, Tensor]:
+        """Update with policy gradient, squared value error and entropy."""
+        config = self.config
+        assert rollout.obs is not None
+        with self.autocast():
+            logits, values = self.forward(rollout.obs.flatten(0, 1))
+        shape = rollout.rewards.shape
+        values = values.view(shape)
+        log_probs = algos.log_prob(logits, rollout.actions.flatten()).view(shape)
+        advantages, targets, metrics = self.estimate(rollout, values.detach(), log_probs.detach())
         policy_loss = -(advantages * log_probs).mean()
         value_loss = algos.value_loss(values, targets)
         entropy = algos.entropy(logits).mean()
         loss = policy_loss + config.value_coef * value_loss - config.entropy_coef * entropy
-        norm = self.learn(loss if scale == 1.0 else loss * scale)
+        norm = self.learn(loss * self.loss_scale)
         return {
             "policy_loss": policy_loss.detach(),
             "value_loss": value_loss.detach(),
@@ -256,22 +301,8 @@ class ActorCriticAgent(RolloutAgent):
             "value_mean": values.detach().mean(),
             "explained_variance": algos.explained_variance(values.detach(), targets),
             "grad_norm": norm,
+            **metrics,
         }
-
-    def state_values(self, obs: Tensor) -> Tensor:
-        """As `RolloutAgent.state_values`."""
-        values: Tensor = self.forward(obs)[1]
-        return values
-
-
-def make_rmsprop(agent: Agent, config: RMSpropConfig) -> torch.optim.RMSprop:
-    """RMSProp with the options of a config."""
-    return torch.optim.RMSprop(
-        agent.network.parameters(),
-        lr=agent.learning_rate,
-        alpha=config.rmsprop_alpha,
-        eps=config.rmsprop_eps,
-    )
 
 
 def check_minibatches(count: int, samples: int, product: str = "num_steps x num_envs") -> None:

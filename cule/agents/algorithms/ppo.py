@@ -1,14 +1,14 @@
 """PPO: proximal policy optimisation with clipped ratios (Schulman et al. 2017).
 
-Collect T steps of N environments, estimate advantages, then run several epochs over shuffled
-minibatches. The variants are in files of their own: continuous actions in `policies`, V-trace
+A round collects T steps of N environments (`RolloutAgent.round`); `update` estimates advantages and
+runs several epochs over shuffled minibatches. The variants are in files of their own: continuous actions in `policies`, V-trace
 advantages and prioritised environments in `ppo_targets`, the target KL in `early_stopping`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from cule import algos
-from cule.agents.agent import Progress
 from cule.agents.algorithms.early_stopping import EarlyStop, add_to
 from cule.agents.algorithms.on_policy import ActorCriticAgent, ActorCriticConfig, check_minibatches
 from cule.agents.algorithms.policies import GaussianPolicy
@@ -158,23 +157,7 @@ class PPO(ActorCriticAgent):
             extras=dict(GaussianPolicy.extras),
         )
 
-    def capture(self) -> None:
-        """Capture acting and the update."""
-        super().capture()
-        self.learn_from = self.captured(self._learn_from)
-
-    # --- Train ------------------------------------------------------------------------------------
-
-    def train(self, steps: int | None = None) -> Iterator[Progress]:
-        """Train as `Agent.train`; a round is a rollout and its epochs."""
-        config = self.config
-        stop = config.total_steps if steps is None else steps
-        self.begin()
-        while self.steps < stop:
-            self.anneal()
-            self.collect(config.num_steps)
-            self.metrics = self.update()
-            yield Progress(self.steps, self.updates, self.metrics)
+    # --- Learn ------------------------------------------------------------------------------------
 
     def update(self) -> dict[str, Tensor]:
         """Run all epochs over the rollout in the buffer; return the mean metrics of the updates."""

@@ -7,7 +7,8 @@ lambda-returns of the greedy values of the acting pass.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -15,10 +16,8 @@ import torch
 from torch import Tensor
 
 from cule import algos
-from cule.agents.agent import Progress
 from cule.agents.algorithms.early_stopping import add_to
 from cule.agents.algorithms.on_policy import RolloutAgent, RolloutConfig, check_minibatches
-from cule.agents.training.distributed import rank
 from cule.agents.training.options import Epochs, Fraction, GradNorm, NonNegativeFloat, Positive
 from cule.nets import NormalisedQNetwork, gather_actions
 from cule.replay import TrajectoryOptions
@@ -106,8 +105,8 @@ class PQN(RolloutAgent):
 
     def capture(self) -> None:
         """Capture the forward pass of acting and the update."""
+        super().capture()
         self.q_values = self.captured(self._q_values)
-        self.learn_from = self.captured(self._learn_from)
 
     # --- Act --------------------------------------------------------------------------------------
 
@@ -121,24 +120,21 @@ class PQN(RolloutAgent):
         """Current epsilon: a number, or one per environment ``[N]``."""
         config = self.config
         if config.exploration == "ladder":
-            first = rank() * self.num_envs
-            ladder = algos.epsilon_ladder(self.total_envs, first=first, count=self.num_envs)
-            return ladder.to(self.device)
+            return self._ladder
         span = max(config.exploration_fraction * config.total_steps, 1.0)
         return algos.linear_schedule(config.epsilon_start, config.epsilon_end, self.steps / span)
 
-    @torch.no_grad()
-    def collect(self, num_steps: int) -> None:
-        """Play steps epsilon-greedily into the buffer."""
-        epsilon = self.epsilon()
-        with self.phase_timer.phase("collect"):
-            for _ in range(num_steps):
-                q_values = self.q_values(self.buffer.observe())
-                actions = algos.epsilon_greedy(q_values, epsilon, self.generator)
-                step = self.step_env(actions, self.buffer.next_frame())
-                self.buffer.append(actions, step, max_q=q_values.amax(-1))
-                self.statistics.add(step)
-        self.count_steps(num_steps)
+    @functools.cached_property
+    def _ladder(self) -> Tensor:
+        return self.of_own_envs(algos.epsilon_ladder(self.total_envs))
+
+    def play_step(self) -> None:
+        """Play one step epsilon-greedily."""
+        q_values = self.q_values(self.buffer.observe())
+        actions = algos.epsilon_greedy(q_values, self.epsilon(), self.generator)
+        step = self.step_env(actions, self.buffer.next_frame())
+        self.buffer.append(actions, step, max_q=q_values.amax(-1))
+        self.statistics.add(step)
 
     @torch.no_grad()
     def _q_values(self, obs: Tensor) -> Tensor:
@@ -146,18 +142,7 @@ class PQN(RolloutAgent):
             values: Tensor = self.forward(obs)
         return values
 
-    # --- Train ------------------------------------------------------------------------------------
-
-    def train(self, steps: int | None = None) -> Iterator[Progress]:
-        """Train as `Agent.train`; a round is a rollout and its epochs."""
-        config = self.config
-        stop = config.total_steps if steps is None else steps
-        self.begin()
-        while self.steps < stop:
-            self.anneal()
-            self.collect(config.num_steps)
-            self.metrics = self.update()
-            yield Progress(self.steps, self.updates, self.metrics)
+    # --- Learn ------------------------------------------------------------------------------------
 
     def update(self) -> dict[str, Tensor | float]:
         """Run all epochs over the rollout in the buffer; return the mean metrics of the updates."""

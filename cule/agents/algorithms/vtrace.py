@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-import torch
 from torch import Tensor
 
 from cule import algos
 from cule.agents.agent import Progress
-from cule.agents.algorithms.on_policy import ActorCriticAgent, RMSpropConfig, make_rmsprop
+from cule.agents.algorithms.on_policy import AdvantageAgent, RMSpropConfig
 from cule.agents.training.options import Bounds, Fraction, NonNegativeFloat, Positive
 from cule.replay import MultiBatchSchedule, Rollout, TrajectoryOptions
 
@@ -54,7 +53,7 @@ class VTraceConfig(RMSpropConfig):
     """Reduction of the loss over the samples of a rollout: mean or sum."""
 
 
-class VTrace(ActorCriticAgent):
+class VTrace(AdvantageAgent):
     """A2C with V-trace; see docs/agents/vtrace.md.
 
     Example:
@@ -68,7 +67,6 @@ class VTrace(ActorCriticAgent):
     name: ClassVar[str] = "vtrace"
     config_class = VTraceConfig
     config: VTraceConfig
-    learn_from: Callable[[Rollout], dict[str, Tensor]]
 
     def build(self) -> None:
         """Check that environments, batches and steps match; make network and optimizer.
@@ -84,10 +82,8 @@ class VTrace(ActorCriticAgent):
             steps_per_update=config.steps_per_update,
         )
         super().build()
-
-    def make_optimizer(self) -> torch.optim.Optimizer:
-        """Make RMSProp."""
-        return make_rmsprop(self, self.config)
+        if config.reduction == "sum":
+            self.loss_scale = float(config.num_steps * self.num_envs // config.num_batches)
 
     def buffer_options(self) -> TrajectoryOptions:
         """Options of the buffer, with the batches."""
@@ -108,11 +104,6 @@ class VTrace(ActorCriticAgent):
                 stacklevel=2,
             )
 
-    def capture(self) -> None:
-        """Capture acting and the update."""
-        super().capture()
-        self.learn_from = self.captured(self._learn_from)
-
     def train(self, steps: int | None = None) -> Iterator[Progress]:
         """Train as `Agent.train`; a round ends with the step after which updates are due."""
         config = self.config
@@ -127,35 +118,21 @@ class VTrace(ActorCriticAgent):
             if batches:
                 yield Progress(self.steps, self.updates, self.metrics)
 
-    def update(self, envs: slice) -> dict[str, Tensor]:
-        """Update once from the last steps of some environments; return its metrics."""
-        metrics = self.learn_from(self.buffer.rollout(envs))
-        self.updates += 1
-        return metrics
-
-    def _learn_from(self, rollout: Rollout) -> dict[str, Tensor]:
+    def estimate(
+        self, rollout: Rollout, values: Tensor, log_probs: Tensor
+    ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """Advantages and targets of V-trace."""
         config = self.config
-        assert rollout.obs is not None
-        with self.autocast():
-            logits, values = self.forward(rollout.obs.flatten(0, 1))
-        shape = rollout.rewards.shape
-        values = values.view(shape)
-        constants = values.detach()
-        log_probs = algos.log_prob(logits, rollout.actions.flatten()).view(shape)
-        log_ratios = log_probs.detach() - rollout.extras["log_probs"]
+        log_ratios = log_probs - rollout.extras["log_probs"]
         targets, advantages = algos.vtrace(
             log_ratios,
             rollout.rewards,
             rollout.discounts,
-            constants,
-            self.next_values(rollout, constants),
+            values,
+            self.next_values(rollout, values),
             rollout.ended,
             rho_bar=config.rho_bar,
             c_bar=config.c_bar,
             trace_lambda=config.trace_lambda,
         )
-        scale = float(values.numel()) if config.reduction == "sum" else 1.0
-        metrics = self.learn_actor_critic(
-            logits, log_probs, values, advantages, targets, scale=scale
-        )
-        return {**metrics, "ratio_mean": log_ratios.exp().mean()}
+        return advantages, targets, {"ratio_mean": log_ratios.exp().mean()}

@@ -26,9 +26,8 @@ from cule.agents.training.environment import (
     make_env,
     newest_frames,
     split_obs_shape,
-    storage_options,
 )
-from cule.agents.training.seeds import ACTING_SEED, ACTOR_SEED_STRIDE, REPLAY_SEED
+from cule.agents.training.seeds import ACTING_SEED, ACTOR_SEED_STRIDE
 from cule.errors import CuleError
 from cule.nets import QNetwork, gather_actions
 from cule.replay import (
@@ -108,17 +107,7 @@ class ActorGroup:
         config = self.config = agent.config
         self.replay = SharedPrioritizedReplay(
             SharedOptions(
-                **storage_options(
-                    config,
-                    config.num_envs,
-                    agent.obs_shape,
-                    agent.device,
-                    agent.seed_of(REPLAY_SEED),
-                ),
-                capacity=config.memory,
-                n_step=config.n_step,
-                alpha=config.alpha,
-                uniform_mixture=config.uniform_mixture,
+                **{**agent.prioritized_options(), "num_envs": config.num_envs},
                 num_writers=config.num_actors,
                 block_size=config.block_size,
             )
@@ -253,9 +242,8 @@ def act_in_process(
     seed += ACTOR_SEED_STRIDE * (index + 1)
     generator = torch.Generator().manual_seed(seed + ACTING_SEED)
     first, total = index * config.num_envs, config.num_actors * config.num_envs
-    epsilon = algos.epsilon_ladder(
-        total, config.ladder_base, config.ladder_exponent, first=first, count=config.num_envs
-    )
+    ladder = algos.epsilon_ladder(total, config.ladder_base, config.ladder_exponent)
+    epsilon = ladder[first : first + config.num_envs]
     stack, frame_shape = split_obs_shape(obs_shape)
     stacks = TrajectoryBuffer(
         TrajectoryOptions(

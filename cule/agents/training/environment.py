@@ -132,24 +132,6 @@ class StorageKeywords(TypedDict):
     seed: int
 
 
-def storage_options(
-    config: AgentConfig, num_envs: int, shape: tuple[int, ...], device: torch.device, seed: int
-) -> StorageKeywords:
-    """Options of a buffer for observations of a shape."""
-    stack, frame_shape = split_obs_shape(shape)
-    return {
-        "num_envs": num_envs,
-        "obs_shape": frame_shape,
-        "stack": stack,
-        "gamma": config.gamma,
-        "reward_clipping": config.reward_rule,
-        "terminal_on_life_loss": config.episodic_life,
-        "max_episode_steps": -(-config.max_num_frames_per_episode // config.frameskip),
-        "device": device,
-        "seed": seed,
-    }
-
-
 def newest_frames(obs: object, shape: tuple[int, ...]) -> Tensor:
     """Newest frames ``[N, H, W]`` or ``[N, D]`` of the observations of a reset."""
     tensor = torch.as_tensor(obs)
