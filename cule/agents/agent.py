@@ -203,20 +203,11 @@ class Agent(ABC):
 
     @abstractmethod
     def extra_state(self, *, replay: bool) -> Mapping[str, object]:
-        """State of the algorithm for a checkpoint, such as its buffer.
-
-        Args:
-            replay: Whether to include a replay memory.
-        """
+        """State of the algorithm for a checkpoint, such as its buffer; `replay`: with a memory."""
 
     @abstractmethod
     def load_extra_state(self, state: Mapping[str, object]) -> bool:
-        """Restore `extra_state`.
-
-        Returns:
-            Whether the buffer was included, so that the environments continue where they were;
-            otherwise new episodes begin.
-        """
+        """Restore `extra_state`; return whether it has the buffer, without which episodes begin."""
 
     # --- Train ------------------------------------------------------------------------------------
 
@@ -255,13 +246,7 @@ class Agent(ABC):
             self._has_begun = True
 
     def step_env(self, actions: Tensor, next_frame: Tensor | None) -> FrameStep:
-        """Step the environments.
-
-        Args:
-            actions: On the device of the network.
-            next_frame: Memory of the buffer that receives the frames without a copy, if the
-                environments are on the same device; None: they use memory of their own.
-        """
+        """Step the environments; on the same device, write frames to `next_frame` of the buffer."""
         with self.phase_timer.phase("emulate"):
             if self.shares_device:
                 return self.env.step_frames(actions, out=next_frame)
@@ -272,14 +257,10 @@ class Agent(ABC):
         self.steps += num_steps * self.num_envs * world_size()
 
     def learn(self, loss: Tensor, skip: Tensor | None = None) -> Tensor:
-        """Take one step of the optimizer. The caller counts `updates`, which a graph cannot.
+        """Take one step of the optimizer, and return the global norm of the gradients.
 
-        Args:
-            loss: Scalar.
-            skip: bool scalar on the device; where true, the step changes nothing.
-
-        Returns:
-            The global norm of the gradients before clipping; scalar.
+        The caller counts `updates`, which a graph cannot. Where `skip`, a bool scalar on the
+        device, is true, the step changes nothing.
         """
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -391,11 +372,8 @@ class Agent(ABC):
     ) -> Callable[..., Result]:
         """The function itself or, with `cuda_graphs`, a call that is replayed from CUDA graphs.
 
-        Args:
-            function: As for `CapturedCall`.
-            uses_generator: Whether it may sample from `generator`. A replay sets the offset of the
-                generator on the device, so only one of the graphs that replay concurrently may.
-            stream: As for `CapturedCall`.
+        A replay sets the offset of `generator` on the device, so only one of the graphs that replay
+        concurrently may have `uses_generator`, which lets it sample. Others as for `CapturedCall`.
         """
         if not self.config.cuda_graphs:
             return function

@@ -41,7 +41,6 @@ from cule.algos.losses import (
 )
 from cule.algos.priorities import (
     epsilon_ladder,
-    importance_weights,
     linear_schedule,
     priorities_from_errors,
     sample_by_size,
@@ -77,7 +76,6 @@ __all__ = [
     "gaussian_entropy",
     "gaussian_log_prob",
     "huber",
-    "importance_weights",
     "linear_schedule",
     "log_prob",
     "n_step_returns",

@@ -32,16 +32,8 @@ def project_distribution(
     """Project the distribution of ``G + P z`` onto the fixed support.
 
     Each shifted atom gives its mass to its two neighbours in proportion to their distance: a
-    triangular kernel, which needs neither rounding nor scatter.
-
-    Args:
-        next_probs: Probabilities of the atoms; ``[B, K]``.
-        n_step_rewards: G; ``[B]``.
-        n_step_discounts: P; ``[B]``.
-        support: Evenly spaced; ``[K]``.
-
-    Returns:
-        ``[B, K]``; the sum of each row is that of `next_probs`.
+    triangular kernel, which needs neither rounding nor scatter. `next_probs` are ``[B, K]``, G and
+    P ``[B]``; the sum of each row of the result ``[B, K]`` is that of `next_probs`.
     """
     spacing = (support[-1] - support[0]) / (len(support) - 1)
     moved = n_step_rewards.unsqueeze(-1) + n_step_discounts.unsqueeze(-1) * support  # [B, K]

@@ -44,12 +44,7 @@ def polar_from_raw(raw: Tensor) -> Tensor:
 
 
 def noise_log_prob(noise: Tensor, log_sigma: Tensor) -> Tensor:
-    """Log-densities ``[...]`` of ``mean + sigma * noise`` for any mean.
-
-    Args:
-        noise: Standard normal samples; ``[..., A]``.
-        log_sigma: Logarithms of the standard deviations; ``[A]``.
-    """
+    """Log-densities ``[...]`` of ``mean + sigma * noise`` for any mean and noise ``[..., A]``."""
     constant = 0.5 * noise.shape[-1] * math.log(2.0 * math.pi)
     return -0.5 * noise.square().sum(-1) - log_sigma.sum(-1) - constant
 
@@ -71,15 +66,10 @@ def disc_from_polar(action: Tensor) -> Tensor:
 
 
 def action_gradient_loss(actions: Tensor, gradients: Tensor, limit: float = 1.0) -> Tensor:
-    """A loss whose gradient ascends the critic, with clipped derivatives by the actions.
+    """``-mean sum clip(dQ/da) a``: a loss whose gradient makes actions ascend the critic.
 
-    Args:
-        actions: Actions of the policy, with gradient; ``[B, 3]``.
-        gradients: Derivative of the value of each sample by its action; ``[B, 3]``.
-        limit: Elementwise clip of `gradients`.
-
-    Returns:
-        Scalar ``-mean sum clip(dQ/da) a``; only its gradient is meaningful.
+    `actions` of the policy ``[B, 3]`` have a gradient; `gradients` are the derivatives of the
+    values by the actions, clipped elementwise to `limit`.
     """
     return -(gradients.detach().clamp(-limit, limit) * actions).sum(-1).mean()
 

@@ -22,15 +22,7 @@ class PolicyLoss(NamedTuple):
 
 
 def log_prob(logits: Tensor, actions: Tensor) -> Tensor:
-    """Log-probabilities of actions.
-
-    Args:
-        logits: ``[..., A]``; computed in float32 at least.
-        actions: Integers ``[...]``.
-
-    Returns:
-        ``[...]``.
-    """
+    """Log-probabilities of integer actions ``[...]`` under logits ``[..., A]``."""
     logits = logits if logits.dtype == torch.float64 else logits.float()
     chosen = logits.log_softmax(-1).gather(-1, actions.long().unsqueeze(-1))
     return chosen.squeeze(-1)
@@ -51,13 +43,10 @@ def normalise(values: Tensor, mean: Tensor, std: Tensor) -> Tensor:
 def ppo_policy_loss(
     log_probs: Tensor, behaviour_log_probs: Tensor, advantages: Tensor, clip_range: float
 ) -> PolicyLoss:
-    """Clipped surrogate loss of PPO (Schulman et al. 2017).
+    """Clipped surrogate loss of PPO (Schulman et al. 2017); tensors are ``[B]``.
 
-    Args:
-        log_probs: Log-probabilities of the taken actions under the current policy; ``[B]``.
-        behaviour_log_probs: The same under the policy that acted; ``[B]``.
-        advantages: ``[B]``.
-        clip_range: Half width of the range of ratios.
+    Ratios of the current policy to the one that acted are clipped to ``1 - clip_range`` and
+    ``1 + clip_range``.
     """
     log_ratios = log_probs - behaviour_log_probs
     ratios = log_ratios.exp()
@@ -77,11 +66,7 @@ def value_loss(
 ) -> Tensor:
     """Mean squared error ``(V - R)^2``, or the maximum of it and the clipped error of PPO.
 
-    Args:
-        values: ``[B]``.
-        returns: ``[B]``, constants.
-        old_values: Values when the data were collected; required with a clip range.
-        clip_range: Maximum change of a value; None: no clipping.
+    `clip_range` limits the change of a value since the data were collected with `old_values`.
     """
     errors = (values - returns).square()
     if clip_range is not None:

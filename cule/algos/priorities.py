@@ -13,23 +13,6 @@ def priorities_from_errors(errors: Tensor, floor: float = 1e-6) -> Tensor:
     return errors.abs() + floor
 
 
-def importance_weights(
-    probabilities: Tensor, num_valid: int | Tensor, beta: float | Tensor
-) -> Tensor:
-    """Importance weights of prioritised samples (Schaul et al. 2016).
-
-    Args:
-        probabilities: Probability of each sample; ``[B]``, positive.
-        num_valid: Transitions that could have been sampled.
-        beta: 0: no correction, 1: full correction.
-
-    Returns:
-        ``(V P)^-beta``, divided by the largest of the batch; ``[B]``.
-    """
-    weights = (probabilities * num_valid).pow(-beta)
-    return weights / weights.amax()
-
-
 def sample_by_size(
     sizes: Tensor, count: int, generator: torch.Generator | None = None
 ) -> tuple[Tensor, Tensor]:

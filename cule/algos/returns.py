@@ -94,17 +94,9 @@ def vtrace(
 ) -> VTraceResult:
     """V-trace targets and advantages (Espeholt et al. 2018).
 
-    Args:
-        log_ratios: Log-probabilities of the taken actions under the current policy minus those
-            under the policy that acted.
-        rewards: Rewards.
-        discounts: Discounts.
-        values: Values under the current parameters.
-        next_values: Values of the next observations.
-        cut: Whether an episode ended with the step.
-        rho_bar: Upper clip of the ratio in the temporal differences and advantages.
-        c_bar: Upper clip of the ratio in the traces.
-        trace_lambda: Factor of the traces.
+    `log_ratios` are log-probabilities of the taken actions under the current policy minus those
+    under the policy that acted. Ratios are clipped to `rho_bar` in the temporal differences and
+    advantages, and to `c_bar` in the traces.
     """
     ratios = log_ratios.exp()
     rhos = ratios.clamp(max=rho_bar)
@@ -126,13 +118,7 @@ def vtrace(
 def n_step_returns(
     rewards: Tensor, discounts: Tensor, n_step: int, cut: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Sums of up to n rewards and the discounts of their bootstrap values.
-
-    Args:
-        rewards: Rewards.
-        discounts: Discounts.
-        n_step: n.
-        cut: Whether a time limit truncated the episode with the step; the sum stops there.
+    """Sums of up to n rewards, which stop at a `cut`, and the discounts of their bootstrap values.
 
     Returns:
         ``G`` and ``P`` ``[T - n + 1, N]``, with ``target = G + P * bootstrap``, and the number of
@@ -182,17 +168,10 @@ def q_targets(
     next_q: Tensor,
     next_q_online: Tensor | None = None,
 ) -> Tensor:
-    """Targets ``G + P max_a Q(s', a)`` of Q-learning from n-step sums.
+    """Targets ``G + P max_a Q(s', a)`` ``[B]`` of Q-learning, from n-step sums and ``[B, A]``.
 
-    Args:
-        n_step_rewards: G; ``[B]``.
-        n_step_discounts: P; ``[B]``.
-        next_q: Action values of the target network; ``[B, A]``.
-        next_q_online: Action values of the online network, which then choose the action ``a``:
-            double Q-learning (van Hasselt et al. 2016); ``[B, A]``.
-
-    Returns:
-        ``[B]``.
+    The values of the online network, if given, choose the action ``a``: double Q-learning (van
+    Hasselt et al. 2016).
     """
     chosen = (next_q if next_q_online is None else next_q_online).argmax(-1, keepdim=True)
     return n_step_rewards + n_step_discounts * next_q.gather(-1, chosen).squeeze(-1)

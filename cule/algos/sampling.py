@@ -7,14 +7,9 @@ from torch import Tensor
 
 
 def sample_categorical(logits: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """Sample an action from each policy, as the first of exponential clocks to ring.
+    """Sample an action from each policy: int64 ``[N]`` from logits ``[N, A]``.
 
-    Args:
-        logits: ``[N, A]``.
-        generator: On the device of `logits`.
-
-    Returns:
-        int64 ``[N]``.
+    The first of exponential clocks to ring has the probabilities of the policy.
     """
     clocks = torch.empty_like(logits, dtype=torch.float32).exponential_(generator=generator)
     return (logits.float() - clocks.clamp(min=1e-30).log()).argmax(-1)
@@ -23,15 +18,9 @@ def sample_categorical(logits: Tensor, generator: torch.Generator | None = None)
 def epsilon_greedy(
     q_values: Tensor, epsilon: Tensor | float, generator: torch.Generator | None = None
 ) -> Tensor:
-    """Choose the best actions, or with probability epsilon uniformly random ones.
+    """Choose the best actions, or with probability epsilon uniformly random ones; int64 ``[N]``.
 
-    Args:
-        q_values: ``[N, A]``.
-        epsilon: A number, or one per environment ``[N]``.
-        generator: On the device of `q_values`.
-
-    Returns:
-        int64 ``[N]``.
+    `q_values` are ``[N, A]``; `epsilon` is a number, or one per environment ``[N]``.
     """
     uniform = torch.rand((2, len(q_values)), generator=generator, device=q_values.device)
     num_actions = q_values.shape[-1]

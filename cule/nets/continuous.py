@@ -84,15 +84,7 @@ class GaussianActorCritic(ActorCritic):
         initialisation: str = "orthogonal",
         normalize_obs: bool = False,
     ) -> None:
-        """Make and initialise the network.
-
-        Args:
-            obs_shape: Shape of one observation: ``[S, H, W]`` or ``[D]``.
-            initial_sigma: Initial standard deviation.
-            torso: As for `ActorCritic`.
-            initialisation: As for `ActorCritic`.
-            normalize_obs: As for `ActorCritic`.
-        """
+        """Make the network as `ActorCritic`, with an initial standard deviation."""
         super().__init__(
             obs_shape,
             ACTION_SIZE,

@@ -26,17 +26,7 @@ class NormalisedQNetwork(Torso):
         torso: str = "nature",
         initialisation: str = "he",
     ) -> None:
-        """Make and initialise the network.
-
-        Args:
-            obs_shape: Shape of one observation: ``[S, H, W]``; any shape with "mlp".
-            num_actions: A.
-            torso: "nature", "nature32", "nips", "small" or "mlp".
-            initialisation: One of `cule.nets.INITIALISATIONS`.
-
-        Raises:
-            InvalidArgumentError: A torso without a normalised form, or that does not fit.
-        """
+        """Make the network as `QNetwork`, with a torso of `NORMALISED` or "mlp"."""
         example = torch.zeros(1, *obs_shape)
         if torso == "mlp":
             body = linear_body(example.numel(), 2, normalised=True)

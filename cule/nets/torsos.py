@@ -121,11 +121,7 @@ def _with_norm(layer: nn.Module, shape: int | tuple[int, ...], normalised: bool)
 def convolutional_body(
     name: str, obs_shape: Sequence[int], *, normalised: bool = False
 ) -> nn.Sequential:
-    """Layers of a convolutional torso, optionally with layer normalisation before each ReLU.
-
-    Raises:
-        InvalidArgumentError: The images are too small for the convolutions.
-    """
+    """Layers of a convolutional torso, optionally with layer normalisation before each ReLU."""
     convolutions, width = _CONVOLUTIONS[name]
     channels, rows, columns = obs_shape
     layers: list[nn.Module] = []

@@ -396,15 +396,10 @@ def test_distributional_values_and_loss() -> None:
 # --- Priorities and exploration -----------------------------------------------------------------
 
 
-def test_priorities_and_weights() -> None:
+def test_priorities() -> None:
     assert algos.priorities_from_errors(torch.tensor([-2.0, 0.0])).tolist() == pytest.approx(
         [2, 1e-6]
     )
-    leaves = torch.tensor([1.0, 2.0, 4.0, 8.0]) ** 0.6
-    probabilities = leaves / leaves.sum()
-    np.testing.assert_allclose(probabilities, [0.12055, 0.18272, 0.276951, 0.419779], atol=1e-5)
-    weights = algos.importance_weights(probabilities, 4, 0.4)
-    np.testing.assert_allclose(weights, [1.0, 0.846745, 0.716978, 0.607097], atol=1e-5)
 
 
 def test_draws_by_size() -> None:
@@ -446,7 +441,6 @@ def test_epsilon_ladder() -> None:
     ladder = algos.epsilon_ladder(8)
     expected = [0.4, 0.16, 0.064, 0.0256, 0.01024, 0.004096, 0.0016384, 0.00065536]
     np.testing.assert_allclose(ladder, expected, rtol=1e-6)
-    torch.testing.assert_close(algos.epsilon_ladder(8, first=4, count=4), ladder[4:])
     with pytest.raises(InvalidArgumentError, match="num_envs"):
         algos.epsilon_ladder(1)
     sigmas = algos.sigma_ladder(5, 0.05, 0.8)

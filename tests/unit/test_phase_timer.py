@@ -14,6 +14,14 @@ from cule.agents.training.phase_timer import PhaseTimer  # noqa: E402
 from tests.support.fake_cuda import fake_cuda  # noqa: E402
 
 
+@pytest.fixture(autouse=True)
+def _fake_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock moves by `time.sleep` alone, for the timer and for the events of the fake GPU."""
+    slept_s: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept_s.append)
+    monkeypatch.setattr(time, "perf_counter", lambda: sum(slept_s))
+
+
 def play_rounds(measured: PhaseTimer, count: int) -> None:
     """Rounds of 4 ms, of which 2 emulate and 1 more collects."""
     for _ in range(count):

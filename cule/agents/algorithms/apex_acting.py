@@ -204,10 +204,8 @@ def concurrently(
 ) -> Iterator[contextlib.AbstractContextManager[object]]:
     """Yield a context whose work runs concurrently with the work of the enclosing one.
 
-    Its work starts after all work launched before, and all work launched later waits for it.
-
-    Args:
-        stream: Stream of the inner context; None: the work runs in order.
+    Its work starts after all work launched before, and all work launched later waits for it. With
+    None for the stream of the inner context, the work runs in order.
     """
     if stream is None:
         yield contextlib.nullcontext()

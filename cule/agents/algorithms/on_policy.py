@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypedDict, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -63,12 +63,6 @@ class RMSpropConfig(ActorCriticConfig):
 
     rmsprop_eps: NonNegativeFloat = 1e-5
     """Epsilon of RMSProp."""
-
-
-class RolloutState(TypedDict, total=False):
-    """Checkpoint of a rollout."""
-
-    buffer: dict[str, object]
 
 
 class RolloutAgent(Agent):
@@ -153,17 +147,16 @@ class RolloutAgent(Agent):
                 finals.scatter_(0, index, kept.unsqueeze(0))
         return algos.shift_values(values, last_values, finals, rollout.ended)
 
-    def extra_state(self, *, replay: bool) -> RolloutState:
+    def extra_state(self, *, replay: bool) -> dict[str, object]:
         """The buffer, from whose newest stacks the next round continues."""
         return {"buffer": self.buffer.state_dict()} if self._has_begun else {}
 
     def load_extra_state(self, state: Mapping[str, object]) -> bool:
         """Restore the buffer."""
-        saved = cast(RolloutState, state)
-        if "buffer" not in saved:
+        if "buffer" not in state:
             return False
         self.buffer = TrajectoryBuffer(self.buffer_options())
-        self.buffer.load_state_dict(saved["buffer"])
+        self.buffer.load_state_dict(cast("dict[str, object]", state["buffer"]))
         return True
 
 
@@ -306,11 +299,7 @@ class AdvantageAgent(ActorCriticAgent):
 
 
 def check_minibatches(count: int, samples: int, product: str = "num_steps x num_envs") -> None:
-    """Require that minibatches divide the samples of a rollout.
-
-    Raises:
-        InvalidArgumentError: They do not.
-    """
+    """Require that minibatches divide the samples of a rollout."""
     if samples % count:
         raise InvalidArgumentError(
             f"num_minibatches is {count}, which does not divide the {samples} of a rollout "

@@ -1,8 +1,9 @@
 """PPO: proximal policy optimisation with clipped ratios (Schulman et al. 2017).
 
-A round collects T steps of N environments (`RolloutAgent.round`); `update` estimates advantages and
-runs several epochs over shuffled minibatches. The variants are in files of their own: continuous actions in `policies`, V-trace
-advantages and prioritised environments in `ppo_targets`, the target KL in `early_stopping`.
+`RolloutAgent.round` collects T steps of N environments and calls `update`, which estimates
+advantages and runs several epochs over shuffled minibatches. The variants are in files of their
+own: continuous actions in `policies`, V-trace advantages and prioritised environments in
+`ppo_targets`, the target KL in `early_stopping`.
 """
 
 from __future__ import annotations
@@ -129,11 +130,7 @@ class PPO(ActorCriticAgent):
         )
 
     def make_optimizer(self) -> torch.optim.Optimizer:
-        """Make Adam.
-
-        Raises:
-            InvalidArgumentError: The minibatches do not divide the rollout.
-        """
+        """Make Adam."""
         config = self.config
         if config.prio:
             check_minibatches(config.num_minibatches, self.num_envs, "num_envs, with prio")

@@ -75,11 +75,7 @@ class VTraceTargets(GaeTargets):
 def prioritized_minibatches(
     targets: GaeTargets, count: int, generator: torch.Generator
 ) -> Iterator[Tensor]:
-    """Minibatches of whole environments, each sampled from the advantages at that time.
-
-    Yields:
-        Step times N plus environment; int64 ``[T * N / count]``.
-    """
+    """Minibatches of whole environments, each sampled from the advantages at that time."""
     for _ in range(count):
         yield sample_envs(targets.advantages, count, generator)
 
@@ -88,9 +84,7 @@ def sample_envs(advantages: Tensor, num_minibatches: int, generator: torch.Gener
     """Sample whole environments in proportion to their total absolute advantages to the power 0.8.
 
     The total is divided into equal strata, one for each of the ``N / num_minibatches`` samples.
-
-    Returns:
-        Step times N plus environment; int64 ``[B]``.
+    Returns step times N plus environment, int64 ``[B]``.
     """
     num_steps, n = advantages.shape
     # Advantages that are not finite: any choice will do, since the loss will not be finite either.

@@ -89,11 +89,7 @@ class PQN(RolloutAgent):
         )
 
     def make_optimizer(self) -> torch.optim.Optimizer:
-        """Make RAdam.
-
-        Raises:
-            InvalidArgumentError: The minibatches do not divide the rollout.
-        """
+        """Make RAdam."""
         config = self.config
         check_minibatches(config.num_minibatches, config.num_steps * self.num_envs)
         return torch.optim.RAdam(self.network.parameters(), lr=self.learning_rate)

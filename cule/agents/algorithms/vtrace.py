@@ -69,11 +69,7 @@ class VTrace(AdvantageAgent):
     config: VTraceConfig
 
     def build(self) -> None:
-        """Check that environments, batches and steps match; make network and optimizer.
-
-        Raises:
-            InvalidArgumentError: They do not match.
-        """
+        """Check that environments, batches and steps match; make network and optimizer."""
         config = self.config
         MultiBatchSchedule(
             self.num_envs,

@@ -24,8 +24,8 @@ from cule.agents.training.environment import (
     EpisodeStatistics,
     FrameEnv,
     make_env,
+    make_stacks,
     newest_frames,
-    split_obs_shape,
 )
 from cule.agents.training.seeds import ACTING_SEED, ACTOR_SEED_STRIDE
 from cule.errors import CuleError
@@ -35,8 +35,6 @@ from cule.replay import (
     ReplayWriter,
     SharedOptions,
     SharedPrioritizedReplay,
-    TrajectoryBuffer,
-    TrajectoryOptions,
 )
 from cule.replay.errors import DisconnectedError
 
@@ -99,15 +97,13 @@ class ActorGroup:
     """
 
     def __init__(self, agent: ApexDQN) -> None:
-        """Make the memory; processes start when the context is entered.
-
-        Args:
-            agent: The learner, whose weights are sent and whose steps so far seed the actors.
-        """
+        """Make the memory; processes start when the context is entered."""
         config = self.config = agent.config
+        options = agent.prioritized_options()
+        options["num_envs"] = config.num_envs  # of an actor; those of the learner only have spaces
         self.replay = SharedPrioritizedReplay(
             SharedOptions(
-                **{**agent.prioritized_options(), "num_envs": config.num_envs},
+                **options,
                 num_writers=config.num_actors,
                 block_size=config.block_size,
             )
@@ -163,11 +159,7 @@ class ActorGroup:
         self.shared.allowed.fill_(allowed)
 
     def wait_for_transitions(self) -> int:
-        """Wait until actors publish transitions; return their number.
-
-        Raises:
-            ActorError: All actors have ended, and nothing is left to take in.
-        """
+        """Wait until actors publish transitions; return their number."""
         while True:
             self.replay.poll()
             published = sum(status.num_published for status in self.replay.writers())
@@ -244,16 +236,10 @@ def act_in_process(
     first, total = index * config.num_envs, config.num_actors * config.num_envs
     ladder = algos.epsilon_ladder(total, config.ladder_base, config.ladder_exponent)
     epsilon = ladder[first : first + config.num_envs]
-    stack, frame_shape = split_obs_shape(obs_shape)
-    stacks = TrajectoryBuffer(
-        TrajectoryOptions(
-            num_envs=config.num_envs, obs_shape=frame_shape, stack=stack, num_steps=1, extras={}
-        )
-    )
     statistics = EpisodeStatistics(torch.device("cpu"))
     obs, _ = env.reset(seed=seed)
     frames = newest_frames(obs, obs_shape).clone()
-    stacks.start(frames)
+    stacks = make_stacks(env, obs, obs_shape)
     steps, version = 0, -1
     with ReplayWriter(handle, index, prioritize) as writer:
         writer.start(frames)

@@ -54,28 +54,12 @@ class Checkpoint(PolicyState):
 
 
 def write_checkpoint(path: str | os.PathLike[str], content: Mapping[str, object]) -> None:
-    """Write a checkpoint, replacing an existing file.
-
-    Args:
-        path: Target; missing folders are created.
-        content: Tensors and plain values, in dictionaries and lists.
-
-    Raises:
-        OSError: The file cannot be written; an existing file is unchanged.
-    """
+    """Write a checkpoint, replacing an existing file."""
     replace_file(path, lambda file: torch.save({"format": FORMAT, **content}, file))
 
 
 def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:
-    """Write a file that is either complete or absent.
-
-    Args:
-        path: Target; missing folders are created.
-        write: Writes the content to the open file.
-
-    Raises:
-        OSError: The file cannot be written; an existing file is unchanged.
-    """
+    """Write a file that is either complete or absent."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
@@ -91,12 +75,7 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], obje
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
-    """Read a checkpoint to the CPU.
-
-    Raises:
-        FileNotFoundError: The file does not exist.
-        CheckpointError: The file is not a checkpoint, is damaged, or has another format.
-    """
+    """Read a checkpoint to the CPU."""
     with Path(path).open("rb") as file:
         try:
             content: object = torch.load(file, map_location="cpu", weights_only=True)

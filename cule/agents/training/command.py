@@ -33,17 +33,7 @@ from cule.errors import CuleError, InvalidArgumentError
 
 
 def train(words: Sequence[str]) -> int:
-    """Run ``cule train ALGO ...``.
-
-    Args:
-        words: Words after ``train``.
-
-    Returns:
-        Exit status 0: training is complete, or was stopped by a signal and saved.
-
-    Raises:
-        CuleError: Invalid options, a folder with another run, insufficient memory, or divergence.
-    """
+    """Run ``cule train ALGO ...``."""
     parser = argparse.ArgumentParser(prog="cule train", description="Train an agent.")
     parser.add_argument(
         "algorithm",
@@ -92,17 +82,7 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 
 def evaluate_checkpoints(words: Sequence[str]) -> int:
-    """Run ``cule eval CHECKPOINT ...``.
-
-    Args:
-        words: Words after ``eval``.
-
-    Returns:
-        Exit status 0.
-
-    Raises:
-        CuleError: A missing or damaged checkpoint, or invalid options.
-    """
+    """Run ``cule eval CHECKPOINT ...``."""
     options = _parse_eval(words)
     results = []
     for path in options.checkpoints:

@@ -11,11 +11,7 @@ from cule.errors import InvalidArgumentError
 
 
 def parse_device(name: str, value: str) -> torch.device:
-    """The device that an option names.
-
-    Raises:
-        InvalidArgumentError: torch does not know it.
-    """
+    """The device that an option names."""
     try:
         return torch.device(value)
     except RuntimeError:

@@ -39,8 +39,7 @@ def rank() -> int:
 def join_world(device: torch.device) -> torch.device:
     """Join the process group that torchrun started, if any, and return the device to use.
 
-    Args:
-        device: As configured; with several processes a CUDA device becomes that of ``LOCAL_RANK``.
+    With several processes a CUDA device becomes that of ``LOCAL_RANK``.
     """
     if num_launched() > 1:
         if device.type == "cuda":
@@ -83,11 +82,7 @@ def gather_values(value: Value) -> list[Value]:
 
 
 def check_same_on_all_ranks(name: str, value: object) -> None:
-    """Require the same value in all processes.
-
-    Raises:
-        CheckpointError: The values differ. All processes raise it.
-    """
+    """Require the same value in all processes."""
     values = gather_values(value)
     if any(other != values[0] for other in values):
         raise CheckpointError(f"{name} are {values}; they must be the same in all processes")
@@ -115,11 +110,9 @@ def average_gradients(parameters: Iterable[nn.Parameter]) -> None:
     flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
     dist.all_reduce(flat)
     flat /= size
-    position = 0
-    for gradient in gradients:
-        count = gradient.numel()
-        gradient.copy_(flat[position : position + count].view_as(gradient))
-        position += count
+    parts = torch.split(flat, [gradient.numel() for gradient in gradients])
+    for gradient, part in zip(gradients, parts, strict=True):
+        gradient.copy_(part.view_as(gradient))
 
 
 def sum_over_ranks(values: Tensor) -> Tensor:

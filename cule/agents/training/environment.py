@@ -14,6 +14,7 @@ from torch import Tensor
 from cule.agents.algorithms.config import AgentConfig
 from cule.envs import AtariVectorEnv, FrameStep
 from cule.errors import InvalidArgumentError
+from cule.replay import TrajectoryBuffer, TrajectoryOptions
 
 
 class ObsSpace(Protocol):
@@ -93,11 +94,7 @@ def make_env(config: AgentConfig) -> AtariVectorEnv:
 
 
 def check_env(env: FrameEnv) -> None:
-    """Require that episodes restart in the step in which they end.
-
-    Raises:
-        InvalidArgumentError: Another autoreset mode.
-    """
+    """Require that episodes restart in the step in which they end."""
     mode = env.metadata.get("autoreset_mode")
     name = getattr(mode, "value", mode)
     if name != "SameStep":
@@ -136,6 +133,32 @@ def newest_frames(obs: object, shape: tuple[int, ...]) -> Tensor:
     """Newest frames ``[N, H, W]`` or ``[N, D]`` of the observations of a reset."""
     tensor = torch.as_tensor(obs)
     return tensor[:, -1] if len(shape) == 3 else tensor
+
+
+def make_stacks(
+    env: FrameEnv,
+    obs: object,
+    shape: tuple[int, ...],
+    *,
+    continuous: bool = False,
+    device: torch.device | str = "cpu",
+) -> TrajectoryBuffer:
+    """A buffer that only stacks frames for acting, started with the observations of a reset."""
+    stack, frame_shape = split_obs_shape(shape)
+    stacks = TrajectoryBuffer(
+        TrajectoryOptions(
+            num_envs=env.num_envs,
+            obs_shape=frame_shape,
+            stack=stack,
+            num_steps=1,
+            action_shape=(3,) if continuous else (),
+            action_dtype=torch.float32 if continuous else torch.int64,
+            extras={},
+            device=device,
+        )
+    )
+    stacks.start(newest_frames(obs, shape))
+    return stacks
 
 
 class EpisodeStatistics:

@@ -29,15 +29,13 @@ from cule.agents.training.environment import (
     FrameEnv,
     check_env,
     make_env,
-    newest_frames,
-    split_obs_shape,
+    make_stacks,
 )
 from cule.agents.training.scores import human_normalised, reference_scores
 from cule.agents.training.seeds import EVALUATION_SEED
 from cule.envs import AtariVectorEnv
 from cule.errors import CuleError, InvalidArgumentError
 from cule.games import game_id_of
-from cule.replay import TrajectoryBuffer, TrajectoryOptions
 from cule.replay.options import check_int
 
 if TYPE_CHECKING:
@@ -193,11 +191,7 @@ def _game_id(game: str) -> str:
 
 
 def check_request(episodes: int, protocol: str) -> None:
-    """Check arguments of `evaluate`.
-
-    Raises:
-        InvalidArgumentError: Too few episodes, or an unknown protocol.
-    """
+    """Check arguments of `evaluate`."""
     check_int("episodes", episodes, MIN_EPISODES)
     if protocol not in PROTOCOLS:
         raise InvalidArgumentError(
@@ -206,11 +200,7 @@ def check_request(episodes: int, protocol: str) -> None:
 
 
 def make_eval_env(config: AgentConfig, protocol: str, num_envs: int) -> AtariVectorEnv:
-    """Make the environments of a protocol, for an agent trained with a config.
-
-    Raises:
-        InvalidArgumentError: An unknown protocol.
-    """
+    """Make the environments of a protocol, for an agent trained with a config."""
     check_request(MIN_EPISODES, protocol)
     return make_env(
         dataclasses.replace(
@@ -235,21 +225,9 @@ def _play(
     each = -(-episodes // env.num_envs)
     generator = torch.Generator(device=agent.device)
     generator.manual_seed(seed + EVALUATION_SEED)
-    stack, shape = split_obs_shape(agent.obs_shape)
-    stacks = TrajectoryBuffer(
-        TrajectoryOptions(
-            num_envs=env.num_envs,
-            obs_shape=shape,
-            stack=stack,
-            num_steps=1,
-            action_shape=(3,) if agent.config.continuous else (),
-            action_dtype=torch.float32 if agent.config.continuous else torch.int64,
-            extras={},
-            device=agent.device,
-        )
-    )
     obs, _ = env.reset(seed=seed)
-    stacks.start(newest_frames(obs, agent.obs_shape))
+    continuous = agent.config.continuous
+    stacks = make_stacks(env, obs, agent.obs_shape, continuous=continuous, device=agent.device)
     returns: list[list[float]] = [[] for _ in range(env.num_envs)]
     lengths: list[list[int]] = [[] for _ in range(env.num_envs)]
     missing = env.num_envs

@@ -119,11 +119,7 @@ def capture_call(
     generators: Sequence[torch.Generator],
     stream: torch.cuda.Stream | None = None,
 ) -> tuple[Callable[[], None], Result]:
-    """Capture a call without running it.
-
-    Returns:
-        A function that replays it, and its static outputs.
-    """
+    """Capture a call without running it; return a function that replays it, and its outputs."""
     gc.collect()  # freeing a dropped environment during the capture would be refused
     graph = torch.cuda.CUDAGraph()
     for generator in generators:
@@ -166,12 +162,9 @@ def run_aside(
 
 @torch.no_grad()
 def step_unless(skip: Tensor, optimizer: torch.optim.Optimizer) -> None:
-    """Step an optimizer, and undo the step on the device where `skip` is true.
+    """Step an optimizer, and undo the step on the device where `skip`, a bool scalar, is true.
 
-    Args:
-        skip: bool scalar on the device of the parameters; false at the first step, which
-            initialises the state of the optimizer.
-        optimizer: An optimizer with its state on that device.
+    It is false at the first step, which initialises the state of the optimizer.
     """
     before = [tensor.clone() for tensor in _tensors_of(optimizer)]
     optimizer.step()

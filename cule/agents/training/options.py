@@ -62,11 +62,7 @@ class Option(typing.NamedTuple):
     choices: tuple[str, ...] = ()
 
     def parse(self, name: str, value: object) -> object:
-        """Return `value` in the type of the field.
-
-        Raises:
-            InvalidArgumentError: Another type, or a value that is not allowed.
-        """
+        """Return `value` in the type of the field."""
         if value is None and self.is_optional:
             return None
         is_limit = self.bounds is not None and self.bounds.allow_infinity and value == math.inf
@@ -119,12 +115,7 @@ def _option(annotation: object) -> Option:
 
 
 def validate(config: object) -> None:
-    """Convert the values of a dataclass to the types of its fields, and check them.
-
-    Raises:
-        InvalidArgumentError: Another type, a number that is not finite, or a value that is not
-            allowed.
-    """
+    """Convert the values of a dataclass to the types of its fields, and check them."""
     for name, option in options_of(type(config)).items():
         object.__setattr__(config, name, option.parse(name, getattr(config, name)))
 
@@ -150,13 +141,7 @@ def field_docs(config_class: type) -> Mapping[str, str]:
 def add_arguments(
     parser: argparse._ActionsContainer, config_class: type, defaults: Mapping[str, object]
 ) -> None:
-    """Add one option per field to a parser. Options that are not given stay out of the result.
-
-    Args:
-        parser: Parser or group, changed in place.
-        config_class: A dataclass with documented fields.
-        defaults: Defaults for the help text that differ from those of the class.
-    """
+    """Add one option per field to a parser. Options that are not given stay out of the result."""
     docs = field_docs(config_class)
     options = options_of(config_class)
     for item in dataclasses.fields(config_class):
@@ -164,23 +149,11 @@ def add_arguments(
         flag = "--" + item.name.replace("_", "-")
         text = f"{docs[item.name]} (default: {defaults.get(item.name, item.default)})"
         text = text.replace("%", "%%")
+        add = functools.partial(parser.add_argument, flag, default=argparse.SUPPRESS, help=text)
         if option.kind is bool:
-            parser.add_argument(
-                flag,
-                dest=item.name,
-                default=argparse.SUPPRESS,
-                help=text,
-                action=argparse.BooleanOptionalAction,
-            )
+            add(action=argparse.BooleanOptionalAction)
         else:
-            parser.add_argument(
-                flag,
-                dest=item.name,
-                default=argparse.SUPPRESS,
-                help=text,
-                type=functools.partial(_convert, option),
-                metavar=option.kind.__name__.upper(),
-            )
+            add(type=functools.partial(_convert, option), metavar=option.kind.__name__.upper())
 
 
 def _convert(option: Option, word: str) -> object:
@@ -190,9 +163,9 @@ def _convert(option: Option, word: str) -> object:
     try:
         if option.kind is int:
             number = float(word.replace("_", ""))
-            if number != int(number):
-                raise ValueError
-            return int(number)
+            if number == int(number):
+                return int(number)
+            raise ValueError
         converted: object = option.kind(word)
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(
@@ -203,11 +176,7 @@ def _convert(option: Option, word: str) -> object:
 
 # Any: the values are checked by the dataclass, whatever they are.
 def config_from(config_class: type[Config], values: Mapping[str, Any]) -> Config:
-    """Make a config from named values.
-
-    Raises:
-        InvalidArgumentError: An unknown name, or a value that is not allowed.
-    """
+    """Make a config from named values."""
     known = options_of(config_class)
     unknown = sorted(set(values) - set(known))
     if unknown:

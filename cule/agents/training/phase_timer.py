@@ -20,13 +20,7 @@ class PhaseTimer:
     """Times the phases of rounds: "collect", "emulate" inside it, and "round" around both."""
 
     def __init__(self, device: torch.device, *, separates_emulation: bool = True) -> None:
-        """Start at zero.
-
-        Args:
-            device: Device of the network.
-            separates_emulation: False where the environments run on a GPU that `device` does not
-                wait for.
-        """
+        """Start at zero; emulation on a GPU that `device` does not wait for cannot be separated."""
         self._device = device
         self._separates_emulation = separates_emulation
         self._reset()
@@ -76,10 +70,8 @@ class PhaseTimer:
     def read_shares(self) -> dict[str, float]:
         """Fractions of the rounds since the last call, which must be complete.
 
-        Returns:
-            "act_share", "emulate_share" and "learn_share". "learn_share" alone where a CUDA graph
-            holds whole steps or emulation cannot be separated; empty without a timed round, or
-            where other processes collect.
+        "learn_share" alone where a CUDA graph holds whole steps or emulation cannot be separated;
+        empty without a timed round, or where other processes collect.
         """
         if self._events:
             self._events[-1][2].synchronize()

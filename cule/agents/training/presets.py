@@ -100,16 +100,7 @@ PRESETS: dict[str, Preset] = {
 
 
 def load_to_play(content: PolicyState, env: FrameEnv, device: str = "cpu") -> Agent:
-    """Make an agent with the weights of a checkpoint, for playing only.
-
-    Args:
-        content: Result of `read_to_play`.
-        env: Environments like those it was trained in; only their spaces are used.
-        device: Device of the network.
-
-    Raises:
-        CheckpointError: An unknown algorithm, or another shape.
-    """
+    """Make an agent with the weights of a checkpoint, to play; uses only the spaces of `env`."""
     config = checkpoint_config(content, device=device, env_device="")
     agent = AGENTS[content["algorithm"]](config, env)
     agent.load_weights(content)
@@ -117,11 +108,7 @@ def load_to_play(content: PolicyState, env: FrameEnv, device: str = "cpu") -> Ag
 
 
 def checkpoint_config(content: PolicyState, **changes: object) -> AgentConfig:
-    """The options of a checkpoint, with some changed and those that only training needs reset.
-
-    Raises:
-        CheckpointError: An unknown algorithm, or options that do not belong to it.
-    """
+    """The options of a checkpoint, with some changed and those that only training needs reset."""
     name = content.get("algorithm")
     if name not in AGENTS:
         raise CheckpointError(

@@ -23,11 +23,7 @@ def next_path(folder: Path) -> Path:
 
 
 def check_writable(folder: Path) -> None:
-    """Require that a folder can be created and written to, without creating it.
-
-    Raises:
-        InvalidArgumentError: It cannot.
-    """
+    """Require that a folder can be created and written to, without creating it."""
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         reason = "is not writable" if existing.is_dir() else "is not a folder"
@@ -40,11 +36,7 @@ def last_checkpoint(folder: Path) -> Path | None:
 
 
 def find_checkpoint(path: Path) -> Path:
-    """The checkpoint of a path: the file itself, or the newest one in the folder of a run.
-
-    Raises:
-        InvalidArgumentError: The folder has none.
-    """
+    """The checkpoint of a path: the file itself, or the newest one in the folder of a run."""
     found = last_checkpoint(path) if path.is_dir() else path
     if found is None:
         raise InvalidArgumentError(f"CHECKPOINT is {str(path)!r}, a folder without a run")
@@ -52,14 +44,7 @@ def find_checkpoint(path: Path) -> Path:
 
 
 def read_newest(folder: Path) -> Checkpoint | None:
-    """Read this process's file of the newest checkpoint that every process has.
-
-    Returns:
-        The content; None if no process has a checkpoint.
-
-    Raises:
-        CheckpointError: Some processes have none, or none of the same step.
-    """
+    """Read this process's file of the newest checkpoint that every process has, or None."""
     own: dict[int, Checkpoint] = {}
     for path in filter(Path.exists, map(path_of_rank, (latest_path(folder), next_path(folder)))):
         try:

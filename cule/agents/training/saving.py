@@ -100,12 +100,7 @@ def _policy_state(agent: Agent) -> PolicyState:
 
 
 def load_state(agent: Agent, content: Checkpoint) -> None:
-    """Restore the content of a checkpoint.
-
-    Raises:
-        CheckpointError: Another algorithm, shape, number of processes or other options; or the
-            processes have checkpoints of different steps.
-    """
+    """Restore the content of a checkpoint."""
     _check_shapes(agent, content)
     _check_run(agent, content)
     agent.network.load_state_dict(content["network"])
@@ -136,11 +131,7 @@ def load_state(agent: Agent, content: Checkpoint) -> None:
 
 
 def load_weights(agent: Agent, content: PolicyState) -> None:
-    """Restore network and counters only, for playing.
-
-    Raises:
-        CheckpointError: Another algorithm or shape.
-    """
+    """Restore network and counters only, for playing."""
     _check_shapes(agent, content)
     try:
         agent.network.load_state_dict(content["network"])

@@ -46,11 +46,7 @@ def reference_scores() -> Mapping[str, ReferenceScores]:
 
 
 def human_normalised(game: str, score: float) -> float:
-    """``(score - random) / (human - random)``.
-
-    Raises:
-        InvalidArgumentError: The game has no reference scores.
-    """
+    """``(score - random) / (human - random)``."""
     known = reference_scores()
     if game not in known:
         raise InvalidArgumentError(

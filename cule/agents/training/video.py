@@ -33,17 +33,7 @@ class RecordedEnv:
     """
 
     def __init__(self, env: AtariVectorEnv, path: Path, *, episodes: int) -> None:
-        """Start recording with the next reset.
-
-        Args:
-            env: Environments; the caller closes them.
-            path: Target, ``NAME.mp4``; missing folders are created.
-            episodes: Episodes to record.
-
-        Raises:
-            InvalidArgumentError: The name of the file does not end in .mp4.
-            MissingPackageError: imageio-ffmpeg is not installed.
-        """
+        """Start recording with the next reset."""
         check_video_path(path)
         self._env, self._path, self._episodes_left = env, path, episodes
         self._part = path.with_name(f".{path.stem}.part.mp4")
@@ -142,12 +132,7 @@ def is_complete(film: bytes) -> bool:
 
 
 def check_video_path(path: Path) -> None:
-    """Require that a video can be made.
-
-    Raises:
-        InvalidArgumentError: The name of the file does not end in .mp4.
-        MissingPackageError: imageio-ffmpeg is not installed.
-    """
+    """Require that a video can be made."""
     if path.suffix.lower() != ".mp4":
         raise InvalidArgumentError(f"video is {str(path)!r}; it must be a file NAME.mp4")
     try:

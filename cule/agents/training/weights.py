@@ -36,16 +36,7 @@ def can_write_weights() -> bool:
 
 
 def write_weights(path: str | os.PathLike[str], state: PolicyState) -> None:
-    """Write a file of weights, replacing an existing one.
-
-    Args:
-        path: Target; missing folders are created.
-        state: The network and its description.
-
-    Raises:
-        OSError: The file cannot be written; an existing file is unchanged.
-        MissingPackageError: safetensors is not installed.
-    """
+    """Write a file of weights, replacing an existing one."""
     _require_safetensors(path)
     from safetensors.torch import save
 
@@ -63,13 +54,7 @@ def write_weights(path: str | os.PathLike[str], state: PolicyState) -> None:
 
 
 def read_weights(path: str | os.PathLike[str]) -> PolicyState:
-    """Read a file of weights to the CPU.
-
-    Raises:
-        FileNotFoundError: The file does not exist.
-        CheckpointError: The file holds no weights of cule, or is damaged.
-        MissingPackageError: safetensors is not installed.
-    """
+    """Read a file of weights to the CPU."""
     _require_safetensors(path)
     from safetensors import SafetensorError, safe_open
 
@@ -83,12 +68,7 @@ def read_weights(path: str | os.PathLike[str]) -> PolicyState:
 
 
 def read_to_play(path: Path) -> PolicyState:
-    """Read a checkpoint or, by its suffix, a file of weights.
-
-    Raises:
-        FileNotFoundError, CheckpointError, MissingPackageError: As `read_checkpoint` and
-            `read_weights`.
-    """
+    """Read a checkpoint or, by its suffix, a file of weights."""
     return read_weights(path) if path.suffix == SUFFIX else read_checkpoint(path)
 
 
