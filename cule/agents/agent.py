@@ -296,14 +296,6 @@ class Agent(ABC):
         scale = {"none": 1.0, "sqrt": share**0.5, "linear": share}[self.config.lr_scale]
         return float(self.config.learning_rate * scale)
 
-    def set_learning_rate(self, value: float) -> None:
-        """Set the learning rate of all parameters."""
-        for group in self.optimizer.param_groups:
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(value)
-            else:
-                group["lr"] = value
-
     def seed_of(self, offset: int) -> int:
         """The seed of this process for the stream with an offset."""
         return self.config.seed + RANK_SEED_STRIDE * rank() + offset

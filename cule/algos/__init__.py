@@ -12,12 +12,7 @@ and not the first of the new one.
 
 from __future__ import annotations
 
-from cule.algos.categorical import (
-    atoms,
-    categorical_loss,
-    expected_values,
-    project_distribution,
-)
+from cule.algos.categorical import atoms, categorical_loss, expected_values, project_distribution
 from cule.algos.continuous import (
     action_gradient_loss,
     clip_to_disc,
@@ -47,7 +42,6 @@ from cule.algos.priorities import (
     sigma_ladder,
 )
 from cule.algos.returns import (
-    VTraceResult,
     clip_rewards,
     gae,
     n_step_returns,
@@ -59,7 +53,6 @@ from cule.algos.returns import (
 from cule.algos.sampling import epsilon_greedy, sample_categorical
 
 __all__ = [
-    "VTraceResult",
     "action_gradient_loss",
     "atoms",
     "categorical_loss",

@@ -149,11 +149,7 @@ def linear_body(num_inputs: int, num_layers: int, *, normalised: bool = False) -
 
 
 def make_torso(name: str, obs_shape: Sequence[int]) -> Torso:
-    """Make a torso.
-
-    Args:
-        name: One of `TORSOS`.
-        obs_shape: Shape of one observation: ``[S, H, W]``, or ``[D]`` for "vector" and "mlp".
+    """Make a torso of `TORSOS` for observations ``[S, H, W]``, or ``[D]`` for "vector" and "mlp".
 
     Raises:
         InvalidArgumentError: An unknown name, or one that does not fit the shape.

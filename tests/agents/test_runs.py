@@ -31,12 +31,18 @@ from cule.agents.training.checkpoint import read_checkpoint, write_checkpoint  #
 from cule.agents.training.logs import RunLog, Table  # noqa: E402
 from cule.agents.training.progress_bar import ProgressBar, short_number, short_time  # noqa: E402
 from cule.agents.training.run_folder import last_checkpoint  # noqa: E402
-from cule.agents.training.runner import TIME_COLUMNS, Run  # noqa: E402
+from cule.agents.training.runner import Run  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.support.catch import Catch, Interrupting  # noqa: E402
 from tests.support.learners import SMALL, class_of, small_env, small_learner  # noqa: E402
 
 SCRIPT = Path(__file__).parents[1] / "support" / "run_catch.py"
+
+#: Columns of the rows of progress that depend on the clock.
+TIME_COLUMNS = (
+    *("train_s", "wall_s", "steps_per_s", "frames_per_s", "updates_per_s"),
+    *("act_share", "emulate_share", "learn_share"),
+)
 
 
 class Started:

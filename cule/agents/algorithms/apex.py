@@ -21,7 +21,7 @@ from torch import Tensor
 
 from cule import algos
 from cule.agents.agent import Progress
-from cule.agents.algorithms.apex_acting import ApexActingConfig, ApexAgent, ApexState
+from cule.agents.algorithms.apex_acting import ApexActingConfig, ApexAgent
 from cule.agents.algorithms.dqn import DQN, DQNConfig
 from cule.agents.training.actors import ActorGroup, EnvFactory
 from cule.agents.training.distributed import num_launched
@@ -111,13 +111,8 @@ class ApexDQN(ApexAgent, DQN):
     config: ApexConfig
     eval_epsilon: ClassVar[float] = 0.00164
 
-    # --- Set up -----------------------------------------------------------------------------------
-
     def __init__(
-        self,
-        config: ApexConfig,
-        env: FrameEnv | None = None,
-        env_factory: EnvFactory | None = None,
+        self, config: ApexConfig, env: FrameEnv | None = None, env_factory: EnvFactory | None = None
     ) -> None:
         """Make the environments and the network.
 
@@ -149,8 +144,6 @@ class ApexDQN(ApexAgent, DQN):
         self.acting_values = self.captured(self._acting_values, uses_generator=False, stream=stream)
         self.learn_from = self.captured(self._learn_from, uses_generator=False)
 
-    # --- Act --------------------------------------------------------------------------------------
-
     @torch.no_grad()
     def _acting_values(self, obs: Tensor) -> Tensor:
         return self.q_values(self.actor, obs)
@@ -160,8 +153,6 @@ class ApexDQN(ApexAgent, DQN):
         q_values = self.acting_values(obs)
         actions = algos.epsilon_greedy(q_values, self.epsilon(), self.generator)
         return actions, gather_actions(q_values, actions), q_values.amax(-1)
-
-    # --- Train ------------------------------------------------------------------------------------
 
     def train(self, steps: int | None = None) -> Iterator[Progress]:
         """Train as `Agent.train`, in one process or with actor processes."""
@@ -191,7 +182,3 @@ class ApexDQN(ApexAgent, DQN):
                     actors.send_weights(self.network)
                 actors.allow(self.steps - first)
                 yield Progress(self.steps, self.updates, self.metrics)
-
-    def extra_state(self, *, replay: bool) -> ApexState:
-        """As `ApexAgent.extra_state`; a memory shared with actors is not saved."""
-        return super().extra_state(replay=replay and not self.config.num_actors)

@@ -128,8 +128,6 @@ class ApexAgent(OffPolicyAgent):
         assert isinstance(self.replay, PrioritizedReplay)
         return self.replay
 
-    # --- Act --------------------------------------------------------------------------------------
-
     @abstractmethod
     def choose_actions(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Exploring actions ``[N]`` or ``[N, 3]``, their values, and those of the best actions."""
@@ -155,8 +153,6 @@ class ApexAgent(OffPolicyAgent):
         if -self.acted_steps % self.config.sync_steps < num_steps:
             soft_copy(self.actor, self.network)
 
-    # --- Train ------------------------------------------------------------------------------------
-
     def round(self) -> None:
         """As `OffPolicyAgent.round`; with `overlap`, learn from batches of earlier steps."""
         config = self.config
@@ -175,8 +171,6 @@ class ApexAgent(OffPolicyAgent):
         for batch, batch_errors in zip(batches, errors, strict=True):
             self.set_priorities(batch.ids, batch_errors)
         self.add_credit(config.collect_steps * self.num_envs)
-
-    # --- Checkpoints ------------------------------------------------------------------------------
 
     def extra_state(self, *, replay: bool) -> ApexState:
         """As `OffPolicyAgent.extra_state`, with the actor."""

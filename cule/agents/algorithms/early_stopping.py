@@ -25,11 +25,8 @@ class EarlyStop:
         self, target_kl: float | None, num_minibatches: int, device: torch.device, *, can_sync: bool
     ) -> None:
         """Begin a round; with `can_sync` the host may read the device."""
-        self._target_kl, self._num_minibatches, self._can_sync = (
-            target_kl,
-            num_minibatches,
-            can_sync,
-        )
+        self._target_kl, self._num_minibatches = target_kl, num_minibatches
+        self._can_sync = can_sync
         self._sums: dict[str, Tensor] = {}
         self._num_updates = torch.zeros((), device=device)
         self.has_stopped = torch.zeros((), dtype=torch.bool, device=device)

@@ -137,8 +137,6 @@ class OffPolicyAgent(Agent):
         self.replay = self.make_replay()
         self.replay.start(frames)
 
-    # --- Update -----------------------------------------------------------------------------------
-
     def round(self) -> None:
         """Play `collect_steps` steps and make the updates due."""
         self.collect(self.config.collect_steps)
@@ -198,8 +196,6 @@ class OffPolicyAgent(Agent):
         if isinstance(self.replay, PrioritizedReplay | SharedPrioritizedReplay):
             gauges["max_priority"] = float(self.replay.max_priority)
         return gauges
-
-    # --- Checkpoints ------------------------------------------------------------------------------
 
     def extra_state(self, *, replay: bool) -> ReplayState:
         """The target network, the samples due and, if asked for, the memory."""

@@ -102,7 +102,12 @@ class RolloutAgent(Agent):
         config = self.config
         if config.anneal_learning_rate:
             done = min(self.steps / max(config.total_steps, 1), 1.0)
-            self.set_learning_rate(self.learning_rate * (1.0 - done))
+            for group in self.optimizer.param_groups:
+                rate = self.learning_rate * (1.0 - done)
+                if isinstance(group["lr"], Tensor):
+                    group["lr"].fill_(rate)
+                else:
+                    group["lr"] = rate
 
     def round(self) -> None:
         """Collect a rollout and update from it."""

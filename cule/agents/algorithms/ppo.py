@@ -20,16 +20,10 @@ from cule import algos
 from cule.agents.algorithms.early_stopping import EarlyStop, add_to
 from cule.agents.algorithms.on_policy import ActorCriticAgent, ActorCriticConfig, check_minibatches
 from cule.agents.algorithms.policies import GaussianPolicy
-from cule.agents.algorithms.ppo_targets import GaeTargets, VTraceTargets, prioritized_minibatches
+from cule.agents.algorithms.ppo_targets import GaeTargets, VTraceTargets, sample_envs
 from cule.agents.training.distributed import global_moments
 from cule.agents.training.graphs import make_capturable
-from cule.agents.training.options import (
-    Epochs,
-    Fraction,
-    NonNegativeFloat,
-    Positive,
-    PositiveFloat,
-)
+from cule.agents.training.options import Epochs, Fraction, NonNegativeFloat, Positive, PositiveFloat
 from cule.errors import InvalidArgumentError
 from cule.nets import ActorCritic, GaussianActorCritic
 from cule.replay import TrajectoryOptions
@@ -199,7 +193,8 @@ class PPO(ActorCriticAgent):
         """Minibatches of an epoch: step times N plus environment, int64 ``[B]`` each."""
         count = self.config.num_minibatches
         if self.config.prio:
-            return prioritized_minibatches(targets, count, self.generator)
+            # Each is sampled from the advantages at that time.
+            return (sample_envs(targets.advantages, count, self.generator) for _ in range(count))
         return self.buffer.minibatches(count).unbind()
 
     def _learn_from(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor
 
 from cule import algos
 from cule.replay import Rollout
 
-#: Exponent of the total advantage of an environment in `prioritized_minibatches`.
+#: Exponent of the total advantage of an environment in `sample_envs`.
 PRIORITY_EXPONENT = 0.8
 
 
@@ -70,14 +68,6 @@ class VTraceTargets(GaeTargets):
         """Recompute the targets with the log-ratios ``[B]`` of a minibatch."""
         self._log_ratios.view(-1)[index] = log_ratios
         self.advantages, self.returns = self._compute()
-
-
-def prioritized_minibatches(
-    targets: GaeTargets, count: int, generator: torch.Generator
-) -> Iterator[Tensor]:
-    """Minibatches of whole environments, each sampled from the advantages at that time."""
-    for _ in range(count):
-        yield sample_envs(targets.advantages, count, generator)
 
 
 def sample_envs(advantages: Tensor, num_minibatches: int, generator: torch.Generator) -> Tensor:

@@ -30,12 +30,7 @@ from cule.agents.training.environment import (
 from cule.agents.training.seeds import ACTING_SEED, ACTOR_SEED_STRIDE
 from cule.errors import CuleError
 from cule.nets import QNetwork, gather_actions
-from cule.replay import (
-    Batch,
-    ReplayWriter,
-    SharedOptions,
-    SharedPrioritizedReplay,
-)
+from cule.replay import Batch, ReplayWriter, SharedOptions, SharedPrioritizedReplay
 from cule.replay.errors import DisconnectedError
 
 if TYPE_CHECKING:
@@ -102,11 +97,7 @@ class ActorGroup:
         options = agent.prioritized_options()
         options["num_envs"] = config.num_envs  # of an actor; those of the learner only have spaces
         self.replay = SharedPrioritizedReplay(
-            SharedOptions(
-                **options,
-                num_writers=config.num_actors,
-                block_size=config.block_size,
-            )
+            SharedOptions(**options, num_writers=config.num_actors, block_size=config.block_size)
         )
         num_weights = sum(p.numel() for p in agent.network.parameters())
         self.shared = make_shared(num_weights, config.num_actors)

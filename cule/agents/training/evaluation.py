@@ -25,12 +25,7 @@ import torch
 from torch import Tensor
 
 from cule.agents.algorithms.config import AgentConfig
-from cule.agents.training.environment import (
-    FrameEnv,
-    check_env,
-    make_env,
-    make_stacks,
-)
+from cule.agents.training.environment import FrameEnv, check_env, make_env, make_stacks
 from cule.agents.training.scores import human_normalised, reference_scores
 from cule.agents.training.seeds import EVALUATION_SEED
 from cule.envs import AtariVectorEnv
@@ -116,15 +111,7 @@ class Evaluation:
 def time_to_score(
     rows: Sequence[Mapping[str, float | int | str]], target: float
 ) -> dict[str, float] | None:
-    """The first evaluation that reaches a score and is confirmed by the next one.
-
-    Args:
-        rows: Evaluations in order, with steps, mean, episodes, train_s and wall_s.
-        target: Mean score to reach.
-
-    Returns:
-        steps, mean, train_s and wall_s of that evaluation; None if there is none.
-    """
+    """The first of these evaluations whose mean reaches a target, confirmed by the next one."""
     for row, following in pairwise(rows):
         if all(
             float(each["mean"]) >= target and int(each["episodes"]) >= MIN_EPISODES

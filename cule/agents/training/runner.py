@@ -49,12 +49,6 @@ from cule.agents.training.stop_request import StopRequest
 from cule.agents.training.weights import SUFFIX, can_write_weights
 from cule.errors import CheckpointError, CuleError
 
-#: Columns of the rows of progress that depend on the clock.
-TIME_COLUMNS = (
-    *("train_s", "wall_s", "steps_per_s", "frames_per_s", "updates_per_s"),
-    *("act_share", "emulate_share", "learn_share"),
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
@@ -117,18 +111,7 @@ class Run:
         eval_env: Callable[[], FrameEnv] | None = None,
         resumed: bool = False,
     ) -> None:
-        """Prepare the run without changing the folder.
-
-        Args:
-            agent: The agent.
-            folder: Created if missing, after the first round.
-            options: Schedule of logs, checkpoints and evaluations.
-            eval_env: Makes environments for evaluations; by default those of the protocol.
-            resumed: Keep the rows of the folder up to the agent's step.
-
-        Raises:
-            InvalidArgumentError: The folder cannot be created or written to.
-        """
+        """Prepare the run; a resumed one keeps the rows of the folder up to the agent's step."""
         self.agent, self.folder, self.options = agent, folder, options
         self.eval_env = eval_env
         self.evaluations: list[tuple[int, Evaluation]] = []

@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from cule import __version__
-from cule.agents.training.checkpoint import (
-    Checkpoint,
-    PolicyState,
-    write_checkpoint,
-)
+from cule.agents.training.checkpoint import Checkpoint, PolicyState, write_checkpoint
 from cule.agents.training.distributed import (
     broadcast_module,
     check_same_on_all_ranks,

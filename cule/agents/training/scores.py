@@ -76,18 +76,9 @@ def optimality_gap(scores: Sequence[float] | NDArray[np.float64], target: float 
 def aggregate(
     scores: Mapping[str, Sequence[float]], *, resamples: int = 2000, seed: int = 0
 ) -> dict[str, Interval]:
-    """Aggregate over games and runs, with stratified bootstrap intervals.
+    """The median of per-game means, "iqm" and "optimality_gap" of the runs (seeds) of each game.
 
-    Args:
-        scores: Human-normalised scores of the runs (seeds) of each game.
-        resamples: Bootstrap samples; each samples runs with replacement within every game.
-        seed: Seed of the resampling.
-
-    Returns:
-        "median" (of per-game means), "iqm", "optimality_gap".
-
-    Raises:
-        InvalidArgumentError: No game, or a game without a run.
+    Intervals are those of a stratified bootstrap: each resample samples runs within every game.
     """
     if not scores or not all(len(runs) for runs in scores.values()):
         raise InvalidArgumentError("scores must hold at least one game and one run of each")
