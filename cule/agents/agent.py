@@ -1,8 +1,8 @@
 """`Agent`, the base of all algorithms: environments, network, counters, and the steps of a loop.
 
-The file of an algorithm holds its options, its training loop (`train`) and its loss. An agent
-counts `steps` (agent steps of all environments of all processes) and `updates` (of the optimizer);
-every schedule is a function of these and never of the clock.
+The file of an algorithm holds its options, how it acts and how it learns; `train` repeats rounds of
+both. An agent counts `steps` (agent steps of all environments of all processes) and `updates` (of
+the optimizer); every schedule is a function of these and never of the clock.
 """
 
 from __future__ import annotations

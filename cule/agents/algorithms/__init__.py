@@ -1,1 +1,1 @@
-"""The algorithms: one file each, with its options and its training loop."""
+"""The algorithms: one file each, with its options, how it acts and how it learns."""

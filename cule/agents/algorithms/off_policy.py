@@ -105,7 +105,6 @@ class OffPolicyAgent(Agent):
     target_tau = 1.0
     replay: UniformReplay | SharedPrioritizedReplay
     learn_from: Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
-
     pending_samples = 0.0
 
     @abstractmethod

@@ -141,7 +141,7 @@ class RolloutAgent(Agent):
         """Values of the observations that follow each step; float32 ``[T, n]``.
 
         One pass for the newest observations, and one for the final observations of truncated
-        episodes. The latter is skipped if there are none and the host may look.
+        episodes. The latter is skipped if there are none and the host may read the device.
         """
         last_values = self.values_of(rollout.bootstrap_obs)
         finals = torch.zeros_like(values)

@@ -74,9 +74,7 @@ def make_shared(num_weights: int, num_actors: int) -> Shared:
     """Allocate the shared data, all zero."""
     tensors = (
         torch.zeros(num_weights),
-        torch.zeros((), dtype=torch.int64),
-        torch.zeros((), dtype=torch.int64),
-        torch.zeros((), dtype=torch.int64),
+        *(torch.zeros((), dtype=torch.int64) for _ in range(3)),
         torch.zeros((num_actors, 4), dtype=torch.float64),
     )
     for tensor in tensors:

@@ -30,10 +30,7 @@ if TYPE_CHECKING:
 
 
 #: Options that a resumed run may change.
-_FREE_OPTIONS = (
-    *("total_steps", "device", "env_device", "kernel"),
-    *("env_threads", "torch_threads"),
-)
+_FREE_OPTIONS = ("total_steps", "device", "env_device", "kernel", "env_threads", "torch_threads")
 
 
 def path_of_rank(path: str | os.PathLike[str]) -> Path:
