@@ -14,6 +14,7 @@
 // CULE_HAS_REDUCE  defined where a warp has __reduce_min_sync: compute capability 8.0 and later
 // CULE_ASSUME_SHARED(p)  on the device: p points into shared memory
 // CULE_LIKELY / CULE_UNLIKELY  branch hints
+// CULE_CASES_OF_BYTE(f)  the cases of a switch over a byte: each N calls f<N>()
 #pragma once
 
 #if defined(__CUDACC__)
@@ -59,3 +60,16 @@
 #define CULE_COUNT_TRAILING_ZEROS(x) __builtin_ctz(x)
 #define CULE_COUNT_TRAILING_ZEROS_64(x) __builtin_ctzll(x)
 #endif
+
+#define CULE_CASES_1(f, n) \
+  case (n):                \
+    f<(n)>();              \
+    break;
+#define CULE_CASES_4(f, n) \
+  CULE_CASES_1(f, n) CULE_CASES_1(f, n + 1) CULE_CASES_1(f, n + 2) CULE_CASES_1(f, n + 3)
+#define CULE_CASES_16(f, n) \
+  CULE_CASES_4(f, n) CULE_CASES_4(f, n + 4) CULE_CASES_4(f, n + 8) CULE_CASES_4(f, n + 12)
+#define CULE_CASES_64(f, n) \
+  CULE_CASES_16(f, n) CULE_CASES_16(f, n + 16) CULE_CASES_16(f, n + 32) CULE_CASES_16(f, n + 48)
+#define CULE_CASES_OF_BYTE(f) \
+  CULE_CASES_64(f, 0) CULE_CASES_64(f, 64) CULE_CASES_64(f, 128) CULE_CASES_64(f, 192)

@@ -9,7 +9,7 @@
 #include "base/bits.hpp"
 #include "console/idle.hpp"
 #include "console/machine.hpp"
-#include "cpu/opcodes.hpp"
+#include "cpu/execute.hpp"
 
 namespace cule {
 

@@ -18,6 +18,7 @@
 // records every access itself may ignore it.
 #pragma once
 
+#include "cpu/opcodes.hpp"
 #include "cpu/registers.hpp"
 
 namespace cule {
@@ -74,7 +75,6 @@ struct Execution {
     pc += 2;
     return m;
   }
-  CULE_HD CULE_INLINE u32 zp() { return imm(); }
   CULE_HD CULE_INLINE Ea zp_indexed(u32 index) {
     const u32 b = imm();
     return {(b + index) & 0xFF, b};
@@ -107,14 +107,6 @@ struct Execution {
     if (charges_cross && ((address ^ base.address) & 0xFF00)) bus.charge(1);
     return {address, base.open_bus};
   }
-
-  // --- data accesses by mode ---
-  CULE_HD CULE_INLINE u32 load(Ea ea) { return bus.read(ea.address, ea.open_bus); }
-  CULE_HD CULE_INLINE u32 load_zp() {
-    const u32 address = zp();
-    return bus.read_zero_page(address, address);
-  }
-  CULE_HD CULE_INLINE u32 load_zp(Ea ea) { return bus.read_zero_page(ea.address, ea.open_bus); }
 
   // --- operations ---
   CULE_HD CULE_INLINE void set_a(u32 value) { a = nz = value; }
@@ -307,6 +299,11 @@ struct Execution {
     pc = low | high << 8;
     bus.transfer(*this, high);
   }
+  CULE_HD CULE_INLINE void jump() {
+    const Ea ea = absolute();
+    pc = ea.address;
+    bus.transfer(*this, ea.open_bus);
+  }
   CULE_HD CULE_INLINE void jump_indirect() {
     const Ea p = absolute();
     const u32 low = bus.read(p.address, p.open_bus);
@@ -315,12 +312,138 @@ struct Execution {
     bus.transfer(*this, high);
   }
 
-  // SHA, SHX, SHY, TAS: the value is masked with the high address byte plus one.
-  CULE_HD CULE_INLINE void store_high(u32 address, u32 value) {
-    bus.write(address, value & ((address >> 8) + 1) & 0xFF);
+  // --- instructions ---
+  CULE_HD CULE_INLINE void step(u32 opcode) {
+    switch (opcode) { CULE_CASES_OF_BYTE(execute) }
   }
 
-  CULE_HD CULE_INLINE void step(u32 opcode);
+  template <u32 kOpcode>
+  CULE_HD CULE_INLINE void execute() {
+    constexpr Opcode o = make_opcode(kOpcode);
+    if constexpr (o.function == Function::kJam) {
+      bus.jam(*this);
+    } else if constexpr (o.mode == Mode::kOwn) {
+      bus.begin(o.cycles);
+      control<kOpcode>();
+    } else {
+      bus.begin(o.cycles);
+      const Ea ea = find_address<o.mode, o.pays_crossing()>();
+      const u32 result = calculate<kOpcode>(operand<kOpcode>(ea), ea.address);
+      if constexpr (o.target == Target::kToA || o.target == Target::kToAX) a = result;
+      if constexpr (o.target == Target::kToX || o.target == Target::kToAX) x = result;
+      if constexpr (o.target == Target::kToY) y = result;
+      if constexpr (o.target == Target::kToSp) sp = result;
+      if constexpr (o.stores() && o.in_zero_page()) bus.write_zero_page(ea.address, result);
+      if constexpr (o.stores() && !o.in_zero_page()) bus.write(ea.address, result);
+    }
+  }
+
+ private:
+  // An immediate operand is its own address.
+  template <Mode kMode, bool kPaysCrossing>
+  CULE_HD CULE_INLINE Ea find_address() {
+    if constexpr (kMode == Mode::kImplied) {
+      pc += 1;
+      return {0, 0};
+    } else if constexpr (kMode == Mode::kZeroPageX) {
+      return zp_indexed(x);
+    } else if constexpr (kMode == Mode::kZeroPageY) {
+      return zp_indexed(y);
+    } else if constexpr (kMode == Mode::kAbsolute) {
+      return absolute();
+    } else if constexpr (kMode == Mode::kAbsoluteX) {
+      return absolute_indexed(x, kPaysCrossing);
+    } else if constexpr (kMode == Mode::kAbsoluteY) {
+      return absolute_indexed(y, kPaysCrossing);
+    } else if constexpr (kMode == Mode::kIndirectX) {
+      return indexed_indirect();
+    } else if constexpr (kMode == Mode::kIndirectY) {
+      return indirect_indexed(kPaysCrossing);
+    } else {
+      const u32 b = imm();
+      return {b, b};
+    }
+  }
+
+  template <u32 kOpcode>
+  CULE_HD CULE_INLINE u32 operand(Ea ea) {
+    constexpr Opcode o = make_opcode(kOpcode);
+    u32 m = ea.address;
+    if constexpr (o.loads() && o.in_zero_page()) m = bus.read_zero_page(ea.address, ea.open_bus);
+    if constexpr (o.loads() && !o.in_zero_page()) m = bus.read(ea.address, ea.open_bus);
+    if constexpr (o.source == Source::kFromA) m = a;
+    if constexpr (o.source == Source::kFromX) m = x;
+    if constexpr (o.source == Source::kFromY) m = y;
+    if constexpr (o.source == Source::kFromSp) m = sp;
+    if constexpr (o.source == Source::kFromAX) m = a & x;
+    return m;
+  }
+
+  // The result for the target; functions without one set registers and flags themselves.
+  template <u32 kOpcode>
+  CULE_HD CULE_INLINE u32 calculate(u32 m, u32 address) {
+    using F = Function;
+    constexpr F f = make_opcode(kOpcode).function;
+    if constexpr (f == F::kPass) nz = m;
+    if constexpr (f == F::kOr) m = nz = a | m;
+    if constexpr (f == F::kAnd) m = nz = a & m;
+    if constexpr (f == F::kEor) m = nz = a ^ m;
+    if constexpr (f == F::kAdc) adc(m);
+    if constexpr (f == F::kSbc) sbc(m);
+    if constexpr (f == F::kCompareA) compare(a, m);
+    if constexpr (f == F::kCompareX) compare(x, m);
+    if constexpr (f == F::kCompareY) compare(y, m);
+    if constexpr (f == F::kBit) bit(m);
+    if constexpr (f == F::kInc) m = inc(m);
+    if constexpr (f == F::kDec) m = dec(m);
+    if constexpr (f == F::kAsl) m = asl(m);
+    if constexpr (f == F::kLsr) m = lsr(m);
+    if constexpr (f == F::kRol) m = rol(m);
+    if constexpr (f == F::kRor) m = ror(m);
+    if constexpr (f == F::kSlo) m = slo(m);
+    if constexpr (f == F::kRla) m = rla(m);
+    if constexpr (f == F::kSre) m = sre(m);
+    if constexpr (f == F::kRra) m = rra(m);
+    if constexpr (f == F::kDcp) m = dcp(m);
+    if constexpr (f == F::kIsc) m = isc(m);
+    if constexpr (f == F::kFlag) set_flag<kOpcode>();
+    if constexpr (f == F::kPha) push(a);
+    if constexpr (f == F::kPhp) push(status() | kPushedBits);
+    if constexpr (f == F::kPla) set_a(pull(bus.read_stack(sp, kOpcode)));
+    if constexpr (f == F::kPlp) set_status(pull(bus.read_stack(sp, kOpcode)));
+    if constexpr (f == F::kAnc) set_a(a & m), c = a >> 7;
+    if constexpr (f == F::kAlr) set_a(lsr(a & m));
+    if constexpr (f == F::kArr) arr(m);
+    if constexpr (f == F::kAne) set_a((a | 0xEE) & x & m);
+    if constexpr (f == F::kLxa) set_x(a = (a | 0xEE) & m);
+    if constexpr (f == F::kSbx) sbx(m);
+    if constexpr (f == F::kLas) set_x(a = sp = sp & m);
+    if constexpr (f == F::kTas) sp = m;
+    // The stored value is masked with the high address byte plus one.
+    if constexpr (f == F::kTas || f == F::kStoreHigh) m = m & ((address >> 8) + 1) & 0xFF;
+    return m;
+  }
+
+  template <u32 kOpcode>
+  CULE_HD CULE_INLINE void set_flag() {
+    constexpr u32 kValue = kOpcode >> 5 & 1;
+    if constexpr (kOpcode == 0x18 || kOpcode == 0x38) c = kValue;
+    if constexpr (kOpcode == 0x58 || kOpcode == 0x78) i = kValue;
+    if constexpr (kOpcode == 0xD8 || kOpcode == 0xF8) d = kValue;
+    if constexpr (kOpcode == 0xB8) v = 0;
+  }
+
+  template <u32 kOpcode>
+  CULE_HD CULE_INLINE void control() {
+    constexpr Function f = make_opcode(kOpcode).function;
+    if constexpr (f == Function::kBranch) branch(takes_branch(kOpcode));
+    if constexpr (f == Function::kJump) jump();
+    if constexpr (f == Function::kJumpIndirect) jump_indirect();
+    if constexpr (f == Function::kJsr) jsr();
+    if constexpr (f == Function::kRts) rts();
+    if constexpr (f == Function::kRti) rti();
+    if constexpr (f == Function::kBrk) brk();
+  }
 };
 
 }  // namespace cule

@@ -60,14 +60,13 @@ void DeviceLayout::lay_out(Writer& w) {
   const BatchOptions& o = source_.options;
   const u8* gray[2] = {w.put(gray_table(Format::kNtsc), 256), w.put(gray_table(Format::kPal), 256)};
   const u8* rgb[2] = {w.put(rgb_table(Format::kNtsc), 768), w.put(rgb_table(Format::kPal), 768)};
-  const MicroOps micro_ops = make_micro_ops();
   std::vector<DeviceGame> games;
   for (const GameSource& g : source_.games) {
     DeviceGame d{};
     std::vector<u32> words(code_bytes(g));
     for (u32 i = 0; i < words.size(); ++i) {
       const u32 word = instruction_word(g.type, g.image.data(), i);
-      words[i] = is_slow(micro_ops.op[word & 0xFF]) ? word | kTrapBit : word;
+      words[i] = is_slow(kOpcodeTable.opcode[word & 0xFF]) ? word | kTrapBit : word;
     }
     const u8* image = w.put(g.image);
     d.cart.image = image;

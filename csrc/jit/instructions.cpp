@@ -14,9 +14,9 @@ constexpr u32 kBcc = 0x90, kBcs = 0xB0, kBeq = 0xF0;
 }  // namespace
 
 // Whatever takes an operand and leaves its result in registers and flags.
-bool Translator::calculate(u32 pc, u32 op) {
-  const Function f = micro_function(op);
-  const Target target = micro_target(op);
+bool Translator::calculate(u32 pc, const Opcode& op) {
+  const Function f = op.function;
+  const Target target = op.target;
   const bool is_sum = f == Function::kAdc || f == Function::kSbc;
   if (f == Function::kPass && target == Target::kNowhere) return false;
   if (is_sum && !is_binary_) {
@@ -110,10 +110,10 @@ void Translator::load_carry(Condition c) {
 }
 
 // INC, DEC and shifts, of a register or of RAM.
-bool Translator::modify(u32 pc, u32 op) {
-  const Function f = micro_function(op);
-  if (micro_target(op) != Target::kToMemory) {
-    shift(f, register_of(micro_source(op)));
+bool Translator::modify(u32 pc, const Opcode& op) {
+  const Function f = op.function;
+  if (op.target != Target::kToMemory) {
+    shift(f, register_of(op.source));
     return true;
   }
   const Operand place = find_in_ram(pc, op);
@@ -158,11 +158,11 @@ void Translator::shift(Function function, Reg reg) {
   load_carry(kIfBelow);
 }
 
-Translator::Outcome Translator::store(u32 pc, u32 op) {
+Translator::Outcome Translator::store(u32 pc, const Opcode& op) {
   const Operand to = find(pc, op, true);
-  Reg value = register_of(micro_source(op));
+  Reg value = register_of(op.source);
   if (to.kind == Operand::kForInterpreter) return Outcome::kCannot;
-  if (micro_source(op) == Source::kFromAX) {
+  if (op.source == Source::kFromAX) {
     value = kRcx;
     as_.move(kRcx, kA);
     as_.alu(kAndd, kRcx, kX);

@@ -23,11 +23,11 @@ bool shows_switches(u32 address) { return (address & 0x1285) == 0x280; }
 }  // namespace
 
 // Operand of a load or store. What a device answers is read at once, into eax or into_.
-Translator::Operand Translator::find(u32 pc, u32 op, bool stores) {
+Translator::Operand Translator::find(u32 pc, const Opcode& op, bool stores) {
   const u32 low = byte(pc, 1);
-  switch (micro_mode(op)) {
+  switch (op.mode) {
     case Mode::kImplied:
-      return {Operand::kRegister, 0, register_of(micro_source(op))};
+      return {Operand::kRegister, 0, register_of(op.source)};
     case Mode::kImmediate:
       return {Operand::kConstant, low};
     case Mode::kZeroPage:
@@ -39,14 +39,14 @@ Translator::Operand Translator::find(u32 pc, u32 op, bool stores) {
     case Mode::kAbsolute:
       return find_absolute(operand_word(pc), byte(pc, 2), stores);
     case Mode::kAbsoluteX:
-      return find_indexed(operand_word(pc), kX, pays_crossing(op), stores);
+      return find_indexed(operand_word(pc), kX, op.pays_crossing(), stores);
     case Mode::kAbsoluteY:
-      return find_indexed(operand_word(pc), kY, pays_crossing(op), stores);
+      return find_indexed(operand_word(pc), kY, op.pays_crossing(), stores);
     case Mode::kIndirectX:
       return stores ? Operand{Operand::kForInterpreter} : find_indirect_x(low);
     case Mode::kIndirectY:
-      return stores || !pays_crossing(op) ? Operand{Operand::kForInterpreter}
-                                          : find_indirect_y(low);
+      return stores || !op.pays_crossing() ? Operand{Operand::kForInterpreter}
+                                           : find_indirect_y(low);
     default:
       return {Operand::kForInterpreter};
   }
@@ -252,9 +252,9 @@ Translator::Operand Translator::find_indirect_y(u32 pointer) {
 }
 
 // Where an instruction reads and writes RAM.
-Translator::Operand Translator::find_in_ram(u32 pc, u32 op) {
+Translator::Operand Translator::find_in_ram(u32 pc, const Opcode& op) {
   const u32 low = byte(pc, 1);
-  switch (micro_mode(op)) {
+  switch (op.mode) {
     case Mode::kZeroPage:
       if (low & 0x80) return {Operand::kMemory, 0, kNoReg, {kRam, i32(low & 0x7F)}};
       return {Operand::kForInterpreter};

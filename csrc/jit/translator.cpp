@@ -3,13 +3,12 @@
 
 #include <cstddef>
 
-#include "cpu/micro_ops.generated.hpp"
+#include "cpu/opcodes.hpp"
 
 namespace cule::jit {
 
 namespace {
 
-constexpr MicroOps kMicroOps = make_micro_ops();
 constexpr u32 kLongestInstruction = 8 + 2 + 75;  // cycles: with crossing, branch or WSYNC
 constexpr u32 kIntim = 0x0284;
 constexpr u32 kInstat = 0x0285;
@@ -102,10 +101,10 @@ bool Translator::begins_block(u32 pc) const {
 void Translator::find_heads(u32 pc) {
   const u32 begin = pc;
   while (in_window(pc) && is_fast(pc) && !is_known(pc)) {
-    const u32 op = kMicroOps.op[byte(pc, 0)];
-    const Function f = micro_function(op);
-    const u32 next = pc + instruction_bytes(op);
-    if (f == Function::kJam || (is_transfer(f) && f != Function::kBranch)) return;
+    const Opcode& op = kOpcodeTable.opcode[byte(pc, 0)];
+    const Function f = op.function;
+    const u32 next = pc + op.size_bytes();
+    if (f == Function::kJam || (op.transfers() && f != Function::kBranch)) return;
     if (f == Function::kBranch) {
       const u32 target = next + (byte(pc, 1) ^ 0x80) - 0x80;
       if (target > begin && target <= pc) heads_.insert(target);
@@ -118,10 +117,10 @@ void Translator::find_heads(u32 pc) {
 void Translator::leave_to_interpreter(u32 pc) {
   blocks_[pc].address = entries_.interpret;
   if (!is_fast(pc)) return;
-  const u32 op = kMicroOps.op[byte(pc, 0)];
-  const Function f = micro_function(op);
-  if (f == Function::kJam || (is_transfer(f) && f != Function::kBranch)) return;
-  u32 next = pc + instruction_bytes(op);
+  const Opcode& op = kOpcodeTable.opcode[byte(pc, 0)];
+  const Function f = op.function;
+  if (f == Function::kJam || (op.transfers() && f != Function::kBranch)) return;
+  u32 next = pc + op.size_bytes();
   if (polls_timer(pc, op) && !is_known(next)) {
     blocks_[next] = {entries_.interpret, 0, 0};
     next += 2;
@@ -130,22 +129,22 @@ void Translator::leave_to_interpreter(u32 pc) {
 }
 
 // A read of INTIM or INSTAT and a branch back to it: the interpreter skips such a loop as a whole.
-bool Translator::polls_timer(u32 pc, u32 op) const {
+bool Translator::polls_timer(u32 pc, const Opcode& op) const {
   const u32 branch = pc + 3;
-  const bool is_load = micro_function(op) == Function::kPass;
-  if (micro_mode(op) != Mode::kAbsolute || !(is_load || micro_function(op) == Function::kBit) ||
+  const bool is_load = op.function == Function::kPass;
+  if (op.mode != Mode::kAbsolute || !(is_load || op.function == Function::kBit) ||
       !in_window(branch) || !is_fast(branch) || byte(branch, 1) != kBackToPoll) {
     return false;
   }
   if (operand_word(pc) == kInstat) return byte(branch, 0) == kBpl;
   return operand_word(pc) == kIntim && is_load &&
-         micro_function(kMicroOps.op[byte(branch, 0)]) == Function::kBranch;
+         kOpcodeTable.opcode[byte(branch, 0)].function == Function::kBranch;
 }
 
 Translator::Outcome Translator::translate_instruction(u32 pc) {
   if (!is_fast(pc)) return Outcome::kCannot;
   const u32 opcode = byte(pc, 0);
-  const u32 op = kMicroOps.op[opcode];
+  const Opcode& op = kOpcodeTable.opcode[opcode];
   if (polls_timer(pc, op)) return Outcome::kCannot;
   before_ = now_;
   has_leave_ = false;
@@ -155,11 +154,11 @@ Translator::Outcome Translator::translate_instruction(u32 pc) {
   const size_t code = as_.size();
   const size_t leaves = leaves_.size();
   const size_t aside = aside_.size();
-  const u32 length = micro_mode(op) == Mode::kOwn ? 0 : instruction_bytes(op);
-  now_.cycles += micro_cycles(op);
+  const u32 length = op.mode == Mode::kOwn ? 0 : op.size_bytes();
+  now_.cycles += op.cycles;
   now_.instructions += 1;
   const u32 cycles = stretch_cycles_;
-  stretch_cycles_ += micro_cycles(op);
+  stretch_cycles_ += op.cycles;
   const Outcome outcome = translate_function(pc, opcode, op);
   if (outcome == Outcome::kCannot) {
     now_ = before_;
@@ -174,9 +173,9 @@ Translator::Outcome Translator::translate_instruction(u32 pc) {
   return outcome;
 }
 
-Translator::Outcome Translator::translate_function(u32 pc, u32 opcode, u32 op) {
+Translator::Outcome Translator::translate_function(u32 pc, u32 opcode, const Opcode& op) {
   const auto done = [](bool is_done) { return is_done ? Outcome::kGoesOn : Outcome::kCannot; };
-  switch (micro_function(op)) {
+  switch (op.function) {
     case Function::kPass:
     case Function::kOr:
     case Function::kAnd:
@@ -189,12 +188,12 @@ Translator::Outcome Translator::translate_function(u32 pc, u32 opcode, u32 op) {
     case Function::kBit:
       return done(calculate(pc, op));
     case Function::kKeep:
-      if (micro_target(op) == Target::kToMemory) return store(pc, op);
-      if (micro_target(op) == Target::kToSp) {
-        as_.move(kSp, register_of(micro_source(op)));
+      if (op.target == Target::kToMemory) return store(pc, op);
+      if (op.target == Target::kToSp) {
+        as_.move(kSp, register_of(op.source));
         return Outcome::kGoesOn;
       }
-      return done(!loads_byte(op) || find(pc, op, false).kind != Operand::kForInterpreter);
+      return done(!op.loads() || find(pc, op, false).kind != Operand::kForInterpreter);
     case Function::kInc:
     case Function::kDec:
     case Function::kAsl:
@@ -217,7 +216,7 @@ Translator::Outcome Translator::translate_function(u32 pc, u32 opcode, u32 op) {
       return come_back();
     case Function::kPha:
     case Function::kPhp:
-      return push(micro_function(op));
+      return push(op.function);
     case Function::kPla:
       return pull_a();
     default:

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "cart/cartridge.hpp"
-#include "cpu/micro_ops.hpp"
+#include "cpu/opcodes.hpp"
 #include "jit/translation.hpp"
 #include "jit/x86.hpp"
 
@@ -148,8 +148,8 @@ class Translator {
   bool begins_block(u32 pc) const;
   void leave_to_interpreter(u32 pc);
   Outcome translate_instruction(u32 pc);
-  Outcome translate_function(u32 pc, u32 opcode, u32 op);
-  bool polls_timer(u32 pc, u32 op) const;
+  Outcome translate_function(u32 pc, u32 opcode, const Opcode& op);
+  bool polls_timer(u32 pc, const Opcode& op) const;
   void begin_stretch();
   size_t leave();
   void leave_if(Condition c) { leaves_[leave()].jumps.push_back(as_.jump_later(c)); }
@@ -187,9 +187,9 @@ class Translator {
   Outcome push(Function function);
   void make_status();
   Outcome pull_a();
-  Outcome store(u32 pc, u32 op);
-  bool modify(u32 pc, u32 op);
-  bool calculate(u32 pc, u32 op);
+  Outcome store(u32 pc, const Opcode& op);
+  bool modify(u32 pc, const Opcode& op);
+  bool calculate(u32 pc, const Opcode& op);
   void add(Function function, const Operand& from);
   void set_flag(u32 opcode);
   void set_nz(Reg reg, bool are_flags_set);
@@ -201,13 +201,13 @@ class Translator {
   void wait_for_line();
 
   // --- operands.cpp ---
-  Operand find(u32 pc, u32 op, bool stores);
+  Operand find(u32 pc, const Opcode& op, bool stores);
   Operand find_absolute(u32 address, u32 open_bus, bool stores);
   Operand find_indexed(u32 base, Reg index, bool pays, bool stores);
   Operand find_zero_page(u32 base, u32 open_bus, Reg index, bool stores);
   Operand find_indirect_x(u32 base);
   Operand find_indirect_y(u32 pointer);
-  Operand find_in_ram(u32 pc, u32 op);
+  Operand find_in_ram(u32 pc, const Opcode& op);
   Operand load_at_rcx(Reg index);
   Operand find_in_slice(u32 o, Reg index);
   Operand find_paddle(u32 base, u32 open_bus, Reg index);

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "console/step.hpp"
-#include "cpu/opcodes.hpp"
+#include "cpu/execute.hpp"
 
 namespace cule {
 
@@ -180,7 +180,7 @@ struct BlockRun {
     e.pc = pc;
     bus.word = word;
     bus.reach = reach;
-    e.step(kOpcode);
+    e.template execute<kOpcode>();
   }
 
   // Whether one of the lanes must leave the block.

@@ -7,12 +7,11 @@
 #include <map>
 #include <utility>
 
-#include "cpu/micro_ops.generated.hpp"
+#include "cpu/opcodes.hpp"
 
 namespace cule::rom_kernel {
 namespace {
 
-constexpr MicroOps kMicroOps = make_micro_ops();
 constexpr u32 kVsync = 0;
 constexpr u32 kWsync = 2;
 constexpr u32 kShortestIdleOffset = 0xFB;
@@ -55,7 +54,7 @@ class SourceWriter {
 
   // --- facts about an instruction ---
   u32 word_at(u32 offset) const { return instruction_word(cart_.type, cart_.image, offset); }
-  u32 op_at(u32 offset) const { return kMicroOps.op[word_at(offset) & 0xFF]; }
+  const Opcode& op_at(u32 offset) const { return kOpcodeTable.opcode[word_at(offset) & 0xFF]; }
   // `address` is in the window of pc.
   u32 offset_of(u32 address, u32 offset, u32 pc) const { return offset + (address - pc); }
   bool in_window(u32 address, u32 pc) const { return !((address ^ pc) & ~(window_bytes_ - 1)); }
@@ -74,17 +73,16 @@ class SourceWriter {
     const u32 word = word_at(offset);
     if (word & kTrapBit) return false;
     const u32 address = word >> 8 & 0xFFFF;
-    return micro_mode(op_at(offset)) != Mode::kAbsolute || !(address & 0x1000) ||
-           !is_hotspot(address);
+    return op_at(offset).mode != Mode::kAbsolute || !(address & 0x1000) || !is_hotspot(address);
   }
   bool falls_through(u32 offset) const {
-    const Function f = micro_function(op_at(offset));
-    return !is_transfer(f) || f == Function::kBranch;
+    const Function f = op_at(offset).function;
+    return !op_at(offset).transfers() || f == Function::kBranch;
   }
   // The target of a direct jump, branch or call. Returns false if this window does not show one.
   bool find_target(u32 offset, u32 pc, u32& target) const {
     const u32 word = word_at(offset);
-    switch (micro_function(op_at(offset))) {
+    switch (op_at(offset).function) {
       case Function::kBranch:
         target = (pc + 2 + ((word >> 8 & 0xFF) ^ 0x80) - 0x80) & 0xFFFF;
         break;
@@ -99,31 +97,30 @@ class SourceWriter {
   }
   // The TIA register that an instruction writes at a constant address.
   bool writes_tia(u32 offset, u32& reg) const {
-    const u32 op = op_at(offset);
-    if (micro_target(op) != Target::kToMemory) return false;
+    const Opcode& op = op_at(offset);
+    if (op.target != Target::kToMemory) return false;
     const u32 word = word_at(offset);
-    const bool is_zero_page = micro_mode(op) == Mode::kZeroPage;
-    if (!is_zero_page && micro_mode(op) != Mode::kAbsolute) return false;
+    const bool is_zero_page = op.mode == Mode::kZeroPage;
+    if (!is_zero_page && op.mode != Mode::kAbsolute) return false;
     const u32 address = is_zero_page ? word >> 8 & 0xFF : word >> 8 & 0xFFFF;
     reg = address & 0x3F;
     return !(address & 0x1080);
   }
   bool reads_rom_only(u32 offset) const {
-    const u32 op = op_at(offset);
-    const Mode mode = micro_mode(op);
+    const Opcode& op = op_at(offset);
+    const Mode mode = op.mode;
     if (mode != Mode::kAbsoluteX && mode != Mode::kAbsoluteY) return false;
     const u32 base = word_at(offset) >> 8 & 0xFFFF;
     const u32 o = base & 0xFFF;
-    return cart_.type != Bankswitch::kE0 && base & 0x1000 &&
-           micro_target(op) != Target::kToMemory && o >= fast_.begin &&
-           o + 0xFF < fast_.begin + fast_.size;
+    return cart_.type != Bankswitch::kE0 && base & 0x1000 && op.target != Target::kToMemory &&
+           o >= fast_.begin && o + 0xFF < fast_.begin + fast_.size;
   }
   // Whether the access has an address that is known only at run time and may end the frame or
   // switch banks.
   bool is_wild(u32 offset) const {
-    const u32 op = op_at(offset);
-    const bool stores = micro_target(op) == Target::kToMemory;
-    switch (micro_mode(op)) {
+    const Opcode& op = op_at(offset);
+    const bool stores = op.target == Target::kToMemory;
+    switch (op.mode) {
       case Mode::kZeroPageX:
       case Mode::kZeroPageY:
         return stores;
@@ -136,15 +133,15 @@ class SourceWriter {
       default:
         break;
     }
-    const Function f = micro_function(op);
+    const Function f = op.function;
     return f == Function::kPha || f == Function::kPhp || f == Function::kJsr;
   }
   // The most cycles: with a crossed page or a branch; a store that may be to WSYNC stalls.
   u32 cycles_of(u32 offset) const {
     u32 reg;
-    const bool stalls = (is_wild(offset) && micro_target(op_at(offset)) == Target::kToMemory) ||
+    const bool stalls = (is_wild(offset) && op_at(offset).target == Target::kToMemory) ||
                         (writes_tia(offset, reg) && reg == kWsync);
-    return micro_cycles(op_at(offset)) + 2 + (stalls ? 75 : 0);
+    return op_at(offset).cycles + 2 + (stalls ? 75 : 0);
   }
   // Whether lanes meet after the instruction.
   bool ends_line(u32 offset) const {
@@ -173,13 +170,13 @@ class SourceWriter {
       const At at = insert(p);
       if (at == instructions_.end()) continue;
       if (std::exchange(at->second.is_followed, true)) continue;
-      const u32 length = instruction_bytes(op_at(p.image_offset));
-      const bool is_call = micro_function(op_at(p.image_offset)) == Function::kJsr;
+      const u32 length = op_at(p.image_offset).size_bytes();
+      const bool is_call = op_at(p.image_offset).function == Function::kJsr;
       const auto want = [&](u32 address, bool is_entered) {
         if (!in_window(address, p.pc)) return;
         wanted.push_back({offset_of(address, p.image_offset, p.pc), address, is_entered, 0});
       };
-      const Function f = micro_function(op_at(p.image_offset));
+      const Function f = op_at(p.image_offset).function;
       if (falls_through(p.image_offset) || is_call) {
         want(p.pc + length, is_call || f == Function::kBranch || ends_line(p.image_offset));
       }
@@ -189,7 +186,7 @@ class SourceWriter {
   }
 
   At next_of(At at) {
-    const u32 next_pc = at->second.pc + instruction_bytes(op_at(at->first));
+    const u32 next_pc = at->second.pc + op_at(at->first).size_bytes();
     if (!falls_through(at->first) || !in_window(next_pc, at->second.pc)) return instructions_.end();
     const auto next = instructions_.find(at->first + (next_pc - at->second.pc));
     return next != instructions_.end() && next->second.pc == next_pc ? next : instructions_.end();
@@ -316,7 +313,7 @@ class SourceWriter {
     const u32 pc = at->second.pc;
     const u32 word = word_at(offset);
     const u32 opcode = word & 0xFF;
-    const Function f = micro_function(op_at(offset));
+    const Function f = op_at(offset).function;
     if (at->second.block != 0) begin_block(at->second, offset);
     cycles_ += cycles_of(offset);
     if (f == Function::kBranch) {
@@ -329,7 +326,7 @@ class SourceWriter {
         text_ += "  ";
         go_to(target_of(at));
         text_ += "\n";
-      } else if (is_transfer(f) || ends_line(offset)) {
+      } else if (op_at(offset).transfers() || ends_line(offset)) {
         text_ += "  return;\n";
         cycles_ = 0;
         return;

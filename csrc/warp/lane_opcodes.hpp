@@ -1,13 +1,13 @@
 // warp/lane_opcodes.hpp: the 256 opcodes as bits and masks for warp/branch_free.hpp.
 //
-// In: the micro-operations (cpu/micro_ops.hpp). Out: one 16-byte row for each opcode. The host
+// In: the opcode table (cpu/opcodes.hpp). Out: one 16-byte row for each opcode. The host
 // makes the table; a kernel copies it to shared memory.
 //
 // Arithmetic, logic, compare, increment, load, store and left shift are one sum,
 // left + right + carry: AND is 0 + (a & s), EOR is (a ^ s) + 0, OR is both.
 #pragma once
 
-#include "cpu/micro_ops.generated.hpp"
+#include "cpu/opcodes.hpp"
 
 namespace cule {
 
@@ -64,10 +64,10 @@ struct LaneOpcodes {
   LaneOpcode opcode[kNumOpcodes];
 };
 
-inline u32 find_path(u32 opcode, u32 op) {
-  const u32 path = micro_cycles(op) << kPathCycles | (loads_byte(op) ? kPathLoads : 0) |
-                   (pays_crossing(op) ? kPathCrossing : 0);
-  switch (micro_mode(op)) {
+inline u32 find_path(u32 opcode, const Opcode& op) {
+  const u32 path = op.cycles << kPathCycles | (op.loads() ? kPathLoads : 0) |
+                   (op.pays_crossing() ? kPathCrossing : 0);
+  switch (op.mode) {
     case Mode::kImplied:
       return path | 1u << kPathSize;
     case Mode::kImmediate:
@@ -89,8 +89,8 @@ inline u32 find_path(u32 opcode, u32 op) {
     case Mode::kIndirectY:
       return path | 2u << kPathSize | kPathIndirect | kPathIndexY;
     default:
-      if (micro_function(op) == Function::kJump) return path | kPathAbsolute | kPathJumps;
-      if (micro_function(op) != Function::kBranch) return path;
+      if (op.function == Function::kJump) return path | kPathAbsolute | kPathJumps;
+      if (op.function != Function::kBranch) return path;
       return path | 2u << kPathSize | 1u << (kPathTaken + (opcode >> 6) + (opcode >> 3 & 4));
   }
 }
@@ -150,16 +150,16 @@ inline void set_function(LaneOpcode& o, u32 opcode, Function function) {
   }
 }
 
-inline LaneOpcode make_lane_opcode(u32 opcode, u32 op) {
+inline LaneOpcode make_lane_opcode(u32 opcode, const Opcode& op) {
   LaneOpcode o{};
-  set_function(o, opcode, micro_function(op));
+  set_function(o, opcode, op.function);
   o.path = find_path(opcode, op);
-  const Source source = micro_source(op);
+  const Source source = op.source;
   if (source != Source::kLoaded) o.work |= kWorkFromReg;
   if (source == Source::kFromX) o.work |= kWorkRegX;
   if (source == Source::kFromY) o.work |= kWorkRegY;
   if (source == Source::kFromSp) o.work |= kWorkAlone;
-  const Target target = micro_target(op);
+  const Target target = op.target;
   if (target == Target::kToA || target == Target::kToAX) o.work |= kWorkToA;
   if (target == Target::kToX || target == Target::kToAX) o.work |= kWorkToX;
   if (target == Target::kToY) o.work |= kWorkToY;
@@ -170,14 +170,14 @@ inline LaneOpcode make_lane_opcode(u32 opcode, u32 op) {
 
 // Whether the lanes execute an opcode by step_slowly: BRK, RTI, JMP (), and the undocumented ones
 // that are more than a load or no operation.
-inline bool is_slow(u32 op) {
-  return micro_function(op) >= Function::kFirstSlow || micro_source(op) == Source::kFromAX;
+inline bool is_slow(const Opcode& op) {
+  return op.function >= Function::kFirstSlow || op.source == Source::kFromAX;
 }
 
 inline LaneOpcodes make_lane_opcodes() {
-  const MicroOps micro_ops = make_micro_ops();
   LaneOpcodes table;
-  for (u32 i = 0; i < kNumOpcodes; ++i) table.opcode[i] = make_lane_opcode(i, micro_ops.op[i]);
+  for (u32 i = 0; i < kNumOpcodes; ++i)
+    table.opcode[i] = make_lane_opcode(i, kOpcodeTable.opcode[i]);
   return table;
 }
 
