@@ -97,7 +97,7 @@ def test_replayed_steps_are_the_environments() -> None:
         window = agent.buffer.rollout()
         actions.append(window.actions.clone())
         rewards.append(window.rewards.clone())
-    assert agent._captured[0].captures
+    assert agent.play.captures
     frames = agent.buffer.observe()[:, -1].clone()
     agent.env.set_state(state)
     for taken, paid in zip(torch.cat(actions), torch.cat(rewards), strict=True):
