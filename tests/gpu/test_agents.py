@@ -79,7 +79,7 @@ def test_replays_learn_what_calls_do(name: str) -> None:
         called = other._learn_from(window)
         for key, value in called.items():
             torch.testing.assert_close(replayed[key], value, rtol=1e-3, atol=1e-4)
-    assert agent._captured[1].captures
+    assert agent.learn_from.captures
     for mine, theirs in zip(agent.network.parameters(), other.network.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-5)
     agent.env.close()
