@@ -1,4 +1,4 @@
-"""Checks of what users ask of a batch besides actions: resets, indices, snapshots, memory."""
+"""Checks of the arguments of a batch other than actions: resets, indices, snapshots, memory."""
 
 from __future__ import annotations
 

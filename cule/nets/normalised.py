@@ -11,7 +11,7 @@ from cule.errors import InvalidArgumentError
 from cule.nets.initialisation import initialise
 from cule.nets.torsos import Torso, channels_last, convolutional_body, linear_body
 
-#: Torsos that have a normalised form, besides "mlp".
+#: Torsos that have a normalised form, in addition to "mlp".
 NORMALISED = ("nature", "nature32", "nips", "small")
 
 

@@ -201,7 +201,7 @@ inline Warp* Grid::choose_warp() {
   return nullptr;
 }
 
-// Continues in the thread whose turn it is, which may be the same one: a thread of this warp if one
+// Continues in the next thread to run, which may be the same one: a thread of this warp if one
 // can run and it is not any warp's turn.
 inline void Grid::yield(bool is_any_warp) {
   Warp& from = *warp_;

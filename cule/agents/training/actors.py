@@ -52,7 +52,7 @@ class ActorError(CuleError, RuntimeError):
 
 
 class Shared(NamedTuple):
-    """Data that learner and actors share besides the replay; CPU tensors in shared memory."""
+    """Data that learner and actors share in addition to the replay, in shared memory."""
 
     weights: Tensor
     """Flat parameters, written by the learner; float32."""

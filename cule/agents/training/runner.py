@@ -52,7 +52,7 @@ from cule.errors import CheckpointError, CuleError
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Options of a run: what it does besides learning."""
+    """Options of a run: logging, evaluation, checkpoints and limits."""
 
     out: str = ""
     """Folder of the run; empty: runs/GAME-ALGORITHM-SEED."""
