@@ -5,7 +5,8 @@
 // pass can be split: one over the whole log that notes the first scanline of every band, and then
 // one for each band, in parallel. A scanline needs its TiaState, the beam with its mark, and the
 // log entry to continue from: the access that moved the mark into the scanline is applied again,
-// which changes nothing before its own effect (NOTES.md 4.1, 15).
+// which changes nothing before its own effect (NOTES.md 4.1, 15). Accesses after the one that moves
+// the mark to the end of the scanlines wanted change none of their pixels, so a pass stops there.
 #pragma once
 
 #include "tia/log_renderer.hpp"
@@ -68,9 +69,9 @@ CULE_HD inline void find_line_starts(const LineStart& from, const LogEntry* log,
   if (beam.drawn != beam.line_begin) {  // the log begins within a line
     sink.line_start(renderer.s, beam, beam.line_begin / kClocksPerLine, from.index);
   }
-  for (u32 i = from.index; i < size && beam.drawn < end; ++i)
-    renderer.run(log, i, i + 1, base_clock);
-  renderer.flush(size);
+  u32 i = from.index;
+  for (; i < size && beam.mark < end; ++i) renderer.run(log, i, i + 1, base_clock);
+  renderer.flush(i);
 }
 
 // Draws one scanline, as far as the beam got in it.
@@ -87,9 +88,9 @@ CULE_HD inline void draw_line(const LineStart& start, const LogEntry* log, u32 s
   LogRenderer<PaintSink<false>> renderer{
       s, beam, shapes, sink, {window.begin_clocks, line_end}, hmove_blanks};
   if (beam.mark > line_end) beam.mark = line_end;
-  for (u32 i = start.index; i < size && beam.drawn < line_end; ++i)
-    renderer.run(log, i, i + 1, base_clock);
-  renderer.flush(size);
+  u32 i = start.index;
+  for (; i < size && beam.mark < line_end; ++i) renderer.run(log, i, i + 1, base_clock);
+  renderer.flush(i);
 }
 
 }  // namespace cule

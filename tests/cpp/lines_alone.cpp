@@ -1,7 +1,7 @@
-// Lines drawn one by one, last to first, against the picture drawn in one go, over random logs.
+// Lines drawn one by one, last to first, from starts found in bands, against the picture drawn in
+// one go, over random logs.
 // Prints the first difference; exit status 1.
 #include <cstdio>
-#include <cstring>
 #include <vector>
 
 #include "random.hpp"
@@ -14,6 +14,7 @@ using namespace cule;
 constexpr u32 kFirstLine = 34;
 constexpr u32 kHeight = 210;
 constexpr u32 kLogs = 400;
+constexpr u8 kUndrawn = 7;
 
 // Accesses 3 to 60 cycles apart, and now and then the pair that starts the star field.
 std::vector<LogEntry> random_log(Random& random, u32 cycles) {
@@ -34,33 +35,32 @@ std::vector<LogEntry> random_log(Random& random, u32 cycles) {
   return log;
 }
 
-// The same starts, found band by band.
-bool check_bands(u32 number, const LineStart& begin, const std::vector<LogEntry>& log,
-                 u32 base_clock, const VisibleWindow& window, bool hmove_blanks,
-                 const std::vector<LineStart>& starts) {
-  const u32 size = u32(log.size());
-  for (const u32 band : {16u, 7u}) {
-    std::vector<LineStart> bands((kHeight + band - 1) / band);
-    find_line_starts(begin, log.data(), size, base_clock, window, hmove_blanks,
-                     {kFirstLine, kHeight, band}, bands.data());
-    for (u32 first = 0; first < kHeight; first += band) {
-      const u32 lines = first + band < kHeight ? band : kHeight - first;
-      std::vector<LineStart> found(lines);
-      find_line_starts(bands[first / band], log.data(), size, base_clock, window, hmove_blanks,
-                       {kFirstLine + first, lines, 1}, found.data());
-      for (u32 i = 0; i < lines; ++i) {
-        const LineStart& a = starts[first + i];
-        const LineStart& b = found[i];
-        const bool is_same =
-            a.is_drawn == b.is_drawn &&
-            (!a.is_drawn || (a.index == b.index && std::memcmp(&a.tia, &b.tia, sizeof a.tia) == 0));
-        if (is_same) continue;
-        std::printf("log %u, line %u, bands of %u: another start\n", number, first + i, band);
-        return false;
-      }
-    }
+struct Log {
+  const std::vector<LogEntry>& entries;
+  u32 base_clock;
+  VisibleWindow window;
+  bool hmove_blanks;
+
+  void find(const LineStart& from, const LineRange& range, LineStart* starts_out) const {
+    find_line_starts(from, entries.data(), u32(entries.size()), base_clock, window, hmove_blanks,
+                     range, starts_out);
   }
-  return true;
+};
+
+// The picture, each line alone, from starts that are found band by band.
+std::vector<u8> draw_lines(const Log& log, const LineStart& begin, u32 band, const u8* map) {
+  std::vector<LineStart> bands((kHeight + band - 1) / band), starts(kHeight);
+  log.find(begin, {kFirstLine, kHeight, band}, bands.data());
+  for (u32 first = 0; first < kHeight; first += band) {
+    const u32 lines = first + band < kHeight ? band : kHeight - first;
+    log.find(bands[first / band], {kFirstLine + first, lines, 1}, &starts[first]);
+  }
+  std::vector<u8> picture(kHeight * kScreenWidth, kUndrawn);
+  for (u32 row = kHeight; row-- > 0;) {
+    draw_line(starts[row], log.entries.data(), u32(log.entries.size()), log.base_clock, log.window,
+              log.hmove_blanks, Canvas{picture.data(), kFirstLine, kHeight, map});
+  }
+  return picture;
 }
 
 bool check(u32 number, Random& random, TiaState& tia) {
@@ -81,7 +81,7 @@ bool check(u32 number, Random& random, TiaState& tia) {
   u8 map[256];
   for (u32 i = 0; i < 256; ++i) map[i] = u8(i ^ number);
 
-  std::vector<u8> whole(kHeight * kScreenWidth, 7), single(whole);
+  std::vector<u8> whole(kHeight * kScreenWidth, kUndrawn);
   TiaState s = tia;
   Beam b = beam;
   Shapes shapes;
@@ -92,19 +92,15 @@ bool check(u32 number, Random& random, TiaState& tia) {
   renderer.flush(size);
 
   const LineStart begin{tia, beam, 0, 1};
-  std::vector<LineStart> starts(kHeight);
-  find_line_starts(begin, log.data(), size, base_clock, window, hmove_blanks,
-                   {kFirstLine, kHeight, 1}, starts.data());
-  if (!check_bands(number, begin, log, base_clock, window, hmove_blanks, starts)) return false;
-  for (u32 row = kHeight; row-- > 0;) {
-    draw_line(starts[row], log.data(), size, base_clock, window, hmove_blanks,
-              Canvas{single.data(), kFirstLine, kHeight, map});
-  }
-  for (u32 i = 0; i < whole.size(); ++i) {
-    if (whole[i] == single[i]) continue;
-    std::printf("log %u, row %u, pixel %u: %u instead of %u\n", number, i / kScreenWidth,
-                i % kScreenWidth, single[i], whole[i]);
-    return false;
+  for (const u32 band : {1u, 7u, 16u}) {
+    const std::vector<u8> lines =
+        draw_lines({log, base_clock, window, hmove_blanks}, begin, band, map);
+    for (u32 i = 0; i < whole.size(); ++i) {
+      if (whole[i] == lines[i]) continue;
+      std::printf("log %u, bands of %u, row %u, pixel %u: %u instead of %u\n", number, band,
+                  i / kScreenWidth, i % kScreenWidth, lines[i], whole[i]);
+      return false;
+    }
   }
   tia = s;
   tia.hmove_clock -= i32(262 * kClocksPerLine);
