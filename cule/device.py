@@ -15,6 +15,10 @@ from cule.errors import DeviceError, InvalidArgumentError
 #: multiprocessors are mostly idle, and a step is bound by the time of one environment.
 AUTO_MIN_ENVS = 256
 
+#: The first driver for Linux that runs programs of a CUDA major version. (CUDA Toolkit release
+#: notes, minimum required driver version for minor version compatibility.)
+OLDEST_DRIVER = {12: "525.60.13", 13: "580.65.06"}
+
 
 @functools.cache
 def cuda_module() -> ModuleType | None:
@@ -61,6 +65,8 @@ def describe_devices() -> list[str]:
     if native is None:
         return ["CUDA backend: not built in"]
     lines = [f"CUDA backend: toolkit {native.TOOLKIT}, architectures {native.ARCHITECTURES}"]
+    if driver := native.driver_version():
+        lines.append(f"driver: supports CUDA {_version(driver)}")
     reason = unavailable_reason("cuda")
     if reason is not None:
         return [*lines, f"GPU: none usable; {reason}"]
@@ -101,20 +107,47 @@ def unavailable_reason(device: str) -> str | None:
         try:
             torch.cuda.init()  # type: ignore[no-untyped-call]
         except (RuntimeError, AssertionError) as error:
-            return f"torch finds no usable GPU: {str(error).splitlines()[0]}"
+            reason = f"torch finds no usable GPU: {str(error).splitlines()[0]}"
+            return reason + _driver_advice(native.driver_version(), torch.version.cuda, "torch")
         return "torch finds no GPU"
     reason = native.unavailable_reason()
     if reason is not None:
-        return (
-            f"the CUDA runtime built in, {native.TOOLKIT}, finds no usable GPU ({reason}); "
-            "update the driver, or build cule with the toolkit that torch was built with, "
-            f"{torch.version.cuda}"
-        )
+        advice = _driver_advice(native.driver_version(), native.TOOLKIT, "cule")
+        return f"the CUDA runtime built in, {native.TOOLKIT}, finds no usable GPU: {reason}{advice}"
     index = _index_of(device)
     count = torch.cuda.device_count()
     if index >= count:
         return f"there are {count} GPUs here: cuda:0 to cuda:{count - 1}"
     return _architecture_problem(native.ARCHITECTURES, torch.cuda.get_device_capability(index))
+
+
+def _driver_advice(driver: int, cuda: str, package: str) -> str:
+    """What helps where the driver is too old for a package built with this CUDA; else nothing.
+
+    A driver runs programs of all minor versions of the major versions that it supports. `driver`:
+    1000 major + 10 minor.
+    """
+    supported, major = driver // 1000, int(cuda.partition(".")[0])
+    if driver == 0 or supported >= major:
+        return ""
+    oldest = OLDEST_DRIVER.get(major)
+    advice = f"update the driver to {oldest} or later" if oldest else "update the driver"
+    if supported in OLDEST_DRIVER:
+        advice += (
+            ", or "
+            + {
+                "torch": f"install a torch wheel built with CUDA {supported}",
+                "cule": f"build cule with nvcc {supported} (CUDACXX=/path/to/nvcc pip install .)",
+            }[package]
+        )
+    return (
+        f"; the driver supports CUDA {_version(driver)}, and {package} is built with {cuda}: "
+        f"{advice}"
+    )
+
+
+def _version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"
 
 
 def _architecture_problem(built_in: str, capability: tuple[int, int]) -> str | None:

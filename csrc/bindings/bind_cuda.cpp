@@ -222,6 +222,12 @@ void bind_cuda(py::module_& m) {
     cudaGetLastError();
     return cudaGetErrorString(error);
   });
+  // The newest CUDA that the driver supports, as 1000 major + 10 minor; 0 without a driver.
+  m.def("driver_version", [] {
+    int version = 0;
+    check(cudaDriverGetVersion(&version), "version of the driver");
+    return version;
+  });
   m.def(
       "snapshot_error_text",
       [](u32 error, i32 index, const std::string& game_id) {

@@ -11,8 +11,12 @@ namespace cule {
 template <class... Parameters>
 cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
                           cudaStream_t stream, const std::decay_t<Parameters>&... arguments) {
-  void* addresses[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
-  return cudaLaunchKernel(kernel, grid, block, addresses, shared_bytes, stream);
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
 }  // namespace cule

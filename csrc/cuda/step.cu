@@ -1,4 +1,5 @@
 // cuda/step.cu: the interpreter as a kernel for each cartridge family.
+#include "cuda/launch.hpp"
 #include "cuda/step_kernel.hpp"
 #include "cuda/step_launch.hpp"
 #include "warp/interpreter.hpp"
@@ -37,8 +38,9 @@ StepKernel kernel_of(Family family) {
 
 cudaError_t launch_step(Family family, const DeviceBatch& b, const TileList& tiles,
                         const StepActions& actions, cudaStream_t stream) {
-  return launch_step_kernel(kernel_of(family).kernel, sizeof(LaneOpcodes), b, tiles, actions,
-                            stream);
+  const StepGeometry g = step_geometry(tiles, sizeof(LaneOpcodes));
+  return launch_kernel(kernel_of(family).kernel, dim3(g.blocks), dim3(g.threads), g.shared_bytes,
+                       stream, b, tiles.tiles, tiles.size, actions);
 }
 
 cudaError_t describe_step(Family family, KernelResources& out) {

@@ -5,18 +5,16 @@
 
 namespace cule {
 
-// Shared memory of a block: RAM of each warp, then `table_bytes`. Kernel: a function of this
-// module, or a cudaKernel_t.
-template <class Kernel>
-cudaError_t launch_step_kernel(Kernel kernel, u32 table_bytes, const DeviceBatch& b,
-                               const TileList& tiles, const StepActions& actions,
-                               cudaStream_t stream) {
+struct StepGeometry {
+  u32 blocks;
+  u32 threads;       // of a block
+  u32 shared_bytes;  // of a block: RAM of each warp, then the kernel's table
+};
+
+inline StepGeometry step_geometry(const TileList& tiles, u32 table_bytes) {
   const u32 warps = tiles.warps_per_block;
-  const u32 blocks = (tiles.size + warps - 1) / warps;
-  const void* const addresses[] = {&b, &tiles.tiles, &tiles.size, &actions};
-  return cudaLaunchKernel(kernel, dim3(blocks), dim3(warps * kWarpLanes),
-                          const_cast<void**>(addresses), warps * kWarpRamBytes + table_bytes,
-                          stream);
+  return {(tiles.size + warps - 1) / warps, warps * kWarpLanes,
+          warps * kWarpRamBytes + table_bytes};
 }
 
 }  // namespace cule

@@ -5,13 +5,10 @@
 // finished what it is given before the call returns.
 #pragma once
 
-#include <dlfcn.h>
-
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -21,7 +18,9 @@ enum cudaError_t {
   cudaSuccess = 0,
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
-  cudaErrorInvalidConfiguration = 9
+  cudaErrorInvalidConfiguration = 9,
+  cudaErrorFileNotFound = 301,
+  cudaErrorNotSupported = 801
 };
 
 enum cudaDeviceAttr {
@@ -44,6 +43,8 @@ namespace cule::shim {
 inline constexpr std::size_t kSharedBytes = 48 * 1024;  // dynamic shared memory of a block
 inline constexpr int kMultiprocessors = 2;
 inline constexpr int kBlocksPerMultiprocessor = 4;
+inline constexpr int kThreadsPerMultiprocessor = 2048;
+inline constexpr std::size_t kLocalBytes = 608;  // a thread of each kernel
 
 inline unsigned long long launches = 0;  // under the mutex of the grid
 
@@ -69,6 +70,10 @@ inline const char* cudaGetErrorString(cudaError_t error) {
       return "out of memory";
     case cudaErrorInvalidConfiguration:
       return "invalid configuration argument";
+    case cudaErrorFileNotFound:
+      return "file not found";
+    case cudaErrorNotSupported:
+      return "operation not supported";
   }
   return "unknown error";
 }
@@ -82,9 +87,16 @@ inline cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
   return cudaSuccess;
 }
+inline cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
 inline cudaError_t cudaGetDevice(int* device) {
   *device = 0;
   return cudaSuccess;
+}
+inline cudaError_t cudaSetDevice(int device) {
+  return device == 0 ? cudaSuccess : cule::shim::report(cudaErrorInvalidValue);
 }
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*device*/) {
   *value = attribute == cudaDevAttrMultiProcessorCount ? cule::shim::kMultiprocessors : 1;
@@ -113,6 +125,7 @@ template <class Kernel>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* to, Kernel*) {
   *to = cudaFuncAttributes{};
   to->maxThreadsPerBlock = static_cast<int>(cule::shim::kMaxThreads);
+  to->localSizeBytes = cule::shim::kLocalBytes;
   to->numRegs = 64;
   return cudaSuccess;
 }
@@ -121,29 +134,6 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Kernel*, 
                                                           std::size_t /*shared_bytes*/) {
   *blocks = cule::shim::kBlocksPerMultiprocessor;
   return cudaSuccess;
-}
-
-// A module loaded at run time is a shared library that launches its kernel itself, because threads
-// of the shim know the grid of the library they were compiled into (loaded_kernel.hpp).
-using cudaLibrary_t = void*;
-struct CuleLoadedKernel {
-  cudaError_t (*launch)(dim3 grid, dim3 block, std::size_t shared_bytes, void** arguments);
-};
-using cudaKernel_t = const CuleLoadedKernel*;
-
-inline cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, const char* path, void*, void**,
-                                           unsigned, void*, void**, unsigned) {
-  *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  return *library == nullptr ? cule::shim::report(cudaErrorInvalidValue) : cudaSuccess;
-}
-inline cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library,
-                                        const char* name) {
-  *kernel = static_cast<cudaKernel_t>(dlsym(library, (std::string(name) + "_loaded").c_str()));
-  return *kernel == nullptr ? cule::shim::report(cudaErrorInvalidValue) : cudaSuccess;
-}
-inline cudaError_t cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments,
-                                    std::size_t shared_bytes, cudaStream_t) {
-  return kernel->launch(grid, block, shared_bytes, arguments);
 }
 
 namespace cule::shim {
@@ -175,4 +165,18 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 bloc
   const auto enter = [](void* of) { (*static_cast<decltype(run_thread)*>(of))(); };
   cule::shim::grid().run(grid, block, dynamic_shared_bytes, enter, &run_thread);
   return cudaSuccess;
+}
+
+struct cudaLaunchConfig_t {
+  dim3 gridDim;
+  dim3 blockDim;
+  std::size_t dynamicSmemBytes;
+  cudaStream_t stream;
+};
+template <class... Parameters>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               std::decay_t<Parameters>... arguments) {
+  void* addresses[] = {&arguments...};
+  return cudaLaunchKernel(kernel, config->gridDim, config->blockDim, addresses,
+                          config->dynamicSmemBytes, config->stream);
 }

@@ -2,6 +2,8 @@
 // module that the shim can load.
 #pragma once
 
+#include <cuda.h>
+
 #include "cuda/step_kernel.hpp"
 
 extern "C" void cule_step(cule::DeviceBatch, const cule::Tile*, cule::u32, cule::StepActions);

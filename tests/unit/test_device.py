@@ -25,6 +25,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         ARCHITECTURES="75-real 80-real 90-real 90-virtual",
         TOOLKIT="13.0",
         unavailable_reason=lambda: None,
+        driver_version=lambda: 13000,
     )
     monkeypatch.setattr(device, "cuda_module", lambda: native)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
@@ -57,11 +58,43 @@ def test_no_such_device(machine: SimpleNamespace) -> None:
     assert "device is 'cuda:3', but there are 1 GPUs here: cuda:0 to cuda:0" in message("cuda:3")
 
 
-def test_the_driver_is_too_old_for_the_runtime_built_in(machine: SimpleNamespace) -> None:
+@pytest.mark.parametrize(
+    ("driver", "toolkit", "advice"),
+    [
+        (
+            12040,
+            "13.0.88",
+            "the driver supports CUDA 12.4, and cule is built with 13.0.88: update the driver to "
+            "580.65.06 or later, or build cule with nvcc 12 (CUDACXX=/path/to/nvcc pip install .)",
+        ),
+        (
+            11080,
+            "12.4.131",
+            "the driver supports CUDA 11.8, and cule is built with 12.4.131: update the driver to "
+            "525.60.13 or later",
+        ),
+        (13000, "14.1.2", "update the driver, or build cule with nvcc 13"),
+        (12000, "12.9.86", None),
+        (0, "13.0.88", None),
+    ],
+)
+def test_the_driver_is_too_old_for_the_runtime_built_in(
+    machine: SimpleNamespace, driver: int, toolkit: str, advice: str | None
+) -> None:
     reason = "CUDA driver version is insufficient for CUDA runtime version"
     machine.native.unavailable_reason = lambda: reason
-    assert f"built in, 13.0, finds no usable GPU ({reason}); update the driver" in message()
+    machine.native.driver_version = lambda: driver
+    machine.native.TOOLKIT = toolkit
+    words = f"the CUDA runtime built in, {toolkit}, finds no usable GPU: {reason}"
+    if advice is None:
+        assert message().endswith(words)
+    else:
+        assert f"{words}; " in message()
+        assert advice in message()
     assert device.resolve_device("auto", device.AUTO_MIN_ENVS) == "cpu"
+    driver_lines = [line for line in device.describe_devices() if line.startswith("driver")]
+    version = f"{driver // 1000}.{driver % 1000 // 10}"
+    assert driver_lines == ([f"driver: supports CUDA {version}"] if driver else [])
 
 
 def test_not_built_in(machine: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,8 +118,20 @@ def test_torch_without_cuda(machine: SimpleNamespace, monkeypatch: pytest.Monkey
 def test_no_driver_or_an_old_one(machine: SimpleNamespace, error: str) -> None:
     machine.available = False
     machine.error = error
+    machine.native.driver_version = lambda: 0
     assert message() == f"device is 'cuda', but torch finds no usable GPU: {error}"
     assert device.resolve_device("auto", 1 << 20) == "cpu"
+
+
+def test_the_driver_is_too_old_for_torch(machine: SimpleNamespace) -> None:
+    machine.available = False
+    machine.error = "The NVIDIA driver on your system is too old (found version 12040)"
+    machine.native.driver_version = lambda: 12040
+    assert message() == (
+        f"device is 'cuda', but torch finds no usable GPU: {machine.error}; the driver supports "
+        "CUDA 12.4, and torch is built with 13.0: update the driver to 580.65.06 or later, or "
+        "install a torch wheel built with CUDA 12"
+    )
 
 
 @pytest.mark.parametrize(
