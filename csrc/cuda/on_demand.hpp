@@ -2,7 +2,7 @@
 //
 // This is managed memory: a page is allocated on the device that touches it, and on the host if the
 // device is full. Devices without concurrent managed access (Windows, some virtual machines)
-// allocate all of it at once.
+// allocate all of it at once. Used on request only (docs/gpu_memory.md, spill memory).
 #pragma once
 
 #include <cuda_runtime.h>

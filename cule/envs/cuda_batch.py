@@ -2,8 +2,7 @@
 
 In: a `BatchPlan` and a device. Out: results in tensors of that device, written by kernels on
 torch's current stream. Device memory is one tensor, so it counts as torch's and returns to torch
-when the batch is closed; that it fits is checked first. What environments rarely write is in
-managed memory, which takes no place until then. `step` neither allocates nor waits.
+when the batch is closed; that it fits is checked first. `step` neither allocates nor waits.
 """
 
 from __future__ import annotations
@@ -296,7 +295,7 @@ class CudaBatch:
         """Make `_memory` and `_spill`, if they fit; where both begin."""
         on_demand: type[_cuda.OnDemandMemory] = self._native.OnDemandMemory
         size, spill = self._batch.bytes, self._batch.spill_bytes
-        is_wanted_on_demand = os.environ.get("CULE_MANAGED_MEMORY") != "0"
+        is_wanted_on_demand = os.environ.get("CULE_MANAGED_MEMORY") == "1"
         is_on_demand = is_wanted_on_demand and on_demand.is_supported()
         if not is_on_demand:
             self.console_bytes += spill // self._num_envs

@@ -213,12 +213,21 @@ def test_launches_of_a_step() -> None:
 class TestMemory:
     """What a console takes on a device (docs/gpu_memory.md)."""
 
-    def test_65_536_consoles_fit_in_8_gb(self) -> None:
-        for game in ("pong", "air_raid"):  # NTSC and PAL
-            pair = Pair(game, 2)
-            assert pair.kernels.console_bytes * 65_536 < 8e9
-            pair.close()
+    @pytest.fixture
+    def managed_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("CULE_MANAGED_MEMORY", "1")
 
+    def test_65_536_consoles_fit_in_16_gb_and_in_8_with_managed_memory(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for is_managed, most in (("0", 16 << 30), ("1", 8e9)):
+            monkeypatch.setenv("CULE_MANAGED_MEMORY", is_managed)
+            for game in ("pong", "air_raid"):  # NTSC and PAL
+                pair = Pair(game, 2)
+                assert pair.kernels.console_bytes * 65_536 < most
+                pair.close()
+
+    @pytest.mark.usefixtures("managed_memory")
     @pytest.mark.parametrize(("game", "is_written"), [("pong", False), ("journey_escape", True)])
     def test_pixels_are_written_only_where_frames_stop_short(
         self, game: str, is_written: bool
@@ -230,13 +239,14 @@ class TestMemory:
         assert (ctypes.string_at(at, size) != before) == is_written
         pair.close()
 
-    def test_devices_without_managed_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        with_it = Pair("pong", 2).kernels.console_bytes
+    def test_managed_memory_is_used_where_it_is_wanted_and_there(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        all_of_it = Pair("pong", 2).kernels.console_bytes
+        monkeypatch.setenv("CULE_MANAGED_MEMORY", "1")
+        assert Pair("pong", 2).kernels.console_bytes == all_of_it - 4 * 210 * 160
         monkeypatch.setattr(module().OnDemandMemory, "is_supported", lambda: False)
-        pair = Pair("pong", 2)
-        assert pair.kernels.console_bytes == with_it + 4 * 210 * 160
-        pair.run(20)
-        pair.close()
+        assert Pair("pong", 2).kernels.console_bytes == all_of_it
 
     def test_what_does_not_fit_is_refused_beforehand(self, monkeypatch: pytest.MonkeyPatch) -> None:
         free = 5_000_000
