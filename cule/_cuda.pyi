@@ -105,6 +105,9 @@ class Batch:
 
 def kernel_resources() -> list[_KernelResources]: ...
 
+# makes room for kernels that need `bytes` of local memory a thread; the bytes of all of it
+def reserve_local_memory(bytes: int) -> int: ...
+
 # why this module finds no device; None where it does
 def unavailable_reason() -> str | None: ...
 

@@ -1,7 +1,8 @@
 // bindings/bind_cuda.cpp: the Python module cule._cuda: batches on a GPU.
 //
 // Device memory belongs to the caller, who gives addresses (torch tensors' data_ptr()) and the
-// stream to launch on. Nothing but OnDemandMemory allocates device memory or waits for the device.
+// stream to launch on. Nothing but OnDemandMemory and local memory allocates device memory or waits
+// for the device.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -11,6 +12,7 @@
 #include "batch/snapshot_errors.hpp"
 #include "bindings/parse.hpp"
 #include "cuda/device_layout.hpp"
+#include "cuda/local_memory.hpp"
 #include "cuda/on_demand.hpp"
 #include "host/env_slot.hpp"
 #include "rom_kernel/loaded_step.hpp"
@@ -33,6 +35,13 @@ void check(cudaError_t error, const char* what) {
 template <class T>
 T* pointer(u64 address) {
   return reinterpret_cast<T*>(address);
+}
+
+// The bytes of the pool.
+size_t make_local_memory(size_t bytes) {
+  size_t pool = 0;
+  check(reserve_local_memory(bytes, pool), "local memory of kernels");
+  return pool;
 }
 
 GameSource make_source(const std::shared_ptr<Game>& game, const BatchOptions& o) {
@@ -97,6 +106,7 @@ class CudaBatch {
   void load_program(const std::string& path) {
     LoadedStep loaded;
     check(loaded.load(path), "loading of a compiled kernel");
+    make_local_memory(loaded.local_bytes);
     program_ = loaded;
   }
   bool has_program() const { return program_.kernel != nullptr; }
@@ -214,6 +224,7 @@ void bind_cuda(py::module_& m) {
   m.attr("TOOLKIT") = CULE_CUDA_TOOLKIT;
   m.attr("FAULT_ACTION") = u32(kFaultAction);
   m.def("kernel_resources", &kernel_resources);
+  m.def("reserve_local_memory", &make_local_memory, py::arg("bytes"));
   // Why this module's runtime finds no device, whatever torch's says; None where it does.
   m.def("unavailable_reason", []() -> std::optional<std::string> {
     int count = 0;

@@ -84,10 +84,12 @@ class CudaBatch:
             )
             self.state_size = self._batch.state_size
             self.console_bytes = self._batch.console_bytes
+            # Loads the kernels, which a stream under capture may not.
+            local_bytes = max(kernel["local_bytes"] for kernel in native.kernel_resources())
+            native.reserve_local_memory(local_bytes)
             constants = torch.from_numpy(self._batch.place_at(*self._allocate()))
             self._memory[: len(constants)].copy_(constants)
             self._seeds = torch.empty(self._num_envs, dtype=torch.int64, device=device)
-            native.kernel_resources()  # loads the kernels, which a stream under capture may not
             # Kernels write it; the host reads it without waiting for them.
             pinned = device.type == "cuda"
             self._faults = torch.zeros(1, dtype=torch.int32, pin_memory=pinned)

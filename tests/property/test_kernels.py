@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -258,6 +259,27 @@ class TestMemory:
         fit = int(match[2])
         assert 0 < fit < 64
         Pair("pong", fit).close()
+
+
+def test_local_memory_is_reserved_before_the_first_launch() -> None:
+    asked: list[int] = []
+
+    def reserve(size: int) -> int:
+        asked.append(size)
+        return module().reserve_local_memory(size)
+
+    native = types.ModuleType("native")
+    vars(native).update(vars(module()))
+    native.reserve_local_memory = reserve
+    pop_instruction_counts()
+    pair = Pair("pong", 1, native=native)
+    assert asked == [max(kernel["local_bytes"] for kernel in module().kernel_resources())]
+    assert asked[0] > 0
+    assert pop_instruction_counts().launches == 0
+    pair.close()
+    threads = module().reserve_local_memory(asked[0] + 16) // (asked[0] + 16)
+    assert threads == 2 * 2048  # of the shim's device
+    assert module().reserve_local_memory(16) == (asked[0] + 16) * threads  # it never shrinks
 
 
 def test_actions_outside_the_set_are_reported_by_the_next_call() -> None:

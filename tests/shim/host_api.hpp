@@ -25,8 +25,11 @@ enum cudaError_t {
 
 enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount = 16,
+  cudaDevAttrMaxThreadsPerMultiProcessor = 39,
   cudaDevAttrConcurrentManagedAccess = 89
 };
+
+enum cudaLimit { cudaLimitStackSize = 0 };
 
 struct CUstream_st;
 using cudaStream_t = CUstream_st*;
@@ -44,8 +47,9 @@ inline constexpr std::size_t kSharedBytes = 48 * 1024;  // dynamic shared memory
 inline constexpr int kMultiprocessors = 2;
 inline constexpr int kBlocksPerMultiprocessor = 4;
 inline constexpr int kThreadsPerMultiprocessor = 2048;
-inline constexpr std::size_t kLocalBytes = 608;  // a thread of each kernel
+inline constexpr std::size_t kLocalBytes = 1632;  // a thread of each kernel
 
+inline std::size_t stack_limit_bytes = 1024;
 inline unsigned long long launches = 0;  // under the mutex of the grid
 
 inline cudaError_t& last_error() {
@@ -99,7 +103,25 @@ inline cudaError_t cudaSetDevice(int device) {
   return device == 0 ? cudaSuccess : cule::shim::report(cudaErrorInvalidValue);
 }
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*device*/) {
-  *value = attribute == cudaDevAttrMultiProcessorCount ? cule::shim::kMultiprocessors : 1;
+  switch (attribute) {
+    case cudaDevAttrMultiProcessorCount:
+      *value = cule::shim::kMultiprocessors;
+      break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor:
+      *value = cule::shim::kThreadsPerMultiprocessor;
+      break;
+    case cudaDevAttrConcurrentManagedAccess:
+      *value = 1;
+      break;
+  }
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceGetLimit(std::size_t* value, cudaLimit) {
+  *value = cule::shim::stack_limit_bytes;
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceSetLimit(cudaLimit, std::size_t value) {
+  cule::shim::stack_limit_bytes = value;
   return cudaSuccess;
 }
 
