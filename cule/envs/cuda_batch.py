@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from cule import _core
 from cule.envs.device_memory import DeviceOutputs
 from cule.envs.errors import ActionRangeError, native_errors
 from cule.envs.launch import Geometry, choose_geometry
+from cule.envs.memory_estimate import STEPS_ALIVE, MemoryEstimate, results_bytes
 from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan, make_batch, native_options
 from cule.envs.translation import (
@@ -86,8 +88,9 @@ class CudaBatch:
             self.console_bytes = self._batch.console_bytes
             # Loads the kernels, which a stream under capture may not.
             local_bytes = max(kernel["local_bytes"] for kernel in native.kernel_resources())
-            native.reserve_local_memory(local_bytes)
-            constants = torch.from_numpy(self._batch.place_at(*self._allocate()))
+            pool_bytes = native.reserve_local_memory(local_bytes)
+            places = self._allocate(pool_bytes, results_bytes(options))
+            constants = torch.from_numpy(self._batch.place_at(*places))
             self._memory[: len(constants)].copy_(constants)
             self._seeds = torch.empty(self._num_envs, dtype=torch.int64, device=device)
             # Kernels write it; the host reads it without waiting for them.
@@ -293,42 +296,48 @@ class CudaBatch:
         except DeviceError as error:
             warn_of_failure(error)
 
-    def _allocate(self) -> tuple[int, int]:
-        """Make `_memory` and `_spill`, if they fit; where both begin."""
+    def _allocate(self, local_bytes: int, results: int) -> tuple[int, int]:
+        """Make `_memory` and `_spill`, if they fit; where both begin.
+
+        Args:
+            local_bytes: Local memory of kernels, which is taken already.
+            results: Bytes of an environment in the results of a step.
+        """
         on_demand: type[_cuda.OnDemandMemory] = self._native.OnDemandMemory
         size, spill = self._batch.bytes, self._batch.spill_bytes
-        is_wanted_on_demand = os.environ.get("CULE_MANAGED_MEMORY") == "1"
-        is_on_demand = is_wanted_on_demand and on_demand.is_supported()
+        can_be_on_demand = on_demand.is_supported()
+        is_on_demand = can_be_on_demand and os.environ.get("CULE_MANAGED_MEMORY") == "1"
         if not is_on_demand:
             self.console_bytes += spill // self._num_envs
-        needed = size if is_on_demand else size + spill
-        if needed > self._free_bytes():
-            raise self._out_of_memory(needed)
+            size += spill
+        estimate = MemoryEstimate(self._num_envs, size, self.console_bytes, results)
+        free = self._free_bytes()
+        refusal = (
+            f"num_envs is {self._num_envs}: {estimate.needed_bytes:,} bytes are needed on "
+            f"{self.device}, {estimate.env_bytes:,} for each environment ({self.console_bytes:,} "
+            f"of state, {STEPS_ALIVE * results:,} of the results of {STEPS_ALIVE} steps), and "
+            f"{free:,} are free; local memory of kernels takes {local_bytes:,} already; about "
+            f"{estimate.fit(free):,} environments fit"
+        )
+        if can_be_on_demand and not is_on_demand:
+            refusal += " (more with CULE_MANAGED_MEMORY=1, see docs/gpu_memory.md)"
+        if estimate.needed_bytes > free:
+            raise OutOfDeviceMemoryError(refusal)
         try:
-            self._memory = torch.zeros(needed, dtype=torch.uint8, device=self.device)
+            self._memory = torch.zeros(size, dtype=torch.uint8, device=self.device)
         except torch.OutOfMemoryError:  # free, but in pieces
-            raise self._out_of_memory(needed) from None
+            raise OutOfDeviceMemoryError(f"{refusal}, but the memory is in pieces") from None
         start = self._memory.data_ptr()
         self._spill = on_demand(spill) if is_on_demand else None
-        return start, start + size if self._spill is None else self._spill.address
+        return start, start + self._batch.bytes if self._spill is None else self._spill.address
 
-    def _free_bytes(self) -> float:
+    def _free_bytes(self) -> int:
         """What the device and torch's allocator have left."""
         if self.device.type != "cuda":
-            return float("inf")
+            return sys.maxsize
         free, _ = torch.cuda.mem_get_info(self.device)
         reserved = torch.cuda.memory_reserved(self.device)
-        return free + reserved - torch.cuda.memory_allocated(self.device)
-
-    def _out_of_memory(self, needed: int) -> OutOfDeviceMemoryError:
-        free = int(self._free_bytes())
-        fixed = needed - self._num_envs * self.console_bytes
-        fit = max(0, (free - fixed) // self.console_bytes)
-        return OutOfDeviceMemoryError(
-            f"num_envs is {self._num_envs}: {needed:,} bytes are needed on {self.device}, "
-            f"{self.console_bytes:,} for each environment, and {free:,} are free; about {fit:,} "
-            "environments fit"
-        )
+        return int(free) + reserved - torch.cuda.memory_allocated(self.device)
 
     def _live_int32(self, offset: int) -> torch.Tensor:
         words = self._memory.view(torch.int32)

@@ -250,9 +250,9 @@ class TestMemory:
         assert Pair("pong", 2).kernels.console_bytes == all_of_it
 
     def test_what_does_not_fit_is_refused_beforehand(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        free = 5_000_000
+        free = 80_000_000
         monkeypatch.setattr(CudaBatch, "_free_bytes", lambda self: free)
-        with pytest.raises(OutOfDeviceMemoryError, match="5,000,000 are free") as caught:
+        with pytest.raises(OutOfDeviceMemoryError, match="80,000,000 are free") as caught:
             Pair("pong", 64)
         match = re.search(r"([\d,]+) for each.* about (\d+) environments fit", str(caught.value))
         assert match is not None

@@ -37,6 +37,7 @@ from tests.support import kernels, recorded_graph
 from tests.support.stream_race_detector import Order, Stream, accesses
 
 CPU = torch.device("cpu")
+_MEMORY_BYTES = 80 << 30
 _PACKAGE = str(Path(__file__).parents[2] / "cule")
 
 #: What makes a host read a result, and so wait for it.
@@ -100,10 +101,12 @@ class FakeCuda:
         current: Number of the device that "cuda" means.
         order: What comes before what on its streams.
         capture_stream: Where graphs are captured unless told.
+        memory_bytes: Memory of the device; None: as much as the host has.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, memory_bytes: int | None = None) -> None:
         """Begin without waits."""
+        self.memory_bytes = memory_bytes
         self.waits: list[str] = []
         self.current = 0
         self.refuses_waits = False
@@ -162,6 +165,7 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         if found is None:
             found = OnGpu(result, place)
             if result.untyped_storage()._cdata not in memory:
+                _check_memory()
                 _installed[-1].order.note(name, [], [result])
         return found
 
@@ -411,6 +415,17 @@ def _allocated(device: Any = None) -> int:
     return sum(storage.nbytes() for storage in storages.values())
 
 
+def _free() -> int:
+    """What is left besides tensors and local memory of kernels."""
+    total = _installed[-1].memory_bytes or _MEMORY_BYTES
+    return total - _allocated() - int(kernels.module().reserve_local_memory(0))
+
+
+def _check_memory() -> None:
+    if _installed[-1].memory_bytes is not None and _free() < 0:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+
 def _group_by_device(group: Any, lists: Any, *args: Any) -> Any:
     """`torch._C._group_tensors_by_device_and_dtype`, which takes all for tensors of the CPU."""
 
@@ -421,9 +436,9 @@ def _group_by_device(group: Any, lists: Any, *args: Any) -> Any:
     return {(device_of(found[0]), dtype): found for (_, dtype), found in groups.items()}
 
 
-def _install(patch: pytest.MonkeyPatch, count: int) -> FakeCuda:
+def _install(patch: pytest.MonkeyPatch, count: int, memory_bytes: int | None) -> FakeCuda:
     cuda = torch.cuda
-    fake = FakeCuda()
+    fake = FakeCuda(memory_bytes)
     order = fake.order
 
     @contextlib.contextmanager
@@ -440,7 +455,7 @@ def _install(patch: pytest.MonkeyPatch, count: int) -> FakeCuda:
         fake.refuses_waits = mode == "error"
 
     properties = types.SimpleNamespace(
-        name="fake", major=9, minor=0, multi_processor_count=132, total_memory=80 << 30
+        name="fake", major=9, minor=0, multi_processor_count=132, total_memory=_MEMORY_BYTES
     )
     for name, value in {
         "_lazy_init": lambda: None,
@@ -453,7 +468,7 @@ def _install(patch: pytest.MonkeyPatch, count: int) -> FakeCuda:
         "device": on_device,
         "get_device_properties": lambda device: properties,
         "get_device_capability": lambda device=None: (9, 0),
-        "mem_get_info": lambda device=None: ((80 << 30) - _allocated(), 80 << 30),
+        "mem_get_info": lambda device=None: (_free(), fake.memory_bytes or _MEMORY_BYTES),
         "memory_reserved": _allocated,
         "memory_allocated": _allocated,
         "max_memory_allocated": _allocated,
@@ -491,10 +506,10 @@ def _install(patch: pytest.MonkeyPatch, count: int) -> FakeCuda:
 
 
 @contextlib.contextmanager
-def fake_cuda(count: int = 1) -> Iterator[FakeCuda]:
-    """`count` GPUs inside the block."""
+def fake_cuda(count: int = 1, memory_bytes: int | None = None) -> Iterator[FakeCuda]:
+    """`count` GPUs inside the block; all share `memory_bytes`."""
     with pytest.MonkeyPatch.context() as patch, _Operations(), _Functions():
         try:
-            yield _install(patch, count)
+            yield _install(patch, count, memory_bytes)
         finally:
             _installed.pop()
