@@ -36,7 +36,7 @@ class RulesError(CuleError, ValueError):
 
 
 class DeviceError(CuleError, RuntimeError):
-    """The device asked for is not there or not built in."""
+    """The device asked for is not there, is not built in, or has failed."""
 
 
 class OutOfDeviceMemoryError(DeviceError, MemoryError):

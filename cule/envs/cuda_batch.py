@@ -10,8 +10,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from cule import _core
+from cule.envs.device_errors import device_errors
 from cule.envs.device_memory import DeviceOutputs
 from cule.envs.errors import ActionRangeError, native_errors
 from cule.envs.launch import Geometry, choose_geometry
@@ -34,7 +34,6 @@ from cule.envs.translation import (
     warn_of_failure,
 )
 from cule.errors import (
-    CuleError,
     DeviceError,
     InvalidArgumentError,
     InvalidStateError,
@@ -44,6 +43,11 @@ from cule.errors import (
 
 if TYPE_CHECKING:
     from cule import _cuda
+
+
+#: Fault words of batches that were not closed: pinned memory has no stream that would wait for the
+#: kernels which may write it.
+_faults_in_use: list[torch.Tensor] = []
 
 
 class CudaBatch:
@@ -72,6 +76,9 @@ class CudaBatch:
         self._is_joystick = options.continuous
         rows, reset_set = _reset_rows(plan, options)
         geometry = geometry or choose_geometry(options.num_envs, device)
+        if device.type == "cuda":
+            self._home = torch.cuda.current_stream(device)  # that the memory belongs to
+        self._streams: set[torch.cuda.Stream] = set()  # that kernels have used it on
         with self._on_device():
             self._batch: _cuda.Batch = native.Batch(
                 plan.games,
@@ -228,10 +235,20 @@ class CudaBatch:
         return self._translation is not None
 
     def close(self) -> None:
-        """Give the device memory back to torch."""
+        """Give the device memory back to torch; no error, even where a kernel has failed."""
         if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+            with suppress(RuntimeError):  # of that kernel
+                torch.cuda.synchronize(self.device)
+        self._streams.clear()
         del self._memory, self._spill, self._batch
+
+    def __del__(self) -> None:
+        """Without `close`: let no stream get the memory while kernels may be using it."""
+        with suppress(Exception):  # half made, a device that has failed, or the end of the process
+            if self._streams:
+                _faults_in_use.append(self._faults)
+            for stream in self._streams:
+                self._home.wait_stream(stream)
 
     # --- Inside -----------------------------------------------------------------------------------
 
@@ -346,18 +363,12 @@ class CudaBatch:
     def _stream(self) -> int:
         if self.device.type != "cuda":
             return 0
-        return int(torch.cuda.current_stream(self.device).cuda_stream)
+        stream = torch.cuda.current_stream(self.device)
+        self._streams.add(stream)
+        return int(stream.cuda_stream)
 
-    @contextmanager
-    def _on_device(self) -> Iterator[None]:
-        """Launch on this batch's device; what fails there is a `DeviceError`."""
-        try:
-            with torch.cuda.device(self.device if self.device.type == "cuda" else -1):
-                yield
-        except CuleError:
-            raise
-        except RuntimeError as error:  # of the launch, or of torch
-            raise DeviceError(f"device is {self.device}: {error}") from error
+    def _on_device(self) -> AbstractContextManager[None]:
+        return device_errors(self.device)
 
     def _outputs(self, out: DeviceOutputs) -> _cuda.Outputs:
         final_obs, final_ints = out.final_obs, out.final_ints

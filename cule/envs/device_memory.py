@@ -7,7 +7,6 @@ the device, except what `output` is "numpy" for.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import NamedTuple, TypeGuard
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from cule import _core
 from cule.envs.actions import CONTINUOUS_SIZE, continuous_actions, discrete_actions
 from cule.envs.arrays import Array
+from cule.envs.device_errors import device_errors
 from cule.envs.errors import ActionShapeError, ArgumentTypeError
 from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan
@@ -51,15 +51,21 @@ class DeviceMemory:
 
     def pool(self, shape: tuple[int, ...]) -> Callable[[], torch.Tensor]:
         """What returns uint8 blocks of this shape; torch's allocator takes them back."""
-        return functools.partial(torch.empty, shape, dtype=torch.uint8, device=self._device)
+
+        def make() -> torch.Tensor:
+            with device_errors(self._device):
+                return torch.empty(shape, dtype=torch.uint8, device=self._device)
+
+        return make
 
     def outputs(
         self, obs: torch.Tensor, final_obs: torch.Tensor | None = None, stacked: bool = True
     ) -> DeviceOutputs:
         """Where a call writes: observations to blocks, numbers to new tables."""
-        ints = torch.empty((_core.INT_ROWS, len(obs)), dtype=torch.int32, device=self._device)
-        flags = torch.empty((_core.FLAG_ROWS, len(obs)), dtype=torch.bool, device=self._device)
-        final_ints = None if final_obs is None else torch.empty_like(ints)
+        with device_errors(self._device):
+            ints = torch.empty((_core.INT_ROWS, len(obs)), dtype=torch.int32, device=self._device)
+            flags = torch.empty((_core.FLAG_ROWS, len(obs)), dtype=torch.bool, device=self._device)
+            final_ints = None if final_obs is None else torch.empty_like(ints)
         return DeviceOutputs(obs, final_obs, ints, final_ints, flags, stacked)
 
     def actions(self, actions: object, env_ids: NDArray[np.int32]) -> torch.Tensor:
@@ -67,11 +73,17 @@ class DeviceMemory:
 
         The kernel that uses them checks those of a tensor on the device.
         """
-        return (self._joysticks if self._is_continuous else self._indices)(actions, len(env_ids))
+        with device_errors(self._device):
+            if self._is_continuous:
+                return self._joysticks(actions, len(env_ids))
+            return self._indices(actions, len(env_ids))
 
     def wrap(self, tensor: torch.Tensor) -> Array:
         """The tensor, or a copy in a numpy array."""
-        return tensor.cpu().numpy() if self._is_numpy else tensor
+        if not self._is_numpy:
+            return tensor
+        with device_errors(self._device):
+            return tensor.cpu().numpy()
 
     wrap_read_only = wrap
 

@@ -83,7 +83,7 @@ OTHERS: dict[str, set[str] | None] = {
 LEARNERS = {"replay", "nets", "algos", "agents"}
 
 #: Modules that exist for a GPU, and are imported only when a batch is made for one.
-ON_GPU = {"envs/cuda_batch.py", "envs/device_memory.py", "envs/launch.py"}
+ON_GPU = {"envs/cuda_batch.py", "envs/device_errors.py", "envs/device_memory.py", "envs/launch.py"}
 
 #: Scripts outside the package, and the modules of the package that they may import.
 SCRIPTS: dict[str, set[str]] = {

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -56,3 +61,90 @@ def test_what_the_error_counts() -> None:
     assert results < of_steps < results + 256
     pool = kernels.module().reserve_local_memory(0)
     assert f"local memory of kernels takes {pool:,} already" in str(caught.value)
+
+
+def make_env(**options: Any) -> cule.AtariVectorEnv:
+    env = cule.AtariVectorEnv("pong", 2, device="cuda", num_reset_states=1, **options)
+    env.reset(seed=1)
+    return env
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_memory_that_a_kernel_of_another_stream_uses_is_not_given_away(is_closed: bool) -> None:
+    with fake_cuda() as gpu:
+        side, env = torch.cuda.Stream(), make_env()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            env.step(torch.zeros(2, dtype=torch.int64, device="cuda"))
+        gpu.waits.clear()
+        if is_closed:
+            env.close()
+        del env
+        gc.collect()
+        assert len(gpu.waits) == is_closed  # garbage is collected anywhere, so it may not wait
+        torch.zeros(3, device="cuda")
+
+
+class TestFailedKernel:
+    """After a kernel has failed, CUDA refuses every call of the process."""
+
+    @pytest.fixture(autouse=True)
+    def gpu(self) -> Iterator[None]:
+        with fake_cuda():
+            yield
+
+    @staticmethod
+    def fail(patch: pytest.MonkeyPatch) -> None:
+        def fail(*_: Any, **__: Any) -> None:
+            raise RuntimeError("CUDA error: unspecified launch failure\nCompile with TORCH_USE_...")
+
+        def refuse(*_: Any) -> None:
+            raise kernels.module().LaunchError("a kernel: unspecified launch failure")
+
+        for place, name in (
+            *((torch.cuda, name) for name in ("synchronize", "Stream")),
+            *((torch.Tensor, name) for name in ("cpu", "copy_", "to")),
+            *((torch, name) for name in ("empty", "zeros")),
+        ):
+            patch.setattr(place, name, fail)
+        for name in ("step", "reset", "observe", "gather_snapshots", "draw_screens"):
+            patch.setattr(kernels.module().Batch, name, refuse)
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            lambda env: env.step(torch.zeros(2, dtype=torch.int64, device="cuda")),
+            lambda env: env.step(np.zeros(2, np.int64)),
+            lambda env: env.step_frames(np.zeros(2, np.int64)),
+            lambda env: env.reset(seed=2),
+            lambda env: env.get_state(),
+            lambda env: env.screens(),
+            lambda env: np.asarray(env.ram),
+        ],
+    )
+    def test_calls_say_so_and_close_does_not(
+        self, call: Callable[[cule.AtariVectorEnv], object], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        env = make_env(output="numpy")
+        memory = weakref.ref(env._batch._memory)
+        with monkeypatch.context() as patch:
+            zeros = torch.zeros
+            self.fail(patch)
+            patch.setattr(torch, "zeros", zeros)  # the test's own
+            with pytest.raises(cule.DeviceError, match=r"launch failure; .* start a new process$"):
+                call(env)
+            env.close()
+        assert memory() is None
+        with pytest.raises(cule.CuleError, match="has been closed"):
+            call(env)
+
+    def test_an_environment_that_is_not_closed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        env = make_env()
+        with monkeypatch.context() as patch, warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.fail(patch)
+            patch.setattr(type(env._batch._home), "wait_stream", torch.cuda.synchronize)
+            memory = weakref.ref(env._batch._memory)
+            del env
+            gc.collect()
+        assert memory() is None
