@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 MAX_ENVS = 1 << 20
 
+#: Emulated frames of a step on a GPU. A step is one kernel, which nothing can interrupt, and which
+#: drivers of a GPU with a display end after seconds. A frame is at most 25,000 instructions.
+MAX_GPU_FRAMESKIP = 256
+
 #: Named sets of options, as papers and libraries define them; an option given by name wins.
 #:
 #: * ``ale``: the defaults of ``ale_py.vector_env.AtariVectorEnv`` 0.12.1.
@@ -127,7 +131,7 @@ class EnvOptions:
     """Frames in an observation, the newest last."""
 
     frameskip: int = _within(4, 1, 1024)
-    """Emulated frames of a step."""
+    """Emulated frames of a step; at most 256 on a GPU, where a step is one kernel."""
 
     maxpool: bool = True
     """Each pixel is the larger one of the last two frames of the step."""
@@ -276,6 +280,11 @@ def _check_together(options: EnvOptions) -> None:
         _require(options, "batch_size", (0, options.num_envs), condition)
         _require(options, "num_threads", (0,), condition)
         _require(options, "thread_affinity_offset", (-1,), condition)
+        if options.frameskip > MAX_GPU_FRAMESKIP:
+            raise InvalidArgumentError(
+                f"frameskip is {options.frameskip}; with {condition} it must be at most "
+                f"{MAX_GPU_FRAMESKIP}"
+            )
     if options.batch_size not in (0, options.num_envs):
         condition = f"batch_size {options.batch_size} below num_envs {options.num_envs}"
         _require(options, "decorrelate_steps", (0,), condition)

@@ -406,6 +406,15 @@ class TestVectorEnv:
         with pytest.raises(InvalidArgumentError, match=rf"{keyword} is .*with device 'cuda:0'"):
             cule.AtariVectorEnv("pong", 4, device="cuda", **{keyword: value})
 
+    def test_frames_of_a_kernel_are_bounded(self) -> None:
+        with pytest.raises(InvalidArgumentError, match=r"frameskip is 257; .*at most 256"):
+            cule.AtariVectorEnv("pong", 1, device="cuda", frameskip=257)
+        env = cule.AtariVectorEnv("pong", 1, device="cuda", frameskip=256, num_reset_states=1)
+        env.reset(seed=0)
+        before = int(env.episode_frames[0])
+        env.step(torch.zeros(1, dtype=torch.int64))
+        assert int(env.episode_frames[0]) == before + 256
+
     def test_bad_tensors_are_refused(self) -> None:
         env, _ = self.make()
         env.reset(seed=0)
