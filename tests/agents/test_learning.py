@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -134,14 +135,33 @@ def test_a_limit_of_0_is_no_limit_of_gradients(name: str) -> None:
 
 
 @pytest.mark.parametrize(("precision", "allows"), [("fp32", False), ("tf32", True), ("bf16", True)])
-def test_float32_is_not_rounded_unless_asked(precision: str, allows: bool) -> None:
+@pytest.mark.parametrize("warns", [False, True])
+def test_float32_is_not_rounded_unless_asked(
+    precision: str, allows: bool, warns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with a torch that warns of the setting, as 2.9 does."""
+    set_tf32 = torch._C._set_cublas_allow_tf32
+
+    def warn_and_set(value: bool) -> None:
+        warnings.warn(
+            "Please use the new API settings to control TF32 behavior, such as "
+            "torch.backends.cuda.matmul.fp32_precision='tf32'.",
+            UserWarning,
+            stacklevel=2,
+        )
+        set_tf32(value)
+
     backends = (torch.backends.cuda.matmul, torch.backends.cudnn)
     before = [backend.allow_tf32 for backend in backends]
     try:
         for backend in backends:
             backend.allow_tf32 = not allows
-        small_learner("a2c", precision=precision)
+        with monkeypatch.context() as patch:
+            if warns:
+                patch.setattr(torch._C, "_set_cublas_allow_tf32", warn_and_set)
+            small_learner("a2c", precision=precision)
         assert [backend.allow_tf32 for backend in backends] == [allows, allows]
+        torch.get_float32_matmul_precision()  # no error
     finally:
         for backend, value in zip(backends, before, strict=True):
             backend.allow_tf32 = value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 
 import torch
 
@@ -36,8 +37,12 @@ def configure_torch(config: AgentConfig) -> None:
     if config.torch_threads:
         torch.set_num_threads(config.torch_threads)
     allows_tf32 = config.precision != "fp32"
-    torch.backends.cuda.matmul.allow_tf32 = allows_tf32
-    torch.backends.cudnn.allow_tf32 = allows_tf32  # on by default in torch
+    with warnings.catch_warnings():
+        # Some versions of torch advise `fp32_precision` instead. After that, `allow_tf32` and
+        # `torch.get_float32_matmul_precision`, which torch.compile reads, raise errors.
+        warnings.filterwarnings("ignore", "(?s).*new API settings to control TF32", UserWarning)
+        torch.backends.cuda.matmul.allow_tf32 = allows_tf32
+        torch.backends.cudnn.allow_tf32 = allows_tf32  # on by default in torch
     if config.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
