@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install -q -c constraints.txt
 BUILD_TOOLS := scikit-build-core pybind11 cmake ninja
 CMAKE := PATH=$(abspath $(BIN)):$$PATH cmake
-CXX_FILES := $(shell find csrc tests \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' \) -print | sort)
+CXX_FILES := $(shell find csrc tests benchmarks \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' \) -print | sort)
 NATIVE := pyproject.toml CMakeLists.txt cmake/cuda.cmake constraints.txt \
 	$(shell find csrc \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' \) -print | sort)
 

@@ -1,4 +1,4 @@
-"""Executes the machine code of a GPU kernel (SASS) in software and counts its instructions.
+"""Executes the machine code of a GPU kernel (SASS) in software: results, instructions, cycles.
 
 README.md says what the counts prove and what they do not.
 """

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import shutil
+import struct
 import subprocess
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.sass.module import Module, read_module
 
-_LINE = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(?:@(!?U?P[T\d])\s+)?([A-Z0-9_.]+)\s*(.*?)\s*;?\s*$")
+_LINE = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(?:@(!?U?P[T\d])\s+)?([\w.]+)\s*(.*?)\s*;?\s*$")
 _REMARK = re.compile(r"\(\*.*?\*\)")
 _LABEL = re.compile(r"(\.L_x_\d+|\$\S+):")
+_FILE = re.compile(r'\s*//## File "(.*?)"')
 
 
 @dataclass
@@ -22,18 +26,28 @@ class Instruction:
     guard: str | None
     mnemonic: str
     operands: list[str]
-    function: str  # that it belongs to
+    function: str  # that it belongs to: mangled, or "kernel"
+    file: str = ""  # of the source, if the module says so
+
+
+@dataclass(frozen=True)
+class Control:
+    """What the compiler tells the scheduler of a warp, in the upper bits of an instruction."""
+
+    stall: int = 1  # cycles until the warp's next instruction, at least
+    write_scoreboard: int = 7  # released when the result is there; 7: none
+    read_scoreboard: int = 7  # released when the operands have been read
+    waits: int = 0  # mask of scoreboards that must be released before
 
 
 @dataclass
 class Disassembly:
-    """A kernel, its constant banks, and the places of its labels."""
+    """A kernel, and the places of its labels."""
 
     instructions: list[Instruction]
     labels: dict[str, int]
-    banks: dict[int, bytes]
-    index_of: dict[int, int]  # by offset
-    module: Module | None = None  # whose memory the banks point to
+    module: Module
+    controls: list[Control] = field(default_factory=list)
 
 
 def _split(text: str) -> list[str]:
@@ -48,35 +62,55 @@ def _split(text: str) -> list[str]:
     return [*parts, last] if last else parts
 
 
-def disassemble(cubin: Path, kernel: str, nvdisasm: str = "nvdisasm") -> Disassembly:
+def read_control(code: bytes, offset: int) -> Control:
+    """Of the instruction at a place of the machine code."""
+    (high,) = struct.unpack_from("<Q", code, offset + 8)
+    return Control(high >> 41 & 0xF, high >> 46 & 7, high >> 49 & 7, high >> 52 & 0x3F)
+
+
+def find_nvdisasm() -> str:
+    """On the path, or in the Python package."""
+    if shutil.which("nvdisasm"):
+        return "nvdisasm"
+    spec = importlib.util.find_spec("nvidia")
+    for root in spec.submodule_search_locations or () if spec is not None else ():
+        for path in sorted(Path(root).glob("*/bin/nvdisasm")):
+            return str(path)
+    raise FileNotFoundError("nvdisasm: install the Python package nvidia-cuda-nvdisasm")
+
+
+def disassemble(cubin: Path, kernel: str) -> Disassembly:
     """The kernel of a module whose mangled name contains `kernel`."""
-    command = [nvdisasm, "-c", str(cubin)]
+    command = [find_nvdisasm(), "-c", "-gi", str(cubin)]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     module = read_module(cubin.read_bytes(), kernel)
-    return replace(parse(text, kernel, module.banks), module=module)
+    found = parse(text, kernel, module)
+    found.controls = [read_control(module.code, i.offset) for i in found.instructions]
+    return found
 
 
-def parse(text: str, kernel: str, banks: dict[int, bytes]) -> Disassembly:
-    """The same from the output of nvdisasm; `banks` as in `Module`."""
+def parse(text: str, kernel: str, module: Module) -> Disassembly:
+    """The same from the output of nvdisasm, without controls."""
     instructions: list[Instruction] = []
     labels: dict[str, int] = {}
-    inside, function = False, "kernel"
+    inside, function, file, is_fresh = False, "kernel", "", False
     for line in text.splitlines():
         if line.startswith(".text."):
-            inside, function = kernel in line, "kernel"
+            inside, function, file = kernel in line, "kernel", ""
             continue
         if not inside:
             continue
-        label = _LABEL.match(line)
-        if label:
+        if label := _LABEL.match(line):
             labels[label[1]] = len(instructions)
             if label[1].startswith("$"):
                 function = label[1].split("$")[-1]
-            continue
-        found = _LINE.match(_REMARK.sub("", line))
-        if found:
+        elif name := _FILE.match(line):
+            if not is_fresh:  # of what is inlined, the innermost comes first
+                file = name[1]
+            is_fresh = True
+        elif found := _LINE.match(_REMARK.sub("", line)):
             operands = _split(found[4].replace(".reuse", ""))
             offset = int(found[1], 16)
-            instructions.append(Instruction(offset, found[2], found[3], operands, function))
-    index_of = {instruction.offset: i for i, instruction in enumerate(instructions)}
-    return Disassembly(instructions, labels, banks, index_of)
+            instructions.append(Instruction(offset, found[2], found[3], operands, function, file))
+            is_fresh = False
+    return Disassembly(instructions, labels, module)

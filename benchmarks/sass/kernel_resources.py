@@ -59,7 +59,7 @@ def _parse(text: str) -> dict[str, dict[str, int]]:
     function = ""
     for line in text.splitlines():
         if entry := _ENTRY.search(line):
-            name = _readable(entry[1])
+            name = readable(entry[1])
             kernels[name] = {}
         elif properties := _FUNCTION.search(line):
             function = properties[1]
@@ -76,7 +76,8 @@ def _parse(text: str) -> dict[str, dict[str, int]]:
     return kernels
 
 
-def _readable(symbol: str) -> str:
+def readable(symbol: str) -> str:
+    """Name of a kernel, without namespaces and parameters."""
     text = subprocess.run(["c++filt", symbol], check=True, capture_output=True, text=True).stdout
     text = re.sub(r"cule::|\(anonymous namespace\)::|^void ", "", text.strip())
     return re.sub(r"\(.*$", "", text)

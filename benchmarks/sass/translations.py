@@ -13,7 +13,6 @@ import json
 import os
 import re
 import statistics
-import struct
 import sys
 import tempfile
 import time
@@ -21,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.sass.module import read_sections
+from benchmarks.sass.module import read_module
 from cule.bench.games import games_named
 from cule.envs import translation
 from cule.envs.options import resolve_options
@@ -29,16 +28,6 @@ from cule.envs.plan import plan_batch
 
 RECORD = Path(__file__).resolve().parents[1] / "results" / "translations.json"
 _MADE_OF = re.compile(r"(\d+) instructions in (\d+) blocks")
-#: Header of the attribute in section .nv.info that holds the registers of a function.
-_REGISTERS = b"\x04\x2f\x08\x00"
-
-
-def read_code(module: bytes) -> tuple[int, int]:
-    """Bytes of machine code and registers of the kernel."""
-    sections = dict(read_sections(module))
-    attributes = sections[".nv.info"]
-    (registers,) = struct.unpack_from("<I", attributes, attributes.index(_REGISTERS) + 8)
-    return len(sections[".text.cule_step"]), registers
 
 
 def timed(function: Callable[..., Any], *arguments: object) -> tuple[Any, float, float]:
@@ -59,7 +48,7 @@ def measure(name: str, lanes_per_warp: int, architecture: str) -> dict[str, Any]
     assert again == path
     made_of = _MADE_OF.search(source)
     assert made_of is not None
-    code_bytes, registers = read_code(path.read_bytes())
+    module = read_module(path.read_bytes(), "cule_step")
     return {
         "game": name,
         "bankswitch": game.bankswitch,
@@ -69,9 +58,9 @@ def measure(name: str, lanes_per_warp: int, architecture: str) -> dict[str, Any]
         "compile_s": round(compile_s, 1),
         "processor_s": round(processor_s, 1),
         "found_s": round(found_s, 5),
-        "code_bytes": code_bytes,
+        "code_bytes": len(module.code),
         "module_bytes": path.stat().st_size,
-        "registers": registers,
+        "registers": module.registers,
     }
 
 

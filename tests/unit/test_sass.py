@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from benchmarks.sass.disassembly import parse
-from benchmarks.sass.module import read_module
-from benchmarks.sass.operations import Kernel
+from benchmarks.sass import latencies
+from benchmarks.sass.device import Device
+from benchmarks.sass.disassembly import Control, parse, read_control
+from benchmarks.sass.kernel import Kernel
+from benchmarks.sass.module import Module, read_module
 
 PARTING = """
 .text.part_and_meet:
@@ -51,7 +54,8 @@ WIDE = """
 def run(text: str, out: np.ndarray | None = None) -> tuple[np.ndarray, int]:
     """What 32 lanes stored, and how many instructions the warp executed."""
     out = np.zeros(32, np.uint32) if out is None else out
-    executed = Kernel(parse(text, "part", {})).run(out.ctypes.data.to_bytes(8, "little"))
+    code = parse(text, "part", Module({}, {}))
+    executed = Kernel(code).run(out.ctypes.data.to_bytes(8, "little"))
     return out, executed.total()
 
 
@@ -117,6 +121,115 @@ def test_a_loop_ends_for_each_lane_by_itself() -> None:
     assert executed == 4 + 32 * 3 + 32 + 4
 
 
+#: Loads R4 ... R6 and P0 (R6 is odd); an operation; stores R7.
+OPERATION = """
+.text.part:
+        /*0000*/                   S2R R0, SR_TID.X ;
+        /*0010*/                   LDC.64 R2, c[0x0][0x210] ;
+        /*0020*/                   IMAD.WIDE.U32 R2, R0, 0x10, R2 ;
+        /*0030*/                   LDG.E.128 R4, desc[UR4][R2.64] ;
+        /*0040*/                   LOP3.LUT R8, R6, 0x1, RZ, 0xc0, !PT ;
+        /*0050*/                   ISETP.NE.U32.AND P0, PT, R8, RZ, PT ;
+        /*0060*/                   {} ;
+        /*0070*/                   STG.E desc[UR4][R2.64+0xc], R7 ;
+        /*0080*/                   EXIT ;
+"""
+
+
+def floats(words: np.ndarray) -> np.ndarray:
+    """Float32 of integers that have one."""
+    return (words & 0xFFFF).astype(np.float32)
+
+
+def bits(values: np.ndarray) -> np.ndarray:
+    """The words of float32."""
+    return values.astype(np.float32).view(np.uint32)
+
+
+def byte_sum(a: np.ndarray, b: np.ndarray, dtype: type) -> np.ndarray:
+    """Dot products of the bytes of words."""
+    one, two = (x.view(dtype).reshape(-1, 4).astype(np.int64) for x in (a, b))
+    return (one * two).sum(1)
+
+
+def signed(words: np.ndarray) -> np.ndarray:
+    """As int64."""
+    return words.view(np.int32).astype(np.int64)
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        ("IADD3 R7, R4, -R5, R6", lambda a, b, c: a - b + c),
+        ("IMAD R7, R4, R5, -R6", lambda a, b, c: a * b - c),
+        ("IMAD.HI.U32 R7, R4, R5, RZ", lambda a, b, c: a.astype(np.uint64) * b >> 32),
+        ("IMAD.HI R7, R4, R5, RZ", lambda a, b, c: signed(a) * signed(b) >> 32),
+        ("LOP3.LUT R7, R4, R5, R6, 0x96, !PT", lambda a, b, c: a ^ b ^ c),
+        ("LOP3.LUT R7, R4, R5, R6, 0xe2, !PT", lambda a, b, c: (a & b) | (c & ~b)),
+        ("SEL R7, R4, R5, P0", lambda a, b, c: np.where(c & 1, a, b)),
+        ("VIADDMNMX R7, R4, R5, R6, PT", lambda a, b, c: np.minimum(signed(a + b), signed(c))),
+        ("VIMNMX.U32 R7, R4, R5, !PT", lambda a, b, c: np.maximum(a, b)),
+        ("LEA R7, R4, R5, 0x3", lambda a, b, c: (a << 3) + b),
+        ("LEA.HI R7, R4, R5, R6, 0x3", lambda a, b, c: (c << 3) + (a >> 29) + b),
+        ("SHF.R.U64 R7, R4, 0x7, R6", lambda a, b, c: a >> 7 | c << 25),
+        ("SHF.R.S32.HI R7, RZ, 0x1f, R4", lambda a, b, c: signed(a) >> 31),
+        ("IDP.4A.U8.U8 R7, R4, R5, R6", lambda a, b, c: byte_sum(a, b, np.uint8) + c),
+        ("IDP.4A.S8.S8 R7, R4, R5, R6", lambda a, b, c: byte_sum(a, b, np.int8) + c),
+        ("PRMT R7, R4, 0x6521, R5", lambda a, b, c: (a >> 8 & 0xFFFF) | (b & 0xFFFF00) << 8),
+        ("PRMT R7, R4, 0xbb32, R5", lambda a, b, c: a >> 16 | (signed(a) >> 31) << 16),
+        ("SGXT R7, R4, 0x9", lambda a, b, c: signed(a << 23) >> 23),
+        ("BMSK R7, 0x3, 0x5", lambda a, b, c: np.full(32, 0b11111000)),
+        ("VABSDIFF4.U8.ACC R7, R4, R4, R6", lambda a, b, c: c),
+        ("I2F.RP R7, 0x1000001", lambda a, b, c: bits(np.full(32, 0x1000002))),
+        ("I2F.RM R7, 0x1000003", lambda a, b, c: bits(np.full(32, 0x1000002))),
+        ("I2FP.F32.S32 R7, R4", lambda a, b, c: bits(signed(a))),
+        ("FADD R7, R4, -1", lambda a, b, c: bits(a.view(np.float32) - np.float32(1))),
+        ("FMUL R7, R4, R5", lambda a, b, c: bits(a.view(np.float32) * b.view(np.float32))),
+        ("FMNMX R7, |R4|, R5, !PT", lambda a, b, c: np.maximum(a & 0x7FFF_FFFF, b)),
+        ("F2I.U32.NTZ R7, 2.5", lambda a, b, c: np.full(32, 2)),
+        ("F2I.FTZ.U32.TRUNC.NTZ R7, -3.5", lambda a, b, c: np.zeros(32)),
+        ("FRND.FLOOR R7, -3.5", lambda a, b, c: bits(np.full(32, -4.0))),
+        ("HFMA2.MMA R7, -RZ, RZ, 0, 5.9604644775390625e-08", lambda a, b, c: np.ones(32)),
+        ("SHFL.BFLY PT, R7, R4, 0x5, 0x1f", lambda a, b, c: a[np.arange(32) ^ 5]),
+        ("SHFL.IDX PT, R7, R4, R5, 0x1c1f", lambda a, b, c: a[np.arange(32) & ~3 | b & 3]),
+        ("VOTE.ANY R7, PT, P0", lambda a, b, c: np.full(32, sum((c & 1) << np.arange(32)))),
+        ("REDUX.MIN.S32 R7, R4", lambda a, b, c: np.full(32, signed(a).min())),
+        ("REDUX.AND R7, R4", lambda a, b, c: np.full(32, np.bitwise_and.reduce(a))),
+    ],
+)
+def test_operations(
+    operation: str, expected: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+) -> None:
+    words = np.random.default_rng(0).integers(0, 2**32, (32, 4), np.uint32)
+    words[:, :2] = words[:, :2] & 0xBFFF_FFFF | 0x2000_0000  # finite numbers, as float32 too
+    if operation.startswith(("FMNMX", "FMUL")):
+        words[:, 1] &= 0x7FFF_FFFF
+    a, b, c = (words[:, k].copy() for k in range(3))
+    run(OPERATION.format(operation), words)
+    with np.errstate(over="ignore", under="ignore"):
+        wanted = np.asarray(expected(a, b, c)).astype(np.int64) & 0xFFFF_FFFF
+    assert np.array_equal(words[:, 3], wanted), operation
+
+
+def test_time_of_a_warp() -> None:
+    """A load, an instruction that waits for it, one that is issued three cycles later."""
+    code = parse(OPERATION.format("IADD3 R7, R4, R5, R6"), "part", Module({}, {}))
+    load, after, branch = Control(1, write_scoreboard=2), Control(3, waits=0b100), Control()
+    code.controls = [branch, branch, branch, load, after, *[branch] * 4]
+    words = np.zeros((32, 4), np.uint32)
+    executed = Kernel(code).run(words.ctypes.data.to_bytes(8, "little"))
+    loaded = 3 + latencies.latency_of("LDG.E.128")
+    assert executed.cycles == loaded + 3 + 4
+    assert loaded == 3 + 41
+
+
+def test_controls_of_an_instruction() -> None:
+    """Bits 105 to 121 of the 128."""
+    wanted = Control(stall=11, write_scoreboard=2, read_scoreboard=5, waits=0b100001)
+    high = 11 << 41 | 2 << 46 | 5 << 49 | 0b100001 << 52
+    assert read_control(bytes(16) + struct.pack("<QQ", 0, high), 16) == wanted
+
+
 def test_what_is_not_known_raises() -> None:
     with pytest.raises(NotImplementedError, match="HMMA"):
         run(PARTING.replace("VOTE.ANY R5, PT, P0", "HMMA R5, R4, R4, R4"))
@@ -160,3 +273,18 @@ def test_constant_banks_hold_addresses_of_global_variables() -> None:
 def test_a_relocation_that_is_not_known_raises() -> None:
     with pytest.raises(NotImplementedError, match="relocation 7"):
         read_module(make_module(7), "kernel")
+
+
+def test_blocks_that_are_resident() -> None:
+    device = Device(multiprocessors=1)
+    assert device.resident_blocks(registers=128, threads=256, shared_bytes=8) == 2
+    assert device.resident_blocks(registers=168, threads=128, shared_bytes=20480) == 3
+    assert device.resident_blocks(registers=32, threads=256, shared_bytes=0) == 8
+    assert device.resident_blocks(registers=32, threads=32, shared_bytes=56 * 1024) == 3
+    assert device.resident_blocks(registers=32, threads=32, shared_bytes=0) == 32
+
+
+def test_predicted_times() -> None:
+    device = Device(multiprocessors=2, clock_hz=1000.0, issue_efficiency=0.5)
+    assert device.latency_s(cycles=100, blocks=5, resident=2) == pytest.approx(0.3)
+    assert device.issue_s(instructions=4000) == pytest.approx(1.0)
