@@ -39,18 +39,25 @@ def use_geometry(lanes_per_warp: int, warps_per_block: int) -> Iterator[None]:
 
 
 def choose_geometry(num_envs: int, device: torch.device) -> Geometry:
-    """As few lanes per warp as let all warps be on the device at once.
+    """Geometry for a device, unless `use_geometry` names one.
 
-    Lanes of a warp wait for each other, so fewer of them is better while there is room for more
-    warps; beyond that, warps would queue. This is reasoned, not measured. A device without
-    multiprocessors gets full warps.
+    A device without multiprocessors counts as one of them.
     """
     if (in_use := _geometry_in_use.get()) is not None:
         return in_use
-    warps = SCHEDULERS * WARPS_PER_SCHEDULER
+    processors = 1
     if device.type == "cuda":
-        properties = torch.cuda.get_device_properties(device)
-        warps *= properties.multi_processor_count
+        processors = torch.cuda.get_device_properties(device).multi_processor_count
+    return geometry_for(num_envs, processors)
+
+
+def geometry_for(num_envs: int, multiprocessors: int) -> Geometry:
+    """As few lanes per warp as let all warps be on the device at once.
+
+    Lanes of a warp wait for each other, so fewer of them is better while there is room for more
+    warps; beyond that, warps would queue. This is reasoned, not measured.
+    """
+    warps = SCHEDULERS * WARPS_PER_SCHEDULER * multiprocessors
     lanes = 1
     while lanes < WARP_LANES and num_envs > warps * lanes:
         lanes *= 2

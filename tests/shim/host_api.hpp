@@ -165,6 +165,33 @@ void call(void (*kernel)(Parameters...), void** arguments, std::index_sequence<k
   kernel(*static_cast<std::decay_t<Parameters>*>(arguments[kIndex])...);
 }
 
+// A launch as `launch_hook` sees it.
+struct HookedLaunch {
+  const void* kernel;
+  const void* parameters;  // in order, each aligned to its type, as a kernel of a GPU takes them
+  std::size_t parameter_bytes;
+  unsigned grid[3], block[3];
+  std::size_t shared_bytes;  // dynamic
+};
+
+// If set, called instead of running a grid (launch_hook.cpp).
+inline void (*launch_hook)(const HookedLaunch*) = nullptr;
+
+template <class... Parameters>
+void call_hook(void (*kernel)(Parameters...), dim3 grid, dim3 block, void** arguments,
+               std::size_t shared_bytes) {
+  std::string packed;
+  const auto put = [&](const void* value, std::size_t size, std::size_t alignment) {
+    packed.resize((packed.size() + alignment - 1) / alignment * alignment);
+    packed.append(static_cast<const char*>(value), size);
+  };
+  (put(*arguments++, sizeof(Parameters), alignof(Parameters)), ...);
+  const HookedLaunch launch{
+      reinterpret_cast<const void*>(kernel), packed.data(), packed.size(), {grid.x, grid.y, grid.z},
+      {block.x, block.y, block.z},           shared_bytes};
+  launch_hook(&launch);
+}
+
 }  // namespace cule::shim
 
 // Runs a grid to its end. Throws std::runtime_error where a kernel breaks a rule.
@@ -184,6 +211,10 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 bloc
     cule::shim::call(kernel, arguments, std::index_sequence_for<Parameters...>{});
   };
   ++cule::shim::launches;
+  if (cule::shim::launch_hook != nullptr) {
+    cule::shim::call_hook(kernel, grid, block, arguments, dynamic_shared_bytes);
+    return cudaSuccess;
+  }
   const auto enter = [](void* of) { (*static_cast<decltype(run_thread)*>(of))(); };
   cule::shim::grid().run(grid, block, dynamic_shared_bytes, enter, &run_thread);
   return cudaSuccess;

@@ -6,6 +6,7 @@ the CPU replace those on a GPU.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import fcntl
@@ -19,7 +20,7 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,6 +29,7 @@ import numpy as np
 import pybind11
 import torch
 
+from benchmarks.sass.module import read_symbols
 from cule import _core
 from cule.envs import translation
 from cule.envs.cuda_batch import CudaBatch
@@ -44,6 +46,7 @@ SOURCES = (
     *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "csrc" / "cuda").glob("*.c*"))),
     "csrc/rom_kernel/loaded_step.cpp",
     "tests/shim/instruction_counts.cpp",
+    "tests/shim/launch_hook.cpp",
 )
 FLAGS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
 _INCLUDE = (f"-I{ROOT / 'tests' / 'shim'}", f"-I{ROOT / 'csrc'}")
@@ -120,6 +123,57 @@ def pop_instruction_counts(program: Path | None = None) -> InstructionCounts:
     library = ctypes.CDLL(str(program or module().__file__))
     library.cule_pop_instruction_counts(ctypes.byref(counts))
     return counts
+
+
+class HookedLaunch(ctypes.Structure):
+    """A launch of a kernel (tests/shim/host_api.hpp)."""
+
+    _fields_ = [
+        ("kernel", ctypes.c_void_p),
+        ("parameters", ctypes.c_void_p),
+        ("parameter_bytes", ctypes.c_size_t),
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared_bytes", ctypes.c_size_t),
+    ]
+    kernel: int
+    parameters: int
+    parameter_bytes: int
+    shared_bytes: int
+
+
+_HOOK = ctypes.CFUNCTYPE(None, ctypes.POINTER(HookedLaunch))
+
+
+@contextlib.contextmanager
+def hooked_launches(run: Callable[[str, HookedLaunch], None]) -> Iterator[None]:
+    """Let `run` execute the kernels that the shim would run; it gets their mangled names.
+
+    Raises what `run` raises.
+    """
+    path = Path(str(module().__file__))
+    library = ctypes.CDLL(str(path))
+    symbols = read_symbols(path.read_bytes())
+    setter = library.cule_set_launch_hook
+    base = ctypes.cast(setter, ctypes.c_void_p).value - symbols["cule_set_launch_hook"]
+    names = {base + value: name for name, value in symbols.items()}
+    errors: list[Exception] = []
+
+    def call(launch: Any) -> None:
+        try:
+            if not errors:
+                run(names[launch.contents.kernel], launch.contents)
+        except Exception as error:  # an exception cannot pass through the native module
+            errors.append(error)
+
+    hook = _HOOK(call)
+    setter(hook)
+    try:
+        yield
+    finally:
+        setter(None)
+        if errors:
+            raise errors[0]
 
 
 @functools.cache

@@ -1,0 +1,286 @@
+"""What a step of the CUDA back end takes, counted from its machine code, and a prediction of speed.
+
+Every kernel of one step is executed in software (README.md), for the launch geometry of each batch
+size, on consoles that have played before. Observations, numbers and snapshots are compared with the
+CPU back end; a difference is an error. Prints and records, for each game and batch size, warp
+instructions and cycles of each phase, and the time of each kernel predicted for `device.Device`.
+Rows replace those of the same game, kernel and batch size in
+`benchmarks/results/step_model.json`. Needs nvcc, g++ and nvdisasm (of a toolkit, or of the Python
+package nvidia-cuda-nvdisasm); `--kernel compiled` also NVRTC (nvidia-cuda-nvrtc).
+
+    python -m benchmarks.sass.step_model pong seaquest --num-envs 1200 4096 32768
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.sass.device import Device
+from benchmarks.sass.disassembly import disassemble
+from benchmarks.sass.kernel import BARRIER, Executed, Kernel, Totals
+from benchmarks.sass.kernel_resources import ARCHITECTURE, FLAGS, ROOT, readable
+from benchmarks.sass.module import kernels_of
+from cule.envs.launch import Geometry, geometry_for
+from cule.envs.options import resolve_options
+from cule.envs.plan import plan_batch
+from cule.envs.translation import translate
+from tests.support import kernels
+
+RECORD = ROOT / "benchmarks" / "results" / "step_model.json"
+NO_PART_OF_A_STEP = ("snapshots.cu",)
+FIRST_STEPS = 150  # at most; before counting, sampled for each console
+LEAST_CONSOLES, LEAST_WARPS = 32, 2  # executed, whatever the batch size
+FRAMES = 4  # of a step
+
+#: What an instruction is for, by parts of the names of its kernel, function and file. Parts are
+#: separated by |; the first match counts.
+PHASES = (
+    ("collisions", "step_consoles", "CollisionSink|Shapes|PlainRenderer|read_latches", ""),
+    ("drawing", "step_consoles", "paint_|PaintSink|make_pixels|dim_picture|hold", ""),
+    ("TIA state", "step_consoles", "write_|read_|spill|free_log", ""),
+    ("program", "step_consoles", "", ""),
+    ("line starts", "find_bands", "", ""),
+    ("waiting", "finish_step", "", BARRIER),
+    ("line starts", "finish_step", "find_starts|LineStartSink", ""),
+    ("resize", "finish_step", "", "obs/resize.hpp"),
+    ("drawing", "finish_step", "draw_|PaintSink|Shapes|max_rows", ""),
+    ("output", "finish_step", "", ""),
+)
+#: Kernels with a block for each console, at most as many as are resident; these go from console to
+#: console. The grids of all others grow with the batch.
+LOOPS_OVER_CONSOLES = ("finish_step_kernel",)
+
+
+def phase_of(kernel: str, function: str, file: str) -> str:
+    """A name of `PHASES`."""
+    names = (kernel, function, file)
+    for phase, *parts in PHASES:
+        if all(
+            any(p in name for p in part.split("|")) for name, part in zip(names, parts, strict=True)
+        ):
+            return phase
+    raise KeyError(f"{kernel}, {function}, {file}")
+
+
+@dataclass
+class Launch:
+    """A kernel of the step, executed."""
+
+    kernel: Kernel
+    threads: int
+    shared_bytes: int  # dynamic
+    blocks: list[Executed] = field(default_factory=list)
+
+
+class Modules:
+    """The kernels of a step, disassembled when they are first launched."""
+
+    def __init__(self, folder: Path) -> None:
+        """Compile them into `folder`."""
+        self._kernels: dict[str, Kernel] = {}
+        self._found: dict[str, tuple[Path, str]] = {}
+        for source in sorted((ROOT / "csrc" / "cuda").glob("*.cu")):
+            if source.name in NO_PART_OF_A_STEP:
+                continue
+            cubin = folder / f"{source.stem}.cubin"
+            command = ["nvcc", *FLAGS, "-lineinfo", "-cubin", "-o", str(cubin), str(source)]
+            subprocess.run(command, check=True)
+            for name in kernels_of(cubin.read_bytes()):
+                self._found[readable(name)] = cubin, name
+
+    def kernel(self, name: str) -> Kernel:
+        """By the name that `readable` gives."""
+        if name not in self._kernels:
+            self._kernels[name] = Kernel(disassemble(*self._found[name]))
+        return self._kernels[name]
+
+    def compiled(self, game: str, lanes: int) -> Kernel:
+        """A game's own state-update kernel."""
+        options = resolve_options(game, lanes, {"num_reset_states": 1, "num_threads": 1})
+        module = translate(plan_batch(options).games[0], lanes, ARCHITECTURE)
+        return Kernel(disassemble(module, "cule_step"))
+
+
+def execute_step(
+    modules: Modules, game: str, consoles: int, geometry: Geometry, is_compiled: bool
+) -> dict[str, Launch]:
+    """One step of consoles that have played before, equal to the CPU back end's; its launches."""
+    lanes = geometry.lanes_per_warp
+    own = modules.compiled(game, lanes) if is_compiled else None
+    launches: dict[str, Launch] = {}
+
+    def run(symbol: str, launch: kernels.HookedLaunch) -> None:
+        name = readable(symbol)
+        kernel = own if own and name.startswith("step_consoles") else modules.kernel(name)
+        data = ctypes.string_at(launch.parameters, launch.parameter_bytes)
+        threads, grid = tuple(launch.block), tuple(launch.grid)
+        assert name not in launches, name
+        done = launches[name] = Launch(kernel, threads[0], launch.shared_bytes)
+        for block in range(grid[0]):
+            done.blocks.append(kernel.run(data, (block, 0, 0), threads, grid))
+
+    warps = geometry.warps_per_block
+    pair = kernels.Pair(game, consoles, lanes=lanes, warps=warps, frameskip=FRAMES)
+    rng = np.random.default_rng(1)
+    pair.cpu.reset(None, pair.consoles, pair.expected.out)
+    pair.cpu.decorrelate(FIRST_STEPS, 1, pair.expected.out)
+    pair.kernels.set_state(pair.cpu.get_state(pair.consoles), pair.consoles)
+    pair.step(pair.random_actions(rng))
+    with kernels.hooked_launches(run):
+        pair.step(pair.random_actions(rng))
+    pair.compare_snapshots()
+    pair.close()
+    return launches
+
+
+def rounded(value: float) -> float:
+    """Four digits."""
+    return float(f"{value:.4g}")
+
+
+class Row:
+    """The record of one game, kernel and batch size, under construction."""
+
+    def __init__(self, device: Device, num_envs: int, consoles: int) -> None:
+        """`consoles` were executed for a batch of `num_envs`."""
+        self.device = device
+        self.num_envs = num_envs
+        self.consoles = consoles
+        self.seconds = 0.0
+        self.kernels: dict[str, dict[str, Any]] = {}
+        self.phases: defaultdict[str, Totals] = defaultdict(Totals)
+        self.phase_cycles: defaultdict[str, float] = defaultdict(float)
+
+    def add(self, name: str, launch: Launch) -> None:
+        """A kernel: its phases, and its time for the whole batch."""
+        loops = name in LOOPS_OVER_CONSOLES
+        turns = self.consoles / len(launch.blocks) if loops else 1
+        total = Totals()
+        phases: defaultdict[str, Totals] = defaultdict(Totals)
+        for executed in launch.blocks:
+            for (function, file), totals in executed.places.items():
+                phases[phase_of(name, function, file)] += totals
+                total += totals
+        module = launch.kernel.code.module
+        resident = self.device.resident_blocks(
+            module.registers, launch.threads, module.shared_bytes + launch.shared_bytes
+        )
+        # The slowest of the blocks that were executed.
+        cycles = max(executed.cycles for executed in launch.blocks) / turns
+        for phase, totals in phases.items():
+            self.phases[phase] += totals
+            self.phase_cycles[phase] += cycles * totals.cycles / total.cycles
+        blocks = self.num_envs if loops else -(-len(launch.blocks) * self.num_envs // self.consoles)
+        latency = self.device.latency_s(cycles, blocks, resident)
+        issue = self.device.issue_s(total.instructions * self.num_envs / self.consoles)
+        self.seconds += max(latency, issue)
+        self.kernels[name] = {
+            "instructions": rounded(total.instructions / self.consoles / FRAMES),
+            "cycles": rounded(cycles / FRAMES),
+            "lanes": rounded(total.lanes / total.instructions),
+            "registers": module.registers,
+            "resident_blocks": resident,
+            "blocks": blocks,
+            "latency_ms": rounded(latency * 1e3),
+            "issue_ms": rounded(issue * 1e3),
+        }
+
+    def record(self) -> dict[str, Any]:
+        """Values a frame, of a console; a kernel's cycles are divided by what its warps took."""
+        phases = {
+            phase: {
+                "instructions": rounded(totals.instructions / self.consoles / FRAMES),
+                "cycles": rounded(self.phase_cycles[phase] / FRAMES),
+                "lanes": rounded(totals.lanes / totals.instructions),
+            }
+            for phase, totals in self.phases.items()
+        }
+        return {
+            "step_ms": rounded(self.seconds * 1e3),
+            "frames_per_s": rounded(self.num_envs * FRAMES / self.seconds),
+            "phases": phases,
+            "kernels": self.kernels,
+        }
+
+
+def print_row(row: dict[str, Any]) -> None:
+    """As a table."""
+    print(
+        f"{row['game']}, {row['kernel']}, {row['num_envs']} environments, {row['lanes']} lanes a "
+        f"warp: {row['step_ms']} ms a step, {row['frames_per_s'] / 1e6:.3g} M frames/s predicted"
+    )
+    print(f"  {'of a frame and console':36}{'instructions':>13}{'cycles':>10}{'lanes':>7}")
+    for phase, p in row["phases"].items():
+        print(f"  {phase:36}{p['instructions']:13.0f}{p['cycles']:10.0f}{p['lanes']:7.1f}")
+    for name, k in row["kernels"].items():
+        times = f"latency {k['latency_ms']} ms, issue {k['issue_ms']} ms"
+        print(f"  {name:36}{k['instructions']:13.0f}{k['cycles']:10.0f}{k['lanes']:7.1f}  {times}")
+    sys.stdout.flush()
+
+
+def write_record(path: Path, new: list[dict[str, Any]], device: Device) -> None:
+    """Add rows to a file; they replace those of the same game, kernel and batch size."""
+
+    def key(row: dict[str, Any]) -> tuple[Any, ...]:
+        return row["kernel"], row["game"], row["num_envs"]
+
+    old = json.loads(path.read_text())["rows"] if path.exists() else []
+    merged = {key(row): row for row in (*old, *new)}
+    lines = ",\n".join(json.dumps(merged[place]) for place in sorted(merged))
+    settings = {"architecture": ARCHITECTURE, **vars(device)}
+    path.write_text(f'{{"settings": {json.dumps(settings)}, "rows": [\n{lines}\n]}}\n')
+
+
+def commit() -> str:
+    """Of the checkout; with + if there are changes to files of csrc."""
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    return git("rev-parse", "--short=7", "HEAD") + ("+" if git("diff", "HEAD", "csrc") else "")
+
+
+def main() -> None:
+    """Model what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("games", nargs="+")
+    parser.add_argument("--num-envs", type=int, nargs="+", default=[1200, 4096, 32768])
+    parser.add_argument("--kernel", choices=("interpreter", "compiled"), default="interpreter")
+    parser.add_argument("--out", type=Path, default=RECORD)
+    args = parser.parse_args()
+    device = Device()
+    with tempfile.TemporaryDirectory() as folder:
+        modules = Modules(Path(folder))
+        for game in args.games:
+            for num_envs in args.num_envs:
+                begin = time.process_time()
+                geometry = geometry_for(num_envs, device.multiprocessors)
+                lanes = geometry.lanes_per_warp
+                consoles = max(LEAST_CONSOLES, LEAST_WARPS * lanes)
+                of = {"game": game, "kernel": args.kernel, "num_envs": num_envs, "lanes": lanes}
+                row = Row(device, num_envs, consoles)
+                is_compiled = args.kernel == "compiled"
+                launches = execute_step(modules, game, consoles, geometry, is_compiled)
+                for name, launch in launches.items():
+                    row.add(name, launch)
+                result = {**of, "commit": commit(), **row.record()}
+                print_row(result)
+                print(f"  {time.process_time() - begin:.0f} s of the processor", flush=True)
+                write_record(args.out, [result], device)
+
+
+if __name__ == "__main__":
+    main()
