@@ -15,6 +15,7 @@ from benchmarks.sass.module import Module, read_module
 _LINE = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(?:@(!?U?P[T\d])\s+)?([\w.]+)\s*(.*?)\s*;?\s*$")
 _REMARK = re.compile(r"\(\*.*?\*\)")
 _LABEL = re.compile(r"(\.L_x_\d+|\$\S+):")
+_TOOLKIT = "/include/"  # in paths of its headers
 _FILE = re.compile(r'\s*//## File "(.*?)"')
 
 
@@ -105,7 +106,8 @@ def parse(text: str, kernel: str, module: Module) -> Disassembly:
             if label[1].startswith("$"):
                 function = label[1].split("$")[-1]
         elif name := _FILE.match(line):
-            if not is_fresh:  # of what is inlined, the innermost comes first
+            # Of what is inlined, the innermost comes first; headers of the toolkit do not count.
+            if not is_fresh or _TOOLKIT in file:
                 file = name[1]
             is_fresh = True
         elif found := _LINE.match(_REMARK.sub("", line)):

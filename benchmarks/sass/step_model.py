@@ -53,9 +53,10 @@ PHASES = (
     ("program", "step_consoles", "", ""),
     ("line starts", "find_bands", "", ""),
     ("waiting", "finish_step", "", BARRIER),
-    ("line starts", "finish_step", "find_starts|LineStartSink", ""),
-    ("resize", "finish_step", "", "obs/resize.hpp"),
-    ("drawing", "finish_step", "draw_|PaintSink|Shapes|max_rows", ""),
+    ("resize", "finish_step", "", "resize.hpp"),
+    ("line starts", "finish_step", "find_starts|LineStartSink|LineScan", ""),
+    ("drawing", "finish_step", "draw_|paint_|PaintSink|Shapes|max_", ""),
+    ("drawing", "finish_step", "", "tia/"),
     ("output", "finish_step", "", ""),
 )
 #: Kernels with a block for each console, at most as many as are resident; these go from console to

@@ -168,6 +168,14 @@ def signed(words: np.ndarray) -> np.ndarray:
         ("LOP3.LUT R7, R4, R5, R6, 0xe2, !PT", lambda a, b, c: (a & b) | (c & ~b)),
         ("SEL R7, R4, R5, P0", lambda a, b, c: np.where(c & 1, a, b)),
         ("VIADDMNMX R7, R4, R5, R6, PT", lambda a, b, c: np.minimum(signed(a + b), signed(c))),
+        (
+            "VIADDMNMX.RELU R7, R4, -R5, 0x3039, PT",
+            lambda a, b, c: np.clip(signed(a - b), 0, 12345),
+        ),
+        (
+            "VIMNMX.U16x2 R7, R4, R5, PT",
+            lambda a, b, c: np.minimum(a.view(np.uint16), b.view(np.uint16)).view(np.uint32),
+        ),
         ("VIMNMX.U32 R7, R4, R5, !PT", lambda a, b, c: np.maximum(a, b)),
         ("LEA R7, R4, R5, 0x3", lambda a, b, c: (a << 3) + b),
         ("LEA.HI R7, R4, R5, R6, 0x3", lambda a, b, c: (c << 3) + (a >> 29) + b),
@@ -209,6 +217,35 @@ def test_operations(
     with np.errstate(over="ignore", under="ignore"):
         wanted = np.asarray(expected(a, b, c)).astype(np.int64) & 0xFFFF_FFFF
     assert np.array_equal(words[:, 3], wanted), operation
+
+
+#: The second warp notes that it has come; the first waits for it and stores what it left.
+ARRIVAL = """
+.text.part:
+        /*0000*/                   S2R R0, SR_TID.X ;
+        /*0010*/                   LDC.64 R2, c[0x0][0x210] ;
+        /*0020*/                   ISETP.LT.U32.AND P0, PT, R0, 0x20, PT ;
+        /*0030*/               @P0 BRA `(.L_x_0) ;
+        /*0040*/                   IMAD.SHL.U32 R5, R0, 0x4, RZ ;
+        /*0050*/                   STS [R5], R0 ;
+        /*0060*/                   BAR.ARV 0x1, 0x40 ;
+        /*0070*/                   EXIT ;
+.L_x_0:
+        /*0080*/                   BAR.SYNC.DEFER_BLOCKING 0x1, 0x40 ;
+        /*0090*/                   LDS R4, [R0.X4+0x80] ;
+        /*00a0*/                   IMAD.WIDE.U32 R2, R0, 0x4, R2 ;
+        /*00b0*/                   STG.E desc[UR4][R2.64], R4 ;
+        /*00c0*/                   EXIT ;
+"""
+
+
+def test_a_warp_waits_for_another() -> None:
+    out = np.zeros(32, np.uint32)
+    kernel = Kernel(parse(ARRIVAL, "part", Module({}, {})))
+    kernel.run(out.ctypes.data.to_bytes(8, "little"), threads=(64, 1, 1))
+    assert np.array_equal(out, np.arange(32, 64))
+    with pytest.raises(RuntimeError, match="wait for each other"):
+        kernel.run(out.ctypes.data.to_bytes(8, "little"), threads=(32, 1, 1))
 
 
 def test_time_of_a_warp() -> None:

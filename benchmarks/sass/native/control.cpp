@@ -261,7 +261,7 @@ void read_special(Warp& w, const Instruction& i, bool is_pair) {
 
 // BAR of the block. Wait::mask: number, and threads that it waits for in the upper half (0: all).
 void block_barrier(Warp& w, const Instruction& i) {
-  if (i.is(kSYNC) == i.is(kRED)) throw Unknown("BAR");
+  if (i.is(kSYNC) + i.is(kRED) + i.is(kARV) != 1) throw Unknown("BAR");
   Row t;
   const auto number = [&](u32 k) { return w.words(i.operands[k], t)[__builtin_ctz(w.mask)]; };
   const bool has_count = i.count > 1 && i.operands[1].kind != OperandKind::kPredicate;
@@ -272,6 +272,10 @@ void block_barrier(Warp& w, const Instruction& i) {
     r.votes += u32(__builtin_popcount(votes));
     r.refusals += u32(__builtin_popcount(w.mask & ~votes));
     r.needs_all = i.is(kAND);
+  }
+  if (i.is(kARV)) {  // arrives and does not wait
+    w.block->arrived[id | count << 16] += u32(__builtin_popcount(w.mask));
+    return;
   }
   Row masks;
   std::fill_n(masks.lane, kLanes, id | count << 16);
@@ -319,7 +323,7 @@ const std::vector<OperationEntry> kControl = {
     {"WARPSYNC", meet<Wait::kWarp>, "ALL COLLECTIVE EXCLUSIVE"},
     {"BREAK", leave_barrier, ""},
     {"BMOV", move_barrier, "32 CLEAR"},
-    {"BAR", block_barrier, "SYNC RED AND OR POPC DEFER_BLOCKING"},
+    {"BAR", block_barrier, "SYNC ARV RED AND OR POPC DEFER_BLOCKING"},
     {"B2R", barrier_result, "RESULT"},
     {"VOTE", vote, "ALL ANY EQ"},
     {"SHFL", shuffle, "IDX UP DOWN BFLY"},

@@ -112,7 +112,7 @@ class Run {
   // Whether threads were let through. All have arrived that have not left the kernel.
   bool release_barriers() {
     u32 alive = 0;
-    std::map<u32, u32> arrived;  // threads, by Wait::mask
+    std::map<u32, u32> arrived = block_.arrived;  // threads, by Wait::mask
     for (const Warp& w : block_.warps) {
       for (const Group& g : w.groups) {
         const u32 threads = u32(__builtin_popcount(g.mask));
@@ -124,6 +124,7 @@ class Run {
     for (const auto& [barrier, threads] : arrived) {
       if (threads < (barrier >> 16 != 0 ? barrier >> 16 : alive)) continue;
       is_any = true;
+      block_.arrived.erase(barrier);
       pass(barrier);
     }
     return is_any;

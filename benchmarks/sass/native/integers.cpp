@@ -229,10 +229,11 @@ void shift(Warp& w, const Instruction& i) {
   });
 }
 
-// VIMNMX and VIADDMNMX, of words or of halves.
+// VIMNMX and VIADDMNMX, of words or of halves; with RELU at least 0.
 void minimum(Warp& w, const Instruction& i, bool adds) {
   const u32 is_minimum = w.lanes_of(i.operands[adds ? 4 : 3]);
   const bool is_unsigned = i.is(kU32) || i.is(kU16x2), is_halves = i.is(kU16x2) || i.is(kS16x2);
+  const bool relu = i.is(kRELU);
   Row t[3], out;
   const u32* a = w.words(i.operands[1], t[0]);
   const u32* b = w.words(i.operands[2], t[1]);
@@ -240,7 +241,8 @@ void minimum(Warp& w, const Instruction& i, bool adds) {
   for (u32 l = 0; l < kLanes; ++l) {
     const auto pick = [&](u32 x, u32 y) {
       const bool is_less = is_unsigned ? x < y : i32(x) < i32(y);
-      return is_less == bool(bit(is_minimum, l)) ? x : y;
+      const u32 picked = is_less == bool(bit(is_minimum, l)) ? x : y;
+      return relu && i32(picked) < 0 ? 0 : picked;
     };
     const u32 y = adds ? c[l] : b[l];
     if (is_halves) {
@@ -418,8 +420,9 @@ const std::vector<OperationEntry> kIntegers = {
     {"PLOP3", logic_predicates, "LUT"},
     {"PRMT", permute, ""},
     {"SHF", shift, "L R W HI U32 S32 U64 S64"},
-    {"VIMNMX", [](Warp& w, const Instruction& i) { minimum(w, i, false); }, "U32 U16x2 S16x2"},
-    {"VIADDMNMX", [](Warp& w, const Instruction& i) { minimum(w, i, true); }, "U32 U16x2 S16x2"},
+    {"VIMNMX", [](Warp& w, const Instruction& i) { minimum(w, i, false); }, "U32 U16x2 S16x2 RELU"},
+    {"VIADDMNMX", [](Warp& w, const Instruction& i) { minimum(w, i, true); },
+     "U32 U16x2 S16x2 RELU"},
     {"LEA", shifted_add, "HI X SX32"},
     {"SEL", select, ""},
     {"FSEL", select, ""},

@@ -167,6 +167,7 @@ const std::vector<OperationEntry> kMemories = {
     {"LDC", load_constant, SIZES},
     {"MEMBAR", nothing, "SC ALL GPU SYS CTA VC"},
     {"ERRBAR", nothing, ""},
+    {"CGAERRBAR", nothing, ""},
     {"CCTL", nothing, "IVALL E"},
     {"FENCE", nothing, "VIEW ASYNC"},
 };

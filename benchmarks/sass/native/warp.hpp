@@ -311,6 +311,7 @@ struct Block {
   u32 size[3];
   std::vector<Warp> warps;
   std::vector<u8> shared = std::vector<u8>(kSharedBytes, kGarbage);
+  std::map<u32, u32> arrived;     // threads that do not wait, by Wait::mask
   Reduction reductions[16] = {};  // by barrier, under way
   Reduction result = {};          // the last that is complete
 };
