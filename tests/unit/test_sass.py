@@ -267,6 +267,32 @@ def test_controls_of_an_instruction() -> None:
     assert read_control(bytes(16) + struct.pack("<QQ", 0, high), 16) == wanted
 
 
+#: A barrier saved twice; lane 0 comes back from the second copy alone.
+SAVED_TWICE = """
+.text.part:
+        /*0000*/                   S2R R0, SR_TID.X ;
+        /*0010*/                   LDC.64 R2, c[0x0][0x210] ;
+        /*0020*/                   ISETP.EQ.U32.AND P0, PT, R0, RZ, PT ;
+        /*0030*/                   BSSY B3, `(.L_x_1) ;
+        /*0040*/              @!P0 BRA `(.L_x_0) ;
+        /*0050*/                   BMOV.32.CLEAR R5, B3 ;
+        /*0060*/                   BMOV.32.CLEAR R6, B3 ;
+        /*0070*/                   BMOV.32 B3, R6 ;
+.L_x_0:
+        /*0080*/                   BSYNC B3 ;
+.L_x_1:
+        /*0090*/                   VOTE.ANY R4, PT, PT ;
+        /*00a0*/                   IMAD.WIDE.U32 R2, R0, 0x4, R2 ;
+        /*00b0*/                   ST.E desc[UR4][R2.64], R4 ;
+        /*00c0*/                   EXIT ;
+"""
+
+
+def test_a_barrier_that_is_saved_keeps_its_lanes() -> None:
+    out, _ = run(SAVED_TWICE)
+    assert np.array_equal(out, np.full(32, 0xFFFF_FFFF))
+
+
 def test_what_is_not_known_raises() -> None:
     with pytest.raises(NotImplementedError, match="HMMA"):
         run(PARTING.replace("VOTE.ANY R5, PT, P0", "HMMA R5, R4, R4, R4"))

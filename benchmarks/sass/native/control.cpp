@@ -102,11 +102,11 @@ void leave_barrier(Warp& w, const Instruction& i) {
   }
 }
 
+// BMOV. With CLEAR, too, the register that is read keeps its value: the compiler saves a barrier
+// twice in a row and restores it only from the second copy.
 void move_barrier(Warp& w, const Instruction& i) {
   Row t;
-  const u32* from = w.words(i.operands[1], t);
-  w.store(i.operands[0], from);
-  if (i.is(kCLEAR)) w.store_all(i.operands[1], 0);
+  w.store(i.operands[0], w.words(i.operands[1], t));
 }
 
 void vote(Warp& w, const Instruction& i) {

@@ -59,7 +59,7 @@ class Run {
       const bool is_done = std::all_of(block_.warps.begin(), block_.warps.end(),
                                        [](const Warp& w) { return w.groups.empty(); });
       if (is_done) break;
-      if (!release_barriers()) throw std::runtime_error("lanes wait for each other");
+      if (!release_barriers()) throw std::runtime_error("lanes wait for each other:" + waiting());
     }
     for (const Warp& w : block_.warps) launch_.cycles = std::max(launch_.cycles, w.issued + 1);
   }
@@ -128,6 +128,21 @@ class Run {
       pass(barrier);
     }
     return is_any;
+  }
+
+  // The groups of the first warp that waits.
+  std::string waiting() const {
+    std::string text;
+    for (const Warp& w : block_.warps) {
+      for (const Group& g : w.groups) {
+        char line[64];
+        const u32 offset = launch_.code.instructions[g.at - 1].offset;
+        std::snprintf(line, sizeof line, " %#x at %#x for %#x,", g.mask, offset, g.wait.mask);
+        text += line;
+      }
+      if (!text.empty()) break;
+    }
+    return text;
   }
 
   void pass(u32 barrier) {
