@@ -270,7 +270,7 @@ void block_barrier(Warp& w, const Instruction& i) {
     const u32 votes = w.lanes_of(i.operands[i.count - 1]) & w.mask;
     Reduction& r = w.block->reductions[id];
     r.votes += u32(__builtin_popcount(votes));
-    r.refusals += u32(__builtin_popcount(w.mask & ~votes));
+    r.others += u32(__builtin_popcount(w.mask & ~votes));
     r.needs_all = i.is(kAND);
   }
   if (i.is(kARV)) {  // arrives and does not wait
@@ -290,7 +290,7 @@ void barrier_result(Warp& w, const Instruction& i) {
     if (i.operands[k].kind == OperandKind::kWord) {
       w.store_all(i.operands[k], r.votes);
     } else {
-      w.set_lanes(i.operands[k], (r.needs_all ? r.refusals == 0 : r.votes != 0) ? kEveryone : 0);
+      w.set_lanes(i.operands[k], (r.needs_all ? r.others == 0 : r.votes != 0) ? kEveryone : 0);
     }
   }
 }

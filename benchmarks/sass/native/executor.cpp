@@ -165,7 +165,7 @@ class Run {
       w.accounted = w.now;
     }
     Reduction& r = block_.reductions[barrier & 15];
-    if (r.votes + r.refusals != 0) block_.result = r;
+    if (r.votes + r.others != 0) block_.result = r;
     r = {};
   }
 

@@ -302,7 +302,7 @@ struct Warp {
 
 // Of a predicate, over the threads that come to a barrier of the block.
 struct Reduction {
-  u32 votes, refusals;  // threads
+  u32 votes, others;  // threads
   bool needs_all;
 };
 
