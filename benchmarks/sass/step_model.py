@@ -245,13 +245,14 @@ def write_record(path: Path, new: list[dict[str, Any]], device: Device) -> None:
 
 
 def commit() -> str:
-    """Of the checkout; with + if there are changes to files of csrc."""
+    """The last that changed csrc; with + if it has changed since."""
 
     def git(*words: str) -> str:
         done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
         return done.stdout.strip()
 
-    return git("rev-parse", "--short=7", "HEAD") + ("+" if git("diff", "HEAD", "csrc") else "")
+    last = git("log", "-1", "--format=%h", "--abbrev=7", "--", "csrc")
+    return last + ("+" if git("diff", "HEAD", "--", "csrc") else "")
 
 
 def main() -> None:
