@@ -79,20 +79,21 @@ void meet(Warp& w, const Instruction& i) {
   }
   if (is_complete) return;
   w.take(w.code->delays.branch);
-  w.wait(kind, masks.lane);
+  w.wait(kind, masks.lane, kind == Wait::kBarrier ? i.operands[0].index : 0);
 }
 
 // BREAK: the lanes leave the barrier.
 void leave_barrier(Warp& w, const Instruction& i) {
   if (i.count == 2) w.mask &= w.lanes_of(i.operands[0]);
   if (w.mask == 0) return;
-  u32* barrier = w.registers[i.operands[i.count - 1].index].lane;
+  const u32 index = i.operands[i.count - 1].index;
+  u32* barrier = w.registers[index].lane;
   const u32 before = barrier[__builtin_ctz(w.mask)];
   for (u32 l = 0; l < kLanes; ++l) {
     if (before >> l & 1) barrier[l] &= ~w.mask;
   }
   for (Group& g : w.groups) {
-    if (g.wait == Wait{Wait::kBarrier, before}) g.wait.mask &= ~w.mask;
+    if (g.wait == Wait{Wait::kBarrier, before, index}) g.wait.mask &= ~w.mask;
   }
   // `release` reorders the groups: the one that runs is found again.
   const u32 mask = w.group().mask;

@@ -113,8 +113,11 @@ struct Unknown : std::runtime_error {
 
 struct Wait {
   enum Kind : u8 { kNothing, kBarrier, kWarp, kBlock } kind = kNothing;
-  u32 mask = 0;  // of lanes, or number and count of a barrier of the block
-  bool operator==(const Wait& o) const { return kind == o.kind && mask == o.mask; }
+  u32 mask = 0;   // of lanes, or number and count of a barrier of the block
+  u32 index = 0;  // register of a convergence barrier
+  bool operator==(const Wait& o) const {
+    return kind == o.kind && mask == o.mask && index == o.index;
+  }
 };
 
 // Lanes that are at the same place.
@@ -267,7 +270,7 @@ struct Warp {
     release();
   }
   // The group waits, each lane for those in its mask.
-  void wait(Wait::Kind kind, const u32* masks) {
+  void wait(Wait::Kind kind, const u32* masks, u32 index = 0) {
     const Group g = group();
     if (mask != g.mask) throw Unknown("barrier of some lanes of a group");
     groups.erase(groups.begin() + i64(running));
@@ -275,7 +278,7 @@ struct Warp {
       const u32 wanted = masks[__builtin_ctz(rest)];
       u32 members = 0;
       for (u32 l = 0; l < kLanes; ++l) members |= u32(rest >> l & 1 && masks[l] == wanted) << l;
-      groups.push_back({members, g.at, {kind, wanted}});
+      groups.push_back({members, g.at, {kind, wanted, index}});
       rest &= ~members;
     }
     has_moved = true;
