@@ -31,6 +31,14 @@ __global__ void vote_kernel(const unsigned* in, unsigned mask, unsigned* out) {
   out[3 * threadIdx.x + 2] = __reduce_min_sync(mask, in[threadIdx.x]);
 }
 
+// Lane i reads from lane i + distance of a warp: 4 bytes, then 8.
+__global__ void shuffle_kernel(const unsigned* in, int distance, unsigned long long* out) {
+  const unsigned x = in[threadIdx.x];
+  const int source = static_cast<int>(threadIdx.x) + distance;
+  out[2 * threadIdx.x] = __shfl_sync(kAll, x, source);
+  out[2 * threadIdx.x + 1] = __shfl_sync(kAll, 0x100000001ull * x + 1, source);
+}
+
 __global__ void atomic_kernel(unsigned* out) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   __shared__ unsigned total;
@@ -152,6 +160,9 @@ __global__ void wrong_kernel(int which, unsigned* out) {
     case 12:  // the first lane waits for one less, which shows when no thread can run
       if (lane < 3) __syncwarp(lane == 0 ? 3u : 7u);
       break;
+    case 13:  // lanes of the mask read from one that it does not name
+      if (lane < 8) out[lane] = __shfl_sync(0xffu, lane, 8);
+      break;
     default:
 #if !defined(__CUDACC__)
       throw std::range_error("thrown by a kernel");
@@ -205,6 +216,19 @@ void run_votes() {
           check(out[3 * i + k] == (is_named ? want[k] : 77), "vote " + std::to_string(k));
         }
       }
+    }
+  }
+}
+
+void run_shuffles() {
+  const std::vector<unsigned> in = numbers(64);
+  for (const int distance : {0, 5, 31, 77, -1}) {
+    std::vector<unsigned long long> out(2 * 64);
+    launch(shuffle_kernel, 1, 64, 0, nullptr, in.data(), distance, out.data());
+    for (unsigned i = 0; i < 64; ++i) {
+      const unsigned lane = (i + static_cast<unsigned>(distance)) % 32;
+      const unsigned x = in[i / 32 * 32 + lane];
+      check(out[2 * i] == x && out[2 * i + 1] == 0x100000001ull * x + 1, "shuffle");
     }
   }
 }
@@ -298,7 +322,7 @@ void run_wrong(int which, unsigned threads) {
 
 // A launch that failed leaves nothing behind for the next.
 void run_after_failure() {
-  for (int which = 0; which < 14; ++which) {
+  for (int which = 0; which < 15; ++which) {
     bool has_thrown = false;
     try {
       run_wrong(which, 64);
@@ -325,6 +349,7 @@ using Case = void (*)();
 const std::map<std::string, Case>& cases() {
   static const std::map<std::string, Case> all = {
       {"votes", run_votes},
+      {"shuffles", run_shuffles},
       {"atomics", run_atomics},
       {"shared_memory", run_shared_memory},
       {"partial_warps", run_partial_warps},
@@ -349,7 +374,8 @@ const std::map<std::string, Case>& cases() {
       {"wrong_below_shared", [] { run_wrong(10, 32); }},
       {"wrong_stuck_pair", [] { run_wrong(11, 32); }},
       {"wrong_stuck_masks", [] { run_wrong(12, 32); }},
-      {"wrong_throw", [] { run_wrong(13, 32); }},
+      {"wrong_shuffle", [] { run_wrong(13, 32); }},
+      {"wrong_throw", [] { run_wrong(14, 32); }},
   };
   return all;
 }

@@ -52,8 +52,9 @@ struct Wait {
   const Call* call = nullptr;
   const char* file = nullptr;
   int line = 0;
-  u32 mask = 0;   // lanes that must come; all threads of the block at a barrier
-  u32 value = 0;  // the lane's operand
+  u32 mask = 0;    // lanes that must come; all threads of the block at a barrier
+  u32 value = 0;   // the lane's operand
+  u32 source = 0;  // the lane that a shuffle reads from
   u32 result = 0;
 };
 
@@ -89,10 +90,11 @@ class Grid {
   void run(dim3 grid, dim3 block, std::size_t shared_bytes, void (*body)(void*), void* argument);
 
   // Waits until all lanes of `mask` wait in the same call; returns this lane's result.
-  u32 collect(const Call& call, u32 mask, u32 value, const char* file, int line) {
+  u32 collect(const Call& call, u32 mask, u32 value, const char* file, int line, u32 source = 0) {
     Warp& warp = *warp_;
     const u32 bit = 1u << lane_;
     Wait& wait = note_wait(call, mask, value, file, line);
+    wait.source = source;
     if ((mask & bit) == 0) fail("the mask does not name the calling lane", &wait);
     if ((mask & warp.exited) != 0) fail("the mask names lanes that have exited", &wait);
     warp.collective |= bit;

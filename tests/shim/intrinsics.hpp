@@ -5,6 +5,9 @@
 // meet must have come from the same line.
 #pragma once
 
+#include <cstring>
+#include <type_traits>
+
 #include "grid.hpp"
 
 #define CULE_SHIM_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
@@ -35,11 +38,22 @@ inline void finish_min(Warp& warp, u32 mask) {
   give_all(warp, mask, least);
 }
 
+inline void finish_shuffle(Warp& warp, u32 mask) {
+  for (u32 rest = mask; rest != 0; rest &= rest - 1) {
+    Wait& wait = warp.lanes[lowest(rest)];
+    if ((mask >> wait.source & 1) == 0) {
+      grid().fail("a shuffle reads from a lane that the mask does not name", &wait);
+    }
+    wait.result = warp.lanes[wait.source].value;
+  }
+}
+
 inline constexpr Call kSyncthreads{"__syncthreads", nullptr};
 inline constexpr Call kSyncwarp{"__syncwarp", finish_nothing};
 inline constexpr Call kBallot{"__ballot_sync", finish_ballot};
 inline constexpr Call kAny{"__any_sync", finish_ballot};
 inline constexpr Call kReduceMin{"__reduce_min_sync", finish_min};
+inline constexpr Call kShuffle{"__shfl_sync", finish_shuffle};
 
 }  // namespace cule::shim
 
@@ -57,6 +71,19 @@ inline int __any_sync(unsigned mask, int predicate, CULE_SHIM_HERE) {
 }
 inline unsigned __reduce_min_sync(unsigned mask, unsigned value, CULE_SHIM_HERE) {
   return cule::shim::grid().collect(cule::shim::kReduceMin, mask, value, file, line);
+}
+// A number of 4 or 8 bytes; the latter is two exchanges, as on a GPU.
+template <class Value>
+Value __shfl_sync(unsigned mask, Value value, int source, CULE_SHIM_HERE) {
+  static_assert(std::is_arithmetic_v<Value> && (sizeof value == 4 || sizeof value == 8));
+  unsigned words[sizeof value / 4];
+  std::memcpy(words, &value, sizeof value);
+  for (unsigned& word : words) {
+    word = cule::shim::grid().collect(cule::shim::kShuffle, mask, word, file, line,
+                                      static_cast<unsigned>(source) % cule::shim::kLanes);
+  }
+  std::memcpy(&value, words, sizeof value);
+  return value;
 }
 #undef CULE_SHIM_HERE
 

@@ -26,6 +26,7 @@ RIGHT = (
     "host_api",
     "partial_warps",
     "shared_memory",
+    "shuffles",
     "two_host_threads",
     "votes",
 )
@@ -44,6 +45,7 @@ WRONG = {
     "masks_differ": "lanes wait in the same call with differing masks",
     "place": "lanes named in the mask wait at different calls",
     "ring": "deadlock: no thread can run",
+    "shuffle": "a shuffle reads from a lane that the mask does not name",
     "stuck_masks": "deadlock: lanes wait with differing masks",
     "stuck_pair": "deadlock: lanes wait for each other at different calls",
     "throw": "a kernel threw: thrown by a kernel",
