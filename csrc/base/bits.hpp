@@ -8,6 +8,23 @@
 
 namespace cule {
 
+// What the device has an instruction for (base/platform.hpp).
+inline u32 pick_bytes(u32 x, u32 selector) {
+  u32 picked = 0;
+  for (u32 i = 0; i < 4; ++i) picked |= (x >> 8 * (selector >> 4 * i & 3) & 0xFF) << 8 * i;
+  return picked;
+}
+inline u32 funnel_left(u32 high, u32 low, u32 n) {
+  return u32((u64(high) << 32 | low) << n >> 32);
+}
+inline u32 funnel_right(u32 high, u32 low, u32 n) {
+  return u32((u64(high) << 32 | low) >> n);
+}
+inline u32 dot_bytes(u32 a, u32 b, u32 sum) {
+  for (u32 i = 0; i < 32; i += 8) sum += (a >> i & 0xFF) * (b >> i & 0xFF);
+  return sum;
+}
+
 // Bit 7 becomes bit 0.
 CULE_HD CULE_INLINE u32 reverse_bits8(u32 b) {
   return u32((((b & 0xFF) * 0x80200802ULL) & 0x0884422110ULL) * 0x0101010101ULL >> 32) & 0xFF;
@@ -57,6 +74,8 @@ CULE_HD CULE_INLINE u64 range_bits(u32 w, u32 from, u32 to) {
 
 // Index of the lowest set bit; x is not 0.
 CULE_HD CULE_INLINE u32 lowest_bit(u32 x) { return u32(CULE_COUNT_TRAILING_ZEROS(x)); }
+
+CULE_HD CULE_INLINE u32 highest_bit(u32 x) { return u32(CULE_HIGHEST_BIT(x)); }
 
 CULE_HD CULE_INLINE u32 load_u16(const u8* p) {
   u16 v;

@@ -12,6 +12,11 @@
 // CULE_HAS_JIT   defined where machine code can be made and run (csrc/jit)
 // CULE_HAS_LARGE_PAGES  defined where the system can be asked for large pages of memory
 // CULE_HAS_REDUCE  defined where a warp has __reduce_min_sync: compute capability 8.0 and later
+// CULE_PICK_BYTES(x, s)  byte i of the result is the byte of x that the low bits of nibble i of s name
+// CULE_FUNNEL_LEFT(high, low, n)  the upper word of high:low shifted left by n, 0 to 31
+// CULE_FUNNEL_RIGHT(high, low, n)  the lower word of high:low shifted right by n, 0 to 31
+// CULE_DOT_BYTES(a, b, c)  c plus the products of the four bytes of a and b, unsigned
+// CULE_MAX_BYTES(a, b)  the larger one of each pair of bytes of two u32
 // CULE_ASSUME_SHARED(p)  on the device: p points into shared memory
 // CULE_LIKELY / CULE_UNLIKELY  branch hints
 // CULE_CASES_OF_BYTE(f)  the cases of a switch over a byte: each N calls f<N>()
@@ -52,11 +57,23 @@
 #define CULE_LIKELY(x) (__builtin_expect(static_cast<bool>(x), 1))
 #define CULE_UNLIKELY(x) (__builtin_expect(static_cast<bool>(x), 0))
 
-// Index of the lowest set bit of a nonzero u32 or u64.
+// Index of the lowest set bit of a nonzero u32 or u64, and of the highest one.
 #if defined(__CUDA_ARCH__)
+#define CULE_HIGHEST_BIT(x) (31 - __clz(static_cast<int>(x)))
+#define CULE_FUNNEL_LEFT(high, low, n) (__funnelshift_l((low), (high), (n)))
+#define CULE_FUNNEL_RIGHT(high, low, n) (__funnelshift_r((low), (high), (n)))
+#define CULE_PICK_BYTES(x, s) (__byte_perm((x), 0, (s)))
+#define CULE_DOT_BYTES(a, b, c) (__dp4a((a), (b), (c)))
+#define CULE_MAX_BYTES(a, b) (__vmaxu4((a), (b)))
 #define CULE_COUNT_TRAILING_ZEROS(x) (__ffs(static_cast<int>(x)) - 1)
 #define CULE_COUNT_TRAILING_ZEROS_64(x) (__ffsll(static_cast<long long>(x)) - 1)
 #else
+#define CULE_HIGHEST_BIT(x) (31 - __builtin_clz(x))
+#define CULE_FUNNEL_LEFT(high, low, n) (cule::funnel_left((high), (low), (n)))
+#define CULE_FUNNEL_RIGHT(high, low, n) (cule::funnel_right((high), (low), (n)))
+#define CULE_PICK_BYTES(x, s) (cule::pick_bytes((x), (s)))
+#define CULE_DOT_BYTES(a, b, c) (cule::dot_bytes((a), (b), (c)))
+#define CULE_MAX_BYTES(a, b) (static_cast<cule::u32>(cule::max_bytes((a), (b))))
 #define CULE_COUNT_TRAILING_ZEROS(x) __builtin_ctz(x)
 #define CULE_COUNT_TRAILING_ZEROS_64(x) __builtin_ctzll(x)
 #endif

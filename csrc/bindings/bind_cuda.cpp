@@ -211,7 +211,6 @@ py::list kernel_resources() {
   };
   KernelResources r{};
   for (u32 family = 0; family < kFamilies; ++family) add(describe_step(Family(family), r), r);
-  add(describe_find_bands(r), r);
   add(describe_finish_step(r), r);
   return all;
 }

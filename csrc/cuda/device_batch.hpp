@@ -10,8 +10,8 @@
 #include "batch/options.hpp"
 #include "batch/snapshot.hpp"
 #include "batch/state.hpp"
-#include "obs/resize.hpp"
-#include "tia/lines.hpp"
+#include "cuda/dot_resize.hpp"
+#include "console/state.hpp"
 
 namespace cule {
 
@@ -29,6 +29,7 @@ struct DeviceGame {
   const u8* gray;              // 256 levels
   const u8* rgb;               // 256 x 3
   const AreaResizer* resizer;  // null with RAM observations
+  const DotResizer* dot_resizer;  // likewise
   SnapshotLayout snapshot;
   u64 key;
 };
@@ -86,10 +87,6 @@ struct MaxpoolSource {
   u8 log_slot[kMaxpoolLogs];
 };
 
-// Lines of a picture whose starts are found by one thread (cuda/draw.hpp).
-constexpr u32 kBandLines = 16;
-constexpr u32 kMaxBands = (kMaxRows + kBandLines - 1) / kBandLines;
-
 struct DeviceBatch {
   // Constant.
   i32 size;
@@ -118,8 +115,7 @@ struct DeviceBatch {
   MaxpoolSource* maxpool_sources;  // [size]
   u8* stack;                       // [size][stack_num][frame_bytes]
   u8* draw_bits;                   // [size]
-  LineStart* bands;                // [size][2][kMaxBands], of the newest picture and the one before
-  LineStart* line_starts;          // [blocks][kMaxpoolLogs][kMaxRows], scratch
+  u8* planes;                      // [blocks][2][picture_bytes], scratch
   u8* canvases;                    // [blocks][picture_bytes * channels], scratch
   u32* faults;                     // [1]
   // Spill memory, for pictures that cannot stay logs, which most consoles never have: two frame
@@ -127,9 +123,6 @@ struct DeviceBatch {
   // Its pages are allocated when a kernel first writes to them.
   u8* spill;  // [size][spill_bytes]
 
-  __device__ LineStart* bands_of(u32 i, u32 n) const {
-    return bands + (size_t(i) * 2 + n) * kMaxBands;
-  }
   __device__ const ConsoleSetup& setup(u32 i) const { return setups[i]; }
   __device__ const DeviceGame& game(u32 i) const { return games[setups[i].game]; }
   __device__ FrameMemory memory(u32 i) const {

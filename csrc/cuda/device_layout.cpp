@@ -88,7 +88,9 @@ void DeviceLayout::lay_out(Writer& w) {
     const u32 format = u32(g.properties.format);
     d.gray = gray[format];
     d.rgb = rgb[format];
+    const DotResizer dot_resizer = make_dot_resizer(g.resizer);
     d.resizer = o.ram_obs ? nullptr : w.put(&g.resizer, 1);
+    d.dot_resizer = o.ram_obs ? nullptr : w.put(&dot_resizer, 1);
     d.snapshot = snapshot_layout(o, g.properties.height);
     d.key = g.key;
     games.push_back(d);
@@ -136,10 +138,10 @@ void DeviceLayout::place_changing(u64 address, size_t offset) {
   put(batch_.maxpool_sources, n);
   put(batch_.stack, n * o.stack_bytes());
   put(batch_.draw_bits, n);
-  put(batch_.bands, o.ram_obs ? 0 : n * 2 * kMaxBands);
   console_bytes_ = (offset - begin) / n;
-  put(batch_.line_starts, size_t(source_.draw_blocks) * kMaxpoolLogs * kMaxRows);
-  put(batch_.canvases, o.ram_obs ? 0 : size_t(source_.draw_blocks) * picture_bytes_ * o.channels());
+  const size_t scratch = o.ram_obs ? 0 : size_t(source_.draw_blocks) * picture_bytes_;
+  put(batch_.canvases, scratch * o.channels());
+  put(batch_.planes, 2 * scratch);  // last: dot_resize_pixel() reads a little past a canvas
   bytes_ = align(offset);
 }
 

@@ -1,67 +1,50 @@
-// cuda/draw.hpp: pictures drawn by a block of threads: one pass over the log, then all lines at
-// once.
+// cuda/draw.hpp: pictures drawn by a block of threads, a warp a picture.
 //
-// A picture that is kept as a log is drawn in two stages (tia/lines.hpp): one thread, or one for
-// each band, finds the states at the starts of the lines, then each thread draws whole lines. A
-// picture that is kept as pixels is copied. All threads of the block call these functions together.
+// A picture that is kept as a log is painted 32 scanlines at a time (cuda/line_painter.hpp). One that
+// is kept as pixels is copied. Rows are 160 bytes apart; each colour is mapped by a table.
 #pragma once
 
 #include "cuda/device_batch.hpp"
+#include "cuda/line_painter.hpp"
 
 namespace cule {
 
-constexpr u32 kDrawThreads = 256;
+constexpr u32 kDrawWarps = 2;
+constexpr u32 kDrawThreads = kDrawWarps * kWarpLanes;
+constexpr u32 kDrawSharedBytes = kDrawWarps * kLineScanBytes;  // dynamic shared memory of a block
 
 // One picture to draw from.
 struct Picture {
   PictureKind kind;
-  const u8* pixels;         // for kPixels
-  const TiaWriteLog* log;   // for kLog
-  const LineStart* starts;  // likewise: [height]
+  const u8* pixels;        // for kPixels
+  const TiaWriteLog* log;  // for kLog
 };
 
-__device__ inline Picture picture_of(const Console& c, u32 n, const LineStart* starts) {
+__device__ inline Picture picture_of(const Console& c, u32 n) {
   const PictureState& p = c.s.picture;
   const bool is_pixels = p.kind[n] == PictureKind::kBorrowed;
   return {is_pixels ? PictureKind::kPixels : p.kind[n], pixels_of(c, n),
-          c.memory.logs + p.log_slot[n], starts};
+          c.memory.logs + p.log_slot[n]};
 }
 
-// The starts of the lines in `range`, or of its bands. Called by one thread.
-__device__ CULE_NOINLINE inline void find_starts(const Console& c, const Picture& p,
-                                                 const LineStart& from, const LineRange& range,
-                                                 LineStart* starts_out) {
-  const TiaWriteLog& log = *p.log;
-  find_line_starts(from, log.entries, log.size, log.base_clock, picture_window(c),
-                   c.properties.hmove_blanks != 0, range, starts_out);
-}
-
-// From the beginning of the log, in bands of so many lines. Called by one thread.
-__device__ inline void find_starts(const Console& c, const Picture& p, u32 band,
-                                   LineStart* starts_out) {
-  const TiaWriteLog& log = *p.log;
-  find_starts(c, p, LineStart{log.start, log.start_beam, 0, 1},
-              LineRange{log.first_line, c.properties.height, band}, starts_out);
-}
-
-// Draws row k of a picture into 160 bytes, each colour mapped by `map`. Called by any thread.
-__device__ CULE_NOINLINE inline void draw_row(const Console& c, const Picture& p, u32 k,
-                                              const u8* map, u8* row_out) {
+// Draws a picture into rows that begin at a multiple of 8 bytes. Called by all lanes of a warp.
+__device__ CULE_NOINLINE inline void draw_rows(const Console& c, const Picture& p, const u8* map,
+                                               u8* rows_out) {
+  const u32 lane = threadIdx.x % kWarpLanes;
+  u8* const memory = dynamic_shared() + threadIdx.x / kWarpLanes * kLineScanBytes;
   if (p.kind == PictureKind::kLog) {
-    const TiaWriteLog& log = *p.log;
-    draw_line(p.starts[k], log.entries, log.size, log.base_clock, picture_window(c),
-              c.properties.hmove_blanks != 0, Canvas{row_out, log.first_line + k, 1, map});
+    if (paint_lines(c, *p.log, memory, map, rows_out)) return;
+    if (lane == 0) paint_log<false>(c, *p.log, rows_out, map);
     return;
   }
-  const u8* from = p.pixels + k * kScreenWidth;
-  for (u32 x = 0; x < kScreenWidth; ++x) {
-    row_out[x] = map[p.kind == PictureKind::kPixels ? from[x] : 0];
+  for (u32 i = lane; i < c.properties.height * kScreenWidth; i += kWarpLanes) {
+    rows_out[i] = map[p.kind == PictureKind::kPixels ? p.pixels[i] : 0];
   }
 }
 
-// Scratch of the running block: the line starts of picture n of kMaxpoolLogs.
-__device__ inline LineStart* line_starts(const DeviceBatch& b, u32 n) {
-  return b.line_starts + (size_t(blockIdx.x) * kMaxpoolLogs + n) * kMaxRows;
+// Scratch of the running block: the picture that warp n draws.
+__device__ inline u8* plane_of(const DeviceBatch& b, u32 n) {
+  return b.planes + (size_t(blockIdx.x) * kDrawWarps + n) * b.picture_bytes;
 }
 
 // Scratch of the running block: one picture of levels.

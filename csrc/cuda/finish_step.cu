@@ -1,9 +1,8 @@
 // cuda/finish_step.cu: the render kernel: pictures of a step to observations, resets, results.
 //
-// First a pass over the logs, one thread a picture; then one block a console at a time. In: the
-// results of the state-update kernel. Out: the newest frame in the stack, observations, result
-// tables. Each byte of an observation is written once, into the caller's memory. Order: draw, final
-// observation, reset, results.
+// One block a console at a time. In: the results of the state-update kernel. Out: the newest frame in
+// the stack, observations, result tables. Each byte of an observation is written once, into the
+// caller's memory. Order: draw, final observation, reset, results.
 #include "cuda/launch.hpp"
 #include "cuda/launchers.hpp"
 #include "cuda/maxpool.hpp"
@@ -14,7 +13,7 @@ namespace {
 // A picture of console i: 0 the newest, 1 the one before.
 __device__ Picture step_picture(const DeviceBatch& b, const Console& c, u32 i, u32 n,
                                 u8 draw_bits) {
-  Picture p = picture_of(c, c.s.picture.current ^ n, line_starts(b, n));
+  Picture p = picture_of(c, c.s.picture.current ^ n);
   if (n == 1 && draw_bits & kPreviousHeld) {
     p.kind = PictureKind::kPixels;
     p.pixels = b.held_picture(i);
@@ -22,37 +21,18 @@ __device__ Picture step_picture(const DeviceBatch& b, const Console& c, u32 i, u
   return p;
 }
 
-// Whether the step leaves picture n to draw, and as a log.
-__device__ bool is_log_to_draw(const Picture& p, u32 n, u8 draw_bits) {
-  return draw_bits & (n == 0 ? kDrawNewest : kDrawPrevious) && p.kind == PictureKind::kLog;
-}
-
-// Finds where the bands of the pictures start. The only pass over a whole log: one thread a
-// picture, with neighbouring consoles in neighbouring lanes.
-__global__ void find_bands_kernel(const DeviceBatch b) {
-  const u32 warp = (blockIdx.x * blockDim.x + threadIdx.x) / kWarpLanes;
-  const u32 i = warp / 2 * kWarpLanes + threadIdx.x % kWarpLanes;
-  const u32 n = warp % 2;
-  if (i >= u32(b.size)) return;
-  const u8 draw_bits = b.draw_bits[i];
-  const Console c = b.console(i);
-  const Picture p = step_picture(b, c, i, n, draw_bits);
-  if (is_log_to_draw(p, n, draw_bits)) find_starts(c, p, kBandLines, b.bands_of(i, n));
-}
-
-// Finds where the lines of both pictures start: one thread a band, spread over the warps.
-__device__ void find_lines(const DeviceBatch& b, const Console& c, u32 i, u8 draw_bits) {
-  constexpr u32 kSpread = 8;
-  if (threadIdx.x % kSpread != 0) return;
-  const u32 bands = (c.properties.height + kBandLines - 1) / kBandLines;
-  for (u32 k = threadIdx.x / kSpread; k < 2 * bands; k += blockDim.x / kSpread) {
-    const u32 n = k / bands;
-    const u32 first = k % bands * kBandLines;
-    const Picture p = step_picture(b, c, i, n, draw_bits);
-    if (!is_log_to_draw(p, n, draw_bits)) continue;
-    const u32 left = c.properties.height - first;
-    const LineRange range{p.log->first_line + first, left < kBandLines ? left : kBandLines, 1};
-    find_starts(c, p, b.bands_of(i, n)[k % bands], range, line_starts(b, n) + first);
+// A picture of levels to a frame of the observation.
+__device__ void resize_levels(const DeviceBatch& b, const DeviceGame& g, const u8* levels,
+                              u8* frame_out) {
+  const u32 row_bytes = u32(g.resizer->columns.target_size) * b.channels;
+  u32 row = threadIdx.x / row_bytes;
+  u32 at = threadIdx.x % row_bytes;  // in the row
+  for (u32 k = threadIdx.x; k < b.frame_bytes; k += blockDim.x) {
+    frame_out[k] = g.dot_resizer->is_usable
+                       ? dot_resize_pixel(*g.dot_resizer, *g.resizer, levels, row, at)
+                       : resize_pixel(*g.resizer, levels, i32(row), i32(at / b.channels),
+                                      i32(at % b.channels));
+    for (at += blockDim.x; at >= row_bytes; at -= row_bytes) ++row;
   }
 }
 
@@ -65,19 +45,10 @@ __device__ void push_frame(const DeviceBatch& b, const DeviceGame& g, const Cons
   if (draw_bits & (kDrawNewest | kDrawPrevious)) {
     u8* levels = canvas_of(b);
     if (!(draw_bits & kDrawNewest)) draw_maxpool(b, g, c, i, levels);
-    find_lines(b, c, i, draw_bits);
-    __syncthreads();
     const StepPictures step{step_picture(b, c, i, 0, draw_bits),
                             step_picture(b, c, i, 1, draw_bits), draw_bits};
-    max_rows(b, g, c, step.newest_or_null(), step.previous_or_null(), levels);
-    __syncthreads();
-    const i32 columns = g.resizer->columns.target_size;
-    const i32 channels = i32(b.channels);
-    for (u32 k = threadIdx.x; k < b.frame_bytes; k += blockDim.x) {
-      const i32 pixel = i32(k) / channels;
-      frame[k] =
-          resize_pixel(*g.resizer, levels, pixel / columns, pixel % columns, i32(k) % channels);
-    }
+    max_pictures(b, g, c, step.newest_or_null(), step.previous_or_null(), levels);
+    resize_levels(b, g, levels, frame);
     keep_maxpool(b, g, c, i, step, levels);
   } else {
     copy_block(frame, b.frames(i) + size_t(s.newest_frame) * b.frame_bytes, b.frame_bytes);
@@ -132,9 +103,8 @@ __device__ void write_results(const DeviceBatch& b, const DeviceGame& g, u32 i,
   }
 }
 
-// Two blocks on a multiprocessor; the registers spilled for that are spilled before and after a
-// row.
-constexpr u32 kDrawBlocks = 2;
+// As many blocks on a multiprocessor as 128 registers a thread allow.
+constexpr u32 kDrawBlocks = 8;
 
 __global__ void __launch_bounds__(kDrawThreads, kDrawBlocks)
     finish_step_kernel(const DeviceBatch b, const StepOutputs out, bool resets_ended) {
@@ -196,24 +166,12 @@ __global__ void observe_consoles_kernel(const DeviceBatch b, const StepOutputs o
 
 cudaError_t launch_finish_step(const DeviceBatch& b, const StepOutputs& out, bool resets_ended,
                                u32 blocks, cudaStream_t stream) {
-  if (!b.ram_obs) {
-    constexpr u32 kThreads = 128;
-    const u32 warps = 2 * ((u32(b.size) + kWarpLanes - 1) / kWarpLanes);
-    const u32 groups = (warps * kWarpLanes + kThreads - 1) / kThreads;
-    const cudaError_t error =
-        launch_kernel(find_bands_kernel, dim3(groups), dim3(kThreads), 0, stream, b);
-    if (error != cudaSuccess) return error;
-  }
-  return launch_kernel(finish_step_kernel, dim3(blocks), dim3(kDrawThreads), 0, stream, b, out,
-                       resets_ended);
+  return launch_kernel(finish_step_kernel, dim3(blocks), dim3(kDrawThreads), kDrawSharedBytes,
+                       stream, b, out, resets_ended);
 }
 
 cudaError_t describe_finish_step(KernelResources& out) {
   return describe("finish_step_kernel", finish_step_kernel, out);
-}
-
-cudaError_t describe_find_bands(KernelResources& out) {
-  return describe("find_bands_kernel", find_bands_kernel, out);
 }
 
 cudaError_t choose_blocks(int consoles, u32& blocks_out) {
@@ -225,7 +183,7 @@ cudaError_t choose_blocks(int consoles, u32& blocks_out) {
     error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
   if (error == cudaSuccess)
     error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, finish_step_kernel,
-                                                          int(kDrawThreads), 0);
+                                                          int(kDrawThreads), kDrawSharedBytes);
   const int most = processors * (blocks > 0 ? blocks : 1);
   blocks_out = u32(consoles < most ? consoles : most);
   return error;

@@ -31,6 +31,16 @@ struct LaneGroup {
     return found;
 #endif
   }
+  // The bits of all numbers passed.
+  __device__ u32 any_bits(u32 value) const {
+#if defined(CULE_HAS_REDUCE)
+    return __reduce_or_sync(mask, value);
+#else
+    u32 found = 0;
+    for (u32 bit = 1; bit != 0; bit <<= 1) found |= any(value & bit) ? bit : 0;
+    return found;
+#endif
+  }
   __device__ void sync() const { __syncwarp(mask); }
   __device__ u32 all() const { return mask; }
   __device__ LaneGroup only(u32 lanes) const { return {lanes}; }

@@ -29,7 +29,7 @@ cudaError_t launch_step(Family family, const DeviceBatch& b, const TileList& til
                         const StepActions& actions, cudaStream_t stream);
 
 // Pictures, resets and results of the step that was launched before. `blocks` is at most what
-// DeviceBatch::line_starts has room for. With `resets_ended`, consoles whose episode has just ended
+// DeviceBatch::planes has room for. With `resets_ended`, consoles whose episode has just ended
 // are reset in every autoreset mode (decorrelation).
 cudaError_t launch_finish_step(const DeviceBatch& b, const StepOutputs& out, bool resets_ended,
                                u32 blocks, cudaStream_t stream);
@@ -74,7 +74,6 @@ cudaError_t describe(const char* name, void (*kernel)(Parameters...), KernelReso
   return error;
 }
 cudaError_t describe_step(Family family, KernelResources& out);
-cudaError_t describe_find_bands(KernelResources& out);
 cudaError_t describe_finish_step(KernelResources& out);
 
 // The best number of blocks for the kernels that draw: as many as the device holds at once.

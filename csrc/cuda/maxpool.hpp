@@ -9,60 +9,42 @@
 
 namespace cule {
 
-// One line of two pictures.
-struct LinePair {
-  alignas(8) u8 first[kScreenWidth];
-  alignas(8) u8 second[kScreenWidth];
-};
-
-// Row k of the maximum of two pictures into `levels_out`, a whole picture. Without `first`, the
-// maximum with what is there already. Called by any thread.
-__device__ inline void max_gray_row(const DeviceGame& g, const Console& c, u32 k,
-                                    const Picture* first, const Picture* second, u8* levels_out) {
-  LinePair lines;
-  if (first != nullptr) draw_row(c, *first, k, g.gray, lines.first);
-  if (second != nullptr) draw_row(c, *second, k, g.gray, lines.second);
-  u64* out = reinterpret_cast<u64*>(levels_out + size_t(k) * kScreenWidth);
-  const u64* from = reinterpret_cast<const u64*>(lines.first);
-  const u64* over = reinterpret_cast<const u64*>(lines.second);
-  for (u32 x = 0; x < kScreenWidth / sizeof(u64); ++x) {
-    const u64 level = first != nullptr ? from[x] : out[x];
-    out[x] = second != nullptr ? max_bytes(level, over[x]) : level;
+// Sixteen bytes at a time; `n` is a multiple of them.
+__device__ inline void max_levels(const u8* first, const u8* second, u32 n, u8* out) {
+  for (u32 i = threadIdx.x; i < n / 16; i += blockDim.x) {
+    Bytes16 level = reinterpret_cast<const Bytes16*>(first)[i];
+    const Bytes16 other = reinterpret_cast<const Bytes16*>(second)[i];
+    for (u32 w = 0; w < 4; ++w) level.word[w] = CULE_MAX_BYTES(level.word[w], other.word[w]);
+    reinterpret_cast<Bytes16*>(out)[i] = level;
   }
 }
 
-// The same with three channels.
-__device__ inline void max_rgb_row(const DeviceBatch& b, const DeviceGame& g, const Console& c,
-                                   u32 k, const Picture* first, const Picture* second,
-                                   u8* levels_out) {
-  LinePair lines;
-  if (first != nullptr) draw_row(c, *first, k, b.identity, lines.first);
-  if (second != nullptr) draw_row(c, *second, k, b.identity, lines.second);
-  u8* out = levels_out + size_t(k) * kScreenWidth * b.channels;
-  for (u32 x = 0; x < kScreenWidth; ++x) {
-    for (u32 channel = 0; channel < b.channels; ++channel, ++out) {
-      const u8 level = first != nullptr ? g.rgb[3 * lines.first[x] + channel] : *out;
-      const u8 other = second != nullptr ? g.rgb[3 * lines.second[x] + channel] : 0;
-      *out = level > other ? level : other;
+// Makes `levels_out` the maximum of at most two pictures; without `first`, of `second` and of what is
+// there already. All threads of the block call it together.
+__device__ CULE_NOINLINE inline void max_pictures(const DeviceBatch& b, const DeviceGame& g,
+                                                  const Console& c, const Picture* first,
+                                                  const Picture* second, u8* levels_out) {
+  const u32 warp = threadIdx.x / kWarpLanes;
+  const Picture* const own = warp == 0 ? first : second;
+  const u8* const map = b.grayscale ? g.gray : b.identity;
+  __syncthreads();
+  if (own != nullptr) draw_rows(c, *own, map, plane_of(b, warp));
+  __syncthreads();
+  const u32 pixels = c.properties.height * kScreenWidth;
+  if (b.grayscale) {
+    const u8* const from = first != nullptr ? plane_of(b, 0) : levels_out;
+    max_levels(from, second != nullptr ? plane_of(b, 1) : from, pixels, levels_out);
+  } else {
+    for (u32 i = threadIdx.x; i < pixels; i += blockDim.x) {
+      for (u32 channel = 0; channel < b.channels; ++channel) {
+        u8& out = levels_out[size_t(i) * b.channels + channel];
+        const u8 level = first != nullptr ? g.rgb[3 * plane_of(b, 0)[i] + channel] : out;
+        const u8 other = second != nullptr ? g.rgb[3 * plane_of(b, 1)[i] + channel] : 0;
+        out = level > other ? level : other;
+      }
     }
   }
-}
-
-__device__ CULE_NOINLINE inline void max_rows(const DeviceBatch& b, const DeviceGame& g,
-                                              const Console& c, const Picture* first,
-                                              const Picture* second, u8* levels_out) {
-  for (u32 k = threadIdx.x; k < c.properties.height; k += blockDim.x) {
-    if (b.grayscale) {
-      max_gray_row(g, c, k, first, second, levels_out);
-    } else {
-      max_rgb_row(b, g, c, k, first, second, levels_out);
-    }
-  }
-}
-
-__device__ inline Picture maxpool_log(const DeviceBatch& b, const Console& c,
-                                      const MaxpoolSource& p, u32 n) {
-  return {PictureKind::kLog, nullptr, c.memory.logs + p.log_slot[n], line_starts(b, n)};
+  __syncthreads();
 }
 
 // Draws the maxpool picture of console i after its last step.
@@ -78,13 +60,8 @@ __device__ CULE_NOINLINE inline void draw_maxpool(const DeviceBatch& b, const De
     copy_block(levels_out, p.shared.borrowed + (g.snapshot.pooled - g.snapshot.pictures), bytes);
   } else {
     for (u32 n = 0; n < p.num_logs; ++n) {
-      if (threadIdx.x == n * kWarpLanes)
-        find_starts(c, maxpool_log(b, c, p, n), 1, line_starts(b, n));
-    }
-    __syncthreads();
-    for (u32 n = 0; n < p.num_logs; ++n) {
-      const Picture log = maxpool_log(b, c, p, n);
-      max_rows(b, g, c, n == 0 ? &log : nullptr, n == 0 ? nullptr : &log, levels_out);
+      const Picture log{PictureKind::kLog, nullptr, c.memory.logs + p.log_slot[n]};
+      max_pictures(b, g, c, n == 0 ? &log : nullptr, n == 0 ? nullptr : &log, levels_out);
     }
   }
   __syncthreads();

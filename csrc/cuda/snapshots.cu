@@ -10,20 +10,9 @@ namespace {
 
 // Both pictures of a console as pixels.
 __device__ void draw_both(const DeviceBatch& b, const Console& c, u8* pixels_out) {
-  for (u32 n = 0; n < 2; ++n) {
-    const Picture p = picture_of(c, n, line_starts(b, n));
-    if (threadIdx.x == n * kWarpLanes && p.kind == PictureKind::kLog) {
-      find_starts(c, p, 1, line_starts(b, n));
-    }
-  }
-  __syncthreads();
-  for (u32 n = 0; n < 2; ++n) {
-    const Picture p = picture_of(c, n, line_starts(b, n));
-    u8* out = pixels_out + size_t(n) * c.properties.height * kScreenWidth;
-    for (u32 k = threadIdx.x; k < c.properties.height; k += blockDim.x) {
-      draw_row(c, p, k, b.identity, out + k * kScreenWidth);
-    }
-  }
+  const u32 n = threadIdx.x / kWarpLanes;
+  draw_rows(c, picture_of(c, n), b.identity,
+            pixels_out + size_t(n) * c.properties.height * kScreenWidth);
   __syncthreads();
 }
 
@@ -40,7 +29,10 @@ __global__ void gather_snapshots_kernel(const DeviceBatch b, const i64* consoles
       forget_logs(saved.console.picture, PictureKind::kPixels);
     }
     draw_both(b, c, snapshot + g.snapshot.pictures);
-    if (!b.ram_obs) draw_maxpool(b, g, c, i, snapshot + g.snapshot.pooled);
+    if (!b.ram_obs) {
+      draw_maxpool(b, g, c, i, canvas_of(b));
+      copy_block(snapshot + g.snapshot.pooled, canvas_of(b), g.snapshot.stack - g.snapshot.pooled);
+    }
     copy_block(snapshot + g.snapshot.stack, b.frames(i), g.snapshot.stack_end - g.snapshot.stack);
     for (size_t at = g.snapshot.stack_end + threadIdx.x; at < b.snapshot_bytes; at += blockDim.x)
       snapshot[at] = 0;
@@ -89,13 +81,9 @@ __global__ void draw_screens_kernel(const DeviceBatch b, const i64* consoles, u3
                                     u64 stride) {
   for (u32 k = blockIdx.x; k < n; k += gridDim.x) {
     const Console c = b.console(u32(consoles[k]));
-    const Picture p = picture_of(c, c.s.picture.current, line_starts(b, 0));
-    if (threadIdx.x == 0 && p.kind == PictureKind::kLog) find_starts(c, p, 1, line_starts(b, 0));
-    __syncthreads();
-    for (u32 row = threadIdx.x; row < c.properties.height; row += blockDim.x) {
-      draw_row(c, p, row, b.identity, pixels_out + k * stride + row * kScreenWidth);
+    if (threadIdx.x < kWarpLanes) {
+      draw_rows(c, picture_of(c, c.s.picture.current), b.identity, pixels_out + k * stride);
     }
-    __syncthreads();
   }
 }
 
@@ -106,7 +94,7 @@ constexpr u32 kCheckThreads = 32;
 cudaError_t launch_gather_snapshots(const DeviceBatch& b, const i64* consoles, u32 n,
                                     u8* snapshots_out, u32 blocks, cudaStream_t stream) {
   return launch_kernel(gather_snapshots_kernel, dim3(n < blocks ? n : blocks), dim3(kDrawThreads),
-                       0, stream, b, consoles, n, snapshots_out);
+                       kDrawSharedBytes, stream, b, consoles, n, snapshots_out);
 }
 
 cudaError_t launch_check_snapshots(const DeviceBatch& b, const i64* consoles, u32 n,

@@ -158,12 +158,9 @@ inline ResizePlan make_resize_plan(i32 source_rows, i32 source_columns, i32 targ
   const AreaAxis& columns = plan.resizer.columns;
   const i32 unit = rows.unit * columns.unit;
   plan.scale = 1.0F / float(unit);
-  plan.doubt_limit = 1.0F;  // never
+  plan.doubt_limit = doubt_limit(plan.resizer);
   if (plan.resizer.rule == AreaRule::kHalf) {
     plan.scale *= 1.0F + 1.0F / (1 << 22);  // lifts n = 2, 6, 10, ... just over half way
-  } else if (plan.resizer.rule == AreaRule::kFloat) {
-    const i32 roundings = rows.max_taps + columns.max_taps + 5;  // obs/NOTES.md 3.4
-    plan.doubt_limit = 0.5F - float(kLevels * roundings) / (1 << 24);
   }
   plan.is_whole = plan.source_row_bytes <= kMaxRowBytes && kLevels * rows.unit < 1 << 16 &&
                   kLevels * unit < 1 << 24;

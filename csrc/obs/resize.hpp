@@ -127,6 +127,16 @@ CULE_HD CULE_INLINE float round_half_even(float value) {
 
 CULE_HD CULE_INLINE u8 saturate(float whole) { return u8(whole < 255.0F ? whole : 255.0F); }
 
+// In exact arithmetic a byte is n / (rows.unit * columns.unit), n being the sum of the products of
+// source bytes and whole weights. Where this is so far from a whole number, or farther, the rule
+// may round the other way (NOTES.md 3.4).
+inline float doubt_limit(const AreaResizer& resizer) {
+  constexpr i32 kLevels = 255;
+  if (resizer.rule != AreaRule::kFloat) return 1.0F;  // never
+  const i32 roundings = resizer.rows.max_taps + resizer.columns.max_taps + 5;
+  return 0.5F - float(kLevels * roundings) / (1 << 24);
+}
+
 // One byte of the target.
 CULE_HD inline u8 resize_pixel(const AreaResizer& resizer, const u8* source, i32 row, i32 column,
                                i32 channel) {

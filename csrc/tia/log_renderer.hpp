@@ -293,8 +293,7 @@ struct LogRenderer {
   }
 
   CULE_HD void reset_player(u32 n, u32 clock, u32 index) {
-    const u32 h = clock % kClocksPerLine;
-    const u32 position = h < kHblankClocks ? 3 : (h - kHblankClocks + 5) % kScreenWidth;
+    const u32 position = reset_player_position(clock % kClocksPerLine);
     const u32 distance = wrap_position(i32(position) - i32(s.position[n]));
     const PlayerReset kind = classify_player_reset(s.nusiz[n] & 7, distance);
     if (kind == PlayerReset::kDisplay) {
@@ -307,17 +306,7 @@ struct LogRenderer {
   }
 
   CULE_HD void reset_small(u32 reg, u32 clock) {
-    const u32 h = clock % kClocksPerLine;
-    u32 position = h < kHblankClocks ? 2 : (h - kHblankClocks + 4) % kScreenWidth;
-    // Resets shortly after an HMOVE land elsewhere (NOTES.md 6.3).
-    const i32 gap = i32(clock) - s.hmove_clock;
-    if (reg == RESM0 && gap == 60 && h == 69) position = 8;
-    if (reg != RESM0 && gap == 9 && h == 18) position = 3;
-    if (reg == RESBL) {
-      if (gap == 54 && (h == 60 || h == 69)) position = 10;
-      if (gap == 21 && h == 30) position = 6;
-      if (gap == 18 && h == 27) position = 5;
-    }
+    const u32 position = reset_small_position(reg, clock, s.hmove_clock);
     const u32 object = reg == RESBL ? u32(kBall) : kMissile0 + reg - RESM0;
     if (reg == RESM0) show_missile0(Missile0Look::kNormal);
     if (s.position[object] != position) shapes.invalidate(object);
@@ -338,8 +327,7 @@ struct LogRenderer {
   CULE_HD void set_missile_lock(u32 n, u32 locked) {
     s.resmp[n] = u8(locked);
     if (!locked) {
-      const u32 mode = s.nusiz[n] & 7;
-      const u32 middle = mode == 5 ? 8 : mode == 7 ? 16 : 4;
+      const u32 middle = locked_missile_offset(s.nusiz[n] & 7);
       s.position[kMissile0 + n] = u8(wrap_position(i32(s.position[kPlayer0 + n] + middle)));
       if (n == 0) s.missile0_look = Missile0Look::kNormal;
     }

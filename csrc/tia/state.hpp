@@ -203,6 +203,31 @@ CULE_HD CULE_INLINE PlayerCopies player_copies(u32 mode) {
   }
 }
 
+// Where RESPn puts a player, at this clock of a line (NOTES.md 6.2).
+CULE_HD CULE_INLINE u32 reset_player_position(u32 h) {
+  return h < kHblankClocks ? 3 : (h - kHblankClocks + 5) % kScreenWidth;
+}
+
+// Where RESM0, RESM1 or RESBL puts its object. Resets shortly after an HMOVE land elsewhere
+// (NOTES.md 6.3).
+CULE_HD CULE_INLINE u32 reset_small_position(u32 reg, u32 clock, i32 hmove_clock) {
+  const u32 h = clock % kClocksPerLine;
+  const i32 gap = i32(clock) - hmove_clock;
+  if (reg == RESM0 && gap == 60 && h == 69) return 8;
+  if (reg == RESBL) {
+    if (gap == 54 && (h == 60 || h == 69)) return 10;
+    if (gap == 21 && h == 30) return 6;
+    if (gap == 18 && h == 27) return 5;
+  }
+  if (reg != RESM0 && gap == 9 && h == 18) return 3;
+  return h < kHblankClocks ? 2 : (h - kHblankClocks + 4) % kScreenWidth;
+}
+
+// A missile that RESMPn frees is this far right of its player, by NUSIZ bits 0-2.
+CULE_HD CULE_INLINE u32 locked_missile_offset(u32 mode) {
+  return mode == 5 ? 8 : mode == 7 ? 16 : 4;
+}
+
 // Kind of a RESPn write: how the new position relates to the copies being drawn (NOTES.md 6.2).
 enum class PlayerReset { kHideFirst, kDelay, kDisplay };
 

@@ -48,11 +48,18 @@ inline void finish_shuffle(Warp& warp, u32 mask) {
   }
 }
 
+inline void finish_or(Warp& warp, u32 mask) {
+  u32 bits = 0;
+  for (u32 rest = mask; rest != 0; rest &= rest - 1) bits |= warp.lanes[lowest(rest)].value;
+  give_all(warp, mask, bits);
+}
+
 inline constexpr Call kSyncthreads{"__syncthreads", nullptr};
 inline constexpr Call kSyncwarp{"__syncwarp", finish_nothing};
 inline constexpr Call kBallot{"__ballot_sync", finish_ballot};
 inline constexpr Call kAny{"__any_sync", finish_ballot};
 inline constexpr Call kReduceMin{"__reduce_min_sync", finish_min};
+inline constexpr Call kReduceOr{"__reduce_or_sync", finish_or};
 inline constexpr Call kShuffle{"__shfl_sync", finish_shuffle};
 
 }  // namespace cule::shim
@@ -71,6 +78,9 @@ inline int __any_sync(unsigned mask, int predicate, CULE_SHIM_HERE) {
 }
 inline unsigned __reduce_min_sync(unsigned mask, unsigned value, CULE_SHIM_HERE) {
   return cule::shim::grid().collect(cule::shim::kReduceMin, mask, value, file, line);
+}
+inline unsigned __reduce_or_sync(unsigned mask, unsigned value, CULE_SHIM_HERE) {
+  return cule::shim::grid().collect(cule::shim::kReduceOr, mask, value, file, line);
 }
 // A number of 4 or 8 bytes; the latter is two exchanges, as on a GPU.
 template <class Value>

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+INCLUDE = [f"-I{ROOT / 'csrc'}", f"-I{ROOT / 'tests' / 'shim'}"]
 FLAGS = ["-std=c++17", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror"]
 
 
@@ -22,7 +23,7 @@ def run_program(name: str, folder: Path, *flags: str) -> str:
         pytest.skip("no C++ compiler")
     program = folder / name
     source = ROOT / "tests" / "cpp" / f"{name}.cpp"
-    words = [compiler, *FLAGS, *flags, f"-I{ROOT / 'csrc'}", str(source), "-o", str(program)]
+    words = [compiler, *FLAGS, *flags, *INCLUDE, str(source), "-o", str(program)]
     subprocess.run(words, check=True)
     run = subprocess.run([str(program)], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout
@@ -33,7 +34,7 @@ def run_program(name: str, folder: Path, *flags: str) -> str:
     "name",
     [
         "cache_switching",  # which frame the line cache compares with, and when it rests
-        "lines_alone",  # scanlines drawn one by one, and the picture in one go
+        "line_painter",  # scanlines painted 32 at a time, and the picture in one go
         "register_effects",  # what writes read and change, and what scanlines depend on
         "resize_versions",  # the area resize: plain, in whole numbers, and with vectors
     ],
@@ -43,7 +44,7 @@ def test_programs(name: str, tmp_path: Path) -> None:
 
 
 def test_machines_without_vectors(tmp_path: Path) -> None:
-    run_program("lines_alone", tmp_path, "-DCULE_PLAIN")
+    run_program("line_painter", tmp_path, "-DCULE_PLAIN")
     digests = run_program("vector_digests", tmp_path)
     assert len(digests.splitlines()) == 6
     assert run_program("vector_digests", tmp_path, "-DCULE_PLAIN") == digests

@@ -1,0 +1,465 @@
+// cuda/line_painter.hpp: paints the scanlines of a LineScan, one lane a scanline.
+//
+// A scanline is painted in segments, between accesses that change what is shown. A segment is OR-ed
+// into three planes, one bit a pixel, under the mask of its range; the planes become bytes once a
+// scanline, or where colours change in it. So all lanes do the same work for a segment, whatever it
+// shows.
+#pragma once
+
+#include "cuda/line_scan.hpp"
+
+namespace cule {
+
+// The pixels of a scanline: bit x % 32 of word x / 32.
+constexpr u32 kLineWords = kScreenWidth / 32;
+struct LineMask {
+  u32 word[kLineWords];
+};
+
+// Pixels move right, and those that leave on the right enter on the left. x < 160.
+CULE_HD CULE_INLINE LineMask rotate(const LineMask& m, u32 x) {
+  const u32 words = x / 32;
+  const LineMask a = words & 1 ? LineMask{{m.word[4], m.word[0], m.word[1], m.word[2], m.word[3]}} : m;
+  const LineMask b =
+      words & 2 ? LineMask{{a.word[3], a.word[4], a.word[0], a.word[1], a.word[2]}} : a;
+  const LineMask c =
+      words & 4 ? LineMask{{b.word[1], b.word[2], b.word[3], b.word[4], b.word[0]}} : b;
+  const u32 n = x % 32;
+  return {{CULE_FUNNEL_LEFT(c.word[0], c.word[4], n), CULE_FUNNEL_LEFT(c.word[1], c.word[0], n),
+           CULE_FUNNEL_LEFT(c.word[2], c.word[1], n), CULE_FUNNEL_LEFT(c.word[3], c.word[2], n),
+           CULE_FUNNEL_LEFT(c.word[4], c.word[3], n)}};
+}
+
+// Bits [0, x) of a word, for x of any size.
+CULE_HD CULE_INLINE u32 bits_below(i32 x) {
+  return x <= 0 ? 0 : x >= 32 ? ~0u : (1u << x) - 1;
+}
+
+// Copies of a pattern as NUSIZ bits 0-2 have them, the first one at pixel x.
+CULE_HD CULE_INLINE LineMask place_line_copies(u32 pattern, u32 mode, bool with_first, u32 x) {
+  const u32 near = 0x0Au >> mode & 1 ? pattern << 16 : 0;
+  LineMask m{};
+  m.word[0] = (with_first ? pattern : 0) | near;
+  m.word[1] = 0x4Cu >> mode & 1 ? pattern : 0;
+  m.word[2] = 0x50u >> mode & 1 ? pattern : 0;
+  return rotate(m, x);
+}
+
+// Each of eight bits becomes four equal bits.
+CULE_HD CULE_INLINE u32 widen_cells(u32 cells) {
+  u32 x = (cells | cells << 12) & 0x000F000F;
+  x = (x | x << 6) & 0x03030303;
+  x = (x | x << 3) & 0x11111111;
+  return x * 15;
+}
+
+// Bit i of eight becomes bit 4 i.
+CULE_HD CULE_INLINE u32 spread_bits(u32 bits) {
+  u32 x = (bits | bits << 12) & 0x000F000F;
+  x = (x | x << 6) & 0x03030303;
+  return (x | x << 3) & 0x11111111;
+}
+
+// Paints one scanline, in one lane.
+struct LinePainter {
+  const LineScan& scan;
+  const LineState s;
+  const u8* const map;  // 256 entries
+  const u32 color_loss;
+  u8* const row;  // 160 bytes; null: only the state goes on to the end of the scanline
+
+  // Pixels of player 0 and missile 0, of player 1 and missile 1, of the playfield and of the ball.
+  enum Group : u32 { kFirst, kSecond, kField, kBallGroup, kGroups };
+  LineMask shown[kGroups];
+  u32 stale = (1u << kGroups) - 1;
+  LineMask planes[3];     // colours 0 to 2 of what is painted and not yet bytes; the rest is 3
+  u32 painted;            // pixels before it are in the planes,
+  u32 flushed;            // and before it in the row
+  u32 black = 0;          // pixels of the HMOVE blank, of the first eight
+  u32 mark;               // frame clock
+  i32 hmove_clock;        // the last HMOVE
+  bool is_late_0 = false, is_late_1 = false;  // RESPn has drawn into the next scanline
+
+  __device__ LinePainter(const LineScan& l, u8* to, const u8* m)
+      : scan(l),
+        s(l.state),
+        map(m),
+        color_loss(l.log.start.color_loss),
+        row(to),
+        planes{},
+        painted(to != nullptr ? 0 : kScreenWidth),
+        flushed(painted),
+        mark(l.line_begin()),
+        hmove_clock(l.hmove_clock) {}
+
+  __device__ CULE_INLINE void run() {
+    bool has_entry = false;
+    LogEntry e = 0;
+    u32 next = scan.begin;
+    do {
+      u32 until;
+      bool must_paint;
+      do {
+        if (has_entry) apply(e);
+        has_entry = next < scan.end;
+        until = kScreenWidth;
+        must_paint = true;
+        if (has_entry) {
+          e = scan.log.entries[next++];
+          must_paint = shows(e);
+          until = visible(mark);
+          must_paint = must_paint && (until > painted || (changes_colors(e) && painted > flushed));
+        }
+      } while (!must_paint);
+      paint_to(until);
+      if (!has_entry || changes_colors(e)) flush();
+    } while (has_entry);
+    // The end of the scanline, before the first one of the window aside.
+    if (scan.line >= scan.first_line) {
+      s[kLineMirror] = s[CTRLPF] & 1;
+      if (!is_late_0) s[kLineSkip] = 0;
+      if (!is_late_1) s[kLineSkip + 1] = 0;
+    }
+  }
+
+ private:
+  // Pixels of the scanline before a clock.
+  __device__ CULE_INLINE u32 visible(u32 clock) const {
+    const i32 x = i32(clock - scan.line_begin()) - i32(kHblankClocks);
+    return x < 0 ? 0 : x > i32(kScreenWidth) ? kScreenWidth : u32(x);
+  }
+  __device__ CULE_INLINE u32 shown_player(u32 n) const {
+    return s[VDELP0 + n] & 1 ? s[kLineOldGraphics + n] : s[GRP0 + n];
+  }
+  __device__ CULE_INLINE u32 shown_ball_bit() const {
+    return (s[VDELBL] & 1 ? s[kLineOldBall] : s[ENABL]) & 2;
+  }
+  __device__ CULE_INLINE bool is_missile_shown(u32 n) const {
+    return (s[ENAM0 + n] & ~s[RESMP0 + n] & 2) != 0;
+  }
+
+  __device__ CULE_INLINE static bool changes_colors(LogEntry e) {
+    return (register_bits(VBLANK, VBLANK) | register_bits(COLUP0, COLUBK)) >> log_register(e) & 1;
+  }
+
+  // Bits of a register that is a field of the state and nothing else; 0 for another.
+  __device__ CULE_INLINE static u32 field_bits(u32 reg) {
+    switch (reg) {
+      case VBLANK:
+      case ENAM0:
+      case ENAM1:
+      case ENABL:
+      case RESMP0:
+      case RESMP1:
+        return 2;
+      case COLUP0:
+      case COLUP1:
+      case COLUPF:
+      case COLUBK:
+        return 0xFE;
+      case REFP0:
+      case REFP1:
+        return 8;
+      case PF0:
+        return 0xF0;
+      case PF1:
+      case PF2:
+        return 0xFF;
+      case VDELP0:
+      case VDELP1:
+      case VDELBL:
+        return 1;
+      default:
+        return 0;
+    }
+  }
+
+  // Moves the mark. Returns whether something looks different after the access.
+  __device__ CULE_INLINE bool shows(LogEntry e) {
+    const u32 reg = log_register(e);
+    const u32 v = log_value(e);
+    const u32 clock = scan.clock_of(e);
+    u32 target = clock + write_delay_clocks(reg, clock);
+    bool result = ((s[reg] ^ v) & field_bits(reg)) != 0;
+    switch (reg) {
+      case NUSIZ0:
+      case NUSIZ1:
+        result = s[reg] != v || s[kLineSkip + reg - NUSIZ0];
+        break;
+      case CTRLPF:
+        result = s[CTRLPF] != v || s[kLineMirror] != (v & 1);
+        break;
+      case GRP0:
+      case GRP1: {
+        const u32 n = reg - GRP0;
+        const u32 other = 1 - n;
+        result = s[VDELP0 + n] & 1 ? false : s[GRP0 + n] != v;
+        result = result ||
+                 ((s[VDELP0 + other] & 1) && s[kLineOldGraphics + other] != s[GRP0 + other]) ||
+                 (n == 1 && (s[VDELBL] & 1) && s[kLineOldBall] != s[ENABL]);
+        break;
+      }
+      case RESP0:
+      case RESP1: {
+        const u32 n = reg - RESP0;
+        const u32 x = reset_player_position(clock % kClocksPerLine);
+        const u32 distance = wrap_position(i32(x) - i32(s[kLinePosition + n]));
+        if (classify_player_reset(s[NUSIZ0 + n] & 7, distance) == PlayerReset::kDisplay)
+          target = clock + kResetDrawClocks;
+        result = true;
+        break;
+      }
+      case RESM0:
+      case RESM1:
+      case RESBL:
+      case HMOVE:
+        result = true;
+        break;
+      default:
+        break;
+    }
+    if (target > mark) mark = target;
+    return result;
+  }
+
+  // What has been painted is as it was before the access.
+  __device__ CULE_INLINE void apply(LogEntry e) {
+    const u32 reg = log_register(e);
+    const u32 v = log_value(e);
+    const u32 clock = scan.clock_of(e);
+    switch (reg) {
+      case NUSIZ0:
+      case NUSIZ1:
+        s[kLineSkip + reg - NUSIZ0] = 0;
+        stale |= 1u << (reg - NUSIZ0);
+        break;
+      case CTRLPF:
+        if (clock % kClocksPerLine < kLatestMirrorClock) s[kLineMirror] = v & 1;
+        stale |= 1u << kField | 1u << kBallGroup;
+        break;
+      case RESP0:
+      case RESP1: {
+        const u32 n = reg - RESP0;
+        const u32 x = reset_player_position(clock % kClocksPerLine);
+        const u32 distance = wrap_position(i32(x) - i32(s[kLinePosition + n]));
+        const PlayerReset kind = classify_player_reset(s[NUSIZ0 + n] & 7, distance);
+        const bool is_late = kind == PlayerReset::kDisplay &&
+                             clock + kResetDrawClocks > scan.line_begin() + kClocksPerLine;
+        s[kLineSkip + n] = kind != PlayerReset::kDelay;
+        if (n == 0) is_late_0 = is_late;
+        if (n == 1) is_late_1 = is_late;
+        s[kLinePosition + n] = u8(x);
+        stale |= 1u << n;
+        return;
+      }
+      case RESM0:
+      case RESM1:
+      case RESBL: {
+        const u32 n = reg == RESBL ? u32(kBall) : kMissile0 + reg - RESM0;
+        s[kLinePosition + n] = u8(reset_small_position(reg, clock, hmove_clock));
+        stale |= reg == RESBL ? 1u << kBallGroup : 1u << (reg - RESM0);
+        return;
+      }
+      case GRP0:
+        s[kLineOldGraphics + 1] = s[GRP1];
+        stale |= 3;
+        break;
+      case GRP1:
+        s[kLineOldGraphics] = s[GRP0];
+        s[kLineOldBall] = s[ENABL];
+        stale |= 3u | 1u << kBallGroup;
+        break;
+      case RESMP0:
+      case RESMP1: {
+        const u32 n = reg - RESMP0;
+        if ((s[reg] & 2) && !(v & 2)) {
+          const u32 offset = locked_missile_offset(s[NUSIZ0 + n] & 7);
+          s[kLinePosition + kMissile0 + n] =
+              u8(wrap_position(i32(s[kLinePosition + n] + offset)));
+        }
+        stale |= 1u << n;
+        break;
+      }
+      case HMCLR:
+        for (u32 n = 0; n < 5; ++n) s[HMP0 + n] = 0;
+        return;
+      case HMOVE:
+        move_objects(clock);
+        return;
+      case REFP0:
+      case REFP1:
+        stale |= 1u << (reg - REFP0);
+        break;
+      case ENAM0:
+      case ENAM1:
+        stale |= 1u << (reg - ENAM0);
+        break;
+      case VDELP0:
+      case VDELP1:
+        stale |= 1u << (reg - VDELP0);
+        break;
+      case ENABL:
+      case VDELBL:
+        stale |= 1u << kBallGroup;
+        break;
+      case PF0:
+      case PF1:
+      case PF2:
+        stale |= 1u << kField;
+        break;
+      default:
+        break;
+    }
+    if (kLineRegisters >> reg & 1) s[reg] = u8(v);
+  }
+
+  __device__ CULE_INLINE void move_objects(u32 clock) {
+    const u32 cycle = clock % kClocksPerLine / kClocksPerCycle;
+    if (scan.hmove_blanks && (cycle <= 20 || cycle == 75)) s[kLineHmoveBlank] = 1;
+    for (u32 object = 0; object < kPlayfield; ++object) {
+      const i32 motion = hmove_pixels(cycle, s[HMP0 + object] >> 4);
+      if (motion == 0) continue;
+      s[kLinePosition + object] = u8(wrap_position(i32(s[kLinePosition + object]) + motion));
+    }
+    s[kLineSkip] = s[kLineSkip + 1] = 0;
+    stale |= 3u | 1u << kBallGroup;
+    hmove_clock = i32(clock);
+  }
+
+  // --- pixels ---
+
+  __device__ CULE_INLINE LineMask player_and_missile(u32 n) const {
+    const u32 mode = s[NUSIZ0 + n] & 7;
+    LineMask m{};
+    const u32 graphics = shown_player(n);
+    if (graphics != 0) {
+      const u32 bits = s[REFP0 + n] & 8 ? graphics : reverse_bits8(graphics);
+      const bool is_wide = mode == 5 || mode == 7;
+      const u32 pattern = is_wide ? u32(widen_byte(bits, mode == 5 ? 2 : 4)) : bits;
+      const u32 x = wrap_position(i32(s[kLinePosition + n] + (is_wide ? 1 : 0)));
+      m = place_line_copies(pattern, mode, !s[kLineSkip + n], x);
+    }
+    if (is_missile_shown(n)) {
+      const u32 pattern = (1u << (1u << (s[NUSIZ0 + n] >> 4 & 3))) - 1;
+      const LineMask missile =
+          place_line_copies(pattern, mode, true, s[kLinePosition + kMissile0 + n]);
+      for (u32 w = 0; w < kLineWords; ++w) m.word[w] |= missile.word[w];
+    }
+    return m;
+  }
+
+  __device__ CULE_INLINE LineMask ball() const {
+    LineMask m{};
+    if (!shown_ball_bit()) return m;
+    m.word[0] = (1u << (1u << (s[CTRLPF] >> 4 & 3))) - 1;
+    return rotate(m, s[kLinePosition + kBall]);
+  }
+
+  __device__ CULE_INLINE LineMask playfield() const {
+    const u32 pf0 = s[PF0], pf1 = s[PF1], pf2 = s[PF2];
+    const u32 left = pf0 >> 4 | reverse_bits8(pf1) << 4 | pf2 << 12;
+    const u32 mirrored = reverse_bits8(pf2) | pf1 << 8 | (reverse_bits8(pf0) & 0xF) << 16;
+    const u32 right = s[kLineMirror] ? mirrored : left;
+    return {{widen_cells(left & 0xFF), widen_cells(left >> 8 & 0xFF),
+             widen_cells((left >> 16 | right << 4) & 0xFF), widen_cells(right >> 4 & 0xFF),
+             widen_cells(right >> 12)}};
+  }
+
+  // Only the playfield takes part in drawing.
+  __device__ CULE_INLINE bool is_lone_playfield() const {
+    return ((s[PF0] & 0xF0) | s[PF1] | s[PF2]) != 0 && !shown_player(0) && !shown_player(1) &&
+           !is_missile_shown(0) && !is_missile_shown(1) && !shown_ball_bit();
+  }
+
+  // Puts the pixels from `painted` on into the planes.
+  __device__ CULE_INLINE void paint_to(u32 x) {
+    const u32 from = painted;
+    if (x <= from) return;
+    painted = x;
+    if (s[kLineHmoveBlank] && from < 8) {
+      black |= bits_below(i32(x < 8 ? x : 8)) & ~bits_below(i32(from));
+      if (x >= 8) s[kLineHmoveBlank] = 0;
+    }
+    if (s[VBLANK] & 2) return;
+    if (stale & 1u << kFirst) shown[kFirst] = player_and_missile(0);
+    if (stale & 1u << kSecond) shown[kSecond] = player_and_missile(1);
+    if (stale & 1u << kField) shown[kField] = playfield();
+    if (stale & 1u << kBallGroup) shown[kBallGroup] = ball();
+    stale = 0;
+    const u32 control = s[CTRLPF];
+    const bool score = control & 2;
+    const bool priority = control & 4;
+    const bool is_lone = score && is_lone_playfield();
+    const bool takes_field = score && (!priority || is_lone);
+    const bool field_first = priority && !is_lone;
+    for (u32 w = 0; w < kLineWords; ++w) {
+      const u32 left = w < 2 ? ~0u : w == 2 ? 0xFFFFu : 0;
+      const u32 pf = shown[kField].word[w];
+      const u32 field = pf | shown[kBallGroup].word[w];
+      u32 a = shown[kFirst].word[w] | (takes_field ? pf & left : 0);
+      u32 b = shown[kSecond].word[w] | (takes_field ? pf & ~left : 0);
+      a &= field_first ? ~field : ~0u;
+      b &= (field_first ? ~field : ~0u) & ~a;
+      const u32 c = field_first ? field : field & ~a & ~b;
+      const u32 range = bits_below(i32(x) - 32 * i32(w)) & ~bits_below(i32(from) - 32 * i32(w));
+      planes[0].word[w] |= a & range;
+      planes[1].word[w] |= b & range;
+      planes[2].word[w] |= c & range;
+    }
+  }
+
+  // Writes the painted pixels from `flushed` on to the row.
+  __device__ CULE_INLINE void flush() {
+    if (painted <= flushed) return;
+    const bool is_blank = s[VBLANK] & 2;
+    u32 levels = 0;
+    for (u32 i = 0; i < 4; ++i) {
+      levels |= u32(map[is_blank ? 0 : (s[COLUP0 + i] & 0xFE) | color_loss]) << 8 * i;
+    }
+    for (u32 w = 0; w < kLineWords; ++w) {
+      const u32 background = ~(planes[0].word[w] | planes[1].word[w] | planes[2].word[w]);
+      const u32 low = planes[1].word[w] | background;
+      const u32 high = planes[2].word[w] | background;
+      const u32 inside =
+          bits_below(i32(painted) - 32 * i32(w)) & ~bits_below(i32(flushed) - 32 * i32(w));
+      for (u32 k = 0; k < 4; ++k) {
+        const u32 bits = inside >> 8 * k & 0xFF;
+        if (bits == 0) continue;
+        const u32 selector = spread_bits(low >> 8 * k & 0xFF) | spread_bits(high >> 8 * k & 0xFF) << 1;
+        u64 pixels = CULE_PICK_BYTES(levels, selector) | u64(CULE_PICK_BYTES(levels, selector >> 16)) << 32;
+        u64* to = reinterpret_cast<u64*>(row) + 4 * w + k;
+        if (w == 0 && k == 0 && black != 0) {
+          const u64 blank = expand_bits(black);
+          pixels = (pixels & ~blank) | (map[0] * 0x0101010101010101ULL & blank);
+        }
+        if (bits != 0xFF) {
+          const u64 kept = ~expand_bits(bits);
+          pixels = (pixels & ~kept) | (*to & kept);
+        }
+        *to = pixels;
+      }
+    }
+    flushed = painted;
+  }
+};
+
+// Paints the picture of a log into rows of 160 bytes, 8-byte aligned, each colour mapped by `map`.
+// All lanes of the warp call it together. `memory`: kLineScanBytes of shared memory. Returns false
+// if only LogRenderer can draw this log.
+__device__ CULE_NOINLINE inline bool paint_lines(const Console& c, const TiaWriteLog& log, u8* memory,
+                                                 const u8* map, u8* rows_out) {
+  if (log.start.stars || log.start.missile0_look != Missile0Look::kNormal) return false;
+  LineScan scan(c, log, memory);
+  const u32 first = log.first_line;
+  const u32 end = first + c.properties.height;
+  for (u32 line = 0; line < end; line += kWarpLanes) {
+    if (!scan.find_lines()) return false;
+    const bool is_shown = scan.line >= first && scan.line < end;
+    LinePainter painter(scan, is_shown ? rows_out + (scan.line - first) * kScreenWidth : nullptr, map);
+    painter.run();
+    scan.hmove_clock = painter.hmove_clock;
+  }
+  return true;
+}
+
+}  // namespace cule

@@ -1,0 +1,441 @@
+// cuda/line_scan.hpp: a write log by scanlines, 32 at a time: a warp, one lane a scanline.
+//
+// In: a log with the state that it starts from. Out, for each scanline in its own lane: the state at
+// its start and its part of the log. All lanes of the warp call these functions together.
+//
+// A scanline owns the accesses that move the beam mark no further than its end (tia/NOTES.md 4). Its
+// state at the start is, for a register, what the last scanline before it that writes the register
+// leaves; so one pass in which every lane looks at its own scanline, and votes over who wrote what,
+// find the states of all 32 at once. Positions are the exception: HMOVE adds to what is there. A lane
+// finds what its scanline does to them, and the warp applies that scanline by scanline, where one
+// does anything.
+//
+// The star field (tia/NOTES.md 10) is not known here: find_lines() says so.
+#pragma once
+
+#include "console/picture.hpp"
+#include "cuda/lane_group.hpp"
+
+namespace cule {
+
+// The state of a scanline: the registers as they were written, each at its own number, and what
+// follows from the order of accesses. In shared memory, interleaved as RAM is (console/ram.hpp).
+enum LineByte : u32 {
+  kLinePosition = 0x30,  // [5]
+  kLineOldGraphics = 0x35,
+  kLineOldBall = 0x37,
+  kLineSkip = 0x38,
+  kLineMirror = 0x3A,
+  kLineHmoveBlank = 0x3B,
+  kLineBytes = 0x40,
+};
+using LineState = InterleavedRam;
+
+// Bytes of shared memory of a warp: the states, and what the scanlines write.
+constexpr u32 kLineStateBytes = kLineBytes * kWarpLanes;
+constexpr u32 kLineScanBytes = 2 * kLineStateBytes;
+
+constexpr u32 kEveryLane = ~0u;
+constexpr u32 kLongestDelay = 8;  // write_delay_clocks()
+
+CULE_HD constexpr u64 register_bits(u32 first, u32 last) { return (2ULL << last) - (1ULL << first); }
+
+// Registers that a state holds as they were written.
+constexpr u64 kLineRegisters = register_bits(VBLANK, VBLANK) | register_bits(NUSIZ0, PF2) |
+                               register_bits(GRP0, RESMP1);
+// Registers whose effect depends on the order of accesses.
+constexpr u64 kOrderedRegisters =
+    register_bits(NUSIZ0, NUSIZ1) | register_bits(RESP0, RESBL) | register_bits(GRP0, GRP1) |
+    register_bits(CTRLPF, CTRLPF) | register_bits(RESMP0, HMOVE) | register_bits(HMM0, HMM0);
+
+__device__ CULE_INLINE u64 reduce_or(u64 value) {
+  const LaneGroup all{kEveryLane};
+  return all.any_bits(u32(value)) | u64(all.any_bits(u32(value >> 32))) << 32;
+}
+__device__ CULE_INLINE u32 take_from(u32 value, u32 lane) {
+  return __shfl_sync(kEveryLane, value, int(lane));
+}
+__device__ CULE_INLINE u64 take_from(u64 value, u32 lane) {
+  return take_from(u32(value), lane) | u64(take_from(u32(value >> 32), lane)) << 32;
+}
+
+// Five positions, a byte each.
+struct Positions {
+  u64 bytes;
+
+  CULE_HD CULE_INLINE u32 operator[](u32 object) const { return bytes >> 8 * object & 0xFF; }
+  CULE_HD CULE_INLINE void set(u32 object, u32 x) {
+    bytes = (bytes & ~(0xFFULL << 8 * object)) | u64(x) << 8 * object;
+  }
+};
+
+// What a scanline does to the positions, and to what depends on them.
+struct LineMotion {
+  Positions offset{0};  // to add, modulo 160; or the position itself
+  u32 is_set = 0;       // one bit an object: the position itself
+  u32 follows = 0;      // missiles: the offset is to the player's position at the start
+  u32 reset[2] = {};    // the last access that changes TiaState::skip: kCleared, or a RESPn
+
+  static constexpr u32 kCleared = 1u << 31;
+  static constexpr u32 kReset = 1u << 30;
+  static constexpr u32 kLate = 1u << 29;  // its drawing reaches beyond the scanline
+  static constexpr u32 kWasSet = 1u << 28;
+
+  CULE_HD CULE_INLINE bool is_any() const { return (offset.bytes | is_set | follows) != 0; }
+  CULE_HD CULE_INLINE u32 place(Positions start, u32 object) const {
+    const u32 from = follows >> object & 1 ? object - kMissile0 : object;
+    const u32 x = offset[object];
+    return is_set >> object & 1 ? x : wrap_position(i32(start[from] + x));
+  }
+  CULE_HD CULE_INLINE Positions after(Positions start) const {
+    Positions end{0};
+    for (u32 object = 0; object < kPlayfield; ++object) end.set(object, place(start, object));
+    return end;
+  }
+  CULE_HD CULE_INLINE void move(u32 object, i32 motion) {
+    offset.set(object, wrap_position(i32(offset[object]) + motion));
+  }
+  CULE_HD CULE_INLINE void put(u32 object, u32 x) {
+    offset.set(object, x);
+    is_set |= 1u << object;
+    follows &= ~(1u << object);
+  }
+  // RESPn in mode `mode` of NUSIZn. Which kind it is depends on the position before it.
+  CULE_HD CULE_INLINE void reset_player(u32 n, u32 x, u32 mode, bool is_late) {
+    const u32 was_set = is_set >> n & 1 ? kWasSet : 0;
+    reset[n] = kReset | was_set | (is_late ? kLate : 0) | x << 16 | offset[n] << 8 | mode;
+    put(n, x);
+  }
+  CULE_HD CULE_INLINE PlayerReset kind(u32 n, Positions start) const {
+    const u32 r = reset[n];
+    const u32 before = r >> 8 & 0xFF;
+    const u32 old = r & kWasSet ? before : wrap_position(i32(start[n] + before));
+    return classify_player_reset(r & 7, wrap_position(i32(r >> 16 & 0xFF) - i32(old)));
+  }
+};
+
+struct LineScan {
+  const TiaWriteLog& log;
+  const u32 first_line;  // of the window
+  const bool hmove_blanks;
+  const u32 lane;
+  const LineState state;    // of the lane's scanline
+  const LineState written;  // the last value that it writes to a register
+  u32 line;                 // the lane's scanline
+  u32 begin;                // its entries of the log
+  u32 end;
+  i32 hmove_clock;  // the last HMOVE before it
+
+  // Begins at the top of the frame. `memory`: kLineScanBytes of shared memory.
+  __device__ LineScan(const Console& c, const TiaWriteLog& l, u8* memory)
+      : log(l),
+        first_line(l.first_line),
+        hmove_blanks(c.properties.hmove_blanks != 0),
+        lane(threadIdx.x % kWarpLanes),
+        state{memory + lane * kWordBytes},
+        written{memory + kLineStateBytes + lane * kWordBytes},
+        line(lane - kWarpLanes),
+        begin(0),
+        end(0),
+        hmove_clock(l.start.hmove_clock) {
+    set_state(l.start);
+  }
+
+  __device__ CULE_INLINE u32 clock_of(LogEntry e) const {
+    return log.base_clock + clocks_from_cycles(log_cycle(e));
+  }
+  __device__ CULE_INLINE u32 line_begin() const { return line * kClocksPerLine; }
+
+  // Goes on to the next 32 scanlines. Returns false if one of them starts the star field: only
+  // another renderer can draw this log.
+  __device__ CULE_NOINLINE bool find_lines() {
+    const LaneGroup all{kEveryLane};
+    line += kWarpLanes;
+    const u32 last_end = take_from(end, kWarpLanes - 1);
+    end = first_beyond(last_end, line_begin() + kClocksPerLine);
+    const u32 before = take_from(end, lane == 0 ? 0 : lane - 1);
+    begin = lane == 0 ? last_end : before;
+
+    i32 hmove = 0;
+    const u64 present = note_writes(hmove);
+    copy_last_state();
+    all.sync();
+    const u64 present_anywhere = reduce_or(present);
+    fill_registers(present, present_anywhere & kLineRegisters);
+    const i32 last_hmove = i32(take_from(u32(hmove_clock), kWarpLanes - 1));
+    const u32 movers = all.ballot(present >> HMOVE & 1) & lanes_before();
+    const i32 found = i32(take_from(u32(hmove), movers != 0 ? highest_bit(movers) : 0));
+    hmove_clock = movers != 0 ? found : last_hmove;
+    if (line > first_line) {  // a scanline has ended
+      state[kLineMirror] = state[CTRLPF] & 1;
+      if (lane != 0) state[kLineSkip] = state[kLineSkip + 1] = state[kLineHmoveBlank] = 0;
+    }
+    bool is_regular = true;
+    if (present_anywhere & kOrderedRegisters) is_regular = fill_ordered(present);
+    all.sync();
+    return all.ballot(!is_regular) == 0;
+  }
+
+ private:
+  __device__ CULE_INLINE u32 lanes_before() const { return (1u << lane) - 1; }
+
+  __device__ void set_state(const TiaState& s) {
+    for (u32 i = 0; i < kLineBytes; ++i) state[i] = 0;
+    for (u32 i = 0; i < 4; ++i) state[COLUP0 + i] = s.color[i];
+    state[VBLANK] = u8(s.vblank << 1);
+    state[CTRLPF] = s.ctrlpf;
+    for (u32 n = 0; n < 2; ++n) {
+      state[NUSIZ0 + n] = s.nusiz[n];
+      state[REFP0 + n] = u8(s.refp[n] << 3);
+      state[GRP0 + n] = s.grp[n];
+      state[VDELP0 + n] = s.vdelp[n];
+      state[ENAM0 + n] = u8(s.enam[n] << 1);
+      state[RESMP0 + n] = u8(s.resmp[n] << 1);
+      state[kLineOldGraphics + n] = s.old_grp[n];
+      state[kLineSkip + n] = s.skip[n];
+    }
+    state[ENABL] = u8(s.enabl << 1);
+    state[kLineOldBall] = u8(s.old_enabl << 1);
+    state[VDELBL] = s.vdelbl;
+    for (u32 i = 0; i < 3; ++i) state[PF0 + i] = s.pf[i];
+    for (u32 i = 0; i < 5; ++i) {
+      state[HMP0 + i] = u8(s.hm[i] << 4);
+      state[kLinePosition + i] = s.position[i];
+    }
+    state[kLineMirror] = s.pf_mirror;
+    state[kLineHmoveBlank] = s.hmove_blank;
+  }
+
+  // The first entry from `from` on that moves the mark beyond a clock; log.size if there is none.
+  __device__ u32 first_beyond(u32 from, u32 clock) const {
+    u32 low = from;
+    for (u32 high = log.size; low < high;) {
+      const u32 middle = (low + high) / 2;
+      if (clock_of(log.entries[middle]) + kLongestDelay > clock) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    for (; low < log.size; ++low) {
+      const LogEntry e = log.entries[low];
+      const u32 at = clock_of(e);
+      if (at + write_delay_clocks(log_register(e), at) > clock) break;
+    }
+    return low;
+  }
+
+  // Notes what the scanline writes. Returns one bit a register; `hmove_out`: when HMOVE was written.
+  __device__ u64 note_writes(i32& hmove_out) const {
+    u64 present = 0;
+    for (u32 i = begin; i < end; ++i) {
+      const LogEntry e = log.entries[i];
+      const u32 reg = log_register(e);
+      written[reg] = u8(log_value(e));
+      present |= 1ULL << reg;
+      if (reg == HMCLR) {
+        for (u32 n = 0; n < 5; ++n) written[HMP0 + n] = 0;
+        present |= register_bits(HMP0, HMBL);
+      } else if (reg == HMOVE) {
+        hmove_out = i32(clock_of(e));
+      }
+    }
+    return present;
+  }
+
+  // All states become that of the last lane.
+  __device__ CULE_INLINE void copy_last_state() const {
+    const LaneGroup all{kEveryLane};
+    const u32* last = reinterpret_cast<const u32*>(state.base) - lane + kWarpLanes - 1;
+    u32* own = reinterpret_cast<u32*>(state.base);
+    u32 words[kLineBytes / kWordBytes];
+    all.sync();
+    for (u32 w = 0; w < kLineBytes / kWordBytes; ++w) words[w] = last[w * kWarpLanes];
+    all.sync();
+    for (u32 w = 0; w < kLineBytes / kWordBytes; ++w) own[w * kWarpLanes] = words[w];
+  }
+
+  // The nearest scanline before this one of those in the mask writes its value to `state[i]`.
+  __device__ CULE_INLINE void fill(u32 i, u32 writers, u32 value) const {
+    const u32 before = writers & lanes_before();
+    const u32 found = take_from(value, before != 0 ? highest_bit(before) : 0);
+    if (before != 0) state[i] = u8(found);
+  }
+
+  __device__ CULE_INLINE void fill_registers(u64 present, u64 registers) const {
+    const LaneGroup all{kEveryLane};
+    for (; registers != 0; registers &= registers - 1) {
+      const u32 reg = u32(CULE_COUNT_TRAILING_ZEROS_64(registers));
+      const u32 writers = all.ballot(present >> reg & 1) & lanes_before();
+      if (writers == 0) continue;
+      const u8* nearest = written.base + (i32(highest_bit(writers)) - i32(lane)) * i32(kWordBytes);
+      state[reg] = LineState{const_cast<u8*>(nearest)}[reg];
+    }
+  }
+
+  // What depends on the order of accesses. Returns false if the star field starts.
+  __device__ CULE_NOINLINE bool fill_ordered(u64 present) {
+    const LaneGroup all{kEveryLane};
+    LineMotion motion;
+    u32 old_graphics[2] = {};
+    u32 old_ball = 0;
+    u32 mirror = 2;  // 2: not latched
+    bool blank_is_left = false;
+    bool is_regular = true;
+    if (present & kOrderedRegisters) {
+      follow_order(motion, old_graphics, old_ball, mirror, blank_is_left, is_regular);
+    }
+
+    const u32 writers[2] = {all.ballot(present >> GRP0 & 1), all.ballot(present >> GRP1 & 1)};
+    if (writers[1] != 0) {
+      fill(kLineOldGraphics, writers[1], old_graphics[0]);
+      fill(kLineOldBall, writers[1], old_ball);
+    }
+    if (writers[0] != 0) fill(kLineOldGraphics + 1, writers[0], old_graphics[1]);
+
+    // Positions, in the order of the scanlines.
+    Positions now{};
+    for (u32 i = 0; i < kPlayfield; ++i) now.set(i, state[kLinePosition + i]);
+    Positions start = now;
+    for (u32 left = all.ballot(motion.is_any()); left != 0; left &= left - 1) {
+      const u32 mover = lowest_bit(left);
+      now.bytes = take_from(motion.after(now).bytes, mover);
+      if (lane > mover) start = now;
+    }
+    for (u32 i = 0; i < kPlayfield; ++i) state[kLinePosition + i] = u8(start[i]);
+
+    // Before the window no scanline ends, and what is pending there stays so; from then on it ends
+    // with its scanline, unless the access draws into the next one.
+    const bool is_above = line < first_line;
+    const u32 above = all.ballot(is_above);
+    const bool is_first = line <= first_line;
+    for (u32 n = 0; n < 2; ++n) {
+      const u32 changers = all.ballot(motion.reset[n] != 0);
+      if (changers == 0) continue;
+      const bool is_reset = motion.reset[n] & LineMotion::kReset;
+      const PlayerReset kind = is_reset ? motion.kind(n, start) : PlayerReset::kDelay;
+      const bool stays = kind == PlayerReset::kDisplay && motion.reset[n] & LineMotion::kLate;
+      const bool skip = is_above ? kind != PlayerReset::kDelay : stays;
+      const u32 relevant = changers & above & lanes_before();
+      const u32 from = is_first ? (relevant != 0 ? highest_bit(relevant) : 0)
+                                : (lane == 0 ? 0 : lane - 1);
+      const u32 found = take_from(u32(skip), from);
+      if (is_first ? relevant != 0 : lane != 0) state[kLineSkip + n] = u8(found);
+    }
+    const u32 latches = all.ballot(mirror != 2 && is_above) & lanes_before();
+    const u32 latched = take_from(mirror, latches != 0 ? highest_bit(latches) : 0);
+    if (is_first && latches != 0) state[kLineMirror] = u8(latched);
+    const u32 blanked = all.ballot(blank_is_left);
+    if (is_first) {
+      if (blanked & above & lanes_before()) state[kLineHmoveBlank] = 1;
+    } else if (lane != 0) {
+      state[kLineHmoveBlank] = blanked >> (lane - 1) & 1;
+    }
+    return is_regular;
+  }
+
+  // Goes over the scanline's accesses with the registers as they are at its start.
+  __device__ CULE_INLINE void follow_order(LineMotion& motion, u32* old_graphics, u32& old_ball,
+                                           u32& mirror, bool& blank_is_left, bool& is_regular) const {
+    u32 graphics[2] = {state[GRP0], state[GRP1]};
+    u32 ball = state[ENABL];
+    u32 modes[2] = {state[NUSIZ0], state[NUSIZ1]};
+    u32 locks[2] = {state[RESMP0], state[RESMP1]};
+    u64 hm = 0;  // a byte each
+    for (u32 n = 0; n < 5; ++n) hm |= u64(state[HMP0 + n]) << 8 * n;
+    i32 hmove = hmove_clock;
+    u32 late_resets = 0;
+    for (u32 i = begin; i < end; ++i) {
+      const LogEntry e = log.entries[i];
+      const u32 reg = log_register(e);
+      const u32 v = log_value(e);
+      const u32 clock = clock_of(e);
+      switch (reg) {
+        case NUSIZ0:
+        case NUSIZ1:
+          modes[reg - NUSIZ0] = v;
+          motion.reset[reg - NUSIZ0] = LineMotion::kCleared;
+          break;
+        case CTRLPF:
+          if (clock % kClocksPerLine < kLatestMirrorClock) mirror = v & 1;
+          break;
+        case RESP0:
+        case RESP1: {
+          const u32 n = reg - RESP0;
+          const bool is_late = clock + kResetDrawClocks > line_begin() + kClocksPerLine;
+          late_resets += is_late;
+          motion.reset_player(n, reset_player_position(clock % kClocksPerLine), modes[n] & 7,
+                              is_late);
+          break;
+        }
+        case RESM0:
+        case RESM1:
+        case RESBL:
+          motion.put(reg == RESBL ? u32(kBall) : kMissile0 + reg - RESM0,
+                     reset_small_position(reg, clock, hmove));
+          break;
+        case GRP0:
+          graphics[0] = v;
+          old_graphics[1] = graphics[1];
+          break;
+        case GRP1:
+          graphics[1] = v;
+          old_graphics[0] = graphics[0];
+          old_ball = ball;
+          break;
+        case ENABL:
+          ball = v;
+          break;
+        case HMM0:
+          // tia/NOTES.md 10
+          if (v >> 4 == 6 && (hm >> 20 & 0xF) == 7 && i32(clock) == hmove + 63) is_regular = false;
+          hm = (hm & ~(0xFFULL << 16)) | u64(v) << 16;
+          break;
+        case HMP0:
+        case HMP1:
+        case HMM1:
+        case HMBL:
+          hm = (hm & ~(0xFFULL << 8 * (reg - HMP0))) | u64(v) << 8 * (reg - HMP0);
+          break;
+        case HMCLR:
+          hm = 0;
+          break;
+        case RESMP0:
+        case RESMP1: {
+          const u32 n = reg - RESMP0;
+          if ((locks[n] & 2) && !(v & 2)) unlock_missile(motion, n, modes[n] & 7);
+          locks[n] = v;
+          break;
+        }
+        case HMOVE: {
+          const u32 cycle = clock % kClocksPerLine / kClocksPerCycle;
+          const bool blanks = hmove_blanks && (cycle <= 20 || cycle == 75);
+          const bool is_behind = clock >= line_begin() + kHblankClocks + 8;
+          if (blanks && (is_behind || line < first_line)) blank_is_left = true;
+          for (u32 object = 0; object < kPlayfield; ++object) {
+            const i32 motion_now = hmove_pixels(cycle, hm >> (8 * object + 4) & 0xF);
+            if (motion_now != 0) motion.move(object, motion_now);
+          }
+          motion.reset[0] = motion.reset[1] = LineMotion::kCleared;
+          hmove = i32(clock);
+          break;
+        }
+        default:
+          break;
+      }
+    }
+    if (late_resets > 1) is_regular = false;
+  }
+
+  // The missile is where its player is, whichever way that is known.
+  __device__ CULE_INLINE static void unlock_missile(LineMotion& motion, u32 n, u32 mode) {
+    const u32 missile = kMissile0 + n;
+    const u32 x = wrap_position(i32(motion.offset[n] + locked_missile_offset(mode)));
+    motion.put(missile, x);
+    if (motion.is_set >> n & 1) return;
+    motion.is_set &= ~(1u << missile);
+    motion.follows |= 1u << missile;
+  }
+};
+
+}  // namespace cule
