@@ -20,6 +20,9 @@ inline u32 funnel_left(u32 high, u32 low, u32 n) {
 inline u32 funnel_right(u32 high, u32 low, u32 n) {
   return u32((u64(high) << 32 | low) >> n);
 }
+inline u32 wrap_halves(u32 x, u32 n) {
+  return (x & 0xFFFF) % n | (x >> 16) % n << 16;
+}
 inline u32 dot_bytes(u32 a, u32 b, u32 sum) {
   for (u32 i = 0; i < 32; i += 8) sum += (a >> i & 0xFF) * (b >> i & 0xFF);
   return sum;

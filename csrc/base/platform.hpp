@@ -16,6 +16,7 @@
 // CULE_FUNNEL_LEFT(high, low, n)  the upper word of high:low shifted left by n, 0 to 31
 // CULE_FUNNEL_RIGHT(high, low, n)  the lower word of high:low shifted right by n, 0 to 31
 // CULE_DOT_BYTES(a, b, c)  c plus the products of the four bytes of a and b, unsigned
+// CULE_WRAP_HALVES(x, n)  each half of a u32, below 2 n, modulo n
 // CULE_MAX_BYTES(a, b)  the larger one of each pair of bytes of two u32
 // CULE_ASSUME_SHARED(p)  on the device: p points into shared memory
 // CULE_LIKELY / CULE_UNLIKELY  branch hints
@@ -64,6 +65,7 @@
 #define CULE_FUNNEL_RIGHT(high, low, n) (__funnelshift_r((low), (high), (n)))
 #define CULE_PICK_BYTES(x, s) (__byte_perm((x), 0, (s)))
 #define CULE_DOT_BYTES(a, b, c) (__dp4a((a), (b), (c)))
+#define CULE_WRAP_HALVES(x, n) (__vminu2((x), __vsub2((x), (n) * 0x10001u)))
 #define CULE_MAX_BYTES(a, b) (__vmaxu4((a), (b)))
 #define CULE_COUNT_TRAILING_ZEROS(x) (__ffs(static_cast<int>(x)) - 1)
 #define CULE_COUNT_TRAILING_ZEROS_64(x) (__ffsll(static_cast<long long>(x)) - 1)
@@ -73,6 +75,7 @@
 #define CULE_FUNNEL_RIGHT(high, low, n) (cule::funnel_right((high), (low), (n)))
 #define CULE_PICK_BYTES(x, s) (cule::pick_bytes((x), (s)))
 #define CULE_DOT_BYTES(a, b, c) (cule::dot_bytes((a), (b), (c)))
+#define CULE_WRAP_HALVES(x, n) (cule::wrap_halves((x), (n)))
 #define CULE_MAX_BYTES(a, b) (static_cast<cule::u32>(cule::max_bytes((a), (b))))
 #define CULE_COUNT_TRAILING_ZEROS(x) __builtin_ctz(x)
 #define CULE_COUNT_TRAILING_ZEROS_64(x) __builtin_ctzll(x)

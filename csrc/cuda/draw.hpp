@@ -31,7 +31,7 @@ __device__ inline Picture picture_of(const Console& c, u32 n) {
 __device__ CULE_NOINLINE inline void draw_rows(const Console& c, const Picture& p, const u8* map,
                                                u8* rows_out) {
   const u32 lane = threadIdx.x % kWarpLanes;
-  u8* const memory = dynamic_shared() + threadIdx.x / kWarpLanes * kLineScanBytes;
+  const u32 memory = threadIdx.x / kWarpLanes * kLineScanBytes;
   if (p.kind == PictureKind::kLog) {
     if (paint_lines(c, *p.log, memory, map, rows_out)) return;
     if (lane == 0) paint_log<false>(c, *p.log, rows_out, map);

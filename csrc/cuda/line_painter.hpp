@@ -68,8 +68,6 @@ struct LinePainter {
   const u32 color_loss;
   u8* const row;  // 160 bytes; null: only the state goes on to the end of the scanline
 
-  // Pixels of player 0 and missile 0, of player 1 and missile 1, of the playfield and of the ball.
-  enum Group : u32 { kFirst, kSecond, kField, kBallGroup, kGroups };
   LineMask shown[kGroups];
   u32 stale = (1u << kGroups) - 1;
   LineMask planes[3];     // colours 0 to 2 of what is painted and not yet bytes; the rest is 3
@@ -112,8 +110,9 @@ struct LinePainter {
         }
       } while (!must_paint);
       paint_to(until);
-      if (!has_entry || changes_colors(e)) flush();
+      if (has_entry && changes_colors(e)) flush();
     } while (has_entry);
+    flush();
     // The end of the scanline, before the first one of the window aside.
     if (scan.line >= scan.first_line) {
       s[kLineMirror] = s[CTRLPF] & 1;
@@ -139,39 +138,7 @@ struct LinePainter {
   }
 
   __device__ CULE_INLINE static bool changes_colors(LogEntry e) {
-    return (register_bits(VBLANK, VBLANK) | register_bits(COLUP0, COLUBK)) >> log_register(e) & 1;
-  }
-
-  // Bits of a register that is a field of the state and nothing else; 0 for another.
-  __device__ CULE_INLINE static u32 field_bits(u32 reg) {
-    switch (reg) {
-      case VBLANK:
-      case ENAM0:
-      case ENAM1:
-      case ENABL:
-      case RESMP0:
-      case RESMP1:
-        return 2;
-      case COLUP0:
-      case COLUP1:
-      case COLUPF:
-      case COLUBK:
-        return 0xFE;
-      case REFP0:
-      case REFP1:
-        return 8;
-      case PF0:
-        return 0xF0;
-      case PF1:
-      case PF2:
-        return 0xFF;
-      case VDELP0:
-      case VDELP1:
-      case VDELBL:
-        return 1;
-      default:
-        return 0;
-    }
+    return kColorRegisters >> log_register(e) & 1;
   }
 
   // Moves the mark. Returns whether something looks different after the access.
@@ -179,8 +146,13 @@ struct LinePainter {
     const u32 reg = log_register(e);
     const u32 v = log_value(e);
     const u32 clock = scan.clock_of(e);
-    u32 target = clock + write_delay_clocks(reg, clock);
-    bool result = ((s[reg] ^ v) & field_bits(reg)) != 0;
+    const u32 rule = scan.rule_of(reg);
+    u32 target = clock + (rule & kIsPlayfield ? write_delay_clocks(PF0, clock) : rule >> kRuleDelay & 0xF);
+    bool result = ((s[reg % kLineBytes] ^ v) & rule & 0xFF) != 0;
+    if (!(rule & kIsOrdered)) {
+      if (target > mark) mark = target;
+      return result;
+    }
     switch (reg) {
       case NUSIZ0:
       case NUSIZ1:
@@ -227,15 +199,20 @@ struct LinePainter {
     const u32 reg = log_register(e);
     const u32 v = log_value(e);
     const u32 clock = scan.clock_of(e);
+    const u32 rule = scan.rule_of(reg);
+    stale |= rule >> kRuleStale & 0xF;
+    if (rule & kIsOrdered) apply_ordered(reg, v, clock);
+    if (rule & kIsStored) s[reg] = u8(v);
+  }
+
+  __device__ CULE_INLINE void apply_ordered(u32 reg, u32 v, u32 clock) {
     switch (reg) {
       case NUSIZ0:
       case NUSIZ1:
         s[kLineSkip + reg - NUSIZ0] = 0;
-        stale |= 1u << (reg - NUSIZ0);
         break;
       case CTRLPF:
         if (clock % kClocksPerLine < kLatestMirrorClock) s[kLineMirror] = v & 1;
-        stale |= 1u << kField | 1u << kBallGroup;
         break;
       case RESP0:
       case RESP1: {
@@ -249,25 +226,21 @@ struct LinePainter {
         if (n == 0) is_late_0 = is_late;
         if (n == 1) is_late_1 = is_late;
         s[kLinePosition + n] = u8(x);
-        stale |= 1u << n;
-        return;
+        break;
       }
       case RESM0:
       case RESM1:
       case RESBL: {
         const u32 n = reg == RESBL ? u32(kBall) : kMissile0 + reg - RESM0;
         s[kLinePosition + n] = u8(reset_small_position(reg, clock, hmove_clock));
-        stale |= reg == RESBL ? 1u << kBallGroup : 1u << (reg - RESM0);
-        return;
+        break;
       }
       case GRP0:
         s[kLineOldGraphics + 1] = s[GRP1];
-        stale |= 3;
         break;
       case GRP1:
         s[kLineOldGraphics] = s[GRP0];
         s[kLineOldBall] = s[ENABL];
-        stale |= 3u | 1u << kBallGroup;
         break;
       case RESMP0:
       case RESMP1: {
@@ -277,40 +250,17 @@ struct LinePainter {
           s[kLinePosition + kMissile0 + n] =
               u8(wrap_position(i32(s[kLinePosition + n] + offset)));
         }
-        stale |= 1u << n;
         break;
       }
       case HMCLR:
         for (u32 n = 0; n < 5; ++n) s[HMP0 + n] = 0;
-        return;
+        break;
       case HMOVE:
         move_objects(clock);
-        return;
-      case REFP0:
-      case REFP1:
-        stale |= 1u << (reg - REFP0);
-        break;
-      case ENAM0:
-      case ENAM1:
-        stale |= 1u << (reg - ENAM0);
-        break;
-      case VDELP0:
-      case VDELP1:
-        stale |= 1u << (reg - VDELP0);
-        break;
-      case ENABL:
-      case VDELBL:
-        stale |= 1u << kBallGroup;
-        break;
-      case PF0:
-      case PF1:
-      case PF2:
-        stale |= 1u << kField;
         break;
       default:
         break;
     }
-    if (kLineRegisters >> reg & 1) s[reg] = u8(v);
   }
 
   __device__ CULE_INLINE void move_objects(u32 clock) {
@@ -322,7 +272,6 @@ struct LinePainter {
       s[kLinePosition + object] = u8(wrap_position(i32(s[kLinePosition + object]) + motion));
     }
     s[kLineSkip] = s[kLineSkip + 1] = 0;
-    stale |= 3u | 1u << kBallGroup;
     hmove_clock = i32(clock);
   }
 
@@ -444,12 +393,13 @@ struct LinePainter {
 };
 
 // Paints the picture of a log into rows of 160 bytes, 8-byte aligned, each colour mapped by `map`.
-// All lanes of the warp call it together. `memory`: kLineScanBytes of shared memory. Returns false
+// All lanes of the warp call it together. `memory`: where kLineScanBytes of shared memory are. Returns false
 // if only LogRenderer can draw this log.
-__device__ CULE_NOINLINE inline bool paint_lines(const Console& c, const TiaWriteLog& log, u8* memory,
+__device__ CULE_NOINLINE inline bool paint_lines(const Console& c, const TiaWriteLog& log, u32 memory,
                                                  const u8* map, u8* rows_out) {
   if (log.start.stars || log.start.missile0_look != Missile0Look::kNormal) return false;
   LineScan scan(c, log, memory);
+  scan.make_rules();
   const u32 first = log.first_line;
   const u32 end = first + c.properties.height;
   for (u32 line = 0; line < end; line += kWarpLanes) {

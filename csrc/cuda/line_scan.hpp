@@ -19,7 +19,7 @@
 namespace cule {
 
 // The state of a scanline: the registers as they were written, each at its own number, and what
-// follows from the order of accesses. In shared memory, interleaved as RAM is (console/ram.hpp).
+// follows from the order of accesses.
 enum LineByte : u32 {
   kLinePosition = 0x30,  // [5]
   kLineOldGraphics = 0x35,
@@ -29,11 +29,22 @@ enum LineByte : u32 {
   kLineHmoveBlank = 0x3B,
   kLineBytes = 0x40,
 };
-using LineState = InterleavedRam;
+
+// In the block's shared memory: byte i of lane l at 32 i + l.
+struct LineState {
+  u32 at;  // of the lane's byte 0
+
+  __device__ CULE_INLINE u8& operator[](u32 i) const {
+    return dynamic_shared()[at + i * kWarpLanes];
+  }
+  __device__ CULE_INLINE LineState of(u32 lane, u32 other) const { return {at + other - lane}; }
+};
 
 // Bytes of shared memory of a warp: the states, and what the scanlines write.
 constexpr u32 kLineStateBytes = kLineBytes * kWarpLanes;
-constexpr u32 kLineScanBytes = 2 * kLineStateBytes;
+constexpr u32 kNumRegisters = 64;
+constexpr u32 kRuleBytes = kNumRegisters * sizeof(u32);
+constexpr u32 kLineScanBytes = 2 * kLineStateBytes + kRuleBytes;
 
 constexpr u32 kEveryLane = ~0u;
 constexpr u32 kLongestDelay = 8;  // write_delay_clocks()
@@ -48,6 +59,106 @@ constexpr u64 kOrderedRegisters =
     register_bits(NUSIZ0, NUSIZ1) | register_bits(RESP0, RESBL) | register_bits(GRP0, GRP1) |
     register_bits(CTRLPF, CTRLPF) | register_bits(RESMP0, HMOVE) | register_bits(HMM0, HMM0);
 
+constexpr u64 kColorRegisters = register_bits(VBLANK, VBLANK) | register_bits(COLUP0, COLUBK);
+
+// Objects whose pixels change together: player 0 and missile 0, player 1 and missile 1, and two more.
+enum ObjectGroup : u32 { kFirst, kSecond, kField, kBallGroup, kGroups };
+
+// What a write does, in one word: the bits of the register that show (0: others decide, or none), the
+// groups that look different, the delay in clocks, and flags.
+enum RegisterRule : u32 {
+  kRuleStale = 8,
+  kRuleDelay = 12,
+  kIsPlayfield = 1u << 16,  // the delay depends on the clock
+  kIsStored = 1u << 17,     // kept as it was written
+  kIsOrdered = 1u << 18,    // does more than that
+};
+
+CULE_HD CULE_INLINE u32 register_rule(u32 reg) {
+  constexpr u32 first = 1u << kFirst, second = 1u << kSecond;
+  constexpr u32 field = 1u << kField, ball = 1u << kBallGroup;
+  u32 bits = 0, groups = 0, flags = kLineRegisters >> reg & 1 ? u32(kIsStored) : 0;
+  switch (reg) {
+    case VBLANK:
+      bits = 2;
+      break;
+    case COLUP0:
+    case COLUP1:
+    case COLUPF:
+    case COLUBK:
+      bits = 0xFE;
+      break;
+    case NUSIZ0:
+    case RESP0:
+    case RESM0:
+      groups = first;
+      flags |= kIsOrdered;
+      break;
+    case NUSIZ1:
+    case RESP1:
+    case RESM1:
+      groups = second;
+      flags |= kIsOrdered;
+      break;
+    case REFP0:
+    case REFP1:
+      bits = 8;
+      groups = first << (reg - REFP0);
+      break;
+    case ENAM0:
+    case ENAM1:
+      bits = 2;
+      groups = first << (reg - ENAM0);
+      break;
+    case VDELP0:
+    case VDELP1:
+      bits = 1;
+      groups = first << (reg - VDELP0);
+      break;
+    case RESMP0:
+    case RESMP1:
+      bits = 2;
+      groups = first << (reg - RESMP0);
+      flags |= kIsOrdered;
+      break;
+    case GRP0:
+      groups = first | second;
+      flags |= kIsOrdered;
+      break;
+    case GRP1:
+    case HMOVE:
+      groups = first | second | ball;
+      flags |= kIsOrdered;
+      break;
+    case RESBL:
+      groups = ball;
+      flags |= kIsOrdered;
+      break;
+    case CTRLPF:
+      groups = field | ball;
+      flags |= kIsOrdered;
+      break;
+    case HMCLR:
+      flags |= kIsOrdered;
+      break;
+    case ENABL:
+    case VDELBL:
+      bits = reg == ENABL ? 2 : 1;
+      groups = ball;
+      break;
+    case PF0:
+    case PF1:
+    case PF2:
+      bits = reg == PF0 ? 0xF0 : 0xFF;
+      groups = field;
+      flags |= kIsPlayfield;
+      break;
+    default:
+      break;
+  }
+  return bits | groups << kRuleStale | write_delay_clocks(reg, 0) << kRuleDelay | flags;
+}
+
 __device__ CULE_INLINE u64 reduce_or(u64 value) {
   const LaneGroup all{kEveryLane};
   return all.any_bits(u32(value)) | u64(all.any_bits(u32(value >> 32))) << 32;
@@ -59,50 +170,62 @@ __device__ CULE_INLINE u64 take_from(u64 value, u32 lane) {
   return take_from(u32(value), lane) | u64(take_from(u32(value >> 32), lane)) << 32;
 }
 
-// Five positions, a byte each.
+// The five positions, in halves of words: players, missiles, ball.
 struct Positions {
-  u64 bytes;
+  u32 word[3];
 
-  CULE_HD CULE_INLINE u32 operator[](u32 object) const { return bytes >> 8 * object & 0xFF; }
-  CULE_HD CULE_INLINE void set(u32 object, u32 x) {
-    bytes = (bytes & ~(0xFFULL << 8 * object)) | u64(x) << 8 * object;
+  CULE_HD CULE_INLINE u32 operator[](u32 object) const {
+    return word[object / 2] >> 16 * (object % 2) & 0xFFFF;
   }
 };
 
+CULE_HD CULE_INLINE u32 half_bits(u32 object) { return 0xFFFFu << 16 * (object % 2); }
+
 // What a scanline does to the positions, and to what depends on them.
 struct LineMotion {
-  Positions offset{0};  // to add, modulo 160; or the position itself
-  u32 is_set = 0;       // one bit an object: the position itself
-  u32 follows = 0;      // missiles: the offset is to the player's position at the start
-  u32 reset[2] = {};    // the last access that changes TiaState::skip: kCleared, or a RESPn
+  Positions offset{};  // to add, modulo 160; or the position itself
+  Positions is_set{};  // all bits of an object: the position itself
+  u32 follows = 0;     // all bits of a missile: the offset is to its player's position at the start
+  u32 reset[2] = {};   // the last access that changes TiaState::skip: kCleared, or a RESPn
 
   static constexpr u32 kCleared = 1u << 31;
   static constexpr u32 kReset = 1u << 30;
   static constexpr u32 kLate = 1u << 29;  // its drawing reaches beyond the scanline
   static constexpr u32 kWasSet = 1u << 28;
 
-  CULE_HD CULE_INLINE bool is_any() const { return (offset.bytes | is_set | follows) != 0; }
-  CULE_HD CULE_INLINE u32 place(Positions start, u32 object) const {
-    const u32 from = follows >> object & 1 ? object - kMissile0 : object;
-    const u32 x = offset[object];
-    return is_set >> object & 1 ? x : wrap_position(i32(start[from] + x));
+  CULE_HD CULE_INLINE bool is_any() const {
+    return (offset.word[0] | offset.word[1] | offset.word[2] | is_set.word[0] | is_set.word[1] |
+            is_set.word[2] | follows) != 0;
   }
   CULE_HD CULE_INLINE Positions after(Positions start) const {
-    Positions end{0};
-    for (u32 object = 0; object < kPlayfield; ++object) end.set(object, place(start, object));
+    const u32 missiles = (start.word[1] & ~follows) | (start.word[0] & follows);
+    const u32 from[3] = {start.word[0], missiles, start.word[2]};
+    Positions end;
+    for (u32 w = 0; w < 3; ++w) {
+      const u32 sum = (from[w] & ~is_set.word[w]) + offset.word[w];
+      end.word[w] = CULE_WRAP_HALVES(sum, kScreenWidth);
+    }
     return end;
   }
   CULE_HD CULE_INLINE void move(u32 object, i32 motion) {
-    offset.set(object, wrap_position(i32(offset[object]) + motion));
+    place(object, wrap_position(i32(offset[object]) + motion));
   }
   CULE_HD CULE_INLINE void put(u32 object, u32 x) {
-    offset.set(object, x);
-    is_set |= 1u << object;
-    follows &= ~(1u << object);
+    place(object, x);
+    is_set.word[object / 2] |= half_bits(object);
+    if (object / 2 == 1) follows &= ~half_bits(object);
+  }
+  // The missile is where its player is, whichever way that is known.
+  CULE_HD CULE_INLINE void unlock_missile(u32 n, u32 mode) {
+    const u32 missile = kMissile0 + n;
+    put(missile, wrap_position(i32(offset[n] + locked_missile_offset(mode))));
+    if (is_set.word[0] & half_bits(n)) return;
+    is_set.word[1] &= ~half_bits(n);
+    follows |= half_bits(n);
   }
   // RESPn in mode `mode` of NUSIZn. Which kind it is depends on the position before it.
   CULE_HD CULE_INLINE void reset_player(u32 n, u32 x, u32 mode, bool is_late) {
-    const u32 was_set = is_set >> n & 1 ? kWasSet : 0;
+    const u32 was_set = is_set.word[0] & half_bits(n) ? kWasSet : 0;
     reset[n] = kReset | was_set | (is_late ? kLate : 0) | x << 16 | offset[n] << 8 | mode;
     put(n, x);
   }
@@ -111,6 +234,12 @@ struct LineMotion {
     const u32 before = r >> 8 & 0xFF;
     const u32 old = r & kWasSet ? before : wrap_position(i32(start[n] + before));
     return classify_player_reset(r & 7, wrap_position(i32(r >> 16 & 0xFF) - i32(old)));
+  }
+
+ private:
+  CULE_HD CULE_INLINE void place(u32 object, u32 x) {
+    u32& w = offset.word[object / 2];
+    w = (w & ~half_bits(object)) | x << 16 * (object % 2);
   }
 };
 
@@ -126,20 +255,27 @@ struct LineScan {
   u32 end;
   i32 hmove_clock;  // the last HMOVE before it
 
-  // Begins at the top of the frame. `memory`: kLineScanBytes of shared memory.
-  __device__ LineScan(const Console& c, const TiaWriteLog& l, u8* memory)
+  // Begins at the top of the frame. `memory`: where kLineScanBytes of shared memory are.
+  __device__ LineScan(const Console& c, const TiaWriteLog& l, u32 memory)
       : log(l),
         first_line(l.first_line),
         hmove_blanks(c.properties.hmove_blanks != 0),
         lane(threadIdx.x % kWarpLanes),
-        state{memory + lane * kWordBytes},
-        written{memory + kLineStateBytes + lane * kWordBytes},
+        state{memory + lane},
+        written{memory + kLineStateBytes + lane},
         line(lane - kWarpLanes),
         begin(0),
         end(0),
         hmove_clock(l.start.hmove_clock) {
     set_state(l.start);
   }
+
+  // Before rule_of() is asked.
+  __device__ CULE_INLINE void make_rules() const {
+    for (u32 reg = lane; reg < kNumRegisters; reg += kWarpLanes) rules()[reg] = register_rule(reg);
+    __syncwarp();
+  }
+  __device__ CULE_INLINE u32 rule_of(u32 reg) const { return rules()[reg]; }
 
   __device__ CULE_INLINE u32 clock_of(LogEntry e) const {
     return log.base_clock + clocks_from_cycles(log_cycle(e));
@@ -177,6 +313,9 @@ struct LineScan {
   }
 
  private:
+  __device__ CULE_INLINE u32* rules() const {
+    return reinterpret_cast<u32*>(dynamic_shared() + written.at - lane + kLineStateBytes);
+  }
   __device__ CULE_INLINE u32 lanes_before() const { return (1u << lane) - 1; }
 
   __device__ void set_state(const TiaState& s) {
@@ -246,13 +385,16 @@ struct LineScan {
   // All states become that of the last lane.
   __device__ CULE_INLINE void copy_last_state() const {
     const LaneGroup all{kEveryLane};
-    const u32* last = reinterpret_cast<const u32*>(state.base) - lane + kWarpLanes - 1;
-    u32* own = reinterpret_cast<u32*>(state.base);
-    u32 words[kLineBytes / kWordBytes];
+    constexpr u32 kWords = kWarpLanes / kWordBytes;  // of a byte of all lanes
+    const u32 base = state.at - lane;
     all.sync();
-    for (u32 w = 0; w < kLineBytes / kWordBytes; ++w) words[w] = last[w * kWarpLanes];
+    for (u32 i = lane; i < kLineBytes * kWords; i += kWarpLanes) {
+      const u32 last = dynamic_shared()[base + i / kWords * kWarpLanes + kWarpLanes - 1];
+      // The lanes that share the byte have read it.
+      all.sync();
+      *reinterpret_cast<u32*>(dynamic_shared() + base + i * kWordBytes) = last * 0x01010101u;
+    }
     all.sync();
-    for (u32 w = 0; w < kLineBytes / kWordBytes; ++w) own[w * kWarpLanes] = words[w];
   }
 
   // The nearest scanline before this one of those in the mask writes its value to `state[i]`.
@@ -268,8 +410,7 @@ struct LineScan {
       const u32 reg = u32(CULE_COUNT_TRAILING_ZEROS_64(registers));
       const u32 writers = all.ballot(present >> reg & 1) & lanes_before();
       if (writers == 0) continue;
-      const u8* nearest = written.base + (i32(highest_bit(writers)) - i32(lane)) * i32(kWordBytes);
-      state[reg] = LineState{const_cast<u8*>(nearest)}[reg];
+      state[reg] = written.of(lane, highest_bit(writers))[reg];
     }
   }
 
@@ -294,15 +435,21 @@ struct LineScan {
     if (writers[0] != 0) fill(kLineOldGraphics + 1, writers[0], old_graphics[1]);
 
     // Positions, in the order of the scanlines.
-    Positions now{};
-    for (u32 i = 0; i < kPlayfield; ++i) now.set(i, state[kLinePosition + i]);
+    Positions now;
+    now.word[0] = state[kLinePosition] | state[kLinePosition + 1] << 16;
+    now.word[1] = state[kLinePosition + 2] | state[kLinePosition + 3] << 16;
+    now.word[2] = state[kLinePosition + 4];
     Positions start = now;
-    for (u32 left = all.ballot(motion.is_any()); left != 0; left &= left - 1) {
+    const u32 movers = all.ballot(motion.is_any());
+    for (u32 left = movers; left != 0; left &= left - 1) {
       const u32 mover = lowest_bit(left);
-      now.bytes = take_from(motion.after(now).bytes, mover);
+      const Positions end = motion.after(now);
+      for (u32 w = 0; w < 3; ++w) now.word[w] = take_from(end.word[w], mover);
       if (lane > mover) start = now;
     }
-    for (u32 i = 0; i < kPlayfield; ++i) state[kLinePosition + i] = u8(start[i]);
+    if (movers != 0) {
+      for (u32 i = 0; i < kPlayfield; ++i) state[kLinePosition + i] = u8(start[i]);
+    }
 
     // Before the window no scanline ends, and what is pending there stays so; from then on it ends
     // with its scanline, unless the access draws into the next one.
@@ -403,7 +550,7 @@ struct LineScan {
         case RESMP0:
         case RESMP1: {
           const u32 n = reg - RESMP0;
-          if ((locks[n] & 2) && !(v & 2)) unlock_missile(motion, n, modes[n] & 7);
+          if ((locks[n] & 2) && !(v & 2)) motion.unlock_missile(n, modes[n] & 7);
           locks[n] = v;
           break;
         }
@@ -425,16 +572,6 @@ struct LineScan {
       }
     }
     if (late_resets > 1) is_regular = false;
-  }
-
-  // The missile is where its player is, whichever way that is known.
-  __device__ CULE_INLINE static void unlock_missile(LineMotion& motion, u32 n, u32 mode) {
-    const u32 missile = kMissile0 + n;
-    const u32 x = wrap_position(i32(motion.offset[n] + locked_missile_offset(mode)));
-    motion.put(missile, x);
-    if (motion.is_set >> n & 1) return;
-    motion.is_set &= ~(1u << missile);
-    motion.follows |= 1u << missile;
   }
 };
 

@@ -111,8 +111,8 @@ cudaError_t launch_scatter_snapshots(const DeviceBatch& b, const i64* consoles, 
 
 cudaError_t launch_draw_screens(const DeviceBatch& b, const i64* consoles, u32 n, u8* pixels_out,
                                 u64 stride, u32 blocks, cudaStream_t stream) {
-  return launch_kernel(draw_screens_kernel, dim3(n < blocks ? n : blocks), dim3(kDrawThreads), 0,
-                       stream, b, consoles, n, pixels_out, stride);
+  return launch_kernel(draw_screens_kernel, dim3(n < blocks ? n : blocks), dim3(kDrawThreads),
+                       kDrawSharedBytes, stream, b, consoles, n, pixels_out, stride);
 }
 
 }  // namespace cule

@@ -39,7 +39,7 @@ std::vector<LogEntry> random_log(Random& random, u32 cycles) {
 
 __global__ void paint_kernel(const Console c, const TiaWriteLog* log, const u8* map, u8* rows,
                              bool* is_painted) {
-  *is_painted = paint_lines(c, *log, dynamic_shared(), map, rows);
+  *is_painted = paint_lines(c, *log, 0, map, rows);
 }
 
 bool check(u32 number, Random& random, TiaState& tia) {
