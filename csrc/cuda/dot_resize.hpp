@@ -46,23 +46,35 @@ inline DotResizer make_dot_resizer(const AreaResizer& r) {
   return d;
 }
 
+// What bytes of one target column have in common.
+struct DotColumn {
+  u32 target;
+  u32 word;   // of a source row: where the taps begin,
+  u32 shift;  // and bits before them
+  u32 weights;
+};
+
+CULE_HD CULE_INLINE DotColumn dot_column(const DotResizer& d, u32 column) {
+  const u32 x = d.columns.first[column];
+  return {column, x / 4, x % 4 * 8, d.columns.weights[column]};
+}
+
 // One byte of the target. Reads whole words, so up to seven bytes after the picture.
 CULE_HD CULE_INLINE u8 dot_resize_pixel(const DotResizer& d, const AreaResizer& r, const u8* source,
-                                        u32 row, u32 column) {
-  const u32 x = d.columns.first[column];
-  const u32 across = d.columns.weights[column];
-  const u32* word = reinterpret_cast<const u32*>(source) +
-                    (d.rows.first[row] * kScreenWidth + x) / sizeof(u32);
+                                        u32 row, const DotColumn& c) {
+  constexpr u32 kRowWords = kScreenWidth / sizeof(u32);
+  const u32* word =
+      reinterpret_cast<const u32*>(source) + d.rows.first[row] * kRowWords + c.word;
   u32 sum = 0;
   for (u32 down = d.rows.weights[row]; down != 0; down >>= 8) {
-    const u32 pixels = CULE_FUNNEL_RIGHT(word[1], word[0], x % 4 * 8);
-    sum += CULE_DOT_BYTES(pixels, across, 0u) * (down & 0xFF);
-    word += kScreenWidth / sizeof(u32);
+    const u32 pixels = CULE_FUNNEL_RIGHT(word[1], word[0], c.shift);
+    sum += CULE_DOT_BYTES(pixels, c.weights, 0u) * (down & 0xFF);
+    word += kRowWords;
   }
   const float level = float(sum) * d.scale;
   const float whole = round_half_even(level);
   const float distance = level > whole ? level - whole : whole - level;
-  if (distance >= d.doubt_limit) return resize_pixel(r, source, i32(row), i32(column), 0);
+  if (distance >= d.doubt_limit) return resize_pixel(r, source, i32(row), i32(c.target), 0);
   return saturate(whole);
 }
 

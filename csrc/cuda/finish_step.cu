@@ -21,18 +21,22 @@ __device__ Picture step_picture(const DeviceBatch& b, const Console& c, u32 i, u
   return p;
 }
 
-// A picture of levels to a frame of the observation.
+// A picture of levels to a frame of the observation. A lane keeps its column, a warp goes from row to
+// row.
 __device__ void resize_levels(const DeviceBatch& b, const DeviceGame& g, const u8* levels,
                               u8* frame_out) {
+  const u32 lane = threadIdx.x % kWarpLanes;
+  const u32 rows = u32(g.resizer->rows.target_size);
   const u32 row_bytes = u32(g.resizer->columns.target_size) * b.channels;
-  u32 row = threadIdx.x / row_bytes;
-  u32 at = threadIdx.x % row_bytes;  // in the row
-  for (u32 k = threadIdx.x; k < b.frame_bytes; k += blockDim.x) {
-    frame_out[k] = g.dot_resizer->is_usable
-                       ? dot_resize_pixel(*g.dot_resizer, *g.resizer, levels, row, at)
-                       : resize_pixel(*g.resizer, levels, i32(row), i32(at / b.channels),
-                                      i32(at % b.channels));
-    for (at += blockDim.x; at >= row_bytes; at -= row_bytes) ++row;
+  const bool is_dot = g.dot_resizer->is_usable;
+  for (u32 at = lane; at < row_bytes; at += kWarpLanes) {
+    const DotColumn column = is_dot ? dot_column(*g.dot_resizer, at) : DotColumn{};
+    for (u32 row = threadIdx.x / kWarpLanes; row < rows; row += kDrawWarps) {
+      frame_out[row * row_bytes + at] =
+          is_dot ? dot_resize_pixel(*g.dot_resizer, *g.resizer, levels, row, column)
+                 : resize_pixel(*g.resizer, levels, i32(row), i32(at / b.channels),
+                                i32(at % b.channels));
+    }
   }
 }
 

@@ -106,11 +106,11 @@ struct LinePainter {
           e = scan.log.entries[next++];
           must_paint = shows(e);
           until = visible(mark);
-          must_paint = must_paint && (until > painted || (changes_colors(e) && painted > flushed));
+          must_paint = must_paint && (until > painted || recolors(e));
         }
       } while (!must_paint);
       paint_to(until);
-      if (has_entry && changes_colors(e)) flush();
+      if (has_entry && recolors(e)) flush();
     } while (has_entry);
     flush();
     // The end of the scanline, before the first one of the window aside.
@@ -137,8 +137,16 @@ struct LinePainter {
     return (s[ENAM0 + n] & ~s[RESMP0 + n] & 2) != 0;
   }
 
-  __device__ CULE_INLINE static bool changes_colors(LogEntry e) {
-    return kColorRegisters >> log_register(e) & 1;
+  // Whether pixels in the planes would get another colour.
+  __device__ CULE_INLINE bool recolors(LogEntry e) const {
+    const u32 reg = log_register(e);
+    if (!(kColorRegisters >> reg & 1) || painted <= flushed) return false;
+    if (reg == VBLANK || reg == COLUBK) return true;
+    u32 any = 0;
+    for (u32 w = 0; w < kLineWords; ++w) {
+      any |= reg == COLUP0 ? planes[0].word[w] : reg == COLUP1 ? planes[1].word[w] : planes[2].word[w];
+    }
+    return any != 0;
   }
 
   // Moves the mark. Returns whether something looks different after the access.
@@ -147,6 +155,7 @@ struct LinePainter {
     const u32 v = log_value(e);
     const u32 clock = scan.clock_of(e);
     const u32 rule = scan.rule_of(reg);
+    if (rule == 0) return false;
     u32 target = clock + (rule & kIsPlayfield ? write_delay_clocks(PF0, clock) : rule >> kRuleDelay & 0xF);
     bool result = ((s[reg % kLineBytes] ^ v) & rule & 0xFF) != 0;
     if (!(rule & kIsOrdered)) {
@@ -389,6 +398,7 @@ struct LinePainter {
       }
     }
     flushed = painted;
+    for (LineMask& plane : planes) plane = {};
   }
 };
 

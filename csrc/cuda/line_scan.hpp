@@ -54,11 +54,6 @@ CULE_HD constexpr u64 register_bits(u32 first, u32 last) { return (2ULL << last)
 // Registers that a state holds as they were written.
 constexpr u64 kLineRegisters = register_bits(VBLANK, VBLANK) | register_bits(NUSIZ0, PF2) |
                                register_bits(GRP0, RESMP1);
-// Registers whose effect depends on the order of accesses.
-constexpr u64 kOrderedRegisters =
-    register_bits(NUSIZ0, NUSIZ1) | register_bits(RESP0, RESBL) | register_bits(GRP0, GRP1) |
-    register_bits(CTRLPF, CTRLPF) | register_bits(RESMP0, HMOVE) | register_bits(HMM0, HMM0);
-
 constexpr u64 kColorRegisters = register_bits(VBLANK, VBLANK) | register_bits(COLUP0, COLUBK);
 
 // Objects whose pixels change together: player 0 and missile 0, player 1 and missile 1, and two more.
@@ -292,22 +287,23 @@ struct LineScan {
     const u32 before = take_from(end, lane == 0 ? 0 : lane - 1);
     begin = lane == 0 ? last_end : before;
 
-    i32 hmove = 0;
-    const u64 present = note_writes(hmove);
+    const LineWrites writes = note_writes();
     copy_last_state();
-    all.sync();
-    const u64 present_anywhere = reduce_or(present);
-    fill_registers(present, present_anywhere & kLineRegisters);
+    const u64 present_anywhere = reduce_or(writes.present);
+    fill_registers(writes.present, present_anywhere & kLineRegisters);
+    if (present_anywhere & register_bits(GRP0, GRP1)) fill_old_graphics(writes);
     const i32 last_hmove = i32(take_from(u32(hmove_clock), kWarpLanes - 1));
-    const u32 movers = all.ballot(present >> HMOVE & 1) & lanes_before();
-    const i32 found = i32(take_from(u32(hmove), movers != 0 ? highest_bit(movers) : 0));
+    const u32 movers = all.ballot(writes.present >> HMOVE & 1) & lanes_before();
+    const i32 found = i32(take_from(u32(writes.hmove), movers != 0 ? highest_bit(movers) : 0));
     hmove_clock = movers != 0 ? found : last_hmove;
     if (line > first_line) {  // a scanline has ended
       state[kLineMirror] = state[CTRLPF] & 1;
       if (lane != 0) state[kLineSkip] = state[kLineSkip + 1] = state[kLineHmoveBlank] = 0;
     }
+    const bool is_blank_left = leaves_blank(writes);
+    const bool is_ordered = depends_on_order(writes);
     bool is_regular = true;
-    if (present_anywhere & kOrderedRegisters) is_regular = fill_ordered(present);
+    if (all.any(is_ordered || is_blank_left)) is_regular = fill_ordered(is_ordered, is_blank_left);
     all.sync();
     return all.ballot(!is_regular) == 0;
   }
@@ -364,22 +360,50 @@ struct LineScan {
     return low;
   }
 
-  // Notes what the scanline writes. Returns one bit a register; `hmove_out`: when HMOVE was written.
-  __device__ u64 note_writes(i32& hmove_out) const {
-    u64 present = 0;
+  // What the scanline writes, in the order of its accesses.
+  struct LineWrites {
+    u64 present = 0;         // one bit a register
+    u64 before_hmove = 0;    // the same when HMOVE was written
+    i32 hmove = 0;           // the last HMOVE
+    u32 hmoves = 0;          // how many
+    u32 graphics[2] = {kAsBefore, kAsBefore};
+    u32 ball = kAsBefore;
+    u32 old_graphics[2] = {kAsBefore, kAsBefore};  // what GRP1 and GRP0 have copied
+    u32 old_ball = kAsBefore;
+    bool may_start_stars = false;
+  };
+  static constexpr u32 kAsBefore = 0x100;  // as at the start of the scanline
+
+  __device__ LineWrites note_writes() const {
+    LineWrites w;
     for (u32 i = begin; i < end; ++i) {
       const LogEntry e = log.entries[i];
       const u32 reg = log_register(e);
-      written[reg] = u8(log_value(e));
-      present |= 1ULL << reg;
+      const u32 v = log_value(e);
+      written[reg] = u8(v);
+      if (reg == GRP0) {
+        w.graphics[0] = v;
+        w.old_graphics[1] = w.graphics[1];
+      }
+      if (reg == GRP1) {
+        w.graphics[1] = v;
+        w.old_graphics[0] = w.graphics[0];
+        w.old_ball = w.ball;
+      }
+      if (reg == ENABL) w.ball = v;
+      if (reg == HMM0 && v >> 4 == 6) w.may_start_stars = true;
       if (reg == HMCLR) {
         for (u32 n = 0; n < 5; ++n) written[HMP0 + n] = 0;
-        present |= register_bits(HMP0, HMBL);
-      } else if (reg == HMOVE) {
-        hmove_out = i32(clock_of(e));
+        w.present |= register_bits(HMP0, HMBL);
       }
+      if (reg == HMOVE) {
+        w.hmove = i32(clock_of(e));
+        w.before_hmove = w.present;
+        ++w.hmoves;
+      }
+      w.present |= 1ULL << reg;
     }
-    return present;
+    return w;
   }
 
   // All states become that of the last lane.
@@ -414,25 +438,47 @@ struct LineScan {
     }
   }
 
-  // What depends on the order of accesses. Returns false if the star field starts.
-  __device__ CULE_NOINLINE bool fill_ordered(u64 present) {
+  __device__ CULE_INLINE void fill_old_graphics(const LineWrites& w) const {
+    const LaneGroup all{kEveryLane};
+    const u32 writers[2] = {all.ballot(w.present >> GRP0 & 1), all.ballot(w.present >> GRP1 & 1)};
+    const auto resolve = [&](u32 value, u32 reg) { return value == kAsBefore ? state[reg] : value; };
+    const u32 old[2] = {resolve(w.old_graphics[0], GRP0), resolve(w.old_graphics[1], GRP1)};
+    fill(kLineOldGraphics, writers[1], old[0]);
+    fill(kLineOldGraphics + 1, writers[0], old[1]);
+    fill(kLineOldBall, writers[1], resolve(w.old_ball, ENABL));
+  }
+
+  // An HMOVE after the eighth pixel blanks the first eight of the next scanline.
+  __device__ CULE_INLINE bool leaves_blank(const LineWrites& w) const {
+    return w.hmoves == 1 && hmove_blanks && line >= first_line &&
+           u32(w.hmove) >= line_begin() + kHblankClocks + 8 && is_blanking(u32(w.hmove));
+  }
+  __device__ CULE_INLINE static bool is_blanking(u32 clock) {
+    const u32 cycle = clock % kClocksPerLine / kClocksPerCycle;
+    return cycle <= 20 || cycle == 75;
+  }
+
+  // Whether follow_order() would find anything.
+  __device__ CULE_INLINE bool depends_on_order(const LineWrites& w) const {
+    constexpr u64 kMoving = register_bits(RESP0, RESBL) | register_bits(RESMP0, RESMP1);
+    constexpr u64 kPending = register_bits(NUSIZ0, NUSIZ1) | register_bits(CTRLPF, CTRLPF);
+    if ((w.present & kMoving) || w.may_start_stars) return true;
+    if (line < first_line) return w.present & (kPending | register_bits(HMOVE, HMOVE));
+    if (w.hmoves == 0) return false;
+    const u32 cycle = u32(w.hmove) % kClocksPerLine / kClocksPerCycle;
+    const u32 motion = state[HMP0] | state[HMP1] | state[HMM0] | state[HMM1] | state[HMBL];
+    return w.hmoves > 1 || (w.before_hmove & register_bits(HMP0, HMBL)) || motion >> 4 != 0 ||
+           hmove_pixels(cycle, 0) != 0;
+  }
+
+  // What depends on the order of accesses, where the lane's scanline has any. Returns false if the
+  // star field starts.
+  __device__ CULE_NOINLINE bool fill_ordered(bool is_ordered, bool blank_is_left) {
     const LaneGroup all{kEveryLane};
     LineMotion motion;
-    u32 old_graphics[2] = {};
-    u32 old_ball = 0;
     u32 mirror = 2;  // 2: not latched
-    bool blank_is_left = false;
     bool is_regular = true;
-    if (present & kOrderedRegisters) {
-      follow_order(motion, old_graphics, old_ball, mirror, blank_is_left, is_regular);
-    }
-
-    const u32 writers[2] = {all.ballot(present >> GRP0 & 1), all.ballot(present >> GRP1 & 1)};
-    if (writers[1] != 0) {
-      fill(kLineOldGraphics, writers[1], old_graphics[0]);
-      fill(kLineOldBall, writers[1], old_ball);
-    }
-    if (writers[0] != 0) fill(kLineOldGraphics + 1, writers[0], old_graphics[1]);
+    if (is_ordered) follow_order(motion, mirror, blank_is_left, is_regular);
 
     // Positions, in the order of the scanlines.
     Positions now;
@@ -482,10 +528,8 @@ struct LineScan {
   }
 
   // Goes over the scanline's accesses with the registers as they are at its start.
-  __device__ CULE_INLINE void follow_order(LineMotion& motion, u32* old_graphics, u32& old_ball,
-                                           u32& mirror, bool& blank_is_left, bool& is_regular) const {
-    u32 graphics[2] = {state[GRP0], state[GRP1]};
-    u32 ball = state[ENABL];
+  __device__ CULE_INLINE void follow_order(LineMotion& motion, u32& mirror, bool& blank_is_left,
+                                           bool& is_regular) const {
     u32 modes[2] = {state[NUSIZ0], state[NUSIZ1]};
     u32 locks[2] = {state[RESMP0], state[RESMP1]};
     u64 hm = 0;  // a byte each
@@ -521,18 +565,6 @@ struct LineScan {
           motion.put(reg == RESBL ? u32(kBall) : kMissile0 + reg - RESM0,
                      reset_small_position(reg, clock, hmove));
           break;
-        case GRP0:
-          graphics[0] = v;
-          old_graphics[1] = graphics[1];
-          break;
-        case GRP1:
-          graphics[1] = v;
-          old_graphics[0] = graphics[0];
-          old_ball = ball;
-          break;
-        case ENABL:
-          ball = v;
-          break;
         case HMM0:
           // tia/NOTES.md 10
           if (v >> 4 == 6 && (hm >> 20 & 0xF) == 7 && i32(clock) == hmove + 63) is_regular = false;
@@ -556,7 +588,7 @@ struct LineScan {
         }
         case HMOVE: {
           const u32 cycle = clock % kClocksPerLine / kClocksPerCycle;
-          const bool blanks = hmove_blanks && (cycle <= 20 || cycle == 75);
+          const bool blanks = hmove_blanks && is_blanking(clock);
           const bool is_behind = clock >= line_begin() + kHblankClocks + 8;
           if (blanks && (is_behind || line < first_line)) blank_is_left = true;
           for (u32 object = 0; object < kPlayfield; ++object) {
