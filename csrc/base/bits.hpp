@@ -9,20 +9,15 @@
 namespace cule {
 
 // What the device has an instruction for (base/platform.hpp).
-inline u32 pick_bytes(u32 x, u32 selector) {
+inline u32 pick_bytes(u32 x, u32 y, u32 selector) {
+  const u64 both = u64(y) << 32 | x;
   u32 picked = 0;
-  for (u32 i = 0; i < 4; ++i) picked |= (x >> 8 * (selector >> 4 * i & 3) & 0xFF) << 8 * i;
+  for (u32 i = 0; i < 4; ++i) picked |= u32(both >> 8 * (selector >> 4 * i & 7) & 0xFF) << 8 * i;
   return picked;
 }
-inline u32 funnel_left(u32 high, u32 low, u32 n) {
-  return u32((u64(high) << 32 | low) << n >> 32);
-}
-inline u32 funnel_right(u32 high, u32 low, u32 n) {
-  return u32((u64(high) << 32 | low) >> n);
-}
-inline u32 wrap_halves(u32 x, u32 n) {
-  return (x & 0xFFFF) % n | (x >> 16) % n << 16;
-}
+inline u32 funnel_left(u32 high, u32 low, u32 n) { return u32((u64(high) << 32 | low) << n >> 32); }
+inline u32 funnel_right(u32 high, u32 low, u32 n) { return u32((u64(high) << 32 | low) >> n); }
+inline u32 wrap_halves(u32 x, u32 n) { return (x & 0xFFFF) % n | (x >> 16) % n << 16; }
 inline u32 dot_bytes(u32 a, u32 b, u32 sum) {
   for (u32 i = 0; i < 32; i += 8) sum += (a >> i & 0xFF) * (b >> i & 0xFF);
   return sum;

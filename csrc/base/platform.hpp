@@ -12,8 +12,8 @@
 // CULE_HAS_JIT   defined where machine code can be made and run (csrc/jit)
 // CULE_HAS_LARGE_PAGES  defined where the system can be asked for large pages of memory
 // CULE_HAS_REDUCE  defined where a warp has __reduce_min_sync: compute capability 8.0 and later
-// CULE_PICK_BYTES(x, s)  byte i of the result is the byte of x that the low bits of nibble i of s name
-// CULE_FUNNEL_LEFT(high, low, n)  the upper word of high:low shifted left by n, 0 to 31
+// CULE_PICK_BYTES(x, s)  byte i of the result is the byte of x that the low bits of nibble i of s
+// name CULE_FUNNEL_LEFT(high, low, n)  the upper word of high:low shifted left by n, 0 to 31
 // CULE_FUNNEL_RIGHT(high, low, n)  the lower word of high:low shifted right by n, 0 to 31
 // CULE_DOT_BYTES(a, b, c)  c plus the products of the four bytes of a and b, unsigned
 // CULE_WRAP_HALVES(x, n)  each half of a u32, below 2 n, modulo n
@@ -63,7 +63,7 @@
 #define CULE_HIGHEST_BIT(x) (31 - __clz(static_cast<int>(x)))
 #define CULE_FUNNEL_LEFT(high, low, n) (__funnelshift_l((low), (high), (n)))
 #define CULE_FUNNEL_RIGHT(high, low, n) (__funnelshift_r((low), (high), (n)))
-#define CULE_PICK_BYTES(x, s) (__byte_perm((x), 0, (s)))
+#define CULE_PICK_BYTES(x, y, s) (__byte_perm((x), (y), (s)))
 #define CULE_DOT_BYTES(a, b, c) (__dp4a((a), (b), (c)))
 #define CULE_WRAP_HALVES(x, n) (__vminu2((x), __vsub2((x), (n) * 0x10001u)))
 #define CULE_MAX_BYTES(a, b) (__vmaxu4((a), (b)))
@@ -73,7 +73,7 @@
 #define CULE_HIGHEST_BIT(x) (31 - __builtin_clz(x))
 #define CULE_FUNNEL_LEFT(high, low, n) (cule::funnel_left((high), (low), (n)))
 #define CULE_FUNNEL_RIGHT(high, low, n) (cule::funnel_right((high), (low), (n)))
-#define CULE_PICK_BYTES(x, s) (cule::pick_bytes((x), (s)))
+#define CULE_PICK_BYTES(x, y, s) (cule::pick_bytes((x), (y), (s)))
 #define CULE_DOT_BYTES(a, b, c) (cule::dot_bytes((a), (b), (c)))
 #define CULE_WRAP_HALVES(x, n) (cule::wrap_halves((x), (n)))
 #define CULE_MAX_BYTES(a, b) (static_cast<cule::u32>(cule::max_bytes((a), (b))))

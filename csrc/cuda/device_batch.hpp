@@ -10,8 +10,8 @@
 #include "batch/options.hpp"
 #include "batch/snapshot.hpp"
 #include "batch/state.hpp"
-#include "cuda/dot_resize.hpp"
 #include "console/state.hpp"
+#include "cuda/dot_resize.hpp"
 
 namespace cule {
 
@@ -26,9 +26,9 @@ struct DeviceGame {
   AgentOptions agent;
   const i32* actions;  // the action set
   i32 num_actions;
-  const u8* gray;              // 256 levels
-  const u8* rgb;               // 256 x 3
-  const AreaResizer* resizer;  // null with RAM observations
+  const u8* gray;                 // 256 levels
+  const u8* rgb;                  // 256 x 3
+  const AreaResizer* resizer;     // null with RAM observations
   const DotResizer* dot_resizer;  // likewise
   SnapshotLayout snapshot;
   u64 key;

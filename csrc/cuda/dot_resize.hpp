@@ -1,8 +1,9 @@
 // cuda/dot_resize.hpp: the area resize of gray pictures in whole numbers, four taps at a time.
 //
-// In: a picture of 160 levels a row. Out: the bytes of resize_pixel(). A byte is a sum of products of
-// levels and whole weights, which is exact; where rounding it is doubtful, resize_pixel() decides
-// (obs/NOTES.md 3.4). For shapes whose taps are at most four on each axis, as those of 84 x 84 are.
+// In: a picture of 160 levels a row. Out: the bytes of resize_pixel(). A byte is a sum of products
+// of levels and whole weights, which is exact; where rounding it is doubtful, resize_pixel()
+// decides (obs/NOTES.md 3.4). For shapes whose taps are at most four on each axis, as those of 84 x
+// 84 are.
 #pragma once
 
 #include "base/bits.hpp"
@@ -63,8 +64,7 @@ CULE_HD CULE_INLINE DotColumn dot_column(const DotResizer& d, u32 column) {
 CULE_HD CULE_INLINE u8 dot_resize_pixel(const DotResizer& d, const AreaResizer& r, const u8* source,
                                         u32 row, const DotColumn& c) {
   constexpr u32 kRowWords = kScreenWidth / sizeof(u32);
-  const u32* word =
-      reinterpret_cast<const u32*>(source) + d.rows.first[row] * kRowWords + c.word;
+  const u32* word = reinterpret_cast<const u32*>(source) + d.rows.first[row] * kRowWords + c.word;
   u32 sum = 0;
   for (u32 down = d.rows.weights[row]; down != 0; down >>= 8) {
     const u32 pixels = CULE_FUNNEL_RIGHT(word[1], word[0], c.shift);

@@ -1,7 +1,7 @@
 // cuda/draw.hpp: pictures drawn by a block of threads, a warp a picture.
 //
-// A picture that is kept as a log is painted 32 scanlines at a time (cuda/line_painter.hpp). One that
-// is kept as pixels is copied. Rows are 160 bytes apart; each colour is mapped by a table.
+// A picture that is kept as a log is painted 32 scanlines at a time (cuda/line_painter.hpp). One
+// that is kept as pixels is copied. Rows are 160 bytes apart; each colour is mapped by a table.
 #pragma once
 
 #include "cuda/device_batch.hpp"

@@ -1,7 +1,7 @@
 // cuda/finish_step.cu: the render kernel: pictures of a step to observations, resets, results.
 //
-// One block a console at a time. In: the results of the state-update kernel. Out: the newest frame in
-// the stack, observations, result tables. Each byte of an observation is written once, into the
+// One block a console at a time. In: the results of the state-update kernel. Out: the newest frame
+// in the stack, observations, result tables. Each byte of an observation is written once, into the
 // caller's memory. Order: draw, final observation, reset, results.
 #include "cuda/launch.hpp"
 #include "cuda/launchers.hpp"
@@ -21,8 +21,8 @@ __device__ Picture step_picture(const DeviceBatch& b, const Console& c, u32 i, u
   return p;
 }
 
-// A picture of levels to a frame of the observation. A lane keeps its column, a warp goes from row to
-// row.
+// A picture of levels to a frame of the observation. A lane keeps its column, a warp goes from row
+// to row.
 __device__ void resize_levels(const DeviceBatch& b, const DeviceGame& g, const u8* levels,
                               u8* frame_out) {
   const u32 lane = threadIdx.x % kWarpLanes;

@@ -19,7 +19,8 @@ struct LineMask {
 // Pixels move right, and those that leave on the right enter on the left. x < 160.
 CULE_HD CULE_INLINE LineMask rotate(const LineMask& m, u32 x) {
   const u32 words = x / 32;
-  const LineMask a = words & 1 ? LineMask{{m.word[4], m.word[0], m.word[1], m.word[2], m.word[3]}} : m;
+  const LineMask a =
+      words & 1 ? LineMask{{m.word[4], m.word[0], m.word[1], m.word[2], m.word[3]}} : m;
   const LineMask b =
       words & 2 ? LineMask{{a.word[3], a.word[4], a.word[0], a.word[1], a.word[2]}} : a;
   const LineMask c =
@@ -31,9 +32,7 @@ CULE_HD CULE_INLINE LineMask rotate(const LineMask& m, u32 x) {
 }
 
 // Bits [0, x) of a word, for x of any size.
-CULE_HD CULE_INLINE u32 bits_below(i32 x) {
-  return x <= 0 ? 0 : x >= 32 ? ~0u : (1u << x) - 1;
-}
+CULE_HD CULE_INLINE u32 bits_below(i32 x) { return x <= 0 ? 0 : x >= 32 ? ~0u : (1u << x) - 1; }
 
 // Copies of a pattern as NUSIZ bits 0-2 have them, the first one at pixel x.
 CULE_HD CULE_INLINE LineMask place_line_copies(u32 pattern, u32 mode, bool with_first, u32 x) {
@@ -60,6 +59,13 @@ CULE_HD CULE_INLINE u32 spread_bits(u32 bits) {
   return (x | x << 3) & 0x11111111;
 }
 
+// Replaces the bytes of eight that `bits` names.
+CULE_HD CULE_INLINE void replace_bytes(u32* bytes, u32 bits, u32 low, u32 high) {
+  const u32 others = spread_bits(bits) << 2;
+  bytes[0] = CULE_PICK_BYTES(bytes[0], low, 0x3210 | (others & 0xFFFF));
+  bytes[1] = CULE_PICK_BYTES(bytes[1], high, 0x3210 | others >> 16);
+}
+
 // Paints one scanline, in one lane.
 struct LinePainter {
   const LineScan& scan;
@@ -70,12 +76,12 @@ struct LinePainter {
 
   LineMask shown[kGroups];
   u32 stale = (1u << kGroups) - 1;
-  LineMask planes[3];     // colours 0 to 2 of what is painted and not yet bytes; the rest is 3
-  u32 painted;            // pixels before it are in the planes,
-  u32 flushed;            // and before it in the row
-  u32 black = 0;          // pixels of the HMOVE blank, of the first eight
-  u32 mark;               // frame clock
-  i32 hmove_clock;        // the last HMOVE
+  LineMask planes[3];  // colours 0 to 2 of what is painted and not yet bytes; the rest is 3
+  u32 painted;         // pixels before it are in the planes,
+  u32 flushed;         // and before it in the row
+  u32 black = 0;       // pixels of the HMOVE blank, of the first eight
+  u32 mark;            // frame clock
+  i32 hmove_clock;     // the last HMOVE
   bool is_late_0 = false, is_late_1 = false;  // RESPn has drawn into the next scanline
 
   __device__ LinePainter(const LineScan& l, u8* to, const u8* m)
@@ -144,7 +150,9 @@ struct LinePainter {
     if (reg == VBLANK || reg == COLUBK) return true;
     u32 any = 0;
     for (u32 w = 0; w < kLineWords; ++w) {
-      any |= reg == COLUP0 ? planes[0].word[w] : reg == COLUP1 ? planes[1].word[w] : planes[2].word[w];
+      any |= reg == COLUP0   ? planes[0].word[w]
+             : reg == COLUP1 ? planes[1].word[w]
+                             : planes[2].word[w];
     }
     return any != 0;
   }
@@ -156,7 +164,8 @@ struct LinePainter {
     const u32 clock = scan.clock_of(e);
     const u32 rule = scan.rule_of(reg);
     if (rule == 0) return false;
-    u32 target = clock + (rule & kIsPlayfield ? write_delay_clocks(PF0, clock) : rule >> kRuleDelay & 0xF);
+    u32 target =
+        clock + (rule & kIsPlayfield ? write_delay_clocks(PF0, clock) : rule >> kRuleDelay & 0xF);
     bool result = ((s[reg % kLineBytes] ^ v) & rule & 0xFF) != 0;
     if (!(rule & kIsOrdered)) {
       if (target > mark) mark = target;
@@ -256,8 +265,7 @@ struct LinePainter {
         const u32 n = reg - RESMP0;
         if ((s[reg] & 2) && !(v & 2)) {
           const u32 offset = locked_missile_offset(s[NUSIZ0 + n] & 7);
-          s[kLinePosition + kMissile0 + n] =
-              u8(wrap_position(i32(s[kLinePosition + n] + offset)));
+          s[kLinePosition + kMissile0 + n] = u8(wrap_position(i32(s[kLinePosition + n] + offset)));
         }
         break;
       }
@@ -383,18 +391,17 @@ struct LinePainter {
       for (u32 k = 0; k < 4; ++k) {
         const u32 bits = inside >> 8 * k & 0xFF;
         if (bits == 0) continue;
-        const u32 selector = spread_bits(low >> 8 * k & 0xFF) | spread_bits(high >> 8 * k & 0xFF) << 1;
-        u64 pixels = CULE_PICK_BYTES(levels, selector) | u64(CULE_PICK_BYTES(levels, selector >> 16)) << 32;
-        u64* to = reinterpret_cast<u64*>(row) + 4 * w + k;
+        const u32 selector = spread_bits(low >> 8 * k & 0xFF) | spread_bits(high >> 8 * k & 0xFF)
+                                                                    << 1;
+        u32 pixels[2] = {CULE_PICK_BYTES(levels, 0u, selector),
+                         CULE_PICK_BYTES(levels, 0u, selector >> 16)};
+        u32* to = reinterpret_cast<u32*>(row) + 2 * (4 * w + k);
         if (w == 0 && k == 0 && black != 0) {
-          const u64 blank = expand_bits(black);
-          pixels = (pixels & ~blank) | (map[0] * 0x0101010101010101ULL & blank);
+          const u32 blank = map[0] * 0x01010101u;
+          replace_bytes(pixels, black, blank, blank);
         }
-        if (bits != 0xFF) {
-          const u64 kept = ~expand_bits(bits);
-          pixels = (pixels & ~kept) | (*to & kept);
-        }
-        *to = pixels;
+        if (bits != 0xFF) replace_bytes(pixels, ~bits & 0xFF, to[0], to[1]);
+        *reinterpret_cast<u64*>(to) = pixels[0] | u64(pixels[1]) << 32;
       }
     }
     flushed = painted;
@@ -403,10 +410,10 @@ struct LinePainter {
 };
 
 // Paints the picture of a log into rows of 160 bytes, 8-byte aligned, each colour mapped by `map`.
-// All lanes of the warp call it together. `memory`: where kLineScanBytes of shared memory are. Returns false
-// if only LogRenderer can draw this log.
-__device__ CULE_NOINLINE inline bool paint_lines(const Console& c, const TiaWriteLog& log, u32 memory,
-                                                 const u8* map, u8* rows_out) {
+// All lanes of the warp call it together. `memory`: where kLineScanBytes of shared memory are.
+// Returns false if only LogRenderer can draw this log.
+__device__ CULE_NOINLINE inline bool paint_lines(const Console& c, const TiaWriteLog& log,
+                                                 u32 memory, const u8* map, u8* rows_out) {
   if (log.start.stars || log.start.missile0_look != Missile0Look::kNormal) return false;
   LineScan scan(c, log, memory);
   scan.make_rules();
@@ -415,7 +422,8 @@ __device__ CULE_NOINLINE inline bool paint_lines(const Console& c, const TiaWrit
   for (u32 line = 0; line < end; line += kWarpLanes) {
     if (!scan.find_lines()) return false;
     const bool is_shown = scan.line >= first && scan.line < end;
-    LinePainter painter(scan, is_shown ? rows_out + (scan.line - first) * kScreenWidth : nullptr, map);
+    LinePainter painter(scan, is_shown ? rows_out + (scan.line - first) * kScreenWidth : nullptr,
+                        map);
     painter.run();
     scan.hmove_clock = painter.hmove_clock;
   }

@@ -1,20 +1,22 @@
 // cuda/line_scan.hpp: a write log by scanlines, 32 at a time: a warp, one lane a scanline.
 //
-// In: a log with the state that it starts from. Out, for each scanline in its own lane: the state at
-// its start and its part of the log. All lanes of the warp call these functions together.
+// In: a log with the state that it starts from. Out, for each scanline in its own lane: the state
+// at its start and its part of the log. All lanes of the warp call these functions together.
 //
-// A scanline owns the accesses that move the beam mark no further than its end (tia/NOTES.md 4). Its
-// state at the start is, for a register, what the last scanline before it that writes the register
-// leaves; so one pass in which every lane looks at its own scanline, and votes over who wrote what,
-// find the states of all 32 at once. Positions are the exception: HMOVE adds to what is there. A lane
-// finds what its scanline does to them, and the warp applies that scanline by scanline, where one
-// does anything.
+// A scanline owns the accesses that move the beam mark no further than its end (tia/NOTES.md 4).
+// Its state at the start is, for a register, what the last scanline before it that writes the
+// register leaves; so one pass in which every lane looks at its own scanline, and votes over who
+// wrote what, find the states of all 32 at once. Positions are the exception: HMOVE adds to what is
+// there. A lane finds what its scanline does to them, and the warp applies that scanline by
+// scanline, where one does anything.
 //
 // The star field (tia/NOTES.md 10) is not known here: find_lines() says so.
 #pragma once
 
 #include "console/picture.hpp"
 #include "cuda/lane_group.hpp"
+#include "cuda/line_motion.hpp"
+#include "cuda/register_rules.hpp"
 
 namespace cule {
 
@@ -42,117 +44,11 @@ struct LineState {
 
 // Bytes of shared memory of a warp: the states, and what the scanlines write.
 constexpr u32 kLineStateBytes = kLineBytes * kWarpLanes;
-constexpr u32 kNumRegisters = 64;
 constexpr u32 kRuleBytes = kNumRegisters * sizeof(u32);
 constexpr u32 kLineScanBytes = 2 * kLineStateBytes + kRuleBytes;
 
 constexpr u32 kEveryLane = ~0u;
 constexpr u32 kLongestDelay = 8;  // write_delay_clocks()
-
-CULE_HD constexpr u64 register_bits(u32 first, u32 last) { return (2ULL << last) - (1ULL << first); }
-
-// Registers that a state holds as they were written.
-constexpr u64 kLineRegisters = register_bits(VBLANK, VBLANK) | register_bits(NUSIZ0, PF2) |
-                               register_bits(GRP0, RESMP1);
-constexpr u64 kColorRegisters = register_bits(VBLANK, VBLANK) | register_bits(COLUP0, COLUBK);
-
-// Objects whose pixels change together: player 0 and missile 0, player 1 and missile 1, and two more.
-enum ObjectGroup : u32 { kFirst, kSecond, kField, kBallGroup, kGroups };
-
-// What a write does, in one word: the bits of the register that show (0: others decide, or none), the
-// groups that look different, the delay in clocks, and flags.
-enum RegisterRule : u32 {
-  kRuleStale = 8,
-  kRuleDelay = 12,
-  kIsPlayfield = 1u << 16,  // the delay depends on the clock
-  kIsStored = 1u << 17,     // kept as it was written
-  kIsOrdered = 1u << 18,    // does more than that
-};
-
-CULE_HD CULE_INLINE u32 register_rule(u32 reg) {
-  constexpr u32 first = 1u << kFirst, second = 1u << kSecond;
-  constexpr u32 field = 1u << kField, ball = 1u << kBallGroup;
-  u32 bits = 0, groups = 0, flags = kLineRegisters >> reg & 1 ? u32(kIsStored) : 0;
-  switch (reg) {
-    case VBLANK:
-      bits = 2;
-      break;
-    case COLUP0:
-    case COLUP1:
-    case COLUPF:
-    case COLUBK:
-      bits = 0xFE;
-      break;
-    case NUSIZ0:
-    case RESP0:
-    case RESM0:
-      groups = first;
-      flags |= kIsOrdered;
-      break;
-    case NUSIZ1:
-    case RESP1:
-    case RESM1:
-      groups = second;
-      flags |= kIsOrdered;
-      break;
-    case REFP0:
-    case REFP1:
-      bits = 8;
-      groups = first << (reg - REFP0);
-      break;
-    case ENAM0:
-    case ENAM1:
-      bits = 2;
-      groups = first << (reg - ENAM0);
-      break;
-    case VDELP0:
-    case VDELP1:
-      bits = 1;
-      groups = first << (reg - VDELP0);
-      break;
-    case RESMP0:
-    case RESMP1:
-      bits = 2;
-      groups = first << (reg - RESMP0);
-      flags |= kIsOrdered;
-      break;
-    case GRP0:
-      groups = first | second;
-      flags |= kIsOrdered;
-      break;
-    case GRP1:
-    case HMOVE:
-      groups = first | second | ball;
-      flags |= kIsOrdered;
-      break;
-    case RESBL:
-      groups = ball;
-      flags |= kIsOrdered;
-      break;
-    case CTRLPF:
-      groups = field | ball;
-      flags |= kIsOrdered;
-      break;
-    case HMCLR:
-      flags |= kIsOrdered;
-      break;
-    case ENABL:
-    case VDELBL:
-      bits = reg == ENABL ? 2 : 1;
-      groups = ball;
-      break;
-    case PF0:
-    case PF1:
-    case PF2:
-      bits = reg == PF0 ? 0xF0 : 0xFF;
-      groups = field;
-      flags |= kIsPlayfield;
-      break;
-    default:
-      break;
-  }
-  return bits | groups << kRuleStale | write_delay_clocks(reg, 0) << kRuleDelay | flags;
-}
 
 __device__ CULE_INLINE u64 reduce_or(u64 value) {
   const LaneGroup all{kEveryLane};
@@ -164,79 +60,6 @@ __device__ CULE_INLINE u32 take_from(u32 value, u32 lane) {
 __device__ CULE_INLINE u64 take_from(u64 value, u32 lane) {
   return take_from(u32(value), lane) | u64(take_from(u32(value >> 32), lane)) << 32;
 }
-
-// The five positions, in halves of words: players, missiles, ball.
-struct Positions {
-  u32 word[3];
-
-  CULE_HD CULE_INLINE u32 operator[](u32 object) const {
-    return word[object / 2] >> 16 * (object % 2) & 0xFFFF;
-  }
-};
-
-CULE_HD CULE_INLINE u32 half_bits(u32 object) { return 0xFFFFu << 16 * (object % 2); }
-
-// What a scanline does to the positions, and to what depends on them.
-struct LineMotion {
-  Positions offset{};  // to add, modulo 160; or the position itself
-  Positions is_set{};  // all bits of an object: the position itself
-  u32 follows = 0;     // all bits of a missile: the offset is to its player's position at the start
-  u32 reset[2] = {};   // the last access that changes TiaState::skip: kCleared, or a RESPn
-
-  static constexpr u32 kCleared = 1u << 31;
-  static constexpr u32 kReset = 1u << 30;
-  static constexpr u32 kLate = 1u << 29;  // its drawing reaches beyond the scanline
-  static constexpr u32 kWasSet = 1u << 28;
-
-  CULE_HD CULE_INLINE bool is_any() const {
-    return (offset.word[0] | offset.word[1] | offset.word[2] | is_set.word[0] | is_set.word[1] |
-            is_set.word[2] | follows) != 0;
-  }
-  CULE_HD CULE_INLINE Positions after(Positions start) const {
-    const u32 missiles = (start.word[1] & ~follows) | (start.word[0] & follows);
-    const u32 from[3] = {start.word[0], missiles, start.word[2]};
-    Positions end;
-    for (u32 w = 0; w < 3; ++w) {
-      const u32 sum = (from[w] & ~is_set.word[w]) + offset.word[w];
-      end.word[w] = CULE_WRAP_HALVES(sum, kScreenWidth);
-    }
-    return end;
-  }
-  CULE_HD CULE_INLINE void move(u32 object, i32 motion) {
-    place(object, wrap_position(i32(offset[object]) + motion));
-  }
-  CULE_HD CULE_INLINE void put(u32 object, u32 x) {
-    place(object, x);
-    is_set.word[object / 2] |= half_bits(object);
-    if (object / 2 == 1) follows &= ~half_bits(object);
-  }
-  // The missile is where its player is, whichever way that is known.
-  CULE_HD CULE_INLINE void unlock_missile(u32 n, u32 mode) {
-    const u32 missile = kMissile0 + n;
-    put(missile, wrap_position(i32(offset[n] + locked_missile_offset(mode))));
-    if (is_set.word[0] & half_bits(n)) return;
-    is_set.word[1] &= ~half_bits(n);
-    follows |= half_bits(n);
-  }
-  // RESPn in mode `mode` of NUSIZn. Which kind it is depends on the position before it.
-  CULE_HD CULE_INLINE void reset_player(u32 n, u32 x, u32 mode, bool is_late) {
-    const u32 was_set = is_set.word[0] & half_bits(n) ? kWasSet : 0;
-    reset[n] = kReset | was_set | (is_late ? kLate : 0) | x << 16 | offset[n] << 8 | mode;
-    put(n, x);
-  }
-  CULE_HD CULE_INLINE PlayerReset kind(u32 n, Positions start) const {
-    const u32 r = reset[n];
-    const u32 before = r >> 8 & 0xFF;
-    const u32 old = r & kWasSet ? before : wrap_position(i32(start[n] + before));
-    return classify_player_reset(r & 7, wrap_position(i32(r >> 16 & 0xFF) - i32(old)));
-  }
-
- private:
-  CULE_HD CULE_INLINE void place(u32 object, u32 x) {
-    u32& w = offset.word[object / 2];
-    w = (w & ~half_bits(object)) | x << 16 * (object % 2);
-  }
-};
 
 struct LineScan {
   const TiaWriteLog& log;
@@ -362,10 +185,10 @@ struct LineScan {
 
   // What the scanline writes, in the order of its accesses.
   struct LineWrites {
-    u64 present = 0;         // one bit a register
-    u64 before_hmove = 0;    // the same when HMOVE was written
-    i32 hmove = 0;           // the last HMOVE
-    u32 hmoves = 0;          // how many
+    u64 present = 0;       // one bit a register
+    u64 before_hmove = 0;  // the same when HMOVE was written
+    i32 hmove = 0;         // the last HMOVE
+    u32 hmoves = 0;        // how many
     u32 graphics[2] = {kAsBefore, kAsBefore};
     u32 ball = kAsBefore;
     u32 old_graphics[2] = {kAsBefore, kAsBefore};  // what GRP1 and GRP0 have copied
@@ -441,7 +264,9 @@ struct LineScan {
   __device__ CULE_INLINE void fill_old_graphics(const LineWrites& w) const {
     const LaneGroup all{kEveryLane};
     const u32 writers[2] = {all.ballot(w.present >> GRP0 & 1), all.ballot(w.present >> GRP1 & 1)};
-    const auto resolve = [&](u32 value, u32 reg) { return value == kAsBefore ? state[reg] : value; };
+    const auto resolve = [&](u32 value, u32 reg) {
+      return value == kAsBefore ? state[reg] : value;
+    };
     const u32 old[2] = {resolve(w.old_graphics[0], GRP0), resolve(w.old_graphics[1], GRP1)};
     fill(kLineOldGraphics, writers[1], old[0]);
     fill(kLineOldGraphics + 1, writers[0], old[1]);
@@ -510,8 +335,8 @@ struct LineScan {
       const bool stays = kind == PlayerReset::kDisplay && motion.reset[n] & LineMotion::kLate;
       const bool skip = is_above ? kind != PlayerReset::kDelay : stays;
       const u32 relevant = changers & above & lanes_before();
-      const u32 from = is_first ? (relevant != 0 ? highest_bit(relevant) : 0)
-                                : (lane == 0 ? 0 : lane - 1);
+      const u32 from =
+          is_first ? (relevant != 0 ? highest_bit(relevant) : 0) : (lane == 0 ? 0 : lane - 1);
       const u32 found = take_from(u32(skip), from);
       if (is_first ? relevant != 0 : lane != 0) state[kLineSkip + n] = u8(found);
     }

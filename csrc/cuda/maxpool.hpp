@@ -19,8 +19,8 @@ __device__ inline void max_levels(const u8* first, const u8* second, u32 n, u8* 
   }
 }
 
-// Makes `levels_out` the maximum of at most two pictures; without `first`, of `second` and of what is
-// there already. All threads of the block call it together.
+// Makes `levels_out` the maximum of at most two pictures; without `first`, of `second` and of what
+// is there already. All threads of the block call it together.
 __device__ CULE_NOINLINE inline void max_pictures(const DeviceBatch& b, const DeviceGame& g,
                                                   const Console& c, const Picture* first,
                                                   const Picture* second, u8* levels_out) {

@@ -1,11 +1,12 @@
 // Pictures painted 32 scanlines at a time by a warp under the lockstep shim, against the picture
 // drawn in one go, over random logs. Prints the first difference; exit status 1.
+#include "cuda/line_painter.hpp"
+
 #include <algorithm>
 #include <cstdio>
 #include <vector>
 
 #include "cuda/launch.hpp"
-#include "cuda/line_painter.hpp"
 #include "random.hpp"
 
 namespace {
@@ -77,8 +78,8 @@ bool check(u32 number, Random& random, TiaState& tia) {
   if (beam.mark != window.end_clocks) return true;  // the picture is not kept as a log
 
   bool is_painted = false;
-  launch_kernel(paint_kernel, dim3(1), dim3(kWarpLanes), kLineScanBytes, nullptr, console, &log, map,
-                rows, &is_painted);
+  launch_kernel(paint_kernel, dim3(1), dim3(kWarpLanes), kLineScanBytes, nullptr, console, &log,
+                map, rows, &is_painted);
   painted += is_painted;
   if (!is_painted) return true;
   for (u32 i = 0; i < whole.size(); ++i) {
