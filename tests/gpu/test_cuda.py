@@ -69,7 +69,6 @@ def test_translated_games(game: str) -> None:
     pair.close()
 
 
-@pytest.mark.no_fake_cuda  # it loads no kernels of NVRTC
 @pytest.mark.usefixtures("cache")
 def test_a_compiled_kernel_takes_over_in_the_background() -> None:
     pair = make_pair("pong", 9, lanes=4, kernel="compiled")

@@ -30,8 +30,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cule import device
-from cule.envs import backend
+from cule import _core, device
+from cule.envs import backend, cuda_batch, translation
 from cule.envs.cuda_batch import CudaBatch
 from tests.support import kernels, recorded_graph
 from tests.support.stream_race_detector import Order, Stream, accesses
@@ -436,6 +436,11 @@ def _group_by_device(group: Any, lists: Any, *args: Any) -> Any:
     return {(device_of(found[0]), dtype): found for (_, dtype), found in groups.items()}
 
 
+def _translate(game: _core.Game, lanes_per_warp: int, architecture: str) -> Path:
+    """`cule.envs.translation.translate`, for the shim."""
+    return kernels.build_program(game, lanes_per_warp == 1)
+
+
 def _install(patch: pytest.MonkeyPatch, count: int, memory_bytes: int | None) -> FakeCuda:
     cuda = torch.cuda
     fake = FakeCuda(memory_bytes)
@@ -497,6 +502,12 @@ def _install(patch: pytest.MonkeyPatch, count: int, memory_bytes: int | None) ->
         patch.setattr(module, "cuda_module", kernels.module)
     patch.setattr(device, "_architecture_problem", lambda *_: None)
     patch.setenv("CULE_CACHE", os.devnull)  # no kernel that was compiled for a real GPU
+    compiler = types.SimpleNamespace(version="of the shim")
+    for module in (translation, cuda_batch):
+        patch.setattr(module, "compiler", lambda: compiler)
+    patch.setattr(translation, "translate", _translate)
+    patch.setattr(cuda.profiler, "start", lambda: None)
+    patch.setattr(cuda.profiler, "stop", lambda: None)
     step = _noted(CudaBatch.step, num_read=1)
     patch.setattr(CudaBatch, "step", recorded_graph.as_one_operation(step))
     for name in ("reset", "decorrelate", "observe", "get_state", "set_state", "screens"):
