@@ -88,9 +88,10 @@ ON_GPU = {"envs/cuda_batch.py", "envs/device_errors.py", "envs/device_memory.py"
 #: Scripts outside the package, and the modules of the package that they may import.
 SCRIPTS: dict[str, set[str]] = {
     # png: what the demonstration writes its picture with; launch: geometries that are compared;
-    # translation, with options and plan for its games: what is compiled while the clock stands.
+    # translation, with options and plan for its games: what is compiled while the clock stands;
+    # device: the kernels, whose resources the driver knows.
     "benchmarks": {
-        *("cule", "cule.envs.launch", "cule.envs.png", "cule.replay"),
+        *("cule", "cule.device", "cule.envs.launch", "cule.envs.png", "cule.replay"),
         *("cule.envs", "cule.envs.translation", "cule.envs.options", "cule.envs.plan"),
         *("cule.bench", "cule.bench.games", "cule.bench.machine", "cule.bench.memory"),
     },
