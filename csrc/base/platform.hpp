@@ -2,7 +2,8 @@
 // is compiled unchanged for the host (g++, clang++) and for the device (nvcc).
 //
 // CULE_HD        function that exists on host and device
-// CULE_INLINE    inlined wherever it is called, on both
+// CULE_INLINE    inlined wherever it is called, on both. With the address sanitizer the compiler
+//                decides: it needs minutes and gigabytes for instruction loops full of checks
 // CULE_NOINLINE  kept out of line: rare paths of hot loops
 // CULE_DEVICE_NOINLINE  out of line on the device, where copies cost more than calls; the host
 //                compiler decides for itself
@@ -30,7 +31,11 @@
 #define CULE_DEVICE_NOINLINE __noinline__
 #else
 #define CULE_HD
+#if defined(__SANITIZE_ADDRESS__)
+#define CULE_INLINE inline
+#else
 #define CULE_INLINE inline __attribute__((always_inline))
+#endif
 #define CULE_NOINLINE __attribute__((noinline))
 #define CULE_DEVICE_NOINLINE
 #if defined(__linux__)
