@@ -86,15 +86,16 @@
 #define CULE_COUNT_TRAILING_ZEROS_64(x) __builtin_ctzll(x)
 #endif
 
-#define CULE_CASES_1(f, n) \
-  case (n):                \
-    f<(n)>();              \
+#define CULE_CASES_1(f, n)                                          \
+  case (n):                                                         \
+    f<(n)>(); /* NOLINT(bugprone-macro-parentheses): f is a name */ \
     break;
 #define CULE_CASES_4(f, n) \
-  CULE_CASES_1(f, n) CULE_CASES_1(f, n + 1) CULE_CASES_1(f, n + 2) CULE_CASES_1(f, n + 3)
+  CULE_CASES_1(f, n) CULE_CASES_1(f, (n) + 1) CULE_CASES_1(f, (n) + 2) CULE_CASES_1(f, (n) + 3)
 #define CULE_CASES_16(f, n) \
-  CULE_CASES_4(f, n) CULE_CASES_4(f, n + 4) CULE_CASES_4(f, n + 8) CULE_CASES_4(f, n + 12)
+  CULE_CASES_4(f, n) CULE_CASES_4(f, (n) + 4) CULE_CASES_4(f, (n) + 8) CULE_CASES_4(f, (n) + 12)
 #define CULE_CASES_64(f, n) \
-  CULE_CASES_16(f, n) CULE_CASES_16(f, n + 16) CULE_CASES_16(f, n + 32) CULE_CASES_16(f, n + 48)
+  CULE_CASES_16(f, n)       \
+  CULE_CASES_16(f, (n) + 16) CULE_CASES_16(f, (n) + 32) CULE_CASES_16(f, (n) + 48)
 #define CULE_CASES_OF_BYTE(f) \
   CULE_CASES_64(f, 0) CULE_CASES_64(f, 64) CULE_CASES_64(f, 128) CULE_CASES_64(f, 192)

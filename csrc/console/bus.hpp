@@ -204,6 +204,7 @@ struct FastBus {
 
  private:
   CULE_HD static CULE_INLINE const u8* byte_at(u64 origin, u32 address) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): an origin lies before its array
     return reinterpret_cast<const u8*>(origin + address);
   }
   // The bytes of the instruction at pc; where it is not linear, of the running one.

@@ -314,7 +314,11 @@ struct Execution {
 
   // --- instructions ---
   CULE_HD CULE_INLINE void step(u32 opcode) {
-    switch (opcode) { CULE_CASES_OF_BYTE(execute) }
+    switch (opcode) {
+      CULE_CASES_OF_BYTE(execute)
+      default:  // an opcode is a byte
+        break;
+    }
   }
 
   template <u32 kOpcode>

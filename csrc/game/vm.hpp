@@ -222,7 +222,7 @@ CULE_HD inline i32 find_program_error(const i32* code, u32 size, bool allows_eff
   constexpr u32 kMaxWords = 8192;
   if (size > kMaxWords) return kMaxWords;
   // Depth of the stack before each word; -1: not an opcode boundary reached so far.
-  i8 depth[kMaxWords + 1];
+  i16 depth[kMaxWords + 1];
   for (u32 i = 0; i <= size; ++i) depth[i] = -1;
   if (size == 0) return 0;
   depth[0] = 0;
@@ -260,8 +260,8 @@ CULE_HD inline i32 find_program_error(const i32* code, u32 size, bool allows_eff
     if (is_reached && (d < needs || d + change > i32(kMaxStack))) return i32(i);
     if (op >= kJump && op <= kJumpIfNonzeroOrPop) {
       if (u32(operand) >= size) return i32(i);
-      const i8 at_target =
-          i8(op == kJump || op == kJumpIfZeroOrPop || op == kJumpIfNonzeroOrPop ? d : d + change);
+      const i16 at_target =
+          i16(op == kJump || op == kJumpIfZeroOrPop || op == kJumpIfNonzeroOrPop ? d : d + change);
       if (is_reached) {
         if (u32(operand) <= i && depth[operand] != at_target) return i32(i);
         if (depth[operand] >= 0 && depth[operand] != at_target) return i32(i);
@@ -272,7 +272,7 @@ CULE_HD inline i32 find_program_error(const i32* code, u32 size, bool allows_eff
     if (falls_through && is_reached) {
       if (next >= size) return i32(i);
       if (depth[next] >= 0 && depth[next] != d + change) return i32(i);
-      depth[next] = i8(d + change);
+      depth[next] = i16(d + change);
     }
     if (has_operand && depth[i + 1] >= 0) return i32(i);  // a jump into an operand
     i = next;

@@ -22,7 +22,9 @@ void ask_for_large_pages(T* p, size_t n) {
   const auto at = reinterpret_cast<std::uintptr_t>(p);
   const std::uintptr_t begin = (at + kPage - 1) / kPage * kPage;
   const std::uintptr_t end = (at + n * sizeof(T)) / kPage * kPage;
-  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+  if (begin < end) {
+    madvise(reinterpret_cast<char*>(p) + (begin - at), end - begin, MADV_HUGEPAGE);
+  }
 #else
   static_cast<void>(p);
   static_cast<void>(n);

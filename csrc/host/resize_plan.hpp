@@ -128,11 +128,12 @@ inline void make_steps(ResizePlan& plan) {
 
 inline void make_padded_weights(ResizePlan& plan) {
   const AreaAxis& columns = plan.resizer.columns;
-  plan.column_weight.assign(size_t(columns.target_size * columns.max_taps), 0);
+  plan.column_weight.assign(size_t(columns.target_size) * size_t(columns.max_taps), 0);
   for (i32 column = 0; column < columns.target_size; ++column) {
     for (i32 i = columns.begin[column]; i < columns.begin[column + 1]; ++i) {
       const i32 tap = i - columns.begin[column];
-      plan.column_weight[size_t(column * columns.max_taps + tap)] = columns.whole_weight[i];
+      plan.column_weight[size_t(column) * size_t(columns.max_taps) + size_t(tap)] =
+          columns.whole_weight[i];
     }
   }
 }

@@ -72,6 +72,7 @@ inline void make_area_axis(i32 source_size, i32 target_size, AreaAxis& axis_out)
   i32 taps = 0;
   const auto add_tap = [&](double weight) {
     axis_out.weight[taps] = float(weight);
+    // NOLINTNEXTLINE(bugprone-incorrect-roundings): positive, and the core has no lround
     axis_out.whole_weight[taps] = u16(weight * axis_out.unit + 0.5);
     ++taps;
   };

@@ -325,7 +325,7 @@ class SourceWriter {
         if (is_wild(offset)) text_ += "  if (r.must_meet(bus)) return;\n";
         text_ += "  ";
         go_to(target_of(at));
-        text_ += "\n";
+        text_ += '\n';
       } else if (op_at(offset).transfers() || ends_line(offset)) {
         text_ += "  return;\n";
         cycles_ = 0;
@@ -339,7 +339,7 @@ class SourceWriter {
     if (falls_through(offset) && (next == instructions_.end() || next != neighbour)) {
       text_ += "  ";
       go_to(next);
-      text_ += "\n";
+      text_ += '\n';
     }
     if (!falls_through(offset) || next != neighbour) cycles_ = 0;
   }
