@@ -64,12 +64,15 @@ CULE_HD CULE_INLINE DotColumn dot_column(const DotResizer& d, u32 column) {
 CULE_HD CULE_INLINE u8 dot_resize_pixel(const DotResizer& d, const AreaResizer& r, const u8* source,
                                         u32 row, const DotColumn& c) {
   constexpr u32 kRowWords = kScreenWidth / sizeof(u32);
-  const u32* word = reinterpret_cast<const u32*>(source) + d.rows.first[row] * kRowWords + c.word;
+  const u32* words = reinterpret_cast<const u32*>(source) + d.rows.first[row] * kRowWords + c.word;
+  const u32 down = d.rows.weights[row];
   u32 sum = 0;
-  for (u32 down = d.rows.weights[row]; down != 0; down >>= 8) {
+  for (u32 tap = 0; tap < 4; ++tap) {  // unrolled: all loads from one address
+    const u32 weight = down >> 8 * tap;
+    if (weight == 0) break;
+    const u32* word = words + tap * kRowWords;
     const u32 pixels = CULE_FUNNEL_RIGHT(word[1], word[0], c.shift);
-    sum += CULE_DOT_BYTES(pixels, c.weights, 0u) * (down & 0xFF);
-    word += kRowWords;
+    sum += CULE_DOT_BYTES(pixels, c.weights, 0u) * (weight & 0xFF);
   }
   const float level = float(sum) * d.scale;
   const float whole = round_half_even(level);
