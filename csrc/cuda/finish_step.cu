@@ -23,8 +23,8 @@ __device__ Picture step_picture(const DeviceBatch& b, const Console& c, u32 i, u
 
 // A picture of levels to a frame of the observation. A lane keeps its column, a warp goes from row
 // to row.
-__device__ void resize_levels(const DeviceBatch& b, const DeviceGame& g, const u8* levels,
-                              u8* frame_out) {
+__device__ CULE_NOINLINE void resize_levels(const DeviceBatch& b, const DeviceGame& g,
+                                            const u8* levels, u8* frame_out) {
   const u32 lane = threadIdx.x % kWarpLanes;
   const u32 rows = u32(g.resizer->rows.target_size);
   const u32 row_bytes = u32(g.resizer->columns.target_size) * b.channels;
@@ -63,7 +63,7 @@ __device__ void push_frame(const DeviceBatch& b, const DeviceGame& g, const Cons
 }
 
 // Observation, oldest frame first; or the newest frame alone; or RAM.
-__device__ void write_obs(const DeviceBatch& b, u32 i, u8* out, bool stacked) {
+__device__ CULE_NOINLINE void write_obs(const DeviceBatch& b, u32 i, u8* out, bool stacked) {
   const SlotState& s = b.states[i];
   if (b.ram_obs) {
     copy_block(out, s.console.ram, kRamBytes);
@@ -79,7 +79,7 @@ __device__ void write_obs(const DeviceBatch& b, u32 i, u8* out, bool stacked) {
 }
 
 // Restores one of the console's cached reset states. Its pictures stay in the state's snapshot.
-__device__ void reset_console(const DeviceBatch& b, const DeviceGame& g, u32 i) {
+__device__ CULE_NOINLINE void reset_console(const DeviceBatch& b, const DeviceGame& g, u32 i) {
   __shared__ const u8* chosen;
   SlotState& s = b.states[i];
   if (threadIdx.x == 0) {

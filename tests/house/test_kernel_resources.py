@@ -26,12 +26,12 @@ def test_every_kernel_is_on_record() -> None:
 def test_nothing_is_spilled_where_it_is_often_needed() -> None:
     """For more warps at once the state-update kernel spills a little before and after a frame.
 
-    The render kernel does before and after a row.
+    The render kernel does before and after a console; the functions that paint spill nothing.
     """
     for name, numbers in RECORD["kernels"].items():
         of_kernel = numbers["spill_store_bytes"] + numbers["spill_load_bytes"]
         if name == "finish_step_kernel":
-            assert of_kernel <= 128, name
+            assert of_kernel <= 144, name
             continue
         if not name.startswith("step_consoles_kernel"):
             assert of_kernel == 0, name
