@@ -6,6 +6,7 @@ none) and the stream to launch on. Methods of `Batch` launch and return.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from typing import TypedDict
 
@@ -91,7 +92,8 @@ class Batch:
     # mask: bool [N], or 0 for all; seeds: int64 [N]
     def reset(self, mask: int, seeds: int, out: Outputs, stream: int) -> None: ...
     def observe(self, out: Outputs, stream: int) -> None: ...
-    def load_program(self, path: str) -> None: ...
+    def load_program(self, code: builtins.bytes) -> None: ...
+    def unload_programs(self) -> None: ...  # no kernel of this batch may be running
     # indices: int64 [n]; states: uint8 [n, state_size]; errors: uint8 [n]
     def gather_snapshots(self, indices: int, n: int, states: int, stream: int) -> None: ...
     def check_snapshots(

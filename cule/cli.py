@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cule import __version__, build_config
 from cule.device import describe_devices
+from cule.envs.translation import describe_compilers
 from cule.errors import CuleError, MissingPackageError
 from cule.games import RomStatus, import_roms, list_games, rom_folders, rom_status
 from cule.games.roms import ROM_DIR_VARIABLE
@@ -110,6 +111,7 @@ def _info(_: argparse.Namespace) -> int:
         ("CPU threads", str(os.cpu_count())),
         *((f"build: {key}", value) for key, value in sorted(config.items())),
         *(tuple(line.split(": ", 1)) for line in describe_devices()),
+        ("NVRTC", describe_compilers()),
         *((f"ROMs: {source}", str(folder)) for source, folder in rom_folders()),
     ]
     found = sum(status.md5_ok for status in rom_status() if status.playable)

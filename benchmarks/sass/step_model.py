@@ -89,6 +89,7 @@ class Modules:
 
     def __init__(self, folder: Path) -> None:
         """Compile them into `folder`."""
+        self._folder = folder
         self._kernels: dict[str, Kernel] = {}
         self._found: dict[str, tuple[Path, str]] = {}
         for source in sorted((ROOT / "csrc" / "cuda").glob("*.cu")):
@@ -109,8 +110,10 @@ class Modules:
     def compiled(self, game: str, lanes: int) -> Kernel:
         """A game's own state-update kernel."""
         options = resolve_options(game, lanes, {"num_reset_states": 1, "num_threads": 1})
-        module = translate(plan_batch(options).games[0], lanes, ARCHITECTURE)
-        return Kernel(disassemble(module, "cule_step"))
+        architecture = int(ARCHITECTURE.removeprefix("sm_"))
+        cubin = self._folder / f"{game}.cubin"
+        cubin.write_bytes(translate(plan_batch(options).games[0], lanes, architecture))
+        return Kernel(disassemble(cubin, "cule_step"))
 
 
 def execute_step(

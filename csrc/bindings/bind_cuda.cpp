@@ -102,14 +102,17 @@ class CudaBatch {
           "observation kernel");
   }
 
-  // From the next step on, the kernel of one game, a module in a file, runs it.
-  void load_program(const std::string& path) {
+  // From the next step on, the kernel of one game runs it. CUDA graphs may hold those before it.
+  void load_program(const py::bytes& code) {
     LoadedStep loaded;
-    check(loaded.load(path), "loading of a compiled kernel");
-    make_local_memory(loaded.local_bytes);
-    program_ = loaded;
+    check(loaded.load(code), "loading of a compiled kernel");
+    programs_.push_back(loaded);
   }
-  bool has_program() const { return program_.kernel != nullptr; }
+  bool has_program() const { return !programs_.empty(); }
+  void unload_programs() {
+    for (LoadedStep& program : programs_) program.unload();
+    programs_.clear();
+  }
 
   void gather_snapshots(u64 indices, u32 n, u64 states, u64 stream) {
     check(launch_gather_snapshots(layout_.batch(), pointer<i64>(indices), n, pointer<u8>(states),
@@ -141,7 +144,7 @@ class CudaBatch {
     for (u32 family = 0; family < kFamilies; ++family) {
       const TileList& tiles = layout_.tiles(Family(family));
       if (tiles.size == 0) continue;
-      check(has_program() ? program_.launch(b, tiles, actions, s)
+      check(has_program() ? programs_.back().launch(b, tiles, actions, s)
                           : launch_step(Family(family), b, tiles, actions, s),
             "state-update kernel");
     }
@@ -152,7 +155,7 @@ class CudaBatch {
 
   DeviceLayout layout_;
   u64 base_ = 0;
-  LoadedStep program_;  // kernel null: the interpreter's kernels run the games
+  std::vector<LoadedStep> programs_;  // the last one runs the game; none: the interpreter does
 };
 
 std::unique_ptr<CudaBatch> make_batch(const std::vector<std::shared_ptr<Game>>& games,
@@ -283,7 +286,8 @@ void bind_cuda(py::module_& m) {
       .def("reset", &CudaBatch::reset, release, py::arg("mask"), py::arg("seeds"), py::arg("out"),
            py::arg("stream"))
       .def("observe", &CudaBatch::observe, release, py::arg("out"), py::arg("stream"))
-      .def("load_program", &CudaBatch::load_program, py::arg("path"))
+      .def("load_program", &CudaBatch::load_program, py::arg("code"))
+      .def("unload_programs", &CudaBatch::unload_programs)
       .def_property_readonly("has_program", &CudaBatch::has_program)
       .def("gather_snapshots", &CudaBatch::gather_snapshots, py::arg("indices"), py::arg("n"),
            py::arg("states"), py::arg("stream"))

@@ -24,7 +24,8 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function_o
 namespace cule {
 
 struct DriverApi {
-  decltype(&cuModuleLoad) load_module;
+  decltype(&cuModuleLoadData) load_module;
+  decltype(&cuModuleUnload) unload_module;
   decltype(&cuModuleGetFunction) get_function;
   decltype(&cuFuncGetAttribute) get_attribute;
   decltype(&cuLaunchKernel) launch_kernel;
@@ -50,7 +51,8 @@ inline cudaError_t find_driver_api(DriverApi& out) {
     if (error == cudaSuccess) error = find_entry_point(name, &found);
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(found);
   };
-  find("cuModuleLoad", out.load_module);
+  find("cuModuleLoadData", out.load_module);
+  find("cuModuleUnload", out.unload_module);
   find("cuModuleGetFunction", out.get_function);
   find("cuFuncGetAttribute", out.get_attribute);
   find("cuLaunchKernel", out.launch_kernel);

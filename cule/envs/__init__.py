@@ -5,7 +5,7 @@
   `results` is what goes out;
 * `backend`: what a back end is. On the CPU ``cule._core.Batch`` with `host_memory`; on a GPU
   `cuda_batch` with `device_memory`, `launch` (how environments are spread over warps) and
-  `translation` (a kernel compiled for a game);
+  `translation` (a kernel compiled for a game, with `nvrtc` and `kernel_cache`);
 * `gym_env`: `AtariEnv`, one environment, and the ids that Gymnasium knows;
 * `ale_interface`: `ALEInterface`, one console; with `settings`, `ale_state`, `png`;
 * `arrays`, `checks`, `errors`: numpy or torch, single arguments, kinds of errors.

@@ -11,7 +11,6 @@ import dataclasses
 import os
 import sys
 from contextlib import AbstractContextManager, suppress
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -27,12 +26,7 @@ from cule.envs.launch import Geometry, choose_geometry
 from cule.envs.memory_estimate import STEPS_ALIVE, MemoryEstimate, results_bytes
 from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan, make_batch, native_options
-from cule.envs.translation import (
-    BackgroundTranslation,
-    compiled_path,
-    compiler,
-    warn_of_failure,
-)
+from cule.envs.translation import MissingCompilerError, Translation
 from cule.errors import (
     DeviceError,
     InvalidArgumentError,
@@ -106,7 +100,7 @@ class CudaBatch:
             if pinned:
                 torch.cuda.synchronize(device)  # whatever stream steps come on
         self._fault_word = self._faults.numpy()
-        self._translation: BackgroundTranslation | None = None
+        self._translation: Translation | None = None
         self._choose_kernel(options.kernel, geometry)
 
     # --- What `Backend` asks for ------------------------------------------------------------------
@@ -128,8 +122,8 @@ class CudaBatch:
         Raises what kernels of earlier steps have reported.
         """
         self.check_faults()
-        if self._translation is not None and self._translation.is_done:
-            self._finish_translation()
+        if self._translation is not None and self._translation.has_news:
+            self._take_kernel(self._translation)
         address = actions.data_ptr()
         indices, joysticks = (0, address) if self._is_joystick else (address, 0)
         with self._on_device():
@@ -240,6 +234,9 @@ class CudaBatch:
             with suppress(RuntimeError):  # of that kernel
                 torch.cuda.synchronize(self.device)
         self._streams.clear()
+        self._translation = None
+        with suppress(RuntimeError), self._on_device():
+            self._batch.unload_programs()
         del self._memory, self._spill, self._batch
 
     def __del__(self) -> None:
@@ -268,50 +265,45 @@ class CudaBatch:
             "reset them with options={'reset_mask': ...}"
         )
 
-    def load_program(self, path: str | Path) -> None:
-        """Let a module (`cule.envs.translation`) run the steps of its game from now on."""
+    def load_program(self, code: bytes) -> None:
+        """Let a compiled kernel (`cule.envs.translation`) run the steps of its game from now on."""
         games = len(self._plan.games)
         if games > 1:
             raise InvalidArgumentError(
                 f"kernel is 'compiled' for a batch of {games} games; it must be of one game"
             )
         with self._on_device():
-            self._batch.load_program(str(path))
+            self._batch.load_program(code)
 
     def _choose_kernel(self, kernel: str, geometry: Geometry) -> None:
-        """Load the compiled kernel where it is on disk; compile it where `kernel` asks for that."""
+        """Load the compiled kernel if it is on disk; otherwise compile it in the background."""
         games = self._plan.games
         if self.device.type != "cuda" or kernel == "interpreter" or len(games) > 1:
             return
         major, minor = torch.cuda.get_device_capability(self.device)
-        made_for = (games[0], geometry.lanes_per_warp, f"sm_{major}{minor}")
-        if kernel == "compiled":
-            self._translation = BackgroundTranslation(*made_for)
-            if self._translation.is_done:
-                self._finish_translation()
-            return
         try:
-            path = compiled_path(*made_for, compiler().version)
-        except DeviceError:  # no compiler
+            translation = Translation(games[0], geometry.lanes_per_warp, 10 * major + minor)
+        except MissingCompilerError:
+            if kernel == "compiled":
+                raise
             return
-        if path.exists():
-            self._load(path)
+        self._translation = translation
+        if translation.has_news:
+            self._take_kernel(translation)
 
-    def _finish_translation(self) -> None:
+    def _take_kernel(self, translation: Translation) -> None:
+        """Load what has been compiled; what cannot be loaded leaves the kernel before it."""
         if torch.cuda.is_current_stream_capturing():
             return
-        assert self._translation is not None
-        path = self._translation.result()
-        self._translation = None
-        if path is not None:
-            self._load(path)
-
-    def _load(self, path: Path) -> None:
-        """`load_program`; a kernel that cannot be loaded leaves the interpreter's in place."""
-        try:
-            self.load_program(path)
-        except DeviceError as error:
-            warn_of_failure(error)
+        if translation.is_done:  # asked before `take`, or the last kernel could be missed
+            self._translation = None
+        code = translation.take()
+        if code is not None:
+            try:
+                self.load_program(code)
+            except DeviceError as error:
+                translation.reject(error)
+                self._translation = translation
 
     def _allocate(self, local_bytes: int, results: int) -> tuple[int, int]:
         """Make `_memory` and `_spill`, if they fit; where both begin.

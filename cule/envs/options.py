@@ -157,8 +157,8 @@ class EnvOptions:
     kernel: str = _one_of("auto", "auto", "interpreter", "compiled")
     """What executes the programs of games; results never differ. On a CPU: the interpreter, or
     machine code made at run time. On a GPU: the interpreter kernel, or one that is compiled for the
-    game in the background and then takes over. auto: compiled where that is possible (on a GPU:
-    where the kernel has been compiled before), otherwise interpreter.
+    game in the background and then takes over between two steps. auto: compiled where that is
+    possible, otherwise interpreter.
     """
 
     output: str | None = _one_of(None, "numpy", "torch")

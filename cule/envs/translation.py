@@ -1,25 +1,25 @@
-"""A GPU kernel compiled for one game, while the environment runs; kept on disk.
+"""A GPU kernel compiled for one game, while the environments run; kept on disk.
 
-`cule._core.Game.lane_source` writes the kernel's source (csrc/rom_kernel/source.hpp); NVRTC, which
-comes with torch's CUDA builds and as the Python package nvidia-cuda-nvrtc, compiles it for one
-architecture. What it made is kept under a name that stands for everything it was made of: the ROM,
-the sources, the architecture and the compiler. Results are the interpreter's, bit for bit.
+`cule._core.Game.lane_source` writes the kernel's source (csrc/rom_kernel/source.hpp), NVRTC
+compiles it (`cule.envs.nvrtc`), and `cule.envs.kernel_cache` keeps it. Results are the
+interpreter's, bit for bit. Without a kernel of its own, for whatever reason, a game is interpreted.
 """
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import functools
 import hashlib
 import importlib.util
-import os
-import tempfile
+import queue
+import sys
 import threading
 import warnings
 from pathlib import Path
 
 from cule import _core
+from cule.device import cuda_module
+from cule.envs import kernel_cache
+from cule.envs.nvrtc import Toolkit, Version, choose_toolkit, compile_code, find_toolkits
 from cule.errors import DeviceError
 
 #: Frames played, and from how many seeds, to find which instructions a game executes.
@@ -31,12 +31,8 @@ MOST_INSTRUCTIONS = 2000
 _OPTIONS = ("-std=c++17", "-fmad=false", "-default-device")
 
 
-def cache_folder() -> Path:
-    """Where compiled kernels are kept: `CULE_CACHE`, or cule in the user's cache folder."""
-    named = os.environ.get("CULE_CACHE")
-    if named:
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cule"
+class MissingCompilerError(DeviceError):
+    """There is no NVRTC."""
 
 
 def device_sources() -> Path:
@@ -48,102 +44,45 @@ def device_sources() -> Path:
 
 
 @functools.cache
-def _sources_digest() -> bytes:
+def _sources_digest() -> str:
     folder = device_sources()
-    state = hashlib.sha256(repr((_OPTIONS, FRAMES, SEEDS)).encode())
+    state = hashlib.sha256(repr((_OPTIONS, FRAMES, SEEDS, MOST_INSTRUCTIONS)).encode())
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         state.update(str(path.relative_to(folder)).encode() + path.read_bytes())
-    return state.digest()
-
-
-class Compiler:
-    """NVRTC, as found on this machine."""
-
-    def __init__(self) -> None:
-        """Load the library."""
-        for path in _library_candidates():
-            with contextlib.suppress(OSError):
-                self._library = ctypes.CDLL(path)
-                self._builtins = _load_builtins(Path(path).parent)
-                break
-        else:
-            raise DeviceError(
-                "NVRTC, which compiles games for a GPU, was not found; install the Python package "
-                "nvidia-cuda-nvrtc, or use kernel='auto' or 'interpreter'"
-            )
-        major, minor = ctypes.c_int(), ctypes.c_int()
-        self._check(self._library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
-        self.version = f"{major.value}.{minor.value}"
-
-    def compile(self, source: str, architecture: str) -> bytes:
-        """Machine code of a source for one architecture, such as ``"sm_90"``."""
-        folder = device_sources()
-        options = [
-            *_OPTIONS,
-            f"-arch={architecture}",
-            f"-I{folder / 'rom_kernel' / 'rtc'}",
-            f"-I{folder / 'cuda' / 'device'}",
-            f"-I{folder}",
-        ]
-        nvrtc = self._library
-        program = ctypes.c_void_p()
-        self._check(
-            nvrtc.nvrtcCreateProgram(
-                ctypes.byref(program), source.encode(), b"cule_step.cu", 0, None, None
-            )
-        )
-        try:
-            array = (ctypes.c_char_p * len(options))(*(o.encode() for o in options))
-            code = nvrtc.nvrtcCompileProgram(program, len(options), array)
-            if code:
-                log = self._text(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)
-                raise DeviceError(
-                    f"NVRTC {self.version} for {architecture}: {self._name(code)}: "
-                    + log.rstrip(b"\0").decode(errors="replace")[-2000:]
-                )
-            return self._text(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
-        finally:
-            nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
-
-    def _text(self, program: ctypes.c_void_p, get_size: object, get: object) -> bytes:
-        size = ctypes.c_size_t()
-        self._check(get_size(program, ctypes.byref(size)))  # type: ignore[operator]
-        text = ctypes.create_string_buffer(size.value)
-        self._check(get(program, text))  # type: ignore[operator]
-        return text.raw
-
-    def _name(self, code: int) -> str:
-        self._library.nvrtcGetErrorString.restype = ctypes.c_char_p
-        return str(self._library.nvrtcGetErrorString(code).decode())
-
-    def _check(self, code: int) -> None:
-        if code:
-            raise DeviceError(f"NVRTC: {self._name(code)}")
-
-
-def _library_candidates() -> list[str]:
-    """Names and paths of NVRTC, the packages of this Python first."""
-    found: list[str] = []
-    spec = importlib.util.find_spec("nvidia")
-    for root in spec.submodule_search_locations or () if spec is not None else ():
-        paths = sorted(Path(root).glob("*/lib/libnvrtc.so.*"), reverse=True)
-        found += [str(path) for path in paths if "alt" not in path.name]
-    for toolkit in (os.environ.get("CUDA_HOME"), "/usr/local/cuda"):
-        if toolkit:
-            found += [str(path) for path in sorted(Path(toolkit).glob("lib64/libnvrtc.so.*[0-9]"))]
-    return [*found, "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"]
-
-
-def _load_builtins(folder: Path) -> list[ctypes.CDLL]:
-    """What NVRTC loads by name when it compiles, and in some packages does not find by itself."""
-    paths = sorted(folder.glob("libnvrtc-builtins.so.*"))
-    return [ctypes.CDLL(str(path)) for path in paths if "alt" not in path.name]
+    return state.hexdigest()
 
 
 @functools.cache
-def compiler() -> Compiler:
+def toolkit() -> Toolkit:
     """The compiler of this process."""
-    return Compiler()
+    found = choose_toolkit(find_toolkits(), _torch_cuda(), _driver_version())
+    if found is None:
+        raise MissingCompilerError(
+            "NVRTC, which compiles games for a GPU, was not found; install the Python package "
+            "nvidia-cuda-nvrtc, or use kernel='auto' or 'interpreter'"
+        )
+    return found
+
+
+def describe_compilers() -> str:
+    """One line: which NVRTC compiles games, and which others there are."""
+    try:
+        used = toolkit()
+    except MissingCompilerError:
+        return "not found; games are interpreted"
+    others = [str(other) for other in find_toolkits() if other != used]
+    return str(used) + (f"; not used: {', '.join(others)}" if others else "")
+
+
+def _torch_cuda() -> str | None:
+    torch = sys.modules.get("torch")  # a batch on a GPU has imported it
+    return None if torch is None else torch.version.cuda
+
+
+def _driver_version() -> Version | None:
+    native = cuda_module()
+    number = 0 if native is None else native.driver_version()
+    return (number // 1000, number % 1000 // 10) if number else None
 
 
 def source_of(game: _core.Game, lanes_per_warp: int) -> str:
@@ -152,70 +91,148 @@ def source_of(game: _core.Game, lanes_per_warp: int) -> str:
     return game.lane_source(FRAMES, SEEDS, MOST_INSTRUCTIONS, is_alone=is_alone)
 
 
-def compiled_path(
-    game: _core.Game, lanes_per_warp: int, architecture: str, compiler_version: str
-) -> Path:
-    """Where the kernel of a game is, or will be once it has been compiled."""
-    state = hashlib.sha256(_sources_digest())
-    made_for = (game.game_id, lanes_per_warp == 1, architecture, compiler_version)
-    state.update(repr(made_for).encode() + game.rom)
-    return cache_folder() / f"{game.game_id}-{architecture}-{state.hexdigest()[:32]}.cubin"
+def compile_source(source: str, architecture: int) -> bytes:
+    """A source that includes headers of `device_sources`, compiled for 90, which is sm_90."""
+    folder = device_sources()
+    include = [folder / "rom_kernel" / "rtc", folder / "cuda" / "device", folder]
+    options = [*_OPTIONS, *(f"-I{path}" for path in include)]
+    return compile_code(toolkit(), source, options, architecture).result()
 
 
-def translate(game: _core.Game, lanes_per_warp: int, architecture: str) -> Path:
-    """A file with the kernel of a game, compiled unless it is on disk already."""
-    path = compiled_path(game, lanes_per_warp, architecture, compiler().version)
-    if not path.exists():
-        code = compiler().compile(source_of(game, lanes_per_warp), architecture)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Whole or not at all, whichever other process writes it at the same time.
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as scratch:
-            scratch.write(code)
-        os.replace(scratch.name, path)
-    return path
+class Wanted:
+    """A kernel to make: for a game, lanes per warp and an architecture, 90 for sm_90."""
+
+    def __init__(self, game: _core.Game, lanes_per_warp: int, architecture: int) -> None:
+        """Find out what its file on disk must have been made for."""
+        self.game, self.lanes_per_warp, self.architecture = game, lanes_per_warp, architecture
+        self.name = f"{game.game_id}-sm_{architecture}"
+        self.made_for = {
+            "game": game.game_id,
+            "rom": hashlib.sha256(game.rom).hexdigest(),
+            "lanes": "one" if lanes_per_warp == 1 else "several",
+            "architecture": str(architecture),
+            "nvrtc": "{}.{}".format(*toolkit().version),
+            "sources": _sources_digest(),
+        }
+
+    def load(self) -> bytes | None:
+        """The kernel on disk, if there is one."""
+        return kernel_cache.load(self.name, self.made_for)
+
+    def compile(self) -> bytes:
+        """Make it."""
+        return compile_source(source_of(self.game, self.lanes_per_warp), self.architecture)
+
+    def store(self, code: bytes) -> None:
+        """Keep it on disk."""
+        kernel_cache.store(self.name, self.made_for, code)
 
 
-def warn_of_failure(error: Exception) -> None:
-    """Say that a game has no kernel of its own."""
-    warnings.warn(
-        f"the interpreter kernel continues to run the game: {error}", RuntimeWarning, stacklevel=3
-    )
+def translate(game: _core.Game, lanes_per_warp: int, architecture: int) -> bytes:
+    """The kernel of a game, compiled unless it is on disk already; arguments as for `Wanted`."""
+    wanted = Wanted(game, lanes_per_warp, architecture)
+    code = wanted.load()
+    if code is None:
+        code = wanted.compile()
+        wanted.store(code)
+    return code
 
 
-class BackgroundTranslation:
-    """A compilation that runs while the interpreter kernel steps the game."""
+_warned: set[str] = set()
 
-    def __init__(self, game: _core.Game, lanes_per_warp: int, architecture: str) -> None:
-        """Start, unless the kernel is on disk; arguments as for `translate`."""
-        wanted = (game, lanes_per_warp, architecture)
-        path = compiled_path(*wanted, compiler().version)
-        self._path: Path | None = path if path.exists() else None
-        self._error: Exception | None = None
+
+def warn_once(message: str) -> None:
+    """A warning, the first time that a process has this reason for it."""
+    if message not in _warned:
+        _warned.add(message)
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
+
+
+def _failure(error: Exception) -> str:
+    reason = str(error) or type(error).__name__
+    return f"the interpreter kernel continues to run the game: {reason}"
+
+
+class Translation:
+    """A kernel from disk, or a compilation while the interpreter kernel steps the game."""
+
+    def __init__(self, game: _core.Game, lanes_per_warp: int, architecture: int) -> None:
+        """Start, unless the kernel is on disk; arguments as for `Wanted`.
+
+        Raises:
+            MissingCompilerError: There is no NVRTC.
+        """
+        self._codes: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._problems: list[str] = []
         self._thread: threading.Thread | None = None
-        if self._path is None:
-            self._thread = threading.Thread(
-                target=self._run, args=wanted, name="cule-translation", daemon=True
-            )
-            self._thread.start()
-
-    def _run(self, game: _core.Game, lanes_per_warp: int, architecture: str) -> None:
+        toolkit()
         try:
-            self._path = translate(game, lanes_per_warp, architecture)
-        except (DeviceError, OSError) as error:
-            self._error = error
+            self._wanted = Wanted(game, lanes_per_warp, architecture)
+        except Exception as error:  # whatever it is, the game runs
+            self._problems.append(_failure(error))
+            return
+        code = self._load()
+        self._is_from_disk = code is not None
+        if code is None:
+            self._start()
+        else:
+            self._codes.put(code)
+
+    def _load(self) -> bytes | None:
+        try:
+            return self._wanted.load()
+        except OSError as error:
+            self._problems.append(f"compiled kernels cannot be read from disk: {error}")
+            return None
+
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="cule-translation", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            code = self._wanted.compile()
+        except Exception as error:
+            self._problems.append(_failure(error))
+            return
+        try:
+            self._wanted.store(code)  # first, so that `reject` deletes it
+        except OSError as error:
+            self._problems.append(f"compiled kernels cannot be kept on disk: {error}")
+        self._codes.put(code)
 
     @property
     def is_done(self) -> bool:
-        """Whether `result` is known."""
+        """Whether nothing will follow what there is to `take`."""
         return self._thread is None or not self._thread.is_alive()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to `take`, or nothing will come any more."""
+        return self.is_done or not self._codes.empty()
 
     def wait(self) -> None:
         """Return once it is done."""
         if self._thread is not None:
             self._thread.join()
 
-    def result(self) -> Path | None:
-        """The kernel, once it is done; None, with a warning, if it could not be made."""
-        if self._error is not None:
-            warn_of_failure(self._error)
-        return self._path
+    def take(self) -> bytes | None:
+        """The best kernel that is ready and has not been taken. Warns of what went wrong."""
+        code = None
+        while not self._codes.empty():
+            code = self._codes.get()
+        while self._problems:
+            warn_once(self._problems.pop(0))
+        return code
+
+    def reject(self, error: Exception) -> None:
+        """What was taken cannot be loaded: delete it, and compile it if it came from disk."""
+        try:
+            kernel_cache.discard(self._wanted.name, self._wanted.made_for)
+        except OSError as problem:
+            warn_once(f"a compiled kernel cannot be deleted from disk: {problem}")
+        if self._is_from_disk:
+            self._is_from_disk = False
+            self._start()
+        else:
+            warn_once(_failure(error))

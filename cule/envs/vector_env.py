@@ -366,8 +366,8 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     def is_compiling(self) -> bool:
         """Whether a kernel is being compiled for the game, to take over between two steps.
 
-        Only with ``kernel="compiled"`` on a GPU. A CUDA graph that is captured meanwhile keeps the
-        kernels that it was captured with.
+        Only on a GPU. A CUDA graph that is captured meanwhile keeps the kernels that it was
+        captured with.
         """
         self._check_open()
         return self._batch.is_compiling

@@ -1,14 +1,9 @@
-"""The option `kernel`: what executes programs, on the CPU and on a GPU; results never differ."""
+"""The option `kernel` on a CPU: what executes programs; results never differ."""
 
 from __future__ import annotations
 
 import platform
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import gymnasium
 import numpy as np
@@ -104,99 +99,3 @@ def test_other_words_are_refused() -> None:
         cule.ALEInterface().setString("kernel", "fast")
     with pytest.raises(SettingError):
         cule.ALEInterface().setInt("kernel", 1)
-
-
-class TestOnAGpu:
-    """The kernels of the lockstep shim, on a fake GPU."""
-
-    @pytest.fixture(autouse=True)
-    def gpu(self) -> Iterator[None]:
-        pytest.importorskip("torch")
-        from tests.support.fake_cuda import fake_cuda
-
-        with fake_cuda():
-            yield
-
-    @pytest.fixture
-    def program(self, monkeypatch: pytest.MonkeyPatch) -> Path:
-        """A compiled kernel of pong; translations find it on disk."""
-        from cule.envs import translation
-        from tests.support import kernels
-
-        env = self.make("interpreter")
-        path = kernels.build_program(env._plan.games[0])
-        env.close()
-        monkeypatch.setattr(translation, "compiler", lambda: SimpleNamespace(version="13.0"))
-        return path
-
-    def make(self, kernel: str, **keywords: Any) -> cule.AtariVectorEnv:
-        return cule.AtariVectorEnv(
-            "pong", 3, device="cuda", num_reset_states=2, kernel=kernel, **keywords
-        )
-
-    def place(self, monkeypatch: pytest.MonkeyPatch, where: Callable[..., Path]) -> None:
-        from cule.envs import cuda_batch, translation
-
-        monkeypatch.setattr(translation, "compiled_path", where)
-        monkeypatch.setattr(cuda_batch, "compiled_path", where)
-        monkeypatch.setattr(cuda_batch, "compiler", translation.compiler)
-
-    def test_a_kernel_on_disk_runs_at_once(
-        self, program: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        self.place(monkeypatch, lambda *_: program)
-        played = {}
-        for kernel in KERNELS:
-            env = self.make(kernel)
-            assert env._batch._batch.has_program == (kernel != "interpreter")
-            assert not env.is_compiling
-            played[kernel] = play(env, 10)
-        assert_same(played)
-
-    def test_compiled_takes_over_between_steps(
-        self, program: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        from cule.envs import translation
-
-        self.place(monkeypatch, lambda *_: Path("/nowhere/pong.cubin"))
-        may_end = threading.Event()
-        monkeypatch.setattr(translation, "translate", lambda *_: may_end.wait(60) and program)
-        assert not self.make("auto")._batch._batch.has_program
-        env = self.make("compiled")
-        env.reset(seed=1)
-        assert env.is_compiling
-        env.step(np.zeros(3, np.int64))
-        assert not env._batch._batch.has_program
-        may_end.set()
-        env._batch._translation.wait()
-        env.step(np.zeros(3, np.int64))
-        assert env._batch._batch.has_program
-        assert not env.is_compiling
-        assert_same({"compiled": play(env, 10), "auto": play(self.make("auto"), 10)})
-
-    def test_without_a_compiler(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from cule.envs import translation
-
-        def compiler() -> None:
-            raise cule.DeviceError("NVRTC was not found")
-
-        monkeypatch.setattr(translation, "compiler", compiler)
-        self.place(monkeypatch, translation.compiled_path)
-        with pytest.raises(cule.DeviceError, match="NVRTC"):
-            self.make("compiled")
-        self.make("auto").reset(seed=0)
-
-    def test_a_kernel_that_cannot_be_loaded_leaves_the_interpreter(
-        self, program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        (tmp_path / "pong.cubin").write_bytes(b"no machine code")
-        self.place(monkeypatch, lambda *_: tmp_path / "pong.cubin")
-        with pytest.warns(RuntimeWarning, match="interpreter kernel continues to run the game"):
-            env = self.make("auto")
-        assert not env._batch._batch.has_program
-        env.reset(seed=0)
-
-    def test_several_games(self) -> None:
-        games = [("pong", 1), ("breakout", 1)]
-        with pytest.raises(ValueError, match="kernel is 'compiled'; with several games on a GPU"):
-            cule.AtariVectorEnv(games, 2, device="cuda", kernel="compiled")

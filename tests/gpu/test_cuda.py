@@ -55,7 +55,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     """A folder for the kernels of games; skips where there is no compiler for them."""
     monkeypatch.setenv("CULE_CACHE", str(tmp_path_factory.getbasetemp() / "kernels"))
     try:
-        translation.compiler()
+        translation.toolkit()
     except cule.DeviceError as error:
         pytest.skip(str(error))
 

@@ -7,9 +7,6 @@ traces of ale-py are compared here as well.
 
 from __future__ import annotations
 
-from pathlib import Path
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -21,6 +18,7 @@ from tests.support.kernels import (
     Pair,
     assert_golden,
     build_program,
+    loadable,
     pop_instruction_counts,
 )
 
@@ -96,7 +94,7 @@ def test_a_new_kernel_takes_over_between_steps() -> None:
     """The consoles continue as before."""
     pair = Pair("pong", 5, lanes=4)
     pair.run(10)
-    pair.kernels.load_program(build_program(pair.plan.games[0]))
+    pair.kernels.load_program(loadable(build_program(pair.plan.games[0])))
     rng = np.random.default_rng(3)
     for _ in range(20):
         pair.step(pair.random_actions(rng))
@@ -107,85 +105,38 @@ def test_a_new_kernel_takes_over_between_steps() -> None:
 def test_only_a_batch_of_one_game_has_a_kernel_of_its_own() -> None:
     pair = Pair([("pong", 2), ("breakout", 2)], 4, lanes=2)
     with pytest.raises(InvalidArgumentError, match="a batch of 2 games"):
-        pair.kernels.load_program("nowhere")
+        pair.kernels.load_program(b"nowhere")
     pair.close()
 
 
-def test_a_file_that_is_no_module_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_module_is_refused() -> None:
     pair = Pair("pong", 2, lanes=2)
-    (tmp_path / "pong.cubin").write_bytes(b"no machine code")
     with pytest.raises(DeviceError, match="compiled kernel"):
-        pair.kernels.load_program(tmp_path / "pong.cubin")
+        pair.kernels.load_program(b"no machine code")
     pair.run(3)
     pair.close()
 
 
-def test_a_translation_that_cannot_be_loaded_leaves_the_interpreter(tmp_path: Path) -> None:
-    pair = Pair("pong", 2, lanes=2)
-    (tmp_path / "pong.cubin").write_bytes(b"no machine code")
-    job = SimpleNamespace(is_done=True, result=lambda: tmp_path / "pong.cubin")
-    pair.kernels._translation = job
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("torch.cuda.is_current_stream_capturing", lambda: False)
-        with pytest.warns(RuntimeWarning, match="continues to run the game: .*compiled kernel"):
-            pair.run(3)
-    pair.close()
+def test_batches_of_a_game_share_its_module() -> None:
+    def loaded() -> int:
+        return pop_instruction_counts().modules
 
-
-class TestCompiler:
-    """NVRTC, where this machine has it."""
-
-    @pytest.fixture(autouse=True)
-    def cache(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("CULE_CACHE", str(tmp_path / "cache"))
-        try:
-            translation.compiler()
-        except DeviceError as error:
-            pytest.skip(str(error))
-
-    def test_machine_code_is_kept(self, tmp_path: Path) -> None:
-        game = Pair("pong", 1).plan.games[0]
-        job = translation.BackgroundTranslation(game, 2, "sm_90")
-        job.wait()
-        path = job.result()
-        assert path is not None
-        assert path.parent == tmp_path / "cache"
-        assert path.read_bytes().startswith(b"\x7fELF")
-        assert list(path.parent.iterdir()) == [path]
-        before = path.stat().st_mtime_ns
-        again = translation.BackgroundTranslation(game, 2, "sm_90")
-        assert again.is_done
-        assert again.result() == path
-        assert path.stat().st_mtime_ns == before
-
-    def test_what_the_compiler_refuses_is_said(self) -> None:
-        with pytest.raises(DeviceError, match="undeclared_thing"):
-            translation.compiler().compile("int x = undeclared_thing;", "sm_90")
-        with pytest.raises(DeviceError, match="sm_3"):
-            translation.compiler().compile("", "sm_3")
-
-    def test_failure_leaves_the_interpreter(self) -> None:
-        game = Pair("pong", 1).plan.games[0]
-        job = translation.BackgroundTranslation(game, 2, "sm_3")
-        job.wait()
-        with pytest.warns(RuntimeWarning, match="continues to run the game"):
-            assert job.result() is None
-
-
-def test_keys_tell_games_and_architectures_apart() -> None:
-    games = [Pair(name, 1).plan.games[0] for name in ("pong", "breakout")]
-    paths = {
-        translation.compiled_path(game, lanes, architecture, version)
-        for game in games
-        for lanes in (1, 2)
-        for architecture in ("sm_80", "sm_90")
-        for version in ("12.9", "13.0")
-    }
-    assert len(paths) == 16
-    assert translation.compiled_path(games[0], 8, "sm_80", "12.9") in paths
-
-
-def test_a_missing_compiler_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(translation, "_library_candidates", lambda: ["nowhere/libnvrtc.so"])
-    with pytest.raises(DeviceError, match="nvidia-cuda-nvrtc"):
-        translation.Compiler()
+    before = loaded()
+    first = Pair("pong", 2, lanes=2, is_compiled=True)
+    second = Pair("pong", 3, lanes=2, is_compiled=True)
+    assert loaded() == before + 1
+    other = Pair("breakout", 2, lanes=2, is_compiled=True)
+    assert loaded() == before + 2
+    with pytest.raises(DeviceError):
+        other.kernels.load_program(b"no machine code")
+    assert loaded() == before + 2
+    # A graph may hold the kernel that another one follows.
+    other.kernels.load_program(loadable(build_program(other.plan.games[0], is_alone=True)))
+    assert loaded() == before + 3
+    first.close()
+    second.run(3)
+    assert loaded() == before + 3
+    second.close()
+    assert loaded() == before + 2
+    other.close()
+    assert loaded() == before

@@ -1,7 +1,7 @@
 // tests/shim/cuda.h: replaces the part of the CUDA driver that loads and launches modules.
 //
-// A module is a shared library that launches its kernel itself, because threads of the shim know
-// the grid of the library they were compiled into (loaded_kernel.hpp).
+// The code of a module is the path of a shared library. That launches its kernel itself, because
+// threads of the shim know the grid of the library they were compiled into (loaded_kernel.hpp).
 #pragma once
 
 #include <dlfcn.h>
@@ -10,7 +10,7 @@
 
 #include "cuda_runtime.h"
 
-enum CUresult { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_FILE_NOT_FOUND = 301 };
+enum CUresult { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_INVALID_IMAGE = 200 };
 enum CUfunction_attribute { CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3 };
 
 struct CuleLoadedKernel {
@@ -19,9 +19,16 @@ struct CuleLoadedKernel {
 using CUmodule = void*;
 using CUfunction = const CuleLoadedKernel*;
 
-inline CUresult cuModuleLoad(CUmodule* module, const char* path) {
-  *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  return *module == nullptr ? CUDA_ERROR_FILE_NOT_FOUND : CUDA_SUCCESS;
+inline CUresult cuModuleLoadData(CUmodule* module, const void* code) {
+  *module = dlopen(static_cast<const char*>(code), RTLD_NOW | RTLD_LOCAL);
+  if (*module == nullptr) return CUDA_ERROR_INVALID_IMAGE;
+  ++cule::shim::modules;
+  return CUDA_SUCCESS;
+}
+inline CUresult cuModuleUnload(CUmodule module) {
+  --cule::shim::modules;
+  dlclose(module);
+  return CUDA_SUCCESS;
 }
 inline CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
   *function = static_cast<CUfunction>(dlsym(module, (std::string(name) + "_loaded").c_str()));
@@ -51,7 +58,8 @@ inline cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** fun
   const struct {
     const char* name;
     void* function;
-  } all[] = {{"cuModuleLoad", reinterpret_cast<void*>(cuModuleLoad)},
+  } all[] = {{"cuModuleLoadData", reinterpret_cast<void*>(cuModuleLoadData)},
+             {"cuModuleUnload", reinterpret_cast<void*>(cuModuleUnload)},
              {"cuModuleGetFunction", reinterpret_cast<void*>(cuModuleGetFunction)},
              {"cuFuncGetAttribute", reinterpret_cast<void*>(cuFuncGetAttribute)},
              {"cuLaunchKernel", reinterpret_cast<void*>(cuLaunchKernel)}};

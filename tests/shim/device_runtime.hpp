@@ -12,6 +12,7 @@ struct InstructionCounts {
   unsigned long long instructions;  // iterations of idle loops that are skipped are none
   unsigned long long slow;          // of these, executed with every access through the decoder
   unsigned long long launches;      // of kernels, whatever they do
+  unsigned long long modules;       // loaded now
 };
 
 inline InstructionCounts instruction_counts{};

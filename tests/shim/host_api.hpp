@@ -19,7 +19,7 @@ enum cudaError_t {
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
   cudaErrorInvalidConfiguration = 9,
-  cudaErrorFileNotFound = 301,
+  cudaErrorInvalidKernelImage = 200,
   cudaErrorNotSupported = 801
 };
 
@@ -51,6 +51,7 @@ inline constexpr std::size_t kLocalBytes = 1632;  // a thread of each kernel
 
 inline std::size_t stack_limit_bytes = 1024;
 inline unsigned long long launches = 0;  // under the mutex of the grid
+inline unsigned long long modules = 0;   // loaded now
 
 inline cudaError_t& last_error() {
   static thread_local cudaError_t error = cudaSuccess;
@@ -74,8 +75,8 @@ inline const char* cudaGetErrorString(cudaError_t error) {
       return "out of memory";
     case cudaErrorInvalidConfiguration:
       return "invalid configuration argument";
-    case cudaErrorFileNotFound:
-      return "file not found";
+    case cudaErrorInvalidKernelImage:
+      return "device kernel image is invalid";
     case cudaErrorNotSupported:
       return "operation not supported";
   }
@@ -125,6 +126,15 @@ inline cudaError_t cudaDeviceSetLimit(cudaLimit, std::size_t value) {
   return cudaSuccess;
 }
 
+// ---- capture ------------------------------------------------------------------------------------
+
+enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal = 0, cudaStreamCaptureModeRelaxed = 2 };
+inline cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  static thread_local cudaStreamCaptureMode current = cudaStreamCaptureModeGlobal;
+  std::swap(*mode, current);
+  return cudaSuccess;
+}
+
 // ---- memory ------------------------------------------------------------------------------------
 
 inline cudaError_t cudaMallocManaged(void** to, std::size_t bytes) {
@@ -144,7 +154,8 @@ inline cudaError_t cudaFree(void* memory) {
 
 // What the compiler would decide has plausible values.
 template <class Kernel>
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* to, Kernel*) {
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* to, Kernel* kernel) {
+  if (kernel == nullptr) return cule::shim::report(cudaErrorInvalidValue);
   *to = cudaFuncAttributes{};
   to->maxThreadsPerBlock = static_cast<int>(cule::shim::kMaxThreads);
   to->localSizeBytes = cule::shim::kLocalBytes;

@@ -6,4 +6,5 @@ extern "C" __attribute__((visibility("default"))) void cule_pop_instruction_coun
     cule::InstructionCounts* out) {
   *out = std::exchange(cule::instruction_counts, {});
   out->launches = std::exchange(cule::shim::launches, 0);
+  out->modules = cule::shim::modules;
 }

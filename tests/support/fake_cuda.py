@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import time
 import traceback
 import types
@@ -31,8 +30,9 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cule import _core, device
-from cule.envs import backend, cuda_batch, translation
+from cule.envs import backend, translation
 from cule.envs.cuda_batch import CudaBatch
+from cule.envs.launch import Geometry
 from tests.support import kernels, recorded_graph
 from tests.support.stream_race_detector import Order, Stream, accesses
 
@@ -436,9 +436,24 @@ def _group_by_device(group: Any, lists: Any, *args: Any) -> Any:
     return {(device_of(found[0]), dtype): found for (_, dtype), found in groups.items()}
 
 
-def _translate(game: _core.Game, lanes_per_warp: int, architecture: str) -> Path:
+def _no_toolkit() -> Any:
+    raise translation.MissingCompilerError("kernels of NVRTC cannot be loaded here")
+
+
+def _translate(game: _core.Game, lanes_per_warp: int, _architecture: int) -> bytes:
     """`cule.envs.translation.translate`, for the shim."""
-    return kernels.build_program(game, lanes_per_warp == 1)
+    return kernels.loadable(kernels.build_program(game, lanes_per_warp == 1))
+
+
+_choose_compiled = CudaBatch._choose_kernel
+
+
+def _choose_kernel(batch: CudaBatch, kernel: str, geometry: Geometry) -> None:
+    """Without NVRTC, "auto" interprets; "compiled" has the kernel at once."""
+    games = batch._plan.games
+    if kernel != "compiled" or len(games) > 1 or translation.toolkit is not _no_toolkit:
+        return _choose_compiled(batch, kernel, geometry)
+    return batch.load_program(_translate(games[0], geometry.lanes_per_warp, 0))
 
 
 def _install(patch: pytest.MonkeyPatch, count: int, memory_bytes: int | None) -> FakeCuda:
@@ -501,11 +516,9 @@ def _install(patch: pytest.MonkeyPatch, count: int, memory_bytes: int | None) ->
     for module in (device, backend):
         patch.setattr(module, "cuda_module", kernels.module)
     patch.setattr(device, "_architecture_problem", lambda *_: None)
-    patch.setenv("CULE_CACHE", os.devnull)  # no kernel that was compiled for a real GPU
-    compiler = types.SimpleNamespace(version="of the shim")
-    for module in (translation, cuda_batch):
-        patch.setattr(module, "compiler", lambda: compiler)
+    patch.setattr(translation, "toolkit", _no_toolkit)
     patch.setattr(translation, "translate", _translate)
+    patch.setattr(CudaBatch, "_choose_kernel", _choose_kernel)
     patch.setattr(cuda.profiler, "start", lambda: None)
     patch.setattr(cuda.profiler, "stop", lambda: None)
     step = _noted(CudaBatch.step, num_read=1)

@@ -111,10 +111,11 @@ def module() -> ModuleType:
 class InstructionCounts(ctypes.Structure):
     """Instructions that the lanes of the shim have executed (tests/shim/device_runtime.hpp)."""
 
-    _fields_ = [(name, ctypes.c_uint64) for name in ("instructions", "slow", "launches")]
+    _fields_ = [(name, ctypes.c_uint64) for name in ("instructions", "slow", "launches", "modules")]
     instructions: int
     slow: int
     launches: int
+    modules: int  # loaded now
 
 
 def pop_instruction_counts(program: Path | None = None) -> InstructionCounts:
@@ -186,12 +187,9 @@ def build_program(game: _core.Game, is_alone: bool = False) -> Path:
     return path
 
 
-def compiled_kernel(game: _core.Game, lanes: int, device: torch.device) -> Path:
-    """A game's own kernel, for the shim or for a GPU."""
-    if device.type != "cuda":
-        return build_program(game, lanes == 1)
-    major, minor = torch.cuda.get_device_capability(device)
-    return translation.translate(game, lanes, f"sm_{major}{minor}")
+def loadable(path: Path) -> bytes:
+    """What `CudaBatch.load_program` gets of a module of the shim, which loads shared libraries."""
+    return os.fsencode(path)
 
 
 class Results:
@@ -260,7 +258,7 @@ class Pair:
     ) -> None:
         """Make both; `keywords` as for `cule.AtariVectorEnv`, `cartridge` instead of the game's.
 
-        With `is_compiled` the kernel is the game's own (`compiled_kernel`).
+        With `is_compiled` the kernel is the game's own.
         """
         keywords.setdefault("num_reset_states", 4)
         keywords.setdefault("num_threads", 1)
@@ -272,9 +270,14 @@ class Pair:
         native = native or module()
         geometry = Geometry(lanes, warps)
         self.kernels = CudaBatch(self.plan, self.options, device, native, geometry)
-        self.program = compiled_kernel(self.plan.games[0], lanes, device) if is_compiled else None
-        if self.program is not None:
-            self.kernels.load_program(self.program)
+        self.program: Path | None = None  # of the shim
+        if is_compiled and device.type == "cuda":
+            major, minor = torch.cuda.get_device_capability(device)
+            code = translation.translate(self.plan.games[0], lanes, 10 * major + minor)
+            self.kernels.load_program(code)
+        elif is_compiled:
+            self.program = build_program(self.plan.games[0], lanes == 1)
+            self.kernels.load_program(loadable(self.program))
         self.expected = Results(self.options, stacked)
         self.actual = Results(self.options, stacked)
         self.outputs = self.actual.tensors(device)
