@@ -100,8 +100,8 @@ class Game:
     def legal_actions(self) -> list[int]: ...
     @property
     def rom(self) -> bytes: ...
-    # C++ of a GPU kernel that runs this game only; plays so many frames from so many seeds;
-    # is_alone: with one lane in a warp
+    # C++ of the parts of a GPU kernel that runs this game only; plays so many frames from so many
+    # seeds; is_alone: with one lane in a warp
     def lane_source(self, frames: int, seeds: int, most: int, is_alone: bool = False) -> str: ...
 
 class Console:
@@ -275,6 +275,10 @@ class Batch:
 def build_config() -> dict[str, str]: ...
 
 # "2K", "F8", ...; ValueError when no type fits
+# C++ of what is the same in the GPU kernels of all games, and the registers that their parts may use
+LANE_PART_REGISTERS: int
+
+def lane_kernel_source(is_alone: bool) -> str: ...
 def detect_bankswitch(rom: bytes) -> str: ...
 
 # [256, 4] by colour register value: r, g, b, gray

@@ -8,6 +8,7 @@
 #include "bindings/parse.hpp"
 #include "host/coverage.hpp"
 #include "host/game.hpp"
+#include "rom_kernel/program.hpp"
 
 namespace cule {
 namespace {
@@ -136,6 +137,8 @@ void bind_game(py::module_& m) {
       .def_property_readonly("minimal_actions",
                              [](const Game& g) { return g.spec().minimal_actions; })
       .def_property_readonly("legal_actions", [](const Game& g) { return g.spec().legal_actions; });
+  m.attr("LANE_PART_REGISTERS") = kPartRegisters;
+  m.def("lane_kernel_source", &rom_kernel::make_kernel_source, py::arg("is_alone"));
   m.def(
       "detect_bankswitch",
       [](const py::bytes& rom) {

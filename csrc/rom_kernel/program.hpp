@@ -1,10 +1,12 @@
 // rom_kernel/program.hpp: what the source of a ROM's own kernel is made of (rom_kernel/source.hpp).
 //
-// The source is one function of blocks: straight stretches of the program, each instruction a call
-// of the core's own functions with opcode, operand and address as constants. Lanes at the same
-// block run it together and continue together while all of them agree at branches. Otherwise, and
-// at the end of every scanline, all lanes meet: the lane that is furthest behind continues, with
-// the lanes at its block. An instruction outside every block is interpreted.
+// The source is blocks: straight stretches of the program, each instruction a call of the core's
+// own functions with opcode, operand and address as constants. Lanes at the same block run it
+// together and continue together while all of them agree at branches. Otherwise, and at the end of
+// every scanline, all lanes meet: the lane that is furthest behind continues, with the lanes at its
+// block. An instruction outside every block is interpreted. The blocks are in several functions,
+// the parts, because a compiler's time grows faster than a function; all lanes are in the same
+// part.
 #pragma once
 
 #include "console/step.hpp"
@@ -15,6 +17,18 @@ namespace cule {
 // No block begins within this time before a TIA write could end the frame or find the log full;
 // a block checks the clock more often (rom_kernel/source.cpp).
 constexpr u32 kQuietCycles = 1024;
+
+// Registers that the parts may use, as the launch bounds of the kernel that calls them allow.
+constexpr u32 kPartRegisters = 168;
+
+// The functions of the machine that are the same for all games (rom_kernel/kernel.hpp), which need
+// not be compiled for each.
+using LaneMachine = Machine<LaneAccess>;
+CULE_HD u32 read_device(LaneMachine& m, Clock clock, u32 address, u32 open_bus);
+CULE_HD u32 read_tia(LaneMachine& m, Clock clock, u32 address, u32 open_bus);
+CULE_HD Clock write_device(LaneMachine& m, Clock clock, u32 address, u32 value);
+CULE_HD Clock write_tia_slow(LaneMachine& m, Clock clock, u32 reg, u32 value, bool follows_write);
+CULE_HD Clock step_slowly(LaneMachine& m, Clock clock);
 
 // What an instruction can access, where the source knows more than the bus.
 enum class Reach : u8 { kAnything, kRom };
@@ -78,11 +92,11 @@ struct BlockBus {
     } else if ((address & 0x280) == 0x80) {
       return ram[address & 0x7F];
     }
-    return m.read_device(clock, address, open_bus);
+    return read_device(m, clock, address, open_bus);
   }
   CULE_HD CULE_INLINE u32 read_zero_page(u32 address, u32 open_bus) {
     if (CULE_LIKELY(address & 0x80)) return ram[address & 0x7F];
-    return m.read_tia(clock, address, open_bus);
+    return read_tia(m, clock, address, open_bus);
   }
   CULE_HD CULE_INLINE u32 read_stack(u32 sp, u32 open_bus) { return read_zero_page(sp, open_bus); }
 
@@ -92,7 +106,7 @@ struct BlockBus {
     } else if (!(address & 0x1080)) {
       write_tia(address & 0x3F, value, false);
     } else {
-      clock = m.write_device(clock, address, value, false);
+      clock = write_device(m, clock, address, value);
       must_leave = must_leave || (address & 0x1000);
     }
   }
@@ -124,7 +138,7 @@ struct BlockBus {
       if (reg == WSYNC && !follows_write) clock = m.next_line(clock);
       return;
     }
-    clock = m.write_tia_slow(clock, reg, value, follows_write);
+    clock = write_tia_slow(m, clock, reg, value, follows_write);
     must_leave = must_leave || m.must_stop;
   }
 };
@@ -135,13 +149,14 @@ struct BlockRun {
   using Bus = BlockBus<Program>;
   using Cpu = Execution<Bus>;
 
-  const Lanes& all;
-  Lanes together;  // lanes that run the same block
-  Clock limit;     // no block begins at or after it
+  Lanes all;
+  Lanes together;   // lanes that run the same block
+  Clock limit = 0;  // no block begins at or after it
+  u32 meeting = 0;  // the block that those run, in all lanes; 0: none
   bool is_running;
 
   CULE_HD CULE_INLINE BlockRun(const Lanes& lanes, bool runs)
-      : all(lanes), together(lanes), limit(0), is_running(runs) {}
+      : all(lanes), together(lanes), is_running(runs) {}
 
   // All lanes meet. Returns the number of the block that this lane runs now, kWaits if it runs none
   // and meets again, kDone if no lane runs any more. The blocks follow in one place, so lanes
@@ -160,7 +175,8 @@ struct BlockRun {
     const u32 beam = cycles_of(bus.clock) + m.s.phase_cycles;
     const u32 here = block ? block : kInterpreted;
     const u32 first = all.lowest(is_running ? meeting_key(beam, here) : kNoLane);
-    if (first == kNoLane) return kDone;
+    meeting = (first & kBlockMask) == kInterpreted ? kWaits : first & kBlockMask;
+    if (first == kNoLane) return meeting = kDone;
     const bool is_here = is_running && (first & kInterpreted) == here;
     together = all.only(all.ballot(is_here));
     if (!is_here) return kWaits;
@@ -225,21 +241,42 @@ struct BlockRun {
   static constexpr Clock kMargin = Clock(kQuietCycles) << kClockShift;
 };
 
-// A frame step of a lane. Bus and registers are two local variables, as in
-// warp/interpreter.hpp.
+// A lane between two parts; its registers are in the machine.
 template <class Program, class Lanes>
-CULE_HD CULE_INLINE void run_program(Machine<LaneAccess>& m, const Lanes& lanes) {
-  BlockBus<Program> bus(m, Clock(m.s.cycles) << kClockShift);
+struct LaneState {
+  BlockRun<Program, Lanes> run;
+  Clock clock;
+  u32 block;  // that it runs next, or BlockRun::kWaits
+};
+
+// Runs blocks until all lanes meet at a block of another part. Part has the numbers of its blocks,
+// kFirst to kLast, and run_block(). Bus and registers are two local variables, as in
+// warp/interpreter.hpp.
+template <class Program, class Part, class Lanes>
+CULE_HD CULE_INLINE void run_part(LaneMachine& m, LaneState<Program, Lanes>& state) {
+  using Run = BlockRun<Program, Lanes>;
+  Run r = state.run;
+  BlockBus<Program> bus(m, state.clock);
   Execution<BlockBus<Program>> e(bus, m.s.cpu);
-  BlockRun<Program, Lanes> r(lanes, !e.is_jammed);
   CULE_ASSUME_SHARED(bus.ram.base);
-  for (;;) {
-    const u32 block = r.next_block(e, bus);
-    if (block == r.kDone) break;
-    if (block != r.kWaits) Program::run_block(block, r, e, bus);
-  }
+  u32 block = state.block;
+  do {
+    if (block != Run::kWaits) Part::run_block(block, r, e, bus);
+    block = r.next_block(e, bus);
+  } while (r.meeting == Run::kWaits || r.meeting - Part::kFirst <= Part::kLast - Part::kFirst);
   e.store(m.s.cpu);
-  m.s.cycles = cycles_of(bus.clock);
+  state = {r, bus.clock, block};
+}
+
+// A frame step of a lane.
+template <class Program, class Lanes>
+CULE_HD CULE_INLINE void run_program(LaneMachine& m, const Lanes& lanes) {
+  using Run = BlockRun<Program, Lanes>;
+  const Clock begin = Clock(m.s.cycles) << kClockShift;
+  LaneState<Program, Lanes> state{Run(lanes, !m.s.cpu.is_jammed), begin, Run::kWaits};
+  do Program::run_part(state.run.meeting, m, state);
+  while (state.run.meeting != Run::kDone);
+  m.s.cycles = cycles_of(state.clock);
 }
 
 }  // namespace cule

@@ -19,22 +19,33 @@ constexpr u32 kShortestIdleOffset = 0xFB;
 constexpr u32 kLongRun = 200;
 constexpr u32 kLongestRun = 400;
 constexpr u32 kMaxBlocks = (1u << 13) - 2;
+// Of one part, if a block has no more. Smaller ones compile little faster, and lanes change parts
+// more often (RESULTS.md, "Compiling a game").
+constexpr u32 kPartInstructions = 400;
 
 struct Instruction {
   u32 pc;
+  u64 count = 0;  // how often it was executed
   bool is_followed = false;
   bool begins_block = false;
   bool is_loop_head = false;
-  u32 block = 0;
+  u32 block = 0;          // number of the block that it begins, or 0
+  u32 part = 0;           // index
   u32 cycles_before = 0;  // the most since the last check of the clock, over jumps that lead here
 };
+
+std::string group_source(bool is_alone) {
+  return std::string("#include \"cuda/lane_group.hpp\"\n#include \"rom_kernel/program.hpp\"\n\n") +
+         "namespace cule {\nusing Group = " + (is_alone ? "LoneLane" : "LaneGroup") +
+         ";\n}  // namespace cule\n\n";
+}
 
 class SourceWriter {
  public:
   SourceWriter(const Cart& cart, size_t image_bytes, const SourceOptions& options)
       : cart_(cart),
         is_alone_(options.is_alone),
-        most_(options.most),
+        most_(std::min(options.most, kMaxBlocks)),
         fast_(fast_region(cart.type)),
         image_bytes_(u32(image_bytes)),
         window_bytes_(cart.type == Bankswitch::kE0 ? kSliceBytes : kBankBytes) {}
@@ -43,14 +54,28 @@ class SourceWriter {
     for (const Place& p : reached) insert(p);
     for (const Place& p : reached) follow(p);
     mark_blocks();
+    make_parts();
     write_head();
-    for (auto at = instructions_.begin(); at != instructions_.end(); ++at) write(at);
+    for (const Part& part : parts_) write_part(part);
     write_tail();
     return std::move(text_);
   }
 
  private:
   using At = std::map<u32, Instruction>::iterator;
+
+  struct Part {
+    std::vector<At> instructions;
+    u64 count = 0;  // of instructions executed
+    u32 first_block = 0;
+    u32 last_block = 0;
+  };
+  // Lanes often run one block after the other.
+  struct Edge {
+    u32 from;
+    u32 to;
+    u64 count;
+  };
 
   // --- facts about an instruction ---
   u32 word_at(u32 offset) const { return instruction_word(cart_.type, cart_.image, offset); }
@@ -157,6 +182,7 @@ class SourceWriter {
     if (at == instructions_.end()) {
       if (instructions_.size() >= most_) return at;
       at = instructions_.insert({p.image_offset, {p.pc}}).first;
+      at->second.count = p.count;
     }
     if (at->second.pc != p.pc) return instructions_.end();  // seen through another window
     at->second.begins_block |= p.is_entered;
@@ -215,13 +241,81 @@ class SourceWriter {
     u32 cycles = 0;
     for (auto& [offset, instruction] : instructions_) {
       instruction.begins_block |= cycles > kLongestRun;
-      if (instruction.begins_block) {
-        if (blocks_ < kMaxBlocks) instruction.block = ++blocks_;
-        // Checked at its beginning, or too short to matter: write() decides the same way.
-        cycles = 0;
-      }
+      // Checked at its beginning, or too short to matter: write() decides the same way.
+      if (instruction.begins_block) cycles = 0;
       cycles += cycles_of(offset);
     }
+  }
+
+  // --- which instructions share a function ---
+  // Joins blocks that run one after the other, the most frequent first, while there is room.
+  void make_parts() {
+    std::vector<std::vector<At>> groups;  // one a block, then joined
+    std::map<u32, u32> block_of;          // by offset in the image
+    for (At at = instructions_.begin(); at != instructions_.end(); ++at) {
+      if (at->second.begins_block) groups.emplace_back();
+      groups.back().push_back(at);
+      block_of[at->first] = u32(groups.size() - 1);
+    }
+    std::vector<u32> group_of(groups.size());
+    for (u32 n = 0; n < group_of.size(); ++n) group_of[n] = n;
+    const auto find_group = [&](u32 block) {
+      while (group_of[block] != block) block = group_of[block];
+      return block;
+    };
+    const auto join = [&](u32 a, u32 b) {
+      if (a == b || groups[a].size() + groups[b].size() > kPartInstructions) return;
+      groups[a].insert(groups[a].end(), groups[b].begin(), groups[b].end());
+      groups[b].clear();
+      group_of[b] = a;
+    };
+    std::vector<Edge> edges = find_edges(block_of);
+    std::stable_sort(edges.begin(), edges.end(),
+                     [](const Edge& a, const Edge& b) { return a.count > b.count; });
+    for (const Edge& edge : edges) join(find_group(edge.from), find_group(edge.to));
+    // What no edge joins, wherever there is room.
+    for (u32 b = 1; b < groups.size(); ++b) {
+      for (u32 a = 0; a < b && !groups[b].empty(); ++a) {
+        if (!groups[a].empty()) join(a, b);
+      }
+    }
+    for (std::vector<At>& group : groups) {
+      if (!group.empty()) add_part(std::move(group));
+    }
+    std::stable_sort(parts_.begin(), parts_.end(),
+                     [](const Part& a, const Part& b) { return a.count > b.count; });
+    for (Part& part : parts_) {
+      part.first_block = blocks_ + 1;
+      for (const At& at : part.instructions) {
+        if (at->second.begins_block) at->second.block = ++blocks_;
+        at->second.part = u32(&part - parts_.data());
+      }
+      part.last_block = blocks_;
+    }
+  }
+  std::vector<Edge> find_edges(const std::map<u32, u32>& block_of) {
+    std::vector<Edge> edges;
+    const auto add = [&](At from, At to) {
+      if (to == instructions_.end() || !to->second.begins_block) return;
+      edges.push_back({block_of.at(from->first), block_of.at(to->first),
+                       std::min(from->second.count, to->second.count)});
+    };
+    for (At at = instructions_.begin(); at != instructions_.end(); ++at) {
+      add(at, next_of(at));
+      add(at, target_of(at));
+      // A call returns.
+      const bool is_call = op_at(at->first).function == Function::kJsr;
+      if (is_call) add(at, instructions_.find(at->first + op_at(at->first).size_bytes()));
+    }
+    return edges;
+  }
+  void add_part(std::vector<At> instructions) {
+    Part part;
+    std::sort(instructions.begin(), instructions.end(),
+              [](const At& a, const At& b) { return a->first < b->first; });
+    for (const At& at : instructions) part.count += at->second.count;
+    part.instructions = std::move(instructions);
+    parts_.push_back(std::move(part));
   }
 
   // --- text ---
@@ -235,11 +329,10 @@ class SourceWriter {
   }
 
   void write_head() {
-    put("// Made by csrc/rom_kernel/source.cpp: %u instructions in %u blocks.\n",
-        u32(instructions_.size()), blocks_);
-    text_ += "#include \"cuda/step_kernel.hpp\"\n#include \"rom_kernel/program.hpp\"\n\n";
+    put("// Made by csrc/rom_kernel/source.cpp: %u instructions in %u blocks in %u parts.\n",
+        u32(instructions_.size()), blocks_, u32(parts_.size()));
+    text_ += group_source(is_alone_);
     text_ += "namespace cule {\n\n";
-    put("using Group = %s;\n\n", is_alone_ ? "LoneLane" : "LaneGroup");
     write_table("u8", "kImage", [this](u32 i) { return u32(cart_.image[i]); });
     write_table("u32", "kBlocks", [this](u32 i) {
       const auto at = instructions_.find(i);
@@ -255,19 +348,29 @@ class SourceWriter {
     text_ +=
         "  __device__ static u32 image(u32 i) { return kImage[i]; }\n"
         "  __device__ static u32 block_at(u32 i) { return kBlocks[i]; }\n"
-        "  template <class Lanes>\n"
-        "  __device__ static void run(Machine<LaneAccess>& m, const Lanes& lanes) {\n"
-        "    run_program<Program>(m, lanes);\n  }\n"
-        "  template <class Lanes>\n"
-        "  __device__ static CULE_INLINE void run_block(u32 block, const BlockRun<Program, Lanes>& "
-        "r, Execution<BlockBus<Program>>& e, BlockBus<Program>& bus);\n};\n\n"
-        "template <class Lanes>\n"
-        "__device__ CULE_INLINE void Program::run_block(u32 block, const BlockRun<Program, Lanes>& "
-        "r, Execution<BlockBus<Program>>& e, BlockBus<Program>& bus) {\n"
-        "  u32 way;\n"
-        "  switch (block) {\n";
-    for (u32 n = 1; n <= blocks_; ++n) put("    case %u: goto b%u;\n", n, n);
+        "  __device__ static void run_part(u32 block, LaneMachine& m, "
+        "LaneState<Program, Group>& state);\n};\n"
+        "using Run = BlockRun<Program, Group>;\n"
+        "using Bus = BlockBus<Program>;\n"
+        "using Cpu = Execution<Bus>;\n\n";
+  }
+
+  void write_part(const Part& part) {
+    put("struct Part%u {\n  static constexpr u32 kFirst = %u, kLast = %u;\n", part.first_block,
+        part.first_block, part.last_block);
+    text_ +=
+        "  __device__ static CULE_INLINE void run_block(u32 block, const Run& r, Cpu& e, Bus& bus) "
+        "{\n  u32 way;\n  switch (block) {\n";
+    for (u32 n = part.first_block; n <= part.last_block; ++n) put("    case %u: goto b%u;\n", n, n);
     text_ += "    default: return;\n  }\n";
+    cycles_ = 0;
+    for (auto at = part.instructions.begin(); at != part.instructions.end(); ++at) {
+      const auto neighbour = std::next(at);
+      write(*at, neighbour == part.instructions.end() ? instructions_.end() : *neighbour);
+    }
+    put("}\n};\nstatic __device__ CULE_NOINLINE void run_part%u(LaneMachine& m, "
+        "LaneState<Program, Group>& state) {\n  run_part<Program, Part%u>(m, state);\n}\n\n",
+        part.first_block, part.first_block);
   }
 
   template <class Value>
@@ -279,12 +382,21 @@ class SourceWriter {
 
   void write_tail() {
     text_ +=
+        "__device__ void Program::run_part(u32 block, LaneMachine& m, "
+        "LaneState<Program, Group>& state) {\n";
+    // A lane begins in the last part, and meets the others there.
+    for (const Part& part : parts_) {
+      if (&part == &parts_.back()) {
+        put("  run_part%u(m, state);\n", part.first_block);
+      } else {
+        put("  if (block - %u <= %u) return run_part%u(m, state);\n", part.first_block,
+            part.last_block - part.first_block, part.first_block);
+      }
+    }
+    text_ +=
         "}\n\n}  // namespace cule\n\n"
-        "extern \"C\" __global__ void __launch_bounds__(cule::kMaxStepWarps* "
-        "cule::kWarpLanes, cule::kStepBlocks)\n"
-        "    cule_step(const cule::DeviceBatch b, const cule::Tile* tiles, cule::u32 "
-        "num_tiles,\n              const cule::StepActions actions) {\n"
-        "  cule::step_consoles<cule::Program, cule::Group>({}, b, tiles, num_tiles, actions);\n}\n";
+        "extern \"C\" __device__ void cule_run_program(cule::LaneMachine& m, "
+        "const cule::Group& lanes) {\n  cule::run_program<cule::Program>(m, lanes);\n}\n";
   }
 
   void begin_block(const Instruction& i, u32 offset) {
@@ -299,8 +411,9 @@ class SourceWriter {
     }
   }
   // Jumps to a block, or returns to the meeting of lanes; the program counter is set already.
-  void go_to(At target) {
-    if (target == instructions_.end() || target->second.block == 0) {
+  void go_to(At from, At target) {
+    if (target == instructions_.end() || !target->second.begins_block ||
+        target->second.part != from->second.part) {
       text_ += "return;";
       return;
     }
@@ -308,7 +421,8 @@ class SourceWriter {
     put("goto b%u;", target->second.block);
   }
 
-  void write(At at) {
+  // `neighbour`: the instruction of the part that is written next, or end().
+  void write(At at, At neighbour) {
     const u32 offset = at->first;
     const u32 pc = at->second.pc;
     const u32 word = word_at(offset);
@@ -324,7 +438,7 @@ class SourceWriter {
       if (f == Function::kJump || f == Function::kJsr) {
         if (is_wild(offset)) text_ += "  if (r.must_meet(bus)) return;\n";
         text_ += "  ";
-        go_to(target_of(at));
+        go_to(at, target_of(at));
         text_ += '\n';
       } else if (op_at(offset).transfers() || ends_line(offset)) {
         text_ += "  return;\n";
@@ -335,10 +449,9 @@ class SourceWriter {
       }
     }
     const At next = next_of(at);
-    const At neighbour = std::next(at);
     if (falls_through(offset) && (next == instructions_.end() || next != neighbour)) {
       text_ += "  ";
-      go_to(next);
+      go_to(at, next);
       text_ += '\n';
     }
     if (!falls_through(offset) || next != neighbour) cycles_ = 0;
@@ -357,7 +470,7 @@ class SourceWriter {
       return;
     }
     text_ += "  if (way == r.kGoes) ";
-    go_to(target);
+    go_to(at, target);
     text_ += "\n  if (way == r.kParts) return;\n";
   }
 
@@ -369,6 +482,7 @@ class SourceWriter {
   const u32 window_bytes_;
   std::map<u32, Instruction> instructions_;  // by offset in the image
   std::string text_;
+  std::vector<Part> parts_;  // those executed most first
   u32 blocks_ = 0;
   u32 cycles_ = 0;  // the most since the last check of the clock
 };
@@ -380,6 +494,10 @@ std::string make_source(const Cart& cart, size_t image_bytes, const SourceOption
   std::stable_sort(reached.begin(), reached.end(),
                    [](const Place& a, const Place& b) { return a.count > b.count; });
   return SourceWriter(cart, image_bytes, options).make(reached);
+}
+
+std::string make_kernel_source(bool is_alone) {
+  return group_source(is_alone) + "#include \"rom_kernel/kernel.hpp\"\n";
 }
 
 }  // namespace cule::rom_kernel

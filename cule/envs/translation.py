@@ -1,12 +1,14 @@
 """A GPU kernel compiled for one game, while the environments run; kept on disk.
 
-`cule._core.Game.lane_source` writes the kernel's source (csrc/rom_kernel/source.hpp), NVRTC
-compiles it (`cule.envs.nvrtc`), and `cule.envs.kernel_cache` keeps it. Results are the
-interpreter's, bit for bit. Without a kernel of its own, for whatever reason, a game is interpreted.
+`cule._core.Game.lane_source` writes the source of a game's parts (csrc/rom_kernel/source.hpp).
+NVRTC compiles it, and nvJitLink links it with what is the same for all games (`cule.envs.nvrtc`);
+`cule.envs.kernel_cache` keeps both. Results are the interpreter's, bit for bit. Without a kernel of
+its own, for whatever reason, a game is interpreted.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -14,19 +16,32 @@ import queue
 import sys
 import threading
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 from cule import _core
 from cule.device import cuda_module
 from cule.envs import kernel_cache
-from cule.envs.nvrtc import Toolkit, Version, choose_toolkit, compile_code, find_toolkits
+from cule.envs.nvrtc import (
+    Job,
+    Toolkit,
+    Version,
+    choose_toolkit,
+    compile_code,
+    find_toolkits,
+    link_code,
+)
 from cule.errors import DeviceError
 
 #: Frames played, and from how many seeds, to find which instructions a game executes.
 FRAMES, SEEDS = 600, 4
 
-#: Instructions that are translated, those executed most; more take the compiler too long.
-MOST_INSTRUCTIONS = 2000
+#: Instructions that are translated, those executed most: of the kernel, and of a first one that is
+#: ready sooner.
+MOST_INSTRUCTIONS, FIRST_INSTRUCTIONS = 2000, 400
+
+#: What makes the source of a game's parts that of a whole kernel.
+WHOLE = '#include "rom_kernel/kernel.hpp"\n'
 
 _OPTIONS = ("-std=c++17", "-fmad=false", "-default-device")
 
@@ -85,18 +100,18 @@ def _driver_version() -> Version | None:
     return (number // 1000, number % 1000 // 10) if number else None
 
 
-def source_of(game: _core.Game, lanes_per_warp: int) -> str:
-    """The source of a game's kernel; one for a single lane per warp has no votes."""
+def source_of(game: _core.Game, lanes_per_warp: int, most: int | None = None) -> str:
+    """The source of a game's parts; one for a single lane per warp has no votes."""
     is_alone = lanes_per_warp == 1
-    return game.lane_source(FRAMES, SEEDS, MOST_INSTRUCTIONS, is_alone=is_alone)
+    return game.lane_source(FRAMES, SEEDS, most or MOST_INSTRUCTIONS, is_alone=is_alone)
 
 
-def compile_source(source: str, architecture: int) -> bytes:
-    """A source that includes headers of `device_sources`, compiled for 90, which is sm_90."""
+def compile_source(source: str, architecture: int, *options: str, linkable: bool = False) -> Job:
+    """Compile a source that includes headers of `device_sources` for 90, which is sm_90."""
     folder = device_sources()
     include = [folder / "rom_kernel" / "rtc", folder / "cuda" / "device", folder]
-    options = [*_OPTIONS, *(f"-I{path}" for path in include)]
-    return compile_code(toolkit(), source, options, architecture).result()
+    every = [*_OPTIONS, *(f"-I{path}" for path in include), *options]
+    return compile_code(toolkit(), source, every, architecture, linkable)
 
 
 class Wanted:
@@ -106,22 +121,61 @@ class Wanted:
         """Find out what its file on disk must have been made for."""
         self.game, self.lanes_per_warp, self.architecture = game, lanes_per_warp, architecture
         self.name = f"{game.game_id}-sm_{architecture}"
-        self.made_for = {
-            "game": game.game_id,
-            "rom": hashlib.sha256(game.rom).hexdigest(),
+        self._for_all_games = {
             "lanes": "one" if lanes_per_warp == 1 else "several",
             "architecture": str(architecture),
             "nvrtc": "{}.{}".format(*toolkit().version),
             "sources": _sources_digest(),
+        }
+        self.made_for = {
+            "game": game.game_id,
+            "rom": hashlib.sha256(game.rom).hexdigest(),
+            **self._for_all_games,
         }
 
     def load(self) -> bytes | None:
         """The kernel on disk, if there is one."""
         return kernel_cache.load(self.name, self.made_for)
 
-    def compile(self) -> bytes:
-        """Make it."""
-        return compile_source(source_of(self.game, self.lanes_per_warp), self.architecture)
+    def compile(self, publish: Callable[[bytes], None] | None = None) -> bytes:
+        """Make it. `publish`, if given, first gets a kernel of the hottest instructions alone."""
+        tools = toolkit()
+        source = source_of(self.game, self.lanes_per_warp)
+        if tools.linker is None or self.architecture not in tools.architectures:
+            return compile_source(source + WHOLE, self.architecture).result()
+        shared = self._shared_part()
+        if publish is not None:
+            first = source_of(self.game, self.lanes_per_warp, FIRST_INSTRUCTIONS)
+            if first != source:
+                publish(self._link(shared(), self._compile_parts(first)))
+        parts = self._compile_parts(source)
+        return self._link(shared(), parts)
+
+    def _compile_parts(self, source: str) -> Job:
+        registers = f"-maxrregcount={_core.LANE_PART_REGISTERS}"
+        return compile_source(source, self.architecture, registers, linkable=True)
+
+    def _link(self, shared: bytes, parts: Job) -> bytes:
+        return link_code(toolkit(), [shared, parts.result()], self.architecture).result()
+
+    def _shared_part(self) -> Callable[[], bytes]:
+        """What is the same for all games, from disk or being compiled; the call waits for it."""
+        name = f"all-games-sm_{self.architecture}"
+        with contextlib.suppress(OSError):
+            code = kernel_cache.load(name, self._for_all_games)
+            if code is not None:
+                return lambda: code
+        source = _core.lane_kernel_source(is_alone=self.lanes_per_warp == 1)
+        job = compile_source(source, self.architecture, linkable=True)
+
+        @functools.cache
+        def wait() -> bytes:
+            made = job.result()
+            with contextlib.suppress(OSError):  # `Translation` says so of the kernel
+                kernel_cache.store(name, self._for_all_games, made)
+            return made
+
+        return wait
 
     def store(self, code: bytes) -> None:
         """Keep it on disk."""
@@ -191,7 +245,7 @@ class Translation:
 
     def _run(self) -> None:
         try:
-            code = self._wanted.compile()
+            code = self._wanted.compile(self._codes.put)
         except Exception as error:
             self._problems.append(_failure(error))
             return

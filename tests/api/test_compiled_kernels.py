@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -62,11 +62,16 @@ class Compiler:
         path = kernels.build_program(env._plan.games[0])
         env.close()
         self.code: bytes | Exception = kernels.loadable(path)
+        self.first: bytes | None = None
+        self.has_published = threading.Event()
         self.may_end = threading.Event()
         self.calls = 0
 
-    def compile(self, _: translation.Wanted) -> bytes:
+    def compile(self, publish: Callable[[bytes], None]) -> bytes:
         self.calls += 1
+        if self.first is not None:
+            publish(self.first)
+            self.has_published.set()
         assert self.may_end.wait(60)
         if isinstance(self.code, Exception):
             raise self.code
@@ -88,7 +93,7 @@ class Compiler:
 @pytest.fixture
 def compiler(monkeypatch: pytest.MonkeyPatch) -> Compiler:
     found = Compiler()
-    monkeypatch.setattr(translation.Wanted, "compile", lambda wanted: found.compile(wanted))
+    monkeypatch.setattr(translation.Wanted, "compile", lambda wanted, publish: found.compile(publish))
     return found
 
 
@@ -140,6 +145,31 @@ def test_a_kernel_on_disk_runs_at_once(compiler: Compiler) -> None:
         played[kernel] = play(env, 10)
     assert compiler.calls == 1
     assert_same(played)
+
+
+def test_a_first_kernel_runs_until_the_whole_one_is_there(compiler: Compiler) -> None:
+    def loaded() -> int:
+        return kernels.pop_instruction_counts().modules
+
+    from tests.support import kernels
+
+    env = make()
+    game = env._plan.games[0]
+    compiler.finish_and_step(env)
+    before = loaded()
+    wanted = translation.Wanted(game, 1, 90)
+    kernel_cache.discard(wanted.name, wanted.made_for)
+    compiler.first = kernels.loadable(kernels.build_program(game, is_alone=True))
+    env = make()
+    env.reset(seed=0)
+    assert compiler.has_published.wait(60)
+    env.step(np.zeros(3, np.int64))
+    assert has_program(env)
+    assert env.is_compiling
+    assert loaded() == before + 1
+    compiler.finish_and_step(env)
+    assert not env.is_compiling
+    assert loaded() == before + 1  # the whole one is that of the environment before
 
 
 def test_not_during_a_capture(compiler: Compiler) -> None:
