@@ -275,7 +275,7 @@ class Batch:
 def build_config() -> dict[str, str]: ...
 
 # "2K", "F8", ...; ValueError when no type fits
-# C++ of what is the same in the GPU kernels of all games, and the registers that their parts may use
+# registers that the parts of a game's GPU kernel may use; C++ of what all such kernels share
 LANE_PART_REGISTERS: int
 
 def lane_kernel_source(is_alone: bool) -> str: ...

@@ -56,7 +56,7 @@ def kernels_of(module: bytes) -> list[str]:
     return [name[6:] for name, _ in _heads(module) if name.startswith(".text.")]
 
 
-def _read_registers(attributes: bytes) -> dict[int, int]:
+def read_registers(attributes: bytes) -> dict[int, int]:
     """Registers of a thread, by number of the function's symbol."""
     found, at = {}, 0
     while at < len(attributes):
@@ -108,7 +108,7 @@ def read_module(module: bytes, kernel: str) -> Module:
             struct.pack_into("<Q", bank, at, base + value + addend)
         banks[int(match[1])] = bytes(bank)
     found = Module(banks, memory)
-    registers = _read_registers(contents.get(".nv.info", b""))
+    registers = read_registers(contents.get(".nv.info", b""))
     for name, head in _heads(module):
         if name.startswith(".text.") and kernel in name:
             found.code, found.registers = contents[name], registers.get(head[7] & 0xFFFFFF, 0)

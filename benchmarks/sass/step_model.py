@@ -35,7 +35,7 @@ from benchmarks.sass.module import kernels_of
 from cule.envs.launch import Geometry, geometry_for
 from cule.envs.options import resolve_options
 from cule.envs.plan import plan_batch
-from cule.envs.translation import translate
+from cule.envs.translation import Wanted
 from tests.support import kernels
 
 RECORD = ROOT / "benchmarks" / "results" / "step_model.json"
@@ -108,11 +108,12 @@ class Modules:
         return self._kernels[name]
 
     def compiled(self, game: str, lanes: int) -> Kernel:
-        """A game's own state-update kernel."""
+        """A game's own state-update kernel, as one source: nothing is linked."""
         options = resolve_options(game, lanes, {"num_reset_states": 1, "num_threads": 1})
         architecture = int(ARCHITECTURE.removeprefix("sm_"))
         cubin = self._folder / f"{game}.cubin"
-        cubin.write_bytes(translate(plan_batch(options).games[0], lanes, architecture))
+        wanted = Wanted(plan_batch(options).games[0], lanes, architecture)
+        cubin.write_bytes(wanted.compile_as_one())
         return Kernel(disassemble(cubin, "cule_step"))
 
 

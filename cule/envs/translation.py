@@ -142,14 +142,19 @@ class Wanted:
         tools = toolkit()
         source = source_of(self.game, self.lanes_per_warp)
         if tools.linker is None or self.architecture not in tools.architectures:
-            return compile_source(source + WHOLE, self.architecture).result()
-        shared = self._shared_part()
+            return self.compile_as_one()
+        shared = self.shared_part()
         if publish is not None:
             first = source_of(self.game, self.lanes_per_warp, FIRST_INSTRUCTIONS)
             if first != source:
                 publish(self._link(shared(), self._compile_parts(first)))
         parts = self._compile_parts(source)
         return self._link(shared(), parts)
+
+    def compile_as_one(self) -> bytes:
+        """The same kernel without a linker, or PTX where NVRTC does not know the architecture."""
+        source = source_of(self.game, self.lanes_per_warp) + WHOLE
+        return compile_source(source, self.architecture).result()
 
     def _compile_parts(self, source: str) -> Job:
         registers = f"-maxrregcount={_core.LANE_PART_REGISTERS}"
@@ -158,7 +163,7 @@ class Wanted:
     def _link(self, shared: bytes, parts: Job) -> bytes:
         return link_code(toolkit(), [shared, parts.result()], self.architecture).result()
 
-    def _shared_part(self) -> Callable[[], bytes]:
+    def shared_part(self) -> Callable[[], bytes]:
         """What is the same for all games, from disk or being compiled; the call waits for it."""
         name = f"all-games-sm_{self.architecture}"
         with contextlib.suppress(OSError):

@@ -93,7 +93,9 @@ class Compiler:
 @pytest.fixture
 def compiler(monkeypatch: pytest.MonkeyPatch) -> Compiler:
     found = Compiler()
-    monkeypatch.setattr(translation.Wanted, "compile", lambda wanted, publish: found.compile(publish))
+    monkeypatch.setattr(
+        translation.Wanted, "compile", lambda wanted, publish: found.compile(publish)
+    )
     return found
 
 

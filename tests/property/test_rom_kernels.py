@@ -7,10 +7,14 @@ traces of ale-py are compared here as well.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from benchmarks.sass.module import read_sections
 from cule.envs import translation
+from cule.envs.nvrtc import choose_toolkit, find_toolkits
 from cule.errors import DeviceError, InvalidArgumentError
 from cule.games import load_games
 from tests.support.kernels import (
@@ -140,3 +144,29 @@ def test_batches_of_a_game_share_its_module() -> None:
     assert loaded() == before + 2
     other.close()
     assert loaded() == before
+
+
+def test_nvrtc_compiles_and_links_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a GPU; this shows that there is one, not that it runs."""
+    monkeypatch.setenv("CULE_CACHE", str(tmp_path))
+    kit = choose_toolkit(find_toolkits(), None, None)
+    if kit is None or kit.linker is None:
+        pytest.skip("no NVRTC, or no nvJitLink")
+    monkeypatch.setattr(translation, "toolkit", lambda: kit)
+    monkeypatch.setattr(translation, "MOST_INSTRUCTIONS", 120)
+    monkeypatch.setattr(translation, "FIRST_INSTRUCTIONS", 40)
+    pair = Pair("pong", 1)
+    wanted = translation.Wanted(pair.plan.games[0], 1, 90)
+    first: list[bytes] = []
+    whole = wanted.compile(first.append)
+    for code in (*first, whole):
+        sections = dict(read_sections(code))
+        assert ".text.cule_step" in sections
+        assert ".text.cule_run_program" in sections
+    assert len(first[0]) < len(whole)
+    shared = list(tmp_path.iterdir())
+    assert [path.name.partition("-sm")[0] for path in shared] == ["all-games"]
+    before = shared[0].stat().st_mtime_ns
+    assert wanted.compile() == whole
+    assert shared[0].stat().st_mtime_ns == before
+    pair.close()

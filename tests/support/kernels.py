@@ -180,7 +180,11 @@ def hooked_launches(run: Callable[[str, HookedLaunch], None]) -> Iterator[None]:
 @functools.cache
 def build_program(game: _core.Game, is_alone: bool = False) -> Path:
     """A game's own kernel, compiled by g++ for the shim."""
-    source = translation.source_of(game, 1 if is_alone else 2) + translation.WHOLE + '#include "loaded_kernel.hpp"\n'
+    source = (
+        translation.source_of(game, 1 if is_alone else 2)
+        + translation.WHOLE
+        + '#include "loaded_kernel.hpp"\n'
+    )
     state = hashlib.sha256((_digest() + source).encode()).hexdigest()[:16]
     path = _folder() / f"{game.game_id}-{state}.so"
     _build(path, ("-", "tests/shim/instruction_counts.cpp"), text=source)
