@@ -273,7 +273,10 @@ class Pair:
         self.cpu = make_batch(self.plan, self.options)
         native = native or module()
         geometry = Geometry(lanes, warps)
-        self.kernels = CudaBatch(self.plan, self.options, device, native, geometry)
+        # On a GPU the interpreter kernel is what is compared, unless a test asks for another.
+        kernel = keywords.get("kernel", "interpreter")
+        options = dataclasses.replace(self.options, kernel=kernel)
+        self.kernels = CudaBatch(self.plan, options, device, native, geometry)
         self.program: Path | None = None  # of the shim
         if is_compiled and device.type == "cuda":
             major, minor = torch.cuda.get_device_capability(device)
