@@ -22,12 +22,13 @@ from cule.envs.options import resolve_options
 from cule.envs.plan import plan_batch
 
 
-def compile_game(game: str, lanes: int, architecture: str) -> str:
+def compile_game(game: str, lanes: int, architecture: int) -> str:
     """Compile one kernel, unless the cache has it; a line about it."""
     options = resolve_options(game, 1, {"num_reset_states": 1, "num_threads": 1})
     start = time.perf_counter()
-    path = translation.translate(plan_batch(options).games[0], lanes, architecture)
-    return f"{game}, {lanes} lanes per warp: {time.perf_counter() - start:.1f} s, {path}"
+    code = translation.translate(plan_batch(options).games[0], lanes, architecture)
+    seconds = time.perf_counter() - start
+    return f"{game}, {lanes} lanes per warp: {seconds:.1f} s, {len(code):,} bytes"
 
 
 def main() -> None:
@@ -46,7 +47,7 @@ def main() -> None:
     # The compiler uses one thread and no GPU.
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("fork")) as pool:
         jobs = [
-            pool.submit(compile_game, game, count, f"sm_{major}{minor}")
+            pool.submit(compile_game, game, count, 10 * major + minor)
             for game, count in itertools.product(games_named(options.games), sorted(lanes))
         ]
         for job in as_completed(jobs):
