@@ -28,7 +28,7 @@ PARAMETERS = 0x210
 #: Generic addresses of local and of shared memory, and the size of a lane's stack (warp.hpp).
 LOCAL_BASE, SHARED_BASE, LOCAL_BYTES = 0x9000_0000_0000, 0xA000_0000_0000, 8192
 BANKS = 5
-#: Stands for the file of a barrier of the block, where warps wait for each other.
+#: In place of a file: a barrier of the block, where warps wait for each other.
 BARRIER = "barrier"
 
 

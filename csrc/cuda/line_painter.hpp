@@ -72,7 +72,7 @@ struct LinePainter {
   const LineState s;
   const u8* const map;  // 256 entries
   const u32 color_loss;
-  u8* const row;  // 160 bytes; null: only the state goes on to the end of the scanline
+  u8* const row;  // 160 bytes; null: only the state is brought to the end of the scanline
 
   LineMask shown[kGroups];
   u32 stale = (1u << kGroups) - 1;

@@ -100,7 +100,7 @@ struct LineScan {
   }
   __device__ CULE_INLINE u32 line_begin() const { return line * kClocksPerLine; }
 
-  // Goes on to the next 32 scanlines. Returns false if one of them starts the star field: only
+  // Takes the next 32 scanlines. Returns false if one of them starts the star field: only
   // another renderer can draw this log.
   __device__ CULE_NOINLINE bool find_lines() {
     const LaneGroup all{kEveryLane};
