@@ -19,7 +19,7 @@ _RESERVED_SHARED_BYTES = 1024  # of every block, in the size of its section
 
 @dataclass
 class Module:
-    """A kernel in a module: its code, what it takes of a multiprocessor, and its constants.
+    """A kernel in a module: its code, the resources it uses, and its constants.
 
     Constant banks are all but bank 0, which holds the parameters; `memory` holds the global
     variables that they point to.

@@ -157,6 +157,12 @@ struct LinePainter {
     return any != 0;
   }
 
+  // Of a RESPn that puts player n at x.
+  __device__ CULE_INLINE PlayerReset reset_kind(u32 n, u32 x) const {
+    const u32 distance = wrap_position(i32(x) - i32(s[kLinePosition + n]));
+    return classify_player_reset(s[NUSIZ0 + n] & 7, distance);
+  }
+
   // Moves the mark. Returns whether something looks different after the access.
   __device__ CULE_INLINE bool shows(LogEntry e) {
     const u32 reg = log_register(e);
@@ -166,7 +172,7 @@ struct LinePainter {
     if (rule == 0) return false;
     u32 target =
         clock + (rule & kIsPlayfield ? write_delay_clocks(PF0, clock) : rule >> kRuleDelay & 0xF);
-    bool result = ((s[reg % kLineBytes] ^ v) & rule & 0xFF) != 0;
+    bool result = ((s[reg] ^ v) & rule & 0xFF) != 0;
     if (!(rule & kIsOrdered)) {
       if (target > mark) mark = target;
       return result;
@@ -183,19 +189,15 @@ struct LinePainter {
       case GRP1: {
         const u32 n = reg - GRP0;
         const u32 other = 1 - n;
-        result = s[VDELP0 + n] & 1 ? false : s[GRP0 + n] != v;
-        result = result ||
+        result = (!(s[VDELP0 + n] & 1) && s[GRP0 + n] != v) ||
                  ((s[VDELP0 + other] & 1) && s[kLineOldGraphics + other] != s[GRP0 + other]) ||
                  (n == 1 && (s[VDELBL] & 1) && s[kLineOldBall] != s[ENABL]);
         break;
       }
       case RESP0:
       case RESP1: {
-        const u32 n = reg - RESP0;
         const u32 x = reset_player_position(clock % kClocksPerLine);
-        const u32 distance = wrap_position(i32(x) - i32(s[kLinePosition + n]));
-        if (classify_player_reset(s[NUSIZ0 + n] & 7, distance) == PlayerReset::kDisplay)
-          target = clock + kResetDrawClocks;
+        if (reset_kind(reg - RESP0, x) == PlayerReset::kDisplay) target = clock + kResetDrawClocks;
         result = true;
         break;
       }
@@ -236,8 +238,7 @@ struct LinePainter {
       case RESP1: {
         const u32 n = reg - RESP0;
         const u32 x = reset_player_position(clock % kClocksPerLine);
-        const u32 distance = wrap_position(i32(x) - i32(s[kLinePosition + n]));
-        const PlayerReset kind = classify_player_reset(s[NUSIZ0 + n] & 7, distance);
+        const PlayerReset kind = reset_kind(n, x);
         const bool is_late = kind == PlayerReset::kDisplay &&
                              clock + kResetDrawClocks > scan.line_begin() + kClocksPerLine;
         s[kLineSkip + n] = kind != PlayerReset::kDelay;

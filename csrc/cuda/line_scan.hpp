@@ -57,9 +57,6 @@ __device__ CULE_INLINE u64 reduce_or(u64 value) {
 __device__ CULE_INLINE u32 take_from(u32 value, u32 lane) {
   return __shfl_sync(kEveryLane, value, int(lane));
 }
-__device__ CULE_INLINE u64 take_from(u64 value, u32 lane) {
-  return take_from(u32(value), lane) | u64(take_from(u32(value >> 32), lane)) << 32;
-}
 
 struct LineScan {
   const TiaWriteLog& log;

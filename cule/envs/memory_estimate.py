@@ -15,8 +15,8 @@ from cule.envs.plan import observation_space
 #: that the next one writes.
 STEPS_ALIVE = 2
 
-#: What an environment has besides its arrays and its results: its options and its place in a warp,
-#: a seed, an action, and numbers that are converted for the caller.
+#: Other bytes of an environment: its options, its place in a warp, a seed, an action, and numbers
+#: that are converted for the caller.
 SMALL_BYTES = 128
 
 #: Torch's allocator rounds a request up to 2 MiB, or takes 20 MiB for several small ones.

@@ -416,7 +416,7 @@ def _allocated(device: Any = None) -> int:
 
 
 def _free() -> int:
-    """What is left besides tensors and local memory of kernels."""
+    """Free memory: that of the device less tensors and local memory of kernels."""
     total = _installed[-1].memory_bytes or _MEMORY_BYTES
     return total - _allocated() - int(kernels.module().reserve_local_memory(0))
 
