@@ -47,7 +47,12 @@ FRAMES = 4  # of a step
 #: What an instruction is for, by parts of the names of its kernel, function and file. Parts are
 #: separated by |; the first match counts.
 PHASES = (
-    ("collisions", "step_consoles", "CollisionSink|Shapes|PlainRenderer|read_latches", ""),
+    (
+        "collisions",
+        "step_consoles",
+        "CollisionSink|Shapes|Renderer|read_latches|serve|LineScan|LineCollisions|render_together",
+        "",
+    ),
     ("drawing", "step_consoles", "paint_|PaintSink|make_pixels|dim_picture|hold", ""),
     ("TIA state", "step_consoles", "write_|read_|spill|free_log", ""),
     ("program", "step_consoles", "", ""),

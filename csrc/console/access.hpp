@@ -51,11 +51,4 @@ struct PlainAccess {
   static constexpr bool kForeseesCharges = false;
 };
 
-// A lane of a warp: pictures are drawn later, by other threads.
-struct LaneAccess {
-  using Ram = InterleavedRam;
-  using Renderer = PlainRenderer;
-  static constexpr bool kForeseesCharges = false;
-};
-
 }  // namespace cule

@@ -55,9 +55,7 @@ struct Tile {
   u32 count;
 };
 
-// Of a block of the state-update kernel: warps, and bytes of RAM a warp.
-constexpr u32 kMaxStepWarps = 4;
-constexpr u32 kWarpRamBytes = kWarpLanes * kRamBytes;
+constexpr u32 kMaxStepWarps = 4;  // of a block of the state-update kernel
 
 // Which frames of a step the render kernel draws. Bits of DeviceBatch::draw_bits.
 enum DrawBits : u8 {
@@ -99,6 +97,7 @@ struct DeviceBatch {
   u32 picture_bytes;     // of the tallest game; between the pictures of a console
   u32 spill_bytes;       // a console
   u32 spill_maxpool_at;  // of the maxpool picture in these
+  u32 team_lanes;        // of a warp that work for one console, a power of two
   float continuous_action_threshold;
   u8 grayscale;
   u8 maxpool;

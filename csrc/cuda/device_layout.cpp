@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cuda/step_memory.hpp"
 #include "obs/palette.hpp"
 #include "warp/lane_opcodes.hpp"
 
@@ -158,6 +159,7 @@ std::vector<u8> DeviceLayout::place_at(u64 address, u64 spill_address) {
   batch_.picture_bytes = picture_bytes_;
   // Of the running frame and the two before it, and those that the maxpool picture is made of.
   batch_.num_logs = kLogSlots + (o.ram_obs ? 0 : o.maxpool ? 2 : 1);
+  batch_.team_lanes = team_lanes(source_.lanes_per_warp);
   batch_.spill_maxpool_at = picture_bytes_ * (o.ram_obs || !o.maxpool ? 2 : 3);
   batch_.spill_bytes = batch_.spill_maxpool_at + (o.ram_obs ? 0 : picture_bytes_ * o.channels());
   batch_.spill = reinterpret_cast<u8*>(spill_address);

@@ -68,7 +68,7 @@ CULE_HD CULE_INLINE void replace_bytes(u32* bytes, u32 bits, u32 low, u32 high) 
 
 // Paints one scanline, in one lane.
 struct LinePainter {
-  const LineScan& scan;
+  const LineScan<Team<WholeWarp>>& scan;
   const LineState s;
   const u8* const map;  // 256 entries
   const u32 color_loss;
@@ -84,7 +84,7 @@ struct LinePainter {
   i32 hmove_clock;     // the last HMOVE
   bool is_late_0 = false, is_late_1 = false;  // RESPn has drawn into the next scanline
 
-  __device__ LinePainter(const LineScan& l, u8* to, const u8* m)
+  __device__ LinePainter(const LineScan<Team<WholeWarp>>& l, u8* to, const u8* m)
       : scan(l),
         s(l.state),
         map(m),
@@ -416,9 +416,10 @@ struct LinePainter {
 __device__ CULE_NOINLINE inline bool paint_lines(const Console& c, const TiaWriteLog& log,
                                                  u32 memory, const u8* map, u8* rows_out) {
   if (log.start.stars || log.start.missile0_look != Missile0Look::kNormal) return false;
-  LineScan scan(c, log, memory);
-  scan.make_rules();
+  make_line_rules(memory);
   const u32 first = log.first_line;
+  LineScan<Team<WholeWarp>> scan(log, {}, {first, kNoLastLine, c.properties.hmove_blanks != 0},
+                                 {log.start, 0, 0, false}, memory);
   const u32 end = first + c.properties.height;
   for (u32 line = 0; line < end; line += kWarpLanes) {
     if (!scan.find_lines()) return false;

@@ -1,12 +1,12 @@
-// cuda/line_scan.hpp: a write log by scanlines, 32 at a time: a warp, one lane a scanline.
+// cuda/line_scan.hpp: a write log by scanlines: a team of lanes, one lane a scanline.
 //
-// In: a log with the state that it starts from. Out, for each scanline in its own lane: the state
-// at its start and its part of the log. All lanes of the warp call these functions together.
+// In: a log, and the state at one of its entries. Out, for each scanline in its own lane: the state
+// at its start and its part of the log. All lanes of the team call these functions together.
 //
 // A scanline owns the accesses that move the beam mark no further than its end (tia/NOTES.md 4).
 // Its state at the start is, for a register, what the last scanline before it that writes the
 // register leaves; so one pass in which every lane looks at its own scanline, and votes over who
-// wrote what, find the states of all 32 at once. Positions are the exception: HMOVE adds to what is
+// wrote what, find the states of all of them at once. Positions are the exception: HMOVE adds to what is
 // there. A lane finds what its scanline does to them, and the warp applies that scanline by
 // scanline, where one does anything.
 //
@@ -14,23 +14,12 @@
 #pragma once
 
 #include "console/picture.hpp"
-#include "cuda/lane_group.hpp"
+#include "cuda/lane_team.hpp"
+#include "cuda/line_memory.hpp"
 #include "cuda/line_motion.hpp"
 #include "cuda/register_rules.hpp"
 
 namespace cule {
-
-// The state of a scanline: the registers as they were written, each at its own number, and what
-// follows from the order of accesses.
-enum LineByte : u32 {
-  kLinePosition = 0x30,  // [5]
-  kLineOldGraphics = 0x35,
-  kLineOldBall = 0x37,
-  kLineSkip = 0x38,
-  kLineMirror = 0x3A,
-  kLineHmoveBlank = 0x3B,
-  kLineBytes = 0x40,
-};
 
 // In the block's shared memory: byte i of lane l at 32 i + l.
 struct LineState {
@@ -42,54 +31,73 @@ struct LineState {
   __device__ CULE_INLINE LineState of(u32 lane, u32 other) const { return {at + other - lane}; }
 };
 
-// Bytes of shared memory of a warp: the states, and what the scanlines write.
-constexpr u32 kLineStateBytes = kLineBytes * kWarpLanes;
-constexpr u32 kRuleBytes = kNumRegisters * sizeof(u32);
-constexpr u32 kLineScanBytes = 2 * kLineStateBytes + kRuleBytes;
-
-constexpr u32 kEveryLane = ~0u;
 constexpr u32 kLongestDelay = 8;  // write_delay_clocks()
 
-__device__ CULE_INLINE u64 reduce_or(u64 value) {
-  const LaneGroup all{kEveryLane};
-  return all.any_bits(u32(value)) | u64(all.any_bits(u32(value >> 32))) << 32;
+// The last scanline of a window that has none.
+constexpr u32 kNoLastLine = ~0u;
+
+// The rules of all registers, which the lanes of a warp make before a scan of its memory.
+__device__ CULE_INLINE u32* line_rules(u32 memory) {
+  return reinterpret_cast<u32*>(dynamic_shared() + memory + 2 * kLineStateBytes);
 }
-__device__ CULE_INLINE u32 take_from(u32 value, u32 lane) {
-  return __shfl_sync(kEveryLane, value, int(lane));
+__device__ CULE_INLINE void make_line_rules(u32 memory) {
+  for (u32 reg = threadIdx.x % kWarpLanes; reg < kNumRegisters; reg += kWarpLanes) {
+    line_rules(memory)[reg] = register_rule(reg);
+  }
+  __syncwarp();
 }
 
+struct ScanWindow {
+  u32 first_line;
+  u32 last_line;  // it owns all accesses after it
+  bool hmove_blanks;
+};
+
+// Where a scan begins: a state, the entry of the log after it, and the scanline in which it is;
+// what follows from the end of the scanline before has happened.
+struct ScanStart {
+  const TiaState& tia;
+  u32 entry;
+  u32 line;
+  bool is_behind_blank;  // the first eight pixels of the scanline are past
+};
+
+template <class Team>
 struct LineScan {
   const TiaWriteLog& log;
-  const u32 first_line;  // of the window
+  const Team team;
+  const u32 first_line;
+  const u32 last_line;
   const bool hmove_blanks;
-  const u32 lane;
+  const u32 lane;           // of the team
   const LineState state;    // of the lane's scanline
   const LineState written;  // the last value that it writes to a register
   u32 line;                 // the lane's scanline
   u32 begin;                // its entries of the log
   u32 end;
   i32 hmove_clock;  // the last HMOVE before it
+  u64 present = 0;  // registers that it writes, a bit each
+  bool carries_blank;  // it begins behind its HMOVE blank, and the next scanline has one
 
-  // Begins at the top of the frame. `memory`: where kLineScanBytes of shared memory are.
-  __device__ LineScan(const Console& c, const TiaWriteLog& l, u32 memory)
+  // `memory`: where kLineScanBytes of shared memory of the warp are.
+  __device__ LineScan(const TiaWriteLog& l, const Team& t, const ScanWindow& window,
+                      const ScanStart& start, u32 memory)
       : log(l),
-        first_line(l.first_line),
-        hmove_blanks(c.properties.hmove_blanks != 0),
-        lane(threadIdx.x % kWarpLanes),
-        state{memory + lane},
-        written{memory + kLineStateBytes + lane},
-        line(lane - kWarpLanes),
-        begin(0),
-        end(0),
-        hmove_clock(l.start.hmove_clock) {
-    set_state(l.start);
+        team(t),
+        first_line(window.first_line),
+        last_line(window.last_line),
+        hmove_blanks(window.hmove_blanks),
+        lane(t.lane()),
+        state{memory + threadIdx.x % kWarpLanes},
+        written{memory + kLineStateBytes + threadIdx.x % kWarpLanes},
+        line(start.line + lane - t.size()),
+        begin(start.entry),
+        end(start.entry),
+        hmove_clock(start.tia.hmove_clock),
+        carries_blank(start.is_behind_blank && start.tia.hmove_blank && lane == 0) {
+    set_state(start.tia);
   }
 
-  // Before rule_of() is asked.
-  __device__ CULE_INLINE void make_rules() const {
-    for (u32 reg = lane; reg < kNumRegisters; reg += kWarpLanes) rules()[reg] = register_rule(reg);
-    __syncwarp();
-  }
   __device__ CULE_INLINE u32 rule_of(u32 reg) const { return rules()[reg]; }
 
   __device__ CULE_INLINE u32 clock_of(LogEntry e) const {
@@ -97,40 +105,44 @@ struct LineScan {
   }
   __device__ CULE_INLINE u32 line_begin() const { return line * kClocksPerLine; }
 
-  // Takes the next 32 scanlines. Returns false if one of them starts the star field: only
+  // Takes the next scanlines, one a lane. Returns false if one of them starts the star field: only
   // another renderer can draw this log.
   __device__ CULE_NOINLINE bool find_lines() {
-    const LaneGroup all{kEveryLane};
-    line += kWarpLanes;
-    const u32 last_end = take_from(end, kWarpLanes - 1);
-    end = first_beyond(last_end, line_begin() + kClocksPerLine);
-    const u32 before = take_from(end, lane == 0 ? 0 : lane - 1);
+    line += team.size();
+    const u32 last_end = team.take_from(end, team.size() - 1);
+    end = line < last_line ? first_beyond(last_end, line_begin() + kClocksPerLine) : log.size;
+    const u32 before = team.take_from(end, lane == 0 ? 0 : lane - 1);
     begin = lane == 0 ? last_end : before;
 
     const LineWrites writes = note_writes();
     copy_last_state();
-    const u64 present_anywhere = reduce_or(writes.present);
+    present = writes.present;
+    const u64 present_anywhere = team.any_bits64(present);
     fill_registers(writes.present, present_anywhere & kLineRegisters);
     if (present_anywhere & register_bits(GRP0, GRP1)) fill_old_graphics(writes);
-    const i32 last_hmove = i32(take_from(u32(hmove_clock), kWarpLanes - 1));
-    const u32 movers = all.ballot(writes.present >> HMOVE & 1) & lanes_before();
-    const i32 found = i32(take_from(u32(writes.hmove), movers != 0 ? highest_bit(movers) : 0));
+    const i32 last_hmove = i32(team.take_from(u32(hmove_clock), team.size() - 1));
+    const u32 movers = team.ballot(writes.present >> HMOVE & 1) & lanes_before();
+    const i32 found =
+        i32(team.take_from(u32(writes.hmove), movers != 0 ? highest_bit(movers) : 0));
     hmove_clock = movers != 0 ? found : last_hmove;
-    if (line > first_line) {  // a scanline has ended
+    if (line > first_line && lane != 0) {  // a scanline has ended
       state[kLineMirror] = state[CTRLPF] & 1;
-      if (lane != 0) state[kLineSkip] = state[kLineSkip + 1] = state[kLineHmoveBlank] = 0;
+      state[kLineSkip] = state[kLineSkip + 1] = state[kLineHmoveBlank] = 0;
     }
-    const bool is_blank_left = leaves_blank(writes);
+    const bool is_blank_left = leaves_blank(writes) || carries_blank;
+    carries_blank = false;
     const bool is_ordered = depends_on_order(writes);
     bool is_regular = true;
-    if (all.any(is_ordered || is_blank_left)) is_regular = fill_ordered(is_ordered, is_blank_left);
-    all.sync();
-    return all.ballot(!is_regular) == 0;
+    if (team.any(is_ordered || is_blank_left)) {
+      is_regular = fill_ordered(is_ordered, is_blank_left);
+    }
+    team.sync();
+    return team.ballot(!is_regular) == 0;
   }
 
  private:
   __device__ CULE_INLINE u32* rules() const {
-    return reinterpret_cast<u32*>(dynamic_shared() + written.at - lane + kLineStateBytes);
+    return line_rules(state.at - threadIdx.x % kWarpLanes);
   }
   __device__ CULE_INLINE u32 lanes_before() const { return (1u << lane) - 1; }
 
@@ -228,39 +240,36 @@ struct LineScan {
 
   // All states become that of the last lane.
   __device__ CULE_INLINE void copy_last_state() const {
-    const LaneGroup all{kEveryLane};
-    constexpr u32 kWords = kWarpLanes / kWordBytes;  // of a byte of all lanes
-    const u32 base = state.at - lane;
-    all.sync();
-    for (u32 i = lane; i < kLineBytes * kWords; i += kWarpLanes) {
-      const u32 last = dynamic_shared()[base + i / kWords * kWarpLanes + kWarpLanes - 1];
+    const u32 words = team.size() / kWordBytes;  // of a byte of all lanes
+    const u32 word = state.at - lane + lane % words * kWordBytes;
+    team.sync();
+    for (u32 i = lane >> highest_bit(words); i < kLineBytes; i += kWordBytes) {
+      const u32 last = state.of(lane, team.size() - 1)[i];
       // The lanes that share the byte have read it.
-      all.sync();
-      *reinterpret_cast<u32*>(dynamic_shared() + base + i * kWordBytes) = last * 0x01010101u;
+      team.sync();
+      *reinterpret_cast<u32*>(dynamic_shared() + word + i * kWarpLanes) = last * 0x01010101u;
     }
-    all.sync();
+    team.sync();
   }
 
   // The nearest scanline before this one of those in the mask writes its value to `state[i]`.
   __device__ CULE_INLINE void fill(u32 i, u32 writers, u32 value) const {
     const u32 before = writers & lanes_before();
-    const u32 found = take_from(value, before != 0 ? highest_bit(before) : 0);
+    const u32 found = team.take_from(value, before != 0 ? highest_bit(before) : 0);
     if (before != 0) state[i] = u8(found);
   }
 
   __device__ CULE_INLINE void fill_registers(u64 present, u64 registers) const {
-    const LaneGroup all{kEveryLane};
     for (; registers != 0; registers &= registers - 1) {
       const u32 reg = u32(CULE_COUNT_TRAILING_ZEROS_64(registers));
-      const u32 writers = all.ballot(present >> reg & 1) & lanes_before();
+      const u32 writers = team.ballot(present >> reg & 1) & lanes_before();
       if (writers == 0) continue;
       state[reg] = written.of(lane, highest_bit(writers))[reg];
     }
   }
 
   __device__ CULE_INLINE void fill_old_graphics(const LineWrites& w) const {
-    const LaneGroup all{kEveryLane};
-    const u32 writers[2] = {all.ballot(w.present >> GRP0 & 1), all.ballot(w.present >> GRP1 & 1)};
+    const u32 writers[2] = {team.ballot(w.present >> GRP0 & 1), team.ballot(w.present >> GRP1 & 1)};
     const auto resolve = [&](u32 value, u32 reg) {
       return value == kAsBefore ? state[reg] : value;
     };
@@ -296,7 +305,6 @@ struct LineScan {
   // What depends on the order of accesses, where the lane's scanline has any. Returns false if the
   // star field starts.
   __device__ CULE_NOINLINE bool fill_ordered(bool is_ordered, bool blank_is_left) {
-    const LaneGroup all{kEveryLane};
     LineMotion motion;
     u32 mirror = 2;  // 2: not latched
     bool is_regular = true;
@@ -308,11 +316,11 @@ struct LineScan {
     now.word[1] = state[kLinePosition + 2] | state[kLinePosition + 3] << 16;
     now.word[2] = state[kLinePosition + 4];
     Positions start = now;
-    const u32 movers = all.ballot(motion.is_any());
+    const u32 movers = team.ballot(motion.is_any());
     for (u32 left = movers; left != 0; left &= left - 1) {
       const u32 mover = lowest_bit(left);
       const Positions end = motion.after(now);
-      for (u32 w = 0; w < 3; ++w) now.word[w] = take_from(end.word[w], mover);
+      for (u32 w = 0; w < 3; ++w) now.word[w] = team.take_from(end.word[w], mover);
       if (lane > mover) start = now;
     }
     if (movers != 0) {
@@ -322,10 +330,10 @@ struct LineScan {
     // Before the window no scanline ends, and what is pending there stays so; from then on it ends
     // with its scanline, unless the access draws into the next one.
     const bool is_above = line < first_line;
-    const u32 above = all.ballot(is_above);
+    const u32 above = team.ballot(is_above);
     const bool is_first = line <= first_line;
     for (u32 n = 0; n < 2; ++n) {
-      const u32 changers = all.ballot(motion.reset[n] != 0);
+      const u32 changers = team.ballot(motion.reset[n] != 0);
       if (changers == 0) continue;
       const bool is_reset = motion.reset[n] & LineMotion::kReset;
       const PlayerReset kind = is_reset ? motion.kind(n, start) : PlayerReset::kDelay;
@@ -334,13 +342,13 @@ struct LineScan {
       const u32 relevant = changers & above & lanes_before();
       const u32 from =
           is_first ? (relevant != 0 ? highest_bit(relevant) : 0) : (lane == 0 ? 0 : lane - 1);
-      const u32 found = take_from(u32(skip), from);
+      const u32 found = team.take_from(u32(skip), from);
       if (is_first ? relevant != 0 : lane != 0) state[kLineSkip + n] = u8(found);
     }
-    const u32 latches = all.ballot(mirror != 2 && is_above) & lanes_before();
-    const u32 latched = take_from(mirror, latches != 0 ? highest_bit(latches) : 0);
+    const u32 latches = team.ballot(mirror != 2 && is_above) & lanes_before();
+    const u32 latched = team.take_from(mirror, latches != 0 ? highest_bit(latches) : 0);
     if (is_first && latches != 0) state[kLineMirror] = u8(latched);
-    const u32 blanked = all.ballot(blank_is_left);
+    const u32 blanked = team.ballot(blank_is_left);
     if (is_first) {
       if (blanked & above & lanes_before()) state[kLineHmoveBlank] = 1;
     } else if (lane != 0) {

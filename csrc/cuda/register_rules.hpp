@@ -21,14 +21,61 @@ constexpr u64 kColorRegisters = register_bits(VBLANK, VBLANK) | register_bits(CO
 enum ObjectGroup : u32 { kFirst, kSecond, kField, kBallGroup, kGroups };
 
 // What a write does, in one word: the bits of the register that show (0: others decide, or none),
-// the groups that look different, the delay in clocks, and flags.
+// the groups and the objects that look different, the delay in clocks, and flags.
 enum RegisterRule : u32 {
   kRuleStale = 8,
   kRuleDelay = 12,
   kIsPlayfield = 1u << 16,  // the delay depends on the clock
   kIsStored = 1u << 17,     // kept as it was written
   kIsOrdered = 1u << 18,    // does more than that
+  kRuleObjects = 20,        // those that may look different, a bit each
 };
+
+// Objects that a write may make look different, a bit each.
+CULE_HD CULE_INLINE u32 written_objects(u32 reg) {
+  constexpr u32 players = 1u << kPlayer0 | 1u << kPlayer1;
+  switch (reg) {
+    case NUSIZ0:
+    case NUSIZ1:
+      return (1u << kPlayer0 | 1u << kMissile0) << (reg - NUSIZ0);
+    case REFP0:
+    case REFP1:
+      return 1u << (reg - REFP0);
+    case RESP0:
+    case RESP1:
+      return 1u << (reg - RESP0);
+    case VDELP0:
+    case VDELP1:
+      return 1u << (reg - VDELP0);
+    case RESM0:
+    case RESM1:
+      return 1u << (kMissile0 + reg - RESM0);
+    case ENAM0:
+    case ENAM1:
+      return 1u << (kMissile0 + reg - ENAM0);
+    case RESMP0:
+    case RESMP1:
+      return 1u << (kMissile0 + reg - RESMP0);
+    case GRP0:
+      return players;
+    case GRP1:
+      return players | 1u << kBall;
+    case RESBL:
+    case ENABL:
+    case VDELBL:
+      return 1u << kBall;
+    case CTRLPF:
+      return 1u << kBall | 1u << kPlayfield;
+    case PF0:
+    case PF1:
+    case PF2:
+      return 1u << kPlayfield;
+    case HMOVE:
+      return (1u << kPlayfield) - 1;
+    default:
+      return 0;
+  }
+}
 
 CULE_HD CULE_INLINE u32 register_rule(u32 reg) {
   constexpr u32 first = 1u << kFirst, second = 1u << kSecond;
@@ -95,6 +142,7 @@ CULE_HD CULE_INLINE u32 register_rule(u32 reg) {
       flags |= kIsOrdered;
       break;
     case HMCLR:
+    case CXCLR:
       flags |= kIsOrdered;
       break;
     case ENABL:
@@ -112,7 +160,8 @@ CULE_HD CULE_INLINE u32 register_rule(u32 reg) {
     default:
       break;
   }
-  return bits | groups << kRuleStale | write_delay_clocks(reg, 0) << kRuleDelay | flags;
+  return bits | groups << kRuleStale | write_delay_clocks(reg, 0) << kRuleDelay | flags |
+         written_objects(reg) << kRuleObjects;
 }
 
 }  // namespace cule

@@ -1,13 +1,13 @@
 // cuda/step_kernel.hpp: the state-update kernel: every frame of one agent step, no pixels.
 //
-// One warp a tile, one console a lane; lanes beyond the tile's count are idle. In: actions and the
-// states of the batch. Out: states, logs of the last frames, DeviceBatch::draw_bits. RAM is in
-// shared memory while a frame runs. finish_step_kernel, which follows, makes pictures, results and
-// resets.
+// One warp a tile, one lane or one team of lanes a console; lanes beyond the tile's count are idle.
+// In: actions and the states of the batch. Out: states, logs of the last frames,
+// DeviceBatch::draw_bits. RAM is in shared memory while a frame runs. finish_step_kernel, which
+// follows, makes pictures, results and resets.
 #pragma once
 
-#include "cuda/device_batch.hpp"
-#include "cuda/lane_group.hpp"
+#include "cuda/line_collisions.hpp"
+#include "cuda/step_memory.hpp"
 #include "env/agent.hpp"
 #include "warp/lane_engine.hpp"
 
@@ -72,34 +72,36 @@ __device__ inline LaneAction read_action(const DeviceBatch& b, const DeviceGame&
 // outside the instruction loop.
 constexpr u32 kStepBlocks = 3;
 
-// The body of the kernel. Program executes instructions (LaneEngine); Lanes is how those of a warp
-// vote.
-template <class Program, class Lanes>
-__device__ inline void step_consoles(const Program& program, const DeviceBatch& b,
-                                     const Tile* tiles, u32 num_tiles, const StepActions& actions) {
-  const u32 warp = threadIdx.x / kWarpLanes;
-  const u32 lane = threadIdx.x % kWarpLanes;
-  const u32 t = blockIdx.x * (blockDim.x / kWarpLanes) + warp;
-  if (t >= num_tiles) return;
-  const Tile tile = tiles[t];
-  if (lane >= tile.count) return;
-  const LaneGroup in_tile{tile.count == kWarpLanes ? ~0u : (1u << tile.count) - 1};
+__device__ CULE_NOINLINE Served serve(const RenderTeam& team, const Console& c, u32 request) {
+  team.lanes.sync();
+  const u32 from = team.lanes.take_from(request, 0);
+  if (from == kGo) return Served::kGone;
+  const TiaWriteLog& log = c.memory.logs[c.s.picture.recording_slot];
+  // Votes of a whole warp are cheaper.
+  const bool is_rendered = team.lanes.size() == kWarpLanes
+                               ? render_together(Team<WholeWarp>{}, c, log, from, team.memory)
+                               : render_together(team.lanes, c, log, from, team.memory);
+  return is_rendered ? Served::kRendered : Served::kCannotRender;
+}
 
-  const u32 i = tile.first + lane;
-  const DeviceGame& g = b.games[tile.game];
+// The step of console i, in the lane that has it. `lead` are the lanes of the warp that have one.
+template <class Program, class Lanes>
+__device__ CULE_INLINE void step_console(const Program& program, const DeviceBatch& b, u32 i,
+                                         const StepActions& actions, const LaneGroup& lead,
+                                         const RenderTeam& team, u8* ram) {
+  const DeviceGame& g = b.game(i);
   SlotState& s = b.states[i];
   const LaneAction action = read_action(b, g, actions, i);
-  bool steps = action.is_given && !s.is_ended;
+  const bool steps = action.is_given && !s.is_ended;
   // An ended console is reset afterwards; without autoreset, the caller must reset it.
   if (s.is_ended && b.autoreset == Autoreset::kDisabled) {
     atomicOr(b.faults, u32(kFaultEnded));
   }
-  const u32 stepping = in_tile.ballot(steps);
+  const u32 stepping = lead.ballot(steps);
   if (!steps) {
     b.draw_bits[i] = 0;
     return;
   }
-  u8* ram = dynamic_shared() + warp * kWarpRamBytes + lane * kWordBytes;
   const Lanes all{stepping};
   using Engine = LaneEngine<Program, Lanes>;
   BasicAle<Engine> ale{{s.console, b.memory(i), g.cart, g.properties},
@@ -108,12 +110,43 @@ __device__ inline void step_consoles(const Program& program, const DeviceBatch& 
                        g.facts,
                        g.ale,
                        {false, s.seed, 0},
-                       Engine{{ram}, program, all, all}};
+                       Engine{{ram}, team, program, all, all}};
   FrameMarker marker{b, i, ale.console};
   step_agent(ale, s.agent, g.agent, action.action, action.strength, marker);
   s.is_ended = is_ended(s.agent, g.agent);
   s.reported = s.agent;
   b.draw_bits[i] = marker.draw_bits;
+}
+
+// The body of the kernel. Program executes instructions (LaneEngine); Lanes is how those of a warp
+// vote.
+template <class Program, class Lanes>
+__device__ inline void step_consoles(const Program& program, const DeviceBatch& b,
+                                     const Tile* tiles, u32 num_tiles, const StepActions& actions) {
+  const u32 warps = blockDim.x / kWarpLanes;
+  const u32 warp = threadIdx.x / kWarpLanes;
+  const u32 lane = threadIdx.x % kWarpLanes;
+  const u32 t = blockIdx.x * warps + warp;
+  if (t >= num_tiles) return;
+  const Tile tile = tiles[t];
+  const u32 size = b.team_lanes;
+  const RenderTeam team{{{lane - lane % size, size}}, warps * kWarpRamBytes + warp * kLineScanBytes};
+  if (size > 1) make_line_rules(team.memory);
+  if (lane >= tile.count * size) return;
+  // One lane in `size` leads.
+  const u32 in_tile = ~0u >> (kWarpLanes - tile.count * size);
+  const LaneGroup lead{(size == kWarpLanes ? 1 : ~0u / ((1u << size) - 1)) & in_tile};
+
+  const u32 i = tile.first + lane / size;
+  if (team.lanes.leads()) {
+    u8* ram = dynamic_shared() + warp * kWarpRamBytes + lane * kWordBytes;
+    step_console<Program, Lanes>(program, b, i, actions, lead, team, ram);
+    if (size > 1) serve(team, b.console(i), kGo);
+  } else {
+    const Console c = b.console(i);
+    while (serve(team, c, 0) != Served::kGone) {
+    }
+  }
 }
 
 }  // namespace cule

@@ -6,6 +6,7 @@
 
 #include "cuda/step_kernel.hpp"
 #include "rom_kernel/program.hpp"
+#include "rom_kernel/registers.hpp"
 
 namespace cule {
 

@@ -11,15 +11,13 @@
 
 #include "console/step.hpp"
 #include "cpu/execute.hpp"
+#include "cuda/lane_renderer.hpp"
 
 namespace cule {
 
 // No block begins within this time before a TIA write could end the frame or find the log full;
 // a block checks the clock more often (rom_kernel/source.cpp).
 constexpr u32 kQuietCycles = 1024;
-
-// Registers that the parts may use, as the launch bounds of the kernel that calls them allow.
-constexpr u32 kPartRegisters = 168;
 
 // The functions of the machine that are the same for all games (rom_kernel/kernel.hpp), which need
 // not be compiled for each.

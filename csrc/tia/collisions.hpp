@@ -49,7 +49,7 @@ struct CollisionSink {
     full_line_version = 0;
     has_seen_clear = true;
   }
-  void state_changed() { full_line_version = 0; }
+  CULE_HD void state_changed() { full_line_version = 0; }
   CULE_HD void blank_left(u32, u32, u32) {}
 
   // Whether what was shown of these objects until now can matter to a latch that is still open.

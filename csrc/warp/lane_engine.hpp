@@ -11,7 +11,7 @@
 //   note_instruction(bool is_slow)  called for every instruction; tests count with it
 #pragma once
 
-#include "console/machine.hpp"
+#include "cuda/lane_renderer.hpp"
 
 namespace cule {
 
@@ -22,6 +22,7 @@ struct LaneEngine {
   using Access = LaneAccess;
 
   InterleavedRam working_ram;
+  RenderTeam team;
   Program program;
   Lanes all;        // lanes that step
   Lanes emulating;  // lanes that emulate the running frame

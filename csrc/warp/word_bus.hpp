@@ -5,6 +5,7 @@
 #pragma once
 
 #include "console/bus.hpp"
+#include "cuda/lane_renderer.hpp"
 
 namespace cule {
 

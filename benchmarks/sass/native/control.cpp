@@ -189,11 +189,16 @@ void reduce(Warp& w, const Instruction& i) {
   w.store_all(i.operands[0], total);
 }
 
-// R2UR: the word of the first lane.
+// R2UR: the word of the first lane. A predicate tells whether lanes have different ones.
 void to_uniform(Warp& w, const Instruction& i) {
   const u32 first = i.operands[0].kind == OperandKind::kPredicate ? 1 : 0;
   Row t;
-  w.store_all(i.operands[first], w.words(i.operands[first + 1], t)[__builtin_ctz(w.mask)]);
+  const u32* const words = w.words(i.operands[first + 1], t);
+  const u32 word = words[__builtin_ctz(w.mask)];
+  u32 others = 0;
+  for (u32 l = 0; l < kLanes; ++l) others |= u32(words[l] != word) << l;
+  w.set_lanes(i.operands[0], (others & w.mask) != 0 ? kEveryone : 0);
+  w.store_all(i.operands[first], word);
 }
 
 // S2R, S2UR and CS2R, which has 64 bits.

@@ -1,0 +1,57 @@
+// cuda/lane_renderer.hpp: the machine of a lane: its write log is rendered by a team of lanes.
+//
+// One lane of a team runs a console. The others help it: they wait until it asks for its log to be
+// rendered (cuda/line_collisions.hpp), or has done with its step. A lane without helpers, or with
+// few entries to render, renders by itself.
+#pragma once
+
+#include "console/machine.hpp"
+#include "cuda/lane_team.hpp"
+
+namespace cule {
+
+// The lanes that work for one console.
+struct RenderTeam {
+  Team<PartOfWarp> lanes;
+  u32 memory;  // where kLineScanBytes of the warp's shared memory are (cuda/line_scan.hpp)
+};
+
+// What the lane with the console asks its team for: to render from an entry of the log on, or to go.
+constexpr u32 kGo = ~0u;
+
+enum class Served { kRendered, kCannotRender, kGone };
+
+// All lanes of a team call it together; the request is that of the lane with the console.
+__device__ CULE_NOINLINE Served serve(const RenderTeam& team, const Console& c, u32 request);
+
+// With fewer entries a lane is faster than a team.
+constexpr u32 kEntriesForTeam = 12;
+
+struct LaneRenderer : PlainRenderer {
+  const RenderTeam team;
+
+  template <class Engine>
+  CULE_HD LaneRenderer(const Console& c, const Engine& engine)
+      : PlainRenderer(c, engine), team(engine.team) {}
+
+  template <class Machine>
+  CULE_HD CULE_NOINLINE void render(Machine& m) {
+    const bool is_for_team =
+        team.lanes.size() > 1 && m.log->size - m.rendered >= kEntriesForTeam;
+    if (is_for_team && serve(team, m.console, m.rendered) == Served::kRendered) {
+      shapes.reset();
+      collisions.state_changed();
+    } else {
+      PlainRenderer::render(m);
+    }
+  }
+};
+
+// A lane of a warp: pictures are drawn later, by other threads.
+struct LaneAccess {
+  using Ram = InterleavedRam;
+  using Renderer = LaneRenderer;
+  static constexpr bool kForeseesCharges = false;
+};
+
+}  // namespace cule

@@ -1,0 +1,397 @@
+// cuda/line_collisions.hpp: what a write log does to the TIA, found by a team of lanes together.
+//
+// In: the state at an entry of a log. Out: the state after its last entry, collision latches
+// included, as LogRenderer leaves it. Each lane goes over a scanline (cuda/line_scan.hpp) and
+// collects, for each object, the pixels where it was shown; two objects with a pixel in common set
+// their latch.
+#pragma once
+
+#include "cuda/line_painter.hpp"
+#include "tia/collisions.hpp"
+
+namespace cule {
+
+// Goes over one scanline, in one lane.
+template <class Team>
+struct LineCollisions {
+  const LineScan<Team>& scan;
+  const LineState s;
+  LineMask shape[kObjects];     // of a whole line, as the objects are now
+  LineMask shown[kObjects] {};  // pixels so far
+  u32 stale = kAllObjects;
+  u32 painted;      // pixels before it are in `shown`
+  u32 mark;         // frame clock
+  i32 hmove_clock;  // the last HMOVE
+  bool is_cleared = false;
+  bool is_late_0 = false, is_late_1 = false;  // RESPn has drawn into the next scanline
+
+  // Pixels before frame clock `clock` have been counted.
+  __device__ LineCollisions(const LineScan<Team>& l, u32 clock)
+      : scan(l), s(l.state), mark(clock), hmove_clock(l.hmove_clock) {
+    const bool is_seen = l.line >= l.first_line && l.line <= l.last_line;
+    painted = is_seen ? visible(clock) : kScreenWidth;
+  }
+
+  // Applies the scanline's accesses.
+  __device__ CULE_INLINE void run() {
+    bool has_entry = false;
+    LogEntry e = 0;
+    u32 changed = 0;
+    u32 next = scan.begin;
+    do {
+      bool must_paint = false;
+      do {
+        if (has_entry) apply(e, changed);
+        has_entry = next < scan.end;
+        if (has_entry) {
+          e = scan.log.entries[next++];
+          changed = find_changes(e);
+          must_paint = changed != 0 && visible(mark) > painted;
+        }
+      } while (has_entry && !must_paint);
+      if (has_entry) paint_to(visible(mark));
+    } while (has_entry);
+  }
+
+  // Counts the pixels before a clock.
+  __device__ CULE_INLINE void finish(u32 clock) { paint_to(visible(clock)); }
+
+  // What follows from the end of the scanline.
+  __device__ CULE_INLINE void end_line() const {
+    s[kLineMirror] = s[CTRLPF] & 1;
+    if (!is_late_0) s[kLineSkip] = 0;
+    if (!is_late_1) s[kLineSkip + 1] = 0;
+  }
+
+  // Latches of the pixels since the last CXCLR.
+  __device__ CULE_INLINE u32 latches() const {
+    u32 found = 0;
+    for (u32 bit = 0; bit < 16; ++bit) {
+      if (!(kAllLatches >> bit & 1)) continue;
+      const LineMask& a = shown[kLatchFirst >> (4 * bit) & 0xF];
+      const LineMask& b = shown[kLatchSecond >> (4 * bit) & 0xF];
+      u32 both = 0;
+      for (u32 w = 0; w < kLineWords; ++w) both |= a.word[w] & b.word[w];
+      if (both != 0) found |= 1u << bit;
+    }
+    return found;
+  }
+
+ private:
+  static constexpr u32 kCleared = 1u << kObjects;  // beside the objects that change
+
+  // Pixels of the scanline before a clock.
+  __device__ CULE_INLINE u32 visible(u32 clock) const {
+    const i32 x = i32(clock - scan.line_begin()) - i32(kHblankClocks);
+    return x < 0 ? 0 : x > i32(kScreenWidth) ? kScreenWidth : u32(x);
+  }
+  __device__ CULE_INLINE u32 shown_player(u32 n) const {
+    return s[VDELP0 + n] & 1 ? s[kLineOldGraphics + n] : s[GRP0 + n];
+  }
+  // Of a RESPn that puts player n at x.
+  __device__ CULE_INLINE PlayerReset reset_kind(u32 n, u32 x) const {
+    const u32 distance = wrap_position(i32(x) - i32(s[kLinePosition + n]));
+    return classify_player_reset(s[NUSIZ0 + n] & 7, distance);
+  }
+
+  // Moves the mark. Returns the objects that look different after the access, a bit each; with
+  // blanking all of them.
+  __device__ CULE_INLINE u32 find_changes(LogEntry e) {
+    const u32 reg = log_register(e);
+    const u32 v = log_value(e);
+    const u32 clock = scan.clock_of(e);
+    const u32 rule = scan.rule_of(reg);
+    u32 target =
+        clock + (rule & kIsPlayfield ? write_delay_clocks(PF0, clock) : rule >> kRuleDelay & 0xF);
+    u32 changed = rule >> kRuleObjects & kAllObjects;
+    if (!(rule & kIsOrdered)) {
+      if (((s[reg] ^ v) & rule & 0xFF) == 0) changed = 0;
+      else if (reg == VBLANK) changed = kAllObjects;
+    } else {
+      switch (reg) {
+        case NUSIZ0:
+        case NUSIZ1:
+          if (s[reg] == v && !s[kLineSkip + reg - NUSIZ0]) changed = 0;
+          break;
+        case CTRLPF:
+          if (!((s[CTRLPF] ^ v) & 0x30)) changed &= ~(1u << kBall);
+          if (s[kLineMirror] == (v & 1)) changed &= ~(1u << kPlayfield);
+          break;
+        case GRP0:
+        case GRP1: {
+          const u32 n = reg - GRP0;
+          const u32 other = 1 - n;
+          if (s[VDELP0 + n] & 1 || s[GRP0 + n] == v) changed &= ~(1u << n);
+          if (!(s[VDELP0 + other] & 1) || s[kLineOldGraphics + other] == s[GRP0 + other]) {
+            changed &= ~(1u << other);
+          }
+          if (!(s[VDELBL] & 1) || s[kLineOldBall] == s[ENABL]) changed &= ~(1u << kBall);
+          break;
+        }
+        case RESP0:
+        case RESP1: {
+          const u32 x = reset_player_position(clock % kClocksPerLine);
+          if (reset_kind(reg - RESP0, x) == PlayerReset::kDisplay) target = clock + kResetDrawClocks;
+          break;
+        }
+        case CXCLR:
+          changed = kCleared;
+          break;
+        default:
+          break;
+      }
+    }
+    if (target > mark) mark = target;
+    return changed;
+  }
+
+  // What is before the access has been counted.
+  __device__ CULE_INLINE void apply(LogEntry e, u32 changed) {
+    const u32 reg = log_register(e);
+    const u32 v = log_value(e);
+    const u32 rule = scan.rule_of(reg);
+    stale |= changed & kAllObjects;
+    if (rule & kIsOrdered) apply_ordered(reg, v, scan.clock_of(e));
+    if (rule & kIsStored) s[reg] = u8(v);
+  }
+
+  __device__ CULE_INLINE void apply_ordered(u32 reg, u32 v, u32 clock) {
+    switch (reg) {
+      case NUSIZ0:
+      case NUSIZ1:
+        s[kLineSkip + reg - NUSIZ0] = 0;
+        break;
+      case CTRLPF:
+        if (clock % kClocksPerLine < kLatestMirrorClock) s[kLineMirror] = v & 1;
+        break;
+      case RESP0:
+      case RESP1: {
+        const u32 n = reg - RESP0;
+        const u32 x = reset_player_position(clock % kClocksPerLine);
+        const PlayerReset kind = reset_kind(n, x);
+        const bool is_late = kind == PlayerReset::kDisplay &&
+                             clock + kResetDrawClocks > scan.line_begin() + kClocksPerLine;
+        s[kLineSkip + n] = kind != PlayerReset::kDelay;
+        if (n == 0) is_late_0 = is_late;
+        if (n == 1) is_late_1 = is_late;
+        s[kLinePosition + n] = u8(x);
+        break;
+      }
+      case RESM0:
+      case RESM1:
+      case RESBL: {
+        const u32 n = reg == RESBL ? u32(kBall) : kMissile0 + reg - RESM0;
+        s[kLinePosition + n] = u8(reset_small_position(reg, clock, hmove_clock));
+        break;
+      }
+      case GRP0:
+        s[kLineOldGraphics + 1] = s[GRP1];
+        break;
+      case GRP1:
+        s[kLineOldGraphics] = s[GRP0];
+        s[kLineOldBall] = s[ENABL];
+        break;
+      case RESMP0:
+      case RESMP1: {
+        const u32 n = reg - RESMP0;
+        if ((s[reg] & 2) && !(v & 2)) {
+          const u32 offset = locked_missile_offset(s[NUSIZ0 + n] & 7);
+          s[kLinePosition + kMissile0 + n] = u8(wrap_position(i32(s[kLinePosition + n] + offset)));
+        }
+        break;
+      }
+      case HMCLR:
+        for (u32 n = 0; n < 5; ++n) s[HMP0 + n] = 0;
+        break;
+      case HMOVE:
+        move_objects(clock);
+        break;
+      case CXCLR:
+        for (LineMask& m : shown) m = LineMask{};
+        is_cleared = true;
+        break;
+      default:
+        break;
+    }
+  }
+
+  __device__ CULE_INLINE void move_objects(u32 clock) {
+    const u32 cycle = clock % kClocksPerLine / kClocksPerCycle;
+    if (scan.hmove_blanks && (cycle <= 20 || cycle == 75)) s[kLineHmoveBlank] = 1;
+    for (u32 object = 0; object < kPlayfield; ++object) {
+      const i32 motion = hmove_pixels(cycle, s[HMP0 + object] >> 4);
+      if (motion == 0) continue;
+      s[kLinePosition + object] = u8(wrap_position(i32(s[kLinePosition + object]) + motion));
+    }
+    s[kLineSkip] = s[kLineSkip + 1] = 0;
+    hmove_clock = i32(clock);
+  }
+
+  __device__ CULE_INLINE void paint_to(u32 x) {
+    const u32 from = painted;
+    if (x <= from) return;
+    painted = x;
+    if (from < 8 && x >= 8) s[kLineHmoveBlank] = 0;
+    if (s[VBLANK] & 2) return;
+    refresh();
+    for (u32 w = 0; w < kLineWords; ++w) {
+      const u32 range = bits_below(i32(x) - 32 * i32(w)) & ~bits_below(i32(from) - 32 * i32(w));
+      for (u32 n = 0; n < kObjects; ++n) shown[n].word[w] |= shape[n].word[w] & range;
+    }
+  }
+
+  __device__ CULE_INLINE void refresh() {
+    for (u32 n = 0; n < 2; ++n) {
+      if (stale >> n & 1) shape[n] = player(n);
+      if (stale >> (kMissile0 + n) & 1) shape[kMissile0 + n] = missile(n);
+    }
+    if (stale >> kBall & 1) shape[kBall] = ball();
+    if (stale >> kPlayfield & 1) shape[kPlayfield] = playfield();
+    stale = 0;
+  }
+
+  __device__ CULE_INLINE LineMask player(u32 n) const {
+    const u32 graphics = shown_player(n);
+    if (graphics == 0) return {};
+    const u32 mode = s[NUSIZ0 + n] & 7;
+    const u32 bits = s[REFP0 + n] & 8 ? graphics : reverse_bits8(graphics);
+    const bool is_wide = mode == 5 || mode == 7;
+    const u32 pattern = is_wide ? u32(widen_byte(bits, mode == 5 ? 2 : 4)) : bits;
+    const u32 x = wrap_position(i32(s[kLinePosition + n] + (is_wide ? 1 : 0)));
+    return place_line_copies(pattern, mode, !s[kLineSkip + n], x);
+  }
+  __device__ CULE_INLINE LineMask missile(u32 n) const {
+    if (!(s[ENAM0 + n] & ~s[RESMP0 + n] & 2)) return {};
+    const u32 pattern = (1u << (1u << (s[NUSIZ0 + n] >> 4 & 3))) - 1;
+    return place_line_copies(pattern, s[NUSIZ0 + n] & 7, true, s[kLinePosition + kMissile0 + n]);
+  }
+  __device__ CULE_INLINE LineMask ball() const {
+    LineMask m{};
+    if (!((s[VDELBL] & 1 ? s[kLineOldBall] : s[ENABL]) & 2)) return m;
+    m.word[0] = (1u << (1u << (s[CTRLPF] >> 4 & 3))) - 1;
+    return rotate(m, s[kLinePosition + kBall]);
+  }
+  __device__ CULE_INLINE LineMask playfield() const {
+    const u32 pf0 = s[PF0], pf1 = s[PF1], pf2 = s[PF2];
+    const u32 left = pf0 >> 4 | reverse_bits8(pf1) << 4 | pf2 << 12;
+    const u32 mirrored = reverse_bits8(pf2) | pf1 << 8 | (reverse_bits8(pf0) & 0xF) << 16;
+    const u32 right = s[kLineMirror] ? mirrored : left;
+    return {{widen_cells(left & 0xFF), widen_cells(left >> 8 & 0xFF),
+             widen_cells((left >> 16 | right << 4) & 0xFF), widen_cells(right >> 4 & 0xFF),
+             widen_cells(right >> 12)}};
+  }
+};
+
+// The registers of a scanline as a TiaState has them.
+__device__ inline void read_registers(const LineState& s, TiaState& out) {
+  for (u32 i = 0; i < 4; ++i) out.color[i] = u8((s[COLUP0 + i] & 0xFE) | out.color_loss);
+  out.vblank = s[VBLANK] >> 1 & 1;
+  out.ctrlpf = s[CTRLPF];
+  out.pf_mirror = s[kLineMirror];
+  for (u32 n = 0; n < 2; ++n) {
+    out.nusiz[n] = s[NUSIZ0 + n];
+    out.refp[n] = s[REFP0 + n] >> 3 & 1;
+    out.grp[n] = s[GRP0 + n];
+    out.old_grp[n] = s[kLineOldGraphics + n];
+    out.vdelp[n] = s[VDELP0 + n] & 1;
+    out.enam[n] = s[ENAM0 + n] >> 1 & 1;
+    out.resmp[n] = s[RESMP0 + n] >> 1 & 1;
+    out.skip[n] = s[kLineSkip + n];
+  }
+  out.enabl = s[ENABL] >> 1 & 1;
+  out.old_enabl = s[kLineOldBall] >> 1 & 1;
+  out.vdelbl = s[VDELBL] & 1;
+  for (u32 i = 0; i < 3; ++i) out.pf[i] = s[PF0 + i];
+  for (u32 i = 0; i < 5; ++i) {
+    out.hm[i] = s[HMP0 + i] >> 4;
+    out.position[i] = s[kLinePosition + i];
+  }
+  out.hmove_blank = s[kLineHmoveBlank];
+}
+
+// The last writes to the sound registers, which no picture depends on.
+template <class Team>
+__device__ inline void keep_sound(const LineScan<Team>& scan, TiaState& tia) {
+  const u64 present = scan.team.any_bits64(scan.present & register_bits(AUDC0, AUDV1));
+  for (u64 left = present; left != 0; left &= left - 1) {
+    const u32 reg = u32(CULE_COUNT_TRAILING_ZEROS_64(left));
+    const u32 writer = highest_bit(scan.team.ballot(scan.present >> reg & 1));
+    if (scan.team.leads()) tia.audio[reg - AUDC0] = scan.written.of(scan.lane, writer)[reg];
+  }
+}
+
+// Brings a state that all lanes see from entry `from` of a log to its end. Returns false if the log
+// needs another renderer. `memory`: where kLineScanBytes of the warp's shared memory are, with the
+// rules.
+template <class Team>
+__device__ CULE_NOINLINE bool render_together(const Team& team, const Console& c, const TiaWriteLog& log,
+                                       u32 from, u32 memory) {
+  TiaState& tia = c.s.tia;
+  const Beam beam = c.s.beam;
+  const VisibleWindow window = picture_window(c);
+  const u32 first_line = window.begin_clocks / kClocksPerLine;
+  const u32 last_line = window.end_clocks / kClocksPerLine - 1;
+  const bool has_stars = tia.stars || tia.missile0_look != Missile0Look::kNormal;
+  const bool is_unusual = has_stars || beam.first != window.begin_clocks || first_line == 0;
+  if (team.any(is_unusual)) return false;  // a vote: no lane looks at the state any more
+  const auto clock_of = [&](u32 entry) {
+    return log.base_clock + clocks_from_cycles(log_cycle(log.entries[entry]));
+  };
+  // At the end of a scanline, what follows from it has not happened.
+  const bool is_above = beam.mark == beam.first;
+  const u32 next_line = clock_of(from) / kClocksPerLine;
+  const u32 line = !is_above                ? (beam.mark - 1) / kClocksPerLine
+                   : next_line < first_line ? next_line
+                                            : first_line - 1;
+  const bool is_behind_blank =
+      !is_above && beam.mark >= line * kClocksPerLine + kHblankClocks + 8;
+  LineScan<Team> scan(log, team, {first_line, last_line, c.properties.hmove_blanks != 0},
+                      {tia, from, line, is_behind_blank}, memory);
+  u32 mark = clock_of(log.size - 1);
+  if (mark < beam.mark) mark = beam.mark;
+  u32 collisions = tia.collisions;
+  for (bool is_first = true;; is_first = false) {
+    if (!scan.find_lines()) return false;
+    const bool continues = is_first && team.leads() && !is_above;
+    LineCollisions<Team> lane(scan, continues ? beam.mark : scan.line_begin());
+    lane.run();
+    const u32 reached = team.highest(scan.begin < scan.end ? lane.mark : 0);
+    if (mark < reached) mark = reached;
+    lane.finish(scan.end < log.size ? scan.line_begin() + kClocksPerLine : mark);
+    scan.hmove_clock = lane.hmove_clock;
+
+    const u32 clearing = team.ballot(lane.is_cleared);
+    const u32 since = clearing != 0 ? highest_bit(clearing) : 0;
+    if (clearing != 0) collisions = 0;
+    collisions |= team.any_bits(team.lane() >= since ? lane.latches() : 0);
+    keep_sound(scan, tia);
+
+    const u32 round_end = team.take_from(scan.line, team.size() - 1);
+    const bool is_last = team.take_from(scan.end, team.size() - 1) == log.size &&
+                         (mark <= (round_end + 1) * kClocksPerLine || round_end >= last_line ||
+                          mark <= window.begin_clocks);
+    if (!is_last) {
+      if (scan.line >= first_line) lane.end_line();
+      continue;
+    }
+    const u32 end = mark < window.begin_clocks ? window.begin_clocks
+                    : mark < window.end_clocks ? mark
+                                               : window.end_clocks;
+    const bool owns_last = scan.begin < scan.end && scan.end == log.size;
+    const bool is_at_end = end == window.begin_clocks ? owns_last
+                                                      : scan.line == (end - 1) / kClocksPerLine;
+    team.sync();
+    if (is_at_end) {
+      read_registers(lane.s, tia);
+      tia.hmove_clock = lane.hmove_clock;
+    }
+    if (team.leads()) {
+      tia.collisions = u16(collisions);
+      c.s.beam = {end, end, end - end % kClocksPerLine, beam.first};
+    }
+    team.sync();
+    return true;
+  }
+}
+
+}  // namespace cule
