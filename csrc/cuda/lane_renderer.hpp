@@ -51,7 +51,7 @@ struct LaneRenderer : PlainRenderer {
 struct LaneAccess {
   using Ram = InterleavedRam;
   using Renderer = LaneRenderer;
-  static constexpr bool kForeseesCharges = false;
+  static constexpr bool kForeseesCharges = true;
 };
 
 }  // namespace cule

@@ -37,20 +37,25 @@ struct LineCollisions {
     bool has_entry = false;
     LogEntry e = 0;
     u32 changed = 0;
-    u32 next = scan.begin;
+    u32 moving = scan.moving;
+    u32 rest = scan.begin + 32;
     do {
       bool must_paint = false;
       do {
         if (has_entry) apply(e, changed);
-        has_entry = next < scan.end;
+        has_entry = moving != 0 || rest < scan.end;
         if (has_entry) {
-          e = scan.log.entries[next++];
+          e = scan.log.entries[moving != 0 ? scan.begin + lowest_bit(moving) : rest++];
+          moving &= moving - 1;
           changed = find_changes(e);
           must_paint = changed != 0 && visible(mark) > painted;
         }
       } while (has_entry && !must_paint);
       if (has_entry) paint_to(visible(mark));
     } while (has_entry);
+    for (u32 reg = COLUP0; reg <= COLUBK; ++reg) {
+      if (scan.present >> reg & 1) s[reg] = scan.written[reg];
+    }
   }
 
   // Counts the pixels before a clock.

@@ -77,6 +77,7 @@ struct LineScan {
   u32 end;
   i32 hmove_clock;  // the last HMOVE before it
   u64 present = 0;  // registers that it writes, a bit each
+  u32 moving = 0;   // its accesses that write one of kMovingRegisters: a bit for each of the first 32
   bool carries_blank;  // it begins behind its HMOVE blank, and the next scanline has one
 
   // `memory`: where kLineScanBytes of shared memory of the warp are.
@@ -117,6 +118,7 @@ struct LineScan {
     const LineWrites writes = note_writes();
     copy_last_state();
     present = writes.present;
+    moving = writes.moving;
     const u64 present_anywhere = team.any_bits64(present);
     fill_registers(writes.present, present_anywhere & kLineRegisters);
     if (present_anywhere & register_bits(GRP0, GRP1)) fill_old_graphics(writes);
@@ -147,7 +149,6 @@ struct LineScan {
   __device__ CULE_INLINE u32 lanes_before() const { return (1u << lane) - 1; }
 
   __device__ void set_state(const TiaState& s) {
-    for (u32 i = 0; i < kLineBytes; ++i) state[i] = 0;
     for (u32 i = 0; i < 4; ++i) state[COLUP0 + i] = s.color[i];
     state[VBLANK] = u8(s.vblank << 1);
     state[CTRLPF] = s.ctrlpf;
@@ -198,6 +199,7 @@ struct LineScan {
     u64 before_hmove = 0;  // the same when HMOVE was written
     i32 hmove = 0;         // the last HMOVE
     u32 hmoves = 0;        // how many
+    u32 moving = 0;
     u32 graphics[2] = {kAsBefore, kAsBefore};
     u32 ball = kAsBefore;
     u32 old_graphics[2] = {kAsBefore, kAsBefore};  // what GRP1 and GRP0 have copied
@@ -213,6 +215,8 @@ struct LineScan {
       const u32 reg = log_register(e);
       const u32 v = log_value(e);
       written[reg] = u8(v);
+      const u64 bit = 1ULL << reg;
+      if (bit & kMovingRegisters) w.moving |= i - begin < 32 ? 1u << (i - begin) : 0;
       if (reg == GRP0) {
         w.graphics[0] = v;
         w.old_graphics[1] = w.graphics[1];
@@ -233,21 +237,25 @@ struct LineScan {
         w.before_hmove = w.present;
         ++w.hmoves;
       }
-      w.present |= 1ULL << reg;
+      w.present |= bit;
     }
     return w;
   }
 
   // All states become that of the last lane.
   __device__ CULE_INLINE void copy_last_state() const {
+    constexpr u32 kParts = kLineBytes / kWordBytes;
     const u32 words = team.size() / kWordBytes;  // of a byte of all lanes
+    const u32 first = lane >> highest_bit(words);
     const u32 word = state.at - lane + lane % words * kWordBytes;
+    const LineState from = state.of(lane, team.size() - 1);
+    u32 last[kParts];
     team.sync();
-    for (u32 i = lane >> highest_bit(words); i < kLineBytes; i += kWordBytes) {
-      const u32 last = state.of(lane, team.size() - 1)[i];
-      // The lanes that share the byte have read it.
-      team.sync();
-      *reinterpret_cast<u32*>(dynamic_shared() + word + i * kWarpLanes) = last * 0x01010101u;
+    for (u32 i = 0; i < kParts; ++i) last[i] = from[first + i * kWordBytes] * 0x01010101u;
+    team.sync();  // the lanes that share a byte have read it
+    for (u32 i = 0; i < kParts; ++i) {
+      const u32 at = word + (first + i * kWordBytes) * kWarpLanes;
+      *reinterpret_cast<u32*>(dynamic_shared() + at) = last[i];
     }
     team.sync();
   }

@@ -16,6 +16,10 @@ constexpr u64 kLineRegisters =
     register_bits(VBLANK, VBLANK) | register_bits(NUSIZ0, PF2) | register_bits(GRP0, RESMP1);
 constexpr u64 kColorRegisters = register_bits(VBLANK, VBLANK) | register_bits(COLUP0, COLUBK);
 
+// What moves or changes an object, and is more than a colour.
+constexpr u64 kMovingRegisters = register_bits(VBLANK, VBLANK) | register_bits(NUSIZ0, NUSIZ1) |
+                                 register_bits(CTRLPF, RESBL) | register_bits(GRP0, CXCLR);
+
 // Objects whose pixels change together: player 0 and missile 0, player 1 and missile 1, and two
 // more.
 enum ObjectGroup : u32 { kFirst, kSecond, kField, kBallGroup, kGroups };
