@@ -57,7 +57,7 @@ PHASES = (
     ("TIA state", "step_consoles", "write_|read_|spill|free_log", ""),
     ("program", "step_consoles", "", ""),
     ("waiting", "finish_step", "", BARRIER),
-    ("resize", "finish_step", "", "resize.hpp"),
+    ("resize", "finish_step", "", "resize.hpp|resize_rows.hpp"),
     ("line starts", "finish_step", "LineScan", ""),
     ("drawing", "finish_step", "draw_|paint_|PaintSink|Shapes|max_", ""),
     ("drawing", "finish_step", "", "tia/"),

@@ -22,6 +22,13 @@ inline u32 dot_bytes(u32 a, u32 b, u32 sum) {
   for (u32 i = 0; i < 32; i += 8) sum += (a >> i & 0xFF) * (b >> i & 0xFF);
   return sum;
 }
+inline u32 dot_halves(u32 a, u32 b, u32 sum) {
+  return sum + (a & 0xFFFF) * (b & 0xFF) + (a >> 16) * (b >> 8 & 0xFF);
+}
+inline u32 max_halves(u32 a, u32 b) {
+  const u32 low = (a & 0xFFFF) > (b & 0xFFFF) ? a : b;
+  return (low & 0xFFFF) | ((a >> 16 > b >> 16 ? a : b) & 0xFFFF0000);
+}
 
 // Bit 7 becomes bit 0.
 CULE_HD CULE_INLINE u32 reverse_bits8(u32 b) {

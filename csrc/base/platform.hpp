@@ -17,6 +17,11 @@
 // name CULE_FUNNEL_LEFT(high, low, n)  the upper word of high:low shifted left by n, 0 to 31
 // CULE_FUNNEL_RIGHT(high, low, n)  the lower word of high:low shifted right by n, 0 to 31
 // CULE_DOT_BYTES(a, b, c)  c plus the products of the four bytes of a and b, unsigned
+// CULE_DOT_HALVES_LOW(a, b, c)  c plus the products of the halves of a and bytes 0 and 1 of b,
+// CULE_DOT_HALVES_HIGH(a, b, c)  or bytes 2 and 3, unsigned
+// CULE_HIGH_PRODUCT(a, b)  the upper word of the product of two u32
+// CULE_COUNT_BITS(x)  how many bits of a u32 are 1
+// CULE_MAX_HALVES(a, b)  the larger one of each pair of halves of two u32
 // CULE_WRAP_HALVES(x, n)  each half of a u32, below 2 n, modulo n
 // CULE_MAX_BYTES(a, b)  the larger one of each pair of bytes of two u32
 // CULE_ASSUME_SHARED(p)  on the device: p points into shared memory
@@ -70,6 +75,11 @@
 #define CULE_FUNNEL_RIGHT(high, low, n) (__funnelshift_r((low), (high), (n)))
 #define CULE_PICK_BYTES(x, y, s) (__byte_perm((x), (y), (s)))
 #define CULE_DOT_BYTES(a, b, c) (__dp4a((a), (b), (c)))
+#define CULE_DOT_HALVES_LOW(a, b, c) (__dp2a_lo((a), (b), (c)))
+#define CULE_DOT_HALVES_HIGH(a, b, c) (__dp2a_hi((a), (b), (c)))
+#define CULE_HIGH_PRODUCT(a, b) (__umulhi((a), (b)))
+#define CULE_COUNT_BITS(x) (static_cast<cule::u32>(__popc(x)))
+#define CULE_MAX_HALVES(a, b) (__vmaxu2((a), (b)))
 #define CULE_WRAP_HALVES(x, n) (__vminu2((x), __vsub2((x), (n) * 0x10001u)))
 #define CULE_MAX_BYTES(a, b) (__vmaxu4((a), (b)))
 #define CULE_COUNT_TRAILING_ZEROS(x) (__ffs(static_cast<int>(x)) - 1)
@@ -80,6 +90,11 @@
 #define CULE_FUNNEL_RIGHT(high, low, n) (cule::funnel_right((high), (low), (n)))
 #define CULE_PICK_BYTES(x, y, s) (cule::pick_bytes((x), (y), (s)))
 #define CULE_DOT_BYTES(a, b, c) (cule::dot_bytes((a), (b), (c)))
+#define CULE_DOT_HALVES_LOW(a, b, c) (cule::dot_halves((a), (b), (c)))
+#define CULE_DOT_HALVES_HIGH(a, b, c) (cule::dot_halves((a), (b) >> 16, (c)))
+#define CULE_HIGH_PRODUCT(a, b) (static_cast<cule::u32>(cule::u64(a) * (b) >> 32))
+#define CULE_COUNT_BITS(x) (static_cast<cule::u32>(__builtin_popcount(x)))
+#define CULE_MAX_HALVES(a, b) (cule::max_halves((a), (b)))
 #define CULE_WRAP_HALVES(x, n) (cule::wrap_halves((x), (n)))
 #define CULE_MAX_BYTES(a, b) (static_cast<cule::u32>(cule::max_bytes((a), (b))))
 #define CULE_COUNT_TRAILING_ZEROS(x) __builtin_ctz(x)

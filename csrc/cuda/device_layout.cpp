@@ -142,7 +142,7 @@ void DeviceLayout::place_changing(u64 address, size_t offset) {
   console_bytes_ = (offset - begin) / n;
   const size_t scratch = o.ram_obs ? 0 : size_t(source_.draw_blocks) * picture_bytes_;
   put(batch_.canvases, scratch * o.channels());
-  put(batch_.planes, 2 * scratch);  // last: dot_resize_pixel() reads a little past a canvas
+  put(batch_.planes, 2 * scratch);
   bytes_ = align(offset);
 }
 

@@ -1,37 +1,51 @@
-// cuda/dot_resize.hpp: the area resize of gray pictures in whole numbers, four taps at a time.
+// cuda/dot_resize.hpp: tables for the area resize of gray pictures in whole numbers.
 //
-// In: a picture of 160 levels a row. Out: the bytes of resize_pixel(). A byte is a sum of products
-// of levels and whole weights, which is exact; where rounding it is doubtful, resize_pixel()
-// decides (obs/NOTES.md 3.4). For shapes whose taps are at most four on each axis, as those of 84 x
-// 84 are.
+// A byte is a sum of products of levels and whole weights, which is exact; where rounding it is
+// doubtful, resize_pixel() decides (obs/NOTES.md 3.4). For shapes with at most four taps down and
+// three across, as those of 84 x 84.
 #pragma once
 
-#include "base/bits.hpp"
 #include "obs/resize.hpp"
 
 namespace cule {
 
-// The taps of one axis: a source index, and up to four weights, a byte each.
-struct DotAxis {
-  u16 first[kMaxAxis];
-  u32 weights[kMaxAxis];
+constexpr u32 kDotTaps = 4;
+
+// The taps of one target index: the first source index and four weights, a byte each. Of columns
+// the first index is a pair of source columns, and the weights are doubled.
+struct DotTaps {
+  u32 first;
+  u32 weights;
 };
 
 struct DotResizer {
-  DotAxis rows;
-  DotAxis columns;
-  float scale;  // target level of a sum of 1
-  float doubt_limit;
+  DotTaps rows[kMaxAxis];
+  DotTaps columns[kMaxAxis];
+  u32 num_rows;  // of the target
+  u32 num_columns;
+  // A byte is (N + unit) / (2 unit), rounded down, where N / (2 unit) is its level: the upper word
+  // of a product, shifted.
+  u32 unit;
+  u32 multiplier;
+  u32 shift;
+  // Remainders of that quotient which leave no doubt: so many, from the first on.
+  u32 first_sure;
+  u32 num_sure;
+  u8 is_paired;  // two rows for five: weights 2, 2, 1 and 1, 2, 2
   u8 is_usable;
 };
 
-inline bool make_dot_axis(const AreaAxis& axis, DotAxis& out) {
-  if (axis.max_taps > 4) return false;
+// `group`: source indices that are read together, of which the taps use all but at most the first.
+inline bool make_dot_taps(const AreaAxis& axis, u32 group, u32 factor, DotTaps* out) {
+  if (axis.max_taps > i32(kDotTaps + 1 - group) || axis.source_size < i32(kDotTaps)) return false;
   for (i32 d = 0; d < axis.target_size; ++d) {
-    out.first[d] = axis.first[d];
+    const u32 last = u32(axis.source_size) - kDotTaps;
+    const u32 first = axis.first[d] < last ? axis.first[d] / group * group : last;
+    out[d] = {first / group, 0};
     for (i32 i = axis.begin[d]; i < axis.begin[d + 1]; ++i) {
-      if (axis.whole_weight[i] > 0xFF) return false;
-      out.weights[d] |= u32(axis.whole_weight[i]) << 8 * (i - axis.begin[d]);
+      const u32 weight = factor * axis.whole_weight[i];
+      if (weight > 0xFF) return false;
+      out[d].weights |= weight << 8 * (axis.first[d] - first + u32(i - axis.begin[d]));
     }
   }
   return true;
@@ -39,46 +53,21 @@ inline bool make_dot_axis(const AreaAxis& axis, DotAxis& out) {
 
 inline DotResizer make_dot_resizer(const AreaResizer& r) {
   DotResizer d{};
-  const i32 unit = r.rows.unit * r.columns.unit;
-  d.scale = 1.0F / float(unit);
-  d.doubt_limit = doubt_limit(r);
-  d.is_usable = r.channels == 1 && r.rule == AreaRule::kFloat && 255 * unit < 1 << 24 &&
-                make_dot_axis(r.rows, d.rows) && make_dot_axis(r.columns, d.columns);
+  constexpr u32 kMaxLevel = 255;
+  d.num_rows = u32(r.rows.target_size);
+  d.num_columns = u32(r.columns.target_size);
+  d.unit = u32(r.rows.unit * r.columns.unit);
+  const u32 divisor = 2 * d.unit;
+  while (2u << d.shift <= divisor) ++d.shift;
+  d.multiplier = u32(((u64(1) << (32 + d.shift)) + divisor - 1) / divisor);
+  const u32 doubtful = u32((0.5 - double(doubt_limit(r))) * divisor);
+  d.first_sure = doubtful + 1;
+  d.num_sure = divisor - 2 * doubtful - 1;
+  d.is_paired = 5 * r.rows.target_size == 2 * r.rows.source_size;
+  d.is_usable = r.channels == 1 && r.rule == AreaRule::kFloat && kMaxLevel * d.unit < 1 << 24 &&
+                kMaxLevel * u32(r.rows.unit) <= 0xFFFF && make_dot_taps(r.rows, 1, 1, d.rows) &&
+                make_dot_taps(r.columns, 2, 2, d.columns);
   return d;
-}
-
-// What bytes of one target column have in common.
-struct DotColumn {
-  u32 target;
-  u32 word;   // of a source row: where the taps begin,
-  u32 shift;  // and bits before them
-  u32 weights;
-};
-
-CULE_HD CULE_INLINE DotColumn dot_column(const DotResizer& d, u32 column) {
-  const u32 x = d.columns.first[column];
-  return {column, x / 4, x % 4 * 8, d.columns.weights[column]};
-}
-
-// One byte of the target. Reads whole words, so up to seven bytes after the picture.
-CULE_HD CULE_INLINE u8 dot_resize_pixel(const DotResizer& d, const AreaResizer& r, const u8* source,
-                                        u32 row, const DotColumn& c) {
-  constexpr u32 kRowWords = kScreenWidth / sizeof(u32);
-  const u32* words = reinterpret_cast<const u32*>(source) + d.rows.first[row] * kRowWords + c.word;
-  const u32 down = d.rows.weights[row];
-  u32 sum = 0;
-  for (u32 tap = 0; tap < 4; ++tap) {  // unrolled: all loads from one address
-    const u32 weight = down >> 8 * tap;
-    if (weight == 0) break;
-    const u32* word = words + tap * kRowWords;
-    const u32 pixels = CULE_FUNNEL_RIGHT(word[1], word[0], c.shift);
-    sum += CULE_DOT_BYTES(pixels, c.weights, 0u) * (weight & 0xFF);
-  }
-  const float level = float(sum) * d.scale;
-  const float whole = round_half_even(level);
-  const float distance = level > whole ? level - whole : whole - level;
-  if (distance >= d.doubt_limit) return resize_pixel(r, source, i32(row), i32(c.target), 0);
-  return saturate(whole);
 }
 
 }  // namespace cule

@@ -21,21 +21,24 @@ __device__ Picture step_picture(const DeviceBatch& b, const Console& c, u32 i, u
   return p;
 }
 
-// A picture of levels to a frame of the observation. A lane keeps its column, a warp goes from row
-// to row.
+// The maximum of two pictures to a frame of the observation; a warp takes half of the rows. Without
+// a dot resizer both are the same picture, and a lane keeps its column.
 __device__ CULE_NOINLINE void resize_levels(const DeviceBatch& b, const DeviceGame& g,
-                                            const u8* levels, u8* frame_out) {
+                                            const LevelPair& levels, u8* frame_out) {
   const u32 lane = threadIdx.x % kWarpLanes;
+  const u32 warp = threadIdx.x / kWarpLanes;
   const u32 rows = u32(g.resizer->rows.target_size);
+  if (g.dot_resizer->is_usable) {
+    static_assert(DotRows::kSharedBytes <= kLineScanBytes);
+    DotRows(*g.dot_resizer, *g.resizer, levels, dynamic_shared() + warp * kLineScanBytes, frame_out)
+        .run(rows * warp / kDrawWarps, rows * (warp + 1) / kDrawWarps);
+    return;
+  }
   const u32 row_bytes = u32(g.resizer->columns.target_size) * b.channels;
-  const bool is_dot = g.dot_resizer->is_usable;
   for (u32 at = lane; at < row_bytes; at += kWarpLanes) {
-    const DotColumn column = is_dot ? dot_column(*g.dot_resizer, at) : DotColumn{};
-    for (u32 row = threadIdx.x / kWarpLanes; row < rows; row += kDrawWarps) {
-      frame_out[row * row_bytes + at] =
-          is_dot ? dot_resize_pixel(*g.dot_resizer, *g.resizer, levels, row, column)
-                 : resize_pixel(*g.resizer, levels, i32(row), i32(at / b.channels),
-                                i32(at % b.channels));
+    for (u32 row = warp; row < rows; row += kDrawWarps) {
+      frame_out[row * row_bytes + at] = resize_pixel(*g.resizer, levels.first, i32(row),
+                                                     i32(at / b.channels), i32(at % b.channels));
     }
   }
 }
@@ -51,9 +54,13 @@ __device__ void push_frame(const DeviceBatch& b, const DeviceGame& g, const Cons
     if (!(draw_bits & kDrawNewest)) draw_maxpool(b, g, c, i, levels);
     const StepPictures step{step_picture(b, c, i, 0, draw_bits),
                             step_picture(b, c, i, 1, draw_bits), draw_bits};
-    max_pictures(b, g, c, step.newest_or_null(), step.previous_or_null(), levels);
-    resize_levels(b, g, levels, frame);
-    keep_maxpool(b, g, c, i, step, levels);
+    LevelPair pair = draw_pictures(b, g, c, step.newest_or_null(), step.previous_or_null(), levels);
+    if (!g.dot_resizer->is_usable && pair.second != pair.first) {
+      max_levels(pair, g.snapshot.stack - g.snapshot.pooled, levels);
+      pair = {levels, levels};
+    }
+    resize_levels(b, g, pair, frame);
+    keep_maxpool(b, g, c, i, step, pair);
   } else {
     copy_block(frame, b.frames(i) + size_t(s.newest_frame) * b.frame_bytes, b.frame_bytes);
   }

@@ -6,45 +6,48 @@
 #pragma once
 
 #include "cuda/draw.hpp"
+#include "cuda/resize_rows.hpp"
 
 namespace cule {
 
-// Sixteen bytes at a time; `n` is a multiple of them.
-__device__ inline void max_levels(const u8* first, const u8* second, u32 n, u8* out) {
-  for (u32 i = threadIdx.x; i < n / 16; i += blockDim.x) {
-    Bytes16 level = reinterpret_cast<const Bytes16*>(first)[i];
-    const Bytes16 other = reinterpret_cast<const Bytes16*>(second)[i];
+// The maximum of two pictures of n bytes, sixteen at a time; `n` is a multiple of them.
+__device__ CULE_NOINLINE inline void max_levels(const LevelPair& levels, size_t n, u8* out) {
+  for (size_t i = threadIdx.x; i < n / 16; i += blockDim.x) {
+    Bytes16 level = reinterpret_cast<const Bytes16*>(levels.first)[i];
+    const Bytes16 other = reinterpret_cast<const Bytes16*>(levels.second)[i];
     for (u32 w = 0; w < 4; ++w) level.word[w] = CULE_MAX_BYTES(level.word[w], other.word[w]);
     reinterpret_cast<Bytes16*>(out)[i] = level;
   }
+  __syncthreads();
 }
 
-// Makes `levels_out` the maximum of at most two pictures; without `first`, of `second` and of what
-// is there already. All threads of the block call it together.
-__device__ CULE_NOINLINE inline void max_pictures(const DeviceBatch& b, const DeviceGame& g,
-                                                  const Console& c, const Picture* first,
-                                                  const Picture* second, u8* levels_out) {
+// Draws at most two pictures and returns what their maximum is made of; without `first`, that of
+// `second` and of `levels`. Pictures with colours become levels, their maximum, at once. All
+// threads of the block call it together.
+__device__ CULE_NOINLINE inline LevelPair draw_pictures(const DeviceBatch& b, const DeviceGame& g,
+                                                        const Console& c, const Picture* first,
+                                                        const Picture* second, u8* levels) {
   const u32 warp = threadIdx.x / kWarpLanes;
   const Picture* const own = warp == 0 ? first : second;
   const u8* const map = b.grayscale ? g.gray : b.identity;
   __syncthreads();
   if (own != nullptr) draw_rows(c, *own, map, plane_of(b, warp));
   __syncthreads();
-  const u32 pixels = c.properties.height * kScreenWidth;
   if (b.grayscale) {
-    const u8* const from = first != nullptr ? plane_of(b, 0) : levels_out;
-    max_levels(from, second != nullptr ? plane_of(b, 1) : from, pixels, levels_out);
-  } else {
-    for (u32 i = threadIdx.x; i < pixels; i += blockDim.x) {
-      for (u32 channel = 0; channel < b.channels; ++channel) {
-        u8& out = levels_out[size_t(i) * b.channels + channel];
-        const u8 level = first != nullptr ? g.rgb[3 * plane_of(b, 0)[i] + channel] : out;
-        const u8 other = second != nullptr ? g.rgb[3 * plane_of(b, 1)[i] + channel] : 0;
-        out = level > other ? level : other;
-      }
+    const u8* const from = first != nullptr ? plane_of(b, 0) : levels;
+    return {from, second != nullptr ? plane_of(b, 1) : from};
+  }
+  const u32 pixels = c.properties.height * kScreenWidth;
+  for (u32 i = threadIdx.x; i < pixels; i += blockDim.x) {
+    for (u32 channel = 0; channel < b.channels; ++channel) {
+      u8& out = levels[size_t(i) * b.channels + channel];
+      const u8 level = first != nullptr ? g.rgb[3 * plane_of(b, 0)[i] + channel] : out;
+      const u8 other = second != nullptr ? g.rgb[3 * plane_of(b, 1)[i] + channel] : 0;
+      out = level > other ? level : other;
     }
   }
   __syncthreads();
+  return {levels, levels};
 }
 
 // Draws the maxpool picture of console i after its last step.
@@ -61,7 +64,9 @@ __device__ CULE_NOINLINE inline void draw_maxpool(const DeviceBatch& b, const De
   } else {
     for (u32 n = 0; n < p.num_logs; ++n) {
       const Picture log{PictureKind::kLog, nullptr, c.memory.logs + p.log_slot[n]};
-      max_pictures(b, g, c, n == 0 ? &log : nullptr, n == 0 ? nullptr : &log, levels_out);
+      const LevelPair levels =
+          draw_pictures(b, g, c, n == 0 ? &log : nullptr, n == 0 ? nullptr : &log, levels_out);
+      max_levels(levels, bytes, levels_out);
     }
   }
   __syncthreads();
@@ -81,9 +86,9 @@ struct StepPictures {
   }
 };
 
-// Keeps the maxpool picture after a step; `levels` is the picture, drawn.
+// Keeps the maxpool picture after a step, the maximum of two.
 __device__ inline void keep_maxpool(const DeviceBatch& b, const DeviceGame& g, const Console& c,
-                                    u32 i, const StepPictures& step, const u8* levels) {
+                                    u32 i, const StepPictures& step, const LevelPair& levels) {
   MaxpoolSource p = b.maxpool_sources[i];
   bool is_logs = step.newest_or_null() != nullptr || p.kind == MaxpoolKind::kLogs;
   if (step.newest_or_null() != nullptr) p.num_logs = p.shared.lent_logs = 0;
@@ -99,7 +104,7 @@ __device__ inline void keep_maxpool(const DeviceBatch& b, const DeviceGame& g, c
   p.kind = is_logs ? MaxpoolKind::kLogs : MaxpoolKind::kPixels;
   if (!is_logs) {
     p.shared.lent_logs = 0;
-    copy_block(b.spill_maxpool(i), levels, g.snapshot.stack - g.snapshot.pooled);
+    max_levels(levels, g.snapshot.stack - g.snapshot.pooled, b.spill_maxpool(i));
   }
   __syncthreads();
   if (threadIdx.x == 0) b.maxpool_sources[i] = p;

@@ -138,18 +138,18 @@ inline float doubt_limit(const AreaResizer& resizer) {
   return 0.5F - float(kLevels * roundings) / (1 << 24);
 }
 
-// One byte of the target.
-CULE_HD inline u8 resize_pixel(const AreaResizer& resizer, const u8* source, i32 row, i32 column,
-                               i32 channel) {
+// One byte of the target. `source[i]` is byte i of the source.
+template <class Source>
+CULE_HD inline u8 resize_pixel(const AreaResizer& resizer, const Source& source, i32 row,
+                               i32 column, i32 channel) {
   const AreaAxis& rows = resizer.rows;
   const AreaAxis& columns = resizer.columns;
   const i32 row_begin = rows.begin[row];
   const i32 row_taps = rows.begin[row + 1] - row_begin;
   const i32 column_begin = columns.begin[column];
   const i32 column_taps = columns.begin[column + 1] - column_begin;
-  const u8* corner =
-      source + (rows.first[row] * columns.source_size + columns.first[column]) * resizer.channels +
-      channel;
+  const i32 corner =
+      (rows.first[row] * columns.source_size + columns.first[column]) * resizer.channels + channel;
   const i32 row_bytes = columns.source_size * resizer.channels;
 
   if (resizer.rule == AreaRule::kFloat) {
@@ -157,8 +157,8 @@ CULE_HD inline u8 resize_pixel(const AreaResizer& resizer, const u8* source, i32
     for (i32 j = 0; j < row_taps; ++j) {
       float across = 0.0F;
       for (i32 i = 0; i < column_taps; ++i) {
-        const float product =
-            float(corner[j * row_bytes + i * resizer.channels]) * columns.weight[column_begin + i];
+        const float product = float(source[corner + j * row_bytes + i * resizer.channels]) *
+                              columns.weight[column_begin + i];
         across += product;
       }
       const float product = rows.weight[row_begin + j] * across;
@@ -168,7 +168,9 @@ CULE_HD inline u8 resize_pixel(const AreaResizer& resizer, const u8* source, i32
   }
   i32 sum = 0;
   for (i32 j = 0; j < row_taps; ++j) {
-    for (i32 i = 0; i < column_taps; ++i) sum += corner[j * row_bytes + i * resizer.channels];
+    for (i32 i = 0; i < column_taps; ++i) {
+      sum += source[corner + j * row_bytes + i * resizer.channels];
+    }
   }
   if (resizer.rule == AreaRule::kHalf) return u8((sum + 2) >> 2);
   return saturate(round_half_even(float(sum) * resizer.block_scale));

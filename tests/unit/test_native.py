@@ -34,6 +34,7 @@ def run_program(name: str, folder: Path, *flags: str) -> str:
     "name",
     [
         "cache_switching",  # which frame the line cache compares with, and when it rests
+        "dot_resize",  # the area resize by warps, and the plain one
         "line_painter",  # scanlines painted 32 at a time, and the picture in one go
         "register_effects",  # what writes read and change, and what scanlines depend on
         "resize_versions",  # the area resize: plain, in whole numbers, and with vectors

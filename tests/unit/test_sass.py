@@ -152,6 +152,12 @@ def byte_sum(a: np.ndarray, b: np.ndarray, dtype: type) -> np.ndarray:
     return (one * two).sum(1)
 
 
+def half_sum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Products of the halves of words and the low bytes of others, summed."""
+    halves, weights = a.view(np.uint16).reshape(-1, 2), b.view(np.uint8).reshape(-1, 4)[:, :2]
+    return (halves.astype(np.int64) * weights).sum(1)
+
+
 def signed(words: np.ndarray) -> np.ndarray:
     """As int64."""
     return words.view(np.int32).astype(np.int64)
@@ -182,6 +188,8 @@ def signed(words: np.ndarray) -> np.ndarray:
         ("SHF.R.U64 R7, R4, 0x7, R6", lambda a, b, c: a >> 7 | c << 25),
         ("SHF.R.S32.HI R7, RZ, 0x1f, R4", lambda a, b, c: signed(a) >> 31),
         ("IDP.4A.U8.U8 R7, R4, R5, R6", lambda a, b, c: byte_sum(a, b, np.uint8) + c),
+        ("IDP.2A.LO.U16.U8 R7, R4, R5, R6", lambda a, b, c: half_sum(a, b) + c),
+        ("IDP.2A.HI.U16.U8 R7, R4, R5, R6", lambda a, b, c: half_sum(a, b >> 16) + c),
         ("IDP.4A.S8.S8 R7, R4, R5, R6", lambda a, b, c: byte_sum(a, b, np.int8) + c),
         ("PRMT R7, R4, 0x6521, R5", lambda a, b, c: (a >> 8 & 0xFFFF) | (b & 0xFFFF00) << 8),
         ("PRMT R7, R4, 0xbb32, R5", lambda a, b, c: a >> 16 | (signed(a) >> 31) << 16),

@@ -32,10 +32,11 @@ void scatter(Warp& w, const u32* offsets) {
 
 void branch(Warp& w, const Instruction& i) {
   const u32 last = i.count - 1u;
-  if (i.is(kDIV)) {  // taken if the lanes that are expected are not all here
+  if (i.is(kDIV) ||
+      i.is(kCONV)) {  // taken if the lanes that are expected are not, or are, all here
     Row t;
     const u32 expected = w.words(i.operands[0], t)[__builtin_ctz(w.mask)];
-    if (expected != w.group().mask) w.jump(place(w, i.operands[last]));
+    if ((expected == w.group().mask) == i.is(kCONV)) w.jump(place(w, i.operands[last]));
     return;
   }
   if (i.count == 2) w.mask &= w.lanes_of(i.operands[0]);
@@ -314,7 +315,7 @@ void yield(Warp& w, const Instruction&) {
 }  // namespace
 
 const std::vector<OperationEntry> kControl = {
-    {"BRA", branch, "DIV"},
+    {"BRA", branch, "DIV CONV"},
     {"BRX", branch_indexed, ""},
     {"CALL", call, "REL NOINC"},
     {"RET", return_, "REL NODEC"},

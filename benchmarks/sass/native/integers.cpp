@@ -299,8 +299,16 @@ void select(Warp& w, const Instruction& i) {
   w.store(i.operands[0], out.lane);
 }
 
-// IDP.4A: products of four bytes, summed.
+// IDP.4A: products of four bytes, summed. IDP.2A: of two halves and the low or high bytes.
 void dot_product(Warp& w, const Instruction& i) {
+  if (i.is(k2A)) {
+    if (!i.is(kU16) || !i.is(kU8) || i.is(kLO) == i.is(kHI)) throw Unknown("IDP.2A");
+    const u32 shift = i.is(kHI) ? 16 : 0;
+    map3(w, i, i.operands[0], 1, [=](u32 a, u32 b, u32 c) {
+      return c + (a & 0xFFFF) * u8(b >> shift) + (a >> 16) * u8(b >> (shift + 8));
+    });
+    return;
+  }
   if (i.is(kU8) == i.is(kS8)) throw Unknown("IDP of mixed signs");
   const bool is_signed = i.is(kS8);
   map3(w, i, i.operands[0], 1, [=](u32 a, u32 b, u32 c) {
@@ -426,7 +434,7 @@ const std::vector<OperationEntry> kIntegers = {
     {"LEA", shifted_add, "HI X SX32"},
     {"SEL", select, ""},
     {"FSEL", select, ""},
-    {"IDP", dot_product, "4A U8 S8"},
+    {"IDP", dot_product, "4A 2A LO HI U16 U8 S8"},
     {"VABSDIFF", difference, "U32"},
     {"VABSDIFF4", differences, "U8 ACC"},
     {"SGXT", extend_sign, "U32 W"},
