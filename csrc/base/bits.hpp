@@ -29,6 +29,14 @@ inline u32 max_halves(u32 a, u32 b) {
   const u32 low = (a & 0xFFFF) > (b & 0xFFFF) ? a : b;
   return (low & 0xFFFF) | ((a >> 16 > b >> 16 ? a : b) & 0xFFFF0000);
 }
+inline u32 reverse_bits(u32 x) {
+  x = (x >> 1 & 0x55555555) | (x & 0x55555555) << 1;
+  x = (x >> 2 & 0x33333333) | (x & 0x33333333) << 2;
+  x = (x >> 4 & 0x0F0F0F0F) | (x & 0x0F0F0F0F) << 4;
+  x = (x >> 8 & 0x00FF00FF) | (x & 0x00FF00FF) << 8;
+  return x >> 16 | x << 16;
+}
+inline u32 bits_below(u32 n) { return n >= 32 ? ~0u : (1u << n) - 1; }
 
 // Bit 7 becomes bit 0.
 CULE_HD CULE_INLINE u32 reverse_bits8(u32 b) {

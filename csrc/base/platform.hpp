@@ -21,6 +21,8 @@
 // CULE_DOT_HALVES_HIGH(a, b, c)  or bytes 2 and 3, unsigned
 // CULE_HIGH_PRODUCT(a, b)  the upper word of the product of two u32
 // CULE_COUNT_BITS(x)  how many bits of a u32 are 1
+// CULE_REVERSE_BITS(x)  bit i of a u32 becomes bit 31 - i
+// CULE_BITS_BELOW(n)  the lowest n bits of a u32, all from 32 on
 // CULE_MAX_HALVES(a, b)  the larger one of each pair of halves of two u32
 // CULE_WRAP_HALVES(x, n)  each half of a u32, below 2 n, modulo n
 // CULE_MAX_BYTES(a, b)  the larger one of each pair of bytes of two u32
@@ -79,6 +81,8 @@
 #define CULE_DOT_HALVES_HIGH(a, b, c) (__dp2a_hi((a), (b), (c)))
 #define CULE_HIGH_PRODUCT(a, b) (__umulhi((a), (b)))
 #define CULE_COUNT_BITS(x) (static_cast<cule::u32>(__popc(x)))
+#define CULE_REVERSE_BITS(x) (__brev(x))
+#define CULE_BITS_BELOW(n) (__funnelshift_lc(~0u, 0u, (n)))
 #define CULE_MAX_HALVES(a, b) (__vmaxu2((a), (b)))
 #define CULE_WRAP_HALVES(x, n) (__vminu2((x), __vsub2((x), (n) * 0x10001u)))
 #define CULE_MAX_BYTES(a, b) (__vmaxu4((a), (b)))
@@ -94,6 +98,8 @@
 #define CULE_DOT_HALVES_HIGH(a, b, c) (cule::dot_halves((a), (b) >> 16, (c)))
 #define CULE_HIGH_PRODUCT(a, b) (static_cast<cule::u32>(cule::u64(a) * (b) >> 32))
 #define CULE_COUNT_BITS(x) (static_cast<cule::u32>(__builtin_popcount(x)))
+#define CULE_REVERSE_BITS(x) (cule::reverse_bits(x))
+#define CULE_BITS_BELOW(n) (cule::bits_below(n))
 #define CULE_MAX_HALVES(a, b) (cule::max_halves((a), (b)))
 #define CULE_WRAP_HALVES(x, n) (cule::wrap_halves((x), (n)))
 #define CULE_MAX_BYTES(a, b) (static_cast<cule::u32>(cule::max_bytes((a), (b))))

@@ -1,9 +1,9 @@
 // cuda/line_painter.hpp: paints the scanlines of a LineScan, one lane a scanline.
 //
-// A scanline is painted in segments, between accesses that change what is shown. A segment is OR-ed
-// into three planes, one bit a pixel, under the mask of its range; the planes become bytes once a
-// scanline, or where colours change in it. So all lanes do the same work for a segment, whatever it
-// shows.
+// Each group of objects is a mask of the scanline, one bit a pixel. An access that changes what a
+// group shows in the middle of the scanline replaces the rest of its mask. The masks become bytes
+// once a scanline, with the colours up to one place in it and those after; a further change of
+// colours, or one of priorities, makes bytes of what is before it.
 #pragma once
 
 #include "cuda/line_scan.hpp"
@@ -31,8 +31,11 @@ CULE_HD CULE_INLINE LineMask rotate(const LineMask& m, u32 x) {
            CULE_FUNNEL_LEFT(c.word[4], c.word[3], n)}};
 }
 
-// Bits [0, x) of a word, for x of any size.
-CULE_HD CULE_INLINE u32 bits_below(i32 x) { return x <= 0 ? 0 : x >= 32 ? ~0u : (1u << x) - 1; }
+// Bits of word w of the pixels before x.
+CULE_HD CULE_INLINE u32 word_before(u32 w, u32 x) {
+  const i32 bits = i32(x) - 32 * i32(w);
+  return CULE_BITS_BELOW(u32(bits < 0 ? 0 : bits));
+}
 
 // Copies of a pattern as NUSIZ bits 0-2 have them, the first one at pixel x.
 CULE_HD CULE_INLINE LineMask place_line_copies(u32 pattern, u32 mode, bool with_first, u32 x) {
@@ -52,18 +55,32 @@ CULE_HD CULE_INLINE u32 widen_cells(u32 cells) {
   return x * 15;
 }
 
-// Bit i of eight becomes bit 4 i.
-CULE_HD CULE_INLINE u32 spread_bits(u32 bits) {
-  u32 x = (bits | bits << 12) & 0x000F000F;
-  x = (x | x << 6) & 0x03030303;
-  return (x | x << 3) & 0x11111111;
-}
+CULE_HD CULE_INLINE u32 reverse_byte(u32 byte) { return CULE_REVERSE_BITS(byte) >> 24; }
 
-// Replaces the bytes of eight that `bits` names.
-CULE_HD CULE_INLINE void replace_bytes(u32* bytes, u32 bits, u32 low, u32 high) {
-  const u32 others = spread_bits(bits) << 2;
-  bytes[0] = CULE_PICK_BYTES(bytes[0], low, 0x3210 | (others & 0xFFFF));
-  bytes[1] = CULE_PICK_BYTES(bytes[1], high, 0x3210 | others >> 16);
+CULE_HD CULE_INLINE u32 shift_left(u32 x, i32 n) { return n < 0 ? x >> -n : x << n; }
+
+// The bytes of 32 pixels: of eight colours, the one that three planes have the number of.
+CULE_HD CULE_INLINE void pick_colors(const u32 (&colors)[2], const u32 (&planes)[3],
+                                     u32 (&bytes_out)[8]) {
+  u32 picked[4][2];  // byte i of them: pixel 4 i + k, and 16 + 4 i + k
+  for (i32 k = 0; k < 4; ++k) {
+    u32 selector = 0;
+    for (i32 bit = 0; bit < 3; ++bit) {
+      selector |= shift_left(planes[bit], bit - k) & 0x11111111u << bit;
+    }
+    picked[k][0] = CULE_PICK_BYTES(colors[0], colors[1], selector);
+    picked[k][1] = CULE_PICK_BYTES(colors[0], colors[1], selector >> 16);
+  }
+  for (u32 half = 0; half < 2; ++half) {
+    const u32 even_low = CULE_PICK_BYTES(picked[0][half], picked[1][half], 0x5140);
+    const u32 even_high = CULE_PICK_BYTES(picked[0][half], picked[1][half], 0x7362);
+    const u32 odd_low = CULE_PICK_BYTES(picked[2][half], picked[3][half], 0x5140);
+    const u32 odd_high = CULE_PICK_BYTES(picked[2][half], picked[3][half], 0x7362);
+    bytes_out[4 * half] = CULE_PICK_BYTES(even_low, odd_low, 0x5410);
+    bytes_out[4 * half + 1] = CULE_PICK_BYTES(even_low, odd_low, 0x7632);
+    bytes_out[4 * half + 2] = CULE_PICK_BYTES(even_high, odd_high, 0x5410);
+    bytes_out[4 * half + 3] = CULE_PICK_BYTES(even_high, odd_high, 0x7632);
+  }
 }
 
 // Paints one scanline, in one lane.
@@ -74,14 +91,15 @@ struct LinePainter {
   const u32 color_loss;
   u8* const row;  // 160 bytes; null: only the state is brought to the end of the scanline
 
-  LineMask shown[kGroups];
-  u32 stale = (1u << kGroups) - 1;
-  LineMask planes[3];  // colours 0 to 2 of what is painted and not yet bytes; the rest is 3
-  u32 painted;         // pixels before it are in the planes,
-  u32 flushed;         // and before it in the row
-  u32 black = 0;       // pixels of the HMOVE blank, of the first eight
-  u32 mark;            // frame clock
-  i32 hmove_clock;     // the last HMOVE
+  LineMask shown[kGroups];          // right before `painted`
+  u32 stale = (1u << kGroups) - 1;  // groups that are different from there on
+  u32 painted;                      // pixels before it are in the masks,
+  u32 flushed;                      // and before it in the row
+  u32 recolored = 0;                // pixels before it, if not flushed, have other colours:
+  u32 old_colors = 0;               // a byte each
+  u32 black = 0;                    // pixels of the HMOVE blank, of the first eight
+  u32 mark;                         // frame clock
+  i32 hmove_clock;                  // the last HMOVE
   bool is_late_0 = false, is_late_1 = false;  // RESPn has drawn into the next scanline
 
   __device__ LinePainter(const LineScan<Team<WholeWarp>>& l, u8* to, const u8* m)
@@ -90,7 +108,7 @@ struct LinePainter {
         map(m),
         color_loss(l.log.start.color_loss),
         row(to),
-        planes{},
+        shown{},
         painted(to != nullptr ? 0 : kScreenWidth),
         flushed(painted),
         mark(l.line_begin()),
@@ -110,13 +128,16 @@ struct LinePainter {
         must_paint = true;
         if (has_entry) {
           e = scan.log.entries[next++];
-          must_paint = shows(e);
+          const u32 rule = scan.rule_of(log_register(e));
+          move_mark(e, rule);
           until = visible(mark);
-          must_paint = must_paint && (until > painted || recolors(e));
+          // Nothing of the scanline has been painted before its first pixels.
+          must_paint =
+              until > flushed && rule != 0 && shows(e, rule) && (until > painted || splits(e));
         }
       } while (!must_paint);
       paint_to(until);
-      if (has_entry && recolors(e)) flush();
+      if (has_entry) split(e);
     } while (has_entry);
     flush();
     // The end of the scanline, before the first one of the window aside.
@@ -143,18 +164,28 @@ struct LinePainter {
     return (s[ENAM0 + n] & ~s[RESMP0 + n] & 2) != 0;
   }
 
-  // Whether pixels in the planes would get another colour.
-  __device__ CULE_INLINE bool recolors(LogEntry e) const {
+  // Playfield pixels have a player's colour and go first only if no object is shown.
+  __device__ CULE_INLINE static bool depends_on_all(u32 control) { return (control & 6) == 6; }
+
+  // Whether pixels in the masks would get another colour.
+  __device__ CULE_INLINE bool splits(LogEntry e) const {
     const u32 reg = log_register(e);
-    if (!(kColorRegisters >> reg & 1) || painted <= flushed) return false;
-    if (reg == VBLANK || reg == COLUBK) return true;
-    u32 any = 0;
-    for (u32 w = 0; w < kLineWords; ++w) {
-      any |= reg == COLUP0   ? planes[0].word[w]
-             : reg == COLUP1 ? planes[1].word[w]
-                             : planes[2].word[w];
+    return painted > flushed && (kColorRegisters >> reg & 1 || depends_on_all(s[CTRLPF]) ||
+                                 (reg == CTRLPF && ((s[CTRLPF] ^ log_value(e)) & 6)));
+  }
+
+  // Keeps the colours of what is painted from the access.
+  __device__ CULE_INLINE void split(LogEntry e) {
+    if (!splits(e)) return;
+    const bool is_color = kColorRegisters >> log_register(e) & 1;
+    if (is_color && recolored > flushed) {
+      if (recolored == painted) return;
+    } else if (is_color) {
+      recolored = painted;
+      old_colors = colors();
+      return;
     }
-    return any != 0;
+    flush();
   }
 
   // Of a RESPn that puts player n at x.
@@ -163,20 +194,24 @@ struct LinePainter {
     return classify_player_reset(s[NUSIZ0 + n] & 7, distance);
   }
 
-  // Moves the mark. Returns whether something looks different after the access.
-  __device__ CULE_INLINE bool shows(LogEntry e) {
+  __device__ CULE_INLINE void move_mark(LogEntry e, u32 rule) {
+    if (rule == 0) return;
+    const u32 reg = log_register(e);
+    const u32 clock = scan.clock_of(e);
+    u32 delay = rule & kIsPlayfield ? write_delay_clocks(PF0, clock) : rule >> kRuleDelay & 0xF;
+    if (reg == RESP0 || reg == RESP1) {
+      const u32 x = reset_player_position(clock % kClocksPerLine);
+      if (reset_kind(reg - RESP0, x) == PlayerReset::kDisplay) delay = kResetDrawClocks;
+    }
+    if (clock + delay > mark) mark = clock + delay;
+  }
+
+  // Whether something looks different after the access.
+  __device__ CULE_INLINE bool shows(LogEntry e, u32 rule) const {
     const u32 reg = log_register(e);
     const u32 v = log_value(e);
-    const u32 clock = scan.clock_of(e);
-    const u32 rule = scan.rule_of(reg);
-    if (rule == 0) return false;
-    u32 target =
-        clock + (rule & kIsPlayfield ? write_delay_clocks(PF0, clock) : rule >> kRuleDelay & 0xF);
     bool result = ((s[reg] ^ v) & rule & 0xFF) != 0;
-    if (!(rule & kIsOrdered)) {
-      if (target > mark) mark = target;
-      return result;
-    }
+    if (!(rule & kIsOrdered)) return result;
     switch (reg) {
       case NUSIZ0:
       case NUSIZ1:
@@ -195,12 +230,7 @@ struct LinePainter {
         break;
       }
       case RESP0:
-      case RESP1: {
-        const u32 x = reset_player_position(clock % kClocksPerLine);
-        if (reset_kind(reg - RESP0, x) == PlayerReset::kDisplay) target = clock + kResetDrawClocks;
-        result = true;
-        break;
-      }
+      case RESP1:
       case RESM0:
       case RESM1:
       case RESBL:
@@ -210,7 +240,6 @@ struct LinePainter {
       default:
         break;
     }
-    if (target > mark) mark = target;
     return result;
   }
 
@@ -300,7 +329,7 @@ struct LinePainter {
     LineMask m{};
     const u32 graphics = shown_player(n);
     if (graphics != 0) {
-      const u32 bits = s[REFP0 + n] & 8 ? graphics : reverse_bits8(graphics);
+      const u32 bits = s[REFP0 + n] & 8 ? graphics : reverse_byte(graphics);
       const bool is_wide = mode == 5 || mode == 7;
       const u32 pattern = is_wide ? u32(widen_byte(bits, mode == 5 ? 2 : 4)) : bits;
       const u32 x = wrap_position(i32(s[kLinePosition + n] + (is_wide ? 1 : 0)));
@@ -323,9 +352,8 @@ struct LinePainter {
   }
 
   __device__ CULE_INLINE LineMask playfield() const {
-    const u32 pf0 = s[PF0], pf1 = s[PF1], pf2 = s[PF2];
-    const u32 left = pf0 >> 4 | reverse_bits8(pf1) << 4 | pf2 << 12;
-    const u32 mirrored = reverse_bits8(pf2) | pf1 << 8 | (reverse_bits8(pf0) & 0xF) << 16;
+    const u32 left = s[PF0] >> 4 | reverse_byte(s[PF1]) << 4 | s[PF2] << 12;
+    const u32 mirrored = CULE_REVERSE_BITS(left) >> 12;
     const u32 right = s[kLineMirror] ? mirrored : left;
     return {{widen_cells(left & 0xFF), widen_cells(left >> 8 & 0xFF),
              widen_cells((left >> 16 | right << 4) & 0xFF), widen_cells(right >> 4 & 0xFF),
@@ -338,28 +366,60 @@ struct LinePainter {
            !is_missile_shown(0) && !is_missile_shown(1) && !shown_ball_bit();
   }
 
-  // Puts the pixels from `painted` on into the planes.
+  // Brings the masks up to date from `painted` to x.
   __device__ CULE_INLINE void paint_to(u32 x) {
     const u32 from = painted;
     if (x <= from) return;
     painted = x;
     if (s[kLineHmoveBlank] && from < 8) {
-      black |= bits_below(i32(x < 8 ? x : 8)) & ~bits_below(i32(from));
+      black |= CULE_BITS_BELOW(x < 8 ? x : 8) & ~CULE_BITS_BELOW(from);
       if (x >= 8) s[kLineHmoveBlank] = 0;
     }
-    if (s[VBLANK] & 2) return;
-    if (stale & 1u << kFirst) shown[kFirst] = player_and_missile(0);
-    if (stale & 1u << kSecond) shown[kSecond] = player_and_missile(1);
-    if (stale & 1u << kField) shown[kField] = playfield();
-    if (stale & 1u << kBallGroup) shown[kBallGroup] = ball();
+    if (stale == 0) return;
+    u32 before[kLineWords];
+    for (u32 w = 0; w < kLineWords; ++w) before[w] = word_before(w, from);
+    if (stale & 1u << kFirst) replace(kFirst, before, player_and_missile(0));
+    if (stale & 1u << kSecond) replace(kSecond, before, player_and_missile(1));
+    if (stale & 1u << kField) replace(kField, before, playfield());
+    if (stale & 1u << kBallGroup) replace(kBallGroup, before, ball());
     stale = 0;
+  }
+  __device__ CULE_INLINE void replace(ObjectGroup group, const u32 (&before)[kLineWords],
+                                      const LineMask& m) {
+    for (u32 w = 0; w < kLineWords; ++w) {
+      u32& word = shown[group].word[w];
+      word = (word & before[w]) | (m.word[w] & ~before[w]);
+    }
+  }
+
+  // The levels of the four colour registers, a byte each.
+  __device__ CULE_INLINE u32 colors() const {
+    const bool is_blank = s[VBLANK] & 2;
+    u32 levels = 0;
+    for (u32 i = 0; i < 4; ++i) {
+      levels |= u32(map[is_blank ? 0 : (s[COLUP0 + i] & 0xFE) | color_loss]) << 8 * i;
+    }
+    return levels;
+  }
+
+  // Writes the painted pixels from `flushed` on to the row, and anything after them.
+  __device__ CULE_INLINE void flush() {
+    if (painted <= flushed) return;
+    u64* const octets = reinterpret_cast<u64*>(row);
+    const u32 first = flushed / 8;
+    const u32 kept = flushed % 8;  // pixels of the first eight that are there already
+    const u64 old = kept != 0 ? octets[first] : 0;
+    const u32 now = colors();
+    const bool has_old = recolored > flushed;
+    const u32 levels[2] = {has_old ? old_colors : now, now};
     const u32 control = s[CTRLPF];
     const bool score = control & 2;
     const bool priority = control & 4;
-    const bool is_lone = score && is_lone_playfield();
+    const bool is_lone = depends_on_all(control) && is_lone_playfield();
     const bool takes_field = score && (!priority || is_lone);
     const bool field_first = priority && !is_lone;
     for (u32 w = 0; w < kLineWords; ++w) {
+      if (32 * w >= painted || 32 * (w + 1) <= flushed) continue;
       const u32 left = w < 2 ? ~0u : w == 2 ? 0xFFFFu : 0;
       const u32 pf = shown[kField].word[w];
       const u32 field = pf | shown[kBallGroup].word[w];
@@ -368,45 +428,25 @@ struct LinePainter {
       a &= field_first ? ~field : ~0u;
       b &= (field_first ? ~field : ~0u) & ~a;
       const u32 c = field_first ? field : field & ~a & ~b;
-      const u32 range = bits_below(i32(x) - 32 * i32(w)) & ~bits_below(i32(from) - 32 * i32(w));
-      planes[0].word[w] |= a & range;
-      planes[1].word[w] |= b & range;
-      planes[2].word[w] |= c & range;
-    }
-  }
-
-  // Writes the painted pixels from `flushed` on to the row.
-  __device__ CULE_INLINE void flush() {
-    if (painted <= flushed) return;
-    const bool is_blank = s[VBLANK] & 2;
-    u32 levels = 0;
-    for (u32 i = 0; i < 4; ++i) {
-      levels |= u32(map[is_blank ? 0 : (s[COLUP0 + i] & 0xFE) | color_loss]) << 8 * i;
-    }
-    for (u32 w = 0; w < kLineWords; ++w) {
-      const u32 background = ~(planes[0].word[w] | planes[1].word[w] | planes[2].word[w]);
-      const u32 low = planes[1].word[w] | background;
-      const u32 high = planes[2].word[w] | background;
-      const u32 inside =
-          bits_below(i32(painted) - 32 * i32(w)) & ~bits_below(i32(flushed) - 32 * i32(w));
+      // Colours 0 to 3: a, b, c and none of them.
+      const u32 planes[3] = {~a & (b | ~c), ~a & ~b, has_old ? ~word_before(w, recolored) : 0};
+      u32 bytes[8];
+      pick_colors(levels, planes, bytes);
       for (u32 k = 0; k < 4; ++k) {
-        const u32 bits = inside >> 8 * k & 0xFF;
-        if (bits == 0) continue;
-        const u32 selector = spread_bits(low >> 8 * k & 0xFF) | spread_bits(high >> 8 * k & 0xFF)
-                                                                    << 1;
-        u32 pixels[2] = {CULE_PICK_BYTES(levels, 0u, selector),
-                         CULE_PICK_BYTES(levels, 0u, selector >> 16)};
-        u32* to = reinterpret_cast<u32*>(row) + 2 * (4 * w + k);
-        if (w == 0 && k == 0 && black != 0) {
-          const u32 blank = map[0] * 0x01010101u;
-          replace_bytes(pixels, black, blank, blank);
-        }
-        if (bits != 0xFF) replace_bytes(pixels, ~bits & 0xFF, to[0], to[1]);
-        *reinterpret_cast<u64*>(to) = pixels[0] | u64(pixels[1]) << 32;
+        if (4 * w + k >= first) octets[4 * w + k] = bytes[2 * k] | u64(bytes[2 * k + 1]) << 32;
       }
     }
+    if (black != 0 && flushed < 8) {
+      u8* const pixels = reinterpret_cast<u8*>(row);
+      for (u32 x = 0; x < 8; ++x) {
+        if (black >> x & 1) pixels[x] = map[0];
+      }
+    }
+    if (kept != 0) {
+      const u64 others = ~0ULL << 8 * kept;
+      octets[first] = (octets[first] & others) | (old & ~others);
+    }
     flushed = painted;
-    for (LineMask& plane : planes) plane = {};
   }
 };
 
@@ -426,7 +466,8 @@ __device__ CULE_NOINLINE inline bool paint_lines(const Console& c, const TiaWrit
     const bool is_shown = scan.line >= first && scan.line < end;
     LinePainter painter(scan, is_shown ? rows_out + (scan.line - first) * kScreenWidth : nullptr,
                         map);
-    painter.run();
+    // The last lane has the state for the next scanlines.
+    if (is_shown || scan.lane == kWarpLanes - 1) painter.run();
     scan.hmove_clock = painter.hmove_clock;
   }
   return true;
