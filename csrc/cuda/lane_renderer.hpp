@@ -16,7 +16,8 @@ struct RenderTeam {
   u32 memory;  // where kLineScanBytes of the warp's shared memory are (cuda/line_scan.hpp)
 };
 
-// What the lane with the console asks its team for: to render from an entry of the log on, or to go.
+// What the lane with the console asks its team for: to render from an entry of the log on, or to
+// go.
 constexpr u32 kGo = ~0u;
 
 enum class Served { kRendered, kCannotRender, kGone };
@@ -36,8 +37,7 @@ struct LaneRenderer : PlainRenderer {
 
   template <class Machine>
   CULE_HD CULE_NOINLINE void render(Machine& m) {
-    const bool is_for_team =
-        team.lanes.size() > 1 && m.log->size - m.rendered >= kEntriesForTeam;
+    const bool is_for_team = team.lanes.size() > 1 && m.log->size - m.rendered >= kEntriesForTeam;
     if (is_for_team && serve(team, m.console, m.rendered) == Served::kRendered) {
       shapes.reset();
       collisions.state_changed();

@@ -11,13 +11,19 @@
 
 namespace cule {
 
+// The pixels before x that are in word w of a scanline.
+CULE_HD CULE_INLINE u32 pixels_below(u32 x, u32 w) {
+  const i32 n = i32(x) - i32(32 * w);
+  return n <= 0 ? 0 : n >= 32 ? ~0u : (1u << n) - 1;
+}
+
 // Goes over one scanline, in one lane.
 template <class Team>
 struct LineCollisions {
   const LineScan<Team>& scan;
   const LineState s;
-  LineMask shape[kObjects];     // of a whole line, as the objects are now
-  LineMask shown[kObjects] {};  // pixels so far
+  LineMask shape[kObjects];    // of a whole line, as the objects are now
+  LineMask shown[kObjects]{};  // pixels so far
   u32 stale = kAllObjects;
   u32 painted;      // pixels before it are in `shown`
   u32 mark;         // frame clock
@@ -99,52 +105,29 @@ struct LineCollisions {
     return classify_player_reset(s[NUSIZ0 + n] & 7, distance);
   }
 
-  // Moves the mark. Returns the objects that look different after the access, a bit each; with
+  // Moves the mark. Returns the objects that may look different after the access, a bit each; with
   // blanking all of them.
   __device__ CULE_INLINE u32 find_changes(LogEntry e) {
     const u32 reg = log_register(e);
-    const u32 v = log_value(e);
     const u32 clock = scan.clock_of(e);
     const u32 rule = scan.rule_of(reg);
     u32 target =
         clock + (rule & kIsPlayfield ? write_delay_clocks(PF0, clock) : rule >> kRuleDelay & 0xF);
     u32 changed = rule >> kRuleObjects & kAllObjects;
     if (!(rule & kIsOrdered)) {
-      if (((s[reg] ^ v) & rule & 0xFF) == 0) changed = 0;
-      else if (reg == VBLANK) changed = kAllObjects;
-    } else {
-      switch (reg) {
-        case NUSIZ0:
-        case NUSIZ1:
-          if (s[reg] == v && !s[kLineSkip + reg - NUSIZ0]) changed = 0;
-          break;
-        case CTRLPF:
-          if (!((s[CTRLPF] ^ v) & 0x30)) changed &= ~(1u << kBall);
-          if (s[kLineMirror] == (v & 1)) changed &= ~(1u << kPlayfield);
-          break;
-        case GRP0:
-        case GRP1: {
-          const u32 n = reg - GRP0;
-          const u32 other = 1 - n;
-          if (s[VDELP0 + n] & 1 || s[GRP0 + n] == v) changed &= ~(1u << n);
-          if (!(s[VDELP0 + other] & 1) || s[kLineOldGraphics + other] == s[GRP0 + other]) {
-            changed &= ~(1u << other);
-          }
-          if (!(s[VDELBL] & 1) || s[kLineOldBall] == s[ENABL]) changed &= ~(1u << kBall);
-          break;
-        }
-        case RESP0:
-        case RESP1: {
-          const u32 x = reset_player_position(clock % kClocksPerLine);
-          if (reset_kind(reg - RESP0, x) == PlayerReset::kDisplay) target = clock + kResetDrawClocks;
-          break;
-        }
-        case CXCLR:
-          changed = kCleared;
-          break;
-        default:
-          break;
-      }
+      changed = reg == VBLANK ? kAllObjects : changed;
+      if (((s[reg] ^ log_value(e)) & rule & 0xFF) == 0) changed = 0;
+    } else if (reg - GRP0 < 2) {
+      // With a vertical delay an object shows what the write to the other player has copied.
+      const u32 n = reg - GRP0;
+      const bool is_delayed = s[VDELP0 + n] & 1;
+      const bool is_other_delayed = s[VDELP1 - n] & 1;
+      changed &= 1u << kBall | u32(!is_delayed) << n | u32(is_other_delayed) << (1 - n);
+    } else if (reg - RESP0 < 2) {
+      const u32 x = reset_player_position(clock % kClocksPerLine);
+      if (reset_kind(reg - RESP0, x) == PlayerReset::kDisplay) target = clock + kResetDrawClocks;
+    } else if (reg == CXCLR) {
+      changed = kCleared;
     }
     if (target > mark) mark = target;
     return changed;
@@ -240,7 +223,7 @@ struct LineCollisions {
     if (s[VBLANK] & 2) return;
     refresh();
     for (u32 w = 0; w < kLineWords; ++w) {
-      const u32 range = bits_below(i32(x) - 32 * i32(w)) & ~bits_below(i32(from) - 32 * i32(w));
+      const u32 range = pixels_below(x, w) & ~pixels_below(from, w);
       for (u32 n = 0; n < kObjects; ++n) shown[n].word[w] |= shape[n].word[w] & range;
     }
   }
@@ -329,8 +312,8 @@ __device__ inline void keep_sound(const LineScan<Team>& scan, TiaState& tia) {
 // needs another renderer. `memory`: where kLineScanBytes of the warp's shared memory are, with the
 // rules.
 template <class Team>
-__device__ CULE_NOINLINE bool render_together(const Team& team, const Console& c, const TiaWriteLog& log,
-                                       u32 from, u32 memory) {
+__device__ CULE_NOINLINE bool render_together(const Team& team, const Console& c,
+                                              const TiaWriteLog& log, u32 from, u32 memory) {
   TiaState& tia = c.s.tia;
   const Beam beam = c.s.beam;
   const VisibleWindow window = picture_window(c);
@@ -348,8 +331,7 @@ __device__ CULE_NOINLINE bool render_together(const Team& team, const Console& c
   const u32 line = !is_above                ? (beam.mark - 1) / kClocksPerLine
                    : next_line < first_line ? next_line
                                             : first_line - 1;
-  const bool is_behind_blank =
-      !is_above && beam.mark >= line * kClocksPerLine + kHblankClocks + 8;
+  const bool is_behind_blank = !is_above && beam.mark >= line * kClocksPerLine + kHblankClocks + 8;
   LineScan<Team> scan(log, team, {first_line, last_line, c.properties.hmove_blanks != 0},
                       {tia, from, line, is_behind_blank}, memory);
   u32 mark = clock_of(log.size - 1);
@@ -383,8 +365,8 @@ __device__ CULE_NOINLINE bool render_together(const Team& team, const Console& c
                     : mark < window.end_clocks ? mark
                                                : window.end_clocks;
     const bool owns_last = scan.begin < scan.end && scan.end == log.size;
-    const bool is_at_end = end == window.begin_clocks ? owns_last
-                                                      : scan.line == (end - 1) / kClocksPerLine;
+    const bool is_at_end =
+        end == window.begin_clocks ? owns_last : scan.line == (end - 1) / kClocksPerLine;
     team.sync();
     if (is_at_end) {
       read_registers(lane.s, tia);

@@ -6,8 +6,8 @@
 // A scanline owns the accesses that move the beam mark no further than its end (tia/NOTES.md 4).
 // Its state at the start is, for a register, what the last scanline before it that writes the
 // register leaves; so one pass in which every lane looks at its own scanline, and votes over who
-// wrote what, find the states of all of them at once. Positions are the exception: HMOVE adds to what is
-// there. A lane finds what its scanline does to them, and the warp applies that scanline by
+// wrote what, find the states of all of them at once. Positions are the exception: HMOVE adds to
+// what is there. A lane finds what its scanline does to them, and the warp applies that scanline by
 // scanline, where one does anything.
 //
 // The star field (tia/NOTES.md 10) is not known here: find_lines() says so.
@@ -77,7 +77,8 @@ struct LineScan {
   u32 end;
   i32 hmove_clock;  // the last HMOVE before it
   u64 present = 0;  // registers that it writes, a bit each
-  u32 moving = 0;   // its accesses that write one of kMovingRegisters: a bit for each of the first 32
+  u32 moving =
+      0;  // its accesses that write one of kMovingRegisters: a bit for each of the first 32
   bool carries_blank;  // it begins behind its HMOVE blank, and the next scanline has one
 
   // `memory`: where kLineScanBytes of shared memory of the warp are.
@@ -124,8 +125,7 @@ struct LineScan {
     if (present_anywhere & register_bits(GRP0, GRP1)) fill_old_graphics(writes);
     const i32 last_hmove = i32(team.take_from(u32(hmove_clock), team.size() - 1));
     const u32 movers = team.ballot(writes.present >> HMOVE & 1) & lanes_before();
-    const i32 found =
-        i32(team.take_from(u32(writes.hmove), movers != 0 ? highest_bit(movers) : 0));
+    const i32 found = i32(team.take_from(u32(writes.hmove), movers != 0 ? highest_bit(movers) : 0));
     hmove_clock = movers != 0 ? found : last_hmove;
     if (line > first_line && lane != 0) {  // a scanline has ended
       state[kLineMirror] = state[CTRLPF] & 1;

@@ -130,7 +130,8 @@ __device__ inline void step_consoles(const Program& program, const DeviceBatch& 
   if (t >= num_tiles) return;
   const Tile tile = tiles[t];
   const u32 size = b.team_lanes;
-  const RenderTeam team{{{lane - lane % size, size}}, warps * kWarpRamBytes + warp * kLineScanBytes};
+  const RenderTeam team{{{lane - lane % size, size}},
+                        warps * kWarpRamBytes + warp * kLineScanBytes};
   if (size > 1) make_line_rules(team.memory);
   if (lane >= tile.count * size) return;
   // One lane in `size` leads.

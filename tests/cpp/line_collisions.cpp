@@ -73,8 +73,8 @@ bool check(u32 number, Random& random, TiaState& tia) {
                   from, team_size, &is_rendered);
     ++pieces;
     together += is_rendered;
-    if (is_rendered && (std::memcmp(&expected, &state.tia, sizeof expected) != 0 ||
-                        !(beam == state.beam))) {
+    if (is_rendered &&
+        (std::memcmp(&expected, &state.tia, sizeof expected) != 0 || !(beam == state.beam))) {
       std::printf("log %u, entries %u to %u of %u, team of %u\n", number, from, log.size, size,
                   team_size);
       print_state("expected", expected, beam);

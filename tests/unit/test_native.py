@@ -36,6 +36,7 @@ def run_program(name: str, folder: Path, *flags: str) -> str:
         "cache_switching",  # which frame the line cache compares with, and when it rests
         "dot_resize",  # the area resize by warps, and the plain one
         "line_painter",  # scanlines painted 32 at a time, and the picture in one go
+        "line_collisions",  # logs rendered by teams of lanes, and by one
         "register_effects",  # what writes read and change, and what scanlines depend on
         "resize_versions",  # the area resize: plain, in whole numbers, and with vectors
     ],
