@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -123,6 +123,9 @@ class Console:
         paddle_min: int = -1,
         paddle_max: int = -1,
         sound_obs: bool = False,
+        on_screen: Callable[[NDArray[np.uint8]], None]
+        | None = None,  # before each frame: screen_rgb
+        on_sound: Callable[[NDArray[np.uint8]], None] | None = None,  # after each frame: audio
     ) -> None: ...
     def reset_game(self) -> None: ...
     def act(self, action: int, paddle_strength: float = 1.0) -> int: ...

@@ -23,7 +23,7 @@ class UnknownGameError(CuleError, ValueError):
     """No game has this name."""
 
 
-class RomNotFoundError(CuleError, FileNotFoundError):
+class RomNotFoundError(CuleError, FileNotFoundError, RuntimeError):
     """No file with the bytes of this ROM was found."""
 
 

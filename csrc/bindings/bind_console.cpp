@@ -37,12 +37,28 @@ Array screen_gray(AleConsole& c) {
   return out;
 }
 
+// Calls a Python function, which must not raise, with what `look` returns; nothing for None.
+template <class Look>
+std::function<void(AleConsole&)> hook(const py::object& function, Look look) {
+  if (function.is_none()) return {};
+  // The console may be freed where the GIL is not held.
+  const std::shared_ptr<py::object> held(new py::object(function), [](py::object* object) {
+    py::gil_scoped_acquire gil;
+    delete object;
+  });
+  return [held, look](AleConsole& c) {
+    py::gil_scoped_acquire gil;
+    (*held)(look(c));
+  };
+}
+
 std::shared_ptr<AleConsole> make_console(std::shared_ptr<Game> game, i64 random_seed,
                                          i64 system_random_seed, float repeat_action_probability,
                                          i32 frame_skip, i32 max_num_frames_per_episode,
                                          bool truncate_on_loss_of_life, i32 reward_min,
                                          i32 reward_max, bool color_averaging, i32 paddle_min,
-                                         i32 paddle_max, bool sound_obs) {
+                                         i32 paddle_max, bool sound_obs,
+                                         const py::object& on_screen, const py::object& on_sound) {
   AleConsoleOptions o;
   AleSettings& a = o.settings;
   a.repeat_action_probability = repeat_action_probability;
@@ -57,6 +73,9 @@ std::shared_ptr<AleConsole> make_console(std::shared_ptr<Game> game, i64 random_
   o.machine_seed = u32(system_random_seed);
   o.color_averaging = color_averaging;
   o.sound_obs = sound_obs;
+  o.before_frame = hook(on_screen, [](AleConsole& c) { return screen_rgb(c); });
+  o.after_frame =
+      hook(on_sound, [](AleConsole& c) { return copy_array(c.frame_audio(), {kSoundSamples}); });
   py::gil_scoped_release release;
   return std::make_shared<AleConsole>(std::move(game), o);
 }
@@ -74,7 +93,7 @@ struct StateHeader {
 py::bytes get_state(AleConsole& c, bool include_rng) {
   std::string bytes(sizeof(StateHeader) + c.state_bytes(), '\0');
   u8* p = reinterpret_cast<u8*>(bytes.data());
-  c.get_state(p + sizeof(StateHeader));
+  c.get_state(p + sizeof(StateHeader), include_rng);
   const StateHeader h{kStateMagic, include_rng, c.game().key(),
                       checksum_of(p + sizeof(StateHeader), c.state_bytes())};
   std::memcpy(p, &h, sizeof h);
@@ -110,7 +129,8 @@ void bind_console(py::module_& m) {
            py::arg("max_num_frames_per_episode") = 0, py::arg("truncate_on_loss_of_life") = false,
            py::arg("reward_min") = i32(-2147483647 - 1), py::arg("reward_max") = i32(2147483647),
            py::arg("color_averaging") = false, py::arg("paddle_min") = -1,
-           py::arg("paddle_max") = -1, py::arg("sound_obs") = false)
+           py::arg("paddle_max") = -1, py::arg("sound_obs") = false,
+           py::arg("on_screen") = py::none(), py::arg("on_sound") = py::none())
       .def("reset_game", &AleConsole::reset, py::call_guard<py::gil_scoped_release>())
       .def("act", &AleConsole::act, py::arg("action"), py::arg("paddle_strength") = 1.0f,
            py::call_guard<py::gil_scoped_release>())

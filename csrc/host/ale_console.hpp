@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstring>
+#include <functional>
 
 #include "host/game.hpp"
 #include "obs/averaging.hpp"
@@ -17,6 +18,9 @@ struct AleConsoleOptions {
   u32 machine_seed = kDefaultMachineSeed;
   bool color_averaging = false;
   bool sound_obs = false;
+  // Called around every frame of an act, those of mode selections included (host/NOTES.md 7).
+  std::function<void(class AleConsole&)> before_frame;
+  std::function<void(class AleConsole&)> after_frame;
 };
 
 class AleConsole {
@@ -24,6 +28,7 @@ class AleConsole {
   AleConsole(std::shared_ptr<const Game> game, const AleConsoleOptions& options)
       : game_(std::move(game)),
         options_(options),
+        frame_settings_(one_frame(options.settings)),
         memory_(make_zeroed<FrameStore>()),
         state_(make_zeroed<State>()) {
     State& s = *state_;
@@ -49,14 +54,21 @@ class AleConsole {
   }
 
   i32 act(i32 action, float strength) {
+    const AleSettings& settings = options_.settings;
     const i32 before = state_->env.frame_number;
-    const i32 reward = ale().act(action, strength);
-    make_sound();
-    if (state_->env.frame_number != before) {
-      is_screen_current_ = false;
-      remember_ram();
+    i32 reward = 0;
+    for (i32 k = 0; k < settings.frame_skip; ++k) {
+      const i32 number = state_->env.frame_number;
+      begin_frame();
+      reward = i32(u32(reward) + u32(ale().act(action, strength)));
+      if (state_->env.frame_number != number) is_screen_current_ = false;
+      end_frame();
     }
-    return reward;
+    make_sound();
+    if (state_->env.frame_number != before) remember_ram();
+    return reward < settings.reward_min   ? settings.reward_min
+           : reward > settings.reward_max ? settings.reward_max
+                                          : reward;
   }
 
   i32 lives() { return ale().lives(); }
@@ -64,7 +76,8 @@ class AleConsole {
   bool is_truncated() { return ale().is_truncated(); }
   EnvState& env() { return state_->env; }
   const Game& game() const { return *game_; }
-  const u8* audio() const { return audio_; }  // kSoundSamples; zeros unless sound_obs
+  const u8* audio() const { return audio_; }              // kSoundSamples; zeros unless sound_obs
+  const u8* frame_audio() const { return frame_audio_; }  // of the frame, in after_frame
   const u8* ram() const { return ram_; }
   void set_ram(u32 i, u8 value) { ram_[i] = state_->console.ram[i] = value; }
   u32 height() const { return game_->properties().height; }
@@ -91,12 +104,21 @@ class AleConsole {
 
   size_t state_bytes() const { return sizeof(State) + 2 * pixel_count(); }
 
-  // Turns both pictures into pixels, because the state holds no logs.
-  void get_state(u8* out) {
+  // Turns both pictures into pixels, because the state holds no logs. What set_state does not
+  // restore is 0, so that states are equal where restoring them has the same effect.
+  void get_state(u8* out, bool include_rng) {
     const Console c = console();
     complete_latches(c);
     for (u32 n = 0; n < 2; ++n) make_pixels(c, n);
-    std::memcpy(out, state_.get(), sizeof(State));
+    auto saved = make_zeroed<State>();
+    std::memcpy(static_cast<void*>(saved.get()), state_.get(), sizeof(State));
+    for (u32 player = 0; player < 2; ++player) {
+      saved->env.last_action[player] = 0;
+      saved->env.last_strength[player] = 0.0f;
+    }
+    saved->env.acted_frames = 0;
+    if (!include_rng) std::memset(static_cast<void*>(&saved->streams.env), 0, sizeof(Mt19937));
+    std::memcpy(out, saved.get(), sizeof(State));
     for (u32 n = 0; n < 2; ++n)
       std::memcpy(out + sizeof(State) + n * pixel_count(), memory_->pixels[n], pixel_count());
   }
@@ -129,7 +151,14 @@ class AleConsole {
     bool select(i32 frames) { return environment.select(frames); }
     bool soft_reset() { return environment.soft_reset(); }
     bool act(i32 action) {
-      const bool continues = environment.act(action);
+      bool continues = true;
+      for (i32 k = 0; k < console.options_.settings.frame_skip; ++k) {
+        console.is_screen_current_ = false;
+        console.begin_frame();
+        continues = environment.act(action);
+        console.is_screen_current_ = false;
+        console.end_frame();
+      }
       console.make_sound();
       return continues;
     }
@@ -138,24 +167,41 @@ class AleConsole {
     void fail(i32 code) { environment.fail(code); }
   };
 
+  // An act of one frame: act() and the setup repeat it, and act() bounds the sum of the rewards.
+  static AleSettings one_frame(AleSettings settings) {
+    settings.frame_skip = 1;
+    settings.reward_min = AleSettings{}.reward_min;
+    settings.reward_max = AleSettings{}.reward_max;
+    return settings;
+  }
+  void begin_frame() {
+    if (options_.before_frame) options_.before_frame(*this);
+  }
+  void end_frame() {
+    if (!options_.after_frame) return;
+    generate_sound(frame_sound_, state_->console.tia.audio, frame_audio_);
+    options_.after_frame(*this);
+  }
   void make_sound() {
     if (options_.sound_obs) generate_sound(sound_, state_->console.tia.audio, audio_);
   }
   size_t pixel_count() const { return size_t(height()) * kScreenWidth; }
   Console console() { return game_->console(state_->console, *memory_); }
   Ale ale() {
-    return game_->ale(state_->console, *memory_, state_->env, state_->streams, options_.settings,
+    return game_->ale(state_->console, *memory_, state_->env, state_->streams, frame_settings_,
                       {true, 0, 0});
   }
   void remember_ram() { std::memcpy(ram_, state_->console.ram, kRamBytes); }
 
   std::shared_ptr<const Game> game_;
   AleConsoleOptions options_;
+  AleSettings frame_settings_;
   CallocPtr<FrameStore> memory_;
   CallocPtr<State> state_;
   u8 ram_[kRamBytes] = {};
   u8 audio_[kSoundSamples] = {};
-  SoundGenerator sound_;
+  u8 frame_audio_[kSoundSamples] = {};
+  SoundGenerator sound_, frame_sound_;
   std::vector<u8> screen_, previous_;
   std::vector<AverageTable> average_;
   bool is_screen_current_ = false;

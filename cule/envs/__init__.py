@@ -7,7 +7,7 @@
   `cuda_batch` with `device_memory`, `launch` (how environments are spread over warps) and
   `translation` (a kernel compiled for a game, with `nvrtc` and `kernel_cache`);
 * `gym_env`: `AtariEnv`, one environment, and the ids that Gymnasium knows;
-* `ale_interface`: `ALEInterface`, one console; with `settings`, `ale_state`, `png`;
+* `ale_interface`: `ALEInterface`, one console; with `settings`, `ale_state`, `recording`, `png`;
 * `arrays`, `checks`, `errors`: numpy or torch, single arguments, kinds of errors.
 
 Data flows one way: keywords -> `EnvOptions` -> `BatchPlan` -> `Backend` -> arrays. Nothing here

@@ -30,14 +30,11 @@ from cule.envs.errors import (
     native_errors,
 )
 from cule.envs.plan import make_game
-from cule.envs.png import encode_png
+from cule.envs.recording import Recording, screen_png
 from cule.envs.settings import Settings
 from cule.errors import InvalidArgumentError, InvalidStateError
 from cule.games import GameSpec, load_roms, resolve
 from cule.games.roms import md5_of, read_rom
-
-#: Width of a saved screenshot pixel: the console's pixels are about twice as wide as high.
-_PNG_PIXEL_WIDTH = 2
 
 #: Memory to write to; None for a new array.
 _Buffer: TypeAlias = NDArray[np.uint8] | None
@@ -50,6 +47,7 @@ class _LoadedRom(NamedTuple):
     console: _core.Console
     spec: GameSpec
     game: _core.Game
+    recording: Recording
 
 
 class LoggerMode(enum.Enum):
@@ -129,12 +127,18 @@ class ALEInterface:
 
         Raises:
             RomNotFoundError, UnsupportedRomError, InvalidArgumentError: Nothing has changed.
+            SettingError: There is no folder to record to; nothing has changed.
             DeviceError: The setting ``kernel`` is "compiled", and games cannot be compiled here.
         """
         spec = resolve(None, rom_path=rom_file)
         get = self._settings.get
         game = make_game(spec.to_core_kwargs(), get("kernel", str))
         seed = get("random_seed", int)
+        plays_sound = get("sound", bool)
+        recording = Recording(
+            get("record_screen_dir", str),
+            get("record_sound_filename", str) if plays_sound else "",
+        )
         with native_errors:
             console = _core.Console(
                 game,
@@ -150,9 +154,16 @@ class ALEInterface:
                 paddle_min=get("paddle_min", int),
                 paddle_max=get("paddle_max", int),
                 sound_obs=get("sound_obs", bool),
+                on_screen=recording.on_screen,
+                on_sound=recording.on_sound,
             )
         self._settings.set("rom_file", str, os.fspath(rom_file))
-        self._loaded = _LoadedRom(console, spec, game)
+        if self._loaded is not None:
+            self._loaded.recording.close()
+        self._loaded = _LoadedRom(console, spec, game, recording)
+        recording.open()
+        if plays_sound and recording.on_sound is None:
+            _log.warning("sound is only recorded, to record_sound_filename; nothing plays it")
         facts = (spec.rom_path, spec.game_id, game.bankswitch, game.format, spec.md5)
         _log.info("%s: %s, %s, %s, MD5 %s", *facts)
 
@@ -327,7 +338,7 @@ class ALEInterface:
         """
         if not isinstance(filename, str):
             raise ArgumentTypeError(f"filename is {filename!r}; it must be a str")
-        picture = encode_png(np.repeat(self._rom.console.screen_rgb(), _PNG_PIXEL_WIDTH, axis=1))
+        picture = screen_png(self._rom.console.screen_rgb())
         try:
             with open(filename, "wb") as file:
                 file.write(picture)

@@ -28,7 +28,7 @@ class SettingError(InvalidArgumentError, RuntimeError):
 
 
 class GymArgumentError(InvalidArgumentError, gymnasium.error.Error):
-    """A keyword of `AtariEnv` is outside its allowed values."""
+    """A keyword of `AtariEnv`, or `frameskip`, is outside its allowed values."""
 
 
 class ActionShapeError(InvalidActionError, AssertionError):

@@ -21,7 +21,7 @@ from gymnasium.vector import AutoresetMode
 from cule import _core
 from cule.device import resolve_device
 from cule.envs.checks import INT32_MAX, as_bool, as_choice, as_decimal6, as_float, as_int
-from cule.envs.errors import ArgumentTypeError
+from cule.envs.errors import ArgumentTypeError, GymArgumentError
 from cule.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -225,6 +225,7 @@ def resolve_options(game: object, num_envs: object, keywords: Mapping[str, objec
     Raises:
         TypeError: There is no option of this name.
         InvalidArgumentError, DeviceError: An option is outside its allowed values.
+        GymArgumentError: `frameskip` is.
     """
     unknown = [name for name in keywords if name not in _FIELDS]
     if unknown:
@@ -235,7 +236,12 @@ def resolve_options(game: object, num_envs: object, keywords: Mapping[str, objec
     for name, entry in _FIELDS.items():
         if name not in values:
             value = keywords.get(name, PRESETS[preset].get(name, entry.default))
-            values[name] = _checked(entry, value, count)
+            try:
+                values[name] = _checked(entry, value, count)
+            except InvalidArgumentError as error:
+                if name == "frameskip":
+                    raise GymArgumentError(str(error)) from None  # as in ale-py
+                raise
     on_gpu = values["device"] != "cpu"
     values["output"] = values["output"] or ("torch" if on_gpu else "numpy")
     values["resets"] = values["resets"] or ("cached" if on_gpu else "exact")

@@ -66,11 +66,12 @@ _SETTINGS: dict[str, _Setting] = {
     "send_rgb": _Setting(bool, False),
     "run_length_encoding": _Setting(bool, True),
     "fragsize": _Setting(int, 64),
-    # No window, no loudspeaker, no recording, one way of timing.
+    # Folder of a picture of every frame; whether there is sound to record; WAV file of the sound.
+    "record_screen_dir": _Setting(str, ""),
+    "sound": _Setting(bool, False),
+    "record_sound_filename": _Setting(str, ""),
+    # No window, one way of timing.
     "display_screen": _Setting(bool, False, fixed=True),
-    "sound": _Setting(bool, False, fixed=True),
-    "record_screen_dir": _Setting(str, "", fixed=True),
-    "record_sound_filename": _Setting(str, "", fixed=True),
     "cpu": _Setting(str, "low", fixed=True),
 }
 

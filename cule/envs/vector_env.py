@@ -159,8 +159,8 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         partial = request.mask is not None
         if partial and self._is_async:
             raise InvalidArgumentError(
-                f"options holds 'reset_mask'; a partial reset needs batch_size = num_envs, but "
-                f"they are {self.batch_size} and {self.num_envs}"
+                "options holds 'reset_mask'; no partial reset is possible where batch_size < "
+                f"num_envs, and they are {self.batch_size} and {self.num_envs}"
             )
         if partial and not self._was_reset:
             raise NotResetError("options: the first reset must reset every environment")

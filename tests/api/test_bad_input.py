@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -72,6 +73,27 @@ def load_rom(file: Path) -> None:
 
 
 # --- Keywords --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("frameskip", [0, -1, "a", (2, 5), 2.5, None, True])
+def test_frameskip_is_refused_as_in_ale_py(frameskip: Any) -> None:
+    from ale_py.vector_env import AtariVectorEnv
+
+    for make in (AtariVectorEnv, cule.AtariVectorEnv):
+        with pytest.raises(gymnasium.error.Error, match="frameskip") as caught:
+            make("pong", num_envs=1, frameskip=frameskip)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_partial_reset_of_a_batch_is_refused_as_in_ale_py() -> None:
+    from ale_py.vector_env import AtariVectorEnv
+
+    for make in (AtariVectorEnv, cule.AtariVectorEnv):
+        env = make("pong", num_envs=4, batch_size=2)
+        env.reset(seed=0)
+        with pytest.raises(ValueError, match="batch_size < num_envs"):
+            env.reset(options={"reset_mask": np.array([True, False, False, False])})
+        env.close()
 
 
 @pytest.mark.parametrize(
