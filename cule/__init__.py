@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
+from cule import roms
 from cule._core import build_config
 from cule.envs import (
     Action,
@@ -56,6 +57,7 @@ __all__ = [
     "UnsupportedRomError",
     "__version__",
     "build_config",
+    "roms",
 ]
 
 register_envs()

@@ -130,7 +130,7 @@ class ALEInterface:
             SettingError: There is no folder to record to; nothing has changed.
             DeviceError: The setting ``kernel`` is "compiled", and games cannot be compiled here.
         """
-        spec = resolve(None, rom_path=rom_file)
+        spec = resolve(None, rom_path=_as_path(rom_file))
         get = self._settings.get
         game = make_game(spec.to_core_kwargs(), get("kernel", str))
         seed = get("random_seed", int)
@@ -174,9 +174,7 @@ class ALEInterface:
         Raises:
             RomNotFoundError: There is no such file.
         """
-        if not isinstance(rom_file, str | os.PathLike):
-            raise ArgumentTypeError(f"rom_file is {rom_file!r}; it must be a path")
-        digest = md5_of(read_rom(Path(rom_file)))
+        digest = md5_of(read_rom(_as_path(rom_file)))
         for info in load_roms().values():
             if info.md5 == digest and info.single_player_game:
                 return info.rom_id
@@ -399,6 +397,12 @@ class ALEInterface:
                 f"{', '.join(str(entry) for entry in allowed)}"
             )
         return number
+
+
+def _as_path(rom_file: object) -> Path:
+    if not isinstance(rom_file, str | os.PathLike):
+        raise ArgumentTypeError(f"rom_file is {rom_file!r}; it must be a path")
+    return Path(rom_file)
 
 
 def _deliver(name: str, values: NDArray[np.uint8], buffer: _Buffer) -> _Buffer:

@@ -16,7 +16,14 @@ both meet in `GameSpec`. Adding a game is one table in each data file. No ROM is
 from __future__ import annotations
 
 from cule.games.compiler import CompiledRules, compile_rules
-from cule.games.roms import ImportReport, RomStatus, import_roms, rom_folders, rom_status
+from cule.games.roms import (
+    ImportReport,
+    RomStatus,
+    find_rom,
+    import_roms,
+    rom_folders,
+    rom_status,
+)
 from cule.games.schema import ConsoleProperties, GameRules, RomInfo, load_games, load_roms
 from cule.games.spec import GameSpec, game_id_of, list_games, resolve
 
@@ -29,6 +36,7 @@ __all__ = [
     "RomInfo",
     "RomStatus",
     "compile_rules",
+    "find_rom",
     "game_id_of",
     "import_roms",
     "list_games",
