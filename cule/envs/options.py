@@ -33,7 +33,8 @@ MAX_ENVS = 1 << 20
 #: drivers of a GPU with a display end after seconds. A frame is at most 25,000 instructions.
 MAX_GPU_FRAMESKIP = 256
 
-#: Named sets of options, as papers and libraries define them; an option given by name wins.
+#: Named sets of options, as papers and libraries define them; an option given by name wins. All but
+#: ``ale`` also set ``episode_info``.
 #:
 #: * ``ale``: the defaults of ``ale_py.vector_env.AtariVectorEnv`` 0.12.1.
 #: * ``v5``: what ``gymnasium.make_vec("ALE/<Title>-v5")`` passes to it: sticky actions, as
@@ -52,10 +53,11 @@ MAX_GPU_FRAMESKIP = 256
 PRESETS: Mapping[str, Mapping[str, object]] = MappingProxyType(
     {
         "ale": {},
-        "v5": {"repeat_action_probability": 0.25},
-        "dqn": {"life_loss_info": True, "use_fire_reset": False},
-        "baselines": {"episodic_life": True},
+        "v5": {"episode_info": True, "repeat_action_probability": 0.25},
+        "dqn": {"episode_info": True, "life_loss_info": True, "use_fire_reset": False},
+        "baselines": {"episode_info": True, "episodic_life": True},
         "machado": {
+            "episode_info": True,
             "frameskip": 5,
             "repeat_action_probability": 0.25,
             "full_action_space": True,
@@ -63,7 +65,7 @@ PRESETS: Mapping[str, Mapping[str, object]] = MappingProxyType(
             "noop_max": 0,
             "use_fire_reset": False,
         },
-        "envpool": {"reward_clipping": False},
+        "envpool": {"episode_info": True, "reward_clipping": False},
     }
 )
 
@@ -150,6 +152,12 @@ class EnvOptions:
 
     use_fire_reset: bool = True
     """A reset presses FIRE once, where the game uses it."""
+
+    episode_info: bool = False
+    """``info`` of `reset` and `step` also has, for every environment, ``reward`` (of the step, not
+    clipped), and ``episode_return`` (not clipped) and ``episode_length`` (in steps) of the episode
+    so far, or where it ended in this step, of the whole one.
+    """
 
     device: str | torch.device = "cpu"
     """Device that runs the environments and holds the results: cpu, cuda, cuda:<number> or auto."""

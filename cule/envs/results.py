@@ -7,7 +7,7 @@ these.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from cule import _core
@@ -27,12 +27,16 @@ INFO_ROWS = {
     "episode_frame_number": _core.INT_EPISODE_FRAME_NUMBER,
 }
 
-#: Keys of ``final_info``, likewise.
-FINAL_INFO_ROWS = {
-    **INFO_ROWS,
+_EPISODE_ROWS = {
     "episode_return": _core.INT_EPISODE_RETURN,
     "episode_length": _core.INT_EPISODE_LENGTH,
 }
+
+#: Keys of ``final_info``, likewise.
+FINAL_INFO_ROWS = INFO_ROWS | _EPISODE_ROWS
+
+#: Keys of ``info`` with the option ``episode_info``, likewise.
+EPISODE_INFO_ROWS = INFO_ROWS | {"reward": _core.INT_RAW_REWARD} | _EPISODE_ROWS
 
 
 class FrameStep(NamedTuple):
@@ -70,9 +74,9 @@ class FrameStep(NamedTuple):
     """Steps of the episode that ended, or so far; int32 ``[N]``."""
 
 
-def make_info(ints: Array, wrap: Callable[[Array], Array]) -> Info:
-    """``info`` of a reset or step, from the table of numbers; `wrap` is `Memory.wrap`."""
-    return {key: wrap(ints[row]) for key, row in INFO_ROWS.items()}
+def make_info(rows: Mapping[str, int], ints: Array, wrap: Callable[[Array], Array]) -> Info:
+    """``info`` of a reset or step: `rows` of the table of numbers; `wrap` is `Memory.wrap`."""
+    return {key: wrap(ints[row]) for key, row in rows.items()}
 
 
 def make_final_info(ints: Array, ended: Array, wrap: Callable[[Array], Array]) -> Info:

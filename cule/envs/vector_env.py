@@ -27,7 +27,15 @@ from cule.envs.errors import CallOrderError, NativeErrors, native_errors
 from cule.envs.options import EnvOptions, resolve_options, takes_options
 from cule.envs.plan import continuous_action_space, frame_shape, observation_space, plan_batch
 from cule.envs.requests import NO_SEED, ResetRequest, as_indices, as_states, parse_reset
-from cule.envs.results import FrameStep, Info, StepResult, make_final_info, make_info
+from cule.envs.results import (
+    EPISODE_INFO_ROWS,
+    INFO_ROWS,
+    FrameStep,
+    Info,
+    StepResult,
+    make_final_info,
+    make_info,
+)
 from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, NotResetError
 
 _restore_errors = NativeErrors(value_error=InvalidStateError)
@@ -122,6 +130,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._final_frame_pool = self._memory.pool(self._frames_shape)
         self._same_step = config.autoreset_mode is AutoresetMode.SAME_STEP
         self._is_async = self.batch_size != self.num_envs  # a step is of some environments
+        self._info_rows = EPISODE_INFO_ROWS if config.episode_info else INFO_ROWS
         self._was_reset = False
         self._all_ids = np.arange(self.num_envs, dtype=np.int32)
         self._batch_ids: NDArray[np.int32] | None = None  # environments of the last received batch
@@ -172,7 +181,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         if self._is_async:
             self._reset_in_flight(request)
             self._receive(out)
-            return self._memory.wrap(obs), make_info(out.ints, self._memory.wrap)
+            return self._memory.wrap(obs), self._info(out)
         if request.states is not None:
             self._restore(request.states, request.indices(self.num_envs))
             self._batch.observe(out)
@@ -184,7 +193,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             self._batch.decorrelate(self._config.decorrelate_steps, seed_word, out)
         self._was_reset = True
         self._batch_ids = self._all_ids
-        return self._memory.wrap(obs), make_info(out.ints, self._memory.wrap)
+        return self._memory.wrap(obs), self._info(out)
 
     @one_at_a_time
     def step(self, actions: object) -> StepResult:
@@ -197,9 +206,10 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         Returns:
             Observations; reward, int32 ``[N]``; terminated and truncated, bool ``[N]``; and
             ``info`` with ``env_id``, ``lives``, ``frame_number`` and ``episode_frame_number``,
-            int32 ``[N]``. Where episodes ended with SameStep autoreset, also ``final_obs`` (rows of
-            environments that did not end are unspecified), ``final_info`` and ``_final_info``, the
-            mask of rows that are valid in both.
+            int32 ``[N]``; with `episode_info` also ``reward``, ``episode_return`` and
+            ``episode_length``, int32 ``[N]``. Where episodes ended with SameStep autoreset, also
+            ``final_obs`` (rows of environments that did not end are unspecified), ``final_info``
+            and ``_final_info``, the mask of rows that are valid in both.
 
         Raises:
             ActionShapeError: Actions of the wrong type, dtype or shape; nothing has moved.
@@ -562,10 +572,13 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         final = self._final_obs_pool() if self._same_step else None
         return self._memory.outputs(self._obs_pool(), final)
 
+    def _info(self, out: Array) -> Info:
+        return make_info(self._info_rows, out.ints, self._memory.wrap)
+
     def _step_result(self, out: Array) -> StepResult:
         memory, wrap, ints, flags = self._memory, self._memory.wrap, out.ints, out.flags
         terminated, truncated = flags[_core.FLAG_TERMINATED], flags[_core.FLAG_TRUNCATED]
-        info = make_info(ints, wrap)
+        info = self._info(out)
         if self._same_step and memory.may_have_ended(terminated, truncated):
             ended = flags[_core.FLAG_ENDED]
             info["final_obs"] = wrap(out.final_obs)

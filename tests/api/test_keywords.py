@@ -54,6 +54,7 @@ ACTING: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "obs_type": ("pong", {"obs_type": "ram"}, {}),
     "mode": ("pong", {"mode": 1}, {}),
     "difficulty": ("pong", {"difficulty": 3}, {}),
+    "episode_info": ("pong", {"episode_info": True}, {}),
     "preset": ("pong", {"preset": "machado"}, {}),
     "decorrelate_steps": ("pong", {"decorrelate_steps": 20}, {}),
 }

@@ -119,6 +119,34 @@ def test_options(keywords: dict[str, Any]) -> None:
     pair.close()
 
 
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
+def test_episode_info(mode: str) -> None:
+    envs = [
+        cule.AtariVectorEnv(
+            "breakout", 5, device=device, resets="cached", output="numpy", episode_info=True,
+            autoreset_mode=mode, episodic_life=True, max_num_frames_per_episode=60,
+            num_reset_states=2,
+        )
+        for device in ("cpu", "cuda")
+    ]  # fmt: skip
+    infos = [env.reset(seed=0)[1] for env in envs]
+    rng, ended, episodes = np.random.default_rng(0), np.zeros(5, bool), 0
+    for _ in range(40):
+        for key in ("reward", "episode_return", "episode_length"):
+            assert infos[0][key].tolist() == infos[1][key].tolist(), key
+        if mode == "Disabled" and ended.any():
+            for env in envs:
+                env.reset(options={"reset_mask": ended})
+        actions = rng.integers(4, size=5)
+        steps = [env.step(actions) for env in envs]
+        infos = [step[4] for step in steps]
+        ended = steps[0][2] | steps[0][3]
+        episodes += int(ended.sum())
+    assert episodes > 5
+    for env in envs:
+        env.close()
+
+
 @pytest.mark.no_fake_cuda  # too many environments for it
 def test_large_batch_equals_small_ones() -> None:
     """4,096 environments: the first and the last are what they are in a small batch."""

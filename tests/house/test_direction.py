@@ -62,7 +62,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The learners for their checkpoints, imported late; the native module for its palettes.
     "watch": {"errors", "games", "envs", "agents", "_core"},
     "cli": {"errors", "device", "games", "", "envs", "agents", "bench", "watch"},
-    "": {"errors", "envs", "_core"},  # cule/__init__.py
+    "roms": {"errors", "games"},
+    "": {"errors", "envs", "roms", "_core"},  # cule/__init__.py
 }
 
 #: Packages outside the standard library that the package may import, and where: None is everywhere.
