@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 
 class CuleError(Exception):
     """Base of every error that cule raises on purpose."""
@@ -57,3 +60,16 @@ class ClosedError(CuleError, RuntimeError):
 
 class MissingPackageError(CuleError, ImportError):
     """A package that a command needs is not installed."""
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Issue a warning that names the line of the user's that led to it."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _is_ours(module: str) -> bool:
+    """Whether a module is of this package, or of Gymnasium, which calls it."""
+    return module.partition(".")[0] in ("cule", "gymnasium")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
-from cule.errors import UnknownGameError
+from cule.errors import UnknownGameError, warn
 from cule.games import find_rom, game_id_of, load_roms
 
 
@@ -27,6 +26,6 @@ def get_rom_path(name: str) -> Path | None:
     try:
         rom_id = game_id_of(name)
     except UnknownGameError as error:
-        warnings.warn(str(error), stacklevel=2)
+        warn(str(error))
         return None
     return find_rom(rom_id, (load_roms()[rom_id].md5,)).path

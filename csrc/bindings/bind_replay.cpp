@@ -144,7 +144,8 @@ struct PyRing {
     return fits ? a.data() : nullptr;
   }
 
-  // Stores steps if all arrays have exactly the stored types and shapes; returns whether it did.
+  // Stores steps if all arrays have exactly the stored types and shapes, and first frames come
+  // where they can; returns whether it did.
   bool write(const py::object& frames, const py::object& actions, const py::object& rewards,
              const py::object& terminated, const py::object& truncated, const py::object& life_lost,
              const py::object& first, const py::object& final_frames) {
@@ -165,6 +166,7 @@ struct PyRing {
     if (!steps.actions || !steps.rewards || !steps.terminated || !steps.truncated ||
         !steps.life_lost || !steps.first)
       return false;
+    if (has_misplaced_first(ring, steps)) return false;
     if (!frames.is_none()) {
       steps.frames = step_entries(frames, memory.frames, lead, num_steps);
       const i64 next_slot = (*ring.head + 1) % ring.num_slots;

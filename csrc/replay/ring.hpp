@@ -85,6 +85,21 @@ struct StepBlock {
   const u8* final_frames;
 };
 
+// Whether a first frame of an episode comes where none can: it can come in the step in which an
+// episode ended or, where that step shows its last frame, in the next.
+inline bool has_misplaced_first(const Ring& ring, const StepBlock& steps) {
+  const i64 n = ring.num_envs;
+  const u8* before = ring.cells.flags + floor_mod(*ring.head - 1, ring.num_slots) * n;
+  for (i64 k = 0; k < steps.num_steps * n; ++k) {
+    if (!steps.first[k]) continue;
+    const i64 end = ring.ignores_first ? k - n : k;
+    const bool ended = end < 0 ? (before[k] & (kTerminated | kTruncated)) != 0
+                               : steps.terminated[end] || steps.truncated[end];
+    if (!ended) return true;
+  }
+  return false;
+}
+
 // Stores the final frames of truncated episodes, each at its running number.
 inline void keep_finals(const Ring& ring, const StepBlock& steps) {
   const i64 size = steps.num_steps * ring.num_envs;

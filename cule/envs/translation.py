@@ -15,7 +15,6 @@ import importlib.util
 import queue
 import sys
 import threading
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,7 +30,7 @@ from cule.envs.nvrtc import (
     find_toolkits,
     link_code,
 )
-from cule.errors import DeviceError
+from cule.errors import DeviceError, warn
 
 #: Frames played, and from how many seeds, to find which instructions a game executes.
 FRAMES, SEEDS = 600, 4
@@ -204,7 +203,7 @@ def warn_once(message: str) -> None:
     """A warning, the first time that a process has this reason for it."""
     if message not in _warned:
         _warned.add(message)
-        warnings.warn(message, RuntimeWarning, stacklevel=3)
+        warn(message, RuntimeWarning)
 
 
 def _failure(error: Exception) -> str:

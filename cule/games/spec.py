@@ -10,13 +10,18 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import warnings
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from cule.errors import InvalidArgumentError, RulesError, UnknownGameError, UnsupportedRomError
+from cule.errors import (
+    InvalidArgumentError,
+    RulesError,
+    UnknownGameError,
+    UnsupportedRomError,
+    warn,
+)
 from cule.games.compiler import CompiledRules, compile_rules
 from cule.games.roms import RomFile, find_rom, read_rom, rom_stem
 from cule.games.schema import (
@@ -190,12 +195,10 @@ def _from_file(game: str | None, path: Path) -> GameSpec:
             "pass rules, a TOML file with its reward, game-over and lives rules"
         )
     _check_size(rom)
-    warnings.warn(
+    warn(
         f"{path} has the name of {stem!r}, but its MD5 is {rom.md5} instead of "
         f"{' or '.join(games[stem].md5)}; it runs under the rules of {stem!r} with the console "
         "properties of an unknown ROM",
-        UserWarning,
-        stacklevel=3,
     )
     return _spec(games[stem], rom)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
+import numpy as np
 import torch
 
 from cule.errors import InvalidArgumentError
@@ -66,6 +67,29 @@ def parse_device(device: str | torch.device) -> torch.device:
     return parsed
 
 
+class Environments(Protocol):
+    """What `StorageOptions.for_env` reads of a batch of environments, such as `AtariVectorEnv`."""
+
+    @property
+    def num_envs(self) -> int:
+        """Environments N."""
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """``autoreset_mode``."""
+
+    @property
+    def single_observation_space(self) -> Any:
+        """Shape ``[S, H, W]``, ``[S, H, W, 3]`` or ``[D]``, and dtype."""
+
+    @property
+    def single_action_space(self) -> Any:
+        """Shape and dtype."""
+
+
+_Options = TypeVar("_Options", bound="StorageOptions")
+
+
 @dataclass(frozen=True, kw_only=True)
 class StorageOptions:
     """Options of every buffer: what it stores, and how a learner reads it."""
@@ -103,7 +127,7 @@ class StorageOptions:
 
     autoreset_mode: str | Enum = "SameStep"
     """How the environments start episodes: "SameStep" or "NextStep", or Gymnasium's AutoresetMode
-    of these names."""
+    of these names. The default of `AtariVectorEnv` is "NextStep"; `for_env` takes it from there."""
 
     max_episode_steps: int = ATARI_MAX_EPISODE_STEPS
     """Steps after which episodes are truncated. The buffer keeps as many final frames of truncated
@@ -132,10 +156,50 @@ class StorageOptions:
             check(name, value, value in allowed, f"one of {', '.join(allowed)}")
         object.__setattr__(self, "device", parse_device(self.device))
 
+    @classmethod
+    def for_env(cls: type[_Options], env: Environments, **options: Any) -> _Options:
+        """Options that fit a batch of environments.
+
+        Args:
+            env: Sets num_envs, shapes and types of frames and actions, stack and autoreset_mode; an
+                `AtariVectorEnv` also max_episode_steps and device.
+            **options: The other options, or other values of these.
+
+        Raises:
+            InvalidArgumentError: A value is not allowed, such as the autoreset mode Disabled.
+
+        Example:
+            >>> import cule
+            >>> from cule.replay import ReplayOptions
+            >>> env = cule.AtariVectorEnv("pong", num_envs=8)
+            >>> ReplayOptions.for_env(env, capacity=10_000).autoreset_mode
+            'NextStep'
+        """
+        space, actions = env.single_observation_space, env.single_action_space
+        has_stack = len(space.shape) >= 3
+        found: dict[str, Any] = {
+            "num_envs": env.num_envs,
+            "stack": space.shape[0] if has_stack else 1,
+            "obs_shape": tuple(space.shape[1:] if has_stack else space.shape),
+            "obs_dtype": _torch_dtype(space.dtype),
+            "action_shape": tuple(actions.shape),
+            "action_dtype": _torch_dtype(actions.dtype),
+            "autoreset_mode": env.metadata["autoreset_mode"],
+        }
+        config = getattr(env, "config", None)
+        if config is not None:
+            found["max_episode_steps"] = -(-config.max_num_frames_per_episode // config.frameskip)
+            found["device"] = config.device
+        return cls(**found | options)
+
     def describe(self, *, without: Collection[str] = ()) -> dict[str, str]:
         """Fields as text, for checkpoints."""
         names = (item.name for item in fields(self))
         return {name: str(getattr(self, name)) for name in names if name not in without}
+
+
+def _torch_dtype(dtype: Any) -> torch.dtype:
+    return torch.from_numpy(np.empty(0, dtype)).dtype
 
 
 @dataclass(frozen=True, kw_only=True)

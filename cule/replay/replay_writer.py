@@ -12,7 +12,14 @@ from cule.errors import InvalidArgumentError
 from cule.replay.errors import DisconnectedError, NotReadyError
 from cule.replay.options import check
 from cule.replay.shared_memory import FIRST_WRITER_BYTE, INDEX_BYTE, SharedHandle, SharedMemory
-from cule.replay.steps import ArrayLike, Step, checked_frames, checked_step, checked_tensor
+from cule.replay.steps import (
+    ArrayLike,
+    Step,
+    check_first,
+    checked_frames,
+    checked_step,
+    checked_tensor,
+)
 from cule.replay.transitions import (
     FIRST,
     INVALID,
@@ -88,6 +95,7 @@ class ReplayWriter:
         self._rewards = torch.zeros((n, cells), dtype=torch.float32)
         self._flags = torch.zeros((n, cells), dtype=torch.uint8)
         self._counts = [0] * n  # timesteps with a frame
+        self._ended = torch.zeros(n, dtype=torch.bool)  # episodes that ended in the last step
         self._first_live = [0] * n  # first timestep that has not been published
 
     def __enter__(self) -> ReplayWriter:
@@ -109,6 +117,7 @@ class ReplayWriter:
         """Start new episodes in all environments; `frame` as in `UniformReplay.start`."""
         options = self._options
         frames = checked_frames("frame", frame, (options.num_envs,), options, _CPU)
+        self._ended.zero_()
         for env in range(options.num_envs):
             if self._counts[env]:
                 self._flags[env, self._counts[env] - 1] |= INVALID
@@ -119,7 +128,8 @@ class ReplayWriter:
 
         Raises:
             NotReadyError: `start` has not been called.
-            InvalidArgumentError: Wrong shape or dtype. In both cases the writer is unchanged.
+            InvalidArgumentError: Wrong shape or dtype, or first without an end of an episode where
+                the autoreset mode has it. In both cases the writer is unchanged.
             DisconnectedError: A block was full, and the learner is gone.
         """
         options = self._options
@@ -130,6 +140,9 @@ class ReplayWriter:
         steps = checked_step(actions, step, options, _CPU, finals=same_step)
         assert steps.frames is not None
         terminated, truncated, first = steps.terminated[0], steps.truncated[0], steps.first[0]
+        ended = terminated | truncated
+        check_first(first, ended if same_step else self._ended, options)
+        self._ended = ended
         flags = terminated * TERMINATED + truncated * TRUNCATED + steps.life_lost[0] * LIFE_LOST
         if not same_step:
             flags = flags + first * INVALID

@@ -23,7 +23,7 @@ from cule.replay import native
 from cule.replay.checkpoint import Saveable
 from cule.replay.errors import NotReadyError
 from cule.replay.options import StorageOptions
-from cule.replay.steps import ArrayLike, Step, Steps, checked_frames, checked_step
+from cule.replay.steps import ArrayLike, Step, Steps, check_first, checked_frames, checked_step
 from cule.replay.transitions import (
     FIRST,
     INVALID,
@@ -126,10 +126,18 @@ class FrameRing:
         if self.host_head < 0:
             raise NotReadyError("append needs first frames; call start() before it")
 
-    def ended_before(self) -> Tensor:
-        """Whether the newest complete timestep ended an episode; bool ``[N]``."""
+    def where_first(self, ended: Tensor) -> Tensor:
+        """Where first frames of episodes can be, by the ends of episodes; bool ``[T, N]``."""
+        if self.options.autoreset_mode == "SameStep":
+            return ended
         flags = self.flags[(self.host_head - 1) % self.num_slots]
-        return (flags & (TERMINATED | TRUNCATED)) != 0
+        ended_before = (flags & (TERMINATED | TRUNCATED)) != 0
+        return torch.cat((ended_before[None], ended[:-1]))
+
+    def check_first(self, first: Tensor, ended: Tensor) -> None:
+        """Raise InvalidArgumentError where none can be; not on a GPU, which would have to wait."""
+        if self.native is not None:
+            check_first(first, self.where_first(ended), self.options)
 
     def append(self, actions: ArrayLike, step: Step) -> None:
         """Store one step, as `UniformReplay.append`."""
@@ -139,6 +147,7 @@ class FrameRing:
             return
         options, finals = self.options, self.num_finals > 0
         steps = checked_step(actions, step, options, options.device, finals=finals)
+        self.check_first(steps.first, steps.terminated | steps.truncated)
         self.write(self.without_overlap(steps))
 
     def write(self, steps: Steps) -> None:
@@ -170,9 +179,12 @@ class FrameRing:
         flags = torch.cat((was_first, steps.first[:-1])) * FIRST
         flags = flags + steps.terminated * TERMINATED + steps.truncated * TRUNCATED
         flags = flags + steps.life_lost * LIFE_LOST
+        # The step that shows the first frame of an episode ignored its action, unless it is the
+        # step in which the one before has ended.
+        has_action = steps.terminated | steps.truncated
         if self.options.autoreset_mode == "NextStep":
-            # The step that shows the first frame of an episode ignored its action.
-            flags = flags + steps.first * INVALID
+            has_action = torch.zeros_like(has_action)
+        flags = flags + (steps.first & ~has_action) * INVALID
         self.actions.index_copy_(0, slots, steps.actions)
         self.rewards.index_copy_(0, slots, steps.rewards)
         self.flags.index_copy_(0, slots, flags.to(torch.uint8))

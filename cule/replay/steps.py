@@ -94,6 +94,19 @@ def checked_tensor(
     return tensor.to(device=device, dtype=dtype, non_blocking=device.type == "cuda")
 
 
+def check_first(first: Tensor, allowed: Tensor, options: StorageOptions) -> None:
+    """Raise InvalidArgumentError where first frames are not `allowed`; ``[..., N]``, on the CPU."""
+    if bool((first & ~allowed).any()):
+        env = int((first & ~allowed).nonzero()[0, -1])
+        mode = options.autoreset_mode
+        when = "this step" if mode == "SameStep" else "the step before"
+        raise InvalidArgumentError(
+            f"first is True in environment {env}, where no episode ended in {when}; autoreset_mode "
+            f"of the replay is {mode!r}, and must be that of the environment "
+            "(ReplayOptions.for_env)"
+        )
+
+
 def checked_length(name: str, value: ArrayLike) -> int:
     """Length of the first axis, or InvalidArgumentError."""
     try:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, warn
 from cule.replay.errors import NotReadyError, ShortReplayWarning
 from cule.replay.memory import plan_size, report
 from cule.replay.options import ReplayOptions, check_int
@@ -88,11 +87,10 @@ class UniformReplay(RingBuffer):
         )
         num_steps = self.num_timesteps - self._overhead
         if num_steps < SHORT_STEPS:
-            warnings.warn(
+            warn(
                 f"capacity is {options.capacity!r}: with {n} environments the ring spans "
                 f"{num_steps} steps, so its data is nearly on-policy",
                 ShortReplayWarning,
-                stacklevel=3,
             )
         super().__init__(self.num_timesteps, options)
         # Key, position and head of the current order without replacement.
@@ -143,7 +141,9 @@ class UniformReplay(RingBuffer):
 
         Raises:
             NotReadyError: `start` has not been called.
-            InvalidArgumentError: Wrong shape or dtype. In both cases the buffer is unchanged.
+            InvalidArgumentError: Wrong shape or dtype; or, on the CPU, first without an end of an
+                episode where the autoreset mode has it. In both cases the buffer is unchanged. On a
+                GPU, samples of such a step get weight 0.
         """
         self._ring.append(actions, step)
 
@@ -175,7 +175,8 @@ class UniformReplay(RingBuffer):
 
         Raises:
             NotReadyError: `start` has not been called.
-            InvalidArgumentError: Wrong shape or dtype. In both cases the buffer is unchanged.
+            InvalidArgumentError: Wrong shape or dtype, or `first` as in `append`. In both cases the
+                buffer is unchanged.
         """
         ring, options, device = self._ring, self.options, self.options.device
         ring.check_started()
@@ -198,9 +199,9 @@ class UniformReplay(RingBuffer):
         is_terminated, is_truncated = flags("terminated", terminated), flags("truncated", truncated)
         is_first = flags("first", first)
         if first is None:
-            is_first = is_terminated | is_truncated
-            if options.autoreset_mode == "NextStep":
-                is_first = torch.cat((ring.ended_before()[None], is_first[:-1]))
+            is_first = ring.where_first(is_terminated | is_truncated)
+        else:
+            ring.check_first(is_first, is_terminated | is_truncated)
         shape = lead + options.action_shape
         steps = ring.without_overlap(
             Steps(

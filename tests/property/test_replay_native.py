@@ -68,7 +68,7 @@ class Twins:
         self, rng: np.random.Generator, patch: pytest.MonkeyPatch, prioritized: bool, **fixed: Any
     ) -> None:
         self.rng = rng
-        mode = str(rng.choice(["SameStep", "NextStep"]))
+        mode = str(fixed.get("autoreset_mode", rng.choice(["SameStep", "NextStep"])))
         shapes: list[tuple[int, ...]] = [(2,), (8,), (3, 5), ()]
         actions: list[tuple[tuple[int, ...], torch.dtype]] = [
             ((), torch.int64), ((), torch.uint8), ((3,), torch.float32), ((2,), torch.bfloat16),
@@ -124,7 +124,7 @@ class Twins:
         return torch.from_numpy(np.array(values)).to(self.options.obs_dtype)
 
     def start(self) -> None:
-        frames = self.frames(self.episodes.frames())
+        frames = self.frames(self.episodes.reset())
         for replay in self.both:
             replay.start(frames)
 
@@ -189,9 +189,12 @@ class Twins:
             "final_frame": "final_frames",
         }  # fmt: skip
         given = {names.get(name, name): self.disguised(value) for name, value in block.items()}
-        for name in ("first", "life_lost", "truncated"):
-            if self.rng.integers(3) == 0:
-                given.pop(name)
+        for names_left_out in (("first",), ("life_lost",), ("truncated", "first")):
+            # With NextStep, a later first frame would come without its end.
+            is_possible = "truncated" not in names_left_out or self.episodes.same_step
+            if self.rng.integers(3) == 0 and is_possible:
+                for name in names_left_out:
+                    given.pop(name, None)
         for replay in self.both:
             replay.append_block(**given)
 

@@ -73,9 +73,7 @@ class Pair:
         self.start()
 
     def start(self) -> None:
-        frames = self.episodes.frames()
-        self.episodes.ended[:] = False
-        self.episodes.steps[:] = 0
+        frames = self.episodes.reset()
         self.replay.start(frames)
         for model, frame in zip(self.models, frames, strict=True):
             model.start(frame)

@@ -60,8 +60,7 @@ class Pair:
         self.extras: list[dict[str, Any]] = []
 
     def start(self) -> None:
-        frames = self.episodes.frames()
-        self.episodes.ended[:] = False
+        frames = self.episodes.reset()
         self.buffer.start(frames)
         for model, frame in zip(self.models, frames, strict=True):
             model.start(frame)

@@ -159,6 +159,11 @@ class RandomEpisodes:
         """Frames that are never all zero."""
         return self.rng.integers(1, 256, (self.num_envs, *self.shape)).astype(self.dtype)
 
+    def reset(self) -> Frame:
+        """Start new episodes; their first frames."""
+        self.ended[:], self.steps[:] = False, 0
+        return self.frames()
+
     def step(self) -> dict[str, NDArray[np.generic]]:
         """Random results, keyed as the fields of `FrameStep`, with the action that led to them."""
         n, rng = self.num_envs, self.rng

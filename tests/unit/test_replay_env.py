@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
 import cule
-from cule.replay import ReplayOptions, UniformReplay
+from cule.errors import InvalidArgumentError
+from cule.replay import (
+    PrioritizedOptions,
+    PrioritizedReplay,
+    ReplayOptions,
+    ShortReplayWarning,
+    UniformReplay,
+)
+from tests.support.fake_cuda import fake_cuda
 
 pytestmark = [
     pytest.mark.ale,
@@ -51,3 +62,88 @@ def test_replayed_stacks_are_what_step_returned(mode: str, output: str) -> None:
         if batch.discounts[index] > 0:
             following = finals.get((timestep, env_index), seen[timestep + 1][env_index])
             assert np.array_equal(batch.next_obs[index], following)
+
+
+MODES = ("SameStep", "NextStep")
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("replay_mode", MODES)
+def test_the_mode_of_the_environment(replay_mode: str, mode: str, device: str) -> None:
+    """Transitions of a replay with another mode would hold the step that only resets, or no end."""
+    env = cule.AtariVectorEnv("pong", 2, autoreset_mode=mode, max_num_frames_per_episode=40)
+    with contextlib.ExitStack() as stack:
+        if device == "cuda":
+            stack.enter_context(fake_cuda())
+        replay = UniformReplay(
+            ReplayOptions.for_env(env, capacity=200, autoreset_mode=replay_mode, device=device)
+        )
+        replay.start(env.reset(seed=0)[0][:, -1])
+        blocks: list[cule.FrameStep] = []
+        wrong = np.zeros((0, 2), bool)
+        for _ in range(25):
+            actions = np.zeros(2, np.int64)
+            step = env.step_frames(actions)
+            if replay_mode != mode and step.first.any() and device == "cpu":
+                head, before = replay.head, replay.sample_at(torch.arange(2)).obs
+                with pytest.raises(InvalidArgumentError, match=f"autoreset_mode.*{replay_mode}"):
+                    replay.append(actions, step)
+                blocks.append(step)
+                lists = {
+                    f"{name}s" if name in ("frame", "reward", "final_frame") else name: np.stack(
+                        [getattr(block, name) for block in blocks]
+                    )
+                    for name in step._fields
+                    if "episode" not in name
+                }
+                given = UniformReplay(
+                    ReplayOptions.for_env(env, capacity=200, autoreset_mode=replay_mode)
+                )
+                given.start(env.screens("gray")[:, :84, :84])
+                with pytest.raises(InvalidArgumentError, match="first is True in environment 0"):
+                    given.append_block(actions=np.zeros((len(blocks), 2), int), **lists)
+                assert (replay.head, given.head) == (head, 0)
+                assert torch.equal(replay.sample_at(torch.arange(2)).obs, before)
+                return
+            blocks.append(step)
+            replay.append(actions, step)
+            wrong = np.vstack([wrong, step.first[None] & (mode == "NextStep")])
+        weights = replay.sample_at(torch.arange(24 * 2)).weights.tolist()
+    if mode == "NextStep":  # also where nothing could be refused
+        assert [weight == 0 for weight in weights] == wrong.ravel()[: len(weights)].tolist()
+        assert wrong.any()
+
+
+@pytest.mark.parametrize("obs_type", ["image", "ram"])
+def test_options_for_an_environment(obs_type: str) -> None:
+    keywords = {} if obs_type == "ram" else {"stack_num": 3, "img_height": 60, "grayscale": False}
+    env = cule.AtariVectorEnv(
+        "pong", 5, obs_type=obs_type, frameskip=3, max_num_frames_per_episode=100, **keywords
+    )
+    options = ReplayOptions.for_env(env, capacity=100, gamma=0.5)
+    assert (options.num_envs, options.autoreset_mode, options.gamma) == (5, "NextStep", 0.5)
+    assert options.max_episode_steps == 34
+    assert options.obs_shape == ((128,) if obs_type == "ram" else (60, 84, 3))
+    assert options.stack == (1 if obs_type == "ram" else 3)
+    assert (options.action_shape, options.action_dtype) == ((), torch.int64)
+    continuous = cule.AtariVectorEnv("pong", 1, continuous=True, autoreset_mode="Disabled")
+    with pytest.raises(InvalidArgumentError, match="Disabled"):
+        ReplayOptions.for_env(continuous)
+    options = ReplayOptions.for_env(continuous, autoreset_mode="SameStep")
+    assert (options.action_shape, options.action_dtype) == ((3,), torch.float32)
+
+
+def test_warnings_name_the_users_line(tmp_path: Path) -> None:
+    path = tmp_path / "enduro.bin"
+    path.write_bytes(bytes([0x4C, 0, 0xF0]) + bytes(4091) + b"\x00\xf0")
+    for call in (
+        lambda: UniformReplay(ReplayOptions(capacity=100)),
+        lambda: PrioritizedReplay(PrioritizedOptions(capacity=100)),
+        lambda: cule.ALEInterface().loadROM(path),
+        lambda: cule.AtariVectorEnv("enduro", 1, rom_path=path),
+        lambda: cule.roms.get_rom_path("nothing"),
+    ):
+        with pytest.warns(UserWarning) as caught:
+            call()
+        assert [warning.filename for warning in caught] == [__file__]

@@ -9,7 +9,6 @@ V-trace corrects for the policy having changed meanwhile.
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
@@ -20,6 +19,7 @@ from cule import algos
 from cule.agents.agent import Progress
 from cule.agents.algorithms.on_policy import AdvantageAgent, RMSpropConfig
 from cule.agents.training.options import Bounds, Fraction, NonNegativeFloat, Positive
+from cule.errors import warn
 from cule.replay import MultiBatchSchedule, Rollout, TrajectoryOptions
 
 
@@ -94,10 +94,9 @@ class VTrace(AdvantageAgent):
         super().begin_buffer(frames)
         uses = self.buffer.schedule.uses_per_transition
         if uses < 1.0:
-            warnings.warn(
+            warn(
                 f"num_steps / (steps_per_update x num_batches) is {uses:.2f}; below 1, updates "
                 "do not use every step",
-                stacklevel=2,
             )
 
     def train(self, steps: int | None = None) -> Iterator[Progress]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import time
-import warnings
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,7 +27,7 @@ from cule.agents.training.environment import (
     newest_frames,
 )
 from cule.agents.training.seeds import ACTING_SEED, ACTOR_SEED_STRIDE
-from cule.errors import CuleError
+from cule.errors import CuleError, warn
 from cule.nets import QNetwork, gather_actions
 from cule.replay import Batch, ReplayWriter, SharedOptions, SharedPrioritizedReplay
 from cule.replay.errors import DisconnectedError
@@ -162,11 +161,10 @@ class ActorGroup:
         """Warn of actors that have died, once each."""
         dead = {i for i, process in enumerate(self._processes) if not process.is_alive()}
         for index in sorted(dead - self._reported):
-            warnings.warn(
+            warn(
                 f"actor {index} has ended with status {self._processes[index].exitcode}; its "
                 "published transitions remain",
                 RuntimeWarning,
-                stacklevel=2,
             )
         self._reported |= dead
         if len(dead) == len(self._processes):
