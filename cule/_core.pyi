@@ -146,6 +146,8 @@ class Console:
     def audio(self) -> NDArray[np.uint8]: ...  # [512]
     def get_state(self, include_rng: bool) -> bytes: ...
     def set_state(self, state: bytes) -> None: ...  # ValueError when not a state of this game
+    def get_snapshot(self) -> bytes: ...  # everything that later calls depend on
+    def set_snapshot(self, snapshot: bytes) -> None: ...  # ValueError as above
 
 class Autoreset:
     """When an ended environment is reset."""

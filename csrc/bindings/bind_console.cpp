@@ -113,6 +113,31 @@ void set_state(AleConsole& c, const py::bytes& state) {
   c.set_state(p + sizeof h, h.include_rng != 0);
 }
 
+// A snapshot: the same header with another magic number, then everything.
+constexpr u32 kSnapshotMagic = 0x534E4150;  // "SNAP"
+
+py::bytes get_snapshot(AleConsole& c) {
+  std::string bytes(sizeof(StateHeader) + c.snapshot_bytes(), '\0');
+  u8* p = reinterpret_cast<u8*>(bytes.data());
+  c.get_snapshot(p + sizeof(StateHeader));
+  const StateHeader h{kSnapshotMagic, 1, c.game().key(),
+                      checksum_of(p + sizeof(StateHeader), c.snapshot_bytes())};
+  std::memcpy(p, &h, sizeof h);
+  return py::bytes(bytes);
+}
+
+void set_snapshot(AleConsole& c, const py::bytes& snapshot) {
+  const auto bytes = std::string_view(snapshot);
+  const u8* p = reinterpret_cast<const u8*>(bytes.data());
+  StateHeader h{};
+  if (bytes.size() != sizeof h + c.snapshot_bytes()) refuse("snapshot is of another console");
+  std::memcpy(&h, p, sizeof h);
+  if (h.magic != kSnapshotMagic || h.key != c.game().key() ||
+      h.checksum != checksum_of(p + sizeof h, c.snapshot_bytes()))
+    refuse("snapshot is damaged, or of another game than " + c.game().spec().game_id);
+  c.set_snapshot(p + sizeof h);
+}
+
 }  // namespace
 
 void bind_console(py::module_& m) {
@@ -163,7 +188,9 @@ void bind_console(py::module_& m) {
       .def("screen_gray", &screen_gray)
       .def("audio", [](AleConsole& c) { return copy_array(c.audio(), {kSoundSamples}); })
       .def("get_state", &get_state, py::arg("include_rng"))
-      .def("set_state", &set_state, py::arg("state"));
+      .def("set_state", &set_state, py::arg("state"))
+      .def("get_snapshot", &get_snapshot)
+      .def("set_snapshot", &set_snapshot, py::arg("snapshot"));
 }
 
 }  // namespace cule

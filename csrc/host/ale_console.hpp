@@ -141,7 +141,36 @@ class AleConsole {
     remember_ram();
   }
 
+  // Everything that later calls depend on, unlike a state: remembered actions, screen and sound
+  // too.
+  size_t snapshot_bytes() const {
+    return state_bytes() + pixel_count() + sizeof(audio_) + sizeof(sound_);
+  }
+
+  void get_snapshot(u8* out) {
+    (void)screen();
+    get_state(out, true);
+    std::memcpy(out, state_.get(), sizeof(State));
+    out = copy_out(out + state_bytes(), screen_.data(), screen_.size());
+    out = copy_out(out, audio_, sizeof(audio_));
+    copy_out(out, &sound_, sizeof(sound_));
+  }
+
+  void set_snapshot(const u8* in) {
+    set_state(in, true);
+    std::memcpy(static_cast<void*>(state_.get()), in, sizeof(State));
+    in += state_bytes();
+    std::memcpy(screen_.data(), in, screen_.size());
+    std::memcpy(audio_, in += screen_.size(), sizeof(audio_));
+    std::memcpy(static_cast<void*>(&sound_), in + sizeof(audio_), sizeof(sound_));
+  }
+
  private:
+  static u8* copy_out(u8* out, const void* from, size_t bytes) {
+    std::memcpy(out, from, bytes);
+    return out + bytes;
+  }
+
   // The steps of a mode selection; acts make sound there too.
   struct AudibleSetup {
     static constexpr bool kAllowed = Ale::kAllowed;

@@ -7,12 +7,14 @@ missing file, an action that does not exist, a call before loadROM), this raises
 
 from __future__ import annotations
 
+import copy
 import enum
 import logging
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +50,7 @@ class _LoadedRom(NamedTuple):
     spec: GameSpec
     game: _core.Game
     recording: Recording
+    settings: Settings  # as they were
 
 
 class LoggerMode(enum.Enum):
@@ -132,39 +135,20 @@ class ALEInterface:
         """
         spec = resolve(None, rom_path=_as_path(rom_file))
         get = self._settings.get
-        game = make_game(spec.to_core_kwargs(), get("kernel", str))
-        seed = get("random_seed", int)
         plays_sound = get("sound", bool)
         recording = Recording(
             get("record_screen_dir", str),
             get("record_sound_filename", str) if plays_sound else "",
         )
-        with native_errors:
-            console = _core.Console(
-                game,
-                random_seed=int(time.time()) % 2**31 if seed == -1 else seed,
-                system_random_seed=get("system_random_seed", int),
-                repeat_action_probability=get("repeat_action_probability", float),
-                frame_skip=get("frame_skip", int),
-                max_num_frames_per_episode=get("max_num_frames_per_episode", int),
-                truncate_on_loss_of_life=get("truncate_on_loss_of_life", bool),
-                reward_min=get("reward_min", int),
-                reward_max=get("reward_max", int),
-                color_averaging=get("color_averaging", bool),
-                paddle_min=get("paddle_min", int),
-                paddle_max=get("paddle_max", int),
-                sound_obs=get("sound_obs", bool),
-                on_screen=recording.on_screen,
-                on_sound=recording.on_sound,
-            )
+        loaded = _switch_on(spec, self._settings, recording)
         self._settings.set("rom_file", str, os.fspath(rom_file))
         if self._loaded is not None:
             self._loaded.recording.close()
-        self._loaded = _LoadedRom(console, spec, game, recording)
+        self._loaded = loaded
         recording.open()
         if plays_sound and recording.on_sound is None:
             _log.warning("sound is only recorded, to record_sound_filename; nothing plays it")
-        facts = (spec.rom_path, spec.game_id, game.bankswitch, game.format, spec.md5)
+        facts = (spec.rom_path, spec.game_id, loaded.game.bankswitch, loaded.game.format, spec.md5)
         _log.info("%s: %s, %s, %s, MD5 %s", *facts)
 
     @staticmethod
@@ -379,6 +363,25 @@ class ALEInterface:
         """The same as `restoreState`."""
         self.restoreState(state)
 
+    # --- Copies and pickles: the settings, the ROM, and everything in the console -----------------
+
+    def __getstate__(self) -> dict[str, object]:
+        """The settings, and what is needed to switch the same console on again."""
+        state: dict[str, object] = {"settings": self._settings}
+        if self._loaded is not None:
+            console, spec, _, _, settings = self._loaded
+            state["loaded"] = (spec, settings, console.get_snapshot())
+        return state
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Continue as the other interface; a copy records nothing."""
+        self._settings, self._loaded = state["settings"], None
+        if "loaded" in state:
+            spec, settings, snapshot = state["loaded"]
+            self._loaded = _switch_on(spec, settings, Recording("", ""))
+            with _restore_errors:
+                self._loaded.console.set_snapshot(snapshot)
+
     # --- Inside ---------------------------------------------------------------------------------
 
     @property
@@ -397,6 +400,32 @@ class ALEInterface:
                 f"{', '.join(str(entry) for entry in allowed)}"
             )
         return number
+
+
+def _switch_on(spec: GameSpec, settings: Settings, recording: Recording) -> _LoadedRom:
+    """A console with this ROM, made with these settings."""
+    get = settings.get
+    game = make_game(spec.to_core_kwargs(), get("kernel", str))
+    seed = get("random_seed", int)
+    with native_errors:
+        console = _core.Console(
+            game,
+            random_seed=int(time.time()) % 2**31 if seed == -1 else seed,
+            system_random_seed=get("system_random_seed", int),
+            repeat_action_probability=get("repeat_action_probability", float),
+            frame_skip=get("frame_skip", int),
+            max_num_frames_per_episode=get("max_num_frames_per_episode", int),
+            truncate_on_loss_of_life=get("truncate_on_loss_of_life", bool),
+            reward_min=get("reward_min", int),
+            reward_max=get("reward_max", int),
+            color_averaging=get("color_averaging", bool),
+            paddle_min=get("paddle_min", int),
+            paddle_max=get("paddle_max", int),
+            sound_obs=get("sound_obs", bool),
+            on_screen=recording.on_screen,
+            on_sound=recording.on_sound,
+        )
+    return _LoadedRom(console, spec, game, recording, copy.deepcopy(settings))
 
 
 def _as_path(rom_file: object) -> Path:

@@ -7,12 +7,14 @@ stacking.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-from gymnasium.utils import EzPickle, seeding
+from gymnasium.utils import seeding
 from numpy.typing import NDArray
 
 from cule import _core
@@ -24,6 +26,7 @@ from cule.envs.checks import as_float, as_int
 from cule.envs.errors import ActionRangeError, ActionShapeError, GymArgumentError
 from cule.envs.plan import continuous_action_space
 from cule.envs.results import Info
+from cule.envs.vector_env import AtariVectorEnv
 from cule.errors import ClosedError, InvalidArgumentError, NotResetError
 from cule.games import list_games, load_games, resolve
 
@@ -35,6 +38,9 @@ _SCREENS = {
     "grayscale": ALEInterface.getScreenGrayscale,
     "ram": ALEInterface.getRAM,
 }
+
+#: Of attributes of this module that make environments of a game.
+_VECTOR_PREFIX = "vector_"
 
 #: Arguments of ``ALE/<Title>-v5``.
 _V5 = {
@@ -54,13 +60,30 @@ def register_envs() -> None:
             gymnasium.register(
                 id=env_id,
                 entry_point="cule.envs.gym_env:AtariEnv",
-                vector_entry_point="cule.envs.vector_env:AtariVectorEnv",
+                vector_entry_point=f"cule.envs.gym_env:{_VECTOR_PREFIX}{game_id}",
                 kwargs={"game": game_id, **_V5},
             )
 
 
-class AtariEnv(gymnasium.Env[Array, Array], EzPickle):
-    """One Atari 2600 environment.
+def __getattr__(name: str) -> Callable[..., AtariVectorEnv]:
+    """What `gymnasium.make_vec` calls for an id: ``vector_pong`` makes environments of pong."""
+    game_id = name.removeprefix(_VECTOR_PREFIX)
+    if game_id == name or game_id not in load_games():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return functools.partial(_make_vector, game_id)
+
+
+def _make_vector(game_id: str, *, game: object, **options: Any) -> AtariVectorEnv:
+    if game != game_id:
+        raise InvalidArgumentError(
+            f"game is {game!r}, but the id is that of {game_id!r}; leave game out, or make other "
+            "games with cule.AtariVectorEnv"
+        )
+    return AtariVectorEnv(game_id, **options)
+
+
+class AtariEnv(gymnasium.Env[Array, Array]):
+    """One Atari 2600 environment. Copies and pickles continue where it is.
 
     Example:
         >>> import gymnasium, cule
@@ -114,8 +137,6 @@ class AtariEnv(gymnasium.Env[Array, Array], EzPickle):
             SettingError: The game does not have this mode or difficulty.
             UnknownGameError, RomNotFoundError: The game cannot be had.
         """
-        arguments = {name: value for name, value in locals().items() if name != "self"}
-        EzPickle.__init__(self, **arguments)
         if obs_type not in tuple(_SCREENS):
             raise GymArgumentError(
                 f"obs_type is {obs_type!r}; it must be one of {', '.join(_SCREENS)}"

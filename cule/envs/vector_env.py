@@ -8,7 +8,9 @@ tensors. This file checks the order of calls, and leaves everything between to a
 from __future__ import annotations
 
 import functools
+import os
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar, cast
 
@@ -41,6 +43,21 @@ from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, No
 _restore_errors = NativeErrors(value_error=InvalidStateError)
 
 _Method = TypeVar("_Method", bound=Callable[..., object])
+
+
+#: All environments, and the batches of those that a fork has copied without their threads.
+_environments: weakref.WeakSet[AtariVectorEnv] = weakref.WeakSet()
+_without_threads: list[object] = []
+
+
+def _after_fork() -> None:
+    """In the new process: environments whose threads or GPU it does not have are of no use."""
+    for env in _environments:
+        env._leave_behind()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def one_at_a_time(method: _Method) -> _Method:
@@ -135,6 +152,8 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._all_ids = np.arange(self.num_envs, dtype=np.int32)
         self._batch_ids: NDArray[np.int32] | None = None  # environments of the last received batch
         self._num_in_flight = 0  # environments sent and not received
+        self._is_left_behind = False
+        _environments.add(self)
 
     # --- Gymnasium ------------------------------------------------------------------------------
 
@@ -254,7 +273,8 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     def close_extras(self, **kwargs: object) -> None:
         """What `close` calls, once."""
-        self._batch.close()
+        if not self._is_left_behind:
+            self._batch.close()
 
     # --- Asynchronous stepping ------------------------------------------------------------------
 
@@ -504,6 +524,19 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     def _check_open(self) -> None:
         if self.closed:
             raise ClosedError("this environment has been closed")
+        if self._is_left_behind:
+            raise CallOrderError(
+                "this environment was made before os.fork(), and its threads or GPU are not in "
+                "this process; make it here, or start processes with 'spawn' or 'forkserver'"
+            )
+
+    def _leave_behind(self) -> None:
+        """Be of no use in a new process, unless this thread did everything."""
+        if self.closed or (self._batch.num_threads == 1 and not self._is_async):
+            return
+        self._is_left_behind = True
+        self._lock = threading.RLock()  # another thread may have held it
+        _without_threads.append(self._batch)  # to free it would wait for its threads
 
     def _check_ready(self) -> None:
         self._check_open()
