@@ -15,7 +15,6 @@ from cule.replay import (
     PrioritizedOptions,
     PrioritizedReplay,
     ReplayOptions,
-    ShortReplayWarning,
     UniformReplay,
 )
 from tests.support.fake_cuda import fake_cuda
@@ -144,6 +143,6 @@ def test_warnings_name_the_users_line(tmp_path: Path) -> None:
         lambda: cule.AtariVectorEnv("enduro", 1, rom_path=path),
         lambda: cule.roms.get_rom_path("nothing"),
     ):
-        with pytest.warns(UserWarning) as caught:
+        with pytest.warns(UserWarning, match=r"capacity|name of|unknown") as caught:
             call()
         assert [warning.filename for warning in caught] == [__file__]
