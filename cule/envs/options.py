@@ -23,6 +23,7 @@ from cule.device import resolve_device
 from cule.envs.checks import INT32_MAX, as_bool, as_choice, as_decimal6, as_float, as_int
 from cule.envs.errors import ArgumentTypeError, GymArgumentError
 from cule.errors import InvalidArgumentError
+from cule.option_fields import documents, one_of, within
 
 if TYPE_CHECKING:
     import torch
@@ -69,20 +70,8 @@ PRESETS: Mapping[str, Mapping[str, object]] = MappingProxyType(
     }
 )
 
-_Number = TypeVar("_Number", int, float)
-_Word = TypeVar("_Word", str, "str | None")
 
-
-def _within(default: _Number, low: _Number, high: _Number) -> _Number:
-    """A number with the range that it must be in."""
-    return field(default=default, metadata={"range": (low, high)})
-
-
-def _one_of(default: _Word, *allowed: str) -> _Word:
-    """One of some words; None is allowed where it is the default."""
-    return field(default=default, metadata={"allowed": allowed})
-
-
+@documents()
 @dataclass(frozen=True, kw_only=True)
 class EnvOptions:
     """Every option of an `AtariVectorEnv`; `AtariVectorEnv.config` holds them as resolved."""
@@ -93,19 +82,19 @@ class EnvOptions:
     num_envs: int = field(kw_only=False)
     """Number of environments."""
 
-    batch_size: int = _within(0, 0, MAX_ENVS)
+    batch_size: int = within(0, 0, MAX_ENVS)
     """Environments that a `recv` returns; fewer than `num_envs` steps asynchronously. 0: all."""
 
-    num_threads: int = _within(0, 0, 1024)
+    num_threads: int = within(0, 0, 1024)
     """CPU threads; 0: one for each environment, up to the number of hardware threads."""
 
-    thread_affinity_offset: int = _within(-1, -1, (os.cpu_count() or 1) - 1)
+    thread_affinity_offset: int = within(-1, -1, (os.cpu_count() or 1) - 1)
     """First core to pin the threads to, one thread to each core; -1: not pinned."""
 
-    max_num_frames_per_episode: int = _within(108_000, 1, INT32_MAX)
+    max_num_frames_per_episode: int = within(108_000, 1, INT32_MAX)
     """Emulated frames after which an episode is truncated."""
 
-    repeat_action_probability: float = _within(0.0, 0.0, 1.0)
+    repeat_action_probability: float = within(0.0, 0.0, 1.0)
     """Probability, for each frame, that the previous action is repeated (sticky actions)."""
 
     full_action_space: bool = False
@@ -114,31 +103,31 @@ class EnvOptions:
     continuous: bool = False
     """Actions are (radius, angle, fire), as float32, instead of indices."""
 
-    continuous_action_threshold: float = _within(0.5, -1e6, 1e6)
+    continuous_action_threshold: float = within(0.5, -1e6, 1e6)
     """Where a continuous direction or fire counts as pressed."""
 
     autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP
     """When an ended environment is reset: in the next step, in the same step, or by the caller."""
 
-    img_height: int = _within(84, 1, INT32_MAX)
+    img_height: int = within(84, 1, INT32_MAX)
     """Rows of an observation; at most those of the game's screen."""
 
-    img_width: int = _within(84, 1, _core.SCREEN_WIDTH)
+    img_width: int = within(84, 1, _core.SCREEN_WIDTH)
     """Columns of an observation."""
 
     grayscale: bool = True
     """Gray observations; otherwise RGB, with the channels last."""
 
-    stack_num: int = _within(4, 1, 256)
+    stack_num: int = within(4, 1, 256)
     """Frames in an observation, the newest last."""
 
-    frameskip: int = _within(4, 1, 1024)
+    frameskip: int = within(4, 1, 1024)
     """Emulated frames of a step; at most 256 on a GPU, where a step is one kernel."""
 
     maxpool: bool = True
     """Each pixel is the larger one of the last two frames of the step."""
 
-    noop_max: int = _within(30, 0, INT32_MAX)
+    noop_max: int = within(30, 0, INT32_MAX)
     """A reset plays fewer than this many random no-op frames."""
 
     episodic_life: bool = False
@@ -162,25 +151,25 @@ class EnvOptions:
     device: str | torch.device = "cpu"
     """Device that runs the environments and holds the results: cpu, cuda, cuda:<number> or auto."""
 
-    kernel: str = _one_of("auto", "auto", "interpreter", "compiled")
+    kernel: str = one_of("auto", "auto", "interpreter", "compiled")
     """What executes the programs of games; results never differ. On a CPU: the interpreter, or
     machine code made at run time. On a GPU: the interpreter kernel, or one that is compiled for the
     game in the background and then takes over between two steps. auto: compiled where that is
     possible, otherwise interpreter.
     """
 
-    output: str | None = _one_of(None, "numpy", "torch")
+    output: str | None = one_of(None, "numpy", "torch")
     """Type of what `reset` and `step` return. None: numpy on the CPU, torch on a GPU."""
 
-    resets: str | None = _one_of(None, "exact", "cached")
+    resets: str | None = one_of(None, "exact", "cached")
     """exact: the full reset of ale-py; cached: one of the stored reset states. None: exact on the
     CPU, cached on a GPU.
     """
 
-    num_reset_states: int = _within(30, 1, 1 << 16)
+    num_reset_states: int = within(30, 1, 1 << 16)
     """Number of stored reset states of a game, with cached resets."""
 
-    obs_type: str = _one_of("image", "image", "ram")
+    obs_type: str = one_of("image", "image", "ram")
     """image, or ram: the 128 bytes of RAM."""
 
     mode: int | Sequence[int] | None = None
@@ -189,10 +178,10 @@ class EnvOptions:
     difficulty: int | Sequence[int] | None = None
     """Difficulty switches, for all environments or for each. None: the game's default."""
 
-    preset: str = _one_of("ale", *PRESETS)
+    preset: str = one_of("ale", *PRESETS)
     """Named set of options that these started from."""
 
-    decorrelate_steps: int = _within(0, 0, INT32_MAX)
+    decorrelate_steps: int = within(0, 0, INT32_MAX)
     """After a full reset each environment plays a random number of random steps, up to this."""
 
     rom_path: str | os.PathLike[str] | None = None
@@ -201,7 +190,7 @@ class EnvOptions:
     rules: str | os.PathLike[str] | None = None
     """A TOML file with the reward, game-over and lives rules of a game of your own."""
 
-    render_mode: str | None = _one_of(None, "rgb_array")
+    render_mode: str | None = one_of(None, "rgb_array")
     """rgb_array: `render` returns the screens. None: it returns nothing."""
 
 

@@ -39,6 +39,7 @@ from cule.envs.results import (
     make_info,
 )
 from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, NotResetError
+from cule.option_fields import documents
 
 _restore_errors = NativeErrors(value_error=InvalidStateError)
 
@@ -71,6 +72,7 @@ def one_at_a_time(method: _Method) -> _Method:
     return cast(_Method, wrapper)
 
 
+@documents(EnvOptions)
 class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     """Many Atari 2600 environments, stepped together.
 
@@ -86,8 +88,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     Args:
         game: Name of the game, or (name, number of environments) for each of several games.
         num_envs: Number of environments.
-        **options: The other fields of `EnvOptions`, which documents each; `config` shows how they
-            were resolved.
+        **options: The other options below; `config` shows how they were resolved.
 
     Raises:
         InvalidArgumentError: An option is outside its allowed values.

@@ -11,15 +11,13 @@ import numpy as np
 import torch
 
 from cule.errors import InvalidArgumentError
+from cule.option_fields import documents, one_of, within
+
+#: No bound of an option.
+INT_MAX = 2**31 - 1
 
 #: Steps of the longest episode of the Atari environments: 108,000 frames, four a step.
 ATARI_MAX_EPISODE_STEPS = 27_000
-
-CHOICES = {
-    "pad": ("zero", "repeat"),
-    "reward_clipping": ("none", "clip", "sign"),
-    "autoreset_mode": ("SameStep", "NextStep"),
-}
 
 
 def check(name: str, value: object, is_allowed: bool, allowed: str) -> None:
@@ -67,6 +65,19 @@ def parse_device(device: str | torch.device) -> torch.device:
     return parsed
 
 
+def _check_metadata(name: str, value: object, metadata: Mapping[str, Any]) -> None:
+    """Raise InvalidArgumentError unless a value is in the range or among the words of a field."""
+    if "allowed" in metadata:
+        allowed = metadata["allowed"]
+        check(name, value, value in allowed, f"one of {', '.join(allowed)}")
+    elif "range" in metadata:
+        low, high = metadata["range"]
+        if isinstance(low, float):
+            check_range(name, value, low, high)
+        else:
+            check_int(name, value, low)
+
+
 class Environments(Protocol):
     """What `StorageOptions.for_env` reads of a batch of environments, such as `AtariVectorEnv`."""
 
@@ -90,11 +101,12 @@ class Environments(Protocol):
 _Options = TypeVar("_Options", bound="StorageOptions")
 
 
+@documents()
 @dataclass(frozen=True, kw_only=True)
 class StorageOptions:
     """Options of every buffer: what it stores, and how a learner reads it."""
 
-    num_envs: int = 1
+    num_envs: int = within(1, 1, INT_MAX)
     """Environments N that step together."""
 
     obs_shape: tuple[int, ...] = (84, 84)
@@ -109,51 +121,46 @@ class StorageOptions:
     action_dtype: torch.dtype = torch.int64
     """Type of stored and returned actions."""
 
-    stack: int = 4
+    stack: int = within(4, 1, INT_MAX)
     """Frames S of an observation, newest last; 1 leaves frames as they are, without an axis."""
 
-    pad: str = "zero"
+    pad: str = one_of("zero", "zero", "repeat")
     """Padding of stacks before the first frame of an episode: "zero", as in the Atari
     environments, or "repeat", which repeats the first frame."""
 
-    gamma: float = 0.99
+    gamma: float = within(0.99, 0.0, 1.0)
     """Discount of one step."""
 
-    reward_clipping: str = "none"
+    reward_clipping: str = one_of("none", "none", "clip", "sign")
     """Transformation of rewards when they are read: "none", "clip" (to -1 ... 1), "sign"."""
 
     terminal_on_life_loss: bool = False
     """Whether a lost life sets the discount to 0; the stack continues across it either way."""
 
-    autoreset_mode: str | Enum = "SameStep"
+    autoreset_mode: str | Enum = one_of("SameStep", "SameStep", "NextStep")  # noqa: RUF009
     """How the environments start episodes: "SameStep" or "NextStep", or Gymnasium's AutoresetMode
     of these names. The default of `AtariVectorEnv` is "NextStep"; `for_env` takes it from there."""
 
-    max_episode_steps: int = ATARI_MAX_EPISODE_STEPS
+    max_episode_steps: int = within(ATARI_MAX_EPISODE_STEPS, 1, INT_MAX)
     """Steps after which episodes are truncated. The buffer keeps as many final frames of truncated
     episodes as this limit allows; with more truncations, some samples get weight 0."""
 
     device: Any = "cpu"  # Any: given as text or a torch.device, read as a torch.device
     """Device of the tensors: an argument of torch.device."""
 
-    seed: int = 0
+    seed: int = within(0, 0, INT_MAX)
     """Seed of the buffer's own generator."""
 
     def __post_init__(self) -> None:
         """Check every field; convert `device` and `autoreset_mode`."""
-        for name in ("num_envs", "stack", "max_episode_steps"):
-            check_int(name, getattr(self, name), 1)
-        check_int("seed", self.seed, 0)
         check_shape("obs_shape", self.obs_shape)
         check_shape("action_shape", self.action_shape)
         check_dtype("obs_dtype", self.obs_dtype)
         check_dtype("action_dtype", self.action_dtype)
-        check_range("gamma", self.gamma, 0.0, 1.0)
         mode = getattr(self.autoreset_mode, "value", self.autoreset_mode)
         object.__setattr__(self, "autoreset_mode", mode)
-        for name, allowed in CHOICES.items():
-            value = getattr(self, name)
-            check(name, value, value in allowed, f"one of {', '.join(allowed)}")
+        for item in fields(self):
+            _check_metadata(item.name, getattr(self, item.name), item.metadata)
         object.__setattr__(self, "device", parse_device(self.device))
 
     @classmethod
@@ -202,6 +209,7 @@ def _torch_dtype(dtype: Any) -> torch.dtype:
     return torch.from_numpy(np.empty(0, dtype)).dtype
 
 
+@documents()
 @dataclass(frozen=True, kw_only=True)
 class ReplayOptions(StorageOptions):
     """Options of `UniformReplay`."""
@@ -210,49 +218,44 @@ class ReplayOptions(StorageOptions):
     """Transitions that can be sampled once the ring is full (rounded up to whole steps of all
     environments); or memory: "40GB", "512MiB", or 0.5 for half of the free memory of the device."""
 
-    n_step: int = 1
+    n_step: int = within(1, 1, INT_MAX)
     """Steps n of a return."""
 
     replacement: bool = True
     """False samples distinct transitions, also across consecutive batches, until fewer than a batch
     are left or you append."""
 
-    def __post_init__(self) -> None:
-        """Check the new fields; the buffer checks the capacity."""
-        super().__post_init__()
-        check_int("n_step", self.n_step, 1)
 
-
+@documents()
 @dataclass(frozen=True, kw_only=True)
 class PrioritizedOptions(ReplayOptions):
     """Options of `PrioritizedReplay`, which always samples with replacement."""
 
-    alpha: float = 0.6
+    alpha: float = within(0.6, 0.0, 1.0)
     """Exponent of priorities: 0 is uniform, 1 fully proportional."""
 
-    beta: float = 0.4
+    beta: float = within(0.4, 0.0, 1.0)
     """Exponent of importance weights: 0 is none, 1 corrects fully; `sample` can override it."""
 
-    uniform_mixture: float = 0.0
+    uniform_mixture: float = within(0.0, 0.0, 1.0)
     """Probability that a transition is sampled uniformly, whatever its priority; the importance
     weights are those of the mixture."""
 
     def __post_init__(self) -> None:
         """Check the new fields."""
         super().__post_init__()
-        for name in ("alpha", "beta", "uniform_mixture"):
-            check_range(name, getattr(self, name), 0.0, 1.0)
         check("replacement", self.replacement, self.replacement, "True for prioritized sampling")
 
 
+@documents()
 @dataclass(frozen=True, kw_only=True)
 class TrajectoryOptions(StorageOptions):
     """Options of `TrajectoryBuffer`."""
 
-    num_steps: int = 20
+    num_steps: int = within(20, 1, INT_MAX)
     """Steps T of a rollout."""
 
-    num_batches: int = 1
+    num_batches: int = within(1, 1, INT_MAX)
     """Fixed batches of environments B, updated in rotation; it divides num_envs."""
 
     steps_per_update: float | None = None
@@ -267,12 +270,12 @@ class TrajectoryOptions(StorageOptions):
     def __post_init__(self) -> None:
         """Check the new fields."""
         super().__post_init__()
-        check_int("num_steps", self.num_steps, 1)
         for name, (shape, dtype) in self.extras.items():
             check_shape(f"extras[{name!r}]", shape)
             check_dtype(f"extras[{name!r}]", dtype)
 
 
+@documents()
 @dataclass(frozen=True, kw_only=True)
 class SharedOptions(PrioritizedOptions):
     """Options of `SharedPrioritizedReplay`; `num_envs` are the environments of one writer.
@@ -280,14 +283,8 @@ class SharedOptions(PrioritizedOptions):
     The buffer is in host memory; `device` receives the batches.
     """
 
-    num_writers: int = 1
+    num_writers: int = within(1, 1, INT_MAX)
     """Most writer processes at a time."""
 
-    block_size: int = 128
+    block_size: int = within(128, 1, INT_MAX)
     """Transitions that a writer publishes at once."""
-
-    def __post_init__(self) -> None:
-        """Check the new fields."""
-        super().__post_init__()
-        check_int("num_writers", self.num_writers, 1)
-        check_int("block_size", self.block_size, 1)

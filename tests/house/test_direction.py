@@ -43,19 +43,21 @@ MAY_INCLUDE: dict[str, set[str]] = {
     },
 }
 
-#: Part of cule/: the other parts it may import. Single modules: errors, device.
+#: Part of cule/: the other parts it may import. Single modules: errors, device, roms,
+#: option_fields.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "option_fields": set(),
     "device": {"errors"},
     "games": {"errors"},
-    "envs": {"errors", "device", "games", "_core", "_cuda"},
+    "envs": {"errors", "option_fields", "device", "games", "_core", "_cuda"},
     # The learners: replay memories, networks and mathematics know nothing of environments.
     # The native module has what replay does on a processor.
-    "replay": {"errors", "_core"},
+    "replay": {"errors", "option_fields", "_core"},
     "nets": {"errors"},
     "algos": {"errors"},
     # The package itself for its version, in checkpoints.
-    "agents": {"errors", "games", "envs", "replay", "nets", "algos", ""},
+    "agents": {"errors", "option_fields", "games", "envs", "replay", "nets", "algos", ""},
     # What users see: the package's own names, games, and the learners where they are timed; envs
     # to compare launch geometries.
     "bench": {"errors", "games", "envs", "nets", "algos", "agents", ""},

@@ -8,14 +8,11 @@ command line.
 from __future__ import annotations
 
 import argparse
-import ast
 import dataclasses
 import functools
-import inspect
 import math
 import numbers
 import os
-import textwrap
 import types
 import typing
 from collections.abc import Mapping
@@ -25,6 +22,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import numpy as np
 
 from cule.errors import InvalidArgumentError
+from cule.option_fields import field_docs
 
 Config = TypeVar("Config")
 
@@ -118,24 +116,6 @@ def validate(config: object) -> None:
     """Convert the values of a dataclass to the types of its fields, and check them."""
     for name, option in options_of(type(config)).items():
         object.__setattr__(config, name, option.parse(name, getattr(config, name)))
-
-
-@functools.cache
-def field_docs(config_class: type) -> Mapping[str, str]:
-    """The docstring of each field of a dataclass; inherited where a class only sets a default."""
-    docs: dict[str, str] = {}
-    for base in reversed(config_class.__mro__):
-        if not dataclasses.is_dataclass(base):
-            continue
-        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
-        assert isinstance(definition, ast.ClassDef)
-        for before, after in zip(definition.body, definition.body[1:], strict=False):
-            match before, after:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
-                    value=ast.Constant(value=text)
-                ):
-                    docs[name] = " ".join(str(text).split())
-    return docs
 
 
 def add_arguments(
