@@ -8,6 +8,7 @@
   `translation` (a kernel compiled for a game, with `nvrtc` and `kernel_cache`);
 * `gym_env`: `AtariEnv`, one environment, and the ids that Gymnasium knows;
 * `ale_interface`: `ALEInterface`, one console; with `settings`, `ale_state`, `recording`, `png`;
+* `forks`: what becomes of environments in forked processes;
 * `arrays`, `checks`, `errors`: numpy or torch, single arguments, kinds of errors.
 
 Data flows one way: keywords -> `EnvOptions` -> `BatchPlan` -> `Backend` -> arrays. Nothing here

@@ -7,7 +7,7 @@ these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from cule import _core
@@ -74,8 +74,9 @@ class FrameStep(NamedTuple):
     """Steps of the episode that ended, or so far; int32 ``[N]``."""
 
 
-def make_info(rows: Mapping[str, int], ints: Array, wrap: Callable[[Array], Array]) -> Info:
-    """``info`` of a reset or step: `rows` of the table of numbers; `wrap` is `Memory.wrap`."""
+def make_info(ints: Array, wrap: Callable[[Array], Array], episode_info: bool) -> Info:
+    """``info`` of a reset or step, from the table of numbers; `wrap` is `Memory.wrap`."""
+    rows = EPISODE_INFO_ROWS if episode_info else INFO_ROWS
     return {key: wrap(ints[row]) for key, row in rows.items()}
 
 

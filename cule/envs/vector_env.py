@@ -8,9 +8,7 @@ tensors. This file checks the order of calls, and leaves everything between to a
 from __future__ import annotations
 
 import functools
-import os
 import threading
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar, cast
 
@@ -26,39 +24,17 @@ from cule.envs.arrays import Array, to_numpy
 from cule.envs.backend import make_backend
 from cule.envs.checks import as_choice
 from cule.envs.errors import CallOrderError, NativeErrors, native_errors
+from cule.envs.forks import forked_error, watch_forks
 from cule.envs.options import EnvOptions, resolve_options, takes_options
 from cule.envs.plan import continuous_action_space, frame_shape, observation_space, plan_batch
 from cule.envs.requests import NO_SEED, ResetRequest, as_indices, as_states, parse_reset
-from cule.envs.results import (
-    EPISODE_INFO_ROWS,
-    INFO_ROWS,
-    FrameStep,
-    Info,
-    StepResult,
-    make_final_info,
-    make_info,
-)
+from cule.envs.results import FrameStep, Info, StepResult, make_final_info, make_info
 from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, NotResetError
 from cule.option_fields import documents
 
 _restore_errors = NativeErrors(value_error=InvalidStateError)
 
 _Method = TypeVar("_Method", bound=Callable[..., object])
-
-
-#: All environments, and the batches of those that a fork has copied without their threads.
-_environments: weakref.WeakSet[AtariVectorEnv] = weakref.WeakSet()
-_without_threads: list[object] = []
-
-
-def _after_fork() -> None:
-    """In the new process: environments whose threads or GPU it does not have are of no use."""
-    for env in _environments:
-        env._leave_behind()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def one_at_a_time(method: _Method) -> _Method:
@@ -148,13 +124,12 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._final_frame_pool = self._memory.pool(self._frames_shape)
         self._same_step = config.autoreset_mode is AutoresetMode.SAME_STEP
         self._is_async = self.batch_size != self.num_envs  # a step is of some environments
-        self._info_rows = EPISODE_INFO_ROWS if config.episode_info else INFO_ROWS
         self._was_reset = False
         self._all_ids = np.arange(self.num_envs, dtype=np.int32)
         self._batch_ids: NDArray[np.int32] | None = None  # environments of the last received batch
         self._num_in_flight = 0  # environments sent and not received
         self._is_left_behind = False
-        _environments.add(self)
+        watch_forks(self)
 
     # --- Gymnasium ------------------------------------------------------------------------------
 
@@ -526,18 +501,15 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         if self.closed:
             raise ClosedError("this environment has been closed")
         if self._is_left_behind:
-            raise CallOrderError(
-                "this environment was made before os.fork(), and its threads or GPU are not in "
-                "this process; make it here, or start processes with 'spawn' or 'forkserver'"
-            )
+            raise forked_error()
 
-    def _leave_behind(self) -> None:
-        """Be of no use in a new process, unless this thread did everything."""
+    def leave_behind(self) -> object | None:
+        """Be of no use in a forked process, unless the calling thread does everything."""
         if self.closed or (self._batch.num_threads == 1 and not self._is_async):
-            return
+            return None
         self._is_left_behind = True
         self._lock = threading.RLock()  # another thread may have held it
-        _without_threads.append(self._batch)  # to free it would wait for its threads
+        return self._batch
 
     def _check_ready(self) -> None:
         self._check_open()
@@ -607,7 +579,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         return self._memory.outputs(self._obs_pool(), final)
 
     def _info(self, out: Array) -> Info:
-        return make_info(self._info_rows, out.ints, self._memory.wrap)
+        return make_info(out.ints, self._memory.wrap, self._config.episode_info)
 
     def _step_result(self, out: Array) -> StepResult:
         memory, wrap, ints, flags = self._memory, self._memory.wrap, out.ints, out.flags
