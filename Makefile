@@ -1,10 +1,13 @@
 # make demo: build, install into .venv, step real games.
 # make test: the same environment, lint, types and the tests.
+# make test-integrations: the adapters, with the libraries that they are for.
 # Needs Python >= 3.10 with venv, and a C++17 compiler; all other tools are Python packages.
 
 PYTHON ?= python3
 VENV ?= .venv
+INTEGRATIONS ?= .venv-integrations
 BIN := $(VENV)/bin
+SITE_PACKAGES := $(BIN)/python -c 'import site; print(site.getsitepackages()[0])'
 INSTALL := $(BIN)/python -m pip install -q -c constraints.txt
 BUILD_TOOLS := scikit-build-core pybind11 cmake ninja
 CMAKE := PATH=$(abspath $(BIN)):$$PATH cmake
@@ -12,7 +15,7 @@ CXX_FILES := $(shell find csrc tests benchmarks \( -name '*.hpp' -o -name '*.cpp
 NATIVE := pyproject.toml CMakeLists.txt cmake/cuda.cmake constraints.txt \
 	$(shell find csrc \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' \) -print | sort)
 
-.PHONY: asan bench clean demo docs format lint test tidy types
+.PHONY: asan bench clean demo docs format lint test test-integrations tidy types
 
 demo: $(VENV)/installed
 	$(BIN)/python benchmarks/demo.py
@@ -20,6 +23,9 @@ demo: $(VENV)/installed
 test: lint types
 	$(BIN)/python -m pytest -n 2 --require ale
 	$(BIN)/python -m pytest -n 2 -m gpu --fake-cuda tests/gpu
+
+test-integrations: $(INTEGRATIONS)/installed
+	$(INTEGRATIONS)/bin/python -m pytest tests/integrations
 
 bench: $(VENV)/installed-dev
 	$(BIN)/cule bench
@@ -61,7 +67,7 @@ asan: $(VENV)/installed-dev
 	  tests/unit/test_tia*.py tests/unit/test_cartridges.py tests/unit/test_obs.py tests/unit/test_rules.py
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) $(INTEGRATIONS) build dist .pytest_cache .ruff_cache .mypy_cache
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
 $(VENV)/created:
@@ -80,4 +86,13 @@ $(VENV)/installed: $(VENV)/build-tools $(NATIVE)
 
 $(VENV)/installed-dev: $(VENV)/installed
 	$(INSTALL) --no-build-isolation -e '.[dev]'
+	touch $@
+
+# On top of $(VENV): its packages are seen here (cule, torch, pytest), and others are not seen there.
+$(INTEGRATIONS)/installed: constraints-integrations.txt | $(VENV)/installed-dev
+	$(BIN)/python -m venv --clear $(INTEGRATIONS)
+	echo "import site; site.addsitedir('$$($(SITE_PACKAGES))')" > \
+	  $$($(SITE_PACKAGES:$(BIN)%=$(INTEGRATIONS)/bin%))/base.pth
+	$(INTEGRATIONS)/bin/python -m pip install -q --only-binary :all: \
+	  -c constraints-integrations.txt dm-env envpool jax 'ray[rllib]' stable-baselines3 torchrl
 	touch $@

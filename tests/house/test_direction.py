@@ -63,6 +63,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "bench": {"errors", "games", "envs", "nets", "algos", "agents", ""},
     # The learners for their checkpoints, imported late; the native module for its palettes.
     "watch": {"errors", "games", "envs", "agents", "_core"},
+    # Adapters to other libraries.
+    "wrappers": {"errors", "envs", "games", ""},
     "cli": {"errors", "device", "games", "", "envs", "agents", "bench", "watch"},
     "roms": {"errors", "games"},
     "": {"errors", "envs", "roms", "_core"},  # cule/__init__.py
@@ -71,7 +73,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 #: Packages outside the standard library that the package may import, and where: None is everywhere.
 OTHERS: dict[str, set[str] | None] = {
     "numpy": None,
-    "gymnasium": {"envs"},
+    "gymnasium": {"envs", "wrappers"},
     "tomllib": {"games"},
     "tomli": {"games"},
     # Engines that cule is compared with, and plots; all imported late.
@@ -80,6 +82,13 @@ OTHERS: dict[str, set[str] | None] = {
     # Weights, where it is installed; imported late.
     "safetensors": {"agents"},
     "matplotlib": {"bench"},
+    # Libraries that the package is adapted to: each in a module that is imported by name.
+    "dm_env": {"wrappers"},
+    "jax": {"envs"},
+    "ray": {"wrappers"},
+    "stable_baselines3": {"wrappers"},
+    "tensordict": {"wrappers"},
+    "torchrl": {"wrappers"},
 }
 
 #: Parts that need torch, and are imported only by those who ask for them.

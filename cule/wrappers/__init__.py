@@ -1,0 +1,11 @@
+"""Adapters: the batched environments, as other libraries expect theirs.
+
+One module for each library, which you import by its name; importing this package imports none of
+them. docs/frameworks.md shows each in use.
+
+* `cule.wrappers.sb3`: Stable-Baselines3 ``VecEnv``
+* `cule.wrappers.torchrl`: TorchRL ``EnvBase``
+* `cule.wrappers.dm_env`: dm_env ``Environment``
+* `cule.wrappers.envpool`: EnvPool's ``make``
+* `cule.wrappers.rllib`: names for RLlib's ``AlgorithmConfig.environment``
+"""

@@ -1,0 +1,190 @@
+"""Stable-Baselines3: a `VecEnv` over the batched environment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from cule.envs import AtariVectorEnv
+from cule.errors import InvalidArgumentError
+from cule.wrappers.packages import needs
+
+with needs("stable-baselines3"):
+    from stable_baselines3.common.monitor import Monitor
+    from stable_baselines3.common.vec_env import VecEnv
+
+#: Options that follow from what SB3 expects.
+_FIXED = {"autoreset_mode": AutoresetMode.SAME_STEP, "output": "numpy"}
+
+#: Attributes of the batch that hold one entry for each environment.
+_PER_ENV = ("ram", "lives", "episode_frames")
+
+
+class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the library is optional
+    """Many Atari 2600 environments for the algorithms of Stable-Baselines3.
+
+    Observations are uint8 ``[N, 4, 84, 84]``: channels first, already stacked, as ``CnnPolicy``
+    takes them, so neither ``VecFrameStack`` nor ``VecTransposeImage`` is needed. ``infos`` holds
+    the numbers of `AtariVectorEnv`'s ``info`` for each environment; where an episode ended also
+    ``terminal_observation`` and, as from SB3's ``Monitor``, ``episode`` with the unclipped return
+    ``r``, the length in steps ``l`` and the seconds since the environment was made ``t``.
+
+    Args:
+        game: Name of the game, or (name, number of environments) for each of several games.
+        num_envs: Number of environments.
+        **options: The other fields of `EnvOptions`. `autoreset_mode` is SameStep, `output` numpy.
+
+    Raises:
+        InvalidArgumentError: An option is outside its allowed values, or another value of one that
+            SB3 fixes.
+        MissingPackageError: On import, where Stable-Baselines3 is not installed.
+
+    Example:
+        >>> from stable_baselines3 import PPO
+        >>> from cule.wrappers.sb3 import SB3VecEnv
+        >>> env = SB3VecEnv("pong", num_envs=8, preset="baselines")
+        >>> model = PPO("CnnPolicy", env, n_steps=128).learn(10_000)
+    """
+
+    def __init__(
+        self, game: str | Sequence[tuple[str, int]], num_envs: int, **options: Any
+    ) -> None:
+        """Make the environments."""
+        for name, value in _FIXED.items():
+            if options.get(name, value) != value:
+                raise InvalidArgumentError(
+                    f"{name} is {options[name]!r}; for Stable-Baselines3 it must be {value!r}"
+                )
+        self.env = AtariVectorEnv(game, num_envs, **{**options, **_FIXED})
+        if self.env.batch_size != num_envs:
+            raise InvalidArgumentError(
+                f"batch_size is {self.env.batch_size}; for Stable-Baselines3 it must be num_envs, "
+                f"{num_envs}"
+            )
+        self._actions: object = None
+        self._start_s = time.time()
+        super().__init__(num_envs, self.env.single_observation_space, self.env.single_action_space)
+
+    def reset(self) -> NDArray[np.uint8]:
+        """Start new episodes with the seeds of `seed`, or with streams that continue.
+
+        Returns:
+            Observations, uint8 ``[N, *observation_space.shape]``; they stay as they are.
+
+        Raises:
+            InvalidArgumentError: `set_options` gave options; a reset of a batch has none.
+        """
+        if any(self._options):
+            raise InvalidArgumentError(
+                f"set_options() gave {self._options!r}; environments of a batch have no options"
+            )
+        seeds = [-1 if seed is None else seed for seed in self._seeds]
+        obs: NDArray[np.uint8]
+        obs, info = self.env.reset(seed=np.array(seeds, np.int64))
+        self.reset_infos = _split(info)
+        self._reset_seeds()
+        return obs
+
+    def step_async(self, actions: NDArray[np.generic]) -> None:
+        """Keep the actions of the next step; see `AtariVectorEnv.step`."""
+        self._actions = actions
+
+    def step_wait(
+        self,
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
+        """Step with the actions of `step_async`.
+
+        Returns:
+            Observations, uint8 ``[N, *observation_space.shape]``; rewards, float32 ``[N]``; dones,
+            bool ``[N]``; and infos, one dict for each environment.
+
+        Raises:
+            As `AtariVectorEnv.step`.
+        """
+        obs, reward, terminated, truncated, info = self.env.step(self._actions)
+        dones = terminated | truncated
+        # With life_loss_info a lost life is reported as an end, but the game continues.
+        ended = info.pop("_final_info", np.zeros_like(dones))
+        final_obs, final_info = info.pop("final_obs", None), info.pop("final_info", {})
+        infos = _split(info)
+        for index in np.flatnonzero(dones):
+            own = infos[index]
+            own["TimeLimit.truncated"] = bool(truncated[index] and not terminated[index])
+            own["terminal_observation"] = (final_obs if ended[index] else obs)[index]
+            if ended[index]:
+                own["episode"] = {
+                    "r": float(final_info["episode_return"][index]),
+                    "l": int(final_info["episode_length"][index]),
+                    "t": round(time.time() - self._start_s, 6),
+                }
+        return obs, reward.astype(np.float32), dones, infos
+
+    def close(self) -> None:
+        """Free the environments."""
+        self.env.close()
+
+    def get_images(self) -> Sequence[NDArray[np.uint8] | None]:
+        """Screens, uint8 ``[H, 160, 3]`` each, with ``render_mode="rgb_array"``; otherwise None."""
+        if self.render_mode is None:
+            return [None] * self.num_envs
+        return list(self.env.render() or ())
+
+    def get_attr(self, attr_name: str, indices: int | Iterable[int] | None = None) -> list[Any]:
+        """An attribute of `AtariVectorEnv`: its rows for `ram`, `lives` and `episode_frames`.
+
+        Raises:
+            AttributeError: There is none of this name.
+        """
+        value = getattr(self.env, attr_name)
+        chosen = self._get_indices(indices)
+        return [value[index] if attr_name in _PER_ENV else value for index in chosen]
+
+    def set_attr(
+        self, attr_name: str, value: object, indices: int | Iterable[int] | None = None
+    ) -> None:
+        """Refused: the environments of a batch are one object.
+
+        Raises:
+            InvalidArgumentError: Always.
+        """
+        raise InvalidArgumentError(
+            f"attr_name is {attr_name!r}; the environments of a batch have no attributes to set, "
+            "give options to SB3VecEnv()"
+        )
+
+    def env_method(
+        self,
+        method_name: str,
+        *method_args: object,
+        indices: int | Iterable[int] | None = None,
+        **method_kwargs: object,
+    ) -> list[Any]:
+        """Refused: the environments of a batch are one object, `env`, whose methods you can call.
+
+        Raises:
+            InvalidArgumentError: Always.
+        """
+        raise InvalidArgumentError(
+            f"method_name is {method_name!r}; the environments of a batch have no methods of their "
+            f"own, call SB3VecEnv.env.{method_name}()"
+        )
+
+    def env_is_wrapped(
+        self,
+        wrapper_class: type[gymnasium.Wrapper[Any, Any, Any, Any]],
+        indices: int | Iterable[int] | None = None,
+    ) -> list[bool]:
+        """True for SB3's ``Monitor``, whose ``infos`` these are; otherwise False."""
+        return [issubclass(Monitor, wrapper_class)] * len(list(self._get_indices(indices)))
+
+
+def _split(info: dict[str, NDArray[np.int32]]) -> list[dict[str, Any]]:
+    """One dict of numbers for each environment."""
+    rows = zip(*(row.tolist() for row in info.values()), strict=True)
+    return [dict(zip(info, row, strict=True)) for row in rows]
