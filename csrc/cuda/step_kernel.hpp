@@ -72,15 +72,17 @@ __device__ inline LaneAction read_action(const DeviceBatch& b, const DeviceGame&
 // outside the instruction loop.
 constexpr u32 kStepBlocks = 3;
 
+// All lanes of a team call it together; the request is that of the lane with the console.
 __device__ CULE_NOINLINE Served serve(const RenderTeam& team, const Console& c, u32 request) {
-  team.lanes.sync();
-  const u32 from = team.lanes.take_from(request, 0);
+  const Team<PartOfWarp> lanes{{team.first, team.size}};
+  lanes.sync();
+  const u32 from = lanes.take_from(request, 0);
   if (from == kGo) return Served::kGone;
   const TiaWriteLog& log = c.memory.logs[c.s.picture.recording_slot];
   // Votes of a whole warp are cheaper.
-  const bool is_rendered = team.lanes.size() == kWarpLanes
+  const bool is_rendered = team.size == kWarpLanes
                                ? render_together(Team<WholeWarp>{}, c, log, from, team.memory)
-                               : render_together(team.lanes, c, log, from, team.memory);
+                               : render_together(lanes, c, log, from, team.memory);
   return is_rendered ? Served::kRendered : Served::kCannotRender;
 }
 
@@ -130,8 +132,7 @@ __device__ inline void step_consoles(const Program& program, const DeviceBatch& 
   if (t >= num_tiles) return;
   const Tile tile = tiles[t];
   const u32 size = b.team_lanes;
-  const RenderTeam team{{{lane - lane % size, size}},
-                        warps * kWarpRamBytes + warp * kLineScanBytes};
+  const RenderTeam team{lane - lane % size, size, warps * kWarpRamBytes + warp * kLineScanBytes};
   if (size > 1) make_line_rules(team.memory);
   if (lane >= tile.count * size) return;
   // One lane in `size` leads.
@@ -139,7 +140,7 @@ __device__ inline void step_consoles(const Program& program, const DeviceBatch& 
   const LaneGroup lead{(size == kWarpLanes ? 1 : ~0u / ((1u << size) - 1)) & in_tile};
 
   const u32 i = tile.first + lane / size;
-  if (team.lanes.leads()) {
+  if (lane == team.first) {
     u8* ram = dynamic_shared() + warp * kWarpRamBytes + lane * kWordBytes;
     step_console<Program, Lanes>(program, b, i, actions, lead, team, ram);
     if (size > 1) serve(team, b.console(i), kGo);

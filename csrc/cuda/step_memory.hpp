@@ -1,7 +1,7 @@
 // cuda/step_memory.hpp: the dynamic shared memory of a block of the state-update kernel.
 //
 // For each warp the RAM of 32 consoles, and memory for a scan where teams of lanes render
-// (cuda/lane_renderer.hpp); then the kernel's table.
+// (warp/lane_access.hpp); then the kernel's table.
 #pragma once
 
 #include "cuda/device_batch.hpp"

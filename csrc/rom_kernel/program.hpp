@@ -11,7 +11,7 @@
 
 #include "console/step.hpp"
 #include "cpu/execute.hpp"
-#include "cuda/lane_renderer.hpp"
+#include "warp/lane_access.hpp"
 
 namespace cule {
 

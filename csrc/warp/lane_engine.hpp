@@ -11,7 +11,7 @@
 //   note_instruction(bool is_slow)  called for every instruction; tests count with it
 #pragma once
 
-#include "cuda/lane_renderer.hpp"
+#include "warp/lane_access.hpp"
 
 namespace cule {
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "console/bus.hpp"
-#include "cuda/lane_renderer.hpp"
+#include "warp/lane_access.hpp"
 
 namespace cule {
 

@@ -34,7 +34,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     # rom_kernel: coverage gives it the places that a game reaches.
     "host": CORE | {"batch", "jit", "rom_kernel"},
     "cuda": CORE | {"batch", "warp"},
-    "rom_kernel": CORE | {"cuda"},
+    "rom_kernel": CORE | {"cuda", "warp"},
     # Memories of learners know nothing of consoles.
     "replay": {"base"},
     # env, game and obs: single functions for Python.

@@ -26,19 +26,20 @@ def test_every_kernel_is_on_record() -> None:
 def test_nothing_is_spilled_where_it_is_often_needed() -> None:
     """For more warps at once the state-update kernel spills a little before and after a frame.
 
-    The render kernel does before and after a console; the functions that paint spill nothing.
+    A team that renders a log has the pixels of six objects in registers, and spills what it needs
+    once for 32 scanlines. The render kernel spills before and after a console.
     """
     for name, numbers in RECORD["kernels"].items():
         of_kernel = numbers["spill_store_bytes"] + numbers["spill_load_bytes"]
         if name == "finish_step_kernel":
-            assert of_kernel <= 144, name
+            assert of_kernel <= 192, name
             continue
         if not name.startswith("step_consoles_kernel"):
             assert of_kernel == 0, name
             continue
-        assert of_kernel <= 256, name
+        assert of_kernel <= 448, name
         of_loop = numbers["loop_spill_store_bytes"] + numbers["loop_spill_load_bytes"]
-        assert of_loop <= 48, name  # parameters and what a vote needs
+        assert of_loop <= 208, name  # parameters and what a vote needs
 
 
 def test_twelve_warps_of_the_state_update_kernel_fit_on_a_multiprocessor() -> None:
