@@ -74,16 +74,13 @@ constexpr u32 kStepBlocks = 3;
 
 // All lanes of a team call it together; the request is that of the lane with the console.
 __device__ CULE_NOINLINE Served serve(const RenderTeam& team, const Console& c, u32 request) {
-  const Team<PartOfWarp> lanes{{team.first, team.size}};
+  const Team<WholeWarp> lanes;
   lanes.sync();
   const u32 from = lanes.take_from(request, 0);
   if (from == kGo) return Served::kGone;
   const TiaWriteLog& log = c.memory.logs[c.s.picture.recording_slot];
-  // Votes of a whole warp are cheaper.
-  const bool is_rendered = team.size == kWarpLanes
-                               ? render_together(Team<WholeWarp>{}, c, log, from, team.memory)
-                               : render_together(lanes, c, log, from, team.memory);
-  return is_rendered ? Served::kRendered : Served::kCannotRender;
+  return render_together(lanes, c, log, from, team.memory) ? Served::kRendered
+                                                           : Served::kCannotRender;
 }
 
 // The step of console i, in the lane that has it. `lead` are the lanes of the warp that have one.

@@ -11,13 +11,10 @@ namespace cule {
 
 constexpr u32 kWarpRamBytes = kWarpLanes * kRamBytes;
 
-// Smaller teams are slower than a lane.
-constexpr u32 kSmallestTeam = 8;
-
+// A console with a warp to itself has all its lanes. Smaller teams would wait in votes over parts
+// of a warp, which the execution of the machine code (benchmarks/sass) has not shown to end.
 CULE_HD CULE_INLINE u32 team_lanes(u32 lanes_per_warp) {
-  u32 lanes = kWarpLanes;
-  while (lanes * lanes_per_warp > kWarpLanes) lanes /= 2;
-  return lanes < kSmallestTeam ? 1 : lanes;
+  return lanes_per_warp == 1 ? kWarpLanes : 1;
 }
 
 CULE_HD CULE_INLINE u32 warp_shared_bytes(const DeviceBatch& b) {

@@ -9,7 +9,7 @@
 
 namespace cule {
 
-// The lanes that work for one console.
+// The lanes that work for one console: one, or all of a warp.
 struct RenderTeam {
   u32 first;  // lane of the warp, which has the console
   u32 size;
