@@ -103,10 +103,13 @@ struct Machine {
     record(clock, kBeamMark, 0);
     const u32 reg = address & 0x0F;
     open_bus &= 0x3F;
-    if (reg < 8) return open_bus | read_latches(reg);
-    if (reg < 12) return open_bus | (is_charged(reg - 8, cycles_of(clock)) ? 0x80 : 0);
-    if (reg < 14) return open_bus | s.inputs.fire[reg - 12];
-    return open_bus;
+    return open_bus | (reg < 8 ? read_latches(reg) : read_input(reg, cycles_of(clock)));
+  }
+  // The driven bits of registers 8 to 15: paddles, fire buttons, nothing.
+  CULE_HD CULE_INLINE u32 read_input(u32 reg, u32 cycle) const {
+    if (reg < 12) return is_charged(reg - 8, cycle) ? 0x80 : 0;
+    if (reg < 14) return s.inputs.fire[reg - 12];
+    return 0;
   }
 
   CULE_HD CULE_NOINLINE u32 read_riot(u32 address, u32 cycle) {

@@ -54,7 +54,7 @@ struct PictureState {
 };
 
 struct ConsoleState {
-  u8 ram[kRamBytes];
+  alignas(kWordBytes) u8 ram[kRamBytes];
   Registers cpu;
   Timer timer;
   u8 swacnt;         // written value, read back only

@@ -28,8 +28,9 @@ CULE_HD Clock write_device(LaneMachine& m, Clock clock, u32 address, u32 value);
 CULE_HD Clock write_tia_slow(LaneMachine& m, Clock clock, u32 reg, u32 value, bool follows_write);
 CULE_HD Clock step_slowly(LaneMachine& m, Clock clock);
 
-// What an instruction can access, where the source knows more than the bus.
-enum class Reach : u8 { kAnything, kRom };
+// What an instruction can access, where the source knows more than the bus; kInput: perhaps
+// registers 8 to 15 of the TIA.
+enum class Reach : u8 { kAnything, kRom, kInput };
 
 // Lanes of warp/lane_engine.hpp for a lane that has a warp to itself: votes cost nothing.
 struct LoneLane {
@@ -55,24 +56,45 @@ CULE_HD CULE_INLINE u32 meeting_key(u32 beam, u32 block) {
   return (beam < kLast ? beam : kLast) << kBlockBits | block;
 }
 
-// How an instruction of a block reaches the machine. Program has Fetch, kFast and image().
+// How an instruction of a block reaches the machine. Program has Fetch, kFast and image(). What
+// most instructions need is here, in registers of the GPU, and not in the machine, which is in
+// memory: the clock and the end of the log.
 template <class Program>
 struct BlockBus {
   using Fetch = typename Program::Fetch;
 
   Machine<LaneAccess>& m;
-  Clock clock;
+  u32 time;              // cycles since the step began, as in an entry of the log
+  u32 instructions;      // since then
+  LogEntry* next;        // for m.next
+  const u32 first_beam;  // where the beam was then, in cycles
   const InterleavedRam ram;
   u32 base = 0;  // of the block's bank in the image
   u32 word = 0;  // the running instruction
   Reach reach = Reach::kAnything;
   bool must_leave = false;  // the frame may be over, or the bank may have changed
 
-  CULE_HD CULE_INLINE BlockBus(Machine<LaneAccess>& machine, Clock c)
-      : m(machine), clock(c), ram(machine.ram) {}
+  CULE_HD CULE_INLINE BlockBus(Machine<LaneAccess>& machine, Clock clock)
+      : m(machine), first_beam(machine.step_cycle + machine.s.phase_cycles), ram(machine.ram) {
+    resume(clock);
+  }
 
-  CULE_HD CULE_INLINE void begin(u32 cycles) { clock += (Clock(cycles) << kClockShift) + 1; }
-  CULE_HD CULE_INLINE void charge(u32 cycles) { clock += Clock(cycles) << kClockShift; }
+  // The functions of the machine run between clock() and resume().
+  CULE_HD CULE_INLINE Clock clock() const {
+    m.next = next;
+    return Clock(m.step_cycle + log_cycle(time)) << kClockShift | instructions;
+  }
+  CULE_HD CULE_INLINE void resume(Clock clock) {
+    time = (cycles_of(clock) - m.step_cycle) << kLogCycleShift;
+    instructions = instructions_of(clock);
+    next = m.next;
+  }
+
+  CULE_HD CULE_INLINE void begin(u32 cycles) {
+    charge(cycles);
+    ++instructions;
+  }
+  CULE_HD CULE_INLINE void charge(u32 cycles) { time += cycles << kLogCycleShift; }
   CULE_HD CULE_INLINE u32 operand(u32) { return word >> 8 & 0xFF; }
   CULE_HD CULE_INLINE u32 operand_high(u32) { return word >> 16 & 0xFF; }
   CULE_HD CULE_INLINE u32 operand_word(u32) { return word >> 8 & 0xFFFF; }
@@ -82,19 +104,23 @@ struct BlockBus {
   }
   CULE_HD CULE_INLINE u32 read(u32 address, u32 open_bus) {
     if (reach == Reach::kRom) return rom(address);
-    if (address & 0x1000) {
-      if (CULE_LIKELY((address & 0xFFF) - Program::kFast.begin < Program::kFast.size)) {
-        return rom(address);
-      }
-      must_leave = true;
-    } else if ((address & 0x280) == 0x80) {
-      return ram[address & 0x7F];
-    }
-    return read_device(m, clock, address, open_bus);
+    if (reach == Reach::kInput && (address & 0x1088) == 8) return read_input(address, open_bus);
+    // Loaded before it is known whether it is ROM: the wait for the load hides the check.
+    const u32 byte = rom(address);
+    const u32 in_rom = (address & 0x1FFF) - 0x1000 - Program::kFast.begin;
+    if (CULE_LIKELY(in_rom < Program::kFast.size)) return byte;
+    if ((address & 0x1280) == 0x80) return ram[address & 0x7F];
+    must_leave = must_leave || (address & 0x1000);
+    const u32 value = read_device(m, clock(), address, open_bus);
+    next = m.next;
+    return value;
   }
   CULE_HD CULE_INLINE u32 read_zero_page(u32 address, u32 open_bus) {
     if (CULE_LIKELY(address & 0x80)) return ram[address & 0x7F];
-    return read_tia(m, clock, address, open_bus);
+    if (reach == Reach::kInput && (address & 8)) return read_input(address, open_bus);
+    const u32 value = read_tia(m, clock(), address, open_bus);
+    next = m.next;
+    return value;
   }
   CULE_HD CULE_INLINE u32 read_stack(u32 sp, u32 open_bus) { return read_zero_page(sp, open_bus); }
 
@@ -104,7 +130,7 @@ struct BlockBus {
     } else if (!(address & 0x1080)) {
       write_tia(address & 0x3F, value, false);
     } else {
-      clock = write_device(m, clock, address, value);
+      resume(write_device(m, clock(), address, value));
       must_leave = must_leave || (address & 0x1000);
     }
   }
@@ -130,15 +156,33 @@ struct BlockBus {
 
  private:
   // In quiet time: the log is not full, and the length of the frame does not end it.
+  CULE_HD CULE_INLINE void append(u32 reg, u32 value) {
+    *next++ = time + pack_log_entry(0, reg, value);
+  }
+  CULE_HD CULE_INLINE u32 read_input(u32 address, u32 open_bus) {
+    append(kBeamMark, 0);
+    return (open_bus & 0x3F) | m.read_input(address & 0xF, m.step_cycle + log_cycle(time));
+  }
   CULE_HD CULE_INLINE void write_tia(u32 reg, u32 value, bool follows_write) {
     if (reg >= WSYNC) {
-      m.append(clock, reg, value);
-      if (reg == WSYNC && !follows_write) clock = m.next_line(clock);
+      append(reg, value);
+      if (reg == WSYNC && !follows_write) wait_for_line();
       return;
     }
-    clock = write_tia_slow(m, clock, reg, value, follows_write);
+    resume(write_tia_slow(m, clock(), reg, value, follows_write));
     must_leave = must_leave || m.must_stop;
   }
+  // The stall of WSYNC.
+  CULE_HD CULE_INLINE void wait_for_line() {
+    const u32 into_line = (first_beam + log_cycle(time)) % kCyclesPerLine;
+    if (into_line != 0) charge(kCyclesPerLine - into_line);
+  }
+};
+
+// What the skip of an idle loop moves.
+struct IdleBus {
+  LaneMachine& m;
+  Clock clock;
 };
 
 // A lane of a compiled program between blocks. Lanes: as in warp/lane_engine.hpp.
@@ -149,7 +193,7 @@ struct BlockRun {
 
   Lanes all;
   Lanes together;   // lanes that run the same block
-  Clock limit = 0;  // no block begins at or after it
+  u32 limit = 0;    // no block begins at or after this time
   u32 meeting = 0;  // the block that those run, in all lanes; 0: none
   bool is_running;
 
@@ -170,7 +214,7 @@ struct BlockRun {
       bus.must_leave = false;
     }
     const u32 block = find_block(e, bus);
-    const u32 beam = cycles_of(bus.clock) + m.s.phase_cycles;
+    const u32 beam = bus.first_beam + log_cycle(bus.time);
     const u32 here = block ? block : kInterpreted;
     const u32 first = all.lowest(is_running ? meeting_key(beam, here) : kNoLane);
     meeting = (first & kBlockMask) == kInterpreted ? kWaits : first & kBlockMask;
@@ -181,9 +225,9 @@ struct BlockRun {
     if (block) return block;
     all.note_instruction(true);
     e.store(m.s.cpu);
-    bus.clock = step_slowly(m, bus.clock);
+    bus.resume(step_slowly(m, bus.clock()));
     e.load(m.s.cpu);
-    is_running = !(m.must_stop || e.is_jammed || instructions_of(bus.clock) >= kMaxInstructions);
+    is_running = !(m.must_stop || e.is_jammed || bus.instructions >= kMaxInstructions);
     return kWaits;
   }
 
@@ -202,7 +246,7 @@ struct BlockRun {
     return together.ballot(bus.must_leave) != 0;
   }
   CULE_HD CULE_INLINE bool is_late(const Bus& bus) const {
-    return together.ballot(bus.clock >= limit) != 0;
+    return together.ballot(bus.time >= limit) != 0;
   }
 
   // A branch. kIdle is the instruction at its target if that may be an idle loop, else 0.
@@ -217,7 +261,11 @@ struct BlockRun {
     bus.begin(2);
     if (is_taken) bus.charge(((target ^ next) & 0xFF00) ? 2 : 1);
     e.pc = is_taken ? target : next;
-    if (kIdle != 0 && is_taken) skip_idle_loop(e, bus, kIdle, kOpcode, offset);
+    if (kIdle != 0 && is_taken) {
+      IdleBus idle{bus.m, bus.clock()};
+      skip_idle_loop(e, idle, kIdle, kOpcode, offset);
+      bus.resume(idle.clock);
+    }
     const u32 votes = together.ballot(is_taken);
     return votes == 0 ? kStays : votes == together.all() ? kGoes : kParts;
   }
@@ -231,12 +279,14 @@ struct BlockRun {
     const u32 entry = Program::block_at(Fetch::base(m.s) + Fetch::index(m.s, e.pc));
     if ((entry >> 16) != (e.pc & Program::kWindow)) return 0;
     // The log takes at least as many cycles to fill as it has free entries.
-    const Clock full = bus.clock + (u64(m.log_end - m.next) << kClockShift);
-    const Clock end = full < m.end_clock ? full : m.end_clock;
-    limit = end - (end < kMargin ? end : kMargin);
-    return bus.clock < limit ? entry & 0xFFFF : 0;
+    const u32 now = log_cycle(bus.time);
+    const u32 full = now + u32(m.log_end - bus.next);
+    const u32 end_cycle = cycles_of(m.end_clock);
+    const u32 over = end_cycle < m.step_cycle ? 0 : end_cycle - m.step_cycle;
+    const u32 end = full < over ? full : over;
+    limit = (end < kQuietCycles ? 0 : end - kQuietCycles) << kLogCycleShift;
+    return bus.time < limit ? entry & 0xFFFF : 0;
   }
-  static constexpr Clock kMargin = Clock(kQuietCycles) << kClockShift;
 };
 
 // A lane between two parts; its registers are in the machine.
@@ -263,7 +313,7 @@ CULE_HD CULE_INLINE void run_part(LaneMachine& m, LaneState<Program, Lanes>& sta
     block = r.next_block(e, bus);
   } while (r.meeting == Run::kWaits || r.meeting - Part::kFirst <= Part::kLast - Part::kFirst);
   e.store(m.s.cpu);
-  state = {r, bus.clock, block};
+  state = {r, bus.clock(), block};
 }
 
 // A frame step of a lane.

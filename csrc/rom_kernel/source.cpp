@@ -140,6 +140,26 @@ class SourceWriter {
     return cart_.type != Bankswitch::kE0 && base & 0x1000 && op.target != Target::kToMemory &&
            o >= fast_.begin && o + 0xFF < fast_.begin + fast_.size;
   }
+  // Whether the access is, or is indexed from, a paddle, a fire button or nothing.
+  bool reads_input(u32 offset) const {
+    const Opcode& op = op_at(offset);
+    if (!op.loads() || op.stores()) return false;
+    switch (op.mode) {
+      case Mode::kZeroPage:
+      case Mode::kZeroPageX:
+      case Mode::kZeroPageY:
+        return (word_at(offset) >> 8 & 0x88) == 0x08;
+      case Mode::kAbsolute:
+      case Mode::kAbsoluteX:
+      case Mode::kAbsoluteY:
+        return (word_at(offset) >> 8 & 0x1088) == 0x08;
+      default:
+        return false;
+    }
+  }
+  const char* reach_of(u32 offset) const {
+    return reads_rom_only(offset) ? "kRom" : reads_input(offset) ? "kInput" : "kAnything";
+  }
   // Whether the access has an address that is known only at run time and may end the frame or
   // switch banks.
   bool is_wild(u32 offset) const {
@@ -434,7 +454,7 @@ class SourceWriter {
       write_branch(at, pc, word);
     } else {
       put("  r.template run<0x%02X>(e, bus, 0x%04X, 0x%06X, Reach::%s);\n", opcode, pc, word,
-          reads_rom_only(offset) ? "kRom" : "kAnything");
+          reach_of(offset));
       if (f == Function::kJump || f == Function::kJsr) {
         if (is_wild(offset)) text_ += "  if (r.must_meet(bus)) return;\n";
         text_ += "  ";

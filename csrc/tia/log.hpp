@@ -13,11 +13,12 @@ namespace cule {
 constexpr u32 kLogCapacity = 3072;  // entries; a full log is painted early (Machine::spill)
 
 using LogEntry = u32;
+constexpr u32 kLogCycleShift = 14;
 
 CULE_HD CULE_INLINE constexpr LogEntry pack_log_entry(u32 cycle, u32 reg, u32 value) {
-  return cycle << 14 | reg << 8 | value;
+  return cycle << kLogCycleShift | reg << 8 | value;
 }
-CULE_HD CULE_INLINE constexpr u32 log_cycle(LogEntry e) { return e >> 14; }
+CULE_HD CULE_INLINE constexpr u32 log_cycle(LogEntry e) { return e >> kLogCycleShift; }
 CULE_HD CULE_INLINE constexpr u32 log_register(LogEntry e) { return (e >> 8) & 0x3F; }
 CULE_HD CULE_INLINE constexpr u32 log_value(LogEntry e) { return e & 0xFF; }
 

@@ -35,9 +35,9 @@ struct LaneEngine {
   }
 
   CULE_HD void run(Machine<LaneAccess>& m) const {
-    for (u32 i = 0; i < kRamBytes; ++i) working_ram[i] = m.s.ram[i];
+    working_ram.load(m.s.ram);
     program.run(m, emulating);
-    for (u32 i = 0; i < kRamBytes; ++i) m.s.ram[i] = working_ram[i];
+    working_ram.store(m.s.ram);
   }
 };
 
