@@ -27,7 +27,7 @@ __device__ inline Picture picture_of(const Console& c, u32 n) {
           c.memory.logs + p.log_slot[n]};
 }
 
-// Draws a picture into rows that begin at a multiple of 8 bytes. Called by all lanes of a warp.
+// Draws a picture into rows that begin at a multiple of 16 bytes. Called by all lanes of a warp.
 __device__ CULE_NOINLINE inline void draw_rows(const Console& c, const Picture& p, const u8* map,
                                                u8* rows_out) {
   const u32 lane = threadIdx.x % kWarpLanes;
@@ -51,10 +51,6 @@ __device__ inline u8* plane_of(const DeviceBatch& b, u32 n) {
 __device__ inline u8* canvas_of(const DeviceBatch& b) {
   return b.canvases + size_t(blockIdx.x) * b.picture_bytes * b.channels;
 }
-
-struct alignas(16) Bytes16 {
-  u32 word[4];
-};
 
 // Copies n bytes with all threads of the block.
 __device__ inline void copy_block(u8* to, const u8* from, size_t n) {

@@ -29,12 +29,11 @@ struct LineCollisions {
   u32 mark;         // frame clock
   i32 hmove_clock;  // the last HMOVE
   bool is_cleared = false;
-  bool is_late_0 = false, is_late_1 = false;  // RESPn has drawn into the next scanline
 
   // Pixels before frame clock `clock` have been counted.
   __device__ LineCollisions(const LineScan<Team>& l, u32 clock)
       : scan(l), s(l.state), mark(clock), hmove_clock(l.hmove_clock) {
-    const bool is_seen = l.line >= l.first_line && l.line <= l.last_line;
+    const bool is_seen = l.line >= l.window.first_line && l.line <= l.window.last_line;
     painted = is_seen ? visible(clock) : kScreenWidth;
   }
 
@@ -43,16 +42,13 @@ struct LineCollisions {
     bool has_entry = false;
     LogEntry e = 0;
     u32 changed = 0;
-    u32 moving = scan.moving;
-    u32 rest = scan.begin + 32;
+    EntryList entries = scan.entries_of(scan.moving);
     do {
       bool must_paint = false;
       do {
         if (has_entry) apply(e, changed);
-        has_entry = moving != 0 || rest < scan.end;
+        has_entry = entries.next(e);
         if (has_entry) {
-          e = scan.log.entries[moving != 0 ? scan.begin + lowest_bit(moving) : rest++];
-          moving &= moving - 1;
           changed = find_changes(e);
           must_paint = changed != 0 && visible(mark) > painted;
         }
@@ -66,13 +62,6 @@ struct LineCollisions {
 
   // Counts the pixels before a clock.
   __device__ CULE_INLINE void finish(u32 clock) { paint_to(visible(clock)); }
-
-  // What follows from the end of the scanline.
-  __device__ CULE_INLINE void end_line() const {
-    s[kLineMirror] = s[CTRLPF] & 1;
-    if (!is_late_0) s[kLineSkip] = 0;
-    if (!is_late_1) s[kLineSkip + 1] = 0;
-  }
 
   // Latches of the pixels since the last CXCLR.
   __device__ CULE_INLINE u32 latches() const {
@@ -157,11 +146,7 @@ struct LineCollisions {
         const u32 n = reg - RESP0;
         const u32 x = reset_player_position(clock % kClocksPerLine);
         const PlayerReset kind = reset_kind(n, x);
-        const bool is_late = kind == PlayerReset::kDisplay &&
-                             clock + kResetDrawClocks > scan.line_begin() + kClocksPerLine;
         s[kLineSkip + n] = kind != PlayerReset::kDelay;
-        if (n == 0) is_late_0 = is_late;
-        if (n == 1) is_late_1 = is_late;
         s[kLinePosition + n] = u8(x);
         break;
       }
@@ -205,7 +190,7 @@ struct LineCollisions {
 
   __device__ CULE_INLINE void move_objects(u32 clock) {
     const u32 cycle = clock % kClocksPerLine / kClocksPerCycle;
-    if (scan.hmove_blanks && (cycle <= 20 || cycle == 75)) s[kLineHmoveBlank] = 1;
+    if (scan.window.hmove_blanks && (cycle <= 20 || cycle == 75)) s[kLineHmoveBlank] = 1;
     for (u32 object = 0; object < kPlayfield; ++object) {
       const i32 motion = hmove_pixels(cycle, s[HMP0 + object] >> 4);
       if (motion == 0) continue;
@@ -332,7 +317,7 @@ __device__ CULE_NOINLINE bool render_together(const Team& team, const Console& c
                    : next_line < first_line ? next_line
                                             : first_line - 1;
   const bool is_behind_blank = !is_above && beam.mark >= line * kClocksPerLine + kHblankClocks + 8;
-  LineScan<Team> scan(log, team, {first_line, last_line, c.properties.hmove_blanks != 0},
+  LineScan<Team> scan(log, team, {first_line, last_line, 1, c.properties.hmove_blanks != 0},
                       {tia, from, line, is_behind_blank}, memory);
   u32 mark = clock_of(log.size - 1);
   if (mark < beam.mark) mark = beam.mark;
@@ -345,7 +330,6 @@ __device__ CULE_NOINLINE bool render_together(const Team& team, const Console& c
     const u32 reached = team.highest(scan.begin < scan.end ? lane.mark : 0);
     if (mark < reached) mark = reached;
     lane.finish(scan.end < log.size ? scan.line_begin() + kClocksPerLine : mark);
-    scan.hmove_clock = lane.hmove_clock;
 
     const u32 clearing = team.ballot(lane.is_cleared);
     const u32 since = clearing != 0 ? highest_bit(clearing) : 0;
@@ -357,10 +341,7 @@ __device__ CULE_NOINLINE bool render_together(const Team& team, const Console& c
     const bool is_last = team.take_from(scan.end, team.size() - 1) == log.size &&
                          (mark <= (round_end + 1) * kClocksPerLine || round_end >= last_line ||
                           mark <= window.begin_clocks);
-    if (!is_last) {
-      if (scan.line >= first_line) lane.end_line();
-      continue;
-    }
+    if (!is_last) continue;
     const u32 end = mark < window.begin_clocks ? window.begin_clocks
                     : mark < window.end_clocks ? mark
                                                : window.end_clocks;

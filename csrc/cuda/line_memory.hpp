@@ -18,9 +18,12 @@ enum LineByte : u32 {
   kLineBytes = 0x40,
 };
 
-// Bytes of shared memory of a warp: the states, and what the scanlines write.
+// Shared memory of a warp: the states, what the scanlines write, the state for the scanlines after
+// them, the rules of the registers and the selectors of four lanes (register_rules.hpp).
 constexpr u32 kLineStateBytes = kLineBytes * kWarpLanes;
-constexpr u32 kRuleBytes = kNumRegisters * sizeof(u32);
-constexpr u32 kLineScanBytes = 2 * kLineStateBytes + kRuleBytes;
+constexpr u32 kLineNextAt = 2 * kLineStateBytes;
+constexpr u32 kLineRulesAt = kLineNextAt + kLineBytes;
+constexpr u32 kLineSelectorsAt = kLineRulesAt + kNumRegisters * sizeof(u32);
+constexpr u32 kLineScanBytes = kLineSelectorsAt + kNumSelectors * sizeof(u32);
 
 }  // namespace cule

@@ -10,6 +10,10 @@
 
 namespace cule {
 
+struct alignas(16) Bytes16 {
+  u32 word[4];
+};
+
 // The pixels of a scanline: bit x % 32 of word x / 32.
 constexpr u32 kLineWords = kScreenWidth / 32;
 struct LineMask {
@@ -85,74 +89,96 @@ CULE_HD CULE_INLINE void pick_colors(const u32 (&colors)[2], const u32 (&planes)
 
 // Paints one scanline, in one lane.
 struct LinePainter {
-  const LineScan<Team<WholeWarp>>& scan;
+  using Scan = LineScan<Team<WholeWarp>>;
+
   const LineState s;
   const u8* const map;  // 256 entries
   const u32 color_loss;
-  u8* const row;  // 160 bytes; null: only the state is brought to the end of the scanline
+  u8* const row;  // 160 bytes, 16-byte aligned
 
-  LineMask shown[kGroups];          // right before `painted`
-  u32 stale = (1u << kGroups) - 1;  // groups that are different from there on
-  u32 painted;                      // pixels before it are in the masks,
-  u32 flushed;                      // and before it in the row
+  LineMask shown[kGroups]{};        // of each group,
+  u32 painted[kGroups]{};           // the pixels before this one
+  u32 flushed = 0;                  // pixels before it are in the row
   u32 recolored = 0;                // pixels before it, if not flushed, have other colours:
   u32 old_colors = 0;               // a byte each
-  u32 black = 0;                    // pixels of the HMOVE blank, of the first eight
-  u32 mark;                         // frame clock
+  i32 origin;                       // the pixel of cycle 0 of the log
+  u32 cycle;                        // of the frame, there
+  i32 mark = -i32(kClocksPerLine);  // a pixel of the scanline
   i32 hmove_clock;                  // the last HMOVE
-  bool is_late_0 = false, is_late_1 = false;  // RESPn has drawn into the next scanline
+  EntryList entries;                // to come
+  const u32 rules;                  // where they are in shared memory
+  const bool hmove_blanks;
 
-  __device__ LinePainter(const LineScan<Team<WholeWarp>>& l, u8* to, const u8* m)
-      : scan(l),
-        s(l.state),
+  __device__ LinePainter(const Scan& l, u8* to, const u8* m)
+      : s(l.state),
         map(m),
         color_loss(l.log.start.color_loss),
         row(to),
-        shown{},
-        painted(to != nullptr ? 0 : kScreenWidth),
-        flushed(painted),
-        mark(l.line_begin()),
-        hmove_clock(l.hmove_clock) {}
+        origin(i32(l.log.base_clock - l.line_begin()) - i32(kHblankClocks)),
+        cycle(l.log.base_clock / kClocksPerCycle),
+        hmove_clock(l.hmove_clock),
+        // HMOVE moves objects by what is written before it.
+        entries(l.entries_of(l.present >> HMOVE & 1 ? l.painted | l.ordered : l.painted)),
+        rules(l.memory + kLineRulesAt),
+        hmove_blanks(l.window.hmove_blanks) {}
 
   __device__ CULE_INLINE void run() {
-    bool has_entry = false;
     LogEntry e = 0;
-    u32 next = scan.begin;
+    u32 rule = 0;
+    bool has_entry = next(e, rule);
+    // Accesses that move the mark no further than to the first pixel, whatever their delay.
+    const i32 clocks = -i32(kResetDrawClocks) - origin;
+    const LogEntry shown_from =
+        pack_log_entry(clocks < 0 ? 0 : u32(clocks) / kClocksPerCycle + 1, 0, 0);
+    while (has_entry && e < shown_from) {
+      apply(e, rule);
+      has_entry = next(e, rule);
+    }
     do {
       u32 until;
-      bool must_paint;
-      do {
-        if (has_entry) apply(e);
-        has_entry = next < scan.end;
-        until = kScreenWidth;
-        must_paint = true;
-        if (has_entry) {
-          e = scan.log.entries[next++];
-          const u32 rule = scan.rule_of(log_register(e));
+      for (bool must_flush = false; !must_flush;) {
+        u32 groups = 0;
+        while (has_entry) {
           move_mark(e, rule);
-          until = visible(mark);
-          // Nothing of the scanline has been painted before its first pixels.
-          must_paint =
-              until > flushed && rule != 0 && shows(e, rule) && (until > painted || splits(e));
+          until = visible();
+          // Nothing of the scanline is shown before its first pixels.
+          if (until > flushed) groups = changed_groups(e, rule);
+          if (groups != 0) break;
+          apply(e, rule);
+          has_entry = next(e, rule);
         }
-      } while (!must_paint);
-      paint_to(until);
-      if (has_entry) split(e);
-    } while (has_entry);
-    flush();
-    // The end of the scanline, before the first one of the window aside.
-    if (scan.line >= scan.first_line) {
-      s[kLineMirror] = s[CTRLPF] & 1;
-      if (!is_late_0) s[kLineSkip] = 0;
-      if (!is_late_1) s[kLineSkip + 1] = 0;
-    }
+        must_flush = !has_entry || splits(e, groups, until);
+        if (must_flush) break;
+        paint(groups, until);
+        apply(e, rule);
+        has_entry = next(e, rule);
+      }
+      if (!has_entry) until = kScreenWidth;
+      paint(kAllGroups, until);
+      flush();
+      if (!has_entry) break;
+      apply(e, rule);
+      has_entry = next(e, rule);
+    } while (true);
   }
 
  private:
-  // Pixels of the scanline before a clock.
-  __device__ CULE_INLINE u32 visible(u32 clock) const {
-    const i32 x = i32(clock - scan.line_begin()) - i32(kHblankClocks);
-    return x < 0 ? 0 : x > i32(kScreenWidth) ? kScreenWidth : u32(x);
+  static constexpr u32 kAllGroups = (1u << kGroups) - 1;
+  static constexpr u32 kColors = 1u << kGroups;  // beside the groups that change
+
+  // The next access; false if there is none.
+  __device__ CULE_INLINE bool next(LogEntry& e, u32& rule) {
+    if (!entries.next(e)) return false;
+    rule = shared_word(rules + log_register(e) * kWordBytes);
+    return true;
+  }
+
+  // Pixels of the scanline before the mark.
+  __device__ CULE_INLINE u32 visible() const {
+    return mark < 0 ? 0 : mark > i32(kScreenWidth) ? kScreenWidth : u32(mark);
+  }
+  __device__ CULE_INLINE u32 clock_of(LogEntry e) const {
+    return clocks_from_cycles(cycle + log_cycle(e));
   }
   __device__ CULE_INLINE u32 shown_player(u32 n) const {
     return s[VDELP0 + n] & 1 ? s[kLineOldGraphics + n] : s[GRP0 + n];
@@ -167,25 +193,19 @@ struct LinePainter {
   // Playfield pixels have a player's colour and go first only if no object is shown.
   __device__ CULE_INLINE static bool depends_on_all(u32 control) { return (control & 6) == 6; }
 
-  // Whether pixels in the masks would get another colour.
-  __device__ CULE_INLINE bool splits(LogEntry e) const {
-    const u32 reg = log_register(e);
-    return painted > flushed && (kColorRegisters >> reg & 1 || depends_on_all(s[CTRLPF]) ||
-                                 (reg == CTRLPF && ((s[CTRLPF] ^ log_value(e)) & 6)));
-  }
-
-  // Keeps the colours of what is painted from the access.
-  __device__ CULE_INLINE void split(LogEntry e) {
-    if (!splits(e)) return;
-    const bool is_color = kColorRegisters >> log_register(e) & 1;
-    if (is_color && recolored > flushed) {
-      if (recolored == painted) return;
-    } else if (is_color) {
-      recolored = painted;
+  // Whether pixels before the access must be in the row before it. Keeps the colours of what is
+  // before the first access to them.
+  __device__ CULE_INLINE bool splits(LogEntry e, u32& groups, u32 until) {
+    if (groups & kColors) {
+      groups = 0;
+      if (recolored > flushed) return recolored != until;
+      recolored = until;
       old_colors = colors();
-      return;
+      return false;
     }
-    flush();
+    const u32 control = s[CTRLPF];
+    return depends_on_all(control) ||
+           (log_register(e) == CTRLPF && ((control ^ log_value(e)) & 6) != 0);
   }
 
   // Of a RESPn that puts player n at x.
@@ -195,63 +215,74 @@ struct LinePainter {
   }
 
   __device__ CULE_INLINE void move_mark(LogEntry e, u32 rule) {
-    if (rule == 0) return;
+    const u32 at = log_cycle(e);
     const u32 reg = log_register(e);
-    const u32 clock = scan.clock_of(e);
-    u32 delay = rule & kIsPlayfield ? write_delay_clocks(PF0, clock) : rule >> kRuleDelay & 0xF;
-    if (reg == RESP0 || reg == RESP1) {
-      const u32 x = reset_player_position(clock % kClocksPerLine);
+    u32 delay = rule >> kRuleDelay & 0xF;
+    if (rule & kIsPlayfield) delay = write_delay_clocks(PF0, clocks_from_cycles(cycle + at));
+    if (reg - RESP0 < 2) {
+      const u32 x = reset_player_position(clock_of(e) % kClocksPerLine);
       if (reset_kind(reg - RESP0, x) == PlayerReset::kDisplay) delay = kResetDrawClocks;
     }
-    if (clock + delay > mark) mark = clock + delay;
+    const i32 target = origin + i32(clocks_from_cycles(at) + delay);
+    mark = target > mark ? target : mark;
   }
 
-  // Whether something looks different after the access.
-  __device__ CULE_INLINE bool shows(LogEntry e, u32 rule) const {
+  // The groups that look different after the access, or kColors.
+  __device__ CULE_INLINE u32 changed_groups(LogEntry e, u32 rule) const {
     const u32 reg = log_register(e);
     const u32 v = log_value(e);
-    bool result = ((s[reg] ^ v) & rule & 0xFF) != 0;
-    if (!(rule & kIsOrdered)) return result;
+    const u32 groups = rule >> kRuleStale & kAllGroups;
+    if (!(rule & kIsOrdered)) {
+      if (((s[reg] ^ v) & rule & 0xFF) == 0) return 0;
+      return groups != 0 ? groups : u32(kColors);
+    }
+    if (reg - GRP0 < 2) {
+      // What is shown without a delay, and what is copied and shown with one.
+      const u32 n = reg - GRP0;
+      const u32 other = 1 - n;
+      const u32 own = s[reg] ^ v;
+      const u32 copied = s[kLineOldGraphics + other] ^ s[GRP0 + other];
+      const u32 ball = (s[kLineOldBall] ^ s[ENABL]) >> 1 & s[VDELBL] & n;
+      const u32 shows_own = ~s[VDELP0 + n] & u32(own != 0);
+      const u32 shows_copied = s[VDELP0 + other] & u32(copied != 0);
+      return shows_own << n | shows_copied << other | ball << kBallGroup;
+    }
     switch (reg) {
       case NUSIZ0:
       case NUSIZ1:
-        result = s[reg] != v || s[kLineSkip + reg - NUSIZ0];
-        break;
-      case CTRLPF:
-        result = s[CTRLPF] != v || s[kLineMirror] != (v & 1);
-        break;
-      case GRP0:
-      case GRP1: {
-        const u32 n = reg - GRP0;
-        const u32 other = 1 - n;
-        result = (!(s[VDELP0 + n] & 1) && s[GRP0 + n] != v) ||
-                 ((s[VDELP0 + other] & 1) && s[kLineOldGraphics + other] != s[GRP0 + other]) ||
-                 (n == 1 && (s[VDELBL] & 1) && s[kLineOldBall] != s[ENABL]);
-        break;
+        return s[reg] != v || s[kLineSkip + reg - NUSIZ0] ? groups : 0;
+      case CTRLPF: {
+        const u32 control = s[CTRLPF];
+        const bool is_mirrored = s[kLineMirror] != (v & 1);
+        const bool is_ball_changed = ((control ^ v) & 0x30) != 0;
+        const bool is_priority_changed = ((control ^ v) & 6) != 0;
+        if (is_priority_changed) return groups;
+        return u32(is_mirrored) << kField | u32(is_ball_changed) << kBallGroup;
       }
-      case RESP0:
-      case RESP1:
-      case RESM0:
-      case RESM1:
-      case RESBL:
-      case HMOVE:
-        result = true;
-        break;
+      case RESMP0:
+      case RESMP1:
+        return (s[reg] ^ v) & 2 ? groups : 0;
+      case HMCLR:
+      case CXCLR:
+        return 0;
       default:
-        break;
+        return groups;
     }
-    return result;
   }
 
-  // What has been painted is as it was before the access.
-  __device__ CULE_INLINE void apply(LogEntry e) {
+  // What is painted is as it was before the access.
+  __device__ CULE_INLINE void apply(LogEntry e, u32 rule) {
     const u32 reg = log_register(e);
-    const u32 v = log_value(e);
-    const u32 clock = scan.clock_of(e);
-    const u32 rule = scan.rule_of(reg);
-    stale |= rule >> kRuleStale & 0xF;
-    if (rule & kIsOrdered) apply_ordered(reg, v, clock);
-    if (rule & kIsStored) s[reg] = u8(v);
+    if (rule & kIsOrdered) {
+      if (reg - GRP0 < 2) {
+        const u32 other = GRP1 - reg;
+        s[kLineOldGraphics + other] = s[GRP0 + other];
+        if (reg == GRP1) s[kLineOldBall] = s[ENABL];
+      } else {
+        apply_ordered(reg, log_value(e), clock_of(e));
+      }
+    }
+    if (rule & kIsStored) s[reg] = u8(log_value(e));
   }
 
   __device__ CULE_INLINE void apply_ordered(u32 reg, u32 v, u32 clock) {
@@ -267,12 +298,7 @@ struct LinePainter {
       case RESP1: {
         const u32 n = reg - RESP0;
         const u32 x = reset_player_position(clock % kClocksPerLine);
-        const PlayerReset kind = reset_kind(n, x);
-        const bool is_late = kind == PlayerReset::kDisplay &&
-                             clock + kResetDrawClocks > scan.line_begin() + kClocksPerLine;
-        s[kLineSkip + n] = kind != PlayerReset::kDelay;
-        if (n == 0) is_late_0 = is_late;
-        if (n == 1) is_late_1 = is_late;
+        s[kLineSkip + n] = reset_kind(n, x) != PlayerReset::kDelay;
         s[kLinePosition + n] = u8(x);
         break;
       }
@@ -283,13 +309,6 @@ struct LinePainter {
         s[kLinePosition + n] = u8(reset_small_position(reg, clock, hmove_clock));
         break;
       }
-      case GRP0:
-        s[kLineOldGraphics + 1] = s[GRP1];
-        break;
-      case GRP1:
-        s[kLineOldGraphics] = s[GRP0];
-        s[kLineOldBall] = s[ENABL];
-        break;
       case RESMP0:
       case RESMP1: {
         const u32 n = reg - RESMP0;
@@ -312,7 +331,10 @@ struct LinePainter {
 
   __device__ CULE_INLINE void move_objects(u32 clock) {
     const u32 cycle = clock % kClocksPerLine / kClocksPerCycle;
-    if (scan.hmove_blanks && (cycle <= 20 || cycle == 75)) s[kLineHmoveBlank] = 1;
+    // Behind the first pixels it is the next scanline that is blanked.
+    if (hmove_blanks && visible() == 0 && (cycle <= 20 || cycle == 75)) {
+      s[kLineHmoveBlank] = 1;
+    }
     for (u32 object = 0; object < kPlayfield; ++object) {
       const i32 motion = hmove_pixels(cycle, s[HMP0 + object] >> 4);
       if (motion == 0) continue;
@@ -366,30 +388,33 @@ struct LinePainter {
            !is_missile_shown(0) && !is_missile_shown(1) && !shown_ball_bit();
   }
 
-  // Brings the masks up to date from `painted` to x.
-  __device__ CULE_INLINE void paint_to(u32 x) {
-    const u32 from = painted;
-    if (x <= from) return;
-    painted = x;
-    if (s[kLineHmoveBlank] && from < 8) {
-      black |= CULE_BITS_BELOW(x < 8 ? x : 8) & ~CULE_BITS_BELOW(from);
-      if (x >= 8) s[kLineHmoveBlank] = 0;
+  // Brings the masks of some groups up to date to x.
+  __device__ CULE_INLINE void paint(u32 groups, u32 x) {
+    for (u32 players = groups & 3; players != 0; players &= players - 1) {
+      const u32 n = lowest_bit(players);
+      const LineMask m = player_and_missile(n);
+      const u32 from = n == 0 ? painted[kFirst] : painted[kSecond];
+      for (u32 w = 0; w < kLineWords; ++w) {
+        const u32 before = word_before(w, from);
+        u32& first = shown[kFirst].word[w];
+        u32& second = shown[kSecond].word[w];
+        const u32 merged = ((n == 0 ? first : second) & before) | (m.word[w] & ~before);
+        first = n == 0 ? merged : first;
+        second = n == 0 ? second : merged;
+      }
+      painted[kFirst] = n == 0 ? x : painted[kFirst];
+      painted[kSecond] = n == 0 ? painted[kSecond] : x;
     }
-    if (stale == 0) return;
-    u32 before[kLineWords];
-    for (u32 w = 0; w < kLineWords; ++w) before[w] = word_before(w, from);
-    if (stale & 1u << kFirst) replace(kFirst, before, player_and_missile(0));
-    if (stale & 1u << kSecond) replace(kSecond, before, player_and_missile(1));
-    if (stale & 1u << kField) replace(kField, before, playfield());
-    if (stale & 1u << kBallGroup) replace(kBallGroup, before, ball());
-    stale = 0;
+    if (groups & 1u << kField) replace(kField, playfield(), x);
+    if (groups & 1u << kBallGroup) replace(kBallGroup, ball(), x);
   }
-  __device__ CULE_INLINE void replace(ObjectGroup group, const u32 (&before)[kLineWords],
-                                      const LineMask& m) {
+  __device__ CULE_INLINE void replace(ObjectGroup group, const LineMask& m, u32 x) {
     for (u32 w = 0; w < kLineWords; ++w) {
+      const u32 before = word_before(w, painted[group]);
       u32& word = shown[group].word[w];
-      word = (word & before[w]) | (m.word[w] & ~before[w]);
+      word = (word & before) | (m.word[w] & ~before);
     }
+    painted[group] = x;
   }
 
   // The levels of the four colour registers, a byte each.
@@ -404,7 +429,8 @@ struct LinePainter {
 
   // Writes the painted pixels from `flushed` on to the row, and anything after them.
   __device__ CULE_INLINE void flush() {
-    if (painted <= flushed) return;
+    const u32 end = painted[kField];
+    if (end <= flushed) return;
     u64* const octets = reinterpret_cast<u64*>(row);
     const u32 first = flushed / 8;
     const u32 kept = flushed % 8;  // pixels of the first eight that are there already
@@ -417,40 +443,42 @@ struct LinePainter {
     const bool priority = control & 4;
     const bool is_lone = depends_on_all(control) && is_lone_playfield();
     const bool takes_field = score && (!priority || is_lone);
-    const bool field_first = priority && !is_lone;
+    const u32 field_first = priority && !is_lone ? ~0u : 0;
     for (u32 w = 0; w < kLineWords; ++w) {
-      if (32 * w >= painted || 32 * (w + 1) <= flushed) continue;
+      if (32 * w >= end || 32 * (w + 1) <= flushed) continue;
       const u32 left = w < 2 ? ~0u : w == 2 ? 0xFFFFu : 0;
       const u32 pf = shown[kField].word[w];
       const u32 field = pf | shown[kBallGroup].word[w];
       u32 a = shown[kFirst].word[w] | (takes_field ? pf & left : 0);
       u32 b = shown[kSecond].word[w] | (takes_field ? pf & ~left : 0);
-      a &= field_first ? ~field : ~0u;
-      b &= (field_first ? ~field : ~0u) & ~a;
-      const u32 c = field_first ? field : field & ~a & ~b;
+      a &= ~(field & field_first);
+      b &= ~(field & field_first) & ~a;
+      const u32 c = field & (field_first | (~a & ~b));
       // Colours 0 to 3: a, b, c and none of them.
       const u32 planes[3] = {~a & (b | ~c), ~a & ~b, has_old ? ~word_before(w, recolored) : 0};
       u32 bytes[8];
       pick_colors(levels, planes, bytes);
-      for (u32 k = 0; k < 4; ++k) {
-        if (4 * w + k >= first) octets[4 * w + k] = bytes[2 * k] | u64(bytes[2 * k + 1]) << 32;
-      }
-    }
-    if (black != 0 && flushed < 8) {
-      u8* const pixels = reinterpret_cast<u8*>(row);
-      for (u32 x = 0; x < 8; ++x) {
-        if (black >> x & 1) pixels[x] = map[0];
+      if (w == 0 && s[kLineHmoveBlank]) bytes[0] = bytes[1] = map[0] * 0x01010101u;
+      if (4 * w >= first) {
+        for (u32 k = 0; k < 8; k += 4) {
+          reinterpret_cast<Bytes16*>(row)[2 * w + k / 4] = {
+              {bytes[k], bytes[k + 1], bytes[k + 2], bytes[k + 3]}};
+        }
+      } else {
+        for (u32 k = 1; k < 4; ++k) {
+          if (4 * w + k >= first) octets[4 * w + k] = bytes[2 * k] | u64(bytes[2 * k + 1]) << 32;
+        }
       }
     }
     if (kept != 0) {
       const u64 others = ~0ULL << 8 * kept;
       octets[first] = (octets[first] & others) | (old & ~others);
     }
-    flushed = painted;
+    flushed = end;
   }
 };
 
-// Paints the picture of a log into rows of 160 bytes, 8-byte aligned, each colour mapped by `map`.
+// Paints the picture of a log into rows of 160 bytes, 16-byte aligned, each colour mapped by `map`.
 // All lanes of the warp call it together. `memory`: where kLineScanBytes of shared memory are.
 // Returns false if only LogRenderer can draw this log.
 __device__ CULE_NOINLINE inline bool paint_lines(const Console& c, const TiaWriteLog& log,
@@ -458,17 +486,17 @@ __device__ CULE_NOINLINE inline bool paint_lines(const Console& c, const TiaWrit
   if (log.start.stars || log.start.missile0_look != Missile0Look::kNormal) return false;
   make_line_rules(memory);
   const u32 first = log.first_line;
-  LineScan<Team<WholeWarp>> scan(log, {}, {first, kNoLastLine, c.properties.hmove_blanks != 0},
-                                 {log.start, 0, 0, false}, memory);
   const u32 end = first + c.properties.height;
-  for (u32 line = 0; line < end; line += kWarpLanes) {
+  // The lanes that the last scanlines leave take those above the window, several each.
+  const u32 spare = kWarpLanes - c.properties.height % kWarpLanes;
+  const u32 above = spare < first ? spare : first;
+  const u32 lines_above = (first + spare - 1) / spare;
+  LinePainter::Scan scan(log, {}, {first, kNoLastLine, lines_above, c.properties.hmove_blanks != 0},
+                         {log.start, 0, first - above, false}, memory);
+  for (u32 line = first - above; line < end; line += kWarpLanes) {
     if (!scan.find_lines()) return false;
-    const bool is_shown = scan.line >= first && scan.line < end;
-    LinePainter painter(scan, is_shown ? rows_out + (scan.line - first) * kScreenWidth : nullptr,
-                        map);
-    // The last lane has the state for the next scanlines.
-    if (is_shown || scan.lane == kWarpLanes - 1) painter.run();
-    scan.hmove_clock = painter.hmove_clock;
+    if (scan.line < first || scan.line >= end) continue;
+    LinePainter(scan, rows_out + (scan.line - first) * kScreenWidth, map).run();
   }
   return true;
 }

@@ -36,20 +36,26 @@ constexpr u32 kLongestDelay = 8;  // write_delay_clocks()
 // The last scanline of a window that has none.
 constexpr u32 kNoLastLine = ~0u;
 
-// The rules of all registers, which the lanes of a warp make before a scan of its memory.
-__device__ CULE_INLINE u32* line_rules(u32 memory) {
-  return reinterpret_cast<u32*>(dynamic_shared() + memory + 2 * kLineStateBytes);
+__device__ CULE_INLINE u32& shared_word(u32 at) {
+  return *reinterpret_cast<u32*>(dynamic_shared() + at);
 }
+
+// The lanes of a warp make the rules of all registers before a scan of its memory.
 __device__ CULE_INLINE void make_line_rules(u32 memory) {
-  for (u32 reg = threadIdx.x % kWarpLanes; reg < kNumRegisters; reg += kWarpLanes) {
-    line_rules(memory)[reg] = register_rule(reg);
+  const u32 lane = threadIdx.x % kWarpLanes;
+  for (u32 reg = lane; reg < kNumRegisters; reg += kWarpLanes) {
+    shared_word(memory + kLineRulesAt + reg * kWordBytes) = register_rule(reg);
+  }
+  if (lane < kNumSelectors) {
+    shared_word(memory + kLineSelectorsAt + lane * kWordBytes) = last_before_selector(lane);
   }
   __syncwarp();
 }
 
 struct ScanWindow {
   u32 first_line;
-  u32 last_line;  // it owns all accesses after it
+  u32 last_line;    // it owns all accesses after it
+  u32 lines_above;  // that a lane takes as one where they are above the window
   bool hmove_blanks;
 };
 
@@ -62,45 +68,78 @@ struct ScanStart {
   bool is_behind_blank;  // the first eight pixels of the scanline are past
 };
 
+// Some accesses of a scanline, in order: the first kNotedEntries of it as bits, then all.
+struct EntryList {
+  static constexpr u32 kNotedEntries = 32;
+
+  const LogEntry* first;  // of the scanline
+  const LogEntry* rest;
+  const LogEntry* end;
+  u32 left;
+
+  // False if there is none left.
+  __device__ CULE_INLINE bool next(LogEntry& e) {
+    if (left != 0) {
+      e = first[lowest_bit(left)];
+      left &= left - 1;
+      return true;
+    }
+    if (CULE_LIKELY(rest >= end)) return false;
+    e = *rest++;
+    return true;
+  }
+};
+
 template <class Team>
 struct LineScan {
   const TiaWriteLog& log;
   const Team team;
-  const u32 first_line;
-  const u32 last_line;
-  const bool hmove_blanks;
+  const ScanWindow window;
   const u32 lane;           // of the team
   const LineState state;    // of the lane's scanline
   const LineState written;  // the last value that it writes to a register
-  u32 line;                 // the lane's scanline
-  u32 begin;                // its entries of the log
+  const u32 memory;
+  u32 line;       // the lane's scanline
+  bool is_begun;  // it began before the scan
+  u32 begin;      // its entries of the log
   u32 end;
-  i32 hmove_clock;  // the last HMOVE before it
-  u64 present = 0;  // registers that it writes, a bit each
-  u32 moving =
-      0;  // its accesses that write one of kMovingRegisters: a bit for each of the first 32
+  i32 hmove_clock;       // the last HMOVE before it,
+  i32 next_hmove_clock;  // and before the scanlines after those of all lanes
+  u64 present = 0;       // registers that it writes, a bit each
+  // Its accesses of kMovingRegisters, kPaintedRegisters and kOrderedRegisters (EntryList::left).
+  u32 moving = 0, painted = 0, ordered = 0;
   bool carries_blank;  // it begins behind its HMOVE blank, and the next scanline has one
 
-  // `memory`: where kLineScanBytes of shared memory of the warp are.
-  __device__ LineScan(const TiaWriteLog& l, const Team& t, const ScanWindow& window,
-                      const ScanStart& start, u32 memory)
+  // `at`: where kLineScanBytes of shared memory of the warp are.
+  __device__ LineScan(const TiaWriteLog& l, const Team& t, const ScanWindow& w,
+                      const ScanStart& start, u32 at)
       : log(l),
         team(t),
-        first_line(window.first_line),
-        last_line(window.last_line),
-        hmove_blanks(window.hmove_blanks),
+        window(w),
         lane(t.lane()),
-        state{memory + threadIdx.x % kWarpLanes},
-        written{memory + kLineStateBytes + threadIdx.x % kWarpLanes},
+        state{at + threadIdx.x % kWarpLanes},
+        written{at + kLineStateBytes + threadIdx.x % kWarpLanes},
+        memory(at),
         line(start.line + lane - t.size()),
+        is_begun(lane == 0),
         begin(start.entry),
         end(start.entry),
         hmove_clock(start.tia.hmove_clock),
+        next_hmove_clock(start.tia.hmove_clock),
         carries_blank(start.is_behind_blank && start.tia.hmove_blank && lane == 0) {
-    set_state(start.tia);
+    team.sync();
+    if (team.leads()) set_next(start.tia);
+    team.sync();
   }
 
-  __device__ CULE_INLINE u32 rule_of(u32 reg) const { return rules()[reg]; }
+  __device__ CULE_INLINE u32 rule_of(u32 reg) const {
+    return shared_word(memory + kLineRulesAt + reg * kWordBytes);
+  }
+
+  __device__ CULE_INLINE EntryList entries_of(u32 left) const {
+    const LogEntry* const first = log.entries + begin;
+    return {first, first + EntryList::kNotedEntries, log.entries + end, left};
+  }
 
   __device__ CULE_INLINE u32 clock_of(LogEntry e) const {
     return log.base_clock + clocks_from_cycles(log_cycle(e));
@@ -112,24 +151,26 @@ struct LineScan {
   __device__ CULE_NOINLINE bool find_lines() {
     line += team.size();
     const u32 last_end = team.take_from(end, team.size() - 1);
-    end = line < last_line ? first_beyond(last_end, line_begin() + kClocksPerLine) : log.size;
+    end = line < window.last_line ? first_beyond(last_end, line_end()) : log.size;
     const u32 before = team.take_from(end, lane == 0 ? 0 : lane - 1);
     begin = lane == 0 ? last_end : before;
 
     const LineWrites writes = note_writes();
-    copy_last_state();
     present = writes.present;
     moving = writes.moving;
-    const u64 present_anywhere = team.any_bits64(present);
-    fill_registers(writes.present, present_anywhere & kLineRegisters);
-    if (present_anywhere & register_bits(GRP0, GRP1)) fill_old_graphics(writes);
-    const i32 last_hmove = i32(team.take_from(u32(hmove_clock), team.size() - 1));
-    const u32 movers = team.ballot(writes.present >> HMOVE & 1) & lanes_before();
-    const i32 found = i32(team.take_from(u32(writes.hmove), movers != 0 ? highest_bit(movers) : 0));
-    hmove_clock = movers != 0 ? found : last_hmove;
-    if (line > first_line && lane != 0) {  // a scanline has ended
-      state[kLineMirror] = state[CTRLPF] & 1;
-      state[kLineSkip] = state[kLineSkip + 1] = state[kLineHmoveBlank] = 0;
+    painted = writes.painted;
+    ordered = writes.ordered;
+    const bool has_ended = line > window.first_line && !is_begun;  // the scanline before
+    const bool has_next_ended = next_line() > window.first_line;
+    take_next(has_ended);
+    fill_registers(writes.present);
+    if (team.any_bits64(present) & register_bits(GRP0, GRP1)) fill_old_graphics(writes);
+    const u32 movers = team.ballot(writes.present >> HMOVE & 1);
+    hmove_clock = last_hmove(writes, movers & lanes_before());
+    next_hmove_clock = last_hmove(writes, movers);
+    if (has_ended) state[kLineMirror] = state[CTRLPF] & 1;
+    if (has_next_ended && team.leads()) {
+      next(kLineSkip) = next(kLineSkip + 1) = next(kLineHmoveBlank) = 0;
     }
     const bool is_blank_left = leaves_blank(writes) || carries_blank;
     carries_blank = false;
@@ -138,52 +179,75 @@ struct LineScan {
     if (team.any(is_ordered || is_blank_left)) {
       is_regular = fill_ordered(is_ordered, is_blank_left);
     }
+    is_begun = false;
     team.sync();
     return team.ballot(!is_regular) == 0;
   }
 
  private:
-  __device__ CULE_INLINE u32* rules() const {
-    return line_rules(state.at - threadIdx.x % kWarpLanes);
-  }
   __device__ CULE_INLINE u32 lanes_before() const { return (1u << lane) - 1; }
+  // Byte i of the state at the start of the scanlines after those of all lanes.
+  __device__ CULE_INLINE u8& next(u32 i) const {
+    return dynamic_shared()[memory + kLineNextAt + i];
+  }
+  __device__ CULE_INLINE u32 next_line() const { return line - lane + team.size(); }
+  __device__ CULE_INLINE u32 line_end() const {
+    if (line >= window.first_line) return line_begin() + kClocksPerLine;
+    const u32 above = (window.first_line - 1 - line) * window.lines_above;
+    return above < window.first_line ? (window.first_line - above) * kClocksPerLine : 0;
+  }
 
-  __device__ void set_state(const TiaState& s) {
-    for (u32 i = 0; i < 4; ++i) state[COLUP0 + i] = s.color[i];
-    state[VBLANK] = u8(s.vblank << 1);
-    state[CTRLPF] = s.ctrlpf;
+  __device__ CULE_NOINLINE void set_next(const TiaState& s) const {
+    for (u32 i = 0; i < 4; ++i) next(COLUP0 + i) = s.color[i];
+    next(VBLANK) = u8(s.vblank << 1);
+    next(CTRLPF) = s.ctrlpf;
     for (u32 n = 0; n < 2; ++n) {
-      state[NUSIZ0 + n] = s.nusiz[n];
-      state[REFP0 + n] = u8(s.refp[n] << 3);
-      state[GRP0 + n] = s.grp[n];
-      state[VDELP0 + n] = s.vdelp[n];
-      state[ENAM0 + n] = u8(s.enam[n] << 1);
-      state[RESMP0 + n] = u8(s.resmp[n] << 1);
-      state[kLineOldGraphics + n] = s.old_grp[n];
-      state[kLineSkip + n] = s.skip[n];
+      next(NUSIZ0 + n) = s.nusiz[n];
+      next(REFP0 + n) = u8(s.refp[n] << 3);
+      next(GRP0 + n) = s.grp[n];
+      next(VDELP0 + n) = s.vdelp[n];
+      next(ENAM0 + n) = u8(s.enam[n] << 1);
+      next(RESMP0 + n) = u8(s.resmp[n] << 1);
+      next(kLineOldGraphics + n) = s.old_grp[n];
+      next(kLineSkip + n) = s.skip[n];
     }
-    state[ENABL] = u8(s.enabl << 1);
-    state[kLineOldBall] = u8(s.old_enabl << 1);
-    state[VDELBL] = s.vdelbl;
-    for (u32 i = 0; i < 3; ++i) state[PF0 + i] = s.pf[i];
+    next(ENABL) = u8(s.enabl << 1);
+    next(kLineOldBall) = u8(s.old_enabl << 1);
+    next(VDELBL) = s.vdelbl;
+    for (u32 i = 0; i < 3; ++i) next(PF0 + i) = s.pf[i];
     for (u32 i = 0; i < 5; ++i) {
-      state[HMP0 + i] = u8(s.hm[i] << 4);
-      state[kLinePosition + i] = s.position[i];
+      next(HMP0 + i) = u8(s.hm[i] << 4);
+      next(kLinePosition + i) = s.position[i];
     }
-    state[kLineMirror] = s.pf_mirror;
-    state[kLineHmoveBlank] = s.hmove_blank;
+    next(kLineMirror) = s.pf_mirror;
+    next(kLineHmoveBlank) = s.hmove_blank;
+  }
+
+  // What is no register begins as the scanlines before have left it, but for what ends with one.
+  __device__ CULE_INLINE void take_next(bool has_ended) const {
+    constexpr u32 kOthers = kLineHmoveBlank + 1 - kLinePosition;
+    static_assert(kOthers == 3 * kWordBytes && kLinePosition % kWordBytes == 0);
+    for (u32 i = 0; i < kOthers; i += kWordBytes) {
+      u32 bytes = shared_word(memory + kLineNextAt + kLinePosition + i);
+      for (u32 k = 0; k < kWordBytes; ++k, bytes >>= 8) state[kLinePosition + i + k] = u8(bytes);
+    }
+    if (has_ended && lane != 0) {
+      state[kLineSkip] = state[kLineSkip + 1] = state[kLineHmoveBlank] = 0;
+    }
   }
 
   // The first entry from `from` on that moves the mark beyond a clock; log.size if there is none.
-  __device__ u32 first_beyond(u32 from, u32 clock) const {
+  __device__ CULE_INLINE u32 first_beyond(u32 from, u32 clock) const {
+    // Entries of earlier cycles do not, whatever their delay.
+    const i32 clocks = i32(clock) - i32(log.base_clock + kLongestDelay);
+    const LogEntry earliest =
+        pack_log_entry(clocks < 0 ? 0 : u32(clocks) / kClocksPerCycle + 1, 0, 0);
     u32 low = from;
     for (u32 high = log.size; low < high;) {
       const u32 middle = (low + high) / 2;
-      if (clock_of(log.entries[middle]) + kLongestDelay > clock) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
+      const bool is_beyond = log.entries[middle] >= earliest;
+      high = is_beyond ? middle : high;
+      low = is_beyond ? low : middle + 1;
     }
     for (; low < log.size; ++low) {
       const LogEntry e = log.entries[low];
@@ -199,81 +263,100 @@ struct LineScan {
     u64 before_hmove = 0;  // the same when HMOVE was written
     i32 hmove = 0;         // the last HMOVE
     u32 hmoves = 0;        // how many
-    u32 moving = 0;
-    u32 graphics[2] = {kAsBefore, kAsBefore};
-    u32 ball = kAsBefore;
+    u32 moving = 0, painted = 0, ordered = 0;
     u32 old_graphics[2] = {kAsBefore, kAsBefore};  // what GRP1 and GRP0 have copied
     u32 old_ball = kAsBefore;
     bool may_start_stars = false;
   };
   static constexpr u32 kAsBefore = 0x100;  // as at the start of the scanline
 
-  __device__ LineWrites note_writes() const {
+  __device__ CULE_INLINE LineWrites note_writes() const {
     LineWrites w;
-    for (u32 i = begin; i < end; ++i) {
-      const LogEntry e = log.entries[i];
+    u32 bit = 1;  // of the entry
+    const LogEntry* const last = log.entries + end;
+    for (const LogEntry* entry = log.entries + begin; entry < last; ++entry, bit <<= 1) {
+      const LogEntry e = *entry;
       const u32 reg = log_register(e);
-      const u32 v = log_value(e);
-      written[reg] = u8(v);
-      const u64 bit = 1ULL << reg;
-      if (bit & kMovingRegisters) w.moving |= i - begin < 32 ? 1u << (i - begin) : 0;
-      if (reg == GRP0) {
-        w.graphics[0] = v;
-        w.old_graphics[1] = w.graphics[1];
-      }
-      if (reg == GRP1) {
-        w.graphics[1] = v;
-        w.old_graphics[0] = w.graphics[0];
-        w.old_ball = w.ball;
-      }
-      if (reg == ENABL) w.ball = v;
-      if (reg == HMM0 && v >> 4 == 6) w.may_start_stars = true;
-      if (reg == HMCLR) {
-        for (u32 n = 0; n < 5; ++n) written[HMP0 + n] = 0;
-        w.present |= register_bits(HMP0, HMBL);
-      }
-      if (reg == HMOVE) {
-        w.hmove = i32(clock_of(e));
-        w.before_hmove = w.present;
-        ++w.hmoves;
-      }
-      w.present |= bit;
+      const u32 rule = rule_of(reg);
+      if (rule & kIsNoted) note(w, e, reg);
+      written[reg] = u8(log_value(e));
+      if (rule & kIsMoving) w.moving |= bit;
+      if (rule & kIsPainted) w.painted |= bit;
+      if (rule & kIsInOrder) w.ordered |= bit;
+      w.present |= 1ULL << reg;
     }
     return w;
   }
+  __device__ CULE_INLINE void note(LineWrites& w, LogEntry e, u32 reg) const {
+    const auto written_or_before = [&](u32 of) {
+      return w.present >> of & 1 ? u32(written[of]) : kAsBefore;
+    };
+    if (reg == GRP0) {
+      w.old_graphics[1] = written_or_before(GRP1);
+    } else if (reg == GRP1) {
+      w.old_graphics[0] = written_or_before(GRP0);
+      w.old_ball = written_or_before(ENABL);
+    } else if (reg == HMM0) {
+      if (log_value(e) >> 4 == 6) w.may_start_stars = true;
+    } else if (reg == HMOVE) {
+      w.hmove = i32(clock_of(e));
+      w.before_hmove = w.present;
+      ++w.hmoves;
+    } else {  // HMCLR
+      for (u32 n = 0; n < 5; ++n) written[HMP0 + n] = 0;
+      w.present |= register_bits(HMP0, HMBL);
+    }
+  }
 
-  // All states become that of the last lane.
-  __device__ CULE_INLINE void copy_last_state() const {
-    constexpr u32 kParts = kLineBytes / kWordBytes;
-    const u32 words = team.size() / kWordBytes;  // of a byte of all lanes
-    const u32 first = lane >> highest_bit(words);
-    const u32 word = state.at - lane + lane % words * kWordBytes;
-    const LineState from = state.of(lane, team.size() - 1);
-    u32 last[kParts];
+  // Every register begins as the last scanline that writes it leaves it. A lane finds one register
+  // for all scanlines, four at a time; with fewer lanes than registers, one after the other.
+  __device__ CULE_INLINE void fill_registers(u64 registers) const {
+    u32 writers = transposed(slots_of(registers));
+    const u32 first = state.at - lane;
     team.sync();
-    for (u32 i = 0; i < kParts; ++i) last[i] = from[first + i * kWordBytes] * 0x01010101u;
-    team.sync();  // the lanes that share a byte have read it
-    for (u32 i = 0; i < kParts; ++i) {
-      const u32 at = word + (first + i * kWordBytes) * kWarpLanes;
-      *reinterpret_cast<u32*>(dynamic_shared() + at) = last[i];
+    for (u32 slot = lane; slot < 32; slot += team.size()) {
+      const u32 reg = register_of_slot(slot);
+      u32 last = next(reg);
+      for (u32 line_at = 0; line_at < team.size(); line_at += kWordBytes) {
+        const u32 at = first + reg * kWarpLanes + line_at;
+        const u32 values = shared_word(at + kLineStateBytes);
+        const u32 selector =
+            shared_word(memory + kLineSelectorsAt + writers % kNumSelectors * kWordBytes);
+        shared_word(at) = CULE_PICK_BYTES(values, last, selector);
+        last = CULE_PICK_BYTES(values, last, selector >> 16);
+        writers >>= kWordBytes;
+      }
+      next(reg) = u8(last);
     }
     team.sync();
+  }
+
+  // Bits of slots in lanes become bits of lanes, those of slot s from bit s / size * size on in
+  // lane s % size.
+  __device__ CULE_INLINE u32 transposed(u32 bits) const {
+    for (u32 step = team.size() / 2; step != 0; step /= 2) {
+      const u32 low = ~0u / ((1u << step) + 1);  // `step` bits of every other `step`
+      const bool is_high = lane & step;
+      const u32 other = team.take_from(bits, lane ^ step);
+      const u32 kept = is_high ? ~low : low;
+      bits = (bits & kept) | ((is_high ? other >> step : other << step) & ~kept);
+    }
+    return bits;
+  }
+
+  __device__ CULE_INLINE i32 last_hmove(const LineWrites& w, u32 movers) const {
+    const i32 found = i32(team.take_from(u32(w.hmove), movers != 0 ? highest_bit(movers) : 0));
+    return movers != 0 ? found : next_hmove_clock;
   }
 
   // The nearest scanline before this one of those in the mask writes its value to `state[i]`.
   __device__ CULE_INLINE void fill(u32 i, u32 writers, u32 value) const {
+    if (writers == 0) return;
     const u32 before = writers & lanes_before();
     const u32 found = team.take_from(value, before != 0 ? highest_bit(before) : 0);
     if (before != 0) state[i] = u8(found);
-  }
-
-  __device__ CULE_INLINE void fill_registers(u64 present, u64 registers) const {
-    for (; registers != 0; registers &= registers - 1) {
-      const u32 reg = u32(CULE_COUNT_TRAILING_ZEROS_64(registers));
-      const u32 writers = team.ballot(present >> reg & 1) & lanes_before();
-      if (writers == 0) continue;
-      state[reg] = written.of(lane, highest_bit(writers))[reg];
-    }
+    const u32 last = team.take_from(value, highest_bit(writers));
+    if (team.leads()) next(i) = u8(last);
   }
 
   __device__ CULE_INLINE void fill_old_graphics(const LineWrites& w) const {
@@ -289,7 +372,7 @@ struct LineScan {
 
   // An HMOVE after the eighth pixel blanks the first eight of the next scanline.
   __device__ CULE_INLINE bool leaves_blank(const LineWrites& w) const {
-    return w.hmoves == 1 && hmove_blanks && line >= first_line &&
+    return w.hmoves == 1 && window.hmove_blanks && line >= window.first_line &&
            u32(w.hmove) >= line_begin() + kHblankClocks + 8 && is_blanking(u32(w.hmove));
   }
   __device__ CULE_INLINE static bool is_blanking(u32 clock) {
@@ -302,7 +385,7 @@ struct LineScan {
     constexpr u64 kMoving = register_bits(RESP0, RESBL) | register_bits(RESMP0, RESMP1);
     constexpr u64 kPending = register_bits(NUSIZ0, NUSIZ1) | register_bits(CTRLPF, CTRLPF);
     if ((w.present & kMoving) || w.may_start_stars) return true;
-    if (line < first_line) return w.present & (kPending | register_bits(HMOVE, HMOVE));
+    if (line < window.first_line) return w.present & (kPending | register_bits(HMOVE, HMOVE));
     if (w.hmoves == 0) return false;
     const u32 cycle = u32(w.hmove) % kClocksPerLine / kClocksPerCycle;
     const u32 motion = state[HMP0] | state[HMP1] | state[HMM0] | state[HMM1] | state[HMBL];
@@ -333,35 +416,47 @@ struct LineScan {
     }
     if (movers != 0) {
       for (u32 i = 0; i < kPlayfield; ++i) state[kLinePosition + i] = u8(start[i]);
+      if (team.leads()) {
+        for (u32 i = 0; i < kPlayfield; ++i) next(kLinePosition + i) = u8(now[i]);
+      }
     }
 
     // Before the window no scanline ends, and what is pending there stays so; from then on it ends
     // with its scanline, unless the access draws into the next one.
-    const bool is_above = line < first_line;
+    const bool is_above = line < window.first_line;
     const u32 above = team.ballot(is_above);
-    const bool is_first = line <= first_line;
+    const bool is_first = line <= window.first_line;
+    const bool is_next_first = next_line() <= window.first_line;
+    // A value that scanlines of `writers` leave: to the scanline after each, from the window on;
+    // above it to all after it, up to the first of the window.
+    const auto leave = [&](u32 i, u32 writers, u32 value) {
+      const u32 before = writers & above & lanes_before();
+      const u32 from =
+          is_first ? (before != 0 ? highest_bit(before) : 0) : (lane == 0 ? 0 : lane - 1);
+      const u32 found = team.take_from(value, from);
+      if (is_first ? before != 0 : lane != 0) state[i] = u8(found);
+      const u32 last =
+          team.take_from(value, is_next_first ? highest_bit(writers) : team.size() - 1);
+      if (team.leads()) next(i) = u8(last);
+    };
     for (u32 n = 0; n < 2; ++n) {
       const u32 changers = team.ballot(motion.reset[n] != 0);
       if (changers == 0) continue;
       const bool is_reset = motion.reset[n] & LineMotion::kReset;
       const PlayerReset kind = is_reset ? motion.kind(n, start) : PlayerReset::kDelay;
       const bool stays = kind == PlayerReset::kDisplay && motion.reset[n] & LineMotion::kLate;
-      const bool skip = is_above ? kind != PlayerReset::kDelay : stays;
-      const u32 relevant = changers & above & lanes_before();
-      const u32 from =
-          is_first ? (relevant != 0 ? highest_bit(relevant) : 0) : (lane == 0 ? 0 : lane - 1);
-      const u32 found = team.take_from(u32(skip), from);
-      if (is_first ? relevant != 0 : lane != 0) state[kLineSkip + n] = u8(found);
+      leave(kLineSkip + n, changers, is_above ? kind != PlayerReset::kDelay : stays);
     }
-    const u32 latches = team.ballot(mirror != 2 && is_above) & lanes_before();
-    const u32 latched = team.take_from(mirror, latches != 0 ? highest_bit(latches) : 0);
-    if (is_first && latches != 0) state[kLineMirror] = u8(latched);
+    const u32 latches = team.ballot(mirror != 2 && is_above);
+    if (latches != 0) {
+      const u32 before = latches & lanes_before();
+      const u32 found = team.take_from(mirror, before != 0 ? highest_bit(before) : 0);
+      if (is_first && before != 0) state[kLineMirror] = u8(found);
+      const u32 last = team.take_from(mirror, highest_bit(latches));
+      if (team.leads()) next(kLineMirror) = u8(last);
+    }
     const u32 blanked = team.ballot(blank_is_left);
-    if (is_first) {
-      if (blanked & above & lanes_before()) state[kLineHmoveBlank] = 1;
-    } else if (lane != 0) {
-      state[kLineHmoveBlank] = blanked >> (lane - 1) & 1;
-    }
+    if (blanked != 0) leave(kLineHmoveBlank, blanked, blank_is_left);
     return is_regular;
   }
 
@@ -374,8 +469,8 @@ struct LineScan {
     for (u32 n = 0; n < 5; ++n) hm |= u64(state[HMP0 + n]) << 8 * n;
     i32 hmove = hmove_clock;
     u32 late_resets = 0;
-    for (u32 i = begin; i < end; ++i) {
-      const LogEntry e = log.entries[i];
+    EntryList entries = entries_of(ordered);
+    for (LogEntry e = 0; entries.next(e);) {
       const u32 reg = log_register(e);
       const u32 v = log_value(e);
       const u32 clock = clock_of(e);
@@ -391,7 +486,8 @@ struct LineScan {
         case RESP0:
         case RESP1: {
           const u32 n = reg - RESP0;
-          const bool is_late = clock + kResetDrawClocks > line_begin() + kClocksPerLine;
+          const bool is_late =
+              line >= window.first_line && clock + kResetDrawClocks > line_begin() + kClocksPerLine;
           late_resets += is_late;
           motion.reset_player(n, reset_player_position(clock % kClocksPerLine), modes[n] & 7,
                               is_late);
@@ -426,9 +522,9 @@ struct LineScan {
         }
         case HMOVE: {
           const u32 cycle = clock % kClocksPerLine / kClocksPerCycle;
-          const bool blanks = hmove_blanks && is_blanking(clock);
+          const bool blanks = window.hmove_blanks && is_blanking(clock);
           const bool is_behind = clock >= line_begin() + kHblankClocks + 8;
-          if (blanks && (is_behind || line < first_line)) blank_is_left = true;
+          if (blanks && (is_behind || line < window.first_line)) blank_is_left = true;
           for (u32 object = 0; object < kPlayfield; ++object) {
             const i32 motion_now = hmove_pixels(cycle, hm >> (8 * object + 4) & 0xF);
             if (motion_now != 0) motion.move(object, motion_now);

@@ -20,6 +20,39 @@ constexpr u64 kColorRegisters = register_bits(VBLANK, VBLANK) | register_bits(CO
 constexpr u64 kMovingRegisters = register_bits(VBLANK, VBLANK) | register_bits(NUSIZ0, NUSIZ1) |
                                  register_bits(CTRLPF, RESBL) | register_bits(GRP0, CXCLR);
 
+// What depends on the order of accesses: positions, and what a scanline's end changes.
+constexpr u64 kOrderedRegisters = register_bits(NUSIZ0, NUSIZ1) | register_bits(CTRLPF, CTRLPF) |
+                                  register_bits(RESP0, RESBL) | register_bits(HMP0, HMBL) |
+                                  register_bits(RESMP0, HMCLR);
+
+// What a picture depends on, in a scanline without HMOVE.
+constexpr u64 kPaintedRegisters =
+    (kMovingRegisters & ~register_bits(HMP0, HMBL) & ~register_bits(HMCLR, CXCLR)) |
+    kColorRegisters;
+
+// Of what a write does besides, a scan must know at once.
+constexpr u64 kNotedRegisters =
+    register_bits(GRP0, GRP1) | register_bits(HMM0, HMM0) | register_bits(HMOVE, HMCLR);
+
+// The registers that a state holds have a slot each, 32 with some unused ones.
+CULE_HD CULE_INLINE u32 slots_of(u64 registers) {
+  const u32 low = u32(registers), high = u32(registers >> 32);
+  return (low & 0xFFF2) | (CULE_FUNNEL_RIGHT(high, low, 11) & 0x7FFF0000);
+}
+CULE_HD CULE_INLINE u32 register_of_slot(u32 slot) { return slot < 16 ? slot : slot + 11; }
+
+// Selectors for bytes of two words: of four values, of which those in a mask are present, the last
+// present one before each, and before a fifth; byte 4 where there is none.
+constexpr u32 kNumSelectors = 16;
+CULE_HD CULE_INLINE u32 last_before_selector(u32 mask) {
+  u32 selector = 4, last = 4;
+  for (u32 i = 0; i < 4; ++i) {
+    if (mask >> i & 1) last = i;
+    selector |= last << 4 * (i + 1);
+  }
+  return selector;
+}
+
 // Objects whose pixels change together: player 0 and missile 0, player 1 and missile 1, and two
 // more.
 enum ObjectGroup : u32 { kFirst, kSecond, kField, kBallGroup, kGroups };
@@ -32,7 +65,11 @@ enum RegisterRule : u32 {
   kIsPlayfield = 1u << 16,  // the delay depends on the clock
   kIsStored = 1u << 17,     // kept as it was written
   kIsOrdered = 1u << 18,    // does more than that
+  kIsMoving = 1u << 19,     // of kMovingRegisters
   kRuleObjects = 20,        // those that may look different, a bit each
+  kIsPainted = 1u << 26,    // of kPaintedRegisters
+  kIsInOrder = 1u << 27,    // of kOrderedRegisters
+  kIsNoted = 1u << 28,      // of kNotedRegisters
 };
 
 // Objects that a write may make look different, a bit each.
@@ -84,7 +121,12 @@ CULE_HD CULE_INLINE u32 written_objects(u32 reg) {
 CULE_HD CULE_INLINE u32 register_rule(u32 reg) {
   constexpr u32 first = 1u << kFirst, second = 1u << kSecond;
   constexpr u32 field = 1u << kField, ball = 1u << kBallGroup;
-  u32 bits = 0, groups = 0, flags = kLineRegisters >> reg & 1 ? u32(kIsStored) : 0;
+  u32 bits = 0, groups = 0, flags = 0;
+  if (kLineRegisters >> reg & 1) flags |= kIsStored;
+  if (kMovingRegisters >> reg & 1) flags |= kIsMoving;
+  if (kPaintedRegisters >> reg & 1) flags |= kIsPainted;
+  if (kOrderedRegisters >> reg & 1) flags |= kIsInOrder;
+  if (kNotedRegisters >> reg & 1) flags |= kIsNoted;
   switch (reg) {
     case VBLANK:
       bits = 2;

@@ -48,7 +48,7 @@ bool check(u32 number, Random& random, TiaState& tia) {
   for (u32 i = 0; i < 256; ++i) map[i] = u8(i ^ number);
 
   std::vector<u8> whole(kHeight * kScreenWidth, 7);
-  alignas(8) static u8 rows[kHeight * kScreenWidth];
+  alignas(16) static u8 rows[kHeight * kScreenWidth];
   PaintSink<false> sink(Canvas{whole.data(), kFirstLine, kHeight, map});
   Shapes shapes;
   shapes.reset();
