@@ -11,7 +11,7 @@ namespace cule {
 
 constexpr u32 kDrawWarps = 2;
 constexpr u32 kDrawThreads = kDrawWarps * kWarpLanes;
-constexpr u32 kDrawSharedBytes = kDrawWarps * kLineScanBytes;  // dynamic shared memory of a block
+constexpr u32 kDrawSharedBytes = kDrawWarps * kPaintBytes;  // dynamic shared memory of a block
 
 // One picture to draw from.
 struct Picture {
@@ -31,7 +31,7 @@ __device__ inline Picture picture_of(const Console& c, u32 n) {
 __device__ CULE_NOINLINE inline void draw_rows(const Console& c, const Picture& p, const u8* map,
                                                u8* rows_out) {
   const u32 lane = threadIdx.x % kWarpLanes;
-  const u32 memory = threadIdx.x / kWarpLanes * kLineScanBytes;
+  const u32 memory = threadIdx.x / kWarpLanes * kPaintBytes;
   if (p.kind == PictureKind::kLog) {
     if (paint_lines(c, *p.log, memory, map, rows_out)) return;
     if (lane == 0) paint_log<false>(c, *p.log, rows_out, map);

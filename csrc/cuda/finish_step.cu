@@ -29,8 +29,8 @@ __device__ CULE_NOINLINE void resize_levels(const DeviceBatch& b, const DeviceGa
   const u32 warp = threadIdx.x / kWarpLanes;
   const u32 rows = u32(g.resizer->rows.target_size);
   if (g.dot_resizer->is_usable) {
-    static_assert(DotRows::kSharedBytes <= kLineScanBytes);
-    DotRows(*g.dot_resizer, *g.resizer, levels, dynamic_shared() + warp * kLineScanBytes, frame_out)
+    static_assert(DotRows::kSharedBytes <= kPaintBytes);
+    DotRows(*g.dot_resizer, *g.resizer, levels, dynamic_shared() + warp * kPaintBytes, frame_out)
         .run(rows * warp / kDrawWarps, rows * (warp + 1) / kDrawWarps);
     return;
   }

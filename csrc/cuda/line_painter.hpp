@@ -89,11 +89,11 @@ CULE_HD CULE_INLINE void pick_colors(const u32 (&colors)[2], const u32 (&planes)
 
 // Paints one scanline, in one lane.
 struct LinePainter {
-  using Scan = LineScan<Team<WholeWarp>>;
+  using Scan = LineScan<Team<WholeWarp>, true>;
 
   const LineState s;
-  const u8* const map;  // 256 entries
-  const u32 color_loss;
+  const u32 map;  // of colours as registers have them, in shared memory
+  const u32 black;
   u8* const row;  // 160 bytes, 16-byte aligned
 
   LineMask shown[kGroups]{};        // of each group,
@@ -105,78 +105,90 @@ struct LinePainter {
   u32 cycle;                        // of the frame, there
   i32 mark = -i32(kClocksPerLine);  // a pixel of the scanline
   i32 hmove_clock;                  // the last HMOVE
-  EntryList entries;                // to come
-  const u32 rules;                  // where they are in shared memory
+  const bool has_moved;             // by its HMOVE
+  u32 entry_at;                     // the next access after this one:
+  LogEntry e;
+  u32 rule;
+  const u32 rules;  // where they are in shared memory
   const bool hmove_blanks;
 
-  __device__ LinePainter(const Scan& l, u8* to, const u8* m)
+  __device__ LinePainter(const Scan& l, u8* to, u32 m, u32 level_of_black)
       : s(l.state),
         map(m),
-        color_loss(l.log.start.color_loss),
+        black(level_of_black),
         row(to),
         origin(i32(l.log.base_clock - l.line_begin()) - i32(kHblankClocks)),
         cycle(l.log.base_clock / kClocksPerCycle),
         hmove_clock(l.hmove_clock),
-        // HMOVE moves objects by what is written before it.
-        entries(l.entries_of(l.present >> HMOVE & 1 ? l.painted | l.ordered : l.painted)),
+        has_moved(l.moves_early),
+        entry_at(l.painted_at()),
         rules(l.memory + kLineRulesAt),
-        hmove_blanks(l.window.hmove_blanks) {}
+        hmove_blanks(l.window.hmove_blanks) {
+    if (has_moved && l.has_moved) {
+      for (u32 i = 0; i < kPlayfield; ++i) s[kLinePosition + i] = u8(l.moved[i]);
+    }
+  }
 
   __device__ CULE_INLINE void run() {
-    LogEntry e = 0;
-    u32 rule = 0;
-    bool has_entry = next(e, rule);
+    next();
     // Accesses that move the mark no further than to the first pixel, whatever their delay.
     const i32 clocks = -i32(kResetDrawClocks) - origin;
     const LogEntry shown_from =
         pack_log_entry(clocks < 0 ? 0 : u32(clocks) / kClocksPerCycle + 1, 0, 0);
-    while (has_entry && e < shown_from) {
-      apply(e, rule);
-      has_entry = next(e, rule);
+    while (e < shown_from) {
+      apply();
+      next();
     }
+    u32 until;
     do {
-      u32 until;
-      for (bool must_flush = false; !must_flush;) {
-        u32 groups = 0;
-        while (has_entry) {
-          move_mark(e, rule);
-          until = visible();
-          // Nothing of the scanline is shown before its first pixels.
-          if (until > flushed) groups = changed_groups(e, rule);
-          if (groups != 0) break;
-          apply(e, rule);
-          has_entry = next(e, rule);
-        }
-        must_flush = !has_entry || splits(e, groups, until);
-        if (must_flush) break;
-        paint(groups, until);
-        apply(e, rule);
-        has_entry = next(e, rule);
+      while (true) {
+        const u32 groups = find_change(until);
+        if (is_beyond() || splits(groups, until)) break;
+        if (!(groups & kColors)) paint(groups, until);
+        apply();
+        next();
       }
-      if (!has_entry) until = kScreenWidth;
       paint(kAllGroups, until);
       flush();
-      if (!has_entry) break;
-      apply(e, rule);
-      has_entry = next(e, rule);
+      if (is_beyond()) break;
+      apply();
+      next();
     } while (true);
   }
 
  private:
   static constexpr u32 kAllGroups = (1u << kGroups) - 1;
+  static constexpr u32 kAllBytes = 0x01010101;
   static constexpr u32 kColors = 1u << kGroups;  // beside the groups that change
 
-  // The next access; false if there is none.
-  __device__ CULE_INLINE bool next(LogEntry& e, u32& rule) {
-    if (!entries.next(e)) return false;
+  // The next access.
+  __device__ CULE_INLINE void next() {
+    e = shared_word(entry_at);
+    entry_at += PaintedList::kStep;
     rule = shared_word(rules + log_register(e) * kWordBytes);
-    return true;
+  }
+  // Goes to the next access that changes a pixel: of these groups, or kColors. Pixels before
+  // `until` are as they were before it; there is none if that is the whole scanline.
+  __device__ CULE_INLINE u32 find_change(u32& until) {
+    while (e != PaintedList::kEnd) {
+      move_mark();
+      until = visible();
+      // Nothing of the scanline is shown before its first pixels.
+      const u32 groups = until > flushed ? changed_groups() : 0;
+      if (groups != 0) return groups;
+      apply();
+      next();
+    }
+    mark = i32(kScreenWidth);
+    until = kScreenWidth;
+    return kAllGroups;
   }
 
   // Pixels of the scanline before the mark.
   __device__ CULE_INLINE u32 visible() const {
     return mark < 0 ? 0 : mark > i32(kScreenWidth) ? kScreenWidth : u32(mark);
   }
+  __device__ CULE_INLINE bool is_beyond() const { return mark >= i32(kScreenWidth); }
   __device__ CULE_INLINE u32 clock_of(LogEntry e) const {
     return clocks_from_cycles(cycle + log_cycle(e));
   }
@@ -195,9 +207,8 @@ struct LinePainter {
 
   // Whether pixels before the access must be in the row before it. Keeps the colours of what is
   // before the first access to them.
-  __device__ CULE_INLINE bool splits(LogEntry e, u32& groups, u32 until) {
+  __device__ CULE_INLINE bool splits(u32 groups, u32 until) {
     if (groups & kColors) {
-      groups = 0;
       if (recolored > flushed) return recolored != until;
       recolored = until;
       old_colors = colors();
@@ -214,12 +225,12 @@ struct LinePainter {
     return classify_player_reset(s[NUSIZ0 + n] & 7, distance);
   }
 
-  __device__ CULE_INLINE void move_mark(LogEntry e, u32 rule) {
+  __device__ CULE_INLINE void move_mark() {
     const u32 at = log_cycle(e);
     const u32 reg = log_register(e);
     u32 delay = rule >> kRuleDelay & 0xF;
-    if (rule & kIsPlayfield) delay = write_delay_clocks(PF0, clocks_from_cycles(cycle + at));
-    if (reg - RESP0 < 2) {
+    if (rule & kIsPlayfield) delay = playfield_delay_clocks(cycle + at);
+    if (rule & kIsOrdered && reg - RESP0 < 2) {
       const u32 x = reset_player_position(clock_of(e) % kClocksPerLine);
       if (reset_kind(reg - RESP0, x) == PlayerReset::kDisplay) delay = kResetDrawClocks;
     }
@@ -228,7 +239,7 @@ struct LinePainter {
   }
 
   // The groups that look different after the access, or kColors.
-  __device__ CULE_INLINE u32 changed_groups(LogEntry e, u32 rule) const {
+  __device__ CULE_INLINE u32 changed_groups() const {
     const u32 reg = log_register(e);
     const u32 v = log_value(e);
     const u32 groups = rule >> kRuleStale & kAllGroups;
@@ -250,7 +261,7 @@ struct LinePainter {
     switch (reg) {
       case NUSIZ0:
       case NUSIZ1:
-        return s[reg] != v || s[kLineSkip + reg - NUSIZ0] ? groups : 0;
+        return s[reg] != v || s[kLineSkip + reg - NUSIZ0] ? groups & shown_groups() : 0;
       case CTRLPF: {
         const u32 control = s[CTRLPF];
         const bool is_mirrored = s[kLineMirror] != (v & 1);
@@ -263,15 +274,20 @@ struct LinePainter {
       case RESMP1:
         return (s[reg] ^ v) & 2 ? groups : 0;
       case HMCLR:
-      case CXCLR:
         return 0;
       default:
-        return groups;
+        return groups & shown_groups();
     }
+  }
+  // The groups of which an object is shown.
+  __device__ CULE_INLINE u32 shown_groups() const {
+    const bool first = shown_player(0) != 0 || is_missile_shown(0);
+    const bool second = shown_player(1) != 0 || is_missile_shown(1);
+    return u32(first) << kFirst | u32(second) << kSecond | shown_ball_bit() << (kBallGroup - 1);
   }
 
   // What is painted is as it was before the access.
-  __device__ CULE_INLINE void apply(LogEntry e, u32 rule) {
+  __device__ CULE_INLINE void apply() {
     const u32 reg = log_register(e);
     if (rule & kIsOrdered) {
       if (reg - GRP0 < 2) {
@@ -282,7 +298,7 @@ struct LinePainter {
         apply_ordered(reg, log_value(e), clock_of(e));
       }
     }
-    if (rule & kIsStored) s[reg] = u8(log_value(e));
+    s[reg] = u8(log_value(e));  // of a register that is not kept: nothing reads it
   }
 
   __device__ CULE_INLINE void apply_ordered(u32 reg, u32 v, u32 clock) {
@@ -335,7 +351,7 @@ struct LinePainter {
     if (hmove_blanks && visible() == 0 && (cycle <= 20 || cycle == 75)) {
       s[kLineHmoveBlank] = 1;
     }
-    for (u32 object = 0; object < kPlayfield; ++object) {
+    for (u32 object = 0; object < kPlayfield && !has_moved; ++object) {
       const i32 motion = hmove_pixels(cycle, s[HMP0 + object] >> 4);
       if (motion == 0) continue;
       s[kLinePosition + object] = u8(wrap_position(i32(s[kLinePosition + object]) + motion));
@@ -419,11 +435,9 @@ struct LinePainter {
 
   // The levels of the four colour registers, a byte each.
   __device__ CULE_INLINE u32 colors() const {
-    const bool is_blank = s[VBLANK] & 2;
+    if (s[VBLANK] & 2) return black * kAllBytes;
     u32 levels = 0;
-    for (u32 i = 0; i < 4; ++i) {
-      levels |= u32(map[is_blank ? 0 : (s[COLUP0 + i] & 0xFE) | color_loss]) << 8 * i;
-    }
+    for (u32 i = 0; i < 4; ++i) levels |= u32(dynamic_shared()[map + s[COLUP0 + i]]) << 8 * i;
     return levels;
   }
 
@@ -458,7 +472,7 @@ struct LinePainter {
       const u32 planes[3] = {~a & (b | ~c), ~a & ~b, has_old ? ~word_before(w, recolored) : 0};
       u32 bytes[8];
       pick_colors(levels, planes, bytes);
-      if (w == 0 && s[kLineHmoveBlank]) bytes[0] = bytes[1] = map[0] * 0x01010101u;
+      if (w == 0 && s[kLineHmoveBlank]) bytes[0] = bytes[1] = black * kAllBytes;
       if (4 * w >= first) {
         for (u32 k = 0; k < 8; k += 4) {
           reinterpret_cast<Bytes16*>(row)[2 * w + k / 4] = {
@@ -478,13 +492,22 @@ struct LinePainter {
   }
 };
 
+constexpr u32 kNumColors = 256;
+constexpr u32 kColorsAt = kLineScanBytes + PaintedList::kBytes;
+constexpr u32 kPaintBytes = kColorsAt + kNumColors;
+
 // Paints the picture of a log into rows of 160 bytes, 16-byte aligned, each colour mapped by `map`.
-// All lanes of the warp call it together. `memory`: where kLineScanBytes of shared memory are.
+// All lanes of the warp call it together. `memory`: where kPaintBytes of shared memory are.
 // Returns false if only LogRenderer can draw this log.
 __device__ CULE_NOINLINE inline bool paint_lines(const Console& c, const TiaWriteLog& log,
                                                  u32 memory, const u8* map, u8* rows_out) {
   if (log.start.stars || log.start.missile0_look != Missile0Look::kNormal) return false;
   make_line_rules(memory);
+  const u32 map_at = memory + kColorsAt;
+  for (u32 color = threadIdx.x % kWarpLanes; color < kNumColors; color += kWarpLanes) {
+    dynamic_shared()[map_at + color] = map[(color & 0xFE) | log.start.color_loss];
+  }
+  __syncwarp();
   const u32 first = log.first_line;
   const u32 end = first + c.properties.height;
   // The lanes that the last scanlines leave take those above the window, several each.
@@ -494,9 +517,12 @@ __device__ CULE_NOINLINE inline bool paint_lines(const Console& c, const TiaWrit
   LinePainter::Scan scan(log, {}, {first, kNoLastLine, lines_above, c.properties.hmove_blanks != 0},
                          {log.start, 0, first - above, false}, memory);
   for (u32 line = first - above; line < end; line += kWarpLanes) {
-    if (!scan.find_lines()) return false;
-    if (scan.line < first || scan.line >= end) continue;
-    LinePainter(scan, rows_out + (scan.line - first) * kScreenWidth, map).run();
+    const bool is_regular = scan.find_lines();
+    const bool is_shown = scan.line >= first && scan.line < end;
+    const bool is_long = is_shown && scan.num_painted > PaintedList::kMost;
+    if (scan.team.any(!is_regular || is_long)) return false;
+    if (!is_shown) continue;
+    LinePainter(scan, rows_out + (scan.line - first) * kScreenWidth, map_at, map[0]).run();
   }
   return true;
 }

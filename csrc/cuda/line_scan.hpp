@@ -90,7 +90,18 @@ struct EntryList {
   }
 };
 
-template <class Team>
+// The accesses of each scanline that a picture depends on, in shared memory: entry i of lane l at
+// word 32 i + l. After the last one is kEnd, later than all.
+struct PaintedList {
+  static constexpr u32 kMost = 24;  // of a scanline; a log with more has another renderer
+  static constexpr u32 kBytes = (kMost + 1) * kWarpLanes * sizeof(LogEntry);
+  static constexpr u32 kStep = kWarpLanes * sizeof(LogEntry);
+  static constexpr LogEntry kEnd = ~0u;
+};
+
+// With `kKeepsPainted` it lists what a picture depends on, behind kLineScanBytes of memory;
+// without, it notes what moves.
+template <class Team, bool kKeepsPainted = false>
 struct LineScan {
   const TiaWriteLog& log;
   const Team team;
@@ -98,19 +109,23 @@ struct LineScan {
   const u32 lane;           // of the team
   const LineState state;    // of the lane's scanline
   const LineState written;  // the last value that it writes to a register
-  const u32 memory;
-  u32 line;       // the lane's scanline
-  bool is_begun;  // it began before the scan
-  u32 begin;      // its entries of the log
+  const u32 memory;         // where kLineScanBytes of shared memory of the warp are
+  u32 line;                 // the lane's scanline
+  bool is_begun;            // it began before the scan
+  u32 begin;                // its entries of the log
   u32 end;
   i32 hmove_clock;       // the last HMOVE before it,
   i32 next_hmove_clock;  // and before the scanlines after those of all lanes
   u64 present = 0;       // registers that it writes, a bit each
-  // Its accesses of kMovingRegisters, kPaintedRegisters and kOrderedRegisters (EntryList::left).
-  u32 moving = 0, painted = 0, ordered = 0;
+  // Its accesses of kMovingRegisters and kOrderedRegisters (EntryList::left).
+  u32 moving = 0, ordered = 0;
+  u32 num_painted = 0;  // accesses in its PaintedList
+  // It moves objects by one HMOVE, before its first pixel, and by nothing else.
+  bool moves_early = false;
+  bool has_moved = false;  // if so, to these positions
+  Positions moved;
   bool carries_blank;  // it begins behind its HMOVE blank, and the next scanline has one
 
-  // `at`: where kLineScanBytes of shared memory of the warp are.
   __device__ LineScan(const TiaWriteLog& l, const Team& t, const ScanWindow& w,
                       const ScanStart& start, u32 at)
       : log(l),
@@ -136,6 +151,10 @@ struct LineScan {
     return shared_word(memory + kLineRulesAt + reg * kWordBytes);
   }
 
+  // Where its first entry of PaintedList is.
+  __device__ CULE_INLINE u32 painted_at() const {
+    return memory + kLineScanBytes + threadIdx.x % kWarpLanes * u32(sizeof(LogEntry));
+  }
   __device__ CULE_INLINE EntryList entries_of(u32 left) const {
     const LogEntry* const first = log.entries + begin;
     return {first, first + EntryList::kNotedEntries, log.entries + end, left};
@@ -146,8 +165,8 @@ struct LineScan {
   }
   __device__ CULE_INLINE u32 line_begin() const { return line * kClocksPerLine; }
 
-  // Takes the next scanlines, one a lane. Returns false if one of them starts the star field: only
-  // another renderer can draw this log.
+  // Takes the next scanlines, one a lane; `state` is its own to change until the next call. Returns
+  // false if one of them starts the star field: only another renderer can draw this log.
   __device__ CULE_NOINLINE bool find_lines() {
     line += team.size();
     const u32 last_end = team.take_from(end, team.size() - 1);
@@ -158,7 +177,7 @@ struct LineScan {
     const LineWrites writes = note_writes();
     present = writes.present;
     moving = writes.moving;
-    painted = writes.painted;
+    num_painted = writes.painted;
     ordered = writes.ordered;
     const bool has_ended = line > window.first_line && !is_begun;  // the scanline before
     const bool has_next_ended = next_line() > window.first_line;
@@ -174,12 +193,18 @@ struct LineScan {
     }
     const bool is_blank_left = leaves_blank(writes) || carries_blank;
     carries_blank = false;
+    moves_early = writes.hmoves == 1 && !(present & kPlacingRegisters) &&
+                  writes.hmove + i32(kResetDrawClocks) <= i32(line_begin() + kHblankClocks);
+    has_moved = false;
     const bool is_ordered = depends_on_order(writes);
     bool is_regular = true;
     if (team.any(is_ordered || is_blank_left)) {
       is_regular = fill_ordered(is_ordered, is_blank_left);
     }
     is_begun = false;
+    const bool lacks_motion =
+        writes.hmoves != 0 && !moves_early && (writes.before_hmove & kMotionRegisters);
+    if (kKeepsPainted && lacks_motion && line >= window.first_line) list_with_motion();
     team.sync();
     return team.ballot(!is_regular) == 0;
   }
@@ -263,7 +288,8 @@ struct LineScan {
     u64 before_hmove = 0;  // the same when HMOVE was written
     i32 hmove = 0;         // the last HMOVE
     u32 hmoves = 0;        // how many
-    u32 moving = 0, painted = 0, ordered = 0;
+    u32 moving = 0, ordered = 0;
+    u32 painted = 0;                               // how many
     u32 old_graphics[2] = {kAsBefore, kAsBefore};  // what GRP1 and GRP0 have copied
     u32 old_ball = kAsBefore;
     bool may_start_stars = false;
@@ -273,19 +299,37 @@ struct LineScan {
   __device__ CULE_INLINE LineWrites note_writes() const {
     LineWrites w;
     u32 bit = 1;  // of the entry
-    const LogEntry* const last = log.entries + end;
-    for (const LogEntry* entry = log.entries + begin; entry < last; ++entry, bit <<= 1) {
-      const LogEntry e = *entry;
+    const LogEntry* entry = log.entries + begin;
+    const LineState values = written;
+    for (u32 left = end - begin; left != 0; --left, bit <<= 1) {
+      const LogEntry e = *entry++;
       const u32 reg = log_register(e);
       const u32 rule = rule_of(reg);
       if (rule & kIsNoted) note(w, e, reg);
-      written[reg] = u8(log_value(e));
-      if (rule & kIsMoving) w.moving |= bit;
-      if (rule & kIsPainted) w.painted |= bit;
+      values[reg] = u8(log_value(e));
+      if (!kKeepsPainted && rule & kIsMoving) w.moving |= bit;
+      if (kKeepsPainted && rule & kIsPainted) {
+        painted_entry(w.painted) = e;
+        ++w.painted;
+      }
       if (rule & kIsInOrder) w.ordered |= bit;
       w.present |= 1ULL << reg;
     }
+    if (kKeepsPainted) painted_entry(w.painted) = PaintedList::kEnd;
     return w;
+  }
+  // Lists what HMOVE depends on too.
+  __device__ CULE_NOINLINE void list_with_motion() {
+    num_painted = 0;
+    for (u32 i = begin; i < end; ++i) {
+      const LogEntry e = log.entries[i];
+      if (rule_of(log_register(e)) & (kIsPainted | kIsInOrder)) painted_entry(num_painted++) = e;
+    }
+    painted_entry(num_painted) = PaintedList::kEnd;
+  }
+  __device__ CULE_INLINE LogEntry& painted_entry(u32 i) const {
+    return shared_word(painted_at() +
+                       (i < PaintedList::kMost ? i : PaintedList::kMost) * PaintedList::kStep);
   }
   __device__ CULE_INLINE void note(LineWrites& w, LogEntry e, u32 reg) const {
     const auto written_or_before = [&](u32 of) {
@@ -382,9 +426,8 @@ struct LineScan {
 
   // Whether follow_order() would find anything.
   __device__ CULE_INLINE bool depends_on_order(const LineWrites& w) const {
-    constexpr u64 kMoving = register_bits(RESP0, RESBL) | register_bits(RESMP0, RESMP1);
     constexpr u64 kPending = register_bits(NUSIZ0, NUSIZ1) | register_bits(CTRLPF, CTRLPF);
-    if ((w.present & kMoving) || w.may_start_stars) return true;
+    if ((w.present & kPlacingRegisters) || w.may_start_stars) return true;
     if (line < window.first_line) return w.present & (kPending | register_bits(HMOVE, HMOVE));
     if (w.hmoves == 0) return false;
     const u32 cycle = u32(w.hmove) % kClocksPerLine / kClocksPerCycle;
@@ -401,25 +444,12 @@ struct LineScan {
     bool is_regular = true;
     if (is_ordered) follow_order(motion, mirror, blank_is_left, is_regular);
 
-    // Positions, in the order of the scanlines.
-    Positions now;
-    now.word[0] = state[kLinePosition] | state[kLinePosition + 1] << 16;
-    now.word[1] = state[kLinePosition + 2] | state[kLinePosition + 3] << 16;
-    now.word[2] = state[kLinePosition + 4];
-    Positions start = now;
+    Positions start;
+    start.word[0] = state[kLinePosition] | state[kLinePosition + 1] << 16;
+    start.word[1] = state[kLinePosition + 2] | state[kLinePosition + 3] << 16;
+    start.word[2] = state[kLinePosition + 4];
     const u32 movers = team.ballot(motion.is_any());
-    for (u32 left = movers; left != 0; left &= left - 1) {
-      const u32 mover = lowest_bit(left);
-      const Positions end = motion.after(now);
-      for (u32 w = 0; w < 3; ++w) now.word[w] = team.take_from(end.word[w], mover);
-      if (lane > mover) start = now;
-    }
-    if (movers != 0) {
-      for (u32 i = 0; i < kPlayfield; ++i) state[kLinePosition + i] = u8(start[i]);
-      if (team.leads()) {
-        for (u32 i = 0; i < kPlayfield; ++i) next(kLinePosition + i) = u8(now[i]);
-      }
-    }
+    if (movers != 0) move_positions(motion, movers, start);
 
     // Before the window no scanline ends, and what is pending there stays so; from then on it ends
     // with its scanline, unless the access draws into the next one.
@@ -458,6 +488,24 @@ struct LineScan {
     const u32 blanked = team.ballot(blank_is_left);
     if (blanked != 0) leave(kLineHmoveBlank, blanked, blank_is_left);
     return is_regular;
+  }
+
+  // Positions, in the order of the scanlines that move any.
+  __device__ CULE_INLINE void move_positions(const LineMotion& motion, u32 movers,
+                                             Positions& start) {
+    Positions now = start;
+    for (; movers != 0; movers &= movers - 1) {
+      const u32 mover = lowest_bit(movers);
+      const Positions end = motion.after(now);
+      for (u32 w = 0; w < 3; ++w) now.word[w] = team.take_from(end.word[w], mover);
+      if (lane > mover) start = now;
+    }
+    moved = motion.after(start);
+    for (u32 i = 0; i < kPlayfield; ++i) state[kLinePosition + i] = u8(start[i]);
+    if (team.leads()) {
+      for (u32 i = 0; i < kPlayfield; ++i) next(kLinePosition + i) = u8(now[i]);
+    }
+    has_moved = true;
   }
 
   // Goes over the scanline's accesses with the registers as they are at its start.

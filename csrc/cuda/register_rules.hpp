@@ -25,12 +25,17 @@ constexpr u64 kOrderedRegisters = register_bits(NUSIZ0, NUSIZ1) | register_bits(
                                   register_bits(RESP0, RESBL) | register_bits(HMP0, HMBL) |
                                   register_bits(RESMP0, HMCLR);
 
-// What a picture depends on, in a scanline without HMOVE.
-constexpr u64 kPaintedRegisters =
-    (kMovingRegisters & ~register_bits(HMP0, HMBL) & ~register_bits(HMCLR, CXCLR)) |
-    kColorRegisters;
+// What puts an object at a place.
+constexpr u64 kPlacingRegisters = register_bits(RESP0, RESBL) | register_bits(RESMP0, RESMP1);
 
-// Of what a write does besides, a scan must know at once.
+// What HMOVE depends on.
+constexpr u64 kMotionRegisters = register_bits(HMP0, HMBL) | register_bits(HMCLR, HMCLR);
+
+// What a picture depends on.
+constexpr u64 kPaintedRegisters =
+    (kMovingRegisters & ~kMotionRegisters & ~register_bits(CXCLR, CXCLR)) | kColorRegisters;
+
+// What a scan must know more about than the last value.
 constexpr u64 kNotedRegisters =
     register_bits(GRP0, GRP1) | register_bits(HMM0, HMM0) | register_bits(HMOVE, HMCLR);
 

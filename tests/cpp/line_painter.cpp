@@ -60,8 +60,8 @@ bool check(u32 number, Random& random, TiaState& tia) {
   if (beam.mark != window.end_clocks) return true;  // the picture is not kept as a log
 
   bool is_painted = false;
-  launch_kernel(paint_kernel, dim3(1), dim3(kWarpLanes), kLineScanBytes, nullptr, console, &log,
-                map, rows, &is_painted);
+  launch_kernel(paint_kernel, dim3(1), dim3(kWarpLanes), kPaintBytes, nullptr, console, &log, map,
+                rows, &is_painted);
   painted += is_painted;
   if (!is_painted) return true;
   for (u32 i = 0; i < whole.size(); ++i) {
