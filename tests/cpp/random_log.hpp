@@ -9,12 +9,19 @@
 
 namespace cule {
 
-// Accesses 3 to 60 cycles apart, and now and then the pair that starts the star field.
+// Accesses 3 to 60 cycles apart; now and then 60 of them one cycle apart, or the pair that starts
+// the star field.
 inline std::vector<LogEntry> random_log(Random& random, u32 cycles) {
   std::vector<LogEntry> log;
   const u32 pace = 3 + random.below(60);
-  for (u32 at = random.below(20); at < cycles; at += 3 + random.below(pace)) {
-    if (random.below(4000) == 0) {
+  u32 dense = 0;  // accesses to come one cycle apart
+  for (u32 at = random.below(20); at < cycles; at += dense != 0 ? 1 : 3 + random.below(pace)) {
+    if (dense != 0) {
+      --dense;
+    } else if (random.below(4000) == 0) {
+      dense = 60;
+    }
+    if (dense == 0 && random.below(4000) == 0) {
       log.push_back(pack_log_entry(at, HMM0, 0x70));
       log.push_back(pack_log_entry(at + 3, HMOVE, 0));
       log.push_back(pack_log_entry(at + 24, HMM0, 0x60));
