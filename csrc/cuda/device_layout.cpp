@@ -89,9 +89,11 @@ void DeviceLayout::lay_out(Writer& w) {
     const u32 format = u32(g.properties.format);
     d.gray = gray[format];
     d.rgb = rgb[format];
-    const DotResizer dot_resizer = make_dot_resizer(g.resizer);
-    d.resizer = o.ram_obs ? nullptr : w.put(&g.resizer, 1);
-    d.dot_resizer = o.ram_obs ? nullptr : w.put(&dot_resizer, 1);
+    if (!o.ram_obs) {
+      const DotResizer dot_resizer = make_dot_resizer(g.resizer);
+      d.resizer = w.put(&g.resizer, 1);
+      d.dot_resizer = w.put(&dot_resizer, 1);
+    }
     d.snapshot = snapshot_layout(o, g.properties.height);
     d.key = g.key;
     games.push_back(d);
