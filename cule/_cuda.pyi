@@ -66,6 +66,7 @@ class Batch:
         options: BatchOptions,
         reset_set: NDArray[np.int32],  # [N], which of reset_snapshots
         reset_snapshots: Sequence[NDArray[np.uint8]],  # each [num_reset_states, state_size]
+        log_capacity: int,  # entries of each write log
         lanes_per_warp: int,
         warps_per_block: int,
     ) -> None: ...

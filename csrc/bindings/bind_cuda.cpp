@@ -163,12 +163,13 @@ std::unique_ptr<CudaBatch> make_batch(const std::vector<std::shared_ptr<Game>>& 
                                       const py::object& difficulties, const BatchOptions& options,
                                       const py::object& reset_set,
                                       const std::vector<Contiguous<u8>>& reset_snapshots,
-                                      u32 lanes_per_warp, u32 warps_per_block) {
+                                      u32 log_capacity, u32 lanes_per_warp, u32 warps_per_block) {
   const i32 n = i32(py::len(game_index));
   const i32* game = parse_indices<i32>(game_index, "game_index", n, games.size());
   const i32* set = parse_indices<i32>(reset_set, "reset_set", n, reset_snapshots.size());
   const i32* mode = parse_vector<i32>(modes, "modes", n);
   const i32* difficulty = parse_vector<i32>(difficulties, "difficulties", n);
+  check_range("log_capacity", log_capacity, 1, kLogCapacity);
   check_range("lanes_per_warp", lanes_per_warp, 1, kWarpLanes);
   check_range("warps_per_block", warps_per_block, 1, kMaxStepWarps);
   BatchSource b;
@@ -180,6 +181,7 @@ std::unique_ptr<CudaBatch> make_batch(const std::vector<std::shared_ptr<Game>>& 
   }
   b.options = options;
   b.autoreset = options.autoreset;
+  b.log_capacity = log_capacity;
   b.lanes_per_warp = lanes_per_warp;
   b.warps_per_block = warps_per_block;
   check(choose_blocks(n, b.draw_blocks), "occupancy of the render kernel");
@@ -271,7 +273,8 @@ void bind_cuda(py::module_& m) {
   py::class_<CudaBatch>(m, "Batch", py::module_local())
       .def(py::init(&make_batch), py::arg("games"), py::arg("game_index"), py::arg("modes"),
            py::arg("difficulties"), py::arg("options"), py::arg("reset_set"),
-           py::arg("reset_snapshots"), py::arg("lanes_per_warp"), py::arg("warps_per_block"))
+           py::arg("reset_snapshots"), py::arg("log_capacity"), py::arg("lanes_per_warp"),
+           py::arg("warps_per_block"))
       .def_property_readonly("bytes", [](CudaBatch& b) { return b.layout().bytes(); })
       .def_property_readonly("console_bytes",
                              [](CudaBatch& b) { return b.layout().console_bytes(); })

@@ -41,7 +41,7 @@ struct Machine {
         ram(engine.ram(c.s)),
         log(&begin_log(c, c.s.cycles)),
         next(log->entries),
-        log_end(log->entries + kLogCapacity),
+        log_end(log->entries + c.memory.log_capacity),
         step_cycle(c.s.cycles),
         fast(fast_region(c.cart.type)),
         opcodes(c.cart.opcodes),

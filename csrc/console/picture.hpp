@@ -31,7 +31,7 @@ CULE_HD CULE_INLINE VisibleWindow picture_window(const Console& c) {
 // Begins the console's recording log. Log cycles count from step_cycle.
 CULE_HD inline TiaWriteLog& begin_log(const Console& c, u32 step_cycle) {
   const ConsoleState& s = c.s;
-  TiaWriteLog& log = c.memory.logs[s.picture.recording_slot];
+  TiaWriteLog& log = c.memory.log(s.picture.recording_slot);
   log.start = s.tia;
   log.start_beam = s.beam;
   log.base_clock = clocks_from_cycles(step_cycle + s.phase_cycles);
@@ -91,7 +91,7 @@ CULE_HD CULE_DEVICE_NOINLINE inline void make_pixels(const Console& c, u32 n) {
   } else if (p.kind[n] == PictureKind::kBorrowed) {
     memcpy(pixels, pixels_of(c, n), c.properties.height * kScreenWidth);
   } else if (p.kind[n] == PictureKind::kLog) {
-    paint_buffer(c, c.memory.logs[p.log_slot[n]], pixels);
+    paint_buffer(c, c.memory.log(p.log_slot[n]), pixels);
   }
   p.kind[n] = PictureKind::kPixels;
 }
@@ -126,7 +126,7 @@ CULE_HD inline void draw_picture(const Console& c, u32 n, u8* rows, const u8* ma
   const PictureState& p = c.s.picture;
   const u32 size = c.properties.height * kScreenWidth;
   if (p.kind[n] == PictureKind::kLog) {
-    paint_log<false>(c, c.memory.logs[p.log_slot[n]], rows, map);
+    paint_log<false>(c, c.memory.log(p.log_slot[n]), rows, map);
   } else if (p.kind[n] == PictureKind::kBlank) {
     memset(rows, map[0], size);
   } else {

@@ -80,7 +80,8 @@ CULE_HD CULE_INLINE u32 current_line(const ConsoleState& s) {
   return (s.cycles + s.phase_cycles) / kCyclesPerLine;
 }
 
-// The log of one frame step, and the state that rendering it starts from.
+// The log of one frame step, and the state that rendering it starts from. A back end may give a log
+// less memory than its type has: FrameMemory says for how many entries.
 struct TiaWriteLog {
   TiaState start;
   Beam start_beam;
@@ -89,6 +90,11 @@ struct TiaWriteLog {
   u32 size;
   LogEntry entries[kLogCapacity];
 };
+
+// Bytes of a log with room for so many entries.
+CULE_HD CULE_INLINE constexpr u32 log_bytes(u32 capacity) {
+  return u32(sizeof(TiaWriteLog) - (kLogCapacity - capacity) * sizeof(LogEntry));
+}
 
 constexpr u32 kLogSlots = 3;  // at least: the running frame and the two pictures before it
 
@@ -105,7 +111,12 @@ struct FrameMemory {
   u8* pixels;         // of the two framebuffers: palette indices, where PictureKind says so
   u32 picture_bytes;  // between the two
   const SharedFramebuffers* shared = nullptr;  // null: none, and kLogSlots logs
+  u32 log_capacity = kLogCapacity;             // entries, at most as many
 
+  CULE_HD CULE_INLINE TiaWriteLog& log(u32 slot) const {
+    u8* const first = reinterpret_cast<u8*>(logs);
+    return *reinterpret_cast<TiaWriteLog*>(first + size_t(slot) * log_bytes(log_capacity));
+  }
   CULE_HD CULE_INLINE u8* picture(u32 n) const { return pixels + size_t(n) * picture_bytes; }
 };
 

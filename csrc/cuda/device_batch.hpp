@@ -94,6 +94,7 @@ struct DeviceBatch {
   u32 layout;  // code of the snapshots' layout
   u32 snapshot_bytes;
   u32 num_logs;          // a console
+  u32 log_capacity;      // entries
   u32 picture_bytes;     // of the tallest game; between the pictures of a console
   u32 spill_bytes;       // a console
   u32 spill_maxpool_at;  // of the maxpool picture in these
@@ -110,7 +111,7 @@ struct DeviceBatch {
   const u8* identity;          // [256], a map that changes nothing
   // Changing.
   SlotState* states;               // [size]
-  TiaWriteLog* logs;               // [size][num_logs]
+  u8* logs;                        // [size][num_logs][log_bytes(log_capacity)]
   MaxpoolSource* maxpool_sources;  // [size]
   u8* stack;                       // [size][stack_num][frame_bytes]
   u8* draw_bits;                   // [size]
@@ -125,9 +126,9 @@ struct DeviceBatch {
   __device__ const ConsoleSetup& setup(u32 i) const { return setups[i]; }
   __device__ const DeviceGame& game(u32 i) const { return games[setups[i].game]; }
   __device__ FrameMemory memory(u32 i) const {
-    FrameMemory m{logs + size_t(i) * num_logs, spill_memory(i), picture_bytes};
-    m.shared = &maxpool_sources[i].shared;
-    return m;
+    u8* const own_logs = logs + size_t(i) * num_logs * log_bytes(log_capacity);
+    return {reinterpret_cast<TiaWriteLog*>(own_logs), spill_memory(i), picture_bytes,
+            &maxpool_sources[i].shared, log_capacity};
   }
   __device__ u8* spill_memory(u32 i) const { return spill + size_t(i) * spill_bytes; }
   __device__ u8* held_picture(u32 i) const { return spill_memory(i) + 2 * picture_bytes; }

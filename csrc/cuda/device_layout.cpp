@@ -137,7 +137,7 @@ void DeviceLayout::place_changing(u64 address, size_t offset) {
   const size_t n = source_.setups.size();
   const size_t begin = offset;
   put(batch_.states, n);
-  put(batch_.logs, n * batch_.num_logs);
+  put(batch_.logs, n * batch_.num_logs * log_bytes(batch_.log_capacity));
   put(batch_.maxpool_sources, n);
   put(batch_.stack, n * o.stack_bytes());
   put(batch_.draw_bits, n);
@@ -161,6 +161,7 @@ std::vector<u8> DeviceLayout::place_at(u64 address, u64 spill_address) {
   batch_.picture_bytes = picture_bytes_;
   // Of the running frame and the two before it, and those that the maxpool picture is made of.
   batch_.num_logs = kLogSlots + (o.ram_obs ? 0 : o.maxpool ? 2 : 1);
+  batch_.log_capacity = source_.log_capacity;
   batch_.team_lanes = team_lanes(source_.lanes_per_warp);
   batch_.spill_maxpool_at = picture_bytes_ * (o.ram_obs || !o.maxpool ? 2 : 3);
   batch_.spill_bytes = batch_.spill_maxpool_at + (o.ram_obs ? 0 : picture_bytes_ * o.channels());

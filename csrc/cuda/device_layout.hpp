@@ -34,6 +34,7 @@ struct BatchSource {
   std::vector<std::vector<u8>> reset_snapshots;  // of each reset set, one after the other
   BatchOptions options;
   Autoreset autoreset;
+  u32 log_capacity;  // entries, at most kLogCapacity
   u32 lanes_per_warp;
   u32 warps_per_block;
   u32 draw_blocks;

@@ -18,13 +18,14 @@ struct Picture {
   PictureKind kind;
   const u8* pixels;        // for kPixels
   const TiaWriteLog* log;  // for kLog
+  u8 log_slot;
 };
 
 __device__ inline Picture picture_of(const Console& c, u32 n) {
   const PictureState& p = c.s.picture;
   const bool is_pixels = p.kind[n] == PictureKind::kBorrowed;
   return {is_pixels ? PictureKind::kPixels : p.kind[n], pixels_of(c, n),
-          c.memory.logs + p.log_slot[n]};
+          &c.memory.log(p.log_slot[n]), p.log_slot[n]};
 }
 
 // Draws a picture into rows that begin at a multiple of 16 bytes. Called by all lanes of a warp.

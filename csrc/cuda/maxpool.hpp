@@ -63,7 +63,7 @@ __device__ CULE_NOINLINE inline void draw_maxpool(const DeviceBatch& b, const De
     copy_block(levels_out, p.shared.borrowed + (g.snapshot.pooled - g.snapshot.pictures), bytes);
   } else {
     for (u32 n = 0; n < p.num_logs; ++n) {
-      const Picture log{PictureKind::kLog, nullptr, c.memory.logs + p.log_slot[n]};
+      const Picture log{PictureKind::kLog, nullptr, &c.memory.log(p.log_slot[n]), p.log_slot[n]};
       const LevelPair levels =
           draw_pictures(b, g, c, n == 0 ? &log : nullptr, n == 0 ? nullptr : &log, levels_out);
       max_levels(levels, bytes, levels_out);
@@ -97,9 +97,8 @@ __device__ inline void keep_maxpool(const DeviceBatch& b, const DeviceGame& g, c
     if (picture == nullptr) continue;
     is_logs = is_logs && picture->kind == PictureKind::kLog;
     if (!is_logs) continue;
-    const u32 slot = u32(picture->log - c.memory.logs);
-    p.log_slot[p.num_logs++] = u8(slot);
-    p.shared.lent_logs |= u8(1u << slot);
+    p.log_slot[p.num_logs++] = picture->log_slot;
+    p.shared.lent_logs |= u8(1u << picture->log_slot);
   }
   p.kind = is_logs ? MaxpoolKind::kLogs : MaxpoolKind::kPixels;
   if (!is_logs) {

@@ -78,7 +78,7 @@ __device__ CULE_NOINLINE Served serve(const RenderTeam& team, const Console& c, 
   lanes.sync();
   const u32 from = lanes.take_from(request, 0);
   if (from == kGo) return Served::kGone;
-  const TiaWriteLog& log = c.memory.logs[c.s.picture.recording_slot];
+  const TiaWriteLog& log = c.memory.log(c.s.picture.recording_slot);
   return render_together(lanes, c, log, from, team.memory) ? Served::kRendered
                                                            : Served::kCannotRender;
 }

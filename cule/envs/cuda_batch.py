@@ -23,7 +23,7 @@ from cule.envs.device_errors import device_errors
 from cule.envs.device_memory import DeviceOutputs
 from cule.envs.errors import ActionRangeError, native_errors
 from cule.envs.launch import Geometry, choose_geometry
-from cule.envs.memory_estimate import STEPS_ALIVE, MemoryEstimate, results_bytes
+from cule.envs.memory_estimate import STEPS_ALIVE, MemoryEstimate, log_capacity, results_bytes
 from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan, make_batch, native_options
 from cule.envs.translation import MissingCompilerError, Translation
@@ -82,6 +82,7 @@ class CudaBatch:
                 native_options(plan, options),
                 reset_set=reset_set,
                 reset_snapshots=rows,
+                log_capacity=log_capacity(plan),
                 lanes_per_warp=geometry.lanes_per_warp,
                 warps_per_block=geometry.warps_per_block,
             )

@@ -9,7 +9,8 @@ from gymnasium.vector import AutoresetMode
 
 from cule import _core
 from cule.envs.options import EnvOptions
-from cule.envs.plan import observation_space
+from cule.envs.plan import BatchPlan, observation_space
+from cule.games.schema import LOG_ENTRIES
 
 #: Results that are alive at once: those of the last step, which the caller still reads, and those
 #: that the next one writes.
@@ -53,6 +54,15 @@ class MemoryEstimate:
     def fit(self, free_bytes: int) -> int:
         """Environments that fit; of this number, an estimate says that they do."""
         return max(0, (free_bytes - self.shared_bytes) // self.env_bytes)
+
+
+def log_capacity(plan: BatchPlan) -> int:
+    """Entries of each write log: as many as its game has needed, and a sixteenth more.
+
+    A log that is full is painted early, which is exact but slow.
+    """
+    entries = max(rules.log_entries for rules in plan.rules)
+    return min(entries + entries // 16, LOG_ENTRIES)
 
 
 def results_bytes(options: EnvOptions) -> int:

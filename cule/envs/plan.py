@@ -22,7 +22,7 @@ from cule.envs.actions import Action
 from cule.envs.errors import native_errors
 from cule.envs.options import EnvOptions
 from cule.errors import DeviceError, InvalidArgumentError
-from cule.games import GameSpec, resolve
+from cule.games import GameRules, GameSpec, resolve
 
 COLOUR_CHANNELS = 3
 
@@ -38,6 +38,7 @@ class BatchPlan:
     """What the environments of a batch are."""
 
     games: tuple[_core.Game, ...]
+    rules: tuple[GameRules, ...]  # of each
     game_index: NDArray[np.int32]  # [N], which of games
     modes: NDArray[np.int32]  # [N]
     difficulties: NDArray[np.int32]  # [N]
@@ -130,7 +131,7 @@ def plan_batch(options: EnvOptions) -> BatchPlan:
             )
     counts = [count for _, count in pairs]
     game_index = np.repeat(np.arange(len(pairs), dtype=np.int32), counts)
-    rules = [spec.rules for spec in specs]
+    rules = tuple(spec.rules for spec in specs)
     defaults, allowed = [own.default_mode for own in rules], [own.modes for own in rules]
     modes = _choices("mode", options.mode, defaults, allowed, game_index, specs)
     # ALE starts with difficulty 0 even where a game's list does not hold it.
@@ -141,6 +142,7 @@ def plan_batch(options: EnvOptions) -> BatchPlan:
     joint = any(actions != sets[0] for actions in sets)
     return BatchPlan(
         games=games,
+        rules=rules,
         game_index=game_index,
         modes=modes,
         difficulties=difficulties,

@@ -30,6 +30,7 @@ else:
 NUM_ACTIONS = 18
 RESET_SWITCH_ACTION = 40  # among the starting actions: the console RESET switch held for one frame
 PADDLE_MAX = 790196  # largest paddle resistance unless a game widens it
+LOG_ENTRIES = 3072  # of a game that was not measured; no log holds more
 NTSC_LINES, PAL_LINES = 210, 250  # picture lines; auto-detection makes the second of the first
 MAX_RULES_BYTES = 1_000_000
 
@@ -94,6 +95,8 @@ class GameRules:
     lives: str
     mode_setup: str
     paddle_max: int
+    log_entries: int  # the most accesses to the TIA in a frame; at most LOG_ENTRIES count
+    short_frames: bool  # whether frames often end before their picture does
     notes: str
 
     @property
@@ -213,6 +216,8 @@ def _read_game(reader: _Table, game_id: str, *, is_user: bool) -> GameRules:
         lives=reader.text("lives"),
         mode_setup=reader.text("mode_setup", default("")),
         paddle_max=settings.integer("paddle_max", range(1, 2**24), PADDLE_MAX),
+        log_entries=settings.integer("log_entries", range(1, LOG_ENTRIES + 1), LOG_ENTRIES),
+        short_frames=settings.flag("short_frames", False),
         notes=reader.text("notes", default("")),
     )
     settings.finish()

@@ -70,7 +70,7 @@ inline u16 all_latches(const Console& c, const TiaWriteLog& log) {
   u16 start = log.start.collisions;
   if (log.start.are_latches_partial) {
     const PictureState& p = c.s.picture;
-    const TiaWriteLog& previous = c.memory.logs[p.log_slot[p.current ^ 1u]];
+    const TiaWriteLog& previous = c.memory.log(p.log_slot[p.current ^ 1u]);
     start = find_latches(c, previous, previous.start.collisions);  // a CXCLR follows
   }
   return find_latches(c, log, start);
@@ -80,7 +80,7 @@ inline u16 all_latches(const Console& c, const TiaWriteLog& log) {
 inline void complete_latches(const Console& c) {
   ConsoleState& s = c.s;
   if (!s.tia.are_latches_partial) return;
-  const TiaWriteLog& log = c.memory.logs[s.picture.log_slot[s.picture.current]];
+  const TiaWriteLog& log = c.memory.log(s.picture.log_slot[s.picture.current]);
   s.tia.collisions = find_latches(c, log, log.start.collisions);  // a CXCLR follows
   s.tia.are_latches_partial = 0;
 }
