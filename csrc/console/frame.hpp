@@ -104,7 +104,7 @@ CULE_HD CULE_NOINLINE void run_frame(const Console& c, Engine& engine) {
   }
   if (!s.is_unfinished) {
     s.last_frame_lines = current_line(s);
-    p.is_dimmed = 0;
+    p.is_painted = p.is_dimmed = 0;
   } else if (!p.is_dimmed) {
     dim_picture(c);
     p.is_dimmed = 1;

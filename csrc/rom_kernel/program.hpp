@@ -15,9 +15,12 @@
 
 namespace cule {
 
-// No block begins within this time before a TIA write could end the frame or find the log full;
-// a block checks the clock more often (rom_kernel/source.cpp).
+// No block begins within this time before a TIA write could end the frame, or with less room in the
+// log; a block checks both more often (rom_kernel/source.cpp).
 constexpr u32 kQuietCycles = 1024;
+constexpr u32 kQuietEntries = 72;
+// What a possible entry counts for in the choice of places to check, beside the cycles that pass.
+constexpr u32 kEntryCost = 8;
 
 // The functions of the machine that are the same for all games (rom_kernel/kernel.hpp), which need
 // not be compiled for each.
@@ -193,7 +196,8 @@ struct BlockRun {
 
   Lanes all;
   Lanes together;   // lanes that run the same block
-  u32 limit = 0;    // no block begins at or after this time
+  u32 limit = 0;    // no block begins at or after this time,
+  u32 full = 0;     // nor with the end of the log at or after it, in the lower bits of its address
   u32 meeting = 0;  // the block that those run, in all lanes; 0: none
   bool is_running;
 
@@ -246,7 +250,7 @@ struct BlockRun {
     return together.ballot(bus.must_leave) != 0;
   }
   CULE_HD CULE_INLINE bool is_late(const Bus& bus) const {
-    return together.ballot(bus.time >= limit) != 0;
+    return together.ballot(bus.time >= limit || is_full(bus)) != 0;
   }
 
   // A branch. kIdle is the instruction at its target if that may be an idle loop, else 0.
@@ -278,14 +282,14 @@ struct BlockRun {
     if (!is_running || !(e.pc & 0x1000)) return 0;
     const u32 entry = Program::block_at(Fetch::base(m.s) + Fetch::index(m.s, e.pc));
     if ((entry >> 16) != (e.pc & Program::kWindow)) return 0;
-    // The log takes at least as many cycles to fill as it has free entries.
-    const u32 now = log_cycle(bus.time);
-    const u32 full = now + u32(m.log_end - bus.next);
-    const u32 end_cycle = cycles_of(m.end_clock);
-    const u32 over = end_cycle < m.step_cycle ? 0 : end_cycle - m.step_cycle;
-    const u32 end = full < over ? full : over;
-    limit = (end < kQuietCycles ? 0 : end - kQuietCycles) << kLogCycleShift;
-    return bus.time < limit ? entry & 0xFFFF : 0;
+    const u32 end = cycles_of(m.end_clock);
+    const u32 quiet_end = end < m.step_cycle + kQuietCycles ? 0 : end - m.step_cycle - kQuietCycles;
+    limit = quiet_end << kLogCycleShift;
+    full = u32(reinterpret_cast<u64>(m.log_end)) - kQuietEntries * u32(sizeof(LogEntry));
+    return bus.time < limit && !is_full(bus) ? entry & 0xFFFF : 0;
+  }
+  CULE_HD CULE_INLINE bool is_full(const Bus& bus) const {
+    return i32(u32(reinterpret_cast<u64>(bus.next)) - full) >= 0;
   }
 };
 

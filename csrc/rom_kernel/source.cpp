@@ -15,9 +15,12 @@ namespace {
 constexpr u32 kVsync = 0;
 constexpr u32 kWsync = 2;
 constexpr u32 kShortestIdleOffset = 0xFB;
-// Cycles that may pass between two checks of the clock; rom_kernel/program.hpp has the limit.
+// Cost of what may run between two checks of the clock and of the log: cycles, and kEntryCost for
+// each entry. No block costs more than kLongestRun and its last instruction.
 constexpr u32 kLongRun = 200;
 constexpr u32 kLongestRun = 400;
+constexpr u32 kHighestCost = 9 + 75 + kMaxInstructionAccesses * kEntryCost;  // of an instruction
+static_assert(kLongestRun + kHighestCost <= kQuietEntries * kEntryCost && kQuietEntries >= 1);
 constexpr u32 kMaxBlocks = (1u << 13) - 2;
 // Of one part, if a block has no more. Smaller ones compile little faster, and lanes change parts
 // more often (RESULTS.md, "Compiling a game").
@@ -29,9 +32,9 @@ struct Instruction {
   bool is_followed = false;
   bool begins_block = false;
   bool is_loop_head = false;
-  u32 block = 0;          // number of the block that it begins, or 0
-  u32 part = 0;           // index
-  u32 cycles_before = 0;  // the most since the last check of the clock, over jumps that lead here
+  u32 block = 0;        // number of the block that it begins, or 0
+  u32 part = 0;         // index
+  u32 cost_before = 0;  // the most since the last check, over jumps that lead here
 };
 
 std::string group_source(bool is_alone) {
@@ -181,12 +184,53 @@ class SourceWriter {
     const Function f = op.function;
     return f == Function::kPha || f == Function::kPhp || f == Function::kJsr;
   }
-  // The most cycles: with a crossed page or a branch; a store that may be to WSYNC stalls.
-  u32 cycles_of(u32 offset) const {
+  static u32 own_entries_of(Function f) {
+    switch (f) {
+      case Function::kBranch:
+      case Function::kJump:
+        return 0;
+      case Function::kPha:
+      case Function::kPhp:
+      case Function::kPla:
+      case Function::kPlp:
+        return 2;
+      default:
+        return kMaxInstructionAccesses;
+    }
+  }
+  // The most entries that the instruction makes in the log.
+  u32 entries_of(u32 offset) const {
+    const Opcode& op = op_at(offset);
+    const u32 accesses = u32(op.loads()) + u32(op.stores());
+    const u32 operand = word_at(offset) >> 8 & 0xFFFF;
+    switch (op.mode) {
+      case Mode::kZeroPage:
+        return operand & 0x80 ? 0 : accesses;
+      case Mode::kAbsolute:
+        return operand & 0x1080 ? 0 : accesses;
+      case Mode::kZeroPageX:
+      case Mode::kZeroPageY:
+        return accesses;
+      case Mode::kAbsoluteX:
+      case Mode::kAbsoluteY:
+        return reads_rom_only(offset) ? 0 : accesses;
+      case Mode::kIndirectX:
+        return 2 + accesses;
+      case Mode::kIndirectY:
+        return (operand & 0xFF) - 0x80 < 0x7F ? accesses : 2 + accesses;
+      case Mode::kOwn:
+        return own_entries_of(op.function);
+      default:
+        return 0;
+    }
+  }
+  // The most cycles, with a crossed page or a branch, where a store that may be to WSYNC stalls;
+  // and what the entries count for.
+  u32 cost_of(u32 offset) const {
     u32 reg;
     const bool stalls = (is_wild(offset) && op_at(offset).target == Target::kToMemory) ||
                         (writes_tia(offset, reg) && reg == kWsync);
-    return op_at(offset).cycles + 2 + (stalls ? 75 : 0);
+    return op_at(offset).cycles + 2 + (stalls ? 75 : 0) + entries_of(offset) * kEntryCost;
   }
   // Whether lanes meet after the instruction.
   bool ends_line(u32 offset) const {
@@ -258,12 +302,12 @@ class SourceWriter {
       }
       before = at;
     }
-    u32 cycles = 0;
+    u32 cost = 0;
     for (auto& [offset, instruction] : instructions_) {
-      instruction.begins_block |= cycles > kLongestRun;
+      instruction.begins_block |= cost > kLongestRun;
       // Checked at its beginning, or too short to matter: write() decides the same way.
-      if (instruction.begins_block) cycles = 0;
-      cycles += cycles_of(offset);
+      if (instruction.begins_block) cost = 0;
+      cost += cost_of(offset);
     }
   }
 
@@ -383,7 +427,7 @@ class SourceWriter {
         "{\n  u32 way;\n  switch (block) {\n";
     for (u32 n = part.first_block; n <= part.last_block; ++n) put("    case %u: goto b%u;\n", n, n);
     text_ += "    default: return;\n  }\n";
-    cycles_ = 0;
+    cost_ = 0;
     for (auto at = part.instructions.begin(); at != part.instructions.end(); ++at) {
       const auto neighbour = std::next(at);
       write(*at, neighbour == part.instructions.end() ? instructions_.end() : *neighbour);
@@ -424,10 +468,10 @@ class SourceWriter {
     if (cart_.type != Bankswitch::kE0 && cart_.type != Bankswitch::kFE) {
       put("  bus.base = %u;\n", offset / kBankBytes * kBankBytes);
     }
-    if (cycles_ < i.cycles_before) cycles_ = i.cycles_before;
-    if (i.is_loop_head || cycles_ > kLongRun) {
+    if (cost_ < i.cost_before) cost_ = i.cost_before;
+    if (i.is_loop_head || cost_ > kLongRun) {
       text_ += "  if (r.is_late(bus)) return;\n";
-      cycles_ = 0;
+      cost_ = 0;
     }
   }
   // Jumps to a block, or returns to the meeting of lanes; the program counter is set already.
@@ -437,7 +481,7 @@ class SourceWriter {
       text_ += "return;";
       return;
     }
-    if (target->second.cycles_before < cycles_) target->second.cycles_before = cycles_;
+    if (target->second.cost_before < cost_) target->second.cost_before = cost_;
     put("goto b%u;", target->second.block);
   }
 
@@ -449,7 +493,7 @@ class SourceWriter {
     const u32 opcode = word & 0xFF;
     const Function f = op_at(offset).function;
     if (at->second.block != 0) begin_block(at->second, offset);
-    cycles_ += cycles_of(offset);
+    cost_ += cost_of(offset);
     if (f == Function::kBranch) {
       write_branch(at, pc, word);
     } else {
@@ -462,7 +506,7 @@ class SourceWriter {
         text_ += '\n';
       } else if (op_at(offset).transfers() || ends_line(offset)) {
         text_ += "  return;\n";
-        cycles_ = 0;
+        cost_ = 0;
         return;
       } else if (is_wild(offset)) {
         text_ += "  if (r.must_meet(bus)) return;\n";
@@ -474,7 +518,7 @@ class SourceWriter {
       go_to(at, next);
       text_ += '\n';
     }
-    if (!falls_through(offset) || next != neighbour) cycles_ = 0;
+    if (!falls_through(offset) || next != neighbour) cost_ = 0;
   }
 
   void write_branch(At at, u32 pc, u32 word) {
@@ -504,7 +548,7 @@ class SourceWriter {
   std::string text_;
   std::vector<Part> parts_;  // those executed most first
   u32 blocks_ = 0;
-  u32 cycles_ = 0;  // the most since the last check of the clock
+  u32 cost_ = 0;  // the most since the last check
 };
 
 }  // namespace
