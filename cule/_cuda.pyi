@@ -28,14 +28,12 @@ class _KernelResources(TypedDict):
     shared_bytes: int
     max_threads: int
 
-class OnDemandMemory:
-    """Managed memory, which takes no place before it is written to. Freed with the object."""
+class HostMemory:
+    """Pinned memory that kernels of the current device read and write. Freed with the object."""
 
     def __init__(self, bytes: int) -> None: ...
-    @staticmethod
-    def is_supported() -> bool: ...  # by the current device
     @property
-    def address(self) -> int: ...
+    def address(self) -> int: ...  # in kernels
 
 class Outputs:
     """Where a call writes its results; shapes as in `cule._core.Outputs`."""
@@ -67,13 +65,18 @@ class Batch:
         reset_set: NDArray[np.int32],  # [N], which of reset_snapshots
         reset_snapshots: Sequence[NDArray[np.uint8]],  # each [num_reset_states, state_size]
         log_capacity: int,  # entries of each write log
+        pool_slots: int,  # on the device, for pictures that cannot stay logs; at most N
         lanes_per_warp: int,
         warps_per_block: int,
     ) -> None: ...
     @property
     def bytes(self) -> int: ...  # of device memory
     @property
-    def spill_bytes(self) -> int: ...  # of memory that is rarely written
+    def slot_bytes(self) -> int: ...  # of a slot of the pool
+    @property
+    def pool_bytes(self) -> int: ...  # of device memory, zeros at first
+    @property
+    def reserve_bytes(self) -> int: ...  # of host memory; 0: no reserve
     @property
     def console_bytes(self) -> int: ...  # of `bytes` for each environment
     @property
@@ -84,7 +87,9 @@ class Batch:
     @property
     def has_program(self) -> bool: ...  # a kernel compiled for the game runs the steps
     # what the beginning of the memory at `address` must hold, uint8
-    def place_at(self, address: int, spill_address: int) -> NDArray[np.uint8]: ...
+    def place_at(
+        self, address: int, pool_address: int, reserve_address: int
+    ) -> NDArray[np.uint8]: ...
     # indices: int32 [N], or joysticks: float32 [N, 4]
     def step(
         self, indices: int, joysticks: int, out: Outputs, faults: int, stream: int

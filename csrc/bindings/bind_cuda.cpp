@@ -1,8 +1,8 @@
 // bindings/bind_cuda.cpp: the Python module cule._cuda: batches on a GPU.
 //
 // Device memory belongs to the caller, who gives addresses (torch tensors' data_ptr()) and the
-// stream to launch on. Nothing but OnDemandMemory and local memory allocates device memory or waits
-// for the device.
+// stream to launch on. Nothing but local memory allocates device memory; nothing but that and
+// HostMemory waits for the device.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -12,8 +12,8 @@
 #include "batch/snapshot_errors.hpp"
 #include "bindings/parse.hpp"
 #include "cuda/device_layout.hpp"
+#include "cuda/host_memory.hpp"
 #include "cuda/local_memory.hpp"
-#include "cuda/on_demand.hpp"
 #include "host/env_slot.hpp"
 #include "rom_kernel/loaded_step.hpp"
 
@@ -69,9 +69,9 @@ class CudaBatch {
 
   DeviceLayout& layout() { return layout_; }
 
-  py::array_t<u8> place_at(u64 address, u64 spill_address) {
+  py::array_t<u8> place_at(u64 address, u64 pool_address, u64 reserve_address) {
     base_ = address;
-    const std::vector<u8> bytes = layout_.place_at(address, spill_address);
+    const std::vector<u8> bytes = layout_.place_at(address, pool_address, reserve_address);
     return py::array_t<u8>(py::ssize_t(bytes.size()), bytes.data());
   }
 
@@ -163,13 +163,15 @@ std::unique_ptr<CudaBatch> make_batch(const std::vector<std::shared_ptr<Game>>& 
                                       const py::object& difficulties, const BatchOptions& options,
                                       const py::object& reset_set,
                                       const std::vector<Contiguous<u8>>& reset_snapshots,
-                                      u32 log_capacity, u32 lanes_per_warp, u32 warps_per_block) {
+                                      u32 log_capacity, u32 pool_slots, u32 lanes_per_warp,
+                                      u32 warps_per_block) {
   const i32 n = i32(py::len(game_index));
   const i32* game = parse_indices<i32>(game_index, "game_index", n, games.size());
   const i32* set = parse_indices<i32>(reset_set, "reset_set", n, reset_snapshots.size());
   const i32* mode = parse_vector<i32>(modes, "modes", n);
   const i32* difficulty = parse_vector<i32>(difficulties, "difficulties", n);
   check_range("log_capacity", log_capacity, 1, kLogCapacity);
+  check_range("pool_slots", pool_slots, 1, n);
   check_range("lanes_per_warp", lanes_per_warp, 1, kWarpLanes);
   check_range("warps_per_block", warps_per_block, 1, kMaxStepWarps);
   BatchSource b;
@@ -182,6 +184,7 @@ std::unique_ptr<CudaBatch> make_batch(const std::vector<std::shared_ptr<Game>>& 
   b.options = options;
   b.autoreset = options.autoreset;
   b.log_capacity = log_capacity;
+  b.pool_slots = pool_slots;
   b.lanes_per_warp = lanes_per_warp;
   b.warps_per_block = warps_per_block;
   check(choose_blocks(n, b.draw_blocks), "occupancy of the render kernel");
@@ -249,21 +252,17 @@ void bind_cuda(py::module_& m) {
         return text_of(SnapshotError(error), index, game_id);
       },
       py::arg("error"), py::arg("index"), py::arg("game_id"));
-  py::class_<OnDemandMemory>(m, "OnDemandMemory", py::module_local())
+  py::class_<HostMemory>(m, "HostMemory", py::module_local())
       .def(py::init([](size_t bytes) {
-             OnDemandMemory memory;
-             check(memory.allocate(bytes), "managed memory");
+             HostMemory memory;
+             check(memory.allocate(bytes), "pinned host memory");
              return memory;
            }),
            py::arg("bytes"))
-      .def_static("is_supported",
-                  [] {
-                    bool is_supported = false;
-                    check(OnDemandMemory::is_supported(is_supported), "device attributes");
-                    return is_supported;
-                  })
-      .def_property_readonly("address", [](const OnDemandMemory& memory) {
-        return reinterpret_cast<u64>(memory.data());
+      .def_property_readonly("address", [](const HostMemory& memory) {
+        void* address = nullptr;
+        check(memory.find_address(address), "address of pinned host memory");
+        return reinterpret_cast<u64>(address);
       });
   py::class_<StepOutputs>(m, "Outputs", py::module_local())
       .def(py::init(&make_outputs), py::kw_only(), py::arg("obs"), py::arg("obs_stride"),
@@ -273,14 +272,18 @@ void bind_cuda(py::module_& m) {
   py::class_<CudaBatch>(m, "Batch", py::module_local())
       .def(py::init(&make_batch), py::arg("games"), py::arg("game_index"), py::arg("modes"),
            py::arg("difficulties"), py::arg("options"), py::arg("reset_set"),
-           py::arg("reset_snapshots"), py::arg("log_capacity"), py::arg("lanes_per_warp"),
-           py::arg("warps_per_block"))
+           py::arg("reset_snapshots"), py::arg("log_capacity"), py::arg("pool_slots"),
+           py::arg("lanes_per_warp"), py::arg("warps_per_block"))
       .def_property_readonly("bytes", [](CudaBatch& b) { return b.layout().bytes(); })
       .def_property_readonly("console_bytes",
                              [](CudaBatch& b) { return b.layout().console_bytes(); })
-      .def_property_readonly("spill_bytes", [](CudaBatch& b) { return b.layout().spill_bytes(); })
+      .def_property_readonly("slot_bytes", [](CudaBatch& b) { return b.layout().slot_bytes(); })
+      .def_property_readonly("pool_bytes", [](CudaBatch& b) { return b.layout().pool_bytes(); })
+      .def_property_readonly("reserve_bytes",
+                             [](CudaBatch& b) { return b.layout().reserve_bytes(); })
       .def_property_readonly("state_size", [](CudaBatch& b) { return b.layout().snapshot_bytes(); })
-      .def("place_at", &CudaBatch::place_at, py::arg("address"), py::arg("spill_address"))
+      .def("place_at", &CudaBatch::place_at, py::arg("address"), py::arg("pool_address"),
+           py::arg("reserve_address"))
       .def_property_readonly("live", &CudaBatch::live)
       .def("step", &CudaBatch::step, release, py::arg("indices"), py::arg("joysticks"),
            py::arg("out"), py::arg("faults"), py::arg("stream"))

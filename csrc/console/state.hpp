@@ -98,9 +98,14 @@ CULE_HD CULE_INLINE constexpr u32 log_bytes(u32 capacity) {
 
 constexpr u32 kLogSlots = 3;  // at least: the running frame and the two pictures before it
 
+struct PixelPool;  // of a back end
+
 // Framebuffers and logs that a console shares with other uses of a back end.
 struct SharedFramebuffers {
-  const u8* borrowed;  // pixels of PictureKind::kBorrowed, two pictures in a row; not written to
+  const u8* borrowed;     // pixels of PictureKind::kBorrowed, two pictures in a row; not written to
+  u8* pixels;             // of the two framebuffers; null until the console needs some
+  const PixelPool* pool;  // that they come from
+  u32 console;            // its number
   u8 num_logs;
   u8 lent_logs;  // bit n: log n is in use outside the console
 };
@@ -110,14 +115,16 @@ struct FrameMemory {
   TiaWriteLog* logs;  // [kLogSlots], or as many as `shared` says
   u8* pixels;         // of the two framebuffers: palette indices, where PictureKind says so
   u32 picture_bytes;  // between the two
-  const SharedFramebuffers* shared = nullptr;  // null: none, and kLogSlots logs
-  u32 log_capacity = kLogCapacity;             // entries, at most as many
+  SharedFramebuffers* shared = nullptr;  // null: none, and kLogSlots logs; else it has the pixels
+  u32 log_capacity = kLogCapacity;       // entries, at most as many
 
   CULE_HD CULE_INLINE TiaWriteLog& log(u32 slot) const {
     u8* const first = reinterpret_cast<u8*>(logs);
     return *reinterpret_cast<TiaWriteLog*>(first + size_t(slot) * log_bytes(log_capacity));
   }
-  CULE_HD CULE_INLINE u8* picture(u32 n) const { return pixels + size_t(n) * picture_bytes; }
+  CULE_HD CULE_INLINE u8* picture(u32 n) const {
+    return (shared != nullptr ? shared->pixels : pixels) + size_t(n) * picture_bytes;
+  }
 };
 
 // A console and everything that running a frame of it needs.

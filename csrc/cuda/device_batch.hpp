@@ -85,6 +85,16 @@ struct MaxpoolSource {
   u8 log_slot[kMaxpoolLogs];
 };
 
+// Pixels for pictures that cannot stay logs (cuda/pixel_pool.hpp). Constant. A slot holds two frame
+// buffers and the picture put aside (kPreviousHeld) as palette indices, and the maxpool picture.
+struct PixelPool {
+  u8* slots;      // [num_slots][slot_bytes]
+  u8* reserve;    // [size][slot_bytes] on the host; null with a slot for every console
+  u32* is_taken;  // [num_slots]
+  u32 num_slots;
+  u32 slot_bytes;
+};
+
 struct DeviceBatch {
   // Constant.
   i32 size;
@@ -93,12 +103,11 @@ struct DeviceBatch {
   u32 channels;
   u32 layout;  // code of the snapshots' layout
   u32 snapshot_bytes;
-  u32 num_logs;          // a console
-  u32 log_capacity;      // entries
-  u32 picture_bytes;     // of the tallest game; between the pictures of a console
-  u32 spill_bytes;       // a console
-  u32 spill_maxpool_at;  // of the maxpool picture in these
-  u32 team_lanes;        // of a warp that work for one console, a power of two
+  u32 num_logs;       // a console
+  u32 log_capacity;   // entries
+  u32 picture_bytes;  // of the tallest game; between the pictures of a console
+  u32 maxpool_at;     // of the maxpool picture in a slot of the pool
+  u32 team_lanes;     // of a warp that work for one console, a power of two
   float continuous_action_threshold;
   u8 grayscale;
   u8 maxpool;
@@ -109,6 +118,7 @@ struct DeviceBatch {
   const ConsoleSetup* setups;  // [size]
   const LaneOpcode* opcodes;   // [kNumOpcodes]
   const u8* identity;          // [256], a map that changes nothing
+  const PixelPool* pool;
   // Changing.
   SlotState* states;               // [size]
   u8* logs;                        // [size][num_logs][log_bytes(log_capacity)]
@@ -118,21 +128,26 @@ struct DeviceBatch {
   u8* planes;                      // [blocks][2][picture_bytes], scratch
   u8* canvases;                    // [blocks][picture_bytes * channels], scratch
   u32* faults;                     // [1]
-  // Spill memory, for pictures that cannot stay logs, which most consoles never have: two frame
-  // buffers and the picture put aside (kPreviousHeld) as palette indices, and the maxpool picture.
-  // Its pages are allocated when a kernel first writes to them.
-  u8* spill;  // [size][spill_bytes]
 
   __device__ const ConsoleSetup& setup(u32 i) const { return setups[i]; }
   __device__ const DeviceGame& game(u32 i) const { return games[setups[i].game]; }
   __device__ FrameMemory memory(u32 i) const {
     u8* const own_logs = logs + size_t(i) * num_logs * log_bytes(log_capacity);
-    return {reinterpret_cast<TiaWriteLog*>(own_logs), spill_memory(i), picture_bytes,
+    return {reinterpret_cast<TiaWriteLog*>(own_logs), nullptr, picture_bytes,
             &maxpool_sources[i].shared, log_capacity};
   }
-  __device__ u8* spill_memory(u32 i) const { return spill + size_t(i) * spill_bytes; }
-  __device__ u8* held_picture(u32 i) const { return spill_memory(i) + 2 * picture_bytes; }
-  __device__ u8* spill_maxpool(u32 i) const { return spill_memory(i) + spill_maxpool_at; }
+  // Where console i has pixels.
+  __device__ u8* held_picture(u32 i) const { return memory(i).picture(2); }
+  __device__ u8* maxpool_pixels(u32 i) const {
+    return maxpool_sources[i].shared.pixels + maxpool_at;
+  }
+  // A maxpool picture that is made of no logs.
+  __device__ void begin_maxpool(u32 i, MaxpoolKind kind, const u8* borrowed) const {
+    MaxpoolSource source{};
+    source.shared = {borrowed, maxpool_sources[i].shared.pixels, pool, i, u8(num_logs), 0};
+    source.kind = kind;
+    maxpool_sources[i] = source;
+  }
   __device__ u8* frames(u32 i) const { return stack + size_t(i) * stack_num * frame_bytes; }
   __device__ Console console(u32 i) const {
     const DeviceGame& g = game(i);

@@ -54,7 +54,7 @@ DeviceLayout::DeviceLayout(BatchSource source) : source_(std::move(source)) {
     picture_bytes_ = std::max(picture_bytes_, g.properties.height * kScreenWidth);
     snapshot_bytes_ = std::max(snapshot_bytes_, u32(snapshot_layout(o, g.properties.height).end));
   }
-  place_at(0, 0);
+  place_at(0, 0, 0);
 }
 
 void DeviceLayout::lay_out(Writer& w) {
@@ -123,6 +123,7 @@ void DeviceLayout::lay_out(Writer& w) {
   batch_.identity = w.put(identity.value, 256);
   batch_.games = w.put(games);
   batch_.reset_sets = w.put(sets);
+  batch_.pool = w.put(&pool_, 1);
   batch_.setups = w.put(source_.setups);
 }
 
@@ -148,8 +149,21 @@ void DeviceLayout::place_changing(u64 address, size_t offset) {
   bytes_ = align(offset);
 }
 
-std::vector<u8> DeviceLayout::place_at(u64 address, u64 spill_address) {
+void DeviceLayout::place_pool(u64 address, u64 reserve_address) {
   const BatchOptions& o = source_.options;
+  const size_t taken_bytes = align(source_.pool_slots * sizeof(u32));
+  batch_.maxpool_at = picture_bytes_ * (o.ram_obs || !o.maxpool ? 2 : 3);
+  pool_.slot_bytes = batch_.maxpool_at + (o.ram_obs ? 0 : picture_bytes_ * o.channels());
+  pool_.num_slots = source_.pool_slots;
+  pool_.is_taken = reinterpret_cast<u32*>(address);
+  pool_.slots = reinterpret_cast<u8*>(address + taken_bytes);
+  pool_.reserve = reinterpret_cast<u8*>(reserve_address);
+  pool_bytes_ = taken_bytes + size_t(pool_.num_slots) * pool_.slot_bytes;
+}
+
+std::vector<u8> DeviceLayout::place_at(u64 address, u64 pool_address, u64 reserve_address) {
+  const BatchOptions& o = source_.options;
+  place_pool(pool_address, reserve_address);
   Writer w(address);
   lay_out(w);
   batch_.size = i32(source_.setups.size());
@@ -163,9 +177,6 @@ std::vector<u8> DeviceLayout::place_at(u64 address, u64 spill_address) {
   batch_.num_logs = kLogSlots + (o.ram_obs ? 0 : o.maxpool ? 2 : 1);
   batch_.log_capacity = source_.log_capacity;
   batch_.team_lanes = team_lanes(source_.lanes_per_warp);
-  batch_.spill_maxpool_at = picture_bytes_ * (o.ram_obs || !o.maxpool ? 2 : 3);
-  batch_.spill_bytes = batch_.spill_maxpool_at + (o.ram_obs ? 0 : picture_bytes_ * o.channels());
-  batch_.spill = reinterpret_cast<u8*>(spill_address);
   batch_.continuous_action_threshold = o.continuous_action_threshold;
   batch_.grayscale = o.grayscale;
   batch_.maxpool = o.maxpool;

@@ -2,8 +2,8 @@
 //
 // In: the games and consoles of a batch. Out: the number of bytes it needs; then, for a block at a
 // device address, the constant part as bytes to be copied to its beginning, and the DeviceBatch
-// that points into it. A second block is the spill memory (DeviceBatch::spill). Host code; calls
-// no device.
+// that points into it. A second block, which begins as zeros, is the PixelPool, and memory of the
+// host is its reserve. Host code; calls no device.
 #pragma once
 
 #include <cstring>
@@ -35,6 +35,7 @@ struct BatchSource {
   BatchOptions options;
   Autoreset autoreset;
   u32 log_capacity;  // entries, at most kLogCapacity
+  u32 pool_slots;    // of the PixelPool, at most as many as consoles
   u32 lanes_per_warp;
   u32 warps_per_block;
   u32 draw_blocks;
@@ -46,10 +47,15 @@ class DeviceLayout {
 
   size_t bytes() const { return bytes_; }
   size_t constant_bytes() const { return constant_bytes_; }
-  size_t spill_bytes() const { return size_t(batch_.spill_bytes) * source_.setups.size(); }
+  size_t pool_bytes() const { return pool_bytes_; }
+  u32 slot_bytes() const { return pool_.slot_bytes; }
+  size_t reserve_bytes() const {
+    const size_t n = source_.setups.size();
+    return pool_.num_slots < n ? n * pool_.slot_bytes : 0;
+  }
   // Returns the constant_bytes() bytes for the beginning of a block at this address, and makes
   // batch() and tiles() point there.
-  std::vector<u8> place_at(u64 address, u64 spill_address);
+  std::vector<u8> place_at(u64 address, u64 pool_address, u64 reserve_address);
 
   const DeviceBatch& batch() const { return batch_; }
   const TileList& tiles(Family family) const { return tiles_[family]; }
@@ -61,13 +67,16 @@ class DeviceLayout {
   class Writer;
   void lay_out(Writer& w);
   void place_changing(u64 address, size_t offset);
+  void place_pool(u64 address, u64 reserve_address);
 
   BatchSource source_;
   DeviceBatch batch_{};
+  PixelPool pool_{};
   TileList tiles_[kFamilies] = {};
   u32 picture_bytes_ = 0;
   u32 snapshot_bytes_ = 0;
   size_t constant_bytes_ = 0;
+  size_t pool_bytes_ = 0;
   size_t console_bytes_ = 0;
   size_t bytes_ = 0;
 };

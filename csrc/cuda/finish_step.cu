@@ -94,11 +94,7 @@ __device__ CULE_NOINLINE void reset_console(const DeviceBatch& b, const DeviceGa
     chosen = set.snapshots + size_t(choose_reset_state(s, set.count)) * b.snapshot_bytes;
     copy_reset_state(s, *reinterpret_cast<const SlotState*>(chosen + sizeof(SnapshotHeader)));
     forget_logs(s.console.picture, PictureKind::kBorrowed);
-    MaxpoolSource& source = b.maxpool_sources[i];
-    source = {};
-    source.shared.borrowed = chosen + g.snapshot.pictures;
-    source.shared.num_logs = u8(b.num_logs);
-    source.kind = MaxpoolKind::kResetState;
+    b.begin_maxpool(i, MaxpoolKind::kResetState, chosen + g.snapshot.pictures);
   }
   __syncthreads();
   copy_block(b.frames(i), chosen + g.snapshot.stack, g.snapshot.stack_end - g.snapshot.stack);
@@ -146,6 +142,7 @@ __global__ void __launch_bounds__(kDrawThreads, kDrawBlocks)
     }
     write_results(b, g, i, out);
     __syncthreads();
+    if (threadIdx.x == 0) return_pixels(b, i);
   }
 }
 
@@ -166,6 +163,7 @@ __global__ void reset_consoles_kernel(const DeviceBatch b, const ResetRequest re
     }
     write_results(b, g, i, out);
     __syncthreads();
+    if (threadIdx.x == 0) return_pixels(b, i);
   }
 }
 

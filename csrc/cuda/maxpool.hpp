@@ -6,6 +6,7 @@
 #pragma once
 
 #include "cuda/draw.hpp"
+#include "cuda/pixel_pool.hpp"
 #include "cuda/resize_rows.hpp"
 
 namespace cule {
@@ -58,7 +59,7 @@ __device__ CULE_NOINLINE inline void draw_maxpool(const DeviceBatch& b, const De
   if (p.kind == MaxpoolKind::kBlank) {
     for (size_t k = threadIdx.x; k < bytes; k += blockDim.x) levels_out[k] = 0;
   } else if (p.kind == MaxpoolKind::kPixels) {
-    copy_block(levels_out, b.spill_maxpool(i), bytes);
+    copy_block(levels_out, b.maxpool_pixels(i), bytes);
   } else if (p.kind == MaxpoolKind::kResetState) {
     copy_block(levels_out, p.shared.borrowed + (g.snapshot.pooled - g.snapshot.pictures), bytes);
   } else {
@@ -103,7 +104,10 @@ __device__ inline void keep_maxpool(const DeviceBatch& b, const DeviceGame& g, c
   p.kind = is_logs ? MaxpoolKind::kLogs : MaxpoolKind::kPixels;
   if (!is_logs) {
     p.shared.lent_logs = 0;
-    max_levels(levels, g.snapshot.stack - g.snapshot.pooled, b.spill_maxpool(i));
+    if (threadIdx.x == 0) take_pixels(c);
+    __syncthreads();
+    max_levels(levels, g.snapshot.stack - g.snapshot.pooled, b.maxpool_pixels(i));
+    p.shared.pixels = b.maxpool_sources[i].shared.pixels;
   }
   __syncthreads();
   if (threadIdx.x == 0) b.maxpool_sources[i] = p;

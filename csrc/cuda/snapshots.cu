@@ -63,17 +63,16 @@ __global__ void scatter_snapshots_kernel(const DeviceBatch b, const i64* console
   const size_t picture = size_t(g.properties.height) * kScreenWidth;
   copy_block(reinterpret_cast<u8*>(&b.states[i]), snapshot + sizeof(SnapshotHeader),
              sizeof(SlotState));
+  if (threadIdx.x == 0) {
+    b.begin_maxpool(i, b.ram_obs ? MaxpoolKind::kBlank : MaxpoolKind::kPixels, nullptr);
+    take_pixels(b.console(i));
+  }
+  __syncthreads();
   for (u32 buffer = 0; buffer < 2; ++buffer) {
     copy_block(memory.picture(buffer), snapshot + g.snapshot.pictures + buffer * picture, picture);
   }
-  copy_block(b.spill_maxpool(i), snapshot + g.snapshot.pooled,
+  copy_block(b.maxpool_pixels(i), snapshot + g.snapshot.pooled,
              g.snapshot.stack - g.snapshot.pooled);
-  if (threadIdx.x == 0) {
-    MaxpoolSource& source = b.maxpool_sources[i];
-    source = {};
-    source.shared.num_logs = u8(b.num_logs);
-    source.kind = MaxpoolKind::kPixels;
-  }
   copy_block(b.frames(i), snapshot + g.snapshot.stack, g.snapshot.stack_end - g.snapshot.stack);
 }
 

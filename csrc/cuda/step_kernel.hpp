@@ -7,6 +7,7 @@
 #pragma once
 
 #include "cuda/line_collisions.hpp"
+#include "cuda/pixel_pool.hpp"
 #include "cuda/step_memory.hpp"
 #include "env/agent.hpp"
 #include "warp/lane_engine.hpp"

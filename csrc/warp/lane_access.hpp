@@ -3,6 +3,7 @@
 // One lane of a team runs a console. The others wait until it asks for its log to be rendered, or
 // has done with its step: serve(), which all lanes of the team call together and the device defines
 // (cuda/step_kernel.hpp). A lane without helpers, or with few entries to render, renders by itself.
+// A frame that cannot stay a log gets memory for pixels first: take_pixels() of the device.
 #pragma once
 
 #include "console/machine.hpp"
@@ -40,6 +41,14 @@ struct LaneRenderer : PlainRenderer {
     } else {
       PlainRenderer::render(m);
     }
+  }
+  template <class Machine>
+  CULE_HD CULE_INLINE void before_spill(Machine& m) {
+    take_pixels(m.console);
+  }
+  template <class Machine>
+  CULE_HD CULE_INLINE void end_step(Machine& m, bool is_drawn) {
+    if (!is_drawn) take_pixels(m.console);
   }
 };
 

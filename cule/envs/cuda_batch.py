@@ -8,7 +8,6 @@ when the batch is closed; that it fits is checked first. `step` neither allocate
 from __future__ import annotations
 
 import dataclasses
-import os
 import sys
 from contextlib import AbstractContextManager, suppress
 from types import ModuleType
@@ -23,7 +22,15 @@ from cule.envs.device_errors import device_errors
 from cule.envs.device_memory import DeviceOutputs
 from cule.envs.errors import ActionRangeError, native_errors
 from cule.envs.launch import Geometry, choose_geometry
-from cule.envs.memory_estimate import STEPS_ALIVE, MemoryEstimate, log_capacity, results_bytes
+from cule.envs.memory_estimate import (
+    LEAST_SLOTS,
+    STEPS_ALIVE,
+    MemoryEstimate,
+    log_capacity,
+    pool_slots,
+    results_bytes,
+    short_frame_envs,
+)
 from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan, make_batch, native_options
 from cule.envs.translation import MissingCompilerError, Translation
@@ -83,6 +90,7 @@ class CudaBatch:
                 reset_set=reset_set,
                 reset_snapshots=rows,
                 log_capacity=log_capacity(plan),
+                pool_slots=pool_slots(options.num_envs, short_frame_envs(plan)),
                 lanes_per_warp=geometry.lanes_per_warp,
                 warps_per_block=geometry.warps_per_block,
             )
@@ -238,7 +246,7 @@ class CudaBatch:
         self._translation = None
         with suppress(RuntimeError), self._on_device():
             self._batch.unload_programs()
-        del self._memory, self._spill, self._batch
+        del self._memory, self._reserve, self._batch
 
     def __del__(self) -> None:
         """Without `close`: let no stream get the memory while kernels may be using it."""
@@ -306,40 +314,55 @@ class CudaBatch:
                 translation.reject(error)
                 self._translation = translation
 
-    def _allocate(self, local_bytes: int, results: int) -> tuple[int, int]:
-        """Make `_memory` and `_spill`, if they fit; where both begin.
+    def _allocate(self, local_bytes: int, results: int) -> tuple[int, int, int]:
+        """Make `_memory` and `_reserve`, if they fit; addresses of batch, pool and reserve.
 
         Args:
             local_bytes: Local memory of kernels, which is taken already.
             results: Bytes of an environment in the results of a step.
         """
-        on_demand: type[_cuda.OnDemandMemory] = self._native.OnDemandMemory
-        size, spill = self._batch.bytes, self._batch.spill_bytes
-        can_be_on_demand = on_demand.is_supported()
-        is_on_demand = can_be_on_demand and os.environ.get("CULE_MANAGED_MEMORY") == "1"
-        if not is_on_demand:
-            self.console_bytes += spill // self._num_envs
-            size += spill
-        estimate = MemoryEstimate(self._num_envs, size, self.console_bytes, results)
+        batch = self._batch
+        estimate = MemoryEstimate(
+            num_envs=self._num_envs,
+            short_frame_envs=short_frame_envs(self._plan),
+            batch_bytes=batch.bytes,
+            console_bytes=batch.console_bytes,
+            slot_bytes=batch.slot_bytes,
+            results_bytes=results,
+        )
         free = self._free_bytes()
         refusal = (
             f"num_envs is {self._num_envs}: {estimate.needed_bytes:,} bytes are needed on "
             f"{self.device}, {estimate.env_bytes:,} for each environment ({self.console_bytes:,} "
-            f"of state, {STEPS_ALIVE * results:,} of the results of {STEPS_ALIVE} steps), and "
-            f"{free:,} are free; local memory of kernels takes {local_bytes:,} already; about "
+            f"of state, {STEPS_ALIVE * results:,} of the results of {STEPS_ALIVE} steps) and "
+            f"{estimate.pool_bytes:,} for pictures that cannot stay logs, and {free:,} are free; "
+            f"local memory of kernels takes {local_bytes:,} already; about "
             f"{estimate.fit(free):,} environments fit"
         )
-        if can_be_on_demand and not is_on_demand:
-            refusal += " (more with CULE_MANAGED_MEMORY=1, see docs/gpu_memory.md)"
         if estimate.needed_bytes > free:
             raise OutOfDeviceMemoryError(refusal)
         try:
+            size = batch.bytes + batch.pool_bytes
             self._memory = torch.zeros(size, dtype=torch.uint8, device=self.device)
         except torch.OutOfMemoryError:  # free, but in pieces
             raise OutOfDeviceMemoryError(f"{refusal}, but the memory is in pieces") from None
+        self._reserve = self._make_reserve(batch.reserve_bytes)
         start = self._memory.data_ptr()
-        self._spill = on_demand(spill) if is_on_demand else None
-        return start, start + self._batch.bytes if self._spill is None else self._spill.address
+        reserve = 0 if self._reserve is None else self._reserve.address
+        return start, start + batch.bytes, reserve
+
+    def _make_reserve(self, size: int) -> _cuda.HostMemory | None:
+        """Host memory for pictures that find no slot on the device; None: each finds one."""
+        if size == 0:
+            return None
+        try:
+            memory: _cuda.HostMemory = self._native.HostMemory(size)
+        except self._native.LaunchError as error:
+            raise OutOfDeviceMemoryError(
+                f"num_envs is {self._num_envs}: {size:,} bytes of pinned host memory are needed, "
+                f"which the driver refuses ({error}); up to {LEAST_SLOTS:,} environments need none"
+            ) from None
+        return memory
 
     def _free_bytes(self) -> int:
         """What the device and torch's allocator have left."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
 
 from gymnasium.vector import AutoresetMode
@@ -24,36 +25,64 @@ SMALL_BYTES = 128
 ROUNDING_BYTES = 64 << 20
 
 
+#: Slots of the pool for pictures that cannot stay logs (docs/gpu_memory.md): each environment has
+#: one up to this number, and at least one in `ENVS_PER_SLOT` beyond it.
+LEAST_SLOTS = 4096
+ENVS_PER_SLOT = 16
+
+
+def pool_slots(num_envs: int, short_frame_envs: int) -> int:
+    """Slots on the device; `short_frame_envs`: environments of games that use one all the time."""
+    return min(num_envs, short_frame_envs + max(LEAST_SLOTS, num_envs // ENVS_PER_SLOT))
+
+
 @dataclass(frozen=True)
 class MemoryEstimate:
     """Bytes of a batch on a GPU."""
 
     num_envs: int
+    short_frame_envs: int
+    """As in `pool_slots`."""
     batch_bytes: int
-    """Of the batch's own memory."""
+    """Of the batch's own memory, without the pool."""
     console_bytes: int
     """Of each environment in it."""
+    slot_bytes: int
+    """Of each slot of the pool."""
     results_bytes: int
     """Of each environment in the results of a step."""
 
     @property
     def env_bytes(self) -> int:
-        """Of each environment, everything included."""
+        """Of each environment, everything but its part of the pool."""
         return self.console_bytes + SMALL_BYTES + STEPS_ALIVE * self.results_bytes
 
     @property
-    def shared_bytes(self) -> int:
-        """What is needed for any number of environments."""
-        return self.batch_bytes - self.num_envs * self.console_bytes + ROUNDING_BYTES
+    def pool_bytes(self) -> int:
+        """Of the pool."""
+        return self._pool_bytes(self.num_envs)
 
     @property
     def needed_bytes(self) -> int:
         """Everything."""
-        return self.shared_bytes + self.num_envs * self.env_bytes
+        return self._needed_bytes(self.num_envs)
 
     def fit(self, free_bytes: int) -> int:
         """Environments that fit; of this number, an estimate says that they do."""
-        return max(0, (free_bytes - self.shared_bytes) // self.env_bytes)
+        return bisect_right(range(1, self.num_envs + 1), free_bytes, key=self._needed_bytes)
+
+    def _pool_bytes(self, num_envs: int) -> int:
+        share = -(-self.short_frame_envs * num_envs // self.num_envs)
+        return (self.slot_bytes + 4) * pool_slots(num_envs, share)
+
+    def _needed_bytes(self, num_envs: int) -> int:
+        shared_bytes = self.batch_bytes - self.num_envs * self.console_bytes + ROUNDING_BYTES
+        return shared_bytes + num_envs * self.env_bytes + self._pool_bytes(num_envs)
+
+
+def short_frame_envs(plan: BatchPlan) -> int:
+    """Environments of games whose frames often end before their picture does."""
+    return sum(plan.rules[game].short_frames for game in plan.game_index)
 
 
 def log_capacity(plan: BatchPlan) -> int:

@@ -7,6 +7,7 @@ import re
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 import torch
 
 import cule
+from cule.envs.memory_estimate import MemoryEstimate, pool_slots
 from cule.errors import OutOfDeviceMemoryError
 from tests.support import kernels
 from tests.support.fake_cuda import fake_cuda
@@ -54,13 +56,50 @@ def test_what_the_error_counts() -> None:
     results = 2 * 4 * 84 * 84
     with fake_cuda(memory_bytes=MEMORY_BYTES), pytest.raises(OutOfDeviceMemoryError) as caught:
         cule.AtariVectorEnv("pong", 4096, device="cuda", num_reset_states=1)
-    counted = re.search(r"\(([\d,]+) of state, ([\d,]+) of the results", str(caught.value))
+    counted = re.search(
+        r"\(([\d,]+) of state, ([\d,]+) of the results of 2 steps\) and ([\d,]+) for pictures",
+        str(caught.value),
+    )
     assert counted is not None
-    state, of_steps = (int(number.replace(",", "")) for number in counted.groups())
-    assert state > 4 * 210 * 160  # spill memory
+    state, of_steps, pool = (int(number.replace(",", "")) for number in counted.groups())
+    assert state > 4 * 84 * 84
     assert results < of_steps < results + 256
+    assert pool == 4096 * (4 * 210 * 160 + 4)
     pool = kernels.module().reserve_local_memory(0)
     assert f"local memory of kernels takes {pool:,} already" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("num_envs", "short_frame_envs", "slots"),
+    [
+        *((1, 0, 1), (4096, 0, 4096), (4097, 0, 4096), (65_536, 0, 4096), (100_000, 0, 6250)),
+        *((5000, 500, 4596), (5000, 5000, 5000)),
+    ],
+)
+def test_slots_for_pictures_that_cannot_stay_logs(
+    num_envs: int, short_frame_envs: int, slots: int
+) -> None:
+    assert pool_slots(num_envs, short_frame_envs) == slots
+
+
+def test_an_estimate_for_more_environments_than_slots() -> None:
+    """The largest number that fits needs at most what is free, and one more needs more."""
+    numbers = {"batch_bytes": 10_000_000_000, "console_bytes": 50_000, "slot_bytes": 134_400}
+    estimate = MemoryEstimate(
+        num_envs=200_000, short_frame_envs=100, results_bytes=30_000, **numbers
+    )
+    for free in (10**8, 10**9, 3 * 10**9, 20 * 10**9):
+        fit = estimate.fit(free)
+        of_fit, of_more = (
+            replace(
+                estimate,
+                num_envs=n,
+                short_frame_envs=-(-100 * n // 200_000),
+                batch_bytes=50_000 * n,
+            ).needed_bytes
+            for n in (max(fit, 1), fit + 1)
+        )
+        assert fit == 0 or of_fit <= free < of_more
 
 
 def make_env(**options: Any) -> cule.AtariVectorEnv:

@@ -6,7 +6,6 @@ after every step, and snapshots at intervals.
 
 from __future__ import annotations
 
-import ctypes
 import re
 import types
 from collections.abc import Callable
@@ -18,9 +17,11 @@ import torch
 
 import cule
 from cule import _core
-from cule.envs import backend
+from cule.envs import backend, cuda_batch
 from cule.envs.cuda_batch import CudaBatch
+from cule.envs.memory_estimate import pool_slots
 from cule.errors import InvalidArgumentError, InvalidStateError, OutOfDeviceMemoryError
+from cule.games import load_games
 from tests.support import kernels
 from tests.support.kernels import Pair, module, pop_instruction_counts
 from tests.support.programs import core_game
@@ -214,40 +215,65 @@ def test_launches_of_a_step() -> None:
 class TestMemory:
     """What a console takes on a device (docs/gpu_memory.md)."""
 
-    @pytest.fixture
-    def managed_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("CULE_MANAGED_MEMORY", "1")
+    def test_65_536_consoles_fit_in_6_gb(self) -> None:
+        for game in ("pong", "air_raid"):  # NTSC and PAL
+            pair = Pair(game, 2)
+            batch = pair.kernels._batch
+            pool = pool_slots(65_536, 0) * batch.slot_bytes
+            assert batch.console_bytes * 65_536 + pool < 6e9
+            pair.close()
 
-    def test_65_536_consoles_fit_in_16_gb_and_in_8_with_managed_memory(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        for is_managed, most in (("0", 16 << 30), ("1", 8e9)):
-            monkeypatch.setenv("CULE_MANAGED_MEMORY", is_managed)
-            for game in ("pong", "air_raid"):  # NTSC and PAL
-                pair = Pair(game, 2)
-                assert pair.kernels.console_bytes * 65_536 < most
-                pair.close()
-
-    @pytest.mark.usefixtures("managed_memory")
-    @pytest.mark.parametrize(("game", "is_written"), [("pong", False), ("journey_escape", True)])
-    def test_pixels_are_written_only_where_frames_stop_short(
-        self, game: str, is_written: bool
-    ) -> None:
-        pair = Pair(game, 2, autoreset_mode="SameStep", max_num_frames_per_episode=30)
-        at, size = pair.kernels._spill.address, pair.kernels._batch.spill_bytes
-        before = ctypes.string_at(at, size)
-        pair.run(30)
-        assert (ctypes.string_at(at, size) != before) == is_written
+    def test_state_logs_and_newest_frame_take_at_most_32_kb(self) -> None:
+        """In the game with the median of log entries."""
+        games = sorted(load_games().values(), key=lambda rules: rules.log_entries)
+        pair = Pair(games[len(games) // 2].game_id, 2)
+        assert pair.kernels.console_bytes - 3 * 84 * 84 <= 32_768
         pair.close()
 
-    def test_managed_memory_is_used_where_it_is_wanted_and_there(
-        self, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("slots", [1, 3, 4])
+    @pytest.mark.parametrize("game", ["pong", "journey_escape"])
+    def test_pictures_are_the_same_in_pool_and_reserve(
+        self, game: str, slots: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        all_of_it = Pair("pong", 2).kernels.console_bytes
-        monkeypatch.setenv("CULE_MANAGED_MEMORY", "1")
-        assert Pair("pong", 2).kernels.console_bytes == all_of_it - 4 * 210 * 160
-        monkeypatch.setattr(module().OnDemandMemory, "is_supported", lambda: False)
-        assert Pair("pong", 2).kernels.console_bytes == all_of_it
+        """All consoles need pixels after `set_state`, in journey_escape in every frame."""
+        monkeypatch.setattr(cuda_batch, "pool_slots", lambda *_: slots)
+        pair = Pair(game, 4, autoreset_mode="SameStep", max_num_frames_per_episode=42)
+        pair.run(25, seed=slots, snapshots_every=4)
+        for back_end in (pair.cpu, pair.kernels):
+            back_end.set_state(pair.compare_snapshots(), pair.consoles)
+        assert self.slots_taken(pair, slots).all()
+        rng = np.random.default_rng(slots)
+        for _ in range(12):
+            pair.step(pair.random_actions(rng))
+            pair.compare_snapshots()
+        assert self.slots_taken(pair, slots).any() == (game == "journey_escape")
+        assert (pair.kernels._reserve is None) == (slots == 4)
+        pair.close()
+
+    @staticmethod
+    def slots_taken(pair: Pair, slots: int) -> torch.Tensor:
+        """Which slots of the pool are in use."""
+        at = pair.kernels._batch.bytes
+        return pair.kernels._memory[at : at + 4 * slots].view(torch.int32).bool()
+
+    def test_a_log_that_is_full_is_painted_early(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(cuda_batch, "log_capacity", lambda _: 100)
+        pair = Pair("pong", 3, lanes=2, max_num_frames_per_episode=42)
+        pair.run(20, snapshots_every=3)
+        assert self.slots_taken(pair, 3).all()
+        pair.close()
+
+    def test_a_host_without_memory_is_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(size: int) -> None:
+            raise module().LaunchError("pinned host memory: out of memory")
+
+        monkeypatch.setattr(cuda_batch, "pool_slots", lambda *_: 1)
+        monkeypatch.setattr(module(), "HostMemory", refuse)
+        size = 2 * 4 * 210 * 160
+        with pytest.raises(
+            OutOfDeviceMemoryError, match=rf"{size:,} bytes of pinned .* up to 4,096 environments"
+        ):
+            Pair("pong", 2)
 
     def test_what_does_not_fit_is_refused_beforehand(self, monkeypatch: pytest.MonkeyPatch) -> None:
         free = 80_000_000

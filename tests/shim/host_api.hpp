@@ -25,8 +25,7 @@ enum cudaError_t {
 
 enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount = 16,
-  cudaDevAttrMaxThreadsPerMultiProcessor = 39,
-  cudaDevAttrConcurrentManagedAccess = 89
+  cudaDevAttrMaxThreadsPerMultiProcessor = 39
 };
 
 enum cudaLimit { cudaLimitStackSize = 0 };
@@ -111,9 +110,6 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
     case cudaDevAttrMaxThreadsPerMultiProcessor:
       *value = cule::shim::kThreadsPerMultiprocessor;
       break;
-    case cudaDevAttrConcurrentManagedAccess:
-      *value = 1;
-      break;
   }
   return cudaSuccess;
 }
@@ -126,6 +122,8 @@ inline cudaError_t cudaDeviceSetLimit(cudaLimit, std::size_t value) {
   return cudaSuccess;
 }
 
+inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+
 // ---- capture ------------------------------------------------------------------------------------
 
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal = 0, cudaStreamCaptureModeRelaxed = 2 };
@@ -137,15 +135,19 @@ inline cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mo
 
 // ---- memory ------------------------------------------------------------------------------------
 
-inline cudaError_t cudaMallocManaged(void** to, std::size_t bytes) {
-  *to = nullptr;
-  if (bytes == 0) return cudaSuccess;
+constexpr unsigned cudaHostAllocMapped = 2;
+
+inline cudaError_t cudaHostAlloc(void** to, std::size_t bytes, unsigned /*flags*/) {
   *to = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (*to == nullptr) return cule::shim::report(cudaErrorMemoryAllocation);
   std::memset(*to, cule::shim::kPoison, bytes);
   return cudaSuccess;
 }
-inline cudaError_t cudaFree(void* memory) {
+inline cudaError_t cudaHostGetDevicePointer(void** to, void* memory, unsigned /*flags*/) {
+  *to = memory;
+  return cudaSuccess;
+}
+inline cudaError_t cudaFreeHost(void* memory) {
   std::free(memory);
   return cudaSuccess;
 }

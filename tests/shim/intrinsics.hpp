@@ -100,6 +100,8 @@ Value __shfl_sync(unsigned mask, Value value, int source, CULE_SHIM_HERE) {
 // A kernel must not rely on which lanes are active: this does not compile here.
 unsigned __activemask() = delete;
 
-// One thread runs at a time and none is interrupted: every access is atomic.
+// One thread runs at a time and none is interrupted: every access is atomic, and seen by all.
+inline void __threadfence() {}
 inline unsigned atomicAdd(unsigned* at, unsigned value) { return std::exchange(*at, *at + value); }
+inline unsigned atomicExch(unsigned* at, unsigned value) { return std::exchange(*at, value); }
 inline unsigned atomicOr(unsigned* at, unsigned value) { return std::exchange(*at, *at | value); }
