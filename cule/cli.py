@@ -14,6 +14,7 @@ from cule import __version__, build_config
 from cule.device import describe_devices
 from cule.envs.translation import describe_compilers
 from cule.errors import CuleError, MissingPackageError
+from cule.familiar_names import Parser
 from cule.games import RomStatus, import_roms, list_games, rom_folders, rom_status
 from cule.games.roms import ROM_DIR_VARIABLE
 
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="cule", description=__doc__)
+    parser = Parser(prog="cule", description=__doc__)
     parser.add_argument("--version", action="version", version=f"cule {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 

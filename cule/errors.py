@@ -62,6 +62,34 @@ class MissingPackageError(CuleError, ImportError):
     """A package that a command needs is not installed."""
 
 
+class CapacityError(InvalidArgumentError, MemoryError):
+    """A replay buffer does not fit into the memory of its device; the message says what would."""
+
+
+class NotReadyError(CuleError, RuntimeError):
+    """A replay buffer has nothing to sample yet, or its `start` has not been called."""
+
+
+class DisconnectedError(CuleError, RuntimeError):
+    """A shared replay buffer or its writer has been closed, or its learner has ended."""
+
+
+class ShortReplayWarning(UserWarning):
+    """A ring spans so few steps of each environment that its data is nearly on-policy."""
+
+
+class DivergedError(CuleError, ArithmeticError):
+    """A loss or weight is no longer a finite number."""
+
+
+class TrainingMemoryError(CuleError, MemoryError):
+    """Environments, network, buffer or update do not fit into memory."""
+
+
+class VideoError(CuleError, OSError):
+    """A video cannot be written."""
+
+
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Issue a warning that names the line of the user's that led to it."""
     level, frame = 1, sys._getframe()

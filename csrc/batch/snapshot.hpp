@@ -18,7 +18,7 @@ constexpr size_t kRowAlignment = 8;
 
 struct SnapshotHeader {
   u32 magic;
-  u32 layout;    // of the observations and random streams
+  u32 layout;    // layout_code
   u64 key;       // of the game
   u64 checksum;  // of the bytes after the header
 };
@@ -49,13 +49,24 @@ inline SnapshotLayout snapshot_layout(const BatchOptions& o, u32 height) {
   return at;
 }
 
+// SnapshotHeader.layout: the options that observations and random streams depend on, in bits.
 inline u32 layout_code(const BatchOptions& o) {
-  u32 h = 0x811C9DC5u;
-  for (const i32 v : {i32(o.frame_bytes()), o.ram_obs ? 1 : o.stack_num, i32(o.channels()),
-                      i32(o.ram_obs), o.img_width, i32(o.cached_resets), i32(sizeof(SlotState))}) {
-    h = (h ^ u32(v)) * 0x01000193u;
-  }
-  return h;
+  const u32 slot_words = sizeof(SlotState) / 8;  // of the build; its lowest 5 bits
+  return u32(o.img_height) | u32(o.img_width) << 8 | u32(o.stack_num - 1) << 16 |
+         u32(o.grayscale) << 24 | u32(o.ram_obs) << 25 | u32(o.cached_resets) << 26 |
+         slot_words << 27;
+}
+
+// The options that layout_code was given; the others have their defaults.
+inline BatchOptions layout_options(u32 code) {
+  BatchOptions o;
+  o.img_height = i32(code & 0xFF);
+  o.img_width = i32(code >> 8 & 0xFF);
+  o.stack_num = i32(code >> 16 & 0xFF) + 1;
+  o.grayscale = (code >> 24 & 1) != 0;
+  o.ram_obs = (code >> 25 & 1) != 0;
+  o.cached_resets = (code >> 26 & 1) != 0;
+  return o;
 }
 
 // Of the n bytes after a header.

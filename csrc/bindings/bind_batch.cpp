@@ -369,6 +369,17 @@ void bind_batch(py::module_& m) {
       .def("reset_states", &PyBatch::reset_states, py::arg("index"))
       .def("screens", &PyBatch::screens, py::arg("kind"), py::arg("indices"))
       .def("close", &PyBatch::close);
+  // What a snapshot was saved with, and is restored with: for messages. None: not a snapshot.
+  m.def(
+      "snapshot_options",
+      [](const py::array_t<u8, py::array::c_style>& row) -> std::optional<BatchOptions> {
+        SnapshotHeader h;
+        if (size_t(row.size()) < sizeof h) return std::nullopt;
+        std::memcpy(&h, row.data(), sizeof h);
+        if (h.magic != kSnapshotMagic) return std::nullopt;
+        return layout_options(h.layout);
+      },
+      py::arg("row"));
 }
 
 }  // namespace cule

@@ -27,11 +27,10 @@ from cule.agents.algorithms.dqn import DQN, DQNConfig, Rainbow, RainbowConfig
 from cule.agents.algorithms.ppo import PPO, PPOConfig
 from cule.agents.algorithms.pqn import PQN, PQNConfig
 from cule.agents.algorithms.vtrace import VTrace, VTraceConfig
-from cule.agents.training.errors import DivergedError, TrainingMemoryError, VideoError
 from cule.agents.training.evaluation import Evaluation, evaluate
 from cule.agents.training.presets import AGENTS, PRESETS
 from cule.agents.training.runner import Run, RunOptions, start_run
-from cule.errors import CheckpointError
+from cule.errors import CheckpointError, DivergedError, TrainingMemoryError, VideoError
 
 __all__ = [
     "A2C",

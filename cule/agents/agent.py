@@ -41,13 +41,12 @@ from cule.agents.training.environment import (
     obs_shape,
     split_obs_shape,
 )
-from cule.agents.training.errors import DivergedError
 from cule.agents.training.graphs import CapturedCall, make_capturable, step_unless
 from cule.agents.training.options import config_from
 from cule.agents.training.phase_timer import PhaseTimer
 from cule.agents.training.seeds import ACTING_SEED, RANK_SEED_STRIDE, REPLAY_SEED, WEIGHTS_SEED
 from cule.envs import FrameStep
-from cule.errors import CheckpointError, InvalidArgumentError
+from cule.errors import CheckpointError, DivergedError, InvalidArgumentError
 
 AnyAgent = TypeVar("AnyAgent", bound="Agent")
 Result = TypeVar("Result")

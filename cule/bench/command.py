@@ -14,6 +14,7 @@ from pathlib import Path
 from cule.bench.games import SETS
 from cule.bench.options import LOADS, PRESETS, BenchOptions
 from cule.bench.suite import run_suite
+from cule.familiar_names import Parser
 
 #: Exit status after Ctrl-C, as of a shell.
 INTERRUPTED = 130
@@ -28,7 +29,7 @@ def bench(words: Sequence[str]) -> int:
     Raises:
         CuleError: An option is invalid, no engine is available, or engines that must agree differ.
     """
-    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    first = Parser(add_help=False)
     first.add_argument("--preset", choices=PRESETS, default="default")
     preset = first.parse_known_args(words)[0].preset
     given = vars(parser(PRESETS[preset]).parse_args(words))
@@ -45,7 +46,7 @@ def bench(words: Sequence[str]) -> int:
 
 def parser(defaults: BenchOptions) -> argparse.ArgumentParser:
     """Command-line options for the fields of `BenchOptions`."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="cule bench",
         description="Emulated frames per second of cule and other libraries, in interleaved rounds "
         "on one machine: a table, and JSON records and plots in a folder.",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import cule
 from cule.errors import UnknownGameError
-from cule.games import list_games
+from cule.games import game_id_of, list_games
 
 #: Games without --games: simple and busy kernels, small and bank-switched cartridges.
 DEFAULT_GAMES = (
@@ -40,14 +40,17 @@ def games_named(words: Sequence[str]) -> tuple[str, ...]:
     Raises:
         UnknownGameError: A name is neither.
     """
-    known = set(list_games())
     found: dict[str, None] = {}
     for word in words:
-        members = SETS.get(word, (word,))
-        if not known.issuperset(members):
-            raise UnknownGameError(
-                f"games has {word!r}; it must be a game of `cule roms list`, or one of the sets "
-                f"{', '.join(SETS)}"
-            )
-        found |= dict.fromkeys(members)
+        found |= dict.fromkeys(SETS[word] if word in SETS else (_game_named(word),))
     return tuple(found)
+
+
+def _game_named(word: str) -> str:
+    try:
+        game = game_id_of(word)
+    except UnknownGameError as error:
+        raise UnknownGameError(f"{error}; games can also be the sets {', '.join(SETS)}") from None
+    if game not in list_games():
+        raise UnknownGameError(f"games has {word!r}, which has no single-player rules")
+    return game

@@ -28,6 +28,7 @@ from cule.envs.plan import continuous_action_space
 from cule.envs.results import Info
 from cule.envs.vector_env import AtariVectorEnv
 from cule.errors import ClosedError, InvalidArgumentError, NotResetError
+from cule.familiar_names import suggests_names
 from cule.games import list_games, load_games, resolve
 
 Observation = NDArray[np.uint8] | dict[str, NDArray[np.uint8]]
@@ -97,6 +98,7 @@ class AtariEnv(gymnasium.Env[Array, Array]):
     # Gymnasium declares it without ClassVar.
     metadata: Info = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012
 
+    @suggests_names
     def __init__(
         self,
         game: str,
@@ -248,6 +250,13 @@ class AtariEnv(gymnasium.Env[Array, Array]):
         if self.render_mode is None:
             raise GymArgumentError("render_mode is None; make the environment with 'rgb_array'")
         return self.ale.getScreenRGB()
+
+    def __repr__(self) -> str:
+        """Game, spaces and device."""
+        return (
+            f"AtariEnv({self._game!r}, obs={self.observation_space}, actions={self.action_space}, "
+            "device='cpu')"
+        )
 
     def close(self) -> None:
         """Refuse everything from now on."""

@@ -23,6 +23,7 @@ from cule.device import resolve_device
 from cule.envs.checks import INT32_MAX, as_bool, as_choice, as_decimal6, as_float, as_int
 from cule.envs.errors import ArgumentTypeError, GymArgumentError
 from cule.errors import InvalidArgumentError
+from cule.familiar_names import check_keywords
 from cule.option_fields import documents, one_of, within
 
 if TYPE_CHECKING:
@@ -224,9 +225,7 @@ def resolve_options(game: object, num_envs: object, keywords: Mapping[str, objec
         InvalidArgumentError, DeviceError: An option is outside its allowed values.
         GymArgumentError: `frameskip` is.
     """
-    unknown = [name for name in keywords if name not in _FIELDS]
-    if unknown:
-        raise TypeError(f"AtariVectorEnv() got an unexpected keyword argument {unknown[0]!r}")
+    check_keywords("AtariVectorEnv", keywords, _FIELDS)
     preset = as_choice("preset", keywords.get("preset", "ale"), tuple(PRESETS))
     count = as_int("num_envs", num_envs, 1, MAX_ENVS)
     values: dict[str, object] = {"game": _game(game), "num_envs": count}

@@ -8,15 +8,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cule import _core
 from cule.envs.arrays import as_array, is_tensor, to_numpy
 from cule.envs.checks import INT32_MAX
 from cule.envs.errors import ArgumentTypeError
-from cule.errors import InvalidArgumentError
+from cule.envs.options import EnvOptions
+from cule.errors import InvalidArgumentError, InvalidStateError
 
 #: Seed of an environment whose random streams continue.
 NO_SEED = -1
 
 _RESET_OPTIONS = ("reset_mask", "states")
+
+#: Options that snapshots depend on; `obs_type` and `resets` have other names there.
+_SNAPSHOT_OPTIONS = ("img_height", "img_width", "stack_num", "grayscale")
 
 
 @dataclass(frozen=True)
@@ -34,9 +39,22 @@ class ResetRequest:
             return np.arange(num_envs, dtype=np.int64)
         return np.flatnonzero(self.mask).astype(np.int64)
 
+    def seeds_for(self, was_reset: bool) -> NDArray[np.int64]:
+        """The seeds of a reset; those that the first reset lacks come from entropy."""
+        if was_reset:
+            return self.seeds
+        entropy = np.random.default_rng().integers(2**31, size=len(self.seeds))
+        return np.where(self.seeds == NO_SEED, entropy, self.seeds)
+
+    def decorrelation_seed(self, random: np.random.Generator) -> int:
+        """Seed of random steps: from an array of seeds, otherwise from the environment's stream."""
+        if self.base_seed is None and (self.seeds != NO_SEED).any():
+            random = np.random.default_rng((self.seeds + 1).tolist())
+        return int(random.integers(2**31))
+
 
 def parse_reset(
-    seed: object, options: Mapping[str, object] | None, num_envs: int, state_size: int
+    seed: object, options: Mapping[str, object] | None, state_size: int, config: EnvOptions
 ) -> ResetRequest:
     """Check the arguments of a reset."""
     given = {} if options is None else options
@@ -47,6 +65,7 @@ def parse_reset(
         raise InvalidArgumentError(
             f"options holds {unknown[0]!r}; it may hold {' and '.join(_RESET_OPTIONS)}"
         )
+    num_envs = config.num_envs
     mask = None
     if "reset_mask" in given:
         mask = as_array("reset_mask", given["reset_mask"], "bool", (num_envs,))
@@ -54,7 +73,7 @@ def parse_reset(
     count = num_envs if mask is None else int(mask.sum())
     states = None
     if given.get("states") is not None:
-        states = as_states(given["states"], count, state_size)
+        states = as_states(given["states"], count, state_size, config)
     numbers = _seeds(seed, count)
     seeds = np.full(num_envs, NO_SEED, np.int64)
     seeds[slice(None) if mask is None else mask] = numbers
@@ -112,9 +131,46 @@ def as_indices(indices: object, num_envs: int, unique: bool = False) -> NDArray[
     return array.astype(np.int64)
 
 
-def as_states(states: object, count: int, state_size: int) -> NDArray[np.uint8]:
-    """Snapshots of `AtariVectorEnv.get_state`, uint8 ``[count, state_size]``, contiguous."""
-    return np.ascontiguousarray(as_array("states", states, "uint8", (count, state_size)))
+def as_states(states: object, count: int, state_size: int, config: EnvOptions) -> NDArray[np.uint8]:
+    """Snapshots of `AtariVectorEnv.get_state`, uint8 ``[count, state_size]``, contiguous.
+
+    One snapshot, ``[state_size]`` or ``[1, state_size]``, is for all environments.
+    """
+    array = to_numpy(states)
+    if isinstance(array, np.ndarray) and array.dtype == np.uint8:
+        rows = array[None] if array.ndim == 1 else array
+        if rows.ndim == 2 and rows.shape[1] != state_size:
+            check_saved_options(rows, config)
+        if rows.ndim == 2 and len(rows) == 1:
+            array = np.repeat(rows, count, axis=0)
+    return np.ascontiguousarray(as_array("states", array, "uint8", (count, state_size)))
+
+
+def check_saved_options(states: NDArray[np.uint8], config: EnvOptions) -> None:
+    """Refuse snapshots of environments whose observations or resets have other options.
+
+    Raises:
+        InvalidStateError: There is one; the message names its options.
+    """
+    for index, row in enumerate(states):
+        saved = _core.snapshot_options(row)
+        if saved is None:
+            continue
+        had = {name: getattr(saved, name) for name in _SNAPSHOT_OPTIONS}
+        had["obs_type"] = "ram" if saved.ram_obs else "image"
+        had["resets"] = "cached" if saved.cached_resets else "exact"
+        other = [name for name, value in had.items() if value != getattr(config, name)]
+        if other:
+            was, wanted = (
+                " and ".join(f"{name}={value!r}" for name, value in pairs)
+                for pairs in (
+                    [(name, had[name]) for name in other],
+                    [(name, getattr(config, name)) for name in other],
+                )
+            )
+            raise InvalidStateError(
+                f"states[{index}] was saved with {was}; this environment has {wanted}"
+            )
 
 
 def frame_target(out: object, shape: tuple[int, ...]) -> NDArray[np.uint8]:

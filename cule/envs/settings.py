@@ -30,6 +30,7 @@ class _Setting:
     kind: type[Value]
     default: Value
     fixed: bool = False  # there is nothing here that another value could change
+    instead: str = ""  # of another value of a fixed setting
     allowed: tuple[str, ...] = ()  # of a text; empty: any
 
 
@@ -71,7 +72,12 @@ _SETTINGS: dict[str, _Setting] = {
     "sound": _Setting(bool, False),
     "record_sound_filename": _Setting(str, ""),
     # No window, one way of timing.
-    "display_screen": _Setting(bool, False, fixed=True),
+    "display_screen": _Setting(
+        bool,
+        False,
+        fixed=True,
+        instead="to watch, use `cule watch` or gymnasium.make(..., render_mode='human')",
+    ),
     "cpu": _Setting(str, "low", fixed=True),
 }
 
@@ -108,8 +114,9 @@ class Settings:
         else:
             raise ArgumentTypeError(f"{name} is {value!r}; it must be a str")
         if setting.fixed and checked != setting.default:
+            hint = f"; {setting.instead}" if setting.instead else ""
             raise SettingError(
-                f"setting {name!r} is {checked!r}; here it can only be {setting.default!r}"
+                f"setting {name!r} is {checked!r}; here it can only be {setting.default!r}{hint}"
             )
         self._values[name] = checked
 

@@ -27,7 +27,13 @@ from cule.envs.errors import CallOrderError, NativeErrors, native_errors
 from cule.envs.forks import forked_error, watch_forks
 from cule.envs.options import EnvOptions, resolve_options, takes_options
 from cule.envs.plan import continuous_action_space, frame_shape, observation_space, plan_batch
-from cule.envs.requests import NO_SEED, ResetRequest, as_indices, as_states, parse_reset
+from cule.envs.requests import (
+    ResetRequest,
+    as_indices,
+    as_states,
+    check_saved_options,
+    parse_reset,
+)
 from cule.envs.results import FrameStep, Info, StepResult, make_final_info, make_info
 from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, NotResetError
 from cule.option_fields import documents
@@ -159,7 +165,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             NotResetError: The first reset does not reset every environment.
         """
         self._check_open()
-        request = parse_reset(seed, options, self.num_envs, self._batch.state_size)
+        request = parse_reset(seed, options, self._batch.state_size, self._config)
         partial = request.mask is not None
         if partial and self._is_async:
             raise InvalidArgumentError(
@@ -182,9 +188,9 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             self._batch.observe(out)
         else:
             with native_errors:
-                self._batch.reset(request.mask, self._first_seeds(request), out)
+                self._batch.reset(request.mask, request.seeds_for(self._was_reset), out)
         if self._config.decorrelate_steps and not partial and request.states is None:
-            seed_word = self._decorrelation_seed(request)
+            seed_word = request.decorrelation_seed(self.np_random)
             self._batch.decorrelate(self._config.decorrelate_steps, seed_word, out)
         self._was_reset = True
         self._batch_ids = self._all_ids
@@ -251,6 +257,15 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         """What `close` calls, once."""
         if not self._is_left_behind:
             self._batch.close()
+
+    def __repr__(self) -> str:
+        """Games, sizes and device."""
+        config = self._config
+        return (
+            f"AtariVectorEnv({config.game!r}, num_envs={self.num_envs}, "
+            f"obs=uint8 {self.single_observation_space.shape}, "
+            f"actions={self.single_action_space}, device={str(config.device)!r})"
+        )
 
     # --- Asynchronous stepping ------------------------------------------------------------------
 
@@ -424,22 +439,23 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         """Restore snapshots that `get_state` of an environment with the same options returned.
 
         Args:
-            states: uint8 ``[n, state_size]``.
+            states: uint8 ``[n, state_size]``; one row is for all of them. Call `observe` for the
+                observations.
             indices: Which environments, integers ``[n]``, each once; all by default.
 
         With ``batch_size < num_envs`` the next `send` is for the batch received last; if there was
         none yet, `recv` gives the first.
 
         Raises:
-            InvalidStateError: A snapshot is damaged, or belongs to another game or kind of
-                environment; nothing has changed.
+            InvalidStateError: A snapshot is damaged, belongs to another game, or was saved with
+                other observations or resets; nothing has changed.
             InvalidArgumentError: A wrong shape or index.
             NotResetError: Before the first reset, unless all environments are set.
         """
         self._check_open()
         self._check_nothing_in_flight("set_state")
         chosen = as_indices(indices, self.num_envs, unique=True)
-        rows = as_states(states, len(chosen), self._batch.state_size)
+        rows = as_states(states, len(chosen), self._batch.state_size, self._config)
         if not self._was_reset and len(chosen) < self.num_envs:
             raise NotResetError("set_state() of some environments before the first reset()")
         self._restore(rows, chosen)
@@ -448,6 +464,25 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         elif not self._was_reset:
             self._send_reset(np.full(self.num_envs, _core.KEEP_STATE, np.int64))
         self._was_reset = True
+
+    @one_at_a_time
+    def observe(self) -> tuple[Array, Info]:
+        """Observations of all environments as they are, such as after `set_state`.
+
+        Returns:
+            As `reset`, for all `num_envs` environments. Nothing has moved.
+
+        Raises:
+            NotResetError: Before the first reset.
+            CallOrderError: Environments have been sent and not received.
+        """
+        self._check_ready()
+        self._check_nothing_in_flight("observe")
+        obs = self._memory.pool((self.num_envs, *(self.single_observation_space.shape or ())))()
+        out = self._memory.outputs(obs)
+        with native_errors:
+            self._batch.observe(out)
+        return self._memory.wrap(obs), self._info(out)
 
     @one_at_a_time
     def screens(self, kind: str = "rgb", indices: object = None) -> Array:
@@ -522,24 +557,10 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
                 f"{what} while {self._num_in_flight} environments have been sent; call recv() first"
             )
 
-    def _first_seeds(self, request: ResetRequest) -> NDArray[np.int64]:
-        """The seeds of a reset; environments that never had one get it from entropy."""
-        if self._was_reset:
-            return request.seeds
-        entropy = np.random.default_rng().integers(2**31, size=self.num_envs)
-        return np.where(request.seeds == NO_SEED, entropy, request.seeds)
-
-    def _decorrelation_seed(self, request: ResetRequest) -> int:
-        """Seed of the random steps: from the one seed, from an array, or from this generator."""
-        random = self.np_random
-        if request.base_seed is None and (request.seeds != NO_SEED).any():
-            random = np.random.default_rng((request.seeds + 1).tolist())
-        return int(random.integers(2**31))
-
     def _reset_in_flight(self, request: ResetRequest) -> None:
         """Send all environments, with new episodes or restored snapshots, to be received."""
         if request.states is None:
-            return self._send_reset(self._first_seeds(request))
+            return self._send_reset(request.seeds_for(self._was_reset))
         kept = np.full(self.num_envs, _core.KEEP_STATE, np.int64)
         try:
             self._restore(request.states, request.indices(self.num_envs))
@@ -571,8 +592,12 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             self._num_in_flight = 0
 
     def _restore(self, states: NDArray[np.uint8], indices: NDArray[np.int64]) -> None:
-        with _restore_errors:
-            self._batch.set_state(states, indices)
+        try:
+            with _restore_errors:
+                self._batch.set_state(states, indices)
+        except InvalidStateError:
+            check_saved_options(states, self._config)  # names an option where one differs
+            raise
 
     def _step_outputs(self) -> Array:
         final = self._final_obs_pool() if self._same_step else None

@@ -39,6 +39,12 @@ _CORE_FACTS = (
     *("game_id", "legal_actions", "minimal_actions", "starting_actions"),
     *("modes", "default_mode", "difficulties", "paddle_max"),
 )
+
+#: Ids of environments of Gymnasium and EnvPool, as in ``ALE/MsPacman-v5``.
+_ENV_ID = re.compile(
+    r"(?:(?P<space>\w+)/)?(?P<title>\w+?)(?P<ram>-ram)?(?P<kind>NoFrameskip|Deterministic)?"
+    r"(?P<version>-v\d+)?"
+)
 _BANK_BYTES = 2048
 _ODD_SIZES = (10495,)  # DPC: 8 KiB program, 2 KiB data, 255 bytes of a dump
 _SUPERCHARGER_BYTES = 8448
@@ -94,6 +100,15 @@ def game_id_of(name: str) -> str:
     compact = _compact(name)
     if compact in ids:
         return ids[compact]
+    found = _ENV_ID.fullmatch(name)
+    if found is not None and _compact(found["title"]) in ids:
+        preset = {None: "v5" if found["space"] else "envpool", "NoFrameskip": "baselines"}
+        used = preset.get(found["kind"])
+        hint = f", and preset={used!r} of AtariVectorEnv has its usual options" if used else ""
+        raise UnknownGameError(
+            f"game {name!r} is the id of an environment; the game is "
+            f"{ids[_compact(found['title'])]!r}{hint}"
+        )
     near = [ids[match] for match in difflib.get_close_matches(compact, ids, n=3)]
     near += [rom_id for key, rom_id in ids.items() if compact and compact in key]
     unique = list(dict.fromkeys(near))[:5]

@@ -17,9 +17,9 @@ the native module do the same in less time, bit for bit (`native`).
 
 from __future__ import annotations
 
-from cule.errors import CheckpointError
-from cule.replay.errors import (
+from cule.errors import (
     CapacityError,
+    CheckpointError,
     DisconnectedError,
     NotReadyError,
     ShortReplayWarning,

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import torch
 
-from cule.errors import InvalidArgumentError
-from cule.replay.errors import CapacityError
+from cule.errors import CapacityError, InvalidArgumentError
 
 UNITS_BYTES = {f"{prefix}B": 10 ** (3 * k) for k, prefix in enumerate(("", "K", "M", "G", "T"))} | {
     f"{prefix}IB": 2 ** (10 * k) for k, prefix in enumerate("KMGT", 1)

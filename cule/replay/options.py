@@ -199,6 +199,14 @@ class StorageOptions:
             found["device"] = config.device
         return cls(**found | options)
 
+    def summary(self) -> str:
+        """Environments, observations and device, for the ``repr`` of a buffer."""
+        dtype = str(self.obs_dtype).removeprefix("torch.")
+        return (
+            f"num_envs={self.num_envs}, obs={dtype} {self.obs_shape}, stack={self.stack}, "
+            f"device={str(self.device)!r}"
+        )
+
     def describe(self, *, without: Collection[str] = ()) -> dict[str, str]:
         """Fields as text, for checkpoints."""
         names = (item.name for item in fields(self))

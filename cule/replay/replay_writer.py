@@ -8,8 +8,7 @@ from contextlib import suppress
 import torch
 from torch import Tensor
 
-from cule.errors import InvalidArgumentError
-from cule.replay.errors import DisconnectedError, NotReadyError
+from cule.errors import DisconnectedError, InvalidArgumentError, NotReadyError
 from cule.replay.options import check
 from cule.replay.shared_memory import FIRST_WRITER_BYTE, INDEX_BYTE, SharedHandle, SharedMemory
 from cule.replay.steps import (

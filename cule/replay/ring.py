@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cule.errors import NotReadyError
 from cule.replay import native
 from cule.replay.checkpoint import Saveable
-from cule.replay.errors import NotReadyError
 from cule.replay.options import StorageOptions
 from cule.replay.steps import ArrayLike, Step, Steps, check_first, checked_frames, checked_step
 from cule.replay.transitions import (

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from cule.errors import DisconnectedError, NotReadyError
 from cule.replay import native
 from cule.replay.checkpoint import load_state, make_state, restore_state, save_state
-from cule.replay.errors import DisconnectedError, NotReadyError
 from cule.replay.options import SharedOptions, check_int, check_range
 from cule.replay.priority_sums import Priorities
 from cule.replay.shared_memory import (
@@ -112,6 +112,18 @@ class SharedPrioritizedReplay:
     def num_valid(self) -> int:
         """Transitions that can be sampled, as of the last `poll`."""
         return int(self._num_live.sum())
+
+    def __len__(self) -> int:
+        """`num_valid`."""
+        return self.num_valid
+
+    def __repr__(self) -> str:
+        """Transitions, writers, sizes and device."""
+        options = self.options
+        return (
+            f"SharedPrioritizedReplay({len(self):,} transitions, "
+            f"num_writers={options.num_writers}, {options.summary()})"
+        )
 
     def close(self) -> None:
         """Disconnect the writers and release the memory. Idempotent."""

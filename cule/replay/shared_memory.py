@@ -33,8 +33,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cule.errors import DisconnectedError
 from cule.replay.byte_locks import ByteLocks
-from cule.replay.errors import DisconnectedError
 from cule.replay.memory import plan_size
 from cule.replay.options import SharedOptions
 from cule.replay.transitions import Cells

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from cule.errors import InvalidArgumentError
-from cule.replay.errors import CapacityError, NotReadyError
+from cule.errors import CapacityError, InvalidArgumentError, NotReadyError
 from cule.replay.memory import format_bytes, free_memory_bytes, report
 from cule.replay.multi_batch import MultiBatchSchedule
 from cule.replay.options import TrajectoryOptions
@@ -171,6 +170,11 @@ class TrajectoryBuffer(RingBuffer):
     def _count_steps(self, count: int) -> None:
         # Not a torch operation, which a CUDA graph would capture.
         self._steps_done.numpy()[...] += count
+
+    def __repr__(self) -> str:
+        """Steps, sizes and device."""
+        steps = self.options.num_steps
+        return f"TrajectoryBuffer(num_steps={steps}, {self.options.summary()})"
 
     @property
     def num_steps_done(self) -> int:

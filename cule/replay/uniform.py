@@ -7,8 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from cule.errors import InvalidArgumentError, warn
-from cule.replay.errors import NotReadyError, ShortReplayWarning
+from cule.errors import InvalidArgumentError, NotReadyError, ShortReplayWarning, warn
 from cule.replay.memory import plan_size, report
 from cule.replay.options import ReplayOptions, check_int
 from cule.replay.permutation import permuted
@@ -117,6 +116,16 @@ class UniformReplay(RingBuffer):
         """Transitions that can be sampled, with ignored steps (they get weight 0)."""
         oldest = max(self.head - self.num_timesteps + self.options.stack, 0)
         return max(self.head - self.options.n_step - oldest + 1, 0) * self.options.num_envs
+
+    def __len__(self) -> int:
+        """`num_valid`."""
+        return self.num_valid
+
+    def __repr__(self) -> str:
+        """Transitions, sizes and device."""
+        capacity = (self.num_timesteps - self._overhead) * self.options.num_envs
+        name, sizes = type(self).__name__, self.options.summary()
+        return f"{name}({len(self):,} of {capacity:,} transitions, {sizes})"
 
     def memory_report(self) -> str:
         """A table of the memory by use; the bytes are those of the tensors."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cule.envs import AtariVectorEnv
 from cule.errors import InvalidArgumentError
+from cule.familiar_names import Parser
 from cule.watch.environments import Environments
 from cule.watch.policies import DEFAULT_PROTOCOL, Policy, open_random, open_trained
 from cule.watch.server import WatchServer
@@ -33,7 +34,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     Raises:
         InvalidArgumentError: A number outside its range, or options that contradict each other.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="cule watch",
         description="Watch many environments in the browser, and play them. Ctrl-C ends it.",
     )

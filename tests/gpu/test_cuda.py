@@ -275,6 +275,22 @@ def test_close_frees_everything() -> None:
     assert torch.cuda.memory_allocated() <= before
 
 
+def test_one_snapshot_for_many_and_other_options() -> None:
+    env = cule.AtariVectorEnv("breakout", 4, device="cuda", num_reset_states=2)
+    env.reset(seed=0)
+    for action in (1, 2, 3, 2):
+        obs = env.step(torch.full((4,), action, device="cuda"))[0]
+    env.set_state(env.get_state([2]))
+    seen, info = env.observe()
+    assert all(torch.equal(row, obs[2]) for row in seen)
+    assert info["frame_number"].unique().numel() == 1
+    assert "device='cuda" in repr(env)
+    other = cule.AtariVectorEnv("breakout", 4, device="cuda", num_reset_states=2, grayscale=False)
+    other.reset(seed=0)
+    with pytest.raises(cule.InvalidStateError, match=r"states\[0\] was saved with grayscale=False"):
+        env.set_state(other.get_state())
+
+
 def test_too_many_environments() -> None:
     large = {"grayscale": False, "img_height": 210, "img_width": 160, "num_reset_states": 1}
     with pytest.raises(cule.CuleError, match=r"bytes are needed on cuda:0, .* environments fit"):

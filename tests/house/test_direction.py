@@ -44,28 +44,36 @@ MAY_INCLUDE: dict[str, set[str]] = {
 }
 
 #: Part of cule/: the other parts it may import. Single modules: errors, device, roms,
-#: option_fields.
+#: option_fields, familiar_names.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "option_fields": set(),
+    "familiar_names": set(),
     "device": {"errors"},
     "games": {"errors"},
-    "envs": {"errors", "option_fields", "device", "games", "_core", "_cuda"},
+    "envs": {
+        *("errors", "option_fields", "familiar_names", "device", "games", "_core", "_cuda"),
+    },
     # The learners: replay memories, networks and mathematics know nothing of environments.
     # The native module has what replay does on a processor.
     "replay": {"errors", "option_fields", "_core"},
     "nets": {"errors"},
     "algos": {"errors"},
     # The package itself for its version, in checkpoints.
-    "agents": {"errors", "option_fields", "games", "envs", "replay", "nets", "algos", ""},
+    "agents": {
+        *("errors", "option_fields", "familiar_names", "games", "envs", "replay", "nets"),
+        *("algos", ""),
+    },
     # What users see: the package's own names, games, and the learners where they are timed; envs
     # to compare launch geometries.
-    "bench": {"errors", "games", "envs", "nets", "algos", "agents", ""},
+    "bench": {"errors", "familiar_names", "games", "envs", "nets", "algos", "agents", ""},
     # The learners for their checkpoints, imported late; the native module for its palettes.
-    "watch": {"errors", "games", "envs", "agents", "_core"},
+    "watch": {"errors", "familiar_names", "games", "envs", "agents", "_core"},
     # Adapters to other libraries.
     "wrappers": {"errors", "envs", "games", ""},
-    "cli": {"errors", "device", "games", "", "envs", "agents", "bench", "watch"},
+    "cli": {
+        *("errors", "familiar_names", "device", "games", "", "envs", "agents", "bench", "watch"),
+    },
     "roms": {"errors", "games"},
     "": {"errors", "envs", "roms", "_core"},  # cule/__init__.py
 }

@@ -27,10 +27,9 @@ from cule.agents.training.environment import (
     newest_frames,
 )
 from cule.agents.training.seeds import ACTING_SEED, ACTOR_SEED_STRIDE
-from cule.errors import CuleError, warn
+from cule.errors import CuleError, DisconnectedError, warn
 from cule.nets import QNetwork, gather_actions
 from cule.replay import Batch, ReplayWriter, SharedOptions, SharedPrioritizedReplay
-from cule.replay.errors import DisconnectedError
 
 if TYPE_CHECKING:
     from cule.agents.algorithms.apex import ApexConfig, ApexDQN

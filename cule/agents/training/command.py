@@ -14,7 +14,6 @@ import torch
 
 from cule.agents.training.distributed import leave_world, rank
 from cule.agents.training.environment import FrameEnv
-from cule.agents.training.errors import TrainingMemoryError
 from cule.agents.training.evaluation import (
     MIN_EPISODES,
     PROTOCOLS,
@@ -29,12 +28,13 @@ from cule.agents.training.runner import RunOptions, start_run
 from cule.agents.training.scores import aggregate
 from cule.agents.training.video import RecordedEnv, check_video_path
 from cule.agents.training.weights import read_to_play
-from cule.errors import CuleError, InvalidArgumentError
+from cule.errors import CuleError, InvalidArgumentError, TrainingMemoryError
+from cule.familiar_names import Parser
 
 
 def train(words: Sequence[str]) -> int:
     """Run ``cule train ALGO ...``."""
-    parser = argparse.ArgumentParser(prog="cule train", description="Train an agent.")
+    parser = Parser(prog="cule train", description="Train an agent.")
     parser.add_argument(
         "algorithm",
         choices=sorted(PRESETS),
@@ -136,7 +136,7 @@ class _EvalOptions(argparse.Namespace):
 
 
 def _parse_eval(words: Sequence[str]) -> _EvalOptions:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="cule eval",
         description="Play whole episodes with trained agents and report unclipped scores.",
     )

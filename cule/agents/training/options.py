@@ -22,6 +22,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import numpy as np
 
 from cule.errors import InvalidArgumentError
+from cule.familiar_names import suggestion
 from cule.option_fields import field_docs
 
 Config = TypeVar("Config")
@@ -162,6 +163,6 @@ def config_from(config_class: type[Config], values: Mapping[str, Any]) -> Config
     if unknown:
         raise InvalidArgumentError(
             f"{config_class.__name__} has no option {', '.join(unknown)}; "
-            f"it has {', '.join(sorted(known))}"
+            f"it has {', '.join(sorted(known))}{suggestion(unknown[0], known)}"
         )
     return config_class(**values)

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cule.agents.training.errors import VideoError
 from cule.envs import AtariVectorEnv, FrameStep
 from cule.envs.arrays import to_numpy
-from cule.errors import InvalidArgumentError, MissingPackageError
+from cule.errors import InvalidArgumentError, MissingPackageError, VideoError
 
 #: Encoder, which pictures ``[H, W, 3]`` are sent to.
 Writer = Generator[None, NDArray[np.uint8] | None, None]

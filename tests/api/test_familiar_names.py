@@ -1,0 +1,198 @@
+"""Names from ALE, Gymnasium and EnvPool lead to the names of this package."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import gymnasium
+import pytest
+
+import cule
+from cule.cli import main
+from tests.support.api import MakeEnv
+
+pytestmark = pytest.mark.ale
+
+IDS = {
+    "ALE/MsPacman-v5": ("ms_pacman", "v5"),
+    "cule/Pong": ("pong", "v5"),
+    "Pong-v5": ("pong", "envpool"),
+    "BreakoutNoFrameskip-v4": ("breakout", "baselines"),
+    "ALE/SpaceInvaders-ram-v5": ("space_invaders", "v5"),
+    "QbertDeterministic-v4": ("qbert", None),
+}
+
+
+@pytest.mark.parametrize("name", list(IDS))
+@pytest.mark.parametrize("make", [lambda name: cule.AtariVectorEnv(name, 1), cule.AtariEnv])
+def test_ids_of_environments_are_answered_with_the_game(
+    name: str, make: Callable[[str], object]
+) -> None:
+    game, preset = IDS[name]
+    with pytest.raises(cule.UnknownGameError, match=f"the game is '{game}'") as caught:
+        make(name)
+    assert (f"preset='{preset}'" in str(caught.value)) == (preset is not None)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("watch", "--game"),
+        ("bench", "--games"),
+        ("train", "ppo-cpu", "--game"),
+    ],
+)
+def test_ids_on_the_command_line(
+    words: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*words, "ALE/MsPacman-v5"]) == 2
+    assert "the game is 'ms_pacman'" in capsys.readouterr().err
+
+
+def test_games_of_a_benchmark_have_any_spelling() -> None:
+    from cule.bench.games import games_named
+
+    assert games_named(("MsPacman", "space-invaders", "pong")) == (
+        *("ms_pacman", "space_invaders", "pong"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("frame_skip", "frameskip"), ("gray_scale", "grayscale"), ("stack_nums", "stack_num")],
+)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **options: cule.AtariVectorEnv("pong", 1, **options),
+        lambda **options: gymnasium.make_vec("cule/Pong-v5", 1, **options),
+    ],
+)
+def test_options_of_many_environments(make: Callable[..., object], name: str, meant: str) -> None:
+    with pytest.raises(TypeError, match=f"{name}.*did you mean '{meant}'"):
+        make(**{name: 4})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **options: cule.AtariEnv("pong", **options),
+        lambda **options: gymnasium.make("cule/Pong-v5", **options),
+    ],
+)
+def test_options_of_one_environment(make: Callable[..., object]) -> None:
+    with pytest.raises(TypeError, match=r"frame_skip.*did you mean 'frameskip'"):
+        make(frame_skip=4)
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("train", "ppo", "--frame-skip", "4"), "did you mean 'frameskip'"),
+        (("train", "ppo", "--total-timesteps=5"), "did you mean 'total-steps'"),
+        (("watch", "--num-env", "4"), "did you mean 'num-envs'"),
+        (("bench", "--game", "pong"), "did you mean 'games'"),
+    ],
+)
+def test_options_on_the_command_line(
+    words: tuple[str, ...], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(words)
+    assert hint in capsys.readouterr().err
+
+
+def test_a_window_is_answered_with_the_viewers() -> None:
+    with pytest.raises(cule.SettingError, match=r"cule watch.*render_mode='human'"):
+        cule.ALEInterface().setBool("display_screen", True)
+
+
+def test_every_documented_error_is_in_the_package() -> None:
+    documented = set()
+    root = Path(cule.__file__).parent
+    parts = ("games", "envs", "replay", "nets", "algos", "agents", "wrappers")
+    for path in (path for part in parts for path in (root / part).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                text = ast.get_docstring(node) or ""
+                _, _, raises = text.partition("Raises:\n")
+                documented |= set(re.findall(r"\b[A-Z]\w+Error\b", raises))
+    ours = documented - set(dir(builtins))
+    ours -= {"MissingCompilerError"}  # of the GPU back end, which turns it into a warning
+    assert {"ActionRangeError", "CallOrderError", "CapacityError"} <= ours
+    assert {name for name in ours if not hasattr(cule, name)} == set()
+    assert ours <= set(cule.__all__)
+
+
+# --- What objects say of themselves -------------------------------------------------------------
+
+
+def test_repr_of_environments(make_env: MakeEnv) -> None:
+    text = repr(make_env("pong", 3, stack_num=2))
+    assert text == (
+        "AtariVectorEnv('pong', num_envs=3, obs=uint8 (2, 84, 84), actions=Discrete(6), "
+        "device='cpu')"
+    )
+    assert "(('pong', 1), ('qbert', 2))" in repr(make_env([("pong", 1), ("qbert", 2)], 3))
+    text = repr(cule.AtariEnv("pong"))
+    assert "'pong'" in text
+    assert "(210, 160, 3)" in text
+    assert "device='cpu'" in text
+    text = repr(make_env("pong", 3).config)
+    assert "game='pong', num_envs=3" in text
+
+
+def test_repr_and_length_of_replays() -> None:
+    torch = pytest.importorskip("torch")
+    from cule.replay import (
+        PrioritizedOptions,
+        PrioritizedReplay,
+        ReplayOptions,
+        SharedOptions,
+        SharedPrioritizedReplay,
+        TrajectoryBuffer,
+        TrajectoryOptions,
+        UniformReplay,
+    )
+
+    sizes = {"num_envs": 2, "obs_shape": (3,), "stack": 1}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cule.ShortReplayWarning)
+        replays = [
+            UniformReplay(ReplayOptions(capacity=20, **sizes)),
+            PrioritizedReplay(PrioritizedOptions(capacity=20, **sizes)),
+        ]
+    flags = torch.zeros((4, 2), dtype=torch.bool)
+    for replay in replays:
+        assert len(replay) == 0
+        replay.start(torch.zeros((2, 3), dtype=torch.uint8))
+        replay.append_block(
+            frames=torch.zeros((4, 2, 3), dtype=torch.uint8),
+            actions=torch.zeros((4, 2), dtype=torch.int64),
+            rewards=torch.zeros((4, 2)),
+            terminated=flags,
+        )
+        assert len(replay) == replay.num_valid == 8
+        assert repr(replay) == (
+            f"{type(replay).__name__}(8 of 20 transitions, num_envs=2, obs=uint8 (3,), stack=1, "
+            "device='cpu')"
+        )
+    trajectory = TrajectoryBuffer(TrajectoryOptions(num_steps=5, **sizes))
+    assert repr(trajectory) == (
+        "TrajectoryBuffer(num_steps=5, num_envs=2, obs=uint8 (3,), stack=1, device='cpu')"
+    )
+    with SharedPrioritizedReplay(SharedOptions(capacity=512, **sizes)) as shared:
+        assert len(shared) == 0
+        assert repr(shared) == (
+            "SharedPrioritizedReplay(0 transitions, num_writers=1, num_envs=2, obs=uint8 (3,), "
+            "stack=1, device='cpu')"
+        )
