@@ -13,7 +13,7 @@ from pathlib import Path
 from cule import __version__, build_config
 from cule.device import describe_devices
 from cule.envs.translation import describe_compilers
-from cule.errors import CuleError, MissingPackageError
+from cule.errors import CuleError, MissingPackageError, RomNotFoundError
 from cule.familiar_names import Parser
 from cule.games import RomStatus, import_roms, list_games, rom_folders, rom_status
 from cule.games.roms import ROM_DIR_VARIABLE
@@ -65,7 +65,12 @@ def _parser() -> argparse.ArgumentParser:
     listing = actions.add_parser("list", help="which games are found, and where")
     listing.set_defaults(run=_list_roms)
     importing = actions.add_parser("import", help="copy the known ROMs of a folder to cule's own")
-    importing.add_argument("folder", type=Path, metavar="DIR", help="searched with its subfolders")
+    importing.add_argument(
+        "source",
+        type=Path,
+        metavar="DIR",
+        help="folder, searched with its subfolders and zip archives, or a zip archive",
+    )
     importing.set_defaults(run=_import_roms)
     verify = actions.add_parser("verify", help="whether every game is found with the right bytes")
     verify.set_defaults(run=_verify_roms)
@@ -113,14 +118,19 @@ def _info(_: argparse.Namespace) -> int:
         *((f"build: {key}", value) for key, value in sorted(config.items())),
         *(tuple(line.split(": ", 1)) for line in describe_devices()),
         ("NVRTC", describe_compilers()),
-        *((f"ROMs: {source}", str(folder)) for source, folder in rom_folders()),
     ]
-    found = sum(status.md5_ok for status in rom_status() if status.playable)
-    rows.append(("games found", f"{found} of {len(list_games())}"))
+    problem = None
+    try:
+        rows += [(f"ROMs: {source}", str(folder)) for source, folder in rom_folders()]
+        found = sum(status.md5_ok for status in rom_status() if status.playable)
+        rows.append(("games found", f"{found} of {len(list_games())}"))
+    except RomNotFoundError as error:
+        problem = error
+        rows.append(("ROMs", f"none: {error}"))
     width = max(len(label) for label, _ in rows)
     for label, value in rows:
         print(f"{label:<{width}}  {value}")
-    return 0
+    return 0 if problem is None else 1
 
 
 def _list_roms(_: argparse.Namespace) -> int:
@@ -132,14 +142,16 @@ def _list_roms(_: argparse.Namespace) -> int:
 
 
 def _import_roms(options: argparse.Namespace) -> int:
-    report = import_roms(options.folder)
+    report = import_roms(options.source)
     for rom_id, path in sorted(report.imported.items()):
         print(f"{rom_id}: copied to {path}")
-    for path in report.unrecognised:
-        print(f"{path}: no known ROM")
+    for name in report.unrecognised:
+        print(f"{name}: no known ROM")
+    for line in report.unread:
+        print(line)
     print(
         f"{len(report.imported)} copied to {report.target}, {len(report.already_there)} there "
-        f"already, {len(report.unrecognised)} not recognised"
+        f"already, {len(report.unrecognised)} not recognised, {len(report.unread)} not read"
     )
     return 0 if report.imported or report.already_there else 1
 

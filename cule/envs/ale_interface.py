@@ -122,18 +122,27 @@ class ALEInterface:
 
     # --- The ROM --------------------------------------------------------------------------------
 
-    def loadROM(self, rom_file: str | os.PathLike[str]) -> None:
+    def loadROM(
+        self,
+        rom_file: str | os.PathLike[str],
+        *,
+        game: str | None = None,
+        rules: str | os.PathLike[str] | None = None,
+    ) -> None:
         """Switch a console on with this ROM, and reset it. Nothing of the previous one stays.
 
         Args:
             rom_file: Path of a ROM, plain or gzip-compressed.
+            game: The game that it must be; by default the one that its bytes or `rules` say.
+            rules: A TOML file with the rules of a game of your own.
 
         Raises:
-            RomNotFoundError, UnsupportedRomError, InvalidArgumentError: Nothing has changed.
+            RomNotFoundError, UnsupportedRomError, UnknownGameError, RulesError,
+                InvalidArgumentError: Nothing has changed.
             SettingError: There is no folder to record to; nothing has changed.
             DeviceError: The setting ``kernel`` is "compiled", and games cannot be compiled here.
         """
-        spec = resolve(None, rom_path=_as_path(rom_file))
+        spec = resolve(game, rom_path=_as_path(rom_file), rules=rules)
         get = self._settings.get
         plays_sound = get("sound", bool)
         recording = Recording(

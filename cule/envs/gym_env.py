@@ -8,6 +8,7 @@ stacking.
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -115,6 +116,8 @@ class AtariEnv(gymnasium.Env[Array, Array]):
         sound_obs: bool = False,
         *,
         kernel: str = "auto",
+        rom_path: str | os.PathLike[str] | None = None,
+        rules: str | os.PathLike[str] | None = None,
     ) -> None:
         """Switch the console on, seeded from entropy.
 
@@ -133,11 +136,14 @@ class AtariEnv(gymnasium.Env[Array, Array]):
             render_mode: "rgb_array", or None. ``gymnasium.make`` adds "human" with its own wrapper.
             sound_obs: Observations are dicts of "image" and "sound", uint8 ``[512]``.
             kernel: What executes the program, as in `cule.EnvOptions`.
+            rom_path: A ROM file of your own.
+            rules: A TOML file with the rules of a game of your own, which has a table `game`.
 
         Raises:
             GymArgumentError: A keyword is outside its allowed values.
             SettingError: The game does not have this mode or difficulty.
-            UnknownGameError, RomNotFoundError: The game cannot be had.
+            UnknownGameError, RomNotFoundError, UnsupportedRomError, RulesError: The game cannot be
+                had.
         """
         if obs_type not in tuple(_SCREENS):
             raise GymArgumentError(
@@ -157,6 +163,8 @@ class AtariEnv(gymnasium.Env[Array, Array]):
         self._screen = _SCREENS[obs_type]
         self._frameskip = _checked_frameskip(frameskip)
         self._game = game
+        self._rom_path = rom_path
+        self._rules = rules
         self._mode = mode
         self._difficulty = difficulty
         self._was_reset = False
@@ -280,7 +288,8 @@ class AtariEnv(gymnasium.Env[Array, Array]):
 
     def load_game(self) -> None:
         """Switch the console off and on again."""
-        self.ale.loadROM(resolve(self._game).rom_path)
+        found = resolve(self._game, self._rom_path, self._rules).rom_path
+        self.ale.loadROM(found, game=self._game, rules=self._rules)
         if self._mode is not None:
             self.ale.setMode(self._mode)
         if self._difficulty is not None:

@@ -15,9 +15,11 @@ from __future__ import annotations
 import gzip
 import hashlib
 import importlib.util
+import io
 import os
+import zipfile
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -28,6 +30,12 @@ from cule.games.schema import load_roms
 MAX_ROM_BYTES = 512 * 1024
 ROM_DIR_VARIABLE = "CULE_ROM_DIR"
 ROM_SUFFIXES = (".bin", ".a26", ".rom", ".gz")
+
+#: Archives that `import_roms` does not read.
+OTHER_ARCHIVES = (".7z", ".rar", ".tar", ".tgz")
+
+#: Members of a zip archive that are read; each is at most `MAX_ROM_BYTES` long.
+MAX_ZIP_MEMBERS = 10_000
 
 Source = Literal["rom_path", "CULE_ROM_DIR", "user folder", "ale_py"]
 
@@ -66,7 +74,8 @@ class ImportReport:
     target: Path
     imported: dict[str, Path]  # ROM id to the new file
     already_there: tuple[str, ...]  # ROM ids
-    unrecognised: tuple[Path, ...]  # files whose MD5 is unknown
+    unrecognised: tuple[str, ...]  # files, and members of archives, whose MD5 is unknown
+    unread: tuple[str, ...]  # archives and members that were not read, with the reason
 
 
 def md5_of(data: bytes) -> str:
@@ -189,31 +198,36 @@ def rom_status() -> list[RomStatus]:
     return statuses
 
 
-def import_roms(folder: Path, target: Path | None = None) -> ImportReport:
-    """Copy the known ROMs of a folder, decompressed and named after their games.
+def import_roms(source: Path, target: Path | None = None) -> ImportReport:
+    """Copy the known ROMs of a folder or zip archive, decompressed and named after their games.
 
     Args:
-        folder: Source, searched with its subfolders.
+        source: A folder, searched with its subfolders and the zip archives in it, or an archive.
         target: Destination; by default ``CULE_ROM_DIR`` or, if unset, the user's ROM folder.
 
     Raises:
-        InvalidArgumentError: `folder` is not a folder, or a file in `target` has the name of a ROM
-            but other bytes; nothing is copied.
+        InvalidArgumentError: `source` is neither, or a file in `target` has the name of a ROM but
+            other bytes; nothing is copied.
     """
-    if not folder.is_dir():
-        raise InvalidArgumentError(f"folder is {str(folder)!r}, which is not a folder")
+    if not source.is_dir() and not zipfile.is_zipfile(source):
+        raise InvalidArgumentError(
+            f"source is {str(source)!r}, which is neither a folder nor a zip archive"
+        )
     if target is None:
         named = os.environ.get(ROM_DIR_VARIABLE)
         target = Path(named).expanduser() if named else user_rom_folder()
     known = {info.md5: info.rom_id for info in load_roms().values()}
-    found: dict[str, Path] = {}
-    unrecognised = []
-    for path in _rom_files(folder):
-        rom_id = known.get(_file_md5(path) or "")
+    found: dict[str, bytes] = {}
+    unrecognised, unread = [], []
+    for name, data in _contents(source):
+        if isinstance(data, str):
+            unread.append(f"{name}: {data}")
+            continue
+        rom_id = known.get(md5_of(data))
         if rom_id is None:
-            unrecognised.append(path)
+            unrecognised.append(name)
         else:
-            found.setdefault(rom_id, path)
+            found.setdefault(rom_id, data)
 
     already_there = []
     for rom_id in found:
@@ -225,24 +239,71 @@ def import_roms(folder: Path, target: Path | None = None) -> ImportReport:
 
     imported = {}
     target.mkdir(parents=True, exist_ok=True)
-    for rom_id, path in found.items():
+    for rom_id, data in found.items():
         if rom_id not in already_there:
             file = target / f"{rom_id}.bin"
             partial = file.with_suffix(".part")
-            partial.write_bytes(read_rom(path))
+            partial.write_bytes(data)
             partial.replace(file)
             imported[rom_id] = file
-    return ImportReport(target, imported, tuple(already_there), tuple(unrecognised))
+    return ImportReport(target, imported, tuple(already_there), tuple(unrecognised), tuple(unread))
+
+
+def _contents(source: Path) -> Iterator[tuple[str, bytes | str]]:
+    """Names and bytes of possible ROMs, or why they were not read."""
+    if source.is_file():
+        yield from _zip_contents(source)
+        return
+    for path in _files(source):
+        name = path.name.lower()
+        if name.endswith(ROM_SUFFIXES):
+            try:
+                yield str(path), read_rom(path)
+            except (RomNotFoundError, UnsupportedRomError) as error:
+                yield str(path), str(error)
+        elif name.endswith(".zip"):
+            yield from _zip_contents(path)
+        elif name.endswith(OTHER_ARCHIVES):
+            yield str(path), "an archive of this kind is not read; unpack it"
+
+
+def _zip_contents(path: Path) -> Iterator[tuple[str, bytes | str]]:
+    """As `_contents`, for the members of a zip archive, in memory: their names are only shown."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [member for member in archive.infolist() if not member.is_dir()]
+            for member in members[:MAX_ZIP_MEMBERS]:
+                name, suffix = f"{path}/{member.filename}", Path(member.filename).suffix.lower()
+                if suffix in (".zip", *OTHER_ARCHIVES):
+                    yield name, "an archive in an archive is not read; unpack it"
+                elif suffix in ROM_SUFFIXES:
+                    yield name, _zip_member(archive, member)
+            if len(members) > MAX_ZIP_MEMBERS:
+                left_out = len(members) - MAX_ZIP_MEMBERS
+                yield str(path), f"only {MAX_ZIP_MEMBERS} members were read, {left_out} left out"
+    except (zipfile.BadZipFile, OSError, ValueError) as error:
+        yield str(path), f"not a readable zip archive: {error}"
+
+
+def _zip_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes | str:
+    try:
+        with archive.open(member) as file:
+            data = file.read(MAX_ROM_BYTES + 1)
+        if data.startswith(_GZIP_MAGIC):
+            data = gzip.GzipFile(fileobj=io.BytesIO(data)).read(MAX_ROM_BYTES + 1)
+    except (zipfile.BadZipFile, RuntimeError, EOFError, OSError, zlib.error) as error:
+        return f"cannot be read: {error}"  # RuntimeError: encrypted, or compressed in another way
+    return data if len(data) <= MAX_ROM_BYTES else f"holds more than {MAX_ROM_BYTES} bytes"
+
+
+def _files(folder: Path) -> list[Path]:
+    """All files in a folder and its subfolders, in a fixed order."""
+    return sorted(Path(parent) / name for parent, _, names in os.walk(folder) for name in names)
 
 
 def _rom_files(folder: Path) -> list[Path]:
     """Possible ROM files in a folder and its subfolders, in a fixed order."""
-    return sorted(
-        Path(parent) / name
-        for parent, _, names in os.walk(folder)
-        for name in names
-        if name.lower().endswith(ROM_SUFFIXES)
-    )
+    return [path for path in _files(folder) if path.name.lower().endswith(ROM_SUFFIXES)]
 
 
 #: MD5 of files read before, by path, size and modification time; None: not a ROM.

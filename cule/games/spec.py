@@ -189,7 +189,12 @@ def _select_rules(game: str | None, path: Path, tables: dict[str, UserRules]) ->
 
 
 def _from_file(game: str | None, path: Path) -> GameSpec:
-    wanted = None if game is None else game_id_of(game)
+    try:
+        wanted = None if game is None else game_id_of(game)
+    except UnknownGameError as error:
+        raise UnknownGameError(
+            f"{error}; for a game of your own, pass rules as well as rom_path"
+        ) from None
     rom = RomFile(path, "rom_path", read_rom(path))
     stem = rom_stem(path)
     games = load_games()

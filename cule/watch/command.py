@@ -47,6 +47,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         "default: random actions",
     )
     parser.add_argument("--game", help=f"game; default: that of the checkpoint, or {DEFAULT_GAME}")
+    parser.add_argument("--rom-path", help="ROM file of a game of your own")
+    parser.add_argument("--rules", help="TOML file with the rules of a game of your own")
     parser.add_argument("--num-envs", type=int, default=16, help="environments (%(default)s)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     parser.add_argument("--port", type=int, default=8000, help="port; 0: a free one (%(default)s)")
@@ -99,6 +101,8 @@ def _open(options: argparse.Namespace) -> tuple[AtariVectorEnv, Policy]:
         return open_random(
             options.game or DEFAULT_GAME,
             options.num_envs,
+            rom_path=options.rom_path,
+            rules=options.rules,
             seed=options.seed,
             device=options.device,
             mode=options.mode,
@@ -108,6 +112,8 @@ def _open(options: argparse.Namespace) -> tuple[AtariVectorEnv, Policy]:
         options.checkpoint,
         options.num_envs,
         game=options.game,
+        rom_path=options.rom_path,
+        rules=options.rules,
         protocol=options.protocol or DEFAULT_PROTOCOL,
         seed=options.seed,
         greedy=options.greedy,

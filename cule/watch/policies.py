@@ -32,6 +32,8 @@ def open_random(
     game: str,
     num_envs: int,
     *,
+    rom_path: str | None = None,
+    rules: str | None = None,
     seed: int,
     device: str,
     mode: int | None = None,
@@ -48,6 +50,8 @@ def open_random(
         reward_clipping=False,
         mode=mode,
         difficulty=difficulty,
+        rom_path=rom_path,
+        rules=rules,
         device=device,
     )
     random, num_actions = np.random.default_rng(seed), len(env.action_set)
@@ -59,6 +63,8 @@ def open_trained(
     num_envs: int,
     *,
     game: str | None = None,
+    rom_path: str | None = None,
+    rules: str | None = None,
     protocol: str = DEFAULT_PROTOCOL,
     seed: int,
     greedy: bool,
@@ -67,7 +73,8 @@ def open_trained(
     """The environments of an evaluation, and the policy of a checkpoint, as in `cule eval`.
 
     `path` is a checkpoint, a file of weights, or the folder of a run; `game` is the game that it
-    must play, if any; `greedy` chooses the best actions, without randomness.
+    must play, if any, and `rom_path` and `rules` the files of a game of your own, by default those
+    of training; `greedy` chooses the best actions, without randomness.
     """
     from cule.agents.training.evaluation import make_eval_env
     from cule.agents.training.presets import checkpoint_config, load_to_play
@@ -76,8 +83,10 @@ def open_trained(
     from cule.agents.training.weights import read_to_play
 
     content = read_to_play(find_checkpoint(path))
-    config = checkpoint_config(content, device=device, env_device="")
-    if game is not None and game_id_of(game) != game_id_of(config.game):
+    files = {"rom_path": rom_path, "rules": rules}
+    given = {name: path for name, path in files.items() if path is not None}
+    config = checkpoint_config(content, device=device, env_device="", **given)
+    if game is not None and game != config.game and game_id_of(game) != game_id_of(config.game):
         raise InvalidArgumentError(
             f"game is {game!r}; the checkpoint {str(path)!r} plays {config.game!r} alone"
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -93,6 +95,27 @@ def test_refused_requests(
         with pytest.raises(SystemExit) as caught:
             main(words)
         assert caught.value.code == 2
+
+
+def test_info_reports_a_bad_folder_of_roms_and_the_rest(
+    capsys: pytest.CaptureFixture[str], own_folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CULE_ROM_DIR", str(own_folders / "missing"))
+    assert main(["info"]) == 1
+    printed = capsys.readouterr().out
+    assert "numpy" in printed
+    assert re.search(r"ROMs +none: CULE_ROM_DIR is '.*missing', which is not a folder", printed)
+
+
+def test_roms_of_an_archive_are_imported(
+    capsys: pytest.CaptureFixture[str], own_folders: Path
+) -> None:
+    archive = own_folders / "roms.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("nonsense.bin", bytes(4096))
+        file.writestr("more.7z", b"")
+    assert main(["roms", "import", str(archive)]) == 1
+    assert "1 not recognised, 1 not read" in capsys.readouterr().out
 
 
 def test_command_is_installed() -> None:

@@ -1,4 +1,4 @@
-"""The documentation: every relative link has a target, and every Python snippet compiles."""
+"""The documentation: links have targets, Python snippets compile, and those of some pages run."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("benchmarks/**/*.md")]
 )
+
+
+#: Pages whose snippets run, one after the other.
+RUNNING = ("own_roms.md",)
 
 
 def name_of(path: Path) -> str:
@@ -39,3 +43,16 @@ def test_python_snippets_compile(page: Path) -> None:
         re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     ):
         compile(textwrap.dedent(snippet), f"{page.name}, snippet {number + 1}", "exec")
+
+
+@pytest.mark.ale
+@pytest.mark.parametrize("name", RUNNING)
+def test_python_snippets_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    page = (ROOT / "docs" / name).read_text()
+    snippets = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert snippets
+    for number, snippet in enumerate(snippets):
+        exec(compile(snippet, f"{name}, snippet {number + 1}", "exec"), names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import warnings
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -506,7 +507,7 @@ def test_import(
     report = import_roms(collection, argument)
     assert report.target == target
     assert report.imported == {"pong": target / "pong.bin", "combat": target / "combat.bin"}
-    assert (report.already_there, report.unrecognised) == ((), (unknown,))
+    assert (report.already_there, report.unrecognised) == ((), (str(unknown),))
     assert (target / "pong.bin").read_bytes() == (ale_roms / "pong.bin").read_bytes()
     assert sorted(p.name for p in target.iterdir()) == ["combat.bin", "pong.bin"]
     if named_by == "argument":
@@ -521,5 +522,49 @@ def test_import(
 
 
 def test_import_from_nowhere(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match="is not a folder"):
+    with pytest.raises(InvalidArgumentError, match="neither a folder nor a zip archive"):
         import_roms(tmp_path / "none")
+
+
+@pytest.mark.ale
+def test_import_from_zip_archives(
+    ale_roms: Path, tmp_path: Path, without_ale: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Members are read in memory: names that leave the folder do no harm, and bombs are cut off."""
+    collection, target = tmp_path / "collection", tmp_path / "target"
+    collection.mkdir()
+    with zipfile.ZipFile(collection / "ROMS.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("../../outside.bin", (ale_roms / "pong.bin").read_bytes())
+        archive.writestr("b/Combat.A26", (ale_roms / "combat.bin").read_bytes())
+        archive.writestr("c/boxing.bin.gz", gzip.compress((ale_roms / "boxing.bin").read_bytes()))
+        archive.writestr("home.bin", HOME_MADE)
+        archive.writestr("bomb.bin", bytes(50_000_000))
+        archive.writestr("bomb.gz", gzip.compress(bytes(50_000_000)))
+        archive.writestr("inner.zip", b"")
+        archive.writestr("readme.txt", "")
+    write(collection / "broken.zip", b"PK\x03\x04" + bytes(100))
+    write(collection / "all.rar", b"Rar!")
+    before = {path for path in tmp_path.rglob("*") if path.is_file()}
+
+    report = import_roms(collection, target)
+    assert sorted(report.imported) == ["boxing", "combat", "pong"]
+    for game in report.imported:
+        assert report.imported[game].read_bytes() == (ale_roms / f"{game}.bin").read_bytes()
+    assert report.unrecognised == (f"{collection}/ROMS.zip/home.bin",)
+    left_out = "\n".join(report.unread)
+    for name in (
+        "bomb.bin: holds more",
+        "bomb.gz: holds more",
+        "inner.zip",
+        "broken.zip",
+        "all.rar",
+    ):
+        assert name in left_out
+    assert len(report.unread) == 5
+    made = {path for path in tmp_path.rglob("*") if path.is_file()} - before
+    assert made == set(report.imported.values())
+
+    monkeypatch.setattr("cule.games.roms.MAX_ZIP_MEMBERS", 1)
+    again = import_roms(collection / "ROMS.zip", tmp_path / "other")
+    assert list(again.imported) == ["pong"]
+    assert "only 1 members were read, 7 left out" in again.unread[0]

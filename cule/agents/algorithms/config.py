@@ -23,6 +23,12 @@ class AgentConfig:
     game: str = "pong"
     """Game to learn."""
 
+    rom_path: str = ""
+    """ROM file of your own; empty: the ROM of the game is searched."""
+
+    rules: str = ""
+    """TOML file with the rules of a game of your own, in a table of the game's name."""
+
     num_envs: Positive = 64
     """Environments N of each process."""
 

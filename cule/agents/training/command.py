@@ -88,7 +88,9 @@ def evaluate_checkpoints(words: Sequence[str]) -> int:
     for path in options.checkpoints:
         content = read_to_play(find_checkpoint(path))
         num_envs = options.num_envs or min(options.episodes, 128)
-        config = checkpoint_config(content, device=options.device, env_device="")
+        files = {name: getattr(options, name) for name in ("rom_path", "rules")}
+        given = {name: path for name, path in files.items() if path is not None}
+        config = checkpoint_config(content, device=options.device, env_device="", **given)
         with contextlib.ExitStack() as stack:
             atari = make_eval_env(config, options.protocol, num_envs)
             stack.callback(atari.close)
@@ -131,6 +133,8 @@ class _EvalOptions(argparse.Namespace):
     greedy: bool
     num_envs: int
     device: str
+    rom_path: str | None
+    rules: str | None
     json: Path | None
     video: Path | None
 
@@ -155,6 +159,8 @@ def _parse_eval(words: Sequence[str]) -> _EvalOptions:
     parser.add_argument("--greedy", action="store_true", help="choose the best actions")
     parser.add_argument("--num-envs", type=int, default=0, help="environments; 0: one per episode")
     parser.add_argument("--device", default="cpu", help="device of network and environments")
+    parser.add_argument("--rom-path", help="ROM file of a game of your own; default: as trained")
+    parser.add_argument("--rules", help="rules file of a game of your own; default: as trained")
     parser.add_argument("--json", type=Path, help="file to write every score to")
     parser.add_argument(
         "--video",

@@ -90,6 +90,8 @@ def make_env(config: AgentConfig) -> AtariVectorEnv:
         output="torch",
         obs_type=config.obs_type,
         decorrelate_steps=config.decorrelate_steps,
+        rom_path=config.rom_path or None,
+        rules=config.rules or None,
     )
 
 
