@@ -86,6 +86,10 @@ class TrainingMemoryError(CuleError, MemoryError):
     """Environments, network, buffer or update do not fit into memory."""
 
 
+class StorageError(CuleError, OSError):
+    """A file of a run cannot be written; the message says which, and how large it is."""
+
+
 class VideoError(CuleError, OSError):
     """A video cannot be written."""
 

@@ -123,7 +123,7 @@ def test_continuous_ppo_from_train_to_eval(
     assert main(["eval", str(run), "--episodes", "10", "--greedy"]) == 0
     assert "ppo after 128 steps" in capsys.readouterr().out
     assert main([*words, "256", "--resume", "--no-continuous"]) == 2
-    assert "num_actions of the checkpoint is 0" in capsys.readouterr().err
+    assert "continuous is False; the run in" in capsys.readouterr().err
     assert main([*words, "256", "--full-action-space"]) == 2
     assert "full_action_space True" in capsys.readouterr().err
 
@@ -168,6 +168,7 @@ def test_a_video_that_is_not_whole_is_an_error(tmp_path: Path) -> None:
             recorded.reset(seed=1)
             for _ in range(5000):
                 recorded.step_frames(torch.zeros(1, dtype=torch.int64))
+            recorded.finish()
 
     with pytest.MonkeyPatch.context() as patch, contextlib.closing(env):
         patch.setattr(imageio_ffmpeg, "write_frames", cut_short)

@@ -33,6 +33,7 @@ from cule.replay import TrajectoryOptions
 class PPOConfig(ActorCriticConfig):
     """Options of PPO; the defaults are those of public reference implementations."""
 
+    num_envs: Positive = 8
     anneal_learning_rate: bool = True
 
     num_epochs: Epochs = 4

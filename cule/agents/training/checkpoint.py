@@ -1,21 +1,20 @@
 """Checkpoints: files that are either complete or absent, and that contain no code.
 
-A file is written next to its final place, flushed to disk, and renamed. Reading it unpickles
-tensors and plain values only.
+Reading one unpickles tensors and plain values only; `files` writes them.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, TypedDict, cast
+from typing import TypedDict, cast
 
 import torch
 from torch import Tensor
 
+from cule.agents.training.files import replace_file
 from cule.errors import CheckpointError
 
 #: Increases when the content of a checkpoint changes its meaning.
@@ -58,22 +57,6 @@ def write_checkpoint(path: str | os.PathLike[str], content: Mapping[str, object]
     replace_file(path, lambda file: torch.save({"format": FORMAT, **content}, file))
 
 
-def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:
-    """Write a file that is either complete or absent."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
 def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     """Read a checkpoint to the CPU."""
     with Path(path).open("rb") as file:
@@ -85,9 +68,3 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise CheckpointError(f"{path} is not a checkpoint of format {FORMAT}")
     return cast(Checkpoint, content)
-
-
-def remove_leftovers(folder: Path) -> None:
-    """Delete partial files of a process that was killed while writing."""
-    for path in folder.glob(".*.part"):
-        path.unlink(missing_ok=True)

@@ -7,11 +7,12 @@ import contextlib
 import dataclasses
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
 
+from cule.agents.algorithms.config import AgentConfig
 from cule.agents.training.distributed import leave_world, rank
 from cule.agents.training.environment import FrameEnv
 from cule.agents.training.evaluation import (
@@ -21,10 +22,12 @@ from cule.agents.training.evaluation import (
     evaluate,
     make_eval_env,
 )
-from cule.agents.training.options import add_arguments, config_from
+from cule.agents.training.files import writing
+from cule.agents.training.options import add_arguments, config_from, options_of
 from cule.agents.training.presets import AGENTS, PRESETS, checkpoint_config, load_to_play
-from cule.agents.training.run_folder import find_checkpoint
+from cule.agents.training.run_folder import find_checkpoint, read_config, run_path
 from cule.agents.training.runner import RunOptions, start_run
+from cule.agents.training.saving import FREE_OPTIONS
 from cule.agents.training.scores import aggregate
 from cule.agents.training.video import RecordedEnv, check_video_path
 from cule.agents.training.weights import read_to_play
@@ -33,28 +36,10 @@ from cule.familiar_names import Parser
 
 
 def train(words: Sequence[str]) -> int:
-    """Run ``cule train ALGO ...``."""
-    parser = Parser(prog="cule train", description="Train an agent.")
-    parser.add_argument(
-        "algorithm",
-        choices=sorted(PRESETS),
-        metavar="ALGO",
-        help=f"an algorithm or a preset of one: {', '.join(sorted(PRESETS))}",
-    )
-    first, _ = parser.parse_known_args(words[:1] or ["--help"])
-    preset = PRESETS[first.algorithm]
-    config_class = AGENTS[preset.algorithm].config_class
-    parser.usage = f"cule train {first.algorithm} [options]"
-    add_arguments(parser.add_argument_group("algorithm"), config_class, preset.options)
-    add_arguments(parser.add_argument_group("run"), RunOptions, {})
-    given = vars(parser.parse_args(words))
-    given.pop("algorithm")
-    run_names = {item.name for item in dataclasses.fields(RunOptions)}
-    run_options = config_from(RunOptions, {k: v for k, v in given.items() if k in run_names})
-    chosen = {k: v for k, v in given.items() if k not in run_names}
-    config = config_from(config_class, {**preset.options, **chosen})
+    """Run ``cule train ALGO ...``, or ``cule train --resume --out DIR``."""
+    name, config, run_options = _parse_train(words)
     try:
-        run = start_run(AGENTS[preset.algorithm], config, run_options)
+        run = start_run(AGENTS[PRESETS[name].algorithm], config, run_options, preset=name)
         is_complete = run.run()
         is_first = rank() == 0
     except (MemoryError, RuntimeError) as error:
@@ -75,6 +60,77 @@ def train(words: Sequence[str]) -> int:
     return 0
 
 
+def _parse_train(words: Sequence[str]) -> tuple[str, AgentConfig, RunOptions]:
+    """The preset, the options of the algorithm, and those of the run."""
+    parser = Parser(prog="cule train", description="Train an agent.")
+    parser.add_argument(
+        "algorithm",
+        choices=sorted(PRESETS),
+        metavar="ALGO",
+        help=f"an algorithm or a preset of one: {', '.join(sorted(PRESETS))}; with --resume --out "
+        "DIR by default that of the run",
+    )
+    if words and words[0].startswith("--") and "--resume" in words:
+        words = [_preset_of_run(words), *words]
+    name = parser.parse_known_args(words[:1] or ["--help"])[0].algorithm
+    preset = PRESETS[name]
+    config_class = AGENTS[preset.algorithm].config_class
+    parser.usage = f"cule train {name} [options]"
+    add_arguments(parser.add_argument_group("algorithm"), config_class, preset.options)
+    add_arguments(parser.add_argument_group("run"), RunOptions, {})
+    given = vars(parser.parse_args(words))
+    given.pop("algorithm")
+    run_names = {item.name for item in dataclasses.fields(RunOptions)}
+    run_given = {k: v for k, v in given.items() if k in run_names}
+    chosen = {k: v for k, v in given.items() if k not in run_names}
+    run_options = config_from(RunOptions, run_given)
+    config = config_from(config_class, {**preset.options, **chosen})
+    folder = run_path(run_options.out, config, name)
+    saved = read_config(folder) if run_options.resume else None
+    if saved is not None:
+        _check_resumed(folder, saved, name, preset.algorithm, chosen)
+        values = {k: v for k, v in saved.items() if k in options_of(config_class)}
+        config = config_from(config_class, {**preset.options, **values, **chosen})
+        kept = {k: v for k, v in saved.get("run", {}).items() if k in run_names}
+        run_options = config_from(RunOptions, {**kept, **run_given})
+    return name, config, run_options
+
+
+def _preset_of_run(words: Sequence[str]) -> str:
+    """The preset of the run that is resumed, from its folder."""
+    parser = Parser(prog="cule train", add_help=False)
+    parser.add_argument("--out", default="")
+    out = parser.parse_known_args(words)[0].out
+    saved = read_config(Path(out)) if out else None
+    if saved is None:
+        raise InvalidArgumentError(
+            f"out is {out!r}, which is no folder of a run to resume; name ALGO, or the folder of "
+            "a run with --out"
+        )
+    return str(saved.get("preset", saved["algorithm"]))
+
+
+def _check_resumed(
+    folder: Path,
+    saved: Mapping[str, object],
+    preset: str,
+    algorithm: str,
+    chosen: Mapping[str, object],
+) -> None:
+    """Refuse options that a resumed run cannot change."""
+    was = str(saved.get("preset", preset))
+    if saved["algorithm"] != algorithm or was != preset:
+        raise InvalidArgumentError(
+            f"ALGO is {preset!r}; the run in {folder} is of {was!r}, so leave ALGO out or name that"
+        )
+    for name, value in chosen.items():
+        if name in saved and name not in FREE_OPTIONS and saved[name] != value:
+            raise InvalidArgumentError(
+                f"{name} is {value!r}; the run in {folder} has {saved[name]!r}, and only "
+                f"{', '.join(FREE_OPTIONS)} and options of the run may change"
+            )
+
+
 def _is_out_of_memory(error: Exception) -> bool:
     """Whether an allocation failed; on a CPU torch has no error class for it."""
     kinds = (MemoryError, torch.OutOfMemoryError)
@@ -84,7 +140,8 @@ def _is_out_of_memory(error: Exception) -> bool:
 def evaluate_checkpoints(words: Sequence[str]) -> int:
     """Run ``cule eval CHECKPOINT ...``."""
     options = _parse_eval(words)
-    results = []
+    results: list[Evaluation] = []
+    records: list[dict[str, object]] = []
     for path in options.checkpoints:
         content = read_to_play(find_checkpoint(path))
         num_envs = options.num_envs or min(options.episodes, 128)
@@ -95,9 +152,11 @@ def evaluate_checkpoints(words: Sequence[str]) -> int:
             atari = make_eval_env(config, options.protocol, num_envs)
             stack.callback(atari.close)
             env: FrameEnv = atari
+            recorded = None
             if options.video is not None:
                 each = -(-options.episodes // num_envs)
-                env = stack.enter_context(RecordedEnv(atari, options.video, episodes=each))
+                recorded = RecordedEnv(atari, options.video, episodes=each)
+                env = stack.enter_context(recorded)
             agent = load_to_play(content, env, options.device)
             result = evaluate(
                 agent,
@@ -107,21 +166,27 @@ def evaluate_checkpoints(words: Sequence[str]) -> int:
                 greedy=options.greedy,
                 env=env,
             )
-        results.append(result)
-        _print_result(str(path), agent.name, agent.steps, result)
+            results.append(result)
+            records.append(
+                {
+                    "checkpoint": str(path),
+                    "algorithm": agent.name,
+                    "game": result.game,
+                    "steps": agent.steps,
+                    "seed": options.seed,
+                    "greedy": options.greedy,
+                    **result.row(),
+                    "returns": result.returns,
+                    "lengths": result.lengths,
+                }
+            )
+            _print_result(str(path), agent.name, agent.steps, result)
+            if options.json is not None:
+                with writing(options.json):
+                    options.json.write_text(json.dumps(records, indent=2) + "\n")
+            if recorded is not None:
+                recorded.finish()
     _print_aggregates(results)
-    if options.json is not None:
-        records = [
-            {
-                "checkpoint": str(path),
-                "game": result.game,
-                **result.row(),
-                "returns": result.returns,
-                "lengths": result.lengths,
-            }
-            for path, result in zip(options.checkpoints, results, strict=True)
-        ]
-        options.json.write_text(json.dumps(records, indent=2) + "\n")
     return 0
 
 

@@ -19,6 +19,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from cule.agents.training.files import writing
+from cule.agents.training.run_folder import CONFIG_FILE
+
 Value = float | int | str
 Row = Mapping[str, Value]
 
@@ -48,17 +51,18 @@ class Table:
             self.columns += new
             self._rewrite()
             return
-        with self.path.open("a", newline="") as file:
+        with writing(self.path), self.path.open("a", newline="") as file:
             csv.DictWriter(file, self.columns, restval="").writerow(dict(row))
 
     def _rewrite(self) -> None:
         part = self.path.with_suffix(".part")
-        with part.open("w", newline="") as file:
-            if self.columns:
-                writer = csv.DictWriter(file, self.columns, restval="")
-                writer.writeheader()
-                writer.writerows(self.rows)
-        os.replace(part, self.path)
+        with writing(self.path):
+            with part.open("w", newline="") as file:
+                if self.columns:
+                    writer = csv.DictWriter(file, self.columns, restval="")
+                    writer.writeheader()
+                    writer.writerows(self.rows)
+            os.replace(part, self.path)
 
 
 def _step_of(row: Mapping[str, str]) -> float:
@@ -105,18 +109,21 @@ class RunLog:
         folder.mkdir(parents=True, exist_ok=True)
         self.progress = Table(folder / "progress.csv", until_step=until_step)
         self.evaluations = Table(folder / "evaluations.csv", until_step=until_step)
-        (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+        with writing(folder / CONFIG_FILE):
+            (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n")
         self._lines = folder / "progress.jsonl"
-        with self._lines.open("w") as file:
+        with writing(self._lines), self._lines.open("w") as file:
             file.write(json.dumps({"config": dict(config)}) + "\n")
             for row in self.progress.rows:
                 file.write(_json_line(row))
-        self._board = _open_board(folder, until_step)
+        self._board_folder = folder / "tensorboard"
+        with writing(self._board_folder):
+            self._board = _open_board(self._board_folder, until_step)
 
     def add_progress(self, row: Row) -> None:
         """Write a row of progress to all files."""
         self.progress.add(row)
-        with self._lines.open("a") as file:
+        with writing(self._lines), self._lines.open("a") as file:
             file.write(_json_line(row))
         self._write_to_board("progress", row)
 
@@ -128,14 +135,16 @@ class RunLog:
     def close(self) -> None:
         """Flush TensorBoard."""
         if self._board is not None:
-            self._board.close()
+            with writing(self._board_folder):
+                self._board.close()
 
     def _write_to_board(self, group: str, row: Row) -> None:
         if self._board is None:
             return
-        for name, value in row.items():
-            if name != "steps" and isinstance(value, int | float):
-                self._board.add_scalar(f"{group}/{name}", value, int(row["steps"]))
+        with writing(self._board_folder):
+            for name, value in row.items():
+                if name != "steps" and isinstance(value, int | float):
+                    self._board.add_scalar(f"{group}/{name}", value, int(row["steps"]))
 
 
 @functools.cache
@@ -151,5 +160,5 @@ def _open_board(folder: Path, until_step: int | None) -> Board | None:
     from torch.utils.tensorboard import SummaryWriter
 
     purge = None if until_step is None else until_step + 1
-    board: Board = SummaryWriter(str(folder / "tensorboard"), purge_step=purge)
+    board: Board = SummaryWriter(str(folder), purge_step=purge)
     return board

@@ -28,6 +28,10 @@ from cule.option_fields import field_docs
 Config = TypeVar("Config")
 
 
+#: Further names of options on the command line.
+_SHORT_NAMES = {"learning_rate": ("--lr",)}
+
+
 @dataclass(frozen=True)
 class Bounds:
     """Closed interval of the allowed values of an option."""
@@ -130,7 +134,8 @@ def add_arguments(
         flag = "--" + item.name.replace("_", "-")
         text = f"{docs[item.name]} (default: {defaults.get(item.name, item.default)})"
         text = text.replace("%", "%%")
-        add = functools.partial(parser.add_argument, flag, default=argparse.SUPPRESS, help=text)
+        flags = (flag, *_SHORT_NAMES.get(item.name, ()))
+        add = functools.partial(parser.add_argument, *flags, default=argparse.SUPPRESS, help=text)
         if option.kind is bool:
             add(action=argparse.BooleanOptionalAction)
         else:

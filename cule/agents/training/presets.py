@@ -71,7 +71,7 @@ PRESETS: dict[str, Preset] = {
     "vtrace-cpu": _preset("vtrace", **_CPU, initialisation="orthogonal", normalize_obs=False,
         num_batches=4, steps_per_update=1.0, learning_rate=7e-4, anneal_learning_rate=True,
         entropy_coef=0.003, total_steps=8_000_000),
-    "ppo": _preset("ppo", num_envs=8),
+    "ppo": _preset("ppo"),
     "ppo-cule": _preset("ppo", num_envs=256, num_steps=4, learning_rate=5e-4,
         anneal_learning_rate=False, total_steps=50_000_000),
     "ppo-gpu": _preset("ppo", num_envs=1024, num_steps=32, num_epochs=3, num_minibatches=8,

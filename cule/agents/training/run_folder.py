@@ -3,13 +3,38 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 from pathlib import Path
+from typing import Any
 
+from cule.agents.algorithms.config import AgentConfig
 from cule.agents.training.checkpoint import Checkpoint, read_checkpoint
 from cule.agents.training.distributed import barrier, gather_values
 from cule.agents.training.saving import path_of_rank
 from cule.errors import CheckpointError, InvalidArgumentError
+
+#: All options of a run: those of the algorithm, ``algorithm``, ``preset``, and ``run``.
+CONFIG_FILE = "config.json"
+
+
+def run_path(out: str, config: AgentConfig, preset: str) -> Path:
+    """The folder of a run: `out`, or a default by game, preset and seed."""
+    return Path(out or f"runs/{config.game}-{preset}-{config.seed}")
+
+
+def read_config(folder: Path) -> dict[str, Any] | None:
+    """The content of the `CONFIG_FILE` of a run; None without one."""
+    path = folder / CONFIG_FILE
+    if not path.exists():
+        return None
+    try:
+        content = json.loads(path.read_text())
+        if isinstance(content, dict) and isinstance(content.get("algorithm"), str):
+            return content
+    except (OSError, ValueError):
+        pass
+    raise CheckpointError(f"{path} does not hold the options of a run")
 
 
 def latest_path(folder: Path) -> Path:

@@ -23,7 +23,6 @@ import torch
 
 from cule.agents.agent import Agent, Progress
 from cule.agents.algorithms.config import AgentConfig
-from cule.agents.training.checkpoint import remove_leftovers
 from cule.agents.training.distributed import barrier, gather_values, rank, sum_over_ranks
 from cule.agents.training.environment import FrameEnv
 from cule.agents.training.evaluation import (
@@ -33,6 +32,7 @@ from cule.agents.training.evaluation import (
     evaluate,
     time_to_score,
 )
+from cule.agents.training.files import remove_leftovers, writing
 from cule.agents.training.logs import Row, RunLog, Value
 from cule.agents.training.options import NonNegative, validate
 from cule.agents.training.progress_bar import ProgressBar
@@ -42,6 +42,7 @@ from cule.agents.training.run_folder import (
     latest_path,
     next_path,
     read_newest,
+    run_path,
     seconds_so_far,
 )
 from cule.agents.training.saving import path_of_rank
@@ -55,10 +56,11 @@ class RunOptions:
     """Options of a run: logging, evaluation, checkpoints and limits."""
 
     out: str = ""
-    """Folder of the run; empty: runs/GAME-ALGORITHM-SEED."""
+    """Folder of the run; empty: runs/GAME-PRESET-SEED."""
 
     resume: bool = False
-    """Resume from the last checkpoint in the folder, if there is one."""
+    """Resume from the last checkpoint in the folder, if there is one. Options that are not given
+    are those of the run."""
 
     log_every: NonNegative = 50_000
     """Agent steps between two rows of progress."""
@@ -98,6 +100,7 @@ class Run:
 
     Attributes:
         agent: The agent.
+        preset: Name of the config.
         folder: The folder of the run.
         evaluations: (steps, result) of the evaluations of this process.
     """
@@ -110,8 +113,10 @@ class Run:
         *,
         eval_env: Callable[[], FrameEnv] | None = None,
         resumed: bool = False,
+        preset: str = "",
     ) -> None:
         """Prepare the run; a resumed one keeps the rows of the folder up to the agent's step."""
+        self.preset = preset or agent.name
         self.agent, self.folder, self.options = agent, folder, options
         self.eval_env = eval_env
         self.evaluations: list[tuple[int, Evaluation]] = []
@@ -205,7 +210,13 @@ class Run:
         """Open the logs, on rank 0 and at the first call."""
         if rank() != 0 or self._log is not None:
             return
-        config = {"algorithm": self.agent.name, **dataclasses.asdict(self.agent.config)}
+        run = dataclasses.asdict(self.options)
+        config = {
+            "algorithm": self.agent.name,
+            "preset": self.preset,
+            **dataclasses.asdict(self.agent.config),
+            "run": {k: v for k, v in run.items() if k not in ("out", "resume")},
+        }
         self._log = RunLog(self.folder, config, until_step=self._until_step)
         remove_leftovers(self.folder)
         remove_leftovers(self.folder / "checkpoints")
@@ -302,7 +313,9 @@ class Run:
         reached = None if target is None else time_to_score(rows, target)
         if reached is not None:
             text = json.dumps({"target": target, **reached}, indent=2)
-            (self.folder / "time_to_score.json").write_text(text + "\n")
+            path = self.folder / "time_to_score.json"
+            with writing(path):
+                path.write_text(text + "\n")
 
     # --- Checkpoints ------------------------------------------------------------------------------
 
@@ -343,6 +356,7 @@ def start_run(
     *,
     env: FrameEnv | None = None,
     eval_env: Callable[[], FrameEnv] | None = None,
+    preset: str = "",
 ) -> Run:
     """Make a run, or resume the one in the folder.
 
@@ -352,12 +366,13 @@ def start_run(
         options: Options of the run.
         env: Environments to learn in; by default those of the config.
         eval_env: Makes environments for evaluations; by default those of the protocol.
+        preset: Name of the config, for the folder; by default that of the algorithm.
 
     Raises:
         CheckpointError: The folder holds a run and `resume` is False, or the run has other options.
         CuleError: The environment or network cannot be made.
     """
-    folder = Path(options.out or f"runs/{config.game}-{agent_class.name}-{config.seed}")
+    folder = run_path(options.out, config, preset or agent_class.name)
     if last_checkpoint(folder) is not None and not options.resume:
         raise CheckpointError(
             f"out is {str(folder)!r}, which holds a run; use --resume to resume it, or another "
@@ -367,4 +382,6 @@ def start_run(
     content = read_newest(folder)
     if content is not None:
         agent.load_state(content)
-    return Run(agent, folder, options, eval_env=eval_env, resumed=content is not None)
+    return Run(
+        agent, folder, options, eval_env=eval_env, resumed=content is not None, preset=preset
+    )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 #: Options that a resumed run may change.
-_FREE_OPTIONS = ("total_steps", "device", "env_device", "kernel", "env_threads", "torch_threads")
+FREE_OPTIONS = ("total_steps", "device", "env_device", "kernel", "env_threads", "torch_threads")
 
 
 def path_of_rank(path: str | os.PathLike[str]) -> Path:
@@ -155,7 +155,7 @@ def _check_run(agent: Agent, content: Checkpoint) -> None:
     for item in dataclasses.fields(agent.config):
         name, value = item.name, getattr(agent.config, item.name)
         saved = content["config"].get(name, item.default)  # an option newer than the file
-        if name not in _FREE_OPTIONS and saved != value:
+        if name not in FREE_OPTIONS and saved != value:
             raise CheckpointError(
                 f"the checkpoint was made with {name} = {saved!r}; here it is {value!r}"
             )

@@ -37,6 +37,7 @@ class RecordedEnv:
         self._env, self._path, self._episodes_left = env, path, episodes
         self._part = path.with_name(f".{path.stem}.part.mp4")
         self._writer: Writer | None = None
+        self._error: VideoError | None = None  # after which nothing is recorded
 
     # Any: whatever type the attribute of the environment has.
     def __getattr__(self, name: str) -> Any:
@@ -48,7 +49,7 @@ class RecordedEnv:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop recording; delete an incomplete video."""
+        """Stop recording; delete a video that was not finished."""
         self._stop()
         self._part.unlink(missing_ok=True)
 
@@ -65,11 +66,17 @@ class RecordedEnv:
             self._episodes_left -= bool(step.terminated[0] | step.truncated[0])
             if self._episodes_left:
                 self._add_picture()
-            else:
-                self._finish()
         return step
 
     def _add_picture(self) -> None:
+        if self._error is not None:
+            return
+        try:
+            self._send_picture()
+        except VideoError as error:  # for `finish`: the episodes continue
+            self._error = error
+
+    def _send_picture(self) -> None:
         screen = to_numpy(self._env.screens("rgb", [0]))[0]
         picture = screen.repeat(ROWS, axis=0).repeat(COLUMNS, axis=1)
         with self._as_video_errors():
@@ -91,9 +98,15 @@ class RecordedEnv:
         writer.send(None)
         return writer
 
-    def _finish(self) -> None:
-        """Move the video to its final place, if it is complete."""
+    def finish(self) -> None:
+        """Move the video to its final place.
+
+        Raises:
+            VideoError: It could not be written, now or during the episodes.
+        """
         self._stop()
+        if self._error is not None:
+            raise self._error
         with self._as_video_errors():
             # The exit status of the encoder is not available.
             if not is_complete(self._part.read_bytes()):

@@ -1,0 +1,107 @@
+"""Writing the files of a run: complete or absent, and named where a disk is full.
+
+A file is written next to its final place, flushed to disk, and renamed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any, cast
+
+from cule.errors import StorageError
+from cule.replay.memory import format_bytes
+
+
+def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:
+    """Write a file that is either complete or absent.
+
+    Raises:
+        StorageError: It cannot be written.
+    """
+    target = Path(path)
+    part = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, part = tempfile.mkstemp(
+            dir=target.parent, prefix=f".{target.name}.", suffix=".part"
+        )
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, target)
+    except (OSError, RuntimeError) as error:  # torch raises a RuntimeError for a failed write
+        reason = _reason_of(error)
+        if reason is None:
+            raise
+        raise StorageError(
+            f"{target} cannot be written: {reason}; it has {format_bytes(_size_of(write))}, and "
+            f"{format_bytes(_free_bytes(target.parent))} are free"
+        ) from None
+    finally:
+        if part is not None:
+            Path(part).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Name the file in the error about a failed write.
+
+    Raises:
+        StorageError: The block raised an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        size = format_bytes(path.stat().st_size) if path.is_file() else "nothing"
+        raise StorageError(
+            f"{path} cannot be written: {error.strerror or error}; {size} of it is written, and "
+            f"{format_bytes(_free_bytes(path.parent))} are free"
+        ) from None
+
+
+def _reason_of(error: BaseException | None) -> str | None:
+    """What the operating system said of a failed write; None for other errors."""
+    while error is not None:
+        if isinstance(error, OSError):
+            return error.strerror or str(error)
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _free_bytes(folder: Path) -> int:
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    return shutil.disk_usage(existing).free
+
+
+class _Counter(io.RawIOBase):
+    """A file that only counts its bytes."""
+
+    def __init__(self) -> None:
+        self.num_bytes = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:  # Any: whatever has a buffer
+        size = memoryview(data).nbytes
+        self.num_bytes += size
+        return size
+
+
+def _size_of(write: Callable[[IO[bytes]], object]) -> int:
+    counter = _Counter()
+    write(cast("IO[bytes]", counter))
+    return counter.num_bytes
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete partial files of a process that was killed while writing."""
+    for path in folder.glob(".*.part"):
+        path.unlink(missing_ok=True)

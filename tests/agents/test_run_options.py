@@ -1,0 +1,167 @@
+"""Options of runs: kept for a resumed run, the same in Python and on the command line; full disks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from cule.agents import AGENTS, PRESETS  # noqa: E402
+from cule.agents.training.files import replace_file  # noqa: E402
+from cule.cli import main  # noqa: E402
+from cule.errors import StorageError  # noqa: E402
+
+SMALL = [
+    *("--num-envs", "2", "--num-steps", "4", "--num-minibatches", "1", "--num-epochs", "1"),
+    *("--network", "small", "--img-size", "42", "--stack-num", "1", "--decorrelate-steps", "0"),
+    *("--eval-episodes", "0", "--no-progress-bar"),
+]
+
+
+def config_of(folder: Path) -> dict[str, Any]:
+    """The options that a run has written."""
+    content: dict[str, Any] = json.loads((folder / "config.json").read_text())
+    return content
+
+
+@pytest.mark.ale
+def test_a_resumed_run_needs_nothing_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    resume = ["train", "--resume", "--out", str(folder)]
+    words = ["ppo-cpu", *SMALL, "--lr", "0.001", "--seed", "5", "--log-every", "8", "--game"]
+    words += ["breakout", "--total-steps", "16", "--out", str(folder)]
+    assert main(["train", *words]) == 0
+    first = config_of(folder)
+    assert (first["preset"], first["learning_rate"], first["run"]["log_every"]) == (
+        *("ppo-cpu", 0.001, 8),
+    )
+    assert main([*resume, "--total-steps", "32"]) == 0
+    assert config_of(folder) == {**first, "total_steps": 32}
+    rows = (folder / "progress.csv").read_text().splitlines()
+    assert [row.split(",")[0] for row in rows[1:]] == ["8", "16", "24", "32"]
+    assert main(["train", "ppo-cpu", *resume[1:], "--total-steps", "40"]) == 0
+
+    capsys.readouterr()
+    for given, words in (
+        (["--gamma", "0.5"], "gamma is 0.5; the run in "),
+        (["--gamma", "0.5"], "has 0.99"),
+        (["--img-size", "84"], "img_size is 84"),
+        (["--game", "pong"], "game is 'pong'"),
+    ):
+        assert main([*resume, *given]) == 2
+        assert words in capsys.readouterr().err
+    assert main(["train", "ppo", *resume[1:]]) == 2
+    assert "ALGO is 'ppo'; the run" in capsys.readouterr().err
+    assert main(["train", "--resume", "--out", str(tmp_path / "none")]) == 2
+    assert "no folder of a run" in capsys.readouterr().err
+    (folder / "config.json").write_text("{")
+    assert main(resume) == 2
+    assert "config.json does not hold the options of a run" in capsys.readouterr().err
+
+
+@pytest.mark.ale
+def test_presets_have_folders_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for preset in ("ppo", "ppo-cpu"):
+        assert main(["train", preset, *SMALL, "--total-steps", "8"]) == 0
+    assert sorted(path.name for path in Path("runs").iterdir()) == ["pong-ppo-0", "pong-ppo-cpu-0"]
+
+
+@pytest.mark.parametrize("name", sorted(AGENTS))
+def test_defaults_are_those_of_python(name: str) -> None:
+    assert PRESETS[name].algorithm == name
+    assert PRESETS[name].options == {}
+
+
+def test_a_short_name_and_no_abbreviations(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--lr-sc", "sqrt"], ["--learning", "1"]):
+        with pytest.raises(SystemExit):
+            main(["train", "ppo", *words])
+        assert f"unrecognized arguments: {words[0]}" in capsys.readouterr().err
+    assert main(["train", "ppo", "--lr", "-1"]) == 2
+    assert "learning_rate is -1.0" in capsys.readouterr().err
+
+
+# --- Disks that are full ------------------------------------------------------------------------
+
+#: A process whose files cannot grow beyond a number of bytes.
+WITH_A_LIMIT = """
+import resource, signal, sys
+from cule.cli import main
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+limit = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.ale
+@pytest.mark.parametrize(
+    ("limit", "file"), [(1_000, "config.json"), (20_000, "checkpoints/latest.pt|next.pt")]
+)
+def test_a_full_disk_ends_a_run_with_one_line(limit: int, file: str, tmp_path: Path) -> None:
+    words = ["train", "ppo", *SMALL, "--total-steps", "8", "--out", str(tmp_path / "run")]
+    done = subprocess.run(
+        [sys.executable, "-c", WITH_A_LIMIT, str(limit), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [line for line in done.stderr.splitlines() if "TensorBoard" not in line]
+    assert done.returncode == 2, done.stderr
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith(f"cule: {tmp_path}/run/")
+    assert any(name in lines[0] for name in file.split("|"))
+    assert "cannot be written: File too large; " in lines[0]
+    assert "bytes" in lines[0] or "MB" in lines[0] or "kB" in lines[0]
+    assert not list((tmp_path / "run").rglob("*.part"))
+
+
+def test_the_size_of_a_file_that_does_not_fit(tmp_path: Path) -> None:
+    def write(file: Any) -> None:
+        file.write(bytes(2_000_000))
+        if hasattr(file, "name"):
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(StorageError, match=r"a\.pt cannot be written: No space left.*has 2 MB"):
+        replace_file(tmp_path / "a.pt", write)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.ale
+def test_scores_come_before_a_video(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A video that fails, at once or at its end, costs no score."""
+    pytest.importorskip("imageio_ffmpeg")
+    run, scores = tmp_path / "run", tmp_path / "scores.json"
+    assert main(["train", "ppo", *SMALL, "--total-steps", "8", "--out", str(run)]) == 0
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    words = ["eval", str(run), "--episodes", "10", "--seed", "3", "--greedy"]
+    words += ["--json", str(scores), "--video", str(tmp_path / "pong.mp4")]
+    for name, broken in (("RecordedEnv._open", fail), ("is_complete", lambda _: False)):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"cule.agents.training.video.{name}", broken)
+            assert main(words) == 2
+        printed = capsys.readouterr()
+        assert "10 episodes" in printed.out
+        assert "pong.mp4'; it could not be written" in printed.err
+        (record,) = json.loads(scores.read_text())
+        scores.unlink()
+        assert {key: record[key] for key in ("seed", "greedy", "steps", "protocol")} == {
+            "seed": 3,
+            "greedy": True,
+            "steps": 8,
+            "protocol": "noop",
+        }
