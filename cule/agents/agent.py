@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from cule.agents.algorithms.config import AgentConfig
 from cule.agents.training import evaluation, saving
 from cule.agents.training.checkpoint import Metrics, read_checkpoint
+from cule.agents.training.contract import check_env, check_network
 from cule.agents.training.devices import configure_torch, is_same_device, parse_device
 from cule.agents.training.distributed import (
     average_gradients,
@@ -35,7 +36,6 @@ from cule.agents.training.environment import (
     EpisodeStatistics,
     FrameEnv,
     StorageKeywords,
-    check_env,
     make_env,
     newest_frames,
     obs_shape,
@@ -64,6 +64,15 @@ class Progress:
 
     metrics: Metrics
     """Metrics of the last update: scalars on the device, to be read when needed."""
+
+    episodes: Tensor
+    """Episodes that ended in this process since the last progress; float64 scalar on the device."""
+
+    episode_return: Tensor
+    """Their mean return, not clipped; NaN without an episode."""
+
+    episode_length: Tensor
+    """Their mean length in steps; NaN without an episode."""
 
 
 class Agent(ABC):
@@ -134,6 +143,8 @@ class Agent(ABC):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed + WEIGHTS_SEED)
             self.build()
+            if outputs := self.network_outputs():
+                check_network(self.network, self.obs_shape, outputs, self.device)
         broadcast_module(self.network)
         self.forward = torch.compile(self.network) if config.compile else self.network
         self._captured: list[CapturedCall[object]] = []
@@ -174,6 +185,10 @@ class Agent(ABC):
     @abstractmethod
     def build(self) -> None:
         """Make `network` and `optimizer`; the weights use the global generator."""
+
+    def network_outputs(self) -> Mapping[str, tuple[int, ...]]:
+        """Names and shapes, for one observation, of what the network must return; empty: any."""
+        return {}
 
     @abstractmethod
     def round(self) -> None:
@@ -223,7 +238,11 @@ class Agent(ABC):
         self.begin()
         while self.steps < stop:
             self.round()
-            yield Progress(self.steps, self.updates, {**self.metrics, **self.schedules()})
+            yield self.progress({**self.metrics, **self.schedules()})
+
+    def progress(self, metrics: Metrics) -> Progress:
+        """The progress so far; does not wait for the device."""
+        return Progress(self.steps, self.updates, metrics, *self.statistics.new_episodes())
 
     def schedules(self) -> Metrics:
         """Scheduled numbers, as metrics."""

@@ -15,7 +15,7 @@ PAGES = sorted(
 
 
 #: Pages whose snippets run, one after the other.
-RUNNING = ("own_roms.md",)
+RUNNING = ("agents/own_networks.md", "own_roms.md")
 
 
 def name_of(path: Path) -> str:

@@ -181,4 +181,4 @@ class ApexDQN(ApexAgent, DQN):
                         self.metrics = self.update()
                     actors.send_weights(self.network)
                 actors.allow(self.steps - first)
-                yield Progress(self.steps, self.updates, self.metrics)
+                yield self.progress(self.metrics)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
@@ -150,8 +150,7 @@ class DQN(OffPolicyAgent):
     config: DQNConfig
     eval_epsilon: ClassVar[float] = 0.001
 
-    network: QNetwork
-    target: QNetwork
+    target: nn.Module
     acting_values: Callable[[Tensor], Tensor]
 
     # --- Set up -----------------------------------------------------------------------------------
@@ -159,7 +158,23 @@ class DQN(OffPolicyAgent):
     def build(self) -> None:
         """Make both networks and the optimizer; `begin_buffer` makes the memory."""
         config = self.config
-        self.network = QNetwork(
+        self.network = self.make_network().to(self.device)
+        self.target = copy.deepcopy(self.network).requires_grad_(False)
+        self.target_tau = config.target_tau
+        self.optimizer = self._make_optimizer()
+        self.support = torch.zeros(1, device=self.device)
+        if config.num_atoms > 1:
+            self.support = algos.atoms(config.v_min, config.v_max, config.num_atoms, self.device)
+
+    def network_outputs(self) -> Mapping[str, tuple[int, ...]]:
+        """Action values, or with atoms the logits of their distributions."""
+        atoms = self.config.num_atoms
+        return {"action values": (self.num_actions, atoms) if atoms > 1 else (self.num_actions,)}
+
+    def make_network(self) -> nn.Module:
+        """Make action values, on the CPU; see `network_outputs`."""
+        config = self.config
+        return QNetwork(
             self.obs_shape,
             self.num_actions,
             torso=config.network,
@@ -169,13 +184,7 @@ class DQN(OffPolicyAgent):
             num_atoms=config.num_atoms,
             noise_sigma0=config.noise_sigma0,
             noise_groups=config.noise_groups,
-        ).to(self.device)
-        self.target = copy.deepcopy(self.network).requires_grad_(False)
-        self.target_tau = config.target_tau
-        self.optimizer = self._make_optimizer()
-        self.support = torch.zeros(1, device=self.device)
-        if config.num_atoms > 1:
-            self.support = algos.atoms(config.v_min, config.v_max, config.num_atoms, self.device)
+        )
 
     def _make_optimizer(self) -> torch.optim.Optimizer:
         config, parameters = self.config, self.network.parameters()

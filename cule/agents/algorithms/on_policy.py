@@ -175,7 +175,6 @@ class ActorCriticAgent(RolloutAgent):
     """
 
     config: ActorCriticConfig
-    network: ActorCritic
     policy: Policy
     choose: Callable[[Tensor], tuple[Tensor, dict[str, Tensor]]]
     play: Callable[[], None]
@@ -185,8 +184,12 @@ class ActorCriticAgent(RolloutAgent):
         super().build()
         self.policy = Policy()
 
-    def make_network(self) -> ActorCritic:
-        """Make a policy over the actions and a value."""
+    def network_outputs(self) -> Mapping[str, tuple[int, ...]]:
+        """Logits of the actions, and the value."""
+        return {"logits": (self.num_actions,), "values": ()}
+
+    def make_network(self) -> nn.Module:
+        """Make a policy over the actions and a value; see `network_outputs`."""
         config = self.config
         return ActorCritic(
             self.obs_shape,
@@ -222,8 +225,9 @@ class ActorCriticAgent(RolloutAgent):
     def _play(self) -> None:
         obs = self.buffer.observe()
         actions, extras = self.choose(obs)
-        if self.network.statistics is not None:
-            update_statistics(self.network.statistics, obs)
+        statistics = getattr(self.network, "statistics", None)  # a network of your own has none
+        if statistics is not None:
+            update_statistics(statistics, obs)
         # A graph cannot follow the memory of the next frame, which changes every step.
         next_frame = None if self.config.cuda_graphs else self.buffer.next_frame()
         step = self.step_env(self.policy.env_actions(actions), next_frame)

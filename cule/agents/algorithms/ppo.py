@@ -9,12 +9,12 @@ own: continuous actions in `policies`, V-trace advantages and prioritised enviro
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cule import algos
 from cule.agents.algorithms.early_stopping import EarlyStop, add_to
@@ -25,7 +25,7 @@ from cule.agents.training.distributed import global_moments
 from cule.agents.training.graphs import make_capturable
 from cule.agents.training.options import Epochs, Fraction, NonNegativeFloat, Positive, PositiveFloat
 from cule.errors import InvalidArgumentError
-from cule.nets import ActorCritic, GaussianActorCritic
+from cule.nets import GaussianActorCritic
 from cule.replay import TrajectoryOptions
 
 
@@ -111,7 +111,13 @@ class PPO(ActorCriticAgent):
         if isinstance(self.network, GaussianActorCritic):
             self.policy = GaussianPolicy(self.network)
 
-    def make_network(self) -> ActorCritic:
+    def network_outputs(self) -> Mapping[str, tuple[int, ...]]:
+        """Logits, or with continuous actions means of three numbers, and the value."""
+        return (
+            {"means": (3,), "values": ()} if self.config.continuous else super().network_outputs()
+        )
+
+    def make_network(self) -> nn.Module:
         """Make a policy, discrete or normal, and a value."""
         config = self.config
         if not config.continuous:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cule import algos
 from cule.agents.algorithms.early_stopping import add_to
@@ -79,8 +79,12 @@ class PQN(RolloutAgent):
 
     # --- Set up -----------------------------------------------------------------------------------
 
-    def make_network(self) -> NormalisedQNetwork:
-        """Make action values with layer normalisation."""
+    def network_outputs(self) -> Mapping[str, tuple[int, ...]]:
+        """Action values."""
+        return {"action values": (self.num_actions,)}
+
+    def make_network(self) -> nn.Module:
+        """Make action values with layer normalisation; see `network_outputs`."""
         return NormalisedQNetwork(
             self.obs_shape,
             self.num_actions,

@@ -111,7 +111,7 @@ class VTrace(AdvantageAgent):
             for envs in batches:
                 self.metrics = self.update(envs)
             if batches:
-                yield Progress(self.steps, self.updates, self.metrics)
+                yield self.progress(self.metrics)
 
     def estimate(
         self, rollout: Rollout, values: Tensor, log_probs: Tensor

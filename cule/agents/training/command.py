@@ -24,7 +24,13 @@ from cule.agents.training.evaluation import (
 )
 from cule.agents.training.files import writing
 from cule.agents.training.options import add_arguments, config_from, options_of
-from cule.agents.training.presets import AGENTS, PRESETS, checkpoint_config, load_to_play
+from cule.agents.training.presets import (
+    AGENTS,
+    PRESETS,
+    checkpoint_config,
+    find_agent,
+    load_to_play,
+)
 from cule.agents.training.run_folder import find_checkpoint, read_config, run_path
 from cule.agents.training.runner import RunOptions, start_run
 from cule.agents.training.saving import FREE_OPTIONS
@@ -140,6 +146,7 @@ def _is_out_of_memory(error: Exception) -> bool:
 def evaluate_checkpoints(words: Sequence[str]) -> int:
     """Run ``cule eval CHECKPOINT ...``."""
     options = _parse_eval(words)
+    agent_class = None if options.agent is None else find_agent(options.agent)
     results: list[Evaluation] = []
     records: list[dict[str, object]] = []
     for path in options.checkpoints:
@@ -147,7 +154,9 @@ def evaluate_checkpoints(words: Sequence[str]) -> int:
         num_envs = options.num_envs or min(options.episodes, 128)
         files = {name: getattr(options, name) for name in ("rom_path", "rules")}
         given = {name: path for name, path in files.items() if path is not None}
-        config = checkpoint_config(content, device=options.device, env_device="", **given)
+        config = checkpoint_config(
+            content, agent_class, device=options.device, env_device="", **given
+        )
         with contextlib.ExitStack() as stack:
             atari = make_eval_env(config, options.protocol, num_envs)
             stack.callback(atari.close)
@@ -157,7 +166,7 @@ def evaluate_checkpoints(words: Sequence[str]) -> int:
                 each = -(-options.episodes // num_envs)
                 recorded = RecordedEnv(atari, options.video, episodes=each)
                 env = stack.enter_context(recorded)
-            agent = load_to_play(content, env, options.device)
+            agent = load_to_play(content, env, options.device, agent_class)
             result = evaluate(
                 agent,
                 episodes=options.episodes,
@@ -198,6 +207,7 @@ class _EvalOptions(argparse.Namespace):
     greedy: bool
     num_envs: int
     device: str
+    agent: str | None
     rom_path: str | None
     rules: str | None
     json: Path | None
@@ -224,6 +234,7 @@ def _parse_eval(words: Sequence[str]) -> _EvalOptions:
     parser.add_argument("--greedy", action="store_true", help="choose the best actions")
     parser.add_argument("--num-envs", type=int, default=0, help="environments; 0: one per episode")
     parser.add_argument("--device", default="cpu", help="device of network and environments")
+    parser.add_argument("--agent", help="MODULE:CLASS of an agent of your own, with its network")
     parser.add_argument("--rom-path", help="ROM file of a game of your own; default: as trained")
     parser.add_argument("--rules", help="rules file of a game of your own; default: as trained")
     parser.add_argument("--json", type=Path, help="file to write every score to")

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from cule.agents.algorithms.config import AgentConfig
+from cule.agents.training.contract import check_tensor
 from cule.envs import AtariVectorEnv, FrameStep
-from cule.errors import InvalidArgumentError
 from cule.replay import TrajectoryBuffer, TrajectoryOptions
 
 
@@ -95,16 +95,6 @@ def make_env(config: AgentConfig) -> AtariVectorEnv:
     )
 
 
-def check_env(env: FrameEnv) -> None:
-    """Require that episodes restart in the step in which they end."""
-    mode = env.metadata.get("autoreset_mode")
-    name = getattr(mode, "value", mode)
-    if name != "SameStep":
-        raise InvalidArgumentError(
-            f"autoreset_mode of the environment is {name!r}; it must be 'SameStep'"
-        )
-
-
 def obs_shape(env: FrameEnv) -> tuple[int, ...]:
     """Shape of one observation: ``[S, H, W]`` or ``[D]``."""
     shape = env.single_observation_space.shape
@@ -133,7 +123,7 @@ class StorageKeywords(TypedDict):
 
 def newest_frames(obs: object, shape: tuple[int, ...]) -> Tensor:
     """Newest frames ``[N, H, W]`` or ``[N, D]`` of the observations of a reset."""
-    tensor = torch.as_tensor(obs)
+    tensor = check_tensor("obs", obs)
     return tensor[:, -1] if len(shape) == 3 else tensor
 
 
@@ -173,11 +163,21 @@ class EpisodeStatistics:
     def __init__(self, device: torch.device) -> None:
         """Start at zero."""
         self.sums = torch.zeros(4, dtype=torch.float64, device=device)
+        self._reported = torch.zeros_like(self.sums)
+
+    def __repr__(self) -> str:
+        """Episodes since the last `read`. Waits for the device."""
+        found = self._means(*self.sums.tolist())
+        return (
+            f"EpisodeStatistics({found['episodes']:.0f} episodes, mean return "
+            f"{found['episode_return']:.2f}, mean length {found['episode_length']:.1f} steps, "
+            f"{found['truncations']:.0f} truncated)"
+        )
 
     @torch.no_grad()
     def add(self, step: FrameStep) -> None:
         """Add the episodes that ended with a step."""
-        ended = step.terminated | step.truncated
+        ended = check_tensor("terminated", step.terminated) | step.truncated
         zero = torch.zeros((), device=ended.device)
         sums = torch.stack(
             [
@@ -191,8 +191,29 @@ class EpisodeStatistics:
 
     def read(self) -> dict[str, float]:
         """Return the statistics since the last call and reset them. Waits for the device."""
-        episodes, returns, lengths, truncations = self.sums.tolist()
+        found = self._means(*self.sums.tolist())
         self.sums.zero_()
+        self._reported.zero_()
+        return found
+
+    def load(self, sums: Tensor) -> None:
+        """Continue with the `sums` of a checkpoint."""
+        self.sums.copy_(sums)
+        self._reported.copy_(sums)
+
+    def new_episodes(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Episodes since the last call, their mean return and length; NaN without an episode.
+
+        Scalars on the device, which this does not wait for.
+        """
+        episodes, returns, lengths, _ = (self.sums - self._reported).unbind()
+        self._reported.copy_(self.sums)
+        return episodes, returns / episodes, lengths / episodes
+
+    @staticmethod
+    def _means(
+        episodes: float, returns: float, lengths: float, truncations: float
+    ) -> dict[str, float]:
         return {
             "episodes": episodes,
             "truncations": truncations,

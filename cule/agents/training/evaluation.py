@@ -25,7 +25,8 @@ import torch
 from torch import Tensor
 
 from cule.agents.algorithms.config import AgentConfig
-from cule.agents.training.environment import FrameEnv, check_env, make_env, make_stacks
+from cule.agents.training.contract import check_env
+from cule.agents.training.environment import FrameEnv, make_env, make_stacks
 from cule.agents.training.scores import human_normalised, reference_scores
 from cule.agents.training.seeds import EVALUATION_SEED
 from cule.envs import AtariVectorEnv

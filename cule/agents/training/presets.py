@@ -6,6 +6,9 @@ untuned starting point for GPUs, "-cpu" one for a few cores.
 
 from __future__ import annotations
 
+import importlib
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -21,7 +24,7 @@ from cule.agents.algorithms.vtrace import VTrace
 from cule.agents.training.checkpoint import PolicyState
 from cule.agents.training.environment import FrameEnv
 from cule.agents.training.options import config_from, options_of
-from cule.errors import CheckpointError, CuleError
+from cule.errors import CheckpointError, CuleError, InvalidArgumentError
 
 #: Algorithms by the names in their checkpoints.
 AGENTS: dict[str, type[Agent]] = {
@@ -99,22 +102,51 @@ PRESETS: dict[str, Preset] = {
 # fmt: on
 
 
-def load_to_play(content: PolicyState, env: FrameEnv, device: str = "cpu") -> Agent:
+def find_agent(text: str) -> type[Agent]:
+    """The class of an agent of your own, from ``MODULE:CLASS``; also modules of this folder.
+
+    Raises:
+        InvalidArgumentError: There is none.
+    """
+    module, _, name = text.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(importlib.import_module(module), name) if module and name else None
+    except (ImportError, AttributeError) as error:
+        raise InvalidArgumentError(f"agent is {text!r}, which cannot be had: {error}") from error
+    finally:
+        sys.path.remove(os.getcwd())
+    if not (isinstance(found, type) and issubclass(found, Agent)):
+        raise InvalidArgumentError(
+            f"agent is {text!r}; it must be MODULE:CLASS of a subclass of cule.agents.Agent"
+        )
+    return found
+
+
+def load_to_play(
+    content: PolicyState,
+    env: FrameEnv,
+    device: str = "cpu",
+    agent_class: type[Agent] | None = None,
+) -> Agent:
     """Make an agent with the weights of a checkpoint, to play; uses only the spaces of `env`."""
-    config = checkpoint_config(content, device=device, env_device="")
-    agent = AGENTS[content["algorithm"]](config, env)
+    config = checkpoint_config(content, agent_class, device=device, env_device="")
+    agent = (agent_class or AGENTS[content["algorithm"]])(config, env)
     agent.load_weights(content)
     return agent
 
 
-def checkpoint_config(content: PolicyState, **changes: object) -> AgentConfig:
+def checkpoint_config(
+    content: PolicyState, agent_class: type[Agent] | None = None, /, **changes: object
+) -> AgentConfig:
     """The options of a checkpoint, with some changed and those that only training needs reset."""
     name = content.get("algorithm")
-    if name not in AGENTS:
+    if agent_class is None and name not in AGENTS:
         raise CheckpointError(
-            f"the checkpoint is of {name!r}; known algorithms: {', '.join(sorted(AGENTS))}"
+            f"the checkpoint is of {name!r}; known algorithms: {', '.join(sorted(AGENTS))}, and "
+            "with --agent MODULE:CLASS your own"
         )
-    config_class = AGENTS[name].config_class
+    config_class = (agent_class or AGENTS[name]).config_class
     known = options_of(config_class)
     values = {key: value for key, value in _TRAINING_ONLY.items() if key in known}
     try:

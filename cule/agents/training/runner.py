@@ -114,9 +114,11 @@ class Run:
         eval_env: Callable[[], FrameEnv] | None = None,
         resumed: bool = False,
         preset: str = "",
+        on_row: Callable[[str, Row], None] | None = None,
     ) -> None:
         """Prepare the run; a resumed one keeps the rows of the folder up to the agent's step."""
         self.preset = preset or agent.name
+        self.on_row = on_row
         self.agent, self.folder, self.options = agent, folder, options
         self.eval_env = eval_env
         self.evaluations: list[tuple[int, Evaluation]] = []
@@ -268,9 +270,14 @@ class Run:
             self._return = episodes["episode_return"]
         if self._log is not None:
             self._log.add_progress(row)
+            self._call("progress", row)
         if self._bar is not None:
             left = max(agent.config.total_steps - progress.steps, 0) / max(steps_per_s, 1e-9)
             self._bar.update(progress.steps, steps_per_s * frameskip, self._return, left)
+
+    def _call(self, group: str, row: Row) -> None:
+        if self.on_row is not None:
+            self.on_row(group, row)
 
     # --- Evaluations ------------------------------------------------------------------------------
 
@@ -287,7 +294,9 @@ class Run:
         self.evaluations.append((agent.steps, result))
         if self._log is not None:
             times = {"train_s": self._train_s, "wall_s": self._elapsed_s()}
-            self._log.add_evaluation({"steps": agent.steps, **result.row(), **times})
+            row = {"steps": agent.steps, **result.row(), **times}
+            self._log.add_evaluation(row)
+            self._call("evaluation", row)
             self._note_target(self._log.evaluations.rows)
         if rank() == 0 and self.options.progress_bar:
             print(
@@ -357,6 +366,7 @@ def start_run(
     env: FrameEnv | None = None,
     eval_env: Callable[[], FrameEnv] | None = None,
     preset: str = "",
+    on_row: Callable[[str, Row], None] | None = None,
 ) -> Run:
     """Make a run, or resume the one in the folder.
 
@@ -367,6 +377,8 @@ def start_run(
         env: Environments to learn in; by default those of the config.
         eval_env: Makes environments for evaluations; by default those of the protocol.
         preset: Name of the config, for the folder; by default that of the algorithm.
+        on_row: Called on rank 0 with "progress" or "evaluation", and each row that is logged, such
+            as to send it to a tracker of experiments.
 
     Raises:
         CheckpointError: The folder holds a run and `resume` is False, or the run has other options.
@@ -383,5 +395,11 @@ def start_run(
     if content is not None:
         agent.load_state(content)
     return Run(
-        agent, folder, options, eval_env=eval_env, resumed=content is not None, preset=preset
+        agent,
+        folder,
+        options,
+        eval_env=eval_env,
+        resumed=content is not None,
+        preset=preset,
+        on_row=on_row,
     )

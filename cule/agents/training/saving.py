@@ -111,7 +111,7 @@ def load_state(agent: Agent, content: Checkpoint) -> None:
         agent.generator.set_state(content["generator"])
     except RuntimeError:  # the state of a generator of another type of device
         agent.generator.manual_seed(agent.seed_of(ACTING_SEED) + content["steps"])
-    agent.statistics.sums.copy_(content["statistics"])
+    agent.statistics.load(content["statistics"])
     saved = content.get("metrics", {})
     agent.metrics = {k: torch.as_tensor(v, device=agent.device) for k, v in saved.items()}
     agent.steps, agent.updates = content["steps"], content["updates"]
@@ -129,7 +129,10 @@ def load_weights(agent: Agent, content: PolicyState) -> None:
     try:
         agent.network.load_state_dict(content["network"])
     except RuntimeError as error:
-        raise CheckpointError(f"the weights do not fit this network: {error}") from None
+        raise CheckpointError(
+            f"the weights do not fit the network of {type(agent).__name__} (for an agent of your "
+            f"own, use cule eval --agent MODULE:CLASS): {error}"
+        ) from None
     agent.steps, agent.updates = content["steps"], content["updates"]
 
 

@@ -1,0 +1,240 @@
+"""Networks and environments of the user's own: what an agent needs of them, and what it reports."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import Tensor, nn  # noqa: E402
+
+import cule  # noqa: E402
+from cule.agents import (  # noqa: E402
+    DQN,
+    PPO,
+    PQN,
+    A2CConfig,
+    Agent,
+    DQNConfig,
+    PPOConfig,
+    PQNConfig,
+    RunOptions,
+    start_run,
+)
+from cule.agents.training.checkpoint import read_checkpoint  # noqa: E402
+from cule.agents.training.environment import EpisodeStatistics  # noqa: E402
+from cule.cli import main  # noqa: E402
+from tests.support.catch import Catch  # noqa: E402
+
+
+class Net(nn.Module):
+    """A policy and a value; no attributes but layers."""
+
+    def __init__(self, obs_shape: tuple[int, ...], num_actions: int) -> None:
+        super().__init__()
+        size = int(torch.Size(obs_shape).numel())
+        self.body = nn.Sequential(nn.Flatten(), nn.Linear(size, 8), nn.ReLU())
+        self.policy, self.value = nn.Linear(8, num_actions), nn.Linear(8, 1)
+
+    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        features = self.body(obs / 255)
+        return self.policy(features), self.value(features).squeeze(-1)
+
+
+class QNet(Net):
+    """Action values."""
+
+    def forward(self, obs: Tensor) -> Any:
+        return super().forward(obs)[0]
+
+
+class OwnPPO(PPO):
+    """PPO with `Net`."""
+
+    name = "own-ppo"
+
+    def make_network(self) -> nn.Module:
+        return Net(self.obs_shape, self.num_actions)
+
+
+class OwnPQN(PQN):
+    """PQN with `QNet`."""
+
+    def make_network(self) -> nn.Module:
+        return QNet(self.obs_shape, self.num_actions)
+
+
+class OwnDQN(DQN):
+    """DQN with `QNet`."""
+
+    def make_network(self) -> nn.Module:
+        return QNet(self.obs_shape, self.num_actions)
+
+
+CASES: dict[type[Agent], Any] = {
+    OwnPPO: PPOConfig(num_steps=8, total_steps=256),
+    OwnPQN: PQNConfig(num_steps=8, num_minibatches=4, total_steps=256),
+    OwnDQN: DQNConfig(learning_starts=64, memory=100_000, total_steps=256),
+}
+
+
+@pytest.mark.parametrize("agent_class", list(CASES))
+def test_own_networks_learn(agent_class: type[Agent]) -> None:
+    agent = agent_class(CASES[agent_class], Catch(8))
+    assert isinstance(agent.network, Net)
+    before = agent.network.policy.weight.clone()
+    steps = [progress.steps for progress in agent.train()]
+    assert steps[-1] == 256
+    assert agent.updates > 0
+    assert not torch.equal(before, agent.network.policy.weight)
+
+
+def test_the_contract_of_a_network() -> None:
+    class Wrong(PPO):
+        forward: Any
+
+        def make_network(self) -> nn.Module:
+            net = Net(self.obs_shape, self.num_actions)
+            net.forward = type(self).forward.__get__(net)  # type: ignore[method-assign]
+            return net
+
+    for forward, words in (
+        (lambda self, obs: self.policy(self.body(obs / 255)), r"returns float32 \[2, 3\] for 2"),
+        (
+            lambda self, obs: (self.policy(self.body(obs / 255)), self.value(self.body(obs / 255))),
+            r"must return logits \[B, 3\] and values \[B\], float32",
+        ),
+        (
+            lambda self, obs: tuple(x.double() for x in Net.forward(self, obs)),
+            r"returns float64 \[2, 3\] and float64 \[2\]",
+        ),
+        (lambda self, obs: [1, 2], "returns a list for 2"),
+        (lambda self, obs: self.body(obs), r"cannot read observations, uint8 \[B, 2, 5, 5\]"),
+    ):
+        Wrong.forward = forward
+        with pytest.raises(cule.InvalidArgumentError, match=words):
+            Wrong(PPOConfig(), Catch(8))
+
+
+@pytest.mark.ale
+def test_numpy_environments_are_refused() -> None:
+    env = cule.AtariVectorEnv("pong", 8, autoreset_mode="SameStep")
+    with pytest.raises(cule.InvalidArgumentError, match="needs output='torch'"):
+        PPO(PPOConfig(), env)
+    env.close()
+
+
+def test_other_environments_are_refused_by_what_they_lack() -> None:
+    class Arrays(Catch):
+        def reset(self, *, seed: Any = None) -> Any:
+            obs, info = super().reset(seed=seed)
+            return obs.numpy(), info
+
+    class ArraysLater(Catch):
+        def step_frames(self, actions: Any, out: Any = None) -> Any:
+            step = super().step_frames(actions)
+            return step._replace(terminated=step.terminated.numpy())
+
+    for env, words in ((Arrays(8), "obs of the"), (ArraysLater(8), "terminated of the")):
+        with pytest.raises(cule.InvalidArgumentError, match=f"{words} environment is a ndarray"):
+            list(OwnPPO(CASES[OwnPPO], env).train())
+
+    class Bare:
+        num_envs = 8
+
+    with pytest.raises(cule.InvalidArgumentError, match=r"a Bare, has no metadata, .*step_frames"):
+        PPO(PPOConfig(), Bare())  # type: ignore[arg-type]
+
+
+def test_progress_has_returns_and_lengths() -> None:
+    agent = OwnPPO(CASES[OwnPPO], Catch(8))
+    found = []
+    for progress in agent.train(128):
+        found.append([float(x) for x in (progress.episodes, progress.episode_return)])
+        assert float(progress.episode_length) == 4.0  # every game of Catch
+    assert [episodes for episodes, _ in found] == [16.0, 16.0]
+    assert all(-1 <= mean <= 1 for _, mean in found)
+    whole = agent.statistics.read()
+    assert whole["episodes"] == 32
+    assert whole["episode_return"] == pytest.approx(sum(mean for _, mean in found) / 2)
+    (progress,) = list(agent.train(192))  # counted on after the read
+    assert float(progress.episodes) == 16.0
+    empty = agent.progress({})
+    assert float(empty.episodes) == 0.0
+    assert math.isnan(float(empty.episode_return))
+
+
+def test_statistics_print_themselves() -> None:
+    statistics = EpisodeStatistics(torch.device("cpu"))
+    statistics.sums += torch.tensor([4.0, 10.0, 50.0, 1.0])
+    assert repr(statistics) == (
+        "EpisodeStatistics(4 episodes, mean return 2.50, mean length 12.5 steps, 1 truncated)"
+    )
+    assert statistics.read()["episodes"] == 4
+
+
+def test_rows_are_passed_on(tmp_path: Path) -> None:
+    rows: list[tuple[str, Any]] = []
+    options = RunOptions(
+        out=str(tmp_path), log_every=64, eval_episodes=10, eval_every=128, progress_bar=False
+    )
+    run = start_run(
+        OwnPPO,
+        CASES[OwnPPO],
+        options,
+        env=Catch(8),
+        eval_env=lambda: Catch(8),  # type: ignore[arg-type, return-value]
+        on_row=lambda group, row: rows.append((group, row)),
+    )
+    assert run.run()
+    steps = [(group, row["steps"]) for group, row in rows]
+    assert [n for group, n in steps if group == "progress"] == [64, 128, 192, 256]
+    assert [n for group, n in steps if group == "evaluation"] == [128, 256]
+    assert rows[0][1]["episodes"] == 16
+
+
+@pytest.mark.ale
+def test_own_agents_are_evaluated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = PPOConfig(
+        num_envs=2, num_steps=4, num_minibatches=1, network="mlp", img_size=16, stack_num=1
+    )
+    agent = OwnPPO(config)
+    list(agent.train(8))
+    agent.save(tmp_path / "own.pt")
+    agent.env.close()
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text("from tests.agents.test_own_learners import OwnPPO as Mine\n")
+    words = ["eval", "own.pt", "--episodes", "10"]
+    assert main([*words, "--agent", "mine:Mine"]) == 0
+    assert "own-ppo after 8 steps" in capsys.readouterr().out
+    for name, text in (
+        ([], "with --agent MODULE:CLASS your own"),
+        (["--agent", "mine:Other"], "agent is 'mine:Other', which cannot be had"),
+        (["--agent", "mine"], "it must be MODULE:CLASS"),
+        (["--agent", "pathlib:Path"], "a subclass of cule.agents.Agent"),
+        (["--agent", "cule.agents:PPO"], "the checkpoint is of 'own-ppo'; it must be of 'ppo'"),
+    ):
+        assert main([*words, *name]) == 2
+        assert text in capsys.readouterr().err
+
+
+def test_weights_of_an_agent_without_a_name_of_its_own(tmp_path: Path) -> None:
+    config = dataclasses.replace(CASES[OwnPQN], network="mlp")
+    OwnPQN(config, Catch(8)).save(tmp_path / "own.pt")
+    agent = PQN(config, Catch(8))
+    with pytest.raises(cule.CheckpointError, match=r"network of PQN \(.*--agent MODULE:CLASS"):
+        agent.load_weights(read_checkpoint(tmp_path / "own.pt"))
+
+
+def test_a_wrong_option_names_the_right_one() -> None:
+    from cule.agents.training.options import config_from
+
+    with pytest.raises(cule.InvalidArgumentError, match="did you mean 'learning_rate'"):
+        config_from(A2CConfig, {"lr": 1.0})
