@@ -50,7 +50,9 @@ def _game_named(word: str) -> str:
     try:
         game = game_id_of(word)
     except UnknownGameError as error:
-        raise UnknownGameError(f"{error}; games can also be the sets {', '.join(SETS)}") from None
+        raise UnknownGameError(
+            f"games has {word!r}: {error}; it can also be one of the sets {', '.join(SETS)}"
+        ) from None
     if game not in list_games():
         raise UnknownGameError(f"games has {word!r}, which has no single-player rules")
     return game

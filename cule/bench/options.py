@@ -161,14 +161,19 @@ class Cell:
 
 
 def cells_of(options: BenchOptions, has_gpu: bool) -> list[Cell]:
-    """All cells in order, game by game, so that an interrupted benchmark has every load.
+    """All cells in order: every load of every game at its first size, then at its second one.
 
-    Divergence is measured at the largest size only.
+    So an interrupted benchmark has every game. Divergence is measured at the largest size only.
     """
-    found = []
-    for game in options.games:
-        for load in (load for load in LOADS if load in options.load):
-            sizes = options.num_envs or DEFAULT_NUM_ENVS[load][has_gpu]
-            sizes = sizes[-1:] if load == "divergence" else sizes
-            found += [Cell(load, game, num_envs) for num_envs in sizes]
-    return found
+    sizes_of = {}
+    for load in (load for load in LOADS if load in options.load):
+        sizes = options.num_envs or DEFAULT_NUM_ENVS[load][has_gpu]
+        sizes_of[load] = sizes[-1:] if load == "divergence" else sizes
+    rounds = range(max(map(len, sizes_of.values())))
+    return [
+        Cell(load, game, sizes[turn])
+        for turn in rounds
+        for game in options.games
+        for load, sizes in sizes_of.items()
+        if turn < len(sizes)
+    ]

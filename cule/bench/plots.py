@@ -6,11 +6,16 @@ matplotlib is optional; it is imported only here, and only to draw.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+import math
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from cule.bench.engines import ENGINES, FRAMESKIP
+from cule.bench.options import LOADS
 from cule.bench.records import Record
 from cule.bench.report import (
     game_label,
@@ -33,6 +38,9 @@ COLOURS = {
     "ale-async": "#e8a598",
     "envpool": "#e09f3e",
 }
+#: A marker for each engine; other engines get the one of their place.
+MARKERS = dict(zip(COLOURS, "osv^D", strict=True))
+
 #: Colours of agents, in order.
 AGENT_COLOURS = ("#0b5fa5", "#5aa02c", "#e09f3e", "#d1495b", "#7d5ba6", "#777777")
 
@@ -40,6 +48,15 @@ TITLES = {
     "emulation": "Emulation with random actions",
     "inference": "Emulation and a Nature CNN that chooses the actions",
 }
+
+#: Games from which on speeds are drawn as boxes.
+MIN_BOXED_GAMES = 4
+
+#: Numbers from which on digits after the point are left out.
+MIN_WHOLE = 10
+
+#: Marks up to which each has its number in the plot of ratios.
+MAX_NUMBERS = 40
 
 #: Steps of the moving average of the speed after a reset.
 SMOOTHED_STEPS = 10
@@ -59,97 +76,166 @@ def can_plot() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def plot_all(records: Sequence[Record], hardware: str, folder: Path) -> list[Path]:
-    """Draw all plots that there are records for, with a line of text under each."""
+def plot_all(
+    records: Sequence[Record],
+    hardware: str,
+    folder: Path,
+    left_out: Mapping[str, str] = MappingProxyType({}),
+) -> list[Path]:
+    """Draw all plots that there are records for.
+
+    The lines under each are its note, the hardware, and by load what the time limit left out.
+    """
     paths = []
+    below = {
+        load: f"{hardware}\n{left_out[load]}" if load in left_out else hardware for load in LOADS
+    }
     for load in TITLES:
         chosen = of_load(records, load)
         if chosen:
             path = folder / f"{load}-by-environments.png"
-            paths.append(plot_speed(chosen, load, hardware, path))
+            paths.append(plot_speed(chosen, load, below[load], path))
             if any(record["ratios"] for record in chosen):
-                paths.append(plot_ratios(chosen, load, hardware, folder / f"{load}-ratios.png"))
+                paths.append(plot_ratios(chosen, load, below[load], folder / f"{load}-ratios.png"))
     trained = of_load(records, "training")
     if trained:
-        paths.append(plot_training(trained, hardware, folder / "training.png"))
+        paths.append(plot_training(trained, below["training"], folder / "training.png"))
     diverged = of_load(records, "divergence")
     for engine in dict.fromkeys(name for r in diverged for name in r["divergence_runs"]):
         path = folder / f"after-reset-{engine}.png"
-        paths.append(plot_divergence(diverged, engine, hardware, path))
+        paths.append(plot_divergence(diverged, engine, below["divergence"], path))
     return paths
 
 
 def plot_speed(records: Sequence[Record], load: str, hardware: str, path: Path) -> Path:
-    """Frames per second, in total and per environment, by size: boxes over games."""
+    """Frames per second, in total and per environment, by size: lines, or boxes over games."""
     counted = unmarked(records)
     sizes, names = sizes_of(counted), run_names(counted)
+    has_boxes = len({record["cell"]["game"] for record in counted}) >= MIN_BOXED_GAMES
     figure, axes = _figure(1, 2, (11.0, 4.8))
     for axis, is_per_env in zip(axes[0], (False, True), strict=True):
+        ends = []
         for place, name in enumerate(names):
-            boxes, positions = [], []
+            positions, rates = [], []
             for index, size in enumerate(sizes):
                 runs = runs_named(of_load(counted, load, size), name)
                 if runs:
                     divisor = size if is_per_env else 1
-                    boxes.append([run["frames_per_s"]["median"] / divisor for run in runs])
-                    positions.append(index + _offset(place, len(names), 0.8))
-            drawn = axis.boxplot(
-                boxes,
-                positions=positions,
-                widths=0.7 / len(names),
-                patch_artist=True,
-                manage_ticks=False,
-                medianprops={"color": "black"},
-                flierprops={"marker": ".", "markersize": 4},
-            )
-            for box in drawn["boxes"]:
-                box.set_facecolor(_colour_of(name))
-            axis.plot([], [], color=_colour_of(name), linewidth=8, label=_title_of(name))
+                    rates.append([run["frames_per_s"]["median"] / divisor for run in runs])
+                    positions.append(index + _offset(place, len(names), 0.8 if has_boxes else 0.2))
+            colour, marker = _style_of(name, place)
+            if has_boxes:
+                _draw_boxes(axis, rates, positions, 0.7 / len(names), colour)
+            for position, own in zip(positions, [] if has_boxes else rates, strict=False):
+                axis.plot([position] * len(own), own, marker, color=colour, alpha=0.4, zorder=2)
+            medians = [statistics.median(own) for own in rates]
+            line = "none" if has_boxes else "-"
+            axis.plot(positions, medians, linestyle=line, marker=marker, color=colour, zorder=3)
+            ends.append((positions[-1], medians[-1], _title_of(name), colour))
         _label_sizes(axis, counted, sizes)
         axis.set_xlim(-0.7, len(sizes) - 0.3)
         axis.set_yscale("log")
+        axis.margins(y=0.12)
         unit = "emulated frames per second"
         axis.set_ylabel(f"{unit} and environment" if is_per_env else unit)
         axis.grid(axis="y", which="both", alpha=0.25)
         _plain_numbers(axis)
-    axes[0][0].legend(fontsize=8)
+        _label_ends(axis, ends)
+    shape = (
+        "Boxes: quartiles over games; marks: medians; whiskers: 1.5 interquartile ranges."
+        if has_boxes
+        else "Marks: games; lines: their medians."
+    )
     note = (
-        f"84x84 gray, 4 frames stacked, frame skip {FRAMESKIP}. Boxes: quartiles over games; "
-        "line: median; whiskers: 1.5 interquartile ranges."
+        f"84x84 gray, 4 frames stacked, frame skip {FRAMESKIP}. {shape} Right of each panel: "
+        "medians at the largest size."
     )
     title = f"{TITLES[load]}: frames per second by number of environments"
     return _save(figure, title, note, hardware, path)
 
 
+def _draw_boxes(
+    axis: Axes, rates: list[list[float]], positions: list[float], width: float, colour: str
+) -> None:
+    drawn = axis.boxplot(
+        rates,
+        positions=positions,
+        widths=width,
+        patch_artist=True,
+        manage_ticks=False,
+        medianprops={"color": "black"},
+        flierprops={"marker": ".", "markersize": 4},
+    )
+    for box in drawn["boxes"]:
+        box.set_facecolor(colour)
+        box.set_alpha(0.6)
+
+
+def _label_ends(axis: Axes, ends: list[tuple[float, float, str, str]]) -> None:
+    """Write names and numbers of series to the right of their last marks, without overlaps."""
+    low, high = (math.log10(limit) for limit in axis.get_ylim())
+    lowest = 0.0
+    for x, y, name, colour in sorted(ends, key=lambda end: end[1]):
+        height = max((math.log10(y) - low) / max(high - low, 1e-9), lowest)
+        lowest = height + 0.07
+        axis.annotate(
+            f"{name}  {y:,.0f}" if y >= MIN_WHOLE else f"{name}  {y:.2g}",
+            xy=(x, y),
+            xytext=(1.02, height),
+            textcoords="axes fraction",
+            fontsize=8,
+            va="center",
+            arrowprops={"arrowstyle": "-", "color": colour},
+            annotation_clip=False,
+        )
+
+
 def plot_ratios(records: Sequence[Record], load: str, hardware: str, path: Path) -> Path:
-    """Speed of cule over that of other engines by game, at the largest size."""
-    size = max(sizes_of(records))
+    """Speed of cule over that of other engines by game, at the largest size with most games."""
+    counts = Counter(record["cell"]["num_envs"] for record in records)
+    size = max(counts, key=lambda size: (counts[size], size))
     chosen = of_load(records, load, size)
     names = list(dict.fromkeys(name for record in chosen for name in record["ratios"]))
-    figure, axes = _figure(1, 1, (8.5, 2.2 + 0.36 * len(chosen)))
+    figure, axes = _figure(1, 1, (8.5, 2.2 + max(0.36, 0.2 * len(names)) * len(chosen)))
     axis = axes[0][0]
+    has_numbers = len(chosen) * len(names) <= MAX_NUMBERS
     for place, name in enumerate(names):
         ours, other = name.split(" / ")
+        colour, marker = _style_of(other, place)
+        label = f"{_title_of(ours)} / {_title_of(other)}"
         for index, record in enumerate(chosen):
             ratio = record["ratios"].get(name)
             if ratio is None:
                 continue
             height = index + _offset(place, len(names), 0.7)
-            axis.plot(ratio["quartiles"], [height, height], color=_colour_of(other), linewidth=2)
+            axis.plot(ratio["quartiles"], [height, height], color=colour, linewidth=2)
             axis.plot(
                 ratio["median"],
                 height,
-                marker="o" if ours == "cule-cpu" else "s",
-                color=_colour_of(other),
-                label=f"{_title_of(ours)} / {_title_of(other)}" if not index else None,
+                linestyle="none",
+                marker=marker,
+                markerfacecolor=colour if ours == "cule-cpu" else "white",
+                color=colour,
+                label=label,
             )
+            label = "_nolegend_"
+            if has_numbers:
+                axis.annotate(
+                    f"{ratio['median']:.2f}",
+                    (max(ratio["quartiles"]), height),
+                    xytext=(5, 0),
+                    textcoords="offset points",
+                    va="center",
+                    fontsize=8,
+                )
     axis.set_yticks(range(len(chosen)), [game_label(record) for record in chosen])
     axis.set_ylim(len(chosen) - 0.4, -0.6)
     axis.axvline(1.0, color="black", linewidth=1)
+    axis.margins(x=0.12)
     axis.set_xlim(left=0)
     axis.set_xlabel("speed ratio (1: equal)")
     axis.grid(axis="x", alpha=0.25)
-    axis.legend(fontsize=8)
+    axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     note = "Dots: medians of the ratios of single rounds; lines: their quartiles."
     if any(record["ends_at_once"] for record in chosen):
         note += "\n* episodes end at once: mostly resets are timed."
@@ -258,8 +344,10 @@ def _offset(place: int, count: int, width: float) -> float:
     return (place - (count - 1) / 2) * width / count
 
 
-def _colour_of(name: str) -> str:
-    return COLOURS.get(name, "#777777")
+def _style_of(name: str, place: int) -> tuple[str, str]:
+    """Colour and marker of an engine; of one with a geometry or kernel by its place."""
+    colour = COLOURS.get(name) or AGENT_COLOURS[place % len(AGENT_COLOURS)]
+    return colour, MARKERS.get(name) or "osv^DPX*"[place % 8]
 
 
 def _title_of(name: str) -> str:

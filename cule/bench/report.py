@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from cule.bench.engines import FRAMESKIP
+from cule.bench.options import Cell
 from cule.bench.records import MemoryRecord, Ratio, Record, SpeedRun
 
 #: Baselines whose ratios get columns, in this order.
 BASELINES = ("ale", "envpool", "ale-async", "cule-cpu")
 
 Rows = list[list[str]]
+
+#: Games that a note names; of more it tells the number.
+MAX_NAMES = 4
 
 
 def table(rows: Rows, *, num_labels: int = 1) -> str:
@@ -147,8 +151,12 @@ def report(
     memory: MemoryRecord | None,
     hardware: str,
     missing: Mapping[str, str],
+    left_out: Iterable[str] = (),
 ) -> str:
-    """All tables of a benchmark; `missing`: engines that are not available, and why."""
+    """All tables of a benchmark.
+
+    `missing` are engines that are not available, and why; `left_out` notes of `left_out_notes`.
+    """
     parts = [
         f"{hardware}\n"
         f"Emulated frames per second (environments x steps x frame skip {FRAMESKIP}), 84x84 gray, "
@@ -156,6 +164,7 @@ def report(
         "Ratios: medians (quartiles) of the ratios of single rounds."
     ]
     parts += [f"{name}: not available: {reason}" for name, reason in missing.items()]
+    parts += left_out
     timed = [record for record in records if record["cell"]["load"] != "divergence"]
     for load, num_envs in dict.fromkeys((r["cell"]["load"], r["cell"]["num_envs"]) for r in timed):
         chosen = of_load(timed, load, num_envs)
@@ -170,6 +179,23 @@ def report(
     if memory is not None:
         parts.append(memory_table(memory))
     return "\n\n".join(parts)
+
+
+def left_out_notes(late: Sequence[Cell], minutes: float) -> dict[str, str]:
+    """By load, what the time limit has left out: sizes, and the games or their number."""
+    notes = {}
+    for load in dict.fromkeys(cell.load for cell in late):
+        by_size: dict[int, list[str]] = {}
+        for cell in late:
+            if cell.load == load:
+                by_size.setdefault(cell.num_envs, []).append(cell.game)
+        sizes = (
+            f"{size:,} environments of "
+            + (", ".join(games) if len(games) <= MAX_NAMES else f"{len(games)} games")
+            for size, games in by_size.items()
+        )
+        notes[load] = f"{load}, left out after --minutes {minutes:g}: {'; '.join(sizes)}"
+    return notes
 
 
 def _notes(records: Sequence[Record]) -> list[str]:

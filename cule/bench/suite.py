@@ -23,7 +23,7 @@ from cule.bench.records import (
     describe_comparison,
     settings_of,
 )
-from cule.bench.report import BASELINES, report
+from cule.bench.report import BASELINES, left_out_notes, report
 from cule.bench.training import (
     check_algorithms,
     compare_agents,
@@ -110,11 +110,12 @@ def run_suite(options: BenchOptions, say: Say = print) -> list[Record]:
         )
 
     memory = None if late else _memory(options, engines, records, say)
-    text = report(done, memory, hardware, missing)
+    left_out = left_out_notes(late, options.minutes)
+    text = report(done, memory, hardware, missing, left_out.values())
     (folder / TABLE).write_text(text + "\n")
     say(f"\n{text}\n")
     if can_plot():
-        for path in plot_all(done, hardware, folder):
+        for path in plot_all(done, hardware, folder, left_out):
             say(f"plot: {path}")
     else:
         say(MISSING_MATPLOTLIB)

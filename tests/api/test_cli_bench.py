@@ -102,7 +102,11 @@ def test_resume(
     # After the time limit, every cell is skipped.
     monkeypatch.setattr(suite.time, "monotonic", iter(range(0, 10**6, 1000)).__next__)
     assert main([*words, "--resume", "--rounds", "4", "--minutes", "1"]) == 1
-    assert "1 cells and the memory skipped after --minutes 1" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "1 cells and the memory skipped after --minutes 1" in printed
+    table = next(tmp_path.rglob("table.txt")).read_text()
+    assert "left out after --minutes 1: 2 environments of pong" in table
+    assert table in printed
 
 
 @pytest.mark.ale

@@ -184,13 +184,17 @@ def test_cells() -> None:
     given = BenchOptions(games=("pong", "qbert"), num_envs=(8, 2, 8), load=("emulation",))
     assert [cell.key for cell in cells_of(given, False)] == [
         "emulation-2-pong",
-        "emulation-8-pong",
         "emulation-2-qbert",
+        "emulation-8-pong",
         "emulation-8-qbert",
     ]
     given = dataclasses.replace(given, load=("divergence", "inference"), games=("pong",))
     keys = [cell.key for cell in cells_of(given, False)]
-    assert keys == ["inference-2-pong", "inference-8-pong", "divergence-8-pong"]
+    assert keys == ["inference-2-pong", "divergence-8-pong", "inference-8-pong"]
+    whole = cells_of(BenchOptions(), False)
+    first = whole[: len(DEFAULT_GAMES) * len(options.LOADS)]  # all games before a second size
+    assert {(cell.load, cell.game) for cell in first} == {(c.load, c.game) for c in whole}
+    assert len({(cell.load, cell.game) for cell in first}) == len(first) < len(whole)
     for has_gpu in (False, True):
         sizes = {cell.num_envs for cell in cells_of(BenchOptions(games=("pong",)), has_gpu)}
         assert (max(sizes) > 1000) is has_gpu
@@ -544,6 +548,61 @@ def test_marked_games_are_no_part_of_the_median() -> None:
     marked["runs"]["cule-cpu"]["frames_per_s"]["median"] = 10**9
     last = report.speed_table([*made, marked]).splitlines()[-1].split()
     assert last[:3] == ["median", "4,000", "2,000"]
+
+
+def test_what_was_left_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    late = [Cell("emulation", game, 64) for game in DEFAULT_GAMES] + [Cell("training", "pong", 8)]
+    notes = report.left_out_notes(late, 4.0)
+    assert notes == {
+        "emulation": "emulation, left out after --minutes 4: 64 environments of 8 games",
+        "training": "training, left out after --minutes 4: 8 environments of pong",
+    }
+    made = [fake_record("emulation", 8, "pong"), fake_record("training", 8, "qbert")]
+    text = report.report(made, None, "a machine", {}, notes.values())
+    assert all(note in text for note in notes.values())
+    assert report.left_out_notes([], 4.0) == {}
+
+    pytest.importorskip("matplotlib")
+    below = {}
+
+    def keep(figure: Any, title: str, note: str, hardware: str, path: Path) -> Path:
+        below[path.name] = hardware
+        return path
+
+    monkeypatch.setattr(plots, "_save", keep)
+    plots.plot_all(made, "a machine", tmp_path, notes)
+    assert below["emulation-by-environments.png"] == f"a machine\n{notes['emulation']}"
+    assert below["training.png"] == f"a machine\n{notes['training']}"
+
+
+@pytest.mark.parametrize("sizes", [(8,), (8, 64)])
+@pytest.mark.parametrize("games", [("pong",), ("pong", "qbert", "breakout", "seaquest")])
+def test_series_have_marks_and_labels(
+    games: tuple[str, ...],
+    sizes: tuple[int, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also of one game or size, where boxes and lines would show nothing; none hides another."""
+    pytest.importorskip("matplotlib")
+    figures = []
+    monkeypatch.setattr(plots, "_save", lambda figure, *_: figures.append(figure))
+    made = [fake_record("emulation", size, game) for size in sizes for game in games]
+    plots.plot_speed(made, "emulation", "a machine", tmp_path / "a.png")
+    for axis in figures[0].axes:
+        labels = [text for text in axis.texts if text.get_text()]
+        assert [text.get_text().split("  ")[0] for text in labels] == ["ale-py", "cule, CPU"]
+        heights = [text.xyann[1] for text in labels]
+        assert heights[1] - heights[0] >= 0.07
+        lines = [line for line in axis.lines if line.get_marker() not in ("None", "", "none", ".")]
+        assert {line.get_marker() for line in lines} == {"o", "v"}
+        assert all(len(line.get_xdata()) for line in lines)
+
+
+def test_geometries_have_colours_and_markers_of_their_own() -> None:
+    names = PRESETS["gpu-geometry"].engines
+    styles = [plots._style_of(name, place) for place, name in enumerate(names)]
+    assert len(set(styles)) == len(names)
 
 
 def test_plots(tmp_path: Path) -> None:
