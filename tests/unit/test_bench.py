@@ -1,4 +1,4 @@
-"""The FPS suite without a clock: comparisons, counts, records, resume, errors, tables and plots."""
+"""The FPS suite without a clock: comparisons, counts, records, resume and errors."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from cule.bench.engines import CuleEngine, Engine, EngineConfig, EngineKind
 from cule.bench.games import ATARI_57, DEFAULT_GAMES, games_named
 from cule.bench.options import PRESETS, BenchOptions, Cell, cells_of
 from cule.errors import DeviceError, InvalidArgumentError, UnknownGameError
+from tests.support.bench_records import fake_record
 
 Obs = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -95,29 +96,6 @@ def make_kind(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[CountingEnv
 def small_comparison(names: list[str], **keywords: Any) -> interleaved.Comparison:
     given = {"num_envs": 4, "threads": 1, "round_steps": 2, "rounds": 3, **keywords}
     return interleaved.compare_engines("pong", names, **given)
-
-
-def fake_record(load: str, num_envs: int, game: str, **changes: Any) -> records.Record:
-    """A record as the suite writes it, of two engines that are always as fast."""
-    result = interleaved.Comparison(game, num_envs, steps=10, compared_steps=18)
-    names = ["cule-cpu", "ale"]
-    if load == "training":
-        names = [training.run_name("a2c", "cule-cpu"), training.run_name("ppo", "cule-cpu")]
-    for place, name in enumerate(names):
-        result.rates[name] = [4000.0 / (place + 1)] * 3
-        result.cpu_rates[name] = [2000.0] * 3
-        result.ram_digests[name] = f"digest{place}"
-        result.episode_ends[name] = changes.get("ends", 0.0)
-    content = records.describe_comparison(result, [("cule-cpu", "ale")])
-    cell = dataclasses.asdict(Cell(load, game, num_envs))
-    agents = {name: {"network": "nature", "num_steps": 5} for name in names}
-    return {"cell": cell, **content, "agents": agents}
-
-
-def fake_divergence(game: str) -> records.Record:
-    run = {"step_s": [0.01] * 25, "resetting_envs": [0, 3] * 12 + [1], "digest_of_ram": "d"}
-    cell = dataclasses.asdict(Cell("divergence", game, 16))
-    return {"cell": cell, "divergence_runs": {"cule-cpu": run}, "ends_at_once": False}
 
 
 # --- Games and options ----------------------------------------------------------------------------
@@ -512,118 +490,6 @@ def test_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidArgumentError, match=r"out is .*file"):
         records.Records(tmp_path / "file", {}, resume=False)
-
-
-# --- Tables and plots -----------------------------------------------------------------------------
-
-
-def test_tables() -> None:
-    made = [
-        fake_record("emulation", 8, "pong"),
-        fake_record("emulation", 8, "skiing", ends=0.5),
-        fake_record("training", 8, "pong"),
-        fake_divergence("pong"),
-    ]
-    text = report.report(made, None, "a machine", {"cule-cuda": "no device"})
-    for part in (
-        "a machine",
-        "cule-cuda: not available: no device",
-        "emulation, 8 environments",
-        "2.00 (2.00 to 2.00)",
-        "digest0",
-        "skiing *",
-        "* episodes end at once",
-        "equal to ale-py: observations, rewards, terminated and truncated of 288 environment steps",
-        "training by number of environments",
-        "ppo on cule-cpu",
-        "after a common reset",
-    ):
-        assert part in text
-    assert all(line == line.rstrip() for line in text.splitlines())
-
-
-def test_marked_games_are_no_part_of_the_median() -> None:
-    made = [fake_record("emulation", 8, game) for game in ("pong", "qbert")]
-    marked = fake_record("emulation", 8, "skiing", ends=0.5)
-    marked["runs"]["cule-cpu"]["frames_per_s"]["median"] = 10**9
-    last = report.speed_table([*made, marked]).splitlines()[-1].split()
-    assert last[:3] == ["median", "4,000", "2,000"]
-
-
-def test_what_was_left_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    late = [Cell("emulation", game, 64) for game in DEFAULT_GAMES] + [Cell("training", "pong", 8)]
-    notes = report.left_out_notes(late, 4.0)
-    assert notes == {
-        "emulation": "emulation, left out after --minutes 4: 64 environments of 8 games",
-        "training": "training, left out after --minutes 4: 8 environments of pong",
-    }
-    made = [fake_record("emulation", 8, "pong"), fake_record("training", 8, "qbert")]
-    text = report.report(made, None, "a machine", {}, notes.values())
-    assert all(note in text for note in notes.values())
-    assert report.left_out_notes([], 4.0) == {}
-
-    pytest.importorskip("matplotlib")
-    below = {}
-
-    def keep(figure: Any, title: str, note: str, hardware: str, path: Path) -> Path:
-        below[path.name] = hardware
-        return path
-
-    monkeypatch.setattr(plots, "_save", keep)
-    plots.plot_all(made, "a machine", tmp_path, notes)
-    assert below["emulation-by-environments.png"] == f"a machine\n{notes['emulation']}"
-    assert below["training.png"] == f"a machine\n{notes['training']}"
-
-
-@pytest.mark.parametrize("sizes", [(8,), (8, 64)])
-@pytest.mark.parametrize("games", [("pong",), ("pong", "qbert", "breakout", "seaquest")])
-def test_series_have_marks_and_labels(
-    games: tuple[str, ...],
-    sizes: tuple[int, ...],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Also of one game or size, where boxes and lines would show nothing; none hides another."""
-    pytest.importorskip("matplotlib")
-    figures = []
-    monkeypatch.setattr(plots, "_save", lambda figure, *_: figures.append(figure))
-    made = [fake_record("emulation", size, game) for size in sizes for game in games]
-    plots.plot_speed(made, "emulation", "a machine", tmp_path / "a.png")
-    for axis in figures[0].axes:
-        labels = [text for text in axis.texts if text.get_text()]
-        assert [text.get_text().split("  ")[0] for text in labels] == ["ale-py", "cule, CPU"]
-        heights = [text.xyann[1] for text in labels]
-        assert heights[1] - heights[0] >= 0.07
-        lines = [line for line in axis.lines if line.get_marker() not in ("None", "", "none", ".")]
-        assert {line.get_marker() for line in lines} == {"o", "v"}
-        assert all(len(line.get_xdata()) for line in lines)
-
-
-def test_geometries_have_colours_and_markers_of_their_own() -> None:
-    names = PRESETS["gpu-geometry"].engines
-    styles = [plots._style_of(name, place) for place, name in enumerate(names)]
-    assert len(set(styles)) == len(names)
-
-
-def test_plots(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    made = [
-        fake_record(load, num_envs, game, ends=0.5 * (game == "skiing"))
-        for load in ("emulation", "inference", "training")
-        for num_envs in (8, 64)
-        for game in ("pong", "qbert", "skiing")
-    ]
-    paths = plots.plot_all([*made, fake_divergence("pong")], "a machine", tmp_path)
-    assert sorted(path.name for path in paths) == [
-        "after-reset-cule-cpu.png",
-        "emulation-by-environments.png",
-        "emulation-ratios.png",
-        "inference-by-environments.png",
-        "inference-ratios.png",
-        "training.png",
-    ]
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
-    assert plots.plot_all([], "a machine", tmp_path) == []
 
 
 def test_colours_and_loads_are_complete() -> None:
