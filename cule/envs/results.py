@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
+from gymnasium.vector import AutoresetMode
+
 from cule import _core
 from cule.envs.arrays import Array
 
@@ -72,6 +74,28 @@ class FrameStep(NamedTuple):
 
     episode_length: Array
     """Steps of the episode that ended, or so far; int32 ``[N]``."""
+
+
+class NextStepFrames(FrameStep):
+    """A step of environments that reset themselves in the next step; replays check the mode."""
+
+    __slots__ = ()
+    autoreset_mode = AutoresetMode.NEXT_STEP.value
+
+
+class SameStepFrames(FrameStep):
+    """A step of environments that reset themselves in the same step."""
+
+    __slots__ = ()
+    autoreset_mode = AutoresetMode.SAME_STEP.value
+
+
+#: What `AtariVectorEnv.step_frames` returns.
+FRAME_STEPS: dict[AutoresetMode, type[FrameStep]] = {
+    AutoresetMode.NEXT_STEP: NextStepFrames,
+    AutoresetMode.SAME_STEP: SameStepFrames,
+    AutoresetMode.DISABLED: FrameStep,
+}
 
 
 def make_info(ints: Array, wrap: Callable[[Array], Array], episode_info: bool) -> Info:

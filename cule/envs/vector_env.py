@@ -34,8 +34,8 @@ from cule.envs.requests import (
     check_saved_options,
     parse_reset,
 )
-from cule.envs.results import FrameStep, Info, StepResult, make_final_info, make_info
-from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, NotResetError
+from cule.envs.results import FRAME_STEPS, FrameStep, Info, StepResult, make_final_info, make_info
+from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, NotResetError, warn
 from cule.option_fields import documents
 
 _restore_errors = NativeErrors(value_error=InvalidStateError)
@@ -128,6 +128,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._final_obs_pool = self._memory.pool(obs_shape)
         self._frame_pool = self._memory.pool(self._frames_shape)
         self._final_frame_pool = self._memory.pool(self._frames_shape)
+        self._frame_step = FRAME_STEPS[self.autoreset_mode]
         self._same_step = config.autoreset_mode is AutoresetMode.SAME_STEP
         self._is_async = self.batch_size != self.num_envs  # a step is of some environments
         self._was_reset = False
@@ -238,7 +239,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         """
         self._check_ready()
         if self.render_mode is None:
-            gymnasium.logger.warn("render_mode is None; make the environment with 'rgb_array'")
+            warn("render_mode is None; make the environment with 'rgb_array'")
             return None
         frames: list[NDArray[np.uint8]] = [np.empty(0, np.uint8)] * self.num_envs
         heights = self._plan.screen_heights
@@ -343,7 +344,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             self._batch.step(native, outputs)
         result = memory.wrap(frame) if out is None else out
         ints, flags = outputs.ints, outputs.flags
-        return FrameStep(
+        return self._frame_step(
             frame=result,
             reward=memory.wrap(memory.as_float(ints[_core.INT_RAW_REWARD])),
             terminated=memory.wrap(flags[_core.FLAG_TERMINATED]),

@@ -15,6 +15,7 @@ from cule.replay.steps import (
     ArrayLike,
     Step,
     check_first,
+    check_mode,
     checked_frames,
     checked_step,
     checked_tensor,
@@ -135,6 +136,7 @@ class ReplayWriter:
         self._connected()
         if not self._counts[0]:
             raise NotReadyError("append needs first frames; call start() before it")
+        check_mode(step, options)
         same_step = options.autoreset_mode == "SameStep"
         steps = checked_step(actions, step, options, _CPU, finals=same_step)
         assert steps.frames is not None

@@ -23,7 +23,15 @@ from cule.errors import NotReadyError
 from cule.replay import native
 from cule.replay.checkpoint import Saveable
 from cule.replay.options import StorageOptions
-from cule.replay.steps import ArrayLike, Step, Steps, check_first, checked_frames, checked_step
+from cule.replay.steps import (
+    ArrayLike,
+    Step,
+    Steps,
+    check_first,
+    check_mode,
+    checked_frames,
+    checked_step,
+)
 from cule.replay.transitions import (
     FIRST,
     INVALID,
@@ -142,6 +150,7 @@ class FrameRing:
     def append(self, actions: ArrayLike, step: Step) -> None:
         """Store one step, as `UniformReplay.append`."""
         self.check_started()
+        check_mode(step, self.options)
         if self.native is not None and self.native.append(actions, step):
             self.host_head += 1
             return

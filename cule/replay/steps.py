@@ -94,6 +94,19 @@ def checked_tensor(
     return tensor.to(device=device, dtype=dtype, non_blocking=device.type == "cuda")
 
 
+def check_mode(step: Step, options: StorageOptions) -> None:
+    """Raise InvalidArgumentError for a step of environments that reset themselves in another way.
+
+    On any device, where the step says so, as that of `AtariVectorEnv` does: reads no tensor.
+    """
+    mode = getattr(step, "autoreset_mode", None)
+    if mode is not None and mode != options.autoreset_mode:
+        raise InvalidArgumentError(
+            f"step is of environments with autoreset_mode {mode!r}; autoreset_mode of the replay "
+            f"is {options.autoreset_mode!r}, and must be the same (ReplayOptions.for_env)"
+        )
+
+
 def check_first(first: Tensor, allowed: Tensor, options: StorageOptions) -> None:
     """Raise InvalidArgumentError where first frames are not `allowed`; ``[..., N]``, on the CPU."""
     if bool((first & ~allowed).any()):

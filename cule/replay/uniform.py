@@ -150,9 +150,10 @@ class UniformReplay(RingBuffer):
 
         Raises:
             NotReadyError: `start` has not been called.
-            InvalidArgumentError: Wrong shape or dtype; or, on the CPU, first without an end of an
-                episode where the autoreset mode has it. In both cases the buffer is unchanged. On a
-                GPU, samples of such a step get weight 0.
+            InvalidArgumentError: Wrong shape or dtype; a step of an `AtariVectorEnv` with another
+                autoreset mode; or, on the CPU, first without an end of an episode where the mode
+                has it. In all cases the buffer is unchanged. On a GPU, samples of such a step get
+                weight 0.
         """
         self._ring.append(actions, step)
 

@@ -46,6 +46,19 @@ def test_python_snippets_compile(page: Path) -> None:
 
 
 @pytest.mark.ale
+def test_the_examples_of_the_readme_run_without_a_warning() -> None:
+    """On the CPU with fewer environments and a smaller replay; pytest makes warnings errors."""
+    pytest.importorskip("torch")
+    page = (ROOT / "README.md").read_text()
+    snippets = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(snippets) == 2
+    for snippet in snippets:
+        small = snippet.replace('"cuda"', '"cpu"')
+        small = small.replace("512", "16").replace("1_000_000", "32_000")
+        exec(compile(small, "README.md", "exec"), {})
+
+
+@pytest.mark.ale
 @pytest.mark.parametrize("name", RUNNING)
 def test_python_snippets_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,11 @@ from cule.replay import (
     PrioritizedOptions,
     PrioritizedReplay,
     ReplayOptions,
+    ReplayWriter,
+    SharedOptions,
+    SharedPrioritizedReplay,
+    TrajectoryBuffer,
+    TrajectoryOptions,
     UniformReplay,
 )
 from tests.support.fake_cuda import fake_cuda
@@ -79,11 +86,11 @@ def test_the_mode_of_the_environment(replay_mode: str, mode: str, device: str) -
             ReplayOptions.for_env(env, capacity=200, autoreset_mode=replay_mode, device=device)
         )
         replay.start(env.reset(seed=0)[0][:, -1])
-        blocks: list[cule.FrameStep] = []
+        blocks: list[Any] = []
         wrong = np.zeros((0, 2), bool)
         for _ in range(25):
             actions = np.zeros(2, np.int64)
-            step = env.step_frames(actions)
+            step: Any = SimpleNamespace(**env.step_frames(actions)._asdict())  # says no mode
             if replay_mode != mode and step.first.any() and device == "cpu":
                 head, before = replay.head, replay.sample_at(torch.arange(2)).obs
                 with pytest.raises(InvalidArgumentError, match=f"autoreset_mode.*{replay_mode}"):
@@ -93,7 +100,7 @@ def test_the_mode_of_the_environment(replay_mode: str, mode: str, device: str) -
                     f"{name}s" if name in ("frame", "reward", "final_frame") else name: np.stack(
                         [getattr(block, name) for block in blocks]
                     )
-                    for name in step._fields
+                    for name in vars(step)
                     if "episode" not in name
                 }
                 given = UniformReplay(
@@ -112,6 +119,41 @@ def test_the_mode_of_the_environment(replay_mode: str, mode: str, device: str) -
     if mode == "NextStep":  # also where nothing could be refused
         assert [weight == 0 for weight in weights] == wrong.ravel()[: len(weights)].tolist()
         assert wrong.any()
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", ["replay", "trajectory", "writer"])
+def test_steps_of_another_mode_are_refused_at_once(kind: str, mode: str, device: str) -> None:
+    """On a GPU as well, where terminal transitions would get weight 0 without a word."""
+    other = MODES[1 - MODES.index(mode)]
+    env = cule.AtariVectorEnv("pong", 2, autoreset_mode=mode)
+    frames = env.reset(seed=0)[0][:, -1]
+    actions = np.zeros(2, np.int64)
+    with contextlib.ExitStack() as stack:
+        if device == "cuda":
+            stack.enter_context(fake_cuda())
+        for replay_mode in (other, mode):
+            options = {"autoreset_mode": replay_mode, "device": device}
+            if kind == "trajectory":
+                buffer: Any = TrajectoryBuffer(TrajectoryOptions.for_env(env, extras={}, **options))
+            elif kind == "writer":
+                shared = SharedPrioritizedReplay(
+                    SharedOptions.for_env(env, capacity=1000, **options)
+                )
+                stack.callback(shared.close)
+                buffer = stack.enter_context(ReplayWriter(shared.handle(), 0))
+            else:
+                buffer = UniformReplay(ReplayOptions.for_env(env, capacity=100, **options))
+            buffer.start(frames)
+            step = env.step_frames(actions)
+            if replay_mode == mode:
+                buffer.append(actions, step)
+                continue
+            with pytest.raises(
+                InvalidArgumentError, match=f"with autoreset_mode '{mode}'.*{other}"
+            ):
+                buffer.append(actions, step)
 
 
 @pytest.mark.parametrize("obs_type", ["image", "ram"])
@@ -133,6 +175,13 @@ def test_options_for_an_environment(obs_type: str) -> None:
     assert (options.action_shape, options.action_dtype) == ((3,), torch.float32)
 
 
+def cule_env_without_pictures() -> cule.AtariVectorEnv:
+    """An environment whose `render` warns."""
+    env = cule.AtariVectorEnv("pong", 1)
+    env.reset(seed=0)
+    return env
+
+
 def test_warnings_name_the_users_line(tmp_path: Path) -> None:
     path = tmp_path / "enduro.bin"
     path.write_bytes(bytes([0x4C, 0, 0xF0]) + bytes(4091) + b"\x00\xf0")
@@ -142,7 +191,8 @@ def test_warnings_name_the_users_line(tmp_path: Path) -> None:
         lambda: cule.ALEInterface().loadROM(path),
         lambda: cule.AtariVectorEnv("enduro", 1, rom_path=path),
         lambda: cule.roms.get_rom_path("nothing"),
+        cule_env_without_pictures().render,
     ):
-        with pytest.warns(UserWarning, match=r"capacity|name of|unknown") as caught:
+        with pytest.warns(UserWarning, match=r"capacity|name of|unknown|render_mode") as caught:
             call()
         assert [warning.filename for warning in caught] == [__file__]
