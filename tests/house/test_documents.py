@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cule.envs.options import PRESETS, EnvOptions
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("benchmarks/**/*.md")]
@@ -15,7 +17,7 @@ PAGES = sorted(
 
 
 #: Pages whose snippets run, one after the other.
-RUNNING = ("agents/own_networks.md", "own_roms.md")
+RUNNING = ("agents/own_networks.md", "environments.md", "own_roms.md", "replay.md")
 
 
 def name_of(path: Path) -> str:
@@ -43,6 +45,13 @@ def test_python_snippets_compile(page: Path) -> None:
         re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     ):
         compile(textwrap.dedent(snippet), f"{page.name}, snippet {number + 1}", "exec")
+
+
+def test_the_page_of_environments_has_every_option_and_preset() -> None:
+    page = (ROOT / "docs" / "environments.md").read_text()
+    rows = "\n".join(line.split("|")[1] for line in page.splitlines() if line.startswith("|"))
+    for name in (*EnvOptions.__dataclass_fields__, *PRESETS):
+        assert re.search(rf"`\"?{name}[\"=`]", rows), name
 
 
 @pytest.mark.ale
