@@ -53,6 +53,8 @@ def test_ids_on_the_command_line(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if words[0] == "train":
+        pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     assert main([*words, "ALE/MsPacman-v5"]) == 2
     assert "the game is 'ms_pacman'" in capsys.readouterr().err
@@ -106,6 +108,8 @@ def test_options_of_one_environment(make: Callable[..., object]) -> None:
 def test_options_on_the_command_line(
     words: tuple[str, ...], hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    if words[0] == "train":
+        pytest.importorskip("torch")
     with pytest.raises(SystemExit):
         main(words)
     assert hint in capsys.readouterr().err
