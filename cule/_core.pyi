@@ -275,6 +275,20 @@ class Batch:
     # one height
     def screens(self, kind: str, indices: NDArray[np.int64]) -> NDArray[np.uint8]: ...
     def close(self) -> None: ...  # joins the threads; idempotent
+    @property
+    def has_reset(self) -> bool: ...  # every environment has an episode
+    # action_table: int32 [N, actions], indices into the environment's own action set; [N, 0] where
+    # actions are joysticks
+    def xla_target(self, action_table: NDArray[np.int32]) -> XlaTarget: ...
+
+class XlaTarget:
+    """Lets calls of XLA name a batch by a number, and keeps the batch; see `xla_handlers`."""
+
+    @property
+    def id(self) -> int: ...
+
+# capsules for jax.ffi.register_ffi_target, by name; csrc/bindings/bind_xla.cpp has their arguments
+def xla_handlers() -> dict[str, object]: ...
 
 # compiler, flags, version, cuda ("not built in" or architectures)
 def build_config() -> dict[str, str]: ...

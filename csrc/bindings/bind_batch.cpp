@@ -6,7 +6,7 @@
 
 #include "bindings/bind.hpp"
 #include "bindings/parse.hpp"
-#include "host/batch.hpp"
+#include "bindings/xla_target.hpp"
 #include "obs/palette.hpp"
 
 namespace cule {
@@ -73,19 +73,18 @@ class PyBatch {
           const py::object& modes, const py::object& difficulties, const BatchOptions& options) {
     const i32 n = i32(py::len(game_index));
     const auto copy = [n](const i32* p) { return std::vector<i32>(p, p + n); };
-    batch_ = std::make_unique<Batch>(
+    shared_ = std::make_shared<SharedBatch>(
         std::vector<std::shared_ptr<const Game>>(games.begin(), games.end()),
         copy(parse_indices<i32>(game_index, "game_index", n, games.size())),
         copy(parse_vector<i32>(modes, "modes", n)),
         copy(parse_vector<i32>(difficulties, "difficulties", n)), options);
   }
 
-  Batch& batch() { return *batch_; }
-  Batch& open() {
-    if (is_closed_) throw NotReady("the batch is closed");
-    return *batch_;
-  }
+  Batch& batch() { return shared_->batch; }
+  Batch& open() { return shared_->open(); }
+
   void reset(const py::object& mask, const py::object& seeds, OutputArrays& out) {
+    const auto lock = wait_for_calls();
     Batch& b = open();
     const bool* which = mask.is_none() ? nullptr : parse_vector<bool>(mask, "mask", b.size());
     const i64* seed = parse_vector<i64>(seeds, "seeds", b.size());
@@ -94,12 +93,14 @@ class PyBatch {
   }
 
   void decorrelate(i32 max_steps, u64 seed, OutputArrays& out) {
+    const auto lock = wait_for_calls();
     Batch& b = open();
     b.check_ready(nullptr, b.size());
     write(out, b.size(), [&](const Outputs& to) { b.decorrelate(max_steps, seed, to); });
   }
 
   void step(const py::object& actions, OutputArrays& out) {
+    const auto lock = wait_for_calls();
     Batch& b = open();
     b.check_ready(nullptr, b.size());
     read_actions(actions, nullptr, b.size());
@@ -107,11 +108,13 @@ class PyBatch {
   }
 
   void observe(OutputArrays& out) {
+    const auto lock = wait_for_calls();
     Batch& b = open();
     write(out, b.size(), [&](const Outputs& to) { b.observe(to); });
   }
 
   void send_reset(const py::object& seeds) {
+    const auto lock = wait_for_calls();
     Batch& b = open();
     const i64* seed = parse_vector<i64>(seeds, "seeds", b.size());
     py::gil_scoped_release release;
@@ -119,6 +122,7 @@ class PyBatch {
   }
 
   void send(const py::object& actions, const py::object& env_ids) {
+    const auto lock = wait_for_calls();
     Batch& b = open();
     const i32 n = i32(py::len(env_ids));
     const i32* ids = parse_indices<i32>(env_ids, "env_ids", n, size_t(b.size()));
@@ -135,6 +139,7 @@ class PyBatch {
   }
 
   py::array_t<u8> get_state(const py::object& indices) {
+    const auto lock = wait_for_calls();
     Batch& b = open();
     const auto [ids, n] = parse_envs(indices);
     py::array_t<u8> out({py::ssize_t(n), py::ssize_t(b.state_bytes())});
@@ -145,6 +150,7 @@ class PyBatch {
   }
 
   void set_state(const py::object& states, const py::object& indices) {
+    const auto lock = wait_for_calls();
     Batch& b = open();
     const auto [ids, n] = parse_envs(indices);
     const size_t bytes = b.state_bytes();
@@ -160,6 +166,7 @@ class PyBatch {
 
   // The cached reset states of one environment as snapshots.
   py::array_t<u8> reset_states(i32 index) {
+    const auto lock = wait_for_calls();
     Batch& b = open();
     check_range("index", index, 0, b.size() - 1);
     const std::vector<std::vector<u8>>* rows = nullptr;
@@ -174,6 +181,7 @@ class PyBatch {
   }
 
   py::array_t<u8> screens(const std::string& kind, const py::object& indices) {
+    const auto lock = wait_for_calls();
     Batch& b = open();
     const auto [ids, n] = parse_envs(indices);
     const u32 height = n > 0 ? b.picture_height(i32(ids[0])) : 0;
@@ -204,15 +212,40 @@ class PyBatch {
   }
 
   void close() {
-    is_closed_ = true;
+    const auto lock = wait_for_calls();
+    shared_->is_closed = true;
     py::gil_scoped_release release;
-    batch_->close();
+    shared_->batch.close();
+  }
+
+  // Whether every environment has an episode, which a call of XLA may have begun.
+  bool has_reset() {
+    const auto lock = wait_for_calls();
+    Batch& b = open();
+    bool has = true;
+    for (i32 i = 0; i < b.size(); ++i) has &= b.slot(i).state().has_reset != 0;
+    return has;
+  }
+
+  std::unique_ptr<RegisteredTarget> xla_target(const Contiguous<i32>& action_table) {
+    const i32 n = open().size();
+    if (action_table.ndim() != 2 || (action_table.size() != 0 && action_table.shape(0) != n))
+      refuse("action_table has shape " + shape_text(action_table) + "; it must be (N, actions)");
+    const i32* first = action_table.data();
+    return std::make_unique<RegisteredTarget>(
+        XlaTarget{shared_, {first, first + action_table.size()}, i32(action_table.shape(1))});
   }
 
  private:
+  // Calls of Python and of XLA one after the other. The GIL is not held while waiting.
+  std::unique_lock<std::mutex> wait_for_calls() {
+    py::gil_scoped_release release;
+    return std::unique_lock<std::mutex>(shared_->mutex);
+  }
+
   template <class Call>
   void write(OutputArrays& out, i32 n, const Call& call) {
-    const Outputs to = out.pointers(batch_->options(), n);
+    const Outputs to = out.pointers(shared_->batch.options(), n);
     py::gil_scoped_release release;
     call(to);
   }
@@ -233,9 +266,8 @@ class PyBatch {
     }
   }
 
-  std::unique_ptr<Batch> batch_;
+  std::shared_ptr<SharedBatch> shared_;
   std::vector<Command> commands_;
-  bool is_closed_ = false;
 };
 
 // A read-only view of one field of every environment, which changes with it.
@@ -368,7 +400,9 @@ void bind_batch(py::module_& m) {
       .def("set_state", &PyBatch::set_state, py::arg("states"), py::arg("indices"))
       .def("reset_states", &PyBatch::reset_states, py::arg("index"))
       .def("screens", &PyBatch::screens, py::arg("kind"), py::arg("indices"))
-      .def("close", &PyBatch::close);
+      .def("close", &PyBatch::close)
+      .def_property_readonly("has_reset", &PyBatch::has_reset)
+      .def("xla_target", &PyBatch::xla_target, py::arg("action_table"));
   // What a snapshot was saved with, and is restored with: for messages. None: not a snapshot.
   m.def(
       "snapshot_options",

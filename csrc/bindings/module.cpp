@@ -10,4 +10,5 @@ PYBIND11_MODULE(_core, m) {
   cule::bind_batch(m);
   cule::bind_pieces(m);
   cule::bind_replay(m);
+  cule::bind_xla(m);
 }

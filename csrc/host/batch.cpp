@@ -232,6 +232,62 @@ void Batch::decorrelate(i32 max_steps, u64 seed, const Outputs& out) {
   });
 }
 
+// Runs task(environment, row, workspace) for n rows, each environment's in order. Returns the first
+// row for which it returned false, or n.
+size_t Batch::run_snapshots(size_t n, const std::function<bool(i32, size_t, Workspace&)>& task) {
+  check_idle("reset");
+  prepare_restore();
+  std::mutex mutex;
+  size_t first_failed = n;
+  pool_.run(i32(std::min(n, slots_.size())), [&](i32 i, i32 worker) {
+    for (size_t k = size_t(i); k < n; k += slots_.size()) {
+      if (task(i, k, workspaces_[size_t(worker)])) continue;
+      const std::lock_guard<std::mutex> lock(mutex);
+      first_failed = std::min(first_failed, k);
+    }
+  });
+  return first_failed;
+}
+
+void Batch::reset_snapshots(const std::vector<i64>& seeds, u8* rows_out, const Outputs& out) {
+  const size_t n = seeds.size();
+  const size_t failed = run_snapshots(n, [&](i32 i, size_t k, Workspace& w) {
+    slots_[size_t(i)].state().newest_frame = 0;  // which a reset leaves as it was
+    if (!reset_slot(i, seeds[k], w)) return false;
+    write_results(i, out, k);
+    save(i, rows_out + k * state_bytes_);
+    return slots_[size_t(i)].state().env.fault == EnvFault::kNone;
+  });
+  if (failed < n) throw ModeUnreachable("mode was not reached in the reset of a game");
+}
+
+void Batch::step_snapshots(const u8* rows, const std::vector<Command>& commands, u8* rows_out,
+                           const Outputs& out) {
+  const auto find_error = [&](i32 i, size_t k) {
+    return find_snapshot_error(i, rows + k * state_bytes_);
+  };
+  const size_t n = commands.size();
+  const size_t failed = run_snapshots(n, [&](i32 i, size_t k, Workspace& w) {
+    if (!find_error(i, k).empty()) return false;
+    restore(i, rows + k * state_bytes_);
+    const SlotState& s = slots_[size_t(i)].state();
+    if (options_.autoreset == Autoreset::kDisabled && s.is_ended) return false;
+    u8* final_obs = out.final_obs == nullptr
+                        ? nullptr
+                        : out.final_obs + std::ptrdiff_t(k) * out.final_obs_stride;
+    i32* final_ints = out.final_ints == nullptr ? nullptr : out.final_ints + k;
+    advance(i, commands[k], final_obs, final_ints, out.width, out.stacked, w);
+    write_results(i, out, k);
+    save(i, rows_out + k * state_bytes_);
+    return true;
+  });
+  if (failed == n) return;
+  const std::string name = "states[" + std::to_string(failed) + "]: ";
+  const std::string error = find_error(i32(failed % slots_.size()), failed);
+  if (!error.empty()) throw std::invalid_argument(name + error);
+  throw NotReady(name + "the episode has ended; continue with a snapshot of a reset");
+}
+
 void Batch::command_from_indices(const i32* actions, const i32* ids, i32 n,
                                  std::vector<Command>& commands) const {
   commands.resize(size_t(n));

@@ -61,6 +61,12 @@ class Batch {
   void observe(const Outputs& out);
   void decorrelate(i32 max_steps, u64 seed, const Outputs& out);
 
+  // Pure forms: of any number of snapshots, whatever the environments were before. Snapshot k is
+  // run in environment k % size().
+  void reset_snapshots(const std::vector<i64>& seeds, u8* rows_out, const Outputs& out);
+  void step_snapshots(const u8* rows, const std::vector<Command>& commands, u8* rows_out,
+                      const Outputs& out);
+
   // The commands for indices into the action sets, which the caller has checked.
   void command_from_indices(const i32* actions, const i32* ids, i32 n,
                             std::vector<Command>& commands) const;
@@ -102,6 +108,7 @@ class Batch {
   void advance(i32 i, const Command& command, u8* final_obs, i32* final_ints, size_t final_width,
                bool stacked, Workspace& w);
   void write_results(i32 i, const Outputs& out, size_t column) const;
+  size_t run_snapshots(size_t n, const std::function<bool(i32, size_t, Workspace&)>& task);
   void fill_cache();
   void check_faults();
   void check_idle(const char* call) const;

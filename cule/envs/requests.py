@@ -74,14 +74,14 @@ def parse_reset(
     states = None
     if given.get("states") is not None:
         states = as_states(given["states"], count, state_size, config)
-    numbers = _seeds(seed, count)
+    numbers = as_seeds(seed, count)
     seeds = np.full(num_envs, NO_SEED, np.int64)
     seeds[slice(None) if mask is None else mask] = numbers
     base_seed = int(seed) if isinstance(seed, int | np.integer) and seed >= 0 else None
     return ResetRequest(mask, seeds, base_seed, states)
 
 
-def _seeds(seed: object, count: int) -> NDArray[np.int64]:
+def as_seeds(seed: object, count: int) -> NDArray[np.int64]:
     """One seed for each of `count` environments."""
     if seed is None:
         return np.full(count, NO_SEED, np.int64)

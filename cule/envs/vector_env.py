@@ -35,6 +35,7 @@ from cule.envs.requests import (
     parse_reset,
 )
 from cule.envs.results import FRAME_STEPS, FrameStep, Info, StepResult, make_final_info, make_info
+from cule.envs.xla import XlaMethods
 from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, NotResetError, warn
 from cule.option_fields import documents
 
@@ -55,12 +56,12 @@ def one_at_a_time(method: _Method) -> _Method:
 
 
 @documents(EnvOptions)
-class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
+class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]):
     """Many Atari 2600 environments, stepped together.
 
     A drop-in for ``ale_py.vector_env.AtariVectorEnv`` 0.12.1: the same keywords, defaults, dtypes,
     shapes, info keys and autoreset modes, and with ``resets="exact"`` the same trajectories but for
-    continuous actions in skiing and lost_luggage (csrc/env/NOTES.md 8.6). There is no ``xla``.
+    continuous actions in skiing and lost_luggage (csrc/env/NOTES.md 8.6).
     Observations are uint8 ``[N, S, H, W]`` (``[N, S, H, W, 3]`` with ``grayscale=False``, ``[N,
     128]`` with ``obs_type="ram"``), the oldest frame first. Every result belongs to the caller and
     stays as it is.
@@ -173,7 +174,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
                 "options holds 'reset_mask'; no partial reset is possible where batch_size < "
                 f"num_envs, and they are {self.batch_size} and {self.num_envs}"
             )
-        if partial and not self._was_reset:
+        if partial and not self._is_reset():
             raise NotResetError("options: the first reset must reset every environment")
         if request.base_seed is not None:
             super().reset(seed=request.base_seed)
@@ -189,7 +190,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             self._batch.observe(out)
         else:
             with native_errors:
-                self._batch.reset(request.mask, request.seeds_for(self._was_reset), out)
+                self._batch.reset(request.mask, request.seeds_for(self._is_reset()), out)
         if self._config.decorrelate_steps and not partial and request.states is None:
             seed_word = request.decorrelation_seed(self.np_random)
             self._batch.decorrelate(self._config.decorrelate_steps, seed_word, out)
@@ -457,7 +458,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._check_nothing_in_flight("set_state")
         chosen = as_indices(indices, self.num_envs, unique=True)
         rows = as_states(states, len(chosen), self._batch.state_size, self._config)
-        if not self._was_reset and len(chosen) < self.num_envs:
+        if not self._is_reset() and len(chosen) < self.num_envs:
             raise NotResetError("set_state() of some environments before the first reset()")
         self._restore(rows, chosen)
         if not self._is_async:
@@ -515,7 +516,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._check_open()
         self._check_nothing_in_flight("pickling")
         states = None
-        if self._was_reset:
+        if self._is_reset():
             states = to_numpy(self._batch.get_state(np.arange(self.num_envs, dtype=np.int64)))
         return {
             "arguments": self._arguments,
@@ -549,8 +550,16 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     def _check_ready(self) -> None:
         self._check_open()
-        if not self._was_reset:
+        if not self._is_reset():
             raise NotResetError("this environment has not been reset; call reset() first")
+
+    def _is_reset(self) -> bool:
+        """Whether every environment has an episode, which a function of `xla` may have begun."""
+        batch = self._batch
+        if not self._was_reset and isinstance(batch, _core.Batch) and batch.has_reset:
+            self._was_reset = True
+            self._batch_ids = self._all_ids
+        return self._was_reset
 
     def _check_nothing_in_flight(self, what: str) -> None:
         if self._num_in_flight:
@@ -561,7 +570,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     def _reset_in_flight(self, request: ResetRequest) -> None:
         """Send all environments, with new episodes or restored snapshots, to be received."""
         if request.states is None:
-            return self._send_reset(request.seeds_for(self._was_reset))
+            return self._send_reset(request.seeds_for(self._is_reset()))
         kept = np.full(self.num_envs, _core.KEEP_STATE, np.int64)
         try:
             self._restore(request.states, request.indices(self.num_envs))

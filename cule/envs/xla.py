@@ -1,0 +1,119 @@
+"""The environments as functions of JAX; jax is imported when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from cule.envs.backend import Backend
+from cule.envs.options import EnvOptions
+from cule.envs.plan import BatchPlan
+from cule.errors import InvalidArgumentError, MissingPackageError
+
+
+class XlaMethods:
+    """Methods of `AtariVectorEnv` that return functions for ``jax.jit`` and its relatives."""
+
+    _config: EnvOptions
+    _plan: BatchPlan
+    _batch: Backend
+    _check_open: Callable[[], None]
+
+    def xla(self) -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
+        """This environment as functions that JAX can compile, as in ale-py.
+
+        ``reset(handle, seed=None, reset_mask=None)`` returns ``handle, (obs, info)``, and
+        ``step(handle, actions)`` returns ``handle, (obs, reward, terminated, truncated, info)``:
+        JAX arrays with the values, shapes and dtypes of `reset` and `step`. With SameStep
+        autoreset ``info`` always has ``final_obs``, zero where no episode ended, ``final_info``
+        and ``_final_info``. The functions run in ``jax.jit``, ``jax.lax.scan`` and
+        ``jax.lax.fori_loop``, not in ``jax.vmap``.
+
+        The handle, uint8 ``[8]``, names this environment and orders the calls: pass on the one
+        that the last call returned. Each call changes the environment, whatever handle it gets.
+        The functions keep the environment alive. JAX may still run them when they have returned;
+        wait for their results before you call `step`, `get_state` or `close`.
+
+        Args of the functions: ``seed``, None, an integer or integers as for `reset`, which may be
+        traced; ``reset_mask``, bool ``[N]``; ``actions`` as for `step`.
+
+        Returns:
+            ``handle, reset, step``.
+
+        Raises:
+            MissingPackageError: (an ImportError) jax is not installed.
+            InvalidArgumentError: `device` is not "cpu", `batch_size` is below `num_envs`, or
+                `decorrelate_steps` is above 0.
+            ActionShapeError, ActionRangeError: (by ``step``) Actions of the wrong shape or dtype,
+                or numpy actions outside the action space.
+            jax.errors.JaxRuntimeError: (where results are waited for) Other actions outside the
+                action space, no reset before, an ended episode with Disabled autoreset, a closed
+                environment, or a handle of none.
+
+        Example:
+            >>> import cule, jax
+            >>> env = cule.AtariVectorEnv("pong", num_envs=8)
+            >>> handle, reset, step = env.xla()
+            >>> handle, (obs, info) = reset(handle, seed=0)
+            >>> actions = jax.numpy.zeros((100, 8), jax.numpy.int32)
+            >>> handle, (obs, reward, *_) = jax.lax.scan(step, handle, actions)
+            >>> obs.shape, reward.dtype
+            ((100, 8, 4, 84, 84), dtype('int32'))
+        """
+        self._check_open()
+        calls = _import_calls(self._config)
+        functions = calls.EnvironmentFunctions(self, self._batch, self._plan, self._config)
+        return functions.handle, functions.reset, functions.step
+
+    def xla_pure(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """Environments as pure functions of snapshots, which JAX can compile.
+
+        ``reset(seed)`` returns ``states, (obs, info)``, and ``step(states, actions)`` returns
+        ``states, (obs, reward, terminated, truncated, info)``, so that ``jax.lax.scan`` takes
+        ``step`` as it is. The results are those of an environment with the options of this one,
+        after `set_state`; this environment does not change. The same arguments always give the
+        same results. The functions run in ``jax.jit``, ``jax.lax.scan`` and ``jax.vmap``. They are
+        slower than those of `xla`, because each step restores and saves every snapshot.
+
+        ``states`` are snapshots of `get_state`, uint8 ``[..., state_size]``, and ``actions`` and
+        the results have the same leading dimensions, any number of them. With several games, modes
+        or difficulties the last of these is N, one environment each. ``seed`` is an integer s, for
+        N environments with the seeds s to s + N - 1, or int32 ``[...]``, one for each snapshot;
+        from 0 on. Both may be traced.
+
+        Returns:
+            ``reset, step``.
+
+        Raises:
+            As `xla`. A damaged snapshot or one of another game is a JaxRuntimeError.
+
+        Example:
+            >>> import cule, jax
+            >>> env = cule.AtariVectorEnv("pong", num_envs=8)
+            >>> reset, step = env.xla_pure()
+            >>> states, (obs, info) = jax.vmap(reset)(jax.numpy.arange(3))
+            >>> actions = jax.numpy.zeros((3, 8), jax.numpy.int32)
+            >>> states, (obs, *_) = jax.vmap(step)(states, actions)
+            >>> obs.shape
+            (3, 8, 4, 84, 84)
+        """
+        self._check_open()
+        functions = _import_calls(self._config).SnapshotFunctions(self._plan, self._config)
+        return functions.reset, functions.step
+
+
+def _import_calls(options: EnvOptions) -> ModuleType:
+    """The module of the calls, for options that it serves."""
+    for name, given, allowed in (
+        ("device", options.device, "cpu"),
+        ("batch_size", options.batch_size or options.num_envs, options.num_envs),
+        ("decorrelate_steps", options.decorrelate_steps, 0),
+    ):
+        if given != allowed:
+            raise InvalidArgumentError(f"{name} is {given!r}; with JAX it must be {allowed!r}")
+    try:
+        from cule.envs import xla_calls
+    except ImportError as error:
+        raise MissingPackageError(f"{error}; pip install 'cule[jax]'") from error
+    return xla_calls

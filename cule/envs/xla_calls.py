@@ -1,0 +1,251 @@
+"""Calls of csrc/bindings/bind_xla.cpp as functions of JAX arrays.
+
+Shapes and dtypes are checked here, where JAX traces; values where the calls run.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from cule import _core
+from cule.envs.actions import CONTINUOUS_SIZE, continuous_actions
+from cule.envs.arrays import Array, as_array, to_numpy
+from cule.envs.errors import ActionShapeError, ArgumentTypeError
+from cule.envs.options import EnvOptions
+from cule.envs.plan import BatchPlan, make_batch, observation_space
+from cule.envs.requests import as_seeds
+from cule.envs.results import Info, StepResult, make_final_info, make_info
+from cule.errors import CuleError, InvalidArgumentError
+
+Shape: TypeAlias = tuple[int, ...]
+_ResetCall: TypeAlias = Callable[..., tuple[Array, tuple[Array, Info]]]
+_StepCall: TypeAlias = Callable[..., tuple[Array, StepResult]]
+
+_INT32 = np.iinfo(np.int32)
+
+#: Numbers of a joystick, as the native module takes it: x, y, fire, strength.
+_JOYSTICK_SIZE = 4
+
+
+@functools.cache
+def _register_handlers() -> None:
+    for name, capsule in _core.xla_handlers().items():
+        jax.ffi.register_ffi_target(name, capsule, platform="cpu")
+
+
+class _Calls:
+    """What the functions of environments and of snapshots share: arguments and results."""
+
+    def __init__(self, batch: _core.Batch, plan: BatchPlan, options: EnvOptions) -> None:
+        """Make the batch a target of calls."""
+        _register_handlers()
+        self._options = options
+        self._obs_shape = observation_space(options).shape or ()
+        self._target = batch.xla_target(_action_table(plan, options))
+
+    def _call(self, name: str, first: Array, shape: Shape, **keywords: Any) -> Any:
+        """The call of a handler that returns `first` and the results of `shape` environments."""
+        ints = [jax.ShapeDtypeStruct(shape, jnp.int32)] * _core.INT_ROWS
+        flags = [jax.ShapeDtypeStruct(shape, jnp.bool_)] * _core.FLAG_ROWS
+        obs = jax.ShapeDtypeStruct((*shape, *self._obs_shape), jnp.uint8)
+        final = [obs, *ints] if name.startswith("cule_step") and self._is_same_step else []
+        return jax.ffi.ffi_call(name, [first, obs, *ints, *flags, *final], **keywords)
+
+    @property
+    def _is_same_step(self) -> bool:
+        return self._options.autoreset_mode is AutoresetMode.SAME_STEP
+
+    def _read_reset(self, results: Sequence[Array]) -> tuple[Array, Info]:
+        obs, *rows = results
+        return obs, make_info(rows, _same, self._options.episode_info)
+
+    def _read_step(self, results: Sequence[Array]) -> StepResult:
+        obs, info = self._read_reset(results)
+        ints, rest = results[1:], results[1 + _core.INT_ROWS :]
+        flags, final = rest[: _core.FLAG_ROWS], rest[_core.FLAG_ROWS :]
+        if final:
+            ended = flags[_core.FLAG_ENDED]
+            info["final_obs"] = final[0]
+            info["final_info"] = make_final_info(final[1:], ended, _same)
+            info["_final_info"] = ended
+        terminated, truncated = flags[_core.FLAG_TERMINATED], flags[_core.FLAG_TRUNCATED]
+        return obs, ints[_core.INT_REWARD], terminated, truncated, info
+
+    def _actions(self, actions: object, shape: Shape) -> Array:
+        """Actions of environments of this shape: int32, or joysticks, float32 ``[..., 4]``."""
+        is_continuous = self._options.continuous
+        wanted = (*shape, CONTINUOUS_SIZE) if is_continuous else shape
+        kind = "float32" if is_continuous else "integers"
+        given = _as_array("actions", actions, kind, wanted, ActionShapeError)
+        if is_continuous:
+            joysticks = jax.ShapeDtypeStruct((*shape, _JOYSTICK_SIZE), jnp.float32)
+            return jax.pure_callback(_joysticks, joysticks, given, vmap_method="expand_dims")
+        if not np.can_cast(given.dtype, np.int32):  # no wide number may become an action
+            low = max(_INT32.min, jnp.iinfo(given.dtype).min)
+            given = given.clip(low, _INT32.max)
+        return given.astype(np.int32)
+
+
+class EnvironmentFunctions(_Calls):
+    """The functions of `AtariVectorEnv.xla`, which change an environment."""
+
+    def __init__(
+        self, env: object, batch: _core.Batch, plan: BatchPlan, options: EnvOptions
+    ) -> None:
+        """Serve an environment, and keep it alive."""
+        super().__init__(batch, plan, options)
+        self._env = env
+        self._shape = (options.num_envs,)
+        self._reset_call: _ResetCall = jax.jit(self._call_reset)
+        self._step_call: _StepCall = jax.jit(self._call_step)
+        self.handle = jnp.asarray(np.array([self._target.id], np.int64).view(np.uint8))
+        self._handle_type = jax.ShapeDtypeStruct(self.handle.shape, self.handle.dtype)
+
+    def reset(
+        self, handle: Array, seed: object = None, reset_mask: object = None
+    ) -> tuple[Array, tuple[Array, Info]]:
+        """Start new episodes; see `AtariVectorEnv.xla`."""
+        (num_envs,) = self._shape
+        if reset_mask is None:
+            return self._reset_call(handle, _seeds(seed, num_envs), jnp.ones(num_envs, bool))
+        mask = _as_array("reset_mask", reset_mask, "bool", self._shape, InvalidArgumentError)
+        count = num_envs
+        if np.ndim(to_numpy(seed)) > 0:
+            if isinstance(mask, jax.core.Tracer):
+                raise InvalidArgumentError(
+                    "seed is an array, one for each environment that is reset, and reset_mask is "
+                    "traced; seed must be None or an integer"
+                )
+            count = int(mask.sum())
+        # Seeds count from the first environment that is reset. Those of the others are not used.
+        seeds = _seeds(seed, count)
+        rank = jnp.clip(jnp.cumsum(mask) - 1, 0)
+        return self._reset_call(handle, seeds[rank] if count else jnp.zeros(num_envs, int), mask)
+
+    def step(self, handle: Array, actions: object) -> tuple[Array, StepResult]:
+        """Advance every environment by one step; see `AtariVectorEnv.xla`."""
+        return self._step_call(handle, self._actions(actions, self._shape))
+
+    def _call_reset(self, *arguments: Array) -> tuple[Array, tuple[Array, Info]]:
+        call = self._call("cule_reset", self._handle_type, self._shape, has_side_effect=True)
+        handle, *results = call(*arguments)
+        return handle, self._read_reset(results)
+
+    def _call_step(self, *arguments: Array) -> tuple[Array, StepResult]:
+        call = self._call("cule_step", self._handle_type, self._shape, has_side_effect=True)
+        handle, *results = call(*arguments)
+        return handle, self._read_step(results)
+
+
+class SnapshotFunctions(_Calls):
+    """The functions of `AtariVectorEnv.xla_pure`, in environments of their own."""
+
+    def __init__(self, plan: BatchPlan, options: EnvOptions) -> None:
+        """Make environments that snapshots are run in."""
+        batch = make_batch(plan, options)
+        super().__init__(batch, plan, options)
+        self._reset_call: _ResetCall = jax.jit(self._call_reset)
+        self._step_call: _StepCall = jax.jit(self._call_step)
+        self._num_envs = options.num_envs
+        self._state_size = batch.state_size
+        kinds = {*zip(plan.game_index, plan.modes, plan.difficulties, strict=True)}
+        self._is_uniform = len(kinds) == 1
+
+    def reset(self, seed: object) -> tuple[Array, tuple[Array, Info]]:
+        """Snapshots of new episodes; see `AtariVectorEnv.xla_pure`."""
+        shape = np.shape(to_numpy(seed)) or (self._num_envs,)
+        self._check_shape("seed", shape)
+        return self._reset_call(_seeds(seed, math.prod(shape)).reshape(shape))
+
+    def step(self, states: object, actions: object) -> tuple[Array, StepResult]:
+        """Snapshots one step later; see `AtariVectorEnv.xla_pure`."""
+        shape = np.shape(to_numpy(states))[:-1]
+        wanted = (*shape, self._state_size)
+        rows = _as_array("states", states, "uint8", wanted, InvalidArgumentError)
+        self._check_shape("states", shape)
+        return self._step_call(rows, self._actions(actions, shape))
+
+    def _check_shape(self, name: str, shape: Shape) -> None:
+        if not self._is_uniform and shape[-1:] != (self._num_envs,):
+            raise InvalidArgumentError(
+                f"{name} is for environments of shape {shape}; with several games, modes or "
+                f"difficulties the last dimension must be {self._num_envs}, one environment each"
+            )
+
+    def _call_reset(self, *arguments: Array) -> tuple[Array, tuple[Array, Info]]:
+        states, *results = self._run("cule_reset_snapshots", arguments, arguments[0].shape)
+        return states, self._read_reset(results)
+
+    def _call_step(self, *arguments: Array) -> tuple[Array, StepResult]:
+        states, *results = self._run("cule_step_snapshots", arguments, arguments[0].shape[:-1])
+        return states, self._read_step(results)
+
+    def _run(self, name: str, arguments: Sequence[Array], shape: Shape) -> list[Array]:
+        states = jax.ShapeDtypeStruct((*shape, self._state_size), jnp.uint8)
+        call = self._call(name, states, shape, vmap_method="broadcast_all")
+        results: list[Array] = call(*arguments, target=np.int64(self._target.id))
+        # A number of the snapshot's place here, not of the environment it was run in.
+        count = shape[-1] if shape else 1
+        ids = jnp.arange(math.prod(shape), dtype=jnp.int32).reshape(shape) % max(count, 1)
+        results[2 + _core.INT_ENV_ID] = ids
+        if len(results) > 2 + _core.INT_ROWS + _core.FLAG_ROWS:
+            results[-_core.INT_ROWS + _core.INT_ENV_ID] = ids
+        return results
+
+
+def _same(array: Array) -> Array:
+    return array
+
+
+def _action_table(plan: BatchPlan, options: EnvOptions) -> NDArray[np.int32]:
+    """What actions mean in each environment's own set; nothing where they are continuous."""
+    if options.continuous:
+        return np.empty((options.num_envs, 0), np.int32)
+    if plan.action_table is not None:
+        return plan.action_table[plan.game_index]
+    return np.tile(np.arange(len(plan.action_set), dtype=np.int32), (options.num_envs, 1))
+
+
+def _as_array(name: str, value: object, dtype: str, shape: Shape, error: type[CuleError]) -> Array:
+    """An array of JAX or numpy, of this dtype ("integers" for any) and shape."""
+    if not isinstance(value, jax.Array):  # a traced one is
+        value = value if shape else np.asarray(value)  # a number is no array
+        return as_array(name, value, dtype, shape, error, error)
+    if not (value.dtype.kind in "iu" if dtype == "integers" else value.dtype == dtype):
+        raise error(f"{name} is an array of {value.dtype}; it must be one of {dtype}")
+    if value.shape != shape:
+        raise error(f"{name} has shape {value.shape}; it must be {shape}")
+    return value
+
+
+def _joysticks(actions: Array) -> NDArray[np.float32]:
+    """Joysticks of continuous actions, computed as `AtariVectorEnv.step` does."""
+    given = np.asarray(actions)
+    rows = given.reshape(-1, CONTINUOUS_SIZE)
+    return continuous_actions(rows, len(rows)).reshape(*given.shape[:-1], _JOYSTICK_SIZE)
+
+
+def _seeds(seed: object, count: int) -> Array:
+    """Seeds of `count` environments, int32 ``[count]``."""
+    if not isinstance(seed, jax.Array):
+        flat = np.reshape(seed, -1) if isinstance(seed, np.ndarray) and seed.ndim > 1 else seed
+        return jnp.asarray(as_seeds(flat, count), jnp.int32)
+    if seed.dtype.kind not in "iu" or not np.can_cast(seed.dtype, np.int32):
+        raise ArgumentTypeError(f"seed is an array of {seed.dtype}; it must be one of int32")
+    seeds = seed.astype(jnp.int32)
+    if seeds.size == count and seeds.ndim > 0:
+        return seeds.reshape(count)
+    if seeds.ndim > 0:
+        raise InvalidArgumentError(f"seed has shape {seed.shape}; it must be () or ({count},)")
+    counted = seeds + jnp.arange(count, dtype=jnp.int32)
+    # The number of a sum that int32 does not hold, which the call refuses.
+    return jnp.where((seeds >= 0) & (counted < 0), _INT32.min, counted)
