@@ -1,0 +1,139 @@
+"""Compare stepping from JAX: cule and ale-py, by step() and by lax.scan over step of xla().
+
+Engines run the same actions from the same seed in interleaved rounds, on one thread each, so the
+results are ratios within one run. Rewards, ends and the last observations of each round must be
+equal. Frames are emulated frames, four a step. Compilation is not timed.
+
+    python benchmarks/jax_steps.py --rounds 15
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import ale_py.vector_env
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+import cule
+from cule.bench.machine import load_average, machine, now, source
+
+RECORD = Path(__file__).parent / "results" / "jax.json"
+FRAMESKIP = 4
+
+#: Rewards, terminated, truncated and the last observation of a round.
+Result = tuple[NDArray[Any], ...]
+#: A round of the actions, ``[T, N]``.
+Engine = Callable[[NDArray[np.int32]], Result]
+
+
+def engine_of_steps(env: Any) -> Engine:
+    """A loop of step() in Python."""
+    env.reset(seed=0)
+
+    def run(actions: NDArray[np.int32]) -> Result:
+        rows = []
+        for action in actions:
+            obs, *row, _ = env.step(action)
+            rows.append(row)
+        return (*map(np.stack, zip(*rows, strict=True)), obs)
+
+    return run
+
+
+def engine_of_scans(carry: Any, obs: Any, step: Callable[..., Any]) -> Engine:
+    """One compiled lax.scan over a function of xla() or xla_pure()."""
+
+    def body(carry: Any, action: Any) -> Any:
+        state, (obs, reward, terminated, truncated, _) = step(carry[0], action)
+        return (state, obs), (reward, terminated, truncated)
+
+    scan = jax.jit(lambda carry, actions: jax.lax.scan(body, carry, actions))
+    last = (carry, obs)
+
+    def run(actions: NDArray[np.int32]) -> Result:
+        nonlocal last
+        last, rows = jax.block_until_ready(scan(last, actions))
+        return (*map(np.asarray, rows), np.asarray(last[1]))
+
+    return run
+
+
+def engine_of_handles(env: Any) -> Engine:
+    """`engine_of_scans` over xla()."""
+    handle, reset, step = env.xla()
+    handle, (obs, _) = reset(handle, seed=0)
+    return engine_of_scans(handle, obs, step)
+
+
+def engine_of_snapshots(env: cule.AtariVectorEnv) -> Engine:
+    """`engine_of_scans` over xla_pure()."""
+    reset, step = env.xla_pure()
+    states, (obs, _) = reset(0)
+    return engine_of_scans(states, obs, step)
+
+
+def measure(game: str, num_envs: int, steps: int, rounds: int) -> dict[str, list[float]]:
+    """Frames per second of each engine in each round."""
+    ours = partial(cule.AtariVectorEnv, game, num_envs, num_threads=1)
+    theirs = partial(ale_py.vector_env.AtariVectorEnv, game, num_envs, num_threads=1)
+    engines = {
+        "cule step": engine_of_steps(ours()),
+        "cule xla": engine_of_handles(ours()),
+        "cule xla_pure": engine_of_snapshots(ours()),
+        "ale-py step": engine_of_steps(theirs()),
+        "ale-py xla": engine_of_handles(theirs()),
+    }
+    random = np.random.default_rng(0)
+    rates: dict[str, list[float]] = {name: [] for name in engines}
+    size = len(ours().action_set)
+    for number in range(rounds + 1):
+        actions = random.integers(size, size=(steps, num_envs), dtype=np.int32)
+        results = []
+        for name, run in engines.items():
+            start = time.perf_counter()
+            results.append(run(actions))
+            seconds = time.perf_counter() - start
+            if number:  # the first compiles
+                rates[name].append(steps * num_envs * FRAMESKIP / seconds)
+        for result in results[1:]:
+            for ours, first in zip(result, results[0], strict=True):
+                np.testing.assert_array_equal(ours, first)
+    return rates
+
+
+def main() -> None:
+    """Measure, print a table, write the record."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--games", default="pong,breakout,seaquest,ms_pacman")
+    parser.add_argument("--num-envs", type=int, default=16)
+    parser.add_argument("--steps", type=int, default=100, help="of a round")
+    parser.add_argument("--rounds", type=int, default=15)
+    arguments = parser.parse_args()
+    record: dict[str, Any] = {
+        "when": now(),
+        "source": source(),
+        "machine": machine(),
+        "load_at_start": load_average(),
+        "versions": {"jax": jax.__version__, "ale-py": ale_py.__version__},
+        "options": vars(arguments),
+        "frames_per_second": {},
+    }
+    for game in arguments.games.split(","):
+        rates = measure(game, arguments.num_envs, arguments.steps, arguments.rounds)
+        record["frames_per_second"][game] = rates
+        medians = {name: statistics.median(values) for name, values in rates.items()}
+        print(game, {name: f"{value:,.0f}" for name, value in medians.items()})
+    RECORD.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
