@@ -105,8 +105,8 @@ def measure(game: str, num_envs: int, steps: int, rounds: int) -> dict[str, list
             if number:  # the first compiles
                 rates[name].append(steps * num_envs * FRAMESKIP / seconds)
         for result in results[1:]:
-            for ours, first in zip(result, results[0], strict=True):
-                np.testing.assert_array_equal(ours, first)
+            for array, first in zip(result, results[0], strict=True):
+                np.testing.assert_array_equal(array, first)
     return rates
 
 

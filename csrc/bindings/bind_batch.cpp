@@ -239,8 +239,12 @@ class PyBatch {
  private:
   // Calls of Python and of XLA one after the other. The GIL is not held while waiting.
   std::unique_lock<std::mutex> wait_for_calls() {
-    py::gil_scoped_release release;
-    return std::unique_lock<std::mutex>(shared_->mutex);
+    std::unique_lock<std::mutex> lock(shared_->mutex, std::try_to_lock);
+    if (!lock) {
+      py::gil_scoped_release release;
+      lock.lock();
+    }
+    return lock;
   }
 
   template <class Call>

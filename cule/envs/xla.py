@@ -32,8 +32,9 @@ class XlaMethods:
 
         The handle, uint8 ``[8]``, names this environment and orders the calls: pass on the one
         that the last call returned. Each call changes the environment, whatever handle it gets.
-        The functions keep the environment alive. JAX may still run them when they have returned;
-        wait for their results before you call `step`, `get_state` or `close`.
+        The functions keep the environment alive; results that are not ready do not. JAX may still
+        run a function that has returned: wait for its results before you call `step`, `get_state`
+        or `close`.
 
         Args of the functions: ``seed``, None, an integer or integers as for `reset`, which may be
         traced; ``reset_mask``, bool ``[N]``; ``actions`` as for `step`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import subprocess
 import sys
@@ -374,7 +375,7 @@ def test_wrong_arguments(closing) -> None:
             with pytest.raises(cule.InvalidArgumentError, match=words):
                 call()
     with pytest.raises(jax.errors.JaxRuntimeError, match="seed gives environment 2 a seed above"):
-        jax.block_until_ready(jax.jit(reset)(handle, 2**31 - 3 + 1))
+        jax.block_until_ready(jax.jit(reset)(handle, 2**31 - 2))
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"seed\[0\] is -5; it must be in 0"):
         jax.block_until_ready(jax.jit(pure_reset)(-5))
     with pytest.raises(cule.InvalidArgumentError, match=r"reset_mask has shape \(2,\)"):
@@ -406,6 +407,14 @@ def test_options_that_are_refused(closing, name: str) -> None:
     env = closing(cule.AtariVectorEnv("pong", 2, num_threads=1, **{name: 1}))
     for method in (env.xla, env.xla_pure):
         with pytest.raises(cule.InvalidArgumentError, match=f"{name} is 1; with JAX it must be"):
+            method()
+
+
+def test_environments_on_a_gpu_are_refused(closing, monkeypatch: pytest.MonkeyPatch) -> None:
+    env = closing(cule.AtariVectorEnv("pong", 2, num_threads=1))
+    monkeypatch.setattr(env, "_config", dataclasses.replace(env.config, device="cuda:1"))
+    for method in (env.xla, env.xla_pure):
+        with pytest.raises(cule.InvalidArgumentError, match="device is 'cuda:1'; with JAX it must"):
             method()
 
 
