@@ -2,9 +2,10 @@
 
 Engines run the same actions from the same seed in interleaved rounds, on one thread each, so the
 results are ratios within one run. Rewards, ends and the last observations of each round must be
-equal. Frames are emulated frames, four a step. Compilation is not timed.
+equal. Frames are emulated frames, four a step. Compilation is not timed. `make
+test-integrations` installs what this needs.
 
-    python benchmarks/jax_steps.py --rounds 15
+    .venv-integrations/bin/python benchmarks/jax_steps.py --rounds 15
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import ale_py.vector_env
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -117,6 +118,21 @@ def test_pure_functions_are_step(closing, options: dict) -> None:
     theirs.set_state(np.asarray(states))
     for index, action in enumerate(actions[:5]):
         assert_result(row(results, index), theirs.step(action))
+
+
+def test_scan_is_that_of_ale_py(closing) -> None:
+    ours = closing(cule.AtariVectorEnv("breakout", 3, **SHORT))
+    theirs = closing(ale_py.vector_env.AtariVectorEnv("breakout", 3, **SHORT))
+    actions = make_actions(ours, 200)
+    outcomes = []
+    for env in (ours, theirs):
+        handle, reset, step = env.xla()
+        handle, first = reset(handle, seed=4)
+        handle, results = jax.lax.scan(step, handle, actions)
+        mask = np.array([True, False, True])
+        outcomes.append((first, results, reset(handle, seed=6, reset_mask=mask)[1]))
+    jax.tree.map(np.testing.assert_array_equal, *outcomes)
+    assert count_ends(outcomes[0][1]) >= 9
 
 
 def test_scan_of_a_thousand_steps_of_64_environments(closing) -> None:
