@@ -8,7 +8,7 @@
 #include "bindings/parse.hpp"
 #include "host/coverage.hpp"
 #include "host/game.hpp"
-#include "rom_kernel/registers.hpp"
+#include "rom_kernel/limits.hpp"
 
 namespace cule {
 namespace {

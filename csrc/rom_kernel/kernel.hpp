@@ -5,8 +5,8 @@
 #pragma once
 
 #include "cuda/step_kernel.hpp"
+#include "rom_kernel/limits.hpp"
 #include "rom_kernel/program.hpp"
-#include "rom_kernel/registers.hpp"
 
 namespace cule {
 

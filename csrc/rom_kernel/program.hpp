@@ -11,16 +11,10 @@
 
 #include "console/step.hpp"
 #include "cpu/execute.hpp"
+#include "rom_kernel/limits.hpp"
 #include "warp/lane_access.hpp"
 
 namespace cule {
-
-// No block begins within this time before a TIA write could end the frame, or with less room in the
-// log; a block checks both more often (rom_kernel/source.cpp).
-constexpr u32 kQuietCycles = 1024;
-constexpr u32 kQuietEntries = 72;
-// What a possible entry counts for in the choice of places to check, beside the cycles that pass.
-constexpr u32 kEntryCost = 8;
 
 // The functions of the machine that are the same for all games (rom_kernel/kernel.hpp), which need
 // not be compiled for each.

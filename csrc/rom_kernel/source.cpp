@@ -7,7 +7,9 @@
 #include <map>
 #include <utility>
 
+#include "console/bus.hpp"
 #include "cpu/opcodes.hpp"
+#include "rom_kernel/limits.hpp"
 
 namespace cule::rom_kernel {
 namespace {

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cule import _core
 from cule.device import cuda_module
-from cule.envs.arrays import Array
+from cule.envs.arrays import Array, to_numpy
 from cule.envs.host_memory import HostMemory
 from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan, make_batch
@@ -54,6 +54,16 @@ class Memory(Protocol):
 
     def wrap_read_only(self, array: Array) -> Array:
         """`wrap` for memory that is not to be written to."""
+
+
+def rgb_screens(batch: Backend, heights: NDArray[np.int32]) -> tuple[NDArray[np.uint8], ...]:
+    """The screens of all environments, uint8 ``[heights[i], 160, 3]`` each."""
+    screens: list[NDArray[np.uint8]] = [np.empty(0, np.uint8)] * len(heights)
+    for height in np.unique(heights):
+        indices = np.flatnonzero(heights == height)
+        for index, screen in zip(indices, batch.screens("rgb", indices), strict=True):
+            screens[index] = to_numpy(screen)
+    return tuple(screens)
 
 
 def torch_device(device: str | torch.device) -> torch.device:

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from cule import _core
 from cule.envs.actions import Action
-from cule.envs.arrays import Array, to_numpy
-from cule.envs.backend import make_backend
+from cule.envs.arrays import Array
+from cule.envs.backend import make_backend, rgb_screens
 from cule.envs.checks import as_choice
 from cule.envs.errors import CallOrderError, NativeErrors, native_errors
 from cule.envs.forks import forked_error, watch_forks
@@ -242,13 +242,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         if self.render_mode is None:
             warn("render_mode is None; make the environment with 'rgb_array'")
             return None
-        frames: list[NDArray[np.uint8]] = [np.empty(0, np.uint8)] * self.num_envs
-        heights = self._plan.screen_heights
-        for height in np.unique(heights):
-            indices = np.flatnonzero(heights == height)
-            for index, screen in zip(indices, self._batch.screens("rgb", indices), strict=True):
-                frames[index] = to_numpy(screen)
-        return tuple(frames)
+        return rgb_screens(self._batch, self._plan.screen_heights)
 
     @one_at_a_time
     def close(self, **kwargs: object) -> None:
@@ -591,8 +585,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         with native_errors:
             self._batch.recv(out)
         self._num_in_flight -= self.batch_size
-        ids = np.array(out.ints[_core.INT_ENV_ID]) if self._is_async else self._all_ids
-        self._batch_ids = ids
+        self._batch_ids = np.array(out.ints[_core.INT_ENV_ID]) if self._is_async else self._all_ids
 
     def _drain(self) -> None:
         """Wait for environments that have been sent, and forget their results."""
