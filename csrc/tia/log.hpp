@@ -10,7 +10,7 @@
 
 namespace cule {
 
-constexpr u32 kLogCapacity = 3072;  // entries, at most; a full log is painted early (Machine::spill)
+constexpr u32 kLogCapacity = 3072;  // entries at most; a full log is painted early (Machine::spill)
 
 using LogEntry = u32;
 constexpr u32 kLogCycleShift = 14;
