@@ -301,9 +301,12 @@ void run_counters() {
 
 void run_host_api() {
   void* memory = nullptr;
-  check(cudaMallocManaged(&memory, 400) == cudaSuccess, "cudaMallocManaged");
+  check(cudaHostAlloc(&memory, 400, cudaHostAllocMapped) == cudaSuccess, "cudaHostAlloc");
   check(static_cast<unsigned*>(memory)[99] == 0xCDCDCDCD, "garbage at the start");
-  check(cudaFree(memory) == cudaSuccess, "cudaFree");
+  void* in_kernels = nullptr;
+  check(cudaHostGetDevicePointer(&in_kernels, memory, 0) == cudaSuccess && in_kernels == memory,
+        "cudaHostGetDevicePointer");
+  check(cudaFreeHost(memory) == cudaSuccess, "cudaFreeHost");
   unsigned out[96], found[192];
   check(cule::launch_kernel(shared_kernel, 1, 1025, 0, nullptr, found, out) ==
             cudaErrorInvalidConfiguration,
