@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from cule import _core
 from cule.envs.actions import Action
-from cule.envs.arrays import Array
+from cule.envs.arrays import Array, to_numpy
 from cule.envs.backend import make_backend, rgb_screens
 from cule.envs.checks import as_choice
 from cule.envs.errors import CallOrderError, NativeErrors, native_errors
@@ -98,9 +98,8 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         """Make the environments; the first `reset` plays them to their first observation."""
         self._lock = threading.RLock()
         config = resolve_options(game, num_envs, options)
-        plan = plan_batch(config)
         self._config = config
-        self._plan = plan
+        self._plan = plan = plan_batch(config)
         self._batch, self._memory = make_backend(plan, config)
         self._arguments = (game, num_envs)
         self._keywords = options

@@ -8,7 +8,7 @@ import pytest
 
 from cule.games import load_games, load_roms
 from cule.games.language import CORE_STATE, RESERVED, parse_rules
-from cule.games.schema import GameRules
+from cule.games.schema import LOG_ENTRIES, GameRules
 
 GAMES = sorted(load_games())
 WITHOUT_RULES = {"combat", "joust", "maze_craze", "warlords"}
@@ -38,6 +38,12 @@ def test_games_and_roms_agree(game: str) -> None:
     assert rules.default_mode == rules.modes[0]
     reads_cart_ram = "cartram(" in rules.step + rules.lives + rules.mode_setup
     assert not reads_cart_ram or info.cart_ram_bytes == 128
+
+
+def test_what_a_gpu_needs_was_counted_in_every_game() -> None:
+    assert all(300 < rules.log_entries < LOG_ENTRIES for rules in load_games().values())
+    short = {game for game, rules in load_games().items() if rules.short_frames}
+    assert short == {"journey_escape", "tic_tac_toe_3d"}
 
 
 @pytest.mark.parametrize("rom_id", sorted(load_roms()))

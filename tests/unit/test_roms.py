@@ -282,6 +282,7 @@ def test_rules_file_needs_little(tmp_path: Path, rules_file: Path) -> None:
         assert (spec.rules.modes, spec.rules.default_mode) == ((0,), 0)
         assert spec.rules.difficulties == (0, 1, 2, 3)
         assert spec.rules.starting_actions == ()
+        assert (spec.rules.log_entries, spec.rules.short_frames) == (3072, False)
         assert spec.to_core_kwargs()["setup_code"] == []
         assert spec.to_core_kwargs()["paddle_max"] == 790196
 
@@ -346,6 +347,8 @@ def test_rules_file_without_rom(rules_file: Path) -> None:
         (("", "starting_actions = [41]"), "starting_actions holds 41"),
         (("", "settings = { paddle = 1 }"), "settings: unknown key 'paddle'"),
         (("", "settings = { paddle_max = 0 }"), "settings: paddle_max is 0"),
+        (("", "settings = { log_entries = 3073 }"), "settings: log_entries is 3073; allowed: 1..3"),
+        (("", "settings = { short_frames = 1 }"), "settings: short_frames is 1; it must be true"),
         (("", 'md5 = ["1234"]'), "md5 has '1234'"),
         (("", 'md5 = "1234"'), "md5 is '1234'; it must be a list"),
         (("", 'format = "SECAM"'), "format is 'SECAM'; allowed: auto, NTSC, PAL"),
