@@ -87,7 +87,8 @@ class XlaMethods:
             ``reset, step``.
 
         Raises:
-            As `xla`. A damaged snapshot or one of another game is a JaxRuntimeError.
+            As `xla`. A damaged snapshot or one of another game is a
+            ``jax.errors.JaxRuntimeError``.
 
         Example:
             >>> import cule, jax

@@ -165,7 +165,7 @@ def test_weights_of_something_else(tmp_path: Path) -> None:
     network = dict(good["network"])
     network.popitem()
     for wrong, sentence in (
-        ({"network": network}, "do not fit this network"),
+        ({"network": network}, "do not fit the network of A2C"),
         ({"algorithm": "sarsa"}, "'sarsa'; known algorithms"),
         ({"obs_shape": [3]}, "obs_shape of the checkpoint"),
         ({"config": {"seed": "one"}}, "options of the checkpoint are not those of a2c"),
