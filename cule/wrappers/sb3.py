@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cule.envs import AtariVectorEnv
 from cule.errors import InvalidArgumentError
+from cule.wrappers.options import check_is_synchronous, with_fixed
 from cule.wrappers.packages import needs
 
 with needs("stable-baselines3"):
@@ -56,17 +57,10 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the library is optional
         self, game: str | Sequence[tuple[str, int]], num_envs: int, **options: Any
     ) -> None:
         """Make the environments."""
-        for name, value in _FIXED.items():
-            if options.get(name, value) != value:
-                raise InvalidArgumentError(
-                    f"{name} is {options[name]!r}; for Stable-Baselines3 it must be {value!r}"
-                )
-        self.env = AtariVectorEnv(game, num_envs, **{**options, **_FIXED})
-        if self.env.batch_size != num_envs:
-            raise InvalidArgumentError(
-                f"batch_size is {self.env.batch_size}; for Stable-Baselines3 it must be num_envs, "
-                f"{num_envs}"
-            )
+        self.env = AtariVectorEnv(
+            game, num_envs, **with_fixed("Stable-Baselines3", options, _FIXED)
+        )
+        check_is_synchronous("Stable-Baselines3", self.env)
         self._actions: object = None
         self._start_s = time.time()
         super().__init__(num_envs, self.env.single_observation_space, self.env.single_action_space)

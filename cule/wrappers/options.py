@@ -1,0 +1,38 @@
+"""Options of `AtariVectorEnv` that follow from what a library expects of an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cule.envs import AtariVectorEnv
+from cule.errors import InvalidArgumentError
+
+
+def with_fixed(
+    library: str, options: Mapping[str, object], fixed: Mapping[str, object]
+) -> dict[str, Any]:
+    """The options of a user, and those that the library fixes.
+
+    Raises:
+        InvalidArgumentError: The user gave another value for one that is fixed.
+    """
+    for name, value in fixed.items():
+        if options.get(name, value) != value:
+            raise InvalidArgumentError(
+                f"{name} is {options[name]!r}; for {library} it must be {value!r}"
+            )
+    return {**options, **fixed}
+
+
+def check_is_synchronous(library: str, env: AtariVectorEnv) -> None:
+    """Refuse an environment whose steps are of a part of the batch, and close it.
+
+    Raises:
+        InvalidArgumentError: `batch_size` is less than `num_envs`.
+    """
+    if env.batch_size != env.num_envs:
+        env.close()
+        raise InvalidArgumentError(
+            f"batch_size is {env.batch_size}; for {library} it must be num_envs, {env.num_envs}"
+        )
