@@ -20,7 +20,8 @@ class DeterministicActorCritic(nn.Module):
     """Actor and critic of Ape-X DPG on one torso, which only the critic trains.
 
     The critic has layers of 400 tanh, 300 tanh and 1, on features and action; the actor 300 tanh,
-    200 tanh and 3 unbounded numbers, on features without gradient.
+    200 tanh and 3 unbounded numbers, on features without gradient. Both compute in float32, also
+    under autocast: an action in bfloat16 would have 8 bits.
     """
 
     def __init__(
@@ -49,6 +50,10 @@ class DeterministicActorCritic(nn.Module):
             for parameter in self.actor[-1].parameters():
                 parameter.mul_(0.01)
 
+    @property
+    def _head_dtype(self) -> torch.dtype:
+        return next(self.critic.parameters()).dtype
+
     def features(self, obs: Tensor) -> Tensor:
         """Features ``[B, F]`` of observations."""
         found: Tensor = self.torso(obs)
@@ -56,13 +61,16 @@ class DeterministicActorCritic(nn.Module):
 
     def raw_actions(self, features: Tensor) -> Tensor:
         """Unbounded actions ``[B, 3]`` of features; no gradient reaches the features."""
-        raw: Tensor = self.actor(features.detach())
-        return raw.float()
+        with torch.autocast(features.device.type, enabled=False):
+            raw: Tensor = self.actor(features.detach().to(self._head_dtype))
+            return raw
 
     def values(self, features: Tensor, action: Tensor) -> Tensor:
         """Values ``[B]`` of features and actions (x, y, fire) ``[B, 3]``; float32."""
-        value: Tensor = self.critic(torch.cat([features, action.to(features.dtype)], -1))
-        return value.float().squeeze(-1)
+        with torch.autocast(features.device.type, enabled=False):
+            inputs = [features.to(self._head_dtype), action.to(self._head_dtype)]
+            value: Tensor = self.critic(torch.cat(inputs, -1))
+            return value.squeeze(-1)
 
 
 class GaussianActorCritic(ActorCritic):

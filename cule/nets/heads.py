@@ -1,4 +1,8 @@
-"""Networks with discrete actions: policy and value, and action values with their variants."""
+"""Networks with discrete actions: policy and value, and action values with their variants.
+
+The last layers compute in float32, also under autocast: bfloat16 has 8 bits of precision, which
+would round values and the logarithms of probabilities.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,15 @@ from cule.nets.initialisation import initialise
 from cule.nets.noisy import NoisyLinear
 from cule.nets.pixels import PixelStatistics
 from cule.nets.torsos import make_torso
+
+
+class HeadLinear(nn.Linear):
+    """A last linear layer, which computes in float32 also under autocast."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Map ``[B, in]`` of any floating type to float32 ``[B, out]``."""
+        with torch.autocast(input.device.type, enabled=False):
+            return super().forward(input.to(self.weight.dtype))
 
 
 class ActorCritic(nn.Module):
@@ -37,8 +50,8 @@ class ActorCritic(nn.Module):
         super().__init__()
         self.statistics = PixelStatistics(tuple(obs_shape)) if normalize_obs else None
         self.torso = make_torso(torso, obs_shape)
-        self.policy = nn.Linear(self.torso.num_features, num_actions)
-        self.value = nn.Linear(self.torso.num_features, 1)
+        self.policy = HeadLinear(self.torso.num_features, num_actions)
+        self.value = HeadLinear(self.torso.num_features, 1)
         initialise(self.torso, initialisation)
         if initialisation == "orthogonal":
             initialise(self.policy, initialisation, 0.01)
@@ -52,7 +65,7 @@ class ActorCritic(nn.Module):
         if self.statistics is not None:
             obs = self.statistics(obs)
         features = self.torso(obs)
-        return self.policy(features).float(), self.value(features).float().squeeze(-1)
+        return self.policy(features), self.value(features).squeeze(-1)
 
 
 class QNetwork(nn.Module):
@@ -97,15 +110,18 @@ class QNetwork(nn.Module):
             self.torso.body = self.torso.body[:-2]
             self.torso.num_features = width
 
-        def linear(inputs: int, outputs: int) -> nn.Module:
+        def linear(inputs: int, outputs: int, *, is_head: bool) -> nn.Module:
             if noisy:
-                return NoisyLinear(inputs, outputs, sigma0=noise_sigma0, groups=noise_groups)
-            return nn.Linear(inputs, outputs)
+                return NoisyLinear(
+                    inputs, outputs, sigma0=noise_sigma0, groups=noise_groups, is_head=is_head
+                )
+            return (HeadLinear if is_head else nn.Linear)(inputs, outputs)
 
         def stream(outputs: int) -> nn.Module:
             if not (dueling or noisy):
-                return linear(features, outputs)
-            return nn.Sequential(linear(features, hidden), nn.ReLU(), linear(hidden, outputs))
+                return linear(features, outputs, is_head=True)
+            first = linear(features, hidden, is_head=False)
+            return nn.Sequential(first, nn.ReLU(), linear(hidden, outputs, is_head=True))
 
         features = self.torso.num_features
         self.advantage = stream(num_actions * num_atoms)
@@ -116,9 +132,9 @@ class QNetwork(nn.Module):
         """Turn observations into float32 values ``[B, A]`` or, with atoms, logits ``[B, A, K]``."""
         features = self.torso(obs)
         shape = (len(features), self.num_actions, self.num_atoms)
-        out: Tensor = self.advantage(features).float().reshape(shape)
+        out: Tensor = self.advantage(features).reshape(shape)
         if self.value is not None:
-            value = self.value(features).float().reshape(len(features), 1, self.num_atoms)
+            value = self.value(features).reshape(len(features), 1, self.num_atoms)
             out = value + out - out.mean(1, keepdim=True)
         return out.squeeze(-1) if self.num_atoms == 1 else out
 

@@ -14,18 +14,27 @@ class NoisyLinear(nn.Module):
 
     A batch is split into `groups` equal groups of rows with independent noise, so that thousands of
     environments do not explore in lockstep. In evaluation mode there is no noise.
+
+    With `is_head` it computes in float32, also under autocast, as `cule.nets.heads.HeadLinear`.
     """
 
     noise_in: Tensor
     noise_out: Tensor
 
     def __init__(
-        self, in_features: int, out_features: int, *, sigma0: float = 0.5, groups: int = 1
+        self,
+        in_features: int,
+        out_features: int,
+        *,
+        sigma0: float = 0.5,
+        groups: int = 1,
+        is_head: bool = False,
     ) -> None:
         """Sample mu; sigma starts at ``sigma0 / sqrt(in_features)``, the noise at zero."""
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
+        self.is_head = is_head
         bound = 1.0 / math.sqrt(in_features)
         self.weight = nn.Parameter(torch.empty(out_features, in_features).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.empty(out_features).uniform_(-bound, bound))
@@ -43,6 +52,12 @@ class NoisyLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``[B, in]`` to ``[B, out]``."""
+        if not self.is_head:
+            return self._forward(x)
+        with torch.autocast(x.device.type, enabled=False):
+            return self._forward(x.to(self.weight.dtype))
+
+    def _forward(self, x: Tensor) -> Tensor:
         # mu x + noise_out * (sigma (noise_in * x)) needs no weights per group.
         plain = F.linear(x, self.weight, self.bias)
         if not self.training:

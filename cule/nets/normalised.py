@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from cule.errors import InvalidArgumentError
+from cule.nets.heads import HeadLinear
 from cule.nets.initialisation import initialise
 from cule.nets.torsos import Torso, channels_last, convolutional_body, linear_body
 
@@ -39,12 +40,12 @@ class NormalisedQNetwork(Torso):
                 f"must be one of {', '.join(allowed)}"
             )
         super().__init__(body, example, is_image=torso != "mlp")
-        self.head = nn.Linear(self.num_features, num_actions)
+        self.head = HeadLinear(self.num_features, num_actions)
         initialise(self, initialisation)
         if self.is_image:
             channels_last(self)
 
     def forward(self, obs: Tensor) -> Tensor:
         """Turn observations, uint8 or float (0..255), into float32 action values ``[B, A]``."""
-        values: Tensor = self.head(super().forward(obs)).float()
+        values: Tensor = self.head(super().forward(obs))
         return values

@@ -5,26 +5,36 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from cule.nets.torsos import WHITE
+
+#: Largest absolute value of a normalised pixel.
+LIMIT = 5.0
+
 
 class PixelStatistics(nn.Module):
-    """Normalises observations by running statistics, which are buffers and not parameters."""
+    """Normalises observations by running statistics, which are buffers and not parameters.
+
+    The frames of a stack share the statistics of a frame ``[H, W]``: a stack is the same picture
+    at several times. Elements of vectors ``[D]`` have their own.
+    """
 
     mean: Tensor
     variance: Tensor
     count: Tensor
 
     def __init__(self, obs_shape: tuple[int, ...]) -> None:
-        """Start with mean 0 and standard deviation 255, with the weight of one observation."""
+        """Start with mean 0 and standard deviation 255, with the weight of one frame."""
         super().__init__()
-        self.register_buffer("mean", torch.zeros(obs_shape))
-        self.register_buffer("variance", torch.full(obs_shape, 255.0**2))
+        frame_shape = obs_shape[-2:]
+        self.register_buffer("mean", torch.zeros(frame_shape))
+        self.register_buffer("variance", torch.full(frame_shape, WHITE**2))
         self.register_buffer("count", torch.ones(()))
 
     @torch.no_grad()
-    def update(self, obs: Tensor) -> None:
-        """Update the statistics with observations ``[B, ...]``."""
-        x = obs.float()
-        self.merge(x.mean(0), x.var(0, correction=0), torch.full_like(self.count, len(x)))
+    def update(self, frames: Tensor) -> None:
+        """Update the statistics with frames ``[B, H, W]`` or vectors ``[B, D]``."""
+        variance, mean = torch.var_mean(frames.float(), 0, correction=0)
+        self.merge(mean, variance, torch.full_like(self.count, len(frames)))
 
     @torch.no_grad()
     def merge(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
@@ -40,8 +50,14 @@ class PixelStatistics(nn.Module):
 
     def forward(self, obs: Tensor) -> Tensor:
         """Normalise observations; times 255, since torsos divide by it; float32."""
-        x = obs.to(torch.float32)
-        if x.dim() == 4:
-            x = x.contiguous(memory_format=torch.channels_last)
-        scaled = (x - self.mean) * (self.variance + 1e-2).rsqrt()
-        return scaled.clamp(-5.0, 5.0) * 255.0
+        scale = (self.variance + 1e-2).rsqrt() * WHITE
+        shift = -self.mean * scale
+        if obs.dim() < 4:
+            x = obs.to(torch.float32)
+        else:
+            # All in one layout: a product of tensors of different layouts is many times slower.
+            x = obs.to(torch.float32, memory_format=torch.channels_last)
+            shape = (1, *obs.shape[1:])
+            scale = scale.expand(shape).contiguous(memory_format=torch.channels_last)
+            shift = shift.expand(shape).contiguous(memory_format=torch.channels_last)
+        return torch.addcmul(shift, x, scale).clamp_(-LIMIT * WHITE, LIMIT * WHITE)

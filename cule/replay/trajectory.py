@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -250,6 +251,20 @@ class TrajectoryBuffer(RingBuffer):
         index = checked_tensor("index", index, shape, torch.int64, self.options.device)
         timesteps = self._ring.head - self.options.num_steps + index // n
         return self._ring.stacks(timesteps, index % n)
+
+    def frames(self, size: int) -> Iterator[Tensor]:
+        """The newest frame of every observation of the rollout, in parts.
+
+        Args:
+            size: Number of frames of a part, rounded to whole steps of all environments.
+
+        Yields:
+            ``[B, *obs_shape]``, a copy.
+        """
+        ring, options = self._ring, self.options
+        timesteps = ring.head - options.num_steps + self._range(options.num_steps)
+        for part in torch.split(timesteps, max(size // options.num_envs, 1)):
+            yield ring.by_slot.index_select(0, part % ring.num_slots).flatten(0, 1)
 
     def minibatches(self, count: int) -> Tensor:
         """All steps of the rollout in random order, each once.

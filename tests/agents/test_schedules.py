@@ -47,10 +47,12 @@ def test_target_goes_its_share_of_the_way() -> None:
     ],
 )
 def test_progress_tells_of_exploration(name: str, changes: dict[str, Any]) -> None:
-    agent = small_learner(name, **changes)
-    shown = [float(progress.metrics["epsilon"]) for progress in agent.train(steps=16 * 5)]
+    """Epsilon decreases from the start of learning on: before, its steps would be wasted."""
+    first = 16 * 3
+    agent = small_learner(name, learning_starts=first, **changes)
+    shown = [float(progress.metrics["epsilon"]) for progress in agent.train(steps=16 * 8)]
     ladder = sum(0.4 ** (1 + 7 * i / 15) for i in range(16)) / 16
-    expected = [0.8, 0.6, 0.4, 0.2, 0.2] if name == "dqn" else [ladder] * 5
+    expected = [1.0] * 3 + [0.8, 0.6, 0.4, 0.2, 0.2] if name == "dqn" else [ladder] * 8
     assert shown == pytest.approx(expected)
 
 

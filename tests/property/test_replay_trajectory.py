@@ -181,6 +181,11 @@ def test_minibatches_hold_every_step_once() -> None:
     obs = pair.buffer.rollout().obs
     assert obs is not None
     assert torch.equal(pair.buffer.obs_at(batches[1]), obs.flatten(0, 1)[batches[1]])
+    newest = obs[:, :, -1] if pair.buffer.options.stack > 1 else obs
+    for size in (1, 13, 24, 100):
+        parts = list(pair.buffer.frames(size))
+        assert torch.equal(torch.cat(parts), newest.flatten(0, 1))
+        assert max(map(len, parts)) <= max(size, 6)
     for count in (0, 5):
         with pytest.raises(InvalidArgumentError, match="count"):
             pair.buffer.minibatches(count)

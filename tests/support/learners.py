@@ -20,6 +20,7 @@ class Small:
 
 
 _NET = {"network": "mlp", "seed": 1}
+_RMSPROP = {"learning_rate": 2e-3, "rmsprop_eps": 1e-10}
 _REPLAY = {
     **_NET,
     "num_envs": 16,
@@ -31,10 +32,8 @@ _REPLAY = {
 }
 
 SMALL: dict[str, Small] = {
-    "a2c": Small({**_NET, "num_envs": 16, "learning_rate": 2e-3}, 8_000),
-    "vtrace": Small(
-        {**_NET, "num_envs": 32, "num_steps": 8, "num_batches": 8, "learning_rate": 2e-3}, 12_800
-    ),
+    "a2c": Small({**_NET, **_RMSPROP, "num_envs": 16}, 8_000),
+    "vtrace": Small({**_NET, **_RMSPROP, "num_envs": 32, "num_steps": 8, "num_batches": 8}, 12_800),
     "ppo": Small(
         {
             **_NET,

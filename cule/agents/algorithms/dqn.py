@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from cule import algos
 from cule.agents.algorithms.off_policy import OffPolicyAgent, ReplayConfig
+from cule.agents.algorithms.optimisers import make_rmsprop
 from cule.agents.training.distributed import weigh_over_ranks
 from cule.agents.training.options import Bounds, Fraction, GradNorm, NonNegativeFloat
 from cule.errors import InvalidArgumentError
@@ -82,7 +83,7 @@ class DQNConfig(ReplayConfig):
     """Last epsilon of the schedule."""
 
     epsilon_steps: int = 250_000
-    """Steps over which epsilon decreases."""
+    """Steps over which epsilon decreases, from `learning_starts` on."""
 
     ladder_base: float = 0.4
     """Epsilon of the first environment of the ladder."""
@@ -191,8 +192,7 @@ class DQN(OffPolicyAgent):
         rate, eps = self.learning_rate, config.optimizer_eps
         if config.optimizer == "adam":
             return torch.optim.Adam(parameters, lr=rate, eps=eps)
-        # torch adds epsilon to the root instead, which is the same where gradients are small.
-        return torch.optim.RMSprop(parameters, lr=rate, alpha=0.95, eps=eps**0.5, centered=True)
+        return make_rmsprop(parameters, learning_rate=rate, alpha=0.95, eps=eps, centered=True)
 
     def make_replay(self) -> UniformReplay:
         """Make the memory, uniform or prioritised."""
@@ -226,7 +226,7 @@ class DQN(OffPolicyAgent):
             return 0.0
         if config.exploration == "ladder":
             return self._ladder
-        position = self.steps / max(config.epsilon_steps, 1)
+        position = (self.steps - config.learning_starts) / max(config.epsilon_steps, 1)
         return algos.linear_schedule(config.epsilon_start, config.epsilon_end, position)
 
     @functools.cached_property

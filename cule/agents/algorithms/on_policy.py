@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from cule import algos
 from cule.agents.agent import Agent
 from cule.agents.algorithms.config import AgentConfig
+from cule.agents.algorithms.optimisers import make_rmsprop
 from cule.agents.algorithms.policies import Policy
 from cule.agents.training.checkpoint import Metrics
 from cule.agents.training.distributed import sum_over_ranks, world_size
@@ -45,7 +46,7 @@ class ActorCriticConfig(RolloutConfig):
     """Options of the algorithms with a policy and a value."""
 
     normalize_obs: bool = False
-    """Normalise pixels by their running mean and standard deviation."""
+    """Normalise pixels by their running mean and standard deviation, updated after each rollout."""
 
     value_coef: float = 0.5
     """Factor of the value loss."""
@@ -62,7 +63,7 @@ class RMSpropConfig(ActorCriticConfig):
     """Decay of the squared gradients."""
 
     rmsprop_eps: NonNegativeFloat = 1e-5
-    """Epsilon of RMSProp."""
+    """Epsilon of RMSProp, which is added under the root, as in TensorFlow and publications."""
 
 
 class RolloutAgent(Agent):
@@ -199,6 +200,31 @@ class ActorCriticAgent(RolloutAgent):
             normalize_obs=config.normalize_obs,
         )
 
+    def begin_buffer(self, frames: Tensor) -> None:
+        """Make the buffer, store the first frames, and begin the statistics of pixels."""
+        super().begin_buffer(frames)
+        if self.pixel_statistics is not None:
+            update_statistics(self.pixel_statistics, frames)
+
+    def round(self) -> None:
+        """Collect a rollout, update from it, and then from its frames the statistics of pixels.
+
+        Acting and learning so read the same statistics, and ratios of probabilities begin at 1.
+        """
+        super().round()
+        self.update_pixel_statistics()
+
+    @property
+    def pixel_statistics(self) -> PixelStatistics | None:
+        """The statistics of the network, if it has any."""
+        return getattr(self.network, "statistics", None)  # a network of your own has none
+
+    def update_pixel_statistics(self) -> None:
+        """Update the statistics of pixels, if there are any, with the frames of the rollout."""
+        if self.pixel_statistics is not None:
+            for frames in self.buffer.frames(self.config.forward_batch):
+                update_statistics(self.pixel_statistics, frames)
+
     def capture(self) -> None:
         """Capture the update and acting: whole steps, if the environments share the device."""
         super().capture()
@@ -225,9 +251,6 @@ class ActorCriticAgent(RolloutAgent):
     def _play(self) -> None:
         obs = self.buffer.observe()
         actions, extras = self.choose(obs)
-        statistics = getattr(self.network, "statistics", None)  # a network of your own has none
-        if statistics is not None:
-            update_statistics(statistics, obs)
         # A graph cannot follow the memory of the next frame, which changes every step.
         next_frame = None if self.config.cuda_graphs else self.buffer.next_frame()
         step = self.step_env(self.policy.env_actions(actions), next_frame)
@@ -268,9 +291,9 @@ class AdvantageAgent(ActorCriticAgent):
     def make_optimizer(self) -> torch.optim.Optimizer:
         """Make RMSProp."""
         config = self.config
-        return torch.optim.RMSprop(
+        return make_rmsprop(
             self.network.parameters(),
-            lr=self.learning_rate,
+            learning_rate=self.learning_rate,
             alpha=config.rmsprop_alpha,
             eps=config.rmsprop_eps,
         )
@@ -317,12 +340,12 @@ def check_minibatches(count: int, samples: int, product: str = "num_steps x num_
 
 
 @torch.no_grad()
-def update_statistics(statistics: PixelStatistics, obs: Tensor) -> None:
-    """Update pixel statistics with the observations of all processes."""
+def update_statistics(statistics: PixelStatistics, frames: Tensor) -> None:
+    """Update pixel statistics with the frames of all processes."""
     if world_size() == 1:
-        statistics.update(obs)
+        statistics.update(frames)
         return
-    x = obs.float()
+    x = frames.float()
     mean, square = sum_over_ranks(torch.stack([x.mean(0), x.square().mean(0)])) / world_size()
     count = torch.full_like(statistics.count, len(x) * world_size())
     statistics.merge(mean, square - mean.square(), count)

@@ -110,6 +110,8 @@ class VTrace(AdvantageAgent):
             self.anneal()
             for envs in batches:
                 self.metrics = self.update(envs)
+            if self.buffer.num_steps_done % config.num_steps == 0:
+                self.update_pixel_statistics()
             if batches:
                 yield self.progress(self.metrics)
 

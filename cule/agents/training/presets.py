@@ -50,6 +50,10 @@ def _preset(algorithm: str, /, **options: object) -> Preset:
 #: Small networks and batches, with which a few CPU cores learn Pong.
 _CPU = {"network": "small", "img_size": 42, "num_envs": 64, "torch_threads": 1}
 
+#: With the published epsilon of RMSProp, 1e-5, steps are those of plain gradients, for which these
+#: learning rates are too low.
+_CPU_RMSPROP = {**_CPU, "rmsprop_eps": 1e-10}
+
 #: Values of options that only training uses, which every machine accepts.
 _TRAINING_ONLY: Mapping[str, object] = {
     "compile": False,
@@ -64,14 +68,14 @@ _TRAINING_ONLY: Mapping[str, object] = {
 # fmt: off
 PRESETS: dict[str, Preset] = {
     "a2c": _preset("a2c"),
-    "a2c-cpu": _preset("a2c", **_CPU, learning_rate=1e-3, value_coef=0.5),
+    "a2c-cpu": _preset("a2c", **_CPU_RMSPROP, learning_rate=1e-3, value_coef=0.5),
     "vtrace": _preset("vtrace"),
     "vtrace-gpu": _preset("vtrace", num_envs=4096, num_batches=16, num_steps=16,
         learning_rate=1.2e-3, precision="bf16"),
     "vtrace-impala": _preset("vtrace", num_envs=320, num_batches=10, steps_per_update=2.0,
         network="impala", initialisation="orthogonal", normalize_obs=False, learning_rate=6e-4,
         anneal_learning_rate=True, rmsprop_eps=0.01, reduction="sum", max_grad_norm=40.0),
-    "vtrace-cpu": _preset("vtrace", **_CPU, initialisation="orthogonal", normalize_obs=False,
+    "vtrace-cpu": _preset("vtrace", **_CPU_RMSPROP, initialisation="orthogonal", normalize_obs=False,
         num_batches=4, steps_per_update=1.0, learning_rate=7e-4, anneal_learning_rate=True,
         entropy_coef=0.003, total_steps=8_000_000),
     "ppo": _preset("ppo"),
