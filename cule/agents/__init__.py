@@ -24,7 +24,8 @@ from cule.agents.algorithms.apex import ApexConfig, ApexDQN
 from cule.agents.algorithms.apex_dpg import ApexDPG, ApexDPGConfig
 from cule.agents.algorithms.config import AgentConfig
 from cule.agents.algorithms.dqn import DQN, DQNConfig, Rainbow, RainbowConfig
-from cule.agents.algorithms.ppo import PPO, PPOConfig
+from cule.agents.algorithms.ppo import PPO
+from cule.agents.algorithms.ppo_config import PPOConfig
 from cule.agents.algorithms.pqn import PQN, PQNConfig
 from cule.agents.algorithms.vtrace import VTrace, VTraceConfig
 from cule.agents.training.evaluation import Evaluation, evaluate

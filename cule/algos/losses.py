@@ -41,16 +41,16 @@ def normalise(values: Tensor, mean: Tensor, std: Tensor) -> Tensor:
 
 
 def ppo_policy_loss(
-    log_probs: Tensor, behaviour_log_probs: Tensor, advantages: Tensor, clip_range: float
+    log_probs: Tensor, behaviour_log_probs: Tensor, advantages: Tensor, clip_range: Tensor | float
 ) -> PolicyLoss:
     """Clipped surrogate loss of PPO (Schulman et al. 2017); tensors are ``[B]``.
 
     Ratios of the current policy to the one that acted are clipped to ``1 - clip_range`` and
-    ``1 + clip_range``.
+    ``1 + clip_range``; `clip_range` is a number, or a scalar on the device.
     """
     log_ratios = log_probs - behaviour_log_probs
     ratios = log_ratios.exp()
-    clipped = torch.clamp(ratios, 1.0 - clip_range, 1.0 + clip_range)
+    clipped = _clamp(ratios, 1.0 - clip_range, 1.0 + clip_range)
     loss = -torch.minimum(ratios * advantages, clipped * advantages).mean()
     with torch.no_grad():
         approx_kl = ((ratios - 1.0) - log_ratios).mean()
@@ -62,7 +62,7 @@ def value_loss(
     values: Tensor,
     returns: Tensor,
     old_values: Tensor | None = None,
-    clip_range: float | None = None,
+    clip_range: Tensor | float | None = None,
 ) -> Tensor:
     """Mean squared error ``(V - R)^2``, or the maximum of it and the clipped error of PPO.
 
@@ -71,9 +71,16 @@ def value_loss(
     errors = (values - returns).square()
     if clip_range is not None:
         assert old_values is not None
-        moved = old_values + torch.clamp(values - old_values, -clip_range, clip_range)
+        moved = old_values + _clamp(values - old_values, -clip_range, clip_range)
         errors = torch.maximum(errors, (moved - returns).square())
     return errors.mean()
+
+
+def _clamp(values: Tensor, lowest: Tensor | float, highest: Tensor | float) -> Tensor:
+    """`torch.clamp`, with limits that are both numbers or both tensors."""
+    if isinstance(lowest, Tensor) and isinstance(highest, Tensor):
+        return torch.clamp(values, lowest, highest)
+    return torch.clamp(values, float(lowest), float(highest))
 
 
 def huber(errors: Tensor, kappa: float = 1.0) -> Tensor:

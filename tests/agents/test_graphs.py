@@ -66,6 +66,8 @@ def train(
     + [
         ("ppo", {"target_kl": 1e-5, "vtrace": True, "prio": True}),
         ("ppo-continuous", {"target_kl": 1e-5, "vtrace": True, "prio": True}),
+        ("ppo", {"adaptive_kl": 1e-3, "normalise_values": True}),
+        ("ppo", {"entropy_coef_end": 0.0, "clip_range_end": 0.0, "clip_values": True}),
         ("dqn", {"laber": True}),
         ("rainbow", {"laber": True, "prioritized": False}),
     ],
@@ -75,8 +77,8 @@ def test_replays_learn_the_same(
 ) -> None:
     """Weights and metrics, bit for bit, with a learning rate that changes where one can."""
     options = {"total_steps": 100_000, **changes}
-    if hasattr(class_of(name).config_class, "anneal_learning_rate"):
-        options["anneal_learning_rate"] = True
+    if hasattr(class_of(name).config_class, "learning_rate_schedule"):
+        options.setdefault("learning_rate_schedule", "linear")
     updates = FEW_UPDATES if changes else UPDATES
     replayed, metrics = train(name, updates, **options)
     assert len(replayed._captured) == 2
@@ -113,12 +115,14 @@ def test_nothing_is_read_between_rows(name: str, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.usefixtures("on_cpu")
 def test_a_resumed_learner_captures_anew(tmp_path: Any) -> None:
-    agent, _ = train("ppo", total_steps=100_000, anneal_learning_rate=True)
+    agent, _ = train("ppo", total_steps=100_000, learning_rate_schedule="linear")
     agent.save(tmp_path / "at.pt")
     rate = float(agent.optimizer.param_groups[0]["lr"])
     for _ in zip(range(2), agent.train(), strict=False):
         pass
-    again = small_learner("ppo", cuda_graphs=True, total_steps=100_000, anneal_learning_rate=True)
+    again = small_learner(
+        "ppo", cuda_graphs=True, total_steps=100_000, learning_rate_schedule="linear"
+    )
     from cule.agents.training.checkpoint import read_checkpoint
 
     again.load_state(read_checkpoint(tmp_path / "at.pt"))

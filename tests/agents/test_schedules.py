@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from typing import Any
 
@@ -102,10 +103,61 @@ def test_multi_batch_uses_each_step_equally(batches: int, length: int, spacing: 
 
 @pytest.mark.parametrize("name", ["a2c", "ppo", "pqn"])
 def test_the_learning_rate_does_not_fall_below_zero(name: str) -> None:
-    agent = small_learner(name, total_steps=64, anneal_learning_rate=True)
+    agent = small_learner(name, total_steps=64, learning_rate_schedule="linear")
     for _ in agent.train(steps=640):
         pass
     assert float(agent.optimizer.param_groups[0]["lr"]) == 0.0
+
+
+@pytest.mark.parametrize("name", ["a2c", "vtrace", "ppo"])
+def test_the_entropy_factor_changes_linearly(name: str) -> None:
+    agent: Any = small_learner(name, total_steps=10**4, entropy_coef=0.4, entropy_coef_end=0.1)
+    steps = []
+    for progress in agent.train(steps=20_000):
+        done = min(progress.steps / 10**4, 1.0)
+        steps.append(progress.steps)
+        agent.anneal()  # as the next round will
+        assert float(agent.entropy_coef) == pytest.approx(0.4 - 0.3 * done)
+    assert max(steps) >= 20_000
+
+
+def test_the_clip_range_changes_linearly() -> None:
+    """Both that of ratios and that of values, which `update` reads."""
+    agent: Any = small_learner("ppo", total_steps=2048, clip_range=0.3, clip_range_end=0.0)
+    shown = [float(progress.metrics["clip_fraction"]) for progress in agent.train()]
+    assert shown[0] < 0.5
+    assert float(agent.clip_range) == pytest.approx(0.3 * 256 / 2048)
+    agent.anneal()
+    assert float(agent.clip_range) == 0.0
+    agent.collect(16)
+    before = [p.clone() for p in agent.network.parameters()]
+    agent.entropy_coef.zero_()
+    metrics = agent.update()
+    assert float(metrics["clip_fraction"]) > 0.5  # of any change
+    assert not torch.equal(before[0], next(agent.network.parameters()))
+
+
+@pytest.mark.parametrize("on_device", [False, True])
+def test_an_adaptive_rate_follows_the_divergence(
+    on_device: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = importlib.import_module("torch.optim.adam")
+    monkeypatch.setattr(module, "_get_capturable_supported_devices", lambda *_, **__: ["cpu"])
+    agent: Any = small_learner("ppo", adaptive_kl=0.01, learning_rate=1e-3, total_steps=10**5)
+    assert agent.config.learning_rate_schedule == "constant"
+    group = agent.optimizer.param_groups[0]
+    if on_device:
+        group["lr"], group["capturable"] = torch.tensor(1e-3), True
+    rate, changes = 1e-3, set()
+    for progress in agent.train(steps=256 * 60):
+        kl = float(progress.metrics["approx_kl"])
+        factor = 1 / 1.5 if kl > 0.02 else 1.5 if kl < 0.005 else 1.0
+        rate = min(max(rate * factor, 1e-6), 1e-2)
+        assert float(group["lr"]) == pytest.approx(rate, rel=1e-4)
+        assert float(progress.metrics["learning_rate"]) == pytest.approx(rate, rel=1e-4)
+        changes.add(factor)
+    assert {1.0, 1.5} <= changes
+    assert isinstance(group["lr"], torch.Tensor) == on_device
 
 
 def test_rates_scaled_by_environments() -> None:

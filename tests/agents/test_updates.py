@@ -166,6 +166,29 @@ def test_ppo_with_one_minibatch() -> None:
     assert float(metrics["approx_kl"]) == pytest.approx(kl, **CLOSE)
 
 
+def test_ppo_with_normalised_values() -> None:
+    """The loss of values and their clip are in units of the deviation of returns."""
+    agent = limited("ppo", num_minibatches=1, num_epochs=1, clip_range=0.1, normalise_values=True)
+    agent.value_scale.update(torch.tensor(30.0), torch.tensor(8.0), agent.network.value)
+    agent.collect(16)
+    with torch.no_grad():
+        agent.network.value.weight.mul_(20.0)
+    r = Rollout(agent)
+    r.values, r.last = 30.0 + 8.0 * r.values, 30.0 + 8.0 * r.last
+    r.final = {where: 30.0 + 8.0 * value for where, value in r.final.items()}
+    returns = r.advantages(np.ones(r.shape)) + r.old_values
+    moved = r.old_values + np.clip(r.values - r.old_values, -0.8, 0.8)
+    assert (np.abs(r.values - r.old_values) > 0.8).any()
+    value = np.maximum((r.values - returns) ** 2, (moved - returns) ** 2).mean() / 2 / 8.0**2
+    metrics = agent.update()
+    assert float(metrics["value_loss"]) == pytest.approx(value, **CLOSE)
+    # The second rollout has half the weight of both.
+    mean, square = returns.mean(), returns.var(ddof=1) + returns.mean() ** 2
+    mean, square = (30.0 + mean) / 2, (30.0**2 + 8.0**2 + square) / 2
+    assert float(agent.value_scale.mean) == pytest.approx(mean, **CLOSE)
+    assert float(agent.value_scale.std) == pytest.approx(math.sqrt(square - mean**2), **CLOSE)
+
+
 def test_continuous_ppo_with_one_minibatch(monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"num_minibatches": 1, "num_epochs": 1, "clip_range": 0.1, "initial_sigma": 0.7}
     agent: Any = small_learner("ppo-continuous", **options)

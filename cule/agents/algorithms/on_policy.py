@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,8 @@ from cule.agents.agent import Agent
 from cule.agents.algorithms.config import AgentConfig
 from cule.agents.algorithms.optimisers import make_rmsprop
 from cule.agents.algorithms.policies import Policy
+from cule.agents.algorithms.schedules import learning_rate_of, set_learning_rate
+from cule.agents.algorithms.value_scale import ValueScale
 from cule.agents.training.checkpoint import Metrics
 from cule.agents.training.distributed import sum_over_ranks, world_size
 from cule.agents.training.options import Fraction, NonNegativeFloat, Positive
@@ -34,8 +36,8 @@ class RolloutConfig(AgentConfig):
     num_steps: Positive = 128
     """Steps T of a rollout."""
 
-    anneal_learning_rate: bool = False
-    """Decrease the learning rate linearly to 0 at `total_steps`."""
+    learning_rate_schedule: Literal["constant", "linear"] = "constant"
+    """constant, or linear: to 0 at `total_steps`."""
 
     forward_batch: Positive = 4096
     """Maximum number of observations in one forward pass without gradients; bounds memory."""
@@ -53,6 +55,10 @@ class ActorCriticConfig(RolloutConfig):
 
     entropy_coef: float = 0.01
     """Factor of the entropy."""
+
+    entropy_coef_end: float | None = None
+    """Factor of the entropy at `total_steps`, towards which it changes linearly; none: it is
+    constant."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,16 +105,18 @@ class RolloutAgent(Agent):
         self.buffer.start(frames)
 
     def anneal(self) -> None:
-        """Set the learning rate of the next round."""
-        config = self.config
-        if config.anneal_learning_rate:
-            done = min(self.steps / max(config.total_steps, 1), 1.0)
-            for group in self.optimizer.param_groups:
-                rate = self.learning_rate * (1.0 - done)
-                if isinstance(group["lr"], Tensor):
-                    group["lr"].fill_(rate)
-                else:
-                    group["lr"] = rate
+        """Set the scheduled numbers of the next round."""
+        if self.config.learning_rate_schedule == "linear":
+            set_learning_rate(self.optimizer, self.scheduled(self.learning_rate, 0.0))
+
+    def scheduled(self, start: float, end: float | None) -> float:
+        """A number that changes linearly to `end` at `total_steps`; constant if that is None."""
+        position = self.steps / max(self.config.total_steps, 1)
+        return start if end is None else algos.linear_schedule(start, end, position)
+
+    def schedules(self) -> Metrics:
+        """The current learning rate."""
+        return {"learning_rate": learning_rate_of(self.optimizer)}
 
     def round(self) -> None:
         """Collect a rollout and update from it."""
@@ -171,12 +179,16 @@ class ActorCriticAgent(RolloutAgent):
 
     Attributes:
         policy: Turns outputs of the network into actions.
+        value_scale: Turns outputs of the network into values.
+        entropy_coef: Current factor of the entropy; scalar on the device.
         choose: Acts on observations: `_choose`, captured where the environments cannot be.
         play: Plays one step: `_play`, captured where the environments can be.
     """
 
     config: ActorCriticConfig
     policy: Policy
+    value_scale: ValueScale
+    entropy_coef: Tensor
     choose: Callable[[Tensor], tuple[Tensor, dict[str, Tensor]]]
     play: Callable[[], None]
 
@@ -184,6 +196,8 @@ class ActorCriticAgent(RolloutAgent):
         """Make network, optimizer and policy."""
         super().build()
         self.policy = Policy()
+        self.value_scale = ValueScale().to(self.device)
+        self.entropy_coef = torch.tensor(self.config.entropy_coef, device=self.device)
 
     def network_outputs(self) -> Mapping[str, tuple[int, ...]]:
         """Logits of the actions, and the value."""
@@ -225,6 +239,24 @@ class ActorCriticAgent(RolloutAgent):
             for frames in self.buffer.frames(self.config.forward_batch):
                 update_statistics(self.pixel_statistics, frames)
 
+    def anneal(self) -> None:
+        """Set the scheduled numbers of the next round."""
+        super().anneal()
+        config = self.config
+        self.entropy_coef.fill_(self.scheduled(config.entropy_coef, config.entropy_coef_end))
+
+    def extra_state(self, *, replay: bool) -> dict[str, object]:
+        """The buffer, and the units of values."""
+        return {
+            **super().extra_state(replay=replay),
+            "value_scale": self.value_scale.state_dict(),
+        }
+
+    def load_extra_state(self, state: Mapping[str, object]) -> bool:
+        """Restore the state."""
+        self.value_scale.load_state_dict(cast("dict[str, Tensor]", state["value_scale"]))
+        return super().load_extra_state(state)
+
     def capture(self) -> None:
         """Capture the update and acting: whole steps, if the environments share the device."""
         super().capture()
@@ -263,12 +295,11 @@ class ActorCriticAgent(RolloutAgent):
         with self.autocast():
             output, values = self.forward(obs)
         actions, extras = self.policy.sample(output, self.generator)
-        return actions, {**extras, "values": values}
+        return actions, {**extras, "values": self.value_scale.values(values)}
 
     def state_values(self, obs: Tensor) -> Tensor:
         """As `RolloutAgent.state_values`."""
-        values: Tensor = self.forward(obs)[1]
-        return values
+        return self.value_scale.values(self.forward(obs)[1])
 
 
 class AdvantageAgent(ActorCriticAgent):
@@ -317,7 +348,7 @@ class AdvantageAgent(ActorCriticAgent):
         policy_loss = -(advantages * log_probs).mean()
         value_loss = algos.value_loss(values, targets)
         entropy = algos.entropy(logits).mean()
-        loss = policy_loss + config.value_coef * value_loss - config.entropy_coef * entropy
+        loss = policy_loss + config.value_coef * value_loss - self.entropy_coef * entropy
         norm = self.learn(loss * self.loss_scale)
         return {
             "policy_loss": policy_loss.detach(),

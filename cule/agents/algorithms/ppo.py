@@ -1,16 +1,16 @@
 """PPO: proximal policy optimisation with clipped ratios (Schulman et al. 2017).
 
 `RolloutAgent.round` collects T steps of N environments and calls `update`, which estimates
-advantages and runs several epochs over shuffled minibatches. The variants are in files of their
-own: continuous actions in `policies`, V-trace advantages and prioritised environments in
-`ppo_targets`, the target KL in `early_stopping`.
+advantages and runs several epochs over shuffled minibatches. Options and variants are in files of
+their own: options in `ppo_config`, continuous actions in `policies`, V-trace advantages and
+prioritised environments in `ppo_targets`, the target KL in `early_stopping`, learning rates in
+`schedules`, normalised values in `value_scale`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -18,74 +18,15 @@ from torch import Tensor, nn
 
 from cule import algos
 from cule.agents.algorithms.early_stopping import EarlyStop, add_to
-from cule.agents.algorithms.on_policy import ActorCriticAgent, ActorCriticConfig, check_minibatches
+from cule.agents.algorithms.on_policy import ActorCriticAgent, check_minibatches
 from cule.agents.algorithms.policies import GaussianPolicy
+from cule.agents.algorithms.ppo_config import PPOConfig
 from cule.agents.algorithms.ppo_targets import GaeTargets, VTraceTargets, sample_envs
+from cule.agents.algorithms.schedules import adapt_learning_rate
 from cule.agents.training.distributed import global_moments
 from cule.agents.training.graphs import make_capturable
-from cule.agents.training.options import Epochs, Fraction, NonNegativeFloat, Positive, PositiveFloat
-from cule.errors import InvalidArgumentError
 from cule.nets import GaussianActorCritic
 from cule.replay import TrajectoryOptions
-
-
-@dataclass(frozen=True, kw_only=True)
-class PPOConfig(ActorCriticConfig):
-    """Options of PPO; the defaults are those of public reference implementations."""
-
-    num_envs: Positive = 8
-    anneal_learning_rate: bool = True
-
-    num_epochs: Epochs = 4
-    """Passes over each rollout."""
-
-    num_minibatches: Positive = 4
-    """Minibatches of each epoch, with one update of the optimizer each."""
-
-    adam_eps: NonNegativeFloat = 1e-5
-    """Epsilon of Adam."""
-
-    gae_lambda: Fraction = 0.95
-    """Lambda of the advantages."""
-
-    clip_range: NonNegativeFloat = 0.1
-    """Maximum distance of a ratio from 1 before its gradient is clipped."""
-
-    clip_values: bool = True
-    """Clip the change of values by `clip_range` as well."""
-
-    normalise_advantages: bool = True
-    """Normalise the advantages of each minibatch to mean 0 and standard deviation 1."""
-
-    target_kl: NonNegativeFloat | None = None
-    """Mean KL divergence of an epoch above which further epochs change nothing; none: no limit."""
-
-    vtrace: bool = False
-    """Recompute the advantages before each minibatch, with the newest ratios clipped at 1."""
-
-    prio: bool = False
-    """Use minibatches of whole environments, sampled by total advantage to the power of 0.8."""
-
-    local_norm: bool = False
-    """With several processes, normalise advantages over the minibatch of this process only."""
-
-    continuous: bool = False
-    """Use radius, angle and fire, sampled from a normal policy, instead of discrete actions."""
-
-    initial_sigma: PositiveFloat = 1.0
-    """Initial standard deviation of the continuous policy, before squashing."""
-
-    value_coef: float = 0.5
-    """Factor of the value loss (half the mean squared error)."""
-
-    def __post_init__(self) -> None:
-        """Validate the options."""
-        super().__post_init__()
-        if self.continuous and self.full_action_space:
-            raise InvalidArgumentError(
-                "continuous is True and full_action_space True; continuous actions have no list, "
-                "so one of them must be False"
-            )
 
 
 class PPO(ActorCriticAgent):
@@ -106,16 +47,16 @@ class PPO(ActorCriticAgent):
     # --- Set up -----------------------------------------------------------------------------------
 
     def build(self) -> None:
-        """Make network, optimizer and policy."""
+        """Make network, optimizer, policy and scheduled numbers."""
         super().build()
+        self.clip_range = torch.tensor(self.config.clip_range, device=self.device)
         if isinstance(self.network, GaussianActorCritic):
             self.policy = GaussianPolicy(self.network)
 
     def network_outputs(self) -> Mapping[str, tuple[int, ...]]:
         """Logits, or with continuous actions means of three numbers, and the value."""
-        return (
-            {"means": (3,), "values": ()} if self.config.continuous else super().network_outputs()
-        )
+        outputs = super().network_outputs()
+        return {"means": (3,), "values": ()} if self.config.continuous else outputs
 
     def make_network(self) -> nn.Module:
         """Make a policy, discrete or normal, and a value."""
@@ -139,8 +80,9 @@ class PPO(ActorCriticAgent):
         optimizer = torch.optim.Adam(
             self.network.parameters(), lr=self.learning_rate, eps=config.adam_eps
         )
-        if config.target_kl is not None and self.device.type == "cuda":
-            make_capturable(optimizer, self.device)  # undone steps include its state
+        reads_kl = config.target_kl is not None or config.adaptive_kl is not None
+        if reads_kl and self.device.type == "cuda":
+            make_capturable(optimizer, self.device)  # state and rate change there
         return optimizer
 
     def buffer_options(self) -> TrajectoryOptions:
@@ -156,6 +98,12 @@ class PPO(ActorCriticAgent):
         )
 
     # --- Learn ------------------------------------------------------------------------------------
+
+    def anneal(self) -> None:
+        """Set the scheduled numbers of the next round."""
+        super().anneal()
+        config = self.config
+        self.clip_range.fill_(self.scheduled(config.clip_range, config.clip_range_end))
 
     def update(self) -> dict[str, Tensor]:
         """Run all epochs over the rollout in the buffer; return the mean metrics of the updates."""
@@ -190,8 +138,14 @@ class PPO(ActorCriticAgent):
                 add_to(epoch, metrics)
             if early_stop.end_epoch(epoch):
                 break
+        metrics = early_stop.mean_metrics()
+        if config.adaptive_kl is not None:
+            adapt_learning_rate(self.optimizer, metrics["approx_kl"], config.adaptive_kl)
+        if config.normalise_values:
+            head = getattr(self.network, "value", None)
+            self.value_scale.update(*global_moments(targets.returns), head)
         return {
-            **early_stop.mean_metrics(),
+            **metrics,
             "explained_variance": explained_variance,
             "value_mean": old_values.mean(),
         }
@@ -217,7 +171,7 @@ class PPO(ActorCriticAgent):
         """Update from samples ``[B]``; return the metrics and the log-ratios before the update."""
         config = self.config
         with self.autocast():
-            output, values = self.forward(obs)
+            output, values = self.forward(obs)  # values in the units of value_scale
         log_probs, entropy = self.policy.log_probs_and_entropy(output, actions)
         if config.normalise_advantages:
             if config.local_norm:
@@ -225,11 +179,14 @@ class PPO(ActorCriticAgent):
             else:
                 mean, std = global_moments(advantages)
             advantages = algos.normalise(advantages, mean, std)
-        surrogate = algos.ppo_policy_loss(log_probs, old_log_probs, advantages, config.clip_range)
+        surrogate = algos.ppo_policy_loss(log_probs, old_log_probs, advantages, self.clip_range)
         value_loss = 0.5 * algos.value_loss(
-            values, returns, old_values, config.clip_range if config.clip_values else None
+            values,
+            self.value_scale.outputs(returns),
+            self.value_scale.outputs(old_values),
+            self.clip_range if config.clip_values else None,
         )
-        loss = surrogate.loss + config.value_coef * value_loss - config.entropy_coef * entropy
+        loss = surrogate.loss + config.value_coef * value_loss - self.entropy_coef * entropy
         may_skip = config.target_kl is not None and not self.can_sync
         norm = self.learn(loss, has_stopped if may_skip else None)
         metrics = {

@@ -113,7 +113,7 @@ class VTrace(AdvantageAgent):
             if self.buffer.num_steps_done % config.num_steps == 0:
                 self.update_pixel_statistics()
             if batches:
-                yield self.progress(self.metrics)
+                yield self.progress({**self.metrics, **self.schedules()})
 
     def estimate(
         self, rollout: Rollout, values: Tensor, log_probs: Tensor
