@@ -94,5 +94,5 @@ $(INTEGRATIONS)/installed: constraints-integrations.txt | $(VENV)/installed-dev
 	echo "import site; site.addsitedir('$$($(SITE_PACKAGES))')" > \
 	  $$($(SITE_PACKAGES:$(BIN)%=$(INTEGRATIONS)/bin%))/base.pth
 	$(INTEGRATIONS)/bin/python -m pip install -q --only-binary :all: \
-	  -c constraints-integrations.txt chex dm-env jax "ray[rllib]" stable-baselines3 torchrl
+	  -c constraints-integrations.txt chex dm-env envpool jax "ray[rllib]" stable-baselines3 torchrl
 	touch $@

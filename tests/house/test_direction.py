@@ -70,7 +70,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The learners for their checkpoints, imported late; the native module for its palettes.
     "watch": {"errors", "familiar_names", "games", "envs", "agents", "_core"},
     # Adapters to other libraries.
-    "wrappers": {"errors", "envs", "games", ""},
+    "wrappers": {"errors", "option_fields", "familiar_names", "envs", "games", ""},
     "cli": {
         *("errors", "familiar_names", "device", "games", "", "envs", "agents", "bench", "watch"),
     },
