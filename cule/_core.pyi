@@ -179,6 +179,7 @@ class BatchOptions:
     episodic_life: bool
     life_loss_info: bool
     reward_clipping: bool
+    fire_after_life_loss: bool
     autoreset: Autoreset
     cached_resets: bool
     num_reset_states: int

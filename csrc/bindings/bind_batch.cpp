@@ -332,6 +332,7 @@ void bind_options(py::module_& m) {
   bind_agent_option(options, "episodic_life", &AgentOptions::episodic_life);
   bind_agent_option(options, "life_loss_info", &AgentOptions::life_loss_info);
   bind_agent_option(options, "reward_clipping", &AgentOptions::reward_clipping);
+  bind_agent_option(options, "fire_after_life_loss", &AgentOptions::fire_after_life_loss);
 }
 
 void bind_constants(py::module_& m) {

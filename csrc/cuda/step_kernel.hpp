@@ -32,6 +32,7 @@ struct FrameMarker {
   __device__ void newest() {
     if (!b.ram_obs) draw_bits |= kDrawNewest;
   }
+  __device__ void restart() { draw_bits = kStepped; }
 
  private:
   __device__ CULE_NOINLINE void hold() {

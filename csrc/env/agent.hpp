@@ -7,6 +7,7 @@
 //   begin_frame(frames_left)  a frame is about to run; so many follow it
 //   previous()                the last but one frame of the skip is on the screen
 //   newest()                  the last one is
+//   restart()                 other frames follow, of which the observation is made instead
 //
 // A step that ends early calls none of them from then on.
 #pragma once
@@ -23,7 +24,16 @@ struct AgentOptions {
   u8 episodic_life;
   u8 life_loss_info;
   u8 reward_clipping;
+  u8 fire_after_life_loss;  // the same for all consoles of a batch
+  u8 has_fire;              // FIRE is in the action set
+  i32 third_action;         // of the action set; NOOP if there are fewer
 };
+
+// Actions after a lost life, a step each: a no-op, FIRE, the third action (NOTES.md 8.3.1).
+constexpr i32 kActionsAfterLifeLoss = 3;
+CULE_HD CULE_INLINE i32 action_after_life_loss(const AgentOptions& o, i32 number) {
+  return number == 0 ? kNoop : number == 1 ? kFire : o.third_action;
+}
 
 struct AgentState {
   i32 reward;  // of the last step, not clipped
@@ -62,19 +72,29 @@ CULE_HD void step_agent(BasicAle<Engine>& ale, AgentState& a, const AgentOptions
   a.is_first = 0;
   const i32 lives_before = a.lives;
   bool is_running = true;
-  for (i32 k = o.frameskip; k > 0; --k) {
-    if (!ale.engine.align(is_running, is_running && !ale.is_over())) break;
-    if (!is_running) continue;
-    observation.begin_frame(k - 1);
-    a.reward += ale.act(action, strength);
-    a.is_over = ale.is_over();
-    ++a.step_frames;
-    a.lives = ale.lives();
-    a.has_lost_life = a.lives < lives_before && a.lives > 0;
-    is_running = !is_ended(a, o);
-    if (!is_running) continue;
-    if (k == 2) observation.previous();
-    if (k == 1) observation.newest();
+  bool fires = false;
+  // One call of act() in all, because it is inlined; consoles in step run the same loops.
+  for (i32 number = 0;; ++number) {
+    for (i32 k = o.frameskip; k > 0; --k) {
+      if (!ale.engine.align(is_running, is_running && !ale.is_over())) break;
+      if (!is_running) continue;
+      observation.begin_frame(k - 1);
+      a.reward += ale.act(action, strength);
+      a.is_over = ale.is_over();
+      ++a.step_frames;
+      a.lives = ale.lives();
+      a.has_lost_life = fires ? !a.is_over : a.lives < lives_before && a.lives > 0;
+      is_running = !is_ended(a, o);
+      if (!is_running) continue;
+      if (k == 2) observation.previous();
+      if (k == 1) observation.newest();
+    }
+    if (!o.fire_after_life_loss || number == kActionsAfterLifeLoss) break;
+    if (number == 0) fires = o.has_fire && a.has_lost_life;
+    is_running = fires && !is_ended(a, o);
+    if (is_running) observation.restart();
+    action = action_after_life_loss(o, number);
+    strength = 1.0f;
   }
   a.episode_return += a.reward;
   ++a.episode_length;

@@ -40,8 +40,14 @@ inline GameSetup make_game_setup(std::shared_ptr<const Game> game, const BatchOp
   g.actions = o.full_action_space || o.continuous ? game->spec().legal_actions
                                                   : game->spec().minimal_actions;
   g.agent = o.agent;
-  g.agent.presses_fire = false;
-  for (const i32 a : g.actions) g.agent.presses_fire |= o.use_fire_reset && a == kFire;
+  g.agent.has_fire = false;
+  for (const i32 a : g.actions) g.agent.has_fire |= a == kFire;
+  g.agent.presses_fire = o.use_fire_reset && g.agent.has_fire;
+  g.agent.third_action = g.actions.size() > 2 ? g.actions[2] : kNoop;
+  if (o.agent.fire_after_life_loss && o.agent.episodic_life) {  // the game continues
+    g.agent.episodic_life = false;
+    g.agent.life_loss_info = true;
+  }
   g.ale = game->ale_settings();
   g.ale.repeat_action_probability = o.repeat_action_probability;
   g.game = std::move(game);

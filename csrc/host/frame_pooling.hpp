@@ -93,6 +93,19 @@ class FramePooling {
     previous_rows_ = target_.is_drawn ? running_->rows : draw(w_.previous);
   }
 
+  void restart() {
+    if (is_folded_) {
+      each_row_of(changed_, [&](size_t at, size_t size) {
+        std::memcpy(pooled_ + at, w_.previous.data() + at, size);
+      });
+    }
+    is_folded_ = false;
+    changed_ = {};
+    cached_ = {};
+    kept_ = {};  // a frame that it names may be drawn over
+    newest_rows_ = previous_rows_ = nullptr;
+  }
+
   // The step is over. Which rows of the pooled picture may have changed; null: not known.
   const RowSet* finish() {
     memory_.observation = nullptr;

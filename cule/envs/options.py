@@ -137,6 +137,13 @@ class EnvOptions:
     life_loss_info: bool = False
     """The loss of a life is reported as termination; the game continues."""
 
+    fire_after_life_loss: bool = False
+    """After the loss of a life the game continues, also with `episodic_life`. Where FIRE is an
+    action of the game, the step ends with a no-op, FIRE and the third action, `frameskip` frames
+    each: those of EpisodicLifeEnv and FireResetEnv in OpenAI Baselines, with which most published
+    scores were made.
+    """
+
     reward_clipping: bool = True
     """Rewards of `step` are clipped to [-1, 1]."""
 

@@ -46,6 +46,7 @@ ACTING: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "noop_max": ("pong", {"noop_max": 5}, {}),
     "episodic_life": ("breakout", {"episodic_life": True}, {}),
     "life_loss_info": ("breakout", {"life_loss_info": True}, {}),
+    "fire_after_life_loss": ("breakout", {"fire_after_life_loss": True}, {}),
     "reward_clipping": ("ms_pacman", {"reward_clipping": False}, {}),
     "use_fire_reset": ("breakout", {"use_fire_reset": False}, {"noop_max": 0}),
     "output": ("pong", {"output": "torch"}, {}),

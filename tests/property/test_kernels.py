@@ -77,6 +77,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "same_step": {"autoreset_mode": "SameStep", "episodic_life": True},
     "same_step_short": {"autoreset_mode": "SameStep", "max_num_frames_per_episode": 10},
     "next_step_short": {"max_num_frames_per_episode": 10, "life_loss_info": True},
+    "fire": {"fire_after_life_loss": True, "autoreset_mode": "SameStep", "episodic_life": True},
+    "fire_frameskip_2": {"fire_after_life_loss": True, "frameskip": 2, "maxpool": False},
     "sticky": {"repeat_action_probability": 0.25},
     "rgb": {"grayscale": False, "stack_num": 2},
     "ram": {"obs_type": "ram"},
