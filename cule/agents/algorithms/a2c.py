@@ -15,9 +15,11 @@ from cule.replay import Rollout
 
 @dataclass(frozen=True, kw_only=True)
 class A2CConfig(RMSpropConfig):
-    """Options of A2C; the defaults are those of the 16-environment baselines."""
+    """Options of A2C; the defaults are those of RL Baselines3 Zoo, after OpenAI Baselines."""
 
     num_envs: Positive = 16
+    episodic_life: bool = True
+    fire_after_life_loss: bool = True
     num_steps: Positive = 5
     learning_rate: NonNegativeFloat = 7e-4
 

@@ -69,6 +69,10 @@ class AgentConfig:
     episodic_life: bool = False
     """Set the discount to 0 when a life is lost. The episode and the frame stack continue."""
 
+    fire_after_life_loss: bool = False
+    """Press FIRE after a lost life, where the game uses it: without, an agent may never learn to
+    serve again. Also in evaluations, since such an agent does not press it itself."""
+
     obs_type: Literal["image", "ram"] = "image"
     """Type of the observations: image or ram."""
 

@@ -126,6 +126,7 @@ class DQNConfig(ReplayConfig):
 class RainbowConfig(DQNConfig):
     """Options of Rainbow; the defaults are those of DQN Zoo, on 32 environments."""
 
+    episodic_life: bool = True
     double: bool = True
     dueling: bool = True
     n_step: Annotated[int, Bounds(1, 10_000)] = 3

@@ -12,9 +12,11 @@ from cule.errors import InvalidArgumentError
 
 @dataclass(frozen=True, kw_only=True)
 class PPOConfig(ActorCriticConfig):
-    """Options of PPO; the defaults are those of public reference implementations."""
+    """Options of PPO; the defaults are those of CleanRL's ppo_atari.py."""
 
     num_envs: Positive = 8
+    episodic_life: bool = True
+    fire_after_life_loss: bool = True
 
     learning_rate_schedule: Literal["constant", "linear"] = "linear"
 

@@ -28,6 +28,8 @@ class PQNConfig(RolloutConfig):
     """Options of PQN; the defaults are those of its paper."""
 
     num_envs: Positive = 128
+    episodic_life: bool = True
+    fire_after_life_loss: bool = True
 
     network: str = "nature"
     """Torso with layer normalisation: nature, nature32, nips, small (for CPUs); mlp, also for

@@ -84,6 +84,7 @@ def make_env(config: AgentConfig) -> AtariVectorEnv:
         stack_num=config.stack_num if has_images else 4,
         frameskip=config.frameskip,
         noop_max=config.noop_max,
+        fire_after_life_loss=config.fire_after_life_loss,
         reward_clipping=False,
         device=config.env_device or config.device,
         kernel=config.kernel,

@@ -92,8 +92,9 @@ PRESETS: dict[str, Preset] = {
     "pqn-gpu": _preset(
         "pqn", num_envs=2048, num_minibatches=16, learning_rate=1e-3, precision="bf16"),
     "dqn": _preset("dqn"),
-    "dqn-nature": _preset("dqn", optimizer="rmsprop", learning_rate=2.5e-4, optimizer_eps=0.01,
-        epsilon_end=0.1, epsilon_steps=1_000_000, target_interval=2500, learning_starts=50_000),
+    "dqn-nature": _preset("dqn", episodic_life=True, optimizer="rmsprop", learning_rate=2.5e-4,
+        optimizer_eps=0.01, epsilon_end=0.1, epsilon_steps=1_000_000, target_interval=2500,
+        learning_starts=50_000),
     "dqn-gpu": _preset("dqn", num_envs=1024, batch_size=512, samples_per_insert=4.0,
         learning_rate=2.5e-4, n_step=3, double=True, exploration="ladder", learning_starts=100_000,
         memory=2_000_000, max_grad_norm=10.0, precision="bf16"),
