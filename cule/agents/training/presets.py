@@ -86,8 +86,8 @@ PRESETS: dict[str, Preset] = {
     "ppo-gpu-16k": _preset("ppo", num_envs=16_384, num_steps=16, num_epochs=2, num_minibatches=16,
         learning_rate=1e-3, clip_values=False, total_steps=50_000_000, precision="bf16"),
     "ppo-cpu": _preset("ppo", **_CPU | {"num_envs": 16}, stack_num=2, normalize_obs=True,
-        num_epochs=3, num_minibatches=8, learning_rate=4e-4, clip_range=0.2, clip_values=False,
-        entropy_coef_end=0.0, total_steps=1_000_000),
+        num_epochs=3, num_minibatches=8, learning_rate=1e-3, clip_range=0.2, clip_values=False,
+        total_steps=1_000_000),
     "pqn": _preset("pqn"),
     "pqn-gpu": _preset(
         "pqn", num_envs=2048, num_minibatches=16, learning_rate=1e-3, precision="bf16"),
