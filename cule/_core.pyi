@@ -295,8 +295,10 @@ def xla_handlers() -> dict[str, object]: ...
 def build_config() -> dict[str, str]: ...
 
 # "2K", "F8", ...; ValueError when no type fits
-# registers that the parts of a game's GPU kernel may use; C++ of what all such kernels share
+# registers that the parts of a game's GPU kernel may use; entries of a log that they leave to the
+# interpreter; C++ of what all such kernels share
 LANE_PART_REGISTERS: int
+LANE_QUIET_ENTRIES: int
 
 def lane_kernel_source(is_alone: bool) -> str: ...
 

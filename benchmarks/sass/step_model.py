@@ -32,6 +32,7 @@ from benchmarks.sass.disassembly import disassemble
 from benchmarks.sass.kernel import BARRIER, Executed, Kernel, Totals
 from benchmarks.sass.kernel_resources import ARCHITECTURE, FLAGS, ROOT, readable
 from benchmarks.sass.module import kernels_of
+from cule.envs import kernel_cache
 from cule.envs.launch import Geometry, geometry_for
 from cule.envs.options import resolve_options
 from cule.envs.plan import plan_batch
@@ -113,12 +114,17 @@ class Modules:
         return self._kernels[name]
 
     def compiled(self, game: str, lanes: int) -> Kernel:
-        """A game's own state-update kernel, as one source: nothing is linked."""
+        """A game's own state-update kernel, as one source: nothing is linked. Kept on disk."""
         options = resolve_options(game, lanes, {"num_reset_states": 1, "num_threads": 1})
         architecture = int(ARCHITECTURE.removeprefix("sm_"))
-        cubin = self._folder / f"{game}.cubin"
         wanted = Wanted(plan_batch(options).games[0], lanes, architecture)
-        cubin.write_bytes(wanted.compile_as_one())
+        name = f"{wanted.name}-one-source"
+        code = kernel_cache.load(name, wanted.made_for)
+        if code is None:
+            code = wanted.compile_as_one()
+            kernel_cache.store(name, wanted.made_for, code)
+        cubin = self._folder / f"{game}.cubin"
+        cubin.write_bytes(code)
         return Kernel(disassemble(cubin, "cule_step"))
 
 

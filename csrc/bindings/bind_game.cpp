@@ -138,6 +138,7 @@ void bind_game(py::module_& m) {
                              [](const Game& g) { return g.spec().minimal_actions; })
       .def_property_readonly("legal_actions", [](const Game& g) { return g.spec().legal_actions; });
   m.attr("LANE_PART_REGISTERS") = kPartRegisters;
+  m.attr("LANE_QUIET_ENTRIES") = kQuietEntries;
   m.def("lane_kernel_source", &rom_kernel::make_kernel_source, py::arg("is_alone"));
   m.def(
       "detect_bankswitch",

@@ -86,12 +86,13 @@ def short_frame_envs(plan: BatchPlan) -> int:
 
 
 def log_capacity(plan: BatchPlan) -> int:
-    """Entries of each write log: as many as its game has needed, and a sixteenth more.
+    """Entries of each write log: as many as its game has needed, and some more.
 
-    A log that is full is painted early, which is exact but slow.
+    A log that is full is painted early, and the last entries are written by the interpreter. Both
+    are exact, but slow.
     """
     entries = max(rules.log_entries for rules in plan.rules)
-    return min(entries + entries // 16, LOG_ENTRIES)
+    return min(entries + entries // 32 + _core.LANE_QUIET_ENTRIES, LOG_ENTRIES)
 
 
 def results_bytes(options: EnvOptions) -> int:

@@ -37,7 +37,7 @@ FRAMES, SEEDS = 600, 4
 
 #: Instructions that are translated, those executed most: of the kernel, and of a first one that is
 #: ready sooner.
-MOST_INSTRUCTIONS, FIRST_INSTRUCTIONS = 2000, 400
+MOST_INSTRUCTIONS, FIRST_INSTRUCTIONS = 8000, 400
 
 #: What makes the source of a game's parts that of a whole kernel.
 WHOLE = '#include "rom_kernel/kernel.hpp"\n'

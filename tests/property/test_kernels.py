@@ -19,9 +19,12 @@ import cule
 from cule import _core
 from cule.envs import backend, cuda_batch
 from cule.envs.cuda_batch import CudaBatch
-from cule.envs.memory_estimate import pool_slots
+from cule.envs.memory_estimate import log_capacity, pool_slots
+from cule.envs.options import resolve_options
+from cule.envs.plan import plan_batch
 from cule.errors import InvalidArgumentError, InvalidStateError, OutOfDeviceMemoryError
 from cule.games import load_games
+from cule.games.schema import LOG_ENTRIES
 from tests.support import kernels
 from tests.support.kernels import Pair, module, pop_instruction_counts
 from tests.support.programs import core_game
@@ -231,6 +234,13 @@ class TestMemory:
         pair = Pair(games[len(games) // 2].game_id, 2)
         assert pair.kernels.console_bytes - 3 * 84 * 84 <= 32_768
         pair.close()
+
+    def test_a_log_has_room_for_what_the_kernel_of_a_game_leaves_to_the_interpreter(self) -> None:
+        margin = _core.LANE_QUIET_ENTRIES
+        for game, rules in load_games().items():
+            plan = plan_batch(resolve_options(game, 1, {}))
+            wanted = min(rules.log_entries + margin, LOG_ENTRIES)
+            assert wanted <= log_capacity(plan) <= LOG_ENTRIES, game
 
     @pytest.mark.parametrize("slots", [1, 3, 4])
     @pytest.mark.parametrize("game", ["pong", "journey_escape"])
