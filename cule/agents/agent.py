@@ -14,7 +14,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import ClassVar, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -50,6 +50,10 @@ from cule.errors import CheckpointError, DivergedError, InvalidArgumentError
 
 AnyAgent = TypeVar("AnyAgent", bound="Agent")
 Result = TypeVar("Result")
+
+#: A network, or a function (or class) that makes it from the shape of an observation and the number
+#: of actions.
+Network: TypeAlias = nn.Module | Callable[[tuple[int, ...], int], nn.Module]
 
 
 @dataclass(frozen=True)
@@ -109,19 +113,24 @@ class Agent(ABC):
     load_weights = saving.load_weights
     evaluate = evaluation.evaluate
 
-    def __init__(self, config: AgentConfig, env: FrameEnv | None = None) -> None:
+    def __init__(
+        self, config: AgentConfig, env: FrameEnv | None = None, *, network: Network | None = None
+    ) -> None:
         """Make the environments and the network.
 
         Args:
             config: Options of this algorithm.
             env: Environments to use instead of those of the config, with SameStep autoreset and
                 tensors as results.
+            network: Network to train instead of that of the config: a module, which is used and
+                not copied, or a function that makes it. See docs/agents/own_networks.md.
 
         Raises:
             InvalidArgumentError: The environments do not fit the algorithm.
             UnknownGameError, RomNotFoundError, DeviceError: As `cule.AtariVectorEnv`.
         """
         self.config = config
+        self.given_network = network
         self.device = join_world(parse_device("device", config.device))
         self.env_device = parse_device("env_device", config.env_device or str(self.device))
         self._check_graphs()
@@ -157,6 +166,8 @@ class Agent(ABC):
         cls: type[AnyAgent],
         path: str | os.PathLike[str],
         env: FrameEnv | None = None,
+        *,
+        network: Network | None = None,
         **changes: object,
     ) -> AnyAgent:
         """Make an agent that continues from a checkpoint.
@@ -164,6 +175,7 @@ class Agent(ABC):
         Args:
             path: A checkpoint.
             env: As for the constructor.
+            network: As for the constructor; it gets the weights of the checkpoint.
             changes: Options that may differ: total_steps, devices and threads.
 
         Raises:
@@ -176,7 +188,9 @@ class Agent(ABC):
                 f"{path} is a checkpoint of {content.get('algorithm')!r}; it must be of "
                 f"{cls.name!r}"
             )
-        agent = cls(config_from(cls.config_class, content["config"] | changes), env)
+        agent = cls(
+            config_from(cls.config_class, content["config"] | changes), env, network=network
+        )
         agent.load_state(content)
         return agent
 
@@ -185,6 +199,25 @@ class Agent(ABC):
     @abstractmethod
     def build(self) -> None:
         """Make `network` and `optimizer`; the weights use the global generator."""
+
+    @abstractmethod
+    def make_network(self) -> nn.Module:
+        """Make the network of the config, on the CPU."""
+
+    def new_network(self) -> nn.Module:
+        """The given network, or that of the config, on the device."""
+        given = self.given_network
+        if given is None:
+            network = self.make_network()
+        elif isinstance(given, nn.Module):
+            network = given
+        else:
+            network = given(self.obs_shape, self.num_actions)
+            if not isinstance(network, nn.Module):
+                raise InvalidArgumentError(
+                    f"network made a {type(network).__name__}; it must make a torch.nn.Module"
+                )
+        return network.to(self.device)
 
     def network_outputs(self) -> Mapping[str, tuple[int, ...]]:
         """Names and shapes, for one observation, of what the network must return; empty: any."""

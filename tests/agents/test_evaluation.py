@@ -58,6 +58,29 @@ def test_every_console_gives_its_first_episodes() -> None:
     assert len(evaluate(agent, episodes=10, env=Countdown(4)).returns) == 12
 
 
+def test_environments_that_have_finished_need_no_network(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent: Any = small_learner("a2c")
+    sizes = []
+    act = agent.act
+
+    def recorded(obs: Any, *arguments: Any, **keywords: Any) -> Any:
+        sizes.append(len(obs))
+        return act(obs, *arguments, **keywords)
+
+    monkeypatch.setattr(agent, "act", recorded)
+    env = Countdown(4)
+    result = evaluate(agent, episodes=12, env=env)
+    assert len(result.returns) == 12
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] == 4
+    assert sizes[-1] < 4
+    # Each environment is in the batch until its third episode has ended.
+    ends = [sum(result.lengths[3 * i : 3 * i + 3]) for i in range(4)]
+    assert sizes == [sum(step < end for end in ends) for step in range(max(ends))]
+
+
 def test_numbers() -> None:
     result = Evaluation((1.0, 2.0, 6.0), (3, 4, 5), "pong", "noop")
     assert (result.mean, result.median) == (3.0, 2.0)

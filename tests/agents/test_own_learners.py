@@ -20,6 +20,8 @@ from cule.agents import (  # noqa: E402
     PQN,
     A2CConfig,
     Agent,
+    ApexDPG,
+    ApexDPGConfig,
     DQNConfig,
     PPOConfig,
     PQNConfig,
@@ -30,6 +32,7 @@ from cule.agents.training.checkpoint import read_checkpoint  # noqa: E402
 from cule.agents.training.environment import EpisodeStatistics  # noqa: E402
 from cule.cli import main  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
+from tests.support.learners import SMALL, class_of, small_env  # noqa: E402
 
 
 class Net(nn.Module):
@@ -92,6 +95,95 @@ def test_own_networks_learn(agent_class: type[Agent]) -> None:
     assert steps[-1] == 256
     assert agent.updates > 0
     assert not torch.equal(before, agent.network.policy.weight)
+
+
+class AtomNet(Net):
+    """Distributions of action values with 21 atoms."""
+
+    def __init__(self, obs_shape: tuple[int, ...], num_actions: int) -> None:
+        super().__init__(obs_shape, num_actions * 21)
+
+    def forward(self, obs: Tensor) -> Any:
+        return super().forward(obs)[0].unflatten(1, (-1, 21))
+
+
+class GaussianNet(Net):
+    """Means of a normal policy, and a value."""
+
+    def __init__(self, obs_shape: tuple[int, ...], num_actions: int) -> None:
+        super().__init__(obs_shape, 3)
+        self.log_sigma = nn.Parameter(torch.zeros(3))
+
+
+class ActorAndCritic(Net):
+    """What Ape-X DPG needs."""
+
+    def __init__(self, obs_shape: tuple[int, ...], num_actions: int) -> None:
+        super().__init__(obs_shape, 3)
+        self.value = nn.Linear(8 + 3, 1)
+
+    def features(self, obs: Tensor) -> Tensor:
+        return self.body(obs / 255)
+
+    def raw_actions(self, features: Tensor) -> Tensor:
+        return self.policy(features.detach())
+
+    def values(self, features: Tensor, action: Tensor) -> Tensor:
+        return self.value(torch.cat([features, action], -1)).squeeze(-1)
+
+
+#: A network of their own for each small learner.
+OWN: dict[str, type[Net]] = {
+    **dict.fromkeys(("a2c", "vtrace", "ppo"), Net),
+    **dict.fromkeys(("pqn", "dqn", "dqn-laber", "apex-dqn", "apex-dqn-overlap"), QNet),
+    "ppo-continuous": GaussianNet,
+    "rainbow": AtomNet,
+    "apex-dpg": ActorAndCritic,
+}
+
+
+@pytest.mark.parametrize("kind", ["module", "factory"])
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_networks_by_argument(name: str, kind: str, tmp_path: Path) -> None:
+    """A module or what makes one, in every learner, also when it is loaded."""
+    made: list[nn.Module] = []
+
+    def make(obs_shape: tuple[int, ...], num_actions: int) -> nn.Module:
+        made.append(OWN[name](obs_shape, num_actions))
+        return made[-1]
+
+    num_actions = 0 if class_of(name).config_class(**SMALL[name].options).continuous else 3
+    network: Any = make((2, 5, 5), num_actions) if kind == "module" else make
+    options = {**SMALL[name].options, "total_steps": 640}
+    agent = class_of(name)(class_of(name).config_class(**options), small_env(name), network=network)
+    assert agent.network is made[-1]
+    before = made[-1].policy.weight.clone()  # type: ignore[union-attr]
+    for _ in agent.train():
+        pass
+    assert agent.updates > 0
+    assert not torch.equal(before, made[-1].policy.weight)  # type: ignore[union-attr]
+    agent.save(tmp_path / "own.pt")
+    again = class_of(name).load(tmp_path / "own.pt", small_env(name), network=OWN[name])
+    assert isinstance(again.network, OWN[name])
+    assert torch.equal(again.network.policy.weight, agent.network.policy.weight)
+
+
+def test_what_a_network_by_argument_must_be(tmp_path: Path) -> None:
+    with pytest.raises(
+        cule.InvalidArgumentError, match=r"network made a int; it must make a torch"
+    ):
+        PPO(PPOConfig(), Catch(8), network=lambda shape, count: 3)  # type: ignore[arg-type]
+    with pytest.raises(cule.InvalidArgumentError, match=r"must return logits \[B, 3\] and values"):
+        PPO(PPOConfig(), Catch(8), network=QNet)
+    with pytest.raises(cule.InvalidArgumentError, match="has no log_sigma; with continuous True"):
+        PPO(PPOConfig(continuous=True), Catch(8, continuous=True), network=lambda s, _: Net(s, 3))
+    with pytest.raises(cule.InvalidArgumentError, match="has no features, raw_actions, values"):
+        ApexDPG(
+            ApexDPGConfig(num_envs=8), Catch(8, continuous=True), network=lambda s, _: Net(s, 3)
+        )
+    options = RunOptions(out=str(tmp_path / "run"), eval_episodes=0, progress_bar=False)
+    run = start_run(PPO, PPOConfig(num_steps=8, total_steps=64), options, env=Catch(8), network=Net)
+    assert isinstance(run.agent.network, Net)
 
 
 def test_the_contract_of_a_network() -> None:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from cule import algos
-from cule.agents.agent import Progress
+from cule.agents.agent import Network, Progress
 from cule.agents.algorithms.apex_acting import ApexActingConfig, ApexAgent
 from cule.agents.algorithms.dqn import DQN, DQNConfig
 from cule.agents.training.actors import ActorGroup, EnvFactory
@@ -112,7 +112,12 @@ class ApexDQN(ApexAgent, DQN):
     eval_epsilon: ClassVar[float] = 0.00164
 
     def __init__(
-        self, config: ApexConfig, env: FrameEnv | None = None, env_factory: EnvFactory | None = None
+        self,
+        config: ApexConfig,
+        env: FrameEnv | None = None,
+        env_factory: EnvFactory | None = None,
+        *,
+        network: Network | None = None,
     ) -> None:
         """Make the environments and the network.
 
@@ -121,10 +126,11 @@ class ApexDQN(ApexAgent, DQN):
             env: As for `Agent`; with actor processes only its spaces are used.
             env_factory: Makes the environments of an actor process from the config and the index of
                 the actor; a function that can be pickled. By default those of the config.
+            network: As for `Agent`; with actor processes it must be possible to pickle it.
         """
         if config.num_actors and env is None:
             env = make_env(dataclasses.replace(config, num_envs=1))
-        super().__init__(config, env)
+        super().__init__(config, env, network=network)
         self.env_factory = env_factory
 
     @property

@@ -12,10 +12,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cule import algos
 from cule.agents.algorithms.apex_acting import ApexActingConfig, ApexAgent
@@ -31,6 +31,9 @@ from cule.agents.training.options import (
 from cule.errors import InvalidArgumentError
 from cule.nets import DeterministicActorCritic
 from cule.replay import Batch, PrioritizedOptions, PrioritizedReplay
+
+#: Methods of a network; see `cule.nets.DeterministicActorCritic`.
+CONTRACT = ("features", "raw_actions", "values")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +99,9 @@ class ApexDPG(ApexAgent):
     config_class = ApexDPGConfig
     config: ApexDPGConfig
 
-    network: DeterministicActorCritic
-    target: DeterministicActorCritic
-    actor: DeterministicActorCritic
+    network: Any  # with the methods of CONTRACT
+    target: Any
+    actor: Any
     choose: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 
     # --- Set up -----------------------------------------------------------------------------------
@@ -106,14 +109,25 @@ class ApexDPG(ApexAgent):
     def build(self) -> None:
         """Make the networks and one optimizer, since actor and critic share no parameter."""
         config = self.config
-        self.network = DeterministicActorCritic(
-            self.obs_shape, torso=config.network, initialisation=config.initialisation
-        ).to(self.device)
+        self.network = self.new_network()
+        missing = [name for name in CONTRACT if not hasattr(self.network, name)]
+        if missing:
+            raise InvalidArgumentError(
+                f"the network, a {type(self.network).__name__}, has no {', '.join(missing)}; Ape-X "
+                "DPG needs what cule.nets.DeterministicActorCritic has under these names"
+            )
         self.target = copy.deepcopy(self.network).requires_grad_(False)
         self.build_actor()
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=self.learning_rate)
         ladder = algos.sigma_ladder(self.total_envs, config.sigma_low, config.sigma_high)
         self.sigma = self.of_own_envs(ladder)
+
+    def make_network(self) -> nn.Module:
+        """Make the actor and the critic; see `cule.nets.DeterministicActorCritic`."""
+        config = self.config
+        return DeterministicActorCritic(
+            self.obs_shape, torso=config.network, initialisation=config.initialisation
+        )
 
     def make_replay(self) -> PrioritizedReplay:
         """Make the memory, of polar actions."""

@@ -104,7 +104,8 @@ class AgentConfig:
     """CPU threads that step the environments; 0: one per available core."""
 
     torch_threads: Annotated[int, Bounds(0, 1_024)] = 0
-    """CPU threads of PyTorch; 0: the default of PyTorch."""
+    """CPU threads of PyTorch; 0: with the network on the CPU one per core that is idle at the start
+    of the run (or OMP_NUM_THREADS), otherwise the default of PyTorch."""
 
     lr_scale: Literal["none", "sqrt", "linear"] = "none"
     """Scaling of the learning rate with N environments over all processes: none, sqrt (of N / 16)

@@ -160,7 +160,7 @@ class DQN(OffPolicyAgent):
     def build(self) -> None:
         """Make both networks and the optimizer; `begin_buffer` makes the memory."""
         config = self.config
-        self.network = self.make_network().to(self.device)
+        self.network = self.new_network()
         self.target = copy.deepcopy(self.network).requires_grad_(False)
         self.target_tau = config.target_tau
         self.optimizer = self._make_optimizer()

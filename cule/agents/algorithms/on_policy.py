@@ -84,12 +84,8 @@ class RolloutAgent(Agent):
 
     def build(self) -> None:
         """Make the network and the optimizer; `begin_buffer` makes the buffer."""
-        self.network = self.make_network().to(self.device)
+        self.network = self.new_network()
         self.optimizer = self.make_optimizer()
-
-    @abstractmethod
-    def make_network(self) -> nn.Module:
-        """Make the network, on the CPU."""
 
     @abstractmethod
     def make_optimizer(self) -> torch.optim.Optimizer:

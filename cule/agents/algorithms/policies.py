@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cule import algos
-from cule.nets import GaussianActorCritic
+from cule.errors import InvalidArgumentError
 from cule.replay import Rollout
 
 
@@ -52,16 +53,25 @@ class GaussianPolicy(Policy):
         "values": ((), torch.float32),
     }
 
-    def __init__(self, network: GaussianActorCritic) -> None:
-        """Use the standard deviations of a network."""
+    def __init__(self, network: nn.Module) -> None:
+        """Use the standard deviations of a network, the exponentials of its `log_sigma`."""
+        if not isinstance(getattr(network, "log_sigma", None), Tensor):
+            raise InvalidArgumentError(
+                f"the network, a {type(network).__name__}, has no log_sigma; with continuous True "
+                "it must have the logarithms of three standard deviations under this name"
+            )
         self._network = network
+
+    @property
+    def _log_sigma(self) -> Tensor:
+        return cast(Tensor, self._network.log_sigma)
 
     def sample(
         self, output: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """As `Policy.sample`; float32 ``[N, 3]``."""
         noise = torch.randn(output.shape, generator=generator, device=output.device)
-        return output + self._network.log_sigma.exp() * noise, {"noise": noise}
+        return output + self._log_sigma.exp() * noise, {"noise": noise}
 
     def best(self, output: Tensor) -> Tensor:
         """As `Policy.best`: the means."""
@@ -74,10 +84,10 @@ class GaussianPolicy(Policy):
     @torch.no_grad()
     def behaviour_log_probs(self, rollout: Rollout) -> Tensor:
         """As `Policy.behaviour_log_probs`: from the stored noise."""
-        return algos.noise_log_prob(rollout.extras["noise"], self._network.log_sigma)
+        return algos.noise_log_prob(rollout.extras["noise"], self._log_sigma)
 
     def log_probs_and_entropy(self, output: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
         """As `Policy.log_probs_and_entropy`; both of the unbounded numbers."""
-        log_sigma = self._network.log_sigma
+        log_sigma = self._log_sigma
         log_probs = algos.gaussian_log_prob(output, log_sigma, actions)
         return log_probs, algos.gaussian_entropy(log_sigma)

@@ -50,7 +50,7 @@ class PPO(ActorCriticAgent):
         """Make network, optimizer, policy and scheduled numbers."""
         super().build()
         self.clip_range = torch.tensor(self.config.clip_range, device=self.device)
-        if isinstance(self.network, GaussianActorCritic):
+        if self.config.continuous:
             self.policy = GaussianPolicy(self.network)
 
     def network_outputs(self) -> Mapping[str, tuple[int, ...]]:

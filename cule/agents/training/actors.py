@@ -7,6 +7,7 @@ these has a single writer. Actors stop when they are told to, or when the learne
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import signal
 import time
@@ -28,7 +29,7 @@ from cule.agents.training.environment import (
 )
 from cule.agents.training.seeds import ACTING_SEED, ACTOR_SEED_STRIDE
 from cule.errors import CuleError, DisconnectedError, warn
-from cule.nets import QNetwork, gather_actions
+from cule.nets import gather_actions
 from cule.replay import Batch, ReplayWriter, SharedOptions, SharedPrioritizedReplay
 
 if TYPE_CHECKING:
@@ -102,8 +103,8 @@ class ActorGroup:
         self._first_allowed = -(-config.learning_starts // self._total_envs) + self._steps_ahead
         self.allow(0)
         self.send_weights(agent.network)
-        shapes = (agent.obs_shape, agent.num_actions)
-        self._arguments = (config, agent.env_factory, *shapes, agent.env_seed())
+        network = copy.deepcopy(agent.network).cpu().requires_grad_(False)
+        self._arguments = (config, agent.env_factory, network, agent.obs_shape, agent.env_seed())
         self._processes: list[BaseProcess] = []
         self._reported: set[int] = set()
         self._published = 0
@@ -194,11 +195,11 @@ def act_in_process(
     shared: Shared,
     config: ApexConfig,
     env_factory: EnvFactory | None,
+    network: nn.Module,
     obs_shape: tuple[int, ...],
-    num_actions: int,
     seed: int,
 ) -> None:
-    """Play until told to stop; the main function of an actor process.
+    """Play with copies of the network until told to stop; the main function of an actor process.
 
     All actors get the same `seed`, to which each adds its own offset.
     """
@@ -207,9 +208,6 @@ def act_in_process(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     learner = multiprocessing.parent_process()
     env: FrameEnv = make_env(config) if env_factory is None else env_factory(config, index)
-    network = QNetwork(
-        obs_shape, num_actions, torso=config.network, dueling=config.dueling
-    ).requires_grad_(False)
 
     def prioritize(batch: Batch) -> Tensor:
         taken = gather_actions(network(batch.obs), batch.actions)

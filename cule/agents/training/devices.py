@@ -32,10 +32,30 @@ def _with_index(device: torch.device) -> torch.device:
     return device
 
 
+def idle_cores() -> int:
+    """Cores that this process may use and that were idle over the last minute; at least 1."""
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS and Windows
+        cores = os.cpu_count() or 1
+    try:
+        load = os.getloadavg()[0]
+    except (AttributeError, OSError):  # not on Windows
+        load = 0.0
+    return max(cores - round(load), 1)
+
+
 def configure_torch(config: AgentConfig) -> None:
-    """Set threads, TF32 and determinism for this process."""
+    """Set threads, TF32 and determinism for this process.
+
+    Without a number, a network on a CPU gets the idle cores: threads of torch that share cores with
+    other work wait for each other, and are several times slower than one. ``OMP_NUM_THREADS``
+    takes precedence.
+    """
     if config.torch_threads:
         torch.set_num_threads(config.torch_threads)
+    elif config.device == "cpu" and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(min(torch.get_num_threads(), idle_cores()))
     allows_tf32 = config.precision != "fp32"
     with warnings.catch_warnings():
         # Some versions of torch advise `fp32_precision` instead. After that, `allow_tf32` and

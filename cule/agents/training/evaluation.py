@@ -218,16 +218,25 @@ def _play(
     stacks = make_stacks(env, obs, agent.obs_shape, continuous=continuous, device=agent.device)
     returns: list[list[float]] = [[] for _ in range(env.num_envs)]
     lengths: list[list[int]] = [[] for _ in range(env.num_envs)]
-    missing = env.num_envs
-    while missing:
-        actions = agent.act(stacks.observe(), generator, greedy=greedy)
+    playing = torch.arange(env.num_envs, device=agent.device)
+    while len(playing):
+        obs = stacks.observe()
+        chosen = agent.act(
+            obs if len(playing) == env.num_envs else obs[playing], generator, greedy=greedy
+        )
+        # Environments that have finished play no-ops, for which no network is needed.
+        actions = chosen.new_zeros((env.num_envs, *chosen.shape[1:]))
+        actions[playing] = chosen
         step = env.step_frames(actions.to(agent.env_device))
         stacks.append(actions, step)
         if on_frames is not None:
             on_frames(step.frame)
-        for index in torch.nonzero(step.terminated | step.truncated).flatten().tolist():
+        ended = torch.nonzero(step.terminated | step.truncated).flatten().tolist()
+        for index in ended:
             if len(returns[index]) < each:
                 returns[index].append(float(step.episode_return[index]))
                 lengths[index].append(int(step.episode_length[index]))
-                missing -= len(returns[index]) == each
+        if ended:
+            left = [i for i in range(env.num_envs) if len(returns[i]) < each]
+            playing = torch.tensor(left, dtype=torch.int64, device=agent.device)
     return tuple(chain.from_iterable(returns)), tuple(chain.from_iterable(lengths))

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import torch
 
-from cule.agents.agent import Agent, Progress
+from cule.agents.agent import Agent, Network, Progress
 from cule.agents.algorithms.config import AgentConfig
 from cule.agents.training.distributed import barrier, gather_values, rank, sum_over_ranks
 from cule.agents.training.environment import FrameEnv
@@ -364,6 +364,7 @@ def start_run(
     options: RunOptions,
     *,
     env: FrameEnv | None = None,
+    network: Network | None = None,
     eval_env: Callable[[], FrameEnv] | None = None,
     preset: str = "",
     on_row: Callable[[str, Row], None] | None = None,
@@ -375,6 +376,7 @@ def start_run(
         config: Options of the algorithm; a resumed run needs those of the checkpoint.
         options: Options of the run.
         env: Environments to learn in; by default those of the config.
+        network: Network to train; by default that of the config.
         eval_env: Makes environments for evaluations; by default those of the protocol.
         preset: Name of the config, for the folder; by default that of the algorithm.
         on_row: Called on rank 0 with "progress" or "evaluation", and each row that is logged, such
@@ -390,7 +392,7 @@ def start_run(
             f"out is {str(folder)!r}, which holds a run; use --resume to resume it, or another "
             "folder"
         )
-    agent = agent_class(config, env)
+    agent = agent_class(config, env, network=network)
     content = read_newest(folder)
     if content is not None:
         agent.load_state(content)
