@@ -15,6 +15,9 @@ CXX_FILES := $(shell find csrc tests benchmarks \( -name '*.hpp' -o -name '*.cpp
 NATIVE := pyproject.toml CMakeLists.txt cmake/cuda.cmake constraints.txt \
 	$(shell find csrc \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' \) -print | sort)
 
+# Tests that also run with the Gymnasium of $(INTEGRATIONS).
+OLDER_GYMNASIUM := tests/api/test_gym_env.py tests/api/test_gymnasium_vector.py
+
 .PHONY: asan bench clean demo docs format lint test test-integrations tidy types
 
 demo: $(VENV)/installed
@@ -25,7 +28,7 @@ test: lint types
 	$(BIN)/python -m pytest -n 2 -m gpu --fake-cuda tests/gpu
 
 test-integrations: $(INTEGRATIONS)/installed
-	$(INTEGRATIONS)/bin/python -m pytest tests/integrations
+	$(INTEGRATIONS)/bin/python -m pytest tests/integrations $(OLDER_GYMNASIUM)
 
 bench: $(VENV)/installed-dev
 	$(BIN)/cule bench
@@ -94,5 +97,5 @@ $(INTEGRATIONS)/installed: constraints-integrations.txt | $(VENV)/installed-dev
 	echo "import site; site.addsitedir('$$($(SITE_PACKAGES))')" > \
 	  $$($(SITE_PACKAGES:$(BIN)%=$(INTEGRATIONS)/bin%))/base.pth
 	$(INTEGRATIONS)/bin/python -m pip install -q --only-binary :all: \
-	  -c constraints-integrations.txt chex dm-env envpool jax "ray[rllib]" stable-baselines3 torchrl
+	  -c constraints-integrations.txt array-api-compat chex dm-env envpool jax "ray[rllib]" stable-baselines3 torchrl
 	touch $@

@@ -443,22 +443,31 @@ def _as_path(rom_file: object) -> Path:
     return Path(rom_file)
 
 
+def _describe(buffer: object) -> str:
+    """Type, and of an array dtype and shape."""
+    if isinstance(buffer, np.ndarray):
+        return f"an array of {buffer.dtype}, shape {buffer.shape}"
+    return repr(buffer)
+
+
 def _deliver(name: str, values: NDArray[np.uint8], buffer: _Buffer) -> _Buffer:
     """Return the values, or copy them to the buffer a caller gave."""
     if buffer is None:
         return values
-    if (
-        not isinstance(buffer, np.ndarray)
-        or buffer.dtype != np.uint8
-        or not buffer.flags.c_contiguous
-        or not buffer.flags.writeable
-    ):
+    is_array = (
+        isinstance(buffer, np.ndarray)
+        and buffer.dtype == np.uint8
+        and buffer.flags.c_contiguous
+        and buffer.flags.writeable
+    )
+    if is_array and values.ndim > 1 and buffer.shape != values.shape:
+        raise SettingError(f"{name}: buffer has shape {buffer.shape}; it must be {values.shape}")
+    if not is_array or buffer.shape != values.shape:
+        # The words of ale-py first.
         raise ArgumentTypeError(
-            f"{name}: buffer must be a writable, contiguous numpy array of uint8, "
-            f"shape {values.shape}"
+            f"{name}(): incompatible function arguments. The following argument types are "
+            "supported: a writable, contiguous numpy array of uint8, shape "
+            f"{values.shape}. buffer is {_describe(buffer)}"
         )
-    if buffer.shape != values.shape:
-        kind = SettingError if values.ndim > 1 else ArgumentTypeError
-        raise kind(f"{name}: buffer has shape {buffer.shape}; it must be {values.shape}")
     buffer[...] = values
     return None

@@ -58,9 +58,9 @@ def as_array(
         given = getattr(value, "dtype", None)
         words = type(value).__name__
         words = f"{value!r} ({words})" if given is None else f"a {words} of {given}"
-        raise wrong_type(
-            f"{name} is {words}; it must be a numpy array or tensor of {dtype}, shape {shape}"
-        )
+        kind = "a boolean numpy array or tensor" if dtype == "bool" else "a numpy array or tensor"
+        of = "" if dtype == "bool" else f" of {dtype}"
+        raise wrong_type(f"{name} is {words}; it must be {kind}{of}, shape {shape}")
     if array.shape != shape:
-        raise wrong_shape(f"{name} has shape {array.shape}; it must be {shape}")
+        raise wrong_shape(f"{name} has shape {array.shape}; it must have shape {shape}")
     return array

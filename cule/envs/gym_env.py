@@ -306,7 +306,10 @@ class AtariEnv(gymnasium.Env[Array, Array]):
             AttributeError: Continuous actions have no keys.
         """
         if self.continuous:
-            raise AttributeError("get_keys_to_action has no meaning with continuous=True")
+            raise AttributeError(
+                "`get_keys_to_action` can't be provided for this Atari environment as "
+                "`continuous=True`."
+            )
         return {_keys(action): index for index, action in enumerate(self._action_set)}
 
     @staticmethod

@@ -91,8 +91,8 @@ def as_seeds(seed: object, count: int) -> NDArray[np.int64]:
     elif isinstance(array, np.ndarray) and array.dtype.kind in "iu":
         if array.shape != (count,):
             raise InvalidArgumentError(
-                f"seed has shape {array.shape}; it must be ({count},), one for "
-                "each environment that is reset"
+                f"seed has shape {array.shape}; it must have one entry per sub-environment being "
+                f"reset, shape ({count},)"
             )
         numbers = [int(number) for number in array]
     else:

@@ -88,6 +88,8 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         ((8, 4, 84, 84), dtype('int32'))
     """
 
+    closed = True  # there is nothing to close until it is made
+
     @takes_options(EnvOptions)
     def __init__(
         self,
@@ -136,6 +138,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         self._batch_ids: NDArray[np.int32] | None = None  # environments of the last received batch
         self._num_in_flight = 0  # environments sent and not received
         self._is_left_behind = False
+        self.closed = False
         watch_forks(self)
 
     # --- Gymnasium ------------------------------------------------------------------------------
@@ -174,7 +177,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
                 f"num_envs, and they are {self.batch_size} and {self.num_envs}"
             )
         if partial and not self._is_reset():
-            raise NotResetError("options: the first reset must reset every environment")
+            raise NotResetError("options: the first reset() must reset every environment")
         if request.base_seed is not None:
             super().reset(seed=request.base_seed)
         self._drain()

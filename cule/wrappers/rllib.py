@@ -79,6 +79,8 @@ class RLlibVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     `AtariVectorEnv`, which is `env`.
     """
 
+    closed = True  # there is nothing to close until it is made
+
     def __init__(
         self, game: str | Sequence[tuple[str, int]], num_envs: int, **options: object
     ) -> None:
@@ -94,6 +96,7 @@ class RLlibVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self.single_action_space = self.env.single_action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = self.env.action_space
+        self.closed = False
 
     def reset(
         self, *, seed: object = None, options: Mapping[str, object] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -272,6 +273,48 @@ def test_calls(method: str) -> None:
 def test_settings_that_do_not_exist_are_refused(call: Call) -> None:
     assert not isinstance(outcome(call, load_ale_py()), Exception)
     assert isinstance(outcome(call, cule), cule.CuleError)
+
+
+def vector_env(module: Any) -> Any:
+    return FACES["AtariVectorEnv"] if module is cule else module.vector_env.AtariVectorEnv
+
+
+def masked_reset(first: bool, mask: object, seed: object = None) -> Call:
+    """A reset of some of four environments, after a reset of all or not."""
+
+    def call(_: Any, module: Any) -> Any:
+        env = vector_env(module)("pong", 4, num_threads=1)
+        if first:
+            env.reset()
+        return env.reset(seed=seed, options={"reset_mask": mask})
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (masked_reset(False, np.array([True, False, False, False])), r"first reset\(\) must reset"),
+        (masked_reset(True, np.array([1, 0, 0, 0])), "must be a boolean numpy array"),
+        (masked_reset(True, np.array([True, False])), "must have shape"),
+        (
+            masked_reset(True, np.array([True, False, False, False]), np.array([1, 2])),
+            "one entry per sub-environment",
+        ),
+        (lambda ale, _: ale.getRAM(np.zeros(128, np.int32)), "incompatible function arguments"),
+        (lambda ale, _: ale.getRAM(np.zeros(1, np.uint8)), "incompatible function arguments"),
+        (
+            lambda _, m: m.AtariEnv("pong", continuous=True).get_keys_to_action(),
+            "can't be provided",
+        ),
+    ],
+)
+def test_words_of_errors(call: Call, words: str) -> None:
+    """What code written for ale-py may search for in a message."""
+    for module in (load_ale_py(), cule):
+        error = outcome(call, module)
+        assert isinstance(error, Exception)
+        assert re.search(words, str(error)), error
 
 
 def test_rom_ids_and_paths() -> None:

@@ -184,6 +184,8 @@ class GymnasiumEnvPool(Pool, gymnasium.vector.VectorEnv[Any, Any, Any]):
     ``terminated`` (the game is over), ``ram`` and ``elapsed_step``.
     """
 
+    closed = True  # there is nothing to close until it is made
+
     def __init__(
         self, spec: EnvSpec, *, render_mode: str | None = None, render_env_id: int = 0
     ) -> None:
@@ -199,6 +201,7 @@ class GymnasiumEnvPool(Pool, gymnasium.vector.VectorEnv[Any, Any, Any]):
         # As in EnvPool, spaces are those of one environment.
         self.single_observation_space = self.observation_space = spec.observation_space
         self.single_action_space = self.action_space = spec.action_space
+        self.closed = False
 
     def reset(
         self,
