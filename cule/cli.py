@@ -1,4 +1,4 @@
-"""The command line: ``cule info``, ``roms``, ``bench``, ``watch``, ``train`` and ``eval``."""
+"""The command line: ``cule info roms check bench watch train plot eval``."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from cule.games.roms import ROM_DIR_VARIABLE
 
 #: Commands whose own modules parse their options, and what they do.
 COMMANDS = {
+    "check": "what this machine has, whether its results are right, and how fast it is",
     "bench": "frames per second of cule and other libraries: table and plots",
     "watch": "many environments in the browser, playable by keyboard",
     "train": "train an agent, with checkpoints and resume",
+    "plot": "learning curves of runs and seeds, with intervals",
     "eval": "play whole games with trained agents and report the scores",
 }
 
@@ -85,6 +87,10 @@ def _run_command(command: str, words: Sequence[str]) -> int:
         from cule.bench.command import bench
 
         return bench(words)
+    if command == "check":
+        from cule.check.command import check
+
+        return check(words)
     if command == "watch":
         from cule.watch.command import parse, watch
 
@@ -93,6 +99,10 @@ def _run_command(command: str, words: Sequence[str]) -> int:
             _require_torch("watch CHECKPOINT")
         return watch(options)
     _require_torch(command)
+    if command == "plot":
+        from cule.agents.training.curves import plot
+
+        return plot(words)
     from cule.agents.training import command as agents
 
     return agents.train(words) if command == "train" else agents.evaluate_checkpoints(words)

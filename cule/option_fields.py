@@ -5,14 +5,17 @@ The docstring under a field is its documentation: in ``help()``, on the command 
 
 from __future__ import annotations
 
+import argparse
 import ast
 import dataclasses
 import functools
 import inspect
+import itertools
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 _Number = TypeVar("_Number", int, float)
 _Word = TypeVar("_Word", str, "str | None")
@@ -93,3 +96,51 @@ def documents(config_class: type | None = None) -> Callable[[_Class], _Class]:
         return cls
 
     return decorate
+
+
+def add_arguments(parser: argparse.ArgumentParser, defaults: Any) -> None:
+    """Add a command-line option for each field of an instance of a dataclass.
+
+    Commas or spaces separate the items of a tuple. `given_fields` reads what was parsed.
+    """
+    options_class: type = type(defaults)
+    docs = field_docs(options_class)
+    for item in dataclasses.fields(options_class):
+        word = "--" + item.name.replace("_", "-")
+        text = docs[item.name].replace("%", "%%")
+        default = getattr(defaults, item.name)
+        if isinstance(default, bool):
+            action = argparse.BooleanOptionalAction if item.default else "store_true"
+            parser.add_argument(word, action=action, default=default, help=text)
+        elif isinstance(default, tuple):
+            shown = ",".join(map(str, default)) or "none"
+            parser.add_argument(
+                word,
+                nargs="+",
+                type=_list_of(int if "int" in str(item.type) else str),
+                default=default,
+                metavar="LIST",
+                help=f"{text} ({shown})",
+            )
+        else:
+            read: type = Path if "Path" in str(item.type) else type(default)
+            text = text if default in (None, "") else f"{text} ({default})"
+            parser.add_argument(
+                word, type=read, default=default, metavar=read.__name__.upper(), help=text
+            )
+
+
+def given_fields(parsed: argparse.Namespace) -> dict[str, Any]:
+    """Keyword arguments of the dataclass for what `add_arguments` has parsed."""
+    return {
+        name: tuple(itertools.chain.from_iterable(value)) if isinstance(value, list) else value
+        for name, value in vars(parsed).items()
+    }
+
+
+def _list_of(read: type[int] | type[str]) -> Callable[[str], list[int | str]]:
+    def split(text: str) -> list[int | str]:
+        return [read(part) for part in text.split(",") if part]
+
+    split.__name__ = f"list of {read.__name__}"
+    return split

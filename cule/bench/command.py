@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import ast
-import dataclasses
 import functools
-import inspect
-import itertools
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from cule.bench.games import SETS
 from cule.bench.options import LOADS, PRESETS, BenchOptions
 from cule.bench.suite import run_suite
 from cule.familiar_names import Parser
+from cule.option_fields import add_arguments, given_fields
 
 #: Exit status after Ctrl-C, as of a shell.
 INTERRUPTED = 130
@@ -32,11 +28,8 @@ def bench(words: Sequence[str]) -> int:
     first = Parser(add_help=False)
     first.add_argument("--preset", choices=PRESETS, default="default")
     preset = first.parse_known_args(words)[0].preset
-    given = vars(parser(PRESETS[preset]).parse_args(words))
+    given = given_fields(parser(PRESETS[preset]).parse_args(words))
     del given["preset"]
-    for name, value in given.items():
-        if isinstance(value, list):  # of lists, one per word
-            given[name] = tuple(itertools.chain.from_iterable(value))
     try:
         records = run_suite(BenchOptions(**given), functools.partial(print, flush=True))
     except KeyboardInterrupt:
@@ -57,51 +50,5 @@ def parser(defaults: BenchOptions) -> argparse.ArgumentParser:
     made.add_argument(
         "--preset", choices=PRESETS, help="named set of options; other options override it"
     )
-    sentences = _sentences()
-    for item in dataclasses.fields(BenchOptions):
-        word = "--" + item.name.replace("_", "-")
-        text = sentences[item.name].replace("%", "%%")
-        default = getattr(defaults, item.name)
-        if isinstance(default, bool):
-            action = argparse.BooleanOptionalAction if item.default else "store_true"
-            made.add_argument(word, action=action, default=default, help=text)
-        elif isinstance(default, tuple):
-            shown = ",".join(map(str, default)) or "none"
-            made.add_argument(
-                word,
-                nargs="+",
-                type=_list_of(int if item.name == "num_envs" else str),
-                default=default,
-                metavar="LIST",
-                help=f"{text} ({shown})",
-            )
-        else:
-            read: type = Path if item.name == "out" else type(default)
-            text = text if default in (None, "") else f"{text} ({default})"
-            made.add_argument(
-                word, type=read, default=default, metavar=read.__name__.upper(), help=text
-            )
+    add_arguments(made, defaults)
     return made
-
-
-def _list_of(read: type[int] | type[str]) -> Callable[[str], list[int | str]]:
-    def split(text: str) -> list[int | str]:
-        return [read(part) for part in text.split(",") if part]
-
-    split.__name__ = f"list of {read.__name__}"
-    return split
-
-
-def _sentences() -> dict[str, str]:
-    """The sentence under each field of `BenchOptions`."""
-    (node,) = ast.parse(inspect.getsource(BenchOptions)).body
-    assert isinstance(node, ast.ClassDef)
-    found = {}
-    for declaration, sentence in itertools.pairwise(node.body):
-        match declaration, sentence:
-            case (
-                ast.AnnAssign(target=ast.Name(id=name)),
-                ast.Expr(value=ast.Constant(value=str(text))),
-            ):
-                found[name] = " ".join(text.split())
-    return found

@@ -56,12 +56,20 @@ def store(name: str, made_for: MadeFor, code: bytes) -> None:
     Raises:
         OSError: It cannot be written.
     """
-    path = path_of(name, made_for)
+    write_whole(path_of(name, made_for), _head(made_for, code) + b"\n" + code)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file, which others see whole or not at all; its folder is made.
+
+    Raises:
+        OSError: It cannot be written.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, scratch = tempfile.mkstemp(dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(_head(made_for, code) + b"\n" + code)
+            file.write(content)
         os.replace(scratch, path)
     except BaseException:
         with contextlib.suppress(OSError):

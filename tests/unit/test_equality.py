@@ -1,4 +1,4 @@
-"""``benchmarks/equality.py`` finds what differs."""
+"""``cule.check.equality`` and ``benchmarks/equality.py`` find what differs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from benchmarks import equality  # noqa: E402
+from benchmarks import equality as script  # noqa: E402
+from cule.check import equality  # noqa: E402
 
 
 def test_the_first_difference_of_each_game_is_kept() -> None:
@@ -48,7 +49,7 @@ def test_the_exit_status_and_the_record(
     monkeypatch.setattr(
         sys, "argv", ["equality", *words, "--steps", "5", "--chunk", "3", "--out", str(out)]
     )
-    assert equality.main() == is_wrong
+    assert script.main() == is_wrong
     record = json.loads(out.read_text())
     assert record["steps_compared"] == record["steps_wanted"] == 5
     difference = {"freeway": {"step": 4, "env": 1, "result": "ram"}}
