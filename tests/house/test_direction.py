@@ -66,21 +66,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     # What users see: the package's own names, games, and the learners where they are timed; envs
     # to compare launch geometries.
-    "bench": {
-        *("errors", "option_fields", "familiar_names", "games", "envs", "nets", "algos"),
-        *("agents", ""),
-    },
-    # Engines of bench; envs for launch geometries.
-    "check": {
-        *("errors", "option_fields", "familiar_names", "device", "games", "envs", "bench", ""),
-    },
+    "bench": {"errors", "familiar_names", "games", "envs", "nets", "algos", "agents", ""},
     # The learners for their checkpoints, imported late; the native module for its palettes.
     "watch": {"errors", "familiar_names", "games", "envs", "agents", "_core"},
     # Adapters to other libraries.
     "wrappers": {"errors", "option_fields", "familiar_names", "envs", "games", ""},
     "cli": {
-        *("errors", "familiar_names", "device", "games", "", "envs", "agents", "bench", "check"),
-        "watch",
+        *("errors", "familiar_names", "device", "games", "", "envs", "agents", "bench", "watch"),
     },
     "roms": {"errors", "games"},
     "": {"errors", "envs", "roms", "_core"},  # cule/__init__.py
@@ -125,7 +117,6 @@ SCRIPTS: dict[str, set[str]] = {
         *("cule", "cule.device", "cule.envs.launch", "cule.envs.png", "cule.replay"),
         *("cule.envs", "cule.envs.translation", "cule.envs.options", "cule.envs.plan"),
         *("cule.bench", "cule.bench.games", "cule.bench.machine", "cule.bench.memory"),
-        "cule.check.equality",
     },
     # games: what a record of ale-py is a record of.
     "roms_tools": {"cule.games"},

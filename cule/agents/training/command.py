@@ -32,7 +32,7 @@ from cule.agents.training.presets import (
     load_to_play,
 )
 from cule.agents.training.run_folder import find_checkpoint, read_config, run_path
-from cule.agents.training.runner import RunOptions, start_run
+from cule.agents.training.runner import Run, RunOptions, start_run
 from cule.agents.training.saving import FREE_OPTIONS
 from cule.agents.training.scores import aggregate
 from cule.agents.training.video import RecordedEnv, check_video_path
@@ -43,7 +43,29 @@ from cule.familiar_names import Parser
 
 def train(words: Sequence[str]) -> int:
     """Run ``cule train ALGO ...``, or ``cule train --resume --out DIR``."""
-    name, config, run_options = _parse_train(words)
+    name, first_config, run_options = _parse_train(words)
+    finished: list[Evaluation] = []
+    for seed in range(first_config.seed, first_config.seed + run_options.seeds):
+        config = dataclasses.replace(first_config, seed=seed)
+        out = run_options.out
+        if run_options.seeds > 1 and out:
+            out = str(run_path(str(Path(out) / f"seed-{seed}"), config, name))
+        is_complete, run = _train_once(name, config, dataclasses.replace(run_options, out=out))
+        if not is_complete:
+            break
+        finished += [result for _, result in run.evaluations[-1:]]
+    if len(finished) > 1:
+        scores = {finished[0].game: [result.mean for result in finished]}
+        found = aggregate(scores)["iqm"]
+        print(
+            f"{len(finished)} seeds: interquartile mean {found.value:.2f}, 95 % interval "
+            f"[{found.low:.2f}, {found.high:.2f}]"
+        )
+    return 0
+
+
+def _train_once(name: str, config: AgentConfig, run_options: RunOptions) -> tuple[bool, Run]:
+    """Train once; return whether the run is complete, and the run."""
     try:
         run = start_run(AGENTS[PRESETS[name].algorithm], config, run_options, preset=name)
         is_complete = run.run()
@@ -63,7 +85,8 @@ def train(words: Sequence[str]) -> int:
             print(f"trained for {run.agent.steps} steps; the run is in {run.folder}")
         else:
             print(f"stopped after {run.agent.steps} steps; continue with --resume")
-    return 0
+    run.agent.env.close()
+    return is_complete, run
 
 
 def _parse_train(words: Sequence[str]) -> tuple[str, AgentConfig, RunOptions]:
@@ -92,6 +115,10 @@ def _parse_train(words: Sequence[str]) -> tuple[str, AgentConfig, RunOptions]:
     run_options = config_from(RunOptions, run_given)
     config = config_from(config_class, {**preset.options, **chosen})
     folder = run_path(run_options.out, config, name)
+    if run_options.seeds > 1 and run_options.resume:
+        raise InvalidArgumentError(
+            f"seeds is {run_options.seeds} and resume True; resume the run of one seed by --out"
+        )
     saved = read_config(folder) if run_options.resume else None
     if saved is not None:
         _check_resumed(folder, saved, name, preset.algorithm, chosen)

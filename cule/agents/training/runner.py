@@ -34,7 +34,7 @@ from cule.agents.training.evaluation import (
 )
 from cule.agents.training.files import remove_leftovers, writing
 from cule.agents.training.logs import Row, RunLog, Value
-from cule.agents.training.options import NonNegative, validate
+from cule.agents.training.options import NonNegative, Positive, validate
 from cule.agents.training.progress_bar import ProgressBar
 from cule.agents.training.run_folder import (
     check_writable,
@@ -47,6 +47,7 @@ from cule.agents.training.run_folder import (
 )
 from cule.agents.training.saving import path_of_rank
 from cule.agents.training.stop_request import StopRequest
+from cule.agents.training.trackers import Tracker, check_trackers, make_trackers
 from cule.agents.training.weights import SUFFIX, can_write_weights
 from cule.errors import CheckpointError, CuleError
 
@@ -57,6 +58,12 @@ class RunOptions:
 
     out: str = ""
     """Folder of the run; empty: runs/GAME-PRESET-SEED."""
+
+    seeds: Positive = 1
+    """Runs with consecutive seeds, one after the other; `out` then holds the folder of each."""
+
+    track: str = ""
+    """Trackers that get all rows as well: wandb, mlflow, or both with a comma."""
 
     resume: bool = False
     """Resume from the last checkpoint in the folder, if there is one. Options that are not given
@@ -93,6 +100,7 @@ class RunOptions:
         """Validate the options."""
         validate(self)
         check_request(self.eval_episodes or MIN_EPISODES, self.eval_protocol)
+        check_trackers(self.track)
 
 
 class Run:
@@ -129,6 +137,7 @@ class Run:
         if rank() == 0:
             check_writable(folder)
         self._log: RunLog | None = None
+        self._trackers: list[Tracker] = []
         self._until_step = agent.steps if resumed else None
         total = agent.config.total_steps
         is_shown = options.progress_bar and rank() == 0
@@ -164,6 +173,8 @@ class Run:
                 self._bar.close()
             if self._log is not None:
                 self._log.close()
+            for tracker in self._trackers:
+                tracker.close()
         return is_complete
 
     def _train(self) -> None:
@@ -217,8 +228,9 @@ class Run:
             "algorithm": self.agent.name,
             "preset": self.preset,
             **dataclasses.asdict(self.agent.config),
-            "run": {k: v for k, v in run.items() if k not in ("out", "resume")},
+            "run": {k: v for k, v in run.items() if k not in ("out", "resume", "seeds")},
         }
+        self._trackers = make_trackers(self.options.track, self.folder, config)
         self._log = RunLog(self.folder, config, until_step=self._until_step)
         remove_leftovers(self.folder)
         remove_leftovers(self.folder / "checkpoints")
@@ -278,6 +290,8 @@ class Run:
     def _call(self, group: str, row: Row) -> None:
         if self.on_row is not None:
             self.on_row(group, row)
+        for tracker in self._trackers:
+            tracker.log(group, row)
 
     # --- Evaluations ------------------------------------------------------------------------------
 

@@ -1,0 +1,102 @@
+"""Runs of several seeds, and their curves."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from cule.agents.training import curves  # noqa: E402
+from cule.agents.training.scores import aggregate  # noqa: E402
+from cule.cli import main  # noqa: E402
+
+SMALL = [
+    *("--num-envs", "2", "--num-steps", "4", "--num-minibatches", "1", "--num-epochs", "1"),
+    *("--network", "small", "--img-size", "42", "--stack-num", "1", "--decorrelate-steps", "0"),
+    *("--no-progress-bar", "--max-num-frames-per-episode", "400"),
+]
+
+
+def write_run(folder: Path, preset: str, scores: dict[int, float]) -> None:
+    folder.mkdir(parents=True)
+    config = {"algorithm": "ppo", "preset": preset, "game": "pong", "frameskip": 4}
+    (folder / "config.json").write_text(json.dumps(config))
+    lines = ["steps,mean,std", *(f"{step},{score},1.0" for step, score in scores.items())]
+    (folder / "evaluations.csv").write_text("\n".join(lines) + "\n")
+
+
+def test_curves_are_joined_by_preset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of all runs in folders and folders of folders, at the steps that they share."""
+    seeds = ({100: 1.0, 200: 5.0}, {100: 2.0, 200: 6.0, 300: 9.0}, {100: 9.0, 200: 7.0})
+    for seed, scores in enumerate(seeds):
+        write_run(tmp_path / "many" / f"seed-{seed}", "ppo-cpu", scores)
+    write_run(tmp_path / "one", "a2c", {50: -3.0})
+    out = tmp_path / "plots" / "pong.svg"
+    words = [str(tmp_path / "many"), str(tmp_path / "one"), "--out", str(out)]
+    has_matplotlib = importlib.util.find_spec("matplotlib") is not None
+    assert main(["plot", *words, "--goal", "8"]) == (0 if has_matplotlib else 2)
+    text = capsys.readouterr().out
+    assert "pong ppo-cpu" in text
+    assert "pong a2c" in text
+    with out.with_suffix(".csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["curve"], row["runs"], row["steps"], row["frames"]) for row in rows] == [
+        ("pong ppo-cpu", "3", "100", "400"),
+        ("pong ppo-cpu", "3", "200", "800"),
+        ("pong a2c", "1", "50", "200"),
+    ]
+    wanted = aggregate({"pong": [5.0, 6.0, 7.0]})["iqm"]
+    assert [float(rows[1][name]) for name in ("iqm", "low", "high")] == pytest.approx(
+        list(wanted), rel=1e-5
+    )
+    if not has_matplotlib:
+        return
+    first = out.read_bytes()
+    assert b"<svg" in first
+    assert main(["plot", *words, "--goal", "8"]) == 0
+    assert out.read_bytes() == first
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plot", str(tmp_path)]) == 2
+    assert "it must be the folder of a run" in capsys.readouterr().err
+    write_run(tmp_path / "run", "ppo", {})
+    assert main(["plot", str(tmp_path / "run")]) == 2
+    assert "no evaluations; train with --eval-every" in capsys.readouterr().err
+
+
+def test_without_matplotlib_there_are_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(curves.importlib.util, "find_spec", lambda name: None)
+    write_run(tmp_path / "run", "ppo", {10: 3.5})
+    with pytest.raises(curves.MissingPackageError, match="matplotlib"):
+        curves.plot([str(tmp_path / "run"), "--out", str(tmp_path / "a.svg")])
+    assert "3.50" in capsys.readouterr().out
+    assert (tmp_path / "a.csv").exists()
+
+
+@pytest.mark.ale
+def test_one_run_for_each_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words: list[Any] = ["train", "ppo-cpu", *SMALL, "--total-steps", "16", "--seed", "7"]
+    words += ["--eval-episodes", "10", "--seeds", "3", "--out", str(tmp_path / "runs")]
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert "3 seeds: interquartile mean -" in text
+    folders = sorted(path.name for path in (tmp_path / "runs").iterdir())
+    assert folders == ["seed-7", "seed-8", "seed-9"]
+    configs = [
+        json.loads((tmp_path / "runs" / name / "config.json").read_text()) for name in folders
+    ]
+    assert [config["seed"] for config in configs] == [7, 8, 9]
+    assert all("seeds" not in config["run"] for config in configs)
+    found = curves.read_curves(curves.find_runs([tmp_path / "runs"]))
+    assert [len(curve.scores) for curve in found] == [3]
+    assert main([*words, "--resume"]) == 2
+    assert "resume the run of one seed" in capsys.readouterr().err
