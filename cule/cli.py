@@ -1,4 +1,4 @@
-"""The command line: ``cule info roms bench watch train plot eval``."""
+"""The command line: ``cule info roms check bench watch train plot eval``."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from cule.games.roms import ROM_DIR_VARIABLE
 
 #: Commands whose own modules parse their options, and what they do.
 COMMANDS = {
+    "check": "what this machine has, whether its results are right, and how fast it is",
     "bench": "frames per second of cule and other libraries: table and plots",
     "watch": "many environments in the browser, playable by keyboard",
     "train": "train an agent, with checkpoints and resume",
@@ -86,6 +87,10 @@ def _run_command(command: str, words: Sequence[str]) -> int:
         from cule.bench.command import bench
 
         return bench(words)
+    if command == "check":
+        from cule.check.command import check
+
+        return check(words)
     if command == "watch":
         from cule.watch.command import parse, watch
 

@@ -66,13 +66,21 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     # What users see: the package's own names, games, and the learners where they are timed; envs
     # to compare launch geometries.
-    "bench": {"errors", "familiar_names", "games", "envs", "nets", "algos", "agents", ""},
+    "bench": {
+        *("errors", "option_fields", "familiar_names", "games", "envs", "nets", "algos"),
+        *("agents", ""),
+    },
+    # Engines of bench; envs for launch geometries.
+    "check": {
+        *("errors", "option_fields", "familiar_names", "device", "games", "envs", "bench", ""),
+    },
     # The learners for their checkpoints, imported late; the native module for its palettes.
     "watch": {"errors", "familiar_names", "games", "envs", "agents", "_core"},
     # Adapters to other libraries.
     "wrappers": {"errors", "option_fields", "familiar_names", "envs", "games", ""},
     "cli": {
-        *("errors", "familiar_names", "device", "games", "", "envs", "agents", "bench", "watch"),
+        *("errors", "familiar_names", "device", "games", "", "envs", "agents", "bench", "check"),
+        "watch",
     },
     "roms": {"errors", "games"},
     "": {"errors", "envs", "roms", "_core"},  # cule/__init__.py
@@ -117,7 +125,9 @@ SCRIPTS: dict[str, set[str]] = {
         *("cule", "cule.device", "cule.envs.launch", "cule.envs.png", "cule.replay"),
         *("cule.envs", "cule.envs.translation", "cule.envs.options", "cule.envs.plan"),
         *("cule.bench", "cule.bench.games", "cule.bench.machine", "cule.bench.memory"),
+        "cule.check.equality",
     },
+    "examples": {"cule", "cule.wrappers", "cule.wrappers.sb3", "cule.wrappers.torchrl"},
     # games: what a record of ale-py is a record of.
     "roms_tools": {"cule.games"},
 }
