@@ -1,6 +1,6 @@
 # make demo: build, install into .venv, step real games.
 # make test: the same environment, lint, types and the tests.
-# make test-integrations: the adapters, with the libraries that they are for.
+# make test-integrations: the adapters and all examples, with the libraries that they are for.
 # Needs Python >= 3.10 with venv, and a C++17 compiler; all other tools are Python packages.
 
 PYTHON ?= python3
