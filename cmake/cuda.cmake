@@ -1,5 +1,7 @@
-# The native module cule._cuda, where nvcc is found: on the path (or CUDACXX), or in the Python packages
+# The native module cule._cuda, with nvcc: on the path (or CUDACXX), or in the Python packages
 # nvidia-cuda-nvcc, nvidia-cuda-runtime, nvidia-nvvm, nvidia-cuda-crt of the running interpreter.
+# CULE_CUDA=AUTO builds it for the GPUs of this machine, as nvidia-smi names them, and ON for all
+# architectures; CULE_CUDA_ARCHITECTURES overrides both. Each architecture compiles every kernel.
 # Sets CULE_CUDA_CONFIG, a line that says what was built.
 set(CULE_CUDA_CONFIG "not built in")
 string(TOUPPER "${CULE_CUDA}" CULE_CUDA_MODE)
@@ -8,6 +10,27 @@ if(NOT CULE_CUDA_MODE MATCHES "^(AUTO|ON|OFF)$")
 endif()
 if(CULE_CUDA_MODE STREQUAL "OFF")
   return()
+endif()
+
+# "90-real" for each kind of GPU here.
+set(CULE_CUDA_HERE "")
+if(CULE_CUDA_MODE STREQUAL "AUTO" AND NOT CULE_CUDA_ARCHITECTURES)
+  find_program(CULE_NVIDIA_SMI nvidia-smi)
+  if(CULE_NVIDIA_SMI)
+    execute_process(COMMAND "${CULE_NVIDIA_SMI}" --query-gpu=compute_cap --format=csv,noheader
+      OUTPUT_VARIABLE CULE_GPUS ERROR_QUIET TIMEOUT 30)
+    string(REGEX MATCHALL "[0-9]+\\.[0-9]+" CULE_GPUS "${CULE_GPUS}")
+    foreach(capability IN LISTS CULE_GPUS)
+      string(REPLACE "." "" arch "${capability}")
+      list(APPEND CULE_CUDA_HERE "${arch}")
+    endforeach()
+    list(REMOVE_DUPLICATES CULE_CUDA_HERE)
+  endif()
+  if(NOT CULE_CUDA_HERE)
+    set(CULE_CUDA_CONFIG "not built in: no GPU where cule was built")
+    message(STATUS "No GPU here: the CPU back end alone is built; set CULE_CUDA_ARCHITECTURES for others")
+    return()
+  endif()
 endif()
 
 if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
@@ -71,7 +94,19 @@ else()
     message(FATAL_ERROR "${CMAKE_CUDA_COMPILER} knows none of the architectures 75 to 120; set "
       "CULE_CUDA_ARCHITECTURES")
   endif()
-  list(APPEND CULE_CUDA_BUILT "${CULE_CUDA_NEWEST}-virtual")
+  if(CULE_CUDA_HERE)
+    set(CULE_CUDA_BUILT "")
+    foreach(arch IN LISTS CULE_CUDA_HERE)
+      if(CULE_NVCC_KNOWS MATCHES "compute_${arch}(\n|$)")
+        list(APPEND CULE_CUDA_BUILT "${arch}-real")
+      else()
+        list(APPEND CULE_CUDA_BUILT "${CULE_CUDA_NEWEST}-virtual")
+      endif()
+    endforeach()
+    list(REMOVE_DUPLICATES CULE_CUDA_BUILT)
+  else()
+    list(APPEND CULE_CUDA_BUILT "${CULE_CUDA_NEWEST}-virtual")
+  endif()
 endif()
 
 # As text: a semicolon would split a definition in two.
@@ -99,3 +134,4 @@ target_compile_definitions(_cuda PRIVATE
   CULE_CUDA_TOOLKIT="${CMAKE_CUDA_COMPILER_VERSION}")
 install(TARGETS _cuda LIBRARY DESTINATION cule)
 set(CULE_CUDA_CONFIG "toolkit ${CMAKE_CUDA_COMPILER_VERSION}, architectures ${CULE_CUDA_BUILT_TEXT}")
+message(STATUS "CUDA back end: ${CULE_CUDA_CONFIG}")
