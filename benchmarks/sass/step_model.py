@@ -42,7 +42,7 @@ from tests.support import kernels
 RECORD = ROOT / "benchmarks" / "results" / "step_model.json"
 NO_PART_OF_A_STEP = ("snapshots.cu",)
 FIRST_STEPS = 150  # at most; before counting, sampled for each console
-LEAST_CONSOLES, LEAST_WARPS = 32, 2  # executed, whatever the batch size
+LEAST_CONSOLES, LEAST_WARPS = 32, 4  # executed, whatever the batch size; a block has four warps
 FRAMES = 4  # of a step
 
 #: What an instruction is for, by parts of the names of its kernel, function and file. Parts are
