@@ -79,6 +79,11 @@ class ALEInterface:
         self._settings = Settings()
         self._loaded: _LoadedRom | None = None
 
+    def __repr__(self) -> str:
+        """The game, if there is one."""
+        game = repr(self._loaded.spec.game_id) if self._loaded else "no ROM"
+        return f"ALEInterface({game}, device='cpu')"
+
     # --- Settings -------------------------------------------------------------------------------
 
     def getString(self, key: str) -> str:

@@ -94,6 +94,9 @@ def test_options_of_many_environments(make: Callable[..., object], name: str, me
 def test_options_of_one_environment(make: Callable[..., object]) -> None:
     with pytest.raises(TypeError, match=r"frame_skip.*did you mean 'frameskip'"):
         make(frame_skip=4)
+    for name in ("gray_scale", "grayscale", "grayscale_obs"):
+        with pytest.raises(TypeError, match=f"{name}'; did you mean 'obs_type'"):
+            make(**{name: True})
 
 
 @pytest.mark.parametrize(
@@ -152,6 +155,10 @@ def test_repr_of_environments(make_env: MakeEnv) -> None:
     assert "'pong'" in text
     assert "(210, 160, 3)" in text
     assert "device='cpu'" in text
+    ale = cule.ALEInterface()
+    assert repr(ale) == "ALEInterface(no ROM, device='cpu')"
+    ale.loadROM(cule.roms.get_rom_path("pong"))
+    assert repr(ale) == "ALEInterface('pong', device='cpu')"
     text = repr(make_env("pong", 3).config)
     assert "game='pong', num_envs=3" in text
 
