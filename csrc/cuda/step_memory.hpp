@@ -11,8 +11,8 @@ namespace cule {
 
 constexpr u32 kWarpRamBytes = kWarpLanes * kRamBytes;
 
-// A console with a warp to itself has all its lanes. Smaller teams would wait in votes over parts
-// of a warp, which the execution of the machine code (benchmarks/sass) has not shown to end.
+// A console with a warp to itself has all its lanes. Smaller teams of one warp work one after the
+// other, which by counts is faster in some games and slower in others (RESULTS.md 6).
 CULE_HD CULE_INLINE u32 team_lanes(u32 lanes_per_warp) {
   return lanes_per_warp == 1 ? kWarpLanes : 1;
 }

@@ -32,11 +32,15 @@ void scatter(Warp& w, const u32* offsets) {
 
 void branch(Warp& w, const Instruction& i) {
   const u32 last = i.count - 1u;
-  if (i.is(kDIV) ||
-      i.is(kCONV)) {  // taken if the lanes that are expected are not, or are, all here
+  if (i.is(kDIV) || i.is(kCONV)) {
+    // Taken by all if those with the predicate are not, or are, the lanes that are expected. A vote
+    // over a mask of a register takes the short way only if the mask is the same in all lanes here:
+    // R2UR sets the predicate of the others, and the masks of all are expected.
     Row t;
     const u32 expected = w.words(i.operands[0], t)[__builtin_ctz(w.mask)];
-    if ((expected == w.group().mask) == i.is(kCONV)) w.jump(place(w, i.operands[last]));
+    const bool is_taken = (expected == w.mask) == i.is(kCONV);
+    w.mask = w.group().mask;
+    if (is_taken) w.jump(place(w, i.operands[last]));
     return;
   }
   if (i.count == 2) w.mask &= w.lanes_of(i.operands[0]);
@@ -190,7 +194,7 @@ void reduce(Warp& w, const Instruction& i) {
   w.store_all(i.operands[0], total);
 }
 
-// R2UR: the word of the first lane. A predicate tells whether lanes have different ones.
+// R2UR: the word of the first lane. A predicate tells which lanes have another one.
 void to_uniform(Warp& w, const Instruction& i) {
   const u32 first = i.operands[0].kind == OperandKind::kPredicate ? 1 : 0;
   Row t;
@@ -198,7 +202,7 @@ void to_uniform(Warp& w, const Instruction& i) {
   const u32 word = words[__builtin_ctz(w.mask)];
   u32 others = 0;
   for (u32 l = 0; l < kLanes; ++l) others |= u32(words[l] != word) << l;
-  w.set_lanes(i.operands[0], (others & w.mask) != 0 ? kEveryone : 0);
+  if (first != 0) w.set_lanes(i.operands[0], others);
   w.store_all(i.operands[first], word);
 }
 
