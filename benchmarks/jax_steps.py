@@ -118,6 +118,7 @@ def main() -> None:
     parser.add_argument("--num-envs", type=int, default=16)
     parser.add_argument("--steps", type=int, default=100, help="of a round")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--record", type=Path, default=RECORD, help="file to write")
     arguments = parser.parse_args()
     record: dict[str, Any] = {
         "when": now(),
@@ -125,7 +126,7 @@ def main() -> None:
         "machine": machine(),
         "load_at_start": load_average(),
         "versions": {"jax": jax.__version__, "ale-py": ale_py.__version__},
-        "options": vars(arguments),
+        "options": {**vars(arguments), "record": arguments.record.name},
         "frames_per_second": {},
     }
     for game in arguments.games.split(","):
@@ -133,7 +134,7 @@ def main() -> None:
         record["frames_per_second"][game] = rates
         medians = {name: statistics.median(values) for name, values in rates.items()}
         print(game, {name: f"{value:,.0f}" for name, value in medians.items()})
-    RECORD.write_text(json.dumps(record, indent=1) + "\n")
+    arguments.record.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":
