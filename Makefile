@@ -28,7 +28,8 @@ test: lint types
 	$(BIN)/python -m pytest -n 2 -m gpu --fake-cuda tests/gpu
 
 test-integrations: $(INTEGRATIONS)/installed
-	$(INTEGRATIONS)/bin/python -m pytest tests/integrations $(OLDER_GYMNASIUM)
+	$(INTEGRATIONS)/bin/python -m pytest tests/integrations tests/examples \
+	  tests/house/test_docstrings.py $(OLDER_GYMNASIUM)
 
 bench: $(VENV)/installed-dev
 	$(BIN)/cule bench
@@ -47,9 +48,10 @@ lint: $(VENV)/installed-dev
 types: $(VENV)/installed-dev
 	$(BIN)/mypy
 
-# Links and Python snippets of the documentation.
-docs: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -q tests/house/test_documents.py
+# The documentation as a site in build/site, warnings as errors, after its links and snippets.
+docs: $(VENV)/installed-docs
+	$(BIN)/python -m pytest -q tests/house/test_documents.py tests/house/test_docstrings.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 tidy: $(VENV)/installed-dev
 	$(CMAKE) --preset host
@@ -89,6 +91,10 @@ $(VENV)/installed: $(VENV)/build-tools $(NATIVE)
 
 $(VENV)/installed-dev: $(VENV)/installed
 	$(INSTALL) --no-build-isolation -e '.[dev]'
+	touch $@
+
+$(VENV)/installed-docs: $(VENV)/installed-dev
+	$(INSTALL) --no-build-isolation -e '.[docs]'
 	touch $@
 
 # On top of $(VENV): its packages are seen here (cule, torch, pytest), and others are not seen there.

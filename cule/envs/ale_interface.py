@@ -142,8 +142,8 @@ class ALEInterface:
             rules: A TOML file with the rules of a game of your own.
 
         Raises:
-            RomNotFoundError, UnsupportedRomError, UnknownGameError, RulesError,
-                InvalidArgumentError: Nothing has changed.
+            RomNotFoundError, UnsupportedRomError, UnknownGameError: Nothing has changed.
+            RulesError, InvalidArgumentError: Nothing has changed.
             SettingError: There is no folder to record to; nothing has changed.
             DeviceError: The setting ``kernel`` is "compiled", and games cannot be compiled here.
         """

@@ -322,8 +322,8 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
             The result, see `FrameStep`.
 
         Raises:
-            As `step`, and InvalidArgumentError: `out` does not fit, or batch_size is below
-            num_envs.
+            InvalidArgumentError: `out` does not fit, or batch_size is below num_envs.
+            ActionShapeError, ActionRangeError, NotResetError: As `step`.
         """
         self._check_ready()
         if self._is_async:

@@ -87,8 +87,8 @@ class XlaMethods:
             ``reset, step``.
 
         Raises:
-            As `xla`. A damaged snapshot or one of another game is a
-            ``jax.errors.JaxRuntimeError``.
+            MissingPackageError, InvalidArgumentError: As `xla`.
+            jax.errors.JaxRuntimeError: A snapshot is damaged or of another game.
 
         Example:
             >>> import cule, jax

@@ -99,7 +99,7 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the library is optional
             bool ``[N]``; and infos, one dict for each environment.
 
         Raises:
-            As `AtariVectorEnv.step`.
+            InvalidActionError, NotResetError: As `AtariVectorEnv.step`.
         """
         obs, reward, terminated, truncated, info = self.env.step(self._actions)
         dones = terminated | truncated

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
+import inspect
 import re
 import textwrap
 from pathlib import Path
 
 import pytest
 
+import cule
 from cule.envs.options import PRESETS, EnvOptions
 
 ROOT = Path(__file__).parents[2]
@@ -15,9 +19,22 @@ PAGES = sorted(
     [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("benchmarks/**/*.md")]
 )
 
+#: Pages whose snippets do not run here, and what runs them instead.
+ELSEWHERE = {
+    "docs/frameworks.md": "needs other libraries: tests/integrations/test_frameworks_page.py",
+}
 
-#: Pages whose snippets run, one after the other.
-RUNNING = ("agents/own_networks.md", "environments.md", "own_roms.md", "replay.md")
+#: Replacements that make the snippets of a page small, and run those for a GPU on the CPU.
+SMALLER = {
+    "README.md": {'"cuda"': '"cpu"', "512": "16", "1_000_000": "32_000"},
+    "docs/agents/README.md": {
+        "num_envs=64, total_steps=1_000_000": (
+            "num_envs=2, num_steps=8, num_minibatches=2, total_steps=32, "
+            "max_num_frames_per_episode=400, network='small', img_size=42"
+        ),
+        "episodes=30": "episodes=10",
+    },
+}
 
 
 def name_of(path: Path) -> str:
@@ -54,27 +71,118 @@ def test_the_page_of_environments_has_every_option_and_preset() -> None:
         assert re.search(rf"`\"?{name}[\"=`]", rows), name
 
 
-@pytest.mark.ale
-def test_the_examples_of_the_readme_run_without_a_warning() -> None:
-    """On the CPU with fewer environments and a smaller replay; pytest makes warnings errors."""
-    pytest.importorskip("torch")
-    page = (ROOT / "README.md").read_text()
-    snippets = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(snippets) == 2
-    for snippet in snippets:
-        small = snippet.replace('"cuda"', '"cpu"')
-        small = small.replace("512", "16").replace("1_000_000", "32_000")
-        exec(compile(small, "README.md", "exec"), {})
+def snippets_of(page: Path) -> list[str]:
+    """The Python of a page, in order."""
+    text = page.read_text()
+    for old, new in SMALLER.get(name_of(page), {}).items():
+        assert old in text, f"{old!r} is not in {name_of(page)}"
+        text = text.replace(old, new)
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
 
 
 @pytest.mark.ale
-@pytest.mark.parametrize("name", RUNNING)
-def test_python_snippets_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("page", [page for page in PAGES if snippets_of(page)], ids=name_of)
+def test_python_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other, with the same names; pytest makes warnings errors."""
+    if name_of(page) in ELSEWHERE:
+        pytest.skip(ELSEWHERE[name_of(page)])
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    page = (ROOT / "docs" / name).read_text()
-    snippets = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert snippets
-    for number, snippet in enumerate(snippets):
-        exec(compile(snippet, f"{name}, snippet {number + 1}", "exec"), names)
+    names: dict[str, object] = {"__name__": "__main__"}
+    for number, snippet in enumerate(snippets_of(page)):
+        exec(compile(snippet, f"{page.name}, snippet {number + 1}", "exec"), names)
+
+
+def rows_of(page: str) -> list[list[str]]:
+    """Rows of the tables of a page, as cells."""
+    lines = (ROOT / page).read_text().splitlines()
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in lines
+        if line.startswith("|")
+    ]
+
+
+def errors() -> dict[str, type[Exception]]:
+    """The public kinds of `CuleError`."""
+    kinds = {name: getattr(cule, name) for name in cule.__all__}
+    return {
+        name: kind
+        for name, kind in kinds.items()
+        if isinstance(kind, type) and issubclass(kind, cule.CuleError) and name != "CuleError"
+    }
+
+
+def test_the_page_of_errors_has_every_error_and_its_kinds() -> None:
+    rows = {row[0].strip("`"): row[1] for row in rows_of("docs/errors.md") if len(row) == 4}
+    for name, kind in errors().items():
+        documented = set(re.findall(r"`([\w.]+)`", rows[name]))
+        for built_in in documented:
+            owner, _, attribute = built_in.rpartition(".")
+            module = importlib.import_module(owner or "builtins")
+            assert issubclass(kind, getattr(module, attribute)), f"{name}: {built_in}"
+        assert documented, name
+    assert rows.keys() - errors().keys() <= {"error", "---"}
+
+
+@pytest.mark.ale
+def test_the_page_of_migrating_has_every_keyword() -> None:
+    import ale_py.vector_env
+
+    from cule.wrappers.envpool import Config
+
+    sections = re.split(r"^## ", (ROOT / "docs" / "migrating.md").read_text(), flags=re.MULTILINE)
+    ale = next(text for text in sections if text.startswith("From ale-py"))
+    for name in inspect.signature(ale_py.vector_env.AtariVectorEnv).parameters:
+        assert re.search(rf"^\|.*`{name}`.*\|", ale, re.MULTILINE), name
+    envpool = next(text for text in sections if text.startswith("From EnvPool"))
+    for name in Config.__dataclass_fields__:
+        assert re.search(rf"^\|[^|]*`{name}`", envpool, re.MULTILINE), name
+    only_here = ale.partition("Only here:")[2]
+    for name in EnvOptions.__dataclass_fields__:
+        assert f"`{name}`" in ale, name
+        is_ours = name not in inspect.signature(ale_py.vector_env.AtariVectorEnv).parameters
+        assert (f"`{name}`" in only_here) == is_ours, name
+
+
+def public_names() -> list[str]:
+    """Every name that users import, with its module."""
+    names = [f"cule.{name}" for name in cule.__all__ if name != "__version__"]
+    for package in ("cule.replay", "cule.agents"):
+        names += [f"{package}.{name}" for name in importlib.import_module(package).__all__]
+    # The adapters need their libraries: what they define is read from the source.
+    for path in sorted((ROOT / "cule" / "wrappers").rglob("*.py")):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        tree = ast.parse(path.read_text())
+        if path.name == "__init__.py" and path.parent.name != "wrappers":
+            exported = re.search(r"__all__ = \[(.*?)\]", path.read_text(), re.DOTALL)
+            assert exported is not None
+            package = module.removesuffix(".__init__")
+            names += [f"{package}.{name}" for name in re.findall(r'"(\w+)"', exported[1])]
+        elif path.parent.name == "wrappers" and path.name not in ("options.py", "packages.py"):
+            definitions = [
+                node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)
+            ]
+            names += [f"{module}.{name}" for name in definitions if not name.startswith("_")]
+    return names
+
+
+def test_every_public_name_has_a_page() -> None:
+    pytest.importorskip("torch")
+    pages = "\n".join(path.read_text() for path in (ROOT / "docs" / "reference").glob("*.md"))
+    documented = set(re.findall(r"^::: ([\w.]+)$", pages, re.MULTILINE))
+    on_page_of_errors = {*errors(), "CuleError", "ShortReplayWarning"}
+    missing = [
+        name
+        for name in public_names()
+        if name not in documented and name.rpartition(".")[2] not in on_page_of_errors
+    ]
+    assert not missing, "add each to a page of docs/reference as a line '::: NAME'"
+    assert "`ShortReplayWarning`" in (ROOT / "docs" / "errors.md").read_text()
+
+
+def test_navigation_has_every_page() -> None:
+    config = (ROOT / "mkdocs.yml").read_text()
+    for page in (ROOT / "docs").rglob("*.md"):
+        assert f"- {page.relative_to(ROOT / 'docs')}\n" in config

@@ -100,7 +100,7 @@ class ApexDQN(ApexAgent, DQN):
 
     Example:
         >>> from cule.agents import ApexConfig, ApexDQN
-        >>> config = ApexConfig(game="pong", num_envs=8, memory=4000, learning_starts=64)
+        >>> config = ApexConfig(game="pong", num_envs=8, memory=8000, learning_starts=64)
         >>> agent = ApexDQN(config)
         >>> [progress.steps for progress in agent.train(steps=24)]
         [8, 16, 24]

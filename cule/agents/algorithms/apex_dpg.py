@@ -89,7 +89,7 @@ class ApexDPG(ApexAgent):
 
     Example:
         >>> from cule.agents import ApexDPG, ApexDPGConfig
-        >>> config = ApexDPGConfig(game="pong", num_envs=8, memory=4000, learning_starts=64)
+        >>> config = ApexDPGConfig(game="pong", num_envs=8, memory=8000, learning_starts=64)
         >>> agent = ApexDPG(config)
         >>> [progress.steps for progress in agent.train(steps=24)]
         [8, 16, 24]

@@ -141,7 +141,7 @@ class DQN(OffPolicyAgent):
 
     Example:
         >>> from cule.agents import DQN, DQNConfig
-        >>> config = DQNConfig(game="pong", num_envs=8, memory=4000, learning_starts=64)
+        >>> config = DQNConfig(game="pong", num_envs=8, memory=8000, learning_starts=64)
         >>> agent = DQN(config)
         >>> [progress.steps for progress in agent.train(steps=24)]
         [8, 16, 24]
@@ -339,7 +339,7 @@ class Rainbow(DQN):
 
     Example:
         >>> from cule.agents import Rainbow, RainbowConfig
-        >>> agent = Rainbow(RainbowConfig(game="pong", num_envs=8, memory=4000, learning_starts=64))
+        >>> agent = Rainbow(RainbowConfig(game="pong", num_envs=8, memory=8000, learning_starts=64))
         >>> agent.network.num_atoms, agent.config.n_step
         (51, 3)
     """

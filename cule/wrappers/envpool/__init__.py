@@ -82,7 +82,7 @@ def make_gymnasium(
         **options: Of `Config`.
 
     Raises:
-        As `make`.
+        TypeError, CuleError: As `make`.
     """
     if render_mode is not None:
         as_choice("render_mode", render_mode, ("rgb_array",))

@@ -85,7 +85,7 @@ class Pool:
 
         Raises:
             InvalidArgumentError: Other environments; nothing has moved.
-            As `AtariVectorEnv.send`.
+            InvalidActionError, CallOrderError: As `AtariVectorEnv.send`.
         """
         if isinstance(action, Mapping):
             env_id = action.get("env_id", env_id)

@@ -1,0 +1,55 @@
+"""The examples in public docstrings run, and print what they say."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+#: Modules whose examples do not run, and why.
+SKIPPED = {
+    "cule.wrappers.rllib": "starts Ray and trains; tests/integrations has shorter runs",
+    "cule.wrappers.sb3": "trains 10,000 steps; tests/integrations has shorter runs",
+}
+
+#: Module: a library that it or its examples need.
+NEEDED = {
+    "cule.envs.xla": "jax",
+    "cule.wrappers.dm_env": "dm_env",
+    "cule.wrappers.torchrl": "torchrl",
+}
+
+
+def modules_with_examples() -> list[str]:
+    """Dotted names of the modules of the package with an example in a docstring."""
+    names = []
+    for path in sorted((ROOT / "cule").rglob("*.py")):
+        nodes = ast.walk(ast.parse(path.read_text()))
+        kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+        docs = [ast.get_docstring(node) for node in nodes if isinstance(node, kinds)]
+        if any(doc is not None and ">>>" in doc for doc in docs):
+            names.append(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    return [name.removesuffix(".__init__") for name in names]
+
+
+@pytest.mark.ale
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("name", modules_with_examples())
+def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name in SKIPPED:
+        pytest.skip(SKIPPED[name])
+    pytest.importorskip("torch")
+    if name in NEEDED and importlib.util.find_spec(NEEDED[name]) is None:
+        pytest.skip(f"{NEEDED[name]} is not installed; make test-integrations runs this")
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module(name)
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    results = doctest.testmod(module, optionflags=options, verbose=False)
+    assert results.attempted > 0
+    assert results.failed == 0
