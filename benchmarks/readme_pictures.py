@@ -1,0 +1,133 @@
+"""Makes the pictures of README.md: ``python -m benchmarks.readme_pictures``.
+
+* ``docs/images/environments.png``: the screens of a batch of several games, under random play.
+* ``docs/images/speed.svg``: speed over that of other libraries, a dot for each game, from
+  ``benchmarks/results/bench-57-games.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import cule
+from cule.envs.png import encode_indexed_png
+
+ROOT = Path(__file__).parents[1]
+IMAGES = ROOT / "docs" / "images"
+RESULTS = ROOT / "benchmarks" / "results" / "bench-57-games.json"
+
+#: A column for each; all have 210 scanlines.
+GAMES = (
+    *("pong", "breakout", "space_invaders", "seaquest", "ms_pacman"),
+    *("montezuma_revenge", "beam_rider", "qbert"),
+)
+ROWS = 3
+STEPS = 250
+
+#: Label: ratio in the records.
+PEERS = {
+    "ale-py": "cule-cpu / ale",
+    "ale-py, asynchronous": "cule-cpu / ale-async",
+    "EnvPool": "cule-cpu / envpool",
+}
+LEFT, WIDTH, ROW_HEIGHT, TOP = 150, 620, 62, 64
+DOT = 3.2
+
+
+def screens_of_batch() -> NDArray[np.uint8]:
+    """Screens of ROWS environments of each game, uint8 ``[games, ROWS, H, 160, 3]``."""
+    env = cule.AtariVectorEnv([(game, ROWS) for game in GAMES], len(GAMES) * ROWS, preset="v5")
+    env.reset(seed=0)
+    rng = np.random.default_rng(0)
+    for _ in range(STEPS):
+        env.step(rng.integers(len(env.action_set), size=env.num_envs))
+    screens = np.asarray(env.screens("rgb"))
+    env.close()
+    return screens.reshape(len(GAMES), ROWS, *screens.shape[1:])
+
+
+def mosaic(screens: NDArray[np.uint8]) -> bytes:
+    """A PNG file: a column for each game."""
+    picture = np.hstack([np.vstack(list(column)) for column in screens])
+    colours, indices = np.unique(picture.reshape(-1, 3), axis=0, return_inverse=True)
+    return encode_indexed_png(indices.reshape(picture.shape[:2]).astype(np.uint8), colours)
+
+
+def dots(ratios: list[float], scale: float, y: float) -> list[str]:
+    """Circles for the games; those that would overlap are above and below each other."""
+    taken: dict[int, int] = {}
+    lines = []
+    for ratio in sorted(ratios):
+        x = LEFT + ratio * scale
+        place = round(x / (2 * DOT))
+        number = taken.get(place, 0)
+        taken[place] = number + 1
+        offset = (number + 1) // 2 * 2 * DOT * (-1 if number % 2 else 1)
+        lines.append(f'<circle cx="{place * 2 * DOT:.1f}" cy="{y + offset:.1f}" r="{DOT}"/>')
+    return lines
+
+
+def speed_plot(results: dict[str, Any]) -> str:
+    """An SVG file: ratios of frames per second by game."""
+    series = {
+        label: [record["ratios"][key]["median"] for record in results["records"]]
+        for label, key in PEERS.items()
+    }
+    last = int(max(max(ratios) for ratios in series.values())) + 1
+    scale = WIDTH / last
+    bottom = TOP + ROW_HEIGHT * len(series)
+    machine = results["settings"]["machine"]
+    options = results["settings"]["options"]
+    envs = results["records"][0]["cell"]["num_envs"]
+    about = (
+        f"{len(results['records'])} games, {envs} environments, {options['threads']} threads, "
+        f"{machine['processor']}; 84x84x4 observations; results equal to ale-py"
+    )
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LEFT + WIDTH + 40} {bottom + 50}"',
+        ' font-family="sans-serif" font-size="13" fill="#444">',
+        f'<rect width="{LEFT + WIDTH + 40}" height="{bottom + 50}" fill="#fff"/>',
+        '<text x="16" y="24" font-size="16" fill="#111">Frames per second of cule on a CPU, as a '
+        "multiple of other libraries</text>",
+        f'<text x="16" y="44">{about}</text>',
+    ]
+    for tick in range(last + 1):
+        x = LEFT + tick * scale
+        lines.append(
+            f'<path d="M{x:.1f} {TOP}V{bottom}" stroke="{"#888" if tick == 1 else "#ddd"}"/>'
+            f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{tick}x</text>'
+        )
+    for number, (label, ratios) in enumerate(series.items()):
+        y = TOP + ROW_HEIGHT * (number + 0.5)
+        x = LEFT + statistics.median(ratios) * scale
+        lines += [
+            f'<text x="{LEFT - 12}" y="{y + 4}" text-anchor="end" fill="#111">{label}</text>',
+            '<g fill="#3f7fbf" fill-opacity="0.75">',
+            *dots(ratios, scale, y),
+            "</g>",
+            f'<path d="M{x:.1f} {y - 26}V{y + 26}" stroke="#c03020" stroke-width="2"/>'
+            f'<text x="{x + 5:.1f}" y="{y - 17}" fill="#c03020">'
+            f"{statistics.median(ratios):.1f}x</text>",
+        ]
+    lines += [
+        f'<text x="{LEFT}" y="{bottom + 40}">a dot is a game; red: median over games</text>',
+        "</svg>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Write both."""
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    (IMAGES / "environments.png").write_bytes(mosaic(screens_of_batch()))
+    (IMAGES / "speed.svg").write_text(speed_plot(json.loads(RESULTS.read_text())))
+
+
+if __name__ == "__main__":
+    main()
