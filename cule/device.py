@@ -94,9 +94,9 @@ def unavailable_reason(device: str) -> str | None:
     native = cuda_module()
     if native is None:
         return (
-            "the CUDA backend is not built in: install cule where there are nvcc and a GPU, or with "
-            "CULE_CUDA_ARCHITECTURES set to the architecture of the GPU, such as 90 (docs/cuda.md), "
-            "or use device='cpu'"
+            "the CUDA backend is not built in: install cule where there are nvcc and a GPU, or "
+            "with CULE_CUDA_ARCHITECTURES set to the architecture of the GPU, such as 90 "
+            "(docs/cuda.md), or use device='cpu'"
         )
     try:
         import torch
