@@ -6,6 +6,8 @@ import ast
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -180,6 +182,26 @@ def test_every_public_name_has_a_page() -> None:
     ]
     assert not missing, "add each to a page of docs/reference as a line '::: NAME'"
     assert "`ShortReplayWarning`" in (ROOT / "docs" / "errors.md").read_text()
+
+
+def test_every_module_of_networks_and_losses_has_a_line() -> None:
+    page = (ROOT / "docs" / "reference" / "networks.md").read_text()
+    modules = {
+        f"cule.{path.parent.name}.{path.stem}"
+        for folder in ("nets", "algos")
+        for path in (ROOT / "cule" / folder).glob("[a-z]*.py")
+    }
+    assert set(re.findall(r"^::: (\S+)$", page, re.MULTILINE)) == modules
+
+
+def test_the_pages_of_commands_and_examples_have_all() -> None:
+    commands = {row[0].split("`")[1].split()[1] for row in rows_of("docs/command_line.md")[2:10]}
+    help_text = subprocess.run(
+        [sys.executable, "-m", "cule.cli", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    assert commands == set(re.findall(r"^    ([a-z]+) ", help_text, re.MULTILINE))
+    examples = {re.split(r"[\[\]]", row[0])[1] for row in rows_of("docs/examples.md")[2:]}
+    assert examples == {path.name for path in (ROOT / "examples").glob("*.py")}
 
 
 def test_navigation_has_every_page() -> None:
