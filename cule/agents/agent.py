@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from cule.agents.algorithms.config import AgentConfig
 from cule.agents.training import evaluation, saving
 from cule.agents.training.checkpoint import Metrics, read_checkpoint
-from cule.agents.training.contract import check_env, check_network
+from cule.agents.training.contract import check_network
 from cule.agents.training.devices import configure_torch, is_same_device, parse_device
 from cule.agents.training.distributed import (
     average_gradients,
@@ -37,7 +37,9 @@ from cule.agents.training.environment import (
     FrameEnv,
     StorageKeywords,
     make_env,
+    mode_of,
     newest_frames,
+    obs_dtype,
     obs_shape,
     split_obs_shape,
 )
@@ -45,8 +47,10 @@ from cule.agents.training.graphs import CapturedCall, make_capturable, step_unle
 from cule.agents.training.options import config_from
 from cule.agents.training.phase_timer import PhaseTimer
 from cule.agents.training.seeds import ACTING_SEED, RANK_SEED_STRIDE, REPLAY_SEED, WEIGHTS_SEED
+from cule.agents.training.sources import AnyEnv, as_frame_env
 from cule.envs import FrameStep
 from cule.errors import CheckpointError, DivergedError, InvalidArgumentError
+from cule.nets import read_floats
 
 AnyAgent = TypeVar("AnyAgent", bound="Agent")
 Result = TypeVar("Result")
@@ -114,14 +118,15 @@ class Agent(ABC):
     evaluate = evaluation.evaluate
 
     def __init__(
-        self, config: AgentConfig, env: FrameEnv | None = None, *, network: Network | None = None
+        self, config: AgentConfig, env: AnyEnv | None = None, *, network: Network | None = None
     ) -> None:
         """Make the environments and the network.
 
         Args:
             config: Options of this algorithm.
-            env: Environments to use instead of those of the config, with SameStep autoreset and
-                tensors as results.
+            env: Environments to use instead of those of the config: an `AtariVectorEnv` with
+                tensors as results and SameStep or NextStep autoreset, any Gymnasium vector
+                environment, or one of your own (docs/agents/own_networks.md).
             network: Network to train instead of that of the config: a module, which is used and
                 not copied, or a function that makes it. See docs/agents/own_networks.md.
 
@@ -135,10 +140,10 @@ class Agent(ABC):
         self.env_device = parse_device("env_device", config.env_device or str(self.device))
         self._check_graphs()
         configure_torch(config)
-        self.env = self._default_env() if env is None else env
-        check_env(self.env)
+        self.env = as_frame_env(self._default_env() if env is None else env)
         self.num_envs = self.env.num_envs
-        self.obs_shape = obs_shape(self.env)
+        self.obs_shape, self.obs_dtype = obs_shape(self.env), obs_dtype(self.env)
+        self.autoreset_mode = mode_of(self.env)
         self.num_actions = self._count_actions()
         self.steps, self.updates = 0, 0
         self.statistics = EpisodeStatistics(self.device)
@@ -153,7 +158,7 @@ class Agent(ABC):
             torch.manual_seed(config.seed + WEIGHTS_SEED)
             self.build()
             if outputs := self.network_outputs():
-                check_network(self.network, self.obs_shape, outputs, self.device)
+                check_network(self.network, self.obs_shape, self.obs_dtype, outputs, self.device)
         broadcast_module(self.network)
         self.forward = torch.compile(self.network) if config.compile else self.network
         self._captured: list[CapturedCall[object]] = []
@@ -165,7 +170,7 @@ class Agent(ABC):
     def load(
         cls: type[AnyAgent],
         path: str | os.PathLike[str],
-        env: FrameEnv | None = None,
+        env: AnyEnv | None = None,
         *,
         network: Network | None = None,
         **changes: object,
@@ -209,6 +214,8 @@ class Agent(ABC):
         given = self.given_network
         if given is None:
             network = self.make_network()
+            if self.obs_dtype.is_floating_point:
+                read_floats(network)
         elif isinstance(given, nn.Module):
             network = given
         else:
@@ -293,7 +300,7 @@ class Agent(ABC):
         """Reset the environments, unless the run has begun or was resumed."""
         if not self._has_begun:
             obs, _ = self.env.reset(seed=self.env_seed())
-            self.begin_buffer(newest_frames(obs, self.obs_shape).to(self.device))
+            self.begin_buffer(newest_frames(self.env, obs).to(self.device))
             self._has_begun = True
 
     def step_env(self, actions: Tensor, next_frame: Tensor | None) -> FrameStep:
@@ -370,10 +377,12 @@ class Agent(ABC):
     def storage_options(self) -> StorageKeywords:
         """Options of the buffer of this process."""
         config = self.config
-        stack, frame_shape = split_obs_shape(self.obs_shape)
+        stack, frame_shape = split_obs_shape(self.env)
         return {
             "num_envs": self.num_envs,
             "obs_shape": frame_shape,
+            "obs_dtype": self.obs_dtype,
+            "autoreset_mode": self.autoreset_mode,
             "stack": stack,
             "gamma": config.gamma,
             "reward_clipping": config.reward_rule,

@@ -1,4 +1,7 @@
-"""Losses of policies and values, and their metrics; means over all samples."""
+"""Losses of policies and values, and their metrics: means over all samples, or over the valid ones.
+
+`valid`, bool ``[B]``, leaves samples out: steps whose action was ignored, with NextStep autoreset.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,13 @@ class PolicyLoss(NamedTuple):
     """Fraction of samples whose ratio left the clip range; no gradient."""
 
 
+def mean_of(values: Tensor, valid: Tensor | None = None) -> Tensor:
+    """Mean of values ``[B]``, or of the valid ones; 0 if none is."""
+    if valid is None:
+        return values.mean()
+    return torch.where(valid, values, 0.0).sum() / valid.sum().clamp(min=1)
+
+
 def log_prob(logits: Tensor, actions: Tensor) -> Tensor:
     """Log-probabilities of integer actions ``[...]`` under logits ``[..., A]``."""
     logits = logits if logits.dtype == torch.float64 else logits.float()
@@ -41,7 +51,11 @@ def normalise(values: Tensor, mean: Tensor, std: Tensor) -> Tensor:
 
 
 def ppo_policy_loss(
-    log_probs: Tensor, behaviour_log_probs: Tensor, advantages: Tensor, clip_range: Tensor | float
+    log_probs: Tensor,
+    behaviour_log_probs: Tensor,
+    advantages: Tensor,
+    clip_range: Tensor | float,
+    valid: Tensor | None = None,
 ) -> PolicyLoss:
     """Clipped surrogate loss of PPO (Schulman et al. 2017); tensors are ``[B]``.
 
@@ -51,10 +65,10 @@ def ppo_policy_loss(
     log_ratios = log_probs - behaviour_log_probs
     ratios = log_ratios.exp()
     clipped = _clamp(ratios, 1.0 - clip_range, 1.0 + clip_range)
-    loss = -torch.minimum(ratios * advantages, clipped * advantages).mean()
+    loss = -mean_of(torch.minimum(ratios * advantages, clipped * advantages), valid)
     with torch.no_grad():
-        approx_kl = ((ratios - 1.0) - log_ratios).mean()
-        clip_fraction = ((ratios - 1.0).abs() > clip_range).to(ratios.dtype).mean()
+        approx_kl = mean_of((ratios - 1.0) - log_ratios, valid)
+        clip_fraction = mean_of(((ratios - 1.0).abs() > clip_range).to(ratios.dtype), valid)
     return PolicyLoss(loss, approx_kl, clip_fraction)
 
 
@@ -63,6 +77,7 @@ def value_loss(
     returns: Tensor,
     old_values: Tensor | None = None,
     clip_range: Tensor | float | None = None,
+    valid: Tensor | None = None,
 ) -> Tensor:
     """Mean squared error ``(V - R)^2``, or the maximum of it and the clipped error of PPO.
 
@@ -73,7 +88,7 @@ def value_loss(
         assert old_values is not None
         moved = old_values + _clamp(values - old_values, -clip_range, clip_range)
         errors = torch.maximum(errors, (moved - returns).square())
-    return errors.mean()
+    return mean_of(errors, valid)
 
 
 def _clamp(values: Tensor, lowest: Tensor | float, highest: Tensor | float) -> Tensor:

@@ -15,7 +15,7 @@ from cule.nets.heads import ActorCritic, QNetwork, gather_actions, soft_copy
 from cule.nets.initialisation import INITIALISATIONS, initialise
 from cule.nets.noisy import NoisyLinear, sample_noise
 from cule.nets.normalised import NormalisedQNetwork
-from cule.nets.pixels import PixelStatistics
+from cule.nets.pixels import PixelStatistics, read_floats
 from cule.nets.torsos import TORSOS, make_torso
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "gather_actions",
     "initialise",
     "make_torso",
+    "read_floats",
     "sample_noise",
     "soft_copy",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from cule.nets.torsos import WHITE
+from cule.nets.torsos import WHITE, ByteConv2d, ByteLinear
 
 #: Largest absolute value of a normalised pixel.
 LIMIT = 5.0
@@ -18,6 +18,7 @@ class PixelStatistics(nn.Module):
     at several times. Elements of vectors ``[D]`` have their own.
     """
 
+    white = WHITE  # 1 for observations that are not bytes
     mean: Tensor
     variance: Tensor
     count: Tensor
@@ -33,7 +34,8 @@ class PixelStatistics(nn.Module):
     @torch.no_grad()
     def update(self, frames: Tensor) -> None:
         """Update the statistics with frames ``[B, H, W]`` or vectors ``[B, D]``."""
-        variance, mean = torch.var_mean(frames.float(), 0, correction=0)
+        frames = frames.float().reshape(-1, *self.mean.shape)  # channels are frames, too
+        variance, mean = torch.var_mean(frames, 0, correction=0)
         self.merge(mean, variance, torch.full_like(self.count, len(frames)))
 
     @torch.no_grad()
@@ -50,7 +52,7 @@ class PixelStatistics(nn.Module):
 
     def forward(self, obs: Tensor) -> Tensor:
         """Normalise observations; times 255, since torsos divide by it; float32."""
-        scale = (self.variance + 1e-2).rsqrt() * WHITE
+        scale = (self.variance + 1e-2).rsqrt() * self.white
         shift = -self.mean * scale
         if obs.dim() < 4:
             x = obs.to(torch.float32)
@@ -60,4 +62,14 @@ class PixelStatistics(nn.Module):
             shape = (1, *obs.shape[1:])
             scale = scale.expand(shape).contiguous(memory_format=torch.channels_last)
             shift = shift.expand(shape).contiguous(memory_format=torch.channels_last)
-        return torch.addcmul(shift, x, scale).clamp_(-LIMIT * WHITE, LIMIT * WHITE)
+        limit = LIMIT * self.white
+        return torch.addcmul(shift, x, scale).clamp_(-limit, limit)
+
+
+def read_floats(network: nn.Module) -> None:
+    """Let a network of `cule.nets` read observations that are not bytes, without scaling them."""
+    for module in network.modules():
+        if isinstance(module, ByteConv2d | ByteLinear | PixelStatistics):
+            module.white = 1.0
+        if isinstance(module, PixelStatistics):
+            module.variance.fill_(1.0)

@@ -38,18 +38,22 @@ _CONVOLUTIONS: dict[str, tuple[tuple[tuple[int, int, int], ...], int]] = {
 class ByteConv2d(nn.Conv2d):
     """A convolution of bytes: ``conv(x / 255)``, with the factor on the weights."""
 
+    white = WHITE  # 1 for observations that are not bytes
+
     def forward(self, input: Tensor) -> Tensor:
         """Convolve bytes scaled to 0..1."""
-        result: Tensor = self._conv_forward(input, self.weight * (1.0 / WHITE), self.bias)
+        result: Tensor = self._conv_forward(input, self.weight * (1.0 / self.white), self.bias)
         return result
 
 
 class ByteLinear(nn.Linear):
     """A linear layer of bytes: ``linear(x / 255)``, with the factor on the weights."""
 
+    white = WHITE
+
     def forward(self, input: Tensor) -> Tensor:
         """Apply to bytes scaled to 0..1."""
-        result: Tensor = F.linear(input, self.weight * (1.0 / WHITE), self.bias)
+        result: Tensor = F.linear(input, self.weight * (1.0 / self.white), self.bias)
         return result
 
 

@@ -190,7 +190,7 @@ def test_actions_of_another_kind_are_refused() -> None:
 
 def test_other_autoreset_modes_are_refused() -> None:
     env = Catch(16)
-    env.metadata = {"autoreset_mode": "NextStep"}
+    env.metadata = {"autoreset_mode": "Disabled"}
     with pytest.raises(InvalidArgumentError, match="autoreset_mode"):
         small_learner("ppo", env=env)
 

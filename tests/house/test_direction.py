@@ -89,7 +89,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 #: Packages outside the standard library that the package may import, and where: None is everywhere.
 OTHERS: dict[str, set[str] | None] = {
     "numpy": None,
-    "gymnasium": {"envs", "wrappers"},
+    "gymnasium": {"agents", "envs", "wrappers"},
     "tomllib": {"games"},
     "tomli": {"games"},
     # Engines that cule is compared with, and plots; all imported late.

@@ -27,6 +27,7 @@ from cule.agents.algorithms.off_policy import OffPolicyAgent, ReplayConfig, Repl
 from cule.agents.training.graphs import separate_stream
 from cule.agents.training.options import Positive
 from cule.envs import FrameStep
+from cule.errors import InvalidArgumentError
 from cule.nets import soft_copy
 from cule.replay import PrioritizedReplay
 
@@ -116,6 +117,11 @@ class ApexAgent(OffPolicyAgent):
 
     def build_actor(self) -> None:
         """Copy the network."""
+        if self.autoreset_mode != "SameStep":
+            raise InvalidArgumentError(
+                f"autoreset_mode of the environment is {self.autoreset_mode!r}; for Ape-X it must "
+                "be 'SameStep'"
+            )
         has_two_streams = self.config.overlap and self.device.type == "cuda"
         self.acting_stream = separate_stream(self.device) if has_two_streams else None
         self.actor = copy.deepcopy(self.network).requires_grad_(False)

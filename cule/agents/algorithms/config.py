@@ -21,7 +21,13 @@ class AgentConfig:
     """Options of every algorithm."""
 
     game: str = "pong"
-    """Game to learn."""
+    """Game to learn; several with commas share the environments equally."""
+
+    mode: int | None = None
+    """Game mode; none: the default of the game."""
+
+    difficulty: int | None = None
+    """Difficulty switches; none: the default of the game."""
 
     rom_path: str = ""
     """ROM file of your own; empty: the ROM of the game is searched."""
@@ -96,6 +102,15 @@ class AgentConfig:
 
     noop_max: Annotated[int, Bounds(0, 100_000)] = 30
     """Upper limit (exclusive) of the random number of no-op frames after a reset."""
+
+    use_fire_reset: bool = True
+    """Press FIRE once at the start of an episode, where the game uses it."""
+
+    maxpool: bool = True
+    """Each pixel is the larger one of the last two frames of a step."""
+
+    resets: Literal["", "exact", "cached"] = ""
+    """Resets: exact, as ale-py's, or cached; empty: exact on a CPU, cached on a GPU."""
 
     decorrelate_steps: Annotated[int, Bounds(0, 100_000)] = 400
     """Upper limit of the random number of random steps that each environment plays first."""

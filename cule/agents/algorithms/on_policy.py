@@ -129,6 +129,10 @@ class RolloutAgent(Agent):
         """Whether the host may read tensors to make decisions: on a CPU, outside of graphs."""
         return self.device.type == "cpu" and not self.config.cuda_graphs
 
+    def only_valid(self, valid: Tensor) -> Tensor | None:
+        """Which samples to learn from; None: all, as always with SameStep autoreset."""
+        return valid if self.autoreset_mode == "NextStep" else None
+
     @abstractmethod
     def state_values(self, obs: Tensor) -> Tensor:
         """State values ``[B]`` of observations, in one forward pass."""
@@ -149,6 +153,8 @@ class RolloutAgent(Agent):
         episodes. The latter is skipped if there are none and the host may read the device.
         """
         last_values = self.values_of(rollout.bootstrap_obs)
+        if self.autoreset_mode == "NextStep":  # final observations are among the others
+            return torch.cat([values[1:], last_values.unsqueeze(0)])
         finals = torch.zeros_like(values)
         if not self.can_sync or bool((rollout.final_steps >= 0).any()):
             for obs, steps in zip(rollout.final_obs, rollout.final_steps, strict=True):
@@ -341,9 +347,10 @@ class AdvantageAgent(ActorCriticAgent):
         values = values.view(shape)
         log_probs = algos.log_prob(logits, rollout.actions.flatten()).view(shape)
         advantages, targets, metrics = self.estimate(rollout, values.detach(), log_probs.detach())
-        policy_loss = -(advantages * log_probs).mean()
-        value_loss = algos.value_loss(values, targets)
-        entropy = algos.entropy(logits).mean()
+        used = self.only_valid(rollout.valid)
+        policy_loss = -algos.mean_of(advantages * log_probs, used)
+        value_loss = algos.value_loss(values, targets, valid=used)
+        entropy = algos.mean_of(algos.entropy(logits).view(shape), used)
         loss = policy_loss + config.value_coef * value_loss - self.entropy_coef * entropy
         norm = self.learn(loss * self.loss_scale)
         return {
@@ -372,7 +379,7 @@ def update_statistics(statistics: PixelStatistics, frames: Tensor) -> None:
     if world_size() == 1:
         statistics.update(frames)
         return
-    x = frames.float()
+    x = frames.float().reshape(-1, *statistics.mean.shape)
     mean, square = sum_over_ranks(torch.stack([x.mean(0), x.square().mean(0)])) / world_size()
     count = torch.full_like(statistics.count, len(x) * world_size())
     statistics.merge(mean, square - mean.square(), count)

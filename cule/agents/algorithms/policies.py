@@ -35,9 +35,9 @@ class Policy:
         """Log-probabilities ``[T, N]`` under the policy that acted, before the first update."""
         return rollout.extras["log_probs"]
 
-    def log_probs_and_entropy(self, output: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities ``[B]`` of stored actions, and the mean entropy."""
-        return algos.log_prob(output, actions), algos.entropy(output).mean()
+    def log_probs_and_entropies(self, output: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities of stored actions, and entropies; ``[B]`` each."""
+        return algos.log_prob(output, actions), algos.entropy(output)
 
 
 class GaussianPolicy(Policy):
@@ -86,8 +86,8 @@ class GaussianPolicy(Policy):
         """As `Policy.behaviour_log_probs`: from the stored noise."""
         return algos.noise_log_prob(rollout.extras["noise"], self._log_sigma)
 
-    def log_probs_and_entropy(self, output: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """As `Policy.log_probs_and_entropy`; both of the unbounded numbers."""
+    def log_probs_and_entropies(self, output: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """As `Policy.log_probs_and_entropies`; both of the unbounded numbers."""
         log_sigma = self._log_sigma
         log_probs = algos.gaussian_log_prob(output, log_sigma, actions)
-        return log_probs, algos.gaussian_entropy(log_sigma)
+        return log_probs, algos.gaussian_entropy(log_sigma).expand_as(log_probs)

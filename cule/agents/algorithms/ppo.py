@@ -23,7 +23,7 @@ from cule.agents.algorithms.policies import GaussianPolicy
 from cule.agents.algorithms.ppo_config import PPOConfig
 from cule.agents.algorithms.ppo_targets import GaeTargets, VTraceTargets, sample_envs
 from cule.agents.algorithms.schedules import adapt_learning_rate
-from cule.agents.training.distributed import global_moments
+from cule.agents.training.distributed import global_moments, local_moments
 from cule.agents.training.graphs import make_capturable
 from cule.nets import GaussianActorCritic
 from cule.replay import TrajectoryOptions
@@ -60,8 +60,7 @@ class PPO(ActorCriticAgent):
 
     def make_network(self) -> nn.Module:
         """Make a policy, discrete or normal, and a value."""
-        config = self.config
-        if not config.continuous:
+        if not (config := self.config).continuous:
             return super().make_network()
         return GaussianActorCritic(
             self.obs_shape,
@@ -107,8 +106,7 @@ class PPO(ActorCriticAgent):
 
     def update(self) -> dict[str, Tensor]:
         """Run all epochs over the rollout in the buffer; return the mean metrics of the updates."""
-        config = self.config
-        rollout = self.buffer.rollout(with_obs=False)
+        config, rollout = self.config, self.buffer.rollout(with_obs=False)
         old_values = rollout.extras["values"]
         old_log_probs = self.policy.behaviour_log_probs(rollout)
         estimator = VTraceTargets if config.vtrace else GaeTargets
@@ -128,6 +126,7 @@ class PPO(ActorCriticAgent):
                         targets.returns,
                         old_log_probs,
                         old_values,
+                        rollout.valid,
                     )
                 ]
                 metrics, log_ratios = self.learn_from(
@@ -143,12 +142,10 @@ class PPO(ActorCriticAgent):
             adapt_learning_rate(self.optimizer, metrics["approx_kl"], config.adaptive_kl)
         if config.normalise_values:
             head = getattr(self.network, "value", None)
-            self.value_scale.update(*global_moments(targets.returns), head)
-        return {
-            **metrics,
-            "explained_variance": explained_variance,
-            "value_mean": old_values.mean(),
-        }
+            moments = global_moments(targets.returns, self.only_valid(rollout.valid))
+            self.value_scale.update(*moments, head)
+        extra = {"explained_variance": explained_variance, "value_mean": old_values.mean()}
+        return {**metrics, **extra}
 
     def minibatches(self, targets: GaeTargets) -> Iterable[Tensor]:
         """Minibatches of an epoch: step times N plus environment, int64 ``[B]`` each."""
@@ -166,25 +163,27 @@ class PPO(ActorCriticAgent):
         returns: Tensor,
         old_log_probs: Tensor,
         old_values: Tensor,
+        valid: Tensor,
         has_stopped: Tensor,
     ) -> tuple[dict[str, Tensor], Tensor]:
         """Update from samples ``[B]``; return the metrics and the log-ratios before the update."""
-        config = self.config
+        config, used = self.config, self.only_valid(valid)
         with self.autocast():
             output, values = self.forward(obs)  # values in the units of value_scale
-        log_probs, entropy = self.policy.log_probs_and_entropy(output, actions)
+        log_probs, entropies = self.policy.log_probs_and_entropies(output, actions)
+        entropy = algos.mean_of(entropies, used)
         if config.normalise_advantages:
-            if config.local_norm:
-                mean, std = advantages.mean(), advantages.std()
-            else:
-                mean, std = global_moments(advantages)
-            advantages = algos.normalise(advantages, mean, std)
-        surrogate = algos.ppo_policy_loss(log_probs, old_log_probs, advantages, self.clip_range)
+            moments = local_moments if config.local_norm else global_moments
+            advantages = algos.normalise(advantages, *moments(advantages, used))
+        surrogate = algos.ppo_policy_loss(
+            log_probs, old_log_probs, advantages, self.clip_range, used
+        )
         value_loss = 0.5 * algos.value_loss(
             values,
             self.value_scale.outputs(returns),
             self.value_scale.outputs(old_values),
             self.clip_range if config.clip_values else None,
+            used,
         )
         loss = surrogate.loss + config.value_coef * value_loss - self.entropy_coef * entropy
         may_skip = config.target_kl is not None and not self.can_sync

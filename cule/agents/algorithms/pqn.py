@@ -161,7 +161,8 @@ class PQN(RolloutAgent):
         sums: dict[str, Tensor] = {}
         for _ in range(config.num_epochs):
             for index in self.buffer.minibatches(config.num_minibatches):
-                samples = [column.flatten()[index] for column in (rollout.actions, returns)]
+                columns = (rollout.actions, returns, rollout.valid)
+                samples = [column.flatten()[index] for column in columns]
                 add_to(sums, self.learn_from(self.buffer.obs_at(index), *samples))
                 self.updates += 1
         count = config.num_epochs * config.num_minibatches
@@ -177,11 +178,13 @@ class PQN(RolloutAgent):
         q_values: Tensor = self.forward(obs)
         return q_values.amax(-1)
 
-    def _learn_from(self, obs: Tensor, actions: Tensor, returns: Tensor) -> dict[str, Tensor]:
+    def _learn_from(
+        self, obs: Tensor, actions: Tensor, returns: Tensor, valid: Tensor
+    ) -> dict[str, Tensor]:
         """Update from samples ``[B]``; return the metrics."""
         with self.autocast():
             q_values = self.forward(obs)
         taken = gather_actions(q_values, actions)
-        loss = 0.5 * (taken - returns).square().mean()
+        loss = 0.5 * algos.value_loss(taken, returns, valid=self.only_valid(valid))
         norm = self.learn(loss)
         return {"q_loss": loss.detach(), "q_mean": taken.detach().mean(), "grad_norm": norm}

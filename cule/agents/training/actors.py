@@ -104,7 +104,7 @@ class ActorGroup:
         self.allow(0)
         self.send_weights(agent.network)
         network = copy.deepcopy(agent.network).cpu().requires_grad_(False)
-        self._arguments = (config, agent.env_factory, network, agent.obs_shape, agent.env_seed())
+        self._arguments = (config, agent.env_factory, network, agent.env_seed())
         self._processes: list[BaseProcess] = []
         self._reported: set[int] = set()
         self._published = 0
@@ -196,7 +196,6 @@ def act_in_process(
     config: ApexConfig,
     env_factory: EnvFactory | None,
     network: nn.Module,
-    obs_shape: tuple[int, ...],
     seed: int,
 ) -> None:
     """Play with copies of the network until told to stop; the main function of an actor process.
@@ -222,8 +221,8 @@ def act_in_process(
     epsilon = ladder[first : first + config.num_envs]
     statistics = EpisodeStatistics(torch.device("cpu"))
     obs, _ = env.reset(seed=seed)
-    frames = newest_frames(obs, obs_shape).clone()
-    stacks = make_stacks(env, obs, obs_shape)
+    frames = newest_frames(env, obs).clone()
+    stacks = make_stacks(env, obs)
     steps, version = 0, -1
     with ReplayWriter(handle, index, prioritize) as writer:
         writer.start(frames)

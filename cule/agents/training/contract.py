@@ -20,6 +20,7 @@ _ENV_NAMES = (
 def check_network(
     network: nn.Module,
     obs_shape: tuple[int, ...],
+    obs_dtype: torch.dtype,
     outputs: Mapping[str, tuple[int, ...]],
     device: torch.device,
 ) -> None:
@@ -27,21 +28,23 @@ def check_network(
 
     Args:
         network: A module; called once with two observations, in evaluation mode.
-        obs_shape: Shape of an observation, uint8.
+        obs_shape: Shape of an observation.
+        obs_dtype: Its type.
         outputs: Shape of each output for one observation; float32. Several are a tuple.
         device: Device of the network.
 
     Raises:
         InvalidArgumentError: It does not.
     """
-    obs = torch.zeros((2, *obs_shape), dtype=torch.uint8, device=device)
+    obs = torch.zeros((2, *obs_shape), dtype=obs_dtype, device=device)
     was_training = network.training
     network.eval()
     try:
         result = network(obs)
     except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
         raise InvalidArgumentError(
-            f"the network cannot read observations, uint8 {_batch(obs_shape)}: {error}"
+            f"the network cannot read observations, {str(obs_dtype).removeprefix('torch.')} "
+            f"{_batch(obs_shape)}: {error}"
         ) from error
     finally:
         network.train(was_training)
@@ -78,9 +81,9 @@ def check_env(env: object) -> None:
         )
     mode = env.metadata.get("autoreset_mode")  # type: ignore[attr-defined]  # it has one
     name = getattr(mode, "value", mode)
-    if name != "SameStep":
+    if name not in ("SameStep", "NextStep"):
         raise InvalidArgumentError(
-            f"autoreset_mode of the environment is {name!r}; it must be 'SameStep'"
+            f"autoreset_mode of the environment is {name!r}; it must be 'SameStep' or 'NextStep'"
         )
 
 

@@ -127,6 +127,12 @@ def mean_over_ranks(value: Tensor) -> Tensor:
     return sum_over_ranks(value.clone()) / world_size()
 
 
+def local_moments(values: Tensor, valid: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """As `global_moments`, over the values of this process."""
+    chosen = values if valid is None else values[valid]
+    return chosen.mean(), chosen.std()
+
+
 def max_over_ranks(values: Tensor) -> Tensor:
     """Maximum over all processes, in place."""
     if world_size() > 1:
@@ -134,10 +140,13 @@ def max_over_ranks(values: Tensor) -> Tensor:
     return values
 
 
-def global_moments(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and sample standard deviation (n - 1) over the values of all processes; scalars."""
+def global_moments(values: Tensor, valid: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Mean and sample standard deviation (n - 1) over the (valid) values of all processes."""
     x = values.double() if values.device.type == "cpu" else values.float()
-    sums = torch.stack([x.sum(), x.square().sum(), torch.full_like(x.sum(), x.numel())])
+    number = torch.full_like(x.sum(), x.numel())
+    if valid is not None:
+        x, number = torch.where(valid, x, 0.0), valid.sum().to(x.dtype)
+    sums = torch.stack([x.sum(), x.square().sum(), number])
     total, squares, count = sum_over_ranks(sums)
     mean = total / count
     variance = (squares - count * mean.square()) / (count - 1).clamp(min=1.0)

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, SupportsInt, TypedDict, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from cule.agents.algorithms.config import AgentConfig
 from cule.agents.training.contract import check_tensor
 from cule.envs import AtariVectorEnv, FrameStep
+from cule.errors import InvalidArgumentError
 from cule.replay import TrajectoryBuffer, TrajectoryOptions
 
 
@@ -41,7 +43,7 @@ class FrameEnv(Protocol):
 
     @property
     def metadata(self) -> Mapping[str, object]:
-        """``autoreset_mode`` must be SameStep."""
+        """``autoreset_mode``, SameStep or NextStep."""
 
     @property
     def single_observation_space(self) -> ObsSpace:
@@ -71,7 +73,7 @@ def make_env(config: AgentConfig) -> AtariVectorEnv:
     """Make the environments of a config."""
     has_images = config.obs_type == "image"
     return AtariVectorEnv(
-        config.game,
+        _games(config),
         config.num_envs,
         num_threads=config.env_threads,
         max_num_frames_per_episode=config.max_num_frames_per_episode,
@@ -85,6 +87,11 @@ def make_env(config: AgentConfig) -> AtariVectorEnv:
         frameskip=config.frameskip,
         noop_max=config.noop_max,
         fire_after_life_loss=config.fire_after_life_loss,
+        use_fire_reset=config.use_fire_reset,
+        maxpool=config.maxpool,
+        resets=config.resets or None,
+        mode=config.mode,
+        difficulty=config.difficulty,
         reward_clipping=False,
         device=config.env_device or config.device,
         kernel=config.kernel,
@@ -96,6 +103,19 @@ def make_env(config: AgentConfig) -> AtariVectorEnv:
     )
 
 
+def _games(config: AgentConfig) -> str | list[tuple[str, int]]:
+    """The game, or several with the number of environments of each."""
+    names = [name.strip() for name in config.game.split(",")]
+    if len(names) == 1:
+        return config.game
+    if config.num_envs % len(names):
+        raise InvalidArgumentError(
+            f"game is {config.game!r} and num_envs {config.num_envs}; it must be a multiple of the "
+            f"{len(names)} games"
+        )
+    return [(name, config.num_envs // len(names)) for name in names]
+
+
 def obs_shape(env: FrameEnv) -> tuple[int, ...]:
     """Shape of one observation: ``[S, H, W]`` or ``[D]``."""
     shape = env.single_observation_space.shape
@@ -103,9 +123,26 @@ def obs_shape(env: FrameEnv) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def split_obs_shape(shape: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-    """Number of stacked frames S and shape of one frame; S is 1 for vectors."""
-    return (shape[0], shape[1:]) if len(shape) == 3 else (1, shape)
+def obs_dtype(env: FrameEnv) -> torch.dtype:
+    """Type of observations: uint8, or float32 where the space has floats."""
+    dtype = getattr(env.single_observation_space, "dtype", None)
+    return torch.float32 if dtype is not None and np.dtype(dtype).kind == "f" else torch.uint8
+
+
+def mode_of(env: FrameEnv) -> str:
+    """The autoreset mode: SameStep or NextStep."""
+    mode = env.metadata["autoreset_mode"]
+    return str(getattr(mode, "value", mode))
+
+
+def split_obs_shape(env: FrameEnv) -> tuple[int, tuple[int, ...]]:
+    """Number of stacked frames S and shape of one frame; S is 1 for vectors.
+
+    Environments with a `frame_stack` of 1 have images whose first axis is of channels.
+    """
+    shape = obs_shape(env)
+    is_stack = len(shape) == 3 and getattr(env, "frame_stack", 0) != 1
+    return (shape[0], shape[1:]) if is_stack else (1, shape)
 
 
 class StorageKeywords(TypedDict):
@@ -113,6 +150,8 @@ class StorageKeywords(TypedDict):
 
     num_envs: int
     obs_shape: tuple[int, ...]
+    obs_dtype: torch.dtype
+    autoreset_mode: str
     stack: int
     gamma: float
     reward_clipping: str
@@ -122,27 +161,30 @@ class StorageKeywords(TypedDict):
     seed: int
 
 
-def newest_frames(obs: object, shape: tuple[int, ...]) -> Tensor:
+def newest_frames(env: FrameEnv, obs: object) -> Tensor:
     """Newest frames ``[N, H, W]`` or ``[N, D]`` of the observations of a reset."""
     tensor = check_tensor("obs", obs)
-    return tensor[:, -1] if len(shape) == 3 else tensor
+    stack, frame_shape = split_obs_shape(env)
+    has_stack_axis = stack > 1 or tensor.dim() > 1 + len(frame_shape)
+    return tensor[:, -1] if has_stack_axis else tensor
 
 
 def make_stacks(
     env: FrameEnv,
     obs: object,
-    shape: tuple[int, ...],
     *,
     continuous: bool = False,
     device: torch.device | str = "cpu",
 ) -> TrajectoryBuffer:
     """A buffer that only stacks frames for acting, started with the observations of a reset."""
-    stack, frame_shape = split_obs_shape(shape)
+    stack, frame_shape = split_obs_shape(env)
     stacks = TrajectoryBuffer(
         TrajectoryOptions(
             num_envs=env.num_envs,
             obs_shape=frame_shape,
+            obs_dtype=obs_dtype(env),
             stack=stack,
+            autoreset_mode=mode_of(env),
             num_steps=1,
             action_shape=(3,) if continuous else (),
             action_dtype=torch.float32 if continuous else torch.int64,
@@ -150,7 +192,7 @@ def make_stacks(
             device=device,
         )
     )
-    stacks.start(newest_frames(obs, shape))
+    stacks.start(newest_frames(env, obs))
     return stacks
 
 

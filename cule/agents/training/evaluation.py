@@ -25,10 +25,10 @@ import torch
 from torch import Tensor
 
 from cule.agents.algorithms.config import AgentConfig
-from cule.agents.training.contract import check_env
 from cule.agents.training.environment import FrameEnv, make_env, make_stacks
 from cule.agents.training.scores import human_normalised, reference_scores
 from cule.agents.training.seeds import EVALUATION_SEED
+from cule.agents.training.sources import AnyEnv, as_frame_env
 from cule.envs import AtariVectorEnv
 from cule.errors import CuleError, InvalidArgumentError
 from cule.games import game_id_of
@@ -130,7 +130,7 @@ def evaluate(
     seed: int = 0,
     greedy: bool = False,
     num_envs: int = 0,
-    env: FrameEnv | None = None,
+    env: AnyEnv | None = None,
     on_frames: Callable[[Tensor], None] | None = None,
 ) -> Evaluation:
     """Play whole episodes with an agent; training is not affected.
@@ -156,9 +156,13 @@ def evaluate(
     check_int("seed", seed, 0)
     own_env = env is None
     if env is None:
+        if not getattr(agent.env, "has_states", True):
+            raise InvalidArgumentError(
+                "env is None; agents of Gymnasium environments need environments to evaluate in"
+            )
         count = num_envs or min(episodes, 128)
         env = make_eval_env(agent.config, protocol, count)
-    check_env(env)
+    env = as_frame_env(env)
     was_training = agent.network.training
     agent.network.eval()
     try:
@@ -215,7 +219,7 @@ def _play(
     generator.manual_seed(seed + EVALUATION_SEED)
     obs, _ = env.reset(seed=seed)
     continuous = agent.config.continuous
-    stacks = make_stacks(env, obs, agent.obs_shape, continuous=continuous, device=agent.device)
+    stacks = make_stacks(env, obs, continuous=continuous, device=agent.device)
     returns: list[list[float]] = [[] for _ in range(env.num_envs)]
     lengths: list[list[int]] = [[] for _ in range(env.num_envs)]
     playing = torch.arange(env.num_envs, device=agent.device)

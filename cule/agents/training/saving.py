@@ -118,7 +118,8 @@ def load_state(agent: Agent, content: Checkpoint) -> None:
     check_same_on_all_ranks("steps and updates of the checkpoint", (agent.steps, agent.updates))
     broadcast_module(agent.network)
     is_complete = agent.load_extra_state(content["extra"])
-    agent._has_begun = content["has_begun"] and is_complete
+    has_states = getattr(agent.env, "has_states", True)  # otherwise new episodes begin
+    agent._has_begun = content["has_begun"] and is_complete and has_states
     if agent._has_begun:
         agent.env.set_state(content["env"])
 

@@ -1,0 +1,54 @@
+"""Options of the environments, through learners and in their evaluations."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+
+from cule.agents import A2C, A2CConfig
+from cule.agents.training.environment import make_env
+from cule.agents.training.evaluation import make_eval_env
+from cule.errors import CuleError, InvalidArgumentError
+
+SMALL = {"num_envs": 4, "network": "small", "img_size": 42, "env_threads": 1}
+
+
+@pytest.mark.ale
+def test_options_reach_the_environments() -> None:
+    config = A2CConfig(
+        game="breakout",
+        mode=4,
+        difficulty=1,
+        use_fire_reset=False,
+        maxpool=False,
+        resets="cached",
+        **SMALL,  # type: ignore[arg-type]
+    )
+    for env in (make_env(config), make_eval_env(config, "noop", 4)):
+        options = env.config
+        assert (options.mode, options.difficulty) in ((4, 1), ([4] * 4, [1] * 4))
+        assert (options.use_fire_reset, options.maxpool) == (False, False)
+        assert options.resets == "cached"
+        env.close()
+    env = make_env(A2CConfig(game="breakout", **SMALL))  # type: ignore[arg-type]
+    assert env.config.use_fire_reset
+    assert env.config.resets == "exact"
+    env.close()
+    with pytest.raises(CuleError, match="mode"):
+        make_env(A2CConfig(game="pong", mode=77, **SMALL))  # type: ignore[arg-type]
+
+
+@pytest.mark.ale
+def test_several_games_are_learned_together() -> None:
+    config = A2CConfig(
+        game="pong, breakout",
+        full_action_space=True,
+        total_steps=40,
+        **SMALL,  # type: ignore[arg-type]
+    )
+    agent = A2C(config)
+    assert agent.num_actions == 18
+    assert [progress.steps for progress in agent.train()] == [20, 40]
+    with pytest.raises(InvalidArgumentError, match="a multiple of the 3 games"):
+        make_env(A2CConfig(game="pong,breakout,boxing", **SMALL))  # type: ignore[arg-type]
