@@ -7,10 +7,8 @@ tensors. This file checks the order of calls, and leaves everything between to a
 
 from __future__ import annotations
 
-import functools
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar, cast
+from collections.abc import Mapping, Sequence
 
 import gymnasium
 import numpy as np
@@ -25,6 +23,7 @@ from cule.envs.backend import make_backend, rgb_screens
 from cule.envs.checks import as_choice
 from cule.envs.errors import CallOrderError, NativeErrors, native_errors
 from cule.envs.forks import forked_error, watch_forks
+from cule.envs.locks import one_at_a_time
 from cule.envs.options import EnvOptions, resolve_options, takes_options
 from cule.envs.plan import continuous_action_space, frame_shape, observation_space, plan_batch
 from cule.envs.requests import (
@@ -40,20 +39,6 @@ from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, No
 from cule.option_fields import documents
 
 _restore_errors = NativeErrors(value_error=InvalidStateError)
-
-_Method = TypeVar("_Method", bound=Callable[..., object])
-
-
-def one_at_a_time(method: _Method) -> _Method:
-    """Calls from several threads wait for each other, by the lock of the environment."""
-
-    @functools.wraps(method)
-    def wrapper(self: AtariVectorEnv, *args: object, **kwargs: object) -> object:
-        with self._lock:
-            return method(self, *args, **kwargs)
-
-    return cast(_Method, wrapper)
-
 
 @documents(EnvOptions)
 class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]):

@@ -125,7 +125,7 @@ SCRIPTS: dict[str, set[str]] = {
         *("cule", "cule.device", "cule.envs.launch", "cule.envs.png", "cule.replay"),
         *("cule.envs", "cule.envs.translation", "cule.envs.options", "cule.envs.plan"),
         *("cule.bench", "cule.bench.games", "cule.bench.machine", "cule.bench.memory"),
-        "cule.check.equality",
+        *("cule.check.equality", "cule.agents", "cule.wrappers.sb3"),
     },
     "examples": {"cule", "cule.wrappers", "cule.wrappers.sb3", "cule.wrappers.torchrl"},
     # games: what a record of ale-py is a record of.
