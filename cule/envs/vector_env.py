@@ -40,6 +40,7 @@ from cule.option_fields import documents
 
 _restore_errors = NativeErrors(value_error=InvalidStateError)
 
+
 @documents(EnvOptions)
 class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]):
     """Many Atari 2600 environments, stepped together.
