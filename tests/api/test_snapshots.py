@@ -70,7 +70,9 @@ def test_observe_of_an_asynchronous_batch(make_env: MakeEnv) -> None:
 def test_the_number_of_snapshots_is_checked(make_env: MakeEnv) -> None:
     env = make_env(num_envs=3)
     env.reset(seed=0)
-    with pytest.raises(cule.InvalidArgumentError, match=r"\(2, \d+\); it must be \(3, "):
+    with pytest.raises(
+        cule.InvalidArgumentError, match=r"shape \(2, \d+\); it must have shape \(3, "
+    ):
         env.set_state(env.get_state([0, 1]))
 
 
