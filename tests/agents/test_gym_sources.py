@@ -166,7 +166,7 @@ def test_ignored_steps_are_not_learned_from() -> None:
         assert (used is None) == (mode == AutoresetMode.SAME_STEP)
         if used is not None:
             assert 0 < int((~used).sum()) < used.numel() / 2
-            # Whatever stands in an ignored step has no effect.
+            # The contents of an ignored step have no effect.
             state = {k: v.clone() for k, v in agent.network.state_dict().items()}
             results = []
             for noise in (0.0, 5.0):

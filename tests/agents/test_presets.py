@@ -54,5 +54,5 @@ def test_presets_of_papers_end_a_return_with_a_life(preset: str) -> None:
     presses = preset in ("ppo", "a2c", "pqn")
     for env in (make_env(config), make_eval_env(config, "noop", 2)):
         assert env.config.fire_after_life_loss == presses
-        assert not env.config.episodic_life  # the episode goes on
+        assert not env.config.episodic_life  # the episode continues
         env.close()

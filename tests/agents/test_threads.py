@@ -1,4 +1,4 @@
-"""How many threads of torch a learner takes, if nobody says."""
+"""How many threads of torch a learner takes by default."""
 
 from __future__ import annotations
 
