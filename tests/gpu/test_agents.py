@@ -141,7 +141,7 @@ def inputs_of(agent: Any) -> tuple[Any, ...]:
     advantages = window.rewards.flatten() + values.cos()
     has_stopped = torch.zeros((), dtype=torch.bool, device=agent.device)
     samples = (window.actions.flatten(), advantages, values + 1.0, log_probs - 0.05, values)
-    return (window.obs.flatten(0, 1), *samples, has_stopped)
+    return (window.obs.flatten(0, 1), *samples, window.valid.flatten(), has_stopped)
 
 
 @pytest.mark.parametrize("name", ["a2c", "vtrace", "ppo", "dqn", "rainbow", "apex-dpg"])
