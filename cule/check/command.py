@@ -105,15 +105,6 @@ def parse(words: Sequence[str]) -> CheckOptions:
     return CheckOptions(**given_fields(parser.parse_args(words)))
 
 
-@dataclass
-class _Step:
-    """A line of the report."""
-
-    name: str
-    is_right: bool
-    text: str
-
-
 class Check:
     """A run of ``cule check``.
 
@@ -152,7 +143,7 @@ class Check:
 
     def _note(self, name: str, is_right: bool, text: str) -> None:
         self._is_right = self._is_right and is_right
-        self.report["steps"].append(dataclasses.asdict(_Step(name, is_right, text)))
+        self.report["steps"].append({"name": name, "is_right": is_right, "text": text})
         print(f"{'ok' if is_right else 'FAILED':6}  {name}: {text}", flush=True)
 
     @property

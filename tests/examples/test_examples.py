@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 
-#: File: arguments of its short form, and the modules that it needs besides cule's dependencies.
+#: File: arguments of its short form, and the modules that it needs in addition to cule's dependencies.
 SHORT: dict[str, tuple[str, tuple[str, ...]]] = {
     "ale_py_histories.py": ("--num-envs 4 --steps 60", ("ale_py",)),
     "go_explore.py": ("--num-envs 32 --rounds 3 --steps 5 --max-cells 100", ()),
