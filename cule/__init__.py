@@ -22,6 +22,7 @@ from cule.envs.errors import (
     ActionShapeError,
     ArgumentTypeError,
     CallOrderError,
+    EnvIndexError,
     GymArgumentError,
     SettingError,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "DeviceError",
     "DisconnectedError",
     "DivergedError",
+    "EnvIndexError",
     "EnvOptions",
     "FrameStep",
     "GymArgumentError",

@@ -31,6 +31,10 @@ class GymArgumentError(InvalidArgumentError, gymnasium.error.Error):
     """A keyword of `AtariEnv`, or `frameskip`, is outside its allowed values."""
 
 
+class EnvIndexError(InvalidArgumentError, IndexError):
+    """The index of an environment that does not exist."""
+
+
 class ActionShapeError(InvalidActionError, AssertionError):
     """Actions are of the wrong kind, dtype or shape."""
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cule import _core
 from cule.envs.arrays import as_array, is_tensor, to_numpy
 from cule.envs.checks import INT32_MAX
-from cule.envs.errors import ArgumentTypeError
+from cule.envs.errors import ArgumentTypeError, EnvIndexError
 from cule.envs.options import EnvOptions
 from cule.errors import InvalidArgumentError, InvalidStateError
 
@@ -125,9 +125,13 @@ def as_indices(indices: object, num_envs: int, unique: bool = False) -> NDArray[
         raise InvalidArgumentError(f"indices has shape {array.shape}; it must have one dimension")
     if array.min() < 0 or array.max() >= num_envs:
         wrong = array[(array < 0) | (array >= num_envs)][0]
-        raise InvalidArgumentError(f"indices holds {wrong}; it must be in 0..{num_envs - 1}")
+        raise EnvIndexError(
+            f"indices holds {wrong}, which is out of range; it must be in 0..{num_envs - 1}"
+        )
     if unique and len(np.unique(array)) != len(array):
-        raise InvalidArgumentError("indices holds an environment twice")
+        raise InvalidArgumentError(
+            f"indices is {array.tolist()}, with a duplicate env_id; each must be there once"
+        )
     return array.astype(np.int64)
 
 

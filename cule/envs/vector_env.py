@@ -34,6 +34,7 @@ from cule.envs.requests import (
     parse_reset,
 )
 from cule.envs.results import FRAME_STEPS, FrameStep, Info, StepResult, make_final_info, make_info
+from cule.envs.vector_interface import ALEVectorInterface
 from cule.envs.xla import XlaMethods
 from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, NotResetError, warn
 from cule.option_fields import documents
@@ -349,6 +350,11 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
     def action_set(self) -> tuple[Action, ...]:
         """What the indices of `step` mean, or what continuous actions can become."""
         return self._plan.action_set
+
+    @property
+    def ale(self) -> ALEVectorInterface:
+        """These environments with the methods of the attribute of this name in ale-py."""
+        return ALEVectorInterface(self)
 
     @property
     def frame_rate(self) -> int:

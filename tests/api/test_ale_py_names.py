@@ -29,7 +29,7 @@ FACES: dict[str, Any] = {
 
 #: Names that ale-py has alone, and why.
 ALONE = {
-    "ALEVectorInterface": "what its AtariVectorEnv is made of",
+    "ALEVectorInterface": "the class of AtariVectorEnv.ale, which is not made by itself",
     "AtariEnvStepMetadata": "annotations of AtariEnv's info",
     "SDL_SUPPORT": "nothing here opens a window or plays sound",
     "env": "the module of AtariEnv",
@@ -327,3 +327,83 @@ def test_rom_ids_and_paths() -> None:
     for module in (theirs, cule.roms):
         with pytest.warns(UserWarning, match="nothing"):
             assert module.get_rom_path("nothing") is None
+
+
+def numbers(result: Any) -> Any:
+    """Arrays of a result as lists, so that == compares them."""
+    if isinstance(result, np.ndarray):
+        return result.dtype, result.tolist()
+    if isinstance(result, dict):
+        return {key: numbers(value) for key, value in result.items()}
+    return [numbers(part) for part in result] if isinstance(result, tuple) else result
+
+
+#: Calls of each method of `AtariVectorEnv.ale`: (that object, of three environments of breakout).
+VECTOR_CALLS: dict[str, list[Callable[[Any], Any]]] = {
+    "get_action_set": [lambda ale: [(a.name, int(a.value)) for a in ale.get_action_set()]],
+    "get_num_envs": [lambda ale: ale.get_num_envs()],
+    "get_observation_shape": [lambda ale: ale.get_observation_shape()],
+    "reset": [
+        lambda ale: numbers(ale.reset([0, 1, 2], [4, 5, 6])),
+        lambda ale: numbers(ale.reset([2, 0], [7, 8])),
+        lambda ale: numbers(ale.reset([1], [-1])),
+        lambda ale: numbers(ale.reset([], [])),
+        lambda ale: ale.reset([0, 0], [-1, -1]),
+        lambda ale: ale.reset([3], [-1]),
+        lambda ale: ale.reset([-1], [-1]),
+        lambda ale: ale.reset([0, 1], [-1]),
+        lambda ale: ale.reset([0], [1.5]),
+        lambda ale: ale.reset([0.0], [1]),
+        lambda ale: ale.reset("x", [1]),
+    ],
+    "send": [
+        lambda ale: ale.send([0, 1], [1.0, 1.0, 1.0]),
+        lambda ale: ale.send([0, 1, 2], [1.0, 1.0]),
+        lambda ale: ale.send([0, 1, 2, 0], [1.0] * 4),
+        lambda ale: ale.send([0.5, 1, 2], [1.0] * 3),
+    ],
+    "recv": [
+        lambda ale: [
+            (ale.send([1, i % 4, 3], [1.0] * 3), numbers(ale.recv()))[1] for i in range(40)
+        ]
+    ],
+}
+
+
+def vector_outcome(call: Callable[[Any], Any], module: Any) -> Any:
+    """What a call returns or raises, after a reset of all environments and three steps."""
+    env = vector_env(module)("breakout", 3, num_threads=1)
+    env.reset(seed=3)
+    for _ in range(3):
+        env.step(np.ones(3, np.int64))
+    try:
+        return call(env.ale)
+    except Exception as error:
+        return error
+
+
+@pytest.mark.parametrize("method", VECTOR_CALLS)
+def test_calls_of_the_vector_interface(method: str) -> None:
+    for number, call in enumerate(VECTOR_CALLS[method]):
+        expected, got = vector_outcome(call, load_ale_py()), vector_outcome(call, cule)
+        if isinstance(expected, Exception):
+            assert isinstance(got, type(expected)), (number, expected, got)
+            assert isinstance(got, cule.CuleError), (number, got)
+        else:
+            assert not isinstance(got, Exception), (number, got)
+            assert got == expected, number
+
+
+def test_every_method_of_the_vector_interface_is_called() -> None:
+    theirs = load_ale_py().vector_env.AtariVectorEnv("pong", 1).ale
+    ours = cule.AtariVectorEnv("pong", 1).ale
+    assert public(ours) == set(VECTOR_CALLS)
+    assert public(theirs) == {*VECTOR_CALLS, "handle"}  # the first result of xla()
+
+
+def test_strengths_of_discrete_actions_are_refused() -> None:
+    env = cule.AtariVectorEnv("breakout", 2)
+    env.reset(seed=1)
+    with pytest.raises(cule.InvalidArgumentError, match=r"paddle_strengths is \[1.0, 0.5\]"):
+        env.ale.send([0, 1], [1.0, 0.5])
+    env.step(np.array([0, 1]))
