@@ -85,9 +85,9 @@ PRESETS: dict[str, Preset] = {
         learning_rate=7e-4, clip_values=False, precision="bf16"),
     "ppo-gpu-16k": _preset("ppo", num_envs=16_384, num_steps=16, num_epochs=2, num_minibatches=16,
         learning_rate=1e-3, clip_values=False, total_steps=50_000_000, precision="bf16"),
-    "ppo-cpu": _preset("ppo", **_CPU | {"num_envs": 16}, stack_num=2, normalize_obs=True,
-        num_epochs=3, num_minibatches=8, learning_rate=1e-3, clip_range=0.2, clip_values=False,
-        total_steps=1_000_000),
+    "ppo-cpu": _preset("ppo", **_CPU | {"num_envs": 32}, num_steps=64, stack_num=2,
+        normalize_obs=True, num_epochs=3, num_minibatches=8, learning_rate=1.5e-3, clip_range=0.2,
+        clip_values=False, total_steps=800_000),
     "pqn": _preset("pqn"),
     "pqn-gpu": _preset(
         "pqn", num_envs=2048, num_minibatches=16, learning_rate=1e-3, precision="bf16"),
