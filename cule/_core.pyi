@@ -414,10 +414,9 @@ class ReplayRing:
     def sample_prioritized(
         self,
         sums: PrioritySums,
-        uniform: NDArray[np.float64],  # [B]; [3 * B] for a mixture: position, coin, position
+        uniform: NDArray[np.float64],  # [B]
         bases: NDArray[np.float64],  # [B], written
         n_step: int,
-        uniform_mixture: float,
     ) -> tuple[NDArray[np.generic], ...]: ...
     def gather_prioritized(
         self,
@@ -425,7 +424,6 @@ class ReplayRing:
         ids: NDArray[np.int64],
         bases: NDArray[np.float64],  # [B], written
         n_step: int,
-        uniform_mixture: float,
     ) -> tuple[NDArray[np.generic], ...]: ...
     def follow_head(
         self,

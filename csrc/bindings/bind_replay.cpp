@@ -261,34 +261,26 @@ struct PyRing {
     return ids;
   }
 
-  // Samples in proportion to priorities, and a share uniformly. uniform: [B], or [3 * B] for a
-  // mixture: position, whether to sample uniformly, and position then.
+  // Samples in proportion to priorities. uniform: [B].
   py::tuple sample_prioritized(const PySums& sums, const py::object& uniform,
-                               const Contiguous<double>& bases, i64 n_step,
-                               double uniform_mixture) const {
+                               const Contiguous<double>& bases, i64 n_step) const {
     check(sums);
     const i64 size = bases.size();
-    const bool is_mixture = uniform_mixture > 0.0;
-    const double* from =
-        parse_vector<double>(uniform, "uniform", i32(is_mixture ? 3 * size : size));
+    const double* from = parse_vector<double>(uniform, "uniform", i32(size));
     Contiguous<i64> ids(size);
     sample_ids(sums.sums, ring, from, size, ids.mutable_data());
-    if (is_mixture) {
-      mix_ids(ring, valid(n_step), uniform_share(sums.sums, uniform_mixture), from + size, size,
-              ids.mutable_data());
-    }
-    return gather_prioritized(sums, ids, bases, n_step, uniform_mixture);
+    return gather_prioritized(sums, ids, bases, n_step);
   }
 
   // The transitions of ids with their probabilities, and weights 0 or 1. Writes the bases of the
   // importance weights.
   py::tuple gather_prioritized(const PySums& sums, const Contiguous<i64>& ids,
-                               Contiguous<double> bases, i64 n_step, double uniform_mixture) const {
+                               Contiguous<double> bases, i64 n_step) const {
     check(sums);
     BatchArrays b = gather_ids(ids, n_step);
     if (bases.size() != b.size) refuse("bases must have one element an id");
-    weigh(sums.sums, ring, valid(n_step), uniform_share(sums.sums, uniform_mixture), ids.data(),
-          b.size, b.weights(), b.probabilities(), bases.mutable_data());
+    weigh(sums.sums, ring, valid(n_step), ids.data(), b.size, b.weights(), b.probabilities(),
+          bases.mutable_data());
     return py::make_tuple(b.obs, b.actions, b.next_obs, b.numbers, ids);
   }
 
@@ -382,9 +374,9 @@ void bind_replay(py::module_& m) {
            fixed("order_head"), py::arg("uniform"), py::arg("count"), py::arg("n_step"))
       .def("gather", &PyRing::gather_uniform, fixed("ids"), py::arg("n_step"))
       .def("sample_prioritized", &PyRing::sample_prioritized, py::arg("sums"), py::arg("uniform"),
-           fixed("bases"), py::arg("n_step"), py::arg("uniform_mixture"))
+           fixed("bases"), py::arg("n_step"))
       .def("gather_prioritized", &PyRing::gather_prioritized, py::arg("sums"), fixed("ids"),
-           fixed("bases"), py::arg("n_step"), py::arg("uniform_mixture"))
+           fixed("bases"), py::arg("n_step"))
       .def("follow_head", &PyRing::follow, py::arg("sums"), py::arg("num_steps"),
            py::arg("priorities"), py::arg("powers"), py::arg("n_step"))
       .def("update_priorities", &PyRing::update, py::arg("sums"), py::arg("ids"),

@@ -91,28 +91,13 @@ inline void sample_ids(const PrioritySums& sums, const Ring& ring, const double*
     ids[k] = id_of(ring, sums.at((double(k) + uniform[k]) / double(size)));
 }
 
-// Probability of sampling uniformly: 1 in a mixture where all priorities are 0.
-inline double uniform_share(const PrioritySums& sums, double uniform_mixture) {
-  return uniform_mixture > 0.0 && sums.total() == 0 ? 1.0 : uniform_mixture;
-}
-
-// Replaces a share of the ids by uniformly sampled ones. uniform: [2, size], whether to replace an
-// id, and its replacement.
-inline void mix_ids(const Ring& ring, const ValidRange& valid, double share, const double* uniform,
-                    i64 size, i64* ids) {
-  for (i64 k = 0; k < size; ++k) {
-    if (uniform[k] < share) ids[k] = uniform_id(ring, valid, uniform[size + k]);
-  }
-}
-
 // Computes the probabilities of transitions and the bases of their importance weights, which are
 // powers of these. Sets the weight to 0 where the probability is 0.
-inline void weigh(const PrioritySums& sums, const Ring& ring, const ValidRange& valid, double share,
+inline void weigh(const PrioritySums& sums, const Ring& ring, const ValidRange& valid,
                   const i64* ids, i64 size, float* weights, float* probabilities, double* bases) {
   const double total = sums.total() < 1 ? 1.0 : double(sums.total());
   for (i64 k = 0; k < size; ++k) {
-    double probability = double(sums.leaf(cell_of(ring, ids[k]))) / total;
-    if (share > 0.0) probability = (1.0 - share) * probability + share / double(valid.count);
+    const double probability = double(sums.leaf(cell_of(ring, ids[k]))) / total;
     if (!(probability > 0.0)) weights[k] = 0.0f;
     probabilities[k] = float(probability);
     const double base = double(valid.count) * probability;

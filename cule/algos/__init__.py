@@ -39,7 +39,6 @@ from cule.algos.priorities import (
     epsilon_ladder,
     linear_schedule,
     priorities_from_errors,
-    sample_by_size,
     sigma_ladder,
 )
 from cule.algos.returns import (
@@ -84,7 +83,6 @@ __all__ = [
     "q_lambda_returns",
     "q_targets",
     "random_disc_actions",
-    "sample_by_size",
     "sample_categorical",
     "shift_values",
     "sigma_ladder",

@@ -13,38 +13,6 @@ def priorities_from_errors(errors: Tensor, floor: float = 1e-6) -> Tensor:
     return errors.abs() + floor
 
 
-def sample_by_size(
-    sizes: Tensor, count: int, generator: torch.Generator | None = None
-) -> tuple[Tensor, Tensor]:
-    """Sample in proportion to sizes, once from each of `count` equal strata of the total.
-
-    The weights make means over the samples unbiased (LaBER, Lahire et al. 2022). Sizes are rounded
-    to multiples of 2**-40 of the largest, so that sums are exact on every device and a size of 0 is
-    never sampled.
-
-    Args:
-        sizes: Non-negative; ``[C]``. Values that are not finite count as the largest float32.
-        count: Number of samples, with replacement.
-        generator: On the device of `sizes`.
-
-    Returns:
-        Indices, int64 ``[count]``, and weights, the mean of all sizes over the size of the sample,
-        float32 ``[count]``. If all sizes are 0, sampling is uniform and all weights are 1.
-    """
-    limit = torch.finfo(torch.float32).max
-    known = sizes.double().nan_to_num(nan=limit, posinf=limit)
-    largest = known.amax()
-    shares = torch.where(largest > 0, known / largest.clamp(min=1e-300), 1.0)
-    units = (shares * 2.0**40).round().to(torch.int64)
-    prefix = units.cumsum(0)
-    total = prefix[-1]
-    strata = torch.arange(count, device=sizes.device)
-    uniform = torch.rand(count, generator=generator, dtype=torch.float64, device=sizes.device)
-    target = ((strata + uniform) / count * total).to(torch.int64)
-    index = torch.searchsorted(prefix, torch.minimum(target, total - 1), right=True)
-    return index, (total / (len(sizes) * units[index])).float()
-
-
 def epsilon_ladder(num_envs: int, base: float = 0.4, exponent: float = 7.0) -> Tensor:
     """Constant epsilon of each environment; float32 ``[N]`` (Horgan et al. 2018).
 

@@ -193,7 +193,6 @@ class NativePriorities:
         """View the tensors of a buffer, and keep them alive."""
         self._ring, self._core, self._types = ring, ring.core, ring.types
         self._num_envs, self._n_step, self._alpha = options.num_envs, options.n_step, options.alpha
-        self._uniform_mixture = options.uniform_mixture
         assert priorities.sums.native is not None
         self._sums, self._scratch = priorities.sums.native, Scratch()
         self._limit, self._max_priority = priorities.largest_priority, priorities.max_priority
@@ -204,16 +203,14 @@ class NativePriorities:
     def sample(self, generator: torch.Generator, count: int, beta: float | Tensor) -> Batch:
         """`PrioritizedReplay.sample`."""
         powers, bases = self._scratch(count)
-        uniform = self._ring.uniform(generator, 3 * count if self._uniform_mixture else count)
-        rules = self._n_step, self._uniform_mixture
-        found = self._core.sample_prioritized(self._sums, uniform, bases, *rules)
+        uniform = self._ring.uniform(generator, count)
+        found = self._core.sample_prioritized(self._sums, uniform, bases, self._n_step)
         return self._weighed(found, powers, bases, beta)
 
     def gather(self, ids: Tensor, beta: float | Tensor) -> Batch:
         """The transitions of ids."""
         wanted, (powers, bases) = as_array(ids.contiguous()), self._scratch(len(ids))
-        rules = self._n_step, self._uniform_mixture
-        found = self._core.gather_prioritized(self._sums, wanted, bases, *rules)
+        found = self._core.gather_prioritized(self._sums, wanted, bases, self._n_step)
         return self._weighed(found, powers, bases, beta)
 
     def _weighed(

@@ -245,10 +245,6 @@ class PrioritizedOptions(ReplayOptions):
     beta: float = within(0.4, 0.0, 1.0)
     """Exponent of importance weights: 0 is none, 1 corrects fully; `sample` can override it."""
 
-    uniform_mixture: float = within(0.0, 0.0, 1.0)
-    """Probability that a transition is sampled uniformly, whatever its priority; the importance
-    weights are those of the mixture."""
-
     def __post_init__(self) -> None:
         """Check the new fields."""
         super().__post_init__()

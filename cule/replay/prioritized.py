@@ -18,13 +18,12 @@ class PrioritizedReplay(UniformReplay):
 
     Transition i is sampled with probability ``p_i ** alpha / sum of p ** alpha`` and weighted by
     ``(V * probability) ** -beta``, with V transitions, over the largest weight of the batch. p is
-    the priority you give: for ``|error| + epsilon``, add the epsilon yourself. With a
-    `uniform_mixture` of eta, the probability is ``(1 - eta)`` times this plus ``eta / V``.
+    the priority you give: for ``|error| + epsilon``, add the epsilon yourself.
 
     A transition gets its first priority, and can be sampled, once its n steps are complete: the
     largest priority so far (1 at first), or one that you give. Special priorities:
 
-    * 0: never sampled, except by the uniform part of a mixture;
+    * 0: never sampled;
     * infinite, or too large for the sums: counts as `largest_priority`;
     * negative or NaN: rejected; the priority is unchanged, and `num_rejected` counts it;
     * of a transition that has left the buffer, or of an ignored step: no effect.
@@ -182,7 +181,7 @@ class PrioritizedReplay(UniformReplay):
                 Default: that of the options.
 
         Returns:
-            The batch. If all priorities are 0, all weights are 0, and a mixture samples uniformly.
+            The batch. If all priorities are 0, all weights are 0.
 
         Raises:
             InvalidArgumentError: batch_size is not a positive int, or beta is not in 0 ... 1.
@@ -196,9 +195,6 @@ class PrioritizedReplay(UniformReplay):
         if self._native is not None:
             return self._native.sample(self.generator, batch_size, beta)
         ids = self._ids_of(self._priorities.sample(self._uniform(batch_size)))
-        if self.options.uniform_mixture:
-            is_uniform = self._uniform(batch_size) < self._priorities.uniform_share()
-            ids = torch.where(is_uniform, self._uniform_ids(batch_size), ids)
         return self._weighed(ids, beta)
 
     def sample_at(self, ids: ArrayLike) -> Batch:

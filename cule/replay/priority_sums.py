@@ -130,7 +130,7 @@ class Priorities:
 
     def __init__(self, num_leaves: int, options: PrioritizedOptions, device: torch.device) -> None:
         """Allocate the sums."""
-        self._alpha, self._uniform_mixture = options.alpha, options.uniform_mixture
+        self._alpha = options.alpha
         self.sums = PrioritySums(num_leaves, device)
         self.max_priority = torch.ones((), dtype=torch.float64, device=device)
         self.num_rejected = torch.zeros((), dtype=torch.int64, device=device)
@@ -165,11 +165,6 @@ class Priorities:
         size = len(uniform)
         return self.sums.sample((torch.arange(size, device=uniform.device) + uniform) / size)
 
-    def uniform_share(self) -> Tensor:
-        """Probability of sampling uniformly: 1 in a mixture where all priorities are 0."""
-        is_empty = (self.sums.total() == 0).to(torch.float64)
-        return is_empty.clamp(min=self._uniform_mixture)
-
     def weigh(
         self, leaves: Tensor, num_valid: Tensor | int, is_usable: Tensor, beta: float | Tensor
     ) -> tuple[Tensor, Tensor]:
@@ -179,9 +174,6 @@ class Priorities:
         """
         total = self.sums.total().clamp(min=1)
         probabilities = self.sums.leaves[leaves].to(torch.float64) / total.to(torch.float64)
-        if self._uniform_mixture:
-            share = self.uniform_share()
-            probabilities = (1.0 - share) * probabilities + share / num_valid
         weights = (num_valid * probabilities).clamp(min=_TINY).pow(-beta)
         weights = torch.where((probabilities > 0) & is_usable, weights, 0.0)
         weights = weights / weights.amax().clamp(min=_TINY)

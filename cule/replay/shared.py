@@ -31,9 +31,7 @@ from cule.replay.steps import ArrayLike, checked_ids, checked_tensor
 from cule.replay.transitions import INVALID, Batch, Transitions, read_transitions
 
 #: Options that a restored buffer may change: they affect sampling and reading, not what is stored.
-FREE_OPTIONS = (
-    *("gamma", "reward_clipping", "pad", "alpha", "beta", "uniform_mixture", "device", "seed"),
-)
+FREE_OPTIONS = (*("gamma", "reward_clipping", "pad", "alpha", "beta", "device", "seed"),)
 
 _CPU = torch.device("cpu")
 
@@ -217,21 +215,7 @@ class SharedPrioritizedReplay:
 
     def _sample_leaves(self, count: int) -> Tensor:
         leaves = self._priorities.sample(self._uniform(count))
-        leaves = leaves.clamp(max=len(self._known) * self._block_cells - 1)
-        if self.options.uniform_mixture:
-            is_uniform = self._uniform(count) < self._priorities.uniform_share()
-            leaves = torch.where(is_uniform, self._uniform_leaves(count), leaves)
-        return leaves
-
-    def _uniform_leaves(self, count: int) -> Tensor:
-        """Uniformly sampled leaves of valid transitions."""
-        place = torch.randint(self.num_valid, (count,), generator=self.generator)
-        prefix = self._num_live.cumsum(0)
-        block = torch.searchsorted(prefix, place, right=True)
-        # This is wrong for a block that has changed since `poll`; `sample` then samples again.
-        first = torch.from_numpy(self._shared.headers)[block, FIRST_LIVE]
-        within = first + place - (prefix[block] - self._num_live[block])
-        return block * self._block_cells + within.clamp(0, self._block_cells - 1)
+        return leaves.clamp(max=len(self._known) * self._block_cells - 1)
 
     def _read(self, leaves: Tensor) -> Transitions:
         options = self.options

@@ -27,7 +27,7 @@ _KEY_RANGE = 2**62
 
 #: Options that a restored buffer may change: they affect sampling and reading, not what is stored.
 _FREE_OPTIONS = (
-    *("capacity", "gamma", "reward_clipping", "replacement", "uniform_mixture"),
+    *("capacity", "gamma", "reward_clipping", "replacement"),
     *("device", "seed", "pad"),
 )
 

@@ -99,28 +99,9 @@ def test_options_that_contradict_are_refused() -> None:
         {"noisy": True},
         {"num_actors": -1},
         {"num_actors": 2, "exploration": "schedule"},
-        {"uniform_mixture": 1.5},
     ):
         with pytest.raises(InvalidArgumentError):
             ApexConfig(**changes)
-
-
-def test_mixtures_reach_every_memory() -> None:
-    for name in ("dqn", "rainbow", "apex-dqn", "apex-dpg"):
-        changes = {"prioritized": True} if name == "dqn" else {}
-        agent: Any = small_learner(name, uniform_mixture=0.25, **changes)
-        agent.begin()
-        assert agent.replay.options.uniform_mixture == 0.25
-        for _ in agent.train(steps=640):
-            pass
-        assert agent.updates > 0
-        agent.check_finite()
-    agent = make_with_actors(catch_of_actor, uniform_mixture=0.25)
-    group = ActorGroup(agent)
-    assert group.replay.options.uniform_mixture == 0.25
-    group.replay.close()
-    with pytest.raises(InvalidArgumentError, match=r"uniform_mixture is .* prioritized False"):
-        small_learner("dqn", uniform_mixture=0.1)
 
 
 def test_actor_processes_have_one_learner(monkeypatch: pytest.MonkeyPatch) -> None:

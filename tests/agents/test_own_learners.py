@@ -135,7 +135,7 @@ class ActorAndCritic(Net):
 #: A network of their own for each small learner.
 OWN: dict[str, type[Net]] = {
     **dict.fromkeys(("a2c", "vtrace", "ppo"), Net),
-    **dict.fromkeys(("pqn", "dqn", "dqn-laber", "apex-dqn", "apex-dqn-overlap"), QNet),
+    **dict.fromkeys(("pqn", "dqn", "apex-dqn", "apex-dqn-overlap"), QNet),
     "ppo-continuous": GaussianNet,
     "rainbow": AtomNet,
     "apex-dpg": ActorAndCritic,

@@ -11,8 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cule.agents.algorithms.ppo_targets import sample_envs  # noqa: E402
-from cule.errors import InvalidArgumentError  # noqa: E402
+
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.learners import small_learner  # noqa: E402
 
@@ -262,47 +261,6 @@ def test_first_ratios_of_a_continuous_policy_are_one() -> None:
     assert float(agent.metrics["approx_kl"]) == pytest.approx(0.0, abs=1e-6)
 
 
-def test_ppo_with_advantages_of_the_newest_policy(monkeypatch: pytest.MonkeyPatch) -> None:
-    options = {"num_minibatches": 2, "num_epochs": 1, "learning_rate": 0.0, "vtrace": True}
-    agent = limited("ppo", clip_range=0.1, normalise_advantages=False, **options)
-    agent.collect(16)
-    with torch.no_grad():
-        agent.network.policy.weight.mul_(300.0)
-    r = Rollout(agent)
-    order = torch.randperm(256, generator=torch.Generator().manual_seed(2)).view(2, 128)
-    monkeypatch.setattr(agent.buffer, "minibatches", lambda count: order)
-    all_ratios = np.exp(r.new_log_probs - r.log_probs)
-    seen, losses, value_losses = np.ones(r.shape), [], []
-    for index in order.numpy():
-        advantages = r.advantages(seen)
-        chosen, ratios = advantages.ravel()[index], all_ratios.ravel()[index]
-        losses.append(-np.minimum(ratios * chosen, np.clip(ratios, 0.9, 1.1) * chosen).mean())
-        returns = chosen + r.old_values.ravel()[index]
-        value_losses.append(((r.old_values.ravel()[index] - returns) ** 2).mean() / 2)
-        seen.ravel()[index] = ratios
-    assert (seen < 0.9).any()
-    metrics = agent.update()
-    assert float(metrics["policy_loss"]) == pytest.approx(np.mean(losses), **CLOSE)
-    assert float(metrics["value_loss"]) == pytest.approx(np.mean(value_losses), **CLOSE)
-
-
-def test_ppo_samples_environments_by_their_advantages() -> None:
-    agent = limited("ppo", num_minibatches=4, prio=True)
-    advantages = torch.zeros(3, 16)
-    advantages[0, 5], advantages[2, 5], advantages[1, 9] = -6.0, 2.0, 1.0
-    counts = np.zeros(16)
-    for _ in range(2000):
-        index = sample_envs(advantages, 4, agent.generator).view(3, 4)
-        assert torch.equal(index // 16, torch.arange(3)[:, None].expand(3, 4))
-        assert torch.equal(index[0] % 16, index[2] % 16)
-        np.add.at(counts, index[0].numpy() % 16, 1)
-    share = 8.0**0.8 / (8.0**0.8 + 1.0)
-    assert counts[5] / counts.sum() == pytest.approx(share, abs=4 * (share / 4 / 8000) ** 0.5)
-    assert counts[5] + counts[9] > 7990  # environments without any advantage are hardly ever drawn
-    agent.collect(16)
-    assert float(agent.update()["grad_norm"]) > 0
-
-
 @pytest.mark.parametrize("looks", [True, False])
 def test_ppo_stops_at_a_divergence(looks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the later epochs were not there, weights and optimizer, with a look at it or without."""
@@ -421,82 +379,11 @@ def test_dqn_distributions(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(given[0][1], np.array(losses) + 1e-6, rtol=1e-4)
 
 
-@pytest.mark.parametrize("num_atoms", [1, 11])
-def test_laber(num_atoms: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 128 candidates 32 are learned from, drawn by errors that other code has told."""
-    options = {"v_min": -2.0, "v_max": 2.0} if num_atoms > 1 else {}
-    agent = filled(num_atoms=num_atoms, double=True, batch_size=32, laber=True, **options)
-    candidates = agent.replay.sample(128)
-    weights = torch.ones(128)
-    weights[::7] = 0.0  # as of ignored steps
-    candidates = candidates._replace(weights=weights)
-    asked: list[int] = []
-
-    def sample(count: int) -> Any:
-        asked.append(count)
-        return candidates
-
-    monkeypatch.setattr(agent.replay, "sample", sample)
-    network = outputs(agent.network, candidates.obs)
-    online = outputs(agent.network, candidates.next_obs)
-    target = outputs(agent.target, candidates.next_obs)
-    rows = torch.arange(128)
-    if num_atoms == 1:
-        best = target[rows, online.argmax(-1)]
-        y = candidates.returns.double() + candidates.discounts.double() * best
-        errors = y - network[rows, candidates.actions]
-        losses = torch.nn.functional.huber_loss(y - errors, y, reduction="none")
-    else:
-        support = torch.linspace(-2, 2, 11).double()
-        best = (online.softmax(-1) * support).sum(-1).argmax(-1)
-        moved = candidates.returns[:, None] + candidates.discounts[:, None] * support
-        place = (moved.clamp(-2, 2) + 2) / 0.4
-        near = (1 - (place[:, None] - torch.arange(11)[:, None]).abs()).clamp(min=0)
-        mass = (near * target.softmax(-1)[rows, best][:, None]).sum(-1)
-        losses = -(mass * network[rows, candidates.actions].log_softmax(-1)).sum(-1)
-        errors = losses
-    sizes = (errors.abs() * weights).numpy()
-    draws = torch.rand(32, generator=copy_of(agent.generator), dtype=torch.float64).numpy()
-    places = (np.arange(32) + draws) / 32
-    drawn = np.searchsorted(np.cumsum(sizes) / sizes.sum(), places, side="right")
-    assert not (drawn % 7 == 0).any()
-    expected = (sizes.mean() / sizes[drawn] * losses.numpy()[drawn]).mean()
-    metrics = agent.update()
-    assert asked == [128]
-    assert float(metrics["loss"]) == pytest.approx(expected, **CLOSE)
-    assert float(metrics["error_mean"]) == pytest.approx(sizes[drawn].mean(), **CLOSE)
-    least = sizes.mean() / sizes[drawn].max()
-    assert float(metrics["weight_min"]) == pytest.approx(least, **CLOSE)
-
-
 def copy_of(generator: Any) -> Any:
     """A generator that will draw the same."""
     again = torch.Generator()
     again.set_state(generator.get_state())
     return again
-
-
-def test_laber_without_any_error() -> None:
-    """Nothing is learned, and nothing stops being a number."""
-    agent = filled(batch_size=32, laber=True, reward_rule="none")
-    batch = agent.replay.sample(128)
-    nothing = torch.zeros(128)
-    with torch.no_grad():
-        for parameter in agent.network.parameters():
-            parameter.zero_()
-    agent.replay.sample = lambda _: batch._replace(returns=nothing, discounts=nothing)
-    metrics = agent.update()
-    assert float(metrics["loss"]) == 0.0
-    assert float(metrics["weight_min"]) == 1.0
-    agent.check_finite()
-
-
-def test_laber_has_no_priorities() -> None:
-    for name in ("rainbow", "apex-dqn"):
-        with pytest.raises(InvalidArgumentError, match="laber is True and prioritized True"):
-            small_learner(name, laber=True)
-    with pytest.raises(InvalidArgumentError, match="laber_candidates is 0"):
-        small_learner("dqn", laber=True, laber_candidates=0)
 
 
 def test_dpg(monkeypatch: pytest.MonkeyPatch) -> None:

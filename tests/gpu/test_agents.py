@@ -45,8 +45,7 @@ def make_agent(name: str, **changes: Any) -> Any:
     [
         *((name, {}) for name in sorted(AGENTS)),
         ("ppo", {"continuous": True}),
-        ("dqn", {"laber": True}),
-        ("dqn", {"prioritized": True, "uniform_mixture": 0.1}),
+        ("dqn", {"prioritized": True}),
         ("apex-dqn", {"overlap": True, "collect_steps": 2}),
         ("apex-dpg", {"overlap": True, "collect_steps": 2}),
     ],
@@ -166,10 +165,9 @@ def test_updates_are_those_of_a_cpu(name: str) -> None:
     ("name", "changes"),
     [
         *((name, {}) for name in sorted(AGENTS)),
-        ("ppo", {"target_kl": 1e-4, "vtrace": True, "prio": True}),
+        ("ppo", {"target_kl": 1e-4}),
         ("ppo", {"continuous": True}),
-        ("dqn", {"laber": True}),
-        ("dqn", {"prioritized": True, "uniform_mixture": 0.1, "double": True, "num_atoms": 51}),
+        ("dqn", {"prioritized": True, "double": True, "num_atoms": 51}),
         ("apex-dqn", {"overlap": True}),
         ("apex-dpg", {"overlap": True}),
     ],

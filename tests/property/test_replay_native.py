@@ -38,8 +38,6 @@ pytestmark = [
 
 OBS_TYPES = (torch.uint8, torch.float32, torch.bfloat16, torch.float64, torch.bool)
 ODD_PRIORITIES = (0.0, -0.0, -1.0, float("nan"), float("inf"), 1e300, 5e-324, 1e-9)
-#: The smallest one is less than float32 can tell from 0.
-MIXTURES = (0.0, 1e-300, 0.001, 0.3, 1.0)
 ODD_REWARDS = (0.0, -0.0, float("nan"), float("inf"), -1.0, 1.0)
 
 
@@ -95,7 +93,6 @@ class Twins:
         if prioritized:
             choices |= {"alpha": float(rng.choice([0.0, 0.5, 0.6, 1.0]))}
             choices |= {"beta": float(rng.choice([0.0, 0.4, 0.5, 1.0]))}
-            choices |= {"uniform_mixture": float(rng.choice(MIXTURES))}
         choices |= fixed
 
         def make() -> UniformReplay:
@@ -276,13 +273,12 @@ def test_random_streams(
         twins.check_tensors()
 
 
-@pytest.mark.parametrize("mixture", [0.0, 0.3])
-def test_a_large_prioritized_ring(mixture: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_prioritized_ring(monkeypatch: pytest.MonkeyPatch) -> None:
     """Enough leaves for three levels of sums."""
     rng = np.random.default_rng(5)
     twins = Twins(
         rng, monkeypatch, True, capacity=40_000, num_envs=16, obs_shape=(2,), alpha=0.6, stack=2,
-        action_shape=(), action_dtype=torch.int64, uniform_mixture=mixture,
+        action_shape=(), action_dtype=torch.int64,
     )  # fmt: skip
     for _ in range(120):
         twins.append_block()
@@ -293,25 +289,12 @@ def test_a_large_prioritized_ring(mixture: float, monkeypatch: pytest.MonkeyPatc
     twins.check_tensors()
 
 
-@pytest.mark.parametrize("mixture", MIXTURES)
-def test_mixtures(mixture: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in range(8):
-        rng = np.random.default_rng(seed)
-        twins = Twins(rng, monkeypatch, True, uniform_mixture=mixture)
-        for _ in range(8):
-            twins.append_block()
-            twins.update()
-            for _ in range(3):
-                twins.check_reads()
-
-
-@pytest.mark.parametrize("mixture", MIXTURES)
 @pytest.mark.parametrize("zeroed", [False, True])
-def test_samples_of_nothing(zeroed: bool, mixture: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_of_nothing(zeroed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """All priorities 0 once they have been set so, or as they are at first."""
     twins = Twins(
         np.random.default_rng(zeroed), monkeypatch, True, num_envs=3, n_step=1, capacity=100,
-        stack=2, uniform_mixture=mixture, autoreset_mode="SameStep",
+        stack=2, autoreset_mode="SameStep",
     )  # fmt: skip
     for _ in range(10):
         twins.append()
@@ -323,19 +306,14 @@ def test_samples_of_nothing(zeroed: bool, mixture: float, monkeypatch: pytest.Mo
     for _ in range(5):
         twins.check_reads()
     batch = twins.native.sample(30)
-    # Without any mass the weights are 0, except in a mixture, which samples uniformly.
-    if zeroed:
-        assert (batch.weights == float(mixture > 0)).all()
-        assert len(batch.ids.unique()) > 10 or not mixture
+    if zeroed:  # without any mass
+        assert (batch.weights == 0).all()
 
 
-@pytest.mark.parametrize("mixture", MIXTURES)
-def test_replay_between_processes(mixture: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replay_between_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shared buffers with the native module and with tensor operations; finally all priorities are 0."""
     rng = np.random.default_rng(1)
-    options = SharedOptions(
-        capacity=500, num_envs=3, obs_shape=(2,), block_size=7, uniform_mixture=mixture
-    )
+    options = SharedOptions(capacity=500, num_envs=3, obs_shape=(2,), block_size=7)
     episodes = RandomEpisodes(3, rng, same_step=True, end_chance=0.1)
     with SharedPrioritizedReplay(options) as first, monkeypatch.context() as without:
         without.setattr(native, "is_used", lambda device: False)
@@ -443,9 +421,9 @@ def test_the_native_module_refuses_what_would_leave_its_memory() -> None:
         sums.assign(np.array([1, 2]), np.array([1]))
     small = _core.PrioritySums(np.zeros(129, np.int64), np.zeros(1, np.int64), 100)
     with pytest.raises(ValueError, match="a leaf a cell"):
-        native.core.sample_prioritized(small, np.zeros(1), np.zeros(1), 1, 0.0)
+        native.core.sample_prioritized(small, np.zeros(1), np.zeros(1), 1)
     with pytest.raises(ValueError, match="uniform"):
-        native.core.sample_prioritized(sums, np.zeros(2), np.zeros(2), 1, 0.5)
+        native.core.sample_prioritized(sums, np.zeros(1), np.zeros(2), 1)
     with pytest.raises(ValueError, match="128 a block"):
         _core.PrioritySums(np.zeros(128, np.int64), np.zeros(1, np.int64), 100)
 

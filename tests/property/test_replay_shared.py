@@ -30,7 +30,6 @@ from cule.replay import (
     byte_locks,
 )
 from cule.replay.byte_locks import ByteLocks
-from cule.replay.shared_memory import FIRST_LIVE
 from tests.support.replay_model import ListReplay, RandomEpisodes
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -133,59 +132,6 @@ def test_transitions_are_those_of_the_lists(seed: int) -> None:
             np.sort(np.array(given) ** 0.6 / (np.array(given) ** 0.6).sum()),
             rtol=1e-4,
         )
-
-
-def test_a_mixture_samples_uniformly_from_all_blocks() -> None:
-    rng = np.random.default_rng(4)
-    options = SharedOptions(
-        capacity=200,
-        num_envs=2,
-        obs_shape=(2,),
-        stack=2,
-        n_step=2,
-        block_size=7,
-        autoreset_mode="NextStep",
-        uniform_mixture=0.4,
-    )
-    episodes = RandomEpisodes(2, rng, same_step=False, end_chance=0.15)
-    with SharedPrioritizedReplay(options) as replay:
-
-        def prioritize(batch: Any) -> Any:
-            return rng.exponential(size=len(batch.ids)) ** 2
-
-        with ReplayWriter(replay.handle(), 0, prioritize) as writer:
-            writer.start(episodes.frames())
-            for _ in range(150):  # the blocks go round
-                step = episodes.step()
-                writer.append(step["action"], fields_of(step))
-            replay.poll()
-            headers, size = replay._shared.headers, replay._block_cells
-            live = np.concatenate(
-                [
-                    block * size + headers[block, FIRST_LIVE] + np.arange(count)
-                    for block, count in enumerate(replay._num_live.tolist())
-                ]
-            )
-            assert len(live) == replay.num_valid
-            masses = replay._priorities.sums.leaves[torch.from_numpy(live)].double().numpy()
-            assert (masses == 0).any()  # ignored steps
-            share = 0.6 * masses / masses.sum() + 0.4 / len(live)
-            counts = np.zeros(len(replay._priorities.sums.leaves))
-            for _ in range(400):
-                batch = replay.sample(64, beta=1.0)
-                number = batch.ids // size
-                leaves = number % len(replay._known) * size + batch.ids % size
-                np.add.at(counts, leaves.numpy(), 1)
-                at = np.searchsorted(live, leaves.numpy())
-                weights = np.where(masses[at] > 0, 1.0 / share[at], 0.0)
-                np.testing.assert_allclose(batch.weights, weights / weights.max(), rtol=1e-4)
-                np.testing.assert_allclose(batch.probabilities, share[at], rtol=1e-4)
-            sampled = counts[live]
-            assert sampled.sum() == counts.sum() == 400 * 64
-            expected = share * sampled.sum()
-            statistic = ((sampled - expected) ** 2 / expected).sum() - len(live)
-            assert abs(statistic) < 5 * (2 * len(live)) ** 0.5
-            replay.update_priorities(batch.ids, torch.ones(64))
 
 
 def make_step(rng: np.random.Generator, serial: int) -> SimpleNamespace:

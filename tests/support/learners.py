@@ -71,7 +71,6 @@ SMALL: dict[str, Small] = {
         9_600,
     ),
     "dqn": Small({**_REPLAY, "epsilon_steps": 3_000}, 5_600),
-    "dqn-laber": Small({**_REPLAY, "epsilon_steps": 3_000, "laber": True}, 5_600, algorithm="dqn"),
     "apex-dqn": Small(
         {**_REPLAY, "optimizer": "adam", "optimizer_eps": 1e-8, "batch_size": 64, "sync_steps": 10},
         4_400,

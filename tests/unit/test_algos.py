@@ -402,41 +402,6 @@ def test_priorities() -> None:
     )
 
 
-def test_draws_by_size() -> None:
-    """Frequencies and weights in float64; weighted means are those of all samples."""
-    generator = torch.Generator().manual_seed(3)
-    sizes = torch.rand(40, generator=generator) + 0.05
-    sizes[::5] = 0.0
-    share = sizes.double().numpy() / sizes.double().sum().item()
-    counts, total = np.zeros(40), 0.0
-    values = np.linspace(-1.0, 2.0, 40)
-    for _ in range(2000):
-        index, weights = algos.sample_by_size(sizes, 16, generator)
-        np.testing.assert_allclose(weights, 1 / (40 * share[index]), rtol=1e-5)
-        counts += np.bincount(index, minlength=40)
-        total += float((weights.double().numpy() * values[index]).mean())
-    assert not counts[::5].any()
-    deviation = np.sqrt(share * counts.sum()) + 1e-9
-    assert (np.abs(counts - share * counts.sum()) / deviation).max() < 4
-    assert total / 2000 == pytest.approx(values[share > 0].sum() / 40, abs=0.02)
-
-
-def test_draws_by_sizes_that_say_nothing() -> None:
-    generator = torch.Generator().manual_seed(3)
-    index, weights = algos.sample_by_size(torch.zeros(8), 8, generator)
-    assert index.tolist() == list(range(8))  # one from each part
-    assert (weights == 1).all()
-    # Sizes whose sum is infinite; and what is no number is not passed over.
-    index, weights = algos.sample_by_size(torch.full((8,), 3e38), 8, generator)
-    assert index.tolist() == list(range(8))
-    assert (weights == 1).all()
-    for odd in (math.nan, math.inf):
-        index, _ = algos.sample_by_size(torch.tensor([1.0, odd, 2.0]), 8, generator)
-        assert (index == 1).all()
-    index, _ = algos.sample_by_size(torch.tensor([0.0, 1e-30, 0.0]), 5, generator)
-    assert (index == 1).all()
-
-
 def test_epsilon_ladder() -> None:
     ladder = algos.epsilon_ladder(8)
     expected = [0.4, 0.16, 0.064, 0.0256, 0.01024, 0.004096, 0.0016384, 0.00065536]

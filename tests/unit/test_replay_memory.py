@@ -299,12 +299,12 @@ class NothingReadBack(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("kind", ["uniform", "without replacement", "prioritized", "mixture"])
+@pytest.mark.parametrize("kind", ["uniform", "without replacement", "prioritized"])
 def test_nothing_is_read_back(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "is_used", lambda device: False)  # as on other devices
     replay = (
-        PrioritizedReplay(PrioritizedOptions(**SMALL, uniform_mixture=0.5 * (kind == "mixture")))
-        if kind in ("prioritized", "mixture")
+        PrioritizedReplay(PrioritizedOptions(**SMALL))
+        if kind == "prioritized"
         else UniformReplay(ReplayOptions(**SMALL, replacement=kind == "uniform"))
     )
     fill(replay, 50)

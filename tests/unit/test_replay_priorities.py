@@ -229,56 +229,6 @@ def test_importance_weights() -> None:
     assert (tensor_beta.weights == 1).all()
 
 
-def test_a_mixture_with_uniform_draws() -> None:
-    """Probabilities and weights in float64; frequencies; what weighs nothing is sampled as well."""
-    options = {"alpha": 0.7, "uniform_mixture": 0.3}
-    replay = filled(60, **options)
-    add(replay, 61, 71)  # the oldest ten are gone
-    ids = np.arange(10, 70)
-    priorities = np.random.default_rng(2).exponential(size=60) ** 2
-    priorities[:20] = 0.0
-    replay.update_priorities(ids, priorities)
-    share = 0.7 * priorities**0.7 / (priorities**0.7).sum() + 0.3 / 60
-    np.testing.assert_allclose(probabilities_of(replay, range(10, 70)), share, rtol=1e-5)
-    counts = np.zeros(60)
-    for _ in range(500):
-        batch = replay.sample(64, beta=0.8)
-        sampled = batch.ids.numpy() - 10
-        weights = (60 * share[sampled]) ** -0.8
-        np.testing.assert_allclose(batch.weights, weights / weights.max(), rtol=1e-4)
-        counts += np.bincount(sampled, minlength=60)
-    # Strata make the prioritised part more even than chance, by how much depends on the shares.
-    assert -4 < chi_square(counts, share) < 4
-    assert counts[:20].sum() / counts.sum() == pytest.approx(0.1, abs=0.01)
-
-
-def test_a_mixture_is_uniform_where_nothing_weighs_anything() -> None:
-    replay = filled(20, uniform_mixture=0.1)
-    replay.update_priorities(range(20), [0.0] * 20)
-    counts = np.zeros(20)
-    for _ in range(100):
-        batch = replay.sample(50)
-        counts += np.bincount(batch.ids, minlength=20)
-        assert (batch.weights == 1).all()
-        np.testing.assert_allclose(batch.probabilities, 1 / 20)
-    assert chi_square(counts, np.full(20, 1 / 20)) < 4
-
-
-def test_ignored_steps_weigh_nothing_in_a_mixture() -> None:
-    replay = filled(12, uniform_mixture=0.9, autoreset_mode="NextStep")
-    no, yes = np.zeros((1, 1), bool), np.ones((1, 1), bool)
-    for ended in (yes, no, no):
-        replay.append_block(
-            frames=[[[5]]], actions=[[0]], rewards=[[0.0]], terminated=ended, truncated=no
-        )
-    ignored = replay.head - 2  # the step after the one that ended the episode
-    batch = replay.sample(200)
-    is_ignored = batch.ids == ignored
-    assert is_ignored.any()
-    assert not batch.weights[is_ignored].any()
-    assert (batch.weights[~is_ignored] > 0).all()
-
-
 def test_invalid_calls_change_nothing() -> None:
     replay = filled(10)
     before = {name: value.clone() for name, value in replay._tensors().items()}
@@ -294,9 +244,9 @@ def test_invalid_calls_change_nothing() -> None:
         PrioritizedOptions(replacement=False)
     with pytest.raises(InvalidArgumentError, match="alpha"):
         PrioritizedOptions(alpha=2)
-    for share in (-0.1, 1.1, math.nan, "a"):
-        with pytest.raises(InvalidArgumentError, match=r"uniform_mixture is .* from 0.0 to 1.0"):
-            PrioritizedOptions(uniform_mixture=share)  # type: ignore[arg-type]
+    for beta in (-0.1, 1.1, math.nan, "a"):
+        with pytest.raises(InvalidArgumentError, match=r"beta is .* from 0.0 to 1.0"):
+            PrioritizedOptions(beta=beta)  # type: ignore[arg-type]
     replay.update_priorities([], [])
     for name, value in replay._tensors().items():
         assert torch.equal(value, before[name]), name

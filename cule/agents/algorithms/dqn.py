@@ -1,9 +1,8 @@
 """DQN and its extensions, each with an option; Rainbow enables them all.
 
 Double targets (van Hasselt et al. 2016), dueling networks (Wang et al. 2016), n-step returns,
-prioritised replay (Schaul et al. 2016) or large batches subsampled by error (LaBER, Lahire et al.
-2022), distributions of returns (C51, Bellemare et al. 2017), noisy networks (Fortunato et al.
-2018); Rainbow (Hessel et al. 2018).
+prioritised replay (Schaul et al. 2016), distributions of returns (C51, Bellemare et al. 2017),
+noisy networks (Fortunato et al. 2018); Rainbow (Hessel et al. 2018).
 """
 
 from __future__ import annotations
@@ -97,28 +96,12 @@ class DQNConfig(ReplayConfig):
     beta_end: Fraction = 1.0
     """Exponent of the importance weights at the end of training."""
 
-    laber: bool = False
-    """Sample candidates uniformly, and learn from those with large errors; without priorities."""
-
-    laber_candidates: Annotated[int, Bounds(1, 1_000)] = 4
-    """Candidates of LaBER per sample of a batch."""
-
     def __post_init__(self) -> None:
         """Validate the options."""
         super().__post_init__()
         if not self.v_min < self.v_max:
             raise InvalidArgumentError(
                 f"v_min is {self.v_min!r} and v_max {self.v_max!r}; v_min must be the smaller"
-            )
-        if self.uniform_mixture and not self.prioritized:
-            raise InvalidArgumentError(
-                f"uniform_mixture is {self.uniform_mixture!r} and prioritized False; a mixture "
-                "needs prioritized True"
-            )
-        if self.laber and self.prioritized:
-            raise InvalidArgumentError(
-                "laber is True and prioritized True; LaBER samples its candidates uniformly, so "
-                "one of them must be False"
             )
 
 
@@ -259,11 +242,10 @@ class DQN(OffPolicyAgent):
         return {"epsilon": epsilon.mean() if isinstance(epsilon, Tensor) else epsilon}
 
     def sample(self) -> Batch:
-        """Sample a batch, or the candidates of LaBER; weights are normalised over all processes."""
+        """Sample a batch; weights are normalised over all processes."""
         config, replay = self.config, self.replay
         if isinstance(replay, UniformReplay) and not isinstance(replay, PrioritizedReplay):
-            candidates = config.laber_candidates if config.laber else 1
-            return replay.sample(candidates * config.batch_size)
+            return replay.sample(config.batch_size)
         done = self.steps / max(config.total_steps, 1)
         beta = algos.linear_schedule(config.beta_start, config.beta_end, done)
         return weigh_over_ranks(replay.sample(config.batch_size, beta), replay.num_valid, beta)
@@ -274,8 +256,6 @@ class DQN(OffPolicyAgent):
         if config.noisy:
             sample_noise(self.network, self.generator)
             sample_noise(self.target, self.generator)
-        if config.laber:
-            batch = self._subsample(batch)
         errors, losses, q_taken = self._losses(batch)
         loss = (batch.weights * losses).mean()
         norm = self.learn(loss)
@@ -287,16 +267,6 @@ class DQN(OffPolicyAgent):
             "weight_zero_share": (batch.weights == 0).float().mean(),
             "grad_norm": norm,
         }
-
-    @torch.no_grad()
-    def _subsample(self, candidates: Batch) -> Batch:
-        """Sample the batch of LaBER from candidates in proportion to their current errors."""
-        errors, _, _ = self._losses(candidates)
-        index, weights = algos.sample_by_size(
-            errors.abs() * candidates.weights, self.config.batch_size, self.generator
-        )
-        chosen = Batch(*(column[index] for column in candidates))
-        return chosen._replace(weights=weights * chosen.weights)
 
     def _losses(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """Errors, losses and values of the taken actions; ``[B]`` each."""

@@ -55,9 +55,6 @@ class ReplayConfig(AgentConfig):
     alpha: Fraction = 0.5
     """Exponent of the priorities."""
 
-    uniform_mixture: Fraction = 0.0
-    """Probability that prioritised replay samples uniformly; importance weights account for it."""
-
     def __post_init__(self) -> None:
         """Validate the options."""
         super().__post_init__()
@@ -79,7 +76,6 @@ class PrioritizedKeywords(ReplayKeywords):
     """Keywords of `cule.replay.PrioritizedOptions`."""
 
     alpha: float
-    uniform_mixture: float
 
 
 class ReplayState(TypedDict, total=False):
@@ -118,12 +114,7 @@ class OffPolicyAgent(Agent):
 
     def prioritized_options(self) -> PrioritizedKeywords:
         """Options of a memory with priorities."""
-        config = self.config
-        return {
-            **self.replay_options(),
-            "alpha": config.alpha,
-            "uniform_mixture": config.uniform_mixture,
-        }
+        return {**self.replay_options(), "alpha": self.config.alpha}
 
     @property
     def local_replay(self) -> UniformReplay:

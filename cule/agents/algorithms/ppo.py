@@ -2,15 +2,14 @@
 
 `RolloutAgent.round` collects T steps of N environments and calls `update`, which estimates
 advantages and runs several epochs over shuffled minibatches. Options and variants are in files of
-their own: options in `ppo_config`, continuous actions in `policies`, V-trace advantages and
-prioritised environments in `ppo_targets`, the target KL in `early_stopping`, learning rates in
-`schedules`, normalised values in `value_scale`.
+their own: options in `ppo_config`, continuous actions in `policies`, the target KL in
+`early_stopping`, learning rates in `schedules`, normalised values in `value_scale`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 import torch
@@ -21,7 +20,6 @@ from cule.agents.algorithms.early_stopping import EarlyStop, add_to
 from cule.agents.algorithms.on_policy import ActorCriticAgent, check_minibatches
 from cule.agents.algorithms.policies import GaussianPolicy
 from cule.agents.algorithms.ppo_config import PPOConfig
-from cule.agents.algorithms.ppo_targets import GaeTargets, VTraceTargets, sample_envs
 from cule.agents.algorithms.schedules import adapt_learning_rate
 from cule.agents.training.distributed import global_moments, local_moments
 from cule.agents.training.graphs import make_capturable
@@ -42,7 +40,7 @@ class PPO(ActorCriticAgent):
     name: ClassVar[str] = "ppo"
     config_class = PPOConfig
     config: PPOConfig
-    learn_from: Callable[..., tuple[dict[str, Tensor], Tensor]]
+    learn_from: Callable[..., dict[str, Tensor]]
 
     # --- Set up -----------------------------------------------------------------------------------
 
@@ -73,8 +71,6 @@ class PPO(ActorCriticAgent):
     def make_optimizer(self) -> torch.optim.Optimizer:
         """Make Adam."""
         config = self.config
-        if config.prio:
-            check_minibatches(config.num_minibatches, self.num_envs, "num_envs, with prio")
         check_minibatches(config.num_minibatches, config.num_steps * self.num_envs)
         optimizer = torch.optim.Adam(
             self.network.parameters(), lr=self.learning_rate, eps=config.adam_eps
@@ -109,32 +105,26 @@ class PPO(ActorCriticAgent):
         config, rollout = self.config, self.buffer.rollout(with_obs=False)
         old_values = rollout.extras["values"]
         old_log_probs = self.policy.behaviour_log_probs(rollout)
-        estimator = VTraceTargets if config.vtrace else GaeTargets
-        targets = estimator(rollout, self.next_values(rollout, old_values), config.gae_lambda)
-        explained_variance = algos.explained_variance(old_values, targets.returns)
+        advantages, returns = algos.gae(
+            rollout.rewards,
+            rollout.discounts,
+            old_values,
+            self.next_values(rollout, old_values),
+            rollout.ended,
+            config.gae_lambda,
+        )
+        columns = (rollout.actions, advantages, returns, old_log_probs, old_values, rollout.valid)
+        flat = [column.flatten(0, 1) for column in columns]
         early_stop = EarlyStop(
             config.target_kl, config.num_minibatches, self.device, can_sync=self.can_sync
         )
         for _ in range(config.num_epochs):
             epoch: dict[str, Tensor] = {}
-            for index in self.minibatches(targets):
-                samples = [
-                    column.flatten(0, 1)[index]
-                    for column in (
-                        rollout.actions,
-                        targets.advantages,
-                        targets.returns,
-                        old_log_probs,
-                        old_values,
-                        rollout.valid,
-                    )
-                ]
-                metrics, log_ratios = self.learn_from(
-                    self.buffer.obs_at(index), *samples, early_stop.has_stopped
-                )
+            for index in self.buffer.minibatches(config.num_minibatches).unbind():
+                samples = [column[index] for column in flat]
+                obs = self.buffer.obs_at(index)
+                add_to(epoch, self.learn_from(obs, *samples, early_stop.has_stopped))
                 self.updates += 1
-                targets.add_ratios(index, log_ratios)
-                add_to(epoch, metrics)
             if early_stop.end_epoch(epoch):
                 break
         metrics = early_stop.mean_metrics()
@@ -142,18 +132,13 @@ class PPO(ActorCriticAgent):
             adapt_learning_rate(self.optimizer, metrics["approx_kl"], config.adaptive_kl)
         if config.normalise_values:
             head = getattr(self.network, "value", None)
-            moments = global_moments(targets.returns, self.only_valid(rollout.valid))
+            moments = global_moments(returns, self.only_valid(rollout.valid))
             self.value_scale.update(*moments, head)
-        extra = {"explained_variance": explained_variance, "value_mean": old_values.mean()}
-        return {**metrics, **extra}
-
-    def minibatches(self, targets: GaeTargets) -> Iterable[Tensor]:
-        """Minibatches of an epoch: step times N plus environment, int64 ``[B]`` each."""
-        count = self.config.num_minibatches
-        if self.config.prio:
-            # Each is sampled from the advantages at that time.
-            return (sample_envs(targets.advantages, count, self.generator) for _ in range(count))
-        return self.buffer.minibatches(count).unbind()
+        return {
+            **metrics,
+            "explained_variance": algos.explained_variance(old_values, returns),
+            "value_mean": old_values.mean(),
+        }
 
     def _learn_from(
         self,
@@ -165,8 +150,8 @@ class PPO(ActorCriticAgent):
         old_values: Tensor,
         valid: Tensor,
         has_stopped: Tensor,
-    ) -> tuple[dict[str, Tensor], Tensor]:
-        """Update from samples ``[B]``; return the metrics and the log-ratios before the update."""
+    ) -> dict[str, Tensor]:
+        """Update from samples ``[B]``; return the metrics."""
         config, used = self.config, self.only_valid(valid)
         with self.autocast():
             output, values = self.forward(obs)  # values in the units of value_scale
@@ -188,7 +173,7 @@ class PPO(ActorCriticAgent):
         loss = surrogate.loss + config.value_coef * value_loss - self.entropy_coef * entropy
         may_skip = config.target_kl is not None and not self.can_sync
         norm = self.learn(loss, has_stopped if may_skip else None)
-        metrics = {
+        return {
             "policy_loss": surrogate.loss.detach(),
             "value_loss": value_loss.detach(),
             "entropy": entropy.detach(),
@@ -196,4 +181,3 @@ class PPO(ActorCriticAgent):
             "clip_fraction": surrogate.clip_fraction,
             "grad_norm": norm,
         }
-        return metrics, log_probs.detach() - old_log_probs

@@ -56,12 +56,6 @@ class PPOConfig(ActorCriticConfig):
     target_kl: NonNegativeFloat | None = None
     """Mean KL divergence of an epoch above which further epochs change nothing; none: no limit."""
 
-    vtrace: bool = False
-    """Recompute the advantages before each minibatch, with the newest ratios clipped at 1."""
-
-    prio: bool = False
-    """Use minibatches of whole environments, sampled by total advantage to the power of 0.8."""
-
     local_norm: bool = False
     """With several processes, normalise advantages over the minibatch of this process only."""
 
