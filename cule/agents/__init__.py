@@ -6,6 +6,7 @@
     PQN     parallelised Q-learning, without replay           algorithms/pqn.py
     DQN     Q-learning with replay, extensions by option      algorithms/dqn.py
     Rainbow DQN with all extensions                           algorithms/dqn.py
+    IQN     implicit quantile networks                        algorithms/iqn.py
     ApexDQN many actors and prioritised replay                algorithms/apex.py
     ApexDPG the same on the continuous action interface       algorithms/apex_dpg.py
 
@@ -24,6 +25,7 @@ from cule.agents.algorithms.apex import ApexConfig, ApexDQN
 from cule.agents.algorithms.apex_dpg import ApexDPG, ApexDPGConfig
 from cule.agents.algorithms.config import AgentConfig
 from cule.agents.algorithms.dqn import DQN, DQNConfig, Rainbow, RainbowConfig
+from cule.agents.algorithms.iqn import IQN, IQNConfig
 from cule.agents.algorithms.ppo import PPO
 from cule.agents.algorithms.ppo_config import PPOConfig
 from cule.agents.algorithms.pqn import PQN, PQNConfig
@@ -37,6 +39,7 @@ __all__ = [
     "A2C",
     "AGENTS",
     "DQN",
+    "IQN",
     "PPO",
     "PQN",
     "PRESETS",
@@ -51,6 +54,7 @@ __all__ = [
     "DQNConfig",
     "DivergedError",
     "Evaluation",
+    "IQNConfig",
     "PPOConfig",
     "PQNConfig",
     "Progress",

@@ -41,6 +41,7 @@ from cule.algos.priorities import (
     priorities_from_errors,
     sigma_ladder,
 )
+from cule.algos.quantiles import quantile_huber_loss
 from cule.algos.returns import (
     clip_rewards,
     gae,
@@ -82,6 +83,7 @@ __all__ = [
     "project_distribution",
     "q_lambda_returns",
     "q_targets",
+    "quantile_huber_loss",
     "random_disc_actions",
     "sample_categorical",
     "shift_values",

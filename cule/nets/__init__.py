@@ -16,6 +16,7 @@ from cule.nets.initialisation import INITIALISATIONS, initialise
 from cule.nets.noisy import NoisyLinear, sample_noise
 from cule.nets.normalised import NormalisedQNetwork
 from cule.nets.pixels import PixelStatistics, read_floats
+from cule.nets.quantiles import ImplicitQuantileNetwork
 from cule.nets.torsos import TORSOS, make_torso
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "ActorCritic",
     "DeterministicActorCritic",
     "GaussianActorCritic",
+    "ImplicitQuantileNetwork",
     "NoisyLinear",
     "NormalisedQNetwork",
     "PixelStatistics",

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from cule.nets.initialisation import initialise
 from cule.nets.noisy import NoisyLinear
 from cule.nets.pixels import PixelStatistics
-from cule.nets.torsos import make_torso
+from cule.nets.torsos import Torso, make_torso
 
 
 class HeadLinear(nn.Linear):
@@ -102,13 +102,9 @@ class QNetwork(nn.Module):
         """
         super().__init__()
         self.num_actions, self.num_atoms, self.dueling = num_actions, num_atoms, dueling
-        self.torso = make_torso(torso, obs_shape)
-        if (dueling or noisy) and torso not in ("vector", "mlp"):
-            # The hidden layer of the head replaces that of the torso.
-            assert isinstance(self.torso.body, nn.Sequential)
-            width = int(self.torso.body[-2].in_features)  # type: ignore[arg-type]
-            self.torso.body = self.torso.body[:-2]
-            self.torso.num_features = width
+        has_hidden = dueling or noisy
+        make = torso_without_hidden_layer if has_hidden else make_torso
+        self.torso = make(torso, obs_shape)
 
         def linear(inputs: int, outputs: int, *, is_head: bool) -> nn.Module:
             if noisy:
@@ -118,7 +114,7 @@ class QNetwork(nn.Module):
             return (HeadLinear if is_head else nn.Linear)(inputs, outputs)
 
         def stream(outputs: int) -> nn.Module:
-            if not (dueling or noisy):
+            if not has_hidden:
                 return linear(features, outputs, is_head=True)
             first = linear(features, hidden, is_head=False)
             return nn.Sequential(first, nn.ReLU(), linear(hidden, outputs, is_head=True))
@@ -137,6 +133,16 @@ class QNetwork(nn.Module):
             value = self.value(features).reshape(len(features), 1, self.num_atoms)
             out = value + out - out.mean(1, keepdim=True)
         return out.squeeze(-1) if self.num_atoms == 1 else out
+
+
+def torso_without_hidden_layer(name: str, obs_shape: Sequence[int]) -> Torso:
+    """A torso whose last linear layer that of a head replaces; "vector" and "mlp" keep theirs."""
+    torso = make_torso(name, obs_shape)
+    if name not in ("vector", "mlp"):
+        assert isinstance(torso.body, nn.Sequential)
+        torso.num_features = int(torso.body[-2].in_features)  # type: ignore[arg-type]
+        torso.body = torso.body[:-2]
+    return torso
 
 
 def soft_copy(target: nn.Module, source: nn.Module, tau: float = 1.0) -> None:

@@ -132,11 +132,22 @@ class ActorAndCritic(Net):
         return self.value(torch.cat([features, action], -1)).squeeze(-1)
 
 
+class QuantileNet(QNet):
+    """Quantiles that are the same at all fractions but for their spread."""
+
+    def forward(self, obs: Tensor, fractions: Tensor | None = None) -> Tensor:
+        values = super().forward(obs)
+        if fractions is None:
+            return values
+        return values.unsqueeze(1) + fractions.unsqueeze(2)
+
+
 #: A network of their own for each small learner.
 OWN: dict[str, type[Net]] = {
     **dict.fromkeys(("a2c", "vtrace", "ppo"), Net),
     **dict.fromkeys(("pqn", "dqn", "apex-dqn", "apex-dqn-overlap"), QNet),
     "ppo-continuous": GaussianNet,
+    "iqn": QuantileNet,
     "rainbow": AtomNet,
     "apex-dpg": ActorAndCritic,
 }

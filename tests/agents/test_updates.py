@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 
+from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.learners import small_learner  # noqa: E402
 
@@ -377,6 +378,44 @@ def test_dqn_distributions(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = batch.weights.double().numpy()
     assert float(metrics["loss"]) == pytest.approx((weights * losses).mean(), **CLOSE)
     np.testing.assert_allclose(given[0][1], np.array(losses) + 1e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_iqn(double: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loss of samples whose fractions are drawn once more, in loops."""
+    agent: Any = small_learner("iqn", double=double, learning_starts=20_000)
+    for _ in agent.train(steps=16 * 20):
+        pass
+    batch = agent.replay.sample(32)
+    monkeypatch.setattr(agent, "sample", lambda: batch)
+    network, target = (copy.deepcopy(n).double() for n in (agent.network, agent.target))
+    draws = copy_of(agent.generator)
+
+    def fractions(count: int) -> Any:
+        return torch.rand((32, count), generator=draws).double()
+
+    with torch.no_grad():
+        chooser = network if double else target
+        best = chooser(batch.next_obs.double(), fractions(32)).mean(1).argmax(-1)
+        after = target(batch.next_obs.double(), fractions(8))
+        asked = fractions(8)
+        given = network(batch.obs.double(), asked)
+    total = 0.0
+    for i in range(32):
+        for m in range(8):
+            for k in range(8):
+                y = float(batch.returns[i]) + float(batch.discounts[i]) * after[i, k, best[i]]
+                u = float(y - given[i, m, int(batch.actions[i])])
+                huber = u * u / 2 if abs(u) <= 1 else abs(u) - 0.5
+                total += abs(float(asked[i, m]) - (u < 0)) * huber / 8
+    metrics = agent.update()
+    assert float(metrics["loss"]) == pytest.approx(total / 32, rel=1e-3)
+
+
+def test_iqn_refuses_options_of_other_heads() -> None:
+    for name, value in (("num_atoms", 51), ("noisy", True), ("dueling", True)):
+        with pytest.raises(InvalidArgumentError, match=f"{name} is {value}; with IQN it must be"):
+            small_learner("iqn", **{name: value})
 
 
 def copy_of(generator: Any) -> Any:

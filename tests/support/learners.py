@@ -99,6 +99,9 @@ SMALL: dict[str, Small] = {
         4_400,
         algorithm="apex-dqn",
     ),
+    "iqn": Small(
+        {**_REPLAY, "epsilon_steps": 3_000, "num_quantiles": 8, "num_target_quantiles": 8}, 5_600
+    ),
     "rainbow": Small({**_REPLAY, "v_min": -2.0, "v_max": 2.0, "num_atoms": 21}, 4_000),
 }
 

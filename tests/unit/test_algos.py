@@ -393,6 +393,35 @@ def test_distributional_values_and_loss() -> None:
             algos.atoms(*arguments)
 
 
+def test_quantile_huber_loss_against_a_loop() -> None:
+    generator = torch.Generator().manual_seed(4)
+    quantiles, targets = (torch.randn(3, n, generator=generator) * 2 for n in (4, 5))
+    fractions = torch.rand(3, 4, generator=generator)
+    for kappa in (0.5, 1.0, 3.0):
+        found = algos.quantile_huber_loss(quantiles, fractions, targets, kappa)
+        for b in range(3):
+            total = 0.0
+            for tau, quantile in zip(fractions[b].tolist(), quantiles[b].tolist(), strict=True):
+                for target in targets[b].tolist():
+                    u = target - quantile
+                    size = abs(u)
+                    huber = u * u / 2 if size <= kappa else kappa * (size - kappa / 2)
+                    total += abs(tau - (u < 0)) * huber / kappa / 5
+            assert float(found[b]) == pytest.approx(total, rel=1e-5)
+
+
+def test_quantile_huber_loss_finds_quantiles() -> None:
+    """With a small kappa its minimum is at the quantiles of the targets."""
+    targets = torch.arange(1000).float().expand(1, -1) / 1000
+    fractions = torch.tensor([[0.1, 0.5, 0.9]])
+    quantiles = torch.full((1, 3), 0.3, requires_grad=True)
+    for _ in range(2000):
+        loss = algos.quantile_huber_loss(quantiles, fractions, targets, 1e-3).sum()
+        (gradient,) = torch.autograd.grad(loss, quantiles)
+        quantiles = (quantiles - 0.01 * gradient).detach().requires_grad_()
+    np.testing.assert_allclose(quantiles.detach(), fractions, atol=0.01)
+
+
 # --- Priorities and exploration -----------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from cule.agents.algorithms.apex import ApexDQN
 from cule.agents.algorithms.apex_dpg import ApexDPG
 from cule.agents.algorithms.config import AgentConfig
 from cule.agents.algorithms.dqn import DQN, Rainbow
+from cule.agents.algorithms.iqn import IQN
 from cule.agents.algorithms.ppo import PPO
 from cule.agents.algorithms.pqn import PQN
 from cule.agents.algorithms.vtrace import VTrace
@@ -28,7 +29,7 @@ from cule.errors import CheckpointError, CuleError, InvalidArgumentError
 
 #: Algorithms by the names in their checkpoints.
 AGENTS: dict[str, type[Agent]] = {
-    agent.name: agent for agent in (A2C, VTrace, PPO, PQN, DQN, Rainbow, ApexDQN, ApexDPG)
+    agent.name: agent for agent in (A2C, VTrace, PPO, PQN, DQN, Rainbow, IQN, ApexDQN, ApexDPG)
 }
 
 
@@ -101,6 +102,7 @@ PRESETS: dict[str, Preset] = {
     "apex-dqn": _preset("apex-dqn"),
     "apex-dqn-gpu": _preset("apex-dqn", num_envs=4096, precision="bf16"),
     "apex-dpg": _preset("apex-dpg"),
+    "iqn": _preset("iqn"),
     "rainbow": _preset("rainbow"),
     "rainbow-fast": _preset("rainbow", num_envs=256, batch_size=256, samples_per_insert=4.0,
         learning_rate=2.5e-4, optimizer_eps=0.005 / 256, learning_starts=100_000, precision="bf16"),

@@ -1,0 +1,72 @@
+"""The network of IQN: quantiles of returns at any fraction (Dabney et al. 2018)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from cule.nets.heads import HeadLinear, torso_without_hidden_layer
+from cule.nets.initialisation import initialise
+
+
+class ImplicitQuantileNetwork(nn.Module):
+    """Features of an observation times an embedding of a fraction, then a hidden layer."""
+
+    harmonics: Tensor
+    midpoints: Tensor
+
+    def __init__(
+        self,
+        obs_shape: Sequence[int],
+        num_actions: int,
+        *,
+        torso: str = "nature",
+        initialisation: str = "torch",
+        num_cosines: int = 64,
+        num_midpoints: int = 32,
+        hidden: int = 512,
+    ) -> None:
+        """Make and initialise the network.
+
+        Args:
+            obs_shape: Shape of one observation: ``[S, H, W]`` or ``[D]``.
+            num_actions: A.
+            torso: One of `cule.nets.TORSOS`, without its last linear layer.
+            initialisation: One of `cule.nets.INITIALISATIONS`.
+            num_cosines: Cosines in the embedding of a fraction.
+            num_midpoints: Fractions of the action values that `forward` returns without any.
+            hidden: Width of the hidden layer.
+        """
+        super().__init__()
+        self.torso = torso_without_hidden_layer(torso, obs_shape)
+        width = self.torso.num_features
+        self.embedding = nn.Linear(num_cosines, width)
+        self.hidden = nn.Linear(width, hidden)
+        self.head = HeadLinear(hidden, num_actions)
+        harmonics = math.pi * torch.arange(1, num_cosines + 1)
+        self.register_buffer("harmonics", harmonics, persistent=False)
+        midpoints = (torch.arange(num_midpoints) + 0.5) / num_midpoints
+        self.register_buffer("midpoints", midpoints, persistent=False)
+        initialise(self, initialisation)
+
+    def forward(self, obs: Tensor, fractions: Tensor | None = None) -> Tensor:
+        """Quantiles of returns at fractions in 0..1.
+
+        Args:
+            obs: As for a torso; ``[B, ...]``.
+            fractions: float32 ``[B, M]``; by default evenly spaced, and their mean is returned.
+
+        Returns:
+            Quantiles, float32 ``[B, M, A]``; without fractions action values ``[B, A]``.
+        """
+        if fractions is None:
+            return self.forward(obs, self.midpoints.expand(len(obs), -1)).mean(1)
+        cosines = torch.cos(fractions.unsqueeze(-1) * self.harmonics)  # [B, M, num_cosines]
+        embedded = F.relu(self.embedding(cosines))
+        features = self.torso(obs).unsqueeze(1) * embedded
+        quantiles: Tensor = self.head(F.relu(self.hidden(features)))
+        return quantiles
