@@ -140,8 +140,9 @@ def torso_without_hidden_layer(name: str, obs_shape: Sequence[int]) -> Torso:
     torso = make_torso(name, obs_shape)
     if name not in ("vector", "mlp"):
         assert isinstance(torso.body, nn.Sequential)
-        torso.num_features = int(torso.body[-2].in_features)  # type: ignore[arg-type]
-        torso.body = torso.body[:-2]
+        last = max(i for i, layer in enumerate(torso.body) if isinstance(layer, nn.Linear))
+        torso.num_features = int(torso.body[last].in_features)  # type: ignore[arg-type]
+        torso.body = torso.body[:last]
     return torso
 
 

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from cule.errors import InvalidArgumentError
+from cule.nets.hadamax import hadamax_body
 from cule.nets.heads import HeadLinear
 from cule.nets.initialisation import initialise
-from cule.nets.torsos import Torso, channels_last, convolutional_body, linear_body
+from cule.nets.torsos import ByteConv2d, Torso, channels_last, convolutional_body, linear_body
 
 #: Torsos that have a normalised form, in addition to "mlp".
-NORMALISED = ("nature", "nature32", "nips", "small")
+NORMALISED = ("nature", "nature32", "nips", "small", "hadamax")
 
 
 class NormalisedQNetwork(Torso):
@@ -32,7 +33,10 @@ class NormalisedQNetwork(Torso):
         if torso == "mlp":
             body = linear_body(example.numel(), 2, normalised=True)
         elif torso in NORMALISED and len(obs_shape) == 3:
-            body = convolutional_body(torso, obs_shape, normalised=True)
+            if torso == "hadamax":
+                body = hadamax_body(ByteConv2d, obs_shape)
+            else:
+                body = convolutional_body(torso, obs_shape, normalised=True)
         else:
             allowed = (*NORMALISED, "mlp") if len(obs_shape) == 3 else ("mlp",)
             raise InvalidArgumentError(

@@ -6,6 +6,8 @@ small       16 6x6/3, 32 4x4/2, linear 256; for 42 x 42 observations, on CPUs
 nips        Mnih et al. 2013: 16 8x8/4, 32 4x4/2, linear 256; a third of the work, for CPUs
 impala      Espeholt et al. 2018: three residual sections of 16, 32, 32 channels, linear 256
 impala2     the same, twice as wide
+hadamax     Kooi et al. 2025: products of parallel convolutions, 32 8x8, 64 4x4, 64 3x3, stride 1,
+            layer normalisation, maxima over 4x4/4, 2x2/2, 3x3/1, linear 512; for GPUs
 vector      linear 128 and ReLU; for RAM and other vectors
 mlp         flatten, linear 128 twice; for small images and tests
 """
@@ -19,9 +21,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cule.errors import InvalidArgumentError
+from cule.nets.hadamax import hadamax_body
 
 #: Names of the torsos.
-TORSOS = ("nature", "nature32", "nips", "small", "impala", "impala2", "vector", "mlp")
+TORSOS = ("nature", "nature32", "nips", "small", "impala", "impala2", "hadamax", "vector", "mlp")
 
 #: Largest value of an observation byte.
 WHITE = 255.0
@@ -171,6 +174,8 @@ def make_torso(name: str, obs_shape: Sequence[int]) -> Torso:
         )
     if name in _CONVOLUTIONS:
         body = convolutional_body(name, obs_shape)
+    elif name == "hadamax":
+        body = hadamax_body(ByteConv2d, obs_shape)
     else:
         channels, rows, columns = obs_shape
         body = _impala(channels, 2 if name == "impala2" else 1, rows, columns)

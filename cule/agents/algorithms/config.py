@@ -54,7 +54,8 @@ class AgentConfig:
     """Execution of games: auto, interpreter or compiled, as in `cule.EnvOptions`."""
 
     network: str = "nature"
-    """Torso: nature, nature32, nips, small (for CPUs), impala, impala2, mlp; vector for RAM."""
+    """Torso: nature, nature32, nips, small (for CPUs), impala, impala2, hadamax, mlp; vector for
+    RAM."""
 
     initialisation: str = "orthogonal"
     """Initialisation of the weights: orthogonal, he or torch."""

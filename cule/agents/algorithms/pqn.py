@@ -32,7 +32,7 @@ class PQNConfig(RolloutConfig):
     fire_after_life_loss: bool = True
 
     network: str = "nature"
-    """Torso with layer normalisation: nature, nature32, nips, small (for CPUs); mlp, also for
+    """Torso with layer normalisation: nature, nature32, nips, small, hadamax (for CPUs); mlp, also for
     RAM."""
 
     initialisation: str = "he"

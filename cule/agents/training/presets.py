@@ -90,6 +90,7 @@ PRESETS: dict[str, Preset] = {
         normalize_obs=True, num_epochs=3, num_minibatches=8, learning_rate=1.5e-3, clip_range=0.2,
         clip_values=False, total_steps=800_000),
     "pqn": _preset("pqn"),
+    "pqn-hadamax": _preset("pqn", network="hadamax"),
     "pqn-gpu": _preset(
         "pqn", num_envs=2048, num_minibatches=16, learning_rate=1e-3, precision="bf16"),
     "dqn": _preset("dqn"),
