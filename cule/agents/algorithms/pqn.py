@@ -32,8 +32,8 @@ class PQNConfig(RolloutConfig):
     fire_after_life_loss: bool = True
 
     network: str = "nature"
-    """Torso with layer normalisation: nature, nature32, nips, small, hadamax (for CPUs); mlp, also for
-    RAM."""
+    """Torso with layer normalisation: nature, nature32, nips, small (for CPUs), hadamax; mlp, also
+    for RAM."""
 
     initialisation: str = "he"
     num_steps: Positive = 32
