@@ -1,6 +1,7 @@
 # make demo: build, install into .venv, step real games.
 # make test: the same environment, lint, types and the tests.
-# make test-integrations: the adapters and all examples, with the libraries that they are for.
+# make test-integrations: the adapters and all examples, with the libraries that they are for, and
+# cule watch in Chromium, where there is one.
 # Needs Python >= 3.10 with venv, and a C++17 compiler; all other tools are Python packages.
 
 PYTHON ?= python3
@@ -103,5 +104,5 @@ $(INTEGRATIONS)/installed: constraints-integrations.txt | $(VENV)/installed-dev
 	echo "import site; site.addsitedir('$$($(SITE_PACKAGES))')" > \
 	  $$($(SITE_PACKAGES:$(BIN)%=$(INTEGRATIONS)/bin%))/base.pth
 	$(INTEGRATIONS)/bin/python -m pip install -q --only-binary :all: \
-	  -c constraints-integrations.txt array-api-compat chex dm-env envpool jax "ray[rllib]" stable-baselines3 torchrl
+	  -c constraints-integrations.txt array-api-compat chex dm-env envpool jax "ray[rllib]" selenium stable-baselines3 torchrl
 	touch $@
