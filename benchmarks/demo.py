@@ -7,7 +7,6 @@ return different observations, rewards or flags at any step.
 
 from __future__ import annotations
 
-import os
 import statistics
 import sys
 import time
@@ -24,11 +23,12 @@ from cule.bench import (
     unavailable_reason,
     versions,
 )
+from cule.bench.machine import num_cpus
 from cule.envs.png import encode_png
 
 NUM_ENVS = 16
 ROUND_STEPS = 20
-ROUNDS = 10
+ROUNDS = 5
 SHOWN_ENVS = 4
 PICTURE = Path("build", "demo", "environments.png")
 
@@ -56,7 +56,7 @@ def medians(rows: list[list[float]]) -> list[float]:
 
 def main() -> int:
     """Run the demonstration; return the exit status."""
-    threads = len(os.sched_getaffinity(0))
+    threads = num_cpus()
     names = [name for name in ("cule-cpu", "ale", "envpool") if unavailable_reason(name) is None]
     about = ", ".join(f"{name} {version}" for name, version in versions().items())
     print(f"{about}: {NUM_ENVS} environments per game, {threads} threads, frame skip 4, 84x84x4")

@@ -12,6 +12,7 @@
 // CULE_SSE2      defined where the host has SSE2 without being asked
 // CULE_HAS_JIT   defined where machine code can be made and run (csrc/jit)
 // CULE_HAS_LARGE_PAGES  defined where the system can be asked for large pages of memory
+// CULE_HAS_AFFINITY  defined where a thread can be bound to a processor
 // CULE_HAS_REDUCE  defined where a warp has __reduce_min_sync: compute capability 8.0 and later
 // CULE_PICK_BYTES(x, s)  byte i of the result is the byte of x that the low bits of nibble i of s
 // name CULE_FUNNEL_LEFT(high, low, n)  the upper word of high:low shifted left by n, 0 to 31
@@ -47,6 +48,7 @@
 #define CULE_DEVICE_NOINLINE
 #if defined(__linux__)
 #define CULE_HAS_LARGE_PAGES
+#define CULE_HAS_AFFINITY
 #endif
 #if defined(__x86_64__) && !defined(CULE_PLAIN)
 #define CULE_AVX2 __attribute__((target("avx2")))

@@ -6,8 +6,6 @@
 // stepping). Not both at once.
 #pragma once
 
-#include <pthread.h>
-
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -18,6 +16,7 @@
 #include <vector>
 
 #include "base/int.hpp"
+#include "host/affinity.hpp"
 
 namespace cule {
 
@@ -92,11 +91,7 @@ class ThreadPool {
   void start_thread(i32 worker) {
     threads_.emplace_back([this, worker, seen = generation_] { loop(worker, seen); });
     if (affinity_offset_ >= 0) {
-      const u32 cpus = std::thread::hardware_concurrency();
-      cpu_set_t set;
-      CPU_ZERO(&set);
-      CPU_SET((u32(affinity_offset_) + u32(worker)) % (cpus ? cpus : 1), &set);
-      pthread_setaffinity_np(threads_.back().native_handle(), sizeof set, &set);
+      bind_to_processor(threads_.back(), u32(affinity_offset_) + u32(worker));
     }
   }
 

@@ -90,7 +90,7 @@ class EnvOptions:
     """CPU threads; 0: one for each environment, up to the number of hardware threads."""
 
     thread_affinity_offset: int = within(-1, -1, (os.cpu_count() or 1) - 1)
-    """First core to pin the threads to, one thread to each core; -1: not pinned."""
+    """First core to pin the threads to, one thread to each core, on Linux; -1: not pinned."""
 
     max_num_frames_per_episode: int = within(108_000, 1, INT32_MAX)
     """Emulated frames after which an episode is truncated."""

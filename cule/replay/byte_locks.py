@@ -8,12 +8,17 @@ its owner is alive. Two of these objects exclude each other even within one proc
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import struct
+import sys
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+
+from cule.errors import CuleError
+
+if sys.platform == "linux":
+    import fcntl
 
 # struct flock of 64-bit Linux: type, whence, start, length, pid.
 _FLOCK = "hhqqi0q"
@@ -27,7 +32,13 @@ class ByteLocks:
 
         Raises:
             OSError: The file cannot be opened.
+            CuleError: The system has no such locks.
         """
+        if sys.platform != "linux":
+            raise CuleError(
+                f"this system is {sys.platform!r}; replay that is shared by processes needs Linux, "
+                "whose locks end with their process"
+            )
         self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         # A forked child would keep the locks of a dead parent.
         own = weakref.ref(self)

@@ -410,3 +410,16 @@ def test_save_and_load(tmp_path: Path) -> None:
         with pytest.raises(CheckpointError, match="block_size"):
             third.load(path)
         assert third.num_valid == 0
+
+
+def test_other_systems_have_no_locks(tmp_path: Path) -> None:
+    """Where fcntl is missing, the package is imported, and only this replay says that it cannot."""
+    code = (
+        "import multiprocessing.heap, multiprocessing.shared_memory, sys, torch, cule\n"
+        "sys.platform, sys.modules['fcntl'] = 'win32', None\n"
+        "import cule.replay\n"
+        "from cule.replay.byte_locks import ByteLocks\n"
+        f"ByteLocks({str(tmp_path / 'file')!r})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "CuleError: this system is 'win32'; replay that is shared by" in done.stderr
