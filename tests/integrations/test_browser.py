@@ -32,8 +32,8 @@ pytestmark = [
     pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="Chromium or chromedriver is missing"),
 ]
 
-#: RAM of breakout: the position of the paddle.
-PADDLE = 72
+#: RAM of breakout: the position of the paddle, and the height of the ball, 0 where it is out of play.
+PADDLE, BALL = 72, 101
 
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
@@ -175,8 +175,9 @@ def test_a_page_follows_a_running_session(pages: tuple[Any, Any, Any], tmp_path:
     wait_for(lambda: classes(second)[0] == "another")
     press(first, "p")
     wait_for(lambda: "emulated frames/s" in second.find_element(By.ID, "rates").text)
-    press(first, Keys.SPACE)  # serves
-    wait_for(lambda: served.state()["consoles"][0]["score"] >= 0)
+    wait_for(lambda: served.env.ram[0, BALL] == 0)
+    press(first, Keys.SPACE)
+    wait_for(lambda: served.env.ram[0, BALL] != 0)
     earlier = pixels(second, 0)
     wait_for(lambda: not np.array_equal(pixels(second, 0), earlier))
     press(second, "p")
