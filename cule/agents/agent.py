@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias, TypeVar
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from cule.agents.algorithms.config import AgentConfig
@@ -27,6 +28,7 @@ from cule.agents.training.devices import configure_torch, is_same_device, parse_
 from cule.agents.training.distributed import (
     average_gradients,
     broadcast_module,
+    collectives_can_be_captured,
     join_world,
     rank,
     world_size,
@@ -43,7 +45,12 @@ from cule.agents.training.environment import (
     obs_shape,
     split_obs_shape,
 )
-from cule.agents.training.graphs import CapturedCall, make_capturable, step_unless
+from cule.agents.training.graphs import (
+    CapturedCall,
+    copied_scalars,
+    make_capturable,
+    step_unless,
+)
 from cule.agents.training.options import config_from
 from cule.agents.training.phase_timer import PhaseTimer
 from cule.agents.training.seeds import ACTING_SEED, RANK_SEED_STRIDE, REPLAY_SEED, WEIGHTS_SEED
@@ -108,8 +115,7 @@ class Agent(ABC):
 
     network: nn.Module
     optimizer: torch.optim.Optimizer
-    _learn_from: Callable[..., object]
-    learn_from: Callable[..., object]
+    learn_once: Callable[[], Metrics]
 
     save = saving.save
     save_weights = saving.save_weights
@@ -282,6 +288,8 @@ class Agent(ABC):
 
     def progress(self, metrics: Metrics) -> Progress:
         """The progress so far; does not wait for the device."""
+        if self.config.cuda_graphs:  # the next replay overwrites its results
+            metrics = copied_scalars(metrics)
         return Progress(self.steps, self.updates, metrics, *self.statistics.new_episodes())
 
     def schedules(self) -> Metrics:
@@ -411,26 +419,49 @@ class Agent(ABC):
 
     # --- CUDA graphs ------------------------------------------------------------------------------
 
+    @abstractmethod
+    def _learn_once(self) -> Metrics:
+        """Draw samples, learn from them, and return metrics; decides nothing on the host."""
+
+    @property
+    @abstractmethod
+    def sampling_generator(self) -> torch.Generator:
+        """The generator that samples are drawn with."""
+
     def capture(self) -> None:
         """Wrap the steps of acting and learning in `captured`."""
-        self.learn_from = self.captured(self._learn_from)
+        self.learn_once = self.captured(self._learn_once, draws=True, copies_results=False)
 
     def captured(
         self,
         function: Callable[..., Result],
         *,
         uses_generator: bool = True,
+        draws: bool = False,
         stream: torch.cuda.Stream | None = None,
+        copies_results: bool = True,
     ) -> Callable[..., Result]:
         """The function itself or, with `cuda_graphs`, a call that is replayed from CUDA graphs.
 
         A replay sets the offset of `generator` on the device, so only one of the graphs that replay
-        concurrently may have `uses_generator`, which lets it sample. Others as for `CapturedCall`.
+        concurrently may have `uses_generator`, which lets it sample; with `draws` it also draws
+        with `sampling_generator`. Others as for `CapturedCall`.
         """
         if not self.config.cuda_graphs:
             return function
-        generators = [self.generator] if uses_generator else []
-        call = CapturedCall(function, self.device, generators, self._has_final_kernels, stream)
+
+        def generators() -> list[torch.Generator]:
+            own = [self.generator] if uses_generator else []
+            return [*own, self.sampling_generator] if draws else own
+
+        call = CapturedCall(
+            function,
+            self.device,
+            generators,
+            self._has_final_kernels,
+            stream,
+            copies_results=copies_results,
+        )
         self._captured.append(call)
         return call
 
@@ -450,9 +481,10 @@ class Agent(ABC):
             raise InvalidArgumentError(
                 f"cuda_graphs is True and device {str(self.device)!r}; graphs need device 'cuda'"
             )
-        if world_size() > 1:
+        if world_size() > 1 and not collectives_can_be_captured():
             raise InvalidArgumentError(
-                f"cuda_graphs is True and there are {world_size()} processes; it must be one"
+                f"cuda_graphs is True and {world_size()} processes communicate by "
+                f"{dist.get_backend()!r}; with several processes graphs need 'nccl'"
             )
 
     # --- Environments -----------------------------------------------------------------------------

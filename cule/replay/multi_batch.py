@@ -60,3 +60,8 @@ class MultiBatchSchedule:
         first = since // self._steps_between * self._updates_per_step
         batches = [(first + k) % self._num_batches for k in range(self._updates_per_step)]
         return [slice(b * self.batch_envs, (b + 1) * self.batch_envs) for b in batches]
+
+    def num_due(self, step: int) -> int:
+        """Updates that were due after that many completed steps and all before."""
+        since = step - self._num_steps
+        return 0 if since < 0 else (since // self._steps_between + 1) * self._updates_per_step

@@ -191,11 +191,12 @@ class TrajectoryBuffer(RingBuffer):
         """Environments of the updates after the last step, in order."""
         return self.schedule.due(self.num_steps_done)
 
-    def rollout(self, envs: slice | None = None, *, with_obs: bool = True) -> Rollout:
+    def rollout(self, envs: slice | Tensor | None = None, *, with_obs: bool = True) -> Rollout:
         """The last T steps of environments.
 
         Args:
-            envs: Contiguous environments. Default: all.
+            envs: Contiguous environments, or their numbers on the device, int64 ``[n]``, which are
+                not checked. Default: all.
             with_obs: False omits `Rollout.obs`, the largest part; `obs_at` gives parts of it.
 
         Raises:
@@ -207,20 +208,24 @@ class TrajectoryBuffer(RingBuffer):
             raise NotReadyError(
                 f"there are {self.num_steps_done} steps; a rollout needs {options.num_steps}"
             )
-        chosen = range(options.num_envs)[envs if envs is not None else slice(None)]
-        if not len(chosen) or chosen.step != 1:
-            raise InvalidArgumentError(
-                f"envs is {envs!r}; it must be a slice of 0 ... {options.num_envs} in steps of 1"
-            )
-        columns = slice(chosen.start, chosen.stop)
+        if isinstance(envs, Tensor):
+            chosen, columns = envs, None
+        else:
+            some = range(options.num_envs)[envs if envs is not None else slice(None)]
+            if not len(some) or some.step != 1:
+                raise InvalidArgumentError(
+                    f"envs is {envs!r}; it must be a slice of 0 ... {options.num_envs} in steps of "
+                    "1"
+                )
+            chosen = some.start + self._range(len(some))
+            columns = slice(some.start, some.stop)
         timesteps = ring.head - options.num_steps + self._range(options.num_steps)
-        slots = timesteps % ring.num_slots
 
-        def read(stored: Tensor) -> Tensor:
-            return stored.index_select(0, slots)[:, columns]
+        def read(stored: Tensor, timesteps: Tensor = timesteps) -> Tensor:
+            rows = stored.index_select(0, timesteps % ring.num_slots)
+            return rows.index_select(1, chosen) if columns is None else rows[:, columns]
 
-        flags = read(ring.flags)
-        next_flags = ring.flags.index_select(0, (timesteps + 1) % ring.num_slots)[:, columns]
+        flags, next_flags = read(ring.flags), read(ring.flags, timesteps + 1)
         truncated = ((flags & TRUNCATED) != 0) & ((flags & TERMINATED) == 0)
         ended = ((flags & (TERMINATED | TRUNCATED)) != 0) | ((next_flags & INVALID) != 0)
         final_obs, final_steps, lost = self._finals(truncated, timesteps, chosen)
@@ -233,7 +238,7 @@ class TrajectoryBuffer(RingBuffer):
             ended=ended,
             valid=((flags & INVALID) == 0) & ~lost,
             extras={name: read(stored) for name, stored in self._extras.items()},
-            bootstrap_obs=ring.stacks(ring.head.expand(len(chosen)), self._envs(chosen)),
+            bootstrap_obs=ring.stacks(ring.head.expand(len(chosen)), chosen),
             final_obs=final_obs,
             final_steps=final_steps,
         )
@@ -287,17 +292,14 @@ class TrajectoryBuffer(RingBuffer):
     def _range(self, count: int) -> Tensor:
         return torch.arange(count, device=self.options.device)
 
-    def _envs(self, chosen: range) -> Tensor:
-        return chosen.start + self._range(len(chosen))
-
-    def _all_obs(self, chosen: range) -> Tensor:
+    def _all_obs(self, chosen: Tensor) -> Tensor:
         num_steps, n = self.options.num_steps, self.options.num_envs
-        index = self._range(num_steps)[:, None] * n + self._envs(chosen)
+        index = self._range(num_steps)[:, None] * n + chosen
         obs = self.obs_at(index.flatten())
         return obs.view(num_steps, len(chosen), *obs.shape[1:])
 
     def _finals(
-        self, truncated: Tensor, timesteps: Tensor, chosen: range
+        self, truncated: Tensor, timesteps: Tensor, chosen: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """`Rollout.final_obs`, `Rollout.final_steps`, and where a final observation is lost."""
         ring, n = self._ring, len(chosen)
@@ -312,7 +314,7 @@ class TrajectoryBuffer(RingBuffer):
         for k in range(1, self._num_finals + 1):
             is_this = truncated & (number == k)
             step = is_this.to(torch.uint8).argmax(0)
-            obs, is_kept = ring.final_stacks(timesteps[step], self._envs(chosen))
+            obs, is_kept = ring.final_stacks(timesteps[step], chosen)
             found = is_this.any(0)
             all_obs.append(obs)
             all_steps.append(torch.where(found & is_kept, step, -1))

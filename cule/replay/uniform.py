@@ -117,6 +117,10 @@ class UniformReplay(RingBuffer):
         oldest = max(self.head - self.num_timesteps + self.options.stack, 0)
         return max(self.head - self.options.n_step - oldest + 1, 0) * self.options.num_envs
 
+    def count_valid(self) -> Tensor:
+        """`num_valid` as an int64 scalar on the device, which a CUDA graph can read."""
+        return self._valid()[1]
+
     def __len__(self) -> int:
         """`num_valid`."""
         return self.num_valid

@@ -57,6 +57,7 @@ def test_two_processes_learn_as_one(name: str, two_ranks: dict[str, Any]) -> Non
     # Sums in another order; RMSProp and Adam divide small gradients by their size, which makes
     # the last bits of a gradient visible in the weight.
     torch.testing.assert_close(two_ranks[name], alone, atol=2e-4, rtol=0)
+    assert torch.equal(two_ranks[f"{name} replayed"], two_ranks[f"{name} called"])
     start = type(trained(name, 0, TOTAL))
     assert float((alone - weights(_untrained(name, start))).abs().max()) > 2e-3
 
@@ -100,6 +101,19 @@ def test_processes_resume_from_the_same_step(two_ranks: dict[str, Any]) -> None:
 def test_another_number_of_processes_is_refused(two_ranks: dict[str, Any]) -> None:
     with pytest.raises(CheckpointError, match="by 2 processes; there are 1"):
         AGENTS["dqn"].load(two_ranks["checkpoint"], Catch(8))
+
+
+def test_graphs_of_several_processes_need_nccl(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cule.agents import agent
+
+    monkeypatch.setattr(agent, "world_size", lambda: 2)
+    monkeypatch.setattr(agent, "collectives_can_be_captured", lambda: False)
+    monkeypatch.setattr(agent.dist, "get_backend", lambda: "gloo")
+    monkeypatch.setattr(agent, "parse_device", lambda *_: torch.device("cuda"))
+    monkeypatch.setattr(agent, "join_world", lambda device: device)
+    config = AGENTS["a2c"].config_class(network="mlp", num_envs=8, cuda_graphs=True)
+    with pytest.raises(ValueError, match=r"2 processes communicate by .gloo.; .* need .nccl."):
+        AGENTS["a2c"](config, Catch(8))
 
 
 def test_one_process_needs_no_group() -> None:

@@ -5,7 +5,6 @@ What only a device can show (that the operations can be captured there) is in te
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import pytest
@@ -16,12 +15,17 @@ from cule.agents import AGENTS, Agent  # noqa: E402
 from cule.agents.training import graphs  # noqa: E402
 from cule.agents.training.graphs import CapturedCall  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
-from cule.replay import native  # noqa: E402
-from tests.support.learners import SMALL, class_of, small_learner  # noqa: E402
+from tests.support.learners import (  # noqa: E402
+    SMALL,
+    allow_graphs_on_cpu,
+    class_of,
+    small_learner,
+)
 from tests.support.recorded_graph import (  # noqa: E402
+    Launches,
     NothingRead,
     as_one_operation,
-    record_call,
+    record_graphs,
 )
 
 #: Of each algorithm, and of its variants.
@@ -31,30 +35,24 @@ UPDATES, FEW_UPDATES = 100, 12
 @pytest.fixture(autouse=True)
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recordings in place of graphs, on the CPU."""
-    monkeypatch.setattr(graphs, "capture_call", record_call)
-    monkeypatch.setattr(graphs, "run_aside", lambda function, inputs, _: function(*inputs))
+    record_graphs(monkeypatch)
 
 
 @pytest.fixture
 def on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Learners with graphs on the CPU."""
-    monkeypatch.setattr(native, "is_used", lambda device: False)
-    monkeypatch.setattr(Agent, "_check_graphs", lambda self: None)
-    monkeypatch.setattr(Agent, "step_env", as_one_operation(Agent.step_env))
-    for name in ("adam", "rmsprop", "radam"):
-        module = importlib.import_module(f"torch.optim.{name}")
-        monkeypatch.setattr(module, "_get_capturable_supported_devices", lambda *_, **__: ["cpu"])
+    allow_graphs_on_cpu(monkeypatch)
 
 
 def train(
     name: str, updates: int = FEW_UPDATES, **options: Any
 ) -> tuple[Any, list[dict[str, float]]]:
-    """A small learner after some rounds, and what it logged."""
+    """A small learner after some rounds, more than are called, and what it logged."""
     agent = small_learner(name, cuda_graphs=True, **options)
     logged = []
     for progress in agent.train():
         logged.append({key: float(value) for key, value in progress.metrics.items()})
-        if agent.updates >= updates and len(logged) > 2:
+        if agent.updates >= updates and len(logged) > 2 * graphs.WARM_UP_CALLS:
             break
     return agent, logged
 
@@ -82,7 +80,7 @@ def test_replays_learn_the_same(
     replayed, metrics = train(name, updates, **options)
     assert len(replayed._captured) == 2
     assert replayed.is_captured
-    monkeypatch.setattr(graphs, "WARM_UP_CALLS", 1 << 30)
+    monkeypatch.setattr(CapturedCall, "_run", lambda call, *inputs: call._function(*inputs))
     called, expected = train(name, updates, **options)
     assert not called.is_captured
     assert metrics == expected
@@ -92,6 +90,34 @@ def test_replays_learn_the_same(
         replayed.network.state_dict().values(), called.network.state_dict().values(), strict=True
     ):
         assert torch.equal(mine, theirs)
+
+
+@pytest.mark.usefixtures("on_cpu")
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_an_update_is_one_replay(name: str) -> None:
+    """Draw, gather, forward, backward, optimizer and priorities, with nothing launched apart.
+
+    With `overlap` batches are drawn before, and their priorities set after, learning and acting.
+    """
+    has_target = hasattr(class_of(name).config_class, "target_interval")
+    options = {"target_interval": 1 << 20} if has_target else {}
+    agent, _ = train(name, total_steps=100_000, **options)
+    agent.collect(8)
+    before = [p.clone() for p in agent.network.parameters()]
+    with Launches() as launches:
+        metrics = agent.update()
+    assert launches.replays == 1
+    if getattr(agent.config, "overlap", False):
+        assert launches.eager
+    else:
+        assert not launches.eager
+    assert any(
+        not torch.equal(p, old) for p, old in zip(agent.network.parameters(), before, strict=True)
+    )
+    with Launches() as launches:
+        agent.progress(metrics)
+    copies = [name for name in launches.eager if name == "aten::stack"]
+    assert len(copies) == 1  # of all metrics
 
 
 @pytest.mark.parametrize("name", sorted(SMALL))

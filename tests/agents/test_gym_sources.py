@@ -177,7 +177,7 @@ def test_ignored_steps_are_not_learned_from() -> None:
                 returns = torch.ones(len(valid)) + noise * ~valid
                 old = rollout.extras["log_probs"].flatten() - noise * ~valid
                 stop = torch.zeros((), dtype=torch.bool)
-                metrics, _ = agent._learn_from(
+                metrics = agent._learn_from(
                     obs, actions, advantages, returns, old, returns, valid, stop
                 )
                 results.append({k: float(v) for k, v in metrics.items()})

@@ -135,7 +135,9 @@ def test_vtrace() -> None:
             policy -= clipped * gain * r.new_log_probs[t, e]
             value += (target - r.values[t, e]) ** 2
             target_after = target
-    metrics = agent.update(envs)
+    agent.next_batch.fill_(1)
+    metrics = agent.update()
+    assert int(agent.next_batch) == 2
     assert float(metrics["policy_loss"]) == pytest.approx(policy / r.rewards.size, **CLOSE)
     assert float(metrics["value_loss"]) == pytest.approx(value / r.rewards.size, **CLOSE)
     assert float(metrics["ratio_mean"]) == pytest.approx(ratios.mean(), **CLOSE)

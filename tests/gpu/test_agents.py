@@ -67,18 +67,18 @@ def test_learners_replay(name: str, changes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", ["a2c", "vtrace"])
 def test_replays_learn_what_calls_do(name: str) -> None:
-    """The same window again and again, by replays in one learner and by calls in another."""
+    """The same rollout again and again, by replays in one learner and by calls in another."""
     agent, other = make_agent(name), make_agent(name)
     agent.begin()
     agent.collect(8)
-    window = agent.buffer.rollout()
+    other.buffer = agent.buffer
     other.network.load_state_dict(agent.network.state_dict())
     for _ in range(8):
-        replayed = agent.learn_from(window)
-        called = other._learn_from(window)
+        replayed = agent.learn_once()
+        called = other._learn_once()
         for key, value in called.items():
             torch.testing.assert_close(replayed[key], value, rtol=1e-3, atol=1e-4)
-    assert agent.learn_from.captures
+    assert agent.learn_once.captures
     for mine, theirs in zip(agent.network.parameters(), other.network.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-5)
     agent.env.close()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
 from cule.agents import AGENTS, Agent
+from cule.replay import native
 from tests.support.catch import Catch
+from tests.support.recorded_graph import as_one_operation
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,16 @@ SMALL: dict[str, Small] = {
     ),
     "rainbow": Small({**_REPLAY, "v_min": -2.0, "v_max": 2.0, "num_atoms": 21}, 4_000),
 }
+
+
+def allow_graphs_on_cpu(patch: pytest.MonkeyPatch) -> None:
+    """Let learners on a CPU have graphs; `record_graphs` makes them."""
+    patch.setattr(native, "is_used", lambda device: False)
+    patch.setattr(Agent, "_check_graphs", lambda self: None)
+    patch.setattr(Agent, "step_env", as_one_operation(Agent.step_env))
+    for name in ("adam", "rmsprop", "radam"):
+        module = importlib.import_module(f"torch.optim.{name}")
+        patch.setattr(module, "_get_capturable_supported_devices", lambda *_, **__: ["cpu"])
 
 
 def class_of(name: str) -> type[Agent]:

@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from cule.agents.training import graphs
 
 _READS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::equal")
 
@@ -54,9 +57,18 @@ class Recording:
     @torch.no_grad()
     def replay(self) -> None:
         """Do it again; the first time nothing, because recording has done it."""
+        for counter in _counters:
+            counter.replays += 1
         if self._has_run:
             self._has_run = False
             return
+        _is_replaying.append(self)
+        try:
+            self._run()
+        finally:
+            _is_replaying.pop()
+
+    def _run(self) -> None:
         for func, args, kwargs, out in self.operations:
             again = func(*args, **kwargs)
             inside = _storages((args, kwargs))
@@ -90,6 +102,38 @@ class _Recorder(TorchDispatchMode):
         return out
 
 
+class Launches(TorchDispatchMode):
+    """Counts replays, and the operations outside of them that would launch a kernel."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        super().__init__()
+        self.replays = 0
+        self.eager: list[str] = []
+
+    def __enter__(self) -> Launches:
+        """Begin to count."""
+        _counters.append(self)
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        """Stop."""
+        super().__exit__(*error)
+        _counters.remove(self)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not _is_replaying and not func.is_view and func._schema.name not in _NO_LAUNCH:
+            self.eager.append(func._schema.name)
+        return func(*args, **(kwargs or {}))
+
+
+#: Allocations, which launch nothing.
+_NO_LAUNCH = ("aten::empty", "aten::empty_like", "aten::empty_strided", "aten::detach")
+_counters: list[Launches] = []
+_is_replaying: list[Recording] = []
+
+
 def as_one_operation(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that is recorded as a whole, as a kernel of the project's own is."""
 
@@ -108,7 +152,13 @@ def as_one_operation(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def record_call(
+def record_graphs(patch: pytest.MonkeyPatch) -> None:
+    """Make recordings of what learners would capture."""
+    patch.setattr(graphs, "capture_call", _record_call)
+    patch.setattr(graphs, "run_aside", lambda function, inputs, _: function(*inputs))
+
+
+def _record_call(
     function: Callable[..., Any],
     inputs: Any,
     generators: Sequence[torch.Generator],

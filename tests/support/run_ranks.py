@@ -11,6 +11,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
 
@@ -18,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from cule.agents import AGENTS, RunOptions, start_run
 from cule.agents.algorithms.on_policy import update_statistics
+from cule.agents.training import graphs
 from cule.agents.training.distributed import (
     gather_values,
     global_moments,
@@ -31,6 +33,8 @@ from cule.agents.training.saving import path_of_rank
 from cule.errors import CheckpointError
 from cule.nets import PixelStatistics
 from tests.support.catch import Catch
+from tests.support.learners import allow_graphs_on_cpu
+from tests.support.recorded_graph import as_one_operation, record_graphs
 
 #: Environments of all processes.
 TOTAL = 16
@@ -43,12 +47,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def trained(name: str, first: int, count: int) -> Any:
+def trained(name: str, first: int, count: int, **changes: Any) -> Any:
     """A learner after three rounds on given environments, with given actions."""
     env = Catch(count, first_env=first)
-    config = AGENTS[name].config_class(
-        network="mlp", num_envs=count, total_steps=10_000, seed=3, **OPTIONS[name]
-    )
+    options = {"network": "mlp", "num_envs": count, "total_steps": 10_000, "seed": 3}
+    config = AGENTS[name].config_class(**options, **OPTIONS[name], **changes)
     agent: Any = AGENTS[name](config, env)
     note_gradients(agent)
     obs, _ = env.reset(seed=3)  # the same games in whatever process they are
@@ -65,11 +68,18 @@ def trained(name: str, first: int, count: int) -> Any:
             else:
                 log_probs = torch.full((count,), -1.0)
                 agent.buffer.append(actions, step, log_probs=log_probs, values=out[1])
-        if name == "vtrace":
-            agent.update(slice(0, count))
-        else:
-            agent.update()
+        agent.update()
     return agent
+
+
+def with_graphs(name: str, count: int, warm_up: int) -> Any:
+    """`trained` with recordings in place of graphs, after that many calls."""
+    with pytest.MonkeyPatch.context() as patch:
+        record_graphs(patch)
+        allow_graphs_on_cpu(patch)
+        patch.setattr(graphs, "WARM_UP_CALLS", warm_up)
+        patch.setattr(dist, "all_reduce", as_one_operation(dist.all_reduce))
+        return trained(name, rank() * count, count, cuda_graphs=True)
 
 
 def note_gradients(agent: Any) -> None:
@@ -133,6 +143,10 @@ def main(path: str) -> None:
         assert all(torch.equal(other, others[0]) for other in others), name
         result[name] = others[0]
         result[f"{name} gradient"] = agent.first_gradient
+        replayed, called = (with_graphs(name, count, warm_up) for warm_up in (1, 1 << 30))
+        assert replayed.learn_once.captures, name
+        assert not called.learn_once.captures, name
+        result[f"{name} replayed"], result[f"{name} called"] = weights(replayed), weights(called)
     shown = torch.arange(32.0).reshape(8, 4)[rank() * 4 : rank() * 4 + 4]
     result["moments"] = torch.stack(global_moments(shown))
     statistics = PixelStatistics((4,))

@@ -23,6 +23,7 @@ from cule import algos
 from cule.agents.agent import Network, Progress
 from cule.agents.algorithms.apex_acting import ApexActingConfig, ApexAgent
 from cule.agents.algorithms.dqn import DQN, DQNConfig
+from cule.agents.algorithms.off_policy import OffPolicyAgent
 from cule.agents.training.actors import ActorGroup, EnvFactory
 from cule.agents.training.distributed import num_launched
 from cule.agents.training.environment import FrameEnv, make_env
@@ -146,9 +147,14 @@ class ApexDQN(ApexAgent, DQN):
 
     def capture(self) -> None:
         """Capture the forward pass of acting and the update; exploration samples outside."""
+        OffPolicyAgent.capture(self)  # not that of DQN, whose acting samples
         stream = self.acting_stream
         self.acting_values = self.captured(self._acting_values, uses_generator=False, stream=stream)
-        self.learn_from = self.captured(self._learn_from, uses_generator=False)
+
+    @property
+    def draws_in_update(self) -> bool:
+        """Not with actor processes, whose memory is on the host."""
+        return super().draws_in_update and not self.config.num_actors
 
     @torch.no_grad()
     def _acting_values(self, obs: Tensor) -> Tensor:
@@ -183,6 +189,7 @@ class ApexDQN(ApexAgent, DQN):
                 self.statistics.sums += actors.new_statistics()
                 self.add_credit(new)
                 if self._has_enough():
+                    self.anneal()
                     for _ in range(self.updates_due()):
                         self.metrics = self.update()
                     actors.send_weights(self.network)

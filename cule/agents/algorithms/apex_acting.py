@@ -154,6 +154,11 @@ class ApexAgent(OffPolicyAgent):
         self.actor_errors.add_step(taken, best, step, config)
         self.statistics.add(step)
 
+    @property
+    def draws_in_update(self) -> bool:
+        """Not with `overlap`, where batches are drawn before playing and learning begin."""
+        return not self.config.overlap
+
     def renew_actor(self, num_steps: int) -> None:
         """Copy the weights to the actor if that is due within a number of steps."""
         if -self.acted_steps % self.config.sync_steps < num_steps:
@@ -165,12 +170,14 @@ class ApexAgent(OffPolicyAgent):
         if not config.overlap:
             super().round()
             return
+        self.anneal()
         batches = [self.sample() for _ in range(self.updates_due())]
         self.renew_actor(config.collect_steps)
         errors = []
         with concurrently(self.acting_stream) as acting:
             for batch in batches:
-                batch_errors, self.metrics = self.update_from(batch)
+                batch_errors, self.metrics = self.learn_from(batch)
+                self.count_update()
                 errors.append(batch_errors)
             with acting:
                 self.collect(config.collect_steps)

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from cule import algos
 from cule.agents.algorithms.apex_acting import ApexActingConfig, ApexAgent
-from cule.agents.training.distributed import weigh_over_ranks
 from cule.agents.training.options import (
     Bounds,
     Fraction,
@@ -142,8 +141,8 @@ class ApexDPG(ApexAgent):
 
     def capture(self) -> None:
         """Capture acting and the update."""
+        super().capture()
         self.choose = self.captured(self._choose, stream=self.acting_stream)
-        self.learn_from = self.captured(self._learn_from, uses_generator=False)
 
     # --- Act --------------------------------------------------------------------------------------
 
@@ -182,8 +181,7 @@ class ApexDPG(ApexAgent):
 
     def sample(self) -> Batch:
         """Sample a batch; weights are normalised over all processes."""
-        batch = self.replay.sample(self.config.batch_size)
-        return weigh_over_ranks(batch, self.replay.num_valid, self.config.beta)
+        return self.weigh(self.replay.sample(self.config.batch_size), self.config.beta)
 
     def _learn_from(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Update from a batch; return errors ``[B]`` and metrics."""

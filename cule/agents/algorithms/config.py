@@ -134,7 +134,7 @@ class AgentConfig:
     """Compile the network with torch.compile."""
 
     cuda_graphs: bool = False
-    """Run acting and learning as CUDA graphs; on a GPU, with one process."""
+    """Run acting and learning as CUDA graphs; on a GPU."""
 
     deterministic: bool = False
     """Use deterministic kernels only."""

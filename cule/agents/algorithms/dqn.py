@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from cule import algos
 from cule.agents.algorithms.off_policy import OffPolicyAgent, ReplayConfig
 from cule.agents.algorithms.optimisers import make_rmsprop
-from cule.agents.training.distributed import weigh_over_ranks
 from cule.agents.training.options import Bounds, Fraction, GradNorm, NonNegativeFloat
 from cule.errors import InvalidArgumentError
 from cule.nets import QNetwork, gather_actions, sample_noise
@@ -147,6 +146,9 @@ class DQN(OffPolicyAgent):
         self.target = copy.deepcopy(self.network).requires_grad_(False)
         self.target_tau = config.target_tau
         self.optimizer = self._make_optimizer()
+        self.beta: float | Tensor = config.beta_start
+        if config.cuda_graphs and self.draws_in_update:  # which graphs read
+            self.beta = torch.tensor(config.beta_start, dtype=torch.float64, device=self.device)
         self.support = torch.zeros(1, device=self.device)
         if config.num_atoms > 1:
             self.support = algos.atoms(config.v_min, config.v_max, config.num_atoms, self.device)
@@ -246,9 +248,19 @@ class DQN(OffPolicyAgent):
         config, replay = self.config, self.replay
         if isinstance(replay, UniformReplay) and not isinstance(replay, PrioritizedReplay):
             return replay.sample(config.batch_size)
+        if isinstance(replay, PrioritizedReplay):
+            return self.weigh(replay.sample(config.batch_size, self.beta), self.beta)
+        return replay.sample(config.batch_size, float(self.beta))  # on the host
+
+    def anneal(self) -> None:
+        """Set beta."""
+        config = self.config
         done = self.steps / max(config.total_steps, 1)
         beta = algos.linear_schedule(config.beta_start, config.beta_end, done)
-        return weigh_over_ranks(replay.sample(config.batch_size, beta), replay.num_valid, beta)
+        if not isinstance(self.beta, Tensor):
+            self.beta = beta
+        elif config.beta_start != config.beta_end:
+            self.beta.fill_(beta)
 
     def _learn_from(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Update from a batch; return errors ``[B]`` and metrics."""

@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, TypedDict, cast
 
+import torch
 from torch import Tensor, nn
 
 from cule import algos
 from cule.agents.agent import Agent
 from cule.agents.algorithms.config import AgentConfig
-from cule.agents.training.distributed import num_launched, world_size
+from cule.agents.training.checkpoint import Metrics
+from cule.agents.training.distributed import num_launched, weigh_over_ranks, world_size
 from cule.agents.training.environment import StorageKeywords
 from cule.agents.training.options import Bounds, Fraction, Positive
 from cule.errors import InvalidArgumentError
@@ -103,6 +105,29 @@ class OffPolicyAgent(Agent):
     learn_from: Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
     pending_samples = 0.0
 
+    def capture(self) -> None:
+        """Capture the update: with its samples where they are drawn on the device, when it is."""
+        if self.draws_in_update:
+            self.learn_from = self._learn_from
+            super().capture()
+        else:
+            self.learn_from = self.captured(self._learn_from, uses_generator=False)
+            self.learn_once = self._learn_once
+
+    @property
+    def draws_in_update(self) -> bool:
+        """Whether an update draws its samples itself, on the device."""
+        return True
+
+    @property
+    def sampling_generator(self) -> torch.Generator:
+        """That of the memory."""
+        return self.replay.generator
+
+    @abstractmethod
+    def _learn_from(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Learn from a batch; return errors ``[B]`` and metrics."""
+
     @abstractmethod
     def make_replay(self) -> UniformReplay:
         """Make the memory."""
@@ -131,8 +156,12 @@ class OffPolicyAgent(Agent):
         """Play `collect_steps` steps and make the updates due."""
         self.collect(self.config.collect_steps)
         self.add_credit(self.config.collect_steps * self.num_envs)
+        self.anneal()
         for _ in range(self.updates_due()):
             self.metrics = self.update()
+
+    def anneal(self) -> None:
+        """Set the scheduled numbers of the next updates."""
 
     def add_credit(self, num_steps: int) -> None:
         """Add the samples that are due for steps of this process, once learning has started."""
@@ -154,20 +183,30 @@ class OffPolicyAgent(Agent):
     def sample(self) -> Batch:
         """Sample the batch of an update."""
 
-    def update(self) -> dict[str, Tensor]:
+    def weigh(self, batch: Batch, beta: float | Tensor) -> Batch:
+        """Normalise the weights of a batch over all processes."""
+        if world_size() == 1:
+            return batch
+        return weigh_over_ranks(batch, self.local_replay.count_valid(), beta)
+
+    def update(self) -> Metrics:
         """Update once from one batch; return its metrics."""
+        metrics = self.learn_once()
+        self.count_update()
+        return metrics
+
+    def _learn_once(self) -> dict[str, Tensor]:
+        """Draw a batch, learn from it, and set its priorities; return metrics."""
         batch = self.sample()
-        errors, metrics = self.update_from(batch)
+        errors, metrics = self.learn_from(batch)
         self.set_priorities(batch.ids, errors)
         return metrics
 
-    def update_from(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """Update from a batch; return errors ``[B]`` and metrics."""
-        errors, metrics = self.learn_from(batch)
+    def count_update(self) -> None:
+        """Count an update, and renew the target network where that is due."""
         self.updates += 1
         if self.updates % self.config.target_interval == 0:
             soft_copy(self.target, self.network, self.target_tau)
-        return errors, metrics
 
     def set_priorities(self, ids: Tensor, errors: Tensor) -> None:
         """Set the priorities of transitions from their errors, if the memory has priorities."""

@@ -120,9 +120,20 @@ class RolloutAgent(Agent):
         self.collect(self.config.num_steps)
         self.metrics = self.update()
 
-    @abstractmethod
     def update(self) -> Metrics:
         """Update from the rollout in the buffer; return the metrics."""
+        metrics = self.learn_once()
+        self.updates += self.updates_of(metrics)
+        return metrics
+
+    def updates_of(self, metrics: Metrics) -> int:
+        """Updates of the optimizer that `update` has just made."""
+        return 1
+
+    @property
+    def sampling_generator(self) -> torch.Generator:
+        """That of the minibatches."""
+        return self.buffer.generator
 
     @property
     def can_sync(self) -> bool:
@@ -245,7 +256,8 @@ class ActorCriticAgent(RolloutAgent):
         """Set the scheduled numbers of the next round."""
         super().anneal()
         config = self.config
-        self.entropy_coef.fill_(self.scheduled(config.entropy_coef, config.entropy_coef_end))
+        if config.entropy_coef_end is not None:
+            self.entropy_coef.fill_(self.scheduled(config.entropy_coef, config.entropy_coef_end))
 
     def extra_state(self, *, replay: bool) -> dict[str, object]:
         """The buffer, and the units of values."""
@@ -312,7 +324,6 @@ class AdvantageAgent(ActorCriticAgent):
     """
 
     config: RMSpropConfig
-    learn_from: Callable[[Rollout], dict[str, Tensor]]
     loss_scale = 1.0
 
     @abstractmethod
@@ -331,11 +342,13 @@ class AdvantageAgent(ActorCriticAgent):
             eps=config.rmsprop_eps,
         )
 
-    def update(self, envs: slice | None = None) -> dict[str, Tensor]:
-        """Update once from the last steps of all or some environments; return the metrics."""
-        metrics = self.learn_from(self.buffer.rollout(envs))
-        self.updates += 1
-        return metrics
+    def next_rollout(self) -> Rollout:
+        """The rollout that the next update learns from."""
+        return self.buffer.rollout()
+
+    def _learn_once(self) -> dict[str, Tensor]:
+        """Update once from the last steps of the environments; return the metrics."""
+        return self._learn_from(self.next_rollout())
 
     def _learn_from(self, rollout: Rollout) -> dict[str, Tensor]:
         """Update with policy gradient, squared value error and entropy."""

@@ -9,7 +9,7 @@ their own: options in `ppo_config`, continuous actions in `policies`, the target
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
@@ -21,6 +21,7 @@ from cule.agents.algorithms.on_policy import ActorCriticAgent, check_minibatches
 from cule.agents.algorithms.policies import GaussianPolicy
 from cule.agents.algorithms.ppo_config import PPOConfig
 from cule.agents.algorithms.schedules import adapt_learning_rate
+from cule.agents.training.checkpoint import Metrics
 from cule.agents.training.distributed import global_moments, local_moments
 from cule.agents.training.graphs import make_capturable
 from cule.nets import GaussianActorCritic
@@ -40,7 +41,6 @@ class PPO(ActorCriticAgent):
     name: ClassVar[str] = "ppo"
     config_class = PPOConfig
     config: PPOConfig
-    learn_from: Callable[..., dict[str, Tensor]]
 
     # --- Set up -----------------------------------------------------------------------------------
 
@@ -98,9 +98,17 @@ class PPO(ActorCriticAgent):
         """Set the scheduled numbers of the next round."""
         super().anneal()
         config = self.config
-        self.clip_range.fill_(self.scheduled(config.clip_range, config.clip_range_end))
+        if config.clip_range_end is not None:
+            self.clip_range.fill_(self.scheduled(config.clip_range, config.clip_range_end))
 
-    def update(self) -> dict[str, Tensor]:
+    def updates_of(self, metrics: Metrics) -> int:
+        """One for each minibatch of each epoch that was not left out."""
+        config = self.config
+        stops = config.target_kl is not None and self.can_sync
+        epochs = int(metrics["epochs"]) if stops else config.num_epochs
+        return epochs * config.num_minibatches
+
+    def _learn_once(self) -> dict[str, Tensor]:
         """Run all epochs over the rollout in the buffer; return the mean metrics of the updates."""
         config, rollout = self.config, self.buffer.rollout(with_obs=False)
         old_values = rollout.extras["values"]
@@ -121,10 +129,8 @@ class PPO(ActorCriticAgent):
         for _ in range(config.num_epochs):
             epoch: dict[str, Tensor] = {}
             for index in self.buffer.minibatches(config.num_minibatches).unbind():
-                samples = [column[index] for column in flat]
-                obs = self.buffer.obs_at(index)
-                add_to(epoch, self.learn_from(obs, *samples, early_stop.has_stopped))
-                self.updates += 1
+                samples = [*(column[index] for column in flat), early_stop.has_stopped]
+                add_to(epoch, self._learn_from(self.buffer.obs_at(index), *samples))
             if early_stop.end_epoch(epoch):
                 break
         metrics = early_stop.mean_metrics()

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from cule import algos
 from cule.agents.algorithms.early_stopping import add_to
 from cule.agents.algorithms.on_policy import RolloutAgent, RolloutConfig, check_minibatches
+from cule.agents.training.checkpoint import Metrics
 from cule.agents.training.options import Epochs, Fraction, GradNorm, NonNegativeFloat, Positive
 from cule.nets import NormalisedQNetwork, gather_actions
 from cule.replay import TrajectoryOptions
@@ -76,7 +77,6 @@ class PQN(RolloutAgent):
     config_class = PQNConfig
     config: PQNConfig
     q_values: Callable[[Tensor], Tensor]
-    learn_from: Callable[..., dict[str, Tensor]]
     eval_epsilon: ClassVar[float] = 0.001
 
     # --- Set up -----------------------------------------------------------------------------------
@@ -146,7 +146,17 @@ class PQN(RolloutAgent):
 
     # --- Learn ------------------------------------------------------------------------------------
 
-    def update(self) -> dict[str, Tensor | float]:
+    def updates_of(self, metrics: Metrics) -> int:
+        """One for each minibatch of each epoch."""
+        return self.config.num_epochs * self.config.num_minibatches
+
+    def schedules(self) -> Metrics:
+        """The current learning rate and epsilon, averaged over the environments."""
+        epsilon = self.epsilon()
+        mean = epsilon.mean() if isinstance(epsilon, Tensor) else epsilon
+        return {**super().schedules(), "epsilon": mean}
+
+    def _learn_once(self) -> dict[str, Tensor]:
         """Run all epochs over the rollout in the buffer; return the mean metrics of the updates."""
         config = self.config
         rollout = self.buffer.rollout(with_obs=False)
@@ -163,14 +173,11 @@ class PQN(RolloutAgent):
             for index in self.buffer.minibatches(config.num_minibatches):
                 columns = (rollout.actions, returns, rollout.valid)
                 samples = [column.flatten()[index] for column in columns]
-                add_to(sums, self.learn_from(self.buffer.obs_at(index), *samples))
-                self.updates += 1
+                add_to(sums, self._learn_from(self.buffer.obs_at(index), *samples))
         count = config.num_epochs * config.num_minibatches
-        epsilon = self.epsilon()
         return {
             **{name: value / count for name, value in sums.items()},
             "q_max_mean": max_q.mean(),
-            "epsilon": epsilon.mean() if isinstance(epsilon, Tensor) else epsilon,
         }
 
     def state_values(self, obs: Tensor) -> Tensor:

@@ -9,10 +9,11 @@ V-trace corrects for the policy having changed meanwhile.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
+import torch
 from torch import Tensor
 
 from cule import algos
@@ -56,6 +57,9 @@ class VTraceConfig(RMSpropConfig):
 class VTrace(AdvantageAgent):
     """A2C with V-trace; see docs/agents/vtrace.md.
 
+    Attributes:
+        next_batch: Batch of environments of the next update; int64 scalar on the device.
+
     Example:
         >>> from cule.agents import VTrace, VTraceConfig
         >>> config = VTraceConfig(game="pong", num_envs=8, num_batches=4, num_steps=4)
@@ -78,6 +82,7 @@ class VTrace(AdvantageAgent):
             steps_per_update=config.steps_per_update,
         )
         super().build()
+        self.next_batch = torch.zeros((), dtype=torch.int64, device=self.device)
         if config.reduction == "sum":
             self.loss_scale = float(config.num_steps * self.num_envs // config.num_batches)
 
@@ -92,6 +97,7 @@ class VTrace(AdvantageAgent):
     def begin_buffer(self, frames: Tensor) -> None:
         """Make the buffer; warn if the options discard data."""
         super().begin_buffer(frames)
+        self.next_batch.zero_()
         uses = self.buffer.schedule.uses_per_transition
         if uses < 1.0:
             warn(
@@ -108,12 +114,27 @@ class VTrace(AdvantageAgent):
             self.collect(1)
             batches = self.buffer.due()
             self.anneal()
-            for envs in batches:
-                self.metrics = self.update(envs)
+            for _ in batches:
+                self.metrics = self.update()
             if self.buffer.num_steps_done % config.num_steps == 0:
                 self.update_pixel_statistics()
             if batches:
                 yield self.progress({**self.metrics, **self.schedules()})
+
+    def next_rollout(self) -> Rollout:
+        """The last steps of the next batch of environments, which the device counts."""
+        size = self.buffer.schedule.batch_envs
+        envs = self.next_batch * size + torch.arange(size, device=self.device)
+        self.next_batch.copy_((self.next_batch + 1) % self.config.num_batches)
+        return self.buffer.rollout(envs)
+
+    def load_extra_state(self, state: Mapping[str, object]) -> bool:
+        """Restore the buffer, and the batch that is next."""
+        is_complete = super().load_extra_state(state)
+        if is_complete:
+            num_due = self.buffer.schedule.num_due(self.buffer.num_steps_done)
+            self.next_batch.fill_(num_due % self.config.num_batches)
+        return is_complete
 
     def estimate(
         self, rollout: Rollout, values: Tensor, log_probs: Tensor

@@ -60,6 +60,11 @@ def leave_world() -> None:
         dist.destroy_process_group()
 
 
+def collectives_can_be_captured() -> bool:
+    """Whether a CUDA graph can hold what processes send each other; they have joined."""
+    return dist.get_backend() == "nccl"
+
+
 def broadcast_module(module: nn.Module) -> None:
     """Copy parameters and buffers from rank 0 to all ranks."""
     if world_size() > 1:
@@ -94,8 +99,6 @@ def weigh_over_ranks(batch: Batch, num_valid: int | Tensor, beta: float | Tensor
     All shards have the same size, so that the number of valid transitions times the probability of
     one is the same for the shard and for the whole.
     """
-    if world_size() == 1:
-        return batch
     raw = (batch.probabilities * num_valid).clamp(min=1e-30).pow(-beta)
     raw = torch.where(batch.weights > 0, raw, 0.0)
     return batch._replace(weights=raw / max_over_ranks(raw.amax().clone()))

@@ -3,6 +3,8 @@
 A `CapturedCall` wraps a function of tensors that keeps no state on the host: it must not read,
 return or branch on a number that changes from call to call. The first calls run eagerly, the next
 one is captured, and all later ones replay the graph on copies of their inputs.
+
+An update is one graph without inputs: it draws its samples, reads them, and learns from them.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import functools
 import gc
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -54,9 +56,11 @@ class CapturedCall(Generic[Result_co]):
         self,
         function: Callable[..., Result_co],
         device: torch.device,
-        generators: Sequence[torch.Generator] = (),
+        generators: Callable[[], Sequence[torch.Generator]] = lambda: (),
         is_ready: Callable[[], bool] = lambda: True,
         stream: torch.cuda.Stream | None = None,
+        *,
+        copies_results: bool = True,
     ) -> None:
         """Prepare the call; nothing is captured yet.
 
@@ -64,17 +68,20 @@ class CapturedCall(Generic[Result_co]):
             function: Takes and returns tensors, or tuples and dicts of them, always with the same
                 structure. Everything else it uses must keep its address and change in place.
             device: Device it runs on.
-            generators: Generators it samples from.
+            generators: Returns the generators it samples from, when it is captured.
             is_ready: False while it is too early to capture.
             stream: Stream for the capture and the eager calls; by default one that all calls
                 share. Graphs captured on one stream share the memory of libraries, so graphs that
                 replay concurrently need streams of their own.
+            copies_results: Whether the caller gets copies of the results. Otherwise the next call
+                overwrites them, and a replay is the only launch.
         """
         self._function = function
         self._device = device
         self._is_ready = is_ready
         self._stream = stream
         self._generators = generators
+        self._copies_results = copies_results
         self._num_calls: dict[Signature, int] = {}
         self.captures: dict[Signature, Capture[Result_co]] = {}
 
@@ -97,13 +104,15 @@ class CapturedCall(Generic[Result_co]):
             arguments = pytree.tree_unflatten(own, structure)
             statics = [leaf for leaf in own if isinstance(leaf, Tensor)]
             replay, outputs = capture_call(
-                self._function, arguments, self._generators, self._stream
+                self._function, arguments, self._generators(), self._stream
             )
             capture = self.captures[key] = Capture(statics, outputs, replay)
         else:
             for static, tensor in zip(capture.inputs, tensors, strict=True):
                 static.copy_(tensor)
         capture.replay()
+        if not self._copies_results:
+            return capture.outputs
         result: Result_co = pytree.tree_map_only(Tensor, torch.clone, capture.outputs)
         return result
 
@@ -160,6 +169,16 @@ def run_aside(
     return result
 
 
+def copied_scalars(scalars: Mapping[str, Tensor | float]) -> dict[str, Tensor | float]:
+    """Copies of scalars on a device, made in one launch; numbers as they are."""
+    copies = dict(scalars)
+    names = [name for name, value in scalars.items() if isinstance(value, Tensor)]
+    if names:
+        stacked = torch.stack([torch.as_tensor(scalars[name]).detach() for name in names])
+        copies.update(zip(names, stacked.unbind(), strict=True))
+    return copies
+
+
 @torch.no_grad()
 def step_unless(skip: Tensor, optimizer: torch.optim.Optimizer) -> None:
     """Step an optimizer, and undo the step on the device where `skip`, a bool scalar, is true.
@@ -179,8 +198,18 @@ def _tensors_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
 
 
 def make_capturable(optimizer: torch.optim.Optimizer, device: torch.device) -> None:
-    """Keep the state of an optimizer, including its learning rate, on the device."""
+    """Keep the state of an optimizer, including its learning rate, on the device.
+
+    Adam becomes one kernel for all weights there. Others step lists of tensors, because steps of
+    single tensors may read the learning rate on the host.
+    """
+    is_fused = isinstance(optimizer, torch.optim.Adam) and device.type == "cuda"
+    for state in optimizer.state.values():
+        if "step" in state:  # of a run on a CPU
+            state["step"] = torch.as_tensor(state["step"], dtype=torch.float32, device=device)
     for group in optimizer.param_groups:
         group["capturable"] = True
-        group["foreach"] = True  # single-tensor steps may read the learning rate on the host
+        group["foreach"] = not is_fused
+        if is_fused:
+            group["fused"] = True
         group["lr"] = torch.as_tensor(group["lr"], dtype=torch.float32, device=device)
