@@ -17,6 +17,7 @@ from cule._core import BatchOptions, Game
 
 ARCHITECTURES: str  # as CMake writes them, separated by spaces
 TOOLKIT: str  # version of the CUDA toolkit
+BLOCK_SIDE: int  # pixels of a side of the blocks of `gather_blocks`
 FAULT_ACTION: int  # bit of the word at `faults`: an action outside the set; taken as its first
 
 class LaunchError(RuntimeError): ...  # the runtime refused a call
@@ -111,6 +112,23 @@ class Batch:
         self, indices: int, n: int, screens: int, stride: int, stream: int
     ) -> None: ...
 
+# frames: uint8 [any, height, width]; index: int64 [stacks, stack]
+# out: bfloat16 [stacks, height / 4, width / 4, 16 stack]
+def gather_blocks(
+    frames: int,
+    index: int,
+    stacks: int,
+    stack: int,
+    height: int,
+    width: int,
+    out: int,
+    stream: int,
+) -> None: ...
+
+# float32 [steps, columns] each
+def linear_recurrence(
+    added: int, factors: int, steps: int, columns: int, out: int, stream: int
+) -> None: ...
 def kernel_resources() -> list[_KernelResources]: ...
 
 # makes room for kernels that need `bytes` of local memory a thread; the bytes of all of it

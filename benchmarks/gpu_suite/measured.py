@@ -41,6 +41,11 @@ def of_fps_57(out: Path) -> Json:
     return _rates(out / "fps-57")
 
 
+def of_fps_train(out: Path) -> Json:
+    """Frames per second of training by cell, algorithm and engine."""
+    return _rates(out / "fps-train")
+
+
 def of_ncu(out: Path) -> Json:
     """Metrics with units of each profiled kernel, in the order of launches, by step."""
     return {path.stem: _profile(path) for path in sorted((out / "ncu").glob("*.csv"))}

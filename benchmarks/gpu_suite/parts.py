@@ -37,11 +37,13 @@ GAMES = ("pong", "seaquest")
 KERNELS = ("interpreter", "compiled")
 SANITIZERS = ("memcheck", "racecheck", "initcheck")
 
-#: Trainings of pong by name: preset, and agent steps between two evaluations.
+#: Trainings of pong by name: preset and options, and agent steps between two evaluations. Few
+#: environments learn from fewer steps, many step faster.
 TRAININGS = {
-    "ppo": ("ppo-gpu", 2_000_000),
-    "vtrace": ("vtrace-gpu", 3_000_000),
-    "apex": ("apex-dqn-gpu", 3_000_000),
+    "ppo-256": (["ppo-gpu", "--num-envs", "256", "--num-steps", "64"], 500_000),
+    "ppo": (["ppo-gpu"], 2_000_000),
+    "vtrace": (["vtrace-gpu"], 3_000_000),
+    "apex": (["apex-dqn-gpu"], 3_000_000),
 }
 TARGET_SCORE = 18
 
@@ -192,6 +194,15 @@ def _fps_57(setting: Setting) -> list[Step]:
     return [Step("fps-57", _bench(setting, "fps-57", *words, "--engines", "cule-cuda@interpreter"))]
 
 
+def _fps_train(setting: Setting) -> list[Step]:
+    """Rollouts and updates with graphs in bfloat16; the mock device computes in float32."""
+    words = ["--load", "training", "--algorithms", "ppo,vtrace", "--cuda-graphs"]
+    words += ["--games", GAMES[0], "--engines", "cule-cuda", "--rollout-steps"]
+    words += setting.choose(["32", "--precision", "bf16"], ["4"])
+    words += ["--num-envs", setting.choose("256,1024,4096,16384", "2")]
+    return [Step("fps-train", _bench(setting, "fps-train", *words))]
+
+
 def _sanitizer(setting: Setting) -> list[Step]:
     # Each tensor has memory of its own, so that a write past its end is seen.
     environment = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
@@ -209,10 +220,10 @@ def _train(setting: Setting) -> list[Step]:
     fixed = ["--game", game, "--device", "cuda", "--cuda-graphs", "--no-progress-bar"]
     fixed += ["--target-score", str(TARGET_SCORE), "--eval-episodes", "10", "--resume"]
     steps = []
-    for name, (preset, eval_every) in TRAININGS.items():
+    for name, (words, eval_every) in TRAININGS.items():
         sizes = ["--total-steps", "1e9", "--eval-every", str(eval_every), "--log-every", "500000"]
         # A training ends as if it were complete when it is asked to at its limit.
-        command = ["train", preset, *fixed, *setting.choose(sizes, _TINY_TRAININGS[name])]
+        command = ["train", *words, *fixed, *setting.choose(sizes, _TINY_TRAININGS[name])]
         steps.append(Step(name, setting.cule(*command, "--out", str(setting.out / "train" / name))))
     return steps
 
@@ -223,7 +234,8 @@ _TINY = ["--num-envs", "2", "--total-steps", "32", "--log-every", "32", "--preci
 _TINY_REPLAY = ["--memory", "4096", "--learning-starts", "8", "--batch-size", "8"]
 _NO_EVALUATION = ["--eval-episodes", "0"]
 _TINY_TRAININGS = {
-    "ppo": [*_TINY, "--num-steps", "8", "--num-minibatches", "2"],
+    "ppo-256": [*_TINY, "--num-steps", "8", "--num-minibatches", "2"],
+    "ppo": [*_TINY, "--num-steps", "8", "--num-minibatches", "2", *_NO_EVALUATION],
     "vtrace": [*_TINY, "--num-steps", "4", "--num-batches", "2", *_NO_EVALUATION],
     "apex": [*_TINY, *_TINY_REPLAY, *_NO_EVALUATION],
 }
@@ -251,6 +263,8 @@ PARTS = {
         Part("ncu", "profile of the kernels of a step", _needing_build(_ncu), measured.of_ncu),
         Part("fps-57", "frames per second of 57 games", _needing_build(_fps_57),
              measured.of_fps_57),
+        Part("fps-train", "frames per second of PPO and V-trace by size",
+             _needing_build(_fps_train), measured.of_fps_train),
         Part("sanitizer", "memory errors and races", _needing_build(_sanitizer),
              measured.of_sanitizer),
         Part("train", "trainings towards a score", _needing_build(_train), measured.of_train),

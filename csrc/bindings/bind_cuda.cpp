@@ -13,6 +13,7 @@
 #include "bindings/parse.hpp"
 #include "cuda/device_layout.hpp"
 #include "cuda/host_memory.hpp"
+#include "cuda/learner.hpp"
 #include "cuda/local_memory.hpp"
 #include "host/env_slot.hpp"
 #include "rom_kernel/loaded_step.hpp"
@@ -252,6 +253,26 @@ void bind_cuda(py::module_& m) {
         return text_of(SnapshotError(error), index, game_id);
       },
       py::arg("error"), py::arg("index"), py::arg("game_id"));
+  m.attr("BLOCK_SIDE") = kBlockSide;
+  m.def(
+      "gather_blocks",
+      [](u64 frames, u64 index, u32 stacks, u32 stack, u32 height, u32 width, u64 out, u64 stream) {
+        check(launch_gather_blocks(pointer<u8>(frames), pointer<i64>(index),
+                                   {stacks, stack, height, width}, pointer<u16>(out),
+                                   pointer<CUstream_st>(stream)),
+              "kernel that gathers observations");
+      },
+      py::arg("frames"), py::arg("index"), py::arg("stacks"), py::arg("stack"), py::arg("height"),
+      py::arg("width"), py::arg("out"), py::arg("stream"));
+  m.def(
+      "linear_recurrence",
+      [](u64 added, u64 factors, u32 steps, u32 columns, u64 out, u64 stream) {
+        check(launch_linear_recurrence(pointer<float>(added), pointer<float>(factors), steps,
+                                       columns, pointer<float>(out), pointer<CUstream_st>(stream)),
+              "kernel of returns");
+      },
+      py::arg("added"), py::arg("factors"), py::arg("steps"), py::arg("columns"), py::arg("out"),
+      py::arg("stream"));
   py::class_<HostMemory>(m, "HostMemory", py::module_local())
       .def(py::init([](size_t bytes) {
              HostMemory memory;

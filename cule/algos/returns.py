@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from cule.errors import InvalidArgumentError
+from cule.kernels import linear_recurrence
 
 
 class VTraceResult(NamedTuple):
@@ -71,12 +72,7 @@ def gae(
         Advantages and returns (advantages + values).
     """
     deltas = rewards + discounts * next_values - values
-    decays = discounts * gae_lambda * (~cut)
-    advantages = torch.empty_like(deltas)
-    following = torch.zeros_like(deltas[0])
-    for t in range(len(deltas) - 1, -1, -1):
-        following = deltas[t] + decays[t] * following
-        advantages[t] = following
+    advantages = linear_recurrence(deltas, discounts * gae_lambda * (~cut))
     return advantages, advantages + values
 
 
@@ -102,11 +98,7 @@ def vtrace(
     rhos = ratios.clamp(max=rho_bar)
     traces = discounts * trace_lambda * ratios.clamp(max=c_bar) * (~cut)
     deltas = rhos * (rewards + discounts * next_values - values)
-    corrections = torch.empty_like(deltas)  # v_t - V(x_t)
-    following = torch.zeros_like(deltas[0])
-    for t in range(len(deltas) - 1, -1, -1):
-        following = deltas[t] + traces[t] * following
-        corrections[t] = following
+    corrections = linear_recurrence(deltas, traces)  # v_t - V(x_t)
     targets = values + corrections
     # v_{t+1}: of the next row, of the bootstrap row (no correction), or V(x_final) at a cut.
     shifted = torch.cat([corrections[1:], torch.zeros_like(corrections[:1])])
@@ -153,13 +145,10 @@ def q_lambda_returns(
     a cut the bracket is the maximum alone. `next_max_q` holds the largest action values of the next
     observations, from `shift_values`.
     """
-    returns = torch.empty_like(rewards)
-    following = next_max_q[-1]
-    for t in range(len(rewards) - 1, -1, -1):
-        mixed = q_lambda * following + (1.0 - q_lambda) * next_max_q[t]
-        following = rewards[t] + discounts[t] * torch.where(cut[t], next_max_q[t], mixed)
-        returns[t] = following
-    return returns
+    ends = cut.clone()
+    ends[-1] = True
+    bootstrap = torch.where(ends, next_max_q, (1.0 - q_lambda) * next_max_q)
+    return linear_recurrence(rewards + discounts * bootstrap, discounts * q_lambda * (~ends))
 
 
 def q_targets(

@@ -9,6 +9,9 @@ from cule.bench.engines import ENGINES, kind_of
 from cule.bench.games import DEFAULT_GAMES, games_named
 from cule.errors import InvalidArgumentError
 
+#: What an agent's `precision` may be.
+PRECISIONS = ("fp32", "tf32", "bf16")
+
 #: Loads in the order of a benchmark.
 LOADS = {
     "emulation": "random actions: emulation and observations only",
@@ -77,6 +80,9 @@ class BenchOptions:
     cuda_graphs: bool = False
     """Agents on a GPU run acting and learning as CUDA graphs."""
 
+    precision: str = "fp32"
+    """Precision of agents on a GPU: fp32, tf32 or bf16."""
+
     network_device: str = ""
     """Device of the network of the load inference; empty: the device of an engine's results."""
 
@@ -97,6 +103,10 @@ class BenchOptions:
         object.__setattr__(self, "games", games_named(self.games))
         for name in self.engines:
             kind_of(name)
+        if self.precision not in PRECISIONS:
+            raise InvalidArgumentError(
+                f"precision is {self.precision!r}; it must be one of {', '.join(PRECISIONS)}"
+            )
         for name in self.load:
             if name not in LOADS:
                 raise InvalidArgumentError(

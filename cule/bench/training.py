@@ -108,6 +108,7 @@ def config_of(
         seed=options.seed,
         total_steps=10**15,  # schedules of learning rate and the like do not end
         cuda_graphs=options.cuda_graphs and DEVICES[engine] == "cuda",
+        precision=options.precision if DEVICES[engine] == "cuda" else "fp32",
         **changes,
     )
 

@@ -17,7 +17,7 @@ from cule.nets.noisy import NoisyLinear, sample_noise
 from cule.nets.normalised import NormalisedQNetwork
 from cule.nets.pixels import PixelStatistics, read_floats
 from cule.nets.quantiles import ImplicitQuantileNetwork
-from cule.nets.torsos import TORSOS, make_torso
+from cule.nets.torsos import TORSOS, make_torso, reads_blocks
 
 __all__ = [
     "INITIALISATIONS",
@@ -34,6 +34,7 @@ __all__ = [
     "initialise",
     "make_torso",
     "read_floats",
+    "reads_blocks",
     "sample_noise",
     "soft_copy",
 ]

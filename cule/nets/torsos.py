@@ -44,9 +44,12 @@ class ByteConv2d(nn.Conv2d):
     white = WHITE  # 1 for observations that are not bytes
 
     def forward(self, input: Tensor) -> Tensor:
-        """Convolve bytes scaled to 0..1."""
-        result: Tensor = self._conv_forward(input, self.weight * (1.0 / self.white), self.bias)
-        return result
+        """Convolve bytes scaled to 0..1, or the same as `reads_blocks` says."""
+        weight, side = self.weight * (1.0 / self.white), self.stride[0]
+        if input.shape[1] == self.in_channels:
+            result: Tensor = self._conv_forward(input, weight, self.bias)
+            return result
+        return F.conv2d(input, F.pixel_unshuffle(weight, side), self.bias)
 
 
 class ByteLinear(nn.Linear):
@@ -58,6 +61,18 @@ class ByteLinear(nn.Linear):
         """Apply to bytes scaled to 0..1."""
         result: Tensor = F.linear(input, self.weight * (1.0 / self.white), self.bias)
         return result
+
+
+def reads_blocks(network: nn.Module) -> bool:
+    """Whether a network of `cule.nets` reads images with blocks of 4 x 4 pixels as channels.
+
+    Their first convolution, 8 x 8 with stride 4, is then one of 2 x 2 with stride 1 on
+    ``[B, 16 S, H / 4, W / 4]``, the result of `torch.nn.functional.pixel_unshuffle`: the same
+    products and sums in another order.
+    """
+    first = [layer for layer in network.modules() if isinstance(layer, ByteConv2d)]
+    shapes = {(layer.kernel_size, layer.stride) for layer in first}
+    return shapes == {((8, 8), (4, 4))} and getattr(network, "statistics", None) is None
 
 
 def channels_last(module: nn.Module) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from cule.errors import InvalidArgumentError
+from cule.kernels import BLOCK_SIDE
 from cule.option_fields import documents, one_of, within
 
 #: No bound of an option.
@@ -128,6 +129,11 @@ class StorageOptions:
     """Padding of stacks before the first frame of an episode: "zero", as in the Atari
     environments, or "repeat", which repeats the first frame."""
 
+    pixel_blocks: bool = False
+    """Whether observations have blocks of 4 x 4 pixels as channels, in bfloat16 and channels last:
+    ``[B, 16 S, H / 4, W / 4]`` in place of ``[B, S, H, W]`` (`cule.kernels.gather_blocks`). For
+    networks that read them so (`cule.nets.reads_blocks`); a GPU reads and writes memory once."""
+
     gamma: float = within(0.99, 0.0, 1.0)
     """Discount of one step."""
 
@@ -161,6 +167,13 @@ class StorageOptions:
         object.__setattr__(self, "autoreset_mode", mode)
         for item in fields(self):
             _check_metadata(item.name, getattr(self, item.name), item.metadata)
+        sides = self.obs_shape if self.obs_dtype == torch.uint8 else ()
+        fits = len(sides) == 2 and all(side % BLOCK_SIDE == 0 for side in sides)
+        if self.pixel_blocks and not fits:
+            raise InvalidArgumentError(
+                f"pixel_blocks is True with frames {self.obs_shape} of {self.obs_dtype}; they must "
+                f"be torch.uint8 [H, W], with multiples of {BLOCK_SIDE}"
+            )
         object.__setattr__(self, "device", parse_device(self.device))
 
     @classmethod

@@ -100,7 +100,7 @@ class FrameRing:
             else None
         )
         self.native: native.NativeRing | None = None
-        if native.is_used(device):
+        if native.is_used(device) and not options.pixel_blocks:
             self.native = native.NativeRing(self.tensors(), self.num_finals, options)
 
     def tensors(self) -> dict[str, Tensor]:

@@ -16,7 +16,10 @@ from cule.replay.ring import RingBuffer, ring_bytes
 from cule.replay.steps import ArrayLike, Step, checked_tensor
 from cule.replay.transitions import INVALID, TERMINATED, TRUNCATED, is_terminal, shaped_rewards
 
-_FREE_OPTIONS = ("gamma", "reward_clipping", "num_batches", "steps_per_update", "device", "seed")
+_FREE_OPTIONS = (
+    *("gamma", "reward_clipping", "num_batches", "steps_per_update", "device", "seed"),
+    "pixel_blocks",
+)
 
 
 class Rollout(NamedTuple):

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from cule import _core
+from cule.kernels import gather_blocks
 from cule.replay.options import StorageOptions
 
 FIRST: int = _core.CELL_FIRST
@@ -213,7 +214,12 @@ def empty_frames(shape: tuple[int, ...], dtype: torch.dtype, device: torch.devic
 
 
 def gather_frames(frames: Tensor, index: Tensor, options: StorageOptions) -> Tensor:
-    """Copy frames at ``[B, S]`` to ``[B, S, *obs_shape]``, without S if nothing is stacked."""
+    """Copy frames at ``[B, S]`` to ``[B, S, *obs_shape]``, without S if nothing is stacked.
+
+    With `StorageOptions.pixel_blocks` as `cule.kernels.gather_blocks`.
+    """
+    if options.pixel_blocks:
+        return gather_blocks(frames, index)
     flat = index.reshape(-1)
     out = empty_frames((len(flat), *frames.shape[1:]), frames.dtype, frames.device)
     gathered = torch.index_select(frames, 0, flat, out=out)

@@ -28,7 +28,7 @@ _KEY_RANGE = 2**62
 #: Options that a restored buffer may change: they affect sampling and reading, not what is stored.
 _FREE_OPTIONS = (
     *("capacity", "gamma", "reward_clipping", "replacement"),
-    *("device", "seed", "pad"),
+    *("device", "seed", "pad", "pixel_blocks"),
 )
 
 #: Below this many steps per environment, a ring holds little but the data of the current policy.

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PARTS = ["build", "equality", "fps", "ncu", "fps-57", "sanitizer", "train"]
+PARTS = ["build", "equality", "fps", "ncu", "fps-57", "fps-train", "sanitizer", "train"]
 
 NVIDIA_SMI = """#!/bin/sh
 echo "Mock GPU, 580.00, 81559 MiB, 9.0"
@@ -157,17 +157,20 @@ def test_every_part(gpu_suite: Suite, tmp_path: Path) -> None:
         assert set(measured["fps"]["kernels"][cell]["frames_per_s"]) == kernels
         assert len(set(measured["fps"]["kernels"][cell]["digests_of_ram"].values())) == 1
     assert measured["fps-57"]["emulation-2-pong"]["frames_per_s"]["cule-cuda@interpreter"] > 0
+    rates = measured["fps-train"]["training-2-pong"]["frames_per_s"]
+    assert set(rates) == {"ppo on cule-cuda", "vtrace on cule-cuda"}
+    assert min(rates.values()) > 0
     profiles = measured["ncu"]
     assert set(profiles) == {"interpreter-2", "compiled-2"}
     step, finish = profiles["compiled-2"]
     assert step["metrics"] == {"Duration": "12.5 us", "SM Frequency": "1.9 Ghz"}
     assert finish["kernel"] == "cule::finish_step_kernel"
     assert len(measured["sanitizer"]["summaries"]) == 3
-    assert set(measured["train"]) == {"ppo", "vtrace", "apex"}
+    assert set(measured["train"]) == {"ppo-256", "ppo", "vtrace", "apex"}
     for training in measured["train"].values():
         assert training["progress"]["steps"] == 32
         assert training["progress"]["updates_per_s"] > 0
-    assert [row["episodes"] for row in measured["train"]["ppo"]["evaluations"]] == ["10"]
+    assert [row["episodes"] for row in measured["train"]["ppo-256"]["evaluations"]] == ["10"]
 
 
 def test_a_step_that_fails_and_steps_at_their_limit(gpu_suite: Suite) -> None:

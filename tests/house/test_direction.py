@@ -56,13 +56,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     # The learners: replay memories, networks and mathematics know nothing of environments.
     # The native module has what replay does on a processor.
-    "replay": {"errors", "option_fields", "_core"},
+    "replay": {"errors", "option_fields", "kernels", "_core"},
     "nets": {"errors"},
-    "algos": {"errors"},
+    "algos": {"errors", "kernels"},
+    # What they have of their own on a GPU, reached through device.
+    "kernels": {"device"},
     # The package itself for its version, in checkpoints.
     "agents": {
         *("errors", "option_fields", "familiar_names", "games", "envs", "replay", "nets"),
-        *("algos", ""),
+        *("algos", "kernels", ""),
     },
     # What users see: the package's own names, games, and the learners where they are timed; envs
     # to compare launch geometries.
@@ -108,7 +110,7 @@ OTHERS: dict[str, set[str] | None] = {
 }
 
 #: Parts that need torch, and are imported only by those who ask for them.
-LEARNERS = {"replay", "nets", "algos", "agents"}
+LEARNERS = {"replay", "nets", "algos", "agents", "kernels"}
 
 #: Adapters that are imported by name, to libraries that need torch.
 TORCH_ADAPTERS = {"wrappers/torchrl.py"}

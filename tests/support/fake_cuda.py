@@ -30,6 +30,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cule import _core, device
+from cule import kernels as learner_kernels
 from cule.envs import backend, translation
 from cule.envs.cuda_batch import CudaBatch
 from cule.envs.launch import Geometry
@@ -191,6 +192,19 @@ def _noted(method: Callable[..., Any], num_read: int = 0) -> Callable[..., Any]:
         # Kernels come last: what the host copies to the device before them is waited for.
         order, name = _installed[-1].order, f"CudaBatch.{method.__name__}"
         order.note(name, given[:num_read], [*given[num_read:], batch])
+        return out
+
+    return call
+
+
+def _launched(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A function that launches a kernel, which reads its tensors."""
+
+    @functools.wraps(function)
+    def call(native: Any, *given: Tensor) -> Tensor:
+        out = function(native, *given)
+        read = [x.inner for x in given if isinstance(x, OnGpu)]
+        _installed[-1].order.note(function.__name__, read, [out.inner])
         return out
 
     return call
@@ -508,13 +522,18 @@ def _install(patch: pytest.MonkeyPatch, count: int, memory_bytes: int | None) ->
     }.items():
         patch.setattr(cuda, name, value)
     patch.setattr(torch.version, "cuda", "13.0")
+    autocast = torch.autocast
+    patch.setattr(torch, "autocast", lambda _, *args, **kwargs: autocast("cpu", *args, **kwargs))
     patch.setattr(torch, "Generator", _Generator)
     patch.setattr(torch.nn.Module, "to", _move_module)
     patch.setattr(torch.nn.Module, "cuda", lambda module: _move_module(module, "cuda"))
     group = functools.partial(_group_by_device, torch._C._group_tensors_by_device_and_dtype)
     patch.setattr(torch._C, "_group_tensors_by_device_and_dtype", group)
-    for module in (device, backend):
+    for module in (device, backend, learner_kernels):
         patch.setattr(module, "cuda_module", kernels.module)
+    for name in ("_gather_blocks", "_linear_recurrence"):
+        function = _launched(getattr(learner_kernels, name))
+        patch.setattr(learner_kernels, name, recorded_graph.as_one_operation(function))
     patch.setattr(device, "_architecture_problem", lambda *_: None)
     patch.setattr(translation, "toolkit", _no_toolkit)
     patch.setattr(translation, "translate", _translate)

@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 
 from cule import nets  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
+from cule.kernels import gather_blocks  # noqa: E402
 
 IMAGE = (4, 84, 84)
 
@@ -267,3 +268,28 @@ def test_gaussian_policy_starts_as_asked() -> None:
     assert float(means.detach().abs().max()) < 0.5  # near the centre
     assert network.log_sigma.detach().exp().tolist() == pytest.approx([0.5] * 3)
     assert "log_sigma" in dict(network.named_parameters())
+
+
+@pytest.mark.parametrize("name", ["nature", "nature32", "nips"])
+def test_blocks_of_pixels_are_read_as_pixels(name: str) -> None:
+    """Features and gradients, up to the order of sums in float64."""
+    torso = nets.make_torso(name, (4, 84, 84)).double()
+    assert nets.reads_blocks(torso)
+    generator = torch.Generator().manual_seed(0)
+    frames = torch.randint(256, (9, 84, 84), dtype=torch.uint8, generator=generator)
+    index = torch.randint(9, (5, 4), generator=generator)
+    results = []
+    for obs in (frames[index].double(), gather_blocks(frames, index).double()):
+        torso.zero_grad()
+        features = torso(obs)
+        features.square().sum().backward()
+        results.append([features.detach(), *(p.grad.clone() for p in torso.parameters())])
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "shape"), [("small", (2, 42, 42)), ("impala", (4, 84, 84)),
+                                             ("hadamax", (4, 84, 84)), ("mlp", (4, 84, 84))])  # fmt: skip
+def test_other_networks_read_no_blocks(name: str, shape: tuple[int, ...]) -> None:
+    assert not nets.reads_blocks(nets.make_torso(name, shape))
+    assert not nets.reads_blocks(nets.ActorCritic((4, 84, 84), 3, normalize_obs=True))

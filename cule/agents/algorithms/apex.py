@@ -135,6 +135,11 @@ class ApexDQN(ApexAgent, DQN):
         self.env_factory = env_factory
 
     @property
+    def reads_blocks(self) -> bool:
+        """As `Agent.reads_blocks`; not with actor processes, whose memory is on the host."""
+        return super().reads_blocks and not self.config.num_actors
+
+    @property
     def total_envs(self) -> int:
         """Environments of all processes, including actors."""
         config = self.config

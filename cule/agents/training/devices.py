@@ -46,7 +46,7 @@ def idle_cores() -> int:
 
 
 def configure_torch(config: AgentConfig) -> None:
-    """Set threads, TF32 and determinism for this process.
+    """Set threads, TF32, determinism and the choice of convolutions for this process.
 
     Without a number, a network on a CPU gets the idle cores: threads of torch that share cores with
     other work wait for each other, and are several times slower than one. ``OMP_NUM_THREADS``
@@ -66,3 +66,5 @@ def configure_torch(config: AgentConfig) -> None:
     if config.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
+    elif config.device != "cpu":  # sizes of batches stay the same
+        torch.backends.cudnn.benchmark = True

@@ -153,6 +153,7 @@ class StorageKeywords(TypedDict):
     obs_dtype: torch.dtype
     autoreset_mode: str
     stack: int
+    pixel_blocks: bool
     gamma: float
     reward_clipping: str
     terminal_on_life_loss: bool
