@@ -15,7 +15,10 @@ from benchmarks.sass.module import Module, read_module
 _LINE = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(?:@(!?U?P[T\d])\s+)?([\w.]+)\s*(.*?)\s*;?\s*$")
 _REMARK = re.compile(r"\(\*.*?\*\)")
 _LABEL = re.compile(r"(\.L_x_\d+|\$\S+):")
-_TOOLKIT = "/include/"  # in paths of its headers
+#: In paths of headers that are not what an instruction is for: the toolkit's, and helpers.
+_HELPERS = re.compile(
+    r"/include/|/csrc/base/|/csrc/console/ram\.hpp|/csrc/cuda/(lane_|line_state|bytes16)"
+)
 _FILE = re.compile(r'\s*//## File "(.*?)"')
 
 
@@ -106,8 +109,8 @@ def parse(text: str, kernel: str, module: Module) -> Disassembly:
             if label[1].startswith("$"):
                 function = label[1].split("$")[-1]
         elif name := _FILE.match(line):
-            # Of what is inlined, the innermost comes first; headers of the toolkit do not count.
-            if not is_fresh or _TOOLKIT in file:
+            # Of what is inlined, the innermost comes first; helpers do not count.
+            if not is_fresh or _HELPERS.search(file):
                 file = name[1]
             is_fresh = True
         elif found := _LINE.match(_REMARK.sub("", line)):

@@ -60,8 +60,10 @@ PHASES = (
     ("waiting", "finish_step", "", BARRIER),
     ("resize", "finish_step", "", "resize.hpp|resize_rows.hpp"),
     ("line starts", "finish_step", "LineScan", ""),
+    ("line starts", "finish_step", "", "line_scan.hpp|line_motion.hpp"),
     ("drawing", "finish_step", "draw_|paint_|PaintSink|Shapes|max_", ""),
-    ("drawing", "finish_step", "", "tia/"),
+    ("drawing", "finish_step", "", "tia/|line_painter.hpp|line_twins.hpp|register_rules.hpp"),
+    ("drawing", "finish_step", "", "draw.hpp|maxpool.hpp"),
     ("output", "finish_step", "", ""),
 )
 #: Kernels with a block for each console, at most as many as are resident; these go from console to

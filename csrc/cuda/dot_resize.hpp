@@ -28,9 +28,12 @@ struct DotResizer {
   u32 unit;
   u32 multiplier;
   u32 shift;
-  // Remainders of that quotient which leave no doubt: so many, from the first on.
-  u32 first_sure;
+  // A remainder of that quotient leaves no doubt if it is one of so many, from the first sure one
+  // on.
   u32 num_sure;
+  // Added to N: unit, less the first sure remainder, so that those below it are the largest ones.
+  // Bytes do not change by 256, which keep the sum from being negative.
+  u32 offset;
   u8 is_paired;  // two rows for five: weights 2, 2, 1 and 1, 2, 2
   u8 is_usable;
 };
@@ -58,10 +61,10 @@ inline DotResizer make_dot_resizer(const AreaResizer& r) {
   d.num_columns = u32(r.columns.target_size);
   d.unit = u32(r.rows.unit * r.columns.unit);
   const u32 divisor = 2 * d.unit;
-  while (2u << d.shift <= divisor) ++d.shift;
+  while (2u << d.shift < divisor) ++d.shift;
   d.multiplier = u32(((u64(1) << (32 + d.shift)) + divisor - 1) / divisor);
   const u32 doubtful = u32((0.5 - double(doubt_limit(r))) * divisor);
-  d.first_sure = doubtful + 1;
+  d.offset = d.unit + (kMaxLevel + 1) * divisor - (doubtful + 1);
   d.num_sure = divisor - 2 * doubtful - 1;
   d.is_paired = 5 * r.rows.target_size == 2 * r.rows.source_size;
   d.is_usable = r.channels == 1 && r.rule == AreaRule::kFloat && kMaxLevel * d.unit < 1 << 24 &&

@@ -28,13 +28,14 @@ __device__ inline Picture picture_of(const Console& c, u32 n) {
           &c.memory.log(p.log_slot[n]), p.log_slot[n]};
 }
 
-// Draws a picture into rows that begin at a multiple of 16 bytes. Called by all lanes of a warp.
-__device__ CULE_NOINLINE inline void draw_rows(const Console& c, const Picture& p, const u8* map,
-                                               u8* rows_out) {
+// Draws a picture into rows that begin at a multiple of 16 bytes. Called by all lanes of a warp;
+// with twins, by those of the block's two warps.
+__device__ CULE_INLINE void draw_rows(const Console& c, const Picture& p, const u8* map,
+                                      u8* rows_out, const TwinPictures& twins = {}) {
   const u32 lane = threadIdx.x % kWarpLanes;
   const u32 memory = threadIdx.x / kWarpLanes * kPaintBytes;
   if (p.kind == PictureKind::kLog) {
-    if (paint_lines(c, *p.log, memory, map, rows_out)) return;
+    if (paint_lines(c, *p.log, memory, map, rows_out, twins)) return;
     if (lane == 0) paint_log<false>(c, *p.log, rows_out, map);
     return;
   }
@@ -56,9 +57,17 @@ __device__ inline u8* canvas_of(const DeviceBatch& b) {
 // Copies n bytes with all threads of the block.
 __device__ inline void copy_block(u8* to, const u8* from, size_t n) {
   if (((reinterpret_cast<size_t>(to) | reinterpret_cast<size_t>(from) | n) & 15) == 0) {
-    for (size_t i = threadIdx.x; i < n / 16; i += blockDim.x) {
-      reinterpret_cast<Bytes16*>(to)[i] = reinterpret_cast<const Bytes16*>(from)[i];
+    // Four at a time: loads do not wait for stores.
+    const u32 num = u32(n / sizeof(Bytes16)), step = blockDim.x;
+    const Bytes16* const source = reinterpret_cast<const Bytes16*>(from);
+    Bytes16* const target = reinterpret_cast<Bytes16*>(to);
+    u32 i = threadIdx.x;
+    for (; i + 3 * step < num; i += 4 * step) {
+      const Bytes16 b[4] = {source[i], source[i + step], source[i + 2 * step],
+                            source[i + 3 * step]};
+      for (u32 k = 0; k < 4; ++k) target[i + k * step] = b[k];
     }
+    for (; i < num; i += step) target[i] = source[i];
   } else {
     for (size_t i = threadIdx.x; i < n; i += blockDim.x) to[i] = from[i];
   }

@@ -23,14 +23,14 @@ __device__ Picture step_picture(const DeviceBatch& b, const Console& c, u32 i, u
 
 // The maximum of two pictures to a frame of the observation; a warp takes half of the rows. Without
 // a dot resizer both are the same picture, and a lane keeps its column.
-__device__ CULE_NOINLINE void resize_levels(const DeviceBatch& b, const DeviceGame& g,
-                                            const LevelPair& levels, u8* frame_out) {
+__device__ CULE_INLINE void resize_levels(const DeviceBatch& b, const DeviceGame& g,
+                                          const LevelPair& levels, u8* frame_out) {
   const u32 lane = threadIdx.x % kWarpLanes;
   const u32 warp = threadIdx.x / kWarpLanes;
   const u32 rows = u32(g.resizer->rows.target_size);
   if (g.dot_resizer->is_usable) {
     static_assert(DotRows::kSharedBytes <= kPaintBytes);
-    DotRows(*g.dot_resizer, *g.resizer, levels, dynamic_shared() + warp * kPaintBytes, frame_out)
+    DotRows(*g.dot_resizer, *g.resizer, levels, warp * kPaintBytes, frame_out)
         .run(rows * warp / kDrawWarps, rows * (warp + 1) / kDrawWarps);
     return;
   }
@@ -70,7 +70,7 @@ __device__ void push_frame(const DeviceBatch& b, const DeviceGame& g, const Cons
 }
 
 // Observation, oldest frame first; or the newest frame alone; or RAM.
-__device__ CULE_NOINLINE void write_obs(const DeviceBatch& b, u32 i, u8* out, bool stacked) {
+__device__ CULE_INLINE void write_obs(const DeviceBatch& b, u32 i, u8* out, bool stacked) {
   const SlotState& s = b.states[i];
   if (b.ram_obs) {
     copy_block(out, s.console.ram, kRamBytes);

@@ -6,13 +6,10 @@
 // colours, or one of priorities, makes bytes of what is before it.
 #pragma once
 
-#include "cuda/line_scan.hpp"
+#include "cuda/bytes16.hpp"
+#include "cuda/line_twins.hpp"
 
 namespace cule {
-
-struct alignas(16) Bytes16 {
-  u32 word[4];
-};
 
 // The pixels of a scanline: bit x % 32 of word x / 32.
 constexpr u32 kLineWords = kScreenWidth / 32;
@@ -123,11 +120,7 @@ struct LinePainter {
         has_moved(l.moves_early),
         entry_at(l.painted_at()),
         rules(l.memory + kLineRulesAt),
-        hmove_blanks(l.window.hmove_blanks) {
-    if (has_moved && l.has_moved) {
-      for (u32 i = 0; i < kPlayfield; ++i) s[kLinePosition + i] = u8(l.moved[i]);
-    }
-  }
+        hmove_blanks(l.window.hmove_blanks) {}
 
   __device__ CULE_INLINE void run() {
     next();
@@ -492,16 +485,26 @@ struct LinePainter {
   }
 };
 
+// A row to the other picture's.
+__device__ CULE_INLINE void copy_row(const u8* row, u8* to) {
+  for (u32 i = 0; i < kScreenWidth / sizeof(Bytes16); ++i) {
+    reinterpret_cast<Bytes16*>(to)[i] = reinterpret_cast<const Bytes16*>(row)[i];
+  }
+}
+
 constexpr u32 kNumColors = 256;
-constexpr u32 kColorsAt = kLineScanBytes + PaintedList::kBytes;
+constexpr u32 kColorsAt = kTwinsAt + kTwinsBytes;
 constexpr u32 kPaintBytes = kColorsAt + kNumColors;
 
 // Paints the picture of a log into rows of 160 bytes, 16-byte aligned, each colour mapped by `map`.
-// All lanes of the warp call it together. `memory`: where kPaintBytes of shared memory are.
-// Returns false if only LogRenderer can draw this log.
-__device__ CULE_NOINLINE inline bool paint_lines(const Console& c, const TiaWriteLog& log,
-                                                 u32 memory, const u8* map, u8* rows_out) {
-  if (log.start.stars || log.start.missile0_look != Missile0Look::kNormal) return false;
+// All lanes of the warp call it together; with twins, those of the block's two warps, one for each
+// picture. `memory`: where kPaintBytes of shared memory are, those of the second warp behind the
+// first one's. Returns false if only LogRenderer can draw this log.
+__device__ CULE_INLINE bool paint_lines(const Console& c, const TiaWriteLog& log, u32 memory,
+                                        const u8* map, u8* rows_out,
+                                        const TwinPictures& twins = {}) {
+  const bool has_stars = log.start.stars || log.start.missile0_look != Missile0Look::kNormal;
+  bool are_twins = twins.are_twins;
   make_line_rules(memory);
   const u32 map_at = memory + kColorsAt;
   for (u32 color = threadIdx.x % kWarpLanes; color < kNumColors; color += kWarpLanes) {
@@ -516,13 +519,24 @@ __device__ CULE_NOINLINE inline bool paint_lines(const Console& c, const TiaWrit
   const u32 lines_above = (first + spare - 1) / spare;
   LinePainter::Scan scan(log, {}, {first, kNoLastLine, lines_above, c.properties.hmove_blanks != 0},
                          {log.start, 0, first - above, false}, memory);
+  const bool is_second = memory != 0;
   for (u32 line = first - above; line < end; line += kWarpLanes) {
-    const bool is_regular = scan.find_lines();
+    const bool is_regular = scan.find_lines_inlined() && !has_stars;
     const bool is_shown = scan.line >= first && scan.line < end;
     const bool is_long = is_shown && scan.num_painted > PaintedList::kMost;
-    if (scan.team.any(!is_regular || is_long)) return false;
-    if (!is_shown) continue;
-    LinePainter(scan, rows_out + (scan.line - first) * kScreenWidth, map_at, map[0]).run();
+    const bool can_paint = !scan.team.any(!is_regular || is_long);
+    // Nothing depends on the positions before an early HMOVE.
+    if (scan.moves_early && scan.has_moved) scan.set_positions(scan.moved);
+    bool is_same = false;
+    if (are_twins) {
+      const LineTwins<LinePainter::Scan> lines{scan, twins, 0, kPaintBytes};
+      is_same = lines.find_same(can_paint, are_twins) >> scan.lane & 1;
+    }
+    if (!can_paint) return false;
+    if (!is_shown || (is_same && is_second)) continue;
+    u8* const row = rows_out + (scan.line - first) * kScreenWidth;
+    LinePainter(scan, row, map_at, map[0]).run();
+    if (is_same) copy_row(row, row + twins.to_second);
   }
   return true;
 }

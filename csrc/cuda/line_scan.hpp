@@ -14,40 +14,26 @@
 #pragma once
 
 #include "console/picture.hpp"
+#include "cuda/bytes16.hpp"
 #include "cuda/lane_team.hpp"
-#include "cuda/line_memory.hpp"
 #include "cuda/line_motion.hpp"
+#include "cuda/line_state.hpp"
 #include "cuda/register_rules.hpp"
 
 namespace cule {
-
-// In the block's shared memory: byte i of lane l at 32 i + l.
-struct LineState {
-  u32 at;  // of the lane's byte 0
-
-  __device__ CULE_INLINE u8& operator[](u32 i) const {
-    return dynamic_shared()[at + i * kWarpLanes];
-  }
-  __device__ CULE_INLINE LineState of(u32 lane, u32 other) const { return {at + other - lane}; }
-};
 
 constexpr u32 kLongestDelay = 8;  // write_delay_clocks()
 
 // The last scanline of a window that has none.
 constexpr u32 kNoLastLine = ~0u;
 
-__device__ CULE_INLINE u32& shared_word(u32 at) {
-  return *reinterpret_cast<u32*>(dynamic_shared() + at);
-}
-
-// The lanes of a warp make the rules of all registers before a scan of its memory.
+// The lanes of a warp copy the rules of all registers before a scan of its memory.
 __device__ CULE_INLINE void make_line_rules(u32 memory) {
+  static_assert(sizeof(RuleTable) == kLineScanBytes - kLineRulesAt);
   const u32 lane = threadIdx.x % kWarpLanes;
-  for (u32 reg = lane; reg < kNumRegisters; reg += kWarpLanes) {
-    shared_word(memory + kLineRulesAt + reg * kWordBytes) = register_rule(reg);
-  }
-  if (lane < kNumSelectors) {
-    shared_word(memory + kLineSelectorsAt + lane * kWordBytes) = last_before_selector(lane);
+  if (lane < sizeof(RuleTable) / sizeof(Bytes16)) {
+    reinterpret_cast<Bytes16*>(dynamic_shared() + memory + kLineRulesAt)[lane] =
+        reinterpret_cast<const Bytes16*>(&kRuleTable)[lane];
   }
   __syncwarp();
 }
@@ -167,7 +153,9 @@ struct LineScan {
 
   // Takes the next scanlines, one a lane; `state` is its own to change until the next call. Returns
   // false if one of them starts the star field: only another renderer can draw this log.
-  __device__ CULE_NOINLINE bool find_lines() {
+  __device__ CULE_NOINLINE bool find_lines() { return find_lines_inlined(); }
+  // For a caller where registers are not as scarce: after a call this object is in local memory.
+  __device__ CULE_INLINE bool find_lines_inlined() {
     line += team.size();
     const u32 last_end = team.take_from(end, team.size() - 1);
     end = line < window.last_line ? first_beyond(last_end, line_end()) : log.size;
@@ -199,7 +187,8 @@ struct LineScan {
     const bool is_ordered = depends_on_order(writes);
     bool is_regular = true;
     if (team.any(is_ordered || is_blank_left)) {
-      is_regular = fill_ordered(is_ordered, is_blank_left);
+      is_regular = kKeepsPainted ? fill_ordered(is_ordered, is_blank_left)
+                                 : fill_ordered_apart(is_ordered, is_blank_left);
     }
     is_begun = false;
     const bool lacks_motion =
@@ -207,6 +196,10 @@ struct LineScan {
     if (kKeepsPainted && lacks_motion && line >= window.first_line) list_with_motion();
     team.sync();
     return team.ballot(!is_regular) == 0;
+  }
+
+  __device__ CULE_INLINE void set_positions(const Positions& p) const {
+    for (u32 i = 0; i < kPlayfield; ++i) state[kLinePosition + i] = u8(p[i]);
   }
 
  private:
@@ -438,7 +431,7 @@ struct LineScan {
 
   // What depends on the order of accesses, where the lane's scanline has any. Returns false if the
   // star field starts.
-  __device__ CULE_NOINLINE bool fill_ordered(bool is_ordered, bool blank_is_left) {
+  __device__ CULE_INLINE bool fill_ordered(bool is_ordered, bool blank_is_left) {
     LineMotion motion;
     u32 mirror = 2;  // 2: not latched
     bool is_regular = true;
@@ -490,6 +483,10 @@ struct LineScan {
     return is_regular;
   }
 
+  __device__ CULE_NOINLINE bool fill_ordered_apart(bool is_ordered, bool blank_is_left) {
+    return fill_ordered(is_ordered, blank_is_left);
+  }
+
   // Positions, in the order of the scanlines that move any.
   __device__ CULE_INLINE void move_positions(const LineMotion& motion, u32 movers,
                                              Positions& start) {
@@ -501,7 +498,7 @@ struct LineScan {
       if (lane > mover) start = now;
     }
     moved = motion.after(start);
-    for (u32 i = 0; i < kPlayfield; ++i) state[kLinePosition + i] = u8(start[i]);
+    set_positions(start);
     if (team.leads()) {
       for (u32 i = 0; i < kPlayfield; ++i) next(kLinePosition + i) = u8(now[i]);
     }

@@ -25,14 +25,19 @@ __device__ CULE_NOINLINE inline void max_levels(const LevelPair& levels, size_t 
 // Draws at most two pictures and returns what their maximum is made of; without `first`, that of
 // `second` and of `levels`. Pictures with colours become levels, their maximum, at once. All
 // threads of the block call it together.
-__device__ CULE_NOINLINE inline LevelPair draw_pictures(const DeviceBatch& b, const DeviceGame& g,
-                                                        const Console& c, const Picture* first,
-                                                        const Picture* second, u8* levels) {
+__device__ CULE_INLINE LevelPair draw_pictures(const DeviceBatch& b, const DeviceGame& g,
+                                               const Console& c, const Picture* first,
+                                               const Picture* second, u8* levels) {
   const u32 warp = threadIdx.x / kWarpLanes;
   const Picture* const own = warp == 0 ? first : second;
   const u8* const map = b.grayscale ? g.gray : b.identity;
+  TwinPictures twins{};
+  if (first != nullptr && second != nullptr && first->kind == PictureKind::kLog &&
+      second->kind == PictureKind::kLog) {
+    twins = make_twins(*first->log, *second->log, b.picture_bytes);
+  }
   __syncthreads();
-  if (own != nullptr) draw_rows(c, *own, map, plane_of(b, warp));
+  if (own != nullptr) draw_rows(c, *own, map, plane_of(b, warp), twins);
   __syncthreads();
   if (b.grayscale) {
     const u8* const from = first != nullptr ? plane_of(b, 0) : levels;

@@ -49,7 +49,7 @@ CULE_HD CULE_INLINE u32 register_of_slot(u32 slot) { return slot < 16 ? slot : s
 // Selectors for bytes of two words: of four values, of which those in a mask are present, the last
 // present one before each, and before a fifth; byte 4 where there is none.
 constexpr u32 kNumSelectors = 16;
-CULE_HD CULE_INLINE u32 last_before_selector(u32 mask) {
+CULE_HD constexpr u32 last_before_selector(u32 mask) {
   u32 selector = 4, last = 4;
   for (u32 i = 0; i < 4; ++i) {
     if (mask >> i & 1) last = i;
@@ -62,8 +62,8 @@ CULE_HD CULE_INLINE u32 last_before_selector(u32 mask) {
 // more.
 enum ObjectGroup : u32 { kFirst, kSecond, kField, kBallGroup, kGroups };
 
-// What a write does, in one word: the bits of the register that show (0: others decide, or none),
-// the groups and the objects that look different, the delay in clocks, and flags.
+// What a write does, in one word: the bits of the register that may show, the groups and the
+// objects that look different, the delay in clocks, and flags.
 enum RegisterRule : u32 {
   kRuleStale = 8,
   kRuleDelay = 12,
@@ -75,10 +75,11 @@ enum RegisterRule : u32 {
   kIsPainted = 1u << 26,    // of kPaintedRegisters
   kIsInOrder = 1u << 27,    // of kOrderedRegisters
   kIsNoted = 1u << 28,      // of kNotedRegisters
+  kRuleShows = 29,          // 1 + the object that shows where one of the bits is set; 0: none
 };
 
 // Objects that a write may make look different, a bit each.
-CULE_HD CULE_INLINE u32 written_objects(u32 reg) {
+CULE_HD constexpr u32 written_objects(u32 reg) {
   constexpr u32 players = 1u << kPlayer0 | 1u << kPlayer1;
   switch (reg) {
     case NUSIZ0:
@@ -123,7 +124,27 @@ CULE_HD CULE_INLINE u32 written_objects(u32 reg) {
   }
 }
 
-CULE_HD CULE_INLINE u32 register_rule(u32 reg) {
+// 1 + the object that shows where the register's bits are set; 0 if it shows none by itself.
+CULE_HD constexpr u32 shown_object(u32 reg) {
+  switch (reg) {
+    case GRP0:
+    case GRP1:
+      return 1 + kPlayer0 + (reg - GRP0);
+    case ENAM0:
+    case ENAM1:
+      return 1 + kMissile0 + (reg - ENAM0);
+    case ENABL:
+      return 1 + kBall;
+    case PF0:
+    case PF1:
+    case PF2:
+      return 1 + kPlayfield;
+    default:
+      return 0;
+  }
+}
+
+CULE_HD constexpr u32 register_rule(u32 reg) {
   constexpr u32 first = 1u << kFirst, second = 1u << kSecond;
   constexpr u32 field = 1u << kField, ball = 1u << kBallGroup;
   u32 bits = 0, groups = 0, flags = 0;
@@ -145,12 +166,14 @@ CULE_HD CULE_INLINE u32 register_rule(u32 reg) {
     case NUSIZ0:
     case RESP0:
     case RESM0:
+      bits = reg == NUSIZ0 ? 0x37 : 0;
       groups = first;
       flags |= kIsOrdered;
       break;
     case NUSIZ1:
     case RESP1:
     case RESM1:
+      bits = reg == NUSIZ1 ? 0x37 : 0;
       groups = second;
       flags |= kIsOrdered;
       break;
@@ -176,11 +199,13 @@ CULE_HD CULE_INLINE u32 register_rule(u32 reg) {
       flags |= kIsOrdered;
       break;
     case GRP0:
+      bits = 0xFF;
       groups = first | second;
       flags |= kIsOrdered;
       break;
     case GRP1:
     case HMOVE:
+      bits = reg == GRP1 ? 0xFF : 0;
       groups = first | second | ball;
       flags |= kIsOrdered;
       break;
@@ -189,6 +214,7 @@ CULE_HD CULE_INLINE u32 register_rule(u32 reg) {
       flags |= kIsOrdered;
       break;
     case CTRLPF:
+      bits = 0x37;
       groups = field | ball;
       flags |= kIsOrdered;
       break;
@@ -212,7 +238,20 @@ CULE_HD CULE_INLINE u32 register_rule(u32 reg) {
       break;
   }
   return bits | groups << kRuleStale | write_delay_clocks(reg, 0) << kRuleDelay | flags |
-         written_objects(reg) << kRuleObjects;
+         written_objects(reg) << kRuleObjects | shown_object(reg) << kRuleShows;
 }
+
+// The rules of all registers and the selectors, as a scan has them in shared memory.
+struct alignas(16) RuleTable {
+  u32 rules[kNumRegisters];
+  u32 selectors[kNumSelectors];
+};
+CULE_HD constexpr RuleTable make_rule_table() {
+  RuleTable t{};
+  for (u32 reg = 0; reg < kNumRegisters; ++reg) t.rules[reg] = register_rule(reg);
+  for (u32 mask = 0; mask < kNumSelectors; ++mask) t.selectors[mask] = last_before_selector(mask);
+  return t;
+}
+static __device__ const RuleTable kRuleTable = make_rule_table();
 
 }  // namespace cule

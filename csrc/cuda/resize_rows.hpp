@@ -1,12 +1,13 @@
 // cuda/resize_rows.hpp: the area resize of gray pictures in whole numbers, by a warp.
 //
 // In: two pictures of 160 levels a row, whose maximum is resized. Out: the bytes of resize_pixel().
-// First rows are summed, four columns at a time, into shared memory; then columns, with two dot
-// products a byte. Doubtful bytes are noted, and decided together.
+// First rows are summed, sixteen columns at a time, into shared memory; then columns, with two dot
+// products a byte and four bytes a lane. Doubtful bytes are noted, and decided together.
 #pragma once
 
 #include "base/bits.hpp"
 #include "console/ram.hpp"
+#include "cuda/bytes16.hpp"
 #include "cuda/dot_resize.hpp"
 #include "cuda/lane_group.hpp"
 
@@ -31,26 +32,29 @@ class DotRows {
   static constexpr u32 kMaxDoubtful = 256;
   static constexpr u32 kSharedBytes = kSumBytes + kMaxDoubtful * sizeof(u16);
 
-  // `shared`: kSharedBytes of shared memory of the warp, from a multiple of 8 bytes on.
-  __device__ DotRows(const DotResizer& d, const AreaResizer& r, LevelPair levels, u8* shared,
+  // `shared`: where kSharedBytes of shared memory of the warp are, from a multiple of 16 bytes on.
+  __device__ DotRows(const DotResizer& d, const AreaResizer& r, LevelPair levels, u32 shared,
                      u8* target_out)
       : d_(d),
         resizer_(r),
         levels_(levels),
-        sums_(reinterpret_cast<u32*>(shared)),
-        doubtful_(reinterpret_cast<u16*>(shared + kSumBytes)),
+        shared_(shared),
+        doubtful_(reinterpret_cast<u16*>(dynamic_shared() + shared + kSumBytes)),
         target_(target_out),
         columns_(d.num_columns),
-        unit_(d.unit),
+        group_rows_(kTurns * kWarpLanes / ((d.num_columns + kQuad - 1) / kQuad)),
+        offset_(d.offset),
         divisor_(2 * d.unit),
         multiplier_(d.multiplier),
         shift_(d.shift),
-        first_sure_(d.first_sure),
         num_sure_(d.num_sure) {}
 
   // Rows [begin, end) of the target.
   __device__ void run(u32 begin, u32 end) {
+    const bool stores_words =
+        columns_ % kQuad == 0 && reinterpret_cast<size_t>(target_) % sizeof(u32) == 0;
     const bool is_paired = d_.is_paired && begin % 2 == 0 && end % 2 == 0;
+    const Quad first = quad_of(0), second = quad_of(1);
     for (u32 row = begin; row < end; row += kRows) {
       const u32 rows = end - row < kRows ? end - row : kRows;
       __syncwarp();
@@ -60,105 +64,150 @@ class DotRows {
         sum_rows(row, rows);
       }
       __syncwarp();
-      for (u32 first = 0; first < columns_; first += kWarpLanes) resize_columns(first, row, rows);
+      if (stores_words) {
+        resize_columns<true>(first, second, row, rows);
+      } else {
+        resize_columns<false>(first, second, row, rows);
+      }
     }
     decide();
   }
 
  private:
-  static constexpr u32 kGroupRows = 6;
-  static constexpr u32 kRowWords = kScreenWidth / sizeof(u32);
+  static constexpr u32 kGroup = sizeof(Bytes16);  // columns that are summed together
+  static constexpr u32 kGroups = kScreenWidth / kGroup;
+  static constexpr u32 kQuad = 4;  // columns of the target that a lane finds together
+  static constexpr u32 kTurns = 2;
+  static constexpr u32 kSumRow = kScreenWidth * sizeof(u16);
 
-  // Words of both pictures.
-  struct Words {
-    const u32* first;
-    const u32* second;
+  // Sixteen columns of the maximum of a row, two in each word.
+  struct Columns {
+    u32 word[8];
   };
-  __device__ CULE_INLINE Words words_at(u32 at) const {
-    return {reinterpret_cast<const u32*>(levels_.first) + at,
-            reinterpret_cast<const u32*>(levels_.second) + at};
+  __device__ CULE_INLINE Columns load(u32 row, u32 group) const {
+    const u32 at = row * kGroups + group;
+    const Bytes16 a = reinterpret_cast<const Bytes16*>(levels_.first)[at];
+    const Bytes16 b = reinterpret_cast<const Bytes16*>(levels_.second)[at];
+    Columns out;
+    for (u32 w = 0; w < 8; ++w) {
+      const u32 selector = w % 2 == 0 ? 0x4140 : 0x4342;
+      out.word[w] = CULE_MAX_HALVES(CULE_PICK_BYTES(a.word[w / 2], 0u, selector),
+                                    CULE_PICK_BYTES(b.word[w / 2], 0u, selector));
+    }
+    return out;
   }
-  // Four columns of the maximum, `rows` below, two in each word.
-  __device__ CULE_INLINE static void load(const Words& w, u32 rows, u32& left, u32& right) {
-    const u32 a = w.first[rows * kRowWords], b = w.second[rows * kRowWords];
-    left = CULE_MAX_HALVES(CULE_PICK_BYTES(a, 0u, 0x4140), CULE_PICK_BYTES(b, 0u, 0x4140));
-    right = CULE_MAX_HALVES(CULE_PICK_BYTES(a, 0u, 0x4342), CULE_PICK_BYTES(b, 0u, 0x4342));
-  }
-  __device__ CULE_INLINE void store(u32 row, u32 word, u32 left, u32 right) const {
-    reinterpret_cast<u64*>(sums_)[row * kRowWords + word] = left | u64(right) << 32;
+  __device__ CULE_INLINE void store(u32 row, u32 group, const Columns& c) const {
+    Bytes16* const to =
+        reinterpret_cast<Bytes16*>(dynamic_shared() + shared_) + 2 * (row * kGroups + group);
+    to[0] = {{c.word[0], c.word[1], c.word[2], c.word[3]}};
+    to[1] = {{c.word[4], c.word[5], c.word[6], c.word[7]}};
   }
 
   __device__ CULE_INLINE void sum_rows(u32 row, u32 rows) const {
-    for (u32 i = lane_; i < rows * kRowWords; i += kWarpLanes) {
-      const DotTaps taps = d_.rows[row + i / kRowWords];
-      const Words words = words_at(taps.first * kRowWords + i % kRowWords);
-      u32 left = 0, right = 0;
+    for (u32 i = lane_; i < rows * kGroups; i += kWarpLanes) {
+      const DotTaps taps = d_.rows[row + i / kGroups];
+      Columns sum{};
       for (u32 tap = 0; tap < kDotTaps; ++tap) {
         const u32 weight = taps.weights >> 8 * tap & 0xFF;
-        u32 a, b;
-        load(words, tap, a, b);
-        left += weight * a;
-        right += weight * b;
+        const Columns c = load(taps.first + tap, i % kGroups);
+        for (u32 w = 0; w < 8; ++w) sum.word[w] += weight * c.word[w];
       }
-      store(i / kRowWords, i % kRowWords, left, right);
+      store(i / kGroups, i % kGroups, sum);
     }
   }
 
   // Two rows of the target for five of the source.
   __device__ CULE_INLINE void sum_pairs(u32 row, u32 rows) const {
-    for (u32 i = lane_; i < rows / 2 * kRowWords; i += kWarpLanes) {
-      const u32 pair = i / kRowWords, word = i % kRowWords;
-      const Words words = words_at((row / 2 + pair) * 5 * kRowWords + word);
-      u32 a[5], b[5];
-      for (u32 k = 0; k < 5; ++k) load(words, k, a[k], b[k]);
-      store(2 * pair, word, 2 * (a[0] + a[1]) + a[2], 2 * (b[0] + b[1]) + b[2]);
-      store(2 * pair + 1, word, a[2] + 2 * (a[3] + a[4]), b[2] + 2 * (b[3] + b[4]));
+    for (u32 i = lane_; i < rows / 2 * kGroups; i += kWarpLanes) {
+      const u32 pair = i / kGroups, group = i % kGroups;
+      const u32 from = (row / 2 + pair) * 5;
+      const auto add = [](Columns a, const Columns& b, u32 factor) {
+        for (u32 w = 0; w < 8; ++w) a.word[w] = a.word[w] * factor + b.word[w];
+        return a;
+      };
+      const Columns shared = load(from + 2, group);
+      store(2 * pair, group, add(add(load(from, group), load(from + 1, group), 1), shared, 2));
+      store(2 * pair + 1, group,
+            add(add(load(from + 3, group), load(from + 4, group), 1), shared, 2));
     }
   }
 
-  // A column of summed rows in each lane; lanes beyond the last one repeat a column.
-  __device__ CULE_INLINE void resize_columns(u32 first, u32 row, u32 rows) {
-    u32 column = first + lane_;
-    if (column >= columns_) column = lane_ < columns_ ? lane_ : 0;
-    const DotTaps taps = d_.columns[column];
-    const u32* from = sums_ + taps.first;
-    u32 at = row * columns_ + column;
-    for (; rows >= kGroupRows; rows -= kGroupRows) {
-      resize_group<kGroupRows>(from, taps.weights, at);
-      from += kGroupRows * kScreenWidth / 2;
-      at += kGroupRows * columns_;
+  // Four columns of the target, and which of the rows that are found together.
+  struct Quad {
+    u32 row;
+    u32 column;
+    u32 sums[kQuad];  // where those of each column are in a row, in bytes
+    u32 weights[kQuad];
+  };
+  // Quads from lane to lane, in two turns; lanes beyond the last one repeat it.
+  __device__ CULE_INLINE Quad quad_of(u32 turn) const {
+    const u32 quads = (columns_ + kQuad - 1) / kQuad;
+    const u32 last = group_rows_ * quads - 1;
+    const u32 at = turn * kWarpLanes + lane_;
+    const u32 quad = at < last ? at : last;
+    Quad q{quad / quads, quad % quads * kQuad, {}, {}};
+    for (u32 k = 0; k < kQuad; ++k) {
+      const u32 column = q.column + k;
+      const DotTaps taps = d_.columns[column < columns_ ? column : columns_ - 1];
+      q.sums[k] = taps.first * u32(sizeof(u32));
+      q.weights[k] = taps.weights;
     }
-    for (; rows != 0; --rows) {
-      resize_group<1>(from, taps.weights, at);
-      from += kScreenWidth / 2;
-      at += columns_;
-    }
+    return q;
   }
 
-  template <u32 kCount>
-  __device__ CULE_INLINE void resize_group(const u32* from, u32 weights, u32 at) {
-    u8* to = target_ + at;
-    u32 doubts = 0;  // a bit a row
-    for (u32 k = 0; k < kCount; ++k) {
-      const u32 n =
-          CULE_DOT_HALVES_HIGH(from[k * kScreenWidth / 2 + 1], weights,
-                               CULE_DOT_HALVES_LOW(from[k * kScreenWidth / 2], weights, unit_));
-      const u32 level = CULE_HIGH_PRODUCT(n, multiplier_) >> shift_;
-      if (n - level * divisor_ - first_sure_ >= num_sure_) doubts |= 1u << k;
-      *to = u8(level);
-      to += columns_;
-    }
-    const LaneGroup all{~0u};
-    while (all.any(doubts != 0)) {
-      const u32 lanes = all.ballot(doubts != 0);
-      const u32 before = CULE_COUNT_BITS(lanes & ((1u << lane_) - 1));
-      if (doubts != 0) {
-        doubtful_[num_doubtful_ + before] = u16(at + lowest_bit(doubts) * columns_);
+  // The columns of summed rows, which are those from `row` on of the target.
+  template <bool kStoresWords>
+  __device__ CULE_INLINE void resize_columns(const Quad& a, const Quad& b, u32 row, u32 rows) {
+    for (u32 begin = 0; begin < rows; begin += group_rows_) {
+      const Resized first = resize_quad<kStoresWords>(a, row, rows, begin);
+      const Resized second = resize_quad<kStoresWords>(b, row, rows, begin);
+      if (LaneGroup{~0u}.any(first.is_doubtful || second.is_doubtful)) {
+        note_doubts(first);
+        note_doubts(second);
       }
-      doubts &= doubts - 1;
-      num_doubtful_ += CULE_COUNT_BITS(lanes);
-      if (num_doubtful_ + kWarpLanes > kMaxDoubtful) decide();
     }
+  }
+
+  struct Resized {
+    u32 at;           // of four bytes of the target
+    u32 rest[kQuad];  // of the quotients: as many as are sure leave no doubt
+    bool is_doubtful;
+  };
+  template <bool kStoresWords>
+  __device__ CULE_INLINE Resized resize_quad(const Quad& q, u32 row, u32 rows, u32 begin) const {
+    const u32 summed = begin + q.row < rows ? begin + q.row : rows - 1;
+    Resized r{(row + summed) * columns_ + q.column, {}, false};
+    u32 level[kQuad];
+    for (u32 k = 0; k < kQuad; ++k) {
+      const u32* const from =
+          reinterpret_cast<const u32*>(dynamic_shared() + (shared_ + summed * kSumRow + q.sums[k]));
+      const u32 n = CULE_DOT_HALVES_HIGH(from[1], q.weights[k],
+                                         CULE_DOT_HALVES_LOW(from[0], q.weights[k], offset_));
+      level[k] = CULE_HIGH_PRODUCT(n, multiplier_) >> shift_;
+      if (!kStoresWords && q.column + k >= columns_) continue;
+      r.rest[k] = n - level[k] * divisor_;
+      r.is_doubtful |= r.rest[k] >= num_sure_;
+      if (!kStoresWords) target_[r.at + k] = u8(level[k]);
+    }
+    if (kStoresWords) {
+      const u32 low = CULE_PICK_BYTES(level[0], level[1], 0x0040);
+      const u32 high = CULE_PICK_BYTES(level[2], level[3], 0x0040);
+      *reinterpret_cast<u32*>(target_ + r.at) = CULE_PICK_BYTES(low, high, 0x5410);
+    }
+    return r;
+  }
+
+  // All lanes call it together.
+  __device__ CULE_INLINE void note_doubts(const Resized& r) {
+    for (u32 k = 0; k < kQuad; ++k) note_doubt(r.is_doubtful && r.rest[k] >= num_sure_, r.at + k);
+  }
+  __device__ CULE_INLINE void note_doubt(bool is_doubtful, u32 at) {
+    const u32 lanes = LaneGroup{~0u}.ballot(is_doubtful);
+    if (is_doubtful) {
+      doubtful_[num_doubtful_ + CULE_COUNT_BITS(lanes & ((1u << lane_) - 1))] = u16(at);
+    }
+    num_doubtful_ += CULE_COUNT_BITS(lanes);
+    if (num_doubtful_ + kWarpLanes > kMaxDoubtful) decide();
   }
 
   __device__ CULE_INLINE void decide() {
@@ -179,12 +228,14 @@ class DotRows {
   const DotResizer& d_;
   const AreaResizer& resizer_;
   const LevelPair levels_;
-  u32* const sums_;      // [kRows][kScreenWidth], halves
+  const u32 shared_;     // sums: [kRows][kScreenWidth], halves
   u16* const doubtful_;  // [kMaxDoubtful], bytes of the target
   u8* const target_;
   const u32 lane_ = threadIdx.x % kWarpLanes;
   // Of the resizer. The stores of bytes do not change them.
-  const u32 columns_, unit_, divisor_, multiplier_, shift_, first_sure_, num_sure_;
+  const u32 columns_;
+  const u32 group_rows_;  // of the target, that two turns of the lanes find
+  const u32 offset_, divisor_, multiplier_, shift_, num_sure_;
   u32 num_doubtful_ = 0;
 };
 

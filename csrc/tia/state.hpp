@@ -142,12 +142,12 @@ CULE_HD CULE_INLINE u32 wrap_position(i32 x) {
 
 // To the next playfield cell that is at least two clocks away: 4, 5, 2, 3 by cycle modulo 4 (a line
 // is a multiple of 4 cycles, so the cycle of the frame will do).
-CULE_HD CULE_INLINE u32 playfield_delay_clocks(u32 cycle) {
+CULE_HD CULE_INLINE constexpr u32 playfield_delay_clocks(u32 cycle) {
   return (0x3254u >> (4 * (cycle & 3))) & 0xF;
 }
 
 // Clocks between a write at a frame clock and its effect on the picture (NOTES.md 5).
-CULE_HD CULE_INLINE u32 write_delay_clocks(u32 reg, u32 clock) {
+CULE_HD CULE_INLINE constexpr u32 write_delay_clocks(u32 reg, u32 clock) {
   switch (reg) {
     case VBLANK:
     case REFP0:

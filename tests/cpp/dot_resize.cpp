@@ -18,7 +18,7 @@ constexpr u32 kColumns = kScreenWidth;
 __global__ void resize_kernel(const DotResizer& d, const AreaResizer& r, LevelPair levels,
                               u8* target_out) {
   const u32 warp = threadIdx.x / kWarpLanes;
-  DotRows(d, r, levels, dynamic_shared() + warp * DotRows::kSharedBytes, target_out)
+  DotRows(d, r, levels, warp * DotRows::kSharedBytes, target_out)
       .run(d.num_rows * warp / 2, d.num_rows * (warp + 1) / 2);
 }
 

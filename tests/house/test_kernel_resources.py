@@ -27,12 +27,13 @@ def test_nothing_is_spilled_where_it_is_often_needed() -> None:
     """For more warps at once the state-update kernel spills a little before and after a frame.
 
     A team that renders a log has the pixels of six objects in registers, and spills what it needs
-    once for 32 scanlines. The render kernel spills before and after a console.
+    once for 32 scanlines. The render kernel is one function, without calls where it paints: these
+    cost more than its spills.
     """
     for name, numbers in RECORD["kernels"].items():
         of_kernel = numbers["spill_store_bytes"] + numbers["spill_load_bytes"]
         if name == "finish_step_kernel":
-            assert of_kernel <= 192, name
+            assert of_kernel <= 480, name
             continue
         if not name.startswith("step_consoles_kernel"):
             assert of_kernel == 0, name
