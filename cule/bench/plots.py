@@ -27,6 +27,7 @@ from cule.bench.report import (
     sizes_of,
     unmarked,
 )
+from cule.files import writing
 
 MISSING_MATPLOTLIB = "plots are skipped: matplotlib is not installed; pip install 'cule[bench]'"
 
@@ -377,5 +378,6 @@ def _plain_numbers(axis: Axes) -> None:
 def _save(figure: Figure, title: str, note: str, hardware: str, path: Path) -> Path:
     figure.suptitle(title, fontsize=12)
     figure.supxlabel(f"{note}\n{hardware}", fontsize=8, color="#444444")
-    figure.savefig(path, dpi=DPI)
+    with writing(path):
+        figure.savefig(path, dpi=DPI)
     return path

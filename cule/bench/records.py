@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from cule.bench.engines import FRAMESKIP
 from cule.bench.interleaved import SHADOW_ENVS, Comparison, divide, quartiles
 from cule.bench.options import BenchOptions, Cell
 from cule.errors import CuleError, InvalidArgumentError
+from cule.files import replace_text
 
 #: Version of the format of the files.
 SCHEMA = 2
@@ -244,7 +244,5 @@ class Records:
 
     def _write(self, path: Path, content: Mapping[str, object]) -> object:
         record = {"cule_bench": SCHEMA, "settings": self.settings, **content}
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(record, indent=1) + "\n")
-        os.replace(partial, path)
+        replace_text(path, json.dumps(record, indent=1) + "\n")
         return record

@@ -31,6 +31,7 @@ from cule.bench.training import (
     training_unavailable_reason,
 )
 from cule.errors import CuleError, RomNotFoundError
+from cule.files import replace_text
 
 TABLE = "table.txt"
 
@@ -112,7 +113,7 @@ def run_suite(options: BenchOptions, say: Say = print) -> list[Record]:
     memory = None if late else _memory(options, engines, records, say)
     left_out = left_out_notes(late, options.minutes)
     text = report(done, memory, hardware, missing, left_out.values())
-    (folder / TABLE).write_text(text + "\n")
+    replace_text(folder / TABLE, text + "\n")
     say(f"\n{text}\n")
     if can_plot():
         for path in plot_all(done, hardware, folder, left_out):

@@ -24,6 +24,7 @@ from cule.device import describe_devices, resolve_device, unavailable_reason
 from cule.envs.translation import describe_compilers
 from cule.errors import CuleError, DeviceError, InvalidArgumentError, RomNotFoundError
 from cule.familiar_names import Parser
+from cule.files import replace_text
 from cule.games import rom_status
 from cule.option_fields import add_arguments, given_fields
 
@@ -137,7 +138,7 @@ class Check:
             if device != "cpu" and self._options.tune:
                 self._keep(device, speeds)
         self.report["seconds"] = round(time.monotonic() - self._start, 1)
-        self._options.out.write_text(json.dumps(self.report, indent=1) + "\n")
+        replace_text(self._options.out, json.dumps(self.report, indent=1) + "\n")
         print(f"{self.report['seconds']} s; the report, to attach to an issue: {self._options.out}")
         return 0 if self._is_right else 1
 

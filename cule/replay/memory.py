@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from cule.errors import CapacityError, InvalidArgumentError
+from cule.files import format_bytes
 
 UNITS_BYTES = {f"{prefix}B": 10 ** (3 * k) for k, prefix in enumerate(("", "K", "M", "G", "T"))} | {
     f"{prefix}IB": 2 ** (10 * k) for k, prefix in enumerate("KMGT", 1)
@@ -114,15 +115,6 @@ def largest_size(budget_bytes: int, bytes_of: BytesOf) -> int:
         else:
             high = middle
     return low
-
-
-def format_bytes(count: int) -> str:
-    """A number of bytes in the largest unit that keeps it above 1."""
-    for unit in ("TB", "GB", "MB", "kB"):
-        size = UNITS_BYTES[unit.upper()]
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count} bytes"
 
 
 def report(parts: dict[str, int], facts: dict[str, str] | None = None) -> str:

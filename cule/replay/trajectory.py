@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from cule.errors import CapacityError, InvalidArgumentError, NotReadyError
-from cule.replay.memory import format_bytes, free_memory_bytes, report
+from cule.files import format_bytes
+from cule.replay.memory import free_memory_bytes, report
 from cule.replay.multi_batch import MultiBatchSchedule
 from cule.replay.options import TrajectoryOptions
 from cule.replay.ring import RingBuffer, ring_bytes

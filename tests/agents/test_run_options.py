@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +11,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule.agents import AGENTS, PRESETS  # noqa: E402
-from cule.agents.training.files import replace_file  # noqa: E402
 from cule.cli import main  # noqa: E402
 from cule.errors import StorageError  # noqa: E402
+from cule.files import replace_file  # noqa: E402
+from tests.support.small_files import cule_with_small_files  # noqa: E402
 
 SMALL = [
     *("--num-envs", "2", "--num-steps", "4", "--num-minibatches", "1", "--num-epochs", "1"),
@@ -92,16 +91,6 @@ def test_a_short_name_and_no_abbreviations(capsys: pytest.CaptureFixture[str]) -
 
 # --- Disks that are full ------------------------------------------------------------------------
 
-#: A process whose files cannot grow beyond a number of bytes.
-WITH_A_LIMIT = """
-import resource, signal, sys
-from cule.cli import main
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-limit = int(sys.argv[1])
-resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-sys.exit(main(sys.argv[2:]))
-"""
-
 
 @pytest.mark.ale
 @pytest.mark.parametrize(
@@ -109,12 +98,7 @@ sys.exit(main(sys.argv[2:]))
 )
 def test_a_full_disk_ends_a_run_with_one_line(limit: int, file: str, tmp_path: Path) -> None:
     words = ["train", "ppo", *SMALL, "--total-steps", "8", "--out", str(tmp_path / "run")]
-    done = subprocess.run(
-        [sys.executable, "-c", WITH_A_LIMIT, str(limit), *words],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = cule_with_small_files(limit, words)
     lines = [line for line in done.stderr.splitlines() if "TensorBoard" not in line]
     assert done.returncode == 2, done.stderr
     assert len(lines) == 1, done.stderr

@@ -44,9 +44,10 @@ MAY_INCLUDE: dict[str, set[str]] = {
 }
 
 #: Part of cule/: the other parts it may import. Single modules: errors, device, roms,
-#: option_fields, familiar_names.
+#: files, option_fields, familiar_names.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "files": {"errors"},
     "option_fields": set(),
     "familiar_names": set(),
     "device": {"errors"},
@@ -56,25 +57,26 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     # The learners: replay memories, networks and mathematics know nothing of environments.
     # The native module has what replay does on a processor.
-    "replay": {"errors", "option_fields", "kernels", "_core"},
+    "replay": {"errors", "files", "option_fields", "kernels", "_core"},
     "nets": {"errors"},
     "algos": {"errors", "kernels"},
     # What they have of their own on a GPU, reached through device.
     "kernels": {"device"},
     # The package itself for its version, in checkpoints.
     "agents": {
-        *("errors", "option_fields", "familiar_names", "games", "envs", "replay", "nets"),
-        *("algos", "kernels", ""),
+        *("errors", "files", "option_fields", "familiar_names", "games", "envs", "replay"),
+        *("nets", "algos", "kernels", ""),
     },
     # What users see: the package's own names, games, and the learners where they are timed; envs
     # to compare launch geometries.
     "bench": {
-        *("errors", "option_fields", "familiar_names", "games", "envs", "nets", "algos"),
-        *("agents", ""),
+        *("errors", "files", "option_fields", "familiar_names", "games", "envs", "nets"),
+        *("algos", "agents", ""),
     },
     # Engines of bench; envs for launch geometries.
     "check": {
-        *("errors", "option_fields", "familiar_names", "device", "games", "envs", "bench", ""),
+        *("errors", "files", "option_fields", "familiar_names", "device", "games", "envs"),
+        *("bench", ""),
     },
     # The learners for their checkpoints, imported late; the native module for its palettes.
     "watch": {"errors", "familiar_names", "games", "envs", "agents", "_core"},

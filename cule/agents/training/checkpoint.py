@@ -14,8 +14,8 @@ from typing import TypedDict, cast
 import torch
 from torch import Tensor
 
-from cule.agents.training.files import replace_file
 from cule.errors import CheckpointError
+from cule.files import replace_file
 
 #: Increases when the content of a checkpoint changes its meaning.
 FORMAT = 1

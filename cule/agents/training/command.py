@@ -22,7 +22,6 @@ from cule.agents.training.evaluation import (
     evaluate,
     make_eval_env,
 )
-from cule.agents.training.files import writing
 from cule.agents.training.options import add_arguments, config_from, options_of
 from cule.agents.training.presets import (
     AGENTS,
@@ -39,6 +38,7 @@ from cule.agents.training.video import RecordedEnv, check_video_path
 from cule.agents.training.weights import read_to_play
 from cule.errors import CuleError, InvalidArgumentError, TrainingMemoryError
 from cule.familiar_names import Parser
+from cule.files import replace_text
 
 
 def train(words: Sequence[str]) -> int:
@@ -218,8 +218,7 @@ def evaluate_checkpoints(words: Sequence[str]) -> int:
             )
             _print_result(str(path), agent.name, agent.steps, result)
             if options.json is not None:
-                with writing(options.json):
-                    options.json.write_text(json.dumps(records, indent=2) + "\n")
+                replace_text(options.json, json.dumps(records, indent=2) + "\n")
             if recorded is not None:
                 recorded.finish()
     _print_aggregates(results)

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cule.agents.training.files import writing
 from cule.agents.training.run_folder import CONFIG_FILE, read_config
 from cule.agents.training.scores import Interval, aggregate
 from cule.errors import InvalidArgumentError, MissingPackageError
 from cule.familiar_names import Parser
+from cule.files import writing
 
 #: Colours of curves, in order.
 COLOURS = ("#0b5fa5", "#d1495b", "#5aa02c", "#e09f3e", "#7d5ba6", "#777777")

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from cule.agents.training.files import writing
 from cule.agents.training.run_folder import CONFIG_FILE
+from cule.files import replace_text, writing
 
 Value = float | int | str
 Row = Mapping[str, Value]
@@ -109,8 +109,7 @@ class RunLog:
         folder.mkdir(parents=True, exist_ok=True)
         self.progress = Table(folder / "progress.csv", until_step=until_step)
         self.evaluations = Table(folder / "evaluations.csv", until_step=until_step)
-        with writing(folder / CONFIG_FILE):
-            (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n")
+        replace_text(folder / CONFIG_FILE, json.dumps(config, indent=2) + "\n")
         self._lines = folder / "progress.jsonl"
         with writing(self._lines), self._lines.open("w") as file:
             file.write(json.dumps({"config": dict(config)}) + "\n")

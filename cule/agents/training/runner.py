@@ -32,7 +32,6 @@ from cule.agents.training.evaluation import (
     evaluate,
     time_to_score,
 )
-from cule.agents.training.files import remove_leftovers, writing
 from cule.agents.training.logs import Row, RunLog, Value
 from cule.agents.training.options import NonNegative, Positive, validate
 from cule.agents.training.progress_bar import ProgressBar
@@ -50,6 +49,7 @@ from cule.agents.training.stop_request import StopRequest
 from cule.agents.training.trackers import Tracker, check_trackers, make_trackers
 from cule.agents.training.weights import SUFFIX, can_write_weights
 from cule.errors import CheckpointError, CuleError
+from cule.files import remove_leftovers, replace_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,9 +336,7 @@ class Run:
         reached = None if target is None else time_to_score(rows, target)
         if reached is not None:
             text = json.dumps({"target": target, **reached}, indent=2)
-            path = self.folder / "time_to_score.json"
-            with writing(path):
-                path.write_text(text + "\n")
+            replace_text(self.folder / "time_to_score.json", text + "\n")
 
     # --- Checkpoints ------------------------------------------------------------------------------
 

@@ -16,8 +16,8 @@ from typing import cast
 import torch
 
 from cule.agents.training.checkpoint import PolicyState, read_checkpoint
-from cule.agents.training.files import replace_file
 from cule.errors import CheckpointError, MissingPackageError
+from cule.files import replace_file
 
 SUFFIX = ".safetensors"
 

@@ -1,4 +1,4 @@
-"""Writing the files of a run: complete or absent, and named where a disk is full.
+"""Writing files: complete or absent, and named where a disk is full.
 
 A file is written next to its final place, flushed to disk, and renamed.
 """
@@ -8,14 +8,13 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, cast
 
 from cule.errors import StorageError
-from cule.replay.memory import format_bytes
 
 
 def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:
@@ -28,10 +27,8 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], obje
     part = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(
-            dir=target.parent, prefix=f".{target.name}.", suffix=".part"
-        )
-        with os.fdopen(handle, "wb") as file:
+        part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+        with part.open("xb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
@@ -46,7 +43,16 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], obje
         ) from None
     finally:
         if part is not None:
-            Path(part).unlink(missing_ok=True)
+            part.unlink(missing_ok=True)
+
+
+def replace_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text file that is either complete or absent.
+
+    Raises:
+        StorageError: It cannot be written.
+    """
+    replace_file(path, lambda file: file.write(text.encode()))
 
 
 @contextlib.contextmanager
@@ -59,11 +65,20 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        size = format_bytes(path.stat().st_size) if path.is_file() else "nothing"
+        size = format_bytes(path.stat().st_size) if path.is_file() else "none"
         raise StorageError(
-            f"{path} cannot be written: {error.strerror or error}; {size} of it is written, and "
+            f"{path} cannot be written: {error.strerror or error}; {size} of it written, and "
             f"{format_bytes(_free_bytes(path.parent))} are free"
         ) from None
+
+
+def format_bytes(count: int) -> str:
+    """A number of bytes in the largest unit that keeps it above 1."""
+    for power, unit in ((4, "TB"), (3, "GB"), (2, "MB"), (1, "kB")):
+        size = 10 ** (3 * power)
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} bytes"
 
 
 def _reason_of(error: BaseException | None) -> str | None:
