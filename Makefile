@@ -18,6 +18,8 @@ NATIVE := pyproject.toml CMakeLists.txt cmake/cuda.cmake constraints.txt \
 
 # Tests that also run with the Gymnasium of $(INTEGRATIONS).
 OLDER_GYMNASIUM := tests/api/test_gym_env.py tests/api/test_gymnasium_vector.py
+# Tests that draw where matplotlib is installed, as it is in $(INTEGRATIONS).
+PLOTS := tests/unit/test_bench_plots.py tests/agents/test_curves.py
 
 .PHONY: asan bench clean demo docs format lint test test-integrations tidy types
 
@@ -30,7 +32,7 @@ test: lint types
 
 test-integrations: $(INTEGRATIONS)/installed
 	$(INTEGRATIONS)/bin/python -m pytest tests/integrations tests/examples \
-	  tests/house/test_docstrings.py $(OLDER_GYMNASIUM)
+	  tests/house/test_docstrings.py $(OLDER_GYMNASIUM) $(PLOTS)
 
 bench: $(VENV)/installed-dev
 	$(BIN)/cule bench
