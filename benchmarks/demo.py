@@ -26,7 +26,7 @@ from cule.bench import (
 from cule.bench.machine import num_cpus
 from cule.envs.png import encode_png
 
-NUM_ENVS = 16
+NUM_ENVS = 8
 ROUND_STEPS = 20
 ROUNDS = 5
 SHOWN_ENVS = 4
