@@ -62,7 +62,8 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
 
     Raises:
         InvalidArgumentError: An option is outside its allowed values.
-        UnknownGameError, RomNotFoundError, UnsupportedRomError, RulesError: The game cannot be had.
+        UnknownGameError, RomNotFoundError, UnsupportedRomError, RulesError: The game is not
+            available.
         DeviceError: There is no backend for the device, or `kernel` is "compiled" where games
             cannot be compiled.
 

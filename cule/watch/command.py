@@ -70,6 +70,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     trained.add_argument(
         "--protocol", help=f"as in cule eval: noop, sticky or as-trained ({DEFAULT_PROTOCOL})"
     )
+    trained.add_argument("--agent", help="MODULE:CLASS of an agent of your own, with its network")
     trained.add_argument("--greedy", action="store_true", help="choose the best actions")
     options = parser.parse_args(words)
     _check(options)
@@ -114,6 +115,7 @@ def _open(options: argparse.Namespace) -> tuple[AtariVectorEnv, Policy]:
         game=options.game,
         rom_path=options.rom_path,
         rules=options.rules,
+        agent_class=options.agent,
         protocol=options.protocol or DEFAULT_PROTOCOL,
         seed=options.seed,
         greedy=options.greedy,
@@ -131,7 +133,7 @@ def _check(options: argparse.Namespace) -> None:
     if not 0.0 < options.fps < math.inf:
         raise InvalidArgumentError(f"fps is {options.fps}; it must be above 0, and finite")
     has_checkpoint = options.checkpoint is not None
-    misplaced = ("mode", "difficulty") if has_checkpoint else ("protocol", "greedy")
+    misplaced = ("mode", "difficulty") if has_checkpoint else ("protocol", "agent", "greedy")
     for name in misplaced:
         value = getattr(options, name)
         if value is not None and value is not False:

@@ -65,6 +65,7 @@ def open_trained(
     game: str | None = None,
     rom_path: str | None = None,
     rules: str | None = None,
+    agent_class: str | None = None,
     protocol: str = DEFAULT_PROTOCOL,
     seed: int,
     greedy: bool,
@@ -74,18 +75,20 @@ def open_trained(
 
     `path` is a checkpoint, a file of weights, or the folder of a run; `game` is the game that it
     must play, if any, and `rom_path` and `rules` the files of a game of your own, by default those
-    of training; `greedy` chooses the best actions, without randomness.
+    of training; `agent_class` is MODULE:CLASS of an agent of your own; `greedy` chooses the best
+    actions, without randomness.
     """
     from cule.agents.training.evaluation import make_eval_env
-    from cule.agents.training.presets import checkpoint_config, load_to_play
+    from cule.agents.training.presets import checkpoint_config, find_agent, load_to_play
     from cule.agents.training.run_folder import find_checkpoint
     from cule.agents.training.seeds import EVALUATION_SEED
     from cule.agents.training.weights import read_to_play
 
+    own = None if agent_class is None else find_agent(agent_class)
     content = read_to_play(find_checkpoint(path))
     files = {"rom_path": rom_path, "rules": rules}
     given = {name: path for name, path in files.items() if path is not None}
-    config = checkpoint_config(content, device=device, env_device="", **given)
+    config = checkpoint_config(content, own, device=device, env_device="", **given)
     if game is not None and game != config.game and game_id_of(game) != game_id_of(config.game):
         raise InvalidArgumentError(
             f"game is {game!r}; the checkpoint {str(path)!r} plays {config.game!r} alone"
@@ -93,7 +96,7 @@ def open_trained(
     env = make_eval_env(config, protocol, num_envs)
     content["config"]["seed"] = seed  # of the actions; the weights are loaded
     try:
-        agent = load_to_play(content, env, device)
+        agent = load_to_play(content, env, device, own)
     except BaseException:
         env.close()
         raise

@@ -31,6 +31,7 @@ from cule.agents import (  # noqa: E402
 from cule.agents.training.checkpoint import read_checkpoint  # noqa: E402
 from cule.agents.training.environment import EpisodeStatistics  # noqa: E402
 from cule.cli import main  # noqa: E402
+from cule.watch.policies import open_trained  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.learners import SMALL, class_of, small_env  # noqa: E402
 
@@ -317,9 +318,15 @@ def test_own_agents_are_evaluated(
     words = ["eval", "own.pt", "--episodes", "10"]
     assert main([*words, "--agent", "mine:Mine"]) == 0
     assert "own-ppo after 8 steps" in capsys.readouterr().out
+    shown = {"seed": 0, "greedy": True, "device": "cpu"}
+    env, policy = open_trained(Path("own.pt"), 2, agent_class="mine:Mine", **shown)
+    assert policy.title == "own-ppo after 8 steps"
+    env.close()
+    with pytest.raises(cule.CheckpointError, match="with --agent MODULE:CLASS your own"):
+        open_trained(Path("own.pt"), 2, **shown)
     for name, text in (
         ([], "with --agent MODULE:CLASS your own"),
-        (["--agent", "mine:Other"], "agent is 'mine:Other', which cannot be had"),
+        (["--agent", "mine:Other"], "agent is 'mine:Other', which cannot be imported"),
         (["--agent", "mine"], "it must be MODULE:CLASS"),
         (["--agent", "pathlib:Path"], "a subclass of cule.agents.Agent"),
         (["--agent", "cule.agents:PPO"], "the checkpoint is of 'own-ppo'; it must be of 'ppo'"),

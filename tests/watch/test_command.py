@@ -78,6 +78,7 @@ def printed_error(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["--fps", "0"], "fps is 0.0; it must be above 0"),
         (["--fps", "inf"], "fps is inf"),
         (["--protocol", "noop"], "protocol is 'noop'; it must be used with a CHECKPOINT"),
+        (["--agent", "a:B"], "agent is 'a:B'; it must be used with a CHECKPOINT"),
         (["--greedy"], "greedy is True; it must be used with a CHECKPOINT"),
         (["run", "--mode", "1"], "mode is 1; it must be used without a CHECKPOINT"),
         (["run", "--difficulty", "0"], "difficulty is 0; it must be used without"),

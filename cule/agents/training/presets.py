@@ -122,7 +122,9 @@ def find_agent(text: str) -> type[Agent]:
     try:
         found = getattr(importlib.import_module(module), name) if module and name else None
     except (ImportError, AttributeError) as error:
-        raise InvalidArgumentError(f"agent is {text!r}, which cannot be had: {error}") from error
+        raise InvalidArgumentError(
+            f"agent is {text!r}, which cannot be imported: {error}"
+        ) from error
     finally:
         sys.path.remove(os.getcwd())
     if not (isinstance(found, type) and issubclass(found, Agent)):

@@ -132,7 +132,7 @@ def load_weights(agent: Agent, content: PolicyState) -> None:
     except RuntimeError as error:
         raise CheckpointError(
             f"the weights do not fit the network of {type(agent).__name__} (for an agent of your "
-            f"own, use cule eval --agent MODULE:CLASS): {error}"
+            f"own, use --agent MODULE:CLASS): {error}"
         ) from None
     agent.steps, agent.updates = content["steps"], content["updates"]
 

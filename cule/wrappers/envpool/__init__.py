@@ -49,7 +49,7 @@ def make(task_id: str, env_type: str, **options: Any) -> GymnasiumEnvPool | DMEn
     Raises:
         TypeError: There is no option of this name.
         InvalidArgumentError: `env_type` or an option is outside its allowed values.
-        UnknownGameError, RomNotFoundError: The game cannot be had.
+        UnknownGameError, RomNotFoundError: The game is not available.
 
     Example:
         >>> import numpy as np

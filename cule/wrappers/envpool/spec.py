@@ -213,7 +213,7 @@ def make_spec(task_id: str, **options: object) -> EnvSpec:
     Raises:
         TypeError: There is no option of this name.
         InvalidArgumentError: An option is outside its allowed values.
-        UnknownGameError, RomNotFoundError: The game cannot be had.
+        UnknownGameError, RomNotFoundError: The game is not available.
     """
     check_keywords("make", options, _FIELDS.keys() - {"task"})
     found = re.fullmatch(r"(\w+)-v5", task_id) if isinstance(task_id, str) else None
