@@ -65,11 +65,15 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        size = format_bytes(path.stat().st_size) if path.is_file() else "none"
         raise StorageError(
-            f"{path} cannot be written: {error.strerror or error}; {size} of it written, and "
-            f"{format_bytes(_free_bytes(path.parent))} are free"
+            f"{path} cannot be written: {error.strerror or error}; {written_and_free(path)}"
         ) from None
+
+
+def written_and_free(path: Path) -> str:
+    """How much of a file was written, and how much space its disk has, as a part of a message."""
+    size = format_bytes(path.stat().st_size) if path.is_file() else "none"
+    return f"{size} of it written, and {format_bytes(_free_bytes(path.parent))} are free"
 
 
 def format_bytes(count: int) -> str:

@@ -121,6 +121,22 @@ def test_the_size_of_a_file_that_does_not_fit(tmp_path: Path) -> None:
 
 
 @pytest.mark.ale
+def test_a_full_disk_ends_a_video_with_one_line(tmp_path: Path) -> None:
+    """After the scores, and without a word of the encoder."""
+    pytest.importorskip("imageio_ffmpeg")
+    run, video = tmp_path / "run", tmp_path / "pong.mp4"
+    assert main(["train", "ppo", *SMALL, "--total-steps", "8", "--out", str(run)]) == 0
+    words = ["eval", str(run), "--episodes", "10", "--video", str(video)]
+    done = cule_with_small_files(1_000, words)
+    assert done.returncode == 2, done.stderr
+    assert "10 episodes" in done.stdout
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"cule: video is '{video}'; it could not be written: the encoder ")
+    assert " of it written, and " in line
+    assert not list(tmp_path.glob("*.mp4"))
+
+
+@pytest.mark.ale
 def test_scores_come_before_a_video(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from cule.envs import AtariVectorEnv, FrameStep
 from cule.envs.arrays import to_numpy
 from cule.errors import InvalidArgumentError, MissingPackageError, VideoError
+from cule.files import written_and_free
 
 #: Encoder, which pictures ``[H, W, 3]`` are sent to.
 Writer = Generator[None, NDArray[np.uint8] | None, None]
@@ -88,12 +89,13 @@ class RecordedEnv:
         import imageio_ffmpeg
 
         self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._part.touch()  # raises an error that says why; the encoder is quiet
         writer: Writer = imageio_ffmpeg.write_frames(
             str(self._part),
             (width, height),
             fps=self._env.frame_rate / self._env.config.frameskip,
             macro_block_size=2,
-            ffmpeg_log_level="error",
+            ffmpeg_log_level="quiet",
         )
         writer.send(None)
         return writer
@@ -123,9 +125,11 @@ class RecordedEnv:
         try:
             yield
         except (OSError, IndexError) as error:
-            reason = str(error).partition("\n")[0]
+            stopped = isinstance(error, BrokenPipeError)
+            reason = "the encoder stopped" if stopped else str(error).partition("\n")[0]
             raise VideoError(
-                f"video is {str(self._path)!r}; it could not be written: {reason}"
+                f"video is {str(self._path)!r}; it could not be written: {reason}; "
+                f"{written_and_free(self._part)}"
             ) from None
 
 
