@@ -260,6 +260,9 @@ def test_refused_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "num_minibatches is 32, which does not divide the 6" in capsys.readouterr().err
     assert main(["eval", str(tmp_path)]) == 2
     assert "folder without a run" in capsys.readouterr().err
+    for words in (["eval", "no/run"], ["watch", "no/run"]):
+        assert main(words) == 2
+        assert "'no/run'; there is no such file or folder" in capsys.readouterr().err
     (tmp_path / "a.pt").write_bytes(b"nonsense")
     assert main(["eval", str(tmp_path / "a.pt")]) == 2
     assert "damaged" in capsys.readouterr().err

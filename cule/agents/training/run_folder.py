@@ -65,6 +65,8 @@ def find_checkpoint(path: Path) -> Path:
     found = last_checkpoint(path) if path.is_dir() else path
     if found is None:
         raise InvalidArgumentError(f"CHECKPOINT is {str(path)!r}, a folder without a run")
+    if not found.exists():
+        raise InvalidArgumentError(f"CHECKPOINT is {str(path)!r}; there is no such file or folder")
     return found
 
 
