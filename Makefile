@@ -1,6 +1,6 @@
 # make demo: build, install into .venv, step real games.
 # make test: the same environment, lint, types and the tests.
-# make test-integrations: the adapters and all examples, with the libraries that they are for, and
+# make test-integrations: the adapters, all examples and plots, with the libraries that they are for, and
 # cule watch in Chromium, where there is one.
 # Needs Python >= 3.10 with venv, and a C++17 compiler; all other tools are Python packages.
 

@@ -58,9 +58,12 @@ def register(
         >>> from cule.wrappers import rllib
         >>> config = PPOConfig().environment(rllib.register("pong", preset="baselines"))
         >>> config = config.env_runners(
-        ...     num_envs_per_env_runner=8, gym_env_vectorize_mode="vector_entry_point"
+        ...     num_env_runners=0,
+        ...     num_envs_per_env_runner=8,
+        ...     gym_env_vectorize_mode="vector_entry_point",
         ... )
         >>> algorithm = config.build_algo()
+        >>> algorithm.stop()
     """
     num_envs = 1 if isinstance(game, str) else sum(number for _, number in game)
     resolve_options(game, num_envs, with_fixed("RLlib", options, _FIXED))

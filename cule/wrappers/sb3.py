@@ -50,7 +50,8 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the library is optional
         >>> from stable_baselines3 import PPO
         >>> from cule.wrappers.sb3 import SB3VecEnv
         >>> env = SB3VecEnv("pong", num_envs=8, preset="baselines")
-        >>> model = PPO("CnnPolicy", env, n_steps=128).learn(10_000)
+        >>> model = PPO("CnnPolicy", env, n_steps=16, n_epochs=1).learn(128)
+        >>> env.close()
     """
 
     def __init__(
