@@ -81,6 +81,7 @@ def _make_vector(game_id: str, *, game: object, **options: Any) -> AtariVectorEn
             f"game is {game!r}, but the id is that of {game_id!r}; leave game out, or make other "
             "games with cule.AtariVectorEnv"
         )
+    options.setdefault("final_info", False)  # `info` is that of ale-py
     return AtariVectorEnv(game_id, **options)
 
 

@@ -156,6 +156,12 @@ class EnvOptions:
     so far, or where it ended in this step, of the whole one.
     """
 
+    final_info: bool = True
+    """With SameStep autoreset ``info`` also has ``final_info``, the numbers of episodes that ended,
+    and ``_final_info``, where they did. ale-py has neither, so for environments of
+    `gymnasium.make_vec` the default is False.
+    """
+
     device: str | torch.device = "cpu"
     """Device that runs the environments and holds the results: cpu, cuda, cuda:<number> or auto."""
 

@@ -611,6 +611,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         if self._same_step and memory.may_have_ended(terminated, truncated):
             ended = flags[_core.FLAG_ENDED]
             info["final_obs"] = wrap(out.final_obs)
-            info["final_info"] = make_final_info(out.final_ints, ended, wrap)
-            info["_final_info"] = wrap(ended)
+            if self._config.final_info:
+                info["final_info"] = make_final_info(out.final_ints, ended, wrap)
+                info["_final_info"] = wrap(ended)
         return wrap(out.obs), wrap(ints[_core.INT_REWARD]), wrap(terminated), wrap(truncated), info

@@ -75,8 +75,9 @@ class _Calls:
         if final:
             ended = flags[_core.FLAG_ENDED]
             info["final_obs"] = final[0]
-            info["final_info"] = make_final_info(final[1:], ended, _same)
-            info["_final_info"] = ended
+            if self._options.final_info:
+                info["final_info"] = make_final_info(final[1:], ended, _same)
+                info["_final_info"] = ended
         terminated, truncated = flags[_core.FLAG_TERMINATED], flags[_core.FLAG_TRUNCATED]
         return obs, ints[_core.INT_REWARD], terminated, truncated, info
 

@@ -21,7 +21,7 @@ with needs("stable-baselines3"):
     from stable_baselines3.common.vec_env import VecEnv
 
 #: Options that follow from what SB3 expects.
-_FIXED = {"autoreset_mode": AutoresetMode.SAME_STEP, "output": "numpy"}
+_FIXED = {"autoreset_mode": AutoresetMode.SAME_STEP, "output": "numpy", "final_info": True}
 
 #: Attributes of the batch that hold one entry for each environment.
 _PER_ENV = ("ram", "lives", "episode_frames")
@@ -39,7 +39,8 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the library is optional
     Args:
         game: Name of the game, or (name, number of environments) for each of several games.
         num_envs: Number of environments.
-        **options: The other fields of `EnvOptions`. `autoreset_mode` is SameStep, `output` numpy.
+        **options: The other fields of `EnvOptions`. `autoreset_mode` is SameStep, `output` numpy,
+                `final_info` True.
 
     Raises:
         InvalidArgumentError: An option is outside its allowed values, or another value of one that

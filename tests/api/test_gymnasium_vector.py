@@ -125,3 +125,23 @@ def test_an_environment_that_cannot_be_made_leaves_nothing_to_close() -> None:
         with pytest.raises(cule.CuleError):
             cule.AtariVectorEnv(*arguments)
     gc.collect()
+
+
+@pytest.mark.parametrize("final_info", [None, False, True])
+def test_info_of_make_vec_is_that_of_ale_py(final_info: bool | None) -> None:
+    """With SameStep it has `final_obs` and, unless it is asked for, no `final_info`."""
+    options: dict[str, Any] = {} if final_info is None else {"final_info": final_info}
+    env = gymnasium.make_vec(
+        "cule/Pong-v5", 2, autoreset_mode="SameStep", max_num_frames_per_episode=20, **options
+    )
+    env.reset(seed=0)
+    for _ in range(20):
+        *_, truncated, info = env.step(np.zeros(2, np.int64))
+        if truncated.any():
+            break
+    assert "final_obs" in info
+    assert ("final_info" in info) == ("_final_info" in info) == bool(final_info)
+    env.close()
+    env = cule.AtariVectorEnv("pong", 2, autoreset_mode="SameStep", **options)
+    assert env.config.final_info == (final_info is not False)
+    env.close()

@@ -64,6 +64,7 @@ ACTING: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 APART = {
     "batch_size",
     "device",
+    "final_info",  # in test_gymnasium_vector.py
     "kernel",  # in test_kernel.py
     "num_threads",
     "render_mode",
