@@ -103,11 +103,11 @@ struct DeviceBatch {
   u32 channels;
   u32 layout;  // code of the snapshots' layout
   u32 snapshot_bytes;
-  u32 num_logs;       // a console
-  u32 log_capacity;   // entries
-  u32 picture_bytes;  // of the tallest game; between the pictures of a console
-  u32 maxpool_at;     // of the maxpool picture in a slot of the pool
-  u32 team_lanes;     // of a warp that work for one console, a power of two
+  u32 num_logs;        // a console
+  u32 log_capacity;    // entries
+  u32 picture_bytes;   // of the tallest game; between the pictures of a console
+  u32 maxpool_at;      // of the maxpool picture in a slot of the pool
+  u32 lanes_per_warp;  // consoles that share a warp, a power of two
   float continuous_action_threshold;
   u8 grayscale;
   u8 maxpool;

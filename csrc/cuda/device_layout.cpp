@@ -176,7 +176,7 @@ std::vector<u8> DeviceLayout::place_at(u64 address, u64 pool_address, u64 reserv
   // Of the running frame and the two before it, and those that the maxpool picture is made of.
   batch_.num_logs = kLogSlots + (o.ram_obs ? 0 : o.maxpool ? 2 : 1);
   batch_.log_capacity = source_.log_capacity;
-  batch_.team_lanes = team_lanes(source_.lanes_per_warp);
+  batch_.lanes_per_warp = source_.lanes_per_warp;
   batch_.continuous_action_threshold = o.continuous_action_threshold;
   batch_.grayscale = o.grayscale;
   batch_.maxpool = o.maxpool;

@@ -43,6 +43,9 @@ struct Team : Lanes {
   __device__ CULE_INLINE u32 take_from(u32 value, u32 lane) const {
     return __shfl_sync(this->lanes().mask, value, int(this->first() + lane));
   }
+  __device__ CULE_INLINE u64 take_from64(u64 value, u32 lane) const {
+    return take_from(u32(value), lane) | u64(take_from(u32(value >> 32), lane)) << 32;
+  }
 };
 
 }  // namespace cule

@@ -297,11 +297,12 @@ __device__ inline void keep_sound(const LineScan<Team>& scan, TiaState& tia) {
 // needs another renderer. `memory`: where kLineScanBytes of the warp's shared memory are, with the
 // rules.
 template <class Team>
-__device__ CULE_NOINLINE bool render_together(const Team& team, const Console& c,
+__device__ CULE_NOINLINE bool render_together(const Team& team, ConsoleState& s,
+                                              const ConsoleProperties& properties,
                                               const TiaWriteLog& log, u32 from, u32 memory) {
-  TiaState& tia = c.s.tia;
-  const Beam beam = c.s.beam;
-  const VisibleWindow window = picture_window(c);
+  TiaState& tia = s.tia;
+  const Beam beam = s.beam;
+  const VisibleWindow window = make_window(properties.first_line, properties.height);
   const u32 first_line = window.begin_clocks / kClocksPerLine;
   const u32 last_line = window.end_clocks / kClocksPerLine - 1;
   const bool has_stars = tia.stars || tia.missile0_look != Missile0Look::kNormal;
@@ -317,7 +318,7 @@ __device__ CULE_NOINLINE bool render_together(const Team& team, const Console& c
                    : next_line < first_line ? next_line
                                             : first_line - 1;
   const bool is_behind_blank = !is_above && beam.mark >= line * kClocksPerLine + kHblankClocks + 8;
-  LineScan<Team> scan(log, team, {first_line, last_line, 1, c.properties.hmove_blanks != 0},
+  LineScan<Team> scan(log, team, {first_line, last_line, 1, properties.hmove_blanks != 0},
                       {tia, from, line, is_behind_blank}, memory);
   u32 mark = clock_of(log.size - 1);
   if (mark < beam.mark) mark = beam.mark;
@@ -355,7 +356,7 @@ __device__ CULE_NOINLINE bool render_together(const Team& team, const Console& c
     }
     if (team.leads()) {
       tia.collisions = u16(collisions);
-      c.s.beam = {end, end, end - end % kClocksPerLine, beam.first};
+      s.beam = {end, end, end - end % kClocksPerLine, beam.first};
     }
     team.sync();
     return true;

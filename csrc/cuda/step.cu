@@ -7,15 +7,19 @@
 namespace cule {
 namespace {
 
+// Lanes of the interpreter do not meet to render.
+constexpr u32 kMost = 1;
+
 template <class Fetch>
 __global__ void __launch_bounds__(kMaxStepWarps* kWarpLanes, kStepBlocks)
     step_consoles_kernel(const DeviceBatch b, const Tile* tiles, u32 num_tiles,
                          const StepActions actions) {
   const u32 warps = blockDim.x / kWarpLanes;
-  auto* opcodes = reinterpret_cast<LaneOpcode*>(dynamic_shared() + warps * warp_shared_bytes(b));
+  auto* opcodes =
+      reinterpret_cast<LaneOpcode*>(dynamic_shared() + warps * warp_shared_bytes(b, kMost));
   for (u32 k = threadIdx.x; k < kNumOpcodes; k += blockDim.x) opcodes[k] = b.opcodes[k];
   __syncthreads();
-  step_consoles<Interpreter<Fetch>, LaneGroup>({opcodes}, b, tiles, num_tiles, actions);
+  step_consoles<Interpreter<Fetch>, LaneGroup, kMost>({opcodes}, b, tiles, num_tiles, actions);
 }
 
 struct StepKernel {
@@ -38,7 +42,7 @@ StepKernel kernel_of(Family family) {
 
 cudaError_t launch_step(Family family, const DeviceBatch& b, const TileList& tiles,
                         const StepActions& actions, cudaStream_t stream) {
-  const StepGeometry g = step_geometry(b, tiles, sizeof(LaneOpcodes));
+  const StepGeometry g = step_geometry(b, tiles, kMost, sizeof(LaneOpcodes));
   return launch_kernel(kernel_of(family).kernel, dim3(g.blocks), dim3(g.threads), g.shared_bytes,
                        stream, b, tiles.tiles, tiles.size, actions);
 }

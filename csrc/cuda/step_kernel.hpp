@@ -1,6 +1,6 @@
 // cuda/step_kernel.hpp: the state-update kernel: every frame of one agent step, no pixels.
 //
-// One warp a tile, one lane or one team of lanes a console; lanes beyond the tile's count are idle.
+// One warp a tile, one lane a console; lanes beyond the tile's count help to render, or are idle.
 // In: actions and the states of the batch. Out: states, logs of the last frames,
 // DeviceBatch::draw_bits. RAM is in shared memory while a frame runs. finish_step_kernel, which
 // follows, makes pictures, results and resets.
@@ -74,36 +74,46 @@ __device__ inline LaneAction read_action(const DeviceBatch& b, const DeviceGame&
 // outside the instruction loop.
 constexpr u32 kStepBlocks = 3;
 
-// All lanes of a team call it together; the request is that of the lane with the console.
+// All lanes of the warp call it together: callers with a console of their own, helpers with any of
+// the same game. Renders what callers ask for, one after the other; a log has the work of all
+// lanes.
 __device__ CULE_NOINLINE Served serve(const RenderTeam& team, const Console& c, u32 request) {
   const Team<WholeWarp> lanes;
   lanes.sync();
-  const u32 from = lanes.take_from(request, 0);
-  if (from == kGo) return Served::kGone;
-  const TiaWriteLog& log = c.memory.log(c.s.picture.recording_slot);
-  return render_together(lanes, c, log, from, team.memory) ? Served::kRendered
-                                                           : Served::kCannotRender;
+  if (lanes.any(request == kGo)) return Served::kGone;
+  const bool asks = request != kNothing;
+  const u64 own_log = asks ? u64(&c.memory.log(c.s.picture.recording_slot)) : 0;
+  Served result = Served::kNothing;
+  for (u32 askers = lanes.ballot(asks); askers != 0; askers &= askers - 1) {
+    const u32 asker = lowest_bit(askers);
+    auto& state = *reinterpret_cast<ConsoleState*>(lanes.take_from64(u64(&c.s), asker));
+    const auto& log = *reinterpret_cast<const TiaWriteLog*>(lanes.take_from64(own_log, asker));
+    const u32 from = lanes.take_from(request, asker);
+    const bool is_rendered = render_together(lanes, state, c.properties, log, from, team.memory);
+    if (lanes.lane() == asker) result = is_rendered ? Served::kRendered : Served::kCannotRender;
+  }
+  return result;
 }
 
-// The step of console i, in the lane that has it. `lead` are the lanes of the warp that have one.
-template <class Program, class Lanes>
-__device__ CULE_INLINE void step_console(const Program& program, const DeviceBatch& b, u32 i,
-                                         const StepActions& actions, const LaneGroup& lead,
-                                         const RenderTeam& team, u8* ram) {
-  const DeviceGame& g = b.game(i);
-  SlotState& s = b.states[i];
-  const LaneAction action = read_action(b, g, actions, i);
-  const bool steps = action.is_given && !s.is_ended;
+// Whether console i takes part in the step.
+__device__ CULE_INLINE bool begin_step(const DeviceBatch& b, u32 i, const LaneAction& action) {
+  const SlotState& s = b.states[i];
   // An ended console is reset afterwards; without autoreset, the caller must reset it.
   if (s.is_ended && b.autoreset == Autoreset::kDisabled) {
     atomicOr(b.faults, u32(kFaultEnded));
   }
-  const u32 stepping = lead.ballot(steps);
-  if (!steps) {
-    b.draw_bits[i] = 0;
-    return;
-  }
-  const Lanes all{stepping};
+  const bool steps = action.is_given && !s.is_ended;
+  if (!steps) b.draw_bits[i] = 0;
+  return steps;
+}
+
+// The step of console i, in the lane that has it. `all` are the lanes of the warp that step one.
+template <class Program, class Lanes>
+__device__ CULE_INLINE void step_console(const Program& program, const DeviceBatch& b, u32 i,
+                                         const LaneAction& action, const Lanes& all,
+                                         bool has_helpers, u32 scan_memory, u8* ram) {
+  const DeviceGame& g = b.game(i);
+  SlotState& s = b.states[i];
   using Engine = LaneEngine<Program, Lanes>;
   BasicAle<Engine> ale{{s.console, b.memory(i), g.cart, g.properties},
                        s.env,
@@ -111,7 +121,7 @@ __device__ CULE_INLINE void step_console(const Program& program, const DeviceBat
                        g.facts,
                        g.ale,
                        {false, s.seed, 0},
-                       Engine{{ram}, team, program, all, all}};
+                       Engine{{ram}, has_helpers, scan_memory, program, all, all}};
   FrameMarker marker{b, i, ale.console};
   step_agent(ale, s.agent, g.agent, action.action, action.strength, marker);
   s.is_ended = is_ended(s.agent, g.agent);
@@ -120,8 +130,8 @@ __device__ CULE_INLINE void step_console(const Program& program, const DeviceBat
 }
 
 // The body of the kernel. Program executes instructions (LaneEngine); Lanes is how those of a warp
-// vote.
-template <class Program, class Lanes>
+// vote; with at most `kMost` consoles a warp, all its lanes render their logs.
+template <class Program, class Lanes, u32 kMost>
 __device__ inline void step_consoles(const Program& program, const DeviceBatch& b,
                                      const Tile* tiles, u32 num_tiles, const StepActions& actions) {
   const u32 warps = blockDim.x / kWarpLanes;
@@ -130,22 +140,30 @@ __device__ inline void step_consoles(const Program& program, const DeviceBatch& 
   const u32 t = blockIdx.x * warps + warp;
   if (t >= num_tiles) return;
   const Tile tile = tiles[t];
-  const u32 size = b.team_lanes;
-  const RenderTeam team{lane - lane % size, size, warps * kWarpRamBytes + warp * kLineScanBytes};
-  if (size > 1) make_line_rules(team.memory);
-  if (lane >= tile.count * size) return;
-  // One lane in `size` leads.
-  const u32 in_tile = ~0u >> (kWarpLanes - tile.count * size);
-  const LaneGroup lead{(size == kWarpLanes ? 1 : ~0u / ((1u << size) - 1)) & in_tile};
+  const bool has_helpers = b.lanes_per_warp <= kMost;
+  const u32 memory = warps * kWarpRamBytes + warp * kLineScanBytes;
+  const bool has_console = lane < tile.count;
+  if (!has_console && !has_helpers) return;
+  if (has_helpers) make_line_rules(memory);
+  const LaneGroup here{has_helpers ? ~0u : ~0u >> (kWarpLanes - tile.count)};
 
-  const u32 i = tile.first + lane / size;
-  if (lane == team.first) {
+  const u32 i = tile.first + (has_console ? lane : 0);
+  LaneAction action{};
+  bool steps = false;
+  if (has_console) {
+    action = read_action(b, b.game(i), actions, i);
+    steps = begin_step(b, i, action);
+  }
+  const u32 stepping = here.ballot(steps);
+  if (stepping == 0) return;
+  const RenderTeam team{0, memory};
+  if (steps) {
     u8* ram = dynamic_shared() + warp * kWarpRamBytes + lane * kWordBytes;
-    step_console<Program, Lanes>(program, b, i, actions, lead, team, ram);
-    if (size > 1) serve(team, b.console(i), kGo);
-  } else {
+    step_console(program, b, i, action, Lanes{stepping}, has_helpers, memory, ram);
+    if (has_helpers) serve(team, b.console(i), kGo);
+  } else if (has_helpers) {
     const Console c = b.console(i);
-    while (serve(team, c, 0) != Served::kGone) {
+    while (serve(team, c, kNothing) != Served::kGone) {
     }
   }
 }

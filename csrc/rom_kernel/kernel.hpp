@@ -26,6 +26,15 @@ CULE_HD Clock write_tia_slow(LaneMachine& m, Clock clock, u32 reg, u32 value, bo
   return m.write_tia_slow(clock, reg, value, follows_write);
 }
 CULE_HD Clock step_slowly(LaneMachine& m, Clock clock) { return step_slowly<LaneAccess>(m, clock); }
+CULE_HD void render_logs(LaneMachine& m, bool asks) {
+  m.renderer.let_ask(true);
+  if (asks) {
+    m.render();
+  } else {
+    serve(m.renderer.team, m.console, kNothing);
+  }
+  m.renderer.let_ask(false);
+}
 
 }  // namespace cule
 
@@ -45,5 +54,6 @@ extern "C" __global__ void __launch_bounds__(cule::kMaxStepWarps* cule::kWarpLan
                                              cule::kStepBlocks)
     cule_step(const cule::DeviceBatch b, const cule::Tile* tiles, cule::u32 num_tiles,
               const cule::StepActions actions) {
-  cule::step_consoles<cule::LinkedProgram, cule::Group>({}, b, tiles, num_tiles, actions);
+  cule::step_consoles<cule::LinkedProgram, cule::Group, cule::kMostServed>({}, b, tiles, num_tiles,
+                                                                           actions);
 }

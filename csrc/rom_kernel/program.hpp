@@ -25,6 +25,9 @@ CULE_HD Clock write_device(LaneMachine& m, Clock clock, u32 address, u32 value);
 CULE_HD Clock write_tia_slow(LaneMachine& m, Clock clock, u32 reg, u32 value, bool follows_write);
 CULE_HD Clock step_slowly(LaneMachine& m, Clock clock);
 
+// All lanes come, and those that ask have their logs rendered.
+CULE_HD void render_logs(LaneMachine& m, bool asks);
+
 // What an instruction can access, where the source knows more than the bus; kInput: perhaps
 // registers 8 to 15 of the TIA.
 enum class Reach : u8 { kAnything, kRom, kInput };
@@ -48,6 +51,7 @@ struct LoneLane {
 constexpr u32 kBlockBits = 13;
 constexpr u32 kBlockMask = (1u << kBlockBits) - 1;
 constexpr u32 kNoLane = ~0u;
+constexpr u32 kAsks = 0;  // before all blocks: a lane that asks for its log to be rendered
 CULE_HD CULE_INLINE u32 meeting_key(u32 beam, u32 block) {
   constexpr u32 kLast = (kNoLane >> kBlockBits) - 1;
   return (beam < kLast ? beam : kLast) << kBlockBits | block;
@@ -70,6 +74,7 @@ struct BlockBus {
   u32 word = 0;  // the running instruction
   Reach reach = Reach::kAnything;
   bool must_leave = false;  // the frame may be over, or the bank may have changed
+  bool asks = false;        // for the log to be rendered, before a latch is read
 
   CULE_HD CULE_INLINE BlockBus(Machine<LaneAccess>& machine, Clock clock)
       : m(machine), first_beam(machine.step_cycle + machine.s.phase_cycles), ram(machine.ram) {
@@ -95,6 +100,10 @@ struct BlockBus {
   CULE_HD CULE_INLINE u32 operand(u32) { return word >> 8 & 0xFF; }
   CULE_HD CULE_INLINE u32 operand_high(u32) { return word >> 16 & 0xFF; }
   CULE_HD CULE_INLINE u32 operand_word(u32) { return word >> 8 & 0xFFFF; }
+
+  CULE_HD CULE_INLINE bool has_much_to_render() const {
+    return m.renderer.is_for_team(u32(next - m.log->entries) - m.rendered);
+  }
 
   CULE_HD CULE_INLINE u32 rom(u32 address) const {
     return Program::image(base + Fetch::index(m.s, address));
@@ -214,9 +223,16 @@ struct BlockRun {
     const u32 block = find_block(e, bus);
     const u32 beam = bus.first_beam + log_cycle(bus.time);
     const u32 here = block ? block : kInterpreted;
-    const u32 first = all.lowest(is_running ? meeting_key(beam, here) : kNoLane);
+    const u32 key = bus.asks ? kAsks : meeting_key(beam, here);
+    const u32 first = all.lowest(is_running ? key : kNoLane);
     meeting = (first & kBlockMask) == kInterpreted ? kWaits : first & kBlockMask;
     if (first == kNoLane) return meeting = kDone;
+    if (first == kAsks) {
+      bus.clock();
+      render_logs(m, bus.asks);
+      bus.asks = false;
+      return meeting = kWaits;
+    }
     const bool is_here = is_running && (first & kInterpreted) == here;
     together = all.only(all.ballot(is_here));
     if (!is_here) return kWaits;
@@ -242,6 +258,13 @@ struct BlockRun {
   // Whether one of the lanes must leave the block.
   CULE_HD CULE_INLINE bool must_meet(const Bus& bus) const {
     return together.ballot(bus.must_leave) != 0;
+  }
+  // Before a latch is read: whether all lanes must meet, because one asks for its log to be
+  // rendered.
+  CULE_HD CULE_INLINE bool must_render(Bus& bus) const {
+    if (bus.m.renderer.team.callers == 0) return false;
+    bus.asks = bus.has_much_to_render();
+    return together.ballot(bus.asks) != 0;
   }
   CULE_HD CULE_INLINE bool is_late(const Bus& bus) const {
     return together.ballot(bus.time >= limit || is_full(bus)) != 0;

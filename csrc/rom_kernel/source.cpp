@@ -145,6 +145,16 @@ class SourceWriter {
     return cart_.type != Bankswitch::kE0 && base & 0x1000 && op.target != Target::kToMemory &&
            o >= fast_.begin && o + 0xFF < fast_.begin + fast_.size;
   }
+  // Whether lanes ask for their logs to be rendered before it: it reads a collision latch, at a
+  // constant address. A lane that has a warp to itself asks when it reads.
+  bool asks_before(u32 offset) const {
+    const Opcode& op = op_at(offset);
+    if (is_alone_ || !op.loads() || op.stores()) return false;
+    const u32 operand = word_at(offset) >> 8;
+    return op.mode == Mode::kZeroPage   ? (operand & 0x88) == 0
+           : op.mode == Mode::kAbsolute ? (operand & 0x1088) == 0
+                                        : false;
+  }
   // Whether the access is, or is indexed from, a paddle, a fire button or nothing.
   bool reads_input(u32 offset) const {
     const Opcode& op = op_at(offset);
@@ -306,7 +316,7 @@ class SourceWriter {
     }
     u32 cost = 0;
     for (auto& [offset, instruction] : instructions_) {
-      instruction.begins_block |= cost > kLongestRun;
+      instruction.begins_block |= cost > kLongestRun || asks_before(offset);
       // Checked at its beginning, or too short to matter: write() decides the same way.
       if (instruction.begins_block) cost = 0;
       cost += cost_of(offset);
@@ -475,6 +485,7 @@ class SourceWriter {
       text_ += "  if (r.is_late(bus)) return;\n";
       cost_ = 0;
     }
+    if (asks_before(offset)) text_ += "  if (r.must_render(bus)) return;\n";
   }
   // Jumps to a block, or returns to the meeting of lanes; the program counter is set already.
   void go_to(At from, At target) {

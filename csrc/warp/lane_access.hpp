@@ -1,46 +1,59 @@
-// warp/lane_access.hpp: the machine of a lane: its write log is rendered by a team of lanes.
+// warp/lane_access.hpp: the machine of a lane: its write log is rendered by all lanes of the warp.
 //
-// One lane of a team runs a console. The others wait until it asks for its log to be rendered, or
-// has done with its step: serve(), which all lanes of the team call together and the device defines
-// (cuda/step_kernel.hpp). A lane without helpers, or with few entries to render, renders by itself.
-// A frame that cannot stay a log gets memory for pixels first: take_pixels() of the device.
+// Some lanes of a warp run consoles, the callers; the others help. Rendering needs all of them:
+// helpers wait in serve() until the step is over, and the callers come to it together, at the end
+// of a frame or where one of them asks. The warp renders one log after the other. Where not all
+// callers come, and with few entries to render, a lane renders by itself. The device defines
+// serve() (cuda/step_kernel.hpp). A frame that cannot stay a log gets memory for pixels first:
+// take_pixels() of the device.
 #pragma once
 
 #include "console/machine.hpp"
 
 namespace cule {
 
-// The lanes that work for one console: one, or all of a warp.
+// The lanes that render together.
 struct RenderTeam {
-  u32 first;  // lane of the warp, which has the console
-  u32 size;
-  u32 memory;  // where kLineScanBytes of the warp's shared memory are (cuda/line_memory.hpp)
+  u32 callers;  // lanes with consoles, all of which emulate; 0: lanes render by themselves
+  u32 memory;   // where kLineScanBytes of the warp's shared memory are (cuda/line_memory.hpp)
 };
 
-// What the lane with the console asks for: to render from an entry of the log on, or to go.
+// What a caller asks for: to render from an entry of the log on, nothing, or to end the service.
 constexpr u32 kGo = ~0u;
+constexpr u32 kNothing = ~0u - 1;
 
-enum class Served { kRendered, kCannotRender, kGone };
+enum class Served { kRendered, kCannotRender, kNothing, kGone };
 
-// With fewer entries a lane is faster than a team.
+// With fewer entries a lane is faster than a warp.
 constexpr u32 kEntriesForTeam = 12;
 
 struct LaneRenderer : PlainRenderer {
   const RenderTeam team;
+  bool may_ask;  // all callers come to serve() now
 
   template <class Engine>
   CULE_HD LaneRenderer(const Console& c, const Engine& engine)
-      : PlainRenderer(c, engine), team(engine.team) {}
+      : PlainRenderer(c, engine),
+        team(engine.render_team()),
+        may_ask(team.callers != 0 && is_lone()) {}
 
   template <class Machine>
   CULE_HD CULE_NOINLINE void render(Machine& m) {
-    const bool is_for_team = team.size > 1 && m.log->size - m.rendered >= kEntriesForTeam;
-    if (is_for_team && serve(m.renderer.team, m.console, m.rendered) == Served::kRendered) {
+    const u32 request = is_for_team(m.log->size - m.rendered) ? m.rendered : kNothing;
+    const bool comes = may_ask && (request != kNothing || !is_lone());
+    if (comes && serve(m.renderer.team, m.console, request) == Served::kRendered) {
       shapes.reset();
       collisions.state_changed();
     } else {
       PlainRenderer::render(m);
     }
+  }
+  // Whether it pays to ask for entries of the log.
+  CULE_HD CULE_INLINE bool is_for_team(u32 entries) const {
+    return team.callers != 0 && entries >= kEntriesForTeam;
+  }
+  CULE_HD CULE_INLINE void let_ask(bool all_come) {
+    may_ask = team.callers != 0 && (all_come || is_lone());
   }
   template <class Machine>
   CULE_HD CULE_INLINE void before_spill(Machine& m) {
@@ -50,6 +63,9 @@ struct LaneRenderer : PlainRenderer {
   CULE_HD CULE_INLINE void end_step(Machine& m, bool is_drawn) {
     if (!is_drawn) take_pixels(m.console);
   }
+
+ private:
+  CULE_HD CULE_INLINE bool is_lone() const { return (team.callers & (team.callers - 1)) == 0; }
 };
 
 // A lane of a warp: pictures are drawn later, by other threads.

@@ -7,6 +7,7 @@
 //   sync()        waits for all lanes
 // and each lane on its own:
 //   all()         what ballot() returns when every lane passes true
+//   mask          the lanes, for the device
 //   only(mask)    the group of those lanes
 //   note_instruction(bool is_slow)  called for every instruction; tests count with it
 #pragma once
@@ -22,7 +23,8 @@ struct LaneEngine {
   using Access = LaneAccess;
 
   InterleavedRam working_ram;
-  RenderTeam team;
+  bool has_helpers;
+  u32 scan_memory;  // RenderTeam::memory
   Program program;
   Lanes all;        // lanes that step
   Lanes emulating;  // lanes that emulate the running frame
@@ -34,10 +36,16 @@ struct LaneEngine {
     return all.any(is_running);
   }
 
+  CULE_HD RenderTeam render_team() const {
+    const bool all_emulate = emulating.all() == all.all();
+    return {has_helpers && all_emulate ? all.mask : 0, scan_memory};
+  }
+
   CULE_HD void run(Machine<LaneAccess>& m) const {
     working_ram.load(m.s.ram);
     program.run(m, emulating);
     working_ram.store(m.s.ram);
+    m.renderer.let_ask(true);
   }
 };
 

@@ -25,7 +25,7 @@ __global__ void render_kernel(const Console c, const TiaWriteLog* log, u32 from,
   make_line_rules(0);
   const Team<PartOfWarp> team{{threadIdx.x / size * size, size}};
   if (team.first() != 0) return;
-  const bool result = render_together(team, c, *log, from, 0);
+  const bool result = render_together(team, c.s, c.properties, *log, from, 0);
   if (team.leads()) *is_rendered = result;
 }
 

@@ -30,12 +30,15 @@ pytestmark = pytest.mark.ale
 
 ALL_GAMES = sorted(load_games())
 
-#: Every cartridge family; programs that call with BRK, and that run code in RAM.
+#: Every cartridge family; programs that call with BRK, that run code in RAM, and that read latches
+#: in the middle of a frame, where lanes that share a warp with others are helped to render.
 GAMES = {
     "pong": (6, 8),
     "montezuma_revenge": (4, 4),  # E0
     "robotank": (3, 32),  # FE
     "elevator_action": (3, 2),  # F8SC
+    "riverraid": (6, 4),
+    "seaquest": (5, 2),
     "up_n_down": (4, 16),  # F8, code in RAM
 }
 
