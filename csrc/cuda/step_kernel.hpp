@@ -81,18 +81,18 @@ __device__ CULE_NOINLINE Served serve(const RenderTeam& team, const Console& c, 
   const Team<WholeWarp> lanes;
   lanes.sync();
   if (lanes.any(request == kGo)) return Served::kGone;
-  const bool asks = request != kNothing;
-  const u64 own_log = asks ? u64(&c.memory.log(c.s.picture.recording_slot)) : 0;
-  Served result = Served::kNothing;
-  for (u32 askers = lanes.ballot(asks); askers != 0; askers &= askers - 1) {
+  u32 rendered = 0;  // a bit for each caller
+  for (u32 askers = lanes.ballot(request != kNothing); askers != 0; askers &= askers - 1) {
     const u32 asker = lowest_bit(askers);
     auto& state = *reinterpret_cast<ConsoleState*>(lanes.take_from64(u64(&c.s), asker));
+    const u64 own_log = u64(&c.memory.log(c.s.picture.recording_slot));
     const auto& log = *reinterpret_cast<const TiaWriteLog*>(lanes.take_from64(own_log, asker));
     const u32 from = lanes.take_from(request, asker);
-    const bool is_rendered = render_together(lanes, state, c.properties, log, from, team.memory);
-    if (lanes.lane() == asker) result = is_rendered ? Served::kRendered : Served::kCannotRender;
+    if (render_together(lanes, state, c.properties, log, from, team.memory)) {
+      rendered |= 1u << asker;
+    }
   }
-  return result;
+  return rendered >> lanes.lane() & 1 ? Served::kRendered : Served::kNothing;
 }
 
 // Whether console i takes part in the step.
@@ -156,7 +156,7 @@ __device__ inline void step_consoles(const Program& program, const DeviceBatch& 
   }
   const u32 stepping = here.ballot(steps);
   if (stepping == 0) return;
-  const RenderTeam team{0, memory};
+  const RenderTeam team{~0u, true, memory};
   if (steps) {
     u8* ram = dynamic_shared() + warp * kWarpRamBytes + lane * kWordBytes;
     step_console(program, b, i, action, Lanes{stepping}, has_helpers, memory, ram);

@@ -11,9 +11,9 @@ namespace cule {
 
 constexpr u32 kWarpRamBytes = kWarpLanes * kRamBytes;
 
-// Consoles of a warp, at most, whose logs all its lanes render: with more, the consoles of a warp
-// render faster each in its own lane, at the same time (RESULTS.md 6).
-constexpr u32 kMostServed = 4;
+// Consoles of a warp, at most, whose logs all its lanes render: more render faster each in its own
+// lane, at the same time (RESULTS.md 6).
+constexpr u32 kMostServed = 8;
 
 // `most`: that, of a kernel.
 CULE_HD CULE_INLINE u32 warp_shared_bytes(const DeviceBatch& b, u32 most) {

@@ -102,7 +102,7 @@ struct BlockBus {
   CULE_HD CULE_INLINE u32 operand_word(u32) { return word >> 8 & 0xFFFF; }
 
   CULE_HD CULE_INLINE bool has_much_to_render() const {
-    return m.renderer.is_for_team(u32(next - m.log->entries) - m.rendered);
+    return u32(next - m.log->entries) - m.rendered >= m.renderer.team.least_entries;
   }
 
   CULE_HD CULE_INLINE u32 rom(u32 address) const {
@@ -262,7 +262,7 @@ struct BlockRun {
   // Before a latch is read: whether all lanes must meet, because one asks for its log to be
   // rendered.
   CULE_HD CULE_INLINE bool must_render(Bus& bus) const {
-    if (bus.m.renderer.team.callers == 0) return false;
+    if (bus.m.renderer.team.is_lone) return false;
     bus.asks = bus.has_much_to_render();
     return together.ballot(bus.asks) != 0;
   }

@@ -12,20 +12,21 @@
 
 namespace cule {
 
-// The lanes that render together.
+// How a lane gets its log rendered.
 struct RenderTeam {
-  u32 callers;  // lanes with consoles, all of which emulate; 0: lanes render by themselves
-  u32 memory;   // where kLineScanBytes of the warp's shared memory are (cuda/line_memory.hpp)
+  u32 least_entries;  // to ask for; ~0: it has no helpers
+  bool is_lone;       // no other lane must come when it asks, or it has no helpers
+  u32 memory;         // where kLineScanBytes of the warp's shared memory are (cuda/line_memory.hpp)
 };
+
+// With fewer entries a lane is faster than a warp; several callers can render at the same time.
+constexpr u32 kEntriesForTeam = 12, kEntriesForTeamOfSeveral = 40;
 
 // What a caller asks for: to render from an entry of the log on, nothing, or to end the service.
 constexpr u32 kGo = ~0u;
 constexpr u32 kNothing = ~0u - 1;
 
-enum class Served { kRendered, kCannotRender, kNothing, kGone };
-
-// With fewer entries a lane is faster than a warp.
-constexpr u32 kEntriesForTeam = 12;
+enum class Served { kRendered, kNothing, kGone };
 
 struct LaneRenderer : PlainRenderer {
   const RenderTeam team;
@@ -33,14 +34,13 @@ struct LaneRenderer : PlainRenderer {
 
   template <class Engine>
   CULE_HD LaneRenderer(const Console& c, const Engine& engine)
-      : PlainRenderer(c, engine),
-        team(engine.render_team()),
-        may_ask(team.callers != 0 && is_lone()) {}
+      : PlainRenderer(c, engine), team(engine.render_team()), may_ask(team.is_lone) {}
 
   template <class Machine>
   CULE_HD CULE_NOINLINE void render(Machine& m) {
-    const u32 request = is_for_team(m.log->size - m.rendered) ? m.rendered : kNothing;
-    const bool comes = may_ask && (request != kNothing || !is_lone());
+    const bool asks = m.log->size - m.rendered >= team.least_entries;
+    const bool comes = may_ask && (asks || !team.is_lone);
+    const u32 request = asks ? m.rendered : kNothing;
     if (comes && serve(m.renderer.team, m.console, request) == Served::kRendered) {
       shapes.reset();
       collisions.state_changed();
@@ -48,13 +48,7 @@ struct LaneRenderer : PlainRenderer {
       PlainRenderer::render(m);
     }
   }
-  // Whether it pays to ask for entries of the log.
-  CULE_HD CULE_INLINE bool is_for_team(u32 entries) const {
-    return team.callers != 0 && entries >= kEntriesForTeam;
-  }
-  CULE_HD CULE_INLINE void let_ask(bool all_come) {
-    may_ask = team.callers != 0 && (all_come || is_lone());
-  }
+  CULE_HD CULE_INLINE void let_ask(bool all_come) { may_ask = all_come || team.is_lone; }
   template <class Machine>
   CULE_HD CULE_INLINE void before_spill(Machine& m) {
     take_pixels(m.console);
@@ -63,9 +57,6 @@ struct LaneRenderer : PlainRenderer {
   CULE_HD CULE_INLINE void end_step(Machine& m, bool is_drawn) {
     if (!is_drawn) take_pixels(m.console);
   }
-
- private:
-  CULE_HD CULE_INLINE bool is_lone() const { return (team.callers & (team.callers - 1)) == 0; }
 };
 
 // A lane of a warp: pictures are drawn later, by other threads.

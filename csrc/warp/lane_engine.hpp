@@ -7,7 +7,6 @@
 //   sync()        waits for all lanes
 // and each lane on its own:
 //   all()         what ballot() returns when every lane passes true
-//   mask          the lanes, for the device
 //   only(mask)    the group of those lanes
 //   note_instruction(bool is_slow)  called for every instruction; tests count with it
 #pragma once
@@ -37,8 +36,10 @@ struct LaneEngine {
   }
 
   CULE_HD RenderTeam render_team() const {
-    const bool all_emulate = emulating.all() == all.all();
-    return {has_helpers && all_emulate ? all.mask : 0, scan_memory};
+    const u32 callers = all.all();
+    if (!has_helpers || emulating.all() != callers) return {~0u, true, scan_memory};
+    const bool is_lone = (callers & (callers - 1)) == 0;
+    return {is_lone ? kEntriesForTeam : kEntriesForTeamOfSeveral, is_lone, scan_memory};
   }
 
   CULE_HD void run(Machine<LaneAccess>& m) const {
