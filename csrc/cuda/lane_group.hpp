@@ -9,6 +9,7 @@
 namespace cule {
 
 struct LaneGroup {
+  static constexpr bool kIsLone = false;
   u32 mask;
 
   __device__ u32 ballot(bool vote) const { return __ballot_sync(mask, vote); }

@@ -92,7 +92,7 @@ __device__ CULE_NOINLINE Served serve(const RenderTeam& team, const Console& c, 
       rendered |= 1u << asker;
     }
   }
-  return rendered >> lanes.lane() & 1 ? Served::kRendered : Served::kNothing;
+  return rendered >> lanes.lane() & 1 ? Served::kRendered : Served::kNotRendered;
 }
 
 // Whether console i takes part in the step.

@@ -34,6 +34,7 @@ enum class Reach : u8 { kAnything, kRom, kInput };
 
 // Lanes of warp/lane_engine.hpp for a lane that has a warp to itself: votes cost nothing.
 struct LoneLane {
+  static constexpr bool kIsLone = true;
   u32 mask;
 
   CULE_HD u32 ballot(bool vote) const { return vote; }
@@ -227,7 +228,7 @@ struct BlockRun {
     const u32 first = all.lowest(is_running ? key : kNoLane);
     meeting = (first & kBlockMask) == kInterpreted ? kWaits : first & kBlockMask;
     if (first == kNoLane) return meeting = kDone;
-    if (first == kAsks) {
+    if (!Lanes::kIsLone && first == kAsks) {
       bus.clock();
       render_logs(m, bus.asks);
       bus.asks = false;

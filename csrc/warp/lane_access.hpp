@@ -26,7 +26,7 @@ constexpr u32 kEntriesForTeam = 12, kEntriesForTeamOfSeveral = 40;
 constexpr u32 kGo = ~0u;
 constexpr u32 kNothing = ~0u - 1;
 
-enum class Served { kRendered, kNothing, kGone };
+enum class Served { kRendered, kNotRendered, kGone };
 
 struct LaneRenderer : PlainRenderer {
   const RenderTeam team;
