@@ -26,9 +26,9 @@ from cule.bench import (
 from cule.bench.machine import num_cpus
 from cule.envs.png import encode_png
 
-NUM_ENVS = 8
+NUM_ENVS = 4
 ROUND_STEPS = 20
-ROUNDS = 5
+ROUNDS = 3
 SHOWN_ENVS = 4
 PICTURE = Path("build", "demo", "environments.png")
 
