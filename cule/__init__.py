@@ -29,6 +29,7 @@ from cule.envs.errors import (
 from cule.errors import (
     CapacityError,
     CheckpointError,
+    CheckpointNotFoundError,
     ClosedError,
     CuleError,
     DeviceError,
@@ -65,6 +66,7 @@ __all__ = [
     "CallOrderError",
     "CapacityError",
     "CheckpointError",
+    "CheckpointNotFoundError",
     "ClosedError",
     "CuleError",
     "DeviceError",

@@ -54,6 +54,10 @@ class CheckpointError(CuleError, ValueError):
     """A saved run or replay memory is damaged, or is of another algorithm or shape."""
 
 
+class CheckpointNotFoundError(InvalidArgumentError, FileNotFoundError):
+    """There is no checkpoint or run of this name."""
+
+
 class ClosedError(CuleError, RuntimeError):
     """The environment has been closed."""
 

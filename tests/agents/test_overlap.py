@@ -60,7 +60,10 @@ def play_first(agent: Any) -> None:
     batches = [agent.sample() for _ in range(agent.updates_due())]
     agent.renew_actor(config.collect_steps)
     agent.collect(config.collect_steps)
-    errors = [agent.update_from(batch)[0] for batch in batches]
+    errors = []
+    for batch in batches:
+        errors.append(agent.learn_from(batch)[0])
+        agent.count_update()
     for batch, found in zip(batches, errors, strict=True):
         agent.set_priorities(batch.ids, found)
     agent.add_credit(config.collect_steps * agent.num_envs)

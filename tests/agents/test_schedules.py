@@ -88,13 +88,21 @@ def test_multi_batch_uses_each_step_equally(batches: int, length: int, spacing: 
     )
     uses = np.zeros((200, 8), int)
 
-    def update(envs: slice) -> dict[str, Any]:
+    def note(rollout: Any) -> dict[str, Any]:
         done = agent.buffer.num_steps_done
         uses[done - length : done, envs] += 1
-        agent.updates += 1
         return {}
 
-    agent.update = update
+    read = agent.next_rollout
+
+    def next_rollout() -> Any:
+        nonlocal envs
+        first = int(agent.next_batch) * agent.buffer.schedule.batch_envs
+        envs = slice(first, first + agent.buffer.schedule.batch_envs)
+        return read()
+
+    envs = slice(0)
+    agent.next_rollout, agent._learn_from = next_rollout, note
     for _ in agent.train(steps=8 * 120):
         pass
     assert agent.updates == (120 - length) // spacing + (1 if spacing >= 1 else 1 / spacing)

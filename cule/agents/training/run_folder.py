@@ -12,7 +12,7 @@ from cule.agents.algorithms.config import AgentConfig
 from cule.agents.training.checkpoint import Checkpoint, read_checkpoint
 from cule.agents.training.distributed import barrier, gather_values
 from cule.agents.training.saving import path_of_rank
-from cule.errors import CheckpointError, InvalidArgumentError
+from cule.errors import CheckpointError, CheckpointNotFoundError, InvalidArgumentError
 
 #: All options of a run: those of the algorithm, ``algorithm``, ``preset``, and ``run``.
 CONFIG_FILE = "config.json"
@@ -66,7 +66,9 @@ def find_checkpoint(path: Path) -> Path:
     if found is None:
         raise InvalidArgumentError(f"CHECKPOINT is {str(path)!r}, a folder without a run")
     if not found.exists():
-        raise InvalidArgumentError(f"CHECKPOINT is {str(path)!r}; there is no such file or folder")
+        raise CheckpointNotFoundError(
+            f"CHECKPOINT is {str(path)!r}; there is no such file or folder"
+        )
     return found
 
 

@@ -101,8 +101,9 @@ def load_state(agent: Agent, content: Checkpoint) -> None:
     if agent.device.type == "cpu":
         for group in agent.optimizer.param_groups:  # may have been saved on a GPU
             group["lr"] = float(group["lr"])
-            for name in {"capturable", "fused"} & group.keys():
-                group[name] = False
+            for name in ("capturable", "fused"):
+                if group.get(name):
+                    group[name] = False
     if agent.config.cuda_graphs:
         make_capturable(agent.optimizer, agent.device)
     for call in agent._captured:
