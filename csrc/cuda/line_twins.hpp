@@ -55,8 +55,8 @@ static __device__ const ComparedBytes kComparedBytes = make_compared_bytes();
 constexpr u32 kTwinsAt = kLineScanBytes + PaintedList::kBytes;
 constexpr u32 kTwinsBytes = 16;
 
-// The scanlines of a warp beside those of the other one. All lanes of both call its functions
-// together.
+// Compares the scanlines of a warp with those of the other one. All lanes of both warps call its
+// functions together.
 template <class Scan>
 struct LineTwins {
   const Scan& scan;

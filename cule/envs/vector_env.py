@@ -201,8 +201,8 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
             ``info`` with ``env_id``, ``lives``, ``frame_number`` and ``episode_frame_number``,
             int32 ``[N]``; with `episode_info` also ``reward``, ``episode_return`` and
             ``episode_length``, int32 ``[N]``. Where episodes ended with SameStep autoreset, also
-            ``final_obs`` (rows of environments that did not end are unspecified), ``final_info``
-            and ``_final_info``, the mask of rows that are valid in both.
+            ``final_obs`` (rows of environments that did not end are unspecified) and, with the
+            option `final_info`, ``final_info`` and ``_final_info``, the mask of valid rows of both.
 
         Raises:
             ActionShapeError: Actions of the wrong type, dtype or shape; nothing has moved.

@@ -26,9 +26,9 @@ class XlaMethods:
         ``reset(handle, seed=None, reset_mask=None)`` returns ``handle, (obs, info)``, and
         ``step(handle, actions)`` returns ``handle, (obs, reward, terminated, truncated, info)``:
         JAX arrays with the values, shapes and dtypes of `reset` and `step`. With SameStep
-        autoreset ``info`` always has ``final_obs``, zero where no episode ended, ``final_info``
-        and ``_final_info``. The functions run in ``jax.jit``, ``jax.lax.scan`` and
-        ``jax.lax.fori_loop``, not in ``jax.vmap``.
+        autoreset ``info`` always has ``final_obs``, zero where no episode ended, and with
+        the option `final_info` ``final_info`` and ``_final_info``. The functions run in
+        ``jax.jit``, ``jax.lax.scan`` and ``jax.lax.fori_loop``, not in ``jax.vmap``.
 
         The handle, uint8 ``[8]``, names this environment and orders the calls: pass on the one
         that the last call returned. Each call changes the environment, whatever handle it gets.

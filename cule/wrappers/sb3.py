@@ -40,7 +40,7 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the library is optional
         game: Name of the game, or (name, number of environments) for each of several games.
         num_envs: Number of environments.
         **options: The other fields of `EnvOptions`. `autoreset_mode` is SameStep, `output` numpy,
-                `final_info` True.
+            `final_info` True.
 
     Raises:
         InvalidArgumentError: An option is outside its allowed values, or another value of one that

@@ -38,6 +38,12 @@ def test_no_stacks() -> None:
     assert kernels.gather_blocks(frames, index).shape == (0, 32, 2, 2)
 
 
+def test_sides_of_blocks() -> None:
+    native = kernels.cuda_module()
+    assert native is not None
+    assert native.BLOCK_SIDE == kernels.BLOCK_SIDE
+
+
 def test_every_byte_is_exact() -> None:
     frames = torch.arange(256, dtype=torch.uint8).view(1, 16, 16)
     blocks = kernels.gather_blocks(frames.cuda(), torch.zeros((1, 1), dtype=torch.int64).cuda())
