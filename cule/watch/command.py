@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ipaddress
 import math
+import secrets
 import signal
 import threading
 import webbrowser
@@ -24,6 +26,9 @@ MAX_ENVS = 1024
 
 #: Largest seed, as in `cule train`: environment i uses seed + i.
 MAX_SEED = 2**30 - 1
+
+#: Least characters of a token.
+MIN_TOKEN = 8
 
 DEFAULT_GAME = "pong"
 
@@ -52,6 +57,11 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--num-envs", type=int, default=16, help="environments (%(default)s)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     parser.add_argument("--port", type=int, default=8000, help="port; 0: a free one (%(default)s)")
+    parser.add_argument(
+        "--token",
+        help="secret that the page's address must have; default: a random one, except on this "
+        "machine alone",
+    )
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
     parser.add_argument(
         "--speed", type=float, default=1.0, help="1: real time; 0: as fast as possible"
@@ -88,13 +98,31 @@ def watch(options: argparse.Namespace) -> int:
         session = Session(
             Environments(env, policy, seed=options.seed), speed=options.speed, fps=options.fps
         )
-        server = WatchServer(options.host, options.port, session)
+        server = WatchServer(options.host, options.port, session, _token(options))
         with _signals_call(session.stop), server.serving():
+            if server.token is not None and options.token is None:
+                print("other machines can reach this address, so it has a token")
             print(f"{server.url} (Ctrl-C ends it)", flush=True)
             if options.open:
                 webbrowser.open(server.url)
             session.run()
     return 0
+
+
+def _token(options: argparse.Namespace) -> str | None:
+    """What viewers must know; None: nothing, where they are on this machine."""
+    token: str | None = options.token
+    if token is None and not _is_loopback(options.host):
+        token = secrets.token_urlsafe()
+    return token
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether no other machine can connect to an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _open(options: argparse.Namespace) -> tuple[AtariVectorEnv, Policy]:
@@ -128,6 +156,10 @@ def _check(options: argparse.Namespace) -> None:
         value = getattr(options, name)
         if not low <= value <= high:
             raise InvalidArgumentError(f"{name} is {value}; it must be in {low}..{high}")
+    if options.token is not None and len(options.token) < MIN_TOKEN:
+        raise InvalidArgumentError(
+            f"token has {len(options.token)} characters; it must have at least {MIN_TOKEN}"
+        )
     if not 0.0 <= options.speed < math.inf:
         raise InvalidArgumentError(f"speed is {options.speed}; it must be at least 0, and finite")
     if not 0.0 < options.fps < math.inf:

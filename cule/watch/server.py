@@ -11,6 +11,9 @@
 
 An invalid request gets a status from 400 and ``{"error": sentence}``.
 
+A server that others can reach has a token: ``GET /?token=TOKEN`` answers with a cookie, which every
+other request must carry.
+
 Pages of other sites could send requests from the same browser. Three checks reject them: the Host
 header must be an address, localhost or the served name (a foreign name that resolves to this server
 is none of these); an Origin header must be this server's; and posted data must be declared as JSON,
@@ -20,6 +23,9 @@ for which browsers request permission before they send it from another site.
 from __future__ import annotations
 
 import contextlib
+import hmac
+import http.client
+import http.cookies
 import importlib.resources
 import ipaddress
 import json
@@ -27,11 +33,12 @@ import re
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import NamedTuple, TypeAlias, TypeVar
-from urllib.parse import urlsplit
+from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
+from urllib.parse import quote, urlsplit
 
 from cule.errors import InvalidArgumentError
 from cule.watch import messages
@@ -46,8 +53,14 @@ _WAIT_S = 1.0
 
 _LENGTH = re.compile(r"[0-9]{1,9}", re.ASCII)
 
-#: Time after which an idle connection is closed.
+#: Time after which a connection without a complete request is closed.
 _IDLE_S = 30
+
+#: Most connections at a time.
+MAX_CONNECTIONS = 256
+
+#: Most bytes of a request before its body.
+MAX_HEAD_BYTES = 2**17
 
 #: The page loads nothing from elsewhere, runs only its own script, and is not embedded.
 _CONTENT_POLICY = (
@@ -76,21 +89,23 @@ class WatchServer(ThreadingHTTPServer):
     Attributes:
         session: The session.
         host: Name or address to listen on.
-        url: Address of the page.
+        token: What requests must know; None: nothing.
+        url: Address of the page, with the token.
     """
 
     daemon_threads = False  # closing waits for them
     request_queue_size = 64
 
-    def __init__(self, host: str, port: int, session: Session) -> None:
+    def __init__(self, host: str, port: int, session: Session, token: str | None = None) -> None:
         """Listen, without answering before `serving`; port 0 is any free one.
 
         Raises:
             InvalidArgumentError: The server cannot listen there.
         """
-        self.session, self.host = session, host
+        self.session, self.host, self.token = session, host, token
         self.page = importlib.resources.files("cule.watch").joinpath("page.html").read_bytes()
-        self._connections: set[Connection] = set()
+        #: When each began to wait for a request; None: while one is answered.
+        self._waiting_since: dict[Connection, float | None] = {}
         is_ipv6 = ":" in host
         if is_ipv6:
             self.address_family = socket.AF_INET6
@@ -101,7 +116,8 @@ class WatchServer(ThreadingHTTPServer):
             raise InvalidArgumentError(
                 f"host is {host!r} and port {port}; cule cannot listen there: {reason}"
             ) from None
-        self.url = f"http://{f'[{host}]' if is_ipv6 else host}:{self.server_port}/"
+        query = "" if token is None else f"?token={quote(token, safe='')}"
+        self.url = f"http://{f'[{host}]' if is_ipv6 else host}:{self.server_port}/{query}"
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[None]:
@@ -116,7 +132,7 @@ class WatchServer(ThreadingHTTPServer):
         finally:
             self.shutdown()
             thread.join()
-            for connection in list(self._connections):
+            for connection in list(self._waiting_since):
                 assert isinstance(connection, socket.socket)
                 with contextlib.suppress(OSError):  # the viewer has closed it
                     connection.shutdown(socket.SHUT_RDWR)
@@ -124,12 +140,32 @@ class WatchServer(ThreadingHTTPServer):
 
     def process_request(self, request: Connection, client_address: object) -> None:
         """Start a thread for a connection, and track the connection."""
-        self._connections.add(request)
+        if len(self._waiting_since) >= MAX_CONNECTIONS:
+            self.shutdown_request(request)
+            return
+        self.wait(request)
         super().process_request(request, client_address)
+
+    def wait(self, connection: Connection) -> None:
+        """A request must be complete in `_IDLE_S` from now."""
+        self._waiting_since[connection] = time.monotonic()
+
+    def answer(self, connection: Connection) -> None:
+        """The request is complete."""
+        self._waiting_since[connection] = None
+
+    def service_actions(self) -> None:
+        """Close connections that have waited for too long, however slowly bytes arrive."""
+        oldest = time.monotonic() - _IDLE_S
+        for connection, since in list(self._waiting_since.items()):
+            if since is not None and since < oldest:
+                assert isinstance(connection, socket.socket)
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)  # its thread reads an end
 
     def shutdown_request(self, request: Connection) -> None:
         """Close a connection, in its thread."""
-        self._connections.discard(request)
+        self._waiting_since.pop(request, None)
         super().shutdown_request(request)
 
     def handle_error(self, request: Connection, client_address: object) -> None:
@@ -148,6 +184,17 @@ class WatchHandler(BaseHTTPRequestHandler):
     timeout = _IDLE_S
     wbufsize = -1  # head and body leave together
     disable_nagle_algorithm = True
+
+    def setup(self) -> None:
+        """Bound what is read of a request."""
+        super().setup()
+        self.rfile: Any = _HeadReader(self.rfile)
+
+    def handle_one_request(self) -> None:
+        """Read a request and answer it."""
+        self.rfile.num_bytes = 0
+        self.server.wait(self.connection)
+        super().handle_one_request()
 
     def do_GET(self) -> None:
         """Answer a request for the page, a picture or the state."""
@@ -171,7 +218,9 @@ class WatchHandler(BaseHTTPRequestHandler):
                 raise RequestError(
                     f"there is no {path} to {self.command}; there is {known}", HTTPStatus.NOT_FOUND
                 )
-            reply = routes[path](self.server, read(query))
+            content = read(query)
+            self.server.answer(self.connection)
+            reply = self._welcome(path, content) or routes[path](self.server, content)
         except RequestError as error:
             reply = json_reply({"error": str(error)}, error.status)
             self.close_connection = True  # the body may be unread
@@ -192,6 +241,29 @@ class WatchHandler(BaseHTTPRequestHandler):
                 f"the Origin header is {origin!r}; it must be http://{host}", HTTPStatus.FORBIDDEN
             )
 
+    def _welcome(self, path: str, content: object) -> Reply | None:
+        """Exchange the token in the address of the page for a cookie.
+
+        Raises:
+            RequestError: The request has neither.
+        """
+        token = self.server.token
+        if token is None:
+            return None
+        name = f"cule-{self.server.server_port}"  # cookies are those of a host, not of a port
+        given = content.get("token") if path == "/" and isinstance(content, dict) else None
+        if given is not None and _equal(given, token):
+            cookie = f"{name}={quote(token, safe='')}; Path=/; HttpOnly; SameSite=Lax"
+            return Reply(HTTPStatus.SEE_OTHER, headers={"Location": "/", "Set-Cookie": cookie})
+        with contextlib.suppress(http.cookies.CookieError):
+            cookies = http.cookies.SimpleCookie(self.headers.get("Cookie", ""))
+            if name in cookies and _equal(cookies[name].value, quote(token, safe="")):
+                return None
+        raise RequestError(
+            "the token is missing or wrong; open the address that cule watch has printed",
+            HTTPStatus.UNAUTHORIZED,
+        )
+
     def _body(self) -> bytes:
         """The posted data, which must be declared as JSON and not be too long."""
         if self.headers.get_content_type() != "application/json":
@@ -203,7 +275,7 @@ class WatchHandler(BaseHTTPRequestHandler):
             raise RequestError(
                 f"Content-Length is {length!r}; it must be in 0..{messages.MAX_BYTES}"
             )
-        body = self.rfile.read(int(length))
+        body: bytes = self.rfile.read(int(length))
         if len(body) < int(length):
             raise RequestError(f"Content-Length is {length}; it must be {len(body)}, as received")
         return body
@@ -225,6 +297,32 @@ class WatchHandler(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(reply.body)
+
+
+class _HeadReader:
+    """The file of a connection, with a bound on the lines of a request."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.num_bytes = 0  # of lines
+
+    def readline(self, size: int = -1) -> bytes:
+        line = self._file.readline(size)
+        self.num_bytes += len(line)
+        if self.num_bytes > MAX_HEAD_BYTES:
+            raise http.client.LineTooLong("request")  # answered with status 431
+        return line
+
+    def read(self, size: int = -1) -> bytes:
+        return self._file.read(size)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _equal(given: str, token: str) -> bool:
+    """Compare in a time that says nothing about the token."""
+    return hmac.compare_digest(given.encode(), token.encode())
 
 
 def is_own_host(header: str, served: str) -> bool:

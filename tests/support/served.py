@@ -93,12 +93,14 @@ class Served:
 
 
 @contextlib.contextmanager
-def serve(env: AtariVectorEnv, *, paused: bool = True, **options: Any) -> Iterator[Served]:
+def serve(
+    env: AtariVectorEnv, *, paused: bool = True, token: str | None = None, **options: Any
+) -> Iterator[Served]:
     """A session of an environment that only viewers move, as `cule watch` runs it."""
     session = Session(Environments(env, Still(env), seed=0), **options)
     if paused:
         session.pause(True)
-    server = WatchServer("127.0.0.1", 0, session)
+    server = WatchServer("127.0.0.1", 0, session, token)
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
     loop = threading.Thread(target=session.run)
     with contextlib.closing(env), server.serving():

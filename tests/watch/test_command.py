@@ -8,11 +8,12 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from cule.cli import main
+from cule.watch.session import Session
 from tests.support.served import decode
 
 #: A process in which torch cannot be imported.
@@ -55,6 +56,35 @@ def test_a_process_serves_until_it_is_stopped(kind: signal.Signals) -> None:
     assert (process.returncode, errors) == (0, "")
 
 
+@pytest.mark.ale
+@pytest.mark.parametrize(
+    ("words", "is_asked_for"),
+    [
+        ([], False),
+        (["--host", "localhost"], False),
+        (["--host", "0.0.0.0"], True),
+        (["--token", "a good secret"], True),
+        (["--host", "0.0.0.0", "--token", "a good secret"], True),
+    ],
+)
+def test_other_machines_need_a_token(
+    words: list[str],
+    is_asked_for: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(Session, "run", lambda self: None)
+    assert main(["watch", "--num-envs", "1", "--port", "0", *words]) == 0
+    *explanation, line = capsys.readouterr().out.splitlines()
+    query = parse_qs(urlsplit(line.split()[0]).query)
+    assert ("token" in query) == is_asked_for
+    if "--token" in words:
+        assert query["token"] == ["a good secret"]
+    elif is_asked_for:
+        assert len(query["token"][0]) >= 32
+        assert "other machines can reach this address" in explanation[0]
+
+
 def printed_error(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """The one line that a rejected command prints."""
     assert main(["watch", *words]) == 2
@@ -77,6 +107,7 @@ def printed_error(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["--speed", "nan"], "speed is nan"),
         (["--fps", "0"], "fps is 0.0; it must be above 0"),
         (["--fps", "inf"], "fps is inf"),
+        (["--token", "short"], "token has 5 characters; it must have at least 8"),
         (["--protocol", "noop"], "protocol is 'noop'; it must be used with a CHECKPOINT"),
         (["--agent", "a:B"], "agent is 'a:B'; it must be used with a CHECKPOINT"),
         (["--greedy"], "greedy is True; it must be used with a CHECKPOINT"),

@@ -8,6 +8,7 @@ import socket
 import threading
 import urllib.request
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 import numpy as np
 import pytest
@@ -269,6 +270,77 @@ def test_other_sites_are_kept_out() -> None:
             assert sentence in answer.json["error"]
         assert served.get("/", Host="evil.example").status == 403
         assert served.get("/frame?viewer=a", Host="localhost").status == 200
+
+
+TOKEN = "a secret; with signs+&="
+
+
+def test_a_token_is_asked_for() -> None:
+    with serve(make_env(), token=TOKEN) as served:
+        name = f"cule-{served.server.server_port}"
+        before = served.env.get_state()
+        for cookie in ("", f"{name}=", f"{name}=wrong", f"other={quote(TOKEN)}", "\x7f=;;="):
+            for path in ("/", "/?token=", "/?token=wrong", "/state?viewer=a", "/frame?viewer=a"):
+                answer = served.get(path, Cookie=cookie)
+                assert answer.status == 401, (cookie, path)
+                assert "token is missing or wrong" in answer.json["error"]
+                assert "Set-Cookie" not in answer.headers
+            assert served.post("/step", {}, Cookie=cookie).status == 401
+        assert served.get(f"/state?viewer=a&token={quote(TOKEN)}").status == 401
+        assert np.array_equal(served.env.get_state(), before)
+
+        address = urlsplit(served.server.url)
+        welcome = served.get(f"{address.path}?{address.query}")
+        assert (welcome.status, welcome.headers["Location"]) == (303, "/")
+        cookie, *properties = welcome.headers["Set-Cookie"].split("; ")
+        assert {"HttpOnly", "SameSite=Lax"} <= set(properties)
+        assert served.get("/", Cookie=cookie).body == served.server.page
+        assert served.get("/state?viewer=a", Cookie=f"a=b; {cookie}").status == 200
+        assert served.post("/step", {}, Cookie=cookie).status == 200
+
+
+def test_connections_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 3)
+    with serve(make_env()) as served:
+        assert served.get("/").status == 200  # a connection that stays open
+        address = ("127.0.0.1", served.server.server_port)
+        with contextlib.ExitStack() as stack:
+            others = [stack.enter_context(socket.create_connection(address, 30)) for _ in range(3)]
+            assert others[2].recv(1) == b""
+            assert served.get("/").status == 200
+        request = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{address[1]}\r\n\r\n".encode()
+        for _ in range(1000):  # until the server has seen that the others are closed
+            with contextlib.suppress(OSError), socket.create_connection(address, 30) as another:
+                another.sendall(request)
+                if another.makefile("rb").readline() == b"HTTP/1.1 200 OK\r\n":
+                    return
+        pytest.fail("no connection was accepted after others had been closed")
+
+
+def test_a_slow_request_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serve(make_env()) as served:
+        address = ("127.0.0.1", served.server.server_port)
+        with socket.create_connection(address, 30) as connection:
+            connection.sendall(b"GET / HT")
+            assert served.get("/").status == 200
+            monkeypatch.setattr(server_module, "_IDLE_S", 0.0)
+            assert connection.recv(1) == b""
+
+
+def test_heads_are_limited() -> None:
+    with serve(make_env()) as served:
+        address = ("127.0.0.1", served.server.server_port)
+        line = b"A: " + b"a" * 60_000 + b"\r\n"
+        for head, status in (
+            (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", b"414"),
+            (b"GET / HTTP/1.1\r\n" + 3 * line, b"431"),
+            (b"GET / HTTP/1.1\r\n" + 101 * b"a: b\r\n" + b"\r\n", b"431"),
+            (b"FETCH / HTTP/1.1\r\n\r\n", b"501"),
+        ):
+            with socket.create_connection(address, 30) as connection:
+                connection.sendall(head)
+                assert connection.makefile("rb").readline().split()[1] == status
+        assert served.get("/").status == 200
 
 
 def test_own_hosts() -> None:
