@@ -186,7 +186,7 @@ def _serve() -> None:
     """Do what `Job` asks for on standard input; the result goes to standard output."""
     with contextlib.suppress(AttributeError):  # not on Windows
         os.nice(10)
-    request = pickle.load(sys.stdin.buffer)
+    request = pickle.load(sys.stdin.buffer)  # noqa: S301, from `Job`
     try:
         code = _link(**request) if "objects" in request else _compile(**request)
     except RuntimeError as error:
