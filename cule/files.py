@@ -1,6 +1,7 @@
 """Writing files: complete or absent, and named where a disk is full.
 
-A file is written next to its final place, flushed to disk, and renamed.
+A file is written next to its final place, flushed to disk, and renamed; then its folder, which
+holds the name, is flushed.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], obje
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, target)
+        _flush_folder(target.parent)
     except (OSError, RuntimeError) as error:  # torch raises a RuntimeError for a failed write
         reason = _reason_of(error)
         if reason is None:
@@ -46,13 +48,22 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], obje
             part.unlink(missing_ok=True)
 
 
+def replace_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write bytes to a file that is either complete or absent.
+
+    Raises:
+        StorageError: It cannot be written.
+    """
+    replace_file(path, lambda file: file.write(data))
+
+
 def replace_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text file that is either complete or absent.
 
     Raises:
         StorageError: It cannot be written.
     """
-    replace_file(path, lambda file: file.write(text.encode()))
+    replace_bytes(path, text.encode())
 
 
 @contextlib.contextmanager
@@ -83,6 +94,16 @@ def format_bytes(count: int) -> str:
         if count >= size:
             return f"{count / size:.3g} {unit}"
     return f"{count} bytes"
+
+
+def _flush_folder(folder: Path) -> None:
+    if os.name == "nt":  # a folder cannot be opened there
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _reason_of(error: BaseException | None) -> str | None:

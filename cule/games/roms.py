@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Literal
 
 from cule.errors import InvalidArgumentError, RomNotFoundError, UnsupportedRomError
+from cule.files import replace_bytes
 from cule.games.schema import load_roms
 
 MAX_ROM_BYTES = 512 * 1024
@@ -208,6 +209,7 @@ def import_roms(source: Path, target: Path | None = None) -> ImportReport:
     Raises:
         InvalidArgumentError: `source` is neither, or a file in `target` has the name of a ROM but
             other bytes; nothing is copied.
+        StorageError: A file cannot be written; those before it have been imported.
     """
     if not source.is_dir() and not zipfile.is_zipfile(source):
         raise InvalidArgumentError(
@@ -241,11 +243,8 @@ def import_roms(source: Path, target: Path | None = None) -> ImportReport:
     target.mkdir(parents=True, exist_ok=True)
     for rom_id, data in found.items():
         if rom_id not in already_there:
-            file = target / f"{rom_id}.bin"
-            partial = file.with_suffix(".part")
-            partial.write_bytes(data)
-            partial.replace(file)
-            imported[rom_id] = file
+            imported[rom_id] = target / f"{rom_id}.bin"
+            replace_bytes(imported[rom_id], data)
     return ImportReport(target, imported, tuple(already_there), tuple(unrecognised), tuple(unread))
 
 

@@ -1,21 +1,18 @@
-"""Save tensors to a file that is either complete or absent, and load them.
+"""The state of a buffer, as a file.
 
-A file holds a kind (the class), a description (options, as text) and tensors. It is written next to
-its destination, flushed to the disk and then renamed: a crash at any moment leaves the old file, or
-none. Loading maps the file, so you can restore a buffer as large as the memory.
+A file holds a kind (the class), a description (options, as text) and tensors.
 """
 
 from __future__ import annotations
 
 import os
-import pickle
-import tempfile
-from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from cule.errors import CheckpointError
+from cule.tensor_files import load_tensors, save_tensors
 
 FORMAT = 2
 
@@ -54,36 +51,9 @@ def restore_state(
         target.copy_(held[name])
 
 
-def save_state(state: State, path: str | os.PathLike[str]) -> None:
-    """Write a checkpoint; it replaces an existing file once it is complete on the disk."""
-    target = Path(path)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    # The folder holds the name, so it must reach the disk as well.
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
 def load_state(path: str | os.PathLike[str]) -> State:
-    """Read a checkpoint. Only tensors and plain values are unpickled, never code."""
-    try:
-        state: State = torch.load(Path(path), map_location="cpu", mmap=True, weights_only=True)
-    except (FileNotFoundError, PermissionError, IsADirectoryError):
-        raise
-    except (OSError, RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
-        raise CheckpointError(f"{path} is no saved buffer, or is damaged: {error}") from None
-    return state
+    """Read a checkpoint, mapped: a buffer may be as large as the memory."""
+    return cast(State, load_tensors(path, mmap=True))
 
 
 class Saveable:
@@ -128,7 +98,7 @@ class Saveable:
         Raises:
             OSError: Writing failed; an existing file is unchanged.
         """
-        save_state(self.state_dict(), path)
+        save_tensors(path, self.state_dict())
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Replace the content of the buffer by a file of `save`.

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cule.errors import DisconnectedError, NotReadyError
 from cule.replay import native
-from cule.replay.checkpoint import load_state, make_state, restore_state, save_state
+from cule.replay.checkpoint import load_state, make_state, restore_state
 from cule.replay.options import SharedOptions, check_int, check_range
 from cule.replay.priority_sums import Priorities
 from cule.replay.shared_memory import (
@@ -29,6 +29,7 @@ from cule.replay.shared_memory import (
 )
 from cule.replay.steps import ArrayLike, checked_ids, checked_tensor
 from cule.replay.transitions import INVALID, Batch, Transitions, read_transitions
+from cule.tensor_files import save_tensors
 
 #: Options that a restored buffer may change: they affect sampling and reading, not what is stored.
 FREE_OPTIONS = (*("gamma", "reward_clipping", "pad", "alpha", "beta", "device", "seed"),)
@@ -278,7 +279,8 @@ class SharedPrioritizedReplay:
         self._check_open()
         with self._shared.locks.held(INDEX_BYTE):
             self._poll_locked()
-            save_state(make_state(type(self).__name__, self._description(), self._tensors()), path)
+            state = make_state(type(self).__name__, self._description(), self._tensors())
+            save_tensors(path, state)
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Replace the content of the buffer by a file of `save`, before writers connect.

@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 safetensors = pytest.importorskip("safetensors")
+pytest.importorskip("safetensors.torch")
 
 from cule.agents import AGENTS, CheckpointError, RunOptions, start_run  # noqa: E402
 from cule.agents.training.checkpoint import read_checkpoint  # noqa: E402
@@ -156,6 +158,32 @@ def test_bad_files(tmp_path: Path) -> None:
             pytest.fail(f"{what}: {read_weights(path)}")
     with pytest.raises(FileNotFoundError):
         read_weights(tmp_path / "missing.safetensors")
+
+
+def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    small_learner("a2c").save_weights(path)
+    whole = path.read_bytes()
+    (header_bytes,) = struct.unpack("<Q", whole[:8])
+    random = np.random.default_rng(1)
+    places = {*range(8 + header_bytes), *random.integers(len(whole), size=200).tolist()}
+    for place in sorted(places):
+        data = bytearray(whole)
+        data[place] ^= 1 << random.integers(8)
+        path.write_bytes(data)
+        with pytest.raises(CheckpointError, match="damaged"):
+            pytest.fail(f"byte {place}: {read_weights(path)}")
+
+
+def test_weights_without_a_checksum_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    small_learner("a2c").save_weights(path)
+    with safetensors.safe_open(path, framework="pt") as file:
+        texts = {name: text for name, text in file.metadata().items() if name != "crc32"}
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    older = tmp_path / "older.safetensors"
+    safetensors.torch.save_file(tensors, older, texts)
+    assert_same_network(read_weights(older), read_weights(path))
 
 
 def test_weights_of_something_else(tmp_path: Path) -> None:

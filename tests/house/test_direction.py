@@ -44,27 +44,37 @@ MAY_INCLUDE: dict[str, set[str]] = {
 }
 
 #: Part of cule/: the other parts it may import. Single modules: errors, device, roms,
-#: files, option_fields, familiar_names.
+#: files, tensor_files, option_fields, familiar_names.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "files": {"errors"},
+    "tensor_files": {"errors", "files"},
     "option_fields": set(),
     "familiar_names": set(),
     "device": {"errors"},
-    "games": {"errors"},
+    "games": {"errors", "files"},
     "envs": {
         *("errors", "option_fields", "familiar_names", "device", "games", "_core", "_cuda"),
     },
     # The learners: replay memories, networks and mathematics know nothing of environments.
     # The native module has what replay does on a processor.
-    "replay": {"errors", "files", "option_fields", "kernels", "_core"},
+    "replay": {"errors", "files", "tensor_files", "option_fields", "kernels", "_core"},
     "nets": {"errors"},
     "algos": {"errors", "kernels"},
     # What they have of their own on a GPU, reached through device.
     "kernels": {"device"},
     # The package itself for its version, in checkpoints.
     "agents": {
-        *("errors", "files", "option_fields", "familiar_names", "games", "envs", "replay"),
+        *(
+            "errors",
+            "files",
+            "tensor_files",
+            "option_fields",
+            "familiar_names",
+            "games",
+            "envs",
+            "replay",
+        ),
         *("nets", "algos", "kernels", ""),
     },
     # What users see: the package's own names, games, and the learners where they are timed; envs
@@ -112,7 +122,7 @@ OTHERS: dict[str, set[str] | None] = {
 }
 
 #: Parts that need torch, and are imported only by those who ask for them.
-LEARNERS = {"replay", "nets", "algos", "agents", "kernels"}
+LEARNERS = {"replay", "nets", "algos", "agents", "kernels", "tensor_files"}
 
 #: Adapters that are imported by name, to libraries that need torch.
 TORCH_ADAPTERS = {"wrappers/torchrl.py"}

@@ -1,21 +1,15 @@
-"""Checkpoints: files that are either complete or absent, and that contain no code.
-
-Reading one unpickles tensors and plain values only; `files` writes them.
-"""
+"""Checkpoints: what is in them, and which files are none."""
 
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TypedDict, cast
 
-import torch
 from torch import Tensor
 
 from cule.errors import CheckpointError
-from cule.files import replace_file
+from cule.tensor_files import load_tensors, save_tensors
 
 #: Increases when the content of a checkpoint changes its meaning.
 FORMAT = 1
@@ -54,17 +48,12 @@ class Checkpoint(PolicyState):
 
 def write_checkpoint(path: str | os.PathLike[str], content: Mapping[str, object]) -> None:
     """Write a checkpoint, replacing an existing file."""
-    replace_file(path, lambda file: torch.save({"format": FORMAT, **content}, file))
+    save_tensors(path, {"format": FORMAT, **content})
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     """Read a checkpoint to the CPU."""
-    with Path(path).open("rb") as file:
-        try:
-            content: object = torch.load(file, map_location="cpu", weights_only=True)
-        # In a truncated file torch may seek to a place that does not exist: an OSError.
-        except (RuntimeError, ValueError, OSError, EOFError, pickle.UnpicklingError) as error:
-            raise CheckpointError(f"{path} is not a checkpoint, or is damaged: {error}") from None
+    content = load_tensors(path)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise CheckpointError(f"{path} is not a checkpoint of format {FORMAT}")
     return cast(Checkpoint, content)

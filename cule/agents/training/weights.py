@@ -1,7 +1,8 @@
 """The network alone, as a self-describing safetensors file: for playing, and for other programs.
 
 The metadata of the header are texts: algorithm, game and version as they are; config (all options),
-obs_shape, num_actions, steps and updates as JSON. Training continues from checkpoints only.
+obs_shape, num_actions, steps and updates as JSON; crc32 is that of the file with zeros in its
+place. Training continues from checkpoints only.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
@@ -17,7 +20,7 @@ import torch
 
 from cule.agents.training.checkpoint import PolicyState, read_checkpoint
 from cule.errors import CheckpointError, MissingPackageError
-from cule.files import replace_file
+from cule.files import replace_bytes
 
 SUFFIX = ".safetensors"
 
@@ -29,6 +32,10 @@ _JSON_TYPES: dict[str, type] = {
     "steps": int,
     "updates": int,
 }
+
+#: The entry of the checksum, and what stands there while the file is summed.
+_SUM = re.compile(rb'"crc32" ?: ?"([0-9a-f]{8})"')
+_NO_SUM = "0" * 8
 
 
 def can_write_weights() -> bool:
@@ -44,14 +51,17 @@ def write_weights(path: str | os.PathLike[str], state: PolicyState) -> None:
     values: Mapping[str, object] = {**state}
     texts = {name: json.dumps(values[name]) for name in _JSON_TYPES}
     texts |= {"algorithm": state["algorithm"], "version": state["version"]}
-    texts |= {"game": str(state["config"]["game"]), "format": "pt"}
+    texts |= {"game": str(state["config"]["game"]), "format": "pt", "crc32": _NO_SUM}
     # safetensors takes contiguous tensors that share no memory.
     tensors = {
         name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, value in state["network"].items()
     }
     data = save(tensors, texts)
-    replace_file(path, lambda file: file.write(data))
+    found = _SUM.search(data)
+    assert found is not None
+    data = b"%b%08x%b" % (data[: found.start(1)], zlib.crc32(data), data[found.end(1) :])
+    replace_bytes(path, data)
 
 
 def read_weights(path: str | os.PathLike[str]) -> PolicyState:
@@ -61,7 +71,9 @@ def read_weights(path: str | os.PathLike[str]) -> PolicyState:
 
     try:
         with safe_open(path, framework="pt") as file:
-            values = _parse_metadata(file.metadata() or {})
+            texts = file.metadata() or {}
+            values = _parse_metadata(texts)
+            _check_sum(Path(path).read_bytes(), texts)
             values["network"] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, ValueError) as error:
         raise CheckpointError(f"{path} holds no weights of cule, or is damaged: {error}") from None
@@ -85,6 +97,21 @@ def _parse_metadata(texts: Mapping[str, str]) -> dict[str, object]:
                 f"{name} of its metadata is {texts[name]}; it must be a {kind.__name__}"
             )
     return {"algorithm": texts["algorithm"], "version": texts["version"], **values}
+
+
+def _check_sum(data: bytes, texts: Mapping[str, str]) -> None:
+    """Compare the checksum, which files of cule 0.2.0 do not have; a ValueError if it is wrong."""
+    unknown = texts.keys() - {"algorithm", "version", "game", "format", "crc32", *_JSON_TYPES}
+    if unknown:
+        raise ValueError(f"its metadata have {', '.join(sorted(unknown))}, which nothing here has")
+    found = _SUM.search(data)
+    if "crc32" not in texts and found is None:
+        return
+    if found is None:
+        raise ValueError("its checksum is not a number")
+    plain = b"%b%b%b" % (data[: found.start(1)], _NO_SUM.encode(), data[found.end(1) :])
+    if found[1] != b"%08x" % zlib.crc32(plain):
+        raise ValueError("its checksum is not that of its content")
 
 
 def _require_safetensors(path: str | os.PathLike[str]) -> None:
