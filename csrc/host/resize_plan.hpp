@@ -31,13 +31,13 @@ struct alignas(32) ShuffleStep {
 // Everything about one shape. Made once by make_resize_plan(); read by any number of threads.
 struct ResizePlan {
   AreaResizer resizer;
-  i32 source_row_bytes;
-  i32 target_row_bytes;
-  float scale;                     // target level of n = 1
-  float doubt_limit;               // a level this far from a whole number, or farther, is doubtful
-  bool is_whole;                   // sums fit their types; otherwise the plain resize() does it all
-  bool is_vectorised;              // the machine has AVX2, and it can do this shape
-  i32 group_steps;                 // shuffle steps a group
+  i32 source_row_bytes = 0;
+  i32 target_row_bytes = 0;
+  float scale = 0;                 // target level of n = 1
+  float doubt_limit = 0;           // a level this far from a whole number, or farther, is doubtful
+  bool is_whole = false;           // sums fit their types; otherwise the plain resize() does it all
+  bool is_vectorised = false;      // the machine has AVX2, and it can do this shape
+  i32 group_steps = 0;             // shuffle steps a group
   std::vector<ShuffleStep> steps;  // [pairs of groups][2][group_steps], when is_vectorised
   std::vector<u16> column_weight;  // [target columns][max_taps], padded with 0, when not
 };
