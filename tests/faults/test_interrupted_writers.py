@@ -12,14 +12,16 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tests.support.fault_calls import OPERATIONS  # noqa: E402
+from tests.support.fault_calls import OPERATIONS
 
 ROOT = Path(__file__).parents[2]
 
 #: In the short form, of the operations that take long: every so many calls.
 STRIDES = {"run": 11, "checkpoint": 2, "weights": 2}
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="calls are replaced with LD_PRELOAD")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="calls are replaced with LD_PRELOAD"
+)
 
 
 @pytest.fixture(scope="module")

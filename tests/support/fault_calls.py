@@ -1,5 +1,7 @@
-"""What writes files, interrupted at each of its system calls: killed, killed in the middle of a
-write, or refused by a full disk, an input/output error or a read-only folder.
+"""What writes files, interrupted at each of its system calls.
+
+The process is killed there, or in the middle of a write; or the call fails, as on a full disk, in a
+read-only folder, or with an input/output error.
 
     LD_PRELOAD=fault_calls.so python -m tests.support.fault_calls OPERATION FOLDER STRIDE
 
