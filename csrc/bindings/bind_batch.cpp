@@ -117,7 +117,7 @@ class PyBatch {
     const auto lock = wait_for_calls();
     Batch& b = open();
     const i64* seed = parse_vector<i64>(seeds, "seeds", b.size());
-    py::gil_scoped_release release;
+    WithoutGil without_gil;
     b.send_reset(seed);
   }
 
@@ -128,7 +128,7 @@ class PyBatch {
     const i32* ids = parse_indices<i32>(env_ids, "env_ids", n, size_t(b.size()));
     b.check_ready(ids, n);
     read_actions(actions, ids, n);
-    py::gil_scoped_release release;
+    WithoutGil without_gil;
     b.send(commands_, ids, n);
   }
 
@@ -144,7 +144,7 @@ class PyBatch {
     const auto [ids, n] = parse_envs(indices);
     py::array_t<u8> out({py::ssize_t(n), py::ssize_t(b.state_bytes())});
     u8* rows = out.mutable_data();
-    py::gil_scoped_release release;
+    WithoutGil without_gil;
     for (i32 k = 0; k < n; ++k) b.save(i32(ids[k]), rows + size_t(k) * b.state_bytes());
     return out;
   }
@@ -159,7 +159,7 @@ class PyBatch {
       const std::string error = b.find_snapshot_error(i32(ids[k]), rows + size_t(k) * bytes);
       if (!error.empty()) refuse("states[" + std::to_string(k) + "]: " + error);
     }
-    py::gil_scoped_release release;
+    WithoutGil without_gil;
     b.prepare_restore();
     for (i32 k = 0; k < n; ++k) b.restore(i32(ids[k]), rows + size_t(k) * bytes);
   }
@@ -171,7 +171,7 @@ class PyBatch {
     check_range("index", index, 0, b.size() - 1);
     const std::vector<std::vector<u8>>* rows = nullptr;
     {
-      py::gil_scoped_release release;
+      WithoutGil without_gil;
       rows = &b.reset_states(index);
     }
     py::array_t<u8> out({py::ssize_t(rows->size()), py::ssize_t(b.state_bytes())});
@@ -196,7 +196,7 @@ class PyBatch {
     u8* rows = out.mutable_data();
     const size_t picture = size_t(height) * kScreenWidth;
     const auto identity = make_identity_map();
-    py::gil_scoped_release release;
+    WithoutGil without_gil;
     std::vector<u8> levels(is_rgb ? picture : 0);
     for (size_t k = 0; k < size_t(n); ++k) {
       const i32 i = i32(ids[k]);
@@ -214,7 +214,7 @@ class PyBatch {
   void close() {
     const auto lock = wait_for_calls();
     shared_->is_closed = true;
-    py::gil_scoped_release release;
+    WithoutGil without_gil;
     shared_->batch.close();
   }
 
@@ -241,7 +241,7 @@ class PyBatch {
   std::unique_lock<std::mutex> wait_for_calls() {
     std::unique_lock<std::mutex> lock(shared_->mutex, std::try_to_lock);
     if (!lock) {
-      py::gil_scoped_release release;
+      WithoutGil without_gil;
       lock.lock();
     }
     return lock;
@@ -250,7 +250,7 @@ class PyBatch {
   template <class Call>
   void write(OutputArrays& out, i32 n, const Call& call) {
     const Outputs to = out.pointers(shared_->batch.options(), n);
-    py::gil_scoped_release release;
+    WithoutGil without_gil;
     call(to);
   }
 

@@ -76,7 +76,7 @@ std::shared_ptr<AleConsole> make_console(std::shared_ptr<Game> game, i64 random_
   o.before_frame = hook(on_screen, [](AleConsole& c) { return screen_rgb(c); });
   o.after_frame =
       hook(on_sound, [](AleConsole& c) { return copy_array(c.frame_audio(), {kSoundSamples}); });
-  py::gil_scoped_release release;
+  WithoutGil without_gil;
   return std::make_shared<AleConsole>(std::move(game), o);
 }
 
@@ -156,9 +156,9 @@ void bind_console(py::module_& m) {
            py::arg("color_averaging") = false, py::arg("paddle_min") = -1,
            py::arg("paddle_max") = -1, py::arg("sound_obs") = false,
            py::arg("on_screen") = py::none(), py::arg("on_sound") = py::none())
-      .def("reset_game", &AleConsole::reset, py::call_guard<py::gil_scoped_release>())
+      .def("reset_game", &AleConsole::reset, py::call_guard<WithoutGil>())
       .def("act", &AleConsole::act, py::arg("action"), py::arg("paddle_strength") = 1.0f,
-           py::call_guard<py::gil_scoped_release>())
+           py::call_guard<WithoutGil>())
       .def("lives", &AleConsole::lives)
       .def(
           "game_over",

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "batch/snapshot_errors.hpp"
+#include "bindings/bind.hpp"
 #include "bindings/parse.hpp"
 #include "cuda/device_layout.hpp"
 #include "cuda/host_memory.hpp"
@@ -289,7 +290,7 @@ void bind_cuda(py::module_& m) {
       .def(py::init(&make_outputs), py::kw_only(), py::arg("obs"), py::arg("obs_stride"),
            py::arg("ints"), py::arg("flags"), py::arg("width"), py::arg("final_obs") = 0,
            py::arg("final_obs_stride") = 0, py::arg("final_ints") = 0, py::arg("stacked") = true);
-  const py::call_guard<py::gil_scoped_release> release;
+  const py::call_guard<WithoutGil> release;
   py::class_<CudaBatch>(m, "Batch", py::module_local())
       .def(py::init(&make_batch), py::arg("games"), py::arg("game_index"), py::arg("modes"),
            py::arg("difficulties"), py::arg("options"), py::arg("reset_set"),

@@ -132,7 +132,7 @@ void bind_game(py::module_& m) {
                                            {is_alone, most}, find_reached(g, frames, seeds));
           },
           py::arg("frames"), py::arg("seeds"), py::arg("most"), py::arg("is_alone") = false,
-          py::call_guard<py::gil_scoped_release>())
+          py::call_guard<WithoutGil>())
       .def_property_readonly("screen_height", [](const Game& g) { return g.properties().height; })
       .def_property_readonly("minimal_actions",
                              [](const Game& g) { return g.spec().minimal_actions; })

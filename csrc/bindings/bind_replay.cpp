@@ -181,7 +181,7 @@ struct PyRing {
       steps.final_frames = step_entries(final_frames, memory.frames, lead, num_steps);
       if (!steps.final_frames || overlaps(steps.final_frames)) return false;
     }
-    py::gil_scoped_release release;
+    WithoutGil without_gil;
     write_steps(ring, steps);
     return true;
   }
@@ -195,7 +195,7 @@ struct PyRing {
     u8* to = bytes_of(out);
     const size_t bytes = size_t(memory.rules.stack) * ring.cells.frame_bytes;
     {
-      py::gil_scoped_release release;
+      WithoutGil without_gil;
       for (i64 e = 0; e < ring.num_envs; ++e, to += bytes) {
         const RingWindow window = window_of(ring, *ring.head, e, memory.rules.stack);
         copy_stack(ring.cells, memory.rules, window, 0, -1, to);

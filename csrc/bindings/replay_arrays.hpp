@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/bind.hpp"
 #include "bindings/parse.hpp"
 #include "replay/transitions.hpp"
 
@@ -144,7 +145,7 @@ BatchArrays gather(const CellArrays& memory, const Finals& finals, i64 n_step, i
                  bytes_of(batch.next_obs)};
   float* const weights = batch.weights();
   {
-    py::gil_scoped_release release;
+    WithoutGil without_gil;
     for (i64 k = 0; k < size; ++k) {
       weights[k] = read_transition(memory.cells, finals, memory.rules, n_step, window(k), out);
       out.obs += obs_bytes;
