@@ -20,6 +20,7 @@ torch = pytest.importorskip("torch")
 
 from cule import AtariVectorEnv  # noqa: E402
 from cule.agents import A2C, AGENTS, PRESETS, VideoError  # noqa: E402
+from cule.agents.training.checkpoint import read_checkpoint  # noqa: E402
 from cule.agents.training.options import config_from, field_docs  # noqa: E402
 from cule.agents.training.runner import RunOptions  # noqa: E402
 from cule.agents.training.video import RecordedEnv, is_complete  # noqa: E402
@@ -327,6 +328,32 @@ def test_too_little_memory_is_an_error(
     assert "num_envs is 2, and memory does not suffice" in printed
     assert str(2**60) in printed
     assert not list(tmp_path.iterdir())
+
+
+def test_memory_that_runs_out_keeps_the_last_checkpoint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn, updates = A2C.learn, 0
+
+    def learn_until_memory_runs_out(self: A2C, *arguments: Any) -> Any:
+        nonlocal updates
+        updates += 1
+        if updates == 4:
+            torch.zeros(2**60, dtype=torch.uint8)
+        return learn(self, *arguments)
+
+    folder = tmp_path / "a"
+    words = [
+        *("train", "a2c", "--num-envs", "2", "--env-threads", "1", "--total-steps", "60"),
+        *("--checkpoint-every", "10", "--eval-episodes", "0", "--out", str(folder)),
+    ]
+    with monkeypatch.context() as patch:
+        patch.setattr(A2C, "learn", learn_until_memory_runs_out)
+        assert main(words) == 2
+    assert "num_envs is 2, and memory does not suffice" in capsys.readouterr().err
+    assert read_checkpoint(folder / "checkpoints" / "latest.pt")["updates"] == 3
+    assert main([*words, "--resume"]) == 0
+    assert read_checkpoint(folder / "checkpoints" / "latest.pt")["steps"] == 60
 
 
 def test_help_tells_every_option(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,11 @@ from pathlib import Path
 
 import pytest
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 import cule
 from cule.envs.options import PRESETS, EnvOptions
 
@@ -129,6 +134,30 @@ def test_the_page_of_errors_has_every_error_and_its_kinds() -> None:
 
 
 @pytest.mark.ale
+def test_the_page_of_faults_names_tests_that_exist() -> None:
+    text = (ROOT / "docs" / "faults.md").read_text()
+    rows = [row for row in re.findall(r"^\|.*\|$", text, re.MULTILINE) if "---" not in row]
+    rows = [row for row in rows if not row.startswith("| fault |")]
+    assert len(rows) > 30
+    for row in rows:
+        named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", row)
+        assert named, row
+        for file, name in named:
+            assert re.search(rf"^ *def {name}\(", (ROOT / file).read_text(), re.MULTILINE), name
+
+
+def test_the_page_of_dependencies_has_every_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    words = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
+    for extra in project["project"]["optional-dependencies"].values():
+        words += extra
+    packages = {re.split(r"[\[<>=; ]", word)[0] for word in words} - {"cule"}
+    rows = re.findall(r"^\| ([\w, -]+) \|", (ROOT / "docs/dependencies.md").read_text(), re.MULTILINE)
+    named = {name for row in rows for name in row.split(", ")} - {"package"}
+    not_ours = {"cmake", "ninja"}  # which scikit-build-core asks for
+    assert named - not_ours == packages
+
+
 def test_the_page_of_migrating_has_every_keyword() -> None:
     import ale_py.vector_env
 
