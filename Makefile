@@ -21,7 +21,13 @@ OLDER_GYMNASIUM := tests/api/test_gym_env.py tests/api/test_gymnasium_vector.py
 # Tests that draw where matplotlib is installed, as it is in $(INTEGRATIONS).
 PLOTS := tests/unit/test_bench_plots.py tests/agents/test_curves.py
 
-.PHONY: asan bench clean demo docs format lint test test-integrations tidy types
+# Tests of other native code: the kernels on the CPU, and compilers.
+UNSANITIZED := property/test_device_memory.py property/test_kernels.py property/test_rom_kernels.py \
+  unit/test_cuda_build.py unit/test_fake_cuda.py unit/test_kernel_cache.py unit/test_lockstep_shim.py \
+  unit/test_nvrtc.py unit/test_sass.py unit/test_sass_compiled.py api/test_compiled_kernels.py \
+  api/test_gpu_suite.py
+
+.PHONY: asan bench clean demo docs format lint test test-integrations tidy tsan types
 
 demo: $(VENV)/installed
 	$(BIN)/python benchmarks/demo.py
@@ -61,18 +67,19 @@ tidy: $(VENV)/installed-dev
 	$(BIN)/clang-tidy -p build/host --quiet $$(git ls-files 'csrc/host/*.cpp' 'csrc/jit/*.cpp') \
 	  csrc/rom_kernel/source.cpp
 
-# The unit tests on a build with address and undefined-behaviour sanitizers. python -S ignores the
-# editable installation, so that the package with the sanitized module is imported.
-asan: $(VENV)/installed-dev
-	$(CMAKE) --preset asan
-	$(CMAKE) --build --preset asan
-	rm -rf build/asan/package && mkdir -p build/asan/package
-	cp -rs $(CURDIR)/cule build/asan/package && cp build/asan/_core*.so build/asan/package/cule
-	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
-	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
-	  PYTHONPATH=build/asan/package:.:$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])') \
-	  $(BIN)/python -S $(BIN)/pytest -o pythonpath= -q tests/unit/test_cpu.py tests/unit/test_riot.py \
-	  tests/unit/test_tia*.py tests/unit/test_cartridges.py tests/unit/test_obs.py tests/unit/test_rules.py
+# Tests of the native module on a build with address and undefined-behaviour sanitizers, or with the
+# thread sanitizer. python -S ignores the editable installation, so that the package with the
+# sanitized module is imported.
+asan tsan: $(VENV)/installed-dev
+	$(CMAKE) --preset $@
+	$(CMAKE) --build --preset $@
+	rm -rf build/$@/package && mkdir -p build/$@/package
+	cp -rs $(CURDIR)/cule build/$@/package && cp build/$@/_core*.so build/$@/package/cule
+	LD_PRELOAD="$$($(CXX) -print-file-name=lib$@.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 TSAN_OPTIONS=halt_on_error=1 \
+	  PYTHONPATH=build/$@/package:.:$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])') \
+	  $(BIN)/python -S $(BIN)/pytest -o pythonpath= -q tests/unit tests/property tests/api \
+	  $(UNSANITIZED:%=--ignore=tests/%)
 
 clean:
 	rm -rf $(VENV) $(INTEGRATIONS) build dist .pytest_cache .ruff_cache .mypy_cache
