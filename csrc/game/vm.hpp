@@ -216,8 +216,9 @@ CULE_HD i32 run_program(const i32* code, i32* slots, const RuleMemory& memory, E
   }
 }
 
-// What run_program relies on: known opcodes, operands in range, jumps to opcode boundaries, a stack
-// that neither overflows nor underflows, an end. Returns the index of the first bad word, or -1.
+// What run_program relies on: known opcodes, operands in range, jumps to opcode boundaries, no loop
+// but a counted one, a stack that neither overflows nor underflows, an end. Returns the index of
+// the first bad word, or -1.
 CULE_HD inline i32 find_program_error(const i32* code, u32 size, bool allows_effects) {
   constexpr u32 kMaxWords = 8192;
   if (size > kMaxWords) return kMaxWords;
@@ -260,6 +261,8 @@ CULE_HD inline i32 find_program_error(const i32* code, u32 size, bool allows_eff
     if (is_reached && (d < needs || d + change > i32(kMaxStack))) return i32(i);
     if (op >= kJump && op <= kJumpIfNonzeroOrPop) {
       if (u32(operand) >= size) return i32(i);
+      // Loops only where an Effects object counts their jumps.
+      if (u32(operand) <= i && !(op == kJump && allows_effects)) return i32(i);
       const i16 at_target =
           i16(op == kJump || op == kJumpIfZeroOrPop || op == kJumpIfNonzeroOrPop ? d : d + change);
       if (is_reached) {
