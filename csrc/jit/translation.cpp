@@ -5,13 +5,12 @@
 #include <cstddef>
 #include <iterator>
 
+#include "jit/translation_lock.hpp"
 #include "jit/translator.hpp"
 
 namespace cule::jit {
 
 namespace {
-
-constexpr size_t kCodeBytes = 16u << 20;  // addresses; memory is taken as code is made
 
 // Registers of the 6507 that live in registers of the host.
 struct Home {
@@ -38,13 +37,13 @@ bool is_lost_in_calls(Reg r) {
 
 }  // namespace
 
-Translation::Translation(const Cart& cart)
-    : cart_(cart), piece_size_(piece_size(cart.type)), memory_(new CodeMemory(kCodeBytes)) {}
+Translation::Translation(const Cart& cart, size_t bytes)
+    : cart_(cart), piece_size_(piece_size(cart.type)), memory_(new CodeMemory(bytes)) {}
 
 Translation::~Translation() = default;
 
-std::unique_ptr<Translation> Translation::make(const Cart& cart) {
-  std::unique_ptr<Translation> t(new Translation(cart));
+std::unique_ptr<Translation> Translation::make(const Cart& cart, size_t bytes) {
+  std::unique_ptr<Translation> t(new Translation(cart, bytes));
   return t->memory_->is_valid() && t->make_entry() ? std::move(t) : nullptr;
 }
 
@@ -101,7 +100,7 @@ bool Translation::make_entry() {
 }
 
 void Translation::translate(u32 piece_bytes, u32 pc) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const TranslationLock lock;
   const u32 at = slot(piece_bytes, pc);
   CodeTable* table = tables_[at].load(std::memory_order_relaxed);
   if (table == nullptr) {

@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "cart/cartridge.hpp"
@@ -67,11 +66,12 @@ struct CodeTable {
   u32 crossing[2 * 256];
 };
 
+constexpr size_t kCodeBytes = 16u << 20;  // addresses; memory is taken as code is made
+
 class Translation {
  public:
-  // Null where machine code cannot be made or run, or the cartridge is of a type that is not
-  // translated.
-  static std::unique_ptr<Translation> make(const Cart& cart);
+  // With room for `bytes` of code. Null where machine code cannot be made or run.
+  static std::unique_ptr<Translation> make(const Cart& cart, size_t bytes = kCodeBytes);
   ~Translation();
 
   // Code at a place, made if there can be any; 0: interpret.
@@ -100,7 +100,7 @@ class Translation {
   static constexpr u32 kWindows = 16;
   static constexpr u32 kPieces = 8;
 
-  explicit Translation(const Cart& cart);
+  Translation(const Cart& cart, size_t bytes);
   bool make_entry();
   void translate(u32 piece_bytes, u32 pc);
   u32 slot(u32 piece_bytes, u32 pc) const {
@@ -109,7 +109,7 @@ class Translation {
 
   const Cart cart_;
   const u32 piece_size_;
-  std::mutex mutex_;  // over everything below but what is atomic
+  // Below, what is not atomic is changed under TranslationLock.
   std::unique_ptr<CodeMemory> memory_;
   std::atomic<CodeTable*> tables_[kPieces * kWindows] = {};
   std::vector<std::unique_ptr<CodeTable>> owned_;
