@@ -39,7 +39,14 @@
 #define CULE_DEVICE_NOINLINE __noinline__
 #else
 #define CULE_HD
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define CULE_CHECKS_ADDRESSES
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define CULE_CHECKS_ADDRESSES
+#endif
+#if defined(CULE_CHECKS_ADDRESSES)
 #define CULE_INLINE inline
 #else
 #define CULE_INLINE inline __attribute__((always_inline))

@@ -32,9 +32,9 @@ CULE_HD CULE_INLINE Clock run_fast(Machine<Access>& m, Clock clock) {
   return bus.clock;
 }
 
-// `run_fast` as the function above.
+// `run_fast` as the function above. Returns the clock at the end.
 template <class Access, class RunFast>
-CULE_HD CULE_INLINE void run_step(Machine<Access>& m, const RunFast& run_fast) {
+CULE_HD CULE_INLINE Clock run_step(Machine<Access>& m, const RunFast& run_fast) {
   Clock clock = Clock(m.s.cycles) << kClockShift;
   while (!m.s.cpu.is_jammed) {
     if (m.s.cpu.pc & 0x1000) {
@@ -46,6 +46,7 @@ CULE_HD CULE_INLINE void run_step(Machine<Access>& m, const RunFast& run_fast) {
     if (m.must_stop || instructions_of(clock) >= kMaxInstructions) break;
   }
   m.s.cycles = cycles_of(clock);
+  return clock;
 }
 
 }  // namespace cule

@@ -9,27 +9,27 @@
 
 namespace cule {
 
-// Out of line, so that each instruction loop has the registers to itself.
+// Out of line, so that each instruction loop has the registers to itself. Returns the clock at the
+// end of the step, as below.
 template <class Fetch>
-CULE_NOINLINE void interpret_step(Machine<HostAccess>& m) {
-  run_step(m, run_fast<Fetch, HostAccess>);
+CULE_NOINLINE Clock interpret_step(Machine<HostAccess>& m) {
+  return run_step(m, run_fast<Fetch, HostAccess>);
 }
 
 template <class Fetch>
-void run_host_step(Machine<HostAccess>& m, jit::Translation* translation) {
+Clock run_host_step(Machine<HostAccess>& m, jit::Translation* translation) {
   // Translated code counts time from the start of the step.
   if (translation != nullptr && m.step_cycle == 0) {
-    run_step(m, [translation](Machine<HostAccess>& machine, Clock clock) {
+    return run_step(m, [translation](Machine<HostAccess>& machine, Clock clock) {
       return jit::run_fast<Fetch>(machine, clock, *translation);
     });
-    return;
   }
-  interpret_step<Fetch>(m);
+  return interpret_step<Fetch>(m);
 }
 
-extern template void run_host_step<BankFetch>(Machine<HostAccess>&, jit::Translation*);
-extern template void run_host_step<E0Fetch>(Machine<HostAccess>&, jit::Translation*);
-extern template void run_host_step<FeFetch>(Machine<HostAccess>&, jit::Translation*);
+extern template Clock run_host_step<BankFetch>(Machine<HostAccess>&, jit::Translation*);
+extern template Clock run_host_step<E0Fetch>(Machine<HostAccess>&, jit::Translation*);
+extern template Clock run_host_step<FeFetch>(Machine<HostAccess>&, jit::Translation*);
 
 // Engine of BasicAle: a single thread.
 struct HostEngine {
@@ -39,17 +39,14 @@ struct HostEngine {
   IncrementalMemory* incremental = nullptr;  // of the console; null: render everything
 
   FlatRam ram(ConsoleState& s) const { return {s.ram}; }
-  void run(Machine<HostAccess>& m) const {
+  Clock run(Machine<HostAccess>& m) const {
     switch (m.console.cart.type) {
       case Bankswitch::kE0:
-        run_host_step<E0Fetch>(m, translation);
-        break;
+        return run_host_step<E0Fetch>(m, translation);
       case Bankswitch::kFE:
-        run_host_step<FeFetch>(m, translation);
-        break;
+        return run_host_step<FeFetch>(m, translation);
       default:
-        run_host_step<BankFetch>(m, translation);
-        break;
+        return run_host_step<BankFetch>(m, translation);
     }
   }
   // A single thread has no other lanes to agree with.

@@ -3,6 +3,6 @@
 
 namespace cule {
 
-template void run_host_step<BankFetch>(Machine<HostAccess>&, jit::Translation*);
+template Clock run_host_step<BankFetch>(Machine<HostAccess>&, jit::Translation*);
 
 }  // namespace cule

@@ -6,6 +6,7 @@
 // it is done once for the default seed and copied (env/ale.hpp, load_console).
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -13,18 +14,13 @@
 #include <string>
 #include <vector>
 
-#include "cart/detect.hpp"
+#include "host/cartridge_image.hpp"
 #include "host/engine.hpp"
 #include "host/frame_store.hpp"
 
 namespace cule {
 
 constexpr u32 kDefaultMachineSeed = 4753849;
-
-// No supported cartridge type.
-struct UnsupportedRom : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 
 // The mode cannot be reached with these settings; the reference would never return.
 struct ModeUnreachable : std::runtime_error {
@@ -67,8 +63,8 @@ CallocPtr<T> make_zeroed(size_t n = 1) {
 
 class Game {
  public:
-  explicit Game(GameSpec spec) : spec_(std::move(spec)), properties_(spec_.properties) {
-    choose_cartridge();
+  explicit Game(GameSpec spec)
+      : spec_(std::move(spec)), properties_(spec_.properties), image_(spec_.rom) {
     if (spec_.translates) translation_ = jit::Translation::make(cart());
     check_program("step_code", spec_.step_code, false);
     check_program("lives_code", spec_.lives_code, false);
@@ -84,9 +80,9 @@ class Game {
   const GameSpec& spec() const { return spec_; }
   const GameFacts& facts() const { return facts_; }
   const ConsoleProperties& properties() const { return properties_; }
-  const Bytes& image() const { return image_; }  // with four spare bytes
-  Cart cart() const { return {image_.data(), opcodes_.data(), traps_.data(), type_}; }
-  Bankswitch bankswitch() const { return type_; }
+  const Bytes& image() const { return image_.bytes(); }  // with four spare bytes
+  Cart cart() const { return image_.cart(); }
+  Bankswitch bankswitch() const { return image_.type(); }
   // incremental: of the console that the engine runs; null: see IncrementalRenderer.
   HostEngine engine(IncrementalMemory* incremental = nullptr) const {
     return {translation_.get(), incremental};
@@ -94,13 +90,18 @@ class Game {
   size_t code_bytes() const { return translation_ == nullptr ? 0 : translation_->code_bytes(); }
   const char* bankswitch_name() const {
     for (const BankswitchName& b : kSupportedBankswitches) {
-      if (b.type == type_) return b.name;
+      if (b.type == bankswitch()) return b.name;
     }
     return "";
   }
   // Identifies ROM, properties and rules in saved states.
   u64 key() const { return key_; }
   i32 default_mode() const { return spec_.default_mode; }
+  // Resets to another mode would search for it in vain.
+  bool has_mode(i32 mode) const {
+    return mode == spec_.default_mode ||
+           std::find(spec_.modes.begin(), spec_.modes.end(), mode) != spec_.modes.end();
+  }
   // No sticky actions, no limits, one frame an act.
   AleSettings ale_settings() const {
     AleSettings settings;
@@ -164,37 +165,6 @@ class Game {
     first.machine_random = streams->machine;
   }
 
-  void choose_cartridge() {
-    const std::string name = detect_bankswitch(spec_.rom);
-    const std::string size = std::to_string(spec_.rom.size());
-    if (name.empty()) {
-      throw UnsupportedRom("rom is an image of " + size +
-                           " bytes, which fits no cartridge type; it must be an Atari 2600 ROM, "
-                           "usually of 2048, 4096, 8192 or 16384 bytes");
-    }
-    const BankswitchName* found = nullptr;
-    for (const BankswitchName& b : kSupportedBankswitches) {
-      if (name == b.name) found = &b;
-    }
-    if (found == nullptr) {
-      throw UnsupportedRom(
-          "rom is for cartridge type " + name + " (" + size +
-          " bytes); it must be for type 2K, 4K, F8, F8SC, F6, F6SC, E0, FE or DPC");
-    }
-    type_ = found->type;
-    image_ = spec_.rom;
-    if (type_ == Bankswitch::k2K) {
-      image_.resize(kBankBytes / 2);
-      image_.insert(image_.end(), spec_.rom.begin(), spec_.rom.begin() + kBankBytes / 2);
-    }
-    opcodes_ = image_;
-    for (size_t i = 0; i < opcodes_.size(); ++i) {
-      if (!is_fast_opcode(type_, u32(i))) opcodes_[i] = kTrapOpcode;
-    }
-    traps_.assign(image_.size(), kTrapOpcode);
-    image_.resize(image_.size() + sizeof(u32));  // idle loops are recognised by four bytes
-  }
-
   static void check_program(const char* name, const std::vector<i32>& code, bool allows_effects) {
     const i32 bad = find_program_error(code.data(), u32(code.size()), allows_effects);
     if (bad >= 0) {
@@ -240,8 +210,7 @@ class Game {
 
   GameSpec spec_;
   ConsoleProperties properties_;
-  Bankswitch type_ = Bankswitch::k4K;
-  Bytes image_, opcodes_, traps_;
+  CartridgeImage image_;
   std::unique_ptr<jit::Translation> translation_;
   GameFacts facts_{};
   ConsoleState loaded_{};
