@@ -10,6 +10,7 @@
 
 #include "batch/options.hpp"
 #include "batch/state.hpp"
+#include "console/valid_state.hpp"
 
 namespace cule {
 
@@ -85,14 +86,37 @@ CULE_HD inline u64 checksum_of(const u8* data, size_t n) {
 // Why a snapshot cannot be restored.
 enum class SnapshotError : u8 { kNone, kNotARow, kOtherGame, kOtherLayout, kDamaged };
 
-CULE_HD inline SnapshotError find_snapshot_error(const u8* row, u32 layout, u64 key, size_t end) {
+// Whether the environment of a snapshot can be run: a checksum is no proof, because anybody can
+// compute it.
+CULE_HD inline bool is_valid_slot(const SlotState& s, const ConsoleProperties& p, Bankswitch type,
+                                  u32 stack_num) {
+  return s.newest_frame < stack_num && s.has_reset <= 1 && s.is_ended <= 1 &&
+         is_valid_state(s.console, p, type) && is_valid_env(s.env) && is_valid_agent(s.agent) &&
+         is_valid_agent(s.reported);
+}
+
+// What the snapshots of a game and of a batch's options have in common.
+struct SnapshotOwner {
+  u32 layout;
+  u64 key;
+  size_t end;
+  Bankswitch type;
+  u32 stack_num;
+};
+
+CULE_HD inline SnapshotError find_snapshot_error(const u8* row, const SnapshotOwner& owner,
+                                                 const ConsoleProperties& properties) {
   SnapshotHeader h;
   memcpy(&h, row, sizeof h);
   if (h.magic != kSnapshotMagic) return SnapshotError::kNotARow;
-  if (h.key != key) return SnapshotError::kOtherGame;
-  if (h.layout != layout) return SnapshotError::kOtherLayout;
-  if (h.checksum != checksum_of(row + sizeof h, end - sizeof h)) return SnapshotError::kDamaged;
-  return SnapshotError::kNone;
+  if (h.key != owner.key) return SnapshotError::kOtherGame;
+  if (h.layout != owner.layout) return SnapshotError::kOtherLayout;
+  if (h.checksum != checksum_of(row + sizeof h, owner.end - sizeof h))
+    return SnapshotError::kDamaged;
+  SlotState s;
+  memcpy(&s, row + sizeof h, sizeof s);
+  return is_valid_slot(s, properties, owner.type, owner.stack_num) ? SnapshotError::kNone
+                                                                   : SnapshotError::kDamaged;
 }
 
 }  // namespace cule

@@ -109,7 +109,8 @@ void set_state(AleConsole& c, const py::bytes& state) {
   if (h.magic != kStateMagic) refuse("state is not a saved console");
   if (h.key != c.game().key() || bytes.size() != sizeof h + c.state_bytes())
     refuse("state is of another game than " + c.game().spec().game_id);
-  if (h.checksum != checksum_of(p + sizeof h, c.state_bytes())) refuse("state is corrupted");
+  if (h.checksum != checksum_of(p + sizeof h, c.state_bytes()) || !c.can_restore(p + sizeof h))
+    refuse("state is corrupted");
   c.set_state(p + sizeof h, h.include_rng != 0);
 }
 
@@ -133,7 +134,7 @@ void set_snapshot(AleConsole& c, const py::bytes& snapshot) {
   if (bytes.size() != sizeof h + c.snapshot_bytes()) refuse("snapshot is of another console");
   std::memcpy(&h, p, sizeof h);
   if (h.magic != kSnapshotMagic || h.key != c.game().key() ||
-      h.checksum != checksum_of(p + sizeof h, c.snapshot_bytes()))
+      h.checksum != checksum_of(p + sizeof h, c.snapshot_bytes()) || !c.can_restore(p + sizeof h))
     refuse("snapshot is damaged, or of another game than " + c.game().spec().game_id);
   c.set_snapshot(p + sizeof h);
 }

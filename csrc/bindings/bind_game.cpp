@@ -15,7 +15,6 @@ namespace {
 
 constexpr u32 kMaxFirstLine = 64;
 constexpr u32 kMaxHeight = kMaxRows - 40;
-constexpr i32 kMostPaddle = 10000000;
 
 void check_actions(const std::vector<i32>& actions, const char* name, bool allows_reset) {
   for (const i32 a : actions) {

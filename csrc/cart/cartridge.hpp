@@ -21,8 +21,10 @@ enum class Bankswitch : u8 { k2K, k4K, kF8, kF8SC, kF6, kF6SC, kE0, kFE, kDPC };
 
 constexpr u32 kBankBytes = 4096;
 constexpr u32 kSliceBytes = 1024;   // E0
+constexpr u32 kSlices = 8;          // E0
 constexpr u32 kCartRamBytes = 128;  // F8SC, F6SC
 constexpr u32 kDpcDataBytes = 2048;
+constexpr u32 kMaxDpcCounter = kDpcDataBytes - 1;
 
 // The data-fetcher chip of the DPC cartridge. Set at construction only, never by a machine reset.
 struct Dpc {
@@ -70,6 +72,21 @@ struct FastRegion {
 
 CULE_HD CULE_INLINE bool has_cart_ram(Bankswitch type) {
   return type == Bankswitch::kF8SC || type == Bankswitch::kF6SC;
+}
+
+// Banks that CartState::bank_bytes selects from; FE and E0 select otherwise.
+CULE_HD CULE_INLINE u32 num_banks(Bankswitch type) {
+  switch (type) {
+    case Bankswitch::kF8:
+    case Bankswitch::kF8SC:
+    case Bankswitch::kDPC:
+      return 2;
+    case Bankswitch::kF6:
+    case Bankswitch::kF6SC:
+      return 4;
+    default:
+      return 1;
+  }
 }
 
 CULE_HD inline FastRegion fast_region(Bankswitch type) {
@@ -232,7 +249,7 @@ CULE_HD inline u32 read_dpc_register(const Cart& cart, Dpc& d, u32 o, u32 cycle)
     default:
       break;
   }
-  if (i < 5 || !d.music[i]) d.counter[i] = u16((d.counter[i] - 1) & 0x7FF);
+  if (i < 5 || !d.music[i]) d.counter[i] = u16((d.counter[i] - 1) & kMaxDpcCounter);
   return result;
 }
 

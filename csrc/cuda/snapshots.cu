@@ -50,8 +50,9 @@ __global__ void check_snapshots_kernel(const DeviceBatch b, const i64* consoles,
   const u32 k = blockIdx.x * blockDim.x + threadIdx.x;
   if (k >= n) return;
   const DeviceGame& g = b.game(u32(consoles[k]));
-  errors_out[k] = u8(find_snapshot_error(snapshots + size_t(k) * b.snapshot_bytes, b.layout, g.key,
-                                         g.snapshot.end));
+  const SnapshotOwner owner{b.layout, g.key, g.snapshot.end, g.cart.type, u32(b.stack_num)};
+  errors_out[k] =
+      u8(find_snapshot_error(snapshots + size_t(k) * b.snapshot_bytes, owner, g.properties));
 }
 
 __global__ void scatter_snapshots_kernel(const DeviceBatch b, const i64* consoles,

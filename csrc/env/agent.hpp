@@ -49,6 +49,11 @@ struct AgentState {
 
 static_assert(std::is_trivially_copyable_v<AgentState>);
 
+// Whether bytes from outside are such a state: what is reported as bool is 0 or 1.
+CULE_HD inline bool is_valid_agent(const AgentState& a) {
+  return a.is_over <= 1 && a.has_lost_life <= 1 && a.is_first <= 1;
+}
+
 CULE_HD CULE_INLINE bool is_terminated(const AgentState& a, const AgentOptions& o) {
   return a.is_over || ((o.episodic_life || o.life_loss_info) && a.has_lost_life);
 }
@@ -65,6 +70,9 @@ CULE_HD CULE_INLINE i32 paid_reward(const AgentState& a, const AgentOptions& o) 
   return a.reward < -1 ? -1 : a.reward > 1 ? 1 : a.reward;
 }
 
+// Rules may give any rewards, whose sums wrap.
+CULE_HD CULE_INLINE i32 add_wrapping(i32 a, i32 b) { return i32(u32(a) + u32(b)); }
+
 template <class Engine, class ObservationSink>
 CULE_HD void step_agent(BasicAle<Engine>& ale, AgentState& a, const AgentOptions& o, i32 action,
                         float strength, ObservationSink& observation) {
@@ -79,9 +87,9 @@ CULE_HD void step_agent(BasicAle<Engine>& ale, AgentState& a, const AgentOptions
       if (!ale.engine.align(is_running, is_running && !ale.is_over())) break;
       if (!is_running) continue;
       observation.begin_frame(k - 1);
-      a.reward += ale.act(action, strength);
+      a.reward = add_wrapping(a.reward, ale.act(action, strength));
       a.is_over = ale.is_over();
-      ++a.step_frames;
+      a.step_frames = add_wrapping(a.step_frames, 1);
       a.lives = ale.lives();
       a.has_lost_life = fires ? !a.is_over : a.lives < lives_before && a.lives > 0;
       is_running = !is_ended(a, o);
@@ -96,8 +104,8 @@ CULE_HD void step_agent(BasicAle<Engine>& ale, AgentState& a, const AgentOptions
     action = action_after_life_loss(o, number);
     strength = 1.0f;
   }
-  a.episode_return += a.reward;
-  ++a.episode_length;
+  a.episode_return = add_wrapping(a.episode_return, a.reward);
+  a.episode_length = add_wrapping(a.episode_length, 1);
 }
 
 // reset_game, FIRE, no-ops: FIRE and no-ops together are max(U, 1) frames, U uniform below

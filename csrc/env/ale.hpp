@@ -60,6 +60,20 @@ struct EnvState {
 
 static_assert(std::is_trivially_copyable_v<EnvState>);
 
+constexpr i32 kMostPaddle = 10000000;     // resistance
+constexpr float kMaxStrength = 10000.0f;  // of an action: far beyond any use
+
+// Whether bytes from outside are the state of an environment: arithmetic with it cannot overflow.
+CULE_HD inline bool is_valid_env(const EnvState& e) {
+  bool is_valid = e.fault == EnvFault::kNone;
+  for (u32 player = 0; player < 2; ++player) {
+    // Also refuses what is no number.
+    is_valid &= e.last_strength[player] >= -kMaxStrength && e.last_strength[player] <= kMaxStrength;
+    is_valid &= e.paddle[player] >= -kMostPaddle && e.paddle[player] <= kMostPaddle;
+  }
+  return is_valid;
+}
+
 // The exact random streams of the reference.
 struct ExactStreams {
   Mt19937 machine;
@@ -149,8 +163,7 @@ struct BasicAle {
       if (applied < 0 || applied >= kActions || !(game.legal_actions >> applied & 1))
         applied = kNoop;
       emulate(applied, env.last_strength[0], ConsoleSwitch::kNone);
-      ++env.frame_number;
-      ++env.episode_frame_number;
+      count_frame();
       reward = i32(u32(reward) + u32(env.slots[kRewardSlot]));
     }
     return reward < settings.reward_min   ? settings.reward_min
@@ -172,8 +185,7 @@ struct BasicAle {
     run_frame(console, engine);
     run_rules();
     look_at_ram();
-    ++env.frame_number;
-    ++env.episode_frame_number;
+    count_frame();
     return count_setup_frames(frames + 1);
   }
   CULE_HD bool soft_reset() {
@@ -214,6 +226,12 @@ struct BasicAle {
     if (setup_frames <= kMaxSetupFrames) return true;
     env.fault = EnvFault::kModeUnreachable;
     return false;
+  }
+
+  // Both wrap.
+  CULE_HD void count_frame() {
+    env.frame_number = i32(u32(env.frame_number) + 1);
+    env.episode_frame_number = i32(u32(env.episode_frame_number) + 1);
   }
 
   // Two draws a frame, for player A and player B, whether or not they matter.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 
+#include "console/valid_state.hpp"
 #include "host/game.hpp"
 #include "obs/averaging.hpp"
 #include "obs/palette.hpp"
@@ -121,6 +122,14 @@ class AleConsole {
     std::memcpy(out, saved.get(), sizeof(State));
     for (u32 n = 0; n < 2; ++n)
       std::memcpy(out + sizeof(State) + n * pixel_count(), memory_->pixels[n], pixel_count());
+  }
+
+  // Whether the bytes can be a state or a snapshot: a checksum is no proof.
+  bool can_restore(const u8* in) const {
+    auto saved = make_zeroed<State>();
+    std::memcpy(static_cast<void*>(saved.get()), in, sizeof(State));
+    return is_valid_state(saved->console, game_->properties(), game_->bankswitch()) &&
+           is_valid_env(saved->env) && game_->has_mode(saved->env.mode);
   }
 
   // The remembered actions of sticky actions stay as they are; so does the environment's generator

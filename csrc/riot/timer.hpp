@@ -41,7 +41,7 @@ CULE_HD CULE_INLINE u32 timer_elapsed(const Timer& t, u32 cycle) {
 // the very cycle of its write finds elapsed = -1, shifted unsigned: TIM1T has not expired, the
 // others have.
 CULE_HD CULE_INLINE i32 timer_value(const Timer& t, u32 cycle) {
-  return t.start - i32(timer_elapsed(t, cycle) >> t.shift) - 1;
+  return i32(t.start - (timer_elapsed(t, cycle) >> t.shift) - 1u);
 }
 
 CULE_HD CULE_INLINE u32 read_intim(Timer& t, u32 cycle) {

@@ -316,7 +316,7 @@ struct LogRenderer {
   // The star field starts with HMM0 changed from 7 to 6 exactly 21 cycles after an HMOVE (NOTES.md
   // 10).
   CULE_HD CULE_INLINE bool begins_stars(u32 v, u32 clock) const {
-    return v >> 4 == 6 && s.hm[kMissile0] == 7 && i32(clock) == s.hmove_clock + 63;
+    return v >> 4 == 6 && s.hm[kMissile0] == 7 && clock == u32(s.hmove_clock) + 63;
   }
   CULE_HD CULE_INLINE void start_stars(u32 v) {
     s.hm[kMissile0] = u8(v >> 4);

@@ -216,7 +216,7 @@ CULE_HD CULE_INLINE u32 reset_player_position(u32 h) {
 // (NOTES.md 6.3).
 CULE_HD CULE_INLINE u32 reset_small_position(u32 reg, u32 clock, i32 hmove_clock) {
   const u32 h = clock % kClocksPerLine;
-  const i32 gap = i32(clock) - hmove_clock;
+  const i32 gap = i32(clock - u32(hmove_clock));
   if (reg == RESM0 && gap == 60 && h == 69) return 8;
   if (reg == RESBL) {
     if (gap == 54 && (h == 60 || h == 69)) return 10;
