@@ -1,0 +1,62 @@
+// tests/fuzz/rules.cpp: any words as the program of a game's rules: a program that
+// find_program_error() lets pass stays within its stack and slots, and ends.
+//
+// One byte is one word where that is enough: an opcode, or a small operand.
+#include "console.hpp"
+#include "game/vm.hpp"
+
+using namespace cule;
+using namespace cule::fuzz;
+
+namespace {
+
+std::vector<i32> read_program(Input& in) {
+  constexpr u32 kWide = 0xFF;  // a word of four bytes follows
+  std::vector<i32> words;
+  while (!in.is_empty()) {
+    const u32 byte = in.byte();
+    words.push_back(byte == kWide ? i32(in.word()) : i32(byte));
+  }
+  return words;
+}
+
+// What a mode selection may do, without a console. Counts as BasicAle does.
+struct CountedEffects {
+  static constexpr bool kAllowed = true;
+  u32 seed;
+  i32 jumps = 0;
+  i32 frames = 0;
+
+  bool wait(i32 more) { return (frames += more < 1 ? 1 : more & 0xFFFF) < 10000; }
+  bool select(i32 wanted) { return wait(wanted); }
+  bool soft_reset() { return wait(4); }
+  bool act(i32) { return wait(1); }
+  bool count_jump() { return ++jumps < 10000; }
+  i32 draw() { return i32(seed = seed * 1664525 + 1013904223); }
+  void fail(i32) {}
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  InputParts in(data, size);
+  std::vector<u8> ram(kRamBytes), cart_ram(kCartRamBytes);
+  const u32 seed = in.header.word();
+  for (u32 i = 0; i < kRamBytes; ++i) ram[i] = cart_ram[i ^ 1] = u8(seed >> (i % 25));
+  const std::vector<i32> code = read_program(in.body);
+  for (const bool allows_effects : {false, true}) {
+    const i32 error = find_program_error(code.data(), u32(code.size()), allows_effects);
+    if (error >= 0) continue;
+    std::vector<i32> slots(kMaxSlots, i32(seed));
+    u8 data_bus = 0;
+    const RuleMemory memory{ram.data(), cart_ram.data(), &data_bus};
+    if (allows_effects) {
+      CountedEffects effects{seed};
+      run_program(code.data(), slots.data(), memory, effects);
+    } else {
+      NoEffects none;
+      run_program(code.data(), slots.data(), memory, none);
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,139 @@
+"""The corpus of the fuzz targets: generated programs, and the minimised findings.
+
+``python -m tests.fuzz.seeds FOLDER`` writes the corpus of each target into a folder of its own.
+
+Findings are text, ``findings/TARGET/NAME.txt``, because the repository holds no binary file: a line
+that says what went wrong, then bytes in hexadecimal digits, ``00*20`` for twenty zeros.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+from cule.games import compile_rules, load_games
+from tests.support.random_programs import CARTRIDGES, random_bytes_image, random_image
+
+FINDINGS = Path(__file__).parent / "findings"
+#: Bytes of a header, as in ``input.hpp``.
+HEADER_BYTES = 12
+#: Cartridge types by number, as in ``console.hpp``.
+KINDS = ("2K", "4K", "F8", "F8SC", "F6", "F6SC", "E0", "FE", "DPC")
+ANY_IMAGE = len(KINDS)
+#: A word of a program that takes more than a byte follows, as in ``rules.cpp``.
+WIDE_WORD = 0xFF
+#: Bytes of an environment's state, at the start of a snapshot or state.
+STATE_BYTES = 744
+
+Corpus = dict[str, bytes]
+
+
+def finding_bytes(text: str) -> bytes:
+    """The bytes of a finding's text."""
+    words = " ".join(line for line in text.splitlines() if not line.startswith("#")).split()
+    return b"".join(
+        bytes.fromhex(digits) * int(count or 1)
+        for digits, _, count in (word.partition("*") for word in words)
+    )
+
+
+def findings(target: str) -> Corpus:
+    """The findings of a target, by name."""
+    paths = sorted((FINDINGS / target).glob("*.txt"))
+    return {path.stem: finding_bytes(path.read_text()) for path in paths}
+
+
+def console_header(rng: random.Random) -> bytes:
+    """A header of the targets that run a console, with the usual window in most cases."""
+    first_line, height = rng.choice([(34, 10), (34, 10), (0, 60), (64, 0)])
+    capacity, seed, frames = rng.choice([0, 0, *range(6)]), rng.randrange(256), rng.randrange(4)
+    fields = bytes([rng.randrange(64), first_line, height, capacity, seed, frames])
+    return fields + rng.randbytes(HEADER_BYTES - len(fields))
+
+
+def console_input(header: bytes, kind: int, vectors: bytes, program: bytes) -> bytes:
+    """An input of the targets that run a console; `vectors`: reset and BRK."""
+    return header + bytes([kind]) + vectors + program
+
+
+def console_corpus(per_kind: int) -> Corpus:
+    """Programs of ``tests/support``: whole images, and short ones that are repeated."""
+    corpus = {}
+    for kind in CARTRIDGES:
+        for seed in range(per_kind):
+            for writer in (random_image, random_bytes_image):
+                rng = random.Random(f"{kind} {seed} {writer.__name__}")
+                image, name = writer(seed, kind), f"{kind}-{seed}-{writer.__name__}"
+                corpus[name] = console_input(console_header(rng), ANY_IMAGE, bytes(4), image)
+                short = image[0x100 : 0x100 + rng.choice((23, 150, 601))]
+                number = rng.randrange(len(KINDS))
+                corpus[f"{name}-short"] = console_input(
+                    console_header(rng), number, image[-4:], short
+                )
+    return corpus
+
+
+def snapshot_corpus(per_kind: int) -> Corpus:
+    """Genuine snapshots, and some with a few other bytes in the state."""
+    corpus = {}
+    for kind in range(len(KINDS)):
+        for is_console in (0, 1):
+            for seed in range(per_kind):
+                rng = random.Random(f"{kind} {is_console} {seed}")
+                header = bytes([kind, is_console, *rng.choices(range(1, 8), k=2)])
+                change = bytearray(STATE_BYTES)
+                for _ in range(seed):
+                    change[rng.randrange(STATE_BYTES)] = 1 << rng.randrange(8)
+                header = header.ljust(HEADER_BYTES, b"\3")
+                corpus[f"{KINDS[kind]}-{is_console}-{seed}"] = header + bytes(change)
+    return corpus
+
+
+def encode_program(words: tuple[int, ...]) -> bytes:
+    """Words of a rule program as an input."""
+    return b"".join(
+        bytes([word])
+        if 0 <= word < WIDE_WORD
+        else bytes([WIDE_WORD]) + (word % 2**32).to_bytes(4, "little")
+        for word in words
+    )
+
+
+def rules_corpus(games: int) -> Corpus:
+    """The compiled rules of some games."""
+    corpus = {}
+    for name in sorted(load_games())[:games]:
+        code = compile_rules(load_games()[name])
+        for part in ("step_code", "lives_code", "setup_code"):
+            header = name.encode()[:HEADER_BYTES].ljust(HEADER_BYTES, b"\0")
+            corpus[f"{name}-{part}"] = header + encode_program(tuple(getattr(code, part)))
+    return corpus
+
+
+def corpus_of(target: str, size: int = 3) -> Corpus:
+    """Inputs of a target by name, findings included; `size` scales the number of the others."""
+    if target == "snapshot":
+        generated = snapshot_corpus(2 * size)
+    elif target == "rules":
+        generated = rules_corpus(10 * size)
+    else:
+        generated = console_corpus(size)
+    return {**generated, **findings(target)}
+
+
+def write_corpus(target: str, folder: Path, size: int = 3) -> list[Path]:
+    """Write the corpus of a target as files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, data in corpus_of(target, size).items():
+        paths.append(folder / name)
+        paths[-1].write_bytes(data)
+    return paths
+
+
+if __name__ == "__main__":
+    from tests.fuzz.build import TARGETS
+
+    for each in TARGETS:
+        print(len(write_corpus(each, Path(sys.argv[1]) / each)), each)

@@ -1,0 +1,179 @@
+// tests/fuzz/snapshot.cpp: any bytes as a snapshot or a state, behind a right and a wrong checksum:
+// they are refused, or can be run, drawn, reset and saved again; what is saved is valid.
+//
+// The bytes of an input are the differences from a genuine state, so that zeros keep what is there.
+#include "console.hpp"
+#include "host/ale_console.hpp"
+#include "host/batch.hpp"
+
+using namespace cule;
+using namespace cule::fuzz;
+
+namespace {
+
+// Draws, reads and writes everything, waits for lines, switches banks.
+constexpr u8 kProgram[] = {
+    0xA9, 0x02, 0x85, 0x00, 0x85, 0x02, 0x85, 0x02, 0xA9, 0x00, 0x85, 0x00,  // VSYNC
+    0xA2, 0xC8, 0x85, 0x02, 0x86, 0x1B, 0x86, 0x06, 0x85, 0x2A, 0xA5, 0x07,  // 200 lines
+    0x65, 0x80, 0x85, 0x80, 0xB5, 0x00, 0x95, 0x0D, 0xAD, 0x84, 0x02, 0x85,  //
+    0x20, 0x85, 0x10, 0xA4, 0x0A, 0xC8, 0xAD, 0x10, 0x10, 0xAD, 0xE3, 0x1F,  //
+    0xAD, 0xF9, 0x1F, 0xCA, 0xD0, 0xD9, 0x8D, 0x96, 0x02, 0x4C, 0x00, 0x15,  //
+};
+
+std::shared_ptr<const Game> make_game(u32 kind) {
+  Bytes body{u8(kind), 0x00, 0x15, 0x00, 0x15};
+  for (size_t i = 0; i < kBankBytes; ++i) {
+    const size_t at = (i - 0x500) % kBankBytes;
+    body.push_back(at < sizeof kProgram ? kProgram[at] : 0xEA);
+  }
+  Input in(body.data(), body.size());
+  GameSpec spec;
+  spec.game_id = "fuzz";
+  spec.rom = read_image(in);
+  spec.properties.first_line = 34;
+  spec.properties.height = 210;
+  spec.properties.left_paddles = kind & 1;
+  spec.legal_actions = spec.minimal_actions = {0, 1, 3, 4};
+  spec.modes = {0, 1};
+  spec.difficulties = {0, 1};
+  spec.state = {0, 0, 0};
+  spec.step_code = {kRamAt, 0,   kStore, kRewardSlot, kRamAt,        1,
+                    kConst, 250, kGe,    kStore,      kTerminalSlot, kEnd};
+  spec.lives_code = {kRamAt, 2, kConst, 7, kAnd, kEnd};
+  spec.translates = kind < 4;
+  return std::make_shared<Game>(spec);
+}
+
+// The games that snapshots are restored into, one of each cartridge type.
+const std::shared_ptr<const Game>& game_of(u32 kind) {
+  static std::vector<std::shared_ptr<const Game>> games;
+  for (u32 k = u32(games.size()); k < image_kinds().size(); ++k) games.push_back(make_game(k));
+  return games[kind];
+}
+
+// Changes bytes by those of the input.
+void change(u8* bytes, size_t size, Input& in) {
+  for (size_t i = 0; i < size && !in.is_empty(); ++i) bytes[i] ^= in.byte();
+}
+
+struct BatchRig {
+  Batch batch;
+  Bytes genuine;
+  Bytes obs;
+  std::vector<i32> ints = std::vector<i32>(kIntRows);
+  Bytes flags = Bytes(kFlagRows);
+
+  explicit BatchRig(u32 kind) : batch({game_of(kind)}, {0}, {0}, {0}, options()) {
+    obs.resize(batch.options().obs_bytes());
+    const i64 seed = 1;
+    batch.reset(nullptr, &seed, outputs());
+    for (u32 step = 0; step < 3; ++step) batch.step({{3, 1.0f}}, outputs());
+    genuine.resize(batch.state_bytes());
+    batch.save(0, genuine.data());
+  }
+  static BatchOptions options() {
+    BatchOptions o;
+    o.num_threads = 1;
+    o.agent.frameskip = 2;
+    o.agent.max_num_frames_per_episode = 1000;
+    o.agent.noop_max = 1;
+    o.img_height = o.img_width = 21;
+    o.stack_num = 2;
+    o.repeat_action_probability = 0.25f;
+    return o;
+  }
+  Outputs outputs() {
+    Outputs out;
+    out.obs = obs.data();
+    out.obs_stride = std::ptrdiff_t(obs.size());
+    out.ints = ints.data();
+    out.flags = flags.data();
+    out.width = 1;
+    return out;
+  }
+};
+
+void check_saved(BatchRig& rig) {
+  Bytes row(rig.batch.state_bytes());
+  rig.batch.save(0, row.data());
+  if (!rig.batch.find_snapshot_error(0, row.data()).empty()) report("a saved snapshot is refused");
+  rig.batch.restore(0, row.data());
+}
+
+void try_batch(u32 kind, Input& header, Input& body) {
+  static std::unique_ptr<BatchRig> rigs[16];
+  if (rigs[kind] == nullptr) rigs[kind] = std::make_unique<BatchRig>(kind);
+  BatchRig& rig = *rigs[kind];
+  const bool has_right_checksum = header.below(8) != 0;
+  const u32 steps = header.below(4);
+  Bytes row = rig.genuine;
+  SnapshotHeader h;
+  std::memcpy(&h, row.data(), sizeof h);
+  change(row.data() + sizeof h, row.size() - sizeof h, body);
+  const bool is_changed = row != rig.genuine;
+  if (has_right_checksum) {
+    h.checksum = checksum_of(row.data() + sizeof h, row.size() - sizeof h);
+    std::memcpy(row.data(), &h, sizeof h);
+  } else {
+    change(row.data(), sizeof h, header);
+  }
+  const bool is_refused = !rig.batch.find_snapshot_error(0, row.data()).empty();
+  if (!is_changed && has_right_checksum && is_refused) report("a genuine snapshot is refused");
+  if (is_changed && !has_right_checksum && !is_refused) report("a wrong checksum is not noticed");
+  if (is_refused) return;
+  rig.batch.restore(0, row.data());
+  rig.batch.observe(rig.outputs());
+  for (u32 step = 0; step < steps; ++step) {
+    rig.batch.step({{i32(header.below(kActions)), 1.0f}}, rig.outputs());
+    for (const u8 flag : rig.flags) {
+      if (flag > 1) report("a flag is neither 0 nor 1");
+    }
+    check_saved(rig);
+  }
+}
+
+void try_console(u32 kind, Input& header, Input& body) {
+  static std::unique_ptr<AleConsole> consoles[16];
+  if (consoles[kind] == nullptr) {
+    AleConsoleOptions options;
+    options.sound_obs = true;
+    options.color_averaging = true;
+    consoles[kind] = std::make_unique<AleConsole>(game_of(kind), options);
+  }
+  AleConsole& console = *consoles[kind];
+  const bool is_snapshot = header.below(2) != 0;
+  const bool has_random = header.below(2) != 0;
+  const u32 acts = header.below(4);
+  Bytes bytes(is_snapshot ? console.snapshot_bytes() : console.state_bytes());
+  if (is_snapshot) {
+    console.get_snapshot(bytes.data());
+  } else {
+    console.get_state(bytes.data(), has_random);
+  }
+  const Bytes genuine = bytes;
+  change(bytes.data(), bytes.size(), body);
+  if (!console.can_restore(genuine.data())) report("a genuine state is refused");
+  if (!console.can_restore(bytes.data())) return;
+  is_snapshot ? console.set_snapshot(bytes.data()) : console.set_state(bytes.data(), has_random);
+  for (u32 k = 0; k < acts; ++k) {
+    console.act(i32(header.below(kActions)), 1.0f);
+    console.screen();
+    console.lives();
+  }
+  console.get_state(bytes.data(), true);
+  if (!console.can_restore(bytes.data())) report("a saved state is refused");
+  is_snapshot ? console.set_snapshot(genuine.data()) : console.set_state(genuine.data(), true);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  InputParts in(data, size);
+  const u32 kind = in.header.below(u32(image_kinds().size()));
+  if (in.header.below(2) != 0) {
+    try_console(kind, in.header, in.body);
+  } else {
+    try_batch(kind, in.header, in.body);
+  }
+  return 0;
+}

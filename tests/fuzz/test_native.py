@@ -1,0 +1,76 @@
+"""The fuzz targets in C++ on their corpus, with sanitizers, and translation in threads and forks.
+
+Not optimised, and with the sanitizers that find reads and writes out of bounds and undefined
+arithmetic only, because compiling takes most of the time. ``make fuzz`` has all of them.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.build import TARGETS, Builder
+from tests.fuzz.seeds import FINDINGS, finding_bytes, write_corpus
+
+HAS_TRANSLATION = sys.platform == "linux" and platform.machine() == "x86_64"
+SANITIZERS = "-fsanitize=address,bounds,shift,signed-integer-overflow"
+LIMIT_S = 120
+
+pytestmark = pytest.mark.skipif(not HAS_TRANSLATION, reason="built for Linux on x86-64")
+
+
+@pytest.fixture(scope="module")
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
+    compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    return Builder(tmp_path_factory.mktemp("fuzz"), [compiler], ["-O0", SANITIZERS])
+
+
+def run(program: Path, *arguments: str) -> str:
+    """What the program prints; it must end without a finding."""
+    words = [str(program), *arguments]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stderr
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_corpus(builder: Builder, target: str, tmp_path: Path) -> None:
+    files = write_corpus(target, tmp_path / target, size=1)
+    program = builder.build(target, "run_files")
+    printed = run(program, *map(str, files))
+    (totals,) = re.findall(r"totals: (\d+) inputs, (\d+) instructions", printed)
+    assert int(totals[0]) == len(files)
+    assert (int(totals[1]) > 100_000) == (target in ("rom", "translation"))
+
+
+def test_a_finding_is_reported(builder: Builder, tmp_path: Path) -> None:
+    """An input that cannot be read is no success."""
+    program = builder.build("rules", "run_files")
+    done = subprocess.run([str(program), str(tmp_path / "none")], check=False, capture_output=True)
+    assert done.returncode != 0
+
+
+def test_threads_and_forks(builder: Builder) -> None:
+    run(builder.build("threads"), "6")
+
+
+@pytest.mark.slow
+def test_threads_and_forks_for_long(builder: Builder) -> None:
+    run(builder.build("threads"), "200", "1000")
+
+
+@pytest.mark.parametrize(
+    "path", sorted(FINDINGS.rglob("*.txt")), ids=lambda path: f"{path.parent.name}-{path.stem}"
+)
+def test_finding_says_what_it_is(path: Path) -> None:
+    assert path.parent.name in TARGETS
+    assert path.read_text().startswith("# ")
+    assert finding_bytes(path.read_text())
