@@ -152,7 +152,9 @@ def test_the_page_of_dependencies_has_every_package() -> None:
     for extra in project["project"]["optional-dependencies"].values():
         words += extra
     packages = {re.split(r"[\[<>=; ]", word)[0] for word in words} - {"cule"}
-    rows = re.findall(r"^\| ([\w, -]+) \|", (ROOT / "docs/dependencies.md").read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| ([\w, -]+) \|", (ROOT / "docs/dependencies.md").read_text(), re.MULTILINE
+    )
     named = {name for row in rows for name in row.split(", ")} - {"package"}
     not_ours = {"cmake", "ninja"}  # which scikit-build-core asks for
     assert named - not_ours == packages
