@@ -15,6 +15,8 @@ from cule.envs import (
     EnvOptions,
     FrameStep,
     LoggerMode,
+    MultiAgentOptions,
+    MultiAgentVectorEnv,
     register_envs,
 )
 from cule.envs.errors import (
@@ -81,6 +83,8 @@ __all__ = [
     "InvalidStateError",
     "LoggerMode",
     "MissingPackageError",
+    "MultiAgentOptions",
+    "MultiAgentVectorEnv",
     "NotReadyError",
     "NotResetError",
     "OutOfDeviceMemoryError",

@@ -25,6 +25,15 @@ INT_EPISODE_LENGTH: int  # agent steps, likewise
 INT_ENV_ID: int
 INT_ROWS: int
 
+# With P players further rows follow these: P of each kind, that of player p of kind k in row
+# INT_ROWS + k * P + p.
+PLAYER_REWARD: int  # as INT_REWARD
+PLAYER_RAW_REWARD: int
+PLAYER_LIVES: int
+PLAYER_RETURN: int
+PLAYER_LIFE_LOST: int  # 1: as FLAG_LIFE_LOST
+PLAYER_ROWS: int  # kinds
+
 # Rows of the bool result table [FLAG_ROWS, n].
 FLAG_TERMINATED: int
 FLAG_TRUNCATED: int
@@ -70,6 +79,9 @@ class GameSpec:
     step_code: Sequence[int]
     lives_code: Sequence[int]
     setup_code: Sequence[int]
+    num_players: int  # 1 unless set
+    kept_slots: Sequence[int]  # of state that a reset leaves as they are
+    lives_at: Sequence[int]  # where in lives_code the program of each player begins
     translates: bool  # the CPU runs machine code made of the program, where that is possible
     def __init__(self) -> None: ...
 
@@ -183,6 +195,7 @@ class BatchOptions:
     autoreset: Autoreset
     cached_resets: bool
     num_reset_states: int
+    num_players: int  # of every game of the batch
     ram_obs: bool  # observations are uint8 [128] of each environment
     full_action_space: bool
     continuous: bool
@@ -198,6 +211,7 @@ class Outputs:
         final_obs: as obs, for the last observations of episodes that end; rows of other
             environments are not written.
         stacked: whether observations are stacks.
+        num_players: of the batch.
     """
 
     def __init__(
@@ -205,6 +219,7 @@ class Outputs:
         obs: NDArray[np.uint8],
         final_obs: NDArray[np.uint8] | None = None,
         stacked: bool = True,
+        num_players: int = 1,
     ) -> None: ...
     @property
     def obs(self) -> NDArray[np.uint8]: ...
@@ -213,7 +228,7 @@ class Outputs:
     @property
     def stacked(self) -> bool: ...
     @property
-    def ints(self) -> NDArray[np.int32]: ...  # [INT_ROWS, n]
+    def ints(self) -> NDArray[np.int32]: ...  # [INT_ROWS, n]; more rows with several players
     @property
     def final_ints(self) -> NDArray[np.int32]: ...  # the same of ended episodes, with final_obs
     @property

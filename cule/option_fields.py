@@ -35,6 +35,11 @@ def one_of(default: _Word, *allowed: str) -> _Word:
     return field(default=default, metadata={"allowed": allowed})
 
 
+def init_fields(config_class: type) -> dict[str, dataclasses.Field[Any]]:
+    """The fields of a dataclass that its constructor takes, by name."""
+    return {item.name: item for item in dataclasses.fields(config_class) if item.init}
+
+
 @functools.cache
 def field_docs(config_class: type) -> Mapping[str, str]:
     """The docstring of each field of a dataclass; inherited where a class only sets a default."""
@@ -57,7 +62,7 @@ def describe_options(config_class: type) -> str:
     """A paragraph for each option: name, type, default, meaning and range."""
     docs = field_docs(config_class)
     lines = []
-    for item in dataclasses.fields(config_class):
+    for item in init_fields(config_class).values():
         default = "" if item.default is dataclasses.MISSING else f" = {item.default!r}"
         if item.default_factory is not dataclasses.MISSING:
             default = f" = {item.default_factory()!r}"

@@ -25,6 +25,7 @@ struct BatchOptions {
   Autoreset autoreset = Autoreset::kNextStep;
   bool cached_resets = false;
   i32 num_reset_states = 30;
+  i32 num_players = 1;  // of every game of the batch
 
   u32 channels() const { return grayscale ? 1 : 3; }
   size_t frame_bytes() const {

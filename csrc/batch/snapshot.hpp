@@ -1,9 +1,9 @@
 // batch/snapshot.hpp: a snapshot of an environment as bytes: header, state, pictures, observations.
 //
 // Snapshots of one layout and game are exchangeable between batches, back ends and processes of the
-// same build: SnapshotHeader, SlotState, the exact random streams (resets="exact" only), both
-// pictures, the pooled picture, the frame stack. Those of a batch have the size of the longest, and
-// end in zeros.
+// same build: SnapshotHeader, SlotState, PlayersState (several players only), the exact random
+// streams (resets="exact" only), both pictures, the pooled picture, the frame stack. Those of a
+// batch have the size of the longest, and end in zeros.
 #pragma once
 
 #include <cstring>
@@ -31,6 +31,7 @@ struct RandomStreams {
 
 // Offsets of the parts of a snapshot, in bytes from the start of the header.
 struct SnapshotLayout {
+  size_t players;
   size_t streams;
   size_t pictures;
   size_t pooled;
@@ -41,7 +42,8 @@ struct SnapshotLayout {
 
 inline SnapshotLayout snapshot_layout(const BatchOptions& o, u32 height) {
   SnapshotLayout at;
-  at.streams = sizeof(SnapshotHeader) + sizeof(SlotState);
+  at.players = sizeof(SnapshotHeader) + sizeof(SlotState);
+  at.streams = at.players + (o.num_players > 1 ? sizeof(PlayersState) : 0);
   at.pictures = at.streams + (o.cached_resets ? 0 : sizeof(RandomStreams));
   at.pooled = at.pictures + 2 * size_t(height) * kScreenWidth;
   at.stack = at.pooled + o.pooled_bytes(height);

@@ -4,7 +4,7 @@
 // column.
 #pragma once
 
-#include "env/agent.hpp"
+#include "env/players.hpp"
 
 namespace cule {
 
@@ -48,7 +48,7 @@ enum FlagRow : u32 {
 CULE_HD inline void write_ints(const SlotState& s, const AgentOptions& o, i32 console, i32* ints,
                                size_t width) {
   const AgentState& a = s.reported;
-  ints[kIntReward * width] = paid_reward(a, o);
+  ints[kIntReward * width] = paid_reward(a.reward, o);
   ints[kIntRawReward * width] = a.reward;
   ints[kIntLives * width] = s.agent.lives;
   ints[kIntFrameNumber * width] = s.env.frame_number;
@@ -56,6 +56,36 @@ CULE_HD inline void write_ints(const SlotState& s, const AgentOptions& o, i32 co
   ints[kIntEpisodeReturn * width] = a.episode_return;
   ints[kIntEpisodeLength * width] = a.episode_length;
   ints[kIntEnvId * width] = console;
+}
+
+// Further rows of the i32 table with several players: num_players of each kind, the first player's
+// first.
+enum PlayerRow : u32 {
+  kPlayerReward,
+  kPlayerRawReward,
+  kPlayerLives,
+  kPlayerReturn,
+  kPlayerLifeLost,
+  kPlayerRows,
+};
+
+CULE_HD constexpr u32 int_rows(u32 num_players) {
+  return kIntRows + (num_players > 1 ? kPlayerRows * num_players : 0);
+}
+
+CULE_HD inline void write_player_ints(const PlayersState& s, const AgentOptions& o, u32 num_players,
+                                      i32* ints, size_t width) {
+  const PlayersTotals& t = s.reported;
+  for (u32 player = 0; player < num_players; ++player) {
+    const auto row = [&](PlayerRow kind) -> i32& {
+      return ints[(kIntRows + kind * num_players + player) * width];
+    };
+    row(kPlayerReward) = paid_reward(t.reward[player], o);
+    row(kPlayerRawReward) = t.reward[player];
+    row(kPlayerLives) = s.lives[player];
+    row(kPlayerReturn) = t.episode_return[player];
+    row(kPlayerLifeLost) = t.has_lost_life[player];
+  }
 }
 
 CULE_HD inline void write_flags(const SlotState& s, const AgentOptions& o, u8* flags,

@@ -17,22 +17,24 @@ struct OutputArrays {
   py::array_t<u8> obs;                       // [n, ...], each row contiguous
   std::optional<py::array_t<u8>> final_obs;  // as obs
   bool stacked;
-  Contiguous<i32> ints, final_ints;  // [kIntRows, n]; final_ints only with final_obs
+  Contiguous<i32> ints, final_ints;  // [int_rows(), n]; final_ints only with final_obs
   Contiguous<bool> flags;            // [kFlagRows, n]
 
   OutputArrays(py::array_t<u8> obs_array, std::optional<py::array_t<u8>> final_array,
-               bool is_stacked)
+               bool is_stacked, u32 num_players)
       : obs(std::move(obs_array)),
         final_obs(std::move(final_array)),
         stacked(is_stacked),
-        ints({py::ssize_t(kIntRows), size()}),
-        final_ints({py::ssize_t(kIntRows), final_obs ? size() : 0}),
+        ints({py::ssize_t(int_rows(num_players)), size()}),
+        final_ints({py::ssize_t(int_rows(num_players)), final_obs ? size() : 0}),
         flags({py::ssize_t(kFlagRows), size()}) {}
 
   py::ssize_t size() const { return obs.ndim() > 0 ? obs.shape(0) : 0; }
 
   // For `n` environments of a batch.
   Outputs pointers(const BatchOptions& o, i32 n) {
+    check_range("rows of the tables", ints.shape(0), int_rows(u32(o.num_players)),
+                int_rows(u32(o.num_players)));
     const size_t bytes = stacked ? o.obs_bytes() : o.frame_bytes();
     Outputs out;
     out.obs = parse_rows(obs, "obs", n, bytes);
@@ -266,7 +268,8 @@ class PyBatch {
       const float* rows = parse_array<float>(actions, "actions", {n, kJoystickSize});
       b.command_from_joysticks(rows, n, commands_);
     } else {
-      b.command_from_indices(parse_vector<i32>(actions, "actions", n), ids, n, commands_);
+      const i32* indices = parse_vector<i32>(actions, "actions", n * b.options().num_players);
+      b.command_from_indices(indices, ids, n, commands_);
     }
   }
 
@@ -276,10 +279,11 @@ class PyBatch {
 
 // A read-only view of one field of every environment, which changes with it.
 template <class T>
-py::array live_view(const py::object& self, const T* first, std::vector<py::ssize_t> inner = {}) {
+py::array live_view(const py::object& self, const T* first, size_t stride,
+                    std::vector<py::ssize_t> inner = {}) {
   const Batch& b = self.cast<PyBatch&>().open();
   std::vector<py::ssize_t> shape{b.size()};
-  std::vector<py::ssize_t> strides{py::ssize_t(b.state_stride())};
+  std::vector<py::ssize_t> strides{py::ssize_t(stride)};
   for (const py::ssize_t n : inner) {
     shape.push_back(n);
     strides.push_back(sizeof(T));
@@ -291,6 +295,13 @@ py::array live_view(const py::object& self, const T* first, std::vector<py::ssiz
 
 const SlotState& first_state(const py::object& self) {
   return self.cast<PyBatch&>().open().slot(0).state();
+}
+
+py::array live_lives(const py::object& self) {
+  const Batch& b = self.cast<PyBatch&>().open();
+  if (b.players() == nullptr)
+    return live_view(self, &first_state(self).agent.lives, sizeof(SlotState));
+  return live_view(self, b.players()->lives, sizeof(PlayersState), {b.options().num_players});
 }
 
 template <class T>
@@ -324,7 +335,8 @@ void bind_options(py::module_& m) {
       .def_readwrite("continuous_action_threshold", &BatchOptions::continuous_action_threshold)
       .def_readwrite("autoreset", &BatchOptions::autoreset)
       .def_readwrite("cached_resets", &BatchOptions::cached_resets)
-      .def_readwrite("num_reset_states", &BatchOptions::num_reset_states);
+      .def_readwrite("num_reset_states", &BatchOptions::num_reset_states)
+      .def_readwrite("num_players", &BatchOptions::num_players);
   bind_agent_option(options, "frameskip", &AgentOptions::frameskip);
   bind_agent_option(options, "max_num_frames_per_episode",
                     &AgentOptions::max_num_frames_per_episode);
@@ -346,6 +358,12 @@ void bind_constants(py::module_& m) {
       {"INT_EPISODE_LENGTH", kIntEpisodeLength},
       {"INT_ENV_ID", kIntEnvId},
       {"INT_ROWS", kIntRows},
+      {"PLAYER_REWARD", kPlayerReward},
+      {"PLAYER_RAW_REWARD", kPlayerRawReward},
+      {"PLAYER_LIVES", kPlayerLives},
+      {"PLAYER_RETURN", kPlayerReturn},
+      {"PLAYER_LIFE_LOST", kPlayerLifeLost},
+      {"PLAYER_ROWS", kPlayerRows},
       {"FLAG_TERMINATED", kFlagTerminated},
       {"FLAG_TRUNCATED", kFlagTruncated},
       {"FLAG_LIFE_LOST", kFlagLifeLost},
@@ -364,9 +382,9 @@ void bind_batch(py::module_& m) {
   bind_options(m);
   py::register_exception<NotReady>(m, "NotReadyError", PyExc_RuntimeError);
   py::class_<OutputArrays>(m, "Outputs")
-      .def(py::init<py::array_t<u8>, std::optional<py::array_t<u8>>, bool>(),
+      .def(py::init<py::array_t<u8>, std::optional<py::array_t<u8>>, bool, u32>(),
            py::arg("obs").noconvert(), py::arg("final_obs").noconvert() = py::none(),
-           py::arg("stacked") = true)
+           py::arg("stacked") = true, py::arg("num_players") = 1)
       .def_readonly("obs", &OutputArrays::obs)
       .def_readonly("final_obs", &OutputArrays::final_obs)
       .def_readonly("stacked", &OutputArrays::stacked)
@@ -393,13 +411,12 @@ void bind_batch(py::module_& m) {
       .def("recv", &PyBatch::recv, py::arg("out"))
       .def("ram",
            [](const py::object& self) {
-             return live_view(self, first_state(self).console.ram, {kRamBytes});
+             return live_view(self, first_state(self).console.ram, sizeof(SlotState), {kRamBytes});
            })
-      .def("lives",
-           [](const py::object& self) { return live_view(self, &first_state(self).agent.lives); })
+      .def("lives", &live_lives)
       .def("episode_frames",
            [](const py::object& self) {
-             return live_view(self, &first_state(self).env.episode_frame_number);
+             return live_view(self, &first_state(self).env.episode_frame_number, sizeof(SlotState));
            })
       .def("get_state", &PyBatch::get_state, py::arg("indices"))
       .def("set_state", &PyBatch::set_state, py::arg("states"), py::arg("indices"))

@@ -62,6 +62,9 @@ void bind_spec(py::module_& m) {
       .def_readwrite("step_code", &GameSpec::step_code)
       .def_readwrite("lives_code", &GameSpec::lives_code)
       .def_readwrite("setup_code", &GameSpec::setup_code)
+      .def_readwrite("num_players", &GameSpec::num_players)
+      .def_readwrite("kept_slots", &GameSpec::kept_slots)
+      .def_readwrite("lives_at", &GameSpec::lives_at)
       .def_readwrite("translates", &GameSpec::translates);
   // The others can be written only.
   const auto set = [&spec](const char* name, auto setter) {

@@ -123,7 +123,7 @@ __device__ CULE_INLINE void step_console(const Program& program, const DeviceBat
                        {false, s.seed, 0},
                        Engine{{ram}, has_helpers, scan_memory, program, all, all}};
   FrameMarker marker{b, i, ale.console};
-  step_agent(ale, s.agent, g.agent, action.action, action.strength, marker);
+  step_agent(ale, s.agent, g.agent, {action.action, action.strength}, marker);
   s.is_ended = is_ended(s.agent, g.agent);
   s.reported = s.agent;
   b.draw_bits[i] = marker.draw_bits;

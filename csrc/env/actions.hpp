@@ -44,7 +44,26 @@ static_assert(action_of_direction(0, 1, false) == 2 && action_of_direction(1, 0,
               action_of_direction(-1, -1, true) == 17 && action_of_direction(0, 0, true) == kFire);
 static_assert(pressed_by(6) == (kPressUp | kPressRight));
 
+constexpr u32 kMaxPlayers = 4;
+
+// An action for each player.
+struct PlayersAction {
+  i32 of[kMaxPlayers];
+};
+
 enum class ConsoleSwitch : u8 { kNone, kReset, kSelect };
+
+CULE_HD constexpr u32 joystick_bits(u32 pressed) {
+  return (pressed & kPressUp ? 0x10u : 0) | (pressed & kPressDown ? 0x20u : 0) |
+         (pressed & kPressLeft ? 0x40u : 0) | (pressed & kPressRight ? 0x80u : 0);
+}
+
+CULE_HD constexpr u8 switch_pins(ConsoleSwitch held, u32 difficulty) {
+  const u32 released = 0x3F | (difficulty & 3) << 6;
+  return u8(held == ConsoleSwitch::kReset    ? released & ~1u
+            : held == ConsoleSwitch::kSelect ? released & ~2u
+                                             : released);
+}
 
 // Sets the pins of both ports and the console switches. `difficulty`: bit 0 left A, bit 1 right A.
 // Player A drives the left port (the right one with swapped ports), player B stays idle.
@@ -67,15 +86,40 @@ CULE_HD inline void set_inputs(ConsoleState& s, const ConsoleProperties& p, i32 
     if (p.right_paddles) in.resistance[2] = in.resistance[3] = 0;
   } else {
     const u32 port = p.swap_ports ? 1 : 0;
-    const u32 stick = (pressed & kPressUp ? 0x10u : 0) | (pressed & kPressDown ? 0x20u : 0) |
-                      (pressed & kPressLeft ? 0x40u : 0) | (pressed & kPressRight ? 0x80u : 0);
+    const u32 stick = joystick_bits(pressed);
     swcha &= ~(port ? stick >> 4 : stick);
     if (pressed & kPressFire) in.fire[port] = 0;
   }
   in.swcha = u8(swcha);
-  in.swchb = u8(0x3F | (difficulty & 3) << 6);
-  if (held == ConsoleSwitch::kReset) in.swchb &= u8(~1u);
-  if (held == ConsoleSwitch::kSelect) in.swchb &= u8(~2u);
+  in.swchb = switch_pins(held, difficulty);
+}
+
+// The same for several players: a joystick each, or a paddle each, two to a port (NOTES.md 9.4).
+CULE_HD inline void set_inputs(ConsoleState& s, const ConsoleProperties& p,
+                               const PlayersAction& actions, ConsoleSwitch held, u32 difficulty,
+                               const i32* paddle_resistance) {
+  Inputs& in = s.inputs;
+  u32 swcha = 0xFF;
+  in.fire[0] = in.fire[1] = 0x80;
+  for (i32& r : in.resistance) r = kNoPaddle;
+  const bool has_paddles = p.left_paddles || p.right_paddles;
+  for (u32 player = 0; player < (has_paddles ? kMaxPlayers : 2); ++player) {
+    const u32 pressed = pressed_by(actions.of[player]);
+    if (has_paddles) {
+      const u32 pot = player ^ (p.swap_paddles ? 1 : 0);
+      if (!(pot < 2 ? p.left_paddles : p.right_paddles)) continue;
+      in.resistance[pot] = paddle_resistance[player];
+      // The buttons of INPT0 to INPT3 are bits 7, 6, 3 and 2.
+      if (pressed & kPressFire) swcha &= ~(0x80u >> (pot + (pot & 2)));
+    } else {
+      const u32 port = (player ^ u32(p.swap_ports)) & 1;
+      const u32 stick = joystick_bits(pressed);
+      swcha &= ~(port ? stick >> 4 : stick);
+      if (pressed & kPressFire) in.fire[port] = 0;
+    }
+  }
+  in.swcha = u8(swcha);
+  in.swchb = switch_pins(held, difficulty);
 }
 
 }  // namespace cule

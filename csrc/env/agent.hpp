@@ -1,7 +1,7 @@
 // env/agent.hpp: one agent step of a console in a batch: frame skip, lives, truncation, reset
 // (NOTES.md 8).
 //
-// In: an action and its strength. Out: AgentState. An ObservationSink reads the two pictures that
+// In: what the player does. Out: AgentState. An ObservationSink reads the two pictures that
 // an observation is made of while they are on the screen:
 //
 //   begin_frame(frames_left)  a frame is about to run; so many follow it
@@ -65,17 +65,17 @@ CULE_HD CULE_INLINE bool is_ended(const AgentState& a, const AgentOptions& o) {
   return a.is_over || a.step_frames >= o.max_num_frames_per_episode ||
          (o.episodic_life && a.has_lost_life);
 }
-CULE_HD CULE_INLINE i32 paid_reward(const AgentState& a, const AgentOptions& o) {
-  if (!o.reward_clipping) return a.reward;
-  return a.reward < -1 ? -1 : a.reward > 1 ? 1 : a.reward;
+CULE_HD CULE_INLINE i32 paid_reward(i32 reward, const AgentOptions& o) {
+  if (!o.reward_clipping) return reward;
+  return reward < -1 ? -1 : reward > 1 ? 1 : reward;
 }
 
 // Rules may give any rewards, whose sums wrap.
 CULE_HD CULE_INLINE i32 add_wrapping(i32 a, i32 b) { return i32(u32(a) + u32(b)); }
 
-template <class Engine, class ObservationSink>
-CULE_HD void step_agent(BasicAle<Engine>& ale, AgentState& a, const AgentOptions& o, i32 action,
-                        float strength, ObservationSink& observation) {
+template <class Ale, class ObservationSink>
+CULE_HD void step_agent(Ale& ale, AgentState& a, const AgentOptions& o, typename Ale::Choice choice,
+                        ObservationSink& observation) {
   a.reward = 0;
   a.is_first = 0;
   const i32 lives_before = a.lives;
@@ -87,7 +87,7 @@ CULE_HD void step_agent(BasicAle<Engine>& ale, AgentState& a, const AgentOptions
       if (!ale.engine.align(is_running, is_running && !ale.is_over())) break;
       if (!is_running) continue;
       observation.begin_frame(k - 1);
-      a.reward = add_wrapping(a.reward, ale.act(action, strength));
+      a.reward = add_wrapping(a.reward, ale.act(choice));
       a.is_over = ale.is_over();
       a.step_frames = add_wrapping(a.step_frames, 1);
       a.lives = ale.lives();
@@ -101,8 +101,7 @@ CULE_HD void step_agent(BasicAle<Engine>& ale, AgentState& a, const AgentOptions
     if (number == 0) fires = o.has_fire && a.has_lost_life;
     is_running = fires && !is_ended(a, o);
     if (is_running) observation.restart();
-    action = action_after_life_loss(o, number);
-    strength = 1.0f;
+    choice = Ale::all_do(action_after_life_loss(o, number));
   }
   a.episode_return = add_wrapping(a.episode_return, a.reward);
   a.episode_length = add_wrapping(a.episode_length, 1);
@@ -113,11 +112,11 @@ CULE_HD void step_agent(BasicAle<Engine>& ale, AgentState& a, const AgentOptions
 template <class Ale>
 CULE_HD bool reset_agent(Ale& ale, AgentState& a, const AgentOptions& o, Mt19937& noop_random) {
   if (!ale.reset()) return false;
-  if (o.presses_fire) ale.act(kFire, 1.0f);
+  if (o.presses_fire) ale.act(Ale::all_do(kFire));
   i32 noops =
       i32(noop_random.next_below(u32(o.noop_max > 1 ? o.noop_max : 1))) - (o.presses_fire ? 1 : 0);
   for (; noops > 0; --noops) {
-    ale.act(kNoop, 1.0f);
+    ale.act(Ale::all_do(kNoop));
     if (ale.is_over() && !ale.reset()) return false;
   }
   a = AgentState{};

@@ -28,6 +28,10 @@ struct GameFacts {
   u32 starting_actions_size;
   u32 legal_actions;  // bit per action
   i32 initial_lives;  // lives expression of the reset values
+  // Of games for several players (env/players.hpp):
+  u32 num_players;
+  u32 kept_slots;             // bit per slot that a reset leaves as it is
+  u32 lives_at[kMaxPlayers];  // where in lives_code the expression of each player begins
 };
 
 struct AleSettings {
@@ -40,6 +44,15 @@ struct AleSettings {
   i32 paddle_min = kDefaultPaddleMin;
   i32 paddle_max = kDefaultPaddleMax;
 };
+
+// Where a paddle of resistance `r` is after a frame.
+CULE_HD inline i32 moved_paddle(const AleSettings& settings, i32 r, u32 pressed, i32 step) {
+  if (pressed & kPressRight) r -= step;
+  if (pressed & kPressLeft) r += step;
+  return r < settings.paddle_min   ? settings.paddle_min
+         : r > settings.paddle_max ? settings.paddle_max
+                                   : r;
+}
 
 enum class EnvFault : u8 { kNone, kModeUnreachable, kModeRefused };
 
@@ -78,6 +91,12 @@ CULE_HD inline bool is_valid_env(const EnvState& e) {
 struct ExactStreams {
   Mt19937 machine;
   Mt19937 env;
+};
+
+// An ALE action with its strength.
+struct Command {
+  i32 action;
+  float strength;
 };
 
 // Where sticky actions come from: the environment's Mersenne Twister, or the counter-based
@@ -128,14 +147,7 @@ struct BasicAle {
     emulate(kNoop, 1.0f, ConsoleSwitch::kNone, 60);
     soft_reset();
     for (u32 i = 0; i < game.state_size; ++i) env.slots[i] = game.state[i];
-    if (game.setup_code != nullptr) {
-      setup_frames = setup_jumps = 0;
-      in_setup = true;
-      env.slots[kModeSlot] = env.mode;
-      run_program(game.setup_code, env.slots, memory(), effects);
-      in_setup = false;
-      if (env.fault != EnvFault::kNone) return false;
-    }
+    if (!select_mode(effects)) return false;
     soft_reset();
     for (u32 i = 0; i < game.starting_actions_size; ++i) {
       const i32 action = game.starting_actions[i];
@@ -143,6 +155,11 @@ struct BasicAle {
     }
     return true;
   }
+
+  // How step_agent() says what the player does.
+  using Choice = Command;
+  CULE_HD static Choice all_do(i32 action) { return {action, 1.0f}; }
+  CULE_HD i32 act(const Choice& choice) { return act(choice.action, choice.strength); }
 
   // One act(): frame_skip frames with sticky actions; the clamped sum of their rewards.
   CULE_HD i32 act(i32 action, float strength) {
@@ -207,7 +224,19 @@ struct BasicAle {
   CULE_HD i32 draw() { return i32(streams->env.next()); }
   CULE_HD void fail(i32) { env.fault = EnvFault::kModeRefused; }
 
- private:
+ protected:
+  // The mode selection of a reset; false: env.fault says why the mode was not reached.
+  template <class Effects>
+  CULE_HD bool select_mode(Effects& effects) {
+    if (game.setup_code == nullptr) return true;
+    setup_frames = setup_jumps = 0;
+    in_setup = true;
+    env.slots[kModeSlot] = env.mode;
+    run_program(game.setup_code, env.slots, memory(), effects);
+    in_setup = false;
+    return env.fault == EnvFault::kNone;
+  }
+
   CULE_HD RuleMemory memory() const { return {console.s.ram, console.s.cart.ram}; }
 
   CULE_HD void run_rules() {
@@ -234,6 +263,7 @@ struct BasicAle {
     env.episode_frame_number = i32(u32(env.episode_frame_number) + 1);
   }
 
+ private:
   // Two draws a frame, for player A and player B, whether or not they matter.
   CULE_HD void draw_sticky(u32* keeps) {
     const double p = settings.repeat_action_probability;
@@ -251,12 +281,7 @@ struct BasicAle {
   CULE_HD void move_paddle(u32 pressed, float strength) {
     const double magnitude = strength < 0 ? -double(strength) : double(strength);
     const i32 step = i32(kPaddleStep * magnitude);
-    i32 r = env.paddle[0];
-    if (pressed & kPressRight) r -= step;
-    if (pressed & kPressLeft) r += step;
-    env.paddle[0] = r < settings.paddle_min   ? settings.paddle_min
-                    : r > settings.paddle_max ? settings.paddle_max
-                                              : r;
+    env.paddle[0] = moved_paddle(settings, env.paddle[0], pressed, step);
   }
 
   // Frames with player A's action, each followed by the rules.

@@ -17,6 +17,11 @@ constexpr u32 kMaxSlots = 32;
 constexpr u32 kMaxStack = 16;
 enum Slot : u32 { kScoreSlot, kRewardSlot, kTerminalSlot, kModeSlot = kMaxSlots - 1 };
 
+// In games for several players the rewards of the others follow `terminal`.
+CULE_HD constexpr u32 reward_slot(u32 player) {
+  return player == 0 ? u32(kRewardSlot) : kTerminalSlot + player;
+}
+
 enum RuleOp : i32 {
   kEnd = 0,
   kConst = 1,

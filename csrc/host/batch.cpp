@@ -38,6 +38,7 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
       pool_(choose_threads(options.num_threads, game_index.size()),
             options.thread_affinity_offset) {
   for (auto& game : games) setups_.push_back(make_game_setup(std::move(game), options_));
+  if (num_players() > 1) players_ = make_zeroed<PlayersState>(game_index.size());
   for (size_t made = 0; made < game_index.size(); made += kFrameBlock) {
     const size_t size = std::min(kFrameBlock, game_index.size() - made);
     frames_.push_back(make_zeroed<FrameStore>(size));
@@ -52,11 +53,11 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
   slots_.reserve(game_index.size());
   for (size_t i = 0; i < game_index.size(); ++i) {
     slots_.emplace_back(&setups_[size_t(game_index[i])], &options_, states_.get() + i,
-                        frames_of(i));
+                        players_ ? players_.get() + i : nullptr, frames_of(i));
   }
   for (const EnvSlot& u : slots_) state_bytes_ = std::max(state_bytes_, u.snapshot_layout().end);
   workspaces_.resize(size_t(pool_.size()) + 1);
-  pending_.resize(slots_.size());
+  pending_.resize(slots_.size() * num_players());
   pending_seeds_.resize(slots_.size());
   is_sent_.resize(slots_.size());
   const auto finish = [this](i32 i) {
@@ -69,8 +70,9 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
   posted_step_ = [this, finish](i32 i, i32 worker) {
     const size_t n = size_t(i);
     u8* final_obs = final_obs_.empty() ? nullptr : final_obs_.data() + n * options_.obs_bytes();
-    i32* final_ints = final_ints_.empty() ? nullptr : final_ints_.data() + n * kIntRows;
-    advance(i, pending_[n], final_obs, final_ints, 1, true, workspaces_[size_t(worker)]);
+    i32* final_ints = final_ints_.empty() ? nullptr : final_ints_.data() + n * int_rows();
+    advance(i, &pending_[n * num_players()], final_obs, final_ints, 1, true,
+            workspaces_[size_t(worker)]);
     finish(i);
   };
   posted_reset_ = [this, finish](i32 i, i32 worker) {
@@ -123,8 +125,10 @@ void Batch::fill_cache() {
   pool_.run(i32(wanted.size()), [&](i32 k, i32 worker) {
     const auto& [key, seed] = wanted[size_t(k)];
     const auto state = make_zeroed<SlotState>();
+    const auto players = make_zeroed<PlayersState>();
     const auto frames = make_zeroed<FrameStore>();
-    EnvSlot slot(&setups_[size_t(key.game)], &exact, state.get(), frames.get());
+    EnvSlot slot(&setups_[size_t(key.game)], &exact, state.get(),
+                 num_players() > 1 ? players.get() : nullptr, frames.get());
     slot.seed_noops(u32(seed));
     if (!slot.load(u32(seed), key.mode, key.difficulty) ||
         !slot.reset(workspaces_[size_t(worker)])) {
@@ -169,7 +173,7 @@ void Batch::reset(const u8* mask, const i64* seeds, const Outputs& out) {
   check_faults();
 }
 
-void Batch::advance(i32 i, const Command& command, u8* final_obs, i32* final_ints,
+void Batch::advance(i32 i, const Command* commands, u8* final_obs, i32* final_ints,
                     size_t final_width, bool stacked, Workspace& w) {
   EnvSlot& slot = slots_[size_t(i)];
   SlotState& s = slot.state();
@@ -177,28 +181,36 @@ void Batch::advance(i32 i, const Command& command, u8* final_obs, i32* final_int
     reset_slot(i, -1, w);
     return;
   }
-  slot.step(command.action, command.strength, w);
+  slot.step(commands, w);
   s.reported = s.agent;
   if (options_.autoreset != Autoreset::kSameStep) return;
   // A lost life that is reported as termination has a final observation, and no reset follows.
   if (final_obs != nullptr && (s.is_ended || is_terminated(s.agent, slot.setup().agent)))
     slot.write_obs(final_obs, stacked);
   if (!s.is_ended) return;
-  if (final_ints != nullptr) write_ints(s, slot.setup().agent, i, final_ints, final_width);
+  if (final_ints != nullptr) write_numbers(i, final_ints, final_width);
   // Reward, flags and totals reported are those of the step that ended; lives and frame numbers are
   // those of the new episode.
   const AgentState ended = s.agent;
+  const PlayersTotals totals = players_ ? slot.players()->totals : PlayersTotals{};
   reset_slot(i, -1, w);
   s.reported = ended;
+  if (players_) slot.players()->reported = totals;
+}
+
+// An environment's column of the i32 table.
+void Batch::write_numbers(i32 i, i32* ints, size_t width) const {
+  const EnvSlot& slot = slots_[size_t(i)];
+  const AgentOptions& o = slot.setup().agent;
+  write_ints(slot.state(), o, i, ints, width);
+  if (players_) write_player_ints(*slot.players(), o, u32(num_players()), ints, width);
 }
 
 void Batch::write_results(i32 i, const Outputs& out, size_t column) const {
   const EnvSlot& slot = slots_[size_t(i)];
-  const SlotState& s = slot.state();
-  const AgentOptions& o = slot.setup().agent;
   slot.write_obs(out.obs + std::ptrdiff_t(column) * out.obs_stride, out.stacked);
-  write_ints(s, o, i, out.ints + column, out.width);
-  write_flags(s, o, out.flags + column, out.width);
+  write_numbers(i, out.ints + column, out.width);
+  write_flags(slot.state(), slot.setup().agent, out.flags + column, out.width);
 }
 
 void Batch::step(const std::vector<Command>& commands, const Outputs& out) {
@@ -207,7 +219,7 @@ void Batch::step(const std::vector<Command>& commands, const Outputs& out) {
     const size_t n = size_t(i);
     u8* final_obs = out.final_obs == nullptr ? nullptr : out.final_obs + i * out.final_obs_stride;
     i32* final_ints = out.final_ints == nullptr ? nullptr : out.final_ints + n;
-    advance(i, commands[n], final_obs, final_ints, out.width, out.stacked,
+    advance(i, &commands[n * num_players()], final_obs, final_ints, out.width, out.stacked,
             workspaces_[size_t(worker)]);
     write_results(i, out, n);
   });
@@ -224,8 +236,13 @@ void Batch::decorrelate(i32 max_steps, u64 seed, const Outputs& out) {
     const u32 length = counter_random(seed, u32(i), 0, Purpose::kDecorrelateLength);
     const i32 steps = i32(u64(length) * u64(max_steps + 1) >> 32);
     for (i32 step = 0; step < steps; ++step) {
-      const u32 choice = counter_random(seed, u32(i), u64(step), Purpose::kDecorrelateAction);
-      advance(i, {actions[u64(choice) * actions.size() >> 32], 1.0f}, nullptr, nullptr, 1, true, w);
+      Command commands[kMaxPlayers];
+      for (size_t player = 0; player < num_players(); ++player) {
+        const u32 choice = counter_random(seed, u32(i), u64(step) * num_players() + player,
+                                          Purpose::kDecorrelateAction);
+        commands[player] = {actions[u64(choice) * actions.size() >> 32], 1.0f};
+      }
+      advance(i, commands, nullptr, nullptr, 1, true, w);
       if (slots_[size_t(i)].state().is_ended) reset_slot(i, -1, w);
     }
     write_results(i, out, size_t(i));
@@ -266,7 +283,7 @@ void Batch::step_snapshots(const u8* rows, const std::vector<Command>& commands,
   const auto find_error = [&](i32 i, size_t k) {
     return find_snapshot_error(i, rows + k * state_bytes_);
   };
-  const size_t n = commands.size();
+  const size_t n = commands.size() / num_players();
   const size_t failed = run_snapshots(n, [&](i32 i, size_t k, Workspace& w) {
     if (!find_error(i, k).empty()) return false;
     restore(i, rows + k * state_bytes_);
@@ -276,7 +293,7 @@ void Batch::step_snapshots(const u8* rows, const std::vector<Command>& commands,
                         ? nullptr
                         : out.final_obs + std::ptrdiff_t(k) * out.final_obs_stride;
     i32* final_ints = out.final_ints == nullptr ? nullptr : out.final_ints + k;
-    advance(i, commands[k], final_obs, final_ints, out.width, out.stacked, w);
+    advance(i, &commands[k * num_players()], final_obs, final_ints, out.width, out.stacked, w);
     write_results(i, out, k);
     save(i, rows_out + k * state_bytes_);
     return true;
@@ -290,9 +307,11 @@ void Batch::step_snapshots(const u8* rows, const std::vector<Command>& commands,
 
 void Batch::command_from_indices(const i32* actions, const i32* ids, i32 n,
                                  std::vector<Command>& commands) const {
-  commands.resize(size_t(n));
-  for (i32 k = 0; k < n; ++k) {
-    const auto& set = slots_[size_t(ids == nullptr ? k : ids[k])].setup().actions;
+  const i32 each = options_.num_players;
+  commands.resize(size_t(n) * num_players());
+  for (i32 k = 0; k < n * each; ++k) {
+    const i32 i = k / each;
+    const auto& set = slots_[size_t(ids == nullptr ? i : ids[i])].setup().actions;
     assert(actions[k] >= 0 && size_t(actions[k]) < set.size());
     commands[size_t(k)] = {set[size_t(actions[k])], 1.0f};
   }
@@ -344,10 +363,11 @@ void Batch::send(const std::vector<Command>& commands, const i32* ids, i32 n) {
   }
   if (options_.autoreset == Autoreset::kSameStep && final_obs_.empty()) {
     final_obs_.resize(slots_.size() * options_.obs_bytes());
-    final_ints_.resize(slots_.size() * kIntRows);
+    final_ints_.resize(slots_.size() * int_rows());
   }
   for (i32 k = 0; k < n; ++k) {
-    pending_[size_t(ids[k])] = commands[size_t(k)];
+    const auto first = commands.begin() + std::ptrdiff_t(size_t(k) * num_players());
+    std::copy_n(first, num_players(), &pending_[size_t(ids[k]) * num_players()]);
     is_sent_[size_t(ids[k])] = 1;
   }
   in_flight_ += n;
@@ -384,8 +404,8 @@ void Batch::receive(i32 n, const Outputs& out) {
       std::memcpy(out.final_obs + k * out.final_obs_stride,
                   final_obs_.data() + size_t(i) * options_.obs_bytes(), options_.obs_bytes());
     }
-    for (u32 row = 0; out.final_ints != nullptr && row < kIntRows; ++row) {
-      out.final_ints[row * out.width + size_t(k)] = final_ints_[size_t(i) * kIntRows + row];
+    for (u32 row = 0; out.final_ints != nullptr && row < int_rows(); ++row) {
+      out.final_ints[row * out.width + size_t(k)] = final_ints_[size_t(i) * int_rows() + row];
     }
   }
 }

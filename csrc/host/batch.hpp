@@ -34,12 +34,6 @@ struct Outputs {
 constexpr i32 kJoystickSize = 4;  // numbers of a continuous action
 constexpr i64 kKeepState = -2;    // in place of a seed
 
-// An ALE action with its strength.
-struct Command {
-  i32 action;
-  float strength;
-};
-
 class Batch {
  public:
   Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i32>& game_index,
@@ -51,12 +45,13 @@ class Batch {
   const BatchOptions& options() const { return options_; }
   const EnvSlot& slot(i32 i) const { return slots_[size_t(i)]; }
   size_t state_bytes() const { return state_bytes_; }
-  size_t state_stride() const { return sizeof(SlotState); }  // between environments' live states
+  const PlayersState* players() const { return players_.get(); }  // [size()]; null for one player
   size_t console_bytes() const;
   u32 picture_height(i32 i) const { return slots_[size_t(i)].setup().game->properties().height; }
 
   // mask null: all. seeds: one per environment; a negative one keeps the random streams.
   void reset(const u8* mask, const i64* seeds, const Outputs& out);
+  // commands: [size()][num_players], here and below.
   void step(const std::vector<Command>& commands, const Outputs& out);
   void observe(const Outputs& out);
   void decorrelate(i32 max_steps, u64 seed, const Outputs& out);
@@ -104,8 +99,11 @@ class Batch {
     }
   };
 
+  size_t num_players() const { return size_t(options_.num_players); }
+  u32 int_rows() const { return cule::int_rows(u32(options_.num_players)); }
   bool reset_slot(i32 i, i64 seed, Workspace& w);
-  void advance(i32 i, const Command& command, u8* final_obs, i32* final_ints, size_t final_width,
+  void write_numbers(i32 i, i32* ints, size_t width) const;
+  void advance(i32 i, const Command* commands, u8* final_obs, i32* final_ints, size_t final_width,
                bool stacked, Workspace& w);
   void write_results(i32 i, const Outputs& out, size_t column) const;
   size_t run_snapshots(size_t n, const std::function<bool(i32, size_t, Workspace&)>& task);
@@ -120,6 +118,7 @@ class Batch {
   std::vector<GameSetup> setups_;
   std::vector<i32> game_index_, modes_, difficulties_;
   CallocPtr<SlotState> states_;
+  CallocPtr<PlayersState> players_;
   std::vector<CallocPtr<FrameStore>> frames_;
   std::vector<EnvSlot> slots_;
   std::vector<u8> is_loaded_;  // environment i has been loaded
@@ -128,10 +127,10 @@ class Batch {
   std::vector<Workspace> workspaces_;
 
   // Asynchronous stepping.
-  std::vector<Command> pending_;  // per environment
+  std::vector<Command> pending_;  // [N][num_players]
   std::vector<i64> pending_seeds_;
   std::vector<u8> final_obs_;    // [N] observations, SameStep only
-  std::vector<i32> final_ints_;  // [N, kIntRows]
+  std::vector<i32> final_ints_;  // [N, int_rows()]
   std::mutex done_mutex_;
   std::condition_variable done_;
   std::deque<i32> finished_;

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "console/step.hpp"
-#include "env/ale.hpp"
+#include "env/players.hpp"
 #include "host/incremental/renderer.hpp"
 #include "jit/engine.hpp"
 
@@ -54,5 +54,6 @@ struct HostEngine {
 };
 
 using Ale = BasicAle<HostEngine>;
+using HostPlayersAle = PlayersAle<HostEngine>;
 
 }  // namespace cule

@@ -45,7 +45,10 @@ struct GameSpec {
   i32 default_mode = 0;
   i32 paddle_max = kDefaultPaddleMax;
   std::vector<i32> state, step_code, lives_code, setup_code;
-  bool translates = true;  // run translated code where this machine supports it
+  u32 num_players = 1;
+  std::vector<i32> kept_slots;   // which a reset leaves as they are
+  std::vector<i32> lives_at{0};  // where in lives_code the expression of each player begins
+  bool translates = true;        // run translated code where this machine supports it
 };
 
 // Zeroed pages on demand: memory that is never touched costs nothing, where pages are small.
@@ -67,14 +70,14 @@ class Game {
       : spec_(std::move(spec)), properties_(spec_.properties), image_(spec_.rom) {
     if (spec_.translates) translation_ = jit::Translation::make(cart());
     check_program("step_code", spec_.step_code, false);
-    check_program("lives_code", spec_.lives_code, false);
     if (!spec_.setup_code.empty()) check_program("setup_code", spec_.setup_code, true);
+    check_players();
     make_facts();
     auto memory = make_zeroed<FrameStore>();
     machine_random_.seed(kDefaultMachineSeed);
     properties_ = load_console(loaded_, machine_random_, *memory);
     key_ = make_key();
-    play_first_reset(*memory);
+    if (spec_.num_players == 1) play_first_reset(*memory);
   }
 
   const GameSpec& spec() const { return spec_; }
@@ -118,6 +121,13 @@ class Game {
           const AleSettings& settings, const StickySource& sticky) const {
     return {console(s, memory),         env, &streams, facts_, settings, sticky,
             engine(&memory.incremental)};
+  }
+
+  // The same for several players.
+  HostPlayersAle players_ale(ConsoleState& s, FrameStore& memory, EnvState& env,
+                             ExactStreams& streams, const AleSettings& settings,
+                             const StickySource& sticky, PlayersState& players) const {
+    return {ale(s, memory, env, streams, settings, sticky), players};
   }
 
   // The state after the first environment reset, if it is the same for every seed: then a batch,
@@ -173,6 +183,29 @@ class Game {
     }
   }
 
+  // Each player's lives are a program of their own.
+  void check_players() const {
+    const std::vector<i32>& at = spec_.lives_at;
+    const std::vector<i32>& code = spec_.lives_code;
+    const u32 n = spec_.num_players;
+    if (n < 1 || n > kMaxPlayers || at.size() < n) {
+      throw std::invalid_argument("num_players is " + std::to_string(n) + "; it must be 1 to " +
+                                  std::to_string(std::min<size_t>(at.size(), kMaxPlayers)) +
+                                  ", the number of lives programs");
+    }
+    for (u32 player = 0; player < at.size(); ++player) {
+      const i32 end = player + 1 < at.size() ? at[player + 1] : i32(code.size());
+      if (at[player] < 0 || at[player] > end || end > i32(code.size()))
+        throw std::invalid_argument("lives_at must ascend within lives_code");
+      check_program("lives_code", {code.begin() + at[player], code.begin() + end}, false);
+    }
+    for (const i32 slot : spec_.kept_slots) {
+      if (slot < 0 || slot >= i32(spec_.state.size()))
+        throw std::invalid_argument("kept_slots holds " + std::to_string(slot) +
+                                    "; it must hold slots of state");
+    }
+  }
+
   void make_facts() {
     if (spec_.state.size() < 3 || spec_.state.size() > kModeSlot) {
       throw std::invalid_argument("state has " + std::to_string(spec_.state.size()) +
@@ -191,6 +224,10 @@ class Game {
     const u8 no_ram[kRamBytes] = {};
     NoEffects none;
     facts_.initial_lives = run_program(facts_.lives_code, slots, {no_ram, no_ram}, none);
+    facts_.num_players = spec_.num_players;
+    for (const i32 slot : spec_.kept_slots) facts_.kept_slots |= 1u << slot;
+    for (u32 player = 0; player < facts_.num_players; ++player)
+      facts_.lives_at[player] = u32(spec_.lives_at[player]);
   }
 
   // FNV-1a over what makes two games different.
@@ -205,6 +242,7 @@ class Game {
          {&spec_.state, &spec_.step_code, &spec_.lives_code, &spec_.setup_code}) {
       add(code->data(), code->size() * sizeof(i32));
     }
+    if (spec_.num_players > 1) add(&spec_.num_players, sizeof spec_.num_players);
     return h | 1;
   }
 

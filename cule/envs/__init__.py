@@ -6,6 +6,8 @@
 * `backend`: what a back end is. On the CPU ``cule._core.Batch`` with `host_memory`; on a GPU
   `cuda_batch` with `device_memory`, `launch` (how environments are spread over warps) and
   `translation` (a kernel compiled for a game, with `nvrtc` and `kernel_cache`);
+* `multi_agent`: `MultiAgentVectorEnv`, environments of several players, with
+  `multi_agent_options`;
 * `gym_env`: `AtariEnv`, one environment, and the ids that Gymnasium knows;
 * `ale_interface`: `ALEInterface`, one console; with `settings`, `ale_state`, `recording`, `png`;
 * `forks`: what becomes of environments in forked processes;
@@ -21,6 +23,8 @@ from cule.envs.actions import Action
 from cule.envs.ale_interface import ALEInterface, LoggerMode
 from cule.envs.ale_state import ALEState
 from cule.envs.gym_env import AtariEnv, register_envs
+from cule.envs.multi_agent import MultiAgentVectorEnv
+from cule.envs.multi_agent_options import MultiAgentOptions
 from cule.envs.options import EnvOptions
 from cule.envs.results import FrameStep
 from cule.envs.vector_env import AtariVectorEnv
@@ -34,5 +38,7 @@ __all__ = [
     "EnvOptions",
     "FrameStep",
     "LoggerMode",
+    "MultiAgentOptions",
+    "MultiAgentVectorEnv",
     "register_envs",
 ]

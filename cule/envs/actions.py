@@ -52,13 +52,23 @@ def joystick_action(
     return Action(_core.joystick_action(horizontal, vertical, fire, threshold))
 
 
-def discrete_actions(actions: object, rows: int, size: int) -> NDArray[np.int32]:
-    """Indices into an action set of this size, int32 ``[rows]``, contiguous."""
-    array = as_array("actions", actions, "integers", (rows,), ActionShapeError, ActionShapeError)
-    extremes = array.tolist() if rows <= FEW else (array.min(), array.max())
+def actions_shape(rows: int, num_players: int) -> tuple[int, ...]:
+    """Shape of the actions of this many environments: ``[rows]``, or ``[rows, players]``."""
+    return (rows,) if num_players == 1 else (rows, num_players)
+
+
+def discrete_actions(
+    actions: object, rows: int, size: int, num_players: int = 1
+) -> NDArray[np.int32]:
+    """Indices into an action set of this size, int32, contiguous, of `actions_shape`."""
+    shape = actions_shape(rows, num_players)
+    array = as_array("actions", actions, "integers", shape, ActionShapeError, ActionShapeError)
+    extremes = array.ravel().tolist() if array.size <= FEW else (array.min(), array.max())
     if min(extremes) < 0 or max(extremes) >= size:
-        index = int(np.argmax((array < 0) | (array >= size)))
-        raise ActionRangeError(f"actions[{index}] is {array[index]}; it must be in 0..{size - 1}")
+        first = int(np.argmax((array < 0) | (array >= size)))
+        index = tuple(int(number) for number in np.unravel_index(first, shape))
+        place = ", ".join(map(str, index))
+        raise ActionRangeError(f"actions[{place}] is {array[index]}; it must be in 0..{size - 1}")
     native: NDArray[np.int32] = array.astype(np.int32)
     return native
 

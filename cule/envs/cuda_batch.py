@@ -99,7 +99,7 @@ class CudaBatch:
             # Loads the kernels, which a stream under capture may not.
             local_bytes = max(kernel["local_bytes"] for kernel in native.kernel_resources())
             pool_bytes = native.reserve_local_memory(local_bytes)
-            places = self._allocate(pool_bytes, results_bytes(options))
+            places = self._allocate(pool_bytes, results_bytes(options, plan.num_players))
             constants = torch.from_numpy(self._batch.place_at(*places))
             self._memory[: len(constants)].copy_(constants)
             self._seeds = torch.empty(self._num_envs, dtype=torch.int64, device=device)

@@ -15,12 +15,17 @@ import torch
 from numpy.typing import NDArray
 
 from cule import _core
-from cule.envs.actions import CONTINUOUS_SIZE, continuous_actions, discrete_actions
+from cule.envs.actions import (
+    CONTINUOUS_SIZE,
+    actions_shape,
+    continuous_actions,
+    discrete_actions,
+)
 from cule.envs.arrays import Array
 from cule.envs.device_errors import device_errors
 from cule.envs.errors import ActionShapeError, ArgumentTypeError
 from cule.envs.options import EnvOptions
-from cule.envs.plan import BatchPlan
+from cule.envs.plan import BatchPlan, int_rows
 from cule.envs.requests import check_rows
 
 
@@ -29,7 +34,7 @@ class DeviceOutputs(NamedTuple):
 
     obs: torch.Tensor  # uint8 [N, ...], each row contiguous
     final_obs: torch.Tensor | None  # as obs
-    ints: torch.Tensor  # int32 [INT_ROWS, N]
+    ints: torch.Tensor  # int32 [int_rows(num_players), N]
     final_ints: torch.Tensor | None  # as ints
     flags: torch.Tensor  # bool [FLAG_ROWS, N]
     stacked: bool = True
@@ -41,6 +46,8 @@ class DeviceMemory:
     def __init__(self, plan: BatchPlan, options: EnvOptions, device: torch.device) -> None:
         """Serve a batch."""
         self._num_actions = len(plan.action_set)
+        self._num_players = plan.num_players
+        self._int_rows = int_rows(plan.num_players)
         self._device = device
         self._is_numpy = options.output == "numpy"
         self._is_continuous = options.continuous
@@ -63,13 +70,15 @@ class DeviceMemory:
     ) -> DeviceOutputs:
         """Where a call writes: observations to blocks, numbers to new tables."""
         with device_errors(self._device):
-            ints = torch.empty((_core.INT_ROWS, len(obs)), dtype=torch.int32, device=self._device)
+            ints = torch.empty((self._int_rows, len(obs)), dtype=torch.int32, device=self._device)
             flags = torch.empty((_core.FLAG_ROWS, len(obs)), dtype=torch.bool, device=self._device)
             final_ints = None if final_obs is None else torch.empty_like(ints)
         return DeviceOutputs(obs, final_obs, ints, final_ints, flags, stacked)
 
     def actions(self, actions: object, env_ids: NDArray[np.int32]) -> torch.Tensor:
         """Indices into the native action sets, int32 ``[N]``, or joysticks, float32 ``[N, 4]``.
+
+        With several players the indices are ``[N, players]``.
 
         The kernel that uses them checks those of a tensor on the device.
         """
@@ -99,11 +108,13 @@ class DeviceMemory:
         size = self._num_actions
         if self._is_here(actions):
             kinds = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
-            if actions.dtype not in kinds or actions.shape != (rows,):
-                raise _shape_error(actions, "integers", (rows,))
+            shape = actions_shape(rows, self._num_players)
+            if actions.dtype not in kinds or actions.shape != shape:
+                raise _shape_error(actions, "integers", shape)
             native = actions.detach()
         else:
-            native = torch.from_numpy(discrete_actions(actions, rows, size)).to(self._device)
+            checked = discrete_actions(actions, rows, size, self._num_players)
+            native = torch.from_numpy(checked).to(self._device)
         if self._action_table is not None:
             inside = native.clamp(0, size - 1).long()
             native = self._action_table.gather(1, inside[:, None])[:, 0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from functools import partial
 from types import ModuleType
 
 import numpy as np
@@ -61,7 +62,6 @@ class BlockPool:
 class HostMemory:
     """`cule.envs.backend.Memory` of ``cule._core.Batch``."""
 
-    outputs = _core.Outputs
     pool = BlockPool
     target = staticmethod(frame_target)
 
@@ -69,6 +69,8 @@ class HostMemory:
         """Serve a batch."""
         self._plan = plan
         self._is_continuous = options.continuous
+        self._num_players = plan.num_players
+        self.outputs = partial(_core.Outputs, num_players=plan.num_players)
         self._torch: ModuleType | None = None
         if options.output == "torch":
             try:
@@ -80,12 +82,16 @@ class HostMemory:
             self._torch = torch
 
     def actions(self, actions: object, env_ids: NDArray[np.int32]) -> NDArray[np.generic]:
-        """Indices into the native action sets, int32 ``[n]``, or joysticks, float32 ``[n, 4]``."""
+        """Indices into the native action sets, int32, or joysticks, float32 ``[n, 4]``.
+
+        Indices are ``[n]``, or with several players ``[n * players]``, those of each in a row.
+        """
         if self._is_continuous:
             return continuous_actions(actions, len(env_ids))
-        native = discrete_actions(actions, len(env_ids), len(self._plan.action_set))
+        size = len(self._plan.action_set)
+        native = discrete_actions(actions, len(env_ids), size, self._num_players)
         table = self._plan.action_table
-        return native if table is None else table[self._plan.game_index[env_ids], native]
+        return native.ravel() if table is None else table[self._plan.game_index[env_ids], native]
 
     def may_have_ended(self, terminated: NDArray[np.bool_], truncated: NDArray[np.bool_]) -> bool:
         """Whether ``info`` needs the entries of ended episodes."""

@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 
 from cule import _core
 from cule.envs.options import EnvOptions
-from cule.envs.plan import BatchPlan, observation_space
+from cule.envs.plan import BatchPlan, int_rows, observation_space
 from cule.games.schema import LOG_ENTRIES
 
 #: Results that are alive at once: those of the last step, which the caller still reads, and those
@@ -95,9 +95,9 @@ def log_capacity(plan: BatchPlan) -> int:
     return min(entries + entries // 32 + _core.LANE_QUIET_ENTRIES, LOG_ENTRIES)
 
 
-def results_bytes(options: EnvOptions) -> int:
+def results_bytes(options: EnvOptions, num_players: int) -> int:
     """Bytes of an environment in the results of a step."""
-    table = 4 * _core.INT_ROWS
+    table = 4 * int_rows(num_players)
     obs = math.prod(observation_space(options).shape or ())
     has_finals = options.autoreset_mode is AutoresetMode.SAME_STEP
     return (obs + table) * (2 if has_finals else 1) + _core.FLAG_ROWS

@@ -24,7 +24,7 @@ from cule.envs.checks import INT32_MAX, as_bool, as_choice, as_decimal6, as_floa
 from cule.envs.errors import ArgumentTypeError, GymArgumentError
 from cule.errors import InvalidArgumentError
 from cule.familiar_names import check_keywords
-from cule.option_fields import documents, one_of, within
+from cule.option_fields import documents, init_fields, one_of, within
 
 if TYPE_CHECKING:
     import torch
@@ -208,9 +208,8 @@ class EnvOptions:
     """rgb_array: `render` returns the screens. None: it returns nothing."""
 
 
-_FIELDS = {entry.name: entry for entry in dataclasses.fields(EnvOptions)}
-
 _Env = TypeVar("_Env")
+_Options = TypeVar("_Options", bound=EnvOptions)
 _P = ParamSpec("_P")
 
 
@@ -231,18 +230,30 @@ def takes_options(
 
 
 def resolve_options(game: object, num_envs: object, keywords: Mapping[str, object]) -> EnvOptions:
-    """Check what a user asked for and fill in the rest.
+    """Check what a user of `AtariVectorEnv` asked for and fill in the rest."""
+    return resolve_fields(EnvOptions, "AtariVectorEnv", game, num_envs, keywords)
+
+
+def resolve_fields(
+    kind: type[_Options],
+    function: str,
+    game: object,
+    num_envs: object,
+    keywords: Mapping[str, object],
+) -> _Options:
+    """Check what a user of `function` asked for and fill in the rest.
 
     Raises:
         TypeError: There is no option of this name.
         InvalidArgumentError, DeviceError: An option is outside its allowed values.
         GymArgumentError: `frameskip` is.
     """
-    check_keywords("AtariVectorEnv", keywords, _FIELDS)
+    fields = init_fields(kind)
+    check_keywords(function, keywords, fields)
     preset = as_choice("preset", keywords.get("preset", "ale"), tuple(PRESETS))
     count = as_int("num_envs", num_envs, 1, MAX_ENVS)
     values: dict[str, object] = {"game": _game(game), "num_envs": count}
-    for name, entry in _FIELDS.items():
+    for name, entry in fields.items():
         if name not in values:
             value = keywords.get(name, PRESETS[preset].get(name, entry.default))
             try:
@@ -254,7 +265,7 @@ def resolve_options(game: object, num_envs: object, keywords: Mapping[str, objec
     on_gpu = values["device"] != "cpu"
     values["output"] = values["output"] or ("torch" if on_gpu else "numpy")
     values["resets"] = values["resets"] or ("cached" if on_gpu else "exact")
-    options = EnvOptions(**values)  # type: ignore[arg-type]  # each by the type of its field
+    options = kind(**values)  # type: ignore[arg-type]  # each by the type of its field
     _check_together(options)
     return options
 
@@ -267,7 +278,9 @@ def _checked(entry: dataclasses.Field[object], value: object, num_envs: int) -> 
         return value if is_default else as_choice(name, value, entry.metadata["allowed"])
     if "range" in entry.metadata:
         low, high = entry.metadata["range"]
-        if entry.type == "int":
+        if value is None and entry.default is None:
+            return None
+        if str(entry.type).startswith("int"):
             return as_int(name, value, low, min(high, num_envs) if name == "batch_size" else high)
         number = as_float(name, value, low, high)
         return as_decimal6(number) if name == "repeat_action_probability" else number
@@ -286,9 +299,10 @@ def _checked(entry: dataclasses.Field[object], value: object, num_envs: int) -> 
 
 def _check_together(options: EnvOptions) -> None:
     """Refuse options that contradict each other."""
+    fields = init_fields(type(options))
     if options.obs_type == "ram":
         for name in ("img_height", "img_width", "grayscale", "stack_num", "maxpool"):
-            _require(options, name, (_FIELDS[name].default,), "obs_type='ram'")
+            _require(options, name, (fields[name].default,), "obs_type='ram'")
     if options.device != "cpu":
         condition = f"device {options.device!r}"
         _require(options, "resets", ("cached",), condition)

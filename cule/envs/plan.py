@@ -47,6 +47,11 @@ class BatchPlan:
     action_table: NDArray[np.int32] | None  # [games, 18] user index to native index; None: the same
 
     @property
+    def num_players(self) -> int:
+        """Players of each environment."""
+        return self.rules[0].num_players
+
+    @property
     def screen_heights(self) -> NDArray[np.int32]:
         """Rows of each environment's screen, int32 ``[N]``."""
         heights = np.array([game.screen_height for game in self.games], np.int32)
@@ -56,6 +61,12 @@ class BatchPlan:
     def frame_rate(self) -> int:
         """Frames per second of a real console with the first game."""
         return FRAME_RATES[self.games[0].format]
+
+
+def int_rows(num_players: int) -> int:
+    """Rows of the int32 result table: those of one player, then those of several."""
+    several = num_players * _core.PLAYER_ROWS if num_players > 1 else 0
+    return _core.INT_ROWS + several
 
 
 def frame_shape(options: EnvOptions) -> tuple[int, ...]:
@@ -119,6 +130,11 @@ def plan_batch(options: EnvOptions) -> BatchPlan:
             f"num_envs is {options.num_envs}; it must be {total}, the environments of all games"
         )
     specs = [resolve(name, options.rom_path, options.rules) for name, _ in pairs]
+    return lay_out(options, specs, [count for _, count in pairs])
+
+
+def lay_out(options: EnvOptions, specs: list[GameSpec], counts: list[int]) -> BatchPlan:
+    """Lay out a batch of `counts` environments of each game."""
     # On a GPU "compiled" is about the kernel there; the CPU makes the reset states only.
     is_for_gpu = options.device != "cpu" and options.kernel == "compiled"
     kernel = "auto" if is_for_gpu else options.kernel
@@ -129,8 +145,7 @@ def plan_batch(options: EnvOptions) -> BatchPlan:
                 f"img_height is {options.img_height}; it must be in 1..{game.screen_height}, the "
                 f"screen of {game.game_id}"
             )
-    counts = [count for _, count in pairs]
-    game_index = np.repeat(np.arange(len(pairs), dtype=np.int32), counts)
+    game_index = np.repeat(np.arange(len(specs), dtype=np.int32), counts)
     rules = tuple(spec.rules for spec in specs)
     defaults, allowed = [own.default_mode for own in rules], [own.modes for own in rules]
     modes = _choices("mode", options.mode, defaults, allowed, game_index, specs)
@@ -172,6 +187,7 @@ def native_options(plan: BatchPlan, options: EnvOptions) -> _core.BatchOptions:
     native.autoreset = getattr(_core.Autoreset, AutoresetMode(options.autoreset_mode).value)
     native.cached_resets = options.resets == "cached"
     native.ram_obs = options.obs_type == "ram"
+    native.num_players = plan.num_players
     return native
 
 

@@ -8,12 +8,17 @@ these.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from gymnasium.vector import AutoresetMode
 
 from cule import _core
 from cule.envs.arrays import Array
+
+if TYPE_CHECKING:
+    from cule.envs.backend import Memory
+    from cule.envs.options import EnvOptions
 
 #: ``info`` of Gymnasium.
 Info: TypeAlias = dict[str, Array]
@@ -98,16 +103,106 @@ FRAME_STEPS: dict[AutoresetMode, type[FrameStep]] = {
 }
 
 
-def make_info(ints: Array, wrap: Callable[[Array], Array], episode_info: bool) -> Info:
-    """``info`` of a reset or step, from the table of numbers; `wrap` is `Memory.wrap`."""
+#: Numbers that each of several players has, and their kinds in the rows of players.
+_PLAYER_ROWS = {
+    _core.INT_REWARD: _core.PLAYER_REWARD,
+    _core.INT_RAW_REWARD: _core.PLAYER_RAW_REWARD,
+    _core.INT_LIVES: _core.PLAYER_LIVES,
+    _core.INT_EPISODE_RETURN: _core.PLAYER_RETURN,
+}
+
+
+def make_info(numbers: Callable[[int], Array], episode_info: bool) -> Info:
+    """``info`` of a reset or step; `numbers` gives a row of the table as users get it."""
     rows = EPISODE_INFO_ROWS if episode_info else INFO_ROWS
-    return {key: wrap(ints[row]) for key, row in rows.items()}
+    return {key: numbers(row) for key, row in rows.items()}
 
 
-def make_final_info(ints: Array, ended: Array, wrap: Callable[[Array], Array]) -> Info:
-    """``final_info``: numbers of the episodes that ended, zero elsewhere, and Gymnasium's masks."""
+def make_final_info(
+    numbers: Callable[[int], Array], ended: Array, wrap: Callable[[Array], Array]
+) -> Info:
+    """``final_info``: numbers of the episodes that ended, zero elsewhere, and Gymnasium's masks.
+
+    Args:
+        numbers: Gives a row of the table.
+        ended: Where episodes ended.
+        wrap: Makes of an array what users get.
+    """
     info: Info = {}
     for key, row in FINAL_INFO_ROWS.items():
-        info[key] = wrap(ints[row] * ended)
+        values = numbers(row)
+        info[key] = wrap(values * (ended if values.ndim == 1 else ended[:, None]))
         info[f"_{key}"] = wrap(ended)
     return info
+
+
+class Results:
+    """What users get of the memory that a call has written to.
+
+    With P players, rewards, returns and lives are ``[N, P]`` instead of ``[N]``, and ``info`` has
+    ``is_out``, bool ``[N, P]``: players who are out while the game continues.
+    """
+
+    def __init__(self, memory: Memory, options: EnvOptions, num_players: int) -> None:
+        """Serve a batch of environments with these options."""
+        self._memory = memory
+        self._options = options
+        self._num_players = num_players
+        self._is_same_step = options.autoreset_mode is AutoresetMode.SAME_STEP
+        self._frame_step = FRAME_STEPS[AutoresetMode(options.autoreset_mode)]
+
+    def info(self, out: Array) -> Info:
+        """``info`` of a reset or step."""
+        wrap = self._memory.wrap
+        info = make_info(lambda row: wrap(self._numbers(out.ints, row)), self._options.episode_info)
+        if self._num_players > 1:
+            is_out = self._numbers(out.ints, _core.INT_LIVES) < 0
+            info["is_out"] = wrap(is_out)
+        return info
+
+    def step(self, out: Array) -> StepResult:
+        """The result of a step."""
+        memory, wrap, flags = self._memory, self._memory.wrap, out.flags
+        terminated, truncated = flags[_core.FLAG_TERMINATED], flags[_core.FLAG_TRUNCATED]
+        info = self.info(out)
+        if self._is_same_step and memory.may_have_ended(terminated, truncated):
+            info["final_obs"] = wrap(out.final_obs)
+            if self._options.final_info:
+                ended = flags[_core.FLAG_ENDED]
+                info["final_info"] = make_final_info(
+                    partial(self._numbers, out.final_ints), ended, wrap
+                )
+                info["_final_info"] = wrap(ended)
+        reward = wrap(self._numbers(out.ints, _core.INT_REWARD))
+        return wrap(out.obs), reward, wrap(terminated), wrap(truncated), info
+
+    def frames(self, frame: Array, final: Array | None, out: Array) -> FrameStep:
+        """The result of a step without stacking, with `frame` and `final` as users get them."""
+        memory, wrap, flags = self._memory, self._memory.wrap, out.flags
+        return self._frame_step(
+            frame=frame,
+            reward=wrap(memory.as_float(self._numbers(out.ints, _core.INT_RAW_REWARD))),
+            terminated=wrap(flags[_core.FLAG_TERMINATED]),
+            truncated=wrap(flags[_core.FLAG_TRUNCATED]),
+            life_lost=wrap(self._life_lost(out)),
+            first=wrap(flags[_core.FLAG_FIRST]),
+            # Without a reset in the same step the frame itself is the one the episode ended on.
+            final_frame=frame if final is None else final,
+            episode_return=wrap(memory.as_float(self._numbers(out.ints, _core.INT_EPISODE_RETURN))),
+            episode_length=wrap(out.ints[_core.INT_EPISODE_LENGTH]),
+        )
+
+    def _numbers(self, ints: Array, row: int) -> Array:
+        """A row of the table of numbers; of each player, where players have their own."""
+        if self._num_players == 1 or row not in _PLAYER_ROWS:
+            return ints[row]
+        return self._of_players(ints, _PLAYER_ROWS[row])
+
+    def _of_players(self, ints: Array, kind: int) -> Array:
+        first = _core.INT_ROWS + kind * self._num_players
+        return ints[first : first + self._num_players].T
+
+    def _life_lost(self, out: Array) -> Array:
+        if self._num_players == 1:
+            return out.flags[_core.FLAG_LIFE_LOST]
+        return self._of_players(out.ints, _core.PLAYER_LIFE_LOST) != 0

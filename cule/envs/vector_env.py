@@ -25,7 +25,13 @@ from cule.envs.errors import CallOrderError, NativeErrors, native_errors
 from cule.envs.forks import forked_error, watch_forks
 from cule.envs.locks import one_at_a_time
 from cule.envs.options import EnvOptions, resolve_options, takes_options
-from cule.envs.plan import continuous_action_space, frame_shape, observation_space, plan_batch
+from cule.envs.plan import (
+    BatchPlan,
+    continuous_action_space,
+    frame_shape,
+    observation_space,
+    plan_batch,
+)
 from cule.envs.requests import (
     ResetRequest,
     as_indices,
@@ -33,7 +39,7 @@ from cule.envs.requests import (
     check_saved_options,
     parse_reset,
 )
-from cule.envs.results import FRAME_STEPS, FrameStep, Info, StepResult, make_final_info, make_info
+from cule.envs.results import FrameStep, Info, Results, StepResult
 from cule.envs.vector_interface import ALEVectorInterface
 from cule.envs.xla import XlaMethods
 from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, NotResetError, warn
@@ -86,13 +92,17 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         **options: object,
     ) -> None:
         """Make the environments; the first `reset` plays them to their first observation."""
-        self._lock = threading.RLock()
         config = resolve_options(game, num_envs, options)
-        self._config = config
-        self._plan = plan = plan_batch(config)
-        self._batch, self._memory = make_backend(plan, config)
         self._arguments = (game, num_envs)
         self._keywords = options
+        self._make(config, plan_batch(config))
+
+    def _make(self, config: EnvOptions, plan: BatchPlan) -> None:
+        self._lock = threading.RLock()
+        self._config = config
+        self._plan = plan
+        self._batch, self._memory = make_backend(plan, config)
+        self._results = Results(self._memory, config, plan.num_players)
 
         self.num_envs = config.num_envs
         self.batch_size = config.batch_size or config.num_envs
@@ -107,7 +117,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         if config.continuous:
             self.single_action_space = continuous_action_space()
         else:
-            self.single_action_space = gymnasium.spaces.Discrete(len(plan.action_set))
+            self.single_action_space = self._discrete_actions(len(plan.action_set))
         # As in ale-py, step takes and gives a batch, which may be fewer than all environments.
         self.observation_space = batch_space(self.single_observation_space, self.batch_size)
         self.action_space = batch_space(self.single_action_space, self.batch_size)
@@ -118,7 +128,6 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         self._final_obs_pool = self._memory.pool(obs_shape)
         self._frame_pool = self._memory.pool(self._frames_shape)
         self._final_frame_pool = self._memory.pool(self._frames_shape)
-        self._frame_step = FRAME_STEPS[self.autoreset_mode]
         self._same_step = config.autoreset_mode is AutoresetMode.SAME_STEP
         self._is_async = self.batch_size != self.num_envs  # a step is of some environments
         self._was_reset = False
@@ -174,7 +183,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         if self._is_async:
             self._reset_in_flight(request)
             self._receive(out)
-            return self._memory.wrap(obs), self._info(out)
+            return self._memory.wrap(obs), self._results.info(out)
         if request.states is not None:
             self._restore(request.states, request.indices(self.num_envs))
             self._batch.observe(out)
@@ -186,7 +195,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
             self._batch.decorrelate(self._config.decorrelate_steps, seed_word, out)
         self._was_reset = True
         self._batch_ids = self._all_ids
-        return self._memory.wrap(obs), self._info(out)
+        return self._memory.wrap(obs), self._results.info(out)
 
     @one_at_a_time
     def step(self, actions: object) -> StepResult:
@@ -219,7 +228,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         out = self._step_outputs()
         with native_errors:
             self._batch.step(native, out)
-        return self._step_result(out)
+        return self._results.step(out)
 
     @one_at_a_time
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:
@@ -248,7 +257,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         """Games, sizes and device."""
         config = self._config
         return (
-            f"AtariVectorEnv({config.game!r}, num_envs={self.num_envs}, "
+            f"{type(self).__name__}({config.game!r}, num_envs={self.num_envs}, "
             f"obs=uint8 {self.single_observation_space.shape}, "
             f"actions={self.single_action_space}, device={str(config.device)!r})"
         )
@@ -292,7 +301,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
             )
         out = self._step_outputs()
         self._receive(out)
-        return self._step_result(out)
+        return self._results.step(out)
 
     # --- Beyond Gymnasium -----------------------------------------------------------------------
 
@@ -327,20 +336,8 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         outputs = memory.outputs(frame, final, stacked=False)
         with native_errors:
             self._batch.step(native, outputs)
-        result = memory.wrap(frame) if out is None else out
-        ints, flags = outputs.ints, outputs.flags
-        return self._frame_step(
-            frame=result,
-            reward=memory.wrap(memory.as_float(ints[_core.INT_RAW_REWARD])),
-            terminated=memory.wrap(flags[_core.FLAG_TERMINATED]),
-            truncated=memory.wrap(flags[_core.FLAG_TRUNCATED]),
-            life_lost=memory.wrap(flags[_core.FLAG_LIFE_LOST]),
-            first=memory.wrap(flags[_core.FLAG_FIRST]),
-            # Without a reset in the same step the frame itself is the one the episode ended on.
-            final_frame=result if final is None else memory.wrap(final),
-            episode_return=memory.wrap(memory.as_float(ints[_core.INT_EPISODE_RETURN])),
-            episode_length=memory.wrap(ints[_core.INT_EPISODE_LENGTH]),
-        )
+        newest = memory.wrap(frame) if out is None else out
+        return self._results.frames(newest, None if final is None else memory.wrap(final), outputs)
 
     @property
     def config(self) -> EnvOptions:
@@ -473,7 +470,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         out = self._memory.outputs(obs)
         with native_errors:
             self._batch.observe(out)
-        return self._memory.wrap(obs), self._info(out)
+        return self._memory.wrap(obs), self._results.info(out)
 
     @one_at_a_time
     def screens(self, kind: str = "rgb", indices: object = None) -> Array:
@@ -516,7 +513,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
 
     def __setstate__(self, state: Mapping[str, Array]) -> None:
         """Make the environment anew and restore its snapshots."""
-        AtariVectorEnv.__init__(self, *state["arguments"], **state["keywords"])
+        type(self).__init__(self, *state["arguments"], **state["keywords"])
         self.spec = state["spec"]
         if state["states"] is not None:
             self.set_state(state["states"])
@@ -601,17 +598,6 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         final = self._final_obs_pool() if self._same_step else None
         return self._memory.outputs(self._obs_pool(), final)
 
-    def _info(self, out: Array) -> Info:
-        return make_info(out.ints, self._memory.wrap, self._config.episode_info)
-
-    def _step_result(self, out: Array) -> StepResult:
-        memory, wrap, ints, flags = self._memory, self._memory.wrap, out.ints, out.flags
-        terminated, truncated = flags[_core.FLAG_TERMINATED], flags[_core.FLAG_TRUNCATED]
-        info = self._info(out)
-        if self._same_step and memory.may_have_ended(terminated, truncated):
-            ended = flags[_core.FLAG_ENDED]
-            info["final_obs"] = wrap(out.final_obs)
-            if self._config.final_info:
-                info["final_info"] = make_final_info(out.final_ints, ended, wrap)
-                info["_final_info"] = wrap(ended)
-        return wrap(out.obs), wrap(ints[_core.INT_REWARD]), wrap(terminated), wrap(truncated), info
+    def _discrete_actions(self, size: int) -> gymnasium.Space[Array]:
+        """The action space of one environment, for an action set of this size."""
+        return gymnasium.spaces.Discrete(size)

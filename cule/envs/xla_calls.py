@@ -66,7 +66,7 @@ class _Calls:
 
     def _read_reset(self, results: Sequence[Array]) -> tuple[Array, Info]:
         obs, *rows = results
-        return obs, make_info(rows, _same, self._options.episode_info)
+        return obs, make_info(rows.__getitem__, self._options.episode_info)
 
     def _read_step(self, results: Sequence[Array]) -> StepResult:
         obs, info = self._read_reset(results)
@@ -76,7 +76,7 @@ class _Calls:
             ended = flags[_core.FLAG_ENDED]
             info["final_obs"] = final[0]
             if self._options.final_info:
-                info["final_info"] = make_final_info(final[1:], ended, _same)
+                info["final_info"] = make_final_info(final[1:].__getitem__, ended, _same)
                 info["_final_info"] = ended
         terminated, truncated = flags[_core.FLAG_TERMINATED], flags[_core.FLAG_TRUNCATED]
         return obs, ints[_core.INT_REWARD], terminated, truncated, info

@@ -1,8 +1,9 @@
-"""Facts, rules and ROM files of the 104 single-player games, kept as data.
+"""Facts, rules and ROM files of the games, kept as data.
 
-* ``data/games.toml``: action sets, modes and the three programs of every game;
+* ``data/games.toml``: action sets, modes and the three programs of the 104 single-player games;
+* ``data/multiplayer.toml``: the same of the 20 games for two or four players;
 * ``data/roms.toml``: MD5, cartridge type and console properties of every known ROM file;
-* `schema`: reads both, and users' rules files, into frozen dataclasses;
+* `schema`: reads these, and users' rules files, into frozen dataclasses, table by table (`tables`);
 * `language`: definition and parser of the rule language;
 * `steps`: mode selection written as numbered steps, translated to a program of that language;
 * `compiler`: rules to the int32 programs that the native core runs;
@@ -24,8 +25,23 @@ from cule.games.roms import (
     rom_folders,
     rom_status,
 )
-from cule.games.schema import ConsoleProperties, GameRules, RomInfo, load_games, load_roms
-from cule.games.spec import GameSpec, game_id_of, list_games, resolve
+from cule.games.schema import (
+    ConsoleProperties,
+    GameRules,
+    MultiplayerGame,
+    RomInfo,
+    load_games,
+    load_multiplayer,
+    load_roms,
+)
+from cule.games.spec import (
+    GameSpec,
+    game_id_of,
+    list_games,
+    multiplayer_game,
+    resolve,
+    resolve_players,
+)
 
 __all__ = [
     "CompiledRules",
@@ -33,6 +49,7 @@ __all__ = [
     "GameRules",
     "GameSpec",
     "ImportReport",
+    "MultiplayerGame",
     "RomInfo",
     "RomStatus",
     "compile_rules",
@@ -41,8 +58,11 @@ __all__ = [
     "import_roms",
     "list_games",
     "load_games",
+    "load_multiplayer",
     "load_roms",
+    "multiplayer_game",
     "resolve",
+    "resolve_players",
     "rom_folders",
     "rom_status",
 ]

@@ -4,9 +4,10 @@ In: `GameRules`. Out: `CompiledRules`: three flat programs and the reset values 
 The machine has 32 slots, a stack of 16 values and room for 8192 words a program; values are 32-bit
 signed with wrap-around.
 
-Slots: 0 score, 1 reward, 2 terminal, then the other state names in table order, then the local
-names of `step`, then those of `mode_setup`; with a `mode_setup`, slot 31 is the requested mode. The
-two programs have separate local slots because `step` runs while `mode_setup` waits for a frame.
+Slots: 0 score, 1 reward, 2 terminal, then the rewards of further players, then the other state
+names in table order, then the local names of `step`, then those of `mode_setup`; with a
+`mode_setup`, slot 31 is the requested mode. The two programs have separate local slots because
+`step` runs while `mode_setup` waits for a frame.
 """
 
 from __future__ import annotations
@@ -87,8 +88,11 @@ class CompiledRules:
 
     state: tuple[int, ...]  # reset values of slots 0, 1, 2, ...
     step_code: tuple[int, ...]  # run after each frame
-    lives_code: tuple[int, ...]  # leaves the number of lives on the stack; reads state slots only
+    lives_code: tuple[int, ...]  # leaves the number of lives on the stack; reads state slots only;
+    # for several players one program after the other
+    lives_at: tuple[int, ...]  # where in lives_code the program of each player begins
     setup_code: tuple[int, ...]  # brings a console to the mode in slot 31; empty: nothing to do
+    kept_slots: tuple[int, ...]  # of state that a reset leaves as it is
 
 
 @lru_cache(maxsize=256)
@@ -116,15 +120,22 @@ def compile_rules(rules: GameRules) -> CompiledRules:
 
     step = _Assembler(f"{rules.game_id}: step", step_slots)
     step.block(parsed.step.body)
-    lives = _Assembler(f"{rules.game_id}: lives", step_slots)
-    lives.expression(parsed.lives)
+    lives_code: list[int] = []
+    lives_at = []
+    for expression in parsed.lives:
+        lives = _Assembler(f"{rules.game_id}: lives", step_slots)
+        lives.expression(expression)
+        lives_at.append(len(lives_code))
+        lives_code += lives.finish()
     setup = _Assembler(f"{rules.game_id}: mode_setup", setup_slots)
     setup.block(parsed.setup.body)
     return CompiledRules(
         state=tuple(value for _, value in parsed.state),
         step_code=step.finish(),
-        lives_code=lives.finish(),
+        lives_code=tuple(lives_code),
+        lives_at=tuple(lives_at),
         setup_code=setup.finish() if parsed.setup.body else (),
+        kept_slots=tuple(step_slots[name] for name in rules.kept),
     )
 
 

@@ -12,8 +12,9 @@ error that names the game, the program, the line and the construct.
 * Statements: ``name = expression``, ``name += expression`` and its kin, ``if elif else``, ``pass``.
 * Names of `state` persist between runs. All other names are local to one run and must be assigned
   on every path that leads to a use.
-* `lives` is one expression over the state. If it calls ``ram`` and the like, it is evaluated at the
-  end of each step instead and kept, with the value 0 after a reset.
+* `lives` is one expression over the state for each player. If it calls ``ram`` and the like, it is
+  evaluated at the end of each step instead and kept, with the value 0 after a reset.
+* With several players ``reward_p0``, ``reward_p1`` and so on take the place of ``reward``.
 * `mode_setup` also has the name ``mode``, ``while condition:``, the statements ``select(n)``,
   ``soft_reset()``, ``act(a)`` and ``fail()``, and the expression ``rand()``. It can also be written
   as numbered steps, which `cule.games.steps` translates to such a program.
@@ -31,6 +32,16 @@ from cule.games.steps import has_steps, program_of
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 #: The state names every game has, in the order of their slots.
 CORE_STATE = ("score", "reward", "terminal")
+
+
+def core_state(num_players: int) -> tuple[str, ...]:
+    """The state names in the order of their first slots; those of several players have rewards."""
+    if num_players == 1:
+        return CORE_STATE
+    first, *others = (f"reward_p{player}" for player in range(num_players))
+    return ("score", first, "terminal", *others)
+
+
 #: Number of arguments of each call that reads memory.
 READS = {"ram": 1, "cartram": 1, "bcd1": 1, "bcd2": 2, "bcd3": 3}
 #: Number of arguments of each statement that drives the console during mode_setup.
@@ -79,34 +90,41 @@ class ParsedRules:
     """The checked programs of one game."""
 
     game_id: str
-    state: tuple[tuple[str, int], ...]  # names and reset values; score, reward, terminal first
+    state: tuple[tuple[str, int], ...]  # names and reset values; those of `core_state` first
     step: Program
-    lives: ast.expr  # reads state names only
+    lives: tuple[ast.expr, ...]  # for each player; reads state names only
     setup: Program  # empty body: no mode setup
 
 
 def parse_rules(
-    game_id: str, state: Sequence[tuple[str, int]], step: str, lives: str, mode_setup: str
+    game_id: str,
+    state: Sequence[tuple[str, int]],
+    step: str,
+    lives: Sequence[str],
+    mode_setup: str,
 ) -> ParsedRules:
     """Parse and check the programs of one game, which `GameRules` describes.
 
     Raises:
         RulesError: A text is outside the language; game, program, line and construct are named.
     """
-    values = dict(state)
+    core = core_state(len(lives))
+    values = dict.fromkeys(core, 0) | dict(state)
     _check_state_names(game_id, list(values))
-    names = [*CORE_STATE, *(name for name in values if name not in CORE_STATE)]
+    names = list(values)
 
     step_check = _Checker(f"{game_id}: step", names)
     step_body = step_check.parse(step)
 
-    lives_expr = _Checker(f"{game_id}: lives", names).parse_expression(lives)
-    if any(isinstance(node, ast.Call) for node in ast.walk(lives_expr)):
-        target = ast.Name(KEPT_LIVES, ast.Store())
-        step_body = (*step_body, ast.Assign([target], lives_expr))
-        lives_expr = ast.Name(KEPT_LIVES, ast.Load())
-        names.append(KEPT_LIVES)
-        values[KEPT_LIVES] = 0
+    lives_checker = _Checker(f"{game_id}: lives", names)
+    lives_exprs = [lives_checker.parse_expression(text) for text in lives]
+    for player, expr in enumerate(lives_exprs):
+        if any(isinstance(node, ast.Call) for node in ast.walk(expr)):
+            kept = KEPT_LIVES if player == 0 else f"{KEPT_LIVES}, player {player}"
+            step_body = (*step_body, ast.Assign([ast.Name(kept, ast.Store())], expr))
+            lives_exprs[player] = ast.Name(kept, ast.Load())
+            names.append(kept)
+            values[kept] = 0
 
     where = f"{game_id}: mode_setup"
     setup_check = _Checker(where, names, is_setup=True)
@@ -116,7 +134,7 @@ def parse_rules(
         game_id=game_id,
         state=tuple((name, values[name]) for name in names),
         step=Program(step_body, tuple(step_check.local_names)),
-        lives=lives_expr,
+        lives=tuple(lives_exprs),
         setup=Program(setup_body, tuple(setup_check.local_names)),
     )
 

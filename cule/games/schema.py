@@ -1,41 +1,30 @@
-"""Shape of the game data: what `games.toml`, `roms.toml` and a user's rules file may hold.
+"""Shape of the game data: what its files and a user's rules file may hold.
 
-In: parsed TOML tables. Out: frozen `GameRules`, `RomInfo` and `ConsoleProperties`. Unknown keys,
-wrong types and values out of range are errors that name the table, the key and what is allowed.
+In: parsed TOML tables. Out: frozen `GameRules`, `MultiplayerGame`, `RomInfo` and
+`ConsoleProperties`. Unknown keys, wrong types and values out of range are errors.
 `cule.games.language` checks the programs when they are compiled.
 """
 
 from __future__ import annotations
 
-import difflib
-import re
-import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib import resources
-from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, TypeGuard, TypeVar
+from typing import Literal
 
 from cule.errors import RulesError
-from cule.games.language import CORE_STATE, INT_MAX, INT_MIN
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from cule.games.language import CORE_STATE, INT_MAX, core_state
+from cule.games.tables import T, Table, package_data, parse_toml
 
 NUM_ACTIONS = 18
 RESET_SWITCH_ACTION = 40  # among the starting actions: the console RESET switch held for one frame
 PADDLE_MAX = 790196  # largest paddle resistance unless a game widens it
 LOG_ENTRIES = 3072  # of a game that was not measured; no log holds more
+TURN_LIMIT = "turn_limit"  # state of some games for several players
 NTSC_LINES, PAL_LINES = 210, 250  # picture lines; auto-detection makes the second of the first
 MAX_RULES_BYTES = 1_000_000
-
-T = TypeVar("T")
-TextT = TypeVar("TextT", bound=str)
 
 Controller = Literal["joystick", "paddles", "none"]
 Format = Literal["auto", "NTSC", "PAL"]
@@ -92,12 +81,15 @@ class GameRules:
     difficulties: tuple[int, ...]
     state: tuple[tuple[str, int], ...]  # persistent names and their reset values
     step: str
-    lives: str
+    lives: tuple[str, ...]  # an expression for each player
     mode_setup: str
     paddle_max: int
     log_entries: int  # the most accesses to the TIA in a frame; at most LOG_ENTRIES count
     short_frames: bool  # whether frames often end before their picture does
     notes: str
+    num_players: int = 1  # of all modes
+    load_mode: int | None = None  # during the reset that belongs to loading; None: the default mode
+    kept: tuple[str, ...] = ()  # names of state that a reset leaves as they are
 
     @property
     def legal_actions(self) -> tuple[int, ...]:
@@ -108,19 +100,69 @@ class GameRules:
 @lru_cache(maxsize=1)
 def load_games() -> Mapping[str, GameRules]:
     """The rules of all supported games by id, in the order of the data file."""
-    tables = _parse_toml("games.toml", _package_data("games.toml"))
+    tables = parse_toml("games.toml", package_data("games.toml"))
     games = {}
     for key, table in tables.items():
-        reader = _Table(f"games.toml: {key}", table)
+        reader = Table(f"games.toml: {key}", table)
         games[key] = _read_game(reader, key, is_user=False)
         reader.finish()
     return MappingProxyType(games)
 
 
+@dataclass(frozen=True)
+class MultiplayerGame:
+    """Facts of one game for several players."""
+
+    modes: Mapping[int, tuple[int, ...]]  # by number of players; the first is the default
+    rules: GameRules  # for the most players
+    pettingzoo: tuple[PettingZooName, ...]
+
+    def rules_for(self, num_players: int, max_turn_time: int | None = None) -> GameRules:
+        """The rules for a number of players that the game has modes for.
+
+        Args:
+            num_players: A key of `modes`.
+            max_turn_time: Frames after which stalling costs a point; 0: never. None: as in the
+                data. Of no use in games that never charge for it.
+        """
+        modes = self.modes[num_players]
+        state = dict(self.rules.state)
+        if max_turn_time is not None and TURN_LIMIT in state:
+            state[TURN_LIMIT] = max_turn_time
+        return replace(
+            self.rules,
+            modes=modes,
+            default_mode=modes[0],
+            state=tuple(state.items()),
+            num_players=num_players,
+        )
+
+    @property
+    def has_turn_limit(self) -> bool:
+        """Whether stalling costs points that `max_turn_time` decides on."""
+        return TURN_LIMIT in dict(self.rules.state)
+
+
+@dataclass(frozen=True)
+class PettingZooName:
+    """A name of PettingZoo for some modes of a game."""
+
+    name: str
+    num_players: int
+    modes: tuple[int, ...]  # the first is the default
+
+
+@lru_cache(maxsize=1)
+def load_multiplayer() -> Mapping[str, MultiplayerGame]:
+    """The facts of all games for several players by id, in the order of the data file."""
+    tables = parse_toml("multiplayer.toml", package_data("multiplayer.toml"))
+    return MappingProxyType({key: _read_multiplayer(key, table) for key, table in tables.items()})
+
+
 @lru_cache(maxsize=1)
 def load_roms() -> Mapping[str, RomInfo]:
     """The facts of all known ROM files by id, in the order of the data file."""
-    tables = _parse_toml("roms.toml", _package_data("roms.toml"))
+    tables = parse_toml("roms.toml", package_data("roms.toml"))
     return MappingProxyType({key: _rom(f"roms.toml: {key}", key, t) for key, t in tables.items()})
 
 
@@ -133,7 +175,7 @@ class UserRules:
 
     def console(self, base: ConsoleProperties) -> ConsoleProperties:
         """The console properties of the table; `base` has those that the table does not set."""
-        return _read_console(_Table(self.rules.game_id, self.table), base)
+        return _read_console(Table(self.rules.game_id, self.table), base)
 
 
 def load_user_rules(path: Path) -> dict[str, UserRules]:
@@ -152,53 +194,30 @@ def load_user_rules(path: Path) -> dict[str, UserRules]:
         raise RulesError(f"rules: cannot read {path}: {error.strerror or error}") from None
     if len(data) > MAX_RULES_BYTES:
         raise RulesError(f"rules: {path} is larger than {MAX_RULES_BYTES} bytes")
-    tables = _parse_toml(f"rules: {path}", data)
+    tables = parse_toml(f"rules: {path}", data)
     if not tables:
         raise RulesError(f"rules: {path} has no table; it needs one, named after the game")
     return {key: _user_game(f"{path}: {key}", key, table) for key, table in tables.items()}
 
 
-def _package_data(name: str) -> bytes:
-    return (resources.files("cule.games") / "data" / name).read_bytes()
-
-
-def _parse_toml(where: str, data: bytes) -> dict[str, dict[str, object]]:
-    try:
-        content: dict[str, object] = tomllib.loads(data.decode("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise RulesError(f"{where}: not a TOML file: {error}") from None
-    tables = {}
-    for key, table in content.items():
-        if not isinstance(table, dict):
-            raise RulesError(
-                f"{where}: {key!r} is outside a table; put it under [name_of_the_game]"
-            )
-        if not re.fullmatch(r"[a-z0-9][a-z0-9_]*", key):
-            raise RulesError(
-                f"{where}: table name {key!r}; a game id is made of a-z, 0-9 and _, as in ms_pacman"
-            )
-        tables[key] = table
-    return tables
-
-
 def _user_game(where: str, game_id: str, table: Mapping[str, object]) -> UserRules:
-    reader = _Table(where, table)
+    reader = Table(where, table)
     rules = _read_game(reader, game_id, is_user=True)
     _read_console(reader, ConsoleProperties())
     reader.finish()
     return UserRules(rules, MappingProxyType(table))
 
 
-def _read_game(reader: _Table, game_id: str, *, is_user: bool) -> GameRules:
+def _read_game(reader: Table, game_id: str, *, is_user: bool) -> GameRules:
     """Read the keys of `games.toml`; a user's table may omit those with a default."""
 
     def default(value: T) -> T | None:
         return value if is_user else None
 
     actions = range(NUM_ACTIONS)
-    state = reader.state("state")
+    state = reader.state("state", CORE_STATE)
     modes = reader.integers("modes", range(INT_MAX), default((0,)))
-    settings = _Table(f"{reader.where}: settings", reader.table("settings", default({})))
+    settings = Table(f"{reader.where}: settings", reader.table("settings", default({})))
     rules = GameRules(
         game_id=game_id,
         title=reader.text("title", default(game_id.title().replace("_", ""))),
@@ -213,7 +232,7 @@ def _read_game(reader: _Table, game_id: str, *, is_user: bool) -> GameRules:
         difficulties=reader.integers("difficulties", range(4), default((0, 1, 2, 3))),
         state=state,
         step=reader.text("step"),
-        lives=reader.text("lives"),
+        lives=(reader.text("lives"),),
         mode_setup=reader.text("mode_setup", default("")),
         paddle_max=settings.integer("paddle_max", range(1, 2**24), PADDLE_MAX),
         log_entries=settings.integer("log_entries", range(1, LOG_ENTRIES + 1), LOG_ENTRIES),
@@ -229,7 +248,52 @@ def _read_game(reader: _Table, game_id: str, *, is_user: bool) -> GameRules:
     return rules
 
 
-def _read_console(reader: _Table, base: ConsoleProperties) -> ConsoleProperties:
+def _read_multiplayer(game_id: str, table: Mapping[str, object]) -> MultiplayerGame:
+    reader = Table(f"multiplayer.toml: {game_id}", table)
+    actions = range(NUM_ACTIONS)
+    numbers = range(256)
+    words = {2: "two_player_modes", 4: "four_player_modes"}
+    modes = {n: reader.integers(key, numbers, is_set=False) for n, key in words.items()}
+    modes = {n: values for n, values in modes.items() if values}
+    most = max(modes)
+    state = reader.state("state", [n for n in core_state(most) if n != "score"])
+    settings = Table(f"{reader.where}: settings", reader.table("settings"))
+    info = load_roms()[game_id]
+    rules = GameRules(
+        game_id=game_id,
+        title=game_id.title().replace("_", ""),
+        md5=(info.md5,),
+        minimal_actions=reader.integers("minimal_actions", actions),
+        illegal_actions=(),
+        starting_actions=reader.integers("starting_actions", actions, is_set=False),
+        modes=modes[most],
+        default_mode=modes[most][0],
+        difficulties=reader.integers("difficulties", range(4)),
+        state=state,
+        step=reader.text("step"),
+        lives=reader.texts("lives", most),
+        mode_setup=reader.text("mode_setup"),
+        paddle_max=settings.integer("paddle_max", range(1, 2**24), PADDLE_MAX),
+        log_entries=settings.integer("log_entries", range(1, LOG_ENTRIES + 1), LOG_ENTRIES),
+        short_frames=settings.flag("short_frames", False),
+        notes=reader.text("notes"),
+        num_players=most,
+        load_mode=reader.integer("load_mode", numbers),
+        kept=reader.choices("kept", tuple(name for name, _ in state)),
+    )
+    settings.finish()
+    names = []
+    for entry in reader.tables("pettingzoo"):
+        named = Table(f"{reader.where}: pettingzoo", entry)
+        players = named.integer("players", tuple(modes))
+        allowed = named.integers("modes", modes[players], is_set=False)
+        names.append(PettingZooName(named.text("name"), players, allowed))
+        named.finish()
+    reader.finish()
+    return MultiplayerGame(MappingProxyType(modes), rules, tuple(names))
+
+
+def _read_console(reader: Table, base: ConsoleProperties) -> ConsoleProperties:
     """Read console properties; `base` has those that the table does not set."""
     return ConsoleProperties(
         format=reader.choice("format", _FORMATS, base.format),
@@ -246,7 +310,7 @@ def _read_console(reader: _Table, base: ConsoleProperties) -> ConsoleProperties:
 
 
 def _rom(where: str, rom_id: str, table: Mapping[str, object]) -> RomInfo:
-    reader = _Table(where, table)
+    reader = Table(where, table)
     format_source = reader.choice("format_source", ("auto", "property"))
     console = _read_console(reader, ConsoleProperties())
     height = console.height
@@ -273,115 +337,3 @@ def _rom(where: str, rom_id: str, table: Mapping[str, object]) -> RomInfo:
         raise reader.error("paddles", "contradicts the controllers")
     reader.finish()
     return info
-
-
-class _Table:
-    """Reads one TOML table key by key, with checks of types and ranges.
-
-    A key without a default (None) is required.
-    """
-
-    def __init__(self, where: str, table: Mapping[str, object]) -> None:
-        self.where = where
-        self._table = table
-        self._known: list[str] = []
-
-    def error(self, key: str, message: str) -> RulesError:
-        return RulesError(f"{self.where}: {key} {message}")
-
-    def finish(self) -> None:
-        """Raise a RulesError for a key that was not read."""
-        for key in self._table:
-            if key not in self._known:
-                near = difflib.get_close_matches(key, self._known, n=1)
-                hint = f"did you mean {near[0]!r}? " if near else ""
-                allowed = ", ".join(self._known)
-                raise RulesError(f"{self.where}: unknown key {key!r}; {hint}allowed: {allowed}")
-
-    def _value(self, key: str, default: object) -> object:
-        self._known.append(key)
-        value = self._table.get(key, default)
-        if value is None:
-            raise RulesError(f"{self.where}: {key!r} is missing")
-        return value
-
-    def _typed(self, key: str, default: T | None, kind: type[T], what: str) -> T:
-        value = self._value(key, default)
-        if not isinstance(value, kind):
-            raise self.error(key, f"is {value!r}; it must be {what}")
-        return value
-
-    def text(self, key: str, default: str | None = None) -> str:
-        return self._typed(key, default, str, "a text")
-
-    def flag(self, key: str, default: bool | None = None) -> bool:
-        return self._typed(key, default, bool, "true or false")
-
-    def choice(self, key: str, allowed: Sequence[TextT], default: TextT | None = None) -> TextT:
-        value = self._value(key, default)
-        for option in allowed:
-            if value == option:
-                return option
-        raise self.error(key, f"is {value!r}; allowed: {', '.join(allowed)}")
-
-    def integer(self, key: str, allowed: Collection[int], default: int | None = None) -> int:
-        value = self._value(key, default)
-        if not _is_integer(value) or value not in allowed:
-            raise self.error(key, f"is {value!r}; allowed: {_range_text(allowed)}")
-        return value
-
-    def integers(
-        self,
-        key: str,
-        allowed: Collection[int],
-        default: tuple[int, ...] | None = None,
-        *,
-        is_set: bool = True,
-    ) -> tuple[int, ...]:
-        """A list of integers; `is_set`: ascending, without repetition, and not empty."""
-        values = self._value(key, default)
-        if not isinstance(values, list | tuple):
-            raise self.error(key, f"is {values!r}; it must be a list of integers")
-        for value in values:
-            if not _is_integer(value) or value not in allowed:
-                raise self.error(key, f"holds {value!r}; allowed: {_range_text(allowed)}")
-        if is_set and not values:
-            raise self.error(key, "is empty; it needs at least one value")
-        if is_set and any(a >= b for a, b in pairwise(values)):
-            raise self.error(key, "must be in ascending order, without repetition")
-        return tuple(values)
-
-    def digests(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
-        values = self._value(key, default)
-        if not isinstance(values, list | tuple):
-            raise self.error(key, f"is {values!r}; it must be a list of MD5s")
-        return tuple(self.checked_digest(key, value) for value in values)
-
-    def checked_digest(self, key: str, value: object) -> str:
-        if not isinstance(value, str) or not re.fullmatch(r"[0-9a-f]{32}", value):
-            raise self.error(key, f"has {value!r}; an MD5 digest is 32 digits 0-9 a-f")
-        return value
-
-    def table(self, key: str, default: Mapping[str, object] | None = None) -> Mapping[str, object]:
-        return self._typed(key, default, dict, "a table")
-
-    def state(self, key: str) -> tuple[tuple[str, int], ...]:
-        values = {}
-        for name, value in self.table(key).items():
-            if not _is_integer(value) or not INT_MIN <= value <= INT_MAX:
-                raise self.error(key, f"has {name} = {value!r}; it must be a 32-bit integer")
-            values[name] = value
-        for name in CORE_STATE:
-            if name not in values:
-                raise self.error(key, f"lacks {name!r}; it needs {', '.join(CORE_STATE)}")
-        return tuple(values.items())
-
-
-def _is_integer(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _range_text(allowed: Collection[int]) -> str:
-    if isinstance(allowed, range):
-        return f"{allowed.start}..{allowed.stop - 1}"
-    return ", ".join(str(value) for value in allowed)

@@ -27,9 +27,11 @@ from cule.games.roms import RomFile, find_rom, read_rom, rom_stem
 from cule.games.schema import (
     ConsoleProperties,
     GameRules,
+    MultiplayerGame,
     RomInfo,
     UserRules,
     load_games,
+    load_multiplayer,
     load_roms,
     load_user_rules,
 )
@@ -37,7 +39,7 @@ from cule.games.schema import (
 #: Facts of `GameRules` that the native core needs.
 _CORE_FACTS = (
     *("game_id", "legal_actions", "minimal_actions", "starting_actions"),
-    *("modes", "default_mode", "difficulties", "paddle_max"),
+    *("modes", "default_mode", "difficulties", "paddle_max", "num_players"),
 )
 
 #: Ids of environments of Gymnasium and EnvPool, as in ``ALE/MsPacman-v5``.
@@ -74,6 +76,8 @@ class GameSpec:
     def to_core_kwargs(self) -> dict[str, Any]:
         """The keyword arguments of ``cule._core.Game``, which checks their types."""
         kwargs = {name: getattr(self.rules, name) for name in _CORE_FACTS}
+        if self.rules.load_mode is not None:
+            kwargs["default_mode"] = self.rules.load_mode
         kwargs |= vars(self.code) | vars(self.console) | {"rom": self.rom}
         for side in ("left", "right"):
             kwargs[f"{side}_difficulty_a"] = kwargs.pop(f"{side}_difficulty") == "A"
@@ -151,6 +155,55 @@ def resolve(
     return _spec(known, find_rom(game_id, known.md5))
 
 
+def resolve_players(
+    game: str,
+    num_players: int,
+    rom_path: str | os.PathLike[str] | None = None,
+    max_turn_time: int | None = None,
+) -> GameSpec:
+    """Find the ROM of a game for several players, and its rules for a number of players.
+
+    Args:
+        game: Name of the game in any usual spelling.
+        num_players: A number of players that the game has modes for.
+        rom_path: Its ROM file, plain or gzip-compressed; by default the ROM folders are searched.
+        max_turn_time: Frames after which stalling costs a point, in games that charge for it.
+
+    Raises:
+        UnknownGameError: No game has this name, or the game is for a single player.
+        RomNotFoundError: The file does not exist, or no ROM of the game was found.
+        UnsupportedRomError: The file is not the ROM of the game.
+    """
+    facts = multiplayer_game(game)
+    game_id = facts.rules.game_id
+    rules = facts.rules_for(num_players, max_turn_time)
+    if rom_path is None:
+        return _spec(rules, find_rom(game_id, rules.md5))
+    path = _path("rom_path", rom_path)
+    rom = RomFile(path, "rom_path", read_rom(path))
+    if rom.md5 not in rules.md5:
+        raise UnsupportedRomError(
+            f"{path} is not the ROM of {game_id!r}: its MD5 is {rom.md5}, not {rules.md5[0]}"
+        )
+    return _spec(rules, rom)
+
+
+def multiplayer_game(name: str) -> MultiplayerGame:
+    """The facts of a game for several players, in any usual spelling of its name.
+
+    Raises:
+        InvalidArgumentError: `name` is not a string.
+        UnknownGameError: No game has this name, or the game is for a single player.
+    """
+    game_id = game_id_of(name)
+    games = load_multiplayer()
+    if game_id not in games:
+        raise UnknownGameError(
+            f"game {game_id!r} is for a single player; games for several are {', '.join(games)}"
+        )
+    return games[game_id]
+
+
 def _with_rules(game: str | None, rom_path: Path | None, rules_path: Path) -> GameSpec:
     user = _select_rules(game, rules_path, load_user_rules(rules_path))
     rules = user.rules
@@ -226,8 +279,8 @@ def _from_file(game: str | None, path: Path) -> GameSpec:
 def _check_has_rules(game_id: str) -> None:
     if game_id not in load_games():
         raise UnsupportedRomError(
-            f"{game_id!r} has no single-player rules; pass rules, a TOML file with its reward, "
-            "game-over and lives rules"
+            f"{game_id!r} has no single-player rules; play it with MultiAgentVectorEnv, or pass "
+            "rules, a TOML file with its reward, game-over and lives rules"
         )
 
 

@@ -36,7 +36,7 @@ def test_games_and_roms_agree(game: str) -> None:
     assert rules.md5 == (info.md5,)
     assert rules.title == game.title().replace("_", "")
     assert rules.default_mode == rules.modes[0]
-    reads_cart_ram = "cartram(" in rules.step + rules.lives + rules.mode_setup
+    reads_cart_ram = "cartram(" in rules.step + "".join(rules.lives) + rules.mode_setup
     assert not reads_cart_ram or info.cart_ram_bytes == 128
 
 
@@ -62,7 +62,7 @@ def test_console_facts_are_consistent(rom_id: str) -> None:
 def parsed(rules: GameRules) -> tuple[set[str], set[str], set[str]]:
     """State names, names read and names written by any program."""
     tree = parse_rules(rules.game_id, rules.state, rules.step, rules.lives, rules.mode_setup)
-    read, written = names_in(*tree.step.body, tree.lives, *tree.setup.body)
+    read, written = names_in(*tree.step.body, *tree.lives, *tree.setup.body)
     # `x += 1` reads what it writes, but that alone is no use of it
     return {name for name, _ in tree.state}, read, written
 

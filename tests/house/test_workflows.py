@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cule.games.schema import tomllib
+from cule.games.tables import tomllib
 
 yaml = pytest.importorskip("yaml")
 

@@ -118,7 +118,7 @@ def test_overwritten_ram(ale_py: Any, game: str) -> None:
     """Reaches wraps, victories and knock-outs, which a random player never sees."""
     rules = load_games()[game]
     draw = random.Random(game)
-    text = rules.step + rules.lives
+    text = rules.step + "".join(rules.lives)
     numbers = [int(n, 0) for n in re.findall(r"\b0x[0-9A-Fa-f]+|\b\d+\b", text)]
     calls = re.findall(r"\b(?:ram|bcd\d)\(([^()]*)\)", text)
     cells = sorted({int(n, 0) & 127 for call in calls for n in call.split(",")})

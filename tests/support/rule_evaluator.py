@@ -76,6 +76,7 @@ class RuleEvaluator:
         self._rules = parse_rules(
             rules.game_id, rules.state, rules.step, rules.lives, rules.mode_setup
         )
+        self._kept = rules.kept
         self.state: dict[str, int] = {}
         self.reset()
 
@@ -89,10 +90,14 @@ class RuleEvaluator:
 
     @property
     def lives(self) -> int:
-        return _Run(self.state, _Memory()).value(self._rules.lives)
+        return self.lives_of(0)
+
+    def lives_of(self, player: int) -> int:
+        return _Run(self.state, _Memory()).value(self._rules.lives[player])
 
     def reset(self) -> None:
-        self.state = dict(self._rules.state)
+        kept = {name: self.state[name] for name in self._kept if name in self.state}
+        self.state = dict(self._rules.state) | kept
 
     def step(self, ram: Sequence[int], cart_ram: Sequence[int] = ()) -> None:
         _Run(self.state, _Memory(ram, cart_ram)).block(self._rules.step.body)

@@ -197,7 +197,7 @@ def rules_of(step: str = "", lives: str = "1", setup: str = "", **state: int) ->
         game_id="made_up",
         state=tuple(names.items()),
         step=step,
-        lives=lives,
+        lives=(lives,),
         mode_setup=setup,
         paddle_max=pong.paddle_max,
     )
