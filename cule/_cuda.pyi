@@ -82,7 +82,7 @@ class Batch:
     def console_bytes(self) -> int: ...  # of `bytes` for each environment
     @property
     def state_size(self) -> int: ...  # bytes of a snapshot
-    # stride in bytes between environments; offsets of RAM, lives and episode frames
+    # stride in bytes between environments; offsets of RAM, lives, episode frames; stride of lives
     @property
     def live(self) -> list[int]: ...
     @property

@@ -78,12 +78,16 @@ class CudaBatch {
   }
 
   // Stride between environments, and where their live RAM, lives and frame counts begin, in bytes
-  // from the beginning of the block.
-  std::array<u64, 4> live() const {
+  // from the beginning of the block. Of several players the lives have a stride of their own, which
+  // comes last.
+  std::array<u64, 5> live() const {
     const SlotState* s = layout_.batch().states;
+    const PlayersState* players = layout_.batch().players;
     const auto offset = [this](const void* p) { return reinterpret_cast<u64>(p) - base_; };
-    return {sizeof(SlotState), offset(s->console.ram), offset(&s->agent.lives),
-            offset(&s->env.episode_frame_number)};
+    const void* lives = players == nullptr ? &s->agent.lives : players->lives;
+    return {sizeof(SlotState), offset(s->console.ram), offset(lives),
+            offset(&s->env.episode_frame_number),
+            players == nullptr ? sizeof(SlotState) : sizeof(PlayersState)};
   }
 
   void step(u64 indices, u64 joysticks, const StepOutputs& out, u64 faults, u64 stream) {
@@ -177,7 +181,12 @@ std::unique_ptr<CudaBatch> make_batch(const std::vector<std::shared_ptr<Game>>& 
   check_range("lanes_per_warp", lanes_per_warp, 1, kWarpLanes);
   check_range("warps_per_block", warps_per_block, 1, kMaxStepWarps);
   BatchSource b;
-  for (const auto& entry : games) b.games.push_back(make_source(entry, options));
+  for (const auto& entry : games) {
+    b.games.push_back(make_source(entry, options));
+    const Bankswitch type = entry->bankswitch();
+    if (options.num_players > 1 && (type == Bankswitch::kE0 || type == Bankswitch::kFE))
+      refuse("num_players must be 1 with a cartridge of type E0 or FE");
+  }
   for (i32 i = 0; i < n; ++i)
     b.setups.push_back({u32(game[i]), u32(set[i]), mode[i], difficulty[i]});
   for (const Contiguous<u8>& rows : reset_snapshots) {
@@ -221,7 +230,9 @@ py::list kernel_resources() {
   };
   KernelResources r{};
   for (u32 family = 0; family < kFamilies; ++family) add(describe_step(Family(family), r), r);
+  add(describe_step_players(r), r);
   add(describe_finish_step(r), r);
+  add(describe_finish_players_step(r), r);
   return all;
 }
 

@@ -119,6 +119,7 @@ struct DeviceBatch {
   const LaneOpcode* opcodes;   // [kNumOpcodes]
   const u8* identity;          // [256], a map that changes nothing
   const PixelPool* pool;
+  u32 num_players;
   // Changing.
   SlotState* states;               // [size]
   u8* logs;                        // [size][num_logs][log_bytes(log_capacity)]
@@ -128,6 +129,7 @@ struct DeviceBatch {
   u8* planes;                      // [blocks][2][picture_bytes], scratch
   u8* canvases;                    // [blocks][picture_bytes * channels], scratch
   u32* faults;                     // [1]
+  PlayersState* players;           // [size]; null for one player
 
   __device__ const ConsoleSetup& setup(u32 i) const { return setups[i]; }
   __device__ const DeviceGame& game(u32 i) const { return games[setups[i].game]; }
@@ -157,7 +159,7 @@ struct DeviceBatch {
 
 // The actions of a step: one of the pointers, or the counter-based generator.
 struct StepActions {
-  const i32* indices;      // [size], into the action sets
+  const i32* indices;      // [size][num_players], into the action sets
   const float* joysticks;  // [size][4]: x, y, button value, paddle strength
   u64 random_seed;         // both pointers null: decorrelation
   i32 random_step;         // number of the step in it

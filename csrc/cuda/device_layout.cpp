@@ -142,6 +142,7 @@ void DeviceLayout::place_changing(u64 address, size_t offset) {
   put(batch_.maxpool_sources, n);
   put(batch_.stack, n * o.stack_bytes());
   put(batch_.draw_bits, n);
+  if (o.num_players > 1) put(batch_.players, n);
   console_bytes_ = (offset - begin) / n;
   const size_t scratch = o.ram_obs ? 0 : size_t(source_.draw_blocks) * picture_bytes_;
   put(batch_.canvases, scratch * o.channels());
@@ -182,6 +183,7 @@ std::vector<u8> DeviceLayout::place_at(u64 address, u64 pool_address, u64 reserv
   batch_.maxpool = o.maxpool;
   batch_.ram_obs = o.ram_obs;
   batch_.autoreset = source_.autoreset;
+  batch_.num_players = u32(o.num_players);
   constant_bytes_ = w.bytes().size();
   place_changing(address, constant_bytes_);
   return std::move(w.bytes());

@@ -86,6 +86,8 @@ __device__ CULE_INLINE void write_obs(const DeviceBatch& b, u32 i, u8* out, bool
 }
 
 // Restores one of the console's cached reset states. Its pictures stay in the state's snapshot.
+// kHasPlayers, here and below: several in each environment.
+template <bool kHasPlayers>
 __device__ CULE_NOINLINE void reset_console(const DeviceBatch& b, const DeviceGame& g, u32 i) {
   __shared__ const u8* chosen;
   SlotState& s = b.states[i];
@@ -94,6 +96,8 @@ __device__ CULE_NOINLINE void reset_console(const DeviceBatch& b, const DeviceGa
     chosen = set.snapshots + size_t(choose_reset_state(s, set.count)) * b.snapshot_bytes;
     copy_reset_state(s, *reinterpret_cast<const SlotState*>(chosen + sizeof(SnapshotHeader)));
     forget_logs(s.console.picture, PictureKind::kBorrowed);
+    if constexpr (kHasPlayers)
+      b.players[i] = *reinterpret_cast<const PlayersState*>(chosen + g.snapshot.players);
     b.begin_maxpool(i, MaxpoolKind::kResetState, chosen + g.snapshot.pictures);
   }
   __syncthreads();
@@ -101,11 +105,21 @@ __device__ CULE_NOINLINE void reset_console(const DeviceBatch& b, const DeviceGa
   __syncthreads();
 }
 
+// The console's column of an i32 table.
+template <bool kHasPlayers>
+__device__ CULE_INLINE void write_numbers(const DeviceBatch& b, const DeviceGame& g, u32 i,
+                                          i32* ints, u32 width) {
+  write_ints(b.states[i], g.agent, i32(i), ints + i, width);
+  if constexpr (kHasPlayers)
+    write_player_ints(b.players[i], g.agent, b.num_players, ints + i, width);
+}
+
+template <bool kHasPlayers>
 __device__ void write_results(const DeviceBatch& b, const DeviceGame& g, u32 i,
                               const StepOutputs& out) {
   if (out.obs != nullptr) write_obs(b, i, out.obs + i * out.obs_stride, out.stacked);
   if (threadIdx.x == 0 && out.ints != nullptr) {
-    write_ints(b.states[i], g.agent, i32(i), out.ints + i, out.width);
+    write_numbers<kHasPlayers>(b, g, i, out.ints, out.width);
     write_flags(b.states[i], g.agent, out.flags + i, out.width);
   }
 }
@@ -113,8 +127,9 @@ __device__ void write_results(const DeviceBatch& b, const DeviceGame& g, u32 i,
 // As many blocks on a multiprocessor as 128 registers a thread allow.
 constexpr u32 kDrawBlocks = 8;
 
-__global__ void __launch_bounds__(kDrawThreads, kDrawBlocks)
-    finish_step_kernel(const DeviceBatch b, const StepOutputs out, bool resets_ended) {
+template <bool kHasPlayers>
+__device__ CULE_INLINE void finish_step(const DeviceBatch& b, const StepOutputs& out,
+                                        bool resets_ended) {
   for (u32 i = blockIdx.x; i < u32(b.size); i += gridDim.x) {
     const DeviceGame& g = b.game(i);
     SlotState& s = b.states[i];
@@ -129,25 +144,40 @@ __global__ void __launch_bounds__(kDrawThreads, kDrawBlocks)
     if (out.final_obs != nullptr && is_same_step && (is_ended || is_terminated(s.agent, g.agent)))
       write_obs(b, i, out.final_obs + i * out.final_obs_stride, out.stacked);
     if (ends_here && out.final_ints != nullptr && threadIdx.x == 0)
-      write_ints(s, g.agent, i32(i), out.final_ints + i, out.width);
+      write_numbers<kHasPlayers>(b, g, i, out.final_ints, out.width);
     const bool starts_over = is_ended && (ends_here || resets_ended ||
                                           (!has_stepped && b.autoreset == Autoreset::kNextStep));
     if (starts_over) {
       const AgentState ended = s.agent;
+      PlayersTotals totals;
+      if constexpr (kHasPlayers) totals = b.players[i].totals;
       __syncthreads();
-      reset_console(b, g, i);
+      reset_console<kHasPlayers>(b, g, i);
       // Reward, flags and totals reported are those of the step that ended.
-      if (threadIdx.x == 0 && ends_here) s.reported = ended;
+      if (threadIdx.x == 0 && ends_here) {
+        s.reported = ended;
+        if constexpr (kHasPlayers) b.players[i].reported = totals;
+      }
       __syncthreads();
     }
-    write_results(b, g, i, out);
+    write_results<kHasPlayers>(b, g, i, out);
     __syncthreads();
     if (threadIdx.x == 0) return_pixels(b, i);
   }
 }
 
-__global__ void reset_consoles_kernel(const DeviceBatch b, const ResetRequest request,
-                                      const StepOutputs out) {
+__global__ void __launch_bounds__(kDrawThreads, kDrawBlocks)
+    finish_step_kernel(const DeviceBatch b, const StepOutputs out, bool resets_ended) {
+  finish_step<false>(b, out, resets_ended);
+}
+__global__ void __launch_bounds__(kDrawThreads, kDrawBlocks)
+    finish_players_step_kernel(const DeviceBatch b, const StepOutputs out, bool resets_ended) {
+  finish_step<true>(b, out, resets_ended);
+}
+
+template <bool kHasPlayers>
+__device__ CULE_INLINE void reset_consoles(const DeviceBatch& b, const ResetRequest& request,
+                                           const StepOutputs& out) {
   for (u32 i = blockIdx.x; i < u32(b.size); i += gridDim.x) {
     const DeviceGame& g = b.game(i);
     if (request.mask == nullptr || request.mask[i]) {
@@ -159,28 +189,51 @@ __global__ void reset_consoles_kernel(const DeviceBatch b, const ResetRequest re
         s.env.difficulty = b.setup(i).difficulty;
       }
       __syncthreads();
-      reset_console(b, g, i);
+      reset_console<kHasPlayers>(b, g, i);
     }
-    write_results(b, g, i, out);
+    write_results<kHasPlayers>(b, g, i, out);
     __syncthreads();
     if (threadIdx.x == 0) return_pixels(b, i);
   }
 }
 
+__global__ void reset_consoles_kernel(const DeviceBatch b, const ResetRequest request,
+                                      const StepOutputs out) {
+  reset_consoles<false>(b, request, out);
+}
+__global__ void reset_players_kernel(const DeviceBatch b, const ResetRequest request,
+                                     const StepOutputs out) {
+  reset_consoles<true>(b, request, out);
+}
+
+template <bool kHasPlayers>
+__device__ CULE_INLINE void observe_consoles(const DeviceBatch& b, const StepOutputs& out) {
+  for (u32 i = blockIdx.x; i < u32(b.size); i += gridDim.x)
+    write_results<kHasPlayers>(b, b.game(i), i, out);
+}
+
 __global__ void observe_consoles_kernel(const DeviceBatch b, const StepOutputs out) {
-  for (u32 i = blockIdx.x; i < u32(b.size); i += gridDim.x) write_results(b, b.game(i), i, out);
+  observe_consoles<false>(b, out);
+}
+__global__ void observe_players_kernel(const DeviceBatch b, const StepOutputs out) {
+  observe_consoles<true>(b, out);
 }
 
 }  // namespace
 
 cudaError_t launch_finish_step(const DeviceBatch& b, const StepOutputs& out, bool resets_ended,
                                u32 blocks, cudaStream_t stream) {
-  return launch_kernel(finish_step_kernel, dim3(blocks), dim3(kDrawThreads), kDrawSharedBytes,
-                       stream, b, out, resets_ended);
+  const auto kernel = b.num_players > 1 ? finish_players_step_kernel : finish_step_kernel;
+  return launch_kernel(kernel, dim3(blocks), dim3(kDrawThreads), kDrawSharedBytes, stream, b, out,
+                       resets_ended);
 }
 
 cudaError_t describe_finish_step(KernelResources& out) {
   return describe("finish_step_kernel", finish_step_kernel, out);
+}
+
+cudaError_t describe_finish_players_step(KernelResources& out) {
+  return describe("finish_players_step_kernel", finish_players_step_kernel, out);
 }
 
 cudaError_t choose_blocks(int consoles, u32& blocks_out) {
@@ -200,14 +253,14 @@ cudaError_t choose_blocks(int consoles, u32& blocks_out) {
 
 cudaError_t launch_reset(const DeviceBatch& b, const ResetRequest& request, const StepOutputs& out,
                          u32 blocks, cudaStream_t stream) {
-  return launch_kernel(reset_consoles_kernel, dim3(blocks), dim3(kDrawThreads), 0, stream, b,
-                       request, out);
+  const auto kernel = b.num_players > 1 ? reset_players_kernel : reset_consoles_kernel;
+  return launch_kernel(kernel, dim3(blocks), dim3(kDrawThreads), 0, stream, b, request, out);
 }
 
 cudaError_t launch_observe(const DeviceBatch& b, const StepOutputs& out, u32 blocks,
                            cudaStream_t stream) {
-  return launch_kernel(observe_consoles_kernel, dim3(blocks), dim3(kDrawThreads), 0, stream, b,
-                       out);
+  const auto kernel = b.num_players > 1 ? observe_players_kernel : observe_consoles_kernel;
+  return launch_kernel(kernel, dim3(blocks), dim3(kDrawThreads), 0, stream, b, out);
 }
 
 }  // namespace cule

@@ -74,7 +74,9 @@ cudaError_t describe(const char* name, void (*kernel)(Parameters...), KernelReso
   return error;
 }
 cudaError_t describe_step(Family family, KernelResources& out);
+cudaError_t describe_step_players(KernelResources& out);
 cudaError_t describe_finish_step(KernelResources& out);
+cudaError_t describe_finish_players_step(KernelResources& out);
 
 // The best number of blocks for the kernels that draw: as many as the device holds at once.
 cudaError_t choose_blocks(int consoles, u32& blocks_out);

@@ -43,6 +43,15 @@ struct FrameMarker {
   }
 };
 
+// The action of an index from the user.
+__device__ inline i32 action_of(const DeviceBatch& b, const DeviceGame& g, i32 index) {
+  if (index < 0 || index >= g.num_actions) {
+    atomicOr(b.faults, u32(kFaultAction));
+    index = 0;
+  }
+  return g.actions[index];
+}
+
 struct LaneAction {
   i32 action;
   float strength;
@@ -62,12 +71,32 @@ __device__ inline LaneAction read_action(const DeviceBatch& b, const DeviceGame&
         counter_random(a.random_seed, i, u64(a.random_step), Purpose::kDecorrelateAction);
     return {g.actions[u64(choice) * u64(g.num_actions) >> 32], 1.0f, a.random_step < steps};
   }
-  i32 index = a.indices[i];
-  if (index < 0 || index >= g.num_actions) {
-    atomicOr(b.faults, u32(kFaultAction));
-    index = 0;
+  return {action_of(b, g, a.indices[i]), 1.0f, true};
+}
+
+struct LanePlayersAction {
+  PlayersAction actions;
+  bool is_given;
+};
+
+__device__ inline LanePlayersAction read_players_action(const DeviceBatch& b, const DeviceGame& g,
+                                                        const StepActions& a, u32 i) {
+  LanePlayersAction read{{{kNoop, kNoop, kNoop, kNoop}}, true};
+  if (a.indices == nullptr) {
+    const u32 length = counter_random(a.random_seed, i, 0, Purpose::kDecorrelateLength);
+    read.is_given = a.random_step < i32(u64(length) * u64(a.random_max_steps + 1) >> 32);
   }
-  return {g.actions[index], 1.0f, true};
+  for (u32 player = 0; player < b.num_players; ++player) {
+    if (a.indices != nullptr) {
+      read.actions.of[player] = action_of(b, g, a.indices[size_t(i) * b.num_players + player]);
+    } else {
+      const u32 choice =
+          counter_random(a.random_seed, i, u64(a.random_step) * b.num_players + player,
+                         Purpose::kDecorrelateAction);
+      read.actions.of[player] = g.actions[u64(choice) * u64(g.num_actions) >> 32];
+    }
+  }
+  return read;
 }
 
 // Three blocks of four warps on a multiprocessor; the registers spilled for that are spilled
@@ -96,42 +125,79 @@ __device__ CULE_NOINLINE Served serve(const RenderTeam& team, const Console& c, 
 }
 
 // Whether console i takes part in the step.
-__device__ CULE_INLINE bool begin_step(const DeviceBatch& b, u32 i, const LaneAction& action) {
+__device__ CULE_INLINE bool begin_step(const DeviceBatch& b, u32 i, bool is_given) {
   const SlotState& s = b.states[i];
   // An ended console is reset afterwards; without autoreset, the caller must reset it.
   if (s.is_ended && b.autoreset == Autoreset::kDisabled) {
     atomicOr(b.faults, u32(kFaultEnded));
   }
-  const bool steps = action.is_given && !s.is_ended;
+  const bool steps = is_given && !s.is_ended;
   if (!steps) b.draw_bits[i] = 0;
   return steps;
 }
 
+template <class Engine>
+__device__ CULE_INLINE BasicAle<Engine> make_ale(const DeviceBatch& b, u32 i,
+                                                 const Engine& engine) {
+  const DeviceGame& g = b.game(i);
+  SlotState& s = b.states[i];
+  return {{s.console, b.memory(i), g.cart, g.properties},
+          s.env,
+          nullptr,
+          g.facts,
+          g.ale,
+          {false, s.seed, 0},
+          engine};
+}
+
+// What the environments of a kernel are for: one player, or several.
+struct OnePlayer {
+  using Action = LaneAction;
+  __device__ static Action read(const DeviceBatch& b, const StepActions& actions, u32 i) {
+    return read_action(b, b.game(i), actions, i);
+  }
+  template <class Engine>
+  __device__ static CULE_INLINE u8 step(const DeviceBatch& b, u32 i, const Action& action,
+                                        const Engine& engine) {
+    BasicAle<Engine> ale = make_ale(b, i, engine);
+    FrameMarker marker{b, i, ale.console};
+    step_agent(ale, b.states[i].agent, b.game(i).agent, {action.action, action.strength}, marker);
+    return marker.draw_bits;
+  }
+};
+
+struct SeveralPlayers {
+  using Action = LanePlayersAction;
+  __device__ static Action read(const DeviceBatch& b, const StepActions& actions, u32 i) {
+    return read_players_action(b, b.game(i), actions, i);
+  }
+  template <class Engine>
+  __device__ static CULE_INLINE u8 step(const DeviceBatch& b, u32 i, const Action& action,
+                                        const Engine& engine) {
+    PlayersAle<Engine> ale{make_ale(b, i, engine), b.players[i]};
+    FrameMarker marker{b, i, ale.console};
+    step_players(ale, b.states[i].agent, b.game(i).agent, action.actions, marker);
+    return marker.draw_bits;
+  }
+};
+
 // The step of console i, in the lane that has it. `all` are the lanes of the warp that step one.
-template <class Program, class Lanes>
+template <class Agents, class Program, class Lanes>
 __device__ CULE_INLINE void step_console(const Program& program, const DeviceBatch& b, u32 i,
-                                         const LaneAction& action, const Lanes& all,
+                                         const typename Agents::Action& action, const Lanes& all,
                                          bool has_helpers, u32 scan_memory, u8* ram) {
   const DeviceGame& g = b.game(i);
   SlotState& s = b.states[i];
-  using Engine = LaneEngine<Program, Lanes>;
-  BasicAle<Engine> ale{{s.console, b.memory(i), g.cart, g.properties},
-                       s.env,
-                       nullptr,
-                       g.facts,
-                       g.ale,
-                       {false, s.seed, 0},
-                       Engine{{ram}, has_helpers, scan_memory, program, all, all}};
-  FrameMarker marker{b, i, ale.console};
-  step_agent(ale, s.agent, g.agent, {action.action, action.strength}, marker);
+  const LaneEngine<Program, Lanes> engine{{ram}, has_helpers, scan_memory, program, all, all};
+  const u8 draw_bits = Agents::step(b, i, action, engine);
   s.is_ended = is_ended(s.agent, g.agent);
   s.reported = s.agent;
-  b.draw_bits[i] = marker.draw_bits;
+  b.draw_bits[i] = draw_bits;
 }
 
 // The body of the kernel. Program executes instructions (LaneEngine); Lanes is how those of a warp
 // vote; with at most `kMost` consoles a warp, all its lanes render their logs.
-template <class Program, class Lanes, u32 kMost>
+template <class Program, class Lanes, u32 kMost, class Agents = OnePlayer>
 __device__ inline void step_consoles(const Program& program, const DeviceBatch& b,
                                      const Tile* tiles, u32 num_tiles, const StepActions& actions) {
   const u32 warps = blockDim.x / kWarpLanes;
@@ -148,18 +214,18 @@ __device__ inline void step_consoles(const Program& program, const DeviceBatch& 
   const LaneGroup here{has_helpers ? ~0u : ~0u >> (kWarpLanes - tile.count)};
 
   const u32 i = tile.first + (has_console ? lane : 0);
-  LaneAction action{};
+  typename Agents::Action action{};
   bool steps = false;
   if (has_console) {
-    action = read_action(b, b.game(i), actions, i);
-    steps = begin_step(b, i, action);
+    action = Agents::read(b, actions, i);
+    steps = begin_step(b, i, action.is_given);
   }
   const u32 stepping = here.ballot(steps);
   if (stepping == 0) return;
   const RenderTeam team{~0u, true, memory};
   if (steps) {
     u8* ram = dynamic_shared() + warp * kWarpRamBytes + lane * kWordBytes;
-    step_console(program, b, i, action, Lanes{stepping}, has_helpers, memory, ram);
+    step_console<Agents>(program, b, i, action, Lanes{stepping}, has_helpers, memory, ram);
     if (has_helpers) serve(team, b.console(i), kGo);
   } else if (has_helpers) {
     const Console c = b.console(i);

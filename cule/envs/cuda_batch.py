@@ -126,7 +126,9 @@ class CudaBatch:
             self._batch.reset(mask_pointer, self._seeds.data_ptr(), outputs, self._stream())
 
     def step(self, actions: torch.Tensor, out: DeviceOutputs) -> None:
-        """Advance every environment: int32 ``[N]`` indices, or float32 ``[N, 4]`` joysticks.
+        """Advance every environment: int32 indices, or float32 ``[N, 4]`` joysticks.
+
+        Indices are ``[N]``, or with several players ``[N, players]``.
 
         Raises what kernels of earlier steps have reported.
         """
@@ -225,8 +227,13 @@ class CudaBatch:
         return self._memory.as_strided((self._num_envs, _core.RAM_BYTES), (stride, 1), offset)
 
     def lives(self) -> torch.Tensor:
-        """Live number of lives, int32 ``[N]``."""
-        return self._live_int32(self._batch.live[2])
+        """Live number of lives, int32 ``[N]``; with several players ``[N, players]``."""
+        _, _, offset, _, stride = self._batch.live
+        if self._plan.num_players == 1:
+            return self._live_int32(offset)
+        words = self._memory.view(torch.int32)
+        shape = (self._num_envs, self._plan.num_players)
+        return words.as_strided(shape, (stride // 4, 1), offset // 4)
 
     def episode_frames(self) -> torch.Tensor:
         """Live frame count of the episode, int32 ``[N]``."""
@@ -289,6 +296,8 @@ class CudaBatch:
         games = self._plan.games
         if self.device.type != "cuda" or kernel == "interpreter" or len(games) > 1:
             return
+        if self._plan.num_players > 1:
+            return  # compiled kernels are for one player
         major, minor = torch.cuda.get_device_capability(self.device)
         try:
             translation = Translation(games[0], geometry.lanes_per_warp, 10 * major + minor)

@@ -72,8 +72,10 @@ def resolve_multi_agent_options(
     options = resolve_fields(MultiAgentOptions, name, game, num_envs, keywords)
     facts = multiplayer_game(options.game)
     _check_turn_time(options, facts)
-    if options.device != "cpu":
-        raise DeviceError(f"device is {options.device!r}; with several players it must be 'cpu'")
+    if options.device != "cpu" and options.kernel == "compiled":
+        raise DeviceError(
+            "kernel is 'compiled'; on a GPU it must be 'auto' or 'interpreter' with several players"
+        )
     return dataclasses.replace(options, num_players=_num_players(options, facts))
 
 

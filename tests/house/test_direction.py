@@ -96,6 +96,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("errors", "familiar_names", "device", "games", "", "envs", "agents", "bench", "check"),
         "watch",
     },
+    # The adapter to PettingZoo, a package for its two names.
+    "pettingzoo": {"errors", "familiar_names", "envs", "games", "wrappers"},
     "roms": {"errors", "games"},
     "": {"errors", "envs", "roms", "_core"},  # cule/__init__.py
 }
@@ -103,7 +105,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 #: Packages outside the standard library that the package may import, and where: None is everywhere.
 OTHERS: dict[str, set[str] | None] = {
     "numpy": None,
-    "gymnasium": {"agents", "envs", "wrappers"},
+    "gymnasium": {"agents", "envs", "pettingzoo", "wrappers"},
     "tomllib": {"games"},
     "tomli": {"games"},
     # Engines that cule is compared with, and plots; all imported late.
@@ -115,6 +117,7 @@ OTHERS: dict[str, set[str] | None] = {
     # Libraries that the package is adapted to: each in a module that is imported by name.
     "dm_env": {"wrappers"},
     "jax": {"envs"},
+    "pettingzoo": {"pettingzoo"},
     "ray": {"wrappers"},
     "stable_baselines3": {"wrappers"},
     "tensordict": {"wrappers"},

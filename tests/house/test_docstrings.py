@@ -20,6 +20,7 @@ ALONE = {"cule.wrappers.rllib", "cule.wrappers.sb3"}
 #: Module: a library that it or its examples need.
 NEEDED = {
     "cule.envs.xla": "jax",
+    "cule.pettingzoo.parallel": "pettingzoo",
     "cule.wrappers.dm_env": "dm_env",
     "cule.wrappers.rllib": "ray",
     "cule.wrappers.sb3": "stable_baselines3",

@@ -20,6 +20,7 @@ else:
 
 import cule
 from cule.envs.options import PRESETS, EnvOptions
+from cule.games import load_multiplayer
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -99,6 +100,26 @@ def test_python_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.Mon
     names: dict[str, object] = {"__name__": "__main__"}
     for number, snippet in enumerate(snippets_of(page)):
         exec(compile(snippet, f"{page.name}, snippet {number + 1}", "exec"), names)
+
+
+def test_the_page_of_several_players_has_every_mode_and_name() -> None:
+    rows = [
+        row for row in rows_of("docs/multiplayer.md") if row[0].strip("`") in load_multiplayer()
+    ]
+    expected = [
+        (game, players, modes, {e.name for e in facts.pettingzoo if e.num_players == players})
+        for game, facts in load_multiplayer().items()
+        for players, modes in facts.modes.items()
+    ]
+    documented = []
+    for game, players, spans, names in rows:
+        modes = []
+        for span in spans.split(", "):
+            first, _, last = span.partition(" to ")
+            modes += range(int(first), int(last or first) + 1)
+        found = set(re.findall(r"`(\w+)`", names))
+        documented.append((game.strip("`"), int(players), tuple(modes), found))
+    assert documented == expected
 
 
 def rows_of(page: str) -> list[list[str]]:

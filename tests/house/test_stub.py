@@ -114,7 +114,7 @@ def test_options_of_a_batch() -> None:
 
 
 def test_rows_are_distinct() -> None:
-    for prefix in ("INT_", "FLAG_"):
+    for prefix in ("INT_", "FLAG_", "PLAYER_"):
         rows = [
             getattr(_core, name)
             for name in stub_names(TREES["_core"].body)

@@ -35,6 +35,7 @@ from cule.envs import translation
 from cule.envs.cuda_batch import CudaBatch
 from cule.envs.device_memory import DeviceOutputs
 from cule.envs.launch import Geometry
+from cule.envs.multi_agent_options import plan_players, resolve_multi_agent_options
 from cule.envs.options import EnvOptions, resolve_options
 from cule.envs.plan import BatchPlan, frame_shape, make_batch, observation_space, plan_batch
 from roms_tools import record_golden
@@ -199,13 +200,13 @@ def loadable(path: Path) -> bytes:
 class Results:
     """The results of a call."""
 
-    def __init__(self, options: EnvOptions, stacked: bool = True) -> None:
+    def __init__(self, options: EnvOptions, stacked: bool = True, num_players: int = 1) -> None:
         """Allocate arrays for one batch; `stacked` as in the calls that fill them."""
         shape = observation_space(options).shape if stacked else frame_shape(options)
         num_envs = options.num_envs
         self.obs = np.zeros((num_envs, *(shape or ())), np.uint8)
         self.final_obs = np.zeros_like(self.obs)
-        self.out = _core.Outputs(self.obs, self.final_obs, stacked)
+        self.out = _core.Outputs(self.obs, self.final_obs, stacked, num_players)
         self.ints, self.final_ints, self.flags = self.out.ints, self.out.final_ints, self.out.flags
         for table in (self.ints, self.final_ints, self.flags):
             table[:] = 0
@@ -258,16 +259,25 @@ class Pair:
         stacked: bool = True,
         cartridge: _core.Game | None = None,
         is_compiled: bool = False,
+        has_players: bool = False,
         **keywords: Any,
     ) -> None:
         """Make both; `keywords` as for `cule.AtariVectorEnv`, `cartridge` instead of the game's.
 
-        With `is_compiled` the kernel is the game's own.
+        With `is_compiled` the kernel is the game's own. With `has_players` keywords are as for
+        `cule.MultiAgentVectorEnv`.
         """
         keywords.setdefault("num_reset_states", 4)
         keywords.setdefault("num_threads", 1)
-        self.options = resolve_options(game, num_envs, {**keywords, "resets": "cached"})
-        self.plan: BatchPlan = plan_batch(self.options)
+        keywords["resets"] = "cached"
+        self.options: EnvOptions
+        self.plan: BatchPlan
+        if has_players:
+            self.options = resolve_multi_agent_options(game, num_envs, keywords)
+            self.plan = plan_players(self.options)
+        else:
+            self.options = resolve_options(game, num_envs, keywords)
+            self.plan = plan_batch(self.options)
         if cartridge is not None:
             self.plan = dataclasses.replace(self.plan, games=(cartridge,))
         self.cpu = make_batch(self.plan, self.options)
@@ -285,8 +295,8 @@ class Pair:
         elif is_compiled:
             self.program = build_program(self.plan.games[0], lanes == 1)
             self.kernels.load_program(loadable(self.program))
-        self.expected = Results(self.options, stacked)
-        self.actual = Results(self.options, stacked)
+        self.expected = Results(self.options, stacked, self.plan.num_players)
+        self.actual = Results(self.options, stacked, self.plan.num_players)
         self.outputs = self.actual.tensors(device)
         self.consoles = np.arange(num_envs, dtype=np.int64)
 
@@ -328,7 +338,8 @@ class Pair:
             len(game.legal_actions if self.plan.full_action_space else game.minimal_actions)
             for game in self.plan.games
         )
-        return rng.integers(0, size, self.options.num_envs).astype(np.int32)
+        count = self.options.num_envs * self.plan.num_players
+        return rng.integers(0, size, count).astype(np.int32)
 
     def run(self, steps: int, seed: int = 0, snapshots_every: int = 50) -> None:
         """Reset, then random steps; compare results after each, snapshots at intervals."""

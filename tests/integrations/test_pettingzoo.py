@@ -1,0 +1,214 @@
+"""`cule.pettingzoo`: PettingZoo's own tests, and the very same play as its Atari games."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Iterator
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+import cule
+from cule.errors import InvalidArgumentError
+from cule.games import find_rom, load_multiplayer
+from tests.support.ale_pair import difference
+
+pytest.importorskip(
+    "pettingzoo", reason="pettingzoo is not installed; make test-integrations runs this"
+)
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # its own use of names that it deprecates
+    from pettingzoo.test import api_test, max_cycles_test, parallel_api_test, seed_test
+
+from cule.pettingzoo import env as turns_env
+from cule.pettingzoo import parallel_env
+from cule.pettingzoo.variants import names, resolve_variant
+
+pytestmark = pytest.mark.ale
+
+NAMES = names()
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """Their tests warn of what the games are: no images as they like them, odd rewards."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def theirs(name: str, number: int, mode: int | None = None, **options: Any) -> Any:
+    """PettingZoo's environment of a name, without its wrappers."""
+    pytest.importorskip("multi_agent_ale_py", reason="PettingZoo's Atari games need it")
+    from pettingzoo.atari.base_atari_env import ParallelAtariEnv
+
+    variant = resolve_variant(name, number, mode, {})
+    rom = find_rom(variant.game_id, load_multiplayer()[variant.game_id].rules.md5)
+    return ParallelAtariEnv(
+        variant.game_id,
+        number,
+        mode_num=variant.mode,
+        auto_rom_install_path=str(rom.path.parent),
+        **options,
+    )
+
+
+def same(ours: Any, expected: Any, what: str) -> None:
+    """Compare dictionaries by agent."""
+    assert list(ours) == list(expected), what
+    for agent, value in expected.items():
+        if isinstance(value, np.ndarray):
+            assert not difference(value, ours[agent]), f"{what}, {agent}"
+        else:
+            assert ours[agent] == value, f"{what}, {agent}"
+
+
+def play_both(ours: Any, other: Any, steps: int, seed: int) -> int:
+    """Play both at random, and compare everything; returns how many agents left early."""
+    early = 0
+    rng = np.random.default_rng(seed)
+    for start in (seed, None):
+        given, expected = ours.reset(seed=start), other.reset(seed=start)
+        same(given[0], expected[0], f"reset({start})")
+        same(given[1], expected[1], f"infos of reset({start})")
+        for step in range(steps):
+            size = ours.action_space("first_0").n
+            actions = {agent: int(rng.integers(size)) for agent in ours.agents}
+            given, expected = ours.step(actions), other.step(actions)
+            for part, theirs_part in zip(given, expected, strict=True):
+                same(part, theirs_part, f"step {step}")
+            assert ours.agents == list(other.agents), step
+            early += 0 < len(ours.agents) < len(ours.possible_agents)
+            if not ours.agents:
+                break
+    return early
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_their_tests(name: str) -> None:
+    turns = turns_env(name, obs_type="ram", max_cycles=60)
+    assert turns.metadata["name"] == name
+    api_test(turns, num_cycles=20)
+    parallel_api_test(parallel_env(name, obs_type="ram", max_cycles=60), num_cycles=20)
+    seed_test(partial(turns_env, name, obs_type="ram"), num_cycles=8)
+
+
+@pytest.mark.parametrize("name", ["pong_v3", "maze_craze_v3"])
+def test_their_limit_of_cycles(name: str) -> None:
+    module = SimpleNamespace(
+        env=partial(turns_env, name),
+        raw_env=partial(turns_env, name),
+        parallel_env=partial(parallel_env, name),
+    )
+    max_cycles_test(module)
+
+
+@pytest.mark.parametrize(("name", "number"), [(n, p) for n, ps in NAMES.items() for p in ps])
+def test_same_play(name: str, number: int) -> None:
+    ours = parallel_env(name, num_players=number, max_cycles=25)
+    play_both(ours, theirs(name, number, max_cycles=25), 30, seed=number)
+    ours.close()
+
+
+@pytest.mark.parametrize("obs_type", ["grayscale_image", "ram"])
+@pytest.mark.parametrize("name", ["pong_v3", "combat_tank_v2"])
+def test_observations(name: str, obs_type: str) -> None:
+    options = {"obs_type": obs_type, "full_action_space": True}
+    ours = parallel_env(name, **options)
+    other = theirs(name, 2, **options)
+    for agent in ours.possible_agents:
+        assert ours.observation_space(agent) == other.observation_space(agent)
+        assert ours.action_space(agent) == other.action_space(agent)
+    play_both(ours, other, 20, seed=3)
+
+
+def test_agents_who_are_out_leave() -> None:
+    ours = parallel_env("maze_craze_v3", obs_type="ram")
+    other = theirs("maze_craze_v3", 2, obs_type="ram")
+    assert any(play_both(ours, other, 3000, seed) for seed in range(1, 6))
+
+
+def test_seed_of_the_constructor() -> None:
+    first, second = (parallel_env("surround_v2", obs_type="ram", seed=seed) for seed in (5, None))
+    same(first.reset()[0], second.reset(seed=5)[0], "seed")
+    assert not np.array_equal(first.reset()[0]["first_0"], first.reset(seed=6)[0]["first_0"])
+
+
+def test_arguments_choose_modes() -> None:
+    chosen = {
+        ("pong_v3", 4): {"game_version": "quadrapong"},
+        ("combat_tank_v2", 2): {"has_maze": False, "billiard_hit": False, "is_invisible": True},
+        ("combat_plane_v2", 2): {"game_version": "jet", "guided_missile": False},
+        ("maze_craze_v3", 2): {"game_version": "capture", "visibilty_level": 2},
+        ("space_invaders_v2", 2): {"alternating_control": True, "moving_shields": False},
+    }
+    modes = {key: resolve_variant(*key, None, given).mode for key, given in chosen.items()}
+    assert list(modes.values()) == [33, 10, 22, 46, 49]
+    pytest.importorskip("multi_agent_ale_py", reason="PettingZoo's Atari games need it")
+    for (name, number), given in chosen.items():
+        ours = parallel_env(name, num_players=number, obs_type="ram", **given)
+        facts = load_multiplayer()[resolve_variant(name, number, None, {}).game_id]
+        folder = str(find_rom(facts.rules.game_id, facts.rules.md5).path.parent)
+        module = importlib.import_module(f"pettingzoo.atari.{name}")
+        players = {"num_players": number} if name == "pong_v3" else {}
+        other = module.parallel_env(
+            obs_type="ram", auto_rom_install_path=folder, **players, **given
+        )
+        same(ours.reset(seed=1)[0], other.reset(seed=1)[0], name)
+
+
+def test_defaults_of_names() -> None:
+    for name, numbers in NAMES.items():
+        module = importlib.import_module(f"pettingzoo.atari.{name}")
+        assert parallel_env(name).metadata["name"] == name
+        facts = load_multiplayer()[resolve_variant(name, None, None, {}).game_id]
+        folder = str(find_rom(facts.rules.game_id, facts.rules.md5).path.parent)
+        other = module.parallel_env(auto_rom_install_path=folder)
+        assert len(other.possible_agents) == next(iter(numbers))
+        assert other.metadata["name"] == name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"num_players": 3}, "num_players is 3; for pong_v3 it must be 2 or 4"),
+        ({"mode": 3}, "mode is 3; for pong_v3 it must be one of 4, 10"),
+        ({"game_version": "chess"}, "game_version is 'chess'; "),
+        ({"game_version": "classic", "mode": 4}, "mode is 4; with game_version it must be None"),
+        ({"obs_type": "rgb"}, "obs_type is 'rgb'; "),
+        ({"render_mode": "human"}, "render_mode is 'human'; it must be None or 'rgb_array'"),
+        ({"max_cycles": 0}, "max_cycles is 0; "),
+    ],
+)
+def test_arguments_outside_what_is_allowed(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=words):
+        parallel_env("pong_v3", **arguments)
+
+
+def test_names_that_do_not_exist() -> None:
+    with pytest.raises(cule.UnknownGameError, match="'breakout' is for a single player"):
+        parallel_env("breakout")
+    with pytest.raises(cule.UnknownGameError, match="pong_v9"):
+        parallel_env("pong_v9")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'has_maze'"):
+        parallel_env("pong_v3", has_maze=True)
+
+
+def test_games_under_their_own_names() -> None:
+    env = parallel_env("Pong", mode=33, render_mode="rgb_array")
+    assert len(env.possible_agents) == 4
+    assert env.metadata["name"] == "pong"
+    with pytest.raises(cule.NotResetError):
+        env.step({})
+    observations, _ = env.reset(seed=1)
+    assert np.array_equal(env.render(), observations["fourth_0"])
+    with pytest.raises(cule.ActionRangeError):
+        env.step({"first_0": 6})
+    assert isinstance(env.action_space("first_0"), gymnasium.spaces.Discrete)
+    env.close()
