@@ -307,3 +307,40 @@ def test_geometry_grows_with_the_batch() -> None:
     lanes = [choose_geometry(n, device).lanes_per_warp for n in (1, 4096, 65536, 1 << 20)]
     assert lanes == sorted(lanes)
     assert isinstance(choose_geometry(7, device), Geometry)
+
+
+@pytest.mark.parametrize(("game", "number"), [("warlords", 4), ("mario_bros", 2)])
+def test_several_players(game: str, number: int) -> None:
+    pair = make_pair(game, 9, has_players=True, lanes=4, num_players=number, noop_max=10)
+    pair.run(20, snapshots_every=10)
+    pair.close()
+    envs = [
+        cule.MultiAgentVectorEnv(
+            game,
+            5,
+            num_players=number,
+            device=device,
+            resets="cached",
+            output="numpy",
+            num_reset_states=2,
+            autoreset_mode="SameStep",
+            max_num_frames_per_episode=40,
+        )
+        for device in ("cpu", "cuda")
+    ]
+    rng = np.random.default_rng(0)
+    for env in envs:
+        env.reset(seed=1)
+    for _ in range(12):
+        actions = rng.integers(len(envs[0].action_set), size=(5, number))
+        (obs, *expected, info), (same_obs, *got, same_info) = (env.step(actions) for env in envs)
+        assert np.array_equal(obs, same_obs)
+        for one, other in zip(expected, got, strict=True):
+            assert np.array_equal(one, other)
+        for key in ("lives", "is_out"):
+            assert np.array_equal(info[key], same_info[key]), key
+        assert np.array_equal(envs[0].lives, envs[1].lives)
+    with pytest.raises(cule.DeviceError, match="kernel is 'compiled'"):
+        cule.MultiAgentVectorEnv(game, 1, device="cuda", kernel="compiled")
+    for env in envs:
+        env.close()

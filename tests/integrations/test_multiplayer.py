@@ -138,7 +138,7 @@ def test_facts_of_the_interface() -> None:
 @pytest.mark.parametrize(("game", "mode"), MODES)
 def test_every_mode(game: str, mode: int, frameskip: int, sticky: float) -> None:
     pair = PlayersPair(game, mode, SEEDS, sticky=sticky, frameskip=frameskip)
-    pair.play(np.random.default_rng(mode), 150, screen_every=10)
+    pair.play(np.random.default_rng(mode), 240 // frameskip, screen_every=20)
     pair.close()
 
 
