@@ -6,9 +6,9 @@ import ast
 
 import pytest
 
-from cule.games import load_games, load_roms
-from cule.games.language import CORE_STATE, RESERVED, parse_rules
-from cule.games.schema import LOG_ENTRIES, GameRules
+from cule.games import load_games, load_multiplayer, load_roms
+from cule.games.language import CORE_STATE, RESERVED, core_state, parse_rules
+from cule.games.schema import LOG_ENTRIES, TURN_LIMIT, GameRules
 
 GAMES = sorted(load_games())
 WITHOUT_RULES = {"combat", "joust", "maze_craze", "warlords"}
@@ -74,6 +74,31 @@ def test_no_name_is_dead(game: str) -> None:
     assert written - state - read == set(), "local names that nothing reads"
     assert state - read - set(CORE_STATE) == set(), "state that nothing reads"
     assert state - written - set(CORE_STATE) == set(), "state that nothing writes"
+
+
+@pytest.mark.parametrize("game", load_multiplayer())
+def test_games_for_several_players(game: str) -> None:
+    facts = load_multiplayer()[game]
+    rules = facts.rules
+    state, read, written = parsed(rules)
+    core = set(core_state(rules.num_players))
+    assert written - state - read == set(), "local names that nothing reads"
+    assert state - read - core == set(), "state that nothing reads"
+    assert state - written - core - {TURN_LIMIT} == set(), "state that nothing writes"
+    tree = parse_rules(game, rules.state, rules.step, rules.lives, rules.mode_setup)
+    assert "mode" in names_in(*tree.setup.body)[0]
+    assert rules.md5 == (load_roms()[game].md5,)
+    if game in load_games():
+        assert rules.title == load_games()[game].title
+        assert rules.paddle_max == load_games()[game].paddle_max
+    modes = [mode for allowed in facts.modes.values() for mode in allowed]
+    assert len(modes) == len(set(modes)), "a mode has one number of players"
+
+
+def test_modes_for_several_players_are_all_there() -> None:
+    games = load_multiplayer()
+    assert len(games) == 20
+    assert sum(len(modes) for facts in games.values() for modes in facts.modes.values()) == 237
 
 
 @pytest.mark.parametrize("game", [g for g in GAMES if len(load_games()[g].modes) > 1])

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import json
+from importlib.metadata import version
 
 import numpy as np
 import pytest
 
 from cule.games import load_multiplayer
+from roms_tools import record_multiplayer
 from tests.support.players_pair import PlayersPair, reference
 
 pytest.importorskip(
@@ -127,6 +130,14 @@ def test_facts_of_the_interface() -> None:
         assert tuple(ale.getLegalActionSet()) == facts.rules.legal_actions, game
         assert tuple(ale.getAvailableDifficulties()) == facts.rules.difficulties, game
         assert ale.numPlayersActive() == facts.rules.num_players, game
+
+
+def test_the_record_is_what_the_reference_does() -> None:
+    golden = json.loads(record_multiplayer.TARGET.read_text(encoding="utf-8"))
+    package = record_multiplayer.PACKAGE
+    assert version(package) == golden[package], f"run {record_multiplayer.COMMAND}"
+    for game, mode in (("pong", 5), ("double_dunk", 16), ("entombed", 3)):
+        assert record_multiplayer.record(game, mode) == golden["traces"][game][str(mode)], game
 
 
 # --- The long form -----------------------------------------------------------------------------
