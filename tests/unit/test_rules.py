@@ -6,7 +6,6 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 
 import pytest
 
@@ -21,9 +20,7 @@ from cule.games.compiler import (
     Op,
     compile_rules,
 )
-from cule.envs.plan import make_game
-from cule.games.schema import GameRules, load_games, load_multiplayer
-from cule.games.spec import resolve_players
+from cule.games.schema import GameRules, load_games
 from tests.support.programs import core_game, image_of
 from tests.support.rule_evaluator import RuleEvaluator, wrap32
 
@@ -251,53 +248,6 @@ def test_compiled_step_and_lives_equal_the_evaluator(game: str) -> None:
         assert run(compiled.lives_code, slots, ram, cart_ram) == evaluator.lives
         assert (slots[1], bool(slots[2])) == (evaluator.reward, evaluator.terminal)
         slots[len(state) :] = [-987654321] * (NUM_SLOTS - len(state))
-
-
-@pytest.mark.parametrize("game", load_multiplayer())
-def test_rules_of_several_players_equal_the_evaluator(game: str) -> None:
-    """Rewards in the slots where the core expects them, and a lives program for each player."""
-    rules = load_multiplayer()[game].rules
-    compiled = compile_rules(rules)
-    evaluator = RuleEvaluator(rules)
-    slots = initial_slots(compiled)
-    starts = [*compiled.lives_at, len(compiled.lives_code)]
-    for ram, cart_ram in ram_images(rules, IMAGES_PER_GAME):
-        evaluator.step(ram, cart_ram)
-        _, slots = _core.run_program(compiled.step_code, slots, ram, cart_ram)
-        state = list(evaluator.state.values())
-        assert slots[: len(state)] == state
-        rewards = [slots[1], *slots[3 : 2 + rules.num_players]]
-        names = [f"reward_p{player}" for player in range(rules.num_players)]
-        assert rewards == [evaluator.state[name] for name in names]
-        for player, (start, end) in enumerate(pairwise(starts)):
-            lives, _ = _core.run_program(compiled.lives_code[start:end], slots, ram, cart_ram)
-            assert lives == evaluator.lives_of(player)
-
-
-def test_kept_state_and_turn_limits() -> None:
-    facts = load_multiplayer()["entombed"]
-    compiled, evaluator = compile_rules(facts.rules), RuleEvaluator(facts.rules)
-    assert [list(evaluator.state)[slot] for slot in compiled.kept_slots] == ["cooperative"]
-    evaluator.state["cooperative"] = evaluator.state["score"] = 1
-    evaluator.reset()
-    assert (evaluator.state["cooperative"], evaluator.state["score"]) == (1, 0)
-    tennis = load_multiplayer()["tennis"]
-    assert tennis.has_turn_limit
-    assert dict(tennis.rules_for(2, 9).state)["turn_limit"] == 9
-    assert dict(tennis.rules_for(2).state)["turn_limit"] == 180
-    assert not facts.has_turn_limit
-
-
-def test_the_core_checks_what_players_need() -> None:
-    fields = resolve_players("pong", 4).to_core_kwargs()
-    wrong = {
-        "num_players": (5, "num_players is 5; it must be 1 to 4"),
-        "kept_slots": ([7], "kept_slots holds 7; it must hold slots of state"),
-        "lives_at": ([0, 3, 6, 99], "lives_at must ascend within lives_code"),
-    }
-    for name, (value, words) in wrong.items():
-        with pytest.raises(CuleError, match=words):
-            make_game({**fields, name: value})
 
 
 @pytest.mark.parametrize("game", GAMES)
