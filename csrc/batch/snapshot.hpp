@@ -104,6 +104,7 @@ struct SnapshotOwner {
   size_t end;
   Bankswitch type;
   u32 stack_num;
+  u32 num_players;
 };
 
 CULE_HD inline SnapshotError find_snapshot_error(const u8* row, const SnapshotOwner& owner,
@@ -117,8 +118,13 @@ CULE_HD inline SnapshotError find_snapshot_error(const u8* row, const SnapshotOw
     return SnapshotError::kDamaged;
   SlotState s;
   memcpy(&s, row + sizeof h, sizeof s);
-  return is_valid_slot(s, properties, owner.type, owner.stack_num) ? SnapshotError::kNone
-                                                                   : SnapshotError::kDamaged;
+  bool is_valid = is_valid_slot(s, properties, owner.type, owner.stack_num);
+  if (owner.num_players > 1) {
+    PlayersState players;
+    memcpy(&players, row + sizeof h + sizeof s, sizeof players);
+    is_valid = is_valid && is_valid_players(players);
+  }
+  return is_valid ? SnapshotError::kNone : SnapshotError::kDamaged;
 }
 
 }  // namespace cule

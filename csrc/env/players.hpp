@@ -26,6 +26,13 @@ struct PlayersState {
 
 static_assert(std::is_trivially_copyable_v<PlayersState> && sizeof(PlayersState) % 8 == 0);
 
+// Whether bytes from outside are the state of players: arithmetic with it cannot overflow.
+CULE_HD inline bool is_valid_players(const PlayersState& s) {
+  bool is_valid = true;
+  for (const i32 paddle : s.paddle) is_valid &= paddle >= -kMostPaddle && paddle <= kMostPaddle;
+  return is_valid;
+}
+
 // One generator serves the machine and sticky actions: `machine` of ExactStreams.
 template <class Engine>
 struct PlayersAle : BasicAle<Engine> {
@@ -91,7 +98,7 @@ struct PlayersAle : BasicAle<Engine> {
       const i32 before = players.lives[player];
       players.lives[player] = lives(player);
       t.has_lost_life[player] = players.lives[player] < before && !is_over;
-      t.episode_return[player] += t.reward[player];
+      t.episode_return[player] = add_wrapping(t.episode_return[player], t.reward[player]);
     }
     players.reported = t;
   }
@@ -110,8 +117,7 @@ struct PlayersAle : BasicAle<Engine> {
     run_frame(console, engine);
     this->run_rules();
     this->look_at_ram();
-    ++env.frame_number;
-    ++env.episode_frame_number;
+    this->count_frame();
     return this->count_setup_frames(frames + 1);
   }
   CULE_HD bool soft_reset() {
@@ -136,11 +142,10 @@ struct PlayersAle : BasicAle<Engine> {
     }
     if (this->is_over()) return 0;
     emulate(players.last_action, ConsoleSwitch::kNone);
-    ++env.frame_number;
-    ++env.episode_frame_number;
+    this->count_frame();
     for (u32 player = 0; player < num_players; ++player) {
       i32& sum = players.totals.reward[player];
-      sum = i32(u32(sum) + u32(env.slots[reward_slot(player)]));
+      sum = add_wrapping(sum, env.slots[reward_slot(player)]);
     }
     return env.slots[kRewardSlot];
   }

@@ -424,9 +424,12 @@ const std::vector<std::vector<u8>>& Batch::reset_states(i32 i) {
 
 std::string Batch::find_snapshot_error(i32 i, const u8* row) const {
   const Game& game = *slots_[size_t(i)].setup().game;
-  const SnapshotOwner owner{layout_code(options_), game.key(),
-                            slots_[size_t(i)].snapshot_layout().end, game.bankswitch(),
-                            u32(options_.stack_num)};
+  const SnapshotOwner owner{layout_code(options_),
+                            game.key(),
+                            slots_[size_t(i)].snapshot_layout().end,
+                            game.bankswitch(),
+                            u32(options_.stack_num),
+                            u32(options_.num_players)};
   SnapshotError fault = cule::find_snapshot_error(row, owner, game.properties());
   if (fault == SnapshotError::kNone) {
     SlotState s;
