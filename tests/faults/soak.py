@@ -1,6 +1,6 @@
 """Use everything for a long time: memory stays flat, and no thread or file is left.
 
-    python -m benchmarks.soak --minutes 10
+    python -m tests.faults.soak --minutes 10
 
 A lap plays all games once, each in a batch of random size, threads, autoreset mode and colours:
 steps, resets, snapshots moved to another batch, copies, pickles, `send` and `recv`. In each lap

@@ -1,6 +1,6 @@
 """Play every game for an hour of emulated time beside ale-py, and compare each frame.
 
-    python -m roms_tools.long_parity --out benchmarks/results/long_parity.csv
+    python -m tests.parity.long --out benchmarks/results/long_parity.csv
 
 RAM, reward, lives and end of game are compared after every frame, the screen after every
 `SCREEN_EVERY`-th. Random legal actions are held for random times; every other game has sticky
