@@ -64,7 +64,7 @@ def play(game: str, rng: random.Random) -> None:
         for _ in range(STEPS):
             env.step(env.action_space.sample())
         other.set_state(env.get_state())
-        copies = [copy.deepcopy(env), pickle.loads(pickle.dumps(other))]  # noqa: S301, our own
+        copies = [copy.deepcopy(env), pickle.loads(pickle.dumps(other))]
         for each in (env, other, *copies):
             each.send(np.zeros(num_envs, np.int64))
             each.recv()
