@@ -78,6 +78,10 @@ class DisconnectedError(CuleError, RuntimeError):
     """A shared replay buffer or its writer has been closed, or its learner has ended."""
 
 
+class ClusterError(CuleError, RuntimeError):
+    """A Ray cluster cannot be reached, or one of its nodes lacks what a run needs."""
+
+
 class ShortReplayWarning(UserWarning):
     """A ring spans so few steps of each environment that its data is nearly on-policy."""
 

@@ -133,6 +133,13 @@ class PrioritizedReplay(UniformReplay):
         else:
             sums.update_sums((base[:, None] // BLOCK_LEAVES + touched).flatten())
 
+    def total_mass(self) -> Tensor:
+        """Sum of ``p ** alpha`` over all transitions, in a fixed unit; int64 scalar on the device.
+
+        To sample from several buffers as from one, choose each in proportion to this.
+        """
+        return self._priorities.sums.total()
+
     def newest_ids(self) -> Tensor:
         """Ids of the transitions that the last `append` completed; int64 ``[N]``."""
         timestep = self._ring.head - self.options.n_step

@@ -118,7 +118,7 @@ OTHERS: dict[str, set[str] | None] = {
     "dm_env": {"wrappers"},
     "jax": {"envs"},
     "pettingzoo": {"pettingzoo"},
-    "ray": {"wrappers"},
+    "ray": {"agents", "wrappers"},
     "stable_baselines3": {"wrappers"},
     "tensordict": {"wrappers"},
     "torchrl": {"wrappers"},

@@ -1,12 +1,15 @@
 """Ape-X DQN: many actors, each with its own epsilon, and prioritised replay.
 
 Double, dueling, n-step, squared loss (Horgan et al. 2018). Environments explore with a constant
-ladder of epsilons; transitions enter the memory with priorities from the acting network. Two forms:
+ladder of epsilons; transitions enter the memory with priorities from the acting network.
+Three forms:
 
 * one process (``num_actors=0``): environments, memory and learner in one process; actors act with a
   copy of the weights that is renewed every `sync_steps` steps;
 * `num_actors` actor processes on CPUs with `num_envs` environments each, one learner, and a memory
-  that they share; see `cule.agents.training.actors`.
+  that they share; see `cule.agents.training.actors`;
+* with `cluster`, `num_actors` actors and `replay_shards` parts of the memory on the nodes of a Ray
+  cluster; see `cule.agents.cluster`.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from cule.agents.agent import Network, Progress
 from cule.agents.algorithms.apex_acting import ApexActingConfig, ApexAgent
 from cule.agents.algorithms.dqn import DQN, DQNConfig
 from cule.agents.algorithms.off_policy import OffPolicyAgent
+from cule.agents.cluster.group import ClusterGroup
 from cule.agents.training.actors import ActorGroup, EnvFactory
 from cule.agents.training.distributed import num_launched
 from cule.agents.training.environment import FrameEnv, make_env
@@ -64,7 +68,18 @@ class ApexConfig(ApexActingConfig, DQNConfig):
     """Actor processes; 0: this process steps and learns."""
 
     block_size: Annotated[int, Bounds(1, 1_000_000)] = 100
-    """Transitions per block that an actor process publishes."""
+    """Transitions per block that an actor publishes: in a process of one environment, in a cluster
+    of all, rounded up to whole steps."""
+
+    cluster: str = ""
+    """Ray cluster for the actors: auto (that of this machine), HOST:PORT, or local (a new one on
+    this machine); empty: processes of this machine."""
+
+    replay_shards: Positive = 1
+    """Parts of the memory in a cluster, each of a Ray actor; at most num_actors."""
+
+    actor_gpus: Annotated[float, Bounds(0, 16)] = 0.0
+    """GPUs of each actor in a cluster, such as 0.25; with 0 actors play on CPUs."""
 
     def __post_init__(self) -> None:
         """Validate the options."""
@@ -73,6 +88,17 @@ class ApexConfig(ApexActingConfig, DQNConfig):
             raise InvalidArgumentError(
                 f"prioritized is {self.prioritized}, num_atoms {self.num_atoms} and noisy "
                 f"{self.noisy}; in Ape-X they must be True, 1 and False"
+            )
+        if self.cluster and not self.replay_shards <= min(self.num_actors, self.batch_size):
+            raise InvalidArgumentError(
+                f"cluster is {self.cluster!r}, num_actors {self.num_actors}, replay_shards "
+                f"{self.replay_shards} and batch_size {self.batch_size}; replay_shards must be at "
+                "most num_actors and batch_size"
+            )
+        if not self.cluster and (self.replay_shards > 1 or self.actor_gpus):
+            raise InvalidArgumentError(
+                f"replay_shards is {self.replay_shards} and actor_gpus {self.actor_gpus}; without "
+                "cluster they must be 1 and 0"
             )
         if not self.num_actors:
             return
@@ -133,6 +159,7 @@ class ApexDQN(ApexAgent, DQN):
             env = make_env(dataclasses.replace(config, num_envs=1))
         super().__init__(config, env, network=network)
         self.env_factory = env_factory
+        self.actor_group: ActorGroup | ClusterGroup | None = None
 
     @property
     def reads_blocks(self) -> bool:
@@ -171,6 +198,11 @@ class ApexDQN(ApexAgent, DQN):
         actions = algos.epsilon_greedy(q_values, self.epsilon(), self.generator)
         return actions, gather_actions(q_values, actions), q_values.amax(-1)
 
+    def gauges(self) -> dict[str, float]:
+        """As `OffPolicyAgent.gauges`, with those of a cluster."""
+        group = self.actor_group
+        return {**super().gauges(), **(group.gauges() if group is not None else {})}
+
     def train(self, steps: int | None = None) -> Iterator[Progress]:
         """Train as `Agent.train`, in one process or with actor processes."""
         yield from (
@@ -185,8 +217,8 @@ class ApexDQN(ApexAgent, DQN):
         """
         config = self.config
         stop = config.total_steps if steps is None else steps
-        with ActorGroup(self) as actors:
-            self.replay = actors.replay
+        with ClusterGroup(self) if config.cluster else ActorGroup(self) as actors:
+            self.actor_group, self.replay = actors, actors.replay
             first = self.steps
             while self.steps < stop:
                 new = actors.wait_for_transitions()

@@ -181,7 +181,7 @@ class ApexDPG(ApexAgent):
 
     def sample(self) -> Batch:
         """Sample a batch; weights are normalised over all processes."""
-        return self.weigh(self.replay.sample(self.config.batch_size), self.config.beta)
+        return self.weigh(self.local_replay.sample(self.config.batch_size), self.config.beta)
 
     def _learn_from(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Update from a batch; return errors ``[B]`` and metrics."""

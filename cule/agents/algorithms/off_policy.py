@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, TypedDict, cast
+from typing import Annotated, Protocol, SupportsFloat, TypedDict, cast
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ from cule.agents.training.environment import StorageKeywords
 from cule.agents.training.options import Bounds, Fraction, Positive
 from cule.errors import InvalidArgumentError
 from cule.nets import soft_copy
-from cule.replay import Batch, PrioritizedReplay, SharedPrioritizedReplay, UniformReplay
+from cule.replay import Batch, PrioritizedReplay, UniformReplay
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +88,24 @@ class ReplayState(TypedDict, total=False):
     replay: dict[str, object]
 
 
+class FilledReplay(Protocol):
+    """A prioritised memory that other processes fill; it gives batches on the device."""
+
+    @property
+    def num_valid(self) -> int:
+        """Transitions that can be sampled."""
+
+    @property
+    def max_priority(self) -> SupportsFloat:
+        """Largest priority so far."""
+
+    def sample(self, batch_size: int, beta: float) -> Batch:
+        """Sample as `PrioritizedReplay.sample`."""
+
+    def update_priorities(self, ids: Tensor, priorities: Tensor) -> None:
+        """Set priorities as `PrioritizedReplay.update_priorities`."""
+
+
 class OffPolicyAgent(Agent):
     """Base of the algorithms with a replay memory.
 
@@ -101,7 +119,7 @@ class OffPolicyAgent(Agent):
     config: ReplayConfig
     target: nn.Module
     target_tau = 1.0
-    replay: UniformReplay | SharedPrioritizedReplay
+    replay: UniformReplay | FilledReplay
     learn_from: Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
     pending_samples = 0.0
 
@@ -122,7 +140,7 @@ class OffPolicyAgent(Agent):
     @property
     def sampling_generator(self) -> torch.Generator:
         """That of the memory."""
-        return self.replay.generator
+        return self.local_replay.generator
 
     @abstractmethod
     def _learn_from(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
@@ -210,7 +228,7 @@ class OffPolicyAgent(Agent):
 
     def set_priorities(self, ids: Tensor, errors: Tensor) -> None:
         """Set the priorities of transitions from their errors, if the memory has priorities."""
-        if isinstance(self.replay, PrioritizedReplay | SharedPrioritizedReplay):
+        if isinstance(self.replay, PrioritizedReplay) or not isinstance(self.replay, UniformReplay):
             self.replay.update_priorities(ids, algos.priorities_from_errors(errors))
 
     def gauges(self) -> dict[str, float]:
@@ -222,7 +240,7 @@ class OffPolicyAgent(Agent):
             "replay_size": float(size),
             "replay_span": size / (self.total_envs // world_size()),
         }
-        if isinstance(self.replay, PrioritizedReplay | SharedPrioritizedReplay):
+        if isinstance(self.replay, PrioritizedReplay) or not isinstance(self.replay, UniformReplay):
             gauges["max_priority"] = float(self.replay.max_priority)
         return gauges
 

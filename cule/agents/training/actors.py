@@ -170,11 +170,27 @@ class ActorGroup:
         if len(dead) == len(self._processes):
             raise ActorError(f"all {len(dead)} actor processes have ended")
 
+    def gauges(self) -> dict[str, float]:
+        """No numbers of their own for a row of progress."""
+        return {}
+
     def new_statistics(self) -> Tensor:
         """Sums over episodes since the last call, as in `EpisodeStatistics`."""
         now = self.shared.statistics.sum(0)
         new, self._seen = now - self._seen, now
         return new
+
+
+def actor_seed(seed: int, index: int) -> int:
+    """The seed of an actor from the one that all get."""
+    return (seed + ACTOR_SEED_STRIDE * (index + 1)) % 2**30
+
+
+def epsilons_of(config: ApexConfig, index: int) -> Tensor:
+    """The part of an actor of the ladder of all environments; float32 ``[N]``."""
+    first, total = index * config.num_envs, config.num_actors * config.num_envs
+    ladder = algos.epsilon_ladder(total, config.ladder_base, config.ladder_exponent)
+    return ladder[first : first + config.num_envs]
 
 
 def _load_weights(network: nn.Module, shared: Shared) -> int:
@@ -214,11 +230,9 @@ def act_in_process(
         errors = batch.returns + batch.discounts * best - taken
         return algos.priorities_from_errors(errors)
 
-    seed += ACTOR_SEED_STRIDE * (index + 1)
+    seed = actor_seed(seed, index)
     generator = torch.Generator().manual_seed(seed + ACTING_SEED)
-    first, total = index * config.num_envs, config.num_actors * config.num_envs
-    ladder = algos.epsilon_ladder(total, config.ladder_base, config.ladder_exponent)
-    epsilon = ladder[first : first + config.num_envs]
+    epsilon = epsilons_of(config, index)
     statistics = EpisodeStatistics(torch.device("cpu"))
     obs, _ = env.reset(seed=seed)
     frames = newest_frames(env, obs).clone()

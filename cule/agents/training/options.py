@@ -29,7 +29,7 @@ Config = TypeVar("Config")
 
 
 #: Further names of options on the command line.
-_SHORT_NAMES = {"learning_rate": ("--lr",)}
+_SHORT_NAMES = {"learning_rate": ("--lr",), "num_actors": ("--actors",)}
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ _TRAINING_ONLY: Mapping[str, object] = {
     "num_batches": 1,
     "learning_starts": 1,
     "num_actors": 0,
+    "cluster": "",
 }
 
 #: Presets of `cule train` by name.

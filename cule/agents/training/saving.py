@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 
 #: Options that a resumed run may change.
-FREE_OPTIONS = ("total_steps", "device", "env_device", "kernel", "env_threads", "torch_threads")
+FREE_OPTIONS = (
+    *("total_steps", "device", "env_device", "kernel", "env_threads", "torch_threads"),
+    *("cluster", "actor_gpus"),
+)
 
 
 def path_of_rank(path: str | os.PathLike[str]) -> Path:
