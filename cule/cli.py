@@ -1,4 +1,4 @@
-"""The command line: ``cule info roms check bench watch train plot eval``."""
+"""The command line: ``cule info roms check bench watch train sweep plot eval``."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ COMMANDS = {
     "bench": "frames per second of cule and other libraries: table and plots",
     "watch": "many environments in the browser, playable by keyboard",
     "train": "train an agent, with checkpoints and resume",
+    "sweep": "train a preset in many games and seeds, with aggregated scores",
     "plot": "learning curves of runs and seeds, with intervals",
     "eval": "play whole games with trained agents and report the scores",
 }
@@ -100,9 +101,13 @@ def _run_command(command: str, words: Sequence[str]) -> int:
         return watch(options)
     _require_torch(command)
     if command == "plot":
-        from cule.agents.training.curves import plot
+        from cule.agents.sweeps.command import plot
 
         return plot(words)
+    if command == "sweep":
+        from cule.agents.sweeps.command import sweep
+
+        return sweep(words)
     from cule.agents.training import command as agents
 
     return agents.train(words) if command == "train" else agents.evaluate_checkpoints(words)

@@ -43,7 +43,7 @@ from cule.files import replace_text
 
 def train(words: Sequence[str]) -> int:
     """Run ``cule train ALGO ...``, or ``cule train --resume --out DIR``."""
-    name, first_config, run_options = _parse_train(words)
+    name, first_config, run_options = parse_train(words)
     finished: list[Evaluation] = []
     for seed in range(first_config.seed, first_config.seed + run_options.seeds):
         config = dataclasses.replace(first_config, seed=seed)
@@ -89,7 +89,7 @@ def _train_once(name: str, config: AgentConfig, run_options: RunOptions) -> tupl
     return is_complete, run
 
 
-def _parse_train(words: Sequence[str]) -> tuple[str, AgentConfig, RunOptions]:
+def parse_train(words: Sequence[str]) -> tuple[str, AgentConfig, RunOptions]:
     """The preset, the options of the algorithm, and those of the run."""
     parser = Parser(prog="cule train", description="Train an agent.")
     parser.add_argument(
@@ -157,7 +157,9 @@ def _check_resumed(
             f"ALGO is {preset!r}; the run in {folder} is of {was!r}, so leave ALGO out or name that"
         )
     for name, value in chosen.items():
-        if name in saved and name not in FREE_OPTIONS and saved[name] != value:
+        # num_envs may change with the number of processes, which the checkpoint knows.
+        free = (*FREE_OPTIONS, "num_envs")
+        if name in saved and name not in free and saved[name] != value:
             raise InvalidArgumentError(
                 f"{name} is {value!r}; the run in {folder} has {saved[name]!r}, and only "
                 f"{', '.join(FREE_OPTIONS)} and options of the run may change"

@@ -7,9 +7,10 @@ scores (the mean, below four runs) with its 95 % bootstrap interval over runs.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,7 @@ def plot(words: Sequence[str]) -> int:
     _print_table(curves, points)
     table = options.out.with_suffix(".csv")
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    _write_table(table, curves, points)
+    write_table(table, curves, points)
     print(f"written: {table}")
     if importlib.util.find_spec("matplotlib") is None:
         raise MissingPackageError(f"{options.out}: matplotlib is needed; pip install 'cule[bench]'")
@@ -120,9 +121,10 @@ def _print_table(curves: Sequence[Curve], points: Mapping[str, Mapping[int, Inte
             )
 
 
-def _write_table(
+def write_table(
     path: Path, curves: Sequence[Curve], points: Mapping[str, Mapping[int, Interval]]
 ) -> None:
+    """Write the points of curves as a CSV file."""
     with writing(path), path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("curve", "runs", "steps", "frames", "iqm", "low", "high"))
@@ -133,40 +135,52 @@ def _write_table(
                 writer.writerow((curve.label, *counts, *numbers))
 
 
+@contextlib.contextmanager
+def save_figure(path: Path, inches: tuple[float, float]) -> Iterator[Any]:
+    """Yield a figure of matplotlib, and save it: the same bytes each time."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context({"svg.hashsalt": "cule", "svg.fonttype": "none"}):
+        figure: Any = Figure(figsize=inches, layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure
+        with writing(path):
+            keeps_date = path.suffix in (".svg", ".pdf")
+            key = "Date" if path.suffix == ".svg" else "CreationDate"
+            figure.savefig(path, metadata={key: None} if keeps_date else None)
+
+
 def draw(
     path: Path,
     curves: Sequence[Curve],
     points: Mapping[str, Mapping[int, Interval]],
     goal: float | None = None,
 ) -> None:
-    """Draw each run thinly, and interquartile means with intervals; the same bytes each time."""
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context({"svg.hashsalt": "cule", "svg.fonttype": "none"}):
-        figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-        FigureCanvasAgg(figure)
-        axis: Any = figure.subplots()
+    """Draw all curves into one picture."""
+    with save_figure(path, (6.4, 4.0)) as figure:
+        axis = figure.subplots()
         for place, curve in enumerate(curves):
-            colour = COLOURS[place % len(COLOURS)]
-            for scores in curve.scores.values():
-                steps = sorted(scores)
-                frames = [step * curve.frameskip / 1e6 for step in steps]
-                axis.plot(frames, [scores[s] for s in steps], color=colour, lw=0.6, alpha=0.5)
-            shared = points[curve.label]
-            frames = [step * curve.frameskip / 1e6 for step in shared]
-            means, lows, highs = ([found[k] for found in shared.values()] for k in range(3))
             count = len(curve.scores)
             label = f"{curve.label}, {count} run{'s' * (count != 1)}"
-            axis.plot(frames, means, color=colour, lw=2.0, marker=".", label=label)
-            axis.fill_between(frames, lows, highs, color=colour, alpha=0.15, lw=0)
+            draw_curve(axis, curve, points[curve.label], COLOURS[place % len(COLOURS)], label)
         if goal is not None:
             axis.axhline(goal, color="grey", lw=0.8, ls="--")
         axis.set_xlabel("emulated frames, millions")
         axis.set_ylabel("test score")
         axis.legend(loc="best", frameon=False)
-        with writing(path):
-            keeps_date = path.suffix in (".svg", ".pdf")
-            key = "Date" if path.suffix == ".svg" else "CreationDate"
-            figure.savefig(path, metadata={key: None} if keeps_date else None)
+
+
+def draw_curve(
+    axis: Any, curve: Curve, shared: Mapping[int, Interval], colour: str, label: str
+) -> None:
+    """Draw each run thinly, and interquartile means with intervals."""
+    for scores in curve.scores.values():
+        steps = sorted(scores)
+        frames = [step * curve.frameskip / 1e6 for step in steps]
+        axis.plot(frames, [scores[s] for s in steps], color=colour, lw=0.6, alpha=0.5)
+    frames = [step * curve.frameskip / 1e6 for step in shared]
+    means, lows, highs = ([found[k] for found in shared.values()] for k in range(3))
+    axis.plot(frames, means, color=colour, lw=2.0, marker=".", label=label)
+    axis.fill_between(frames, lows, highs, color=colour, alpha=0.15, lw=0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -76,22 +76,20 @@ def optimality_gap(scores: Sequence[float] | NDArray[np.float64], target: float 
 def aggregate(
     scores: Mapping[str, Sequence[float]], *, resamples: int = 2000, seed: int = 0
 ) -> dict[str, Interval]:
-    """The median of per-game means, "iqm" and "optimality_gap" of the runs (seeds) of each game.
+    """The "median" and "mean" of per-game means, "iqm" and "optimality_gap" of all runs.
 
-    Intervals are those of a stratified bootstrap: each resample samples runs within every game.
+    As in Agarwal et al. 2021. Intervals are those of a stratified bootstrap: each resample samples
+    runs (seeds) within every game.
     """
-    if not scores or not all(len(runs) for runs in scores.values()):
-        raise InvalidArgumentError("scores must hold at least one game and one run of each")
-    runs_of = [np.asarray(runs, np.float64) for runs in scores.values()]
-    random = np.random.default_rng(seed)
+    runs_of = _runs_of(scores)
     measures: dict[str, Callable[[list[NDArray[np.float64]]], float]] = {
         "median": lambda sampled: float(np.median([runs.mean() for runs in sampled])),
+        "mean": lambda sampled: float(np.mean([runs.mean() for runs in sampled])),
         "iqm": lambda sampled: interquartile_mean(np.concatenate(sampled)),
         "optimality_gap": lambda sampled: optimality_gap(np.concatenate(sampled)),
     }
     samples: dict[str, list[float]] = {name: [] for name in measures}
-    for _ in range(resamples):
-        sampled = [runs[random.integers(len(runs), size=len(runs))] for runs in runs_of]
+    for sampled in _resampled(runs_of, resamples, seed):
         for name, measure in measures.items():
             samples[name].append(measure(sampled))
     result = {}
@@ -99,3 +97,40 @@ def aggregate(
         low, high = np.percentile(samples[name], [2.5, 97.5])
         result[name] = Interval(measure(runs_of), float(low), float(high))
     return result
+
+
+def performance_profile(
+    scores: Mapping[str, Sequence[float]],
+    thresholds: Sequence[float],
+    *,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> list[Interval]:
+    """The share of runs with a score above each threshold, with intervals as in `aggregate`.
+
+    Every game has the same weight, as in the run-score distributions of Agarwal et al. 2021.
+    """
+    runs_of, limits = _runs_of(scores), np.asarray(thresholds, np.float64)
+
+    def shares(sampled: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+        above = [(runs[:, None] > limits).mean(0) for runs in sampled]
+        return np.asarray(np.mean(above, axis=0), np.float64)
+
+    drawn = np.array([shares(sampled) for sampled in _resampled(runs_of, resamples, seed)])
+    low, high = np.percentile(drawn, [2.5, 97.5], axis=0)
+    return [Interval(*map(float, row)) for row in zip(shares(runs_of), low, high, strict=True)]
+
+
+def _runs_of(scores: Mapping[str, Sequence[float]]) -> list[NDArray[np.float64]]:
+    if not scores or not all(len(runs) for runs in scores.values()):
+        raise InvalidArgumentError("scores must hold at least one game and one run of each")
+    return [np.asarray(runs, np.float64) for runs in scores.values()]
+
+
+def _resampled(
+    runs_of: Sequence[NDArray[np.float64]], resamples: int, seed: int
+) -> Iterator[list[NDArray[np.float64]]]:
+    """Resamples of the runs of every game, with replacement."""
+    random = np.random.default_rng(seed)
+    for _ in range(resamples):
+        yield [runs[random.integers(len(runs), size=len(runs))] for runs in runs_of]

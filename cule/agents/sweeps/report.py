@@ -1,0 +1,249 @@
+"""The results of a sweep in one folder: CSV files, a LaTeX table and pictures.
+
+Scores are the means of the evaluations at the end of training. Aggregates, performance profiles and
+intervals are those of Agarwal et al. 2021 ("Deep reinforcement learning at the edge of the
+statistical precipice") over human-normalised scores, with a stratified bootstrap over seeds.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cule.agents.sweeps.runs import Plan, read_plan
+from cule.agents.training.curves import (
+    COLOURS,
+    Curve,
+    draw_curve,
+    read_curves,
+    save_figure,
+    write_table,
+)
+from cule.agents.training.scores import (
+    Interval,
+    aggregate,
+    human_normalised,
+    performance_profile,
+    reference_scores,
+)
+from cule.errors import InvalidArgumentError, MissingPackageError
+from cule.files import replace_text, writing
+
+#: Human-normalised scores at which the performance profile is computed.
+THRESHOLDS = tuple(np.round(np.linspace(0.0, 8.0, 81), 3).tolist())
+
+#: Aggregates in the order of tables, and their names there.
+AGGREGATES = {
+    "median": "human-normalised median",
+    "iqm": "human-normalised IQM",
+    "mean": "human-normalised mean",
+    "optimality_gap": "optimality gap",
+}
+
+
+class GameScores(NamedTuple):
+    """Final scores of the seeds of a game."""
+
+    game: str
+    scores: list[float]
+
+    @property
+    def mean(self) -> float:
+        """Mean over seeds."""
+        return float(np.mean(self.scores))
+
+    @property
+    def deviation(self) -> float:
+        """Sample standard deviation over seeds; NaN for one."""
+        return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else math.nan
+
+    @property
+    def normalised(self) -> list[float] | None:
+        """Human-normalised scores; None for a game without human scores."""
+        if self.game not in reference_scores():
+            return None
+        return [human_normalised(self.game, score) for score in self.scores]
+
+
+class Results(NamedTuple):
+    """What is known of a sweep, of its complete runs."""
+
+    plan: Plan
+    games: list[GameScores]
+    aggregates: Mapping[str, Interval]
+    profile: Sequence[Interval]
+    curves: Sequence[Curve]
+
+    @property
+    def num_runs(self) -> int:
+        """Complete runs."""
+        return sum(len(game.scores) for game in self.games)
+
+
+def read_results(folder: Path) -> Results:
+    """Read the complete runs of a sweep.
+
+    Raises:
+        InvalidArgumentError: The folder holds no sweep, or no complete run.
+    """
+    plan = read_plan(folder)
+    runs = plan.runs(folder)
+    finals = {run: run.final_score(plan) for run in runs}
+    games = []
+    for game in plan.games:
+        scores = [s for run, s in finals.items() if run.game == game and s is not None]
+        if scores:
+            games.append(GameScores(game, scores))
+    if not games:
+        raise InvalidArgumentError(f"{folder} holds a sweep without a complete run")
+    normalised = {game.game: game.normalised for game in games}
+    known = {name: scores for name, scores in normalised.items() if scores is not None}
+    curves = read_curves([run.folder for run in runs if finals[run] is not None])
+    return Results(
+        plan,
+        games,
+        aggregate(known) if known else {},
+        performance_profile(known, THRESHOLDS) if known else [],
+        curves,
+    )
+
+
+def write_report(folder: Path) -> Results:
+    """Write the folder ``results`` of a sweep; without matplotlib everything but pictures.
+
+    Raises:
+        InvalidArgumentError: As `read_results`.
+        MissingPackageError: matplotlib is not installed; the other files are there.
+    """
+    results, out = read_results(folder), folder / "results"
+    out.mkdir(exist_ok=True)
+    _write_csv(out / "scores.csv", SCORE_COLUMNS, _score_rows(results.games))
+    _write_csv(
+        out / "aggregates.csv",
+        ("aggregate", "value", "low", "high"),
+        ((name, *_numbers(found)) for name, found in results.aggregates.items()),
+    )
+    _write_csv(
+        out / "profile.csv",
+        ("threshold", "share_above", "low", "high"),
+        (
+            (f"{t:g}", *_numbers(found))
+            for t, found in zip(THRESHOLDS, results.profile, strict=False)
+        ),
+    )
+    points = {curve.label: curve.points() for curve in results.curves}
+    write_table(out / "curves.csv", results.curves, points)
+    replace_text(out / "table.tex", latex_table(results))
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MissingPackageError(
+            f"{out}: matplotlib is needed for pictures; pip install 'cule[bench]'"
+        )
+    draw_curves(out / "curves.svg", results, points)
+    if results.profile:
+        draw_profile(out / "profile.svg", results)
+    return results
+
+
+SCORE_COLUMNS = ("game", "seeds", "mean", "std", "human_normalised", "random", "human")
+
+
+def _score_rows(games: Iterable[GameScores]) -> Iterable[tuple[object, ...]]:
+    for game in games:
+        random, human = reference_scores().get(game.game, ("", ""))
+        shown = game.normalised
+        yield (
+            game.game,
+            len(game.scores),
+            *_numbers((game.mean, game.deviation)),
+            "" if shown is None else f"{np.mean(shown):.6g}",
+            random,
+            human,
+        )
+
+
+def _numbers(values: Iterable[float]) -> list[str]:
+    return ["" if math.isnan(value) else f"{value:.6g}" for value in values]
+
+
+def _write_csv(path: Path, names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    with writing(path), path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows(rows)
+
+
+def latex_table(results: Results) -> str:
+    """A LaTeX table with a row for each game, and the aggregates below; needs booktabs."""
+    plan = results.plan
+    lines = [
+        f"% {plan.preset}, {results.num_runs} runs of {plan.total_steps} steps",
+        r"\begin{tabular}{lrrrr}",
+        r"\toprule",
+        r"game & random & human & score & human-normalised \\",
+        r"\midrule",
+    ]
+    for game in results.games:
+        name = game.game.replace("_", r"\_")
+        random, human = reference_scores().get(game.game, ("--", "--"))
+        spread = "" if math.isnan(game.deviation) else rf" $\pm$ {game.deviation:.1f}"
+        shown = game.normalised
+        share = "--" if shown is None else rf"{100 * float(np.mean(shown)):.0f}\,\%"
+        lines.append(rf"{name} & {random} & {human} & {game.mean:.1f}{spread} & {share} \\")
+    lines.append(r"\midrule")
+    for key, name in AGGREGATES.items():
+        if key in results.aggregates:
+            value, low, high = results.aggregates[key]
+            lines.append(rf"{name} & & & & {value:.3f} [{low:.3f}, {high:.3f}] \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def summary(results: Results) -> str:
+    """The aggregates as lines."""
+    lines = [f"{results.plan.preset}: {results.num_runs} runs in {len(results.games)} games"]
+    for key, name in AGGREGATES.items():
+        if key in results.aggregates:
+            value, low, high = results.aggregates[key]
+            lines.append(f"  {name:<24} {value:8.3f}  [{low:.3f}, {high:.3f}]")
+    return "\n".join(lines)
+
+
+# --- Pictures -------------------------------------------------------------------------------------
+
+
+def draw_curves(path: Path, results: Results, points: Mapping[str, Mapping[int, Interval]]) -> None:
+    """Draw the learning curve of every game, with its runs and the human score."""
+    columns = min(len(results.curves), 6)
+    rows = -(-len(results.curves) // columns)
+    with save_figure(path, (2.4 * columns, 1.9 * rows)) as figure:
+        axes = figure.subplots(rows, columns, squeeze=False).flat
+        for axis in axes:
+            axis.set_visible(False)
+        for axis, curve in zip(axes, results.curves, strict=False):
+            axis.set_visible(True)
+            game = curve.label.partition(" ")[0]
+            draw_curve(axis, curve, points[curve.label], COLOURS[0], game)
+            if game in reference_scores():
+                axis.axhline(reference_scores()[game].human, color="grey", lw=0.7, ls="--")
+            axis.set_title(game, fontsize=8)
+            axis.tick_params(labelsize=6)
+        figure.supxlabel("emulated frames, millions", fontsize=8)
+
+
+def draw_profile(path: Path, results: Results) -> None:
+    """Draw the share of runs with a human-normalised score above each threshold."""
+    values, lows, highs = (list(column) for column in zip(*results.profile, strict=True))
+    with save_figure(path, (4.8, 3.2)) as figure:
+        axis: Any = figure.subplots()
+        axis.plot(THRESHOLDS, values, color=COLOURS[0], lw=1.5, label=results.plan.preset)
+        axis.fill_between(THRESHOLDS, lows, highs, color=COLOURS[0], alpha=0.2, lw=0)
+        axis.axvline(1.0, color="grey", lw=0.7, ls="--")
+        axis.set_xlabel("human-normalised score")
+        axis.set_ylabel("share of runs above")
+        axis.set_ylim(0.0, 1.02)
+        axis.legend(loc="best", frameon=False)

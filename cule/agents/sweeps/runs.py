@@ -1,0 +1,134 @@
+"""The runs of a sweep, and what their folders say of them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from cule.errors import CheckpointError, InvalidArgumentError
+from cule.files import replace_text
+
+#: Options of a sweep, in its folder.
+SWEEP_FILE = "sweep.json"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a sweep trains."""
+
+    preset: str
+    games: list[str]
+    num_seeds: int
+    words: list[str]
+    """Options of ``cule train`` for every run."""
+
+    total_steps: int
+    frameskip: int
+
+    def runs(self, folder: Path) -> list[SweepRun]:
+        """All runs; the first seed of every game before the second."""
+        return [
+            SweepRun(game, seed, folder / game / f"seed-{seed}")
+            for seed in range(self.num_seeds)
+            for game in self.games
+        ]
+
+    def save(self, folder: Path) -> None:
+        """Write the plan, unless the folder has it.
+
+        Raises:
+            CheckpointError: The folder holds another sweep.
+        """
+        if (folder / SWEEP_FILE).exists():
+            saved = read_plan(folder)
+            if saved != self:
+                wrong = [
+                    f"{name} {value!r}, not {asdict(self)[name]!r}"
+                    for name, value in asdict(saved).items()
+                    if value != asdict(self)[name]
+                ]
+                raise CheckpointError(
+                    f"out is {str(folder)!r}, which holds a sweep with {', '.join(wrong)}; "
+                    "continue it with its options, or use another folder"
+                )
+            return
+        replace_text(folder / SWEEP_FILE, json.dumps(asdict(self), indent=2) + "\n")
+
+
+def read_plan(folder: Path) -> Plan:
+    """The plan of a sweep from its folder."""
+    try:
+        return Plan(**json.loads((folder / SWEEP_FILE).read_text()))
+    except FileNotFoundError:
+        raise InvalidArgumentError(f"{folder} is not the folder of a sweep") from None
+    except (OSError, ValueError, TypeError) as error:
+        raise CheckpointError(f"{folder / SWEEP_FILE} is damaged: {error}") from None
+
+
+class RunState(NamedTuple):
+    """How far a run is."""
+
+    steps: int
+    steps_per_s: float
+    episode_return: float
+
+
+@dataclass(frozen=True)
+class SweepRun:
+    """One run of a sweep."""
+
+    game: str
+    seed: int
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """Game and seed."""
+        return f"{self.game} seed {self.seed}"
+
+    @property
+    def log(self) -> Path:
+        """File of the output of all its processes."""
+        return self.folder.with_suffix(".log")
+
+    def command(self, plan: Plan) -> list[str]:
+        """The words of the process that begins or continues it."""
+        own = ("--game", self.game, "--seed", str(self.seed), "--out", str(self.folder))
+        words = ("train", plan.preset, *plan.words, *own, "--resume", "--no-progress-bar")
+        return [sys.executable, "-m", "cule.cli", *words]
+
+    def state(self) -> RunState:
+        """How far it is, by its last row of progress."""
+        rows = _rows(self.folder / "progress.csv")
+        last = rows[-1] if rows else {}
+        returns = [float(row["episode_return"]) for row in rows if row.get("episode_return")]
+        return RunState(
+            int(float(last.get("steps") or 0)),
+            float(last.get("steps_per_s") or math.nan),
+            next((value for value in reversed(returns) if math.isfinite(value)), math.nan),
+        )
+
+    def is_complete(self, plan: Plan) -> bool:
+        """Whether it has trained and been evaluated to the end."""
+        return self.final_score(plan) is not None
+
+    def final_score(self, plan: Plan) -> float | None:
+        """The mean score of its evaluation at the end; None before."""
+        rows = _rows(self.folder / "evaluations.csv")
+        at_end = [row for row in rows if int(row["steps"]) >= plan.total_steps]
+        return float(at_end[-1]["mean"]) if at_end else None
+
+
+def _rows(path: Path) -> Sequence[dict[str, str]]:
+    """The complete rows of a CSV file; none without a file."""
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        return []
+    return list(csv.DictReader(text[: text.rfind("\n") + 1].splitlines(), restval=""))

@@ -1,0 +1,169 @@
+"""Starts the runs of a sweep, restarts lost ones from their checkpoints, and shows a live table."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections import deque
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, TextIO
+
+from cule.agents.sweeps.runs import Plan, RunState, SweepRun
+from cule.agents.sweeps.workers import Outcome, Workers
+from cule.agents.training.progress_bar import short_number, short_time
+
+#: Seconds between two looks at the runs, and between two lines where there is no terminal.
+LOOK_S, LINE_S = 1.0, 60.0
+
+#: Exit statuses with which a run says itself what is wrong; another try would end so as well.
+REFUSED = (1, 2)
+
+
+class Schedule:
+    """The runs of a sweep, from waiting to complete or failed.
+
+    Attributes:
+        failed: Messages of the runs that have failed, by run.
+        num_restarts: Restarts so far.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        folder: Path,
+        workers: Workers,
+        *,
+        max_restarts: int,
+        stream: TextIO | None = None,
+    ) -> None:
+        """Find the runs that are not complete."""
+        self.plan, self.workers, self.max_restarts = plan, workers, max_restarts
+        self.runs = plan.runs(folder)
+        self.waiting = deque(run for run in self.runs if not run.is_complete(plan))
+        self.running: dict[SweepRun, Any] = {}
+        self.failed: dict[SweepRun, str] = {}
+        self.num_restarts = 0
+        self._tries: dict[SweepRun, tuple[int, int]] = {}  # restarts without progress, steps
+        self._table = LiveTable(sys.stderr if stream is None else stream)
+
+    def run(self) -> bool:
+        """Execute all runs; return whether all are complete."""
+        try:
+            while self.waiting or self.running:
+                while self.waiting and len(self.running) < self.workers.num_slots:
+                    run = self.waiting.popleft()
+                    self.running[run] = self.workers.start(run.command(self.plan), run.log)
+                for run, handle in list(self.running.items()):
+                    outcome = self.workers.poll(handle)
+                    if outcome is not None:
+                        del self.running[run]
+                        self._end(run, outcome)
+                self._table.show(self.lines())
+                time.sleep(LOOK_S)
+        finally:
+            self.workers.stop(list(self.running.values()))
+            self._table.close(self.lines())
+        return not self.failed
+
+    def _end(self, run: SweepRun, outcome: Outcome) -> None:
+        """Note that a run is complete or has failed, or let it continue."""
+        if run.is_complete(self.plan):
+            return
+        steps = run.state().steps
+        tries, steps_before = self._tries.get(run, (0, -1))
+        tries = 1 if steps > steps_before else tries + 1
+        self._tries[run] = tries, steps
+        how = "was lost" if outcome.status is None else f"ended with status {outcome.status}"
+        if outcome.status in REFUSED or tries > self.max_restarts:
+            self.failed[run] = f"{how} at {steps} steps: {outcome.message}"
+            self._table.note(f"{run.name} failed; it {self.failed[run]}; see {run.log}")
+            return
+        self.num_restarts += 1
+        self._table.note(
+            f"{run.name} {how} at {steps} steps: {outcome.message}; it continues from its last "
+            "checkpoint"
+        )
+        self.waiting.appendleft(run)
+
+    def lines(self) -> list[str]:
+        """The table: a summary, and a row for each running run."""
+        total = self.plan.total_steps
+        states = {run: run.state() for run in self.running}
+        done = len(self.runs) - len(self.running) - len(self.waiting) - len(self.failed)
+        head = (
+            f"{done} of {len(self.runs)} runs complete, {len(self.running)} running, "
+            f"{len(self.waiting)} waiting, {len(self.failed)} failed, {self.num_restarts} "
+            f"restarts; {expected_end(self._seconds_left(states))}"
+        )
+        return [head, *(row(run, state, self.plan, total) for run, state in states.items())]
+
+    def _seconds_left(self, states: dict[SweepRun, RunState]) -> float:
+        """Remaining steps of all runs over the present speed of those that run."""
+        left = sum(max(self.plan.total_steps - state.steps, 0) for state in states.values())
+        left += sum(self.plan.total_steps - run.state().steps for run in self.waiting)
+        speeds = [s.steps_per_s for s in states.values() if math.isfinite(s.steps_per_s)]
+        if not speeds:
+            return math.nan if left else 0.0
+        return left / (sum(speeds) / len(speeds) * len(states))
+
+
+def row(run: SweepRun, state: RunState, plan: Plan, total: int) -> str:
+    """Progress of a running run."""
+    left = (total - state.steps) / state.steps_per_s if state.steps_per_s > 0 else math.nan
+    shown = "-" if math.isnan(state.episode_return) else f"{state.episode_return:.1f}"
+    speed = state.steps_per_s * plan.frameskip
+    frames_per_s = "-" if math.isnan(speed) else short_number(speed)
+    return (
+        f"  {run.name:<28} {min(state.steps / max(total, 1), 1):6.1%} "
+        f"{short_number(state.steps):>6} steps {frames_per_s:>6} FPS  return {shown:>9}  "
+        f"ETA {short_time(left)}"
+    )
+
+
+def expected_end(seconds: float) -> str:
+    """When the sweep ends, in words."""
+    if math.isnan(seconds):
+        return "expected end unknown yet"
+    moment = datetime.now() + timedelta(seconds=seconds)
+    return f"expected end {moment:%Y-%m-%d %H:%M}, in {short_time(seconds)}"
+
+
+class LiveTable:
+    """Lines that replace each other on a terminal; elsewhere the first one, at intervals."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Write to a stream."""
+        self._stream, self._is_terminal = stream, stream.isatty()
+        self._height, self._last = 0, -math.inf
+
+    def show(self, lines: Sequence[str]) -> None:
+        """Replace the lines shown last."""
+        if self._is_terminal:
+            self._clear()
+            self._write([line[:120] for line in lines])
+            self._height = len(lines)
+        elif time.monotonic() - self._last >= LINE_S:
+            self._last = time.monotonic()
+            self._write(lines[:1])
+
+    def note(self, text: str) -> None:
+        """Write a line that stays."""
+        self._clear()
+        self._write([text])
+
+    def close(self, lines: Sequence[str]) -> None:
+        """Leave the summary."""
+        self._clear()
+        self._write(lines[:1])
+
+    def _clear(self) -> None:
+        if self._height:
+            self._stream.write(f"\x1b[{self._height}F\x1b[J")
+        self._height = 0
+
+    def _write(self, lines: Sequence[str]) -> None:
+        self._stream.write("".join(line + "\n" for line in lines))
+        self._stream.flush()

@@ -1,0 +1,413 @@
+"""Sweeps: runs of many games and seeds, their restarts, and their results."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+import math
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from cule.agents.sweeps import command, report, workers  # noqa: E402
+from cule.agents.sweeps.runs import Plan, read_plan  # noqa: E402
+from cule.agents.sweeps.schedule import LiveTable, Schedule  # noqa: E402
+from cule.agents.sweeps.workers import LocalWorkers, Outcome  # noqa: E402
+from cule.agents.training import scores  # noqa: E402
+from cule.cli import main  # noqa: E402
+from cule.errors import CheckpointError, InvalidArgumentError  # noqa: E402
+
+SMALL = [
+    *("--num-envs", "2", "--num-steps", "4", "--num-minibatches", "1", "--num-epochs", "1"),
+    *("--network", "small", "--img-size", "42", "--stack-num", "1", "--decorrelate-steps", "0"),
+    *("--max-num-frames-per-episode", "400", "--eval-episodes", "10"),
+]
+HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
+
+
+def make_plan(num_seeds: int = 2, games: Sequence[str] = ("pong", "breakout")) -> Plan:
+    return Plan("ppo-cpu", list(games), num_seeds, [], 200, 4)
+
+
+def write_run(folder: Path, game: str, finals: dict[int, float]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    config = {"algorithm": "ppo", "preset": "ppo-cpu", "game": game, "frameskip": 4}
+    (folder / "config.json").write_text(json.dumps(config))
+    lines = ["steps,mean", *(f"{steps},{score}" for steps, score in finals.items())]
+    (folder / "evaluations.csv").write_text("\n".join(lines) + "\n")
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+# --- Results --------------------------------------------------------------------------------------
+
+
+def test_performance_profile_is_that_of_its_definition() -> None:
+    runs = {"pong": [0.5, 1.5], "breakout": [0.0, 1.0], "qbert": [2.0, 2.0]}
+    found = scores.performance_profile(runs, [0.0, 0.5, 1.0, 3.0], resamples=400)
+    assert [value for value, _, _ in found] == pytest.approx([5 / 6, 4 / 6, 3 / 6, 0.0])
+    # Resamples of pong have 0, 1 or 2 runs above 1, those of the others always the same.
+    assert (found[2].low, found[2].high) == pytest.approx((2 / 6, 4 / 6))
+    assert found[3] == (0.0, 0.0, 0.0)
+    # Games have equal weight, however many runs they have.
+    uneven = {"pong": [2.0], "breakout": [0.0, 0.0, 0.0]}
+    assert scores.performance_profile(uneven, [1.0], resamples=10)[0].value == 0.5
+
+
+def test_the_report_holds_scores_aggregates_and_curves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = make_plan(games=["pong", "breakout", "adventure_like_no_other"])
+    plan.save(tmp_path)
+    finals = {"pong": (14.6, -20.7), "breakout": (30.5, 30.5)}
+    for game, (first, second) in finals.items():
+        write_run(tmp_path / game / "seed-0", game, {100: 0.0, 200: first})
+        write_run(tmp_path / game / "seed-1", game, {100: 1.0, 200: second})
+    write_run(
+        tmp_path / "adventure_like_no_other" / "seed-0", "adventure", {100: 1.0}
+    )  # unfinished
+    assert main(["plot", str(tmp_path)]) == (0 if HAS_MATPLOTLIB else 2)
+    out = tmp_path / "results"
+    rows = read_csv(out / "scores.csv")
+    assert [(row["game"], row["seeds"]) for row in rows] == [("pong", "2"), ("breakout", "2")]
+    assert float(rows[0]["mean"]) == pytest.approx((14.6 - 20.7) / 2)
+    assert float(rows[0]["std"]) == pytest.approx(35.3 / math.sqrt(2), rel=1e-5)
+    assert float(rows[0]["human_normalised"]) == pytest.approx(0.5)  # of 1 and 0
+    assert float(rows[1]["human_normalised"]) == pytest.approx(1.0)
+    aggregates = {row["aggregate"]: row for row in read_csv(out / "aggregates.csv")}
+    assert float(aggregates["median"]["value"]) == pytest.approx(0.75)
+    assert float(aggregates["iqm"]["value"]) == pytest.approx(1.0)  # of 0 1 1 1 the middle two
+    assert float(aggregates["iqm"]["low"]) < 1.0
+    profile = {float(row["threshold"]): row for row in read_csv(out / "profile.csv")}
+    assert float(profile[0.0]["share_above"]) == pytest.approx(0.75)
+    assert float(profile[2.0]["share_above"]) == 0.0
+    curves = read_csv(out / "curves.csv")
+    assert [(row["curve"], row["steps"]) for row in curves] == [
+        (f"{game} ppo-cpu", steps) for game in ("pong", "breakout") for steps in ("100", "200")
+    ]
+    table = (out / "table.tex").read_text()
+    assert r"pong & -20.7 & 14.6 & -3.0 $\pm$ 25.0 & 50\,\% \\" in table
+    assert table.count(r"\\") == 1 + 2 + 4
+    if HAS_MATPLOTLIB:
+        assert "ppo-cpu: 4 runs in 2 games" in capsys.readouterr().out
+        assert b"<svg" in (out / "curves.svg").read_bytes()
+        assert b"<svg" in (out / "profile.svg").read_bytes()
+
+
+def test_a_sweep_without_results(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="not the folder of a sweep"):
+        report.read_results(tmp_path)
+    make_plan().save(tmp_path)
+    with pytest.raises(InvalidArgumentError, match="without a complete run"):
+        report.read_results(tmp_path)
+    (tmp_path / "sweep.json").write_text("{")
+    with pytest.raises(CheckpointError, match="damaged"):
+        read_plan(tmp_path)
+
+
+def test_a_folder_holds_one_sweep(tmp_path: Path) -> None:
+    make_plan().save(tmp_path)
+    make_plan().save(tmp_path)
+    with pytest.raises(CheckpointError, match="holds a sweep with num_seeds 2, not 3"):
+        make_plan(3).save(tmp_path)
+
+
+# --- Scheduling -----------------------------------------------------------------------------------
+
+
+class Scripted:
+    """Workers whose runs end as a script says, by the number of the try."""
+
+    num_slots = 2
+
+    def __init__(self, plan: Plan, script: dict[str, list[Outcome]], steps: int = 0) -> None:
+        self.plan, self.script, self.steps = plan, script, steps
+        self.starts: list[str] = []
+        self.most = 0
+        self.alive: set[int] = set()
+        self.stopped: list[Any] = []
+
+    def start(self, words: Sequence[str], log: Path) -> Any:
+        game = words[words.index("--game") + 1]
+        folder = Path(words[words.index("--out") + 1])
+        self.starts.append(f"{game} {words[words.index('--seed') + 1]}")
+        self.alive.add(len(self.starts))
+        self.most = max(self.most, len(self.alive))
+        return game, folder, len(self.starts)
+
+    def poll(self, handle: Any) -> Outcome | None:
+        game, folder, number = handle
+        self.alive.discard(number)
+        tries = self.script.get(game, [])
+        if tries:
+            folder.mkdir(parents=True, exist_ok=True)
+            self.steps += 10
+            (folder / "progress.csv").write_text(f"steps,steps_per_s\n{self.steps},5\n")
+            return tries.pop(0)
+        write_run(folder, game, {self.plan.total_steps: 1.0})
+        return Outcome(0, "")
+
+    def stop(self, handles: Sequence[Any]) -> None:
+        self.stopped = list(handles)
+
+    def close(self) -> None: ...
+
+
+LOST = Outcome(None, "its node died")
+KILLED = Outcome(-signal.SIGKILL, "")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cule.agents.sweeps.schedule.LOOK_S", 0.001)
+
+
+def schedule(folder: Path, fake: Any, restarts: int = 1) -> tuple[Schedule, io.StringIO]:
+    stream = io.StringIO()
+    made = Schedule(fake.plan, folder, fake, max_restarts=restarts, stream=stream)
+    return made, stream
+
+
+def test_runs_are_started_once_within_the_slots(tmp_path: Path) -> None:
+    plan = make_plan(2, ["pong", "breakout", "qbert"])
+    write_run(tmp_path / "qbert" / "seed-0", "qbert", {200: 5.0})  # of an earlier call
+    fake = Scripted(plan, {})
+    made, stream = schedule(tmp_path, fake)
+    assert made.run()
+    assert fake.starts == ["pong 0", "breakout 0", "pong 1", "breakout 1", "qbert 1"]
+    assert fake.most == 2
+    assert "6 of 6 runs complete" in stream.getvalue()
+
+
+def test_lost_runs_continue_as_long_as_they_make_progress(tmp_path: Path) -> None:
+    fake = Scripted(make_plan(1), {"pong": [LOST, KILLED, LOST]})
+    made, stream = schedule(tmp_path, fake)
+    assert made.run()
+    assert fake.starts.count("pong 0") == 4
+    assert made.num_restarts == 3
+    text = stream.getvalue()
+    assert "pong seed 0 was lost at 10 steps: its node died; it continues" in text
+    assert "pong seed 0 ended with status -9 at 20 steps" in text
+
+
+def test_runs_without_progress_and_refused_runs_fail(tmp_path: Path) -> None:
+    class Stuck(Scripted):
+        def poll(self, handle: Any) -> Outcome | None:
+            self.steps = 0
+            return super().poll(handle)
+
+    refused = Outcome(2, "cule: num_envs is 0")
+    fake = Stuck(make_plan(1), {"pong": [LOST] * 9, "breakout": [refused]})
+    made, _ = schedule(tmp_path, fake, restarts=2)
+    assert not made.run()
+    assert fake.starts.count("pong 0") == 3
+    assert fake.starts.count("breakout 0") == 1
+    messages = {run.game: message for run, message in made.failed.items()}
+    assert messages["breakout"] == "ended with status 2 at 10 steps: cule: num_envs is 0"
+
+
+def test_an_interrupted_sweep_stops_its_runs(tmp_path: Path) -> None:
+    class Interrupted(Scripted):
+        def poll(self, handle: Any) -> Outcome | None:
+            raise KeyboardInterrupt
+
+    fake = Interrupted(make_plan(1), {})
+    with pytest.raises(KeyboardInterrupt):
+        schedule(tmp_path, fake)[0].run()
+    assert [handle[0] for handle in fake.stopped] == ["pong", "breakout"]
+
+
+def test_the_table_has_progress_and_an_expected_end(tmp_path: Path) -> None:
+    made, _ = schedule(tmp_path, Scripted(make_plan(2), {}))
+    run = made.waiting.popleft()
+    made.running[run] = None
+    assert "expected end unknown yet" in made.lines()[0]
+    run.folder.mkdir(parents=True)
+    (run.folder / "progress.csv").write_text("steps,steps_per_s,episode_return\n50,2,-7.5\n")
+    head, row = made.lines()
+    # 150 steps of this run and 600 of three others, at 2 steps a second.
+    assert re.search(r"0 of 4 runs complete, 1 running, 3 waiting, 0 failed.*in 0:06:15$", head)
+    assert re.search(r"pong seed 0 +25\.0% +50 steps +8 FPS  return +-7\.5  ETA 0:01:15", row)
+
+
+def test_a_terminal_shows_the_table_in_place() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    stream = Terminal()
+    table = LiveTable(stream)
+    table.show(["one", "two"])
+    table.show(["three"])
+    table.note("lost")
+    assert stream.getvalue() == "one\ntwo\n\x1b[2F\x1b[Jthree\n\x1b[1F\x1b[Jlost\n"
+
+
+# --- Processes ------------------------------------------------------------------------------------
+
+
+def test_a_process_ends_with_its_parent(tmp_path: Path) -> None:
+    script = (
+        "import sys, time; from pathlib import Path; from cule.agents.sweeps.workers import launch;"
+        "p = launch([sys.executable, '-c', 'import time; time.sleep(600)'], Path(sys.argv[1]), 1);"
+        "print(p.pid, flush=True); time.sleep(600)"
+    )
+    parent = workers.launch([sys.executable, "-c", script, str(tmp_path / "x")], tmp_path / "y", 1)
+    deadline = time.monotonic() + 60
+    while not (text := (tmp_path / "y").read_text()).endswith("\n"):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    parent.kill()
+    parent.wait()
+    while (
+        Path(f"/proc/{int(text)}/cmdline").exists()
+        and Path(f"/proc/{int(text)}/cmdline").read_bytes()
+    ):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_outcomes_of_processes(tmp_path: Path) -> None:
+    local = LocalWorkers(1, 1)
+    words = [sys.executable, "-c", "print('so'); print('the reason'); raise SystemExit(2)"]
+    handle = local.start(words, tmp_path / "log")
+    while (outcome := local.poll(handle)) is None:
+        time.sleep(0.02)
+    assert outcome == Outcome(2, "the reason")
+
+
+def sweep_words(folder: Path, *more: str) -> list[str]:
+    return ["sweep", "ppo-cpu", *SMALL, "--out", str(folder), *more]
+
+
+@pytest.mark.ale
+def test_a_sweep_of_two_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = sweep_words(tmp_path, "--games", "pong", "--seeds", "2", "--jobs", "2")
+    words += ["--total-steps", "16"]
+    assert main(words) == 0
+    out, err = capsys.readouterr()
+    assert "2 of 2 runs complete" in err
+    assert "human-normalised IQM" in out or not HAS_MATPLOTLIB
+    rows = read_csv(tmp_path / "results" / "scores.csv")
+    assert [(row["game"], row["seeds"]) for row in rows] == [("pong", "2")]
+    folders = [tmp_path / "pong" / f"seed-{seed}" for seed in (0, 1)]
+    seeds = [json.loads((folder / "config.json").read_text())["seed"] for folder in folders]
+    assert seeds == [0, 1]
+    marks = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*/config.json")}
+    assert main(words) == 0  # nothing is left to do
+    assert marks == {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*/config.json")}
+    assert main([*words[:-1], "32"]) == 2
+    assert "holds a sweep with" in capsys.readouterr().err
+
+
+@pytest.mark.ale
+def test_a_killed_run_continues_from_its_checkpoint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = sweep_words(tmp_path, "--games", "pong", "--seeds", "1", "--jobs", "1")
+    words += ["--total-steps", "3000", "--checkpoint-every", "200", "--log-every", "200"]
+    folder, killed = tmp_path / "pong" / "seed-0", []
+
+    def kill() -> None:
+        while not (folder / "checkpoints" / "latest.pt").exists():
+            time.sleep(0.01)
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                if str(folder).encode() in path.read_bytes().split(b"\0"):
+                    os.kill(int(path.parent.name), signal.SIGKILL)
+                    killed.append(path)
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    assert main(words) == 0
+    thread.join()
+    assert len(killed) == 1
+    assert "ended with status -9" in capsys.readouterr().err
+    steps = [int(row["steps"]) for row in read_csv(folder / "progress.csv")]
+    assert steps == list(range(200, 3001, 200))
+
+
+@pytest.mark.ale
+def test_a_dry_run_says_what_a_sweep_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "MEASURE_S", 0.5)
+    words = sweep_words(tmp_path / "none", "--seeds", "3", "--jobs", "4", "--dry-run")
+    assert main([*words, "--total-steps", "1000000"]) == 0
+    text = capsys.readouterr().out
+    assert "57 games x 3 seeds = 171 runs of" in text
+    assert "1,000,000 steps (4,000,000 frames) each" in text
+    found = re.search(r"([\d,]+) frames per second, ([\d.]+) MB of memory", text)
+    assert found is not None
+    speed, megabytes = float(found[1].replace(",", "")), float(found[2])
+    assert 100 < megabytes < 2000
+    hours = 4e6 / speed / 3600
+    total = re.search(r"([\d.]+) hours a run, ([\d.]+) hours in all", text)
+    assert total is not None
+    assert float(total[1]) == pytest.approx(hours, abs=0.01)
+    assert float(total[2]) == pytest.approx(43 * hours, rel=0.02, abs=0.06)  # 171 / 4, rounded up
+    assert not (tmp_path / "none").exists()
+
+
+def test_memory_of_a_dry_run_includes_the_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, plan, config = command._parse(
+        ["dqn", "--games", "pong", "--memory", "30000", "--network", "small", "--num-envs", "4"]
+    )
+    rows = [(100.0, 1.0), (300.0, 2.0)]
+    monkeypatch.setattr(command, "launch", lambda *_: None)
+    monkeypatch.setattr(command, "end", lambda *_: None)
+    monkeypatch.setattr(command, "_rows_of", lambda *_: rows)
+    monkeypatch.setattr(command, "_peak_bytes", lambda *_: 1000)
+    assert command.measure(plan, config, 1) == (200.0, 1000 + 30000 * 84 * 84)
+
+
+# --- Options --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--games", "pong,nothing"], "games has 'nothing'"),
+        (["--seeds", "0"], "seeds is 0"),
+        (["--seed", "3"], "--seed is an option that cule sweep sets"),
+        (["--out=x", "--no-resume"], "--resume is an option that cule sweep sets"),
+        (["--eval-episodes", "0"], "eval_episodes is 0; a sweep needs"),
+        (["--gpus-per-run", "0.5"], "gpus_per_run is 0.5 and cluster is empty"),
+        (["--num-envs", "0"], "num_envs is 0"),
+    ],
+)
+def test_requests_that_are_refused(
+    words: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["sweep", "ppo-cpu", *words]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_sets_of_games() -> None:
+    assert len(command._games("57")) == 57
+    assert set(command._games("57")) < set(command._games("all"))
+    assert command._games("Pong, breakout,pong") == ["pong", "breakout"]
+    assert not np.setdiff1d(command._games("57"), list(scores.reference_scores())).size
