@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from cule.agents.algorithms.config import AgentConfig
 from cule.agents.training import evaluation, saving
-from cule.agents.training.checkpoint import Metrics, read_checkpoint
+from cule.agents.training.checkpoint import Metrics
 from cule.agents.training.contract import check_network
 from cule.agents.training.devices import configure_torch, is_same_device, parse_device
 from cule.agents.training.distributed import (
@@ -194,7 +194,7 @@ class Agent(ABC):
             FileNotFoundError: The file does not exist.
             CheckpointError: The file is not a checkpoint, is damaged, or is of another algorithm.
         """
-        content = read_checkpoint(saving.path_of_rank(path))
+        content = saving.read_own(path)
         if content.get("algorithm") != cls.name:
             raise CheckpointError(
                 f"{path} is a checkpoint of {content.get('algorithm')!r}; it must be of "

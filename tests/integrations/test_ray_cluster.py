@@ -181,11 +181,11 @@ def test_weights_reach_actors_and_their_age_is_measured(cluster: Any) -> None:
     assert {"blocks_playing", "blocks_inserting", "batches_ready"} <= gauges.keys()
 
 
-def run_with_a_lost_node(cluster: Any, lose_at: int, folder: Any = None) -> None:
+def run_with_a_lost_node(cluster: Any, lose_at: int) -> None:
     """Train, SIGKILL a node that joined with the first actors, and check what was counted."""
     node = cluster.add_node(**node_options(2))
     cluster.wait_for_nodes()
-    agent = make_agent(cluster, numbered_of_actor, num_actors=4, memory=64_000)
+    agent = make_agent(cluster, numbered_of_actor, num_actors=4, memory=400_000)
     is_lost, arrived_then = False, 0
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")

@@ -10,8 +10,8 @@ from typing import Any
 
 from cule.agents.algorithms.config import AgentConfig
 from cule.agents.training.checkpoint import Checkpoint, read_checkpoint
-from cule.agents.training.distributed import barrier, gather_values
-from cule.agents.training.saving import path_of_rank
+from cule.agents.training.distributed import barrier, gather_values, rank, world_size
+from cule.agents.training.saving import num_processes, path_of_rank, without_environments
 from cule.errors import CheckpointError, CheckpointNotFoundError, InvalidArgumentError
 
 #: All options of a run: those of the algorithm, ``algorithm``, ``preset``, and ``run``.
@@ -73,7 +73,10 @@ def find_checkpoint(path: Path) -> Path:
 
 
 def read_newest(folder: Path) -> Checkpoint | None:
-    """Read this process's file of the newest checkpoint that every process has, or None."""
+    """Read this process's file of the newest checkpoint that every process has, or None.
+
+    With another number of processes than before, all get that of rank 0 on new episodes.
+    """
     own: dict[int, Checkpoint] = {}
     for path in filter(Path.exists, map(path_of_rank, (latest_path(folder), next_path(folder)))):
         try:
@@ -83,6 +86,10 @@ def read_newest(folder: Path) -> Checkpoint | None:
                 raise
         else:
             own[content["steps"]] = content
+    first = own[max(own)] if rank() == 0 and own else None
+    processes = gather_values(None if first is None else num_processes(first))[0]
+    if processes not in (None, world_size()):
+        return gather_values(None if first is None else without_environments(first))[0]
     all_steps = gather_values(sorted(own))
     if not any(all_steps):
         return None

@@ -5,6 +5,7 @@ These functions are methods of `cule.agents.Agent`.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from pathlib import Path
@@ -13,7 +14,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from cule import __version__
-from cule.agents.training.checkpoint import Checkpoint, PolicyState, write_checkpoint
+from cule.agents.training.checkpoint import (
+    Checkpoint,
+    PolicyState,
+    read_checkpoint,
+    write_checkpoint,
+)
 from cule.agents.training.distributed import (
     broadcast_module,
     check_same_on_all_ranks,
@@ -40,6 +46,33 @@ def path_of_rank(path: str | os.PathLike[str]) -> Path:
     """The file of this process: ``NAME.rankR.SUFFIX`` except for rank 0."""
     plain = Path(path)
     return plain if rank() == 0 else plain.with_suffix(f".rank{rank()}{plain.suffix}")
+
+
+def read_own(path: str | os.PathLike[str]) -> Checkpoint:
+    """Read this process's file of a checkpoint, or that of rank 0 of another number of processes.
+
+    Raises:
+        FileNotFoundError: There is none.
+        CheckpointError: The file is not a checkpoint, or is damaged.
+    """
+    own = path_of_rank(path)
+    if own.exists() or not Path(path).exists():
+        return read_checkpoint(own)
+    content = read_checkpoint(path)
+    return read_checkpoint(own) if num_processes(content) == world_size() else content
+
+
+def num_processes(content: Checkpoint) -> int:
+    """The number of processes that made a checkpoint."""
+    return content.get("world_size", 1)
+
+
+def without_environments(content: Checkpoint) -> Checkpoint:
+    """The part of a checkpoint that any number of processes can continue from, on new episodes."""
+    extra = {name: value for name, value in content["extra"].items() if name != "buffer"}
+    if "replay" in extra:
+        extra["replay"] = None  # refused, so its content does not matter
+    return {**content, "has_begun": False, "env": None, "extra": extra}
 
 
 def save(agent: Agent, path: str | os.PathLike[str], *, replay: bool = True) -> None:
@@ -99,6 +132,9 @@ def load_state(agent: Agent, content: Checkpoint) -> None:
     """Restore the content of a checkpoint."""
     _check_shapes(agent, content)
     _check_run(agent, content)
+    is_resized = num_processes(content) != world_size()
+    if is_resized:
+        content = without_environments(content)
     agent.network.load_state_dict(content["network"])
     agent.optimizer.load_state_dict(content["optimizer"])
     if agent.device.type == "cpu":
@@ -111,11 +147,13 @@ def load_state(agent: Agent, content: Checkpoint) -> None:
         make_capturable(agent.optimizer, agent.device)
     for call in agent._captured:
         call.forget()
-    try:
-        agent.generator.set_state(content["generator"])
-    except RuntimeError:  # the state of a generator of another type of device
-        agent.generator.manual_seed(agent.seed_of(ACTING_SEED) + content["steps"])
-    agent.statistics.load(content["statistics"])
+    agent.generator.manual_seed(agent.seed_of(ACTING_SEED) + content["steps"])
+    if not is_resized:  # otherwise all processes have the state of one
+        # RuntimeError: the state of a generator of another type of device.
+        with contextlib.suppress(RuntimeError):
+            agent.generator.set_state(content["generator"])
+    if rank() == 0 or not is_resized:
+        agent.statistics.load(content["statistics"])
     saved = content.get("metrics", {})
     agent.metrics = {k: torch.as_tensor(v, device=agent.device) for k, v in saved.items()}
     agent.steps, agent.updates = content["steps"], content["updates"]
@@ -155,15 +193,19 @@ def _check_shapes(agent: Agent, content: PolicyState) -> None:
 
 
 def _check_run(agent: Agent, content: Checkpoint) -> None:
-    processes = content.get("world_size", world_size())
-    if processes != world_size():
+    processes = num_processes(content)
+    is_resized = processes != world_size()
+    if is_resized and "replay" in content["extra"]:
         raise CheckpointError(
-            f"the checkpoint was made by {processes} processes; there are {world_size()}"
+            f"the checkpoint was made by {processes} processes; there are {world_size()}, and the "
+            f"replay memories that they saved cannot be divided: use {processes} processes, or "
+            "checkpoints without the memory (--no-save-replay)"
         )
+    free = (*FREE_OPTIONS, "num_envs") if is_resized else FREE_OPTIONS
     for item in dataclasses.fields(agent.config):
         name, value = item.name, getattr(agent.config, item.name)
         saved = content["config"].get(name, item.default)  # an option newer than the file
-        if name not in FREE_OPTIONS and saved != value:
+        if name not in free and saved != value:
             raise CheckpointError(
                 f"the checkpoint was made with {name} = {saved!r}; here it is {value!r}"
             )
