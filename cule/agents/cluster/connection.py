@@ -69,11 +69,8 @@ def connect(address: str) -> bool:
         return False
     if address not in ("auto", "local"):
         _check_reachable(address)
-    options = {} if address == "local" else {"address": address}
-    if address == "local":
-        os.environ.pop("RAY_ADDRESS", None)  # which would win
     try:
-        ray.init(**options, log_to_driver=False, logging_level=logging.ERROR)
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise ClusterError(
