@@ -16,6 +16,9 @@ CXX_FILES := $(shell find csrc tests benchmarks \( -name '*.hpp' -o -name '*.cpp
 NATIVE := pyproject.toml CMakeLists.txt cmake/cuda.cmake constraints.txt \
 	$(shell find csrc \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' \) -print | sort)
 
+# Time for each target of make fuzz.
+FUZZ_SECONDS ?= 60
+
 # Tests that also run with the Gymnasium of $(INTEGRATIONS).
 OLDER_GYMNASIUM := tests/api/test_gym_env.py tests/api/test_gymnasium_vector.py
 # Tests that draw where matplotlib is installed, as it is in $(INTEGRATIONS).
@@ -27,7 +30,7 @@ UNSANITIZED := property/test_device_memory.py property/test_kernels.py property/
   unit/test_nvrtc.py unit/test_sass.py unit/test_sass_compiled.py api/test_compiled_kernels.py \
   api/test_gpu_suite.py
 
-.PHONY: asan bench clean demo docs format lint test test-integrations tidy tsan types
+.PHONY: asan bench clean demo docs format fuzz lint test test-integrations tidy tsan types
 
 demo: $(VENV)/installed
 	$(BIN)/python benchmarks/demo.py
@@ -80,6 +83,10 @@ asan tsan: $(VENV)/installed-dev
 	  PYTHONPATH=build/$@/package:.:$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])') \
 	  $(BIN)/python -S $(BIN)/pytest -o pythonpath= -q tests/unit tests/property tests/api \
 	  $(UNSANITIZED:%=--ignore=tests/%)
+
+# Fuzzing; needs clang with libFuzzer, as $(CLANGXX), by default clang++. Reports inputs and instructions.
+fuzz: $(VENV)/installed-dev
+	$(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS)
 
 clean:
 	rm -rf $(VENV) $(INTEGRATIONS) build dist .pytest_cache .ruff_cache .mypy_cache

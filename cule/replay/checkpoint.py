@@ -84,13 +84,28 @@ class Saveable:
         Raises:
             CheckpointError: The state is not of such a buffer; the buffer is unchanged.
         """
+        saved = self._generator_state(state)
         restore_state(state, type(self).__name__, self._description(), self._tensors())
-        held = state["tensors"]
-        saved = held.get("generator") if isinstance(held, dict) else None
-        # The state of a generator of another kind of device has another size and is skipped.
-        if isinstance(saved, Tensor) and saved.shape == self.generator.get_state().shape:
+        if saved is not None:
             self.generator.set_state(saved)
         self._restored()
+
+    def _generator_state(self, state: State) -> Tensor | None:
+        """The saved state of the generator; None: there is none for this kind of device.
+
+        Raises:
+            CheckpointError: It is no state of a generator.
+        """
+        held = state.get("tensors") if isinstance(state, dict) else None
+        saved = held.get("generator") if isinstance(held, dict) else None
+        # The state of a generator of another kind of device has another size.
+        if not isinstance(saved, Tensor) or saved.shape != self.generator.get_state().shape:
+            return None
+        try:
+            torch.Generator(self.generator.device).set_state(saved)
+        except (RuntimeError, TypeError) as error:
+            raise CheckpointError(f"the saved generator is damaged: {error}") from None
+        return saved
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the buffer to a file; it replaces an existing file once it is complete.

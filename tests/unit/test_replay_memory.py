@@ -385,3 +385,17 @@ def test_a_crash_while_saving_leaves_the_old_file(
         replay.save(path)
     assert path.read_bytes() == old
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_damaged_generator_is_refused_before_anything_is_copied() -> None:
+    saved = UniformReplay(ReplayOptions(**SMALL))
+    fill(saved, 9)
+    state = saved.state_dict()
+    state["tensors"] = {**state["tensors"], "generator": torch.full((5056,), 255).to(torch.uint8)}
+    replay = UniformReplay(ReplayOptions(**SMALL))
+    before, generator = contents(replay), replay.generator.get_state()
+    assert state["tensors"]["generator"].shape == generator.shape
+    with pytest.raises(CheckpointError, match="generator"):
+        replay.load_state_dict(state)
+    assert all(torch.equal(value, before[name]) for name, value in contents(replay).items())
+    assert torch.equal(replay.generator.get_state(), generator)
