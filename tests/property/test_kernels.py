@@ -489,5 +489,5 @@ class TestVectorEnv:
 
 def test_kernels_report_what_they_take() -> None:
     names = [entry["name"] for entry in kernels.module().kernel_resources()]
-    assert len(names) == len(set(names)) == 4
+    assert len(names) == len(set(names)) == 6
     assert _core.build_config()["cuda"]

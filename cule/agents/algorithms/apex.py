@@ -95,11 +95,10 @@ class ApexConfig(ApexActingConfig, DQNConfig):
                 f"{self.replay_shards} and batch_size {self.batch_size}; replay_shards must be at "
                 "most num_actors and batch_size"
             )
-        if not self.cluster and (self.replay_shards > 1 or self.actor_gpus):
-            raise InvalidArgumentError(
-                f"replay_shards is {self.replay_shards} and actor_gpus {self.actor_gpus}; without "
-                "cluster they must be 1 and 0"
-            )
+        for name, alone in (("replay_shards", 1), ("actor_gpus", 0)):
+            value = getattr(self, name)
+            if not self.cluster and value != alone:
+                raise InvalidArgumentError(f"{name} is {value}; without cluster it must be {alone}")
         if not self.num_actors:
             return
         if self.overlap:
