@@ -81,13 +81,14 @@ class CudaBatch {
   // from the beginning of the block. Of several players the lives have a stride of their own, which
   // comes last.
   std::array<u64, 5> live() const {
-    const SlotState* s = layout_.batch().states;
-    const PlayersState* players = layout_.batch().players;
+    const DeviceBatch& b = layout_.batch();
+    const SlotState* s = b.states;
+    const bool is_one = b.num_players == 1;
     const auto offset = [this](const void* p) { return reinterpret_cast<u64>(p) - base_; };
-    const void* lives = players == nullptr ? &s->agent.lives : players->lives;
+    const void* lives = is_one ? &s->agent.lives : b.players(0).lives;
     return {sizeof(SlotState), offset(s->console.ram), offset(lives),
             offset(&s->env.episode_frame_number),
-            players == nullptr ? sizeof(SlotState) : sizeof(PlayersState)};
+            is_one ? sizeof(SlotState) : sizeof(PlayersState)};
   }
 
   void step(u64 indices, u64 joysticks, const StepOutputs& out, u64 faults, u64 stream) {

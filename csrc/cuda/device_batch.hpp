@@ -113,15 +113,15 @@ struct DeviceBatch {
   u8 maxpool;
   u8 ram_obs;
   Autoreset autoreset;
+  u32 num_players;
   const DeviceGame* games;
   const ResetSet* reset_sets;
   const ConsoleSetup* setups;  // [size]
   const LaneOpcode* opcodes;   // [kNumOpcodes]
   const u8* identity;          // [256], a map that changes nothing
   const PixelPool* pool;
-  u32 num_players;
   // Changing.
-  SlotState* states;               // [size]
+  SlotState* states;               // [size], and with several players as many PlayersState
   u8* logs;                        // [size][num_logs][log_bytes(log_capacity)]
   MaxpoolSource* maxpool_sources;  // [size]
   u8* stack;                       // [size][stack_num][frame_bytes]
@@ -129,8 +129,11 @@ struct DeviceBatch {
   u8* planes;                      // [blocks][2][picture_bytes], scratch
   u8* canvases;                    // [blocks][picture_bytes * channels], scratch
   u32* faults;                     // [1]
-  PlayersState* players;           // [size]; null for one player
 
+  // With several players.
+  CULE_HD PlayersState& players(u32 i) const {
+    return reinterpret_cast<PlayersState*>(states + size)[i];
+  }
   __device__ const ConsoleSetup& setup(u32 i) const { return setups[i]; }
   __device__ const DeviceGame& game(u32 i) const { return games[setups[i].game]; }
   __device__ FrameMemory memory(u32 i) const {

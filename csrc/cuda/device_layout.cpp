@@ -138,11 +138,11 @@ void DeviceLayout::place_changing(u64 address, size_t offset) {
   const size_t n = source_.setups.size();
   const size_t begin = offset;
   put(batch_.states, n);
+  if (o.num_players > 1) offset += n * sizeof(PlayersState);
   put(batch_.logs, n * batch_.num_logs * log_bytes(batch_.log_capacity));
   put(batch_.maxpool_sources, n);
   put(batch_.stack, n * o.stack_bytes());
   put(batch_.draw_bits, n);
-  if (o.num_players > 1) put(batch_.players, n);
   console_bytes_ = (offset - begin) / n;
   const size_t scratch = o.ram_obs ? 0 : size_t(source_.draw_blocks) * picture_bytes_;
   put(batch_.canvases, scratch * o.channels());

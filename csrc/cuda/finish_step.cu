@@ -97,7 +97,7 @@ __device__ CULE_NOINLINE void reset_console(const DeviceBatch& b, const DeviceGa
     copy_reset_state(s, *reinterpret_cast<const SlotState*>(chosen + sizeof(SnapshotHeader)));
     forget_logs(s.console.picture, PictureKind::kBorrowed);
     if constexpr (kHasPlayers)
-      b.players[i] = *reinterpret_cast<const PlayersState*>(chosen + g.snapshot.players);
+      b.players(i) = *reinterpret_cast<const PlayersState*>(chosen + g.snapshot.players);
     b.begin_maxpool(i, MaxpoolKind::kResetState, chosen + g.snapshot.pictures);
   }
   __syncthreads();
@@ -111,7 +111,7 @@ __device__ CULE_INLINE void write_numbers(const DeviceBatch& b, const DeviceGame
                                           i32* ints, u32 width) {
   write_ints(b.states[i], g.agent, i32(i), ints + i, width);
   if constexpr (kHasPlayers)
-    write_player_ints(b.players[i], g.agent, b.num_players, ints + i, width);
+    write_player_ints(b.players(i), g.agent, b.num_players, ints + i, width);
 }
 
 template <bool kHasPlayers>
@@ -150,13 +150,13 @@ __device__ CULE_INLINE void finish_step(const DeviceBatch& b, const StepOutputs&
     if (starts_over) {
       const AgentState ended = s.agent;
       PlayersTotals totals;
-      if constexpr (kHasPlayers) totals = b.players[i].totals;
+      if constexpr (kHasPlayers) totals = b.players(i).totals;
       __syncthreads();
       reset_console<kHasPlayers>(b, g, i);
       // Reward, flags and totals reported are those of the step that ended.
       if (threadIdx.x == 0 && ends_here) {
         s.reported = ended;
-        if constexpr (kHasPlayers) b.players[i].reported = totals;
+        if constexpr (kHasPlayers) b.players(i).reported = totals;
       }
       __syncthreads();
     }

@@ -27,8 +27,8 @@ __global__ void gather_snapshots_kernel(const DeviceBatch b, const i64* consoles
       SlotState& saved = *reinterpret_cast<SlotState*>(snapshot + sizeof(SnapshotHeader));
       saved = b.states[i];
       forget_logs(saved.console.picture, PictureKind::kPixels);
-      if (b.players != nullptr)
-        *reinterpret_cast<PlayersState*>(snapshot + g.snapshot.players) = b.players[i];
+      if (b.num_players > 1)
+        *reinterpret_cast<PlayersState*>(snapshot + g.snapshot.players) = b.players(i);
     }
     draw_both(b, c, snapshot + g.snapshot.pictures);
     if (!b.ram_obs) {
@@ -68,8 +68,8 @@ __global__ void scatter_snapshots_kernel(const DeviceBatch b, const i64* console
   copy_block(reinterpret_cast<u8*>(&b.states[i]), snapshot + sizeof(SnapshotHeader),
              sizeof(SlotState));
   if (threadIdx.x == 0) {
-    if (b.players != nullptr)
-      b.players[i] = *reinterpret_cast<const PlayersState*>(snapshot + g.snapshot.players);
+    if (b.num_players > 1)
+      b.players(i) = *reinterpret_cast<const PlayersState*>(snapshot + g.snapshot.players);
     b.begin_maxpool(i, b.ram_obs ? MaxpoolKind::kBlank : MaxpoolKind::kPixels, nullptr);
     take_pixels(b.console(i));
   }

@@ -174,7 +174,7 @@ struct SeveralPlayers {
   template <class Engine>
   __device__ static CULE_INLINE u8 step(const DeviceBatch& b, u32 i, const Action& action,
                                         const Engine& engine) {
-    PlayersAle<Engine> ale{make_ale(b, i, engine), b.players[i]};
+    PlayersAle<Engine> ale{make_ale(b, i, engine), b.players(i)};
     FrameMarker marker{b, i, ale.console};
     step_players(ale, b.states[i].agent, b.game(i).agent, action.actions, marker);
     return marker.draw_bits;
