@@ -27,6 +27,9 @@ struct ResetRequest {
 // Frames of one step (cuda/step_kernel.hpp).
 cudaError_t launch_step(Family family, const DeviceBatch& b, const TileList& tiles,
                         const StepActions& actions, cudaStream_t stream);
+// What it calls for several players.
+cudaError_t launch_step_players(const DeviceBatch& b, const TileList& tiles,
+                                const StepActions& actions, cudaStream_t stream);
 
 // Pictures, resets and results of the step that was launched before. `blocks` is at most what
 // DeviceBatch::planes has room for. With `resets_ended`, consoles whose episode has just ended

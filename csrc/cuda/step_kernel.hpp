@@ -136,18 +136,29 @@ __device__ CULE_INLINE bool begin_step(const DeviceBatch& b, u32 i, bool is_give
   return steps;
 }
 
-template <class Engine>
-__device__ CULE_INLINE BasicAle<Engine> make_ale(const DeviceBatch& b, u32 i,
-                                                 const Engine& engine) {
+// What a lane runs a frame with.
+template <class Program, class Lanes>
+struct LaneSetup {
+  const Program& program;
+  const Lanes& all;  // lanes of the warp that step a console
+  bool has_helpers;
+  u32 scan_memory;
+  u8* ram;
+};
+
+template <class Program, class Lanes>
+__device__ CULE_INLINE BasicAle<LaneEngine<Program, Lanes>> make_ale(
+    const DeviceBatch& b, u32 i, const LaneSetup<Program, Lanes>& lane) {
   const DeviceGame& g = b.game(i);
   SlotState& s = b.states[i];
+  using Engine = LaneEngine<Program, Lanes>;
   return {{s.console, b.memory(i), g.cart, g.properties},
           s.env,
           nullptr,
           g.facts,
           g.ale,
           {false, s.seed, 0},
-          engine};
+          Engine{{lane.ram}, lane.has_helpers, lane.scan_memory, lane.program, lane.all, lane.all}};
 }
 
 // What the environments of a kernel are for: one player, or several.
@@ -156,10 +167,10 @@ struct OnePlayer {
   __device__ static Action read(const DeviceBatch& b, const StepActions& actions, u32 i) {
     return read_action(b, b.game(i), actions, i);
   }
-  template <class Engine>
+  template <class Lane>
   __device__ static CULE_INLINE u8 step(const DeviceBatch& b, u32 i, const Action& action,
-                                        const Engine& engine) {
-    BasicAle<Engine> ale = make_ale(b, i, engine);
+                                        const Lane& lane) {
+    auto ale = make_ale(b, i, lane);
     FrameMarker marker{b, i, ale.console};
     step_agent(ale, b.states[i].agent, b.game(i).agent, {action.action, action.strength}, marker);
     return marker.draw_bits;
@@ -171,26 +182,23 @@ struct SeveralPlayers {
   __device__ static Action read(const DeviceBatch& b, const StepActions& actions, u32 i) {
     return read_players_action(b, b.game(i), actions, i);
   }
-  template <class Engine>
+  template <class Program, class Lanes>
   __device__ static CULE_INLINE u8 step(const DeviceBatch& b, u32 i, const Action& action,
-                                        const Engine& engine) {
-    PlayersAle<Engine> ale{make_ale(b, i, engine), b.players(i)};
+                                        const LaneSetup<Program, Lanes>& lane) {
+    PlayersAle<LaneEngine<Program, Lanes>> ale{make_ale(b, i, lane), b.players(i)};
     FrameMarker marker{b, i, ale.console};
     step_players(ale, b.states[i].agent, b.game(i).agent, action.actions, marker);
     return marker.draw_bits;
   }
 };
 
-// The step of console i, in the lane that has it. `all` are the lanes of the warp that step one.
-template <class Agents, class Program, class Lanes>
-__device__ CULE_INLINE void step_console(const Program& program, const DeviceBatch& b, u32 i,
-                                         const typename Agents::Action& action, const Lanes& all,
-                                         bool has_helpers, u32 scan_memory, u8* ram) {
-  const DeviceGame& g = b.game(i);
+// The step of console i, in the lane that has it.
+template <class Agents, class Lane>
+__device__ CULE_INLINE void step_console(const DeviceBatch& b, u32 i,
+                                         const typename Agents::Action& action, const Lane& lane) {
+  const u8 draw_bits = Agents::step(b, i, action, lane);
   SlotState& s = b.states[i];
-  const LaneEngine<Program, Lanes> engine{{ram}, has_helpers, scan_memory, program, all, all};
-  const u8 draw_bits = Agents::step(b, i, action, engine);
-  s.is_ended = is_ended(s.agent, g.agent);
+  s.is_ended = is_ended(s.agent, b.game(i).agent);
   s.reported = s.agent;
   b.draw_bits[i] = draw_bits;
 }
@@ -225,7 +233,9 @@ __device__ inline void step_consoles(const Program& program, const DeviceBatch& 
   const RenderTeam team{~0u, true, memory};
   if (steps) {
     u8* ram = dynamic_shared() + warp * kWarpRamBytes + lane * kWordBytes;
-    step_console<Agents>(program, b, i, action, Lanes{stepping}, has_helpers, memory, ram);
+    const Lanes all{stepping};
+    step_console<Agents>(b, i, action,
+                         LaneSetup<Program, Lanes>{program, all, has_helpers, memory, ram});
     if (has_helpers) serve(team, b.console(i), kGo);
   } else if (has_helpers) {
     const Console c = b.console(i);
