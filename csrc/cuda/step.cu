@@ -10,7 +10,7 @@ template <class Fetch>
 __global__ void __launch_bounds__(kMaxStepWarps* kWarpLanes, kStepBlocks)
     step_consoles_kernel(const DeviceBatch b, const Tile* tiles, u32 num_tiles,
                          const StepActions actions) {
-  interpret<Fetch, OnePlayer>(b, tiles, num_tiles, actions);
+  interpret<Fetch, LaneAction>(b, tiles, num_tiles, actions);
 }
 
 struct StepKernel {

@@ -58,6 +58,12 @@ struct LaneAction {
   bool is_given;  // decorrelation gives some consoles fewer steps
 };
 
+// The action of console i, of one player or several.
+template <class Action>
+__device__ Action read_action(const DeviceBatch& b, const DeviceGame& g, const StepActions& a,
+                              u32 i);
+
+template <>
 __device__ inline LaneAction read_action(const DeviceBatch& b, const DeviceGame& g,
                                          const StepActions& a, u32 i) {
   if (a.joysticks != nullptr) {
@@ -79,8 +85,9 @@ struct LanePlayersAction {
   bool is_given;
 };
 
-__device__ inline LanePlayersAction read_players_action(const DeviceBatch& b, const DeviceGame& g,
-                                                        const StepActions& a, u32 i) {
+template <>
+__device__ inline LanePlayersAction read_action(const DeviceBatch& b, const DeviceGame& g,
+                                                const StepActions& a, u32 i) {
   LanePlayersAction read{{{kNoop, kNoop, kNoop, kNoop}}, true};
   if (a.indices == nullptr) {
     const u32 length = counter_random(a.random_seed, i, 0, Purpose::kDecorrelateLength);
@@ -106,7 +113,8 @@ constexpr u32 kStepBlocks = 3;
 // All lanes of the warp call it together: callers with a console of their own, helpers with any of
 // the same game. Renders what callers ask for, one after the other; a log has the work of all
 // lanes.
-__device__ CULE_NOINLINE Served serve(const RenderTeam& team, const Console& c, u32 request) {
+__device__ CULE_NOINLINE inline Served serve(const RenderTeam& team, const Console& c,
+                                             u32 request) {
   const Team<WholeWarp> lanes;
   lanes.sync();
   if (lanes.any(request == kGo)) return Served::kGone;
@@ -136,76 +144,55 @@ __device__ CULE_INLINE bool begin_step(const DeviceBatch& b, u32 i, bool is_give
   return steps;
 }
 
-// What a lane runs a frame with.
+// The step of console i, in the lane that has it. `all` are the lanes of the warp that step one.
 template <class Program, class Lanes>
-struct LaneSetup {
-  const Program& program;
-  const Lanes& all;  // lanes of the warp that step a console
-  bool has_helpers;
-  u32 scan_memory;
-  u8* ram;
-};
-
-template <class Program, class Lanes>
-__device__ CULE_INLINE BasicAle<LaneEngine<Program, Lanes>> make_ale(
-    const DeviceBatch& b, u32 i, const LaneSetup<Program, Lanes>& lane) {
+__device__ CULE_INLINE void step_console(const Program& program, const DeviceBatch& b, u32 i,
+                                         const LaneAction& action, const Lanes& all,
+                                         bool has_helpers, u32 scan_memory, u8* ram) {
   const DeviceGame& g = b.game(i);
   SlotState& s = b.states[i];
   using Engine = LaneEngine<Program, Lanes>;
-  return {{s.console, b.memory(i), g.cart, g.properties},
-          s.env,
-          nullptr,
-          g.facts,
-          g.ale,
-          {false, s.seed, 0},
-          Engine{{lane.ram}, lane.has_helpers, lane.scan_memory, lane.program, lane.all, lane.all}};
+  BasicAle<Engine> ale{{s.console, b.memory(i), g.cart, g.properties},
+                       s.env,
+                       nullptr,
+                       g.facts,
+                       g.ale,
+                       {false, s.seed, 0},
+                       Engine{{ram}, has_helpers, scan_memory, program, all, all}};
+  FrameMarker marker{b, i, ale.console};
+  step_agent(ale, s.agent, g.agent, {action.action, action.strength}, marker);
+  s.is_ended = is_ended(s.agent, g.agent);
+  s.reported = s.agent;
+  b.draw_bits[i] = marker.draw_bits;
 }
 
-// What the environments of a kernel are for: one player, or several.
-struct OnePlayer {
-  using Action = LaneAction;
-  __device__ static Action read(const DeviceBatch& b, const StepActions& actions, u32 i) {
-    return read_action(b, b.game(i), actions, i);
-  }
-  template <class Lane>
-  __device__ static CULE_INLINE u8 step(const DeviceBatch& b, u32 i, const Action& action,
-                                        const Lane& lane) {
-    auto ale = make_ale(b, i, lane);
-    FrameMarker marker{b, i, ale.console};
-    step_agent(ale, b.states[i].agent, b.game(i).agent, {action.action, action.strength}, marker);
-    return marker.draw_bits;
-  }
-};
-
-struct SeveralPlayers {
-  using Action = LanePlayersAction;
-  __device__ static Action read(const DeviceBatch& b, const StepActions& actions, u32 i) {
-    return read_players_action(b, b.game(i), actions, i);
-  }
-  template <class Program, class Lanes>
-  __device__ static CULE_INLINE u8 step(const DeviceBatch& b, u32 i, const Action& action,
-                                        const LaneSetup<Program, Lanes>& lane) {
-    PlayersAle<LaneEngine<Program, Lanes>> ale{make_ale(b, i, lane), b.players(i)};
-    FrameMarker marker{b, i, ale.console};
-    step_players(ale, b.states[i].agent, b.game(i).agent, action.actions, marker);
-    return marker.draw_bits;
-  }
-};
-
-// The step of console i, in the lane that has it.
-template <class Agents, class Lane>
-__device__ CULE_INLINE void step_console(const DeviceBatch& b, u32 i,
-                                         const typename Agents::Action& action, const Lane& lane) {
-  const u8 draw_bits = Agents::step(b, i, action, lane);
+// The same for several players. Apart, because the registers of the instruction loop depend on what
+// is alive around it.
+template <class Program, class Lanes>
+__device__ CULE_INLINE void step_console(const Program& program, const DeviceBatch& b, u32 i,
+                                         const LanePlayersAction& action, const Lanes& all,
+                                         bool has_helpers, u32 scan_memory, u8* ram) {
+  const DeviceGame& g = b.game(i);
   SlotState& s = b.states[i];
-  s.is_ended = is_ended(s.agent, b.game(i).agent);
+  using Engine = LaneEngine<Program, Lanes>;
+  PlayersAle<Engine> ale{{{s.console, b.memory(i), g.cart, g.properties},
+                          s.env,
+                          nullptr,
+                          g.facts,
+                          g.ale,
+                          {false, s.seed, 0},
+                          Engine{{ram}, has_helpers, scan_memory, program, all, all}},
+                         b.players(i)};
+  FrameMarker marker{b, i, ale.console};
+  step_players(ale, s.agent, g.agent, action.actions, marker);
+  s.is_ended = is_ended(s.agent, g.agent);
   s.reported = s.agent;
-  b.draw_bits[i] = draw_bits;
+  b.draw_bits[i] = marker.draw_bits;
 }
 
 // The body of the kernel. Program executes instructions (LaneEngine); Lanes is how those of a warp
 // vote; with at most `kMost` consoles a warp, all its lanes render their logs.
-template <class Program, class Lanes, u32 kMost, class Agents = OnePlayer>
+template <class Program, class Lanes, u32 kMost, class Action = LaneAction>
 __device__ inline void step_consoles(const Program& program, const DeviceBatch& b,
                                      const Tile* tiles, u32 num_tiles, const StepActions& actions) {
   const u32 warps = blockDim.x / kWarpLanes;
@@ -222,10 +209,10 @@ __device__ inline void step_consoles(const Program& program, const DeviceBatch& 
   const LaneGroup here{has_helpers ? ~0u : ~0u >> (kWarpLanes - tile.count)};
 
   const u32 i = tile.first + (has_console ? lane : 0);
-  typename Agents::Action action{};
+  Action action{};
   bool steps = false;
   if (has_console) {
-    action = Agents::read(b, actions, i);
+    action = read_action<Action>(b, b.game(i), actions, i);
     steps = begin_step(b, i, action.is_given);
   }
   const u32 stepping = here.ballot(steps);
@@ -233,9 +220,7 @@ __device__ inline void step_consoles(const Program& program, const DeviceBatch& 
   const RenderTeam team{~0u, true, memory};
   if (steps) {
     u8* ram = dynamic_shared() + warp * kWarpRamBytes + lane * kWordBytes;
-    const Lanes all{stepping};
-    step_console<Agents>(b, i, action,
-                         LaneSetup<Program, Lanes>{program, all, has_helpers, memory, ram});
+    step_console(program, b, i, action, Lanes{stepping}, has_helpers, memory, ram);
     if (has_helpers) serve(team, b.console(i), kGo);
   } else if (has_helpers) {
     const Console c = b.console(i);

@@ -11,7 +11,7 @@ namespace {
 __global__ void __launch_bounds__(kMaxStepWarps* kWarpLanes, kStepBlocks)
     step_players_kernel(const DeviceBatch b, const Tile* tiles, u32 num_tiles,
                         const StepActions actions) {
-  interpret<BankFetch, SeveralPlayers>(b, tiles, num_tiles, actions);
+  interpret<BankFetch, LanePlayersAction>(b, tiles, num_tiles, actions);
 }
 
 }  // namespace
