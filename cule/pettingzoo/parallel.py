@@ -34,7 +34,7 @@ class AtariParallelEnv(ParallelEnv):  # type: ignore[misc]  # the library is opt
     observation: the screen, uint8 ``[H, 160, 3]``, or gray, ``[H, 160, 1]``, or RAM, ``[128]``.
     Rewards are not clipped, ``infos`` are empty, and a step is one frame without sticky actions.
 
-    An agent whose player is out terminates and leaves `agents`; the game goes on for the others.
+    When a player is out, the agent terminates and is removed from `agents`; the others continue.
     After `max_cycles` steps all are truncated, and stay.
 
     Args:
@@ -151,7 +151,7 @@ class AtariParallelEnv(ParallelEnv):  # type: ignore[misc]  # the library is opt
         """Begin an episode.
 
         Args:
-            seed: Starts the console anew with it. None: the console goes on from where it is.
+            seed: Seed with which the ROM is loaded again. None: random numbers continue.
             options: Of no use.
 
         Returns:

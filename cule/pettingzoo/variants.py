@@ -115,7 +115,7 @@ def names() -> dict[str, dict[int, tuple[str, tuple[int, ...]]]]:
 def resolve_variant(
     name: object, num_players: int | None, mode: int | None, arguments: Mapping[str, object]
 ) -> Variant:
-    """Find what a name of PettingZoo or a game stands for.
+    """Resolve a name of PettingZoo or of a game to a game, mode and number of players.
 
     Args:
         name: Of PettingZoo, as in ``pong_v3``, or of a game, as in ``pong``.

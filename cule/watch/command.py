@@ -59,8 +59,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=8000, help="port; 0: a free one (%(default)s)")
     parser.add_argument(
         "--token",
-        help="secret that the page's address must have; default: a random one, except on this "
-        "machine alone",
+        help="secret in the address of the page; default: a random one where other machines can "
+        "connect, else none",
     )
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
     parser.add_argument(

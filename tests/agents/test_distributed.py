@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +14,7 @@ from cule.agents.training import distributed  # noqa: E402
 from cule.nets import PixelStatistics  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.run_ranks import OPTIONS, TOTAL, trained, weights  # noqa: E402
+from tests.support.two_ranks import run_two_ranks  # noqa: E402
 
 SCRIPT = Path(__file__).parents[1] / "support" / "run_ranks.py"
 
@@ -26,22 +23,7 @@ SCRIPT = Path(__file__).parents[1] / "support" / "run_ranks.py"
 def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What two gloo processes found."""
     path = tmp_path_factory.mktemp("ranks") / "result.pt"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    processes = []
-    for index in range(2):
-        world = {"RANK": str(index), "LOCAL_RANK": str(index), "WORLD_SIZE": "2"}
-        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        words = [sys.executable, str(SCRIPT), str(path)]
-        with path.with_name(f"{index}.txt").open("w") as log:
-            processes.append(
-                subprocess.Popen(
-                    words, env={**os.environ, **world, **address}, stdout=log, stderr=log
-                )
-            )
-    for index, process in enumerate(processes):
-        assert process.wait(timeout=180) == 0, path.with_name(f"{index}.txt").read_text()
+    run_two_ranks(SCRIPT, [str(path)], path.parent)
     result: dict[str, Any] = torch.load(path, weights_only=True)
     return {**result, "checkpoint": path.with_name("dqn.pt")}
 

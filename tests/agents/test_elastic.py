@@ -20,6 +20,7 @@ torch = pytest.importorskip("torch")
 from cule.agents import AGENTS, CheckpointError, RunOptions, start_run  # noqa: E402
 from cule.agents.training.checkpoint import read_checkpoint  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
+from tests.support.two_ranks import run_two_ranks  # noqa: E402
 
 SCRIPT = Path(__file__).parents[1] / "support" / "run_elastic.py"
 STEPS = 6_144
@@ -102,16 +103,7 @@ def final_weights(folder: Path) -> Any:
 def undisturbed(folder: Path) -> Any:
     """The weights of a run of two processes that nothing happens to."""
     folder.mkdir()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    processes = []
-    for index in range(2):
-        world = {"RANK": str(index), "LOCAL_RANK": str(index), "WORLD_SIZE": "2"}
-        env = {**os.environ, **world, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        words = [sys.executable, str(SCRIPT), str(folder / "run"), str(STEPS)]
-        processes.append(subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL))
-    assert [process.wait(240) for process in processes] == [0, 0]
+    run_two_ranks(SCRIPT, [str(folder / "run"), str(STEPS)], folder)
     return final_weights(folder)
 
 

@@ -64,7 +64,7 @@ def test_a_finding_is_reported(builder: Builder, tmp_path: Path) -> None:
 )
 def test_threads_and_forks(builder: Builder, tmp_path: Path, words: tuple[str, ...]) -> None:
     """Without sanitizers, whose own allocator may be locked while a process forks."""
-    plain = Builder(tmp_path, builder.command[:1], ["-O1"])
+    plain = Builder(tmp_path, builder.command[:1], ["-O0"])
     run(plain.build("threads"), *words)
 
 

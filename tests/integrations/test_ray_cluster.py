@@ -158,7 +158,7 @@ def test_a_slow_learner_holds_actors_back(cluster: Any) -> None:
         while time.monotonic() < until:
             group.pump()
             time.sleep(0.05)
-        assert group.num_arrived == most  # nobody has learned for them
+        assert group.num_arrived == most  # the learner has not learned for them
         assert not requested_steps(group)
         assert group.wait_for_transitions() == most
         group.allow(most)

@@ -1,4 +1,4 @@
-"""Play every game for an hour of emulated time beside ale-py, and compare each frame.
+"""Compare every game with ale-py, frame by frame, over an hour of emulated time.
 
     python -m tests.parity.long --out benchmarks/results/long_parity.csv
 

@@ -160,14 +160,7 @@ def test_snapshots_move_between_back_ends() -> None:
     other.reset(np.arange(4, dtype=np.int64))
     some = np.array([3, 1, 1, 0, 3], np.int64)
     assert np.array_equal(pair.kernels.get_state(some).numpy(), snapshots[some])
-    # Crosswise: the kernels' snapshots into the CPU back end, and the reverse.
-    other.cpu.set_state(pair.kernels.get_state(pair.consoles).numpy(), pair.consoles)
-    other.kernels.set_state(snapshots, pair.consoles)
-    other.compare_snapshots()
-    actions = pair.random_actions(np.random.default_rng(5))
-    for both in (pair, other):
-        both.step(actions)
-    assert np.array_equal(pair.compare_snapshots(), other.compare_snapshots())
+    pair.copy_crosswise(other)
 
 
 def test_damaged_snapshots_are_refused_whole() -> None:

@@ -330,6 +330,17 @@ class Pair:
         assert np.array_equal(expected, actual), np.argwhere(expected != actual)[:4]
         return expected
 
+    def copy_crosswise(self, other: Pair) -> None:
+        """The kernels' snapshots into the other's CPU back end, and the reverse; all step alike."""
+        snapshots = self.compare_snapshots()
+        other.cpu.set_state(self.kernels.get_state(self.consoles).numpy(), self.consoles)
+        other.kernels.set_state(snapshots, self.consoles)
+        other.compare_snapshots()
+        actions = self.random_actions(np.random.default_rng(5))
+        for pair in (self, other):
+            pair.step(actions)
+        assert np.array_equal(self.compare_snapshots(), other.compare_snapshots())
+
     def random_actions(self, rng: np.random.Generator) -> np.ndarray:
         """One action a console."""
         if self.options.continuous:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Protocol, SupportsFloat, TypedDict, cast
+from typing import Annotated, Protocol, SupportsFloat, TypedDict, TypeGuard, cast
 
 import torch
 from torch import Tensor, nn
@@ -104,6 +104,13 @@ class FilledReplay(Protocol):
 
     def update_priorities(self, ids: Tensor, priorities: Tensor) -> None:
         """Set priorities as `PrioritizedReplay.update_priorities`."""
+
+
+def is_prioritized(
+    replay: UniformReplay | FilledReplay,
+) -> TypeGuard[PrioritizedReplay | FilledReplay]:
+    """Whether a memory has priorities; those that other processes fill have."""
+    return isinstance(replay, PrioritizedReplay) or not isinstance(replay, UniformReplay)
 
 
 class OffPolicyAgent(Agent):
@@ -228,7 +235,7 @@ class OffPolicyAgent(Agent):
 
     def set_priorities(self, ids: Tensor, errors: Tensor) -> None:
         """Set the priorities of transitions from their errors, if the memory has priorities."""
-        if isinstance(self.replay, PrioritizedReplay) or not isinstance(self.replay, UniformReplay):
+        if is_prioritized(self.replay):
             self.replay.update_priorities(ids, algos.priorities_from_errors(errors))
 
     def gauges(self) -> dict[str, float]:
@@ -240,7 +247,7 @@ class OffPolicyAgent(Agent):
             "replay_size": float(size),
             "replay_span": size / (self.total_envs // world_size()),
         }
-        if isinstance(self.replay, PrioritizedReplay) or not isinstance(self.replay, UniformReplay):
+        if is_prioritized(self.replay):
             gauges["max_priority"] = float(self.replay.max_priority)
         return gauges
 

@@ -33,7 +33,7 @@ _JSON_TYPES: dict[str, type] = {
     "updates": int,
 }
 
-#: The entry of the checksum, and what stands there while the file is summed.
+#: The checksum in the header, and its placeholder while the checksum is computed.
 _SUM = re.compile(rb'"crc32" ?: ?"([0-9a-f]{8})"')
 _NO_SUM = "0" * 8
 
