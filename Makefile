@@ -72,15 +72,18 @@ tidy: $(VENV)/installed-dev
 
 # Tests of the native module on a build with address and undefined-behaviour sanitizers, or with the
 # thread sanitizer. python -S ignores the editable installation, so that the package with the
-# sanitized module is imported.
+# sanitized module is imported. A sanitizer's dlopen does not see the path in ale-py's library, so
+# the folder of its SDL is named.
 asan tsan: $(VENV)/installed-dev
 	$(CMAKE) --preset $@
 	$(CMAKE) --build --preset $@
 	rm -rf build/$@/package && mkdir -p build/$@/package
 	cp -rs $(CURDIR)/cule build/$@/package && cp build/$@/_core*.so build/$@/package/cule
+	packages=$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])'); \
 	LD_PRELOAD="$$($(CXX) -print-file-name=lib$@.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	  LD_LIBRARY_PATH=$$packages/ale_py \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 TSAN_OPTIONS=halt_on_error=1 \
-	  PYTHONPATH=build/$@/package:.:$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])') \
+	  PYTHONPATH=build/$@/package:.:$$packages \
 	  $(BIN)/python -S $(BIN)/pytest -o pythonpath= -q tests/unit tests/property tests/api \
 	  $(UNSANITIZED:%=--ignore=tests/%)
 
