@@ -79,7 +79,7 @@ asan tsan: $(VENV)/installed-dev
 	$(CMAKE) --build --preset $@
 	rm -rf build/$@/package && mkdir -p build/$@/package
 	cp -rs $(CURDIR)/cule build/$@/package && cp build/$@/_core*.so build/$@/package/cule
-	packages=$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])'); \
+	packages=$$($(SITE_PACKAGES)); \
 	LD_PRELOAD="$$($(CXX) -print-file-name=lib$@.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	  LD_LIBRARY_PATH=$$packages/ale_py \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 TSAN_OPTIONS=halt_on_error=1 \

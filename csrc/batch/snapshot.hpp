@@ -1,9 +1,9 @@
 // batch/snapshot.hpp: a snapshot of an environment as bytes: header, state, pictures, observations.
 //
-// Snapshots of one layout and game are exchangeable between batches, back ends and processes of the
-// same build: SnapshotHeader, SlotState, PlayersState (several players only), the exact random
-// streams (resets="exact" only), both pictures, the pooled picture, the frame stack. Those of a
-// batch have the size of the longest, and end in zeros.
+// Snapshots of one layout and game are exchangeable between batches, back ends, processes and
+// builds of one version of the format: SnapshotHeader, SlotState, PlayersState (several players
+// only), the exact random streams (resets="exact" only), both pictures, the pooled picture, the
+// frame stack. Those of a batch have the size of the longest, and end in zeros.
 #pragma once
 
 #include <cstring>
@@ -14,7 +14,11 @@
 
 namespace cule {
 
-constexpr u32 kSnapshotMagic = 0x32574F52;  // "ROW2"
+// "ROW" and the version of the format: another one for each change of the structs below or of their
+// parts (tests/property/test_golden_snapshots.py notices).
+constexpr char kSnapshotVersion = '2';
+constexpr u32 kSnapshotName = 0x574F52;
+constexpr u32 kSnapshotMagic = kSnapshotName | u32(kSnapshotVersion) << 24;
 constexpr size_t kRowAlignment = 8;
 
 struct SnapshotHeader {
@@ -86,7 +90,14 @@ CULE_HD inline u64 checksum_of(const u8* data, size_t n) {
 }
 
 // Why a snapshot cannot be restored.
-enum class SnapshotError : u8 { kNone, kNotARow, kOtherGame, kOtherLayout, kDamaged };
+enum class SnapshotError : u8 {
+  kNone,
+  kNotARow,
+  kOtherVersion,
+  kOtherGame,
+  kOtherLayout,
+  kDamaged
+};
 
 // Whether the environment of a snapshot can be run: a checksum is no proof, because anybody can
 // compute it.
@@ -111,7 +122,8 @@ CULE_HD inline SnapshotError find_snapshot_error(const u8* row, const SnapshotOw
                                                  const ConsoleProperties& properties) {
   SnapshotHeader h;
   memcpy(&h, row, sizeof h);
-  if (h.magic != kSnapshotMagic) return SnapshotError::kNotARow;
+  if ((h.magic & 0xFFFFFF) != kSnapshotName) return SnapshotError::kNotARow;
+  if (h.magic != kSnapshotMagic) return SnapshotError::kOtherVersion;
   if (h.key != owner.key) return SnapshotError::kOtherGame;
   if (h.layout != owner.layout) return SnapshotError::kOtherLayout;
   if (h.checksum != checksum_of(row + sizeof h, owner.end - sizeof h))

@@ -15,6 +15,10 @@ inline std::string text_of(SnapshotError fault, i32 env, const std::string& game
       return "";
     case SnapshotError::kNotARow:
       return "not a snapshot";
+    case SnapshotError::kOtherVersion:
+      return "saved in another version of the snapshot format; this build reads version " +
+             std::string(1, kSnapshotVersion) +
+             ". Make it again here from the seed and the actions that led to it";
     case SnapshotError::kOtherGame:
       return "saved from another game than environment " + std::to_string(env) + " runs (" +
              game_id + ")";

@@ -52,8 +52,14 @@ class ALEState:
             )
         magic, *numbers, size, digest = _HEADER.unpack_from(serialized)
         console = serialized[_HEADER.size :]
-        if magic != _MAGIC:
+        if magic[:-1] != _MAGIC[:-1]:
             raise InvalidStateError("serialized is no state: it does not begin as one")
+        if magic != _MAGIC:
+            raise InvalidStateError(
+                "serialized is in another version of the format of states; this version of cule "
+                f"reads {_MAGIC[-1:].decode()}. Make the state again here from the seed and the "
+                "actions that led to it"
+            )
         if size != len(console) or digest != _digest(numbers, console):
             raise InvalidStateError("serialized is a damaged or truncated state")
         self._numbers = StateNumbers(*numbers)

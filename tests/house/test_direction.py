@@ -145,8 +145,8 @@ SCRIPTS: dict[str, set[str]] = {
         *("cule.check.equality", "cule.agents", "cule.wrappers.sb3"),
     },
     "examples": {"cule", "cule.wrappers", "cule.wrappers.sb3", "cule.wrappers.torchrl"},
-    # games: what a record of ale-py is a record of.
-    "roms_tools": {"cule.games"},
+    # games: what a record of ale-py is a record of; cule: of its snapshots.
+    "roms_tools": {"cule", "cule.games"},
 }
 
 
