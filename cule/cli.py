@@ -1,4 +1,4 @@
-"""The command line: ``cule info roms check bench watch train sweep plot eval``."""
+"""The command line: ``cule info roms check bench watch record train sweep plot eval``."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ COMMANDS = {
     "check": "what this machine has, whether its results are right, and how fast it is",
     "bench": "frames per second of cule and other libraries: table and plots",
     "watch": "many environments in the browser, playable by keyboard",
+    "record": "a dataset of random play or of a checkpoint: seeds and actions",
     "train": "train an agent, with checkpoints and resume",
     "sweep": "train a preset in many games and seeds, with aggregated scores",
     "plot": "learning curves of runs and seeds, with intervals",
@@ -99,6 +100,14 @@ def _run_command(command: str, words: Sequence[str]) -> int:
         if options.checkpoint is not None:
             _require_torch("watch CHECKPOINT")
         return watch(options)
+    if command == "record":
+        from cule.datasets.command import parse as parse_record
+        from cule.datasets.command import record
+
+        request = parse_record(words)
+        if request.checkpoint is not None:
+            _require_torch("record CHECKPOINT")
+        return record(request)
     _require_torch(command)
     if command == "plot":
         from cule.agents.sweeps.command import plot

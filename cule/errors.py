@@ -58,6 +58,14 @@ class CheckpointNotFoundError(InvalidArgumentError, FileNotFoundError):
     """There is no checkpoint or run of this name."""
 
 
+class DatasetError(CuleError, ValueError):
+    """A dataset is damaged, or was recorded with another ROM or version of the format."""
+
+
+class DigestMismatchError(DatasetError):
+    """A trajectory of a dataset differs from its recording."""
+
+
 class ClosedError(CuleError, RuntimeError):
     """The environment has been closed."""
 

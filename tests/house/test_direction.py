@@ -90,11 +90,22 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     # The learners for their checkpoints, imported late; the native module for its palettes.
     "watch": {"errors", "familiar_names", "games", "envs", "agents", "_core"},
+    # Action logs of environments; watch for the policy of a checkpoint, imported late.
+    "datasets": {
+        "errors",
+        "files",
+        "option_fields",
+        "familiar_names",
+        "games",
+        "envs",
+        "watch",
+        "",
+    },
     # Adapters to other libraries.
     "wrappers": {"errors", "option_fields", "familiar_names", "envs", "games", ""},
     "cli": {
         *("errors", "familiar_names", "device", "games", "", "envs", "agents", "bench", "check"),
-        "watch",
+        *("watch", "datasets"),
     },
     # The adapter to PettingZoo, a package for its two names.
     "pettingzoo": {"errors", "familiar_names", "envs", "games", "wrappers"},
@@ -105,7 +116,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 #: Packages outside the standard library that the package may import, and where: None is everywhere.
 OTHERS: dict[str, set[str] | None] = {
     "numpy": None,
-    "gymnasium": {"agents", "envs", "pettingzoo", "wrappers"},
+    "gymnasium": {"agents", "datasets", "envs", "pettingzoo", "wrappers"},
     "tomllib": {"games"},
     "tomli": {"games"},
     # Engines that cule is compared with, and plots; all imported late.

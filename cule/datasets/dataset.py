@@ -1,0 +1,198 @@
+"""A dataset that was read: what is in it, and how it is played."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from cule.datasets.format import MAX_ENVS, MAX_STEPS, Log, read_log
+from cule.datasets.playback import ReplayStep, play
+from cule.datasets.recorder import TERMINATED, TRUNCATED
+from cule.datasets.settings import check_recorded, check_rom, playback_options
+from cule.datasets.shuffling import Transitions, as_tensors, shuffled
+from cule.envs.checks import as_choice, as_int
+from cule.errors import DatasetError, InvalidArgumentError
+
+
+class Episode(NamedTuple):
+    """An episode of a trajectory: its steps ``start`` to ``stop - 1``."""
+
+    trajectory: int
+    """Which trajectory of the dataset."""
+
+    start: int
+    """Its first step."""
+
+    stop: int
+    """The step after its last one."""
+
+    episode_return: int
+    """Sum of its rewards, not clipped."""
+
+    terminated: bool
+    """Whether it terminated."""
+
+    truncated: bool
+    """Whether it was truncated. With neither, the recording or a reset ended it."""
+
+
+class Dataset:
+    """Recorded trajectories of one game, as `open_dataset` returns them.
+
+    Example:
+        >>> import cule
+        >>> from cule.datasets import Recorder, open_dataset
+        >>> env = cule.AtariVectorEnv("pong", num_envs=2, episode_info=True)
+        >>> recorder = Recorder(env)
+        >>> obs, info = recorder.reset(seed=1)
+        >>> obs, *_ = recorder.step(env.action_space.sample())
+        >>> recorder.save("pong.cule")
+        >>> dataset = open_dataset("pong.cule")
+        >>> [step.obs.shape for step in dataset.replay(num_envs=2)]
+        [(2, 4, 84, 84)]
+    """
+
+    def __init__(self, log: Log) -> None:
+        """Read the table of episodes."""
+        self._log = log
+        self._episodes: list[Episode] = []
+        first = 0
+        for segment in log.segments:
+            for row, start, stop, total, end in segment.episodes().tolist():
+                ends = end == TERMINATED, end == TRUNCATED
+                self._episodes.append(Episode(first + row, start, stop, total, *ends))
+            first += len(segment.seeds)
+
+    def __len__(self) -> int:
+        """Steps of all trajectories, resets of NextStep autoreset included."""
+        return sum(len(segment.seeds) * segment.num_steps for segment in self._log.segments)
+
+    def __repr__(self) -> str:
+        """Game and sizes."""
+        return (
+            f"{type(self).__name__}({self.game!r}, steps={len(self)}, "
+            f"trajectories={self.num_trajectories}, episodes={len(self._episodes)})"
+        )
+
+    @property
+    def game(self) -> str:
+        """Id of the game."""
+        return self._log.game
+
+    @property
+    def rom_md5(self) -> str:
+        """MD5 of its ROM, 32 hexadecimal digits."""
+        return self._log.rom_md5
+
+    @property
+    def cule_version(self) -> str:
+        """Version of cule that recorded it."""
+        return self._log.cule_version
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Options of the recorded environment, without those of the machine."""
+        return MappingProxyType(self._log.options)
+
+    @property
+    def action_set(self) -> tuple[str, ...]:
+        """Names of the actions, as in `cule.Action`."""
+        return self._log.action_set
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Seed of each trajectory."""
+        return tuple(seed for segment in self._log.segments for seed in segment.seeds)
+
+    @property
+    def num_trajectories(self) -> int:
+        """Number of trajectories."""
+        return len(self.seeds)
+
+    @property
+    def episodes(self) -> tuple[Episode, ...]:
+        """Every episode, in the order of trajectories and steps."""
+        return tuple(self._episodes)
+
+    def replay(self, *, num_envs: int = 64, **options: Any) -> Iterator[ReplayStep]:
+        """Play the trajectories, `num_envs` at a time, and compare them with their digests.
+
+        Args:
+            num_envs: Environments of the batch; fewer where fewer trajectories are left.
+            **options: Options of `cule.EnvOptions` that change observations, the clipping of
+                rewards, or how environments run: by default as recorded, on the CPU.
+
+        Returns:
+            An iterator of `ReplayStep`. Its arrays belong to the caller.
+
+        Raises:
+            InvalidArgumentError: An option would change the games, or has a wrong value.
+            DatasetError: The ROM is another one.
+            RomNotFoundError: There is none.
+            DigestMismatchError: From the iterator, where a trajectory differs from its recording.
+        """
+        count = as_int("num_envs", num_envs, 1, MAX_ENVS)
+        merged = playback_options(self._log.options, options)
+        check_rom(self.game, self.rom_md5, merged)
+        return play(self._log, count, merged)
+
+    def transitions(
+        self,
+        batch_size: int,
+        *,
+        window: int = 1024,
+        seed: int = 0,
+        framework: str = "numpy",
+        num_envs: int = 64,
+        **options: Any,
+    ) -> Iterator[Transitions]:
+        """Every transition once, in batches, in random order within a window.
+
+        Args:
+            batch_size: Transitions of a batch; the last one has fewer.
+            window: Transitions that wait to be drawn, at least `batch_size`: their observations
+                are in memory, twice.
+            seed: Seed of the order.
+            framework: "numpy" or "torch".
+            num_envs: As for `replay`.
+            **options: As for `replay`.
+
+        Returns:
+            An iterator of `Transitions`, in memory of the CPU.
+
+        Raises:
+            InvalidArgumentError: A value outside its range; otherwise as `replay`.
+        """
+        size = as_int("batch_size", batch_size, 1, MAX_STEPS)
+        room = as_int("window", window, size, MAX_STEPS)
+        start = as_int("seed", seed, 0, MAX_STEPS)
+        kind = as_choice("framework", framework, ("numpy", "torch"))
+        if options.get("output") not in (None, "numpy"):
+            raise InvalidArgumentError(
+                f"output is {options['output']!r}; with transitions it must be 'numpy'; "
+                "framework='torch' gives tensors"
+            )
+        steps = self.replay(num_envs=num_envs, **(options | {"output": "numpy"}))
+        rows = min(num_envs, max(map(len, (s.seeds for s in self._log.segments)), default=1))
+        batches = shuffled(steps, rows, size, room, start)
+        return batches if kind == "numpy" else as_tensors(batches)
+
+
+def open_dataset(path: str | os.PathLike[str]) -> Dataset:
+    """Read a dataset into memory, after comparing its checksum.
+
+    Args:
+        path: A file that `Recorder.save` or ``cule record`` wrote. No code in it is executed.
+
+    Raises:
+        OSError: There is no such file, or it cannot be read.
+        DatasetError: It is no dataset, damaged, or of another version of the format.
+    """
+    log = read_log(path)
+    try:
+        check_recorded(log.options)
+        return Dataset(log)
+    except DatasetError as error:
+        raise DatasetError(f"{path} cannot be read: {error}") from None

@@ -1,0 +1,159 @@
+"""Playback: many trajectories at once on one batch, compared with their digests on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from cule.datasets.digests import Totals, is_digest_step
+from cule.datasets.format import RESET_FLAG, Log
+from cule.envs import AtariVectorEnv
+from cule.envs.arrays import Array, to_numpy
+from cule.errors import DigestMismatchError
+
+
+class ReplayStep(NamedTuple):
+    """One step of n trajectories; observations are tensors with ``output="torch"``."""
+
+    trajectory: NDArray[np.int64]
+    """Which trajectories of the dataset; int64 ``[n]``."""
+
+    step: int
+    """Number of this step in each of them, from 0."""
+
+    obs: Array
+    """Observations before the step, as of `AtariVectorEnv` with the options of the replay; uint8
+    ``[n, ...]``."""
+
+    action: NDArray[np.int64]
+    """Indices into `Dataset.action_set`; int64 ``[n]``."""
+
+    reward: Array
+    """As of `AtariVectorEnv.step`; int32 ``[n]``."""
+
+    terminated: Array
+    """The episode terminated in this step; bool ``[n]``."""
+
+    truncated: Array
+    """The episode was truncated in this step; bool ``[n]``."""
+
+    next_obs: Array
+    """Observations after the step, also where it ended an episode; as `obs`."""
+
+    valid: NDArray[np.bool_]
+    """False where the step was only a reset of NextStep autoreset; bool ``[n]``."""
+
+
+def play(log: Log, num_envs: int, options: Mapping[str, Any]) -> Iterator[ReplayStep]:
+    """Play every trajectory, `num_envs` at a time.
+
+    Raises:
+        DigestMismatchError: A trajectory differs from its recording.
+    """
+    first = 0
+    env: AtariVectorEnv | None = None
+    made_with: dict[str, Any] = {}
+    try:
+        for segment in log.segments:
+            count = len(segment.seeds)
+            actions, digests = segment.actions(), segment.digests(log.digest_every)
+            for start in range(0, count, num_envs):
+                rows = slice(start, min(start + num_envs, count))
+                keywords = _for_rows(options, rows)
+                if env is None or env.num_envs != rows.stop - start or made_with != keywords:
+                    if env is not None:
+                        env.close()
+                    env = AtariVectorEnv(log.game, rows.stop - start, **keywords)
+                    made_with = keywords
+                trajectories = np.arange(first + start, first + rows.stop)
+                seeds = np.array(segment.seeds[rows], np.int64)
+                group = _Group(env, trajectories, actions[rows], digests[:, rows])
+                yield from group.play(seeds, log.digest_every)
+            first += count
+    finally:
+        if env is not None:
+            env.close()
+
+
+def _for_rows(options: Mapping[str, Any], rows: slice) -> dict[str, Any]:
+    """The options of some environments: modes and difficulties can be lists."""
+    return {
+        name: value[rows] if name in ("mode", "difficulty") and isinstance(value, list) else value
+        for name, value in options.items()
+    }
+
+
+class _Group:
+    """Trajectories of one segment that are played together."""
+
+    def __init__(
+        self,
+        env: AtariVectorEnv,
+        trajectories: NDArray[np.int64],
+        actions: NDArray[np.uint8],
+        digests: NDArray[np.uint32],
+    ) -> None:
+        self._env = env
+        self._trajectories = trajectories
+        self._actions = actions & (RESET_FLAG - 1)  # [n, T]
+        self._resets = actions >= RESET_FLAG  # [n, T]
+        self._digests = digests  # [K, n]
+        self._totals = Totals(len(trajectories))
+        self._num_compared = 0
+
+    def play(self, seeds: NDArray[np.int64], digest_every: int) -> Iterator[ReplayStep]:
+        env, total = self._env, self._actions.shape[1]
+        mode = AutoresetMode(env.config.autoreset_mode)
+        obs, _ = env.reset(seed=seeds)
+        self._compare(0)
+        for step in range(total):
+            if self._resets[:, step].any():
+                obs, _ = env.reset(options={"reset_mask": self._resets[:, step]})
+            action = self._actions[:, step].astype(np.int64)
+            after, reward, terminated, truncated, info = env.step(action)
+            ends = to_numpy(terminated), to_numpy(truncated)
+            self._totals.add(to_numpy(info["reward"]), *ends)
+            if is_digest_step(step + 1, total, digest_every):
+                self._compare(step + 1)
+            next_obs = after
+            if mode is AutoresetMode.SAME_STEP and "final_obs" in info:
+                next_obs = _with_rows(after, info["final_obs"], to_numpy(info["_final_info"]))
+            valid = np.ones(len(action), bool)
+            if mode is AutoresetMode.NEXT_STEP:
+                valid = to_numpy(info["episode_length"]) > 0
+            yield ReplayStep(
+                self._trajectories,
+                step,
+                obs,
+                action,
+                reward,
+                *(terminated, truncated),
+                next_obs,
+                valid,
+            )
+            obs = after
+
+    def _compare(self, num_steps: int) -> None:
+        found = self._totals.digests(self._env)
+        wanted = self._digests[self._num_compared]
+        self._num_compared += 1
+        if (found == wanted).all():
+            return
+        index = int(np.flatnonzero(found != wanted)[0])
+        raise DigestMismatchError(
+            f"trajectory {self._trajectories[index]} after step {num_steps}: the digest is "
+            f"{found[index]:08x}; it was {wanted[index]:08x} in the recording"
+        )
+
+
+def _with_rows(after: Array, final: Array, mask: NDArray[np.bool_]) -> Array:
+    """`after` with some of the rows of `final`."""
+    if not mask.any():
+        return after
+    mixed = after.copy() if isinstance(after, np.ndarray) else after.clone()
+    mixed[mask] = final[mask]
+    return mixed

@@ -1,0 +1,200 @@
+"""Recording: an environment is stepped through the recorder, which notes seeds and actions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from cule import __version__
+from cule.datasets.digests import Totals
+from cule.datasets.format import MAX_STEPS, RESET_FLAG, Log, Segment, write_log
+from cule.datasets.settings import recorded_options
+from cule.envs import AtariVectorEnv
+from cule.envs.arrays import Array, to_numpy
+from cule.envs.checks import as_int
+from cule.envs.requests import as_seeds
+from cule.envs.results import Info, StepResult
+from cule.errors import InvalidArgumentError, NotResetError
+from cule.games import resolve
+
+#: Last column of the table of episodes: how an episode ended, if it did.
+UNFINISHED, TERMINATED, TRUNCATED = 0, 1, 2
+
+
+class Recorder:
+    """Steps an environment, and records a dataset.
+
+    Call `reset` and `step` of the recorder instead of those of the environment; nothing else may
+    move the environment meanwhile. Each `reset` with a seed starts a new trajectory in every
+    environment. The log stays in memory, one byte for each step of an environment, until `save`.
+
+    Args:
+        env: The environment, of one game, with ``episode_info=True``, without continuous actions,
+            `decorrelate_steps` or a smaller `batch_size`. With ``reward_clipping=False`` and
+            SameStep or Disabled autoreset, `episode_info` can be False.
+        digest_every: Steps between two digests, with which playback is compared.
+
+    Raises:
+        InvalidArgumentError: The environment has other options, or `digest_every` is below 1.
+
+    Example:
+        >>> import cule
+        >>> from cule.datasets import Recorder, open_dataset
+        >>> env = cule.AtariVectorEnv("pong", num_envs=2, episode_info=True)
+        >>> recorder = Recorder(env)
+        >>> obs, info = recorder.reset(seed=1)
+        >>> for _ in range(10):
+        ...     obs, reward, terminated, truncated, info = recorder.step(env.action_space.sample())
+        >>> recorder.save("pong.cule")
+        >>> len(open_dataset("pong.cule"))
+        20
+    """
+
+    def __init__(self, env: AtariVectorEnv, *, digest_every: int = 1000) -> None:
+        """Check the environment; the first `reset` starts the recording."""
+        self.env = env
+        self._options = recorded_options(env.config)
+        self._digest_every = as_int("digest_every", digest_every, 1, MAX_STEPS)
+        config = env.config
+        game = config.game if isinstance(config.game, str) else config.game[0][0]
+        spec = resolve(game, config.rom_path, config.rules)
+        self._game, self._rom_md5 = spec.game_id, spec.md5
+        self._resets_late = config.autoreset_mode is AutoresetMode.NEXT_STEP
+        self._segments: list[Segment] = []
+        self._seeds: tuple[int, ...] = ()  # of the trajectories being recorded
+        self._last = np.empty(0, np.uint32)  # digests after the last step, if a reset followed
+
+    def reset(
+        self, *, seed: object = None, options: Mapping[str, object] | None = None
+    ) -> tuple[Array, Info]:
+        """Start new trajectories in all environments, or new episodes in some.
+
+        Args:
+            seed: An integer s: environment i gets s + i. An integer array ``[N]``: one for each.
+                None with ``reset_mask``: the episodes belong to the same trajectories.
+            options: ``reset_mask``, bool ``[N]``, as in `AtariVectorEnv.reset`.
+
+        Returns:
+            As `AtariVectorEnv.reset`.
+
+        Raises:
+            InvalidArgumentError: There is no seed, or a seed with ``reset_mask``, or ``states``.
+            NotResetError: ``reset_mask`` before the first reset.
+        """
+        if options:
+            return self._reset_some(seed, options)
+        seeds = as_seeds(seed, self.env.num_envs)
+        if seeds.min() < 0:
+            raise InvalidArgumentError(
+                f"seed is {seed!r}; a recording needs seeds of 0 or more, or reset_mask"
+            )
+        ended = self._pack() if self._seeds else []
+        result = self.env.reset(seed=seeds)
+        self._segments += ended
+        self._seeds = tuple(seeds.tolist())
+        num_envs = self.env.num_envs
+        self._rows: list[NDArray[np.uint8]] = []
+        self._was_reset = np.zeros(num_envs, bool)  # since the last step
+        self._totals = Totals(num_envs)
+        self._digests = [self._totals.digests(self.env)]
+        self._episodes: list[tuple[int, ...]] = []
+        self._starts = np.zeros(num_envs, np.int64)  # of episodes, in steps
+        self._returns = np.zeros(num_envs, np.int64)
+        return result
+
+    def step(self, actions: object) -> StepResult:
+        """Advance every environment by one step, and record it.
+
+        Args:
+            actions: As for `AtariVectorEnv.step`.
+
+        Returns:
+            As `AtariVectorEnv.step`.
+
+        Raises:
+            NotResetError: Before the first `reset` of the recorder.
+            ActionShapeError, ActionRangeError: As `AtariVectorEnv.step`; nothing is recorded.
+        """
+        self._check_started()
+        result = self.env.step(actions)
+        row = np.array(to_numpy(actions), np.uint8)
+        self._rows.append(row | np.where(self._was_reset, RESET_FLAG, 0).astype(np.uint8))
+        self._was_reset[:] = False
+        terminated, truncated = to_numpy(result[2]), to_numpy(result[3])
+        raw_reward = to_numpy(result[4].get("reward", result[1]))
+        self._totals.add(raw_reward, terminated, truncated)
+        self._returns += raw_reward
+        if self._resets_late:  # episode_length is 0 where this step was a reset
+            self._starts[to_numpy(result[4]["episode_length"]) == 0] = len(self._rows)
+        for index in np.flatnonzero(terminated | truncated):
+            self._end(int(index), TERMINATED if terminated[index] else TRUNCATED)
+        if len(self._rows) % self._digest_every == 0:
+            self._digests.append(self._totals.digests(self.env))
+        return result
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything recorded so far; the recording can continue.
+
+        Raises:
+            NotResetError: Before the first `reset` of the recorder.
+            StorageError: The file cannot be written; an existing one is unchanged.
+        """
+        self._check_started()
+        names = tuple(action.name for action in self.env.action_set)
+        facts = (__version__, self._game, self._rom_md5, self._options, names)
+        segments = (*self._segments, *self._pack())
+        write_log(path, Log(*facts, self._digest_every, segments))
+
+    def _reset_some(self, seed: object, options: Mapping[str, object]) -> tuple[Array, Info]:
+        self._check_started()
+        if seed is not None or set(options) != {"reset_mask"}:
+            raise InvalidArgumentError(
+                f"seed is {seed!r} and options holds {', '.join(map(repr, options))}; a recording "
+                "can have a seed, or reset_mask without one"
+            )
+        mask = to_numpy(options["reset_mask"])
+        if np.shape(mask) == self._was_reset.shape and (self._was_reset & mask).any():
+            raise InvalidArgumentError(
+                "options: reset_mask holds environments that were reset since the last step"
+            )
+        last = self._last if self._was_reset.any() else self._totals.digests(self.env)
+        result = self.env.reset(options=options)
+        self._last = last
+        for index in np.flatnonzero(mask):
+            if self._starts[index] < len(self._rows):
+                self._end(int(index), UNFINISHED)
+        self._was_reset |= mask
+        return result
+
+    def _check_started(self) -> None:
+        if not self._seeds:
+            raise NotResetError("nothing is recorded yet; call reset(seed=...) of the recorder")
+
+    def _end(self, index: int, end: int) -> None:
+        """Note an episode of an environment that ends with the last step."""
+        start, stop = int(self._starts[index]), len(self._rows)
+        self._episodes.append((index, start, stop, int(self._returns[index]), end))
+        self._starts[index], self._returns[index] = stop, 0
+
+    def _pack(self) -> list[Segment]:
+        """The segment being recorded; none before its first step."""
+        total = len(self._rows)
+        if not total:
+            return []
+        digests = list(self._digests)
+        if total % self._digest_every:
+            is_noted = self._was_reset.any()
+            digests.append(self._last if is_noted else self._totals.digests(self.env))
+        open_episodes = [
+            (index, int(start), total, int(self._returns[index]), UNFINISHED)
+            for index, start in enumerate(self._starts)
+            if start < total
+        ]
+        episodes = np.array([*self._episodes, *open_episodes], np.int64).reshape(-1, 5)
+        episodes = episodes[np.lexsort((episodes[:, 1], episodes[:, 0]))]
+        actions = np.ascontiguousarray(np.stack(self._rows, axis=1))
+        return [Segment.pack(self._seeds, actions, np.stack(digests), episodes)]

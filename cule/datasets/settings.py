@@ -1,0 +1,119 @@
+"""Options of a recorded environment, and those that a playback may change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gymnasium.vector import AutoresetMode
+
+from cule.envs import EnvOptions
+from cule.errors import DatasetError, InvalidArgumentError
+from cule.familiar_names import check_keywords
+from cule.games import resolve
+from cule.option_fields import init_fields
+
+#: What an observation or reward is made of; the games are the same with any.
+VIEW = frozenset(
+    (
+        *("obs_type", "img_height", "img_width", "grayscale", "stack_num", "maxpool"),
+        "reward_clipping",
+    )
+)
+
+#: How environments run. The files of a game are compared by MD5 and by digests.
+MACHINE = frozenset(
+    (
+        *("device", "output", "kernel", "num_threads", "thread_affinity_offset"),
+        *("rom_path", "rules"),
+    )
+)
+
+#: What playback sets itself, or a recording does not need.
+_OURS = frozenset(
+    (
+        *("game", "num_envs", "batch_size", "preset", "render_mode", "episode_info", "final_info"),
+        *("decorrelate_steps", "continuous", "continuous_action_threshold"),
+    )
+)
+
+#: What a dataset stores.
+RECORDED = tuple(name for name in init_fields(EnvOptions) if name not in MACHINE | _OURS)
+
+
+def recorded_options(config: EnvOptions) -> dict[str, Any]:
+    """The options of an environment that a dataset stores, as values of JSON.
+
+    Raises:
+        InvalidArgumentError: An option does not fit a recording.
+    """
+    needed: dict[str, tuple[object, ...]] = {
+        "continuous": (False,),
+        "decorrelate_steps": (0,),
+        "batch_size": (0, config.num_envs),
+    }
+    if config.reward_clipping or config.autoreset_mode is AutoresetMode.NEXT_STEP:
+        needed["episode_info"] = (True,)  # otherwise step returns what a recording needs
+    for name, allowed in needed.items():
+        value = getattr(config, name)
+        if value not in allowed:
+            words = " or ".join(map(repr, allowed))
+            raise InvalidArgumentError(f"{name} is {value!r}; for a recording it must be {words}")
+    if not isinstance(config.game, str) and len(config.game) > 1:
+        raise InvalidArgumentError(
+            f"game is {config.game!r}; for a recording it must be a single game"
+        )
+    values = {name: getattr(config, name) for name in RECORDED}
+    values["autoreset_mode"] = AutoresetMode(config.autoreset_mode).value
+    return values
+
+
+def check_recorded(options: Mapping[str, Any]) -> None:
+    """Refuse options of a file that no recording stores.
+
+    Raises:
+        DatasetError: There is one, or one is missing.
+    """
+    if set(options) != set(RECORDED):
+        other = ", ".join(sorted(set(options) ^ set(RECORDED)))
+        raise DatasetError(f"its options differ from those of a recording: {other}")
+
+
+def playback_options(recorded: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords of the environments that play a dataset.
+
+    Raises:
+        TypeError: There is no option of this name.
+        InvalidArgumentError: An option would change the games.
+    """
+    check_keywords("replay", given, (*RECORDED, *MACHINE))
+    for name, value in given.items():
+        if name in VIEW | MACHINE:
+            continue
+        plain = value.value if isinstance(value, AutoresetMode) else value
+        if plain != recorded[name]:
+            allowed = ", ".join(sorted(VIEW | MACHINE))
+            raise InvalidArgumentError(
+                f"{name} is {value!r}; the dataset was recorded with {recorded[name]!r}, and a "
+                f"replay can change only {allowed}"
+            )
+    kept = {name for name in RECORDED if name not in given}
+    if given.get("obs_type", recorded["obs_type"]) != recorded["obs_type"]:
+        kept -= VIEW - {"reward_clipping"}  # the sizes of images mean nothing for RAM
+    options = {name: recorded[name] for name in kept}
+    options |= given
+    return options | {"episode_info": True, "final_info": True}
+
+
+def check_rom(game: str, rom_md5: str, options: Mapping[str, Any]) -> None:
+    """Refuse a ROM other than the recorded one.
+
+    Raises:
+        DatasetError: The MD5 differs.
+        UnknownGameError, RomNotFoundError, UnsupportedRomError, RulesError: As for an environment.
+    """
+    found = resolve(game, options.get("rom_path"), options.get("rules"))
+    if found.md5 != rom_md5:
+        raise DatasetError(
+            f"the ROM {found.rom_path} has MD5 {found.md5}; the dataset was recorded with {rom_md5}"
+        )
