@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
-from numpy.typing import NDArray
 
 from cule import __version__
 from cule.datasets.digests import Totals
@@ -59,9 +58,9 @@ class Recorder:
         self.env = env
         self._options = recorded_options(env.config)
         self._digest_every = as_int("digest_every", digest_every, 1, MAX_STEPS)
-        config = env.config
-        game = config.game if isinstance(config.game, str) else config.game[0][0]
-        spec = resolve(game, config.rom_path, config.rules)
+        game, config = env.config.game, env.config
+        name = game if isinstance(game, str) else game[0][0]
+        spec = resolve(name, config.rom_path, config.rules)
         self._game, self._rom_md5 = spec.game_id, spec.md5
         self._resets_late = config.autoreset_mode is AutoresetMode.NEXT_STEP
         self._segments: list[Segment] = []
@@ -97,7 +96,7 @@ class Recorder:
         self._segments += ended
         self._seeds = tuple(seeds.tolist())
         num_envs = self.env.num_envs
-        self._rows: list[NDArray[np.uint8]] = []
+        self._rows, self._num_steps = bytearray(), 0  # uint8 [T, N]
         self._was_reset = np.zeros(num_envs, bool)  # since the last step
         self._totals = Totals(num_envs)
         self._digests = [self._totals.digests(self.env)]
@@ -122,17 +121,18 @@ class Recorder:
         self._check_started()
         result = self.env.step(actions)
         row = np.array(to_numpy(actions), np.uint8)
-        self._rows.append(row | np.where(self._was_reset, RESET_FLAG, 0).astype(np.uint8))
+        self._rows += (row | np.where(self._was_reset, RESET_FLAG, 0).astype(np.uint8)).tobytes()
+        self._num_steps += 1
         self._was_reset[:] = False
         terminated, truncated = to_numpy(result[2]), to_numpy(result[3])
         raw_reward = to_numpy(result[4].get("reward", result[1]))
         self._totals.add(raw_reward, terminated, truncated)
         self._returns += raw_reward
         if self._resets_late:  # episode_length is 0 where this step was a reset
-            self._starts[to_numpy(result[4]["episode_length"]) == 0] = len(self._rows)
+            self._starts[to_numpy(result[4]["episode_length"]) == 0] = self._num_steps
         for index in np.flatnonzero(terminated | truncated):
             self._end(int(index), TERMINATED if terminated[index] else TRUNCATED)
-        if len(self._rows) % self._digest_every == 0:
+        if self._num_steps % self._digest_every == 0:
             self._digests.append(self._totals.digests(self.env))
         return result
 
@@ -165,7 +165,7 @@ class Recorder:
         result = self.env.reset(options=options)
         self._last = last
         for index in np.flatnonzero(mask):
-            if self._starts[index] < len(self._rows):
+            if self._starts[index] < self._num_steps:
                 self._end(int(index), UNFINISHED)
         self._was_reset |= mask
         return result
@@ -176,13 +176,13 @@ class Recorder:
 
     def _end(self, index: int, end: int) -> None:
         """Note an episode of an environment that ends with the last step."""
-        start, stop = int(self._starts[index]), len(self._rows)
+        start, stop = int(self._starts[index]), self._num_steps
         self._episodes.append((index, start, stop, int(self._returns[index]), end))
         self._starts[index], self._returns[index] = stop, 0
 
     def _pack(self) -> list[Segment]:
         """The segment being recorded; none before its first step."""
-        total = len(self._rows)
+        total = self._num_steps
         if not total:
             return []
         digests = list(self._digests)
@@ -196,5 +196,7 @@ class Recorder:
         ]
         episodes = np.array([*self._episodes, *open_episodes], np.int64).reshape(-1, 5)
         episodes = episodes[np.lexsort((episodes[:, 1], episodes[:, 0]))]
-        actions = np.ascontiguousarray(np.stack(self._rows, axis=1))
-        return [Segment.pack(self._seeds, actions, np.stack(digests), episodes)]
+        rows = np.frombuffer(bytes(self._rows), np.uint8).reshape(total, -1)
+        return [
+            Segment.pack(self._seeds, np.ascontiguousarray(rows.T), np.stack(digests), episodes)
+        ]

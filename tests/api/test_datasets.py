@@ -309,3 +309,16 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main([*words, "--greedy", "--out", str(path)]) == 2
     assert "greedy is True; it must be used with a CHECKPOINT" in capsys.readouterr().err
     assert main(["record", "--out", str(path)]) == 2
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_the_command_with_a_checkpoint(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    run = str(tmp_path / "run")
+    small = ["--num-envs", "2", "--num-steps", "8", "--num-minibatches", "2", "--img-size", "42"]
+    words = ["train", "ppo", "--game", "pong", "--total-steps", "32", "--network", "small", *small]
+    assert main([*words, "--eval-episodes", "0", "--out", run]) == 0
+    path = tmp_path / "x.cule"
+    assert main(["record", run, "--num-envs", "2", "--steps", "20", "--out", str(path)]) == 0
+    steps = list(open_dataset(path).replay())
+    assert [step.obs.shape for step in steps] == [(2, 4, 42, 42)] * 10
