@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from cule.datasets.format import MAX_ENVS, MAX_STEPS, Log, read_log
+from cule.datasets.format import MAX_ENVS, MAX_STEPS, TERMINATED, TRUNCATED, Log, read_log
 from cule.datasets.playback import ReplayStep, play
-from cule.datasets.recorder import TERMINATED, TRUNCATED
 from cule.datasets.settings import check_recorded, check_rom, playback_options
 from cule.datasets.shuffling import Transitions, as_tensors, shuffled
 from cule.envs.checks import as_choice, as_int

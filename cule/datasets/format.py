@@ -32,6 +32,9 @@ RESET_FLAG = 0x80
 #: Columns of the table of episodes.
 EPISODE_COLUMNS = ("trajectory", "start", "stop", "episode_return", "end")
 
+#: Last column of the table of episodes: how an episode ended, if it did.
+UNFINISHED, TERMINATED, TRUNCATED = 0, 1, 2
+
 #: Largest number of environments and digest_every, and of steps of a trajectory.
 MAX_ENVS, MAX_STEPS = 2**20, 2**31 - 1
 

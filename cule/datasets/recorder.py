@@ -10,7 +10,16 @@ from gymnasium.vector import AutoresetMode
 
 from cule import __version__
 from cule.datasets.digests import Totals
-from cule.datasets.format import MAX_STEPS, RESET_FLAG, Log, Segment, write_log
+from cule.datasets.format import (
+    MAX_STEPS,
+    RESET_FLAG,
+    TERMINATED,
+    TRUNCATED,
+    UNFINISHED,
+    Log,
+    Segment,
+    write_log,
+)
 from cule.datasets.settings import recorded_options
 from cule.envs import AtariVectorEnv
 from cule.envs.arrays import Array, to_numpy
@@ -19,9 +28,6 @@ from cule.envs.requests import as_seeds
 from cule.envs.results import Info, StepResult
 from cule.errors import InvalidArgumentError, NotResetError
 from cule.games import resolve
-
-#: Last column of the table of episodes: how an episode ended, if it did.
-UNFINISHED, TERMINATED, TRUNCATED = 0, 1, 2
 
 
 class Recorder:
