@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,9 +17,7 @@ from cule.envs.options import MAX_ENVS, PRESETS
 from cule.errors import InvalidArgumentError
 from cule.familiar_names import Parser
 from cule.files import format_bytes
-
-#: Largest seed, as in `cule train`: environment i uses seed + i.
-MAX_SEED = 2**30 - 1
+from cule.watch.policies import MAX_SEED, Policy, open_requested
 
 #: Options that only one kind of play has.
 _RANDOM = ("preset", "repeat_action_probability", "mode", "difficulty")
@@ -87,12 +84,12 @@ def record(options: argparse.Namespace) -> int:
         CuleError: The game, ROM, checkpoint or device is not available.
         StorageError: The file cannot be written.
     """
-    env, act = _random(options) if options.checkpoint is None else _trained(options)
+    env, policy = _open_random(options) if options.checkpoint is None else open_requested(options)
     with contextlib.closing(env):
         recorder = Recorder(env, digest_every=options.digest_every)
         obs, _ = recorder.reset(seed=options.seed)
         for _ in range(-(-options.steps // options.num_envs)):
-            obs, *_ = recorder.step(act(obs))
+            obs, *_ = recorder.step(policy.act(obs))
         recorder.save(options.out)
     dataset = open_dataset(options.out)
     returns = [e.episode_return for e in dataset.episodes if e.terminated or e.truncated]
@@ -104,7 +101,7 @@ def record(options: argparse.Namespace) -> int:
     return 0
 
 
-def _random(options: argparse.Namespace) -> tuple[AtariVectorEnv, Callable[[Any], Any]]:
+def _open_random(options: argparse.Namespace) -> tuple[AtariVectorEnv, Policy]:
     names = ("repeat_action_probability", "mode", "difficulty", "rom_path", "rules")
     given = {name: getattr(options, name) for name in names}
     env = AtariVectorEnv(
@@ -118,22 +115,4 @@ def _random(options: argparse.Namespace) -> tuple[AtariVectorEnv, Callable[[Any]
         **{name: value for name, value in given.items() if value is not None},
     )
     rng, num_actions = np.random.default_rng(options.seed), len(env.action_set)
-    return env, lambda _: rng.integers(num_actions, size=env.num_envs)
-
-
-def _trained(options: argparse.Namespace) -> tuple[AtariVectorEnv, Callable[[Any], Any]]:
-    from cule.watch.policies import DEFAULT_PROTOCOL, open_trained
-
-    env, policy = open_trained(
-        options.checkpoint,
-        options.num_envs,
-        game=options.game,
-        rom_path=options.rom_path,
-        rules=options.rules,
-        agent_class=options.agent,
-        protocol=options.protocol or DEFAULT_PROTOCOL,
-        seed=options.seed,
-        greedy=options.greedy,
-        device=options.device,
-    )
-    return env, policy.act
+    return env, Policy("random actions", lambda _: rng.integers(num_actions, size=env.num_envs))

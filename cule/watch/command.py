@@ -17,15 +17,12 @@ from cule.envs import AtariVectorEnv
 from cule.errors import InvalidArgumentError
 from cule.familiar_names import Parser
 from cule.watch.environments import Environments
-from cule.watch.policies import DEFAULT_PROTOCOL, Policy, open_random, open_trained
+from cule.watch.policies import DEFAULT_PROTOCOL, MAX_SEED, Policy, open_random, open_requested
 from cule.watch.server import WatchServer
 from cule.watch.session import MOST_FPS, Session
 
 #: Most environments: the sides of the picture stay below the 16,384 pixels that browsers draw.
 MAX_ENVS = 1024
-
-#: Largest seed, as in `cule train`: environment i uses seed + i.
-MAX_SEED = 2**30 - 1
 
 #: Least characters of a token.
 MIN_TOKEN = 8
@@ -137,18 +134,7 @@ def _open(options: argparse.Namespace) -> tuple[AtariVectorEnv, Policy]:
             mode=options.mode,
             difficulty=options.difficulty,
         )
-    return open_trained(
-        options.checkpoint,
-        options.num_envs,
-        game=options.game,
-        rom_path=options.rom_path,
-        rules=options.rules,
-        agent_class=options.agent,
-        protocol=options.protocol or DEFAULT_PROTOCOL,
-        seed=options.seed,
-        greedy=options.greedy,
-        device=options.device,
-    )
+    return open_requested(options)
 
 
 def _check(options: argparse.Namespace) -> None:

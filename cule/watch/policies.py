@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -19,6 +20,9 @@ Observations: TypeAlias = Any
 
 #: The protocol of `cule eval` that a checkpoint plays by default.
 DEFAULT_PROTOCOL = "noop"
+
+#: Largest seed, as in `cule train`: environment i uses seed + i.
+MAX_SEED = 2**30 - 1
 
 
 class Policy(NamedTuple):
@@ -108,3 +112,19 @@ def open_trained(
         return actions
 
     return env, Policy(f"{agent.name} after {agent.steps:,} steps", act)
+
+
+def open_requested(options: argparse.Namespace) -> tuple[AtariVectorEnv, Policy]:
+    """`open_trained` with the options of a command line."""
+    return open_trained(
+        options.checkpoint,
+        options.num_envs,
+        game=options.game,
+        rom_path=options.rom_path,
+        rules=options.rules,
+        agent_class=options.agent,
+        protocol=options.protocol or DEFAULT_PROTOCOL,
+        seed=options.seed,
+        greedy=options.greedy,
+        device=options.device,
+    )
