@@ -21,6 +21,7 @@ import torch  # noqa: E402
 
 from cule import cli  # noqa: E402
 from cule.agents import ApexConfig  # noqa: E402
+from cule.agents.cluster.connection import check_nodes, connect, disconnect  # noqa: E402
 from cule.agents.cluster.group import BLOCKS_AHEAD, ClusterGroup  # noqa: E402
 from cule.agents.training.actors import ActorError  # noqa: E402
 from cule.errors import CapacityError, ClusterError, InvalidArgumentError  # noqa: E402
@@ -80,11 +81,12 @@ def make_agent(cluster: Any, factory: Any = None, **changes: Any) -> Any:
 
 
 def stored_frames(shard: Any) -> dict[int, Any]:
-    """Frames of all transitions that can be sampled, by ring; ``[timesteps, N, 5, 5]``."""
+    """Frames of all transitions that can be sampled, by ring that has some; ``[timesteps, N, 5, 5]``."""
 
     def read(shard: Any) -> dict[int, Any]:
         found = {}
-        for number, ring in shard.rings.items():
+        filled = {number: ring for number, ring in shard.rings.items() if ring.num_valid}
+        for number, ring in filled.items():
             batch = ring.sample_at(torch.arange(ring.num_valid))
             found[number] = batch.obs.reshape(-1, ring.options.num_envs, 5, 5).numpy()
         return found
@@ -350,6 +352,24 @@ def test_a_node_with_another_version_of_cule(cluster: Any, tmp_path: Path) -> No
             ClusterGroup(make_agent(cluster))
     finally:
         cluster.remove_node(node)
+
+
+def test_a_node_that_has_left_is_not_asked(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = cluster.add_node(**node_options(1))
+    cluster.wait_for_nodes()
+    connect(cluster.address)
+    try:
+        listed, real = [ray.nodes()], ray.nodes
+        cluster.remove_node(node, allow_graceful=False)
+        deadline = time.monotonic() + 60
+        while all(n["Alive"] or n in listed[0] for n in ray.nodes()):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        monkeypatch.setattr(ray, "nodes", lambda: listed.pop() if listed else real())
+        check_nodes([], [])
+        assert not listed
+    finally:
+        disconnect()
 
 
 def test_a_node_without_the_rom(cluster: Any, tmp_path: Path) -> None:

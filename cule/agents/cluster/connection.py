@@ -131,22 +131,28 @@ def check_nodes(games: Sequence[str], files: Sequence[str]) -> None:
 
     pin = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
     task = ray.remote(num_cpus=0, max_retries=0)(examine)
-    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    nodes = {node["NodeID"]: node["NodeManagerAddress"] for node in _playing_nodes()}
     answers = {
-        f"{node['NodeManagerAddress']} ({node['NodeID'][:8]})": task.options(
-            scheduling_strategy=pin(node["NodeID"], soft=False)
-        ).remote(games, files)
-        for node in nodes
+        node_id: task.options(scheduling_strategy=pin(node_id, soft=False)).remote(games, files)
+        for node_id in nodes
     }
     reports = []
-    for name, answer in answers.items():
+    for node_id, answer in answers.items():
+        name = f"{nodes[node_id]} ({node_id[:8]})"
         try:
             python, version, problems = ray.get(answer, timeout=ANSWER_S)
         except ray.exceptions.RayError as error:
+            if node_id not in {node["NodeID"] for node in _playing_nodes()}:
+                continue  # it has left the cluster since it was listed
             reason = str(error).strip().partition("\n")[0]
             raise ClusterError(f"node {name} does not answer: {reason}") from None
         reports.append(NodeReport(name, python, version, problems))
     check_reports(reports)
+
+
+def _playing_nodes() -> list[dict[str, Any]]:
+    """Nodes of the cluster that are alive and have CPUs."""
+    return [n for n in import_ray().nodes() if n["Alive"] and n["Resources"].get("CPU")]
 
 
 def check_reports(reports: Sequence[NodeReport]) -> None:
