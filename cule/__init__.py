@@ -17,7 +17,9 @@ from cule.envs import (
     LoggerMode,
     MultiAgentOptions,
     MultiAgentVectorEnv,
+    pack_states,
     register_envs,
+    unpack_states,
 )
 from cule.envs.errors import (
     ActionRangeError,
@@ -105,7 +107,9 @@ __all__ = [
     "VideoError",
     "__version__",
     "build_config",
+    "pack_states",
     "roms",
+    "unpack_states",
 ]
 
 register_envs()

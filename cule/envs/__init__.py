@@ -10,6 +10,7 @@
   `multi_agent_options`;
 * `gym_env`: `AtariEnv`, one environment, and the ids that Gymnasium knows;
 * `ale_interface`: `ALEInterface`, one console; with `settings`, `ale_state`, `recording`, `png`;
+* `packing`: compressed snapshots;
 * `forks`: what becomes of environments in forked processes;
 * `arrays`, `checks`, `errors`: numpy or torch, single arguments, kinds of errors.
 
@@ -26,6 +27,7 @@ from cule.envs.gym_env import AtariEnv, register_envs
 from cule.envs.multi_agent import MultiAgentVectorEnv
 from cule.envs.multi_agent_options import MultiAgentOptions
 from cule.envs.options import EnvOptions
+from cule.envs.packing import pack_states, unpack_states
 from cule.envs.results import FrameStep
 from cule.envs.vector_env import AtariVectorEnv
 
@@ -40,5 +42,7 @@ __all__ = [
     "LoggerMode",
     "MultiAgentOptions",
     "MultiAgentVectorEnv",
+    "pack_states",
     "register_envs",
+    "unpack_states",
 ]

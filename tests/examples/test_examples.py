@@ -16,7 +16,8 @@ EXAMPLES = ROOT / "examples"
 #: File: arguments of its short form, and the modules that it needs in addition to cule's dependencies.
 SHORT: dict[str, tuple[str, tuple[str, ...]]] = {
     "ale_py_histories.py": ("--num-envs 4 --steps 60", ("ale_py",)),
-    "go_explore.py": ("--num-envs 32 --rounds 3 --steps 5 --max-cells 100", ()),
+    "beam_search.py": ("--game pong --beam 4 --copies 2 --decisions 3 --lookahead 5", ()),
+    "go_explore.py": ("--num-envs 32 --rounds 3 --steps 5 --out {folder}", ()),
     "gymnasium_loop.py": ("--steps 60", ()),
     "jax_scan.py": ("--candidates 4 --envs-each 2 --steps 20 --generations 2", ("jax",)),
     "own_rom.py": ("--steps 50 --out {folder}", ()),

@@ -101,6 +101,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "watch",
         "",
     },
+    # Archives of snapshots.
+    "search": {"errors", "files", "envs"},
     # Adapters to other libraries.
     "wrappers": {"errors", "option_fields", "familiar_names", "envs", "games", ""},
     "cli": {
@@ -155,7 +157,13 @@ SCRIPTS: dict[str, set[str]] = {
         *("cule.bench", "cule.bench.games", "cule.bench.machine", "cule.bench.memory"),
         *("cule.check.equality", "cule.agents", "cule.wrappers.sb3"),
     },
-    "examples": {"cule", "cule.wrappers", "cule.wrappers.sb3", "cule.wrappers.torchrl"},
+    "examples": {
+        "cule",
+        "cule.search",
+        "cule.wrappers",
+        "cule.wrappers.sb3",
+        "cule.wrappers.torchrl",
+    },
     # games: what a record of ale-py is a record of; cule: of its snapshots.
     "roms_tools": {"cule", "cule.games"},
 }

@@ -203,7 +203,7 @@ def test_the_page_of_migrating_has_every_keyword() -> None:
 def public_names() -> list[str]:
     """Every name that users import, with its module."""
     names = [f"cule.{name}" for name in cule.__all__ if name != "__version__"]
-    for package in ("cule.datasets", "cule.replay", "cule.agents"):
+    for package in ("cule.datasets", "cule.search", "cule.replay", "cule.agents"):
         names += [f"{package}.{name}" for name in importlib.import_module(package).__all__]
     # The adapters need their libraries: what they define is read from the source.
     for path in sorted((ROOT / "cule" / "wrappers").rglob("*.py")):

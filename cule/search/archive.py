@@ -1,0 +1,390 @@
+"""`Archive`: the best snapshot of each cell, and how to get there."""
+
+from __future__ import annotations
+
+import io
+import os
+import zlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+
+from cule.envs.arrays import Array, as_array, to_numpy
+from cule.envs.checks import as_int
+from cule.envs.packing import pack_states, unpack_states
+from cule.errors import CapacityError, InvalidArgumentError, InvalidStateError
+from cule.files import replace_file
+from cule.search.cells import as_cells
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from cule.envs.vector_env import AtariVectorEnv
+
+#: Version of the files of `Archive.save`.
+_FILE_VERSION = 1
+
+
+class Starts(NamedTuple):
+    """Snapshots of an archive to continue from, and how they were reached; ``[n]`` each."""
+
+    states: NDArray[np.uint8]
+    """Snapshots for `AtariVectorEnv.set_state`, ``[n, state_size]``."""
+
+    rows: NDArray[np.int64]
+    """Rows of the archive."""
+
+    scores: NDArray[np.float64]
+    """Scores since the start."""
+
+    steps: NDArray[np.int64]
+    """Steps since the start."""
+
+    ways: NDArray[np.int64]
+    """Numbers of the ways to them, which stay as they are when a row gets a better one."""
+
+
+class Archive:
+    """Cells, each with the snapshot of the best way to it: highest score, then fewest steps.
+
+    Rows are numbered from 0 in the order in which their cells were found, and keep their numbers.
+    Snapshots are kept compressed: 1 to 12 KB each.
+
+    Example:
+        >>> import cule
+        >>> from cule.search import Archive, frame_cells
+        >>> env = cule.AtariVectorEnv("pong", 2, img_height=11, img_width=8, stack_num=1)
+        >>> obs, _ = env.reset(seed=0)
+        >>> archive = Archive(env)
+        >>> archive.add(frame_cells(obs), scores=0, steps=0).tolist()
+        [0]
+        >>> starts = archive.choose(env.num_envs, np.random.default_rng(0))
+        >>> env.set_state(starts.states)
+    """
+
+    def __init__(self, env: AtariVectorEnv, max_cells: int = 1_000_000) -> None:
+        """Make an empty archive.
+
+        Args:
+            env: Whose snapshots are kept. Without sticky actions, so that the actions of a cell
+                lead to it again, and with ``noop_max=0``, so that all episodes begin alike.
+            max_cells: Cells that it holds at most; at 12 KB each a million takes 12 GB.
+        """
+        self._env = env
+        self.max_cells = as_int("max_cells", max_cells, 1)
+        self._rows: dict[bytes, int] = {}
+        self._states: list[bytes] = []
+        self._scores = np.zeros(64)
+        self._steps = np.zeros(64, np.int64)
+        self._visits = np.zeros(64, np.int64)
+        # A way is the way that it continues, and the actions since.
+        self._ways: list[int] = []  # of rows
+        self._parents: list[int] = []  # of ways; -1 where one begins
+        self._actions: list[NDArray[np.uint8]] = []  # of ways
+
+    def __len__(self) -> int:
+        """The number of cells."""
+        return len(self._states)
+
+    def __repr__(self) -> str:
+        """How many cells, and the best score."""
+        best = f", best score {self.scores.max():g}" if len(self) else ""
+        return f"Archive({len(self)} cells{best})"
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        """Score of the way to each cell, ``[cells]``; a copy."""
+        scores: NDArray[np.float64] = self._scores[: len(self)].copy()
+        return scores
+
+    @property
+    def steps(self) -> NDArray[np.int64]:
+        """Steps of the way to each cell, ``[cells]``; a copy."""
+        steps: NDArray[np.int64] = self._steps[: len(self)].copy()
+        return steps
+
+    @property
+    def visits(self) -> NDArray[np.int64]:
+        """How often `choose` has chosen each cell, ``[cells]``; a copy."""
+        visits: NDArray[np.int64] = self._visits[: len(self)].copy()
+        return visits
+
+    @property
+    def cells(self) -> NDArray[np.uint8]:
+        """The cells, uint8 ``[cells, K]``; a copy."""
+        data = np.frombuffer(b"".join(self._rows), np.uint8)
+        cells: NDArray[np.uint8] = data.reshape(len(self), -1).copy()
+        return cells
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all snapshots and ways."""
+        return sum(map(len, self._states)) + sum(len(actions) for actions in self._actions)
+
+    def add(
+        self,
+        cells: Array,
+        scores: Array,
+        steps: Array,
+        *,
+        mask: Array = None,
+        since: Starts | None = None,
+        actions: Array = None,
+    ) -> NDArray[np.int64]:
+        """Keep environments, as they are now, whose cell is new or reached in a better way.
+
+        Args:
+            cells: uint8 ``[N, K]``, the cell of each environment.
+            scores: Score since the start, ``[N]``, or one number for all.
+            steps: Steps since the start, integers ``[N]``, or one number for all.
+            mask: Which environments may be kept, bool ``[N]``; all by default. Leave out those
+                whose episode has ended.
+            since: What the environments have continued from; by default the start.
+            actions: What they have done since, integers ``[T, N]``; none by default.
+
+        Returns:
+            The environments whose snapshots were kept, int64 ``[k]``.
+
+        Raises:
+            InvalidArgumentError: Another dtype or shape, or a row that the archive does not have.
+            CapacityError: There are more than `max_cells`; nothing has changed.
+        """
+        n = self._env.num_envs
+        keys = as_cells(cells, n)
+        if len(self) and (size := len(next(iter(self._rows)))) != keys.shape[1]:
+            raise InvalidArgumentError(
+                f"cells has {keys.shape[1]} bytes for each environment; those of this archive "
+                f"have {size}"
+            )
+        score = _by_env("scores", scores, n, float)
+        length = _by_env("steps", steps, n, np.int64)
+        may = np.ones(n, bool) if mask is None else as_array("mask", mask, "bool", (n,))
+        ways = self._ways_since(since, n)
+        done = _as_history(actions, n)
+        chosen = self._better(keys, score, length, np.flatnonzero(may))
+        new = sum(keys[i].tobytes() not in self._rows for i in chosen)
+        if len(self) + new > self.max_cells:
+            raise CapacityError(
+                f"{len(self)} cells and {new} new ones; capacity is max_cells={self.max_cells}"
+            )
+        if len(chosen):
+            packed = pack_states(self._env.get_state(chosen))
+            for i, state in zip(chosen.tolist(), packed, strict=True):
+                row = self._row_of(keys[i].tobytes())
+                self._states[row] = state
+                self._scores[row], self._steps[row] = score[i], length[i]
+                self._ways[row] = len(self._parents)
+                self._parents.append(int(ways[i]))
+                self._actions.append(done[:, i].copy())
+        return chosen
+
+    def _better(
+        self,
+        keys: NDArray[np.uint8],
+        score: NDArray[np.float64],
+        length: NDArray[np.int64],
+        rows: NDArray[np.int64],
+    ) -> NDArray[np.int64]:
+        """Of these environments the best of each cell, if it is better than what is kept."""
+        order = rows[np.lexsort((length[rows], -score[rows]))]
+        best: dict[bytes, int] = {}
+        for i, key in zip(order.tolist(), map(bytes, keys[order]), strict=True):
+            best.setdefault(key, i)
+        found = []
+        for key, i in best.items():
+            row = self._rows.get(key)
+            if row is None or (score[i], -length[i]) > (self._scores[row], -self._steps[row]):
+                found.append(i)
+        return np.array(found, np.int64)
+
+    def _row_of(self, key: bytes) -> int:
+        row = self._rows.setdefault(key, len(self))
+        if row == len(self._states):
+            if row == len(self._scores):
+                more = np.zeros(max(row, 64))
+                self._scores = np.concatenate([self._scores, more])
+                self._steps = np.concatenate([self._steps, more.astype(np.int64)])
+                self._visits = np.concatenate([self._visits, more.astype(np.int64)])
+            self._states.append(b"")
+            self._ways.append(-1)
+        return row
+
+    def _ways_since(self, since: Starts | None, n: int) -> NDArray[np.int64]:
+        if since is None:
+            return np.full(n, -1, np.int64)
+        ways: NDArray[np.int64] = as_array("since.ways", since.ways, "integers", (n,))
+        if n and not (ways.min() >= -1 and ways.max() < len(self._parents)):
+            raise InvalidArgumentError("since is not from this archive: it has no such ways")
+        return ways
+
+    def _as_rows(self, rows: Array, count: int | None = None) -> NDArray[np.int64]:
+        array = np.atleast_1d(to_numpy(rows))
+        array = as_array("rows", array, "integers", (len(array) if count is None else count,))
+        if len(array) and not (array.min() >= 0 and array.max() < len(self)):
+            raise InvalidArgumentError(
+                f"rows are in {array.min()}..{array.max()}; the archive has 0..{len(self) - 1}"
+            )
+        found: NDArray[np.int64] = array.astype(np.int64)
+        return found
+
+    def choose(self, count: int, rng: np.random.Generator) -> Starts:
+        """Draw rows with probabilities ``1 / sqrt(visits + 1)``, and count them as visited.
+
+        Args:
+            count: How many, with replacement.
+            rng: Decides which.
+
+        Raises:
+            InvalidArgumentError: The archive is empty, or `count` is not positive.
+        """
+        if not len(self):
+            raise InvalidArgumentError("choose() from an empty archive; add() the start first")
+        weights = 1 / np.sqrt(self._visits[: len(self)] + 1)
+        rows = rng.choice(len(self), as_int("count", count, 1), p=weights / weights.sum())
+        np.add.at(self._visits, rows, 1)
+        return self.starts(rows)
+
+    def starts(self, rows: Array) -> Starts:
+        """The snapshots of these rows, integers ``[n]``.
+
+        Raises:
+            InvalidArgumentError: A row that the archive does not have, or none at all.
+        """
+        chosen = self._as_rows(rows)
+        unique, inverse = np.unique(chosen, return_inverse=True)
+        states = unpack_states([self._states[row] for row in unique])[inverse]
+        ways = np.array([self._ways[row] for row in chosen], np.int64)
+        return Starts(states, chosen, self._scores[chosen], self._steps[chosen], ways)
+
+    def best(self) -> int:
+        """The row with the highest score; of several the one with the fewest steps.
+
+        Raises:
+            InvalidArgumentError: The archive is empty.
+        """
+        if not len(self):
+            raise InvalidArgumentError("best() of an empty archive")
+        return int(np.lexsort((self.steps, -self.scores))[0])
+
+    def actions(self, row: int) -> NDArray[np.uint8]:
+        """All actions from the start to the snapshot of a row, uint8 ``[steps]``.
+
+        Raises:
+            InvalidArgumentError: A row that the archive does not have.
+        """
+        way, parts = self._ways[int(self._as_rows(row)[0])], []
+        while way >= 0:
+            parts.append(self._actions[way])
+            way = self._parents[way]
+        return np.concatenate([np.empty(0, np.uint8), *reversed(parts)])
+
+    # --- Files ------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the archive to a file that is complete or absent.
+
+        Raises:
+            StorageError: It cannot be written.
+        """
+        arrays: dict[str, Any] = {
+            "version": np.array(_FILE_VERSION),
+            "cells": self.cells if len(self) else np.empty((0, 0), np.uint8),
+            "scores": self.scores,
+            "steps": self.steps,
+            "visits": self.visits,
+            "ways": np.array(self._ways, np.int64),
+            "parents": np.array(self._parents, np.int64),
+            "action_counts": np.array([len(part) for part in self._actions], np.int64),
+            "actions": np.concatenate([np.empty(0, np.uint8), *self._actions]),
+            "state_sizes": np.array([len(state) for state in self._states], np.int64),
+            "states": np.frombuffer(b"".join(self._states), np.uint8),
+        }
+        replace_file(path, lambda file: np.savez(file, **arrays))
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], env: AtariVectorEnv, max_cells: int = 1_000_000
+    ) -> Archive:
+        """Read a file of `save`.
+
+        Args:
+            path: The file.
+            env: As in the constructor; its options are those of the environment of the archive.
+            max_cells: As in the constructor.
+
+        Raises:
+            InvalidStateError: It is no such file, is damaged, or has snapshots that do not fit.
+            CapacityError: It has more than `max_cells`.
+        """
+        archive = cls(env, max_cells)
+        try:
+            with open(path, "rb") as file, np.load(io.BytesIO(file.read())) as data:
+                found = {name: data[name] for name in data.files}
+            if (version := int(found["version"])) != _FILE_VERSION:
+                raise InvalidStateError(f"{path} has version {version}; this is {_FILE_VERSION}")
+            archive._fill(found)
+        except InvalidStateError:
+            raise
+        except (FileNotFoundError, CapacityError):
+            raise
+        except (ValueError, KeyError, EOFError, OSError, BadZipFile, zlib.error) as error:
+            raise InvalidStateError(f"{path} is not a file of Archive.save(): {error}") from None
+        if len(archive):
+            size = archive.starts(0).states.shape[1]
+            if size != env.state_size:
+                raise InvalidStateError(
+                    f"{path} has snapshots of {size} bytes; those of env have {env.state_size}"
+                )
+        return archive
+
+    def _fill(self, data: dict[str, NDArray[Any]]) -> None:
+        count, num_ways = len(data["cells"]), len(data["parents"])
+        if count > self.max_cells:
+            raise CapacityError(f"{count} cells; capacity is max_cells={self.max_cells}")
+        ways, parents = data["ways"], data["parents"]
+        by_cell = ("scores", "steps", "visits", "ways", "state_sizes")
+        if (
+            any(data[name].shape != (count,) for name in by_cell)
+            or data["action_counts"].shape != (num_ways,)
+            or data["state_sizes"].sum() != len(data["states"])
+            or data["action_counts"].sum() != len(data["actions"])
+            or not ((ways >= 0) & (ways < num_ways)).all()
+            or not ((parents >= -1) & (parents < np.arange(num_ways))).all()
+        ):
+            raise ValueError("its parts do not fit together")
+        self._rows = {cell.tobytes(): row for row, cell in enumerate(data["cells"])}
+        self._scores = data["scores"].astype(float)
+        self._steps = data["steps"].astype(np.int64)
+        self._visits = data["visits"].astype(np.int64)
+        self._ways, self._parents = ways.tolist(), parents.tolist()
+        self._actions = _split(data["actions"], data["action_counts"])
+        self._states = [part.tobytes() for part in _split(data["states"], data["state_sizes"])]
+
+
+def _split(values: NDArray[np.uint8], sizes: NDArray[np.int64]) -> list[NDArray[np.uint8]]:
+    """Consecutive parts of these sizes."""
+    return np.split(values, np.cumsum(sizes)[:-1]) if len(sizes) else []
+
+
+def _by_env(name: str, value: Array, n: int, dtype: Any) -> NDArray[Any]:
+    """Numbers by environment, ``[N]``; one number is for all."""
+    array = np.asarray(to_numpy(value))
+    if array.dtype.kind not in ("iuf" if dtype is float else "iu") or array.shape not in ((), (n,)):
+        raise InvalidArgumentError(
+            f"{name} has shape {array.shape} and dtype {array.dtype}; it must be numbers [{n}]"
+        )
+    return np.broadcast_to(array.astype(dtype), (n,))
+
+
+def _as_history(actions: Array, n: int) -> NDArray[np.uint8]:
+    if actions is None:
+        return np.empty((0, n), np.uint8)
+    array = np.asarray(to_numpy(actions))
+    if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] != n:
+        raise InvalidArgumentError(
+            f"actions has shape {array.shape} and dtype {array.dtype}; it must be integers [T, {n}]"
+        )
+    if array.size and not (array.min() >= 0 and array.max() < 256):
+        raise InvalidArgumentError(f"actions are in {array.min()}..{array.max()}; not in 0..255")
+    return array.astype(np.uint8)
