@@ -33,6 +33,7 @@ from cule.agents.algorithms.vtrace import VTrace, VTraceConfig
 from cule.agents.training.evaluation import Evaluation, evaluate
 from cule.agents.training.presets import AGENTS, PRESETS
 from cule.agents.training.runner import Run, RunOptions, start_run
+from cule.agents.training.self_play import Opponent, RandomOpponent, SelfPlayEnv
 from cule.errors import CheckpointError, DivergedError, TrainingMemoryError, VideoError
 
 __all__ = [
@@ -55,13 +56,16 @@ __all__ = [
     "DivergedError",
     "Evaluation",
     "IQNConfig",
+    "Opponent",
     "PPOConfig",
     "PQNConfig",
     "Progress",
     "Rainbow",
     "RainbowConfig",
+    "RandomOpponent",
     "Run",
     "RunOptions",
+    "SelfPlayEnv",
     "TrainingMemoryError",
     "VTrace",
     "VTraceConfig",

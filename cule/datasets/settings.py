@@ -7,7 +7,7 @@ from typing import Any
 
 from gymnasium.vector import AutoresetMode
 
-from cule.envs import EnvOptions
+from cule.envs import EnvOptions, MultiAgentOptions
 from cule.errors import DatasetError, InvalidArgumentError
 from cule.familiar_names import check_keywords
 from cule.games import resolve
@@ -47,6 +47,10 @@ def recorded_options(config: EnvOptions) -> dict[str, Any]:
     Raises:
         InvalidArgumentError: An option does not fit a recording.
     """
+    if isinstance(config, MultiAgentOptions):
+        raise InvalidArgumentError(
+            f"num_players is {config.num_players}; for a recording it must be a game of one player"
+        )
     needed: dict[str, tuple[object, ...]] = {
         "continuous": (False,),
         "decorrelate_steps": (0,),

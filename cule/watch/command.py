@@ -72,6 +72,12 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--device", default="cpu", help="of environments, network (%(default)s)")
     alone = parser.add_argument_group("without a checkpoint")
     alone.add_argument("--mode", type=int, help="the game's default")
+    alone.add_argument(
+        "--num-players",
+        type=int,
+        help="players of each environment: 2 or 4 in games that have such modes; as many viewers "
+        "can play it (1)",
+    )
     alone.add_argument("--difficulty", type=int, help="the game's default")
     trained = parser.add_argument_group("with a checkpoint")
     trained.add_argument(
@@ -133,6 +139,7 @@ def _open(options: argparse.Namespace) -> tuple[AtariVectorEnv, Policy]:
             device=options.device,
             mode=options.mode,
             difficulty=options.difficulty,
+            num_players=1 if options.num_players is None else options.num_players,
         )
     return open_requested(options)
 
@@ -151,7 +158,9 @@ def _check(options: argparse.Namespace) -> None:
     if not 0.0 < options.fps < math.inf:
         raise InvalidArgumentError(f"fps is {options.fps}; it must be above 0, and finite")
     has_checkpoint = options.checkpoint is not None
-    misplaced = ("mode", "difficulty") if has_checkpoint else ("protocol", "agent", "greedy")
+    misplaced = (
+        ("mode", "difficulty", "num_players") if has_checkpoint else ("protocol", "agent", "greedy")
+    )
     for name in misplaced:
         value = getattr(options, name)
         if value is not None and value is not False:

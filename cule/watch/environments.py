@@ -8,19 +8,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cule.envs import AtariVectorEnv
+from cule.envs import AtariVectorEnv, MultiAgentVectorEnv
 from cule.envs.arrays import to_numpy
 from cule.watch.keys import Keys, joystick_of
 from cule.watch.policies import Policy
 
 
 class Board(NamedTuple):
-    """The numbers under the screens, int64 ``[N]`` each."""
+    """The numbers under the screens, int64 ``[N]`` each; of P players ``[N, P]``."""
 
     scores: NDArray[np.int64]  # of the episode so far, never clipped
     last_scores: NDArray[np.int64]  # final, of the previous episode; 0 in the first one
     lives: NDArray[np.int64]
-    episodes: NDArray[np.int64]  # from 1
+    episodes: NDArray[np.int64]  # from 1; [N]
 
 
 class Environments:
@@ -28,23 +28,26 @@ class Environments:
 
     Attributes:
         env: The vector environment, which resets itself.
-        policy: Plays the environments that no viewer plays.
+        policy: Plays the seats that no viewer plays.
+        seats: Players of each environment.
     """
 
     def __init__(self, env: AtariVectorEnv, policy: Policy, *, seed: int) -> None:
         """Start the first episodes of `env`: one game, SameStep autoreset, unclipped rewards."""
         self.env, self.policy = env, policy
         self._action_of = joystick_of(env)
-        self._scores = np.zeros(env.num_envs, np.int64)
-        self._last_scores = np.zeros(env.num_envs, np.int64)
+        self.seats = env.num_players if isinstance(env, MultiAgentVectorEnv) else 1
+        shape = (env.num_envs,) if self.seats == 1 else (env.num_envs, self.seats)
+        self._scores, self._last_scores = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         self._episodes = np.ones(env.num_envs, np.int64)
         self._obs = env.reset(seed=seed)[0]
 
     def step(self, keys: Mapping[int, Keys]) -> None:
-        """Advance all by one step: those with held keys by these, the others by the policy."""
+        """Advance all by one step: slots with held keys by these, the others by the policy."""
         actions = self.policy.act(self._obs).copy()  # the policy owns its actions
-        for index, held in keys.items():
-            actions[index] = self._action_of(held)
+        by_slot = actions if self.seats == 1 else actions.reshape(-1)  # the same memory
+        for slot, held in keys.items():
+            by_slot[slot] = self._action_of(held)
         self._obs, reward, terminated, truncated, _ = self.env.step(actions)
         self._scores += to_numpy(reward)
         self._count_episodes(to_numpy(terminated) | to_numpy(truncated))

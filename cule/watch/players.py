@@ -1,4 +1,4 @@
-"""Which viewer plays which environment, with which keys."""
+"""Which viewer plays which seat of which environment, with which keys."""
 
 from __future__ import annotations
 
@@ -16,34 +16,40 @@ TIMEOUT_S = 3.0
 
 @dataclass
 class _Player:
-    env: int
+    slot: int  # env * seats + seat
     heard_s: float  # time of the viewer's last request
     held: Keys = frozenset()
     tapped: Keys = frozenset()  # pressed since the last step, perhaps released since
 
 
 class Players:
-    """Viewers who play an environment each; for one thread at a time."""
+    """Viewers who play a seat of an environment each; for one thread at a time.
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start without players; `clock` returns seconds."""
-        self._clock = clock
+    Slots number the seats of all environments: ``env * seats + seat``.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, seats: int = 1) -> None:
+        """Start without players; `clock` returns seconds, and environments have so many seats."""
+        self._clock, self._seats = clock, seats
         self._by_viewer: dict[str, _Player] = {}
 
     def play(self, viewer: str, env: int, keys: Keys) -> None:
-        """Hold keys in an environment, and start to play it.
+        """Hold keys in an environment, and start to play it, in its first free seat.
 
         A viewer plays one environment: the previous one returns to the policy.
 
         Raises:
-            RequestError: Another viewer plays it.
+            RequestError: Other viewers have all its seats.
         """
         self._drop_silent()
-        if self.by_env().get(env, viewer) != viewer:
-            raise RequestError(f"console is {env}, which another viewer plays", HTTPStatus.CONFLICT)
         player = self._by_viewer.get(viewer)
-        if player is None or player.env != env:
-            player = self._by_viewer[viewer] = _Player(env, self._clock())
+        if player is None or player.slot // self._seats != env:
+            first, taken = env * self._seats, self.by_slot()
+            free = [slot for slot in range(first, first + self._seats) if slot not in taken]
+            if not free:
+                others = "another viewer plays" if self._seats == 1 else "other viewers play"
+                raise RequestError(f"console is {env}, which {others}", HTTPStatus.CONFLICT)
+            player = self._by_viewer[viewer] = _Player(free[0], self._clock())
         player.heard_s = self._clock()
         player.held = keys
         player.tapped |= keys
@@ -65,19 +71,19 @@ class Players:
             raise RequestError(
                 "this viewer plays no environment; it must play one first", HTTPStatus.CONFLICT
             )
-        return self._by_viewer[viewer].env
+        return self._by_viewer[viewer].slot // self._seats
 
-    def by_env(self) -> dict[int, str]:
-        """Viewers by the environment that they play."""
+    def by_slot(self) -> dict[int, str]:
+        """Viewers by the slot that they play."""
         self._drop_silent()
-        return {player.env: viewer for viewer, player in self._by_viewer.items()}
+        return {player.slot: viewer for viewer, player in self._by_viewer.items()}
 
     def pop_keys(self) -> dict[int, Keys]:
-        """Held and tapped keys for the next step, of each environment that a viewer plays."""
+        """Held and tapped keys for the next step, of each slot that a viewer plays."""
         self._drop_silent()
         keys = {}
         for player in self._by_viewer.values():
-            keys[player.env] = player.held | player.tapped
+            keys[player.slot] = player.held | player.tapped
             player.tapped = frozenset()
         return keys
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cule.envs import AtariVectorEnv
+from cule.envs import AtariVectorEnv, MultiAgentVectorEnv
 from cule.envs.arrays import to_numpy
 from cule.errors import InvalidArgumentError
 from cule.games import game_id_of
@@ -42,24 +42,31 @@ def open_random(
     device: str,
     mode: int | None = None,
     difficulty: int | None = None,
+    num_players: int = 1,
 ) -> tuple[AtariVectorEnv, Policy]:
     """Environments for people: every frame, and all actions."""
-    env = AtariVectorEnv(
-        game,
-        num_envs,
-        autoreset_mode="SameStep",
-        frameskip=1,
-        full_action_space=True,
-        obs_type="ram",  # the cheapest, because the policy ignores observations
-        reward_clipping=False,
-        mode=mode,
-        difficulty=difficulty,
-        rom_path=rom_path,
-        rules=rules,
-        device=device,
-    )
+    options: dict[str, Any] = {
+        "autoreset_mode": "SameStep",
+        "frameskip": 1,
+        "full_action_space": True,
+        "obs_type": "ram",  # the cheapest, because the policy ignores observations
+        "reward_clipping": False,
+        "mode": mode,
+        "difficulty": difficulty,
+        "rom_path": rom_path,
+        "device": device,
+    }
+    if num_players == 1:
+        env = AtariVectorEnv(game, num_envs, rules=rules, **options)
+    else:
+        if rules is not None:
+            raise InvalidArgumentError(
+                f"rules is {rules!r}; with num_players {num_players} it must be left out"
+            )
+        env = MultiAgentVectorEnv(game, num_envs, num_players=num_players, **options)
     random, num_actions = np.random.default_rng(seed), len(env.action_set)
-    return env, Policy("random actions", lambda _: random.integers(num_actions, size=num_envs))
+    shape = (num_envs,) if num_players == 1 else (num_envs, num_players)
+    return env, Policy("random actions", lambda _: random.integers(num_actions, size=shape))
 
 
 def open_trained(
@@ -82,10 +89,12 @@ def open_trained(
     of training; `agent_class` is MODULE:CLASS of an agent of your own; `greedy` chooses the best
     actions, without randomness.
     """
-    from cule.agents.training.evaluation import make_eval_env
+    from cule.agents.training.environment import make_env
+    from cule.agents.training.evaluation import eval_config
     from cule.agents.training.presets import checkpoint_config, find_agent, load_to_play
     from cule.agents.training.run_folder import find_checkpoint
     from cule.agents.training.seeds import EVALUATION_SEED
+    from cule.agents.training.self_play import SelfPlayEnv
     from cule.agents.training.weights import read_to_play
 
     own = None if agent_class is None else find_agent(agent_class)
@@ -97,20 +106,23 @@ def open_trained(
         raise InvalidArgumentError(
             f"game is {game!r}; the checkpoint {str(path)!r} plays {config.game!r} alone"
         )
-    env = make_eval_env(config, protocol, num_envs)
+    players = config.num_players
+    made = make_env(eval_config(config, protocol, num_envs * players))
     content["config"]["seed"] = seed  # of the actions; the weights are loaded
     try:
-        agent = load_to_play(content, env, device, own)
+        agent = load_to_play(content, made, device, own)
     except BaseException:
-        env.close()
+        made.close()
         raise
     agent.network.eval()
     generator = agent.make_generator(EVALUATION_SEED)
 
     def act(obs: Observations) -> NDArray[np.generic]:
-        actions: NDArray[np.generic] = to_numpy(agent.act(obs, generator, greedy=greedy))
-        return actions
+        seen = made.observations(obs) if isinstance(made, SelfPlayEnv) else obs
+        actions: NDArray[np.generic] = to_numpy(agent.act(seen, generator, greedy=greedy))
+        return actions if players == 1 else actions.reshape(-1, players)
 
+    env = made.games if isinstance(made, SelfPlayEnv) else made
     return env, Policy(f"{agent.name} after {agent.steps:,} steps", act)
 
 

@@ -9,6 +9,7 @@ the loop has published. Nothing else is shared, so a slow viewer delays no other
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cule.watch.camera import Camera, Picture
@@ -61,7 +62,8 @@ class Session:
         self._step_pace = Pace(step_s / speed if speed else 0.0)
         self._picture_pace = Pace(1 / fps)
         self._meter = Meter()
-        self._players = Players()
+        self._seats = environments.seats
+        self._players = Players(seats=self._seats)
         self._requests = _Requests()
         self._changed = threading.Condition()
         self._is_paused = False
@@ -145,13 +147,14 @@ class Session:
             return None if self._picture.number == after else self._picture
 
     def state(self, viewer: str) -> dict[str, object]:
-        """The texts around and under the screens; ``player`` is "you" where `viewer` plays."""
+        """The texts around and under the screens.
+
+        ``player`` is "you" where `viewer` plays, "another" where no seat is free. With several
+        players, scores and lives are lists, and ``seats`` says who has each seat.
+        """
         with self._changed:
             self._players.hear(viewer)
-            players = {
-                env: "you" if other == viewer else "another"
-                for env, other in self._players.by_env().items()
-            }
+            players = self._players.by_slot()
             board, rate, is_paused = self._board, self._meter.rate, self._is_paused
         rows = zip(*(numbers.tolist() for numbers in board), strict=True)
         consoles = [
@@ -160,13 +163,23 @@ class Session:
                 "last_score": last_score if episode > 1 else None,
                 "lives": lives,
                 "episode": episode,
-                "player": players.get(index),
+                **self._seats_of(index, players, viewer),
             }
             for index, (score, last_score, lives, episode) in enumerate(rows)
         ]
         frames_per_s = 0.0 if is_paused else round(rate, 1)
         run = {"paused": is_paused, "frames_per_s": frames_per_s}
         return {**self._facts, **run, "consoles": consoles}
+
+    def _seats_of(self, env: int, players: Mapping[int, str], viewer: str) -> dict[str, object]:
+        slots = range(env * self._seats, (env + 1) * self._seats)
+        seats = [
+            "policy" if slot not in players else "you" if players[slot] == viewer else "another"
+            for slot in slots
+        ]
+        is_full = "policy" not in seats
+        player = "you" if "you" in seats else "another" if is_full else None
+        return {"player": player, **({"seats": seats} if self._seats > 1 else {})}
 
     def play(self, viewer: str, env: int, keys: Keys) -> None:
         """As `Players.play`; also a RequestError if there is no such environment."""

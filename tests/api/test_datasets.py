@@ -272,6 +272,13 @@ def test_what_cannot_be_recorded(make_env: MakeEnv, options: dict[str, Any], nam
         Recorder(make_env(**options))
 
 
+def test_games_of_several_players_cannot_be_recorded() -> None:
+    env = cule.MultiAgentVectorEnv("pong", 1, episode_info=True, num_threads=1)
+    with pytest.raises(cule.InvalidArgumentError, match="num_players is 2; for a recording"):
+        Recorder(env)
+    env.close()
+
+
 def test_calls_of_a_recorder(make_env: MakeEnv, tmp_path: Path) -> None:
     recorder = Recorder(make_env(**SHORT, autoreset_mode="Disabled"))
     for call in (

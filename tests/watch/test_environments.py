@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cule import AtariVectorEnv
+from cule import AtariVectorEnv, MultiAgentVectorEnv
 from cule.errors import CheckpointError, InvalidArgumentError, UnknownGameError
 from cule.watch.environments import Environments
 from cule.watch.keys import polar_action
@@ -197,3 +197,69 @@ def test_wrong_checkpoints_are_rejected(tmp_path: Path) -> None:
         open_it(path)
     with pytest.raises(FileNotFoundError):
         open_it(tmp_path / "missing.pt")
+
+
+def test_two_people_play_the_seats_of_one_console() -> None:
+    env, policy = open_random("pong", 2, seed=0, device="cpu", num_players=2)
+    twin = MultiAgentVectorEnv("pong", 2, **env_options(env))
+    twin.reset(seed=0)
+    environments = Environments(env, policy, seed=0)
+    random = np.random.default_rng(0)
+    names = [action.name for action in env.action_set]
+    keys = {2: frozenset({"up"}), 3: frozenset({"down", "fire"})}
+    scores = np.zeros((2, 2), int)
+    for _ in range(400):
+        environments.step(keys)
+        actions = random.integers(18, size=(2, 2))
+        actions[1] = [names.index("UP"), names.index("DOWNFIRE")]
+        _, reward, *_ = twin.step(actions)
+        scores += reward
+    np.testing.assert_array_equal(env.ram, twin.ram)
+    assert scores.any()
+    board = environments.board()
+    assert board.scores.tolist() == scores.tolist()
+    assert board.episodes.tolist() == [1, 1]
+    environments.reset({1})
+    assert environments.board().last_scores.tolist() == [[0, 0], scores[1].tolist()]
+    assert environments.board().scores.tolist() == [scores[0].tolist(), [0, 0]]
+    env.close()
+    twin.close()
+
+
+def env_options(env: MultiAgentVectorEnv) -> dict[str, Any]:
+    """The options of `open_random` that decide what happens."""
+    config = env.config
+    names = ("autoreset_mode", "frameskip", "full_action_space", "obs_type", "num_players")
+    return {name: getattr(config, name) for name in names}
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_policy_of_self_play_has_the_seats_that_no_viewer_has(tmp_path: Path) -> None:
+    path = save_learner("ppo", tmp_path, network="small", img_size=42, num_players=2)
+    env, policy = open_trained(path, 3, seed=0, greedy=False, device="cpu")
+    assert isinstance(env, MultiAgentVectorEnv)
+    taken: list[Any] = []
+    step = env.step
+
+    def record(actions: Any) -> Any:
+        taken.append(actions.copy())
+        return step(actions)
+
+    env.step = record  # type: ignore[method-assign]
+    environments = Environments(env, policy, seed=0)
+    for _ in range(30):
+        environments.step({3: frozenset({"right"})})
+    played = np.array(taken)
+    assert played.shape == (30, 3, 2)
+    right = [action.name for action in env.action_set].index("RIGHT")
+    assert (played[:, 1, 1] == right).all()
+    for seat in ((0, 0), (0, 1), (1, 0), (2, 0), (2, 1)):
+        assert len(set(played[:, seat[0], seat[1]])) > 1
+    env.close()
+
+
+def test_rules_are_for_one_player() -> None:
+    with pytest.raises(InvalidArgumentError, match="with num_players 2 it must be left out"):
+        open_random("pong", 1, seed=0, device="cpu", num_players=2, rules="x.toml")
+    with pytest.raises(InvalidArgumentError, match="num_players is 3"):
+        open_random("pong", 1, seed=0, device="cpu", num_players=3)

@@ -82,13 +82,13 @@ def test_a_viewer_plays_one_console_and_a_console_has_one_viewer() -> None:
     players.play("b", 1, frozenset({"down"}))
     with pytest.raises(RequestError, match="console is 1, which another viewer plays"):
         players.play("a", 1, frozenset())
-    assert players.by_env() == {0: "a", 1: "b"}
+    assert players.by_slot() == {0: "a", 1: "b"}
     players.play("a", 2, frozenset())
     assert players.pop_keys() == {2: frozenset(), 1: {"down"}}
     players.release("b")
     players.release("nobody")
     players.play("a", 1, frozenset())
-    assert players.by_env() == {1: "a"}
+    assert players.by_slot() == {1: "a"}
     with pytest.raises(RequestError, match="plays no environment"):
         players.env_of("b")
 
@@ -103,4 +103,19 @@ def test_who_is_silent_has_gone() -> None:
     clock.now_s += 0.1
     assert players.pop_keys() == {0: {"up"}}
     players.hear("b")
-    assert players.by_env() == {0: "a"}
+    assert players.by_slot() == {0: "a"}
+
+
+def test_viewers_share_a_console_of_several_seats() -> None:
+    players = Players(Clock(), seats=2)
+    players.play("a", 3, frozenset({"left"}))
+    players.play("b", 3, frozenset({"up"}))
+    players.play("c", 0, frozenset())
+    assert players.by_slot() == {6: "a", 7: "b", 0: "c"}
+    with pytest.raises(RequestError, match="console is 3, which other viewers play"):
+        players.play("c", 3, frozenset())
+    assert players.env_of("b") == 3
+    players.release("a")
+    players.play("b", 3, frozenset())  # keeps its seat
+    players.play("c", 3, frozenset({"down"}))
+    assert players.pop_keys() == {7: {"up"}, 6: {"down"}}

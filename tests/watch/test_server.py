@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 import numpy as np
 import pytest
 
-from cule import AtariVectorEnv
+from cule import AtariVectorEnv, MultiAgentVectorEnv
 from cule.errors import ClosedError, InvalidArgumentError
 from cule.watch import server as server_module
 from cule.watch import session as session_module
@@ -158,6 +158,25 @@ def test_state_says_who_plays() -> None:
             "episode": 1,
             "player": None,
         }
+
+
+def test_state_of_several_players() -> None:
+    games = MultiAgentVectorEnv("pong", 2, autoreset_mode="SameStep", num_threads=1)
+    with serve(games) as served:
+        assert served.play(1, "up").status == 200
+        first = served.state()["consoles"]
+        assert first[0]["seats"] == ["policy", "policy"]
+        assert (first[1]["player"], first[1]["seats"]) == ("you", ["you", "policy"])
+        assert served.state("other")["consoles"][1]["player"] is None
+        assert served.play(1, "down", viewer="other").status == 200
+        assert served.state("other")["consoles"][1]["seats"] == ["another", "you"]
+        assert served.state("third")["consoles"][1]["player"] == "another"
+        assert served.play(1, viewer="third").status == 409
+        for _ in range(3):
+            served.step()
+        console = served.state()["consoles"][1]
+        assert console["score"] == [0, 0]
+        assert console["lives"] == np.asarray(games.lives)[1].tolist()
 
 
 def test_a_player_begins_a_new_game() -> None:

@@ -26,6 +26,10 @@ class AgentConfig:
     mode: int | None = None
     """Game mode; none: the default of the game."""
 
+    num_players: Annotated[int, Bounds(1, 4)] = 1
+    """Players of each game. With several the policy plays against itself, each seat counts as an
+    environment, and what is about lives and FIRE has no meaning; see docs/agents/self_play.md."""
+
     difficulty: int | None = None
     """Difficulty switches; none: the default of the game."""
 

@@ -7,21 +7,23 @@ import contextlib
 import dataclasses
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
 
 from cule.agents.algorithms.config import AgentConfig
 from cule.agents.training.distributed import leave_world, rank
-from cule.agents.training.environment import FrameEnv
+from cule.agents.training.environment import FrameEnv, make_games
 from cule.agents.training.evaluation import (
     MIN_EPISODES,
     PROTOCOLS,
     Evaluation,
+    eval_config,
     evaluate,
     make_eval_env,
 )
+from cule.agents.training.matches import make_opposed_env, play_matches, seats_with_opponent
 from cule.agents.training.options import add_arguments, config_from, options_of
 from cule.agents.training.presets import (
     AGENTS,
@@ -34,6 +36,7 @@ from cule.agents.training.run_folder import find_checkpoint, read_config, run_pa
 from cule.agents.training.runner import Run, RunOptions, start_run
 from cule.agents.training.saving import FREE_OPTIONS
 from cule.agents.training.scores import aggregate
+from cule.agents.training.self_play import SelfPlayEnv
 from cule.agents.training.video import RecordedEnv, check_video_path
 from cule.agents.training.weights import read_to_play
 from cule.errors import CuleError, InvalidArgumentError, TrainingMemoryError
@@ -66,8 +69,10 @@ def train(words: Sequence[str]) -> int:
 
 def _train_once(name: str, config: AgentConfig, run_options: RunOptions) -> tuple[bool, Run]:
     """Train once; return whether the run is complete, and the run."""
+    env, eval_env = _opposed(config, run_options)
+    agent_class = AGENTS[PRESETS[name].algorithm]
     try:
-        run = start_run(AGENTS[PRESETS[name].algorithm], config, run_options, preset=name)
+        run = start_run(agent_class, config, run_options, env=env, eval_env=eval_env, preset=name)
         is_complete = run.run()
         is_first = rank() == 0
     except (MemoryError, RuntimeError) as error:
@@ -87,6 +92,23 @@ def _train_once(name: str, config: AgentConfig, run_options: RunOptions) -> tupl
             print(f"stopped after {run.agent.steps} steps; continue with --resume")
     run.agent.env.close()
     return is_complete, run
+
+
+def _opposed(
+    config: AgentConfig, options: RunOptions
+) -> tuple[FrameEnv | None, Callable[[], FrameEnv] | None]:
+    """Environments with an opponent, and how to make those of evaluations; none by default."""
+    if not options.opponent:
+        return None, None
+    for name in ("num_actors", "cluster", "cuda_graphs"):
+        if getattr(config, name, False):
+            raise InvalidArgumentError(
+                f"{name} is {getattr(config, name)!r}; with an opponent it must be left out"
+            )
+    versus = read_to_play(find_checkpoint(Path(options.opponent)))
+    num_envs = min(options.eval_episodes, 128) * seats_with_opponent(config)
+    for_evaluations = eval_config(config, options.eval_protocol, max(num_envs, 1))
+    return make_opposed_env(config, versus), lambda: make_opposed_env(for_evaluations, versus)
 
 
 def parse_train(words: Sequence[str]) -> tuple[str, AgentConfig, RunOptions]:
@@ -176,6 +198,8 @@ def evaluate_checkpoints(words: Sequence[str]) -> int:
     """Run ``cule eval CHECKPOINT ...``."""
     options = _parse_eval(words)
     agent_class = None if options.agent is None else find_agent(options.agent)
+    if options.versus is not None:
+        return _report_matches(options, options.versus)
     results: list[Evaluation] = []
     records: list[dict[str, object]] = []
     for path in options.checkpoints:
@@ -227,6 +251,54 @@ def evaluate_checkpoints(words: Sequence[str]) -> int:
     return 0
 
 
+def _report_matches(options: _EvalOptions, opponent: str) -> int:
+    """Play matches of every CHECKPOINT against one opponent, and print and write the results."""
+    versus = None
+    if opponent != "random":
+        versus = read_to_play(find_checkpoint(Path(opponent)))
+    records: list[dict[str, object]] = []
+    for path in options.checkpoints:
+        content = read_to_play(find_checkpoint(path))
+        config = checkpoint_config(content, device=options.device, env_device="")
+        games = make_games(config, seats_with_opponent(config))
+        agent = load_to_play(content, SelfPlayEnv(games), options.device)
+        games.close()
+        result = play_matches(
+            agent,
+            versus,
+            matches=options.episodes,
+            protocol=options.protocol,
+            seed=options.seed,
+            greedy=options.greedy,
+            num_games=options.num_envs,
+        )
+        row = result.row()
+        records.append(
+            {
+                "checkpoint": str(path),
+                "versus": opponent,
+                "game": config.game,
+                "protocol": options.protocol,
+                "seed": options.seed,
+                "greedy": options.greedy,
+                **row,
+                "margins": result.margins,
+                "lengths": result.lengths,
+            }
+        )
+        low, high = result.win_rate_interval()
+        print(
+            f"{path} versus {opponent}: {config.game}, {row['matches']} matches: won "
+            f"{result.wins}, drawn {result.draws}, lost {result.losses}; win rate "
+            f"{result.win_rate:.1%}, 95 % interval [{low:.1%}, {high:.1%}]; mean margin "
+            f"{row['margin_mean']:.2f}",
+            flush=True,
+        )
+        if options.json is not None:
+            replace_text(options.json, json.dumps(records, indent=2) + "\n")
+    return 0
+
+
 class _EvalOptions(argparse.Namespace):
     checkpoints: list[Path]
     episodes: int
@@ -240,6 +312,7 @@ class _EvalOptions(argparse.Namespace):
     rules: str | None
     json: Path | None
     video: Path | None
+    versus: str | None
 
 
 def _parse_eval(words: Sequence[str]) -> _EvalOptions:
@@ -271,7 +344,19 @@ def _parse_eval(words: Sequence[str]) -> _EvalOptions:
         type=Path,
         help="file NAME.mp4 for the episodes of the first environment; one CHECKPOINT",
     )
+    parser.add_argument(
+        "--versus",
+        metavar="CHECKPOINT",
+        help="play matches of several players against this policy, or against random actions "
+        "('random'), and report the win rate",
+    )
     options = parser.parse_args(words, namespace=_EvalOptions())
+    if options.versus is not None:
+        for name in ("video", "agent", "rules"):
+            if getattr(options, name) is not None:
+                raise InvalidArgumentError(
+                    f"{name} is {str(getattr(options, name))!r}; with --versus it must be left out"
+                )
     if options.video is not None:
         check_video_path(options.video)
         if len(options.checkpoints) > 1:

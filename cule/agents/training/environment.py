@@ -14,7 +14,8 @@ from torch import Tensor
 
 from cule.agents.algorithms.config import AgentConfig
 from cule.agents.training.contract import check_tensor
-from cule.envs import AtariVectorEnv, FrameStep
+from cule.agents.training.self_play import SelfPlayEnv
+from cule.envs import AtariVectorEnv, FrameStep, MultiAgentVectorEnv
 from cule.errors import InvalidArgumentError
 from cule.replay import TrajectoryBuffer, TrajectoryOptions
 
@@ -69,8 +70,10 @@ class FrameEnv(Protocol):
         """Release all resources."""
 
 
-def make_env(config: AgentConfig) -> AtariVectorEnv:
-    """Make the environments of a config."""
+def make_env(config: AgentConfig) -> AtariVectorEnv | SelfPlayEnv:
+    """Make the environments of a config; with several players one policy plays all seats."""
+    if config.num_players > 1:
+        return SelfPlayEnv(make_games(config, config.num_players))
     has_images = config.obs_type == "image"
     return AtariVectorEnv(
         _games(config),
@@ -100,6 +103,58 @@ def make_env(config: AgentConfig) -> AtariVectorEnv:
         decorrelate_steps=config.decorrelate_steps,
         rom_path=config.rom_path or None,
         rules=config.rules or None,
+    )
+
+
+def make_games(config: AgentConfig, seats: int) -> MultiAgentVectorEnv:
+    """Make games for several players, with the options of a config.
+
+    Args:
+        config: The options; `num_envs` counts seats of the policy.
+        seats: How many it has in each game.
+
+    Raises:
+        InvalidArgumentError: An option is for a single player.
+    """
+    if config.num_envs % seats:
+        raise InvalidArgumentError(
+            f"num_envs is {config.num_envs}; with num_players {config.num_players} it counts seats "
+            f"and must be a multiple of {seats}"
+        )
+    single = {"continuous": False, "rules": "", "obs_type": "image"}
+    for name, value in single.items():
+        if getattr(config, name) != value:
+            raise InvalidArgumentError(
+                f"{name} is {getattr(config, name)!r}; with num_players {config.num_players} it "
+                f"must be {value!r}"
+            )
+    if "," in config.game:
+        raise InvalidArgumentError(
+            f"game is {config.game!r}; with num_players {config.num_players} it must be one game"
+        )
+    return MultiAgentVectorEnv(
+        config.game,
+        config.num_envs // seats,
+        num_threads=config.env_threads,
+        num_players=config.num_players,
+        max_num_frames_per_episode=config.max_num_frames_per_episode,
+        repeat_action_probability=config.repeat_action_probability,
+        full_action_space=config.full_action_space,
+        autoreset_mode="SameStep",
+        img_height=config.img_size,
+        img_width=config.img_size,
+        stack_num=config.stack_num,
+        frameskip=config.frameskip,
+        noop_max=config.noop_max,
+        maxpool=config.maxpool,
+        resets=config.resets or None,
+        mode=config.mode,
+        difficulty=config.difficulty,
+        device=config.env_device or config.device,
+        kernel=config.kernel,
+        output="torch",
+        decorrelate_steps=config.decorrelate_steps,
+        rom_path=config.rom_path or None,
     )
 
 

@@ -25,9 +25,10 @@ import torch
 from torch import Tensor
 
 from cule.agents.algorithms.config import AgentConfig
-from cule.agents.training.environment import FrameEnv, make_env, make_stacks
+from cule.agents.training.environment import FrameEnv, make_env, make_games, make_stacks
 from cule.agents.training.scores import human_normalised, reference_scores
 from cule.agents.training.seeds import EVALUATION_SEED
+from cule.agents.training.self_play import RandomOpponent, SelfPlayEnv
 from cule.agents.training.sources import AnyEnv, as_frame_env
 from cule.envs import AtariVectorEnv
 from cule.errors import CuleError, InvalidArgumentError
@@ -171,15 +172,16 @@ def evaluate(
         agent.network.train(was_training)
         if own_env:
             env.close()
-    return Evaluation(returns, lengths, _game_id(agent.config.game), protocol)
+    return Evaluation(returns, lengths, _game_of(agent.config), protocol)
 
 
-def _game_id(game: str) -> str:
-    """The id of a game; the name itself if cule does not know it."""
+def _game_of(config: AgentConfig) -> str:
+    """The id of a game, or its name if cule does not know it; and the players if several."""
     try:
-        return game_id_of(game)
+        name = game_id_of(config.game)
     except CuleError:
-        return game
+        name = config.game
+    return name if config.num_players == 1 else f"{name} with {config.num_players} players"
 
 
 def check_request(episodes: int, protocol: str) -> None:
@@ -191,17 +193,30 @@ def check_request(episodes: int, protocol: str) -> None:
         )
 
 
-def make_eval_env(config: AgentConfig, protocol: str, num_envs: int) -> AtariVectorEnv:
-    """Make the environments of a protocol, for an agent trained with a config."""
+def make_eval_env(
+    config: AgentConfig, protocol: str, num_envs: int
+) -> AtariVectorEnv | SelfPlayEnv:
+    """Make the environments of a protocol, for an agent trained with a config.
+
+    With several players the opponents play at random.
+    """
+    seats = max(config.num_players // 2, 1)
+    config = eval_config(config, protocol, -(-num_envs // seats) * seats)
+    if config.num_players == 1:
+        return make_env(config)
+    games = make_games(config, seats)
+    return SelfPlayEnv(games, RandomOpponent(len(games.action_set), games.config.device))
+
+
+def eval_config(config: AgentConfig, protocol: str, num_envs: int) -> AgentConfig:
+    """The options of the environments of a protocol, for an agent trained with a config."""
     check_request(MIN_EPISODES, protocol)
-    return make_env(
-        dataclasses.replace(
-            config,
-            num_envs=num_envs,
-            max_num_frames_per_episode=FRAME_CAP,
-            decorrelate_steps=0,
-            **PROTOCOLS[protocol],
-        )
+    return dataclasses.replace(
+        config,
+        num_envs=num_envs,
+        max_num_frames_per_episode=FRAME_CAP,
+        decorrelate_steps=0,
+        **PROTOCOLS[protocol],
     )
 
 

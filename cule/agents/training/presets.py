@@ -25,7 +25,10 @@ from cule.agents.algorithms.vtrace import VTrace
 from cule.agents.training.checkpoint import PolicyState
 from cule.agents.training.environment import FrameEnv
 from cule.agents.training.options import config_from, options_of
+from cule.agents.training.self_play import SelfPlayEnv
+from cule.envs import MultiAgentVectorEnv
 from cule.errors import CheckpointError, CuleError, InvalidArgumentError
+from cule.games import game_id_of
 
 #: Algorithms by the names in their checkpoints.
 AGENTS: dict[str, type[Agent]] = {
@@ -145,6 +148,25 @@ def load_to_play(
     config = checkpoint_config(content, agent_class, device=device, env_device="")
     agent = (agent_class or AGENTS[content["algorithm"]])(config, env)
     agent.load_weights(content)
+    return agent
+
+
+def load_opponent(content: PolicyState, games: MultiAgentVectorEnv, device: str = "cpu") -> Agent:
+    """Make an agent with the weights of a checkpoint, to play the other seats of games.
+
+    Raises:
+        InvalidArgumentError: It was trained for another game or number of players.
+        CheckpointError: Its network does not fit the observations or the actions.
+    """
+    config = checkpoint_config(content)
+    game, players = str(games.config.game), games.num_players
+    if game_id_of(config.game) != game_id_of(game) or config.num_players != players:
+        raise InvalidArgumentError(
+            f"the opponent plays {config.game!r} with {config.num_players} players; it must play "
+            f"{game!r} with {players}"
+        )
+    agent = load_to_play(content, SelfPlayEnv(games), device)
+    agent.network.eval()
     return agent
 
 

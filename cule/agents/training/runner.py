@@ -59,6 +59,10 @@ class RunOptions:
     out: str = ""
     """Folder of the run; empty: runs/GAME-PRESET-SEED."""
 
+    opponent: str = ""
+    """With several players: checkpoint or weights that play every second seat, also in evaluations.
+    Empty: the policy plays against itself, and in evaluations against random actions."""
+
     seeds: Positive = 1
     """Runs with consecutive seeds, one after the other; `out` then holds the folder of each."""
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cule.agents.training.self_play import SelfPlayEnv
 from cule.envs import AtariVectorEnv, FrameStep
 from cule.envs.arrays import to_numpy
 from cule.errors import InvalidArgumentError, MissingPackageError, VideoError
@@ -32,7 +33,7 @@ class RecordedEnv:
     shows the next episode.
     """
 
-    def __init__(self, env: AtariVectorEnv, path: Path, *, episodes: int) -> None:
+    def __init__(self, env: AtariVectorEnv | SelfPlayEnv, path: Path, *, episodes: int) -> None:
         """Start recording with the next reset."""
         check_video_path(path)
         self._env, self._path, self._episodes_left = env, path, episodes
