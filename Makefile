@@ -123,6 +123,6 @@ $(INTEGRATIONS)/installed: constraints-integrations.txt | $(VENV)/installed-dev
 	echo "import site; site.addsitedir('$$($(SITE_PACKAGES))')" > \
 	  $$($(SITE_PACKAGES:$(BIN)%=$(INTEGRATIONS)/bin%))/base.pth
 	$(INTEGRATIONS)/bin/python -m pip install -q --only-binary :all: \
-	  -c constraints-integrations.txt array-api-compat chex dm-env envpool jax multi-agent-ale-py pettingzoo pygame \
-	  "ray[rllib]" selenium stable-baselines3 torchrl
+	  -c constraints-integrations.txt array-api-compat chex dm-env envpool jax "minari[hdf5]" multi-agent-ale-py \
+	  pettingzoo pygame "ray[rllib]" selenium stable-baselines3 torchrl
 	touch $@

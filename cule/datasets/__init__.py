@@ -4,6 +4,8 @@
 * `open_dataset` reads such a file as a `Dataset`, which plays it again: `Dataset.replay` yields
   every step, `Dataset.transitions` shuffled batches.
 
+* `cule.datasets.minari` exports to Minari and imports from it.
+
 The unit is a trajectory: one environment from ``reset(seed=...)`` on, with all of its episodes,
 because the start of a later episode depends on the random stream, which the earlier ones advance.
 

@@ -7,7 +7,17 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from cule.datasets.format import MAX_ENVS, MAX_STEPS, TERMINATED, TRUNCATED, Log, read_log
+import numpy as np
+
+from cule.datasets.format import (
+    MAX_ENVS,
+    MAX_STEPS,
+    RESET_FLAG,
+    TERMINATED,
+    TRUNCATED,
+    Log,
+    read_log,
+)
 from cule.datasets.playback import ReplayStep, play
 from cule.datasets.settings import check_recorded, check_rom, playback_options
 from cule.datasets.shuffling import Transitions, as_tensors, shuffled
@@ -114,6 +124,17 @@ class Dataset:
     def episodes(self) -> tuple[Episode, ...]:
         """Every episode, in the order of trajectories and steps."""
         return tuple(self._episodes)
+
+    @property
+    def resets(self) -> tuple[tuple[int, int], ...]:
+        """Trajectory and step of each reset by a ``reset_mask``, which came before the step."""
+        found: list[tuple[int, int]] = []
+        first = 0
+        for segment in self._log.segments:
+            rows, steps = np.nonzero(segment.actions() >= RESET_FLAG)
+            found += zip((rows + first).tolist(), steps.tolist(), strict=True)
+            first += len(segment.seeds)
+        return tuple(found)
 
     def replay(self, *, num_envs: int = 64, **options: Any) -> Iterator[ReplayStep]:
         """Play the trajectories, `num_envs` at a time, and compare them with their digests.

@@ -38,6 +38,9 @@ UNFINISHED, TERMINATED, TRUNCATED = 0, 1, 2
 #: Largest number of environments and digest_every, and of steps of a trajectory.
 MAX_ENVS, MAX_STEPS = 2**20, 2**31 - 1
 
+#: Largest seed of a trajectory.
+MAX_SEED = 2**32 - 2
+
 #: deflate makes at most this many bytes of one.
 _MAX_RATIO = 1032
 
@@ -166,7 +169,7 @@ def _parse(data: bytes) -> Log:
 def _log(header: dict[str, Any], data: bytes) -> Log:
     segments, start = [], 0
     for entry in header.pop("segments"):
-        seeds = tuple(_number("seed", seed, 0, MAX_STEPS) for seed in entry["seeds"])
+        seeds = tuple(_number("seed", seed, 0, MAX_SEED) for seed in entry["seeds"])
         _number("number of seeds", len(seeds), 1, MAX_ENVS)
         num_steps = _number("num_steps", entry["num_steps"], 0, MAX_STEPS)
         num_episodes = _number("num_episodes", entry["num_episodes"], 0, len(data) * _MAX_RATIO)

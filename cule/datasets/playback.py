@@ -70,7 +70,7 @@ def play(log: Log, num_envs: int, options: Mapping[str, Any]) -> Iterator[Replay
                     env = AtariVectorEnv(log.game, rows.stop - start, **keywords)
                     made_with = keywords
                 trajectories = np.arange(first + start, first + rows.stop)
-                seeds = np.array(segment.seeds[rows], np.int64)
+                seeds = np.array(segment.seeds[rows], np.uint32)
                 group = _Group(env, trajectories, actions[rows], digests[:, rows])
                 yield from group.play(seeds, log.digest_every)
             first += count
@@ -105,7 +105,7 @@ class _Group:
         self._totals = Totals(len(trajectories))
         self._num_compared = 0
 
-    def play(self, seeds: NDArray[np.int64], digest_every: int) -> Iterator[ReplayStep]:
+    def play(self, seeds: NDArray[np.uint32], digest_every: int) -> Iterator[ReplayStep]:
         env, total = self._env, self._actions.shape[1]
         mode = AutoresetMode(env.config.autoreset_mode)
         obs, _ = env.reset(seed=seeds)

@@ -98,7 +98,7 @@ class Recorder:
                 f"seed is {seed!r}; a recording needs seeds of 0 or more, or reset_mask"
             )
         ended = self._pack() if self._seeds else []
-        result = self.env.reset(seed=seeds)
+        result = self.env.reset(seed=seeds.astype(np.uint32))
         self._segments += ended
         self._seeds = tuple(seeds.tolist())
         num_envs = self.env.num_envs

@@ -15,6 +15,9 @@ from cule.envs.errors import ArgumentTypeError, EnvIndexError
 from cule.envs.options import EnvOptions
 from cule.errors import InvalidArgumentError, InvalidStateError
 
+#: Largest seed of a console; one more is the time of day in ale-py.
+MAX_SEED = 2**32 - 2
+
 #: Seed of an environment whose random streams continue.
 NO_SEED = -1
 
@@ -82,10 +85,14 @@ def parse_reset(
 
 
 def as_seeds(seed: object, count: int) -> NDArray[np.int64]:
-    """One seed for each of `count` environments."""
+    """One seed for each of `count` environments.
+
+    As in ale-py they are at most 2**31 - 1. Only an array of uint32 can have all seeds of a
+    console, which seeding as Gymnasium does it needs.
+    """
     if seed is None:
         return np.full(count, NO_SEED, np.int64)
-    array = to_numpy(seed)
+    array, most = to_numpy(seed), INT32_MAX
     if isinstance(array, int | np.integer):
         numbers = [int(array) + index for index in range(count)]
     elif isinstance(array, np.ndarray) and array.dtype.kind in "iu":
@@ -95,15 +102,16 @@ def as_seeds(seed: object, count: int) -> NDArray[np.int64]:
                 f"reset, shape ({count},)"
             )
         numbers = [int(number) for number in array]
+        most = MAX_SEED if array.dtype == np.uint32 else INT32_MAX
     else:
         raise ArgumentTypeError(
             f"seed is {seed!r} ({type(seed).__name__}); it must be None, an integer or an "
             "integer array"
         )
-    if numbers and max(numbers) > INT32_MAX:
+    if numbers and max(numbers) > most:
         raise InvalidArgumentError(
             f"seed gives environment {numbers.index(max(numbers))} the seed {max(numbers)}; it "
-            f"must be at most {INT32_MAX}"
+            f"must be at most {most}"
         )
     return np.array([max(number, NO_SEED) for number in numbers], np.int64)
 

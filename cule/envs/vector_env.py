@@ -149,6 +149,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         Args:
             seed: None: the random streams continue (from entropy, the first time). An integer s:
                 environment i gets s + i. An integer array: one for each environment that is reset.
+                At most 2**31 - 1 as in ale-py, in an array of uint32 at most 2**32 - 2.
                 Negative: as None. With ``states``, which hold the environments' streams, it seeds
                 the generator of this object only.
             options: ``reset_mask``, bool ``[N]``: only these are reset; an integer seed counts from

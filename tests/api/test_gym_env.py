@@ -250,3 +250,26 @@ def test_every_keyword_acts() -> None:
         assert run({**base, **change}) != expected, change
     slow = {**base, "continuous": True}
     assert run({**slow, "continuous_action_threshold": 0.05}) != run(slow)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**63 + 11])
+def test_a_batch_has_the_seeds_of_gymnasium_environments(seed: int) -> None:
+    """A seed of Gymnasium becomes a word of 32 bits, which an array of uint32 can hold."""
+    single = cule.AtariEnv("breakout", repeat_action_probability=0.25)
+    batch = cule.AtariVectorEnv(
+        "breakout", 1, noop_max=0, use_fire_reset=False, repeat_action_probability=0.25
+    )
+    _, info = single.reset(seed=seed)
+    batch.reset(seed=np.array([info["seeds"][1]], np.uint32))
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        action = rng.integers(4)
+        single.step(int(action))
+        batch.step(np.array([action]))
+        np.testing.assert_array_equal(single.ale.getRAM(), batch.ram[0])
+    with pytest.raises(cule.InvalidArgumentError, match="must be at most 4294967294"):
+        batch.reset(seed=np.array([2**32 - 1], np.uint32))
+    with pytest.raises(cule.InvalidArgumentError, match="must be at most 2147483647"):
+        batch.reset(seed=np.array([2**31]))
+    single.close()
+    batch.close()

@@ -130,6 +130,7 @@ OTHERS: dict[str, set[str] | None] = {
     # Libraries that the package is adapted to: each in a module that is imported by name.
     "dm_env": {"wrappers"},
     "jax": {"envs"},
+    "minari": {"datasets"},
     "pettingzoo": {"pettingzoo"},
     "ray": {"agents", "wrappers"},
     "stable_baselines3": {"wrappers"},
