@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from cule.errors import InvalidArgumentError
 from cule.familiar_names import Parser
 from cule.files import format_bytes
 from cule.watch.policies import MAX_SEED, Policy, open_requested
+from cule.watch.signals import signals_call
 
 #: Options that only one kind of play has.
 _RANDOM = ("preset", "repeat_action_probability", "mode", "difficulty")
@@ -80,16 +83,22 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
 def record(options: argparse.Namespace) -> int:
     """Run ``cule record`` with the result of `parse`; return 0.
 
+    SIGINT and SIGTERM end the recording after the current step, and what was recorded is saved.
+
     Raises:
         CuleError: The game, ROM, checkpoint or device is not available.
         StorageError: The file cannot be written.
     """
     env, policy = _open_random(options) if options.checkpoint is None else open_requested(options)
-    with contextlib.closing(env):
+    stopped = threading.Event()
+    with contextlib.closing(env), signals_call(stopped.set):
         recorder = Recorder(env, digest_every=options.digest_every)
         obs, _ = recorder.reset(seed=options.seed)
         for _ in range(-(-options.steps // options.num_envs)):
             obs, *_ = recorder.step(policy.act(obs))
+            if stopped.is_set():
+                print("stopped; what was recorded is saved", file=sys.stderr)
+                break
         recorder.save(options.out)
     dataset = open_dataset(options.out)
     returns = [e.episode_return for e in dataset.episodes if e.terminated or e.truncated]

@@ -7,10 +7,8 @@ import contextlib
 import ipaddress
 import math
 import secrets
-import signal
-import threading
 import webbrowser
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from cule.envs import AtariVectorEnv
@@ -20,6 +18,7 @@ from cule.watch.environments import Environments
 from cule.watch.policies import DEFAULT_PROTOCOL, MAX_SEED, Policy, open_random, open_requested
 from cule.watch.server import WatchServer
 from cule.watch.session import MOST_FPS, Session
+from cule.watch.signals import signals_call
 
 #: Most environments: the sides of the picture stay below the 16,384 pixels that browsers draw.
 MAX_ENVS = 1024
@@ -102,7 +101,7 @@ def watch(options: argparse.Namespace) -> int:
             Environments(env, policy, seed=options.seed), speed=options.speed, fps=options.fps
         )
         server = WatchServer(options.host, options.port, session, _token(options))
-        with _signals_call(session.stop), server.serving():
+        with signals_call(session.stop), server.serving():
             if server.token is not None and options.token is None:
                 print("other machines can reach this address, so it has a token")
             print(f"{server.url} (Ctrl-C ends it)", flush=True)
@@ -168,19 +167,3 @@ def _check(options: argparse.Namespace) -> None:
                 f"{name} is {value!r}; it must be used "
                 f"{'without' if has_checkpoint else 'with'} a CHECKPOINT"
             )
-
-
-@contextlib.contextmanager
-def _signals_call(stop: Callable[[], None]) -> Iterator[None]:
-    """Handle SIGINT and SIGTERM by calling a function."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {
-        kind: signal.signal(kind, lambda *_: stop()) for kind in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield
-    finally:
-        for kind, handler in before.items():
-            signal.signal(kind, handler)

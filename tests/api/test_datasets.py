@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -329,3 +330,27 @@ def test_the_command_with_a_checkpoint(tmp_path: Path) -> None:
     assert main(["record", run, "--num-envs", "2", "--steps", "20", "--out", str(path)]) == 0
     steps = list(open_dataset(path).replay())
     assert [step.obs.shape for step in steps] == [(2, 4, 42, 42)] * 10
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_recording_is_saved(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    kind: signal.Signals,
+) -> None:
+    path, step, calls = tmp_path / "x.cule", Recorder.step, []
+
+    def interrupted(self: Recorder, actions: object) -> Any:
+        calls.append(1)
+        if len(calls) == 7:
+            signal.raise_signal(kind)
+        return step(self, actions)
+
+    monkeypatch.setattr(Recorder, "step", interrupted)
+    words = ["record", "--game", "pong", "--num-envs", "3", "--steps", "100000000"]
+    assert main([*words, "--out", str(path)]) == 0
+    assert "what was recorded is saved" in capsys.readouterr().err
+    dataset = open_dataset(path)
+    assert len(dataset) == 21
+    assert len(list(dataset.replay(obs_type="ram"))) == 7  # and the digests are equal
