@@ -99,7 +99,7 @@ def test_their_tests(name: str) -> None:
     seed_test(partial(turns_env, name, obs_type="ram"), num_cycles=8)
 
 
-@pytest.mark.parametrize("name", ["pong_v3", "maze_craze_v3"])
+@pytest.mark.parametrize("name", NAMES)
 def test_their_limit_of_cycles(name: str) -> None:
     module = SimpleNamespace(
         env=partial(turns_env, name),
