@@ -40,8 +40,17 @@ NAMES = {
     "space_invaders": "space_invaders_v2",
 }
 
+#: Modes that PettingZoo's names choose where they are not the first one.
+MODES = {"space_invaders": 34}
+
 #: Observations as PettingZoo's.
-FULL = {"img_height": 210, "img_width": 160, "grayscale": False, "stack_num": 1, "maxpool": False}
+FULL: dict[str, Any] = {
+    "img_height": 210,
+    "img_width": 160,
+    "grayscale": False,
+    "stack_num": 1,
+    "maxpool": False,
+}
 
 #: Plays a round, and returns the frames and the sum of the rewards.
 Engine = Callable[[], tuple[int, float]]
@@ -85,7 +94,9 @@ def parallel_engine(env: Any, steps: int) -> Engine:
 def measure(game: str, num_envs: int, rounds: int) -> dict[str, list[float]]:
     """Frames per second of each engine in each round."""
     rom = find_rom(game, load_multiplayer()[game].rules.md5)
-    theirs = ParallelAtariEnv(game, 2, auto_rom_install_path=str(rom.path.parent))
+    theirs = ParallelAtariEnv(
+        game, 2, mode_num=MODES.get(game), auto_rom_install_path=str(rom.path.parent)
+    )
     two = cule.MultiAgentVectorEnv(game, num_envs, num_players=2, num_threads=1)
     one = cule.AtariVectorEnv(game, num_envs, num_threads=1)
     full = cule.MultiAgentVectorEnv(
