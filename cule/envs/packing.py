@@ -15,8 +15,8 @@ from cule.errors import InvalidArgumentError, InvalidStateError, MissingPackageE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Preset of xz. Its window spans the pictures of a snapshot, which resemble each other; that of zlib
-#: does not. Higher presets take several times as long for a tenth of the size.
+#: Preset of xz. Its window spans the pictures of a snapshot, which resemble each other, unlike that
+#: of zlib. Higher presets take several times as long for a tenth of the size.
 _PRESET = 1
 
 

@@ -156,7 +156,8 @@ SCRIPTS: dict[str, set[str]] = {
         *("cule", "cule.device", "cule.envs.launch", "cule.envs.png", "cule.replay"),
         *("cule.envs", "cule.envs.translation", "cule.envs.options", "cule.envs.plan"),
         *("cule.bench", "cule.bench.games", "cule.bench.machine", "cule.bench.memory"),
-        *("cule.check.equality", "cule.agents", "cule.wrappers.sb3"),
+        *("cule.check.equality", "cule.agents", "cule.wrappers.sb3", "cule.datasets"),
+        *("cule.games", "cule.pettingzoo"),
     },
     "examples": {
         "cule",
