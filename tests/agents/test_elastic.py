@@ -28,6 +28,10 @@ STEPS = 6_144
 #: A lost node is noticed within seconds.
 RENDEZVOUS = "join_timeout=300,last_call_timeout=2,keep_alive_interval=2,keep_alive_max_attempt=5"
 
+#: With the store of the agents for the workers as well, torch 2.13 gives the address of rank 0 to
+#: the nodes of the first round only: a node that joins later waits for it in vain.
+OWN_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+
 
 class Nodes:
     """Agents of torchrun with one process each, in process groups of their own."""
@@ -50,7 +54,13 @@ class Nodes:
         ]
         log = (self.folder / f"agent-{len(self.agents)}.txt").open("wb")
         with log:
-            agent = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
+            agent = subprocess.Popen(
+                words,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={**os.environ, **OWN_STORE},
+            )
         self.agents.append(agent)
         return agent
 
@@ -107,7 +117,6 @@ def undisturbed(folder: Path) -> Any:
     return final_weights(folder)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("nodes", ["2"], indirect=True)
 def test_a_lost_node_is_replaced_and_nothing_changes(nodes: Nodes, tmp_path: Path) -> None:
     first, second = nodes.start(), nodes.start()
@@ -124,7 +133,6 @@ def test_a_lost_node_is_replaced_and_nothing_changes(nodes: Nodes, tmp_path: Pat
         assert torch.equal(weight, expected[name]), name
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("nodes", ["1:2"], indirect=True)
 def test_the_others_continue_without_a_lost_node(nodes: Nodes, tmp_path: Path) -> None:
     first, second = nodes.start(), nodes.start()
