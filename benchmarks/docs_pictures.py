@@ -129,7 +129,11 @@ def draw_datasets() -> None:
     for number, (key, label) in enumerate(kinds.items()):
         values = [row[key] for row in games.values()]
         bars = axis.bar(places + 0.27 * (number - 1), values, 0.25, label=label)
-        axis.bar_label(bars, [f"{value:,.3g}" for value in values], fontsize=8)
+        axis.bar_label(
+            bars,
+            [f"{value:,.0f}" if value > 10 else f"{value:.2f}" for value in values],
+            fontsize=8,
+        )
     axis.set_xticks(places, list(games))
     axis.set_yscale("log")
     axis.set_ylim(0.1, 1e5)
