@@ -6,7 +6,7 @@ An agent uses an environment through `FrameEnv` only, so that tests can supply t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, SupportsInt, TypedDict, runtime_checkable
+from typing import Any, Protocol, SupportsInt, TypedDict, runtime_checkable
 
 import numpy as np
 import torch
@@ -74,35 +74,16 @@ def make_env(config: AgentConfig) -> AtariVectorEnv | SelfPlayEnv:
     """Make the environments of a config; with several players one policy plays all seats."""
     if config.num_players > 1:
         return SelfPlayEnv(make_games(config, config.num_players))
-    has_images = config.obs_type == "image"
     return AtariVectorEnv(
         _games(config),
         config.num_envs,
-        num_threads=config.env_threads,
-        max_num_frames_per_episode=config.max_num_frames_per_episode,
-        repeat_action_probability=config.repeat_action_probability,
-        full_action_space=config.full_action_space,
         continuous=config.continuous,
-        autoreset_mode="SameStep",
-        img_height=config.img_size if has_images else 84,
-        img_width=config.img_size if has_images else 84,
-        stack_num=config.stack_num if has_images else 4,
-        frameskip=config.frameskip,
-        noop_max=config.noop_max,
         fire_after_life_loss=config.fire_after_life_loss,
         use_fire_reset=config.use_fire_reset,
-        maxpool=config.maxpool,
-        resets=config.resets or None,
-        mode=config.mode,
-        difficulty=config.difficulty,
         reward_clipping=False,
-        device=config.env_device or config.device,
-        kernel=config.kernel,
-        output="torch",
         obs_type=config.obs_type,
-        decorrelate_steps=config.decorrelate_steps,
-        rom_path=config.rom_path or None,
         rules=config.rules or None,
+        **_options(config),
     )
 
 
@@ -135,27 +116,35 @@ def make_games(config: AgentConfig, seats: int) -> MultiAgentVectorEnv:
     return MultiAgentVectorEnv(
         config.game,
         config.num_envs // seats,
-        num_threads=config.env_threads,
         num_players=config.num_players,
-        max_num_frames_per_episode=config.max_num_frames_per_episode,
-        repeat_action_probability=config.repeat_action_probability,
-        full_action_space=config.full_action_space,
-        autoreset_mode="SameStep",
-        img_height=config.img_size,
-        img_width=config.img_size,
-        stack_num=config.stack_num,
-        frameskip=config.frameskip,
-        noop_max=config.noop_max,
-        maxpool=config.maxpool,
-        resets=config.resets or None,
-        mode=config.mode,
-        difficulty=config.difficulty,
-        device=config.env_device or config.device,
-        kernel=config.kernel,
-        output="torch",
-        decorrelate_steps=config.decorrelate_steps,
-        rom_path=config.rom_path or None,
+        **_options(config),
     )
+
+
+def _options(config: AgentConfig) -> dict[str, Any]:
+    """The options of environments for any number of players."""
+    size = config.img_size if config.obs_type == "image" else 84
+    return {
+        "num_threads": config.env_threads,
+        "max_num_frames_per_episode": config.max_num_frames_per_episode,
+        "repeat_action_probability": config.repeat_action_probability,
+        "full_action_space": config.full_action_space,
+        "autoreset_mode": "SameStep",
+        "img_height": size,
+        "img_width": size,
+        "stack_num": config.stack_num if config.obs_type == "image" else 4,
+        "frameskip": config.frameskip,
+        "noop_max": config.noop_max,
+        "maxpool": config.maxpool,
+        "resets": config.resets or None,
+        "mode": config.mode,
+        "difficulty": config.difficulty,
+        "device": config.env_device or config.device,
+        "kernel": config.kernel,
+        "output": "torch",
+        "decorrelate_steps": config.decorrelate_steps,
+        "rom_path": config.rom_path or None,
+    }
 
 
 def _games(config: AgentConfig) -> str | list[tuple[str, int]]:
