@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -136,7 +136,7 @@ class Dataset:
             first += len(segment.seeds)
         return tuple(found)
 
-    def replay(self, *, num_envs: int = 64, **options: Any) -> Iterator[ReplayStep]:
+    def replay(self, *, num_envs: int = 64, **options: Any) -> Generator[ReplayStep, None, None]:
         """Play the trajectories, `num_envs` at a time, and compare them with their digests.
 
         Args:
@@ -145,7 +145,7 @@ class Dataset:
                 rewards, or how environments run: by default as recorded, on the CPU.
 
         Returns:
-            An iterator of `ReplayStep`. Its arrays belong to the caller.
+            A generator of `ReplayStep`. Its arrays belong to the caller.
 
         Raises:
             InvalidArgumentError: An option would change the games, or has a wrong value.

@@ -2,7 +2,7 @@
 
 Minari stores what an environment returned; an action log stores what it was told. An export plays a
 dataset and writes its episodes with the observations that you choose. An import takes the seeds and
-actions of a Minari dataset, plays them, and compares what happens with what Minari stored.
+actions of a Minari dataset, plays them, and compares rewards and ends with what Minari stored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cule.datasets.settings import check_recorded, check_rom
 from cule.envs import AtariVectorEnv
 from cule.envs.arrays import to_numpy
 from cule.envs.checks import INT32_MAX
-from cule.errors import DatasetError
+from cule.errors import DatasetError, InvalidArgumentError
 
 #: Key of the metadata that an export adds, from which an import knows the environment.
 _KEY = "cule"
@@ -38,6 +38,10 @@ _SAME = ("repeat_action_probability", "full_action_space", "mode", "difficulty")
 
 #: The word that means "the time of day" as a seed of the console.
 _TIME_OF_DAY = 2**32 - 1
+
+
+#: Keywords of Minari that an export decides.
+_OURS = {"action_space", "observation_space", "jpeg_encoding", "env", "buffer", "dataset_id"}
 
 
 # --- Export ---------------------------------------------------------------------------------------
@@ -59,7 +63,7 @@ def export_minari(
         num_envs: Trajectories that are played at a time. The observations of an episode are in
             memory until it has ended.
         metadata: Further keywords of ``minari.create_dataset_from_buffers``, such as ``author``,
-            ``algorithm_name``, ``code_permalink`` and ``data_format``.
+            ``algorithm_name``, ``code_permalink`` and ``data_format``; not spaces and encoding.
         **options: As for `Dataset.replay`: observations such as ``obs_type="ram"``. Rewards are not
             clipped by default.
 
@@ -68,38 +72,54 @@ def export_minari(
         compressed as JPEG. The seed of a trajectory is that of its first episode.
 
     Raises:
-        ValueError: From Minari, such as if `dataset_id` exists.
-        InvalidArgumentError, DatasetError, DigestMismatchError: As `Dataset.replay`.
+        InvalidArgumentError: `dataset_id` exists, or `metadata` or `options` hold what an export
+            decides; otherwise as `Dataset.replay`.
+        ValueError, TypeError: From Minari, of an id or of keywords that it does not take.
+        DatasetError, DigestMismatchError: As `Dataset.replay`. Nothing of an export that fails
+            stays.
     """
-    steps = dataset.replay(
-        num_envs=num_envs, **({"reward_clipping": False} | options | {"output": "numpy"})
-    )
-    order: list[Episode] = []
-    first = next(steps, None)
-    if first is None:
+    given = dict(metadata or {})
+    for name in _OURS & given.keys():
+        raise InvalidArgumentError(f"metadata holds {name!r}, which an export decides")
+    if options.get("output") not in (None, "numpy"):
+        raise InvalidArgumentError(
+            f"output is {options['output']!r}; an export needs 'numpy', or none"
+        )
+    if dataset_id in minari.list_local_datasets():
+        raise InvalidArgumentError(f"dataset_id is {dataset_id!r}, which Minari has already")
+    if not len(dataset):
         raise DatasetError("the dataset has no steps; Minari cannot store that")
-    exported = minari.create_dataset_from_buffers(
-        dataset_id,
-        _episodes(dataset, first, steps, order),  # written as they come
-        **{
-            "description": f"{dataset.game}, played by cule {dataset.cule_version}",
-            "requirements": [f"cule=={dataset.cule_version}"],
-            **(metadata or {}),
-            "action_space": spaces.Discrete(len(dataset.action_set)),
-            "observation_space": spaces.Box(0, 255, first.obs.shape[1:], np.uint8),
-            "jpeg_encoding": False,
-        },
-    )
-    facts = {
-        "game": dataset.game,
-        "rom_md5": dataset.rom_md5,
-        "options": dict(dataset.options),
-        "reward_clipping": bool(options.get("reward_clipping")),
-        "seeds": dataset.seeds,
-        "resets": dataset.resets,
-        "episodes": [(e.trajectory, e.start, e.stop) for e in order],
-    }
-    exported.storage.update_metadata({_KEY: json.dumps(facts)})
+    view = {"reward_clipping": False} | options | {"output": "numpy"}
+    order: list[Episode] = []
+    with contextlib.closing(dataset.replay(num_envs=num_envs, **view)) as steps:
+        first = next(steps)
+        try:
+            exported = minari.create_dataset_from_buffers(
+                dataset_id,
+                _episodes(dataset, first, steps, order),  # written as they come
+                **{
+                    "description": f"{dataset.game}, played by cule {dataset.cule_version}",
+                    "requirements": [f"cule=={dataset.cule_version}"],
+                    **given,
+                    "action_space": spaces.Discrete(len(dataset.action_set)),
+                    "observation_space": spaces.Box(0, 255, first.obs.shape[1:], np.uint8),
+                    "jpeg_encoding": False,
+                },
+            )
+            facts = {
+                "game": dataset.game,
+                "rom_md5": dataset.rom_md5,
+                "options": dict(dataset.options),
+                "reward_clipping": bool(options.get("reward_clipping")),
+                "seeds": dataset.seeds,
+                "resets": dataset.resets,
+                "episodes": [(e.trajectory, e.start, e.stop) for e in order],
+            }
+            exported.storage.update_metadata({_KEY: json.dumps(facts)})
+        except BaseException:
+            with contextlib.suppress(Exception):  # there may be nothing yet
+                minari.delete_dataset(dataset_id)
+            raise
     return exported
 
 
@@ -169,14 +189,17 @@ def import_minari(
         rom_path: ROM file, if it is not found by itself.
 
     Returns:
-        The dataset. Rewards and ends are equal in every step; so are observations, unless Minari
-        stored them as JPEG.
+        The dataset. Rewards and ends are equal in every step; so are the observations of datasets
+        that Minari collected, unless it stored them as JPEG. Those of exports are not compared.
 
     Raises:
+        FileNotFoundError: From Minari: it has no dataset with this id.
         DatasetError: It cannot be played, or something differs; `path` is not written.
         StorageError: `path` cannot be written.
     """
     stored = minari.load_dataset(source) if isinstance(source, str) else source
+    if not _ids(stored):
+        raise DatasetError("the dataset has no episodes")
     facts = _facts(stored.storage.metadata)
     if facts is None:
         env = _as_collected(stored.env_spec, stored.observation_space, rom_path)
@@ -200,7 +223,7 @@ def _play_collected(recorder: Recorder, stored: minari.MinariDataset) -> None:
     is_jpeg = stored.storage.metadata.get("jpeg_encoding")
     has_obs = not is_jpeg or recorder.env.config.obs_type == "ram"
     seeds = [facts.get("seed") for facts in stored.storage.get_episode_metadata(_ids(stored))]
-    for number, (seed, episode) in enumerate(zip(seeds, stored.iterate_episodes(), strict=True)):
+    for number, seed, episode in zip(_ids(stored), seeds, stored.iterate_episodes(), strict=True):
         if seed is None:
             raise DatasetError(
                 f"episode {number} has no seed, so that its start is unknown; collect with seeds, "
@@ -253,7 +276,7 @@ def _as_collected(spec: EnvSpec | None, space: Any, rom_path: str | None) -> Ata
         noop_max=0,
         use_fire_reset=False,
         reward_clipping=False,
-        autoreset_mode="SameStep",
+        autoreset_mode="Disabled",  # each episode is a trajectory
         episode_info=True,
         num_threads=1,
         rom_path=rom_path,
@@ -304,6 +327,11 @@ def _facts(metadata: Mapping[str, Any]) -> _Facts | None:
 
 def _play_export(recorder: Recorder, stored: minari.MinariDataset, facts: _Facts) -> None:
     """Play trajectories of `export_minari`, each from its first episode on."""
+    if max(_ids(stored)) >= len(facts.places):
+        raise DatasetError(
+            f"the dataset has {stored.storage.total_episodes} episodes, of which the export wrote "
+            f"{len(facts.places)}; others cannot be imported with them"
+        )
     current, at = -1, 0  # trajectory and step
     obs: Any = None
     for index in sorted(_ids(stored), key=facts.places.__getitem__):
@@ -337,10 +365,8 @@ def _play_episode(
     last = len(episode) - 1
     for step, action in enumerate(episode.actions):
         where = f"{what}, step {step}"
-        if has_obs and not np.array_equal(
-            obs.reshape(episode.observations[step].shape), episode.observations[step]
-        ):
-            raise DatasetError(f"{where}: the observation differs from the stored one")
+        if has_obs:
+            _compare_obs(obs, episode.observations[step], where)
         obs, rewards, terminated, truncated, info = recorder.step(np.array([action]))
         raw = info.get("reward", rewards)  # as the recorder reads it
         reward = int(to_numpy(raw)[0])
@@ -355,7 +381,14 @@ def _play_episode(
             )
         if (terminated[0] or truncated[0]) and step < last:
             raise DatasetError(f"{where}: the episode ends here; Minari has {last + 1} steps")
+    if has_obs:
+        _compare_obs(obs, episode.observations[last + 1], f"{what}, step {last + 1}")
     return obs
+
+
+def _compare_obs(obs: Any, stored: Any, where: str) -> None:
+    if not np.array_equal(obs.reshape(stored.shape), stored):
+        raise DatasetError(f"{where}: the observation differs from the stored one")
 
 
 def _words(values: tuple[Any, ...]) -> str:

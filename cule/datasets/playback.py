@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +48,7 @@ class ReplayStep(NamedTuple):
     """False where the step was only a reset of NextStep autoreset; bool ``[n]``."""
 
 
-def play(log: Log, num_envs: int, options: Mapping[str, Any]) -> Iterator[ReplayStep]:
+def play(log: Log, num_envs: int, options: Mapping[str, Any]) -> Generator[ReplayStep, None, None]:
     """Play every trajectory, `num_envs` at a time.
 
     Raises:

@@ -59,7 +59,7 @@ def unpack_states(packed: Sequence[bytes]) -> NDArray[np.uint8]:
         InvalidArgumentError: There is none.
         MissingPackageError: This Python was built without lzma.
     """
-    if not packed:
+    if len(packed) == 0:
         raise InvalidArgumentError("packed is empty; there must be at least one snapshot")
     lzma = _lzma()
     try:

@@ -25,6 +25,28 @@ if TYPE_CHECKING:
 #: Version of the files of `Archive.save`.
 _FILE_VERSION = 1
 
+#: Arrays of a file: kind of dtype, and number of dimensions.
+_ARRAYS = {
+    "version": ("i", 0),
+    "cells": ("u", 2),
+    "scores": ("f", 1),
+    "steps": ("i", 1),
+    "visits": ("i", 1),
+    "ways": ("i", 1),
+    "parents": ("i", 1),
+    "action_counts": ("i", 1),
+    "actions": ("u", 1),
+    "state_sizes": ("i", 1),
+    "states": ("u", 1),
+}
+_SIZES = ("action_counts", "state_sizes")
+
+#: What numpy and zipfile raise about files of others.
+_UNREADABLE = (
+    *(ValueError, KeyError, TypeError, EOFError, OSError, MemoryError, OverflowError),
+    *(RuntimeError, NotImplementedError, BadZipFile, zlib.error),
+)
+
 
 class Starts(NamedTuple):
     """Snapshots of an archive to continue from, and how they were reached; ``[n]`` each."""
@@ -69,7 +91,8 @@ class Archive:
         Args:
             env: Whose snapshots are kept. Without sticky actions, so that the actions of a cell
                 lead to it again, and with ``noop_max=0``, so that all episodes begin alike.
-            max_cells: Cells that it holds at most; at 12 KB each a million takes 12 GB.
+            max_cells: Cells that it holds at most; at 3 KB each a million takes 3 GB. The actions
+                of ways that were replaced stay as well, because others may go on from them.
         """
         self._env = env
         self.max_cells = as_int("max_cells", max_cells, 1)
@@ -114,12 +137,13 @@ class Archive:
     def cells(self) -> NDArray[np.uint8]:
         """The cells, uint8 ``[cells, K]``; a copy."""
         data = np.frombuffer(b"".join(self._rows), np.uint8)
-        cells: NDArray[np.uint8] = data.reshape(len(self), -1).copy()
+        shape = (len(self), -1) if len(self) else (0, 0)
+        cells: NDArray[np.uint8] = data.reshape(shape).copy()
         return cells
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of all snapshots and ways."""
+        """Bytes of all snapshots and actions."""
         return sum(map(len, self._states)) + sum(len(actions) for actions in self._actions)
 
     def add(
@@ -160,6 +184,8 @@ class Archive:
         score = _by_env("scores", scores, n, float)
         length = _by_env("steps", steps, n, np.int64)
         may = np.ones(n, bool) if mask is None else as_array("mask", mask, "bool", (n,))
+        if not (np.isfinite(score[may]).all() and (length[may] >= 0).all()):
+            raise InvalidArgumentError("scores must be finite numbers, and steps at least 0")
         ways = self._ways_since(since, n)
         done = _as_history(actions, n)
         chosen = self._better(keys, score, length, np.flatnonzero(may))
@@ -273,7 +299,7 @@ class Archive:
         Raises:
             InvalidArgumentError: A row that the archive does not have.
         """
-        way, parts = self._ways[int(self._as_rows(row)[0])], []
+        way, parts = self._ways[int(self._as_rows(row, 1)[0])], []
         while way >= 0:
             parts.append(self._actions[way])
             way = self._parents[way]
@@ -289,7 +315,7 @@ class Archive:
         """
         arrays: dict[str, Any] = {
             "version": np.array(_FILE_VERSION),
-            "cells": self.cells if len(self) else np.empty((0, 0), np.uint8),
+            "cells": self.cells,
             "scores": self.scores,
             "steps": self.steps,
             "visits": self.visits,
@@ -314,21 +340,19 @@ class Archive:
             max_cells: As in the constructor.
 
         Raises:
-            InvalidStateError: It is no such file, is damaged, or has snapshots that do not fit.
+            FileNotFoundError: There is no such file.
+            InvalidStateError: It is no such file, its parts are damaged, or its snapshots are of
+                another size. A damaged snapshot is found when it is used.
             CapacityError: It has more than `max_cells`.
         """
         archive = cls(env, max_cells)
         try:
             with open(path, "rb") as file, np.load(io.BytesIO(file.read())) as data:
                 found = {name: data[name] for name in data.files}
-            if (version := int(found["version"])) != _FILE_VERSION:
-                raise InvalidStateError(f"{path} has version {version}; this is {_FILE_VERSION}")
             archive._fill(found)
-        except InvalidStateError:
-            raise
         except (FileNotFoundError, CapacityError):
             raise
-        except (ValueError, KeyError, EOFError, OSError, BadZipFile, zlib.error) as error:
+        except _UNREADABLE as error:
             raise InvalidStateError(f"{path} is not a file of Archive.save(): {error}") from None
         if len(archive):
             size = archive.starts(0).states.shape[1]
@@ -339,24 +363,33 @@ class Archive:
         return archive
 
     def _fill(self, data: dict[str, NDArray[Any]]) -> None:
+        for name, (kind, ndim) in _ARRAYS.items():
+            if data[name].dtype.kind != kind or data[name].ndim != ndim:
+                raise ValueError(
+                    f"{name} has {data[name].ndim} dimensions and dtype {data[name].dtype}"
+                )
+        if (version := int(data["version"])) != _FILE_VERSION:
+            raise ValueError(f"it has version {version}; this is {_FILE_VERSION}")
         count, num_ways = len(data["cells"]), len(data["parents"])
         if count > self.max_cells:
             raise CapacityError(f"{count} cells; capacity is max_cells={self.max_cells}")
         ways, parents = data["ways"], data["parents"]
+        self._rows = {cell.tobytes(): row for row, cell in enumerate(data["cells"])}
         by_cell = ("scores", "steps", "visits", "ways", "state_sizes")
         if (
             any(data[name].shape != (count,) for name in by_cell)
+            or any((data[name] < 0).any() for name in ("steps", "visits", *_SIZES))
             or data["action_counts"].shape != (num_ways,)
             or data["state_sizes"].sum() != len(data["states"])
             or data["action_counts"].sum() != len(data["actions"])
             or not ((ways >= 0) & (ways < num_ways)).all()
             or not ((parents >= -1) & (parents < np.arange(num_ways))).all()
+            or not np.isfinite(data["scores"]).all()
+            or len(self._rows) != count
         ):
             raise ValueError("its parts do not fit together")
-        self._rows = {cell.tobytes(): row for row, cell in enumerate(data["cells"])}
-        self._scores = data["scores"].astype(float)
-        self._steps = data["steps"].astype(np.int64)
-        self._visits = data["visits"].astype(np.int64)
+        self._scores, self._steps = data["scores"].copy(), data["steps"].copy()
+        self._visits = data["visits"].copy()
         self._ways, self._parents = ways.tolist(), parents.tolist()
         self._actions = _split(data["actions"], data["action_counts"])
         self._states = [part.tobytes() for part in _split(data["states"], data["state_sizes"])]

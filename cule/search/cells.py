@@ -62,7 +62,14 @@ def ram_cells(
         InvalidArgumentError: Another dtype, shape, address or divisor.
     """
     values = to_numpy(ram)
+    if not isinstance(values, np.ndarray) or values.ndim != 2:
+        raise InvalidArgumentError(
+            f"ram has shape {getattr(values, 'shape', ())}; it must be uint8 [N, {RAM_BYTES}]"
+        )
     values = as_array("ram", values, "uint8", (len(values), RAM_BYTES))
+    for name, numbers in (("addresses", addresses), ("divisors", divisors)):
+        if numbers is not None and not isinstance(numbers, Sequence):
+            raise ArgumentTypeError(f"{name} is {numbers!r}; it must be a list of integers")
     chosen = [as_int("an address", address, 0, RAM_BYTES - 1) for address in addresses]
     by = [1] * len(chosen) if divisors is None else list(divisors)
     if not chosen or len(by) != len(chosen):

@@ -9,6 +9,7 @@ import numpy as np
 
 from cule.envs.arrays import Array, to_numpy
 from cule.envs.checks import as_float, as_int
+from cule.envs.multi_agent import MultiAgentVectorEnv
 from cule.envs.requests import as_states
 from cule.errors import InvalidArgumentError
 
@@ -49,8 +50,10 @@ class RandomActions:
             seed: Of the generator; by default a random one.
 
         Raises:
-            InvalidArgumentError: `env` has continuous actions, or a value is out of range.
+            InvalidArgumentError: `env` has continuous actions or several players, or a value is
+                out of range.
         """
+        _check_single(env)
         if env.config.continuous:
             raise InvalidArgumentError("env has continuous actions; random ones are discrete")
         self._change = 1 / as_float("mean_repeat", mean_repeat, 1, 1e6)
@@ -120,8 +123,9 @@ def rollout(
         autoreset mode says; set them to a snapshot before they are used again.
 
     Raises:
-        InvalidArgumentError: A value is out of range.
+        InvalidArgumentError: `env` has several players, or a value is out of range.
     """
+    _check_single(env)
     count = as_int("steps", steps, 1)
     gamma = as_float("discount", discount, 0, 1)
     if obs is None:
@@ -142,3 +146,8 @@ def rollout(
         if not alive.any():
             break
     return Rollouts(returns, length, ended, cut)
+
+
+def _check_single(env: AtariVectorEnv) -> None:
+    if isinstance(env, MultiAgentVectorEnv):
+        raise InvalidArgumentError(f"env has {env.num_players} players; it must have one")

@@ -12,7 +12,18 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import cule  # noqa: E402
-from cule.agents import DQN, PPO, DQNConfig, PPOConfig, RandomOpponent, SelfPlayEnv  # noqa: E402
+from cule.agents import (  # noqa: E402
+    DQN,
+    PPO,
+    ApexConfig,
+    ApexDQN,
+    DQNConfig,
+    PPOConfig,
+    RandomOpponent,
+    RunOptions,
+    SelfPlayEnv,
+    start_run,
+)
 from cule.agents.training.checkpoint import read_checkpoint  # noqa: E402
 from cule.agents.training.matches import Matches, play_matches  # noqa: E402
 from cule.cli import main  # noqa: E402
@@ -162,8 +173,13 @@ def test_states_of_self_play_continue() -> None:
     env.set_state(state)
     again = [env.step_frames(actions).frame.clone() for _ in range(20)]
     assert all(map(torch.equal, first, again))
-    with pytest.raises(cule.InvalidStateError, match="bytes; those of 3 games have"):
-        env.set_state(state[:-1])
+    before = env.get_state()
+    broken = state.clone()
+    broken[:5000] = 255
+    for wrong in (state[:-1], state.int(), None, broken, state.flip(0)):
+        with pytest.raises(cule.InvalidStateError, match="states "):
+            env.set_state(wrong)
+        assert torch.equal(env.get_state(), before)
     games.close()
 
 
@@ -207,6 +223,23 @@ def test_a_run_against_itself_goes_on_from_a_checkpoint(
         assert torch.equal(value, rest.network.state_dict()[name]), name
     for agent in (whole, half, rest):
         agent.env.close()
+
+
+def test_actor_processes_play_against_themselves() -> None:
+    agent = ApexDQN(
+        ApexConfig(
+            **{k: v for k, v in SMALL.items() if k != "num_steps"},
+            num_actors=1,
+            memory=8000,
+            learning_starts=64,
+            block_size=64,
+            batch_size=32,
+            total_steps=400,
+        )
+    )
+    list(agent.train())
+    assert agent.steps >= 400
+    assert agent.updates > 0
 
 
 def test_evaluations_of_self_play_are_against_random_actions() -> None:
@@ -300,6 +333,28 @@ def test_training_against_a_checkpoint(trained: Path, tmp_path: Path) -> None:
     assert config["run"]["opponent"] == str(trained)
     rows = (tmp_path / "other" / "evaluations.csv").read_text().splitlines()
     assert len(rows) == 2
+    # The run goes on with its opponent, and never with itself.
+    again = ["train", "--resume", "--out", str(tmp_path / "other"), "--total-steps", "128"]
+    assert main(again) == 0
+    itself = ["train", *WORDS, "--out", str(trained), "--resume", "--opponent", str(trained)]
+    assert main(itself) == 2
+
+
+def test_the_opponent_of_a_run_in_python(tmp_path: Path) -> None:
+    config = PPOConfig(**SMALL, total_steps=32)
+    options = RunOptions(
+        out=str(tmp_path / "run"), opponent="random", eval_episodes=0, progress_bar=False
+    )
+    run = start_run(PPO, config, options)
+    assert isinstance(run.agent.env, SelfPlayEnv)
+    assert isinstance(run.agent.env.opponent, RandomOpponent)
+    assert run.agent.env.num_envs == run.agent.env.games.num_envs == 4
+    assert run.run()
+    games = make_games("pong", 2)
+    with pytest.raises(cule.InvalidArgumentError, match="with env or eval_env it must be empty"):
+        start_run(PPO, config, RunOptions(out=str(tmp_path / "b"), opponent="random"), env=games)
+    games.close()
+    run.agent.env.close()
 
 
 @pytest.mark.parametrize("versus", ["random", "itself"])
@@ -335,7 +390,10 @@ def test_opponents_that_do_not_fit(
     fails([*with_opponent, str(trained), "--img-size", "84"], "obs_shape of the checkpoint is")
     fails(["eval", str(tmp_path / "single.pt"), "--versus", "random"], "it must be 2 or 4")
     fails(["eval", str(trained), "--versus", "random", "--num-envs", "3"], "it must be even")
-    fails(["eval", str(trained), "--versus", "random", "--episodes", "3"], "episodes")
+    fails(["eval", str(trained), "--versus", "random", "--episodes", "3"], "episodes is 3")
+    fails(["eval", str(trained), "--versus", "random", "--num-envs", "-2"], "num_envs is -2")
+    fails(["eval", str(trained), "--versus", "random", "--rom-path", "none.bin"], "none.bin")
+    fails([*with_opponent, str(trained), "--cuda-graphs"], "cuda_graphs is True")
     fails(
         ["eval", str(trained), "--versus", "random", "--video", "a.mp4"],
         "with --versus it must be left out",

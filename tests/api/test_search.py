@@ -145,6 +145,42 @@ def test_an_archive_in_a_file(make_env: MakeEnv, tmp_path: Path) -> None:
     assert len(Archive.load(empty, env)) == 0
 
 
+HOSTILE: dict[str, Any] = {
+    "version": np.array([1, 1]),
+    "cells": np.zeros((2, 88)),
+    "parents": np.array(3),
+    "ways": np.zeros(2),
+    "visits": np.array([-5, 0]),
+    "state_sizes": np.array([-5, 100]),
+    "scores": np.array([np.nan, 0.0]),
+    "steps": None,
+}
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "equal cells", "plain"])
+def test_hostile_files_of_archives(make_env: MakeEnv, tmp_path: Path, name: str) -> None:
+    env = make_env("seaquest", 2, **SEARCH)
+    env.reset(seed=0)
+    archive, path = Archive(env), tmp_path / "archive.npz"
+    archive.add(np.array([[0] * 88, [1] * 88], np.uint8), 0, 0)
+    archive.save(path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    if name == "plain":
+        with path.open("wb") as plain:
+            np.save(plain, np.zeros(3))
+    else:
+        if name == "equal cells":
+            arrays["cells"] = np.zeros((2, 88), np.uint8)
+        elif HOSTILE[name] is None:
+            del arrays[name]
+        else:
+            arrays[name] = HOSTILE[name]
+        np.savez(path, **arrays)
+    with pytest.raises(cule.InvalidStateError, match=r"archive\.npz"):
+        Archive.load(path, env)
+
+
 @pytest.mark.parametrize("change", ["cut", "bits", "another", "ways", "version"])
 def test_damaged_files_of_archives(make_env: MakeEnv, tmp_path: Path, change: str) -> None:
     env = make_env("breakout", 8, resets="cached", **SEARCH)
@@ -192,6 +228,8 @@ def test_bad_input_of_archives(make_env: MakeEnv) -> None:
         ({"actions": np.full((1, 2), 300)}, r"actions are in 300\.\.300"),
         ({"mask": np.ones(3, bool)}, r"mask has shape \(3,\)"),
         ({"since": archive.starts([0])}, r"since\.ways has shape \(1,\)"),
+        ({"scores": [1, np.nan]}, "scores must be finite"),
+        ({"steps": -1}, "steps at least 0"),
     ):
         with pytest.raises(cule.InvalidArgumentError, match=message):
             archive.add(**{"cells": cells, "scores": 9, "steps": 0, **bad})
@@ -199,6 +237,9 @@ def test_bad_input_of_archives(make_env: MakeEnv) -> None:
         with pytest.raises(cule.InvalidArgumentError, match="rows"):
             archive.starts(rows)
     assert archive.scores.tolist() == [0, 0]
+    with pytest.raises(cule.InvalidArgumentError, match=r"rows has shape \(2,\)"):
+        archive.actions([0, 1])  # type: ignore[arg-type]
+    assert Archive(env).cells.shape == (0, 0)
 
 
 # --- Cells ------------------------------------------------------------------------------------------
@@ -228,11 +269,16 @@ def test_cells_of_ram() -> None:
         ([], None, "0 addresses"),
         ([1], [1, 2], "1 addresses and 2 divisors"),
         ([1], [0], "divisor is 0"),
+        (1, None, "addresses is 1; it must be a list"),
+        ([1], 2, "divisors is 2; it must be a list"),
     ):
         with pytest.raises(cule.InvalidArgumentError, match=message):
             ram_cells(ram, addresses, divisors)
     with pytest.raises(cule.InvalidArgumentError, match=r"ram has shape \(2, 100\)"):
         ram_cells(ram[:, :100], [1])
+    for wrong in (ram[0], 5):
+        with pytest.raises(cule.InvalidArgumentError, match=r"it must be uint8 \[N, 128\]"):
+            ram_cells(wrong, [1])
 
 
 # --- Branches and rollouts --------------------------------------------------------------------------
@@ -306,6 +352,12 @@ def test_bad_input_of_branches_and_rollouts(make_env: MakeEnv) -> None:
         RandomActions(env, mean_repeat=0.5)
     with pytest.raises(cule.InvalidArgumentError, match="continuous"):
         RandomActions(make_env("breakout", continuous=True))
+    games = cule.MultiAgentVectorEnv("pong", 2, num_threads=1)
+    with pytest.raises(cule.InvalidArgumentError, match="env has 2 players"):
+        RandomActions(games)
+    with pytest.raises(cule.InvalidArgumentError, match="env has 2 players"):
+        rollout(games, 1, policy)
+    games.close()
 
 
 def test_random_actions_are_held(make_env: MakeEnv) -> None:

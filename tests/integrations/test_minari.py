@@ -15,6 +15,7 @@ pytest.importorskip("h5py")
 import cule  # noqa: E402
 from cule.datasets import DatasetError, Recorder, open_dataset  # noqa: E402
 from cule.datasets.minari import export_minari, import_minari  # noqa: E402
+from cule.datasets.playback import play  # noqa: E402
 
 pytestmark = [
     pytest.mark.ale,
@@ -174,6 +175,34 @@ def test_datasets_that_minari_collected(
         assert abs(step.obs[0, 0].astype(int) - first).mean() < 12
 
 
+def test_an_export_that_fails_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = record(tmp_path / "a.cule")
+
+    def failing(log: Any, num_envs: int, options: Any) -> Any:
+        for number, step in enumerate(play(log, num_envs, options)):
+            if number == 60:
+                raise cule.DigestMismatchError("as if it differed")
+            yield step
+
+    monkeypatch.setattr("cule.datasets.dataset.play", failing)
+    with pytest.raises(cule.DigestMismatchError):
+        export_minari(dataset, "test/a-v0", obs_type="ram")
+    assert "test/a-v0" not in minari.list_local_datasets()
+    monkeypatch.undo()
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    export_minari(dataset, "test/a-v0", obs_type="ram")
+    for words, message in (
+        ({}, "dataset_id is 'test/a-v0'"),
+        ({"metadata": {"jpeg_encoding": True}}, "metadata holds 'jpeg_encoding'"),
+        ({"output": "torch"}, "output is 'torch'"),
+    ):
+        with pytest.raises(cule.InvalidArgumentError, match=message):
+            export_minari(dataset, "test/a-v0", obs_type="ram", **words)
+    assert minari.load_dataset("test/a-v0").total_episodes == len(dataset.episodes)
+
+
 @pytest.mark.parametrize("change", ["rewards", "terminations", "actions", "seed", "observations"])
 def test_an_import_notices_differences(tmp_path: Path, change: str) -> None:
     import ale_py
@@ -224,5 +253,8 @@ def test_what_cannot_be_imported(tmp_path: Path) -> None:
     fails(collect_with(short), "max_episode_steps 4")
     dataset = record(tmp_path / "b.cule")
     part = export_minari(dataset, "test/collected-v0", obs_type="ram")
+    none = part.filter_episodes(lambda e: False)
+    with pytest.raises(DatasetError, match="has no episodes"):
+        import_minari(none, tmp_path / "a.cule")
     last = [i for i, e in enumerate(part.iterate_episodes()) if i == part.total_episodes - 1]
     fails(part.filter_episodes(lambda e: e.id in last), "is not preceded by the rest")

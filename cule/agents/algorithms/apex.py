@@ -155,7 +155,7 @@ class ApexDQN(ApexAgent, DQN):
             network: As for `Agent`; with actor processes it must be possible to pickle it.
         """
         if config.num_actors and env is None:
-            env = make_env(dataclasses.replace(config, num_envs=1))
+            env = make_env(dataclasses.replace(config, num_envs=config.num_players))
         super().__init__(config, env, network=network)
         self.env_factory = env_factory
         self.actor_group: ActorGroup | ClusterGroup | None = None

@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -19,11 +19,10 @@ from cule.agents.training.evaluation import (
     MIN_EPISODES,
     PROTOCOLS,
     Evaluation,
-    eval_config,
     evaluate,
     make_eval_env,
 )
-from cule.agents.training.matches import make_opposed_env, play_matches, seats_with_opponent
+from cule.agents.training.matches import play_matches, seats_with_opponent
 from cule.agents.training.options import add_arguments, config_from, options_of
 from cule.agents.training.presets import (
     AGENTS,
@@ -69,10 +68,8 @@ def train(words: Sequence[str]) -> int:
 
 def _train_once(name: str, config: AgentConfig, run_options: RunOptions) -> tuple[bool, Run]:
     """Train once; return whether the run is complete, and the run."""
-    env, eval_env = _opposed(config, run_options)
-    agent_class = AGENTS[PRESETS[name].algorithm]
     try:
-        run = start_run(agent_class, config, run_options, env=env, eval_env=eval_env, preset=name)
+        run = start_run(AGENTS[PRESETS[name].algorithm], config, run_options, preset=name)
         is_complete = run.run()
         is_first = rank() == 0
     except (MemoryError, RuntimeError) as error:
@@ -92,23 +89,6 @@ def _train_once(name: str, config: AgentConfig, run_options: RunOptions) -> tupl
             print(f"stopped after {run.agent.steps} steps; continue with --resume")
     run.agent.env.close()
     return is_complete, run
-
-
-def _opposed(
-    config: AgentConfig, options: RunOptions
-) -> tuple[FrameEnv | None, Callable[[], FrameEnv] | None]:
-    """Environments with an opponent, and how to make those of evaluations; none by default."""
-    if not options.opponent:
-        return None, None
-    for name in ("num_actors", "cluster", "cuda_graphs"):
-        if getattr(config, name, False):
-            raise InvalidArgumentError(
-                f"{name} is {getattr(config, name)!r}; with an opponent it must be left out"
-            )
-    versus = read_to_play(find_checkpoint(Path(options.opponent)))
-    num_envs = min(options.eval_episodes, 128) * seats_with_opponent(config)
-    for_evaluations = eval_config(config, options.eval_protocol, max(num_envs, 1))
-    return make_opposed_env(config, versus), lambda: make_opposed_env(for_evaluations, versus)
 
 
 def parse_train(words: Sequence[str]) -> tuple[str, AgentConfig, RunOptions]:
@@ -216,7 +196,7 @@ def evaluate_checkpoints(words: Sequence[str]) -> int:
             env: FrameEnv = atari
             recorded = None
             if options.video is not None:
-                each = -(-options.episodes // num_envs)
+                each = -(-options.episodes // atari.num_envs)
                 recorded = RecordedEnv(atari, options.video, episodes=each)
                 env = stack.enter_context(recorded)
             agent = load_to_play(content, env, options.device, agent_class)
@@ -259,10 +239,13 @@ def _report_matches(options: _EvalOptions, opponent: str) -> int:
     records: list[dict[str, object]] = []
     for path in options.checkpoints:
         content = read_to_play(find_checkpoint(path))
+        if options.rom_path is not None:
+            content["config"]["rom_path"] = options.rom_path
         config = checkpoint_config(content, device=options.device, env_device="")
-        games = make_games(config, seats_with_opponent(config))
-        agent = load_to_play(content, SelfPlayEnv(games), options.device)
-        games.close()
+        seats = seats_with_opponent(config)
+        games = make_games(dataclasses.replace(config, num_envs=seats), seats)
+        with contextlib.closing(games):  # only its spaces are used
+            agent = load_to_play(content, SelfPlayEnv(games), options.device)
         result = play_matches(
             agent,
             versus,

@@ -71,7 +71,7 @@ class Evaluation:
     """Agent steps of each episode."""
 
     game: str
-    """Id of the game."""
+    """Id of the game, and the players if there are several: "pong with 2 players"."""
 
     protocol: str
     """Protocol of the evaluation."""

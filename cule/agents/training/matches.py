@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from cule.agents.training.environment import make_games
-from cule.agents.training.evaluation import eval_config, evaluate
+from cule.agents.training.evaluation import check_request, eval_config, evaluate
 from cule.agents.training.presets import load_opponent
 from cule.agents.training.self_play import Opponent, RandomOpponent, SelfPlayEnv
 from cule.errors import InvalidArgumentError
+from cule.replay.options import check_int
 
 if TYPE_CHECKING:
     from cule.agents.agent import Agent
@@ -132,9 +133,12 @@ def play_matches(
         num_games: Games at a time, an even number; 0: one per match, up to 128.
 
     Raises:
-        InvalidArgumentError: The agent plays alone, or the number of games is odd.
+        InvalidArgumentError: The agent plays alone, there are fewer than 10 matches, or the number
+            of games is odd.
         CheckpointError: The opponent does not fit the games.
     """
+    check_request(matches, protocol)
+    check_int("num_envs", num_games, 0)
     count = num_games or min(matches + matches % 2, 128)
     if count % 2:
         raise InvalidArgumentError(
@@ -161,8 +165,8 @@ def play_matches(
     return Matches(tuple(result.returns[i] for i in first), tuple(result.lengths[i] for i in first))
 
 
-def make_opposed_env(config: AgentConfig, versus: PolicyState) -> SelfPlayEnv:
-    """Environments of a config in which the policy of a checkpoint plays every second seat.
+def make_opposed_env(config: AgentConfig, versus: PolicyState | None) -> SelfPlayEnv:
+    """Environments of a config in which a checkpoint, or None at random, plays every second seat.
 
     Raises:
         InvalidArgumentError: The policy plays alone, or was trained for another game.

@@ -23,20 +23,30 @@ import torch
 
 from cule.agents.agent import Agent, Network, Progress
 from cule.agents.algorithms.config import AgentConfig
-from cule.agents.training.distributed import barrier, gather_values, rank, sum_over_ranks
+from cule.agents.training.devices import parse_device
+from cule.agents.training.distributed import (
+    barrier,
+    gather_values,
+    join_world,
+    rank,
+    sum_over_ranks,
+)
 from cule.agents.training.environment import FrameEnv
 from cule.agents.training.evaluation import (
     MIN_EPISODES,
     Evaluation,
     check_request,
+    eval_config,
     evaluate,
     time_to_score,
 )
 from cule.agents.training.logs import Row, RunLog, Value
+from cule.agents.training.matches import make_opposed_env, seats_with_opponent
 from cule.agents.training.options import NonNegative, Positive, validate
 from cule.agents.training.progress_bar import ProgressBar
 from cule.agents.training.run_folder import (
     check_writable,
+    find_checkpoint,
     last_checkpoint,
     latest_path,
     next_path,
@@ -45,10 +55,11 @@ from cule.agents.training.run_folder import (
     seconds_so_far,
 )
 from cule.agents.training.saving import path_of_rank
+from cule.agents.training.self_play import SelfPlayEnv
 from cule.agents.training.stop_request import StopRequest
 from cule.agents.training.trackers import Tracker, check_trackers, make_trackers
-from cule.agents.training.weights import SUFFIX, can_write_weights
-from cule.errors import CheckpointError, CuleError
+from cule.agents.training.weights import SUFFIX, can_write_weights, read_to_play
+from cule.errors import CheckpointError, CuleError, InvalidArgumentError
 from cule.files import remove_leftovers, replace_text
 
 
@@ -60,8 +71,8 @@ class RunOptions:
     """Folder of the run; empty: runs/GAME-PRESET-SEED."""
 
     opponent: str = ""
-    """With several players: checkpoint or weights that play every second seat, also in evaluations.
-    Empty: the policy plays against itself, and in evaluations against random actions."""
+    """With several players: checkpoint, weights or random, which play every second seat, also in
+    evaluations. Empty: the policy plays against itself, and in evaluations against random."""
 
     seeds: Positive = 1
     """Runs with consecutive seeds, one after the other; `out` then holds the folder of each."""
@@ -302,13 +313,18 @@ class Run:
     def evaluate(self) -> Evaluation:
         """Evaluate now, in all processes; the result of rank 0 is written."""
         options, agent = self.options, self.agent
-        result = evaluate(
-            agent,
-            episodes=options.eval_episodes,
-            protocol=options.eval_protocol,
-            seed=agent.config.seed,
-            env=None if self.eval_env is None else self.eval_env(),
-        )
+        env = None if self.eval_env is None else self.eval_env()
+        try:
+            result = evaluate(
+                agent,
+                episodes=options.eval_episodes,
+                protocol=options.eval_protocol,
+                seed=agent.config.seed,
+                env=env,
+            )
+        finally:
+            if env is not None:
+                env.close()
         self.evaluations.append((agent.steps, result))
         if self._log is not None:
             times = {"train_s": self._train_s, "wall_s": self._elapsed_s()}
@@ -393,14 +409,15 @@ def start_run(
         options: Options of the run.
         env: Environments to learn in; by default those of the config.
         network: Network to train; by default that of the config.
-        eval_env: Makes environments for evaluations; by default those of the protocol.
+        eval_env: Makes environments for an evaluation, which are closed after it; by default those
+            of the protocol.
         preset: Name of the config, for the folder; by default that of the algorithm.
         on_row: Called on rank 0 with "progress" or "evaluation", and each row that is logged, such
             as to send it to a tracker of experiments.
 
     Raises:
         CheckpointError: The folder holds a run and `resume` is False, or the run has other options.
-        CuleError: The environment or network cannot be made.
+        CuleError: The environment, the network or the opponent cannot be made.
     """
     folder = run_path(options.out, config, preset or agent_class.name)
     if last_checkpoint(folder) is not None and not options.resume:
@@ -408,10 +425,23 @@ def start_run(
             f"out is {str(folder)!r}, which holds a run; use --resume to resume it, or another "
             "folder"
         )
-    agent = agent_class(config, env, network=network)
-    content = read_newest(folder)
-    if content is not None:
-        agent.load_state(content)
+    own = env is None
+    if options.opponent:
+        if env is not None or eval_env is not None:
+            raise InvalidArgumentError(
+                f"opponent is {options.opponent!r}; with env or eval_env it must be empty: make "
+                "them with cule.agents.SelfPlayEnv"
+            )
+        env, eval_env = _opposed_envs(config, options, folder)
+    try:
+        agent = agent_class(config, env, network=network)
+        content = read_newest(folder)
+        if content is not None:
+            agent.load_state(content)
+    except BaseException:
+        if own and env is not None:
+            env.close()
+        raise
     return Run(
         agent,
         folder,
@@ -421,3 +451,29 @@ def start_run(
         preset=preset,
         on_row=on_row,
     )
+
+
+def _opposed_envs(
+    config: AgentConfig, options: RunOptions, folder: Path
+) -> tuple[SelfPlayEnv, Callable[[], SelfPlayEnv]]:
+    """Environments with the opponent of a run, and how to make those of its evaluations."""
+    for name in ("num_actors", "cluster", "cuda_graphs"):
+        if getattr(config, name, False):
+            raise InvalidArgumentError(
+                f"{name} is {getattr(config, name)!r}; with an opponent it must be left out"
+            )
+    seats = seats_with_opponent(config)
+    versus = None
+    if options.opponent != "random":
+        path = find_checkpoint(Path(options.opponent))
+        if folder.resolve() in path.resolve().parents:
+            raise InvalidArgumentError(
+                f"opponent is {options.opponent!r}, of this run itself; it must be of another run"
+            )
+        versus = read_to_play(path)
+    device = join_world(parse_device("device", config.device))
+    if device.index is not None and not config.env_device:
+        config = dataclasses.replace(config, env_device=str(device))
+    count = max(min(options.eval_episodes, 128), 1) * seats
+    for_evaluations = eval_config(config, options.eval_protocol, count)
+    return make_opposed_env(config, versus), lambda: make_opposed_env(for_evaluations, versus)

@@ -57,7 +57,8 @@ class SelfPlayEnv:
         >>> import cule
         >>> from cule.agents import PPO, PPOConfig, SelfPlayEnv
         >>> games = cule.MultiAgentVectorEnv("pong", 4, output="torch", autoreset_mode="SameStep")
-        >>> agent = PPO(PPOConfig(game="pong", num_steps=4, total_steps=32), SelfPlayEnv(games))
+        >>> config = PPOConfig(game="pong", num_players=2, num_steps=4, total_steps=32)
+        >>> agent = PPO(config, SelfPlayEnv(games))
         >>> [progress.steps for progress in agent.train()]
         [32]
     """
@@ -96,6 +97,8 @@ class SelfPlayEnv:
         self._sides = torch.where(torch.arange(players, device=device) % 2 == 0, 1.0, -1.0)
         self._shades = (255 * (self._seat + 1) // players).to(torch.uint8)
         self._marked_rows = max(config.img_height // _ROWS_PER_MARK, 1)
+        # Of the opponent's actions: each step has a seed, so that the state is the same anywhere.
+        self._seeds = torch.Generator()
         self._generator = torch.Generator("cpu" if opponent is None else opponent.device)
         self.num_envs = len(self._own)
         self.metadata = games.metadata
@@ -115,7 +118,7 @@ class SelfPlayEnv:
         """Start new episodes; observations ``[N, S, H, W]`` and the infos of the games."""
         obs, info = self.games.reset(seed=seed)
         if seed is not None:
-            self._generator.manual_seed(seed)
+            self._seeds.manual_seed(seed)
         return self._seen(obs, self._own), info
 
     def observations(self, obs: Tensor) -> Tensor:
@@ -147,6 +150,7 @@ class SelfPlayEnv:
     @torch.no_grad()
     def _opposing_actions(self, opponent: Opponent) -> Tensor:
         obs, _ = self.games.observe()
+        self._generator.manual_seed(int(torch.randint(2**62, (), generator=self._seeds)))
         return opponent.act(self._seen(obs, self._others).to(opponent.device), self._generator)
 
     def _seen(self, pictures: Tensor, seats: Tensor) -> Tensor:
@@ -166,7 +170,7 @@ class SelfPlayEnv:
     def get_state(self) -> Tensor:
         """Everything that future steps depend on, uint8 ``[bytes]``."""
         states = torch.as_tensor(self.games.get_state()).cpu()
-        return torch.cat([self._generator.get_state().cpu(), states.flatten()])
+        return torch.cat([self._seeds.get_state(), states.flatten()])
 
     def set_state(self, states: object) -> None:
         """Restore what `get_state` returned.
@@ -174,15 +178,24 @@ class SelfPlayEnv:
         Raises:
             InvalidStateError: It does not fit; nothing has changed.
         """
-        data = torch.as_tensor(states).cpu()
-        size = len(self._generator.get_state())
-        if data.numel() != size + self.games.num_envs * self.games.state_size:
+        try:
+            data = torch.as_tensor(states).cpu()
+        except (TypeError, ValueError, RuntimeError):
+            data = torch.empty(0, dtype=torch.uint8)
+        before = self._seeds.get_state()
+        size = len(before)
+        wanted = size + self.games.num_envs * self.games.state_size
+        if data.dtype != torch.uint8 or data.numel() != wanted:
             raise InvalidStateError(
-                f"states has {data.numel()} bytes; those of {self.games.num_envs} games have "
-                f"{size + self.games.num_envs * self.games.state_size}"
+                f"states has {data.numel()} values of {data.dtype}; it must be uint8 [{wanted}], "
+                f"the bytes of {self.games.num_envs} games"
             )
-        self.games.set_state(data[size:].reshape(self.games.num_envs, -1))
-        self._generator.set_state(data[:size])
+        try:
+            self._seeds.set_state(data[:size])
+            self.games.set_state(data[size:].reshape(self.games.num_envs, -1))
+        except (RuntimeError, InvalidStateError) as error:
+            self._seeds.set_state(before)
+            raise InvalidStateError(f"states is damaged: {error}") from None
 
     def close(self) -> None:
         """Close the games."""
