@@ -221,7 +221,7 @@ def draw_curves(path: Path, results: Results, points: Mapping[str, Mapping[int, 
     columns = min(len(results.curves), 6)
     rows = -(-len(results.curves) // columns)
     with save_figure(path, (2.4 * columns, 1.9 * rows)) as figure:
-        axes = figure.subplots(rows, columns, squeeze=False).flat
+        axes = list(figure.subplots(rows, columns, squeeze=False).flat)
         for axis in axes:
             axis.set_visible(False)
         for axis, curve in zip(axes, results.curves, strict=False):
