@@ -1,8 +1,9 @@
 """Compare Ape-X with actor processes and with actors on a Ray cluster of this machine.
 
-Both train the same options in interleaved rounds, so the results are ratios within one run. Frames
-per second count from the first update to the end, four frames a step. Few samples an insert make
-acting the limit, many make learning it. `make test-integrations` installs what this needs.
+Both train the same options in interleaved rounds, so the results are ratios within one run: one
+actor of 32 environments, and with Ray one shard, which takes a CPU of its own. Frames per second
+count from the first update to the end, four frames a step. Few samples an insert make acting the
+limit, many make learning it. `make test-integrations` installs what this needs.
 
     .venv-integrations/bin/python benchmarks/actors.py --rounds 3
 """
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cule.agents import ApexConfig, ApexDQN
-from cule.bench.machine import load_average, machine, now, source
+from cule.bench.machine import conditions
 
 RECORD = Path(__file__).parent / "results" / "actors.json"
 FRAMESKIP = 4
@@ -31,8 +32,8 @@ def measure(case: str, cluster: str, steps: int) -> dict[str, float]:
     agent = ApexDQN(
         ApexConfig(
             game="pong",
-            num_actors=2,
-            num_envs=16,
+            num_actors=1,
+            num_envs=32,
             env_threads=1,
             torch_threads=1,
             network="small",
@@ -69,11 +70,7 @@ def main() -> None:
     parser.add_argument("--record", type=Path, default=RECORD, help="file to write")
     arguments = parser.parse_args()
     record: dict[str, Any] = {
-        "when": now(),
-        "source": source(),
-        "machine": machine(),
-        "load_at_start": load_average(),
-        "options": {**vars(arguments), "record": arguments.record.name},
+        **conditions(vars(arguments)),
         "cases": {case: {"processes": [], "ray": []} for case in CASES},
     }
     for _ in range(arguments.rounds):

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import cule
-from cule.bench.machine import load_average, machine, now, source
+from cule.bench.machine import conditions
 from cule.datasets import Recorder, open_dataset
 
 RECORD = Path(__file__).parent / "results" / "datasets.json"
@@ -78,11 +78,7 @@ def main() -> None:
     parser.add_argument("--record", type=Path, default=RECORD, help="file to write")
     arguments = parser.parse_args()
     written: dict[str, Any] = {
-        "when": now(),
-        "source": source(),
-        "machine": machine(),
-        "load_at_start": load_average(),
-        "options": {**vars(arguments), "record": arguments.record.name},
+        **conditions(vars(arguments)),
         "games": {},
     }
     for game in arguments.games.split(","):

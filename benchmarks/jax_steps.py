@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cule
-from cule.bench.machine import load_average, machine, now, source
+from cule.bench.machine import conditions
 
 RECORD = Path(__file__).parent / "results" / "jax.json"
 FRAMESKIP = 4
@@ -121,12 +121,8 @@ def main() -> None:
     parser.add_argument("--record", type=Path, default=RECORD, help="file to write")
     arguments = parser.parse_args()
     record: dict[str, Any] = {
-        "when": now(),
-        "source": source(),
-        "machine": machine(),
-        "load_at_start": load_average(),
+        **conditions(vars(arguments)),
         "versions": {"jax": jax.__version__, "ale-py": ale_py.__version__},
-        "options": {**vars(arguments), "record": arguments.record.name},
         "frames_per_second": {},
     }
     for game in arguments.games.split(","):

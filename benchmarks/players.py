@@ -25,7 +25,7 @@ import numpy as np
 from pettingzoo.atari.base_atari_env import ParallelAtariEnv
 
 import cule
-from cule.bench.machine import load_average, machine, now, source
+from cule.bench.machine import conditions
 from cule.games import find_rom, load_multiplayer
 from cule.pettingzoo import parallel_env
 
@@ -134,12 +134,8 @@ def main() -> None:
     arguments = parser.parse_args()
     packages = ("pettingzoo", "multi-agent-ale-py")
     record: dict[str, Any] = {
-        "when": now(),
-        "source": source(),
-        "machine": machine(),
-        "load_at_start": load_average(),
+        **conditions(vars(arguments)),
         "versions": {name: importlib.metadata.version(name) for name in packages},
-        "options": {**vars(arguments), "record": arguments.record.name},
         "frames_per_second": {},
     }
     for game in arguments.games.split(","):

@@ -26,7 +26,7 @@ import torch
 from torch import nn
 
 from cule.agents import PPO, PPOConfig
-from cule.bench.machine import load_average, machine, now, source
+from cule.bench.machine import conditions
 from cule.wrappers.sb3 import SB3VecEnv
 
 RECORD = Path(__file__).parent / "results" / "sb3_ppo.json"
@@ -114,15 +114,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     arguments = parser.parse_args()
     record: dict[str, Any] = {
-        "when": now(),
-        "source": source(),
-        "machine": machine(),
-        "load_at_start": load_average(),
+        **conditions(vars(arguments)),
         "versions": {
             "stable-baselines3": stable_baselines3.__version__,
             "torch": torch.__version__,
         },
-        "options": vars(arguments),
         "frames_per_second": {},
     }
     for game in arguments.games.split(","):

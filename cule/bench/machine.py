@@ -8,7 +8,9 @@ import importlib.util
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import cule
 
@@ -106,6 +108,20 @@ def now() -> str:
 def load_average() -> list[float]:
     """Mean number of runnable processes in the last 1, 5 and 15 minutes."""
     return [round(value, 2) for value in os.getloadavg()]
+
+
+def conditions(options: Mapping[str, object]) -> dict[str, Any]:
+    """What the record of a script begins with: when, where, and its options, paths by name."""
+    return {
+        "when": now(),
+        "source": source(),
+        "machine": machine(),
+        "load_at_start": load_average(),
+        "options": {
+            name: value.name if isinstance(value, Path) else value
+            for name, value in options.items()
+        },
+    }
 
 
 def hardware_line(threads: int) -> str:

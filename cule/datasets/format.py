@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule.datasets.digests import num_digests
+from cule.envs.requests import MAX_SEED
 from cule.errors import DatasetError
 from cule.files import replace_bytes
 
@@ -37,9 +38,6 @@ UNFINISHED, TERMINATED, TRUNCATED = 0, 1, 2
 
 #: Largest number of environments and digest_every, and of steps of a trajectory.
 MAX_ENVS, MAX_STEPS = 2**20, 2**31 - 1
-
-#: Largest seed of a trajectory.
-MAX_SEED = 2**32 - 2
 
 #: deflate makes at most this many bytes of one.
 _MAX_RATIO = 1032

@@ -8,6 +8,7 @@ actions of a Minari dataset, plays them, and compares rewards and ends with what
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,7 @@ from cule.datasets.settings import check_recorded, check_rom
 from cule.envs import AtariVectorEnv
 from cule.envs.arrays import to_numpy
 from cule.envs.checks import INT32_MAX
+from cule.envs.requests import MAX_SEED
 from cule.errors import DatasetError, InvalidArgumentError
 
 #: Key of the metadata that an export adds, from which an import knows the environment.
@@ -35,10 +37,6 @@ _ENTRY_POINTS = ("ale_py.env:AtariEnv", "ale_py:AtariEnv", "cule.envs.gym_env:At
 
 #: Keywords of `cule.AtariEnv` that `AtariVectorEnv` has under the same names.
 _SAME = ("repeat_action_probability", "full_action_space", "mode", "difficulty")
-
-#: The word that means "the time of day" as a seed of the console.
-_TIME_OF_DAY = 2**32 - 1
-
 
 #: Keywords of Minari that an export decides.
 _OURS = {"action_space", "observation_space", "jpeg_encoding", "env", "buffer", "dataset_id"}
@@ -131,7 +129,7 @@ def _episodes(
     for episode in reversed(dataset.episodes):
         waiting.setdefault(episode.trajectory, []).append(episode)
     parts: dict[int, list[tuple[Any, ...]]] = {}
-    for step in _chain(first, steps):
+    for step in itertools.chain([first], steps):
         for index, trajectory in enumerate(step.trajectory.tolist()):
             left = waiting.get(trajectory)
             if not left or step.step < left[-1].start:
@@ -161,11 +159,6 @@ def _episodes(
                 terminations=list(terminations),
                 truncations=list(truncations),
             )
-
-
-def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from rest
 
 
 # --- Import ---------------------------------------------------------------------------------------
@@ -230,7 +223,7 @@ def _play_collected(recorder: Recorder, stored: minari.MinariDataset) -> None:
                 "as Minari does by default"
             )
         word = int(np.random.SeedSequence(int(seed)).generate_state(2)[1])
-        if word == _TIME_OF_DAY:
+        if word > MAX_SEED:
             raise DatasetError(f"episode {number} has seed {seed}, the time of day in ale-py")
         obs, _ = recorder.reset(seed=np.array([word], np.uint32))
         _play_episode(recorder, obs, episode, f"episode {number}", has_obs=has_obs)

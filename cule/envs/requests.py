@@ -87,8 +87,8 @@ def parse_reset(
 def as_seeds(seed: object, count: int) -> NDArray[np.int64]:
     """One seed for each of `count` environments.
 
-    As in ale-py they are at most 2**31 - 1. Only an array of uint32 can have all seeds of a
-    console, which seeding as Gymnasium does it needs.
+    They are at most 2**31 - 1, as in ale-py, or in an array of uint32 at most `MAX_SEED`: seeds
+    that Gymnasium environments derive have 32 bits.
     """
     if seed is None:
         return np.full(count, NO_SEED, np.int64)

@@ -90,7 +90,8 @@ class Archive:
 
         Args:
             env: Whose snapshots are kept. Without sticky actions, so that the actions of a cell
-                lead to it again, and with ``noop_max=0``, so that all episodes begin alike.
+                lead to it again, and with ``noop_max=0``, so that all episodes begin alike. With
+                ``use_fire_reset=False`` they lead to it from a reset of `cule.ALEInterface` too.
             max_cells: Cells that it holds at most; at 3 KB each a million takes 3 GB. The actions
                 of ways that were replaced stay as well, because others may go on from them.
         """

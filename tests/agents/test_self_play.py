@@ -333,7 +333,7 @@ def test_training_against_a_checkpoint(trained: Path, tmp_path: Path) -> None:
     assert config["run"]["opponent"] == str(trained)
     rows = (tmp_path / "other" / "evaluations.csv").read_text().splitlines()
     assert len(rows) == 2
-    # The run goes on with its opponent, and never with itself.
+    # A resumed run keeps its opponent, which cannot be the run itself.
     again = ["train", "--resume", "--out", str(tmp_path / "other"), "--total-steps", "128"]
     assert main(again) == 0
     itself = ["train", *WORDS, "--out", str(trained), "--resume", "--opponent", str(trained)]

@@ -133,7 +133,7 @@ def test_an_archive_in_a_file(make_env: MakeEnv, tmp_path: Path) -> None:
     every = range(len(archive))
     np.testing.assert_array_equal(archive.starts(every).states, again.starts(every).states)
     more = np.full((8, 88), 255, np.uint8)
-    assert len(again.add(more, 0, 0)) == 1  # it goes on
+    assert len(again.add(more, 0, 0)) == 1  # a loaded archive grows
     with pytest.raises(cule.CapacityError, match="cells; capacity is max_cells=2"):
         Archive.load(path, env, max_cells=2)
     with pytest.raises(cule.InvalidStateError, match="has snapshots of"):
