@@ -284,6 +284,15 @@ def test_a_process_ends_with_its_parent(tmp_path: Path) -> None:
         time.sleep(0.05)
 
 
+def test_a_process_of_a_dead_parent_runs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    process = workers.launch([sys.executable, "-c", "print('ran')"], tmp_path / "log", 1)
+    process.wait()
+    assert (tmp_path / "log").read_text() == ""
+
+
 def test_outcomes_of_processes(tmp_path: Path) -> None:
     local = LocalWorkers(1, 1)
     words = [sys.executable, "-c", "print('so'); print('the reason'); raise SystemExit(2)"]

@@ -22,9 +22,10 @@ TAIL_BYTES = 4000
 
 
 #: Runs a command that gets SIGKILL when its parent dies (PR_SET_PDEATHSIG of prctl(2)), so that no
-#: run continues without its sweep.
+#: run continues without its sweep. Its first argument is the parent, which may be dead already.
 _END_WITH_PARENT = (
-    "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); "
+    "os.getppid() == int(sys.argv[1]) and os.execv(sys.argv[2], sys.argv[2:])"
 )
 
 
@@ -198,7 +199,9 @@ def launch(words: Sequence[str], log: Path, num_cpus: int) -> subprocess.Popen[b
     log.parent.mkdir(parents=True, exist_ok=True)
     threads = {name: str(num_cpus) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     env: Mapping[str, str] = {**os.environ, **threads}
-    first = [sys.executable, "-c", _END_WITH_PARENT] if sys.platform.startswith("linux") else []
+    first: list[str] = []
+    if sys.platform.startswith("linux"):
+        first = [sys.executable, "-c", _END_WITH_PARENT, str(os.getpid())]
     with log.open("ab") as output:
         return subprocess.Popen(
             [*first, *words],
