@@ -1,0 +1,87 @@
+"""Lines of the core that the corpus of the fuzz targets in C++ executes.
+
+    python -m tests.fuzz.coverage
+
+Builds the targets once more, with clang's source-based coverage instead of sanitizers, runs them on
+the corpus that ``tests.fuzz.run`` has collected in ``build/fuzz`` (on the generated one, if there is
+none), and prints a row for each file of ``csrc`` and a sum for each folder. A line counts as covered
+when it ran in any instantiation of a template. ``CLANGXX`` names the compiler; ``llvm-profdata`` and
+``llvm-cov`` of its version are taken from ``LLVM_BIN``, by default from the path.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+
+from tests.fuzz.build import ROOT, TARGETS, Builder
+from tests.fuzz.run import FOLDER
+from tests.fuzz.seeds import write_corpus
+
+FLAGS = ("-O1", "-fprofile-instr-generate", "-fcoverage-mapping")
+FILES_A_PROCESS = 2000
+
+
+def tool(name: str) -> str:
+    """A program of LLVM."""
+    return str(Path(os.environ.get("LLVM_BIN", ""), name))
+
+
+def run_corpus(program: Path, target: str, profiles: Path) -> list[Path]:
+    """Run a target on its corpus; the raw profiles that it wrote."""
+    write_corpus(target, FOLDER / "corpus" / target)
+    files = sorted((FOLDER / "corpus" / target).iterdir())
+    raw = []
+    for start in range(0, len(files), FILES_A_PROCESS):
+        raw.append(profiles / f"{target}-{start}.profraw")
+        words = [program, *files[start : start + FILES_A_PROCESS]]
+        env = {**os.environ, "LLVM_PROFILE_FILE": str(raw[-1])}
+        subprocess.run(words, check=True, env=env, stderr=subprocess.DEVNULL)
+    print(f"{target}: {len(files):,} inputs", flush=True)
+    return raw
+
+
+def covered_lines(programs: list[Path], profile: Path) -> dict[str, tuple[int, int]]:
+    """Lines that ran, and all lines with code, for each file of ``csrc`` in the programs."""
+    first, *others = programs
+    objects = [word for program in others for word in ("-object", str(program))]
+    words = [tool("llvm-cov"), "export", "-summary-only", f"-instr-profile={profile}", str(first)]
+    text = subprocess.run([*words, *objects], check=True, capture_output=True).stdout
+    found = {}
+    for file in json.loads(text)["data"][0]["files"]:
+        path, lines = Path(file["filename"]), file["summary"]["lines"]
+        if path.is_relative_to(ROOT / "csrc"):
+            found[path.relative_to(ROOT).as_posix()] = (lines["covered"], lines["count"])
+    return found
+
+
+def main() -> None:
+    """Print the table."""
+    compiler = shlex.split(os.environ.get("CLANGXX", "clang++"))
+    folder = FOLDER / "coverage"
+    builder = Builder(folder, compiler, FLAGS)
+    programs, raw = [], []
+    for target in TARGETS:
+        programs.append(builder.build(target, "run_files"))
+        raw += run_corpus(programs[-1], target, folder)
+    merged = folder / "all.profdata"
+    subprocess.run([tool("llvm-profdata"), "merge", "-o", merged, *raw], check=True)
+    lines = covered_lines(programs, merged)
+    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for name, counts in sorted(lines.items()):
+        print(f"| `{name}` | {counts[0]:,} | {counts[1]:,} | {counts[0] / counts[1]:.1%} |")
+        for part in (str(Path(name).parent), "all"):
+            sums[part] = [a + b for a, b in zip(sums[part], counts, strict=True)]
+    for part, (covered, count) in sorted(sums.items()):
+        print(f"| {part} | {covered:,} | {count:,} | {covered / count:.1%} |")
+    built = {ROOT / name for name in lines}
+    rest = [path for path in (ROOT / "csrc").rglob("*.?pp") if path not in built]
+    print("not in the targets:", *sorted(path.relative_to(ROOT).as_posix() for path in rest))
+
+
+if __name__ == "__main__":
+    main()
