@@ -3,7 +3,9 @@
 Both train the same options in interleaved rounds, so the results are ratios within one run: one
 actor of 32 environments, and with Ray one shard, which takes a CPU of its own. Frames per second
 count from the first update to the end, four frames a step. Few samples an insert make acting the
-limit, many make learning it. `make test-integrations` installs what this needs.
+limit, many make learning it. Then the parts alone: frames per second that an actor with the network of the
+paper plays on one core, and how often per second its weights reach an actor through the object store.
+`make test-integrations` installs what this needs.
 
     .venv-integrations/bin/python benchmarks/actors.py --rounds 3
 """
@@ -16,6 +18,8 @@ import statistics
 import time
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from cule.agents import ApexConfig, ApexDQN
 from cule.bench.machine import conditions
@@ -62,6 +66,53 @@ def measure(case: str, cluster: str, steps: int) -> dict[str, float]:
     }
 
 
+def measure_actor(steps: int) -> dict[str, float]:
+    """Frames per second of an actor that plays alone with the network `nature`, and its weights."""
+    agent = ApexDQN(
+        ApexConfig(
+            game="pong",
+            num_actors=1,
+            num_envs=64,
+            env_threads=1,
+            torch_threads=1,
+            memory=100_000,
+            block_size=2_048,
+            learning_starts=steps,
+            total_steps=steps,
+            decorrelate_steps=0,
+            cluster="local",
+        )
+    )
+    speeds = []
+    for _ in agent.train():
+        speeds.append(agent.gauges()["actor_frames_per_s"])
+    return {
+        "frames_per_second": statistics.median(speeds),
+        "weight_bytes": 4.0 * sum(p.numel() for p in agent.network.parameters()),
+    }
+
+
+def measure_weights(num_bytes: int, times: int = 100) -> float:
+    """Weights per second from this process to another one through the object store of a node."""
+    import ray
+
+    class Receiver:
+        def load(self, vector: Any) -> float:
+            return float(torch.from_numpy(vector.copy())[-1])
+
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+    receiver = ray.remote(Receiver).remote()
+    weights = torch.zeros(num_bytes // 4)
+    ray.get(receiver.load.remote(ray.put(weights.numpy())))
+    began = time.perf_counter()
+    for number in range(times):
+        weights[-1] = number
+        assert ray.get(receiver.load.remote(ray.put(weights.numpy()))) == number
+    seconds = time.perf_counter() - began
+    ray.shutdown()
+    return times / seconds
+
+
 def main() -> None:
     """Measure, print a table, write the record."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -84,6 +135,10 @@ def main() -> None:
         }
         size = engines["ray"][-1]["bytes_per_transition"]
         print(case, {name: f"{rate:,.0f}" for name, rate in rates.items()}, f"{size:,.0f} bytes")
+    parts = measure_actor(arguments.steps)
+    parts["weights_per_second"] = measure_weights(int(parts["weight_bytes"]))
+    record["parts"] = parts
+    print("parts", {name: f"{value:,.0f}" for name, value in parts.items()})
     arguments.record.write_text(json.dumps(record, indent=1) + "\n")
 
 
