@@ -54,7 +54,7 @@ def covered_lines(programs: list[Path], profile: Path) -> dict[str, tuple[int, i
     found = {}
     for file in json.loads(text)["data"][0]["files"]:
         path, lines = Path(file["filename"]), file["summary"]["lines"]
-        if path.is_relative_to(ROOT / "csrc"):
+        if lines["count"] and path.is_relative_to(ROOT / "csrc"):
             found[path.relative_to(ROOT).as_posix()] = (lines["covered"], lines["count"])
     return found
 
