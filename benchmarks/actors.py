@@ -3,8 +3,9 @@
 Both train the same options in interleaved rounds, so the results are ratios within one run: one
 actor of 32 environments, and with Ray one shard, which takes a CPU of its own. Frames per second
 count from the first update to the end, four frames a step. Few samples an insert make acting the
-limit, many make learning it. Then the parts alone: frames per second that an actor with the network of the
-paper plays on one core, and how often per second its weights reach an actor through the object store.
+limit, many make learning it. Then the parts alone: frames per second that an actor with the network
+`nature` plays on one core, and how often per second its weights reach another process through the
+object store.
 `make test-integrations` installs what this needs.
 
     .venv-integrations/bin/python benchmarks/actors.py --rounds 3

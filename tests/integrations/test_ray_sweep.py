@@ -14,9 +14,9 @@ import pytest
 
 pytest.importorskip("ray", reason="ray is not installed; make test-integrations runs this")
 
-from cule.cli import main  # noqa: E402
-from tests.agents.test_sweeps import SMALL, read_csv  # noqa: E402
-from tests.support.ray_nodes import nodes  # noqa: E402
+from cule.cli import main
+from tests.agents.test_sweeps import SMALL, read_csv
+from tests.support.ray_nodes import nodes
 
 #: Of Ray itself: its processes and files live longer than the objects that own them.
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.ale]
@@ -57,13 +57,16 @@ def sweep(
 
 
 def check(folder: Path, rows: list[dict[str, str]], games: Sequence[str], seeds: int) -> None:
-    assert [(row["game"], row["seeds"]) for row in rows] == [(g, str(seeds)) for g in sorted(games)]
-    for run in folder.glob("*/seed-*"):
-        steps = [int(row["steps"]) for row in read_csv(run / "progress.csv")]
-        assert steps == list(range(200, steps[-1] + 1, 200)), run
+    assert [(row["game"], row["seeds"]) for row in rows] == [(game, str(seeds)) for game in games]
+    progress = sorted(folder.glob("*/seed-*/progress.csv"))
+    assert len(progress) == len(games) * seeds
+    for path in progress:
+        steps = [int(row["steps"]) for row in read_csv(path)]
+        assert steps == list(range(200, steps[-1] + 1, 200)), path
     for name in ("curves.svg", "profile.svg"):
         assert "<path" in (folder / "results" / name).read_text()
-    assert {row["game"] for row in read_csv(folder / "results" / "curves.csv")} == set(games)
+    labels = {row["curve"] for row in read_csv(folder / "results" / "curves.csv")}
+    assert labels == {f"{game} ppo-cpu" for game in games}
     assert r"\begin{tabular}" in (folder / "results" / "table.tex").read_text()
 
 

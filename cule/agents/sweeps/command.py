@@ -97,9 +97,9 @@ def sweep(words: Sequence[str]) -> int:
         find_rom(game, (load_roms()[game].md5,))
     if options.dry_run:
         return _dry_run(options, plan, config)
-    plan.save(folder)
     workers = _workers(options, plan, folder)
     try:
+        plan.save(folder)
         schedule = Schedule(plan, folder, workers, max_restarts=options.restarts)
         is_complete = schedule.run()
     finally:

@@ -120,10 +120,11 @@ class RayWorkers:
         try:
             with _token(folder) as tokens:
                 check_nodes(games, tokens)
-            if not self.num_slots:
-                raise ClusterError(
-                    f"cluster is {address!r}, and no node has {num_cpus} CPUs and {num_gpus:g} GPUs"
-                )
+                if not self.num_slots:
+                    raise ClusterError(
+                        f"cluster is {address!r}, and no node has {num_cpus} CPUs and "
+                        f"{num_gpus:g} GPUs"
+                    )
         except BaseException:
             self.close()
             raise
@@ -170,16 +171,25 @@ class RayWorkers:
 
 @contextlib.contextmanager
 def _token(folder: Path | None) -> Iterator[list[str]]:
-    """A file that only nodes that share the folder see; none without a folder."""
+    """A file that only nodes that share the folder see; none without a folder.
+
+    Leaves no new folder behind if the nodes do not pass their checks.
+    """
     if folder is None:
         yield []
         return
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
     token = folder / ".shared"
     token.touch()
     try:
         yield [str(token.absolute())]
-    finally:
+    except BaseException:
         token.unlink()
+        if is_new:
+            folder.rmdir()
+        raise
+    token.unlink()
 
 
 def run_in_task(words: Sequence[str], log: str, num_cpus: int) -> tuple[int, str]:
