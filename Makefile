@@ -71,21 +71,17 @@ tidy: $(VENV)/installed-dev
 	  csrc/rom_kernel/source.cpp
 
 # Tests of the native module on a build with address and undefined-behaviour sanitizers, or with the
-# thread sanitizer. python -S ignores the editable installation, so that the package with the
-# sanitized module is imported. A sanitizer's dlopen does not see the path in ale-py's library, so
-# the folder of its SDL is named.
+# thread sanitizer, which needs torch without threads. A sanitizer's dlopen does not see the path in
+# ale-py's library, so the folder of its SDL is named.
 asan tsan: $(VENV)/installed-dev
 	$(CMAKE) --preset $@
 	$(CMAKE) --build --preset $@
-	rm -rf build/$@/package && mkdir -p build/$@/package
-	cp -rs $(CURDIR)/cule build/$@/package && cp build/$@/_core*.so build/$@/package/cule
-	packages=$$($(SITE_PACKAGES)); \
 	LD_PRELOAD="$$($(CXX) -print-file-name=lib$@.so) $$($(CXX) -print-file-name=libstdc++.so)" \
-	  LD_LIBRARY_PATH=$$packages/ale_py \
-	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 TSAN_OPTIONS=halt_on_error=1 \
-	  PYTHONPATH=build/$@/package:.:$$packages \
-	  $(BIN)/python -S $(BIN)/pytest -o pythonpath= -q tests/unit tests/property tests/api \
-	  $(UNSANITIZED:%=--ignore=tests/%)
+	  LD_LIBRARY_PATH=$$($(SITE_PACKAGES))/ale_py OMP_NUM_THREADS=1 \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
+	  TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/tests/support/sanitizers/thread.txt \
+	  SANITIZED_CORE=$$(echo $(CURDIR)/build/$@/_core*.so) PYTHONPATH=$(CURDIR)/tests/support/sanitizers \
+	  $(BIN)/python -m pytest -q tests/unit tests/property tests/api $(UNSANITIZED:%=--ignore=tests/%)
 
 # Fuzzing; needs clang with libFuzzer, as $(CLANGXX), by default clang++. Reports inputs and instructions.
 fuzz: $(VENV)/installed-dev
