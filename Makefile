@@ -79,7 +79,7 @@ asan tsan: $(VENV)/installed-dev
 	LD_PRELOAD="$$($(CXX) -print-file-name=lib$@.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	  LD_LIBRARY_PATH=$$($(SITE_PACKAGES))/ale_py OMP_NUM_THREADS=1 \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
-	  TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/tests/support/sanitizers/thread.txt \
+	  TSAN_OPTIONS=halt_on_error=1:history_size=7:suppressions=$(CURDIR)/tests/support/sanitizers/thread.txt \
 	  SANITIZED_CORE=$$(echo $(CURDIR)/build/$@/_core*.so) PYTHONPATH=$(CURDIR)/tests/support/sanitizers \
 	  $(BIN)/python -m pytest -q tests/unit tests/property tests/api $(UNSANITIZED:%=--ignore=tests/%)
 

@@ -20,7 +20,7 @@ SMALL = ("--steps", "3", "--seconds", "0", "--num-envs", "2,3")
 def test_a_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "check.json"
     words = ["check", "--device", "cpu", "--games", "pong", "freeway", *SMALL, "--out", str(out)]
-    assert main(words) == 0
+    assert main([*words, "--minutes", "20"]) == 0
     text = capsys.readouterr().out
     assert "compiled = interpreter of the CPU: 3 steps of 16 environments" in text
     assert "freeway = ale-py: 3 steps of 8 environments" in text
