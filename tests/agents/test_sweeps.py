@@ -326,26 +326,30 @@ def test_a_sweep_of_two_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "holds a sweep with" in capsys.readouterr().err
 
 
+def kill_run(folder: Path) -> list[int]:
+    """SIGKILL the processes of a run when it has a checkpoint; their numbers."""
+    killed = []
+    while not (folder / "checkpoints" / "latest.pt").exists():
+        time.sleep(0.01)
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if str(folder).encode() in path.read_bytes().split(b"\0"):
+                os.kill(int(path.parent.name), signal.SIGKILL)
+                killed.append(int(path.parent.name))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return killed
+
+
 @pytest.mark.ale
 def test_a_killed_run_continues_from_its_checkpoint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = sweep_words(tmp_path, "--games", "pong", "--seeds", "1", "--jobs", "1")
     words += ["--total-steps", "3000", "--checkpoint-every", "200", "--log-every", "200"]
-    folder, killed = tmp_path / "pong" / "seed-0", []
-
-    def kill() -> None:
-        while not (folder / "checkpoints" / "latest.pt").exists():
-            time.sleep(0.01)
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                if str(folder).encode() in path.read_bytes().split(b"\0"):
-                    os.kill(int(path.parent.name), signal.SIGKILL)
-                    killed.append(path)
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-
-    thread = threading.Thread(target=kill, daemon=True)
+    folder = tmp_path / "pong" / "seed-0"
+    killed: list[int] = []
+    thread = threading.Thread(target=lambda: killed.extend(kill_run(folder)), daemon=True)
     thread.start()
     assert main(words) == 0
     thread.join()

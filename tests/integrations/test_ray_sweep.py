@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +12,7 @@ import pytest
 pytest.importorskip("ray", reason="ray is not installed; make test-integrations runs this")
 
 from cule.cli import main
-from tests.agents.test_sweeps import SMALL, read_csv
+from tests.agents.test_sweeps import SMALL, kill_run, read_csv
 from tests.support.ray_nodes import nodes
 
 #: Of Ray itself: its processes and files live longer than the objects that own them.
@@ -28,18 +25,6 @@ GAMES = ("pong", "breakout", "boxing", "freeway")
 def cluster() -> Iterator[Any]:
     with nodes(1, 1, 1) as made:
         yield made
-
-
-def kill_run(folder: Path) -> None:
-    """SIGKILL the process of a run when it has a checkpoint."""
-    while not (folder / "checkpoints" / "latest.pt").exists():
-        time.sleep(0.01)
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if str(folder).encode() in path.read_bytes().split(b"\0"):
-                os.kill(int(path.parent.name), signal.SIGKILL)
-        except (FileNotFoundError, ProcessLookupError):
-            continue
 
 
 def sweep(
