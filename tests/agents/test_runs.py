@@ -510,8 +510,9 @@ def test_options_newer_than_a_checkpoint_are_compared(tmp_path: Path) -> None:
         small_learner("ppo", lr_scale="linear").load_state(content)
 
 
-def test_a_checkpoint_of_a_gpu_goes_on_without_one(tmp_path: Path) -> None:
-    agent = small_learner("ppo")
+@pytest.mark.parametrize("name", ["ppo", "dqn"])
+def test_a_checkpoint_of_a_gpu_goes_on_without_one(tmp_path: Path, name: str) -> None:
+    agent = small_learner(name)
     for _ in agent.train(steps=512):
         pass
     agent.save(tmp_path / "a.pt")
@@ -519,7 +520,7 @@ def test_a_checkpoint_of_a_gpu_goes_on_without_one(tmp_path: Path) -> None:
     content["generator"] = torch.zeros(16, dtype=torch.uint8)  # as CUDA's
     for group in content["optimizer"]["param_groups"]:
         group |= {"lr": torch.tensor(1e-3), "capturable": True, "foreach": True}
-    again = small_learner("ppo")
+    again = small_learner(name)
     again.load_state(content)
     for _ in again.train(steps=1024):
         pass

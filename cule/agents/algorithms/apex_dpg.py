@@ -117,7 +117,8 @@ class ApexDPG(ApexAgent):
             )
         self.target = copy.deepcopy(self.network).requires_grad_(False)
         self.build_actor()
-        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=self.learning_rate)
+        parameters = self.network.parameters()
+        self.optimizer = torch.optim.Adam(parameters, lr=self.learning_rate, fused=True)
         ladder = algos.sigma_ladder(self.total_envs, config.sigma_low, config.sigma_high)
         self.sigma = self.of_own_envs(ladder)
 

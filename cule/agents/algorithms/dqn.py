@@ -177,7 +177,7 @@ class DQN(OffPolicyAgent):
         config, parameters = self.config, self.network.parameters()
         rate, eps = self.learning_rate, config.optimizer_eps
         if config.optimizer == "adam":
-            return torch.optim.Adam(parameters, lr=rate, eps=eps)
+            return torch.optim.Adam(parameters, lr=rate, eps=eps, fused=True)
         return make_rmsprop(parameters, learning_rate=rate, alpha=0.95, eps=eps, centered=True)
 
     def make_replay(self) -> UniformReplay:

@@ -200,16 +200,16 @@ def _tensors_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
 def make_capturable(optimizer: torch.optim.Optimizer, device: torch.device) -> None:
     """Keep the state of an optimizer, including its learning rate, on the device.
 
-    Adam becomes one kernel for all weights there. Others step lists of tensors, because steps of
-    single tensors may read the learning rate on the host.
+    On a GPU, Adam becomes one kernel for all weights. Others step lists of tensors, because steps
+    of single tensors may read the learning rate on the host.
     """
-    is_fused = isinstance(optimizer, torch.optim.Adam) and device.type == "cuda"
+    is_gpu_adam = isinstance(optimizer, torch.optim.Adam) and device.type == "cuda"
     for state in optimizer.state.values():
         if "step" in state:  # of a run on a CPU
             state["step"] = torch.as_tensor(state["step"], dtype=torch.float32, device=device)
     for group in optimizer.param_groups:
         group["capturable"] = True
-        group["foreach"] = not is_fused
-        if is_fused:
+        group["foreach"] = not (is_gpu_adam or group.get("fused"))
+        if is_gpu_adam:
             group["fused"] = True
         group["lr"] = torch.as_tensor(group["lr"], dtype=torch.float32, device=device)

@@ -141,8 +141,8 @@ def load_state(agent: Agent, content: Checkpoint) -> None:
         for group in agent.optimizer.param_groups:  # may have been saved on a GPU
             group["lr"] = float(group["lr"])
             for name in ("capturable", "fused"):
-                if group.get(name):
-                    group[name] = False
+                if name in group:
+                    group[name] = agent.optimizer.defaults[name]
     if agent.config.cuda_graphs:
         make_capturable(agent.optimizer, agent.device)
     for call in agent._captured:
