@@ -7,12 +7,12 @@ processes write at the same time.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import tempfile
 from pathlib import Path
+
+from cule.files import replace_bytes
 
 #: What a kernel was made for: sources, architecture, compiler and the like.
 MadeFor = dict[str, str]
@@ -51,30 +51,12 @@ def load(name: str, made_for: MadeFor) -> bytes | None:
 
 
 def store(name: str, made_for: MadeFor, code: bytes) -> None:
-    """Keep a kernel.
+    """Keep a kernel; its folder is made.
 
     Raises:
-        OSError: It cannot be written.
+        StorageError: It cannot be written.
     """
-    write_whole(path_of(name, made_for), _head(made_for, code) + b"\n" + code)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file, which others see whole or not at all; its folder is made.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, scratch = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.replace(scratch, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(scratch)
-        raise
+    replace_bytes(path_of(name, made_for), _head(made_for, code) + b"\n" + code)
 
 
 def discard(name: str, made_for: MadeFor) -> None:

@@ -17,7 +17,8 @@ from pathlib import Path
 import torch
 
 from cule import _core
-from cule.envs.kernel_cache import cache_folder, write_whole
+from cule.envs.kernel_cache import cache_folder
+from cule.files import replace_text
 
 WARP_LANES = 32
 SCHEDULERS = 4  # of a multiprocessor; a warp lives on one
@@ -96,11 +97,11 @@ def keep_lanes(device: torch.device | str, lanes: Mapping[int, int]) -> None:
     """Keep what was fastest on a device, by number of environments, in place of what was kept.
 
     Raises:
-        OSError: The file cannot be written.
+        StorageError: The file cannot be written.
     """
     kept = _read_geometries()
     kept[_device_key(device)] = {str(size): number for size, number in sorted(lanes.items())}
-    write_whole(geometry_file(), json.dumps(kept, indent=1).encode() + b"\n")
+    replace_text(geometry_file(), json.dumps(kept, indent=1) + "\n")
 
 
 def _read_geometries() -> dict[str, object]:

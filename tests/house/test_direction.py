@@ -54,7 +54,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "device": {"errors"},
     "games": {"errors", "files"},
     "envs": {
-        *("errors", "option_fields", "familiar_names", "device", "games", "_core", "_cuda"),
+        *("errors", "files", "option_fields", "familiar_names", "device", "games"),
+        *("_core", "_cuda"),
     },
     # The learners: replay memories, networks and mathematics know nothing of environments.
     # The native module has what replay does on a processor.
