@@ -58,7 +58,7 @@ from cule.agents.training.sources import AnyEnv, as_frame_env
 from cule.envs import FrameStep
 from cule.errors import CheckpointError, DivergedError, InvalidArgumentError
 from cule.kernels import BLOCK_SIDE
-from cule.nets import read_floats, reads_blocks
+from cule.nets import PixelStatistics, read_floats, reads_blocks
 
 AnyAgent = TypeVar("AnyAgent", bound="Agent")
 Result = TypeVar("Result")
@@ -232,6 +232,11 @@ class Agent(ABC):
                     f"network made a {type(network).__name__}; it must make a torch.nn.Module"
                 )
         return network.to(self.device)
+
+    @property
+    def pixel_statistics(self) -> PixelStatistics | None:
+        """The statistics of the network, if it has any."""
+        return getattr(self.network, "statistics", None)  # a network of your own has none
 
     def network_outputs(self) -> Mapping[str, tuple[int, ...]]:
         """Names and shapes, for one observation, of what the network must return; empty: any."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from cule.nets.heads import ActorCritic
 from cule.nets.initialisation import initialise
+from cule.nets.pixels import PixelStatistics
 from cule.nets.torsos import make_torso
 
 #: Size of an action (x, y, fire).
@@ -25,10 +26,16 @@ class DeterministicActorCritic(nn.Module):
     """
 
     def __init__(
-        self, obs_shape: Sequence[int], *, torso: str = "nature", initialisation: str = "torch"
+        self,
+        obs_shape: Sequence[int],
+        *,
+        torso: str = "nature",
+        initialisation: str = "torch",
+        normalize_obs: bool = False,
     ) -> None:
         """Make and initialise the network; arguments as for `cule.nets.QNetwork`."""
         super().__init__()
+        self.statistics = PixelStatistics(tuple(obs_shape)) if normalize_obs else None
         self.torso = make_torso(torso, obs_shape)
         features = self.torso.num_features
         self.critic = nn.Sequential(
@@ -56,6 +63,8 @@ class DeterministicActorCritic(nn.Module):
 
     def features(self, obs: Tensor) -> Tensor:
         """Features ``[B, F]`` of observations."""
+        if self.statistics is not None:
+            obs = self.statistics(obs)
         found: Tensor = self.torso(obs)
         return found
 

@@ -84,6 +84,7 @@ class QNetwork(nn.Module):
         noise_sigma0: float = 0.5,
         noise_groups: int = 1,
         hidden: int = 512,
+        normalize_obs: bool = False,
     ) -> None:
         """Make and initialise the network.
 
@@ -99,8 +100,10 @@ class QNetwork(nn.Module):
             noise_sigma0: Initial scale of the noise.
             noise_groups: Groups of a batch with independent noise.
             hidden: Width of the streams.
+            normalize_obs: Subtract a running mean of each pixel, divide by its deviation.
         """
         super().__init__()
+        self.statistics = PixelStatistics(tuple(obs_shape)) if normalize_obs else None
         self.num_actions, self.num_atoms, self.dueling = num_actions, num_atoms, dueling
         has_hidden = dueling or noisy
         make = torso_without_hidden_layer if has_hidden else make_torso
@@ -126,6 +129,8 @@ class QNetwork(nn.Module):
 
     def forward(self, obs: Tensor) -> Tensor:
         """Turn observations into float32 values ``[B, A]`` or, with atoms, logits ``[B, A, K]``."""
+        if self.statistics is not None:
+            obs = self.statistics(obs)
         features = self.torso(obs)
         shape = (len(features), self.num_actions, self.num_atoms)
         out: Tensor = self.advantage(features).reshape(shape)

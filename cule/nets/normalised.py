@@ -11,6 +11,7 @@ from cule.errors import InvalidArgumentError
 from cule.nets.hadamax import hadamax_body
 from cule.nets.heads import HeadLinear
 from cule.nets.initialisation import initialise
+from cule.nets.pixels import PixelStatistics
 from cule.nets.torsos import ByteConv2d, Torso, channels_last, convolutional_body, linear_body
 
 #: Torsos that have a normalised form, in addition to "mlp".
@@ -27,8 +28,13 @@ class NormalisedQNetwork(Torso):
         *,
         torso: str = "nature",
         initialisation: str = "he",
+        normalize_obs: bool = False,
     ) -> None:
-        """Make the network as `QNetwork`, with a torso of `NORMALISED` or "mlp"."""
+        """Make the network as `QNetwork`, with a torso of `NORMALISED` or "mlp".
+
+        With `normalize_obs` a running mean of each pixel is subtracted, and the difference is
+        divided by its deviation.
+        """
         example = torch.zeros(1, *obs_shape)
         if torso == "mlp":
             body = linear_body(example.numel(), 2, normalised=True)
@@ -44,6 +50,7 @@ class NormalisedQNetwork(Torso):
                 f"must be one of {', '.join(allowed)}"
             )
         super().__init__(body, example, is_image=torso != "mlp")
+        self.statistics = PixelStatistics(tuple(obs_shape)) if normalize_obs else None
         self.head = HeadLinear(self.num_features, num_actions)
         initialise(self, initialisation)
         if self.is_image:
@@ -51,5 +58,7 @@ class NormalisedQNetwork(Torso):
 
     def forward(self, obs: Tensor) -> Tensor:
         """Turn observations, uint8 or float (0..255), into float32 action values ``[B, A]``."""
+        if self.statistics is not None:
+            obs = self.statistics(obs)
         values: Tensor = self.head(super().forward(obs))
         return values

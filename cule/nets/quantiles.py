@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from cule.nets.heads import HeadLinear, torso_without_hidden_layer
 from cule.nets.initialisation import initialise
+from cule.nets.pixels import PixelStatistics
 
 
 class ImplicitQuantileNetwork(nn.Module):
@@ -29,6 +30,7 @@ class ImplicitQuantileNetwork(nn.Module):
         num_cosines: int = 64,
         num_midpoints: int = 32,
         hidden: int = 512,
+        normalize_obs: bool = False,
     ) -> None:
         """Make and initialise the network.
 
@@ -40,8 +42,10 @@ class ImplicitQuantileNetwork(nn.Module):
             num_cosines: Cosines in the embedding of a fraction.
             num_midpoints: Fractions of the action values that `forward` returns without any.
             hidden: Width of the hidden layer.
+            normalize_obs: Subtract a running mean of each pixel, divide by its deviation.
         """
         super().__init__()
+        self.statistics = PixelStatistics(tuple(obs_shape)) if normalize_obs else None
         self.torso = torso_without_hidden_layer(torso, obs_shape)
         width = self.torso.num_features
         self.embedding = nn.Linear(num_cosines, width)
@@ -65,6 +69,8 @@ class ImplicitQuantileNetwork(nn.Module):
         """
         if fractions is None:
             return self.forward(obs, self.midpoints.expand(len(obs), -1)).mean(1)
+        if self.statistics is not None:
+            obs = self.statistics(obs)
         cosines = torch.cos(fractions.unsqueeze(-1) * self.harmonics)  # [B, M, num_cosines]
         embedded = F.relu(self.embedding(cosines))
         features = self.torso(obs).unsqueeze(1) * embedded

@@ -99,6 +99,7 @@ def test_options_that_contradict_are_refused() -> None:
         {"noisy": True},
         {"num_actors": -1},
         {"num_actors": 2, "exploration": "schedule"},
+        {"num_actors": 2, "normalize_obs": True},
     ):
         with pytest.raises(InvalidArgumentError):
             ApexConfig(**changes)

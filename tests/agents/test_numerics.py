@@ -79,7 +79,9 @@ def test_the_first_ratios_are_one_with_pixel_statistics(name: str) -> None:
     assert not torch.equal(moved[0], moved[1])
 
 
-@pytest.mark.parametrize(("name", "num_steps"), [("ppo", 16), ("a2c", 5), ("vtrace", 8)])
+@pytest.mark.parametrize(
+    ("name", "num_steps"), [("ppo", 16), ("a2c", 5), ("vtrace", 8), ("pqn", 4)]
+)
 def test_pixel_statistics_are_those_of_all_frames(name: str, num_steps: int) -> None:
     """The frames of a learner are counted once, after the rollout that they are in."""
     env = Catch(16)
@@ -109,6 +111,34 @@ def test_pixel_statistics_are_those_of_all_frames(name: str, num_steps: int) -> 
     square = (frames.square().sum(0) + 255.0**2) / total
     torch.testing.assert_close(statistics.mean, mean, rtol=1e-4, atol=1e-3)
     torch.testing.assert_close(statistics.variance, square - mean.square(), rtol=1e-4, atol=1e-1)
+
+
+@pytest.mark.parametrize(
+    "name", ["dqn", "rainbow", "iqn", "apex-dqn", "apex-dqn-overlap", "apex-dpg"]
+)
+def test_pixel_statistics_before_learning_are_kept(name: str) -> None:
+    """A memory holds old frames, whose values must not change with the statistics."""
+    env = Catch(16, continuous=name == "apex-dpg")
+    agent: Any = small_learner(name, env=env, normalize_obs=True)
+    agent.begin()
+    statistics = agent.network.statistics
+    shown = []
+    step_frames = env.step_frames
+
+    def recorded(*arguments: Any, **keywords: Any) -> Any:
+        step = step_frames(*arguments, **keywords)
+        shown.append((agent.updates, step.frame.clone()))
+        return step
+
+    env.step_frames = recorded  # type: ignore[method-assign]
+    for _ in agent.train(steps=1600):
+        pass
+    frames = torch.cat([frame for updates, frame in shown if updates == 0]).float()
+    total = len(frames) + 1
+    assert 300 <= float(statistics.count) == total < 16 * len(shown)
+    torch.testing.assert_close(statistics.mean, frames.sum(0) / total, rtol=1e-4, atol=1e-3)
+    copies = [agent.target, *([agent.actor] if hasattr(agent, "actor") else [])]
+    assert all(copied.statistics is statistics for copied in copies)
 
 
 @pytest.mark.parametrize("shape", [(3, 6, 5), (1, 6, 5), (7,)])

@@ -187,6 +187,16 @@ def test_interrupt_saves_and_ends(tmp_path: Path) -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.parametrize(("log_every", "steps"), [(160, [160, 320, 400]), (1000, [400]), (0, [])])
+def test_the_end_of_training_has_a_row(tmp_path: Path, log_every: int, steps: list[int]) -> None:
+    config = small_learner("a2c", total_steps=400).config
+    options = RunOptions(
+        out=str(tmp_path), log_every=log_every, eval_episodes=0, progress_bar=False
+    )
+    assert start_run(type(small_learner("a2c")), config, options, env=Catch(16)).run()
+    assert [int(row["steps"]) for row in rows_of(tmp_path)] == steps
+
+
 class Poisoned(Catch):
     """Catch whose rewards stop being numbers."""
 
@@ -360,8 +370,8 @@ def test_rows_tell_of_the_memory(tmp_path: Path) -> None:
     assert start("rainbow", tmp_path, steps=800).run()
     rows = rows_of(tmp_path)
     # 320 steps are 20 of 16 environments, of which the newest 3 have no full return yet.
-    assert [float(row["replay_span"]) for row in rows] == [18.0, 38.0]
-    assert [float(row["replay_size"]) for row in rows] == [288.0, 608.0]
+    assert [float(row["replay_span"]) for row in rows] == [18.0, 38.0, 48.0]
+    assert [float(row["replay_size"]) for row in rows] == [288.0, 608.0, 768.0]
     assert all(float(row["max_priority"]) >= 1.0 for row in rows)
 
 

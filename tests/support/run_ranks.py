@@ -18,7 +18,6 @@ import torch.distributed as dist
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from cule.agents import AGENTS, RunOptions, start_run
-from cule.agents.algorithms.on_policy import update_statistics
 from cule.agents.training import graphs
 from cule.agents.training.distributed import (
     gather_values,
@@ -26,6 +25,7 @@ from cule.agents.training.distributed import (
     join_world,
     leave_world,
     rank,
+    update_statistics,
     weigh_over_ranks,
     world_size,
 )

@@ -111,6 +111,11 @@ class ApexConfig(ApexActingConfig, DQNConfig):
                 f"num_actors is {self.num_actors} and there are {num_launched()} processes; actor "
                 "processes need a single learner"
             )
+        if self.normalize_obs:
+            raise InvalidArgumentError(
+                f"normalize_obs is True and num_actors {self.num_actors}; with actor processes it "
+                "must be False"
+            )
         if self.exploration != "ladder":
             raise InvalidArgumentError(
                 f"exploration is {self.exploration!r}; with actor processes it must be 'ladder'"

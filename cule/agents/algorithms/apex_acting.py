@@ -11,7 +11,6 @@ after the other, in either order with the same results.
 from __future__ import annotations
 
 import contextlib
-import copy
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -124,7 +123,7 @@ class ApexAgent(OffPolicyAgent):
             )
         has_two_streams = self.config.overlap and self.device.type == "cuda"
         self.acting_stream = separate_stream(self.device) if has_two_streams else None
-        self.actor = copy.deepcopy(self.network).requires_grad_(False)
+        self.actor = self.copy_network()
         self.actor_errors = ActorErrors(self.config.n_step)
         self.acted_steps = 0
 

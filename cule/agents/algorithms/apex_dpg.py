@@ -9,7 +9,6 @@ noise with a ladder of standard deviations over the environments, and rare rando
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -115,7 +114,7 @@ class ApexDPG(ApexAgent):
                 f"the network, a {type(self.network).__name__}, has no {', '.join(missing)}; Ape-X "
                 "DPG needs what cule.nets.DeterministicActorCritic has under these names"
             )
-        self.target = copy.deepcopy(self.network).requires_grad_(False)
+        self.target = self.copy_network()
         self.build_actor()
         parameters = self.network.parameters()
         self.optimizer = torch.optim.Adam(parameters, lr=self.learning_rate, fused=True)
@@ -126,7 +125,10 @@ class ApexDPG(ApexAgent):
         """Make the actor and the critic; see `cule.nets.DeterministicActorCritic`."""
         config = self.config
         return DeterministicActorCritic(
-            self.obs_shape, torso=config.network, initialisation=config.initialisation
+            self.obs_shape,
+            torso=config.network,
+            initialisation=config.initialisation,
+            normalize_obs=config.normalize_obs,
         )
 
     def make_replay(self) -> PrioritizedReplay:

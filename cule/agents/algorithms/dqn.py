@@ -7,7 +7,6 @@ noisy networks (Fortunato et al. 2018); Rainbow (Hessel et al. 2018).
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -143,7 +142,7 @@ class DQN(OffPolicyAgent):
         """Make both networks and the optimizer; `begin_buffer` makes the memory."""
         config = self.config
         self.network = self.new_network()
-        self.target = copy.deepcopy(self.network).requires_grad_(False)
+        self.target = self.copy_network()
         self.target_tau = config.target_tau
         self.optimizer = self._make_optimizer()
         self.beta: float | Tensor = config.beta_start
@@ -171,6 +170,7 @@ class DQN(OffPolicyAgent):
             num_atoms=config.num_atoms,
             noise_sigma0=config.noise_sigma0,
             noise_groups=config.noise_groups,
+            normalize_obs=config.normalize_obs,
         )
 
     def _make_optimizer(self) -> torch.optim.Optimizer:

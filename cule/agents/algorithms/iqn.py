@@ -84,6 +84,7 @@ class IQN(DQN):
             self.num_actions,
             torso=self.config.network,
             initialisation=self.config.initialisation,
+            normalize_obs=self.config.normalize_obs,
         )
 
     # --- Act --------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ learned samples at `samples_per_insert` times the number of steps; fractions car
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,9 +19,15 @@ from cule import algos
 from cule.agents.agent import Agent
 from cule.agents.algorithms.config import AgentConfig
 from cule.agents.training.checkpoint import Metrics
-from cule.agents.training.distributed import num_launched, weigh_over_ranks, world_size
+from cule.agents.training.distributed import (
+    num_launched,
+    update_statistics,
+    weigh_over_ranks,
+    world_size,
+)
 from cule.agents.training.environment import StorageKeywords
 from cule.agents.training.options import Bounds, Fraction, Positive
+from cule.envs import FrameStep
 from cule.errors import InvalidArgumentError
 from cule.nets import soft_copy
 from cule.replay import Batch, PrioritizedReplay, UniformReplay
@@ -56,6 +63,9 @@ class ReplayConfig(AgentConfig):
 
     alpha: Fraction = 0.5
     """Exponent of the priorities."""
+
+    normalize_obs: bool = False
+    """Normalise pixels by their mean and standard deviation before the first update."""
 
     def __post_init__(self) -> None:
         """Validate the options."""
@@ -171,6 +181,20 @@ class OffPolicyAgent(Agent):
         """The memory, where this process fills it."""
         assert isinstance(self.replay, UniformReplay)
         return self.replay
+
+    def copy_network(self) -> nn.Module:
+        """Copy the network, without gradients; copies share its statistics of pixels."""
+        copied = copy.deepcopy(self.network).requires_grad_(False)
+        if self.pixel_statistics is not None:
+            copied.statistics = self.pixel_statistics
+        return copied
+
+    def step_env(self, actions: Tensor, next_frame: Tensor | None) -> FrameStep:
+        """As `Agent.step_env`; frames before the first update add to the statistics of pixels."""
+        step = super().step_env(actions, next_frame)
+        if self.pixel_statistics is not None and self.updates == 0:
+            update_statistics(self.pixel_statistics, step.frame.to(self.device))
+        return step
 
     def begin_buffer(self, frames: Tensor) -> None:
         """Make the memory and store the first frames."""

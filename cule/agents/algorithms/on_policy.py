@@ -22,10 +22,10 @@ from cule.agents.algorithms.policies import Policy
 from cule.agents.algorithms.schedules import learning_rate_of, set_learning_rate
 from cule.agents.algorithms.value_scale import ValueScale
 from cule.agents.training.checkpoint import Metrics
-from cule.agents.training.distributed import sum_over_ranks, world_size
+from cule.agents.training.distributed import update_statistics
 from cule.agents.training.options import Fraction, NonNegativeFloat, Positive
 from cule.errors import InvalidArgumentError
-from cule.nets import ActorCritic, PixelStatistics
+from cule.nets import ActorCritic
 from cule.replay import Rollout, TrajectoryBuffer, TrajectoryOptions
 
 
@@ -42,13 +42,13 @@ class RolloutConfig(AgentConfig):
     forward_batch: Positive = 4096
     """Maximum number of observations in one forward pass without gradients; bounds memory."""
 
+    normalize_obs: bool = False
+    """Normalise pixels by their running mean and standard deviation, updated after each rollout."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ActorCriticConfig(RolloutConfig):
     """Options of the algorithms with a policy and a value."""
-
-    normalize_obs: bool = False
-    """Normalise pixels by their running mean and standard deviation, updated after each rollout."""
 
     value_coef: float = 0.5
     """Factor of the value loss."""
@@ -96,9 +96,11 @@ class RolloutAgent(Agent):
         return TrajectoryOptions(**self.storage_options(), num_steps=self.config.num_steps)
 
     def begin_buffer(self, frames: Tensor) -> None:
-        """Make the buffer and store the first frames."""
+        """Make the buffer, store the first frames, and begin the statistics of pixels."""
         self.buffer = TrajectoryBuffer(self.buffer_options())
         self.buffer.start(frames)
+        if self.pixel_statistics is not None:
+            update_statistics(self.pixel_statistics, frames)
 
     def anneal(self) -> None:
         """Set the scheduled numbers of the next round."""
@@ -115,10 +117,20 @@ class RolloutAgent(Agent):
         return {"learning_rate": learning_rate_of(self.optimizer)}
 
     def round(self) -> None:
-        """Collect a rollout and update from it."""
+        """Collect a rollout, update from it, and then from its frames the statistics of pixels.
+
+        Acting and learning so read the same statistics, and ratios of probabilities begin at 1.
+        """
         self.anneal()
         self.collect(self.config.num_steps)
         self.metrics = self.update()
+        self.update_pixel_statistics()
+
+    def update_pixel_statistics(self) -> None:
+        """Update the statistics of pixels, if there are any, with the frames of the rollout."""
+        if self.pixel_statistics is not None:
+            for frames in self.buffer.frames(self.config.forward_batch):
+                update_statistics(self.pixel_statistics, frames)
 
     def update(self) -> Metrics:
         """Update from the rollout in the buffer; return the metrics."""
@@ -226,31 +238,6 @@ class ActorCriticAgent(RolloutAgent):
             initialisation=config.initialisation,
             normalize_obs=config.normalize_obs,
         )
-
-    def begin_buffer(self, frames: Tensor) -> None:
-        """Make the buffer, store the first frames, and begin the statistics of pixels."""
-        super().begin_buffer(frames)
-        if self.pixel_statistics is not None:
-            update_statistics(self.pixel_statistics, frames)
-
-    def round(self) -> None:
-        """Collect a rollout, update from it, and then from its frames the statistics of pixels.
-
-        Acting and learning so read the same statistics, and ratios of probabilities begin at 1.
-        """
-        super().round()
-        self.update_pixel_statistics()
-
-    @property
-    def pixel_statistics(self) -> PixelStatistics | None:
-        """The statistics of the network, if it has any."""
-        return getattr(self.network, "statistics", None)  # a network of your own has none
-
-    def update_pixel_statistics(self) -> None:
-        """Update the statistics of pixels, if there are any, with the frames of the rollout."""
-        if self.pixel_statistics is not None:
-            for frames in self.buffer.frames(self.config.forward_batch):
-                update_statistics(self.pixel_statistics, frames)
 
     def anneal(self) -> None:
         """Set the scheduled numbers of the next round."""
@@ -384,15 +371,3 @@ def check_minibatches(count: int, samples: int, product: str = "num_steps x num_
             f"num_minibatches is {count}, which does not divide the {samples} of a rollout "
             f"({product})"
         )
-
-
-@torch.no_grad()
-def update_statistics(statistics: PixelStatistics, frames: Tensor) -> None:
-    """Update pixel statistics with the frames of all processes."""
-    if world_size() == 1:
-        statistics.update(frames)
-        return
-    x = frames.float().reshape(-1, *statistics.mean.shape)
-    mean, square = sum_over_ranks(torch.stack([x.mean(0), x.square().mean(0)])) / world_size()
-    count = torch.full_like(statistics.count, len(x) * world_size())
-    statistics.merge(mean, square - mean.square(), count)

@@ -92,6 +92,7 @@ class PQN(RolloutAgent):
             self.num_actions,
             torso=self.config.network,
             initialisation=self.config.initialisation,
+            normalize_obs=self.config.normalize_obs,
         )
 
     def make_optimizer(self) -> torch.optim.Optimizer:

@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from cule.errors import CheckpointError
+from cule.nets import PixelStatistics
 from cule.replay import Batch
 
 Value = TypeVar("Value")
@@ -128,6 +129,18 @@ def sum_over_ranks(values: Tensor) -> Tensor:
 def mean_over_ranks(value: Tensor) -> Tensor:
     """Mean over all processes, as a new tensor."""
     return sum_over_ranks(value.clone()) / world_size()
+
+
+@torch.no_grad()
+def update_statistics(statistics: PixelStatistics, frames: Tensor) -> None:
+    """Update pixel statistics with the frames of all processes."""
+    if world_size() == 1:
+        statistics.update(frames)
+        return
+    x = frames.float().reshape(-1, *statistics.mean.shape)
+    mean, square = sum_over_ranks(torch.stack([x.mean(0), x.square().mean(0)])) / world_size()
+    count = torch.full_like(statistics.count, len(x) * world_size())
+    statistics.merge(mean, square - mean.square(), count)
 
 
 def local_moments(values: Tensor, valid: Tensor | None = None) -> tuple[Tensor, Tensor]:

@@ -95,6 +95,9 @@ PRESETS: dict[str, Preset] = {
         clip_values=False, total_steps=800_000),
     "pqn": _preset("pqn"),
     "pqn-hadamax": _preset("pqn", network="hadamax"),
+    "pqn-cpu": _preset("pqn", **_CPU | {"num_envs": 32}, stack_num=2, normalize_obs=True,
+        num_epochs=4, num_minibatches=8, learning_rate=1e-3, learning_rate_schedule="linear",
+        q_lambda=0.9, epsilon_end=0.01, total_steps=1_600_000),
     "pqn-gpu": _preset(
         "pqn", num_envs=2048, num_minibatches=16, learning_rate=1e-3, precision="bf16"),
     "dqn": _preset("dqn"),

@@ -85,7 +85,7 @@ class RunOptions:
     are those of the run."""
 
     log_every: NonNegative = 50_000
-    """Agent steps between two rows of progress."""
+    """Agent steps between two rows of progress; the end of training has one, too. 0: none."""
 
     checkpoint_every: NonNegative = 500_000
     """Agent steps between two checkpoints."""
@@ -223,7 +223,8 @@ class Run:
         def is_due(every: int) -> bool:
             return every > 0 and progress.steps // every > before // every
 
-        if is_due(options.log_every):
+        is_last = progress.steps >= self.agent.config.total_steps
+        if is_due(options.log_every) or (is_last and options.log_every):
             self._add_row(progress)
         if is_due(options.eval_every) and options.eval_episodes:
             self._add_time()
