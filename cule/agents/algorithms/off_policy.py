@@ -65,7 +65,7 @@ class ReplayConfig(AgentConfig):
     """Exponent of the priorities."""
 
     normalize_obs: bool = False
-    """Normalise pixels by their mean and standard deviation before the first update."""
+    """Normalise pixels by mean and standard deviation of the frames before the first update."""
 
     def __post_init__(self) -> None:
         """Validate the options."""
