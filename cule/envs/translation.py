@@ -44,6 +44,10 @@ WHOLE = '#include "rom_kernel/kernel.hpp"\n'
 
 _OPTIONS = ("-std=c++17", "-fmad=false", "-default-device")
 
+#: What is linked is compiled for the registers of the kernel that calls it; without this, NVRTC 13.0
+#: gives functions more than their caller has, which ptxas refuses.
+_LINKED_OPTIONS = (f"-maxrregcount={_core.LANE_PART_REGISTERS}",)
+
 
 class MissingCompilerError(DeviceError):
     """There is no NVRTC."""
@@ -60,7 +64,7 @@ def device_sources() -> Path:
 @functools.cache
 def _sources_digest() -> str:
     folder = device_sources()
-    state = hashlib.sha256(repr((_OPTIONS, FRAMES, SEEDS, MOST_INSTRUCTIONS)).encode())
+    state = hashlib.sha256(repr((_OPTIONS, _LINKED_OPTIONS, FRAMES, SEEDS, MOST_INSTRUCTIONS)).encode())
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         state.update(str(path.relative_to(folder)).encode() + path.read_bytes())
     return state.hexdigest()
@@ -105,11 +109,12 @@ def source_of(game: _core.Game, lanes_per_warp: int, most: int | None = None) ->
     return game.lane_source(FRAMES, SEEDS, most or MOST_INSTRUCTIONS, is_alone=is_alone)
 
 
-def compile_source(source: str, architecture: int, *options: str, linkable: bool = False) -> Job:
+def compile_source(source: str, architecture: int, linkable: bool = False) -> Job:
     """Compile a source that includes headers of `device_sources` for 90, which is sm_90."""
     folder = device_sources()
     include = [folder / "rom_kernel" / "rtc", folder / "cuda" / "device", folder]
-    every = [*_OPTIONS, *(f"-I{path}" for path in include), *options]
+    linked = _LINKED_OPTIONS if linkable else ()
+    every = [*_OPTIONS, *linked, *(f"-I{path}" for path in include)]
     return compile_code(toolkit(), source, every, architecture, linkable)
 
 
@@ -156,8 +161,7 @@ class Wanted:
         return compile_source(source, self.architecture).result()
 
     def _compile_parts(self, source: str) -> Job:
-        registers = f"-maxrregcount={_core.LANE_PART_REGISTERS}"
-        return compile_source(source, self.architecture, registers, linkable=True)
+        return compile_source(source, self.architecture, linkable=True)
 
     def _link(self, shared: bytes, parts: Job) -> bytes:
         return link_code(toolkit(), [shared, parts.result()], self.architecture).result()
