@@ -3,16 +3,19 @@
     python benchmarks/steps.py --game pong --num-envs 4096 --steps 100 --profiled 2
 
 With ``--profiled``, further steps follow, between ``cudaProfilerStart`` and ``cudaProfilerStop``.
+Fails if another kernel than that of ``--kernel`` runs.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
+import contextlib
 
 import torch
 
 import cule
+from cule.bench.engines import check_kernel, load_kernel
+from cule.envs.launch import use_geometry
 
 
 def main() -> None:
@@ -21,13 +24,16 @@ def main() -> None:
     parser.add_argument("--game", default="pong")
     parser.add_argument("--num-envs", type=int, default=4096)
     parser.add_argument("--kernel", default="interpreter", help="as in `cule.EnvOptions`")
+    parser.add_argument("--lanes", type=int, help="environments per warp, 1 to 32")
     parser.add_argument("--steps", type=int, default=100, help="before those that are profiled")
     parser.add_argument("--profiled", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
 
     num_envs = options.num_envs
-    env = cule.AtariVectorEnv(options.game, num_envs, device="cuda", kernel=options.kernel)
+    geometry = use_geometry(options.lanes, 4) if options.lanes else contextlib.nullcontext()
+    with geometry:
+        env = cule.AtariVectorEnv(options.game, num_envs, device="cuda", kernel=options.kernel)
     env.reset(seed=options.seed)
     random = torch.Generator("cuda")
     random.manual_seed(options.seed)
@@ -36,9 +42,8 @@ def main() -> None:
     def step() -> None:
         env.step(torch.randint(high, (num_envs,), generator=random, device="cuda"))
 
-    while env.is_compiling:  # a step loads the kernel
-        time.sleep(0.1)
-        step()
+    load_kernel(env, torch.zeros(num_envs, dtype=torch.int64, device="cuda"))
+    check_kernel(env, options.kernel)
     for _ in range(options.steps):
         step()
     torch.cuda.synchronize()
@@ -47,11 +52,10 @@ def main() -> None:
         step()
     torch.cuda.synchronize()
     torch.cuda.profiler.stop()  # type: ignore[no-untyped-call]
-    total = int(env.ram.long().sum())
+    total, kernel = int(env.ram.long().sum()), env.running_kernel
     env.close()
-    print(
-        f"{options.steps + options.profiled} steps of {num_envs} environments; RAM adds to {total}"
-    )
+    steps = options.steps + options.profiled
+    print(f"{kernel}: {steps} steps of {num_envs} environments; RAM adds to {total}")
 
 
 if __name__ == "__main__":

@@ -66,7 +66,6 @@ class Batch:
         reset_set: NDArray[np.int32],  # [N], which of reset_snapshots
         reset_snapshots: Sequence[NDArray[np.uint8]],  # each [num_reset_states, state_size]
         log_capacity: int,  # entries of each write log
-        pool_slots: int,  # on the device, for pictures that cannot stay logs; at most N
         lanes_per_warp: int,
         warps_per_block: int,
     ) -> None: ...
@@ -87,6 +86,8 @@ class Batch:
     def live(self) -> list[int]: ...
     @property
     def has_program(self) -> bool: ...  # a kernel compiled for the game runs the steps
+    # on the device, for pictures that cannot stay logs, 1 to N; before `place_at`
+    def set_pool_slots(self, slots: int) -> None: ...
     # what the beginning of the memory at `address` must hold, uint8
     def place_at(
         self, address: int, pool_address: int, reserve_address: int

@@ -71,6 +71,11 @@ class CudaBatch {
 
   DeviceLayout& layout() { return layout_; }
 
+  void set_pool_slots(u32 slots) {
+    check_range("pool_slots", slots, 1, i32(layout_.source().setups.size()));
+    layout_.set_pool_slots(slots);
+  }
+
   py::array_t<u8> place_at(u64 address, u64 pool_address, u64 reserve_address) {
     base_ = address;
     const std::vector<u8> bytes = layout_.place_at(address, pool_address, reserve_address);
@@ -170,15 +175,13 @@ std::unique_ptr<CudaBatch> make_batch(const std::vector<std::shared_ptr<Game>>& 
                                       const py::object& difficulties, const BatchOptions& options,
                                       const py::object& reset_set,
                                       const std::vector<Contiguous<u8>>& reset_snapshots,
-                                      u32 log_capacity, u32 pool_slots, u32 lanes_per_warp,
-                                      u32 warps_per_block) {
+                                      u32 log_capacity, u32 lanes_per_warp, u32 warps_per_block) {
   const i32 n = i32(py::len(game_index));
   const i32* game = parse_indices<i32>(game_index, "game_index", n, games.size());
   const i32* set = parse_indices<i32>(reset_set, "reset_set", n, reset_snapshots.size());
   const i32* mode = parse_vector<i32>(modes, "modes", n);
   const i32* difficulty = parse_vector<i32>(difficulties, "difficulties", n);
   check_range("log_capacity", log_capacity, 1, kLogCapacity);
-  check_range("pool_slots", pool_slots, 1, n);
   check_range("lanes_per_warp", lanes_per_warp, 1, kWarpLanes);
   check_range("warps_per_block", warps_per_block, 1, kMaxStepWarps);
   BatchSource b;
@@ -196,7 +199,7 @@ std::unique_ptr<CudaBatch> make_batch(const std::vector<std::shared_ptr<Game>>& 
   b.options = options;
   b.autoreset = options.autoreset;
   b.log_capacity = log_capacity;
-  b.pool_slots = pool_slots;
+  b.pool_slots = u32(n);
   b.lanes_per_warp = lanes_per_warp;
   b.warps_per_block = warps_per_block;
   check(choose_blocks(n, b.draw_blocks), "occupancy of the render kernel");
@@ -306,8 +309,8 @@ void bind_cuda(py::module_& m) {
   py::class_<CudaBatch>(m, "Batch", py::module_local())
       .def(py::init(&make_batch), py::arg("games"), py::arg("game_index"), py::arg("modes"),
            py::arg("difficulties"), py::arg("options"), py::arg("reset_set"),
-           py::arg("reset_snapshots"), py::arg("log_capacity"), py::arg("pool_slots"),
-           py::arg("lanes_per_warp"), py::arg("warps_per_block"))
+           py::arg("reset_snapshots"), py::arg("log_capacity"), py::arg("lanes_per_warp"),
+           py::arg("warps_per_block"))
       .def_property_readonly("bytes", [](CudaBatch& b) { return b.layout().bytes(); })
       .def_property_readonly("console_bytes",
                              [](CudaBatch& b) { return b.layout().console_bytes(); })
@@ -316,6 +319,7 @@ void bind_cuda(py::module_& m) {
       .def_property_readonly("reserve_bytes",
                              [](CudaBatch& b) { return b.layout().reserve_bytes(); })
       .def_property_readonly("state_size", [](CudaBatch& b) { return b.layout().snapshot_bytes(); })
+      .def("set_pool_slots", &CudaBatch::set_pool_slots, py::arg("slots"))
       .def("place_at", &CudaBatch::place_at, py::arg("address"), py::arg("pool_address"),
            py::arg("reserve_address"))
       .def_property_readonly("live", &CudaBatch::live)

@@ -53,6 +53,11 @@ class DeviceLayout {
     const size_t n = source_.setups.size();
     return pool_.num_slots < n ? n * pool_.slot_bytes : 0;
   }
+  // Before place_at(); a slot for every console unless set.
+  void set_pool_slots(u32 slots) {
+    source_.pool_slots = slots;
+    place_pool(0, 0);
+  }
   // Returns the constant_bytes() bytes for the beginning of a block at this address, and makes
   // batch() and tiles() point there.
   std::vector<u8> place_at(u64 address, u64 pool_address, u64 reserve_address);

@@ -41,6 +41,10 @@ Actions = NDArray[np.int32]
 Ram = NDArray[np.uint8]
 
 
+class KernelMissingError(CuleError, RuntimeError):
+    """The kernel that an engine's name asks for does not run, so its speed means nothing."""
+
+
 class EngineMissingError(CuleError, ImportError):
     """An engine or a requirement of a load is not available; the message names it."""
 
@@ -92,6 +96,10 @@ class Engine:
         """A copy of all RAM, uint8 ``[N, 128]``; None if the library does not expose it."""
         return None
 
+    def running_kernel(self) -> dict[str, object] | None:
+        """What executes programs, with its launch geometry; None for other libraries."""
+        return None
+
     def close(self) -> None:
         """Free all resources."""
         self.env.close()
@@ -99,6 +107,20 @@ class Engine:
 
 class CuleEngine(Engine):
     """cule on the CPU."""
+
+    def reset(self, seed: int) -> Array:
+        """Reset every environment.
+
+        Raises:
+            KernelMissingError: The kernel that the name asks for does not run.
+        """
+        check_kernel(self.env, kernel_of(self.name))
+        return super().reset(seed)
+
+    def running_kernel(self) -> dict[str, object]:
+        """As `Engine.running_kernel`."""
+        kernel: dict[str, object] = self.env.running_kernel._asdict()
+        return kernel
 
     def ram(self) -> Ram | None:
         """As `Engine.ram`."""
@@ -112,11 +134,8 @@ class CudaEngine(CuleEngine):
     def reset(self, seed: int) -> Array:
         """As `Engine.reset`, after the environment has loaded a kernel that is being compiled."""
         if self.env.is_compiling:
-            super().reset(seed)
-            noops = self.to_device(np.zeros(self.num_envs, np.int32))
-            while self.env.is_compiling:  # a step loads it
-                time.sleep(_COMPILE_POLL_SECONDS)
-                self.step(noops)
+            self.env.reset(seed=seed)
+            load_kernel(self.env, self.to_device(np.zeros(self.num_envs, np.int32)))
         return super().reset(seed)
 
     def to_device(self, actions: Actions) -> Array:
@@ -167,6 +186,27 @@ class EnvPoolEngine(Engine):
     def ram(self) -> Ram | None:
         """RAM after the last step."""
         return self._ram
+
+
+def load_kernel(env: VectorEnv, actions: Array) -> None:
+    """Step with `actions` until a kernel that is being compiled for the game has been loaded."""
+    while env.is_compiling:  # a step loads it
+        time.sleep(_COMPILE_POLL_SECONDS)
+        env.step(actions)
+
+
+def check_kernel(env: VectorEnv, wanted: str) -> None:
+    """Check that cule's environment runs the kernel that a benchmark asks for.
+
+    Raises:
+        KernelMissingError: It does not, for want of a compiler for example.
+    """
+    running = env.running_kernel
+    if wanted != "auto" and running.name != wanted:
+        raise KernelMissingError(
+            f"kernel is {wanted!r}, but {running.name!r} runs {env.config.game!r}; warnings before "
+            "this error say why"
+        )
 
 
 def as_numpy(array: Array) -> Array:

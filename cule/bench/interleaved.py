@@ -72,6 +72,8 @@ class Comparison:
     #: Emulated frames per second of wall time and of processor time, by engine.
     rates: dict[str, list[float]] = field(default_factory=dict)
     cpu_rates: dict[str, list[float]] = field(default_factory=dict)
+    #: What executed programs, by engine of cule.
+    kernels: dict[str, dict[str, object] | None] = field(default_factory=dict)
     #: Hashes of RAM and observations after `digest_steps` steps, warm-up included.
     ram_digests: dict[str, str] = field(default_factory=dict)
     obs_digests: dict[str, str] = field(default_factory=dict)
@@ -202,6 +204,7 @@ def compare_engines(
         for name, run in trial.runs.items():
             result.episode_ends[name] = run.num_ended / (result.steps * num_envs)
             result.utilization[name] = run.meter.mean()
+            result.kernels[name] = run.engine.running_kernel()
         if at_end is not None:
             at_end(engines)
     return result

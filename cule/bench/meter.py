@@ -73,6 +73,7 @@ def utilization_of(device: str) -> float | None:
 
     try:
         return float(torch.cuda.utilization(device))
-    except (AssertionError, ImportError, OSError, RuntimeError, ValueError):
-        # There is no driver or no nvidia-ml-py.
+    except Exception:
+        # There is no driver or no nvidia-ml-py, or the driver does not answer this question, for
+        # which nvidia-ml-py has an exception of its own.
         return None

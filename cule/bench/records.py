@@ -77,6 +77,7 @@ class SpeedRun(TypedDict):
     frames_per_cpu_s: Spread
     cpu_cores_busy: float
     device_utilization_percent: float | None
+    kernel: dict[str, object] | None
     digest_of_ram: str | None
     digest_of_observations: str | None
     episode_ends_per_env_step: float | None
@@ -151,6 +152,7 @@ def describe_comparison(result: Comparison, pairs: Iterable[tuple[str, str]]) ->
             "frames_per_cpu_s": spread(result.cpu_rates[name], 0),
             "cpu_cores_busy": round(statistics.median(cores), 2),
             "device_utilization_percent": None if utilization is None else round(utilization, 1),
+            "kernel": result.kernels.get(name),
             "digest_of_ram": result.ram_digests.get(name),
             "digest_of_observations": result.obs_digests.get(name),
             "episode_ends_per_env_step": result.episode_ends.get(name),

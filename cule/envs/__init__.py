@@ -23,6 +23,7 @@ from __future__ import annotations
 from cule.envs.actions import Action
 from cule.envs.ale_interface import ALEInterface, LoggerMode
 from cule.envs.ale_state import ALEState
+from cule.envs.backend import RunningKernel
 from cule.envs.gym_env import AtariEnv, register_envs
 from cule.envs.multi_agent import MultiAgentVectorEnv
 from cule.envs.multi_agent_options import MultiAgentOptions
@@ -42,6 +43,7 @@ __all__ = [
     "LoggerMode",
     "MultiAgentOptions",
     "MultiAgentVectorEnv",
+    "RunningKernel",
     "pack_states",
     "register_envs",
     "unpack_states",

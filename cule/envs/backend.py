@@ -6,7 +6,7 @@ On the CPU these are ``cule._core.Batch`` and `HostMemory`; on a GPU `CudaBatch`
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,19 @@ if TYPE_CHECKING:
 #: N environments that are stepped together. Calls write to memory of `Memory.outputs`; on a GPU the
 #: results are ready in the order of the current stream.
 Backend: TypeAlias = "_core.Batch | CudaBatch"
+
+
+class RunningKernel(NamedTuple):
+    """What executes the programs of a batch now, of `AtariVectorEnv.running_kernel`."""
+
+    name: str
+    """"interpreter", or "compiled": machine code of a CPU, or a GPU kernel of the game."""
+
+    lanes_per_warp: int = 0
+    """Environments that share a warp, 1 to 32; 0 on a CPU. One lane has a kernel of its own."""
+
+    warps_per_block: int = 0
+    """Warps that share a block, 1 to 4; 0 on a CPU."""
 
 
 class Memory(Protocol):
@@ -54,6 +67,14 @@ class Memory(Protocol):
 
     def wrap_read_only(self, array: Array) -> Array:
         """`wrap` for memory that is not to be written to."""
+
+
+def running_kernel(batch: Backend, plan: BatchPlan) -> RunningKernel:
+    """Return what executes the programs of a batch; "compiled" only if all its games are."""
+    if isinstance(batch, _core.Batch):
+        is_compiled = all(game.is_translated for game in plan.games)
+        return RunningKernel("compiled" if is_compiled else "interpreter")
+    return batch.running_kernel
 
 
 def rgb_screens(batch: Backend, heights: NDArray[np.int32]) -> tuple[NDArray[np.uint8], ...]:

@@ -18,11 +18,14 @@ import torch
 from numpy.typing import NDArray
 
 from cule import _core
+from cule.envs.backend import RunningKernel
 from cule.envs.device_errors import device_errors
 from cule.envs.device_memory import DeviceOutputs
 from cule.envs.errors import ActionRangeError, native_errors
 from cule.envs.launch import Geometry, choose_geometry
 from cule.envs.memory_estimate import (
+    COMPILED_LOCAL_BYTES,
+    FREE_PART_FOR_SLOTS,
     LEAST_SLOTS,
     STEPS_ALIVE,
     MemoryEstimate,
@@ -76,7 +79,7 @@ class CudaBatch:
         self._num_envs = options.num_envs
         self._is_joystick = options.continuous
         rows, reset_set = _reset_rows(plan, options)
-        geometry = geometry or choose_geometry(options.num_envs, device)
+        geometry = self._geometry = geometry or choose_geometry(options.num_envs, device)
         if device.type == "cuda":
             self._home = torch.cuda.current_stream(device)  # that the memory belongs to
         self._streams: set[torch.cuda.Stream] = set()  # that kernels have used it on
@@ -90,7 +93,6 @@ class CudaBatch:
                 reset_set=reset_set,
                 reset_snapshots=rows,
                 log_capacity=log_capacity(plan),
-                pool_slots=pool_slots(options.num_envs, short_frame_envs(plan)),
                 lanes_per_warp=geometry.lanes_per_warp,
                 warps_per_block=geometry.warps_per_block,
             )
@@ -98,8 +100,10 @@ class CudaBatch:
             self.console_bytes = self._batch.console_bytes
             # Loads the kernels, which a stream under capture may not.
             local_bytes = max(kernel["local_bytes"] for kernel in native.kernel_resources())
-            pool_bytes = native.reserve_local_memory(local_bytes)
-            places = self._allocate(pool_bytes, results_bytes(options, plan.num_players))
+            if self._may_compile(options.kernel):
+                local_bytes = max(local_bytes, COMPILED_LOCAL_BYTES)
+            local_pool_bytes = native.reserve_local_memory(local_bytes)
+            places = self._allocate(local_pool_bytes, results_bytes(options, plan.num_players))
             constants = torch.from_numpy(self._batch.place_at(*places))
             self._memory[: len(constants)].copy_(constants)
             self._seeds = torch.empty(self._num_envs, dtype=torch.int64, device=device)
@@ -244,6 +248,12 @@ class CudaBatch:
         """Whether a step to come may load a kernel that was compiled for the game."""
         return self._translation is not None
 
+    @property
+    def running_kernel(self) -> RunningKernel:
+        """The kernel that the next step launches, unless a compiled one becomes ready."""
+        name = "compiled" if self._batch.has_program else "interpreter"
+        return RunningKernel(name, *dataclasses.astuple(self._geometry))
+
     def close(self) -> None:
         """Give the device memory back to torch; no error, even where a kernel has failed."""
         if self.device.type == "cuda":
@@ -291,16 +301,18 @@ class CudaBatch:
         with self._on_device():
             self._batch.load_program(code)
 
+    def _may_compile(self, kernel: str) -> bool:
+        """Whether there may be a compiled kernel: it is for one game and one player."""
+        is_one = len(self._plan.games) == 1 and self._plan.num_players == 1
+        return is_one and kernel != "interpreter" and self.device.type == "cuda"
+
     def _choose_kernel(self, kernel: str, geometry: Geometry) -> None:
         """Load the compiled kernel if it is on disk; otherwise compile it in the background."""
-        games = self._plan.games
-        if self.device.type != "cuda" or kernel == "interpreter" or len(games) > 1:
+        if not self._may_compile(kernel):
             return
-        if self._plan.num_players > 1:
-            return  # compiled kernels are for one player
         major, minor = torch.cuda.get_device_capability(self.device)
         try:
-            translation = Translation(games[0], geometry.lanes_per_warp, 10 * major + minor)
+            translation = Translation(self._plan.games[0], geometry.lanes_per_warp, 10 * major + minor)
         except MissingCompilerError:
             if kernel == "compiled":
                 raise
@@ -330,16 +342,18 @@ class CudaBatch:
             local_bytes: Local memory of kernels, which is taken already.
             results: Bytes of an environment in the results of a step.
         """
-        batch = self._batch
+        batch, free, short = self._batch, self._free_bytes(), short_frame_envs(self._plan)
+        room = free // FREE_PART_FOR_SLOTS // (batch.slot_bytes + 4)
+        batch.set_pool_slots(pool_slots(self._num_envs, short, room))
         estimate = MemoryEstimate(
             num_envs=self._num_envs,
-            short_frame_envs=short_frame_envs(self._plan),
+            short_frame_envs=short,
+            room=room,
             batch_bytes=batch.bytes,
             console_bytes=batch.console_bytes,
             slot_bytes=batch.slot_bytes,
             results_bytes=results,
         )
-        free = self._free_bytes()
         refusal = (
             f"num_envs is {self._num_envs}: {estimate.needed_bytes:,} bytes are needed on "
             f"{self.device}, {estimate.env_bytes:,} for each environment ({self.console_bytes:,} "
@@ -355,12 +369,12 @@ class CudaBatch:
             self._memory = torch.zeros(size, dtype=torch.uint8, device=self.device)
         except torch.OutOfMemoryError:  # free, but in pieces
             raise OutOfDeviceMemoryError(f"{refusal}, but the memory is in pieces") from None
-        self._reserve = self._make_reserve(batch.reserve_bytes)
+        self._reserve = self._make_reserve(batch.reserve_bytes, max(room, LEAST_SLOTS))
         start = self._memory.data_ptr()
         reserve = 0 if self._reserve is None else self._reserve.address
         return start, start + batch.bytes, reserve
 
-    def _make_reserve(self, size: int) -> _cuda.HostMemory | None:
+    def _make_reserve(self, size: int, most_without: int) -> _cuda.HostMemory | None:
         """Host memory for pictures that find no slot on the device; None: each finds one."""
         if size == 0:
             return None
@@ -369,7 +383,7 @@ class CudaBatch:
         except self._native.LaunchError as error:
             raise OutOfDeviceMemoryError(
                 f"num_envs is {self._num_envs}: {size:,} bytes of pinned host memory are needed, "
-                f"which the driver refuses ({error}); up to {LEAST_SLOTS:,} environments need none"
+                f"which the driver refuses ({error}); up to {most_without:,} environments need none"
             ) from None
         return memory
 

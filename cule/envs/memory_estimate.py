@@ -26,13 +26,28 @@ ROUNDING_BYTES = 64 << 20
 
 
 #: Slots of the pool for pictures that cannot stay logs (docs/gpu_memory.md): each environment has
-#: one up to this number, and at least one in `ENVS_PER_SLOT` beyond it.
+#: one if all of them take at most this part of the free memory, because pinned host memory, where
+#: the others are, takes seconds to allocate. Otherwise each has one up to this number, and at least
+#: one in `ENVS_PER_SLOT` beyond it.
+FREE_PART_FOR_SLOTS = 4
 LEAST_SLOTS = 4096
 ENVS_PER_SLOT = 16
 
+#: Local memory of a thread of a compiled kernel, the most of any game with any NVRTC that is tested
+#: (13.0; 13.5 needs 1,784).
+COMPILED_LOCAL_BYTES = 2576
 
-def pool_slots(num_envs: int, short_frame_envs: int) -> int:
-    """Slots on the device; `short_frame_envs`: environments of games that use one all the time."""
+
+def pool_slots(num_envs: int, short_frame_envs: int, room: int = 0) -> int:
+    """Number of slots on the device.
+
+    Args:
+        num_envs: Environments.
+        short_frame_envs: Environments of games that use a slot all the time.
+        room: Slots that fit in one `FREE_PART_FOR_SLOTS` of the free memory.
+    """
+    if num_envs <= room:
+        return num_envs
     return min(num_envs, short_frame_envs + max(LEAST_SLOTS, num_envs // ENVS_PER_SLOT))
 
 
@@ -49,6 +64,8 @@ class MemoryEstimate:
     """Of each environment in it."""
     slot_bytes: int
     """Of each slot of the pool."""
+    room: int
+    """As in `pool_slots`."""
     results_bytes: int
     """Of each environment in the results of a step."""
 
@@ -68,12 +85,18 @@ class MemoryEstimate:
         return self._needed_bytes(self.num_envs)
 
     def fit(self, free_bytes: int) -> int:
-        """Environments that fit; of this number, an estimate says that they do."""
-        return bisect_right(range(1, self.num_envs + 1), free_bytes, key=self._needed_bytes)
+        """Return the largest number of environments whose `needed_bytes` are free."""
+        # What is needed grows up to `room`, drops there, and grows again.
+        room = min(self.room, self.num_envs)
+        beyond = range(room + 1, self.num_envs + 1)
+        fit = bisect_right(beyond, free_bytes, key=self._needed_bytes)
+        if fit:
+            return room + fit
+        return bisect_right(range(1, room + 1), free_bytes, key=self._needed_bytes)
 
     def _pool_bytes(self, num_envs: int) -> int:
         share = -(-self.short_frame_envs * num_envs // self.num_envs)
-        return (self.slot_bytes + 4) * pool_slots(num_envs, share)
+        return (self.slot_bytes + 4) * pool_slots(num_envs, share, self.room)
 
     def _needed_bytes(self, num_envs: int) -> int:
         shared_bytes = self.batch_bytes - self.num_envs * self.console_bytes + ROUNDING_BYTES

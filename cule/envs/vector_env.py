@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from cule import _core
 from cule.envs.actions import Action
 from cule.envs.arrays import Array, to_numpy
-from cule.envs.backend import make_backend, rgb_screens
+from cule.envs.backend import RunningKernel, make_backend, rgb_screens, running_kernel
 from cule.envs.checks import as_choice
 from cule.envs.errors import CallOrderError, NativeErrors, native_errors
 from cule.envs.forks import forked_error, watch_forks
@@ -381,6 +381,16 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         """
         self._check_open()
         return self._batch.is_compiling
+
+    @property
+    def running_kernel(self) -> RunningKernel:
+        """What executes the programs now: "interpreter" or "compiled", and its launch geometry.
+
+        The option `kernel` says what is wanted. On a GPU a compiled kernel takes over once it is
+        ready; on a CPU it is machine code, where this machine supports that.
+        """
+        self._check_open()
+        return running_kernel(self._batch, self._plan)
 
     @property
     def ram(self) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import re
 import warnings
 import weakref
@@ -82,13 +83,51 @@ def test_slots_for_pictures_that_cannot_stay_logs(
     assert pool_slots(num_envs, short_frame_envs) == slots
 
 
+@pytest.mark.parametrize(("room", "slots"), [(32_767, 4096), (32_768, 32_768), (10**6, 32_768)])
+def test_slots_are_on_the_device_where_all_fit_in_a_part_of_it(room: int, slots: int) -> None:
+    assert pool_slots(32_768, 0, room) == slots
+
+
+def test_host_memory_is_pinned_only_for_what_has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """5,000 slots take 0.7 GB, a quarter of 2.7 GB."""
+    from cule.envs.cuda_batch import CudaBatch
+
+    for free, is_pinned in ((2_600_000_000, True), (2_800_000_000, False)):
+        with fake_cuda(), monkeypatch.context() as patch:
+            patch.setattr(CudaBatch, "_free_bytes", lambda self, free=free: free)
+            env = cule.AtariVectorEnv(
+                "pong", 5000, device="cuda", num_reset_states=1, stack_num=1
+            )
+            assert (env._batch._reserve is not None) == is_pinned
+            env.close()
+
+
+@pytest.mark.parametrize(("kernel", "least"), [("interpreter", 0), ("auto", 2576)])
+def test_local_memory_of_compiled_kernels_is_counted(kernel: str, least: int) -> None:
+    with fake_cuda():
+        asked: list[int] = []
+        reserve = kernels.module().reserve_local_memory
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                kernels.module(),
+                "reserve_local_memory",
+                lambda size: asked.append(size) or reserve(size),
+            )
+            cule.AtariVectorEnv("pong", 1, device="cuda", kernel=kernel).close()
+        own = max(found["local_bytes"] for found in kernels.module().kernel_resources())
+        assert max(asked) == max(own, least)
+
+
 def test_an_estimate_for_more_environments_than_slots() -> None:
     """The largest number that fits needs at most what is free, and one more needs more."""
     numbers = {"batch_bytes": 10_000_000_000, "console_bytes": 50_000, "slot_bytes": 134_400}
     estimate = MemoryEstimate(
-        num_envs=200_000, short_frame_envs=100, results_bytes=30_000, **numbers
+        num_envs=200_000, short_frame_envs=100, room=0, results_bytes=30_000, **numbers
     )
-    for free in (10**8, 10**9, 3 * 10**9, 20 * 10**9):
+    for free, room in itertools.product(
+        (10**8, 10**9, 3 * 10**9, 20 * 10**9), (0, 4000, 6000, 50_000, 10**6)
+    ):
+        estimate = replace(estimate, room=room)
         fit = estimate.fit(free)
         of_fit, of_more = (
             replace(

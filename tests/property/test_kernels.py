@@ -273,6 +273,7 @@ class TestMemory:
             raise module().LaunchError("pinned host memory: out of memory")
 
         monkeypatch.setattr(cuda_batch, "pool_slots", lambda *_: 1)
+        monkeypatch.setattr(CudaBatch, "_free_bytes", lambda self: 100_000_000)
         monkeypatch.setattr(module(), "HostMemory", refuse)
         size = 2 * 4 * 210 * 160
         with pytest.raises(
