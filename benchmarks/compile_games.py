@@ -1,8 +1,9 @@
-"""Compile the kernels of games for the GPU of this machine into cule's cache, all at once.
+"""Compile the kernels of games for a GPU into cule's cache, all at once; needs NVRTC and no GPU.
 
-Environments with ``kernel="compiled"`` then start with them, and those with "auto" use them.
+Environments with ``kernel="compiled"`` then start with them, and those with "auto" use them. What
+all games share is compiled first, once for each variant; then each game is a process of its own.
 
-    python benchmarks/compile_games.py --games pong seaquest --num-envs 1200,4096,32768
+    python -m benchmarks.compile_games --games pong seaquest --architecture 90
 """
 
 from __future__ import annotations
@@ -11,24 +12,51 @@ import argparse
 import itertools
 import multiprocessing
 import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-
-import torch
 
 from cule.bench.games import games_named
 from cule.envs import translation
-from cule.envs.launch import choose_geometry
 from cule.envs.options import resolve_options
 from cule.envs.plan import plan_batch
+
+#: Lanes per warp by the name of a variant: a single lane has a kernel of its own.
+VARIANTS = {"one": 1, "several": 2}
+
+
+def wanted_kernel(game: str, lanes: int, architecture: int) -> translation.Wanted:
+    """The kernel of a game, as an environment asks for it."""
+    options = resolve_options(game, 1, {"num_reset_states": 1, "num_threads": 1})
+    return translation.Wanted(plan_batch(options).games[0], lanes, architecture)
 
 
 def compile_game(game: str, lanes: int, architecture: int) -> str:
     """Compile one kernel, unless the cache has it; a line about it."""
-    options = resolve_options(game, 1, {"num_reset_states": 1, "num_threads": 1})
+    wanted = wanted_kernel(game, lanes, architecture)
     start = time.perf_counter()
-    code = translation.translate(plan_batch(options).games[0], lanes, architecture)
+    code = translation.translate(wanted.game, lanes, architecture)
     seconds = time.perf_counter() - start
     return f"{game}, {lanes} lanes per warp: {seconds:.1f} s, {len(code):,} bytes"
+
+
+def compile_games(
+    games: Sequence[str], variants: Sequence[str], architecture: int, jobs: int | None = None
+) -> Iterator[str]:
+    """Compile the variants of all games; lines about them in the order in which they end."""
+    lanes = [VARIANTS[name] for name in variants]
+    for count in lanes:
+        start = time.perf_counter()
+        wanted_kernel(games[0], count, architecture).shared_part()()
+        yield f"all games, {count} lanes per warp: {time.perf_counter() - start:.1f} s"
+    # New processes, not forks: this one may have used CUDA.
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=spawn) as pool:
+        done = [
+            pool.submit(compile_game, game, count, architecture)
+            for game, count in itertools.product(games, lanes)
+        ]
+        for job in as_completed(done):
+            yield job.result()
 
 
 def main() -> None:
@@ -37,21 +65,13 @@ def main() -> None:
     parser.add_argument(
         "--games", nargs="+", default=["default"], help="names, or default, 57, all"
     )
-    parser.add_argument("--num-envs", default="4096", help="comma-separated; choose the geometries")
+    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=VARIANTS)
+    parser.add_argument("--architecture", type=int, default=90, help="90 is sm_90")
+    parser.add_argument("--jobs", type=int, help="processes; without it one for each processor")
     options = parser.parse_args()
-    device = torch.device("cuda:0")
-    major, minor = torch.cuda.get_device_capability(device)
-    sizes = map(int, options.num_envs.split(","))
-    # One lane per warp has a kernel of its own, all others share one.
-    lanes = {min(choose_geometry(num_envs, device).lanes_per_warp, 2) for num_envs in sizes}
-    # The compiler uses one thread and no GPU.
-    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("fork")) as pool:
-        jobs = [
-            pool.submit(compile_game, game, count, 10 * major + minor)
-            for game, count in itertools.product(games_named(options.games), sorted(lanes))
-        ]
-        for job in as_completed(jobs):
-            print(job.result(), flush=True)
+    games = games_named(options.games)
+    for line in compile_games(games, options.variants, options.architecture, options.jobs):
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -312,7 +312,8 @@ class CudaBatch:
             return
         major, minor = torch.cuda.get_device_capability(self.device)
         try:
-            translation = Translation(self._plan.games[0], geometry.lanes_per_warp, 10 * major + minor)
+            capability = 10 * major + minor
+            translation = Translation(self._plan.games[0], geometry.lanes_per_warp, capability)
         except MissingCompilerError:
             if kernel == "compiled":
                 raise

@@ -44,8 +44,8 @@ WHOLE = '#include "rom_kernel/kernel.hpp"\n'
 
 _OPTIONS = ("-std=c++17", "-fmad=false", "-default-device")
 
-#: What is linked is compiled for the registers of the kernel that calls it; without this, NVRTC 13.0
-#: gives functions more than their caller has, which ptxas refuses.
+#: What is linked is compiled for the registers of the kernel that calls it; without this,
+#: NVRTC 13.0 gives functions more than their caller has, which ptxas refuses.
 _LINKED_OPTIONS = (f"-maxrregcount={_core.LANE_PART_REGISTERS}",)
 
 
@@ -64,7 +64,8 @@ def device_sources() -> Path:
 @functools.cache
 def _sources_digest() -> str:
     folder = device_sources()
-    state = hashlib.sha256(repr((_OPTIONS, _LINKED_OPTIONS, FRAMES, SEEDS, MOST_INSTRUCTIONS)).encode())
+    options = (_OPTIONS, _LINKED_OPTIONS, FRAMES, SEEDS, MOST_INSTRUCTIONS)
+    state = hashlib.sha256(repr(options).encode())
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         state.update(str(path.relative_to(folder)).encode() + path.read_bytes())
     return state.hexdigest()
@@ -125,6 +126,7 @@ class Wanted:
         """Find out what its file on disk must have been made for."""
         self.game, self.lanes_per_warp, self.architecture = game, lanes_per_warp, architecture
         self.name = f"{game.game_id}-sm_{architecture}"
+        self._shared_name = f"all-games-sm_{architecture}"
         self._for_all_games = {
             "lanes": "one" if lanes_per_warp == 1 else "several",
             "architecture": str(architecture),
@@ -136,6 +138,16 @@ class Wanted:
             "rom": hashlib.sha256(game.rom).hexdigest(),
             **self._for_all_games,
         }
+
+    @property
+    def path(self) -> Path:
+        """The file of the kernel."""
+        return kernel_cache.path_of(self.name, self.made_for)
+
+    @property
+    def shared_path(self) -> Path:
+        """The file of what is the same for all games."""
+        return kernel_cache.path_of(self._shared_name, self._for_all_games)
 
     def load(self) -> bytes | None:
         """The kernel on disk, if there is one."""
@@ -168,7 +180,7 @@ class Wanted:
 
     def shared_part(self) -> Callable[[], bytes]:
         """What is the same for all games, from disk or being compiled; the call waits for it."""
-        name = f"all-games-sm_{self.architecture}"
+        name = self._shared_name
         with contextlib.suppress(OSError):
             code = kernel_cache.load(name, self._for_all_games)
             if code is not None:

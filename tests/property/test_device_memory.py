@@ -95,9 +95,7 @@ def test_host_memory_is_pinned_only_for_what_has_no_room(monkeypatch: pytest.Mon
     for free, is_pinned in ((2_600_000_000, True), (2_800_000_000, False)):
         with fake_cuda(), monkeypatch.context() as patch:
             patch.setattr(CudaBatch, "_free_bytes", lambda self, free=free: free)
-            env = cule.AtariVectorEnv(
-                "pong", 5000, device="cuda", num_reset_states=1, stack_num=1
-            )
+            env = cule.AtariVectorEnv("pong", 5000, device="cuda", num_reset_states=1, stack_num=1)
             assert (env._batch._reserve is not None) == is_pinned
             env.close()
 
