@@ -44,8 +44,8 @@ WHOLE = '#include "rom_kernel/kernel.hpp"\n'
 
 _OPTIONS = ("-std=c++17", "-fmad=false", "-default-device")
 
-#: What is linked is compiled for the registers of the kernel that calls it; without this, NVRTC 13.0
-#: gives functions more than their caller has, which ptxas refuses.
+#: What is linked is compiled for the registers of the kernel that calls it; without this, NVRTC
+#: 13.0 gives functions more than their caller has, which ptxas refuses.
 _LINKED_OPTIONS = (f"-maxrregcount={_core.LANE_PART_REGISTERS}",)
 
 
@@ -64,7 +64,9 @@ def device_sources() -> Path:
 @functools.cache
 def _sources_digest() -> str:
     folder = device_sources()
-    state = hashlib.sha256(repr((_OPTIONS, _LINKED_OPTIONS, FRAMES, SEEDS, MOST_INSTRUCTIONS)).encode())
+    state = hashlib.sha256(
+        repr((_OPTIONS, _LINKED_OPTIONS, FRAMES, SEEDS, MOST_INSTRUCTIONS)).encode()
+    )
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         state.update(str(path.relative_to(folder)).encode() + path.read_bytes())
     return state.hexdigest()
