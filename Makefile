@@ -16,6 +16,9 @@ CXX_FILES := $(shell find csrc tests benchmarks \( -name '*.hpp' -o -name '*.cpp
 NATIVE := pyproject.toml CMakeLists.txt cmake/cuda.cmake constraints.txt \
 	$(shell find csrc \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' \) -print | sort)
 
+# Versions of NVRTC and nvJitLink that compiled kernels are tested with, the oldest and the newest.
+NVRTC := 13.0.88 13.5.37
+
 # Time for each target of make fuzz.
 FUZZ_SECONDS ?= 60
 
@@ -25,8 +28,8 @@ OLDER_GYMNASIUM := tests/api/test_gym_env.py tests/api/test_gymnasium_vector.py
 PLOTS := tests/unit/test_bench_plots.py tests/agents/test_curves.py
 
 # Tests of other native code: the kernels on the CPU, and compilers.
-UNSANITIZED := property/test_device_memory.py property/test_kernels.py property/test_rom_kernels.py \
-  unit/test_cuda_build.py unit/test_fake_cuda.py unit/test_kernel_cache.py unit/test_lockstep_shim.py \
+UNSANITIZED := property/test_device_memory.py property/test_kernels.py property/test_linked_kernels.py \
+  property/test_rom_kernels.py unit/test_cuda_build.py unit/test_fake_cuda.py unit/test_kernel_cache.py unit/test_lockstep_shim.py \
   unit/test_nvrtc.py unit/test_sass.py unit/test_sass_compiled.py api/test_compiled_kernels.py \
   api/test_gpu_suite.py
 
@@ -36,7 +39,7 @@ demo: $(VENV)/installed
 	$(BIN)/python benchmarks/demo.py
 
 test: lint types
-	$(BIN)/python -m pytest -n 2 --require ale
+	$(BIN)/python -m pytest -n 2 --require ale,compilers
 	$(BIN)/python -m pytest -n 2 -m gpu --fake-cuda tests/gpu
 
 test-integrations: $(INTEGRATIONS)/installed
@@ -105,8 +108,13 @@ $(VENV)/installed: $(VENV)/build-tools $(NATIVE)
 	$(INSTALL) --no-build-isolation -e '.[roms]'
 	touch $@
 
-$(VENV)/installed-dev: $(VENV)/installed
+$(VENV)/installed-dev: $(VENV)/installed $(NVRTC:%=$(VENV)/nvrtc/%/installed)
 	$(INSTALL) --no-build-isolation -e '.[dev]'
+	touch $@
+
+# In folders of their own: one environment holds one version of a package.
+$(VENV)/nvrtc/%/installed: | $(VENV)/created
+	$(BIN)/python -m pip install -q --no-deps --upgrade --target $(@D) nvidia-cuda-nvrtc==$* nvidia-nvjitlink==$*
 	touch $@
 
 $(VENV)/installed-docs: $(VENV)/installed-dev

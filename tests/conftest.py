@@ -8,6 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+#: Markers that depend on the machine.
+MARKERS = ("gpu", "ale", "compilers")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--require`` and ``--fake-cuda``."""
@@ -15,7 +18,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--require",
         default="",
         metavar="MARKERS",
-        help="markers (of gpu, ale; comma-separated) whose tests fail instead of being skipped",
+        help="markers (of gpu, ale, compilers; comma-separated) whose tests fail instead of being skipped",
     )
     parser.addoption(
         "--fake-cuda",
@@ -31,6 +34,10 @@ def missing(marker: str) -> str | None:
         if importlib.util.find_spec("ale_py") is None:
             return "ale-py is not installed"
         return None
+    if marker == "compilers":
+        from tests.support.compilers import missing_compilers
+
+        return missing_compilers()
     from cule.device import unavailable_reason
 
     return unavailable_reason("cuda")
@@ -38,9 +45,10 @@ def missing(marker: str) -> str | None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse unknown names in ``--require``."""
-    unknown = required_markers(config) - {"gpu", "ale"}
+    unknown = required_markers(config) - set(MARKERS)
     if unknown:
-        raise pytest.UsageError(f"--require knows gpu and ale, not {', '.join(sorted(unknown))}")
+        known, names = ", ".join(MARKERS), ", ".join(sorted(unknown))
+        raise pytest.UsageError(f"--require knows {known}, not {names}")
 
 
 def required_markers(config: pytest.Config) -> set[str]:
@@ -50,7 +58,7 @@ def required_markers(config: pytest.Config) -> set[str]:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what this machine cannot run, or fail it where ``--require`` says so."""
-    for marker in ("gpu", "ale"):
+    for marker in MARKERS:
         if item.get_closest_marker(marker) is None:
             continue
         reason = missing(marker)

@@ -26,7 +26,7 @@ _FILE = re.compile(r'\s*//## File "(.*?)"')
 class Instruction:
     """One line of the disassembly."""
 
-    offset: int
+    offset: int  # in `Module.code`
     guard: str | None
     mnemonic: str
     operands: list[str]
@@ -84,28 +84,33 @@ def find_nvdisasm() -> str:
 
 
 def disassemble(cubin: Path, kernel: str) -> Disassembly:
-    """The kernel of a module whose mangled name contains `kernel`."""
+    """The kernel of a module with a mangled name, and the functions that it reaches."""
     command = [find_nvdisasm(), "-c", "-gi", str(cubin)]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     module = read_module(cubin.read_bytes(), kernel)
-    found = parse(text, kernel, module)
+    found = parse(text, module)
     found.controls = [read_control(module.code, i.offset) for i in found.instructions]
     return found
 
 
-def parse(text: str, kernel: str, module: Module) -> Disassembly:
-    """The same from the output of nvdisasm, without controls."""
+def parse(text: str, module: Module) -> Disassembly:
+    """The same from the output of nvdisasm, without controls; an instruction has 16 bytes."""
     instructions: list[Instruction] = []
     labels: dict[str, int] = {}
-    inside, function, file, is_fresh = False, "kernel", "", False
+    start, place, function, file, is_fresh = -1, 0, "kernel", "", False
     for line in text.splitlines():
         if line.startswith(".text."):
-            inside, function, file = kernel in line, "kernel", ""
+            section = line[6:].rstrip(":")
+            start, file = module.starts.get(section, -1), ""
+            function = "kernel" if start == 0 else section
+            place = start // 16
+            if start >= 0:
+                labels[section] = place
             continue
-        if not inside:
+        if start < 0:
             continue
         if label := _LABEL.match(line):
-            labels[label[1]] = len(instructions)
+            labels[label[1]] = place
             if label[1].startswith("$"):
                 function = label[1].split("$")[-1]
         elif name := _FILE.match(line):
@@ -114,8 +119,14 @@ def parse(text: str, kernel: str, module: Module) -> Disassembly:
                 file = name[1]
             is_fresh = True
         elif found := _LINE.match(_REMARK.sub("", line)):
-            operands = _split(found[4].replace(".reuse", ""))
-            offset = int(found[1], 16)
+            offset = start + int(found[1], 16)
+            place = offset // 16 + 1
+            word = f"{module.words.get(offset, 0):#x}"
+            operands = [
+                word if operand.startswith(("32@lo", "32@hi")) else operand
+                for operand in _split(found[4].replace(".reuse", ""))
+            ]
             instructions.append(Instruction(offset, found[2], found[3], operands, function, file))
             is_fresh = False
+    instructions.sort(key=lambda i: i.offset)
     return Disassembly(instructions, labels, module)

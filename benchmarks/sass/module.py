@@ -5,15 +5,17 @@ from __future__ import annotations
 import ctypes
 import re
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _NO_BITS = 8  # type of a section that takes no place in the file
-_ADDRESS = 2  # kind of relocation: 64 bits of the address of a symbol
+#: Kinds of relocations: 64 bits of a symbol's address, its halves in an instruction, and a call.
+_ADDRESS, _LOW, _HIGH, _CALL = 2, 56, 57, 75
 _HEADER = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QIIq")
-#: Format and kind of the attribute in section .nv.info that says how many registers a function has.
-_REGISTERS = (4, 0x2F)
+#: Format of attributes with a value in section .nv.info. Kinds of those that have one for each
+#: function: registers, and for a kernel the bytes of stack of a thread, with all that it calls.
+_VALUE, REGISTERS, STACK = 4, 0x2F, 0x12
 _RESERVED_SHARED_BYTES = 1024  # of every block, in the size of its section
 
 
@@ -21,14 +23,18 @@ _RESERVED_SHARED_BYTES = 1024  # of every block, in the size of its section
 class Module:
     """A kernel in a module: its code, the resources it uses, and its constants.
 
+    The code is that of the kernel, followed by the functions that it reaches in other sections.
     Constant banks are all but bank 0, which holds the parameters; `memory` holds the global
-    variables that they point to.
+    variables that they and the code point to.
     """
 
     banks: dict[int, bytes]
     memory: dict[int, ctypes.Array[ctypes.c_char]]
     code: bytes = b""
+    starts: dict[str, int] = field(default_factory=dict)  # of functions in `code`, kernel first
+    words: dict[int, int] = field(default_factory=dict)  # halves of addresses, by place in `code`
     registers: int = 0  # of a thread
+    stack_bytes: int = 0  # of a thread
     shared_bytes: int = 0  # of a block, without dynamic shared memory
 
 
@@ -56,16 +62,16 @@ def kernels_of(module: bytes) -> list[str]:
     return [name[6:] for name, _ in _heads(module) if name.startswith(".text.")]
 
 
-def read_registers(attributes: bytes) -> dict[int, int]:
-    """Registers of a thread, by number of the function's symbol."""
+def read_attribute(attributes: bytes, wanted: int) -> dict[int, int]:
+    """Values of an attribute of functions, by number of the function's symbol."""
     found, at = {}, 0
     while at < len(attributes):
         form, kind, size = struct.unpack_from("<BBH", attributes, at)
         at += 4
-        if (form, kind) == _REGISTERS:
-            symbol, registers = struct.unpack_from("<II", attributes, at)
-            found[symbol] = registers
-        at += size if form == _REGISTERS[0] else 0
+        if (form, kind) == (_VALUE, wanted):
+            symbol, value = struct.unpack_from("<II", attributes, at)
+            found[symbol] = value
+        at += size if form == _VALUE else 0
     return found
 
 
@@ -82,7 +88,7 @@ def read_symbols(module: bytes) -> dict[str, int]:
 def read_module(module: bytes, kernel: str) -> Module:
     """As the driver would load it: global variables have memory, and banks hold its addresses.
 
-    `kernel` is a part of the mangled name.
+    `kernel` is the mangled name.
     """
     sections = read_sections(module)
     contents = dict(sections)
@@ -94,7 +100,7 @@ def read_module(module: bytes, kernel: str) -> Module:
     banks = {}
     for name, data in sections:
         match = re.fullmatch(r"\.nv\.constant([234])(?:\.(.*))?", name)
-        if match is None or (match[2] is not None and kernel not in match[2]):
+        if match is None or (match[2] not in (None, kernel)):
             continue
         bank = bytearray(data)
         for at, kind, symbol, addend in _RELOCATION.iter_unpack(contents.get(".rela" + name, b"")):
@@ -108,10 +114,44 @@ def read_module(module: bytes, kernel: str) -> Module:
             struct.pack_into("<Q", bank, at, base + value + addend)
         banks[int(match[1])] = bytes(bank)
     found = Module(banks, memory)
-    registers = read_registers(contents.get(".nv.info", b""))
-    for name, head in _heads(module):
-        if name.startswith(".text.") and kernel in name:
-            found.code, found.registers = contents[name], registers.get(head[7] & 0xFFFFFF, 0)
-        if name.startswith(".nv.shared.") and kernel in name:
+    heads = _heads(module)
+    _add_code(found, contents, [name for name, _ in heads], kernel)
+    symbols = {head[7] & 0xFFFFFF for name, head in heads if name == f".text.{kernel}"}
+    attributes = contents.get(".nv.info", b"")
+    for symbol in symbols:
+        found.registers = read_attribute(attributes, REGISTERS).get(symbol, 0)
+        found.stack_bytes = read_attribute(attributes, STACK).get(symbol, 0)
+    for name, head in heads:
+        if name == f".nv.shared.{kernel}":
             found.shared_bytes = head[5] - _RESERVED_SHARED_BYTES
     return found
+
+
+def _add_code(found: Module, contents: dict[str, bytes], names: list[str], kernel: str) -> None:
+    """The kernel and the functions it reaches, one after the other; halves of addresses in them.
+
+    `names` are those of all sections, by number.
+    """
+    symbols = list(_SYMBOL.iter_unpack(contents.get(".symtab", b"")))
+    halves: list[tuple[int, int, int, int]] = []
+    reached = [section for section in (f".text.{kernel}",) if section in contents]
+    for section in reached:  # grows
+        start = found.starts[section[6:]] = len(found.code)
+        found.code += contents[section]
+        relocations = contents.get(".rela" + section, b"")
+        for at, kind, symbol, addend in _RELOCATION.iter_unpack(relocations):
+            if kind not in (_LOW, _HIGH, _CALL):
+                raise NotImplementedError(f"relocation {kind} of {section}")
+            _, _, _, number, value, _ = symbols[symbol]
+            target = names[number]
+            if target.startswith(".text.") and target not in reached:
+                reached.append(target)
+            if kind != _CALL:
+                shift = 32 if kind == _HIGH else 0
+                halves.append((start + at // 16 * 16, shift, number, value + addend))
+    for at, shift, number, offset in halves:
+        if number in found.memory:
+            base = ctypes.addressof(found.memory[number])
+        else:
+            base = found.starts[names[number].removeprefix(".text.")]
+        found.words[at] = (base + offset) >> shift & 0xFFFFFFFF

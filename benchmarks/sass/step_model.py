@@ -6,7 +6,8 @@ CPU back end; a difference is an error. Prints and records, for each game and ba
 instructions and cycles of each phase, and the time of each kernel predicted for `device.Device`.
 Rows replace those of the same game, kernel and batch size in
 `benchmarks/results/step_model.json`. Needs nvcc, g++ and nvdisasm (of a toolkit, or of the Python
-package nvidia-cuda-nvdisasm); `--kernel compiled` also NVRTC (nvidia-cuda-nvrtc).
+package nvidia-cuda-nvdisasm); `--kernel compiled` also NVRTC and nvJitLink (nvidia-cuda-nvrtc,
+nvidia-nvjitlink).
 
     python -m benchmarks.sass.step_model pong seaquest --num-envs 1200 4096 32768
 """
@@ -32,11 +33,10 @@ from benchmarks.sass.disassembly import disassemble
 from benchmarks.sass.kernel import BARRIER, Executed, Kernel, Totals
 from benchmarks.sass.kernel_resources import ARCHITECTURE, FLAGS, ROOT, readable
 from benchmarks.sass.module import kernels_of
-from cule.envs import kernel_cache
 from cule.envs.launch import Geometry, geometry_for
 from cule.envs.options import resolve_options
 from cule.envs.plan import plan_batch
-from cule.envs.translation import Wanted
+from cule.envs.translation import translate
 from tests.support import kernels
 
 RECORD = ROOT / "benchmarks" / "results" / "step_model.json"
@@ -116,15 +116,10 @@ class Modules:
         return self._kernels[name]
 
     def compiled(self, game: str, lanes: int) -> Kernel:
-        """A game's own state-update kernel, as one source: nothing is linked. Kept on disk."""
+        """A game's own state-update kernel, as environments compile and link it. Kept on disk."""
         options = resolve_options(game, lanes, {"num_reset_states": 1, "num_threads": 1})
         architecture = int(ARCHITECTURE.removeprefix("sm_"))
-        wanted = Wanted(plan_batch(options).games[0], lanes, architecture)
-        name = f"{wanted.name}-one-source"
-        code = kernel_cache.load(name, wanted.made_for)
-        if code is None:
-            code = wanted.compile_as_one()
-            kernel_cache.store(name, wanted.made_for, code)
+        code = translate(plan_batch(options).games[0], lanes, architecture)
         cubin = self._folder / f"{game}.cubin"
         cubin.write_bytes(code)
         return Kernel(disassemble(cubin, "cule_step"))
@@ -138,7 +133,7 @@ def execute_step(
     own = modules.compiled(game, lanes) if is_compiled else None
     launches: dict[str, Launch] = {}
 
-    def run(symbol: str, launch: kernels.HookedLaunch) -> None:
+    def run(symbol: str, launch: kernels.HookedLaunch) -> bool:
         name = readable(symbol)
         kernel = own if own and name.startswith("step_consoles") else modules.kernel(name)
         data = ctypes.string_at(launch.parameters, launch.parameter_bytes)
@@ -147,6 +142,7 @@ def execute_step(
         done = launches[name] = Launch(kernel, threads[0], launch.shared_bytes)
         for block in range(grid[0]):
             done.blocks.append(kernel.run(data, (block, 0, 0), threads, grid))
+        return True
 
     warps = geometry.warps_per_block
     pair = kernels.Pair(game, consoles, lanes=lanes, warps=warps, frameskip=FRAMES)

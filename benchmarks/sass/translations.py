@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.sass.module import read_registers, read_sections
+from benchmarks.sass.module import REGISTERS, read_attribute, read_sections
 from cule.bench.games import games_named
 from cule.envs import translation
 from cule.envs.options import resolve_options
@@ -36,7 +36,7 @@ def read_code(module: bytes) -> tuple[int, int]:
     """Bytes of machine code, and the most registers of a function."""
     sections = read_sections(module)
     size = sum(len(content) for name, content in sections if name.startswith(".text."))
-    return size, max(read_registers(dict(sections)[".nv.info"]).values())
+    return size, max(read_attribute(dict(sections)[".nv.info"], REGISTERS).values())
 
 
 def timed(function: Callable[..., Any], *arguments: object) -> tuple[Any, float, float]:

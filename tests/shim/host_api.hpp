@@ -187,11 +187,11 @@ struct HookedLaunch {
   std::size_t shared_bytes;  // dynamic
 };
 
-// If set, called instead of running a grid (launch_hook.cpp).
-inline void (*launch_hook)(const HookedLaunch*) = nullptr;
+// If set, called before a grid is run; says whether it has run it (launch_hook.cpp).
+inline bool (*launch_hook)(const HookedLaunch*) = nullptr;
 
 template <class... Parameters>
-void call_hook(void (*kernel)(Parameters...), dim3 grid, dim3 block, void** arguments,
+bool call_hook(void (*kernel)(Parameters...), dim3 grid, dim3 block, void** arguments,
                std::size_t shared_bytes) {
   std::string packed;
   const auto put = [&](const void* value, std::size_t size, std::size_t alignment) {
@@ -202,7 +202,7 @@ void call_hook(void (*kernel)(Parameters...), dim3 grid, dim3 block, void** argu
   const HookedLaunch launch{
       reinterpret_cast<const void*>(kernel), packed.data(), packed.size(), {grid.x, grid.y, grid.z},
       {block.x, block.y, block.z},           shared_bytes};
-  launch_hook(&launch);
+  return launch_hook(&launch);
 }
 
 }  // namespace cule::shim
@@ -224,8 +224,8 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 bloc
     cule::shim::call(kernel, arguments, std::index_sequence_for<Parameters...>{});
   };
   ++cule::shim::launches;
-  if (cule::shim::launch_hook != nullptr) {
-    cule::shim::call_hook(kernel, grid, block, arguments, dynamic_shared_bytes);
+  if (cule::shim::launch_hook != nullptr &&
+      cule::shim::call_hook(kernel, grid, block, arguments, dynamic_shared_bytes)) {
     return cudaSuccess;
   }
   const auto enter = [](void* of) { (*static_cast<decltype(run_thread)*>(of))(); };

@@ -2,6 +2,6 @@
 #include <cuda_runtime.h>
 
 extern "C" __attribute__((visibility("default"))) void cule_set_launch_hook(
-    void (*hook)(const cule::shim::HookedLaunch*)) {
+    bool (*hook)(const cule::shim::HookedLaunch*)) {
   cule::shim::launch_hook = hook;
 }

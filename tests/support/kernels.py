@@ -144,14 +144,14 @@ class HookedLaunch(ctypes.Structure):
     shared_bytes: int
 
 
-_HOOK = ctypes.CFUNCTYPE(None, ctypes.POINTER(HookedLaunch))
+_HOOK = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.POINTER(HookedLaunch))
 
 
 @contextlib.contextmanager
-def hooked_launches(run: Callable[[str, HookedLaunch], None]) -> Iterator[None]:
-    """Let `run` execute the kernels that the shim would run; it gets their mangled names.
+def hooked_launches(run: Callable[[str, HookedLaunch], bool]) -> Iterator[None]:
+    """Let `run` execute kernels; it gets their mangled names. The shim runs those it refuses.
 
-    Raises what `run` raises.
+    `run` returns whether it has executed the kernel. Raises what `run` raises.
     """
     path = Path(str(module().__file__))
     library = ctypes.CDLL(str(path))
@@ -161,12 +161,12 @@ def hooked_launches(run: Callable[[str, HookedLaunch], None]) -> Iterator[None]:
     names = {base + value: name for name, value in symbols.items()}
     errors: list[Exception] = []
 
-    def call(launch: Any) -> None:
+    def call(launch: Any) -> bool:
         try:
-            if not errors:
-                run(names[launch.contents.kernel], launch.contents)
+            return bool(errors) or run(names[launch.contents.kernel], launch.contents)
         except Exception as error:  # an exception cannot pass through the native module
             errors.append(error)
+            return True
 
     hook = _HOOK(call)
     setter(hook)

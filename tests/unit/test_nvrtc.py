@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cule.envs.nvrtc import Toolkit, Version, choose_toolkit, compile_code, find_toolkits
+from cule.envs.nvrtc import Toolkit, Version, choose_toolkit, compile_code
 from cule.errors import DeviceError
+from tests.support.compilers import VERSIONS, toolkit_of
 
 KERNEL = 'extern "C" __global__ void add(int* x) { *x += 1; }'
 
@@ -39,15 +40,13 @@ def test_no_choice() -> None:
     assert choose_toolkit((), "13.0", (13, 0)) is None
 
 
+@pytest.mark.compilers
 class TestWithNvrtc:
-    """Where this machine has one."""
+    """Of every version that is tested."""
 
-    @pytest.fixture
-    def toolkit(self) -> Toolkit:
-        found = choose_toolkit(find_toolkits(), None, None)
-        if found is None:
-            pytest.skip("no NVRTC")
-        return found
+    @pytest.fixture(params=VERSIONS)
+    def toolkit(self, request: pytest.FixtureRequest) -> Toolkit:
+        return toolkit_of(request.param)
 
     def test_machine_code(self, toolkit: Toolkit) -> None:
         assert 90 in toolkit.architectures

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.sass import latencies
 from benchmarks.sass.device import Device
-from benchmarks.sass.disassembly import Control, parse, read_control
+from benchmarks.sass.disassembly import Control, Disassembly, parse, read_control
 from benchmarks.sass.kernel import Kernel
 from benchmarks.sass.module import Module, read_module
 
@@ -51,12 +51,47 @@ WIDE = """
 """
 
 
+def parsed(text: str) -> Disassembly:
+    """The only kernel of a disassembly."""
+    name = text.split()[0].removeprefix(".text.").rstrip(":")
+    return parse(text, Module({}, {}, starts={name: 0}))
+
+
 def run(text: str, out: np.ndarray | None = None) -> tuple[np.ndarray, int]:
     """What 32 lanes stored, and how many instructions the warp executed."""
     out = np.zeros(32, np.uint32) if out is None else out
-    code = parse(text, "part", Module({}, {}))
+    code = parsed(text)
     executed = Kernel(code).run(out.ctypes.data.to_bytes(8, "little"))
     return out, executed.total()
+
+
+#: A kernel calls a function in another section, which nvdisasm writes first.
+LINKED = """
+.text.twice:
+        /*0000*/                   IADD3 R4, R4, R4, RZ ;
+        /*0010*/                   RET.ABS.NODEC R20 0x0 ;
+.text.kernel:
+        /*0000*/                   S2R R4, SR_TID.X ;
+        /*0010*/                   LDC.64 R2, c[0x0][0x210] ;
+        /*0020*/                   IMAD.WIDE.U32 R2, R4, 0x4, R2 ;
+        /*0030*/                   MOV R20, 32@lo((kernel + .L_x_0@srel)) ;
+        /*0040*/                   MOV R21, 32@hi((kernel + .L_x_0@srel)) ;
+        /*0050*/                   CALL.ABS.NOINC `(twice) ;
+.L_x_0:
+        /*0060*/                   ST.E desc[UR4][R2.64], R4 ;
+        /*0070*/                   EXIT ;
+.text.not_reached:
+        /*0000*/                   HMMA R5, R4, R4, R4 ;
+"""
+
+
+def test_functions_in_other_sections() -> None:
+    module = Module({}, {}, starts={"kernel": 0, "twice": 0x80}, words={0x30: 0x60, 0x40: 0})
+    code = parse(LINKED, module)
+    assert [i.function for i in code.instructions] == ["kernel"] * 8 + ["twice"] * 2
+    out = np.zeros(32, np.uint32)
+    assert Kernel(code).run(out.ctypes.data.to_bytes(8, "little")).total() == 10
+    assert np.array_equal(out, 2 * np.arange(32))
 
 
 #: A byte of each lane's number, shifted up, to predicates 2 and 4; a register of them is stored.
@@ -249,7 +284,7 @@ ARRIVAL = """
 
 def test_a_warp_waits_for_another() -> None:
     out = np.zeros(32, np.uint32)
-    kernel = Kernel(parse(ARRIVAL, "part", Module({}, {})))
+    kernel = Kernel(parsed(ARRIVAL))
     kernel.run(out.ctypes.data.to_bytes(8, "little"), threads=(64, 1, 1))
     assert np.array_equal(out, np.arange(32, 64))
     with pytest.raises(RuntimeError, match="wait for each other"):
@@ -258,7 +293,7 @@ def test_a_warp_waits_for_another() -> None:
 
 def test_time_of_a_warp() -> None:
     """A load, an instruction that waits for it, one that is issued three cycles later."""
-    code = parse(OPERATION.format("IADD3 R7, R4, R5, R6"), "part", Module({}, {}))
+    code = parsed(OPERATION.format("IADD3 R7, R4, R5, R6"))
     load, after, branch = Control(1, write_scoreboard=2), Control(3, waits=0b100), Control()
     code.controls = [branch, branch, branch, load, after, *[branch] * 4]
     words = np.zeros((32, 4), np.uint32)

@@ -321,8 +321,8 @@ void yield(Warp& w, const Instruction&) {
 const std::vector<OperationEntry> kControl = {
     {"BRA", branch, "DIV CONV"},
     {"BRX", branch_indexed, ""},
-    {"CALL", call, "REL NOINC"},
-    {"RET", return_, "REL NODEC"},
+    {"CALL", call, "REL ABS NOINC"},
+    {"RET", return_, "REL ABS NODEC"},
     {"EXIT", leave, ""},
     {"NOP", nothing, ""},
     {"ENDCOLLECTIVE", nothing, ""},

@@ -193,8 +193,10 @@ struct Warp {
   }
   template <class T>
   T constant(const Operand& o, u32 lane) const {
-    T value;
-    const u32 at = o.index == kZero ? 0 : mask >> lane & 1 ? registers[o.index].lane[lane] : 0;
+    T value = 0;
+    const bool is_indexed = o.index != kZero;
+    if (is_indexed && !(mask >> lane & 1)) return value;  // any register, or no constant
+    const u32 at = is_indexed ? registers[o.index].lane[lane] : 0;
     std::memcpy(&value, code->banks[o.extra] + u32(o.value + at), sizeof value);
     return value;
   }

@@ -1,0 +1,93 @@
+"""Linked machine code of compiled kernels, executed in software, equals the CPU back end.
+
+The oldest and the newest supported NVRTC compile the part that all games share and the parts of
+games, and nvJitLink of the same version links them, as environments do (cule.envs.translation). The
+linked kernel executes a step in benchmarks/sass; the lockstep shim runs the other kernels.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.sass.disassembly import disassemble
+from benchmarks.sass.kernel import Kernel
+from cule import _core
+from cule.envs import translation
+from cule.errors import DeviceError
+from tests.support.compilers import VERSIONS, toolkit_of
+from tests.support.kernels import HookedLaunch, Pair, hooked_launches
+
+pytestmark = [pytest.mark.ale, pytest.mark.compilers]
+
+ARCHITECTURE = 90
+FIRST_STEPS = 150  # at most; before the step that is compared
+
+#: Most bytes of stack that a thread of a linked kernel takes.
+MOST_STACK_BYTES = 2592
+
+
+def use_toolkit(version: str, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    """Let environments compile with one version, and keep what they compile in `cache`."""
+    toolkit = toolkit_of(version)
+    monkeypatch.setattr(translation, "toolkit", lambda: toolkit)
+    monkeypatch.setenv("CULE_CACHE", str(cache))
+
+
+def compare_step(game: str, lanes: int, consoles: int, folder: Path) -> None:
+    """Compile and link a kernel; compare a step of consoles that have played before."""
+    pair = Pair(game, consoles, lanes=lanes, frameskip=4)
+    cubin = folder / "linked.cubin"
+    cubin.write_bytes(translation.Wanted(pair.plan.games[0], lanes, ARCHITECTURE).compile())
+    kernel = Kernel(disassemble(cubin, "cule_step"))
+    module = kernel.code.module
+    assert len(module.starts) > 40  # functions, called across sections
+    assert module.registers <= _core.LANE_PART_REGISTERS
+    executed = 0
+
+    def run(symbol: str, launch: HookedLaunch) -> bool:
+        nonlocal executed
+        if "step_consoles" not in symbol:
+            return False
+        parameters = ctypes.string_at(launch.parameters, launch.parameter_bytes)
+        threads, blocks = tuple(launch.block), tuple(launch.grid)
+        for block in range(blocks[0]):
+            executed += kernel.run(parameters, (block, 0, 0), threads, blocks).total()
+        return True
+
+    rng = np.random.default_rng(1)
+    pair.cpu.reset(None, pair.consoles, pair.expected.out)
+    pair.cpu.decorrelate(FIRST_STEPS, 1, pair.expected.out)
+    pair.kernels.set_state(pair.cpu.get_state(pair.consoles), pair.consoles)
+    pair.step(pair.random_actions(rng))
+    with hooked_launches(run):
+        pair.step(pair.random_actions(rng))
+    pair.compare_snapshots()
+    pair.close()
+    assert executed > 10_000 * consoles // lanes
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_several_lanes(version: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    use_toolkit(version, monkeypatch, tmp_path)
+    for game in ("pong", "seaquest"):
+        compare_step(game, 4, 8, tmp_path)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_one_lane(version: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    use_toolkit(version, monkeypatch, tmp_path)
+    compare_step("pong", 1, 2, tmp_path)
+
+
+def test_the_oldest_refuses_the_shared_part_with_more_registers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use_toolkit(VERSIONS[0], monkeypatch, tmp_path)
+    monkeypatch.setattr(translation, "_LINKED_OPTIONS", ())
+    source = _core.lane_kernel_source(is_alone=False)
+    with pytest.raises(DeviceError, match="max regcount of 168 calls function"):
+        translation.compile_source(source, ARCHITECTURE, linkable=True).result()
