@@ -1,11 +1,9 @@
 // cuda/register_rules.hpp: what a write to the TIA does to a scanline, in one word a register.
 #pragma once
 
-#include "tia/state.hpp"
+#include "tia/registers.hpp"
 
 namespace cule {
-
-constexpr u32 kNumRegisters = 64;
 
 CULE_HD constexpr u64 register_bits(u32 first, u32 last) {
   return (2ULL << last) - (1ULL << first);
@@ -13,31 +11,53 @@ CULE_HD constexpr u64 register_bits(u32 first, u32 last) {
 
 // Registers that a state holds as they were written.
 constexpr u64 kLineRegisters =
-    register_bits(VBLANK, VBLANK) | register_bits(NUSIZ0, PF2) | register_bits(GRP0, RESMP1);
-constexpr u64 kColorRegisters = register_bits(VBLANK, VBLANK) | register_bits(COLUP0, COLUBK);
+    kEffectiveRegisters & ~registers_of(RegisterKind::kSound, RegisterKind::kPlacePlayer,
+                                        RegisterKind::kPlaceSmall, RegisterKind::kMove,
+                                        RegisterKind::kClearMotion, RegisterKind::kClearLatches);
+constexpr u64 kColorRegisters = registers_of(RegisterKind::kBlank, RegisterKind::kColor);
 
 // What moves or changes an object, and is more than a colour.
-constexpr u64 kMovingRegisters = register_bits(VBLANK, VBLANK) | register_bits(NUSIZ0, NUSIZ1) |
-                                 register_bits(CTRLPF, RESBL) | register_bits(GRP0, CXCLR);
-
-// What depends on the order of accesses: positions, and what a scanline's end changes.
-constexpr u64 kOrderedRegisters = register_bits(NUSIZ0, NUSIZ1) | register_bits(CTRLPF, CTRLPF) |
-                                  register_bits(RESP0, RESBL) | register_bits(HMP0, HMBL) |
-                                  register_bits(RESMP0, HMCLR);
-
-// What puts an object at a place.
-constexpr u64 kPlacingRegisters = register_bits(RESP0, RESBL) | register_bits(RESMP0, RESMP1);
+constexpr u64 kMovingRegisters =
+    kEffectiveRegisters & ~registers_of(RegisterKind::kColor, RegisterKind::kSound);
 
 // What HMOVE depends on.
-constexpr u64 kMotionRegisters = register_bits(HMP0, HMBL) | register_bits(HMCLR, HMCLR);
+constexpr u64 kMotionRegisters =
+    registers_of(RegisterKind::kMotion, RegisterKind::kStarMotion, RegisterKind::kClearMotion);
+
+// What puts an object at a place.
+constexpr u64 kPlacingRegisters =
+    registers_of(RegisterKind::kPlacePlayer, RegisterKind::kPlaceSmall, RegisterKind::kLock);
+
+// What depends on the order of accesses: positions, and what a scanline's end changes.
+constexpr u64 kOrderedRegisters =
+    kPlacingRegisters | kMotionRegisters |
+    registers_of(RegisterKind::kCopies, RegisterKind::kControl, RegisterKind::kMove);
 
 // What a picture depends on.
 constexpr u64 kPaintedRegisters =
-    (kMovingRegisters & ~kMotionRegisters & ~register_bits(CXCLR, CXCLR)) | kColorRegisters;
+    (kMovingRegisters & ~kMotionRegisters & ~registers_of(RegisterKind::kClearLatches)) |
+    kColorRegisters;
 
-// What a scan must know more about than the last value.
-constexpr u64 kNotedRegisters =
-    register_bits(GRP0, GRP1) | register_bits(HMM0, HMM0) | register_bits(HMOVE, HMCLR);
+// Registers whose last value alone is not enough for a scan.
+constexpr u64 kNotedRegisters = registers_of(RegisterKind::kGraphics, RegisterKind::kStarMotion,
+                                             RegisterKind::kMove, RegisterKind::kClearMotion);
+
+// As the table has them.
+static_assert(kLineRegisters == (register_bits(VBLANK, VBLANK) | register_bits(NUSIZ0, PF2) |
+                                 register_bits(GRP0, RESMP1)));
+static_assert(kColorRegisters == (register_bits(VBLANK, VBLANK) | register_bits(COLUP0, COLUBK)));
+static_assert(kMovingRegisters == (register_bits(VBLANK, VBLANK) | register_bits(NUSIZ0, NUSIZ1) |
+                                   register_bits(CTRLPF, RESBL) | register_bits(GRP0, CXCLR)));
+static_assert(kOrderedRegisters == (register_bits(NUSIZ0, NUSIZ1) | register_bits(CTRLPF, CTRLPF) |
+                                    register_bits(RESP0, RESBL) | register_bits(HMP0, HMBL) |
+                                    register_bits(RESMP0, HMCLR)));
+static_assert(kPlacingRegisters == (register_bits(RESP0, RESBL) | register_bits(RESMP0, RESMP1)));
+static_assert(kMotionRegisters == (register_bits(HMP0, HMBL) | register_bits(HMCLR, HMCLR)));
+static_assert(kPaintedRegisters ==
+              ((kMovingRegisters & ~kMotionRegisters & ~register_bits(CXCLR, CXCLR)) |
+               kColorRegisters));
+static_assert(kNotedRegisters == (register_bits(GRP0, GRP1) | register_bits(HMM0, HMM0) |
+                                  register_bits(HMOVE, HMCLR)));
 
 // The registers that a state holds have a slot each, 32 with some unused ones.
 CULE_HD CULE_INLINE u32 slots_of(u64 registers) {
@@ -144,7 +164,7 @@ CULE_HD constexpr u32 shown_object(u32 reg) {
   }
 }
 
-CULE_HD constexpr u32 register_rule(u32 reg) {
+CULE_HD constexpr u32 old_register_rule(u32 reg) {
   constexpr u32 first = 1u << kFirst, second = 1u << kSecond;
   constexpr u32 field = 1u << kField, ball = 1u << kBallGroup;
   u32 bits = 0, groups = 0, flags = 0;
@@ -240,6 +260,40 @@ CULE_HD constexpr u32 register_rule(u32 reg) {
   return bits | groups << kRuleStale | write_delay_clocks(reg, 0) << kRuleDelay | flags |
          written_objects(reg) << kRuleObjects | shown_object(reg) << kRuleShows;
 }
+
+// The groups of some objects.
+CULE_HD constexpr u32 groups_of(u32 objects) {
+  constexpr u32 first = 1u << kPlayer0 | 1u << kMissile0, second = 1u << kPlayer1 | 1u << kMissile1;
+  return u32((objects & first) != 0) << kFirst | u32((objects & second) != 0) << kSecond |
+         (objects >> kPlayfield & 1) << kField | (objects >> kBall & 1) << kBallGroup;
+}
+
+// 1 + the object that shows where the register's bits are set; 0 if it shows none by itself.
+CULE_HD constexpr u32 object_shown_by(const Register& r) {
+  if (r.kind == RegisterKind::kPlayfield) return 1 + kPlayfield;
+  return r.kind == RegisterKind::kGraphics || r.kind == RegisterKind::kEnable ? 1u + r.n : 0;
+}
+
+CULE_HD constexpr u32 register_rule(u32 reg) {
+  const Register& r = kRegisters.of[reg];
+  const u32 objects = r.shows & kAllObjects;
+  const auto flag = [reg](u64 registers, u32 bit) { return registers >> reg & 1 ? bit : 0; };
+  return r.seen | groups_of(objects) << kRuleStale | delay_clocks(r, 0) << kRuleDelay |
+         flag(registers_of(RegisterKind::kPlayfield), kIsPlayfield) |
+         flag(kLineRegisters, kIsStored) | flag(kMovingRegisters, kIsMoving) |
+         flag(kPaintedRegisters, kIsPainted) | flag(kOrderedRegisters, kIsInOrder) |
+         flag(kNotedRegisters, kIsNoted) |
+         (r.kind > RegisterKind::kStarMotion ? u32(kIsOrdered) : 0) | objects << kRuleObjects |
+         object_shown_by(r) << kRuleShows;
+}
+
+constexpr bool are_rules_equal() {
+  for (u32 reg = 0; reg < kNumRegisters; ++reg) {
+    if (register_rule(reg) != old_register_rule(reg)) return false;
+  }
+  return true;
+}
+static_assert(are_rules_equal());
 
 // The rules of all registers and the selectors, as a scan has them in shared memory.
 struct alignas(16) RuleTable {

@@ -12,23 +12,22 @@
 #pragma once
 
 #include "tia/log.hpp"
+#include "tia/registers.hpp"
 #include "tia/shapes.hpp"
 
 namespace cule {
 
-// Registers whose writes do anything here, one bit each.
-constexpr u64 kEffectiveRegisters =
-    ((2ULL << CXCLR) - 1) & ~(1ULL << VSYNC | 1ULL << WSYNC | 1ULL << RSYNC);
-
-// What a write shows: one bit an object that looks different from now on, and others. From
-// kShowsBlank on, what is before it is drawn first in any case.
-enum Shows : u32 {
-  kAllObjects = (1u << kObjects) - 1,
-  kShowsColor = 1u << kObjects,
-  kShowsBlank = 2u << kObjects,
-  kShowsAll = 4u << kObjects,
-  kShowsSame = 8u << kObjects,  // the write changes nothing
-};
+constexpr bool are_delays_equal() {
+  for (u32 reg = 0; reg < kNumRegisters; ++reg) {
+    for (u32 clock = 0; clock < kClocksPerLine; clock += kClocksPerCycle) {
+      if (delay_clocks(kRegisters.of[reg], clock) != write_delay_clocks(reg, clock)) return false;
+    }
+  }
+  return true;
+}
+static_assert(are_delays_equal());
+static_assert(kEffectiveRegisters ==
+              (((2ULL << CXCLR) - 1) & ~(1ULL << VSYNC | 1ULL << WSYNC | 1ULL << RSYNC)));
 
 // State and BeamState are references to what is brought forward, or copies that the caller reads
 // back after rendering: a compiler can keep copies in registers.

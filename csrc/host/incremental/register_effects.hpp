@@ -5,7 +5,7 @@
 #pragma once
 
 #include "host/incremental/tia_bytes.hpp"
-#include "tia/log.hpp"
+#include "tia/registers.hpp"
 
 namespace cule {
 
@@ -15,14 +15,13 @@ struct RegisterEffect {
   TiaBytes changes;  // may change, each depending on itself and `reads`
 };
 
-constexpr u32 kLogRegisters = 64;
-constexpr u32 kStarStart = kLogRegisters;  // a write to HMM0 that can start the star field
+constexpr u32 kStarStart = kNumRegisters;  // a write to HMM0 that can start the star field
 
 struct RegisterEffects {
-  RegisterEffect of[kLogRegisters + 1];
+  RegisterEffect of[kNumRegisters + 1];
 };
 
-constexpr RegisterEffects make_register_effects() {
+constexpr RegisterEffects old_register_effects() {
   using namespace tia_bytes;
   RegisterEffects e{};
   e.of[VBLANK].sets = kVblank;
@@ -67,6 +66,64 @@ constexpr RegisterEffects make_register_effects() {
   e.of[CXCLR].sets = kCollisions;
   return e;
 }
+
+constexpr RegisterEffect make_register_effect(const Register& r) {
+  using namespace tia_bytes;
+  using K = RegisterKind;
+  const TiaBytes field = of(r.field);
+  switch (r.kind) {
+    case K::kNone:
+      return {};
+    case K::kColor:
+      return {kColorLoss, field, 0};
+    case K::kCopies:
+      return {0, field | skip(r.n) | missile_look(r.n), 0};
+    case K::kControl:
+      return {0, field, kMirror};
+    case K::kPlacePlayer:
+      return {position(r.n) | nusiz(r.n), position(r.n) | skip(r.n), 0};
+    case K::kPlaceSmall:
+      return {kHmoveClock, position(r.n) | missile_look(r.n - kMissile0), 0};
+    case K::kGraphics:
+      return {grp(1 - r.n) | (r.n == 1 ? kEnabl : 0),
+              field | old_grp(1 - r.n) | (r.n == 1 ? kOldEnabl : 0), 0};
+    case K::kLock:
+      return {position(kPlayer0 + r.n) | nusiz(r.n) | field, field,
+              position(kMissile0 + r.n) | missile_look(r.n)};
+    case K::kMove:
+      return {kAllHm, kHmoveClock | skip(0) | skip(1) | kMissile0Look | kIsStarField,
+              kHmoveBlank | kAllPositions};
+    case K::kClearMotion:
+      return {0, kAllHm, 0};
+    case K::kClearLatches:
+      return {0, kCollisions, 0};
+    default:
+      return {0, field, 0};
+  }
+}
+
+constexpr RegisterEffects make_register_effects() {
+  using namespace tia_bytes;
+  RegisterEffects e{};
+  for (u32 reg = 0; reg < kNumRegisters; ++reg) {
+    e.of[reg] = make_register_effect(kRegisters.of[reg]);
+  }
+  e.of[kStarStart] = {hm(kMissile0) | kHmoveClock, hm(kMissile0), kStars};
+  return e;
+}
+
+constexpr bool are_effects_equal() {
+  const RegisterEffects a = old_register_effects();
+  const RegisterEffects b = make_register_effects();
+  for (u32 i = 0; i <= kStarStart; ++i) {
+    if (a.of[i].reads != b.of[i].reads || a.of[i].sets != b.of[i].sets ||
+        a.of[i].changes != b.of[i].changes) {
+      return false;
+    }
+  }
+  return true;
+}
+static_assert(are_effects_equal());
 
 inline constexpr RegisterEffects kRegisterEffects = make_register_effects();
 
