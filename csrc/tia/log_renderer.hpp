@@ -34,7 +34,7 @@ struct LogRenderer {
       if constexpr (!Sink::kExact) {
         if (!(kEffectiveRegisters >> log_register(e) & 1)) continue;
       }
-      write(base_clock + clocks_from_cycles(log_cycle(e)), log_register(e), log_value(e), i);
+      write_apart(base_clock + clocks_from_cycles(log_cycle(e)), log_register(e), log_value(e), i);
     }
     // An access without an effect moves the mark only; nothing depends on it before the next one
     // that has.
@@ -92,6 +92,11 @@ struct LogRenderer {
   }
 
  private:
+  // write(), where the device has few registers to spare.
+  CULE_HD CULE_DEVICE_NOINLINE void write_apart(u32 clock, u32 reg, u32 v, u32 index) {
+    write(clock, reg, v, index);
+  }
+
   CULE_HD CULE_INLINE TiaView<LogRenderer> view(u32 index = 0, u32 changed = 0) {
     return {*this, s, shapes, index, changed};
   }
