@@ -29,6 +29,9 @@
 // CULE_MAX_BYTES(a, b)  the larger one of each pair of bytes of two u32
 // CULE_ASSUME_SHARED(p)  on the device: p points into shared memory
 // CULE_LIKELY / CULE_UNLIKELY  branch hints
+// CULE_UNREACHABLE()  what no program reaches
+// CULE_TABLE(type, name, value)  defines a constant table, and on the device a copy in its memory
+// CULE_LOOK_UP(name)  the table, for an index that is not a constant
 // CULE_CASES_OF_BYTE(f)  the cases of a switch over a byte: each N calls f<N>()
 #pragma once
 
@@ -72,12 +75,27 @@
 #define CULE_ASSUME_SHARED(p) static_cast<void>(p)
 #endif
 
+#if defined(__CUDACC__)
+#define CULE_TABLE(type, name, value)   \
+  inline constexpr type name = (value); \
+  static __device__ constexpr type name##OnDevice = (value)
+#else
+#define CULE_TABLE(type, name, value) inline constexpr type name = (value)
+#endif
+#if defined(__CUDA_ARCH__)
+#define CULE_LOOK_UP(name) name##OnDevice
+#else
+#define CULE_LOOK_UP(name) name
+#endif
+
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 #define CULE_HAS_REDUCE
 #endif
 
 #define CULE_LIKELY(x) (__builtin_expect(static_cast<bool>(x), 1))
 #define CULE_UNLIKELY(x) (__builtin_expect(static_cast<bool>(x), 0))
+
+#define CULE_UNREACHABLE() __builtin_unreachable()
 
 // Index of the lowest set bit of a nonzero u32 or u64, and of the highest one.
 #if defined(__CUDA_ARCH__)

@@ -3,7 +3,7 @@
 // SlowBus: every byte through the decoder, every access recorded on the data bus. Right everywhere.
 //
 // FastBus: the instruction's bytes were fetched at once from a stretch of ROM whose reads have no
-// effect; RAM and ROM are accessed directly. Used wherever that is the same.
+// effect; RAM and ROM are accessed directly. Used wherever the result is identical.
 #pragma once
 
 #include "base/bits.hpp"

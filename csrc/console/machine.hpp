@@ -136,7 +136,7 @@ struct Machine {
     if (reg >= 4 && (address & 0x10)) set_timer(s.timer, reg & 3, value, cycle);
   }
 
-  // Anything but the fast part of the cartridge and RAM. `open_bus`: byte last on the bus.
+  // Slow path: every address outside RAM and plain ROM. `open_bus`: byte last on the bus.
   CULE_HD CULE_NOINLINE u32 read_device(Clock clock, u32 address, u32 open_bus) {
     if (address & 0x1000) return read_cart(console.cart, s.cart, address, cycles_of(clock));
     if (!(address & 0x80)) return read_tia(clock, address, open_bus);

@@ -28,8 +28,8 @@ __device__ inline Picture picture_of(const Console& c, u32 n) {
           &c.memory.log(p.log_slot[n]), p.log_slot[n]};
 }
 
-// Draws a picture into rows that begin at a multiple of 16 bytes. Called by all lanes of a warp;
-// with twins, by those of the block's two warps.
+// Draws a picture into rows that begin at a multiple of 16 bytes. Called by all lanes of a warp.
+// With twins, called by both warps of the block.
 __device__ CULE_INLINE void draw_rows(const Console& c, const Picture& p, const u8* map,
                                       u8* rows_out, const TwinPictures& twins = {}) {
   const u32 lane = threadIdx.x % kWarpLanes;

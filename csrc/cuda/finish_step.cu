@@ -105,7 +105,7 @@ __device__ CULE_NOINLINE void reset_console(const DeviceBatch& b, const DeviceGa
   __syncthreads();
 }
 
-// The console's column of an i32 table.
+// This console's entry in an i32 result row.
 template <bool kHasPlayers>
 __device__ CULE_INLINE void write_numbers(const DeviceBatch& b, const DeviceGame& g, u32 i,
                                           i32* ints, u32 width) {

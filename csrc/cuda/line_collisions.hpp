@@ -19,22 +19,30 @@ CULE_HD CULE_INLINE u32 pixels_below(u32 x, u32 w) {
 
 // Goes over one scanline, in one lane.
 template <class Team>
-struct LineCollisions {
+struct LineCollisions : LineView {
   const LineScan<Team>& scan;
-  const LineState s;
   LineMask shape[kObjects];    // of a whole line, as the objects are now
   LineMask shown[kObjects]{};  // pixels so far
   u32 stale = kAllObjects;
-  u32 painted;      // pixels before it are in `shown`
-  u32 mark;         // frame clock
-  i32 hmove_clock;  // the last HMOVE
+  u32 painted;  // pixels before it are in `shown`
+  u32 mark;     // frame clock
   bool is_cleared = false;
 
   // Pixels before frame clock `clock` have been counted.
   __device__ LineCollisions(const LineScan<Team>& l, u32 clock)
-      : scan(l), s(l.state), mark(clock), hmove_clock(l.hmove_clock) {
+      : LineView{l.state, l.hmove_clock}, scan(l), mark(clock) {
     const bool is_seen = l.line >= l.window.first_line && l.line <= l.window.last_line;
     painted = is_seen ? visible(clock) : kScreenWidth;
+  }
+
+  // Of the rules:
+  __device__ CULE_INLINE bool is_still(u32 /*cycle*/) const { return false; }
+  __device__ CULE_INLINE void blank_left() const {
+    if (scan.window.hmove_blanks) s[kLineHmoveBlank] = 1;
+  }
+  __device__ CULE_INLINE void clear_latches() {
+    for (LineMask& m : shown) m = LineMask{};
+    is_cleared = true;
   }
 
   // Applies the scanline's accesses.
@@ -78,30 +86,20 @@ struct LineCollisions {
   }
 
  private:
-  static constexpr u32 kCleared = 1u << kObjects;  // beside the objects that change
+  static constexpr u32 kCleared = 1u << kObjects;  // extra bit: the latches are cleared
 
   // Pixels of the scanline before a clock.
   __device__ CULE_INLINE u32 visible(u32 clock) const {
     const i32 x = i32(clock - scan.line_begin()) - i32(kHblankClocks);
     return x < 0 ? 0 : x > i32(kScreenWidth) ? kScreenWidth : u32(x);
   }
-  __device__ CULE_INLINE u32 shown_player(u32 n) const {
-    return s[VDELP0 + n] & 1 ? s[kLineOldGraphics + n] : s[GRP0 + n];
-  }
-  // Of a RESPn that puts player n at x.
-  __device__ CULE_INLINE PlayerReset reset_kind(u32 n, u32 x) const {
-    const u32 distance = wrap_position(i32(x) - i32(s[kLinePosition + n]));
-    return classify_player_reset(s[NUSIZ0 + n] & 7, distance);
-  }
-
   // Moves the mark. Returns the objects that may look different after the access, a bit each; with
   // blanking all of them.
   __device__ CULE_INLINE u32 find_changes(LogEntry e) {
     const u32 reg = log_register(e);
     const u32 clock = scan.clock_of(e);
     const u32 rule = scan.rule_of(reg);
-    u32 target =
-        clock + (rule & kIsPlayfield ? write_delay_clocks(PF0, clock) : rule >> kRuleDelay & 0xF);
+    u32 target = clock + delay_of_rule(rule, clock / kClocksPerCycle);
     u32 changed = rule >> kRuleObjects & kAllObjects;
     if (!(rule & kIsOrdered)) {
       changed = reg == VBLANK ? kAllObjects : changed;
@@ -113,8 +111,8 @@ struct LineCollisions {
       const bool is_other_delayed = s[VDELP1 - n] & 1;
       changed &= 1u << kBall | u32(!is_delayed) << n | u32(is_other_delayed) << (1 - n);
     } else if (reg - RESP0 < 2) {
-      const u32 x = reset_player_position(clock % kClocksPerLine);
-      if (reset_kind(reg - RESP0, x) == PlayerReset::kDisplay) target = clock + kResetDrawClocks;
+      const PlayerReset kind = player_reset(*this, reg - RESP0, clock);
+      if (kind == PlayerReset::kDisplay) target = clock + kResetDrawClocks;
     } else if (reg == CXCLR) {
       changed = kCleared;
     }
@@ -128,83 +126,18 @@ struct LineCollisions {
     const u32 v = log_value(e);
     const u32 rule = scan.rule_of(reg);
     stale |= changed & kAllObjects;
-    if (rule & kIsOrdered) apply_ordered(reg, v, scan.clock_of(e));
-    if (rule & kIsStored) s[reg] = u8(v);
-  }
-
-  __device__ CULE_INLINE void apply_ordered(u32 reg, u32 v, u32 clock) {
-    switch (reg) {
-      case NUSIZ0:
-      case NUSIZ1:
-        s[kLineSkip + reg - NUSIZ0] = 0;
-        break;
-      case CTRLPF:
-        if (clock % kClocksPerLine < kLatestMirrorClock) s[kLineMirror] = v & 1;
-        break;
-      case RESP0:
-      case RESP1: {
-        const u32 n = reg - RESP0;
-        const u32 x = reset_player_position(clock % kClocksPerLine);
-        const PlayerReset kind = reset_kind(n, x);
-        s[kLineSkip + n] = kind != PlayerReset::kDelay;
-        s[kLinePosition + n] = u8(x);
-        break;
-      }
-      case RESM0:
-      case RESM1:
-      case RESBL: {
-        const u32 n = reg == RESBL ? u32(kBall) : kMissile0 + reg - RESM0;
-        s[kLinePosition + n] = u8(reset_small_position(reg, clock, hmove_clock));
-        break;
-      }
-      case GRP0:
-        s[kLineOldGraphics + 1] = s[GRP1];
-        break;
-      case GRP1:
-        s[kLineOldGraphics] = s[GRP0];
-        s[kLineOldBall] = s[ENABL];
-        break;
-      case RESMP0:
-      case RESMP1: {
-        const u32 n = reg - RESMP0;
-        if ((s[reg] & 2) && !(v & 2)) {
-          const u32 offset = locked_missile_offset(s[NUSIZ0 + n] & 7);
-          s[kLinePosition + kMissile0 + n] = u8(wrap_position(i32(s[kLinePosition + n] + offset)));
-        }
-        break;
-      }
-      case HMCLR:
-        for (u32 n = 0; n < 5; ++n) s[HMP0 + n] = 0;
-        break;
-      case HMOVE:
-        move_objects(clock);
-        break;
-      case CXCLR:
-        for (LineMask& m : shown) m = LineMask{};
-        is_cleared = true;
-        break;
-      default:
-        break;
+    if (rule & kIsOrdered) {
+      cule::apply(*this, reg, v, scan.clock_of(e));
+    } else {
+      keep(reg, v);
     }
-  }
-
-  __device__ CULE_INLINE void move_objects(u32 clock) {
-    const u32 cycle = clock % kClocksPerLine / kClocksPerCycle;
-    if (scan.window.hmove_blanks && (cycle <= 20 || cycle == 75)) s[kLineHmoveBlank] = 1;
-    for (u32 object = 0; object < kPlayfield; ++object) {
-      const i32 motion = hmove_pixels(cycle, s[HMP0 + object] >> 4);
-      if (motion == 0) continue;
-      s[kLinePosition + object] = u8(wrap_position(i32(s[kLinePosition + object]) + motion));
-    }
-    s[kLineSkip] = s[kLineSkip + 1] = 0;
-    hmove_clock = i32(clock);
   }
 
   __device__ CULE_INLINE void paint_to(u32 x) {
     const u32 from = painted;
     if (x <= from) return;
     painted = x;
-    if (from < 8 && x >= 8) s[kLineHmoveBlank] = 0;
+    if (from < kHmoveBlankPixels && x >= kHmoveBlankPixels) s[kLineHmoveBlank] = 0;
     if (s[VBLANK] & 2) return;
     refresh();
     for (u32 w = 0; w < kLineWords; ++w) {
@@ -234,13 +167,13 @@ struct LineCollisions {
     return place_line_copies(pattern, mode, !s[kLineSkip + n], x);
   }
   __device__ CULE_INLINE LineMask missile(u32 n) const {
-    if (!(s[ENAM0 + n] & ~s[RESMP0 + n] & 2)) return {};
+    if (!is_missile_shown(n)) return {};
     const u32 pattern = (1u << (1u << (s[NUSIZ0 + n] >> 4 & 3))) - 1;
     return place_line_copies(pattern, s[NUSIZ0 + n] & 7, true, s[kLinePosition + kMissile0 + n]);
   }
   __device__ CULE_INLINE LineMask ball() const {
     LineMask m{};
-    if (!((s[VDELBL] & 1 ? s[kLineOldBall] : s[ENABL]) & 2)) return m;
+    if (!shown_ball_bit()) return m;
     m.word[0] = (1u << (1u << (s[CTRLPF] >> 4 & 3))) - 1;
     return rotate(m, s[kLinePosition + kBall]);
   }
@@ -317,7 +250,8 @@ __device__ CULE_NOINLINE bool render_together(const Team& team, ConsoleState& s,
   const u32 line = !is_above                ? (beam.mark - 1) / kClocksPerLine
                    : next_line < first_line ? next_line
                                             : first_line - 1;
-  const bool is_behind_blank = !is_above && beam.mark >= line * kClocksPerLine + kHblankClocks + 8;
+  const bool is_behind_blank =
+      !is_above && beam.mark >= line * kClocksPerLine + kHblankClocks + kHmoveBlankPixels;
   LineScan<Team> scan(log, team, {first_line, last_line, 1, properties.hmove_blanks != 0},
                       {tia, from, line, is_behind_blank}, memory);
   u32 mark = clock_of(log.size - 1);
@@ -352,7 +286,7 @@ __device__ CULE_NOINLINE bool render_together(const Team& team, ConsoleState& s,
     team.sync();
     if (is_at_end) {
       read_registers(lane.s, tia);
-      tia.hmove_clock = lane.hmove_clock;
+      tia.hmove_clock = lane.last_hmove;
     }
     if (team.leads()) {
       tia.collisions = u16(collisions);

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/bits.hpp"
-#include "tia/state.hpp"
+#include "tia/rules.hpp"
 
 namespace cule {
 

@@ -8,6 +8,7 @@
 
 #include "cuda/bytes16.hpp"
 #include "cuda/line_twins.hpp"
+#include "cuda/line_view.hpp"
 
 namespace cule {
 
@@ -85,10 +86,9 @@ CULE_HD CULE_INLINE void pick_colors(const u32 (&colors)[2], const u32 (&planes)
 }
 
 // Paints one scanline, in one lane.
-struct LinePainter {
+struct LinePainter : LineView {
   using Scan = LineScan<Team<WholeWarp>, true>;
 
-  const LineState s;
   const u32 map;  // of colours as registers have them, in shared memory
   const u32 black;
   u8* const row;  // 160 bytes, 16-byte aligned
@@ -101,7 +101,6 @@ struct LinePainter {
   i32 origin;                       // the pixel of cycle 0 of the log
   u32 cycle;                        // of the frame, there
   i32 mark = -i32(kClocksPerLine);  // a pixel of the scanline
-  i32 hmove_clock;                  // the last HMOVE
   const bool has_moved;             // by its HMOVE
   u32 entry_at;                     // the next access after this one:
   LogEntry e;
@@ -110,17 +109,24 @@ struct LinePainter {
   const bool hmove_blanks;
 
   __device__ LinePainter(const Scan& l, u8* to, u32 m, u32 level_of_black)
-      : s(l.state),
+      : LineView{l.state, l.hmove_clock},
         map(m),
         black(level_of_black),
         row(to),
         origin(i32(l.log.base_clock - l.line_begin()) - i32(kHblankClocks)),
         cycle(l.log.base_clock / kClocksPerCycle),
-        hmove_clock(l.hmove_clock),
         has_moved(l.moves_early),
         entry_at(l.painted_at()),
         rules(l.memory + kLineRulesAt),
         hmove_blanks(l.window.hmove_blanks) {}
+
+  // Of the rules:
+  __device__ CULE_INLINE bool is_still(u32 /*cycle*/) const { return has_moved; }
+  __device__ CULE_INLINE void blank_left() const {
+    // Behind the first pixels it is the next scanline that is blanked.
+    if (hmove_blanks && visible() == 0) s[kLineHmoveBlank] = 1;
+  }
+  __device__ CULE_INLINE void clear_latches() const {}
 
   __device__ CULE_INLINE void run() {
     next();
@@ -152,7 +158,7 @@ struct LinePainter {
  private:
   static constexpr u32 kAllGroups = (1u << kGroups) - 1;
   static constexpr u32 kAllBytes = 0x01010101;
-  static constexpr u32 kColors = 1u << kGroups;  // beside the groups that change
+  static constexpr u32 kColors = 1u << kGroups;  // extra bit: colours changed
 
   // The next access.
   __device__ CULE_INLINE void next() {
@@ -185,16 +191,6 @@ struct LinePainter {
   __device__ CULE_INLINE u32 clock_of(LogEntry e) const {
     return clocks_from_cycles(cycle + log_cycle(e));
   }
-  __device__ CULE_INLINE u32 shown_player(u32 n) const {
-    return s[VDELP0 + n] & 1 ? s[kLineOldGraphics + n] : s[GRP0 + n];
-  }
-  __device__ CULE_INLINE u32 shown_ball_bit() const {
-    return (s[VDELBL] & 1 ? s[kLineOldBall] : s[ENABL]) & 2;
-  }
-  __device__ CULE_INLINE bool is_missile_shown(u32 n) const {
-    return (s[ENAM0 + n] & ~s[RESMP0 + n] & 2) != 0;
-  }
-
   // Playfield pixels have a player's colour and go first only if no object is shown.
   __device__ CULE_INLINE static bool depends_on_all(u32 control) { return (control & 6) == 6; }
 
@@ -212,20 +208,13 @@ struct LinePainter {
            (log_register(e) == CTRLPF && ((control ^ log_value(e)) & 6) != 0);
   }
 
-  // Of a RESPn that puts player n at x.
-  __device__ CULE_INLINE PlayerReset reset_kind(u32 n, u32 x) const {
-    const u32 distance = wrap_position(i32(x) - i32(s[kLinePosition + n]));
-    return classify_player_reset(s[NUSIZ0 + n] & 7, distance);
-  }
-
   __device__ CULE_INLINE void move_mark() {
     const u32 at = log_cycle(e);
     const u32 reg = log_register(e);
-    u32 delay = rule >> kRuleDelay & 0xF;
-    if (rule & kIsPlayfield) delay = playfield_delay_clocks(cycle + at);
+    u32 delay = delay_of_rule(rule, cycle + at);
     if (rule & kIsOrdered && reg - RESP0 < 2) {
-      const u32 x = reset_player_position(clock_of(e) % kClocksPerLine);
-      if (reset_kind(reg - RESP0, x) == PlayerReset::kDisplay) delay = kResetDrawClocks;
+      const PlayerReset kind = player_reset(*this, reg - RESP0, clock_of(e));
+      if (kind == PlayerReset::kDisplay) delay = kResetDrawClocks;
     }
     const i32 target = origin + i32(clocks_from_cycles(at) + delay);
     mark = target > mark ? target : mark;
@@ -283,74 +272,10 @@ struct LinePainter {
   __device__ CULE_INLINE void apply() {
     const u32 reg = log_register(e);
     if (rule & kIsOrdered) {
-      if (reg - GRP0 < 2) {
-        const u32 other = GRP1 - reg;
-        s[kLineOldGraphics + other] = s[GRP0 + other];
-        if (reg == GRP1) s[kLineOldBall] = s[ENABL];
-      } else {
-        apply_ordered(reg, log_value(e), clock_of(e));
-      }
+      cule::apply(*this, reg, log_value(e), clock_of(e));
+    } else {
+      keep(reg, log_value(e));
     }
-    s[reg] = u8(log_value(e));  // of a register that is not kept: nothing reads it
-  }
-
-  __device__ CULE_INLINE void apply_ordered(u32 reg, u32 v, u32 clock) {
-    switch (reg) {
-      case NUSIZ0:
-      case NUSIZ1:
-        s[kLineSkip + reg - NUSIZ0] = 0;
-        break;
-      case CTRLPF:
-        if (clock % kClocksPerLine < kLatestMirrorClock) s[kLineMirror] = v & 1;
-        break;
-      case RESP0:
-      case RESP1: {
-        const u32 n = reg - RESP0;
-        const u32 x = reset_player_position(clock % kClocksPerLine);
-        s[kLineSkip + n] = reset_kind(n, x) != PlayerReset::kDelay;
-        s[kLinePosition + n] = u8(x);
-        break;
-      }
-      case RESM0:
-      case RESM1:
-      case RESBL: {
-        const u32 n = reg == RESBL ? u32(kBall) : kMissile0 + reg - RESM0;
-        s[kLinePosition + n] = u8(reset_small_position(reg, clock, hmove_clock));
-        break;
-      }
-      case RESMP0:
-      case RESMP1: {
-        const u32 n = reg - RESMP0;
-        if ((s[reg] & 2) && !(v & 2)) {
-          const u32 offset = locked_missile_offset(s[NUSIZ0 + n] & 7);
-          s[kLinePosition + kMissile0 + n] = u8(wrap_position(i32(s[kLinePosition + n] + offset)));
-        }
-        break;
-      }
-      case HMCLR:
-        for (u32 n = 0; n < 5; ++n) s[HMP0 + n] = 0;
-        break;
-      case HMOVE:
-        move_objects(clock);
-        break;
-      default:
-        break;
-    }
-  }
-
-  __device__ CULE_INLINE void move_objects(u32 clock) {
-    const u32 cycle = clock % kClocksPerLine / kClocksPerCycle;
-    // Behind the first pixels it is the next scanline that is blanked.
-    if (hmove_blanks && visible() == 0 && (cycle <= 20 || cycle == 75)) {
-      s[kLineHmoveBlank] = 1;
-    }
-    for (u32 object = 0; object < kPlayfield && !has_moved; ++object) {
-      const i32 motion = hmove_pixels(cycle, s[HMP0 + object] >> 4);
-      if (motion == 0) continue;
-      s[kLinePosition + object] = u8(wrap_position(i32(s[kLinePosition + object]) + motion));
-    }
-    s[kLineSkip] = s[kLineSkip + 1] = 0;
-    hmove_clock = i32(clock);
   }
 
   // --- pixels ---

@@ -22,7 +22,7 @@
 
 namespace cule {
 
-constexpr u32 kLongestDelay = 8;  // write_delay_clocks()
+constexpr u32 kLongestDelay = 8;  // of Register::delay
 
 // The last scanline of a window that has none.
 constexpr u32 kNoLastLine = ~0u;
@@ -270,7 +270,7 @@ struct LineScan {
     for (; low < log.size; ++low) {
       const LogEntry e = log.entries[low];
       const u32 at = clock_of(e);
-      if (at + write_delay_clocks(log_register(e), at) > clock) break;
+      if (at + delay_of_rule(rule_of(log_register(e)), at / kClocksPerCycle) > clock) break;
     }
     return low;
   }
@@ -334,7 +334,7 @@ struct LineScan {
       w.old_graphics[0] = written_or_before(GRP0);
       w.old_ball = written_or_before(ENABL);
     } else if (reg == HMM0) {
-      if (log_value(e) >> 4 == 6) w.may_start_stars = true;
+      if (log_value(e) >> 4 == kStarNibble) w.may_start_stars = true;
     } else if (reg == HMOVE) {
       w.hmove = i32(clock_of(e));
       w.before_hmove = w.present;
@@ -410,11 +410,8 @@ struct LineScan {
   // An HMOVE after the eighth pixel blanks the first eight of the next scanline.
   __device__ CULE_INLINE bool leaves_blank(const LineWrites& w) const {
     return w.hmoves == 1 && window.hmove_blanks && line >= window.first_line &&
-           u32(w.hmove) >= line_begin() + kHblankClocks + 8 && is_blanking(u32(w.hmove));
-  }
-  __device__ CULE_INLINE static bool is_blanking(u32 clock) {
-    const u32 cycle = clock % kClocksPerLine / kClocksPerCycle;
-    return cycle <= 20 || cycle == 75;
+           u32(w.hmove) >= line_begin() + kHblankClocks + kHmoveBlankPixels &&
+           is_blanking(cycle_of_line(u32(w.hmove)));
   }
 
   // Whether follow_order() would find anything.
@@ -423,7 +420,7 @@ struct LineScan {
     if ((w.present & kPlacingRegisters) || w.may_start_stars) return true;
     if (line < window.first_line) return w.present & (kPending | register_bits(HMOVE, HMOVE));
     if (w.hmoves == 0) return false;
-    const u32 cycle = u32(w.hmove) % kClocksPerLine / kClocksPerCycle;
+    const u32 cycle = cycle_of_line(u32(w.hmove));
     const u32 motion = state[HMP0] | state[HMP1] | state[HMM0] | state[HMM1] | state[HMBL];
     return w.hmoves > 1 || (w.before_hmove & register_bits(HMP0, HMBL)) || motion >> 4 != 0 ||
            hmove_pixels(cycle, 0) != 0;
@@ -541,12 +538,10 @@ struct LineScan {
         case RESM0:
         case RESM1:
         case RESBL:
-          motion.put(reg == RESBL ? u32(kBall) : kMissile0 + reg - RESM0,
-                     reset_small_position(reg, clock, hmove));
+          motion.put(small_object(reg), reset_small_position(small_object(reg), clock, hmove));
           break;
         case HMM0:
-          // tia/NOTES.md 10
-          if (v >> 4 == 6 && (hm >> 20 & 0xF) == 7 && i32(clock) == hmove + 63) is_regular = false;
+          if (begins_stars(v, hm >> 20 & 0xF, clock, hmove)) is_regular = false;
           hm = (hm & ~(0xFFULL << 16)) | u64(v) << 16;
           break;
         case HMP0:
@@ -566,9 +561,9 @@ struct LineScan {
           break;
         }
         case HMOVE: {
-          const u32 cycle = clock % kClocksPerLine / kClocksPerCycle;
-          const bool blanks = window.hmove_blanks && is_blanking(clock);
-          const bool is_behind = clock >= line_begin() + kHblankClocks + 8;
+          const u32 cycle = cycle_of_line(clock);
+          const bool blanks = window.hmove_blanks && is_blanking(cycle);
+          const bool is_behind = clock >= line_begin() + kHblankClocks + kHmoveBlankPixels;
           if (blanks && (is_behind || line < window.first_line)) blank_is_left = true;
           for (u32 object = 0; object < kPlayfield; ++object) {
             const i32 motion_now = hmove_pixels(cycle, hm >> (8 * object + 4) & 0xF);

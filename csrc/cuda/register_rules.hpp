@@ -1,11 +1,11 @@
 // cuda/register_rules.hpp: what a write to the TIA does to a scanline, in one word a register.
+//
+// Everything derives from the table of tia/registers.hpp; packed for a scan's shared memory.
 #pragma once
 
-#include "tia/state.hpp"
+#include "tia/registers.hpp"
 
 namespace cule {
-
-constexpr u32 kNumRegisters = 64;
 
 CULE_HD constexpr u64 register_bits(u32 first, u32 last) {
   return (2ULL << last) - (1ULL << first);
@@ -13,31 +13,38 @@ CULE_HD constexpr u64 register_bits(u32 first, u32 last) {
 
 // Registers that a state holds as they were written.
 constexpr u64 kLineRegisters =
-    register_bits(VBLANK, VBLANK) | register_bits(NUSIZ0, PF2) | register_bits(GRP0, RESMP1);
-constexpr u64 kColorRegisters = register_bits(VBLANK, VBLANK) | register_bits(COLUP0, COLUBK);
+    kEffectiveRegisters & ~registers_of(RegisterKind::kSound, RegisterKind::kPlacePlayer,
+                                        RegisterKind::kPlaceMissile, RegisterKind::kPlaceBall,
+                                        RegisterKind::kMove, RegisterKind::kClearMotion,
+                                        RegisterKind::kClearLatches);
+constexpr u64 kColorRegisters = registers_of(RegisterKind::kBlank, RegisterKind::kColor);
 
 // What moves or changes an object, and is more than a colour.
-constexpr u64 kMovingRegisters = register_bits(VBLANK, VBLANK) | register_bits(NUSIZ0, NUSIZ1) |
-                                 register_bits(CTRLPF, RESBL) | register_bits(GRP0, CXCLR);
-
-// What depends on the order of accesses: positions, and what a scanline's end changes.
-constexpr u64 kOrderedRegisters = register_bits(NUSIZ0, NUSIZ1) | register_bits(CTRLPF, CTRLPF) |
-                                  register_bits(RESP0, RESBL) | register_bits(HMP0, HMBL) |
-                                  register_bits(RESMP0, HMCLR);
-
-// What puts an object at a place.
-constexpr u64 kPlacingRegisters = register_bits(RESP0, RESBL) | register_bits(RESMP0, RESMP1);
+constexpr u64 kMovingRegisters =
+    kEffectiveRegisters & ~registers_of(RegisterKind::kColor, RegisterKind::kSound);
 
 // What HMOVE depends on.
-constexpr u64 kMotionRegisters = register_bits(HMP0, HMBL) | register_bits(HMCLR, HMCLR);
+constexpr u64 kMotionRegisters =
+    registers_of(RegisterKind::kMotion, RegisterKind::kStarMotion, RegisterKind::kClearMotion);
+
+// What puts an object at a place.
+constexpr u64 kPlacingRegisters =
+    registers_of(RegisterKind::kPlacePlayer, RegisterKind::kPlaceMissile, RegisterKind::kPlaceBall,
+                 RegisterKind::kLock);
+
+// What depends on the order of accesses: positions, and what a scanline's end changes.
+constexpr u64 kOrderedRegisters =
+    kPlacingRegisters | kMotionRegisters |
+    registers_of(RegisterKind::kCopies, RegisterKind::kControl, RegisterKind::kMove);
 
 // What a picture depends on.
 constexpr u64 kPaintedRegisters =
-    (kMovingRegisters & ~kMotionRegisters & ~register_bits(CXCLR, CXCLR)) | kColorRegisters;
+    (kMovingRegisters & ~kMotionRegisters & ~registers_of(RegisterKind::kClearLatches)) |
+    kColorRegisters;
 
-// What a scan must know more about than the last value.
-constexpr u64 kNotedRegisters =
-    register_bits(GRP0, GRP1) | register_bits(HMM0, HMM0) | register_bits(HMOVE, HMCLR);
+// Registers whose last value alone is not enough for a scan.
+constexpr u64 kNotedRegisters = registers_of(RegisterKind::kGraphics, RegisterKind::kStarMotion,
+                                             RegisterKind::kMove, RegisterKind::kClearMotion);
 
 // The registers that a state holds have a slot each, 32 with some unused ones.
 CULE_HD CULE_INLINE u32 slots_of(u64 registers) {
@@ -78,167 +85,35 @@ enum RegisterRule : u32 {
   kRuleShows = 29,          // 1 + the object that shows where one of the bits is set; 0: none
 };
 
-// Objects that a write may make look different, a bit each.
-CULE_HD constexpr u32 written_objects(u32 reg) {
-  constexpr u32 players = 1u << kPlayer0 | 1u << kPlayer1;
-  switch (reg) {
-    case NUSIZ0:
-    case NUSIZ1:
-      return (1u << kPlayer0 | 1u << kMissile0) << (reg - NUSIZ0);
-    case REFP0:
-    case REFP1:
-      return 1u << (reg - REFP0);
-    case RESP0:
-    case RESP1:
-      return 1u << (reg - RESP0);
-    case VDELP0:
-    case VDELP1:
-      return 1u << (reg - VDELP0);
-    case RESM0:
-    case RESM1:
-      return 1u << (kMissile0 + reg - RESM0);
-    case ENAM0:
-    case ENAM1:
-      return 1u << (kMissile0 + reg - ENAM0);
-    case RESMP0:
-    case RESMP1:
-      return 1u << (kMissile0 + reg - RESMP0);
-    case GRP0:
-      return players;
-    case GRP1:
-      return players | 1u << kBall;
-    case RESBL:
-    case ENABL:
-    case VDELBL:
-      return 1u << kBall;
-    case CTRLPF:
-      return 1u << kBall | 1u << kPlayfield;
-    case PF0:
-    case PF1:
-    case PF2:
-      return 1u << kPlayfield;
-    case HMOVE:
-      return (1u << kPlayfield) - 1;
-    default:
-      return 0;
-  }
+// The groups of some objects.
+CULE_HD constexpr u32 groups_of(u32 objects) {
+  constexpr u32 first = 1u << kPlayer0 | 1u << kMissile0, second = 1u << kPlayer1 | 1u << kMissile1;
+  return u32((objects & first) != 0) << kFirst | u32((objects & second) != 0) << kSecond |
+         (objects >> kPlayfield & 1) << kField | (objects >> kBall & 1) << kBallGroup;
 }
 
 // 1 + the object that shows where the register's bits are set; 0 if it shows none by itself.
-CULE_HD constexpr u32 shown_object(u32 reg) {
-  switch (reg) {
-    case GRP0:
-    case GRP1:
-      return 1 + kPlayer0 + (reg - GRP0);
-    case ENAM0:
-    case ENAM1:
-      return 1 + kMissile0 + (reg - ENAM0);
-    case ENABL:
-      return 1 + kBall;
-    case PF0:
-    case PF1:
-    case PF2:
-      return 1 + kPlayfield;
-    default:
-      return 0;
-  }
+CULE_HD constexpr u32 object_shown_by(const Register& r) {
+  if (r.kind == RegisterKind::kPlayfield) return 1 + kPlayfield;
+  return r.kind == RegisterKind::kGraphics || r.kind == RegisterKind::kEnable ? 1u + r.n : 0;
 }
 
 CULE_HD constexpr u32 register_rule(u32 reg) {
-  constexpr u32 first = 1u << kFirst, second = 1u << kSecond;
-  constexpr u32 field = 1u << kField, ball = 1u << kBallGroup;
-  u32 bits = 0, groups = 0, flags = 0;
-  if (kLineRegisters >> reg & 1) flags |= kIsStored;
-  if (kMovingRegisters >> reg & 1) flags |= kIsMoving;
-  if (kPaintedRegisters >> reg & 1) flags |= kIsPainted;
-  if (kOrderedRegisters >> reg & 1) flags |= kIsInOrder;
-  if (kNotedRegisters >> reg & 1) flags |= kIsNoted;
-  switch (reg) {
-    case VBLANK:
-      bits = 2;
-      break;
-    case COLUP0:
-    case COLUP1:
-    case COLUPF:
-    case COLUBK:
-      bits = 0xFE;
-      break;
-    case NUSIZ0:
-    case RESP0:
-    case RESM0:
-      bits = reg == NUSIZ0 ? 0x37 : 0;
-      groups = first;
-      flags |= kIsOrdered;
-      break;
-    case NUSIZ1:
-    case RESP1:
-    case RESM1:
-      bits = reg == NUSIZ1 ? 0x37 : 0;
-      groups = second;
-      flags |= kIsOrdered;
-      break;
-    case REFP0:
-    case REFP1:
-      bits = 8;
-      groups = first << (reg - REFP0);
-      break;
-    case ENAM0:
-    case ENAM1:
-      bits = 2;
-      groups = first << (reg - ENAM0);
-      break;
-    case VDELP0:
-    case VDELP1:
-      bits = 1;
-      groups = first << (reg - VDELP0);
-      break;
-    case RESMP0:
-    case RESMP1:
-      bits = 2;
-      groups = first << (reg - RESMP0);
-      flags |= kIsOrdered;
-      break;
-    case GRP0:
-      bits = 0xFF;
-      groups = first | second;
-      flags |= kIsOrdered;
-      break;
-    case GRP1:
-    case HMOVE:
-      bits = reg == GRP1 ? 0xFF : 0;
-      groups = first | second | ball;
-      flags |= kIsOrdered;
-      break;
-    case RESBL:
-      groups = ball;
-      flags |= kIsOrdered;
-      break;
-    case CTRLPF:
-      bits = 0x37;
-      groups = field | ball;
-      flags |= kIsOrdered;
-      break;
-    case HMCLR:
-    case CXCLR:
-      flags |= kIsOrdered;
-      break;
-    case ENABL:
-    case VDELBL:
-      bits = reg == ENABL ? 2 : 1;
-      groups = ball;
-      break;
-    case PF0:
-    case PF1:
-    case PF2:
-      bits = reg == PF0 ? 0xF0 : 0xFF;
-      groups = field;
-      flags |= kIsPlayfield;
-      break;
-    default:
-      break;
-  }
-  return bits | groups << kRuleStale | write_delay_clocks(reg, 0) << kRuleDelay | flags |
-         written_objects(reg) << kRuleObjects | shown_object(reg) << kRuleShows;
+  const Register& r = kRegisters.of[reg];
+  const u32 objects = r.shows & kAllObjects;
+  const auto flag = [reg](u64 registers, u32 bit) { return registers >> reg & 1 ? bit : 0; };
+  return r.seen | groups_of(objects) << kRuleStale | delay_clocks(r, 0) << kRuleDelay |
+         flag(registers_of(RegisterKind::kPlayfield), kIsPlayfield) |
+         flag(kLineRegisters, kIsStored) | flag(kMovingRegisters, kIsMoving) |
+         flag(kPaintedRegisters, kIsPainted) | flag(kOrderedRegisters, kIsInOrder) |
+         flag(kNotedRegisters, kIsNoted) |
+         (r.kind > RegisterKind::kStarMotion ? u32(kIsOrdered) : 0) | objects << kRuleObjects |
+         object_shown_by(r) << kRuleShows;
+}
+
+// Clocks until the picture changes. RESPn may delay it too.
+CULE_HD CULE_INLINE u32 delay_of_rule(u32 rule, u32 cycle) {
+  return rule & kIsPlayfield ? playfield_delay_clocks(cycle) : rule >> kRuleDelay & 0xF;
 }
 
 // The rules of all registers and the selectors, as a scan has them in shared memory.

@@ -257,7 +257,7 @@ struct BasicAle {
     return false;
   }
 
-  // Both wrap.
+  // Both counters wrap at 2^31.
   CULE_HD void count_frame() {
     env.frame_number = i32(u32(env.frame_number) + 1);
     env.episode_frame_number = i32(u32(env.episode_frame_number) + 1);

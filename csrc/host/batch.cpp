@@ -3,18 +3,14 @@
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 #include <random>
 #include <tuple>
 
 #include "batch/snapshot_errors.hpp"
-#include "host/large_pages.hpp"
 
 namespace cule {
 namespace {
-
-// Frame stores that are allocated in one piece. Systems refuse a piece that is larger than their
-// memory.
-constexpr size_t kFrameBlock = 64;
 
 u32 entropy() { return std::random_device{}(); }
 
@@ -34,52 +30,28 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
       modes_(modes),
       difficulties_(difficulties),
       states_(make_zeroed<SlotState>(game_index.size())),
+      frames_(game_index.size(), !options.ram_obs),
       is_loaded_(game_index.size(), 0),
+      queue_(game_index.size(), num_players()),
       pool_(choose_threads(options.num_threads, game_index.size()),
             options.thread_affinity_offset) {
   for (auto& game : games) setups_.push_back(make_game_setup(std::move(game), options_));
   if (num_players() > 1) players_ = make_zeroed<PlayersState>(game_index.size());
-  for (size_t made = 0; made < game_index.size(); made += kFrameBlock) {
-    const size_t size = std::min(kFrameBlock, game_index.size() - made);
-    frames_.push_back(make_zeroed<FrameStore>(size));
-    if (!options_.ram_obs) ask_for_large_pages(frames_.back().get(), size);
-  }
-  const auto frames_of = [this](size_t i) {
-    return frames_[i / kFrameBlock].get() + i % kFrameBlock;
-  };
-  // The first write maps a page: on all threads in parallel, and near the one that steps it.
-  pool_.run(i32(game_index.size()),
-            [&](i32 i, i32) { frames_of(size_t(i))->incremental.watch = {}; });
-  slots_.reserve(game_index.size());
-  for (size_t i = 0; i < game_index.size(); ++i) {
-    slots_.emplace_back(&setups_[size_t(game_index[i])], &options_, states_.get() + i,
-                        players_ ? players_.get() + i : nullptr, frames_of(i));
-  }
-  for (const EnvSlot& u : slots_) state_bytes_ = std::max(state_bytes_, u.snapshot_layout().end);
   workspaces_.resize(size_t(pool_.size()) + 1);
-  pending_.resize(slots_.size() * num_players());
-  pending_seeds_.resize(slots_.size());
-  is_sent_.resize(slots_.size());
-  const auto finish = [this](i32 i) {
-    {
-      std::lock_guard<std::mutex> lock(done_mutex_);
-      finished_.push_back(i);
-    }
-    done_.notify_all();
-  };
-  posted_step_ = [this, finish](i32 i, i32 worker) {
-    const size_t n = size_t(i);
-    u8* final_obs = final_obs_.empty() ? nullptr : final_obs_.data() + n * options_.obs_bytes();
-    i32* final_ints = final_ints_.empty() ? nullptr : final_ints_.data() + n * int_rows();
-    advance(i, &pending_[n * num_players()], final_obs, final_ints, 1, true,
-            workspaces_[size_t(worker)]);
-    finish(i);
-  };
-  posted_reset_ = [this, finish](i32 i, i32 worker) {
-    const i64 seed = pending_seeds_[size_t(i)];
-    if (seed != kKeepState) reset_slot(i, seed, workspaces_[size_t(worker)]);
-    finish(i);
-  };
+  make_slots();
+  for (const EnvSlot& u : slots_) state_bytes_ = std::max(state_bytes_, u.snapshot_layout().end);
+}
+
+void Batch::make_slots() {
+  const size_t n = game_index_.size();
+  // The first write maps a page: on all threads in parallel, on the NUMA node of the stepping
+  // thread.
+  pool_.run(i32(n), [&](i32 i, i32) { frames_[size_t(i)].incremental.watch = {}; });
+  slots_.reserve(n);
+  for (size_t i = 0; i < n; ++i) {
+    slots_.emplace_back(&setups_[size_t(game_index_[i])], &options_, &states_.get()[i],
+                        players_ ? &players_.get()[i] : nullptr, &frames_[i]);
+  }
 }
 
 size_t Batch::console_bytes() const {
@@ -149,16 +121,8 @@ void Batch::check_faults() {
   for (EnvSlot& u : slots_) check_fault(u.state().env, u.setup().game->spec().game_id);
 }
 
-// Asynchronous results have to be received before any other call.
-void Batch::check_idle(const char* call) const {
-  if (in_flight_ != 0) {
-    throw NotReady(std::string(call) + "() while " + std::to_string(in_flight_.load()) +
-                   " environments have been sent; call recv() first");
-  }
-}
-
 void Batch::reset(const u8* mask, const i64* seeds, const Outputs& out) {
-  check_idle("reset");
+  queue_.check_empty("reset");
   for (i32 i = 0; mask != nullptr && i < size(); ++i) {
     if (!mask[i] && !slots_[size_t(i)].state().has_reset) {
       throw NotReady("reset_mask leaves out environment " + std::to_string(i) +
@@ -198,7 +162,7 @@ void Batch::advance(i32 i, const Command* commands, u8* final_obs, i32* final_in
   if (players_) slot.players()->reported = totals;
 }
 
-// An environment's column of the i32 table.
+// The environment's column of the i32 table.
 void Batch::write_numbers(i32 i, i32* ints, size_t width) const {
   const EnvSlot& slot = slots_[size_t(i)];
   const AgentOptions& o = slot.setup().agent;
@@ -214,7 +178,7 @@ void Batch::write_results(i32 i, const Outputs& out, size_t column) const {
 }
 
 void Batch::step(const std::vector<Command>& commands, const Outputs& out) {
-  check_idle("step");
+  queue_.check_empty("step");
   pool_.run(size(), [&](i32 i, i32 worker) {
     const size_t n = size_t(i);
     u8* final_obs = out.final_obs == nullptr ? nullptr : out.final_obs + i * out.final_obs_stride;
@@ -252,7 +216,7 @@ void Batch::decorrelate(i32 max_steps, u64 seed, const Outputs& out) {
 // Runs task(environment, row, workspace) for n rows, each environment's in order. Returns the first
 // row for which it returned false, or n.
 size_t Batch::run_snapshots(size_t n, const std::function<bool(i32, size_t, Workspace&)>& task) {
-  check_idle("reset");
+  queue_.check_empty("reset");
   prepare_restore();
   std::mutex mutex;
   size_t first_failed = n;
@@ -342,71 +306,40 @@ void Batch::check_ready(const i32* ids, i32 n) const {
 }
 
 void Batch::send_reset(const i64* seeds) {
-  check_idle("reset");
+  queue_.check_empty("reset");
   if (options_.cached_resets) fill_cache();
+  queue_.send_reset(seeds);
   std::vector<i32> ids(slots_.size());
-  for (size_t i = 0; i < ids.size(); ++i) {
-    ids[i] = i32(i);
-    pending_seeds_[i] = seeds[i];
-    is_sent_[i] = 1;
-  }
-  in_flight_ = size();
-  pool_.post(ids, posted_reset_);
+  std::iota(ids.begin(), ids.end(), 0);
+  pool_.post(ids, reset_sent_);
 }
 
 void Batch::send(const std::vector<Command>& commands, const i32* ids, i32 n) {
-  for (i32 k = 0; k < n; ++k) {
-    if (is_sent_[size_t(ids[k])]) {
-      throw NotReady("environment " + std::to_string(ids[k]) +
-                     " has been sent already; call recv() first");
-    }
-  }
-  if (options_.autoreset == Autoreset::kSameStep && final_obs_.empty()) {
-    final_obs_.resize(slots_.size() * options_.obs_bytes());
-    final_ints_.resize(slots_.size() * int_rows());
-  }
-  for (i32 k = 0; k < n; ++k) {
-    const auto first = commands.begin() + std::ptrdiff_t(size_t(k) * num_players());
-    std::copy_n(first, num_players(), &pending_[size_t(ids[k]) * num_players()]);
-    is_sent_[size_t(ids[k])] = 1;
-  }
-  in_flight_ += n;
-  pool_.post(std::vector<i32>(ids, ids + n), posted_step_);
+  const std::vector<i32> sent(ids, ids + n);
+  queue_.send(sent, commands);
+  if (options_.autoreset == Autoreset::kSameStep && !queue_.final_results.is_kept())
+    queue_.final_results.keep(slots_.size(), options_.obs_bytes(), int_rows());
+  pool_.post(sent, step_sent_);
 }
 
 void Batch::receive(i32 n, const Outputs& out) {
-  if (in_flight_ < n) {
-    throw NotReady("recv() of " + std::to_string(n) + " environments, but only " +
-                   std::to_string(in_flight_.load()) + " have been sent");
-  }
-  std::vector<i32> ids(static_cast<size_t>(n));
-  {
-    std::unique_lock<std::mutex> lock(done_mutex_);
-    done_.wait(lock, [&] { return i32(finished_.size()) >= n; });
-    for (i32& id : ids) {
-      id = finished_.front();
-      finished_.pop_front();
-    }
-  }
-  in_flight_ -= n;
+  const std::vector<i32> ids = queue_.take(n);
   for (const i32 id : ids) {
-    is_sent_[size_t(id)] = 0;
     const EnvSlot& u = slots_[size_t(id)];
     check_fault(u.state().env, u.setup().game->spec().game_id);
   }
-  if (n == size()) std::sort(ids.begin(), ids.end());  // a whole batch comes in order
-  for (i32 k = 0; k < n; ++k) {
-    const i32 i = ids[size_t(k)];
-    write_results(i, out, size_t(k));
+  FinalResults& finals = queue_.final_results;
+  for (size_t k = 0; k < ids.size(); ++k) {
+    const i32 i = ids[k];
+    write_results(i, out, k);
     const EnvSlot& slot = slots_[size_t(i)];
-    if (final_obs_.empty() || !is_ended(slot.state().reported, slot.setup().agent)) continue;
+    if (!finals.is_kept() || !is_ended(slot.state().reported, slot.setup().agent)) continue;
     if (out.final_obs != nullptr) {
-      std::memcpy(out.final_obs + k * out.final_obs_stride,
-                  final_obs_.data() + size_t(i) * options_.obs_bytes(), options_.obs_bytes());
+      std::memcpy(out.final_obs + std::ptrdiff_t(k) * out.final_obs_stride, finals.obs(i),
+                  options_.obs_bytes());
     }
-    for (u32 row = 0; out.final_ints != nullptr && row < int_rows(); ++row) {
-      out.final_ints[row * out.width + size_t(k)] = final_ints_[size_t(i) * int_rows() + row];
-    }
+    for (u32 row = 0; out.final_ints != nullptr && row < int_rows(); ++row)
+      out.final_ints[row * out.width + k] = finals.ints(i)[row];
   }
 }
 

@@ -9,14 +9,10 @@
 #include <tuple>
 
 #include "host/env_slot.hpp"
+#include "host/step_queue.hpp"
 #include "host/thread_pool.hpp"
 
 namespace cule {
-
-// A call that the state of the batch does not allow; nothing has changed.
-struct NotReady : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 
 // Where results go. Tables are [rows, width]; an environment's results are one column.
 struct Outputs {
@@ -32,7 +28,6 @@ struct Outputs {
 };
 
 constexpr i32 kJoystickSize = 4;  // numbers of a continuous action
-constexpr i64 kKeepState = -2;    // in place of a seed
 
 class Batch {
  public:
@@ -101,6 +96,7 @@ class Batch {
 
   size_t num_players() const { return size_t(options_.num_players); }
   u32 int_rows() const { return cule::int_rows(u32(options_.num_players)); }
+  void make_slots();
   bool reset_slot(i32 i, i64 seed, Workspace& w);
   void write_numbers(i32 i, i32* ints, size_t width) const;
   void advance(i32 i, const Command* commands, u8* final_obs, i32* final_ints, size_t final_width,
@@ -109,7 +105,6 @@ class Batch {
   size_t run_snapshots(size_t n, const std::function<bool(i32, size_t, Workspace&)>& task);
   void fill_cache();
   void check_faults();
-  void check_idle(const char* call) const;
   CacheKey cache_key(i32 i) const {
     return {game_index_[size_t(i)], modes_[size_t(i)], difficulties_[size_t(i)]};
   }
@@ -119,7 +114,7 @@ class Batch {
   std::vector<i32> game_index_, modes_, difficulties_;
   CallocPtr<SlotState> states_;
   CallocPtr<PlayersState> players_;
-  std::vector<CallocPtr<FrameStore>> frames_;
+  const FrameStores frames_;
   std::vector<EnvSlot> slots_;
   std::vector<u8> is_loaded_;  // environment i has been loaded
   size_t state_bytes_ = 0;
@@ -127,16 +122,17 @@ class Batch {
   std::vector<Workspace> workspaces_;
 
   // Asynchronous stepping.
-  std::vector<Command> pending_;  // [N][num_players]
-  std::vector<i64> pending_seeds_;
-  std::vector<u8> final_obs_;    // [N] observations, SameStep only
-  std::vector<i32> final_ints_;  // [N, int_rows()]
-  std::mutex done_mutex_;
-  std::condition_variable done_;
-  std::deque<i32> finished_;
-  std::atomic<i32> in_flight_{0};  // environments sent and not received
-  std::vector<u8> is_sent_;        // [N]
-  ThreadPool::Task posted_step_, posted_reset_;
+  StepQueue queue_;
+  const ThreadPool::Task step_sent_ = [this](i32 i, i32 worker) {
+    advance(i, queue_.commands(i), queue_.final_results.obs(i), queue_.final_results.ints(i), 1,
+            true, workspaces_[size_t(worker)]);
+    queue_.finish(i);
+  };
+  const ThreadPool::Task reset_sent_ = [this](i32 i, i32 worker) {
+    const i64 seed = queue_.seed(i);
+    if (seed != kKeepState) reset_slot(i, seed, workspaces_[size_t(worker)]);
+    queue_.finish(i);
+  };
 
   ThreadPool pool_;  // last: its threads use the rest
 };

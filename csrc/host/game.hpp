@@ -7,9 +7,7 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -50,19 +48,6 @@ struct GameSpec {
   std::vector<i32> lives_at{0};  // where in lives_code the expression of each player begins
   bool translates = true;        // run translated code where this machine supports it
 };
-
-// Zeroed pages on demand: memory that is never touched costs nothing, where pages are small.
-struct FreeDeleter {
-  void operator()(void* p) const { std::free(p); }
-};
-template <class T>
-using CallocPtr = std::unique_ptr<T, FreeDeleter>;
-template <class T>
-CallocPtr<T> make_zeroed(size_t n = 1) {
-  void* p = std::calloc(n, sizeof(T));
-  if (p == nullptr) throw std::bad_alloc();
-  return CallocPtr<T>(static_cast<T*>(p));
-}
 
 class Game {
  public:

@@ -14,7 +14,7 @@
 
 namespace cule {
 
-// p: n objects. A wish; where the system knows no large pages nothing happens.
+// p: n objects. Best effort: no effect where huge pages are unsupported.
 template <class T>
 void ask_for_large_pages(T* p, size_t n) {
 #if defined(CULE_HAS_LARGE_PAGES)

@@ -171,7 +171,7 @@ Translator::Outcome Translator::store(u32 pc, const Opcode& op) {
     as_.store8(to.mem, value);
   } else if (to.kind == Operand::kTia) {
     write_tia(to.value, value);
-    if (to.value == kWsync) wait_for_line();
+    if (to.value == WSYNC) wait_for_line();
   } else if (to.kind == Operand::kDevice) {
     flush_entries();
     if (value != kRcx) as_.move(kRcx, value);
@@ -211,7 +211,7 @@ void Translator::write_at_rax(Reg value) {
 // To the TIA at an address in a register, which is lost. The entries of `now` stay pending.
 void Translator::write_tia_at(Reg address, Reg value, size_t before, const Pending& now) {
   as_.alu(kAndd, address, 0x3F);
-  as_.alu(kCmp, address, kWsync);
+  as_.alu(kCmp, address, WSYNC);
   leave_if(kIfNotAbove, before);
   as_.shift(kShl, address, 8);
   as_.lea(address, {kTime, i32(now.cycles << kTimeShift), address});

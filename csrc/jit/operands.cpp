@@ -6,7 +6,6 @@
 #include <cstddef>
 
 #include "jit/translator.hpp"
-#include "tia/state.hpp"
 
 namespace cule::jit {
 
@@ -66,8 +65,8 @@ Translator::Operand Translator::find_absolute(u32 address, u32 open_bus, bool st
   } else if ((address & 0x280) == 0x80) {
     return {Operand::kMemory, 0, kNoReg, {kRam, i32(address & 0x7F)}};
   } else if (stores) {
-    if (!(address & 0x80) && (address & 0x3F) == kVsync) return {Operand::kForInterpreter};
-    const bool is_logged = !(address & 0x80) && (address & 0x3F) >= kWsync;
+    if (!(address & 0x80) && (address & 0x3F) == VSYNC) return {Operand::kForInterpreter};
+    const bool is_logged = !(address & 0x80) && (address & 0x3F) >= WSYNC;
     return {is_logged ? Operand::kTia : Operand::kDevice, is_logged ? address & 0x3F : address};
   }
   if (shows_paddle(address)) {

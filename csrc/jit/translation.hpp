@@ -45,7 +45,7 @@ struct Context {
 };
 constexpr u32 kValueShift = 16;
 
-// What of the image shows as a whole, or not at all.
+// State published atomically.
 CULE_HD constexpr u32 piece_size(Bankswitch type) {
   return type == Bankswitch::kE0 ? kSliceBytes : kBankBytes;
 }

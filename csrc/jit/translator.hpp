@@ -16,6 +16,7 @@
 #include "cpu/opcodes.hpp"
 #include "jit/translation.hpp"
 #include "jit/x86.hpp"
+#include "tia/registers.hpp"
 
 namespace cule::jit {
 
@@ -24,8 +25,6 @@ namespace cule::jit {
 constexpr Reg kA = kRbx, kX = kRdx, kY = kR8, kSp = kR11, kNz = kR9, kCarry = kR10, kTime = kRbp,
               kInstructions = kR15, kLog = kRdi, kRam = kRsi, kImage = kR12, kContext = kR13,
               kTable = kR14;
-
-constexpr u32 kVsync = 0, kWsync = 2;  // registers of the TIA
 
 inline Mem in_context(size_t offset) { return {kContext, i32(offset)}; }
 

@@ -14,9 +14,6 @@
 namespace cule::rom_kernel {
 namespace {
 
-constexpr u32 kVsync = 0;
-constexpr u32 kWsync = 2;
-constexpr u32 kShortestIdleOffset = 0xFB;
 // Cost of what may run between two checks of the clock and of the log: cycles, and kEntryCost for
 // each entry. No block costs more than kLongestRun and its last instruction.
 constexpr u32 kLongRun = 200;
@@ -241,13 +238,13 @@ class SourceWriter {
   u32 cost_of(u32 offset) const {
     u32 reg;
     const bool stalls = (is_wild(offset) && op_at(offset).target == Target::kToMemory) ||
-                        (writes_tia(offset, reg) && reg == kWsync);
+                        (writes_tia(offset, reg) && reg == WSYNC);
     return op_at(offset).cycles + 2 + (stalls ? 75 : 0) + entries_of(offset) * kEntryCost;
   }
   // Whether lanes meet after the instruction.
   bool ends_line(u32 offset) const {
     u32 reg;
-    return writes_tia(offset, reg) && (reg == kVsync || (reg == kWsync && !is_alone_));
+    return writes_tia(offset, reg) && (reg == VSYNC || (reg == WSYNC && !is_alone_));
   }
 
   // --- which instructions there are ---
@@ -537,8 +534,7 @@ class SourceWriter {
   void write_branch(At at, u32 pc, u32 word) {
     const u32 opcode = word & 0xFF;
     const At target = target_of(at);
-    const bool may_idle =
-        (word >> 8 & 0xFF) >= kShortestIdleOffset && target != instructions_.end();
+    const bool may_idle = (word >> 8 & 0xFF) >= kShortestIdleLoop && target != instructions_.end();
     const u32 idle = may_idle ? word_at(target->first) : 0;
     put("  way = r.template branch<0x%02X, 0x%06X>(e, bus, 0x%04X, 0x%06X);\n", opcode, idle, pc,
         word);

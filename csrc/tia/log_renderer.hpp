@@ -12,23 +12,9 @@
 #pragma once
 
 #include "tia/log.hpp"
-#include "tia/shapes.hpp"
+#include "tia/tia_view.hpp"
 
 namespace cule {
-
-// Registers whose writes do anything here, one bit each.
-constexpr u64 kEffectiveRegisters =
-    ((2ULL << CXCLR) - 1) & ~(1ULL << VSYNC | 1ULL << WSYNC | 1ULL << RSYNC);
-
-// What a write shows: one bit an object that looks different from now on, and others. From
-// kShowsBlank on, what is before it is drawn first in any case.
-enum Shows : u32 {
-  kAllObjects = (1u << kObjects) - 1,
-  kShowsColor = 1u << kObjects,
-  kShowsBlank = 2u << kObjects,
-  kShowsAll = 4u << kObjects,
-  kShowsSame = 8u << kObjects,  // the write changes nothing
-};
 
 // State and BeamState are references to what is brought forward, or copies that the caller reads
 // back after rendering: a compiler can keep copies in registers.
@@ -48,7 +34,7 @@ struct LogRenderer {
       if constexpr (!Sink::kExact) {
         if (!(kEffectiveRegisters >> log_register(e) & 1)) continue;
       }
-      write(base_clock + clocks_from_cycles(log_cycle(e)), log_register(e), log_value(e), i);
+      write_apart(base_clock + clocks_from_cycles(log_cycle(e)), log_register(e), log_value(e), i);
     }
     // An access without an effect moves the mark only; nothing depends on it before the next one
     // that has.
@@ -80,198 +66,73 @@ struct LogRenderer {
     beam.mark = target < window.end_clocks ? target : window.end_clocks;
   }
 
-  // Applies one access. Delays between a write and its effect on the picture: NOTES.md 5. There is
-  // one place that draws, so that lanes which apply writes to different registers draw together.
-  CULE_HD CULE_INLINE void write(u32 clock, u32 reg, u32 v, u32 index) {
-    if constexpr (Sink::kExact) draw_up_to(clock + write_delay_clocks(reg, clock), index);
-    u8* field = nullptr;  // where the register is a field of the state and nothing else
-    u32 value = v;
-    u32 shows = 0;
-    switch (reg) {
-      case VBLANK:
-        move_mark(clock + write_delay_clocks(VBLANK, clock));
-        field = &s.vblank;
-        value = v >> 1 & 1;
-        shows = kShowsBlank;
-        break;
-      case NUSIZ0:
-      case NUSIZ1:
-      case RESM0:
-      case RESM1:
-        move_mark(clock + write_delay_clocks(NUSIZ0, clock));
-        shows = kShowsAll;
-        break;
-      case COLUP0:
-      case COLUP1:
-      case COLUPF:
-      case COLUBK:
-        field = &s.color[reg - COLUP0];
-        value = (v & 0xFE) | s.color_loss;
-        shows = kShowsColor;
-        break;
-      case REFP0:
-      case REFP1:
-        move_mark(clock + write_delay_clocks(REFP0, clock));
-        field = &s.refp[reg - REFP0];
-        value = v >> 3 & 1;
-        shows = 1u << (reg - REFP0);
-        break;
-      case PF0:
-      case PF1:
-      case PF2:
-        move_mark(clock + write_delay_clocks(PF0, clock));
-        field = &s.pf[reg - PF0];
-        shows = 1u << kPlayfield;
-        break;
-      case AUDC0:
-      case AUDC1:
-      case AUDF0:
-      case AUDF1:
-      case AUDV0:
-      case AUDV1:
-        s.audio[reg - AUDC0] = u8(v);
-        return;
-      case GRP0:
-      case GRP1:
-        move_mark(clock + write_delay_clocks(GRP0, clock));
-        shows = graphics_shows(reg - GRP0, v);
-        break;
-      case ENAM0:
-      case ENAM1:
-        field = &s.enam[reg - ENAM0];
-        value = v >> 1 & 1;
-        shows = 1u << (kMissile0 + reg - ENAM0);
-        break;
-      case ENABL:
-        field = &s.enabl;
-        value = v >> 1 & 1;
-        shows = 1u << kBall;
-        break;
-      case HMM0:
-        if (begins_stars(v, clock)) {
-          shows = kShowsAll;
-          break;
-        }
-        [[fallthrough]];
-      case HMP0:
-      case HMP1:
-      case HMM1:
-      case HMBL:
-        s.hm[reg - HMP0] = u8(v >> 4);
-        return;
-      case VDELP0:
-      case VDELP1:
-        field = &s.vdelp[reg - VDELP0];
-        value = v & 1;
-        shows = 1u << (reg - VDELP0);
-        break;
-      case VDELBL:
-        field = &s.vdelbl;
-        value = v & 1;
-        shows = 1u << kBall;
-        break;
-      case RESMP0:
-      case RESMP1:
-        value = v >> 1 & 1;
-        shows = s.resmp[reg - RESMP0] == value ? kShowsSame : kShowsAll;
-        break;
-      case HMCLR:
-        for (u8& hm : s.hm) hm = 0;
-        return;
-      case CTRLPF:
-      case RESP0:
-      case RESP1:
-      case RESBL:
-      case HMOVE:
-      case CXCLR:
-        shows = kShowsAll;
-        break;
-      default:
-        return;  // VSYNC, WSYNC, RSYNC, unused
-    }
-    if (field != nullptr ? *field == value : shows == kShowsSame) return;
-    if constexpr (!Sink::kExact) {
-      if (must_draw(shows)) draw_up_to(clock, index);
-    }
-    if (field != nullptr) {
-      *field = u8(value);
-      if (shows & kShowsColor) sink.colors_changed();
-      if (shows & kAllObjects) shapes.change(shows & kAllObjects);
-      return;
-    }
-    switch (reg) {
-      case NUSIZ0:
-      case NUSIZ1:
-        set_copies(reg - NUSIZ0, v);
-        break;
-      case CTRLPF:
-        set_control(v, clock);
-        break;
-      case RESP0:
-      case RESP1:
-        reset_player(reg - RESP0, clock, index);
-        break;
-      case RESM0:
-      case RESM1:
-      case RESBL:
-        reset_small(reg, clock);
-        break;
-      case GRP0:
-      case GRP1:
-        set_graphics(reg - GRP0, v, shows);
-        break;
-      case HMM0:
-        start_stars(v);
-        break;
-      case RESMP0:
-      case RESMP1:
-        set_missile_lock(reg - RESMP0, value);
-        break;
-      case HMOVE:
-        move_objects(clock);
-        break;
-      default:  // CXCLR
-        s.collisions = 0;
-        sink.latches_cleared();
-        break;
-    }
-  }
-
- private:
-  // Whether what is before a write that shows this must be drawn.
-  CULE_HD CULE_INLINE bool must_draw(u32 shows) {
-    if constexpr (Sink::kPaints) {
-      return shows != 0;
-    } else {
-      return shows >= kShowsBlank || sink.concerns(s, shows);
-    }
-  }
-
-  CULE_HD CULE_INLINE void draw_up_to(u32 clock, u32 index) {
+  // Once more, within a write.
+  CULE_HD CULE_NOINLINE void draw_again_up_to(u32 clock, u32 index) {
     move_mark(clock);
     flush(index);
   }
-  // Once more, within a write.
-  CULE_HD CULE_NOINLINE void draw_again_up_to(u32 clock, u32 index) { draw_up_to(clock, index); }
 
-  CULE_HD CULE_INLINE void set_mirror(u32 value) {
-    if (s.pf_mirror == value) return;
-    s.pf_mirror = u8(value);
-    shapes.invalidate(kPlayfield);
+  // Applies one access. There is one place that draws, so that lanes which apply writes to
+  // different registers draw together.
+  CULE_HD CULE_INLINE void write(u32 clock, u32 reg, u32 v, u32 index) {
+    const Register& r = register_row(reg);
+    if constexpr (Sink::kExact) draw_up_to(clock + delay_clocks(r, clock), index);
+    const Change change =
+        with_kind(r.kind, [&](auto kind) { return prepare<kind.kKind>(reg, v, clock); });
+    if (change.shows == kShowsSame) return;
+    if (must_draw(change.shows)) draw_up_to(clock, index);
+    if (change.field == nullptr) {
+      TiaView<LogRenderer> rules = view(index, change.shows & kAllObjects);
+      apply(rules, reg, v, clock);
+      return;
+    }
+    *change.field = u8(change.value);
+    if (change.shows & kShowsColor) sink.colors_changed();
+    if (change.shows & kAllObjects) shapes.change(change.shows & kAllObjects);
   }
 
-  CULE_HD void set_control(u32 v, u32 clock) {
-    if ((s.ctrlpf ^ v) & 0x30) shapes.invalidate(kBall);
-    if ((s.ctrlpf ^ v) & 0x06) sink.control_changed();
-    s.ctrlpf = u8(v);
-    if (clock % kClocksPerLine < kLatestMirrorClock) set_mirror(v & 1);
+ private:
+  // write(), where the device has few registers to spare.
+  CULE_HD CULE_DEVICE_NOINLINE void write_apart(u32 clock, u32 reg, u32 v, u32 index) {
+    write(clock, reg, v, index);
   }
 
-  CULE_HD CULE_INLINE void set_copies(u32 n, u32 v) {
-    if (s.nusiz[n] != v || s.skip[n]) shapes.stale |= (1u << kPlayer0 | 1u << kMissile0) << n;
-    s.nusiz[n] = u8(v);
-    s.skip[n] = 0;
-    if (n == 0) show_missile0(Missile0Look::kNormal);
+  CULE_HD CULE_INLINE TiaView<LogRenderer> view(u32 index = 0, u32 changed = 0) {
+    return {*this, s, shapes, index, changed};
+  }
+
+  struct Change {
+    u32 shows;
+    u32 value;
+    u8* field;  // of the state, which takes the value; null: apply() does more
+  };
+
+  // Moves the mark by the write's delay, and finds what it will change.
+  template <RegisterKind kKind>
+  CULE_HD CULE_INLINE Change prepare(u32 reg, u32 v, u32 clock) {
+    using K = RegisterKind;
+    constexpr Register kRow = kind_row(kKind);
+    const u32 n = column_of<kKind, &Register::n>(reg);
+    if constexpr (kRow.delay != 0) move_mark(clock + delay_clocks(kRow, clock));
+    const u32 value = (v & kRow.kept) >> kRow.shift | (kKind == K::kColor ? s.color_loss : 0);
+    const bool is_start = kKind == K::kStarMotion && view().begins_stars(v, clock);
+    if constexpr (is_field(kKind) || kKind == K::kStarMotion || kKind == K::kLock) {
+      u8* const field = reinterpret_cast<u8*>(&s) + column_of<kKind, &Register::field>(reg);
+      const u32 shows = column_of<kKind, &Register::shows>(reg);
+      if constexpr (is_field(kKind) && kRow.shows == 0) {
+        *field = u8(value);
+        return {kShowsSame, 0, nullptr};
+      }
+      if (*field == value) return {kShowsSame, 0, nullptr};
+      if (kKind == K::kLock || is_start) return {kShowsAll | shows, 0, nullptr};
+      return {shows, value, field};
+    } else if constexpr (kKind == K::kGraphics) {
+      return {graphics_shows(n, v), 0, nullptr};
+    } else if constexpr (kKind == K::kNone) {
+      return {kShowsSame, 0, nullptr};
+    } else {
+      return {kKind == K::kClearMotion ? 0 : u32(kShowsAll), 0, nullptr};
+    }
   }
 
   CULE_HD CULE_INLINE u32 graphics_shows(u32 n, u32 v) const {
@@ -285,89 +146,26 @@ struct LogRenderer {
     return shows;
   }
 
-  CULE_HD CULE_INLINE void set_graphics(u32 n, u32 v, u32 shows) {
-    if (shows) shapes.change(shows);
-    s.grp[n] = u8(v);
-    s.old_grp[1 - n] = s.grp[1 - n];
-    if (n == 1) s.old_enabl = s.enabl;
-  }
-
-  CULE_HD void reset_player(u32 n, u32 clock, u32 index) {
-    const u32 position = reset_player_position(clock % kClocksPerLine);
-    const u32 distance = wrap_position(i32(position) - i32(s.position[n]));
-    const PlayerReset kind = classify_player_reset(s.nusiz[n] & 7, distance);
-    if (kind == PlayerReset::kDisplay) {
-      draw_again_up_to(clock + kResetDrawClocks, index);
+  // Whether what is before a write that shows this must be drawn.
+  CULE_HD CULE_INLINE bool must_draw(u32 shows) {
+    if constexpr (Sink::kPaints) {
+      return shows != 0;
+    } else {
+      return shows >= kShowsBlank || sink.concerns(s, shows);
     }
-    const u32 skip = kind != PlayerReset::kDelay;
-    if (s.position[n] != position || s.skip[n] != skip) shapes.invalidate(n);
-    s.position[n] = u8(position);
-    s.skip[n] = u8(skip);
   }
 
-  CULE_HD void reset_small(u32 reg, u32 clock) {
-    const u32 position = reset_small_position(reg, clock, s.hmove_clock);
-    const u32 object = reg == RESBL ? u32(kBall) : kMissile0 + reg - RESM0;
-    if (reg == RESM0) show_missile0(Missile0Look::kNormal);
-    if (s.position[object] != position) shapes.invalidate(object);
-    s.position[object] = u8(position);
-  }
-
-  // The star field starts with HMM0 changed from 7 to 6 exactly 21 cycles after an HMOVE (NOTES.md
-  // 10).
-  CULE_HD CULE_INLINE bool begins_stars(u32 v, u32 clock) const {
-    return v >> 4 == 6 && s.hm[kMissile0] == 7 && clock == u32(s.hmove_clock) + 63;
-  }
-  CULE_HD CULE_INLINE void start_stars(u32 v) {
-    s.hm[kMissile0] = u8(v >> 4);
-    s.stars = 1;
-    s.star_count = 0;
-  }
-
-  CULE_HD void set_missile_lock(u32 n, u32 locked) {
-    s.resmp[n] = u8(locked);
-    if (!locked) {
-      const u32 middle = locked_missile_offset(s.nusiz[n] & 7);
-      s.position[kMissile0 + n] = u8(wrap_position(i32(s.position[kPlayer0 + n] + middle)));
-      if (n == 0) s.missile0_look = Missile0Look::kNormal;
-    }
-    shapes.change(1u << (kMissile0 + n));
-  }
-
-  CULE_HD void move_objects(u32 clock) {
-    const u32 cycle = clock % kClocksPerLine / kClocksPerCycle;
-    if (hmove_blanks && (cycle <= 20 || cycle == 75)) s.hmove_blank = 1;
-    // Right after a WSYNC nothing moves but what has been told to.
-    const bool is_early = cycle == 75 || cycle <= 3;
-    const bool is_still = is_early && !(s.hm[0] | s.hm[1] | s.hm[2] | s.hm[3] | s.hm[4]);
-    for (u32 object = 0; object < (is_still ? 0u : u32(kPlayfield)); ++object) {
-      const i32 motion = hmove_pixels(cycle, s.hm[object]);
-      if (motion == 0) continue;
-      s.position[object] = u8(wrap_position(i32(s.position[object]) + motion));
-      shapes.invalidate(object);
-    }
-    for (u32 n = 0; n < 2; ++n) {
-      if (s.skip[n]) shapes.invalidate(n);
-      s.skip[n] = 0;
-    }
-    show_missile0(Missile0Look::kNormal);
-    s.hmove_clock = i32(clock);
-    s.stars = 0;
-  }
-
-  CULE_HD CULE_INLINE void show_missile0(Missile0Look look) {
-    if (s.missile0_look != look) shapes.invalidate(kMissile0);
-    s.missile0_look = look;
+  CULE_HD CULE_INLINE void draw_up_to(u32 clock, u32 index) {
+    move_mark(clock);
+    flush(index);
   }
 
   // End of a window line: happens when drawing crosses into the next one (NOTES.md 4.1).
   CULE_HD CULE_INLINE void end_line() {
-    set_mirror(s.ctrlpf & 1);
+    TiaView<LogRenderer> rules = view();
+    rules.set_mirror(s.ctrlpf & 1);
     if (s.skip[0] | s.skip[1]) {
-      for (u32 n = 0; n < 2; ++n) {
-        if (s.skip[n]) shapes.invalidate(n);
-        s.skip[n] = 0;
-      }
+      for (u32 n = 0; n < 2; ++n) rules.set_skip(n, false);
     }
     if (s.stars) move_stars();
   }
@@ -388,7 +186,7 @@ struct LogRenderer {
         beam.drawn == beam.line_begin ? beam.line_begin : beam.line_begin + kClocksPerLine;
     if (end_of_line == beam.first) end_of_line += kClocksPerLine;
     if (end_of_line < beam.mark) end_line();  // further ones change nothing more
-    u32 blank_end = beam.line_begin + kHblankClocks + 8;
+    u32 blank_end = beam.line_begin + kHblankClocks + kHmoveBlankPixels;
     if (beam.drawn >= blank_end) blank_end += kClocksPerLine;
     if (beam.mark >= blank_end) s.hmove_blank = 0;
     beam.drawn = beam.mark;
@@ -412,9 +210,9 @@ struct LogRenderer {
         const u32 x0 = beam.drawn > visible ? beam.drawn - visible : 0;
         const u32 x1 = end - visible;
         sink.segment(s, shapes, line, x0, x1);
-        if (s.hmove_blank && x0 < 8) {
-          sink.blank_left(line, x0, x1 < 8 ? x1 : 8);
-          if (x1 >= 8) s.hmove_blank = 0;
+        if (s.hmove_blank && x0 < kHmoveBlankPixels) {
+          sink.blank_left(line, x0, x1 < kHmoveBlankPixels ? x1 : kHmoveBlankPixels);
+          if (x1 >= kHmoveBlankPixels) s.hmove_blank = 0;
         }
       }
       beam.drawn = end;

@@ -11,7 +11,7 @@
 * `gym_env`: `AtariEnv`, one environment, and the ids that Gymnasium knows;
 * `ale_interface`: `ALEInterface`, one console; with `settings`, `ale_state`, `recording`, `png`;
 * `packing`: compressed snapshots;
-* `forks`: what becomes of environments in forked processes;
+* `forks`: fork safety;
 * `arrays`, `checks`, `errors`: numpy or torch, single arguments, kinds of errors.
 
 Data flows one way: keywords -> `EnvOptions` -> `BatchPlan` -> `Backend` -> arrays. Nothing here

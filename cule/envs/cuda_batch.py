@@ -326,7 +326,7 @@ class CudaBatch:
         """Load what has been compiled; what cannot be loaded leaves the kernel before it."""
         if torch.cuda.is_current_stream_capturing():
             return
-        if translation.is_done:  # asked before `take`, or the last kernel could be missed
+        if translation.is_done:  # check first: `take` may race with the last kernel
             self._translation = None
         code = translation.take()
         if code is not None:

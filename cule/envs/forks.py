@@ -13,7 +13,10 @@ class Forkable(Protocol):
     """What has threads."""
 
     def leave_behind(self) -> object | None:
-        """Be of no use in this process; returns what must not be freed, which would wait."""
+        """Disable this object after a fork.
+
+        Returns the objects to keep alive: freeing them would block.
+        """
 
 
 _environments: weakref.WeakSet[Forkable] = weakref.WeakSet()

@@ -1,8 +1,8 @@
 """The options of `AtariVectorEnv`: name, default, allowed values and meaning, each written once.
 
 In: the keywords a user gave. Out: `EnvOptions`, checked and complete. The preset comes first,
-keywords given by name win over it, and what is left takes the defaults, which are those of ale-py
-0.12.1 where it has the option.
+keywords given by name win over it, and options not given have ale-py 0.12.1's defaults where it has
+the option.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ class Results:
         )
 
     def _numbers(self, ints: Array, row: int) -> Array:
-        """A row of the table of numbers; of each player, where players have their own."""
+        """One integer result row, ``[N]``, or ``[N, P]`` if it is per player."""
         if self._num_players == 1 or row not in _PLAYER_ROWS:
             return ints[row]
         return self._of_players(ints, _PLAYER_ROWS[row])

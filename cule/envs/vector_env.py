@@ -82,7 +82,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         ((8, 4, 84, 84), dtype('int32'))
     """
 
-    closed = True  # there is nothing to close until it is made
+    closed = True  # until __init__ succeeds, so that __del__ is safe
 
     @takes_options(EnvOptions)
     def __init__(
@@ -538,7 +538,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
             raise forked_error()
 
     def leave_behind(self) -> object | None:
-        """Be of no use in a forked process, unless the calling thread does everything."""
+        """Disable the environment in a forked child, unless it runs without worker threads."""
         if self.closed or (self._batch.num_threads == 1 and not self._is_async):
             return None
         self._is_left_behind = True

@@ -153,7 +153,7 @@ bool check_line(u32 number, Random& random) {
 
 int main() {
   Random random;
-  for (u32 reg = 0; reg < kLogRegisters; ++reg) {
+  for (u32 reg = 0; reg < kNumRegisters; ++reg) {
     for (u32 value = 0; value < 256; ++value) {
       for (u32 repeat = 0; repeat < 40; ++repeat) {
         if (!check_write(reg, value, random)) return 1;

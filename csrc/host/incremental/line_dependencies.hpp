@@ -17,7 +17,7 @@ class LineDependencies {
   // Bytes that a comparison of states looks at; latches are compared apart.
   static constexpr TiaBytes kRelevant =
       tia_bytes::of(0, sizeof(TiaState)) & ~tia_bytes::kCollisions & ~tia_bytes::kPadding;
-  // Of these, the ones that every scanline uses. The others may pass through.
+  // Subset read by every scanline; the rest may be left unread.
   static constexpr TiaBytes kAlways =
       kRelevant &
       ~(tia_bytes::color(0) | tia_bytes::color(1) | tia_bytes::color(2) | tia_bytes::color(3) |
@@ -30,8 +30,7 @@ class LineDependencies {
   LineDependencies(const TiaState& state, u32 line)
       : start_(state),
         visible_(line * kClocksPerLine + kHblankClocks),
-        missiles_{state.enam[0], state.enam[1]},
-        ball_(state.enabl | state.old_enabl),
+        enabled_{state.enam[0], state.enam[1], u8(state.enabl | state.old_enabl)},
         playfield_(u8((state.pf[0] & 0xF0) | state.pf[1] | state.pf[2])),
         control_(state.ctrlpf),
         is_lit_(!state.vblank) {
@@ -42,61 +41,45 @@ class LineDependencies {
   // An access of the scanline.
   void access(u32 clock, u32 reg, u32 v) {
     using namespace tia_bytes;
+    const Register& r = register_row(reg);
     const RegisterEffect& effect = effect_of(reg, v);
     TiaBytes used = effect.reads | effect.changes;
-    switch (reg) {
-      case VBLANK:
+    switch (r.kind) {
+      case RegisterKind::kBlank:
         is_lit_ = true;
         break;
-      case CTRLPF:
+      case RegisterKind::kControl:
         control_ |= u8(v);
         break;
-      case PF0:
-      case PF1:
-      case PF2:
+      case RegisterKind::kPlayfield:
         playfield_ |= u8(v);
         break;
-      case GRP0:
-      case GRP1:
-        graphics_[reg - GRP0] |= u8(v);
-        changes_ball_ |= reg == GRP1;
+      case RegisterKind::kGraphics:
+        graphics_[r.n] |= u8(v);
+        changes_ball_ |= r.n == 1;
         break;
-      case ENAM0:
-      case ENAM1:
-        missiles_[reg - ENAM0] |= v & 2;
+      case RegisterKind::kEnable:
+        enabled_[r.n - kMissile0] |= v & 2;
+        changes_ball_ |= r.n == kBall;
         break;
-      case ENABL:
-        ball_ |= v & 2;
-        changes_ball_ = true;
-        break;
-      case HMM0:
-        if (v >> 4 == 6) used |= position(kMissile0);  // moved by the star field
+      case RegisterKind::kStarMotion:
+        if (v >> 4 == kStarNibble) used |= position(r.n);  // moved by the star field
         [[fallthrough]];
-      case HMP0:
-      case HMP1:
-      case HMM1:
-      case HMBL:
-        hm_[reg - HMP0] = u8(v >> 4);
+      case RegisterKind::kMotion:
+        hm_[r.n] = u8(v >> 4);
         break;
-      case VDELP0:
-      case VDELP1:
-        changes_delay_[reg - VDELP0] = true;
+      case RegisterKind::kDelay:
+        (r.n == kBall ? changes_ball_ : changes_delay_[r.n]) = true;
         break;
-      case VDELBL:
-        changes_ball_ = true;
+      case RegisterKind::kLock:
+        unlocked_[r.n] = true;
         break;
-      case RESMP0:
-      case RESMP1:
-        unlocked_[reg - RESMP0] = true;
-        break;
-      case HMOVE: {
-        const u32 cycle = clock % kClocksPerLine / kClocksPerCycle;
+      case RegisterKind::kMove:
         for (u32 object = 0; object < kPlayfield; ++object) {
-          if (hmove_pixels(cycle, hm_[object]) == 0) used &= ~position(object);
+          if (hmove_pixels(cycle_of_line(clock), hm_[object]) == 0) used &= ~position(object);
         }
         break;
-      }
-      case HMCLR:
+      case RegisterKind::kClearMotion:
         memset(hm_, 0, sizeof hm_);
         break;
       default:
@@ -105,8 +88,8 @@ class LineDependencies {
     use(used);
     written_ |= effect.sets;
     if (mark_ > visible_) return;  // some pixels have been drawn with the state before the write
-    const bool is_reset = reg == RESP0 || reg == RESP1;
-    const u32 mark = clock + (is_reset ? kResetDrawClocks : write_delay_clocks(reg, clock));
+    const bool is_reset = r.kind == RegisterKind::kPlacePlayer;
+    const u32 mark = clock + (is_reset ? kResetDrawClocks : delay_clocks(r, clock));
     if (mark > mark_) mark_ = mark;
     if (mark_ <= visible_) early_ |= effect.sets;
   }
@@ -139,13 +122,13 @@ class LineDependencies {
       if (!(early_ & grp(n)) || (used_ & grp(n))) graphics |= start_.grp[n];
       if (may_delay && !(early_ & old_grp(n))) graphics |= start_.old_grp[n];
       if (graphics) bytes |= position(n) | nusiz(n) | refp(n) | color(n);
-      if (missiles_[n] && (!start_.resmp[n] || unlocked_[n])) {
+      if (enabled_[n] && (!start_.resmp[n] || unlocked_[n])) {
         bytes |= position(kMissile0 + n) | nusiz(n) | color(n);
       }
       if (has_score && playfield_) bytes |= color(n);
     }
     if (playfield_) bytes |= color(2);
-    if (ball_) {
+    if (enabled_[2]) {
       used_ |= kVdelbl;
       if (changes_ball_ || shown_ball(start_)) bytes |= position(kBall) | color(2);
     }
@@ -160,8 +143,7 @@ class LineDependencies {
   u32 mark_ = 0;           // where the beam mark may be, at most
   u8 hm_[5];               // as of the last access
   u8 graphics_[2] = {};    // all bits written
-  u8 missiles_[2];         // not 0: enabled at some time
-  u8 ball_;                // not 0: may be shown
+  u8 enabled_[3];          // missiles, ball; not 0: at some time
   u8 playfield_;           // all bits
   u8 control_;             // all bits of CTRLPF
   bool unlocked_[2] = {};  // RESMPn was written

@@ -8,8 +8,8 @@
 #pragma once
 
 #include "console/machine.hpp"
+#include "host/incremental/cached_renderer.hpp"
 #include "host/incremental/latch_watch.hpp"
-#include "host/incremental/line_cache.hpp"
 #include "host/incremental/observing_sink.hpp"
 
 namespace cule {

@@ -45,13 +45,17 @@ constexpr TiaBytes kEnabl = of(offsetof(TiaState, enabl));
 constexpr TiaBytes kOldEnabl = of(offsetof(TiaState, old_enabl));
 constexpr TiaBytes kVdelbl = of(offsetof(TiaState, vdelbl));
 constexpr TiaBytes kMissile0Look = of(offsetof(TiaState, missile0_look));
-constexpr TiaBytes kStars = of(offsetof(TiaState, stars)) | of(offsetof(TiaState, star_count));
+constexpr TiaBytes kIsStarField = of(offsetof(TiaState, stars));
+constexpr TiaBytes kStars = kIsStarField | of(offsetof(TiaState, star_count));
 constexpr TiaBytes kHmoveBlank = of(offsetof(TiaState, hmove_blank));
 constexpr TiaBytes kAllHm = of(offsetof(TiaState, hm), sizeof(TiaState::hm));
 constexpr TiaBytes kAllPositions = of(offsetof(TiaState, position), sizeof(TiaState::position));
 constexpr TiaBytes kAllAudio = of(offsetof(TiaState, audio), sizeof(TiaState::audio));
 constexpr TiaBytes kCollisions = of(offsetof(TiaState, collisions), sizeof(TiaState::collisions));
 constexpr TiaBytes kHmoveClock = of(offsetof(TiaState, hmove_clock), sizeof(TiaState::hmove_clock));
+
+// What of missile n the star field changes.
+constexpr TiaBytes missile_look(u32 n) { return n == 0 ? kMissile0Look : 0; }
 
 // Bytes that no field has.
 constexpr TiaBytes kPadding =
