@@ -17,7 +17,7 @@ from cule.watch.environments import Environments
 from cule.watch.keys import Keys
 from cule.watch.messages import RequestError
 from cule.watch.pace import Meter, Pace
-from cule.watch.players import Players
+from cule.watch.players import TIMEOUT_S, Players
 
 #: Most pictures per second, by default.
 MOST_FPS = 60
@@ -46,12 +46,18 @@ class Session:
     """
 
     def __init__(
-        self, environments: Environments, *, speed: float = 1.0, fps: float = MOST_FPS
+        self,
+        environments: Environments,
+        *,
+        speed: float = 1.0,
+        fps: float = MOST_FPS,
+        viewer_timeout_s: float = TIMEOUT_S,
     ) -> None:
         """Publish the first picture; until `run` returns, only the session may use `environments`.
 
         `speed` is a multiple of the console's own (0: as fast as possible), and viewers share at
-        most `fps` pictures per second.
+        most `fps` pictures per second. A viewer that has sent no request for `viewer_timeout_s` has
+        left.
         """
         config = environments.env.config
         self.num_envs = config.num_envs
@@ -63,7 +69,7 @@ class Session:
         self._picture_pace = Pace(1 / fps)
         self._meter = Meter()
         self._seats = environments.seats
-        self._players = Players(seats=self._seats)
+        self._players = Players(seats=self._seats, timeout_s=viewer_timeout_s)
         self._requests = _Requests()
         self._changed = threading.Condition()
         self._is_paused = False
