@@ -10,10 +10,10 @@ from cule.envs.errors import CallOrderError
 
 
 class Forkable(Protocol):
-    """What has threads."""
+    """Owner of threads."""
 
     def leave_behind(self) -> object | None:
-        """Be of no use in this process; returns what must not be freed, which would wait."""
+        """Become unusable in this process; returns what must not be freed, which would wait."""
 
 
 _environments: weakref.WeakSet[Forkable] = weakref.WeakSet()

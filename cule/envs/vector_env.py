@@ -250,7 +250,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         super().close(**kwargs)
 
     def close_extras(self, **kwargs: object) -> None:
-        """What `close` calls, once."""
+        """Free everything; `close` calls it once."""
         if not self._is_left_behind:
             self._batch.close()
 
@@ -347,7 +347,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
 
     @property
     def action_set(self) -> tuple[Action, ...]:
-        """What the indices of `step` mean, or what continuous actions can become."""
+        """Actions that the indices of `step` mean, or that continuous actions can become."""
         return self._plan.action_set
 
     @property
@@ -528,7 +528,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
             raise forked_error()
 
     def leave_behind(self) -> object | None:
-        """Be of no use in a forked process, unless the calling thread does everything."""
+        """Become unusable in a forked process, unless the calling thread does everything."""
         if self.closed or (self._batch.num_threads == 1 and not self._is_async):
             return None
         self._is_left_behind = True

@@ -28,7 +28,7 @@ _POLL_S = 0.1
 
 @dataclass
 class _Requests:
-    """What viewers want the loop to do, paused or not."""
+    """Requests of viewers to the loop, paused or not."""
 
     resets: set[int] = field(default_factory=set)  # environments
     num_steps: int = 0  # 0 or 1
@@ -188,7 +188,7 @@ class Session:
         return {"player": player, **({"seats": seats} if self._seats > 1 else {})}
 
     def play(self, viewer: str, env: int, keys: Keys) -> None:
-        """As `Players.play`; also a RequestError if there is no such environment."""
+        """Play like `Players.play`; also a RequestError if there is no such environment."""
         if not 0 <= env < self.num_envs:
             raise RequestError(f"console is {env}; it must be in 0..{self.num_envs - 1}")
         with self._changed:
