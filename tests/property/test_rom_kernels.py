@@ -59,7 +59,7 @@ def run(game: str, num_envs: int, lanes: int, steps: int, **keywords: object) ->
 
 @pytest.mark.parametrize(
     ("game", "num_envs", "lanes"),
-    long_except([(g, *v) for g, v in GAMES.items()], ("pong", 6, 8), ("up_n_down", 4, 16)),
+    long_except([(g, *v) for g, v in GAMES.items()], ("pong", 6, 8)),
 )
 def test_games(game: str, num_envs: int, lanes: int) -> None:
     counts = run(game, num_envs, lanes, 150)
