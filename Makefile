@@ -45,7 +45,7 @@ test-all: test
 	$(BIN)/python -m pytest -n 2 -m 'gpu and long' --fake-cuda tests/gpu
 
 test-integrations: $(INTEGRATIONS)/installed
-	$(INTEGRATIONS)/bin/python -m pytest tests/integrations tests/examples \
+	$(INTEGRATIONS)/bin/python -m pytest -m 'not slow and not learn' tests/integrations tests/examples \
 	  tests/house/test_docstrings.py $(OLDER_GYMNASIUM) $(PLOTS)
 
 bench: $(VENV)/installed-dev

@@ -27,7 +27,6 @@ from cule.agents import (  # noqa: E402
 )
 from cule.agents.training.gym_env import GymFrameEnv  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
-from tests.support.cases import long_except  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.learners import small_learner  # noqa: E402
 
@@ -134,10 +133,9 @@ CARTPOLE: dict[type[Any], tuple[Any, int]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "mode", long_except([AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP], AutoresetMode.SAME_STEP)
-)
-@pytest.mark.parametrize("agent_class", long_except(CARTPOLE, PPO))
+@pytest.mark.long
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+@pytest.mark.parametrize("agent_class", CARTPOLE)
 def test_cartpole_is_learned(agent_class: Any, mode: AutoresetMode) -> None:
     config, steps = CARTPOLE[agent_class]
     config = dataclasses.replace(config, network="mlp", total_steps=steps)
