@@ -52,7 +52,6 @@ def make_agent(name: str, **changes: Any) -> Any:
             ("apex-dpg", {"overlap": True, "collect_steps": 2}),
         ],
         ("ppo", {}),
-        ("dqn", {"prioritized": True}),
     ),
 )
 def test_learners_replay(name: str, changes: dict[str, Any]) -> None:
