@@ -1,5 +1,6 @@
 # make demo: build, install into .venv, step real games.
-# make test: the same environment, lint, types and the tests.
+# make test: the same environment, lint, types and the tests that find most faults.
+# make test-all: the same, and the tests marked long.
 # make test-integrations: the adapters, all examples and plots, with the libraries that they are for, and
 # cule watch in Chromium, where there is one.
 # Needs Python >= 3.10 with venv, and a C++17 compiler; all other tools are Python packages.
@@ -33,17 +34,21 @@ UNSANITIZED := property/test_device_memory.py property/test_kernels.py property/
   unit/test_nvrtc.py unit/test_sass.py unit/test_sass_compiled.py api/test_compiled_kernels.py \
   api/test_gpu_suite.py
 
-.PHONY: asan bench clean demo docs format fuzz lint test test-integrations tidy tsan types
+.PHONY: asan bench clean demo docs format fuzz lint test test-all test-integrations tidy tsan types
 
 demo: $(VENV)/installed
 	$(BIN)/python benchmarks/demo.py
 
 test: lint types
 	$(BIN)/python -m pytest -n 2 --require ale,compilers
-	$(BIN)/python -m pytest -n 2 -m gpu --fake-cuda tests/gpu
+	$(BIN)/python -m pytest -n 2 -m 'gpu and not long' --fake-cuda tests/gpu
+
+test-all: test
+	$(BIN)/python -m pytest -n 2 -m 'long and not gpu' --require ale,compilers
+	$(BIN)/python -m pytest -n 2 -m 'gpu and long' --fake-cuda tests/gpu
 
 test-integrations: $(INTEGRATIONS)/installed
-	$(INTEGRATIONS)/bin/python -m pytest tests/integrations tests/examples \
+	$(INTEGRATIONS)/bin/python -m pytest -m 'not slow and not learn' tests/integrations tests/examples \
 	  tests/house/test_docstrings.py $(OLDER_GYMNASIUM) $(PLOTS)
 
 bench: $(VENV)/installed-dev
@@ -84,7 +89,8 @@ asan tsan: $(VENV)/installed-dev
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
 	  TSAN_OPTIONS=halt_on_error=1:history_size=7:suppressions=$(CURDIR)/tests/support/sanitizers/thread.txt \
 	  SANITIZED_CORE=$$(echo $(CURDIR)/build/$@/_core*.so) PYTHONPATH=$(CURDIR)/tests/support/sanitizers \
-	  $(BIN)/python -m pytest -q tests/unit tests/property tests/api $(UNSANITIZED:%=--ignore=tests/%)
+	  $(BIN)/python -m pytest -q -m 'not slow' tests/unit tests/property tests/api \
+	  $(UNSANITIZED:%=--ignore=tests/%)
 
 # Fuzzing; needs clang with libFuzzer, as $(CLANGXX), by default clang++. Reports inputs and instructions.
 fuzz: $(VENV)/installed-dev

@@ -123,7 +123,7 @@ def unavailable_reason(device: str) -> str | None:
 
 
 def _driver_advice(driver: int, cuda: str, package: str) -> str:
-    """What helps where the driver is too old for a package built with this CUDA; else nothing.
+    """Advice where the driver is too old for a package built with this CUDA; else nothing.
 
     A driver runs programs of all minor versions of the major versions that it supports. `driver`:
     1000 major + 10 minor.

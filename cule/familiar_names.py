@@ -78,7 +78,7 @@ class Parser(argparse.ArgumentParser):
     """A parser of a command line that takes whole names only, and suggests names."""
 
     def __init__(self, **keywords: object) -> None:
-        """As ``argparse.ArgumentParser``, without abbreviations."""
+        """``argparse.ArgumentParser`` without abbreviations."""
         super().__init__(allow_abbrev=False, **keywords)  # type: ignore[arg-type]
 
     def error(self, message: str) -> NoReturn:

@@ -107,7 +107,7 @@ def _flush_folder(folder: Path) -> None:
 
 
 def _reason_of(error: BaseException | None) -> str | None:
-    """What the operating system said of a failed write; None for other errors."""
+    """Reason of the operating system for a failed write; None for other errors."""
     while error is not None:
         if isinstance(error, OSError):
             return error.strerror or str(error)

@@ -38,7 +38,7 @@ CASES = tuple(
 
 
 class Frame(NamedTuple):
-    """What a console shows after a frame."""
+    """State that a console shows after a frame."""
 
     ram: bytes
     rewards: Sequence[int]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 from collections.abc import Iterator
 
 import pytest
 
 #: Markers that depend on the machine.
 MARKERS = ("gpu", "ale", "compilers")
+# Before torch is imported, here and in processes that tests start: tests run side by side, and with
+# a second thread each waits for the other more than it computes.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,4 +1,4 @@
-"""What the records of the GPU suite say about the machine and the sources."""
+"""Facts in the records of the GPU suite about the machine and the sources."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def of_build(out: Path) -> Json:
 
 
 def of_equality(out: Path) -> Json:
-    """What ``benchmarks/equality.py`` has written."""
+    """Records that ``benchmarks/equality.py`` has written."""
     return _read_json(out / "equality" / "equality.json")
 
 

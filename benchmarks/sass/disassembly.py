@@ -36,7 +36,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Control:
-    """What the compiler tells the scheduler of a warp, in the upper bits of an instruction."""
+    """Hints of the compiler to the scheduler of a warp, in the upper bits of an instruction."""
 
     stall: int = 1  # cycles until the warp's next instruction, at least
     write_scoreboard: int = 7  # released when the result is there; 7: none
@@ -67,7 +67,7 @@ def _split(text: str) -> list[str]:
 
 
 def read_control(code: bytes, offset: int) -> Control:
-    """Of the instruction at a place of the machine code."""
+    """Read the hints of the instruction at a place of the machine code."""
     (high,) = struct.unpack_from("<Q", code, offset + 8)
     return Control(high >> 41 & 0xF, high >> 46 & 7, high >> 49 & 7, high >> 52 & 0x3F)
 

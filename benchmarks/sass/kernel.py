@@ -90,7 +90,7 @@ def _encoder() -> Encoder:
 
 @dataclass
 class Totals:
-    """What executed instructions took."""
+    """Cost of executed instructions."""
 
     instructions: int = 0
     """Warp instructions."""
@@ -111,7 +111,7 @@ class Totals:
 
 @dataclass
 class Executed:
-    """What a block took: totals by place of the source, and its time."""
+    """Cost of a block: totals per source line, and time."""
 
     places: dict[tuple[str, str], Totals] = field(default_factory=dict)
     """By function and file, or `BARRIER`."""

@@ -86,7 +86,7 @@ def read_symbols(module: bytes) -> dict[str, int]:
 
 
 def read_module(module: bytes, kernel: str) -> Module:
-    """As the driver would load it: global variables have memory, and banks hold its addresses.
+    """Load a module like the driver: global variables have memory, and banks hold addresses.
 
     `kernel` is the mangled name.
     """

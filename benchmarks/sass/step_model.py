@@ -1,4 +1,4 @@
-"""What a step of the CUDA back end takes, counted from its machine code, and a prediction of speed.
+"""Cost of a step of the CUDA back end, counted from its machine code, and a prediction of speed.
 
 Every kernel of one step is executed in software (README.md), for the launch geometry of each batch
 size, on consoles that have played before. Observations, numbers and snapshots are compared with the
@@ -229,7 +229,7 @@ class Row:
 
 
 def print_row(row: dict[str, Any]) -> None:
-    """As a table."""
+    """Format the counts as a table."""
     print(
         f"{row['game']}, {row['kernel']}, {row['num_envs']} environments, {row['lanes']} lanes a "
         f"warp: {row['step_ms']} ms a step, {row['frames_per_s'] / 1e6:.3g} M frames/s predicted"

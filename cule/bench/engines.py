@@ -123,7 +123,7 @@ class CuleEngine(Engine):
         return kernel
 
     def ram(self) -> Ram | None:
-        """As `Engine.ram`."""
+        """RAM of every environment, see `Engine.ram`."""
         ram: Ram = as_numpy(self.env.ram)
         return ram
 
@@ -132,7 +132,7 @@ class CudaEngine(CuleEngine):
     """cule on a GPU; tensors stay there."""
 
     def reset(self, seed: int) -> Array:
-        """As `Engine.reset`, after the environment has loaded a kernel that is being compiled."""
+        """Reset, after the environment has loaded a kernel that is being compiled."""
         if self.env.is_compiling:
             self.env.reset(seed=seed)
             load_kernel(self.env, self.to_device(np.zeros(self.num_envs, np.int32)))
@@ -218,7 +218,7 @@ def as_numpy(array: Array) -> Array:
 
 @dataclass(frozen=True)
 class EngineConfig:
-    """What to make an engine of."""
+    """Settings from which an engine is made."""
 
     name: str  # with launch geometry and kernel
     game: str

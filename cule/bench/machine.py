@@ -1,4 +1,4 @@
-"""What a measurement depends on: processor, device, versions, commit."""
+"""Facts that a measurement depends on: processor, device, versions, commit."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def load_average() -> list[float]:
 
 
 def conditions(options: Mapping[str, object]) -> dict[str, Any]:
-    """What the record of a script begins with: when, where, and its options, paths by name."""
+    """First fields of a script's record: when, where, and its options, paths by name."""
     return {
         "when": now(),
         "source": source(),

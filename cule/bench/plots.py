@@ -291,7 +291,7 @@ def plot_training(records: Sequence[Record], hardware: str, path: Path) -> Path:
 
 
 def length_of(config: dict[str, object]) -> str:
-    """What an agent learns from at a time."""
+    """Amount of data that an agent learns from at a time."""
     if "num_steps" in config:
         return f"rollouts of {config['num_steps']} steps"
     return f"{config['samples_per_insert']:g} samples per step, batches of {config['batch_size']}"

@@ -152,7 +152,7 @@ class Check:
         return time.monotonic() - self._start > 60 * self._options.minutes
 
     def _find_device(self) -> str | None:
-        """What the options name, or the best there is; None if it cannot be used."""
+        """Device that the options name, or the best there is; None if it cannot be used."""
         for line in describe_devices():
             name, _, text = line.partition(": ")
             self._note(name, True, text)

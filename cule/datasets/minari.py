@@ -279,7 +279,7 @@ def _as_collected(spec: EnvSpec | None, space: Any, rom_path: str | None) -> Ata
 
 
 class _Facts(NamedTuple):
-    """What `export_minari` adds to the metadata."""
+    """Entries that `export_minari` adds to the metadata."""
 
     game: str
     rom_md5: str

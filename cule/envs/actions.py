@@ -20,7 +20,7 @@ FEW = 32
 
 
 class Action(IntEnum):
-    """What the player's joystick does during a frame; numbers and names as in ALE."""
+    """Move of the player's joystick during a frame; numbers and names as in ALE."""
 
     NOOP = 0
     FIRE = 1

@@ -17,7 +17,7 @@ _DIGEST_BYTES = 16
 
 
 class StateNumbers(NamedTuple):
-    """What can be asked of a state."""
+    """Queries that a state answers."""
 
     frame_number: int = 0
     episode_frame_number: int = 0

@@ -1,4 +1,4 @@
-"""What `AtariVectorEnv` needs of a back end: a batch of environments, and memory for its results.
+"""Interface of `AtariVectorEnv` to a back end: a batch of environments, and memory for its results.
 
 On the CPU these are ``cule._core.Batch`` and `HostMemory`; on a GPU `CudaBatch` and `DeviceMemory`.
 """
@@ -45,7 +45,7 @@ class Memory(Protocol):
     """Memory of results, and how actions and results pass the border."""
 
     def pool(self, shape: tuple[int, ...]) -> Callable[[], Array]:
-        """What returns uint8 blocks of this shape that nothing else refers to, not initialized."""
+        """Allocator of uint8 blocks of this shape that nothing else refers to, not initialized."""
 
     def outputs(self, obs: Array, final_obs: Array | None = None, stacked: bool = True) -> Array:
         """Where a call writes: observations to blocks, numbers to new tables."""
@@ -63,7 +63,7 @@ class Memory(Protocol):
         """Numbers as float32."""
 
     def wrap(self, array: Array) -> Array:
-        """What the user gets: an array or a tensor, as `output` says."""
+        """Result for the user: an array or a tensor, as `output` says."""
 
     def wrap_read_only(self, array: Array) -> Array:
         """`wrap` for memory that is not to be written to."""

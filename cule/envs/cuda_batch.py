@@ -389,7 +389,7 @@ class CudaBatch:
         return memory
 
     def _free_bytes(self) -> int:
-        """What the device and torch's allocator have left."""
+        """Bytes that the device and torch's allocator have left."""
         if self.device.type != "cuda":
             return sys.maxsize
         free, _ = torch.cuda.mem_get_info(self.device)

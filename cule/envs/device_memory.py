@@ -57,7 +57,7 @@ class DeviceMemory:
             self._action_table = torch.from_numpy(np.ascontiguousarray(rows)).to(device)
 
     def pool(self, shape: tuple[int, ...]) -> Callable[[], torch.Tensor]:
-        """What returns uint8 blocks of this shape; torch's allocator takes them back."""
+        """Allocator of uint8 blocks of this shape; torch's allocator takes them back."""
 
         def make() -> torch.Tensor:
             with device_errors(self._device):

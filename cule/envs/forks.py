@@ -10,7 +10,7 @@ from cule.envs.errors import CallOrderError
 
 
 class Forkable(Protocol):
-    """What has threads."""
+    """Owner of threads."""
 
     def leave_behind(self) -> object | None:
         """Disable this object after a fork.

@@ -68,7 +68,7 @@ def register_envs() -> None:
 
 
 def __getattr__(name: str) -> Callable[..., AtariVectorEnv]:
-    """What `gymnasium.make_vec` calls for an id: ``vector_pong`` makes environments of pong."""
+    """Entry point of `gymnasium.make_vec` for an id: ``vector_pong`` makes environments of pong."""
     game_id = name.removeprefix(_VECTOR_PREFIX)
     if game_id == name or game_id not in load_games():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -348,7 +348,7 @@ class AtariEnv(gymnasium.Env[Array, Array]):
             raise ClosedError("this environment has been closed")
 
     def _pressed(self, action: object) -> tuple[Action, float]:
-        """What an action of the action space means to the console, and the paddle strength."""
+        """Console action and paddle strength of an action of the action space."""
         value = to_numpy(action)
         if self.continuous:
             if not isinstance(value, np.ndarray):

@@ -113,14 +113,14 @@ def _read_geometries() -> dict[str, object]:
 
 
 def _device_key(device: torch.device | str) -> str:
-    """What measurements hold for: a kind of device, and a version of the kernels."""
+    """Key of measurements: a kind of device, and a version of the kernels."""
     properties = torch.cuda.get_device_properties(device)
     version = _core.build_config()["version"]
     return f"{properties.name}, {properties.multi_processor_count} multiprocessors, cule {version}"
 
 
 def geometry_for(num_envs: int, multiprocessors: int) -> Geometry:
-    """As few lanes per warp as let all warps be on the device at once.
+    """Fewest lanes per warp with which all warps are on the device at once.
 
     Lanes of a warp wait for each other, so fewer of them is better while there is room for more
     warps; beyond that, warps would queue. This is reasoned, not measured.

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar, cast
 
 
 class Locked(Protocol):
-    """What has a lock for all its calls."""
+    """Owner of a lock for all its calls."""
 
     _lock: threading.RLock
 

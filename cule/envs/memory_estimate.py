@@ -71,12 +71,12 @@ class MemoryEstimate:
 
     @property
     def env_bytes(self) -> int:
-        """Of each environment, everything but its part of the pool."""
+        """Bytes per environment, without its part of the pool."""
         return self.console_bytes + SMALL_BYTES + STEPS_ALIVE * self.results_bytes
 
     @property
     def pool_bytes(self) -> int:
-        """Of the pool."""
+        """Bytes of the pool."""
         return self._pool_bytes(self.num_envs)
 
     @property

@@ -63,7 +63,7 @@ class Job:
             self._process.stdin.flush()
 
     def result(self) -> bytes:
-        """What it made; waits for it."""
+        """Code that it made; waits for it."""
         from cule.errors import DeviceError
 
         code, messages = self._process.communicate()

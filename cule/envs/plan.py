@@ -35,7 +35,7 @@ FRAME_RATES = {"NTSC": 60, "PAL": 50}
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """What the environments of a batch are."""
+    """Games and settings of a batch's environments."""
 
     games: tuple[_core.Game, ...]
     rules: tuple[GameRules, ...]  # of each

@@ -1,4 +1,4 @@
-"""What an `ALEInterface` records: a picture before every frame, and the sound of all frames.
+"""Recordings of an `ALEInterface`: a picture before every frame, and the sound of all frames.
 
 The settings ``record_screen_dir``, ``sound`` and ``record_sound_filename`` are those of ale-py, and
 so are the names and contents of the pictures and the format of the sound. ale-py records what its

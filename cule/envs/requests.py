@@ -29,7 +29,7 @@ _SNAPSHOT_OPTIONS = ("img_height", "img_width", "stack_num", "grayscale")
 
 @dataclass(frozen=True)
 class ResetRequest:
-    """What a reset does."""
+    """Request of a reset."""
 
     mask: NDArray[np.bool_] | None  # [N]; None: all
     seeds: NDArray[np.int64]  # [N], NO_SEED where the random streams continue

@@ -1,4 +1,4 @@
-"""What `reset` and `step` return, whatever the back end.
+"""Results of `reset` and `step`, whatever the back end.
 
 A call writes observations into memory that `Memory.pool` lends, and numbers into two small tables,
 int32 ``[INT_ROWS, n]`` and bool ``[FLAG_ROWS, n]``, made anew for each call. Users get rows of
@@ -137,7 +137,7 @@ def make_final_info(
 
 
 class Results:
-    """What users get of the memory that a call has written to.
+    """Results for users, from the memory that a call has written to.
 
     With P players, rewards, returns and lives are ``[N, P]`` instead of ``[N]``, and ``info`` has
     ``is_out``, bool ``[N, P]``: players who are out while the game continues.

@@ -179,7 +179,7 @@ class Wanted:
         return link_code(toolkit(), [shared, parts.result()], self.architecture).result()
 
     def shared_part(self) -> Callable[[], bytes]:
-        """What is the same for all games, from disk or being compiled; the call waits for it."""
+        """Code that all games share, from disk or being compiled; the call waits for it."""
         name = self._shared_name
         with contextlib.suppress(OSError):
             code = kernel_cache.load(name, self._for_all_games)
@@ -300,7 +300,7 @@ class Translation:
         return code
 
     def reject(self, error: Exception) -> None:
-        """What was taken cannot be loaded: delete it, and compile it if it came from disk."""
+        """Handle a kernel that cannot be loaded: delete it, and compile it if it came from disk."""
         try:
             kernel_cache.discard(self._wanted.name, self._wanted.made_for)
         except OSError as problem:

@@ -250,7 +250,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         super().close(**kwargs)
 
     def close_extras(self, **kwargs: object) -> None:
-        """What `close` calls, once."""
+        """Free everything; `close` calls it once."""
         if not self._is_left_behind:
             self._batch.close()
 
@@ -347,7 +347,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
 
     @property
     def action_set(self) -> tuple[Action, ...]:
-        """What the indices of `step` mean, or what continuous actions can become."""
+        """Actions that the indices of `step` mean, or that continuous actions can become."""
         return self._plan.action_set
 
     @property

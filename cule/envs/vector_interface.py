@@ -39,7 +39,7 @@ class ALEVectorInterface:
         self._env = env
 
     def get_action_set(self) -> list[Action]:
-        """What the action ids of `send` mean."""
+        """Actions that the ids of `send` mean."""
         return list(self._env.action_set)
 
     def get_num_envs(self) -> int:
@@ -103,7 +103,7 @@ class ALEVectorInterface:
         self._env.send(actions)
 
     def recv(self) -> StepResult:
-        """As `AtariVectorEnv.recv`."""
+        """Receive results, see `AtariVectorEnv.recv`."""
         return self._env.recv()
 
 

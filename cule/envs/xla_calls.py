@@ -43,7 +43,7 @@ def _register_handlers() -> None:
 
 
 class _Calls:
-    """What the functions of environments and of snapshots share: arguments and results."""
+    """Parts that the functions of environments and of snapshots share: arguments and results."""
 
     def __init__(self, batch: _core.Batch, plan: BatchPlan, options: EnvOptions) -> None:
         """Make the batch a target of calls."""
@@ -208,7 +208,7 @@ def _same(array: Array) -> Array:
 
 
 def _action_table(plan: BatchPlan, options: EnvOptions) -> NDArray[np.int32]:
-    """What actions mean in each environment's own set; nothing where they are continuous."""
+    """Actions as indices of each environment's own set; nothing where they are continuous."""
     if options.continuous:
         return np.empty((options.num_envs, 0), np.int32)
     if plan.action_table is not None:

@@ -267,7 +267,7 @@ def _contents(source: Path) -> Iterator[tuple[str, bytes | str]]:
 
 
 def _zip_contents(path: Path) -> Iterator[tuple[str, bytes | str]]:
-    """As `_contents`, for the members of a zip archive, in memory: their names are only shown."""
+    """Read the members of a zip archive in memory, as `_contents`: their names are only shown."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]

@@ -64,7 +64,7 @@ class Table:
         self._known: list[str] = []
 
     def error(self, key: str, message: str) -> RulesError:
-        """What is wrong with the value of a key."""
+        """Describe what is wrong with the value of a key."""
         return RulesError(f"{self.where}: {key} {message}")
 
     def finish(self) -> None:

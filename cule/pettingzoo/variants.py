@@ -94,7 +94,7 @@ _ARGUMENTS: dict[str, tuple[dict[str, object], Callable[[Mapping[str, object], i
 
 @dataclass(frozen=True)
 class Variant:
-    """What a name and its arguments stand for."""
+    """Game and options that a name and its arguments stand for."""
 
     name: str
     game_id: str

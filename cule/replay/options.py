@@ -80,7 +80,7 @@ def _check_metadata(name: str, value: object, metadata: Mapping[str, Any]) -> No
 
 
 class Environments(Protocol):
-    """What `StorageOptions.for_env` reads of a batch of environments, such as `AtariVectorEnv`."""
+    """Attributes of a batch of environments that `StorageOptions.for_env` reads."""
 
     @property
     def num_envs(self) -> int:

@@ -205,7 +205,7 @@ class PrioritizedReplay(UniformReplay):
         return self._weighed(ids, beta)
 
     def sample_at(self, ids: ArrayLike) -> Batch:
-        """As `UniformReplay.sample_at`, with the weights of sampled transitions."""
+        """Transitions by id, see `UniformReplay.sample_at`, with the weights of sampled ones."""
         checked = checked_ids(ids, self.options.device)
         self._check_batch_size(len(checked))
         if self._native is not None:

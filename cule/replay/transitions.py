@@ -161,7 +161,7 @@ def pad_stacks(window: Tensor, flags: Tensor, pad: str, zero_frame: int) -> Tens
 def pad_final_stacks(
     window: Tensor, flags: Tensor, final: Tensor, use: Tensor, pad: str, zero_frame: int
 ) -> Tensor:
-    """As `pad_stacks`, with `final` as the newest frame where `use` is true; both ``[B]``."""
+    """Pad like `pad_stacks`, with `final` as the newest frame where `use` is true; both ``[B]``."""
     newest = torch.where(use, final, window[:, -1])
     # A final frame starts no episode.
     flags = torch.cat((flags[:, :-1], torch.where(use[:, None], 0, flags[:, -1:])), dim=1)

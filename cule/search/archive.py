@@ -213,7 +213,7 @@ class Archive:
         length: NDArray[np.int64],
         rows: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """Of these environments the best of each cell, if it is better than what is kept."""
+        """Choose the best environment of each cell, if it is better than what is kept."""
         order = rows[np.lexsort((length[rows], -score[rows]))]
         best: dict[bytes, int] = {}
         for i, key in zip(order.tolist(), map(bytes, keys[order]), strict=True):

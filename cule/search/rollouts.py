@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Rollouts(NamedTuple):
-    """What `rollout` has played, by environment."""
+    """Returns and ends of a `rollout`, by environment."""
 
     returns: NDArray[np.float64]
     """Discounted sums of rewards, ``[N]``."""

@@ -112,7 +112,7 @@ def watch(options: argparse.Namespace) -> int:
 
 
 def _token(options: argparse.Namespace) -> str | None:
-    """What viewers must know; None: nothing, where they are on this machine."""
+    """Secret that viewers must know; None: nothing, where they are on this machine."""
     token: str | None = options.token
     if token is None and not _is_loopback(options.host):
         token = secrets.token_urlsafe()

@@ -28,9 +28,15 @@ class Players:
     Slots number the seats of all environments: ``env * seats + seat``.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, *, seats: int = 1) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        seats: int = 1,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
         """Start without players; `clock` returns seconds, and environments have so many seats."""
-        self._clock, self._seats = clock, seats
+        self._clock, self._seats, self._timeout_s = clock, seats, timeout_s
         self._by_viewer: dict[str, _Player] = {}
 
     def play(self, viewer: str, env: int, keys: Keys) -> None:
@@ -88,7 +94,7 @@ class Players:
         return keys
 
     def _drop_silent(self) -> None:
-        earliest_s = self._clock() - TIMEOUT_S
+        earliest_s = self._clock() - self._timeout_s
         for viewer, player in list(self._by_viewer.items()):
             if player.heard_s < earliest_s:
                 del self._by_viewer[viewer]

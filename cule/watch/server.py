@@ -48,13 +48,7 @@ from cule.watch.session import Session
 #: Header with the number of a picture.
 NUMBER_HEADER = "Cule-Frame"
 
-#: Longest wait of a request for a picture.
-_WAIT_S = 1.0
-
 _LENGTH = re.compile(r"[0-9]{1,9}", re.ASCII)
-
-#: Time after which a connection without a complete request is closed.
-_IDLE_S = 30
 
 #: Most connections at a time.
 MAX_CONNECTIONS = 256
@@ -91,8 +85,12 @@ class WatchServer(ThreadingHTTPServer):
         host: Name or address to listen on.
         token: What requests must know; None: nothing.
         url: Address of the page, with the token.
+        picture_wait_s: Longest wait of a request for a picture.
+        idle_s: Time after which a connection without a complete request is closed.
     """
 
+    picture_wait_s = 1.0
+    idle_s = 30.0
     daemon_threads = False  # closing waits for them
     request_queue_size = 64
 
@@ -147,7 +145,7 @@ class WatchServer(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def wait(self, connection: Connection) -> None:
-        """A request must be complete in `_IDLE_S` from now."""
+        """A request must be complete in `idle_s` from now."""
         self._waiting_since[connection] = time.monotonic()
 
     def answer(self, connection: Connection) -> None:
@@ -156,7 +154,7 @@ class WatchServer(ThreadingHTTPServer):
 
     def service_actions(self) -> None:
         """Close connections that have waited for too long, however slowly bytes arrive."""
-        oldest = time.monotonic() - _IDLE_S
+        oldest = time.monotonic() - self.idle_s
         for connection, since in list(self._waiting_since.items()):
             if since is not None and since < oldest:
                 assert isinstance(connection, socket.socket)
@@ -181,13 +179,13 @@ class WatchHandler(BaseHTTPRequestHandler):
     server_version = "cule"
     sys_version = ""
     protocol_version = "HTTP/1.1"
-    timeout = _IDLE_S
     wbufsize = -1  # head and body leave together
     disable_nagle_algorithm = True
 
     def setup(self) -> None:
-        """Bound what is read of a request."""
+        """Bound what is read of a request, and for how long."""
         super().setup()
+        self.connection.settimeout(self.server.idle_s)
         self.rfile: Any = _HeadReader(self.rfile)
 
     def handle_one_request(self) -> None:
@@ -355,7 +353,7 @@ def _page(server: WatchServer, query: Mapping[str, str]) -> Reply:
 
 def _frame(server: WatchServer, query: Mapping[str, str]) -> Reply:
     after, viewer = messages.after_of(query), messages.viewer_of(query)
-    picture = server.session.picture(after, viewer, _WAIT_S)
+    picture = server.session.picture(after, viewer, server.picture_wait_s)
     if picture is None:
         return Reply(HTTPStatus.NO_CONTENT)
     number = {NUMBER_HEADER: str(picture.number)}

@@ -17,7 +17,7 @@ from cule.watch.environments import Environments
 from cule.watch.keys import Keys
 from cule.watch.messages import RequestError
 from cule.watch.pace import Meter, Pace
-from cule.watch.players import Players
+from cule.watch.players import TIMEOUT_S, Players
 
 #: Most pictures per second, by default.
 MOST_FPS = 60
@@ -28,7 +28,7 @@ _POLL_S = 0.1
 
 @dataclass
 class _Requests:
-    """What viewers want the loop to do, paused or not."""
+    """Requests of viewers to the loop, paused or not."""
 
     resets: set[int] = field(default_factory=set)  # environments
     num_steps: int = 0  # 0 or 1
@@ -46,12 +46,18 @@ class Session:
     """
 
     def __init__(
-        self, environments: Environments, *, speed: float = 1.0, fps: float = MOST_FPS
+        self,
+        environments: Environments,
+        *,
+        speed: float = 1.0,
+        fps: float = MOST_FPS,
+        viewer_timeout_s: float = TIMEOUT_S,
     ) -> None:
         """Publish the first picture; until `run` returns, only the session may use `environments`.
 
         `speed` is a multiple of the console's own (0: as fast as possible), and viewers share at
-        most `fps` pictures per second.
+        most `fps` pictures per second. A viewer that has sent no request for `viewer_timeout_s` has
+        left.
         """
         config = environments.env.config
         self.num_envs = config.num_envs
@@ -63,7 +69,7 @@ class Session:
         self._picture_pace = Pace(1 / fps)
         self._meter = Meter()
         self._seats = environments.seats
-        self._players = Players(seats=self._seats)
+        self._players = Players(seats=self._seats, timeout_s=viewer_timeout_s)
         self._requests = _Requests()
         self._changed = threading.Condition()
         self._is_paused = False
@@ -182,7 +188,7 @@ class Session:
         return {"player": player, **({"seats": seats} if self._seats > 1 else {})}
 
     def play(self, viewer: str, env: int, keys: Keys) -> None:
-        """As `Players.play`; also a RequestError if there is no such environment."""
+        """Play like `Players.play`; also a RequestError if there is no such environment."""
         if not 0 <= env < self.num_envs:
             raise RequestError(f"console is {env}; it must be in 0..{self.num_envs - 1}")
         with self._changed:

@@ -104,18 +104,18 @@ class RLlibVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: object = None, options: Mapping[str, object] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """As `AtariVectorEnv.reset`."""
+        """Reset, see `AtariVectorEnv.reset`."""
         obs, info = self.env.reset(seed=seed, options=options)
         return _as_rllib(obs), info
 
     def step(self, actions: object) -> tuple[NDArray[np.float32], Any, Any, Any, dict[str, Any]]:
-        """As `AtariVectorEnv.step`."""
+        """Step, see `AtariVectorEnv.step`."""
         obs, *rest, info = self.env.step(actions)
         reward, terminated, truncated = rest
         return _as_rllib(obs), reward, terminated, truncated, info
 
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:
-        """As `AtariVectorEnv.render`."""
+        """Render, see `AtariVectorEnv.render`."""
         return self.env.render()
 
     def close_extras(self, **kwargs: object) -> None:
@@ -126,7 +126,7 @@ class RLlibVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 def _make(
     game: str | Sequence[tuple[str, int]], options: Mapping[str, object], config: dict[str, Any]
 ) -> RLlibVectorEnv:
-    """What RLlib calls, with `env_config` and the number of environments."""
+    """Entry point of RLlib, with `env_config` and the number of environments."""
     if "num_envs" not in config:
         raise InvalidArgumentError(
             "gym_env_vectorize_mode asks for single environments; with cule it must be "

@@ -126,6 +126,7 @@ def make_with_actors(factory: Any, **changes: Any) -> ApexDQN:
     return ApexDQN(ApexConfig(**options), Catch(1), env_factory=factory)
 
 
+@pytest.mark.long
 def test_actor_processes_learn_catch() -> None:
     agent = make_with_actors(catch_of_actor)
     started_at = 0
@@ -141,6 +142,7 @@ def test_actor_processes_learn_catch() -> None:
     assert agent.evaluate(episodes=20, env=Catch(20, first_env=1000)).mean >= 0.3
 
 
+@pytest.mark.long
 def test_actors_of_a_resumed_run_keep_the_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     allowed: list[int] = []
     allow = ActorGroup.allow
@@ -161,6 +163,7 @@ def test_actors_of_a_resumed_run_keep_the_pace(monkeypatch: pytest.MonkeyPatch) 
     assert gauges["max_priority"] > 0
 
 
+@pytest.mark.long
 def test_actors_end_with_a_run_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = make_with_actors(catch_of_actor, num_actors=1)
     run = Run(agent, tmp_path / "run", RunOptions(eval_episodes=0, progress_bar=False))

@@ -27,6 +27,7 @@ from cule.agents.training.video import RecordedEnv, is_complete  # noqa: E402
 from cule.cli import main  # noqa: E402
 from cule.errors import CuleError, InvalidArgumentError  # noqa: E402
 from cule.nets import TORSOS  # noqa: E402
+from tests.support.cases import long_except  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 
 SMALL = [
@@ -201,7 +202,11 @@ def check_video(path: Path, length: int) -> None:
 @pytest.mark.ale
 @pytest.mark.parametrize(
     ("name", "changes"),
-    [*((name, {}) for name in sorted(AGENTS)), ("ppo", {"continuous": True})],
+    long_except(
+        [*((name, {}) for name in sorted(AGENTS)), ("ppo", {"continuous": True})],
+        ("dqn", {}),
+        ("ppo", {}),
+    ),
 )
 def test_real_environments_are_resumed_exactly(
     name: str, changes: dict[str, Any], tmp_path: Path
@@ -366,7 +371,7 @@ def test_help_tells_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert "(default: 4096)" in printed
 
 
-@pytest.mark.parametrize("name", sorted(AGENTS))
+@pytest.mark.parametrize("name", long_except(sorted(AGENTS), every=4))
 def test_help_names_the_networks_that_are_allowed(name: str) -> None:
     config_class = AGENTS[name].config_class
     sentence = field_docs(config_class)["network"]

@@ -82,6 +82,7 @@ def test_without_matplotlib_there_are_numbers(
     assert (tmp_path / "a.csv").exists()
 
 
+@pytest.mark.long
 @pytest.mark.ale
 def test_one_run_for_each_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words: list[Any] = ["train", "ppo-cpu", *SMALL, "--total-steps", "16", "--seed", "7"]

@@ -28,6 +28,7 @@ def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {**result, "checkpoint": path.with_name("dqn.pt")}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(OPTIONS))
 def test_two_processes_learn_as_one(name: str, two_ranks: dict[str, Any]) -> None:
     assert two_ranks["world_size"] == 2
@@ -49,6 +50,7 @@ def _untrained(name: str, agent_class: Any) -> Any:
     return agent_class(config, Catch(TOTAL))
 
 
+@pytest.mark.long
 def test_statistics_are_those_of_all_processes(two_ranks: dict[str, Any]) -> None:
     shown = torch.arange(32.0).reshape(8, 4)
     torch.testing.assert_close(two_ranks["moments"], torch.stack([shown.mean(), shown.std()]))
@@ -58,6 +60,7 @@ def test_statistics_are_those_of_all_processes(two_ranks: dict[str, Any]) -> Non
     torch.testing.assert_close(two_ranks["variance"], statistics.variance)
 
 
+@pytest.mark.long
 def test_steps_and_checkpoints_of_all_processes(two_ranks: dict[str, Any]) -> None:
     assert two_ranks["dqn_steps"] == 1600
     # 8 samples a step of 8 environments, batches of 32, once 200 transitions are in both memories:
@@ -66,11 +69,13 @@ def test_steps_and_checkpoints_of_all_processes(two_ranks: dict[str, Any]) -> No
     assert two_ranks["files"] == ["dqn.pt", "dqn.rank1.pt"]
 
 
+@pytest.mark.long
 def test_weights_are_over_the_largest_of_all_processes(two_ranks: dict[str, Any]) -> None:
     assert max(two_ranks["largest_weights"]) == 1.0
     assert min(two_ranks["largest_weights"]) < 1.0
 
 
+@pytest.mark.long
 def test_processes_resume_from_the_same_step(two_ranks: dict[str, Any]) -> None:
     resumed = two_ranks["resumed"]
     assert resumed["moved"] == [800, 800]
@@ -80,6 +85,7 @@ def test_processes_resume_from_the_same_step(two_ranks: dict[str, Any]) -> None:
         assert "[[800], []]" in message
 
 
+@pytest.mark.long
 def test_another_number_of_processes_is_refused(two_ranks: dict[str, Any]) -> None:
     with pytest.raises(CheckpointError, match="by 2 processes; there are 1"):
         AGENTS["dqn"].load(two_ranks["checkpoint"], Catch(8))

@@ -117,6 +117,7 @@ def undisturbed(folder: Path) -> Any:
     return final_weights(folder)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("nodes", ["2"], indirect=True)
 def test_a_lost_node_is_replaced_and_nothing_changes(nodes: Nodes, tmp_path: Path) -> None:
     first, second = nodes.start(), nodes.start()
@@ -133,6 +134,7 @@ def test_a_lost_node_is_replaced_and_nothing_changes(nodes: Nodes, tmp_path: Pat
         assert torch.equal(weight, expected[name]), name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("nodes", ["1:2"], indirect=True)
 def test_the_others_continue_without_a_lost_node(nodes: Nodes, tmp_path: Path) -> None:
     first, second = nodes.start(), nodes.start()
@@ -175,6 +177,7 @@ def start(name: str, folder: Path, num_envs: int, **options: Any) -> Any:
 DQN = {"memory": 32_000, "learning_starts": 200}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "options"), [("ppo", {"num_steps": 16}), ("dqn", DQN)])
 def test_one_process_continues_the_run_of_two(
     name: str, options: dict[str, Any], tmp_path: Path
@@ -196,6 +199,7 @@ def test_one_process_continues_the_run_of_two(
         start(name, tmp_path, 8, **options)
 
 
+@pytest.mark.long
 def test_saved_replay_memories_are_not_divided(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").mkdir()
     path = tmp_path / "checkpoints" / "latest.pt"

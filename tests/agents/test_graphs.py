@@ -15,6 +15,7 @@ from cule.agents import AGENTS, Agent  # noqa: E402
 from cule.agents.training import graphs  # noqa: E402
 from cule.agents.training.graphs import CapturedCall  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
+from tests.support.cases import long_except  # noqa: E402
 from tests.support.learners import (  # noqa: E402
     SMALL,
     allow_graphs_on_cpu,
@@ -60,14 +61,18 @@ def train(
 @pytest.mark.usefixtures("on_cpu")
 @pytest.mark.parametrize(
     ("name", "changes"),
-    [(name, {}) for name in sorted(AGENTS)]
-    + [
+    long_except(
+        [(name, {}) for name in sorted(AGENTS)]
+        + [
+            ("ppo", {"target_kl": 1e-5}),
+            ("ppo-continuous", {"target_kl": 1e-5}),
+            ("ppo", {"adaptive_kl": 1e-3, "normalise_values": True}),
+            ("ppo", {"entropy_coef_end": 0.0, "clip_range_end": 0.0, "clip_values": True}),
+            ("rainbow", {"prioritized": False}),
+        ],
+        ("dqn", {}),
         ("ppo", {"target_kl": 1e-5}),
-        ("ppo-continuous", {"target_kl": 1e-5}),
-        ("ppo", {"adaptive_kl": 1e-3, "normalise_values": True}),
-        ("ppo", {"entropy_coef_end": 0.0, "clip_range_end": 0.0, "clip_values": True}),
-        ("rainbow", {"prioritized": False}),
-    ],
+    ),
 )
 def test_replays_learn_the_same(
     name: str, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -93,7 +98,7 @@ def test_replays_learn_the_same(
 
 
 @pytest.mark.usefixtures("on_cpu")
-@pytest.mark.parametrize("name", sorted(SMALL))
+@pytest.mark.parametrize("name", long_except(sorted(SMALL), every=3))
 def test_an_update_is_one_replay(name: str) -> None:
     """Draw, gather, forward, backward, optimizer and priorities, with nothing launched apart.
 

@@ -133,8 +133,9 @@ CARTPOLE: dict[type[Any], tuple[Any, int]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
-@pytest.mark.parametrize("agent_class", list(CARTPOLE))
+@pytest.mark.parametrize("agent_class", CARTPOLE)
 def test_cartpole_is_learned(agent_class: Any, mode: AutoresetMode) -> None:
     config, steps = CARTPOLE[agent_class]
     config = dataclasses.replace(config, network="mlp", total_steps=steps)

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 from cule import nets  # noqa: E402
 from cule.agents import AGENTS, PRESETS, AgentConfig  # noqa: E402
 from cule.agents.algorithms.optimisers import make_rmsprop  # noqa: E402
+from tests.support.cases import long_except  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.learners import small_learner  # noqa: E402
 
@@ -114,7 +115,8 @@ def test_pixel_statistics_are_those_of_all_frames(name: str, num_steps: int) -> 
 
 
 @pytest.mark.parametrize(
-    "name", ["dqn", "rainbow", "iqn", "apex-dqn", "apex-dqn-overlap", "apex-dpg"]
+    "name",
+    long_except(["dqn", "rainbow", "iqn", "apex-dqn", "apex-dqn-overlap", "apex-dpg"], "dqn"),
 )
 def test_pixel_statistics_before_learning_are_kept(name: str) -> None:
     """A memory holds old frames, whose values must not change with the statistics."""

@@ -14,6 +14,7 @@ from cule.agents import AGENTS, PRESETS  # noqa: E402
 from cule.cli import main  # noqa: E402
 from cule.errors import StorageError  # noqa: E402
 from cule.files import replace_file  # noqa: E402
+from tests.support.cases import long_except  # noqa: E402
 from tests.support.small_files import cule_with_small_files  # noqa: E402
 
 SMALL = [
@@ -94,7 +95,11 @@ def test_a_short_name_and_no_abbreviations(capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.ale
 @pytest.mark.parametrize(
-    ("limit", "file"), [(1_000, "config.json"), (20_000, "checkpoints/latest.pt|next.pt")]
+    ("limit", "file"),
+    long_except(
+        [(1_000, "config.json"), (20_000, "checkpoints/latest.pt|next.pt")],
+        (20_000, "checkpoints/latest.pt|next.pt"),
+    ),
 )
 def test_a_full_disk_ends_a_run_with_one_line(limit: int, file: str, tmp_path: Path) -> None:
     words = ["train", "ppo", *SMALL, "--total-steps", "8", "--out", str(tmp_path / "run")]
@@ -120,6 +125,7 @@ def test_the_size_of_a_file_that_does_not_fit(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.ale
 def test_a_full_disk_ends_a_video_with_one_line(tmp_path: Path) -> None:
     """After the scores, and without a word of the encoder."""
@@ -136,6 +142,7 @@ def test_a_full_disk_ends_a_video_with_one_line(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.mp4"))
 
 
+@pytest.mark.long
 @pytest.mark.ale
 def test_scores_come_before_a_video(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

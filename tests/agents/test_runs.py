@@ -111,8 +111,8 @@ def start(
 @pytest.mark.parametrize(
     ("name", "steps"),
     [
-        ("ppo", 2560),
-        ("ppo-continuous", 2560),
+        pytest.param("ppo", 2560, marks=pytest.mark.long),
+        pytest.param("ppo-continuous", 2560, marks=pytest.mark.long),
         pytest.param("dqn", 1600, marks=pytest.mark.slow),
     ],
 )

@@ -194,6 +194,7 @@ def test_games_that_do_not_fit() -> None:
 # --- Agents -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("agent_class", "config"),
     [
@@ -225,6 +226,7 @@ def test_a_run_against_itself_goes_on_from_a_checkpoint(
         agent.env.close()
 
 
+@pytest.mark.long
 def test_actor_processes_play_against_themselves() -> None:
     agent = ApexDQN(
         ApexConfig(
@@ -325,6 +327,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_training_against_a_checkpoint(trained: Path, tmp_path: Path) -> None:
     words = ["train", *WORDS, "--total-steps", "64", "--opponent", str(trained)]
     words += ["--eval-episodes", "10", "--out", str(tmp_path / "other"), "--seed", "1"]
@@ -357,6 +360,7 @@ def test_the_opponent_of_a_run_in_python(tmp_path: Path) -> None:
     run.agent.env.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("versus", ["random", "itself"])
 def test_matches_from_the_command_line(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], versus: str

@@ -306,6 +306,7 @@ def sweep_words(folder: Path, *more: str) -> list[str]:
     return ["sweep", "ppo-cpu", *SMALL, "--out", str(folder), *more]
 
 
+@pytest.mark.long
 @pytest.mark.ale
 def test_a_sweep_of_two_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = sweep_words(tmp_path, "--games", "pong", "--seeds", "2", "--jobs", "2")
@@ -341,6 +342,7 @@ def kill_run(folder: Path) -> list[int]:
     return killed
 
 
+@pytest.mark.long
 @pytest.mark.ale
 def test_a_killed_run_continues_from_its_checkpoint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

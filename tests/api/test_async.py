@@ -160,5 +160,5 @@ def test_calls_from_several_threads_wait_for_each_other(make_env: MakeEnv) -> No
         env.reset(seed=seed)
     env.close()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=300)
     assert ended == [ClosedError] * 3

@@ -149,6 +149,7 @@ def test_kernels_give_the_same_results(tmp_path: Path) -> None:
     assert "cule-cpu@interpreter / cule-cpu" in record["ratios"]
 
 
+@pytest.mark.long
 @pytest.mark.ale
 @pytest.mark.usefixtures("no_plots")
 def test_network_loads(tmp_path: Path) -> None:

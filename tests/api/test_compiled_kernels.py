@@ -59,7 +59,7 @@ class Compiler:
         from tests.support import kernels
 
         env = make("interpreter")
-        path = kernels.build_program(env._plan.games[0])
+        path = kernels.build_program(env._plan.games[0], most=100)
         env.close()
         self.code: bytes | Exception = kernels.loadable(path)
         self.first: bytes | None = None
@@ -72,7 +72,7 @@ class Compiler:
         if self.first is not None:
             publish(self.first)
             self.has_published.set()
-        assert self.may_end.wait(60)
+        assert self.may_end.wait(300)
         if isinstance(self.code, Exception):
             raise self.code
         return self.code
@@ -161,10 +161,10 @@ def test_a_first_kernel_runs_until_the_whole_one_is_there(compiler: Compiler) ->
     before = loaded()
     wanted = translation.Wanted(game, 1, 90)
     kernel_cache.discard(wanted.name, wanted.made_for)
-    compiler.first = kernels.loadable(kernels.build_program(game, is_alone=True))
+    compiler.first = kernels.loadable(kernels.build_program(game, most=50))
     env = make()
     env.reset(seed=0)
-    assert compiler.has_published.wait(60)
+    assert compiler.has_published.wait(300)
     env.step(np.zeros(3, np.int64))
     assert has_program(env)
     assert env.is_compiling

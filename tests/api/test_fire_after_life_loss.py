@@ -10,6 +10,7 @@ import pytest
 
 import cule
 from cule.errors import CuleError
+from tests.support.cases import long_except
 
 SKIP = 4
 
@@ -88,7 +89,9 @@ def reference(game: str, max_frames: int, *, fires: bool, pools: bool) -> Any:
     return FireReset(skipping) if fires else skipping
 
 
-@pytest.mark.parametrize("option", ["episodic_life", "life_loss_info", None])
+@pytest.mark.parametrize(
+    "option", long_except(["episodic_life", "life_loss_info", None], "episodic_life")
+)
 @pytest.mark.parametrize("game", GAMES)
 def test_frames_are_those_of_the_wrappers(game: str, option: str | None) -> None:
     """Rewards, ends and every pixel, over whole games."""

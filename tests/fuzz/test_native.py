@@ -18,6 +18,7 @@ import pytest
 from tests.fuzz import parsers
 from tests.fuzz.build import TARGETS, Builder
 from tests.fuzz.seeds import FINDINGS, finding_bytes, write_corpus
+from tests.support.cases import long_except
 
 HAS_TRANSLATION = sys.platform == "linux" and platform.machine() == "x86_64"
 SANITIZERS = "-fsanitize=address,bounds,shift,signed-integer-overflow"
@@ -42,7 +43,7 @@ def run(program: Path, *arguments: str) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", long_except(TARGETS, "rules", "translation"))
 def test_corpus(builder: Builder, target: str, tmp_path: Path) -> None:
     files = write_corpus(target, tmp_path / target, size=1)
     program = builder.build(target, "run_files")
@@ -60,7 +61,12 @@ def test_a_finding_is_reported(builder: Builder, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("6",), pytest.param(("200", "1000"), marks=pytest.mark.slow)], ids=" ".join
+    "words",
+    [
+        pytest.param(("6",), marks=pytest.mark.long),
+        pytest.param(("200", "1000"), marks=pytest.mark.slow),
+    ],
+    ids=" ".join,
 )
 def test_threads_and_forks(builder: Builder, tmp_path: Path, words: tuple[str, ...]) -> None:
     """Without sanitizers, whose own allocator may be locked while a process forks."""

@@ -12,7 +12,6 @@ import threading
 from pathlib import Path
 
 from cule import AtariVectorEnv
-from cule.watch import server as server_module
 from cule.watch.environments import Environments
 from cule.watch.server import WatchHandler, WatchServer
 from cule.watch.session import Session
@@ -38,13 +37,14 @@ POSTS = {
 @functools.cache
 def make_server(token: str | None) -> WatchServer:
     """A server that accepts by itself: a target answers in its own thread."""
-    server_module._WAIT_S = 0.01
     env = AtariVectorEnv(
         "pong", 2, autoreset_mode="SameStep", render_mode="rgb_array", num_threads=1
     )
     session = Session(Environments(env, Still(env), seed=0))
     session.pause(True)
-    return WatchServer("127.0.0.1", 0, session, token)
+    server = WatchServer("127.0.0.1", 0, session, token)
+    server.picture_wait_s = 0.01
+    return server
 
 
 def close_servers() -> None:

@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 from cule.agents import AGENTS, RunOptions, start_run
 from cule.games import rom_status
 from cule.replay import PrioritizedOptions, PrioritizedReplay
+from tests.support.cases import long_except
 
 ROMS = {status.rom_id for status in rom_status() if status.md5_ok}
 pytestmark = [
@@ -23,7 +24,7 @@ pytestmark = [
 
 SMALL: dict[str, Any] = {
     "game": "pong",
-    "num_envs": 40,
+    "num_envs": 8,
     "device": "cuda",
     "cuda_graphs": True,
     "total_steps": 10**9,
@@ -42,13 +43,16 @@ def make_agent(name: str, **changes: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("name", "changes"),
-    [
-        *((name, {}) for name in sorted(AGENTS)),
-        ("ppo", {"continuous": True}),
-        ("dqn", {"prioritized": True}),
-        ("apex-dqn", {"overlap": True, "collect_steps": 2}),
-        ("apex-dpg", {"overlap": True, "collect_steps": 2}),
-    ],
+    long_except(
+        [
+            *((name, {}) for name in sorted(AGENTS)),
+            ("ppo", {"continuous": True}),
+            ("dqn", {"prioritized": True}),
+            ("apex-dqn", {"overlap": True, "collect_steps": 2}),
+            ("apex-dpg", {"overlap": True, "collect_steps": 2}),
+        ],
+        ("ppo", {}),
+    ),
 )
 def test_learners_replay(name: str, changes: dict[str, Any]) -> None:
     """Acting and learning are captured, go on, and stay finite."""
@@ -65,6 +69,7 @@ def test_learners_replay(name: str, changes: dict[str, Any]) -> None:
     agent.env.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["a2c", "vtrace"])
 def test_replays_learn_what_calls_do(name: str) -> None:
     """The same rollout again and again, by replays in one learner and by calls in another."""
@@ -106,7 +111,7 @@ def test_replayed_steps_are_the_environments() -> None:
     agent.env.close()
 
 
-@pytest.mark.parametrize("cuda_graphs", [False, True])
+@pytest.mark.parametrize("cuda_graphs", long_except([False, True], False))
 def test_rows_tell_of_the_device(cuda_graphs: bool, tmp_path: Path) -> None:
     """GPU memory and shares of time; a graph of whole steps has no shares."""
     changes = {"total_steps": 640, "num_steps": 4, "cuda_graphs": cuda_graphs}
@@ -143,7 +148,9 @@ def inputs_of(agent: Any) -> tuple[Any, ...]:
     return (window.obs.flatten(0, 1), *samples, window.valid.flatten(), has_stopped)
 
 
-@pytest.mark.parametrize("name", ["a2c", "vtrace", "ppo", "dqn", "rainbow", "apex-dpg"])
+@pytest.mark.parametrize(
+    "name", long_except(["a2c", "vtrace", "ppo", "dqn", "rainbow", "apex-dpg"], "ppo")
+)
 def test_updates_are_those_of_a_cpu(name: str) -> None:
     """From the same samples and weights in float32, without noise: all that an update returns."""
     changes = {"cuda_graphs": False, **({"noisy": False} if name == "rainbow" else {})}
@@ -163,14 +170,17 @@ def test_updates_are_those_of_a_cpu(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "changes"),
-    [
-        *((name, {}) for name in sorted(AGENTS)),
-        ("ppo", {"target_kl": 1e-4}),
-        ("ppo", {"continuous": True}),
+    long_except(
+        [
+            *((name, {}) for name in sorted(AGENTS)),
+            ("ppo", {"target_kl": 1e-4}),
+            ("ppo", {"continuous": True}),
+            ("dqn", {"prioritized": True, "double": True, "num_atoms": 51}),
+            ("apex-dqn", {"overlap": True}),
+            ("apex-dpg", {"overlap": True}),
+        ],
         ("dqn", {"prioritized": True, "double": True, "num_atoms": 51}),
-        ("apex-dqn", {"overlap": True}),
-        ("apex-dpg", {"overlap": True}),
-    ],
+    ),
 )
 def test_rounds_do_not_wait(name: str, changes: dict[str, Any]) -> None:
     """Collecting and learning, without graphs: nothing is read back, nothing copied there."""
@@ -189,6 +199,7 @@ def test_rounds_do_not_wait(name: str, changes: dict[str, Any]) -> None:
     agent.env.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["apex-dqn", "apex-dpg"])
 @pytest.mark.parametrize("cuda_graphs", [False, True])
 def test_learning_beside_playing_changes_no_step(name: str, cuda_graphs: bool) -> None:
@@ -199,8 +210,8 @@ def test_learning_beside_playing_changes_no_step(name: str, cuda_graphs: bool) -
         for progress in agent.train():
             if progress.updates >= 12:
                 break
-    steps = min(agent.steps for agent in learners) // 40
-    ids = torch.arange(40 * (steps - 5), device=learners[0].device)
+    steps = min(agent.steps for agent in learners) // 8
+    ids = torch.arange(8 * (steps - 5), device=learners[0].device)
     ours, theirs = (agent.replay.sample_at(ids) for agent in learners)
     for field in ("obs", "actions", "returns", "discounts", "next_obs"):
         assert torch.equal(getattr(ours, field), getattr(theirs, field))
@@ -210,8 +221,16 @@ def test_learning_beside_playing_changes_no_step(name: str, cuda_graphs: bool) -
 
 
 @pytest.mark.parametrize("name", ["a2c", "dqn"])
-@pytest.mark.parametrize("places", [("cuda:0", "cpu"), ("cpu", "cuda:0"), ("cuda:1", "cuda"),
-                                    ("cuda:1", "")])  # fmt: skip
+@pytest.mark.parametrize(
+    "places",
+    [
+        ("cuda:0", "cpu"),
+        *(
+            pytest.param(places, marks=pytest.mark.long)
+            for places in (("cpu", "cuda:0"), ("cuda:1", "cuda"), ("cuda:1", ""))
+        ),
+    ],
+)
 def test_consoles_and_network_on_two_devices(name: str, places: tuple[str, str]) -> None:
     """Frames and actions go between them; on the second GPU nothing is left to the first."""
     if "cuda:1" in places and torch.cuda.device_count() < 2:

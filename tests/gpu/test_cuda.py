@@ -166,10 +166,10 @@ def test_large_batch_equals_small_ones() -> None:
 
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_step_neither_waits_nor_allocates() -> None:
-    env = cule.AtariVectorEnv("breakout", 256, device="cuda", autoreset_mode="SameStep")
+    env = cule.AtariVectorEnv("breakout", 32, device="cuda", autoreset_mode="SameStep")
     env.reset(seed=0)
-    actions = torch.zeros(256, dtype=torch.int64, device="cuda")
-    ring = torch.zeros((8, 256, 84, 84), dtype=torch.uint8, device="cuda")
+    actions = torch.zeros(32, dtype=torch.int64, device="cuda")
+    ring = torch.zeros((8, 32, 84, 84), dtype=torch.uint8, device="cuda")
     for row in range(4):
         env.step_frames(actions, out=ring[row])
     torch.cuda.synchronize()
@@ -194,7 +194,7 @@ def test_graph_with_a_policy() -> None:
         return policy(obs.float() / 255).argmax(1)
 
     def make() -> tuple[cule.AtariVectorEnv, torch.Tensor]:
-        env = cule.AtariVectorEnv("pong", 64, device="cuda", autoreset_mode="SameStep")
+        env = cule.AtariVectorEnv("pong", 16, device="cuda", autoreset_mode="SameStep")
         return env, env.reset(seed=5)[0].clone()
 
     env, obs = make()
@@ -212,7 +212,7 @@ def test_graph_with_a_policy() -> None:
             obs.copy_(new_obs)
         for _ in range(3):
             eager_obs = eager.step(act(eager_obs))[0]
-        for _ in range(60):
+        for _ in range(20):
             graph.replay()
             eager_obs, eager_reward, *_ = eager.step(act(eager_obs))
             assert torch.equal(obs, eager_obs)
@@ -237,7 +237,7 @@ def test_the_first_step_may_be_captured() -> None:
 
 def test_two_streams() -> None:
     streams = [torch.cuda.Stream(), torch.cuda.Stream()]
-    envs = [cule.AtariVectorEnv("pong", 64, device="cuda") for _ in streams]
+    envs = [cule.AtariVectorEnv("pong", 16, device="cuda") for _ in streams]
     sums = []
     for env, stream in zip(envs, streams, strict=True):
         with torch.cuda.stream(stream):
@@ -245,7 +245,7 @@ def test_two_streams() -> None:
     for _ in range(30):
         for env, stream in zip(envs, streams, strict=True):
             with torch.cuda.stream(stream):
-                obs = env.step(torch.full((64,), 2, device="cuda"))[0]
+                obs = env.step(torch.full((16,), 2, device="cuda"))[0]
                 sums.append(obs.long().sum())
     torch.cuda.synchronize()
     assert all(int(a) == int(b) for a, b in zip(sums[::2], sums[1::2], strict=True))
@@ -266,7 +266,7 @@ def test_every_device() -> None:
 def test_close_frees_everything() -> None:
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
-    env = cule.AtariVectorEnv("pong", 128, device="cuda")
+    env = cule.AtariVectorEnv("pong", 32, device="cuda")
     env.reset(seed=0)
     assert torch.cuda.memory_allocated() > before
     env.close()

@@ -2,7 +2,8 @@
 
 The same seed, the same random legal actions, resets at game over. After every frame RAM, reward,
 lives, flags and counters are compared; every seventh time the screen, now and then in colour and in
-gray as well. Short runs are in the default selection; the long ones are marked `slow`.
+gray as well. Short runs of every fifth case are in the default selection; those of the others are
+marked `long`, and long ones `slow`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pytest
 
 from cule.games import load_games
 from tests.support.ale_pair import Pair
+from tests.support.cases import long_except
 
 pytestmark = pytest.mark.ale
 
@@ -46,8 +48,10 @@ def other_modes(game: str) -> list[tuple[int, int]]:
 GAMES_WITH_MODES = [game for game in GAMES if other_modes(game)]
 
 
-@pytest.mark.parametrize("sticky", STICKY)
-@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize(
+    ("game", "sticky"),
+    long_except([(game, sticky) for game in GAMES for sticky in STICKY], every=5),
+)
 def test_short(game: str, sticky: float) -> None:
     rng = generator(game, sticky)
     seed = int(rng.integers(1000))
@@ -66,7 +70,7 @@ def test_long(game: str, sticky: float, seed: int) -> None:
     pair.play(rng, LONG_FRAMES, hold=6 if seed == LONG_SEEDS[-1] else 1)
 
 
-@pytest.mark.parametrize("game", GAMES_WITH_MODES)
+@pytest.mark.parametrize("game", long_except(GAMES_WITH_MODES, every=5))
 def test_modes_short(game: str) -> None:
     """A few modes and difficulties, one after the other on the same console."""
     rng = generator(game)

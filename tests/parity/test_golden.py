@@ -14,6 +14,7 @@ import pytest
 import cule
 from cule.games import list_games, rom_status
 from roms_tools import record_golden
+from tests.support.cases import long_except
 
 PATHS = {status.rom_id: status.path for status in rom_status()}
 GOLDEN = json.loads(record_golden.TARGET.read_text(encoding="utf-8"))
@@ -120,12 +121,18 @@ WAYS: dict[str, Callable[[str], str]] = {
 
 #: Of all kinds of cartridge, and with paddles and PAL.
 SAMPLE = ("breakout", "klax", "montezuma_revenge", "pitfall2", "robotank", "video_checkers")
+QUICK = ("montezuma_revenge",)
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     "game",
-    [pytest.param(g, marks=() if g in SAMPLE else pytest.mark.slow) for g in list_games()],
+    [
+        pytest.param(g, marks=pytest.mark.long if g in SAMPLE else pytest.mark.slow)
+        if g not in QUICK
+        else g
+        for g in list_games()
+    ],
 )
 def test_every_way_takes_the_same_steps(game: str, way: str) -> None:
     if PATHS[game] is None:
@@ -134,7 +141,7 @@ def test_every_way_takes_the_same_steps(game: str, way: str) -> None:
 
 
 @pytest.mark.ale
-@pytest.mark.parametrize("game", ["pong", "montezuma_revenge", "tetris"])
+@pytest.mark.parametrize("game", long_except(["pong", "montezuma_revenge", "tetris"], "pong"))
 def test_the_record_is_what_ale_py_does(game: str) -> None:
     import ale_py
 

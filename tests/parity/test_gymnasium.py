@@ -11,6 +11,7 @@ import pytest
 import cule
 from tests.parity.test_ale_interface import generator
 from tests.support.ale_pair import difference, load_ale_py
+from tests.support.cases import long_except
 from tests.support.vector_pair import boundary_actions
 
 pytestmark = pytest.mark.ale
@@ -37,7 +38,9 @@ def same(expected: Any, got: Any) -> bool:
     return not difference(expected, got)
 
 
-@pytest.mark.parametrize(("name", "keywords"), CASES, ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(
+    ("name", "keywords"), long_except(CASES, every=2), ids=[case[0] for case in CASES]
+)
 def test_single(name: str, keywords: dict[str, Any]) -> None:
     gymnasium.register_envs(load_ale_py())
     gymnasium.register_envs(cule)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.parity.test_ale_interface import generator
 from tests.support.ale_pair import Pair
+from tests.support.cases import long_except
 
 pytestmark = pytest.mark.ale
 
@@ -36,7 +37,8 @@ CASES: list[tuple[tuple[str, ...], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(
-    ("game", "settings"), [(game, settings) for games, settings in CASES for game in games]
+    ("game", "settings"),
+    long_except([(game, settings) for games, settings in CASES for game in games], every=2),
 )
 def test_setting(game: str, settings: dict[str, Any]) -> None:
     rng = generator(game, settings)
@@ -60,7 +62,12 @@ def test_color_averaging(game: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "game", ["pong", "seaquest", "asteroids", "pitfall2", "berzerk", "tetris", "journey_escape"]
+    "game",
+    long_except(
+        ["pong", "seaquest", "asteroids", "pitfall2", "berzerk", "tetris", "journey_escape"],
+        "pong",
+        "pitfall2",
+    ),
 )
 @pytest.mark.parametrize("frame_skip", [1, 3])
 def test_sound(game: str, frame_skip: int) -> None:

@@ -18,6 +18,7 @@ import pytest
 import cule
 from tests.parity.test_ale_interface import generator
 from tests.support.ale_pair import Pair
+from tests.support.cases import long_except
 
 pytestmark = pytest.mark.ale
 
@@ -44,7 +45,7 @@ CUT_FRAME_GAMES = ("qbert", "tetris")
 
 
 @pytest.mark.parametrize("include_rng", [False, True])
-@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("game", long_except(GAMES, every=3))
 def test_branches_are_those_of_ale_py(game: str, include_rng: bool) -> None:
     """Back to a state twice, from later in the episode and from another one."""
     rng = generator(game, include_rng)

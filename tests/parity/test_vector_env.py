@@ -1,6 +1,6 @@
 """`cule.AtariVectorEnv` against `ale_py.vector_env.AtariVectorEnv`: everything that comes back.
 
-A row of `CASES` is one environment in the default selection. The runs marked `slow` play every game
+A row of `CASES` is one environment, and every third is in the default selection. The runs marked `slow` play every game
 of `THOROUGH_GAMES` with every set of options in `THOROUGH_OPTIONS`.
 """
 
@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import cule
+from tests.support.cases import long_except
 from tests.support.vector_pair import VectorPair, boundary_actions
 
 pytestmark = pytest.mark.ale
@@ -119,7 +120,9 @@ def native_size(game: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("game", "steps", "options"), CASES, ids=[f"{n}-{case[0]}" for n, case in enumerate(CASES)]
+    ("game", "steps", "options"),
+    long_except(CASES, every=4),
+    ids=[f"{n}-{case[0]}" for n, case in enumerate(CASES)],
 )
 def test_options(game: str, steps: int, options: dict[str, Any]) -> None:
     rng = generator(game, options)
@@ -182,8 +185,12 @@ def test_continuous_actions_of_games_with_nine_actions(game: str) -> None:
             assert np.array_equal(analogue.step(actions)[0], discrete.step(indices)[0])
 
 
-@pytest.mark.parametrize("threshold", [0.5, 0.3])
-@pytest.mark.parametrize("game", ["enduro", "breakout"])
+@pytest.mark.parametrize(
+    ("game", "threshold"),
+    long_except(
+        [("enduro", 0.5), ("breakout", 0.3), ("enduro", 0.3), ("breakout", 0.5)], ("enduro", 0.5)
+    ),
+)
 def test_continuous_actions_at_the_threshold(game: str, threshold: float) -> None:
     """Rounded as in ale-py."""
     rng = generator(game, threshold)
@@ -195,7 +202,7 @@ def test_continuous_actions_at_the_threshold(game: str, threshold: float) -> Non
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
-@pytest.mark.parametrize("game", ["breakout", "journey_escape"])
+@pytest.mark.parametrize("game", long_except(["breakout", "journey_escape"], "breakout"))
 def test_partial_resets(game: str, mode: str) -> None:
     """Some consoles at a time, with and without seeds, also ones that wait for a reset."""
     rng = generator(game, mode)
@@ -217,7 +224,14 @@ def test_partial_resets(game: str, mode: str) -> None:
         assert pair.num_ended
 
 
-@pytest.mark.parametrize("seed", [0, np.array([5, 5, 2**31 - 1]), np.array([7, 0, 1])])
+@pytest.mark.parametrize(
+    "seed",
+    [
+        np.array([5, 5, 2**31 - 1]),
+        pytest.param(0, marks=pytest.mark.long),
+        pytest.param(np.array([7, 0, 1]), marks=pytest.mark.long),
+    ],
+)
 def test_seeds(seed: Any) -> None:
     rng = generator(str(seed))
     with VectorPair("adventure", NUM_ENVS, **STICKY) as pair:
@@ -248,7 +262,9 @@ def history(env: Any, seed: int, batches: int, actions: np.ndarray) -> list[list
     return results
 
 
-@pytest.mark.parametrize(("num_envs", "batch_size"), [(5, 2), (4, 3), (6, 1), (3, 3)])
+@pytest.mark.parametrize(
+    ("num_envs", "batch_size"), long_except([(5, 2), (4, 3), (6, 1), (3, 3)], (5, 2), (3, 3))
+)
 def test_asynchronous_batches(num_envs: int, batch_size: int) -> None:
     """Which console finishes first is chance, but what each one returns is not."""
     batches = 120 // batch_size

@@ -19,6 +19,7 @@ import cule
 from cule.envs.memory_estimate import MemoryEstimate, pool_slots
 from cule.errors import OutOfDeviceMemoryError
 from tests.support import kernels
+from tests.support.cases import long_except
 from tests.support.fake_cuda import fake_cuda
 
 MEMORY_BYTES = 256 << 20
@@ -35,7 +36,10 @@ def environments_that_fit(num_envs: int, **options: Any) -> int:
 
 @pytest.mark.parametrize(
     "options",
-    [{"autoreset_mode": "SameStep"}, {"autoreset_mode": "NextStep"}, {"obs_type": "ram"}],
+    long_except(
+        [{"autoreset_mode": "SameStep"}, {"autoreset_mode": "NextStep"}, {"obs_type": "ram"}],
+        {"autoreset_mode": "SameStep"},
+    ),
     ids=["SameStep", "NextStep", "ram"],
 )
 def test_as_many_environments_as_are_said_to_fit_do(options: dict[str, Any]) -> None:

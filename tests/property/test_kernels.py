@@ -26,6 +26,7 @@ from cule.errors import InvalidArgumentError, InvalidStateError, OutOfDeviceMemo
 from cule.games import load_games
 from cule.games.schema import LOG_ENTRIES
 from tests.support import kernels
+from tests.support.cases import long_except
 from tests.support.kernels import Pair, module, pop_instruction_counts
 from tests.support.programs import core_game
 from tests.support.random_programs import CARTRIDGES, random_bytes_image, random_image
@@ -54,7 +55,9 @@ GAMES = {
 }
 
 
-@pytest.mark.parametrize(("game", "num_envs", "lanes"), [(g, *v) for g, v in GAMES.items()])
+@pytest.mark.parametrize(
+    ("game", "num_envs", "lanes"), long_except([(g, *v) for g, v in GAMES.items()], every=4)
+)
 def test_games(game: str, num_envs: int, lanes: int) -> None:
     pair = Pair(game, num_envs, lanes=lanes, warps=1 + num_envs % 2)
     pair.run(STEPS, seed=num_envs)
@@ -68,7 +71,7 @@ def test_frames_without_an_end() -> None:
     pair.close()
 
 
-@pytest.mark.parametrize("lanes", [8, 16, 32])
+@pytest.mark.parametrize("lanes", long_except([8, 16, 32], 16))
 def test_several_games_in_one_batch(lanes: int) -> None:
     games = (("pong", 3), ("montezuma_revenge", 2), ("breakout", 9), ("robotank", 1), ("pong", 34))
     pair = Pair(games, sum(count for _, count in games), lanes=lanes, warps=2)
@@ -96,14 +99,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", long_except(OPTIONS, every=3))
 def test_options(name: str) -> None:
     pair = Pair("breakout", 6, lanes=4, **OPTIONS[name])
     pair.run(80)
     pair.close()
 
 
-@pytest.mark.parametrize("writer", [random_image, random_bytes_image])
+@pytest.mark.parametrize("writer", long_except([random_image, random_bytes_image], random_image))
 @pytest.mark.parametrize("kind", CARTRIDGES)
 def test_random_programs(kind: str, writer: Callable[[int, str], bytes]) -> None:
     """Undocumented opcodes, code in RAM and TIA space, short frames, processors that jam."""

@@ -20,6 +20,7 @@ from cule import _core
 from cule.envs.options import resolve_options
 from cule.envs.plan import make_batch, plan_batch
 from cule.games import load_games
+from tests.support.cases import long_except
 from tests.support.kernels import Results
 from tests.support.picture_programs import (
     changing_program,
@@ -146,7 +147,7 @@ def check(game: str, steps: int, frameskip: int, seed: int) -> None:
     bare.close()
 
 
-@pytest.mark.parametrize("game", sorted(load_games()))
+@pytest.mark.parametrize("game", long_except(sorted(load_games()), every=4))
 def test_games(game: str) -> None:
     check(game, STEPS, frameskip=1, seed=1)
     check(game, STEPS, frameskip=3, seed=2)
@@ -159,7 +160,7 @@ def test_games_for_long(game: str) -> None:
         check(game, 1000, frameskip, seed=frameskip)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", long_except(range(100), every=3))
 def test_pictures_that_differ_slightly(seed: int) -> None:
     for frameskip in (1, 3):
         check_program(seed, frameskip, 80)
@@ -233,7 +234,7 @@ def check_changing(seed: int, kind: dict[str, Any], steps: int) -> None:
     check_anew(games, kind, seed, steps)
 
 
-@pytest.mark.parametrize("seed", range(36))
+@pytest.mark.parametrize("seed", long_except(range(36), every=5))
 def test_programs_of_changing_kinds(seed: int) -> None:
     check_changing(seed, KINDS[seed % len(KINDS)], 60)
 

@@ -9,6 +9,7 @@ import pytest
 
 from cule import _core
 from cule.games import load_multiplayer
+from tests.support.cases import long_except
 from tests.support.kernels import Pair
 
 pytestmark = pytest.mark.ale
@@ -28,7 +29,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(("game", "number"), PLAYERS)
+@pytest.mark.parametrize(("game", "number"), long_except(PLAYERS, every=3))
 def test_games(game: str, number: int) -> None:
     pair = Pair(
         game,

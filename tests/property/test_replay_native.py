@@ -29,6 +29,7 @@ from cule.replay import (
 )
 from cule.replay.native import NativeCells, as_array
 from cule.replay.transitions import Cells, read_transitions
+from tests.support.cases import long_except
 from tests.support.replay_model import RandomEpisodes
 
 pytestmark = [
@@ -250,7 +251,7 @@ class Twins:
 
 
 @pytest.mark.parametrize("prioritized", [False, True])
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", long_except(range(40), every=5))
 def test_random_streams(
     seed: int, prioritized: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

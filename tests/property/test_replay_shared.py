@@ -8,7 +8,6 @@ import pickle
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,6 +37,9 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["cule.replay"])
 FEATURES = 300
+
+#: Of a wait for the end of a process, seconds.
+LIMIT_S = 300
 
 
 def fields_of(step: dict[str, Any]) -> SimpleNamespace:
@@ -172,7 +174,7 @@ def write_forever(handle: SharedHandle, index: int, seed: int, confirmed: Any) -
         sys.exit(3)
 
 
-def stress(seconds: float) -> None:
+def stress(num_kills: int) -> None:
     """4 writers, of which one is killed and replaced again and again, and a busy learner."""
     options = SharedOptions(
         capacity=1500,
@@ -196,12 +198,11 @@ def stress(seconds: float) -> None:
             return process
 
         processes = [spawn(index, int(serials[index])) for index in range(4)]
-        started = kills = samples = 0
-        end, next_kill = None, float("inf")
-        while end is None or time.monotonic() < end:
-            if end is None and replay.poll() >= 0 and all(confirmed):
-                end = time.monotonic() + seconds
-                next_kill = time.monotonic() + seconds / 10
+        kills = samples = 0
+        next_kill = None  # in samples: clocks say little on a busy machine
+        while kills < num_kills:
+            if next_kill is None and replay.poll() >= 0 and all(confirmed):
+                next_kill = samples + 50
             if replay.num_valid == 0:
                 continue
             batch = replay.sample(64)
@@ -219,20 +220,18 @@ def stress(seconds: float) -> None:
             rewards = (serial + 1) % 4096 + options.gamma * ((serial + 2) % 4096)
             torch.testing.assert_close(batch.returns.double(), rewards.double(), rtol=1e-5, atol=0)
             replay.update_priorities(batch.ids, torch.rand(64) + 0.01)
-            if time.monotonic() > next_kill and processes[kills % 4].is_alive():
+            if next_kill is not None and samples > next_kill and processes[kills % 4].is_alive():
                 victim = kills % 4
                 before = confirmed[victim]
                 os.kill(processes[victim].pid, signal.SIGKILL)
-                processes[victim].join(20)
+                processes[victim].join(LIMIT_S)
                 status = replay.writers()[victim]
                 assert not status.is_alive
                 # It may have been killed between handing over and saying so, a few blocks at most.
                 assert before <= status.num_published <= before + 6 * options.block_size
                 kills += 1
                 processes[victim] = spawn(victim, int(serials[4 + kills]))
-                next_kill = time.monotonic() + float(rng.uniform(0.5, 1.5)) * max(seconds / 12, 0.3)
-        assert kills >= 1
-        assert samples > 10
+                next_kill = samples + int(rng.integers(50, 200))
         started = sum(status.num_published for status in replay.writers())
         assert started >= sum(confirmed)
         # The first block of a writer has no timesteps before it, so as many more transitions.
@@ -240,7 +239,7 @@ def stress(seconds: float) -> None:
         for process in processes[:2]:
             os.kill(process.pid, signal.SIGKILL)
         for process in processes[:2]:
-            process.join(20)
+            process.join(LIMIT_S)
         # All counts that are left on the learner's side agree with the headers.
         replay.poll()
         headers = replay._shared.headers
@@ -253,17 +252,17 @@ def stress(seconds: float) -> None:
         sums.rebuild()
         assert torch.equal(kept, sums.block_sums)
     for process in processes[2:]:
-        process.join(20)
+        process.join(LIMIT_S)
         assert process.exitcode == 3  # the learner has closed the buffer
 
 
 def test_writers_that_die_while_writing() -> None:
-    stress(2.0)
+    stress(5)
 
 
 @pytest.mark.slow
-def test_writers_that_die_while_writing_for_a_minute() -> None:
-    stress(60.0)
+def test_writers_that_die_while_writing_many_times() -> None:
+    stress(200)
 
 
 def test_a_writer_killed_in_every_state_blocks_no_other() -> None:

@@ -17,6 +17,7 @@ from cule.envs import translation
 from cule.envs.nvrtc import choose_toolkit, find_toolkits
 from cule.errors import DeviceError, InvalidArgumentError
 from cule.games import load_games
+from tests.support.cases import long_except
 from tests.support.kernels import (
     InstructionCounts,
     Pair,
@@ -56,7 +57,10 @@ def run(game: str, num_envs: int, lanes: int, steps: int, **keywords: object) ->
     return pop_instruction_counts(pair.program)
 
 
-@pytest.mark.parametrize(("game", "num_envs", "lanes"), [(g, *v) for g, v in GAMES.items()])
+@pytest.mark.parametrize(
+    ("game", "num_envs", "lanes"),
+    long_except([(g, *v) for g, v in GAMES.items()], ("pong", 6, 8)),
+)
 def test_games(game: str, num_envs: int, lanes: int) -> None:
     counts = run(game, num_envs, lanes, 150)
     assert counts.instructions > 0
@@ -81,6 +85,7 @@ def test_every_mode(game: str) -> None:
         assert counts.slow < counts.instructions or not counts.instructions
 
 
+@pytest.mark.long
 def test_what_is_executed_less_is_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = run("seaquest", 5, 4, 60)
     build_program.cache_clear()
@@ -91,6 +96,7 @@ def test_what_is_executed_less_is_interpreted(monkeypatch: pytest.MonkeyPatch) -
     assert 0.01 * part.instructions < part.slow < 0.5 * part.instructions
 
 
+@pytest.mark.long
 def test_a_lane_with_a_warp_to_itself() -> None:
     pair = Pair("ms_pacman", 3, lanes=1, is_compiled=True)
     pair.run(100)
@@ -132,13 +138,15 @@ def test_batches_of_a_game_share_its_module() -> None:
     first = Pair("pong", 2, lanes=2, is_compiled=True)
     second = Pair("pong", 3, lanes=2, is_compiled=True)
     assert loaded() == before + 1
-    other = Pair("breakout", 2, lanes=2, is_compiled=True)
+    other = Pair("pong", 2, lanes=2)
+    game = other.plan.games[0]
+    other.kernels.load_program(loadable(build_program(game, most=100)))
     assert loaded() == before + 2
     with pytest.raises(DeviceError):
         other.kernels.load_program(b"no machine code")
     assert loaded() == before + 2
     # A graph may hold the kernel that another one follows.
-    other.kernels.load_program(loadable(build_program(other.plan.games[0], is_alone=True)))
+    other.kernels.load_program(loadable(build_program(game, most=50)))
     assert loaded() == before + 3
     first.close()
     second.run(3)

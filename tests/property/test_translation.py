@@ -19,6 +19,7 @@ import pytest
 from cule import _core
 from cule.envs.plan import make_game
 from cule.games import load_games, resolve
+from tests.support.cases import long_except
 from tests.support.programs import core_game, image_of
 from tests.support.random_programs import CARTRIDGES, random_bytes_image, random_image
 from tests.support.runs import draw_actions, make
@@ -93,7 +94,7 @@ def test_games_for_long(game: str) -> None:
 
 @needs_translation
 @pytest.mark.parametrize("kind", CARTRIDGES)
-@pytest.mark.parametrize("writer", [random_image, random_bytes_image])
+@pytest.mark.parametrize("writer", long_except([random_image, random_bytes_image], random_image))
 def test_random_programs(writer: Any, kind: str) -> None:
     for seed in range(5000, 5012):
         rom = writer(seed, kind)

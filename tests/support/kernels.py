@@ -51,6 +51,7 @@ SOURCES = (
 )
 FLAGS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
 _INCLUDE = (f"-I{ROOT / 'tests' / 'shim'}", f"-I{ROOT / 'csrc'}")
+_LIBRARY = ("-shared", "-pthread")
 CPU = torch.device("cpu")
 
 
@@ -79,16 +80,15 @@ def _folder() -> Path:
     return folder
 
 
-def _build(target: Path, sources: Sequence[str], *options: str, text: str | None = None) -> None:
-    """Compile sources to a shared library, once for all processes; "-" is `text`."""
+def _build(target: Path, words: Sequence[str], text: str | None = None) -> None:
+    """Compile with these words, once for all processes; the source "-" is `text`."""
     with open(target.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if target.exists():
             return
         with tempfile.TemporaryDirectory() as scratch:
             linked = Path(scratch) / target.name
-            command = [*compile_command(), *options, "-x", "c++", *sources]
-            command += ["-shared", "-pthread", "-o", str(linked)]
+            command = [*compile_command(), *words, "-o", str(linked)]
             subprocess.run(command, cwd=ROOT, check=True, input=text, text=True)
             shutil.move(linked, target)
 
@@ -100,7 +100,7 @@ def module() -> ModuleType:
     include = (pybind11.get_include(), sysconfig.get_paths()["include"])
     options = [word for folder in include for word in ("-isystem", folder)]
     options += ['-DCULE_CUDA_ARCHITECTURES="shim"', '-DCULE_CUDA_TOOLKIT="none"']
-    _build(path, SOURCES, *options)
+    _build(path, [*options, "-x", "c++", *SOURCES, *_LIBRARY])
     loader = importlib.machinery.ExtensionFileLoader("_cuda", str(path))
     spec = importlib.util.spec_from_file_location("_cuda", path, loader=loader)
     assert spec is not None
@@ -179,16 +179,26 @@ def hooked_launches(run: Callable[[str, HookedLaunch], bool]) -> Iterator[None]:
 
 
 @functools.cache
-def build_program(game: _core.Game, is_alone: bool = False) -> Path:
-    """A game's own kernel, compiled by g++ for the shim."""
-    source = (
-        translation.source_of(game, 1 if is_alone else 2)
-        + translation.WHOLE
-        + '#include "loaded_kernel.hpp"\n'
-    )
+def _shared_part(is_alone: bool) -> Path:
+    """What is the same for all games' own kernels, as an object file."""
+    path = _folder() / f"all-games-{'one' if is_alone else 'several'}.o"
+    source = _core.lane_kernel_source(is_alone=is_alone) + '#include "loaded_kernel.hpp"\n'
+    _build(path, ("-c", "-x", "c++", "-"), source)
+    return path
+
+
+@functools.cache
+def build_program(game: _core.Game, is_alone: bool = False, most: int | None = None) -> Path:
+    """A game's own kernel, compiled by g++ for the shim and linked as for a GPU.
+
+    `most` instructions are translated instead of all that matter; fewer compile faster.
+    """
+    source = translation.source_of(game, 1 if is_alone else 2, most)
     state = hashlib.sha256((_digest() + source).encode()).hexdigest()[:16]
     path = _folder() / f"{game.game_id}-{state}.so"
-    _build(path, ("-", "tests/shim/instruction_counts.cpp"), text=source)
+    counts = "tests/shim/instruction_counts.cpp"
+    shared = _shared_part(is_alone)
+    _build(path, ("-x", "c++", "-", counts, "-x", "none", str(shared), *_LIBRARY), source)
     return path
 
 

@@ -20,6 +20,9 @@ from cule.watch.environments import Environments
 from cule.watch.server import NUMBER_HEADER, WatchServer
 from cule.watch.session import Session
 
+#: Limit of waits that end by themselves, however busy the machine is.
+LIMIT_S = 120.0
+
 #: What the viewer of these tests calls itself.
 VIEWER = "viewer1"
 
@@ -96,12 +99,18 @@ class Served:
 def serve(
     env: AtariVectorEnv, *, paused: bool = True, token: str | None = None, **options: Any
 ) -> Iterator[Served]:
-    """A session of an environment that only viewers move, as `cule watch` runs it."""
+    """A session of an environment that only viewers move, as `cule watch` runs it.
+
+    Without its time limits: a viewer is present however long its next request takes, and a
+    picture is waited for until there is one.
+    """
+    options.setdefault("viewer_timeout_s", LIMIT_S)
     session = Session(Environments(env, Still(env), seed=0), **options)
     if paused:
         session.pause(True)
     server = WatchServer("127.0.0.1", 0, session, token)
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    server.picture_wait_s = server.idle_s = LIMIT_S
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=LIMIT_S)
     loop = threading.Thread(target=session.run)
     with contextlib.closing(env), server.serving():
         loop.start()

@@ -33,6 +33,7 @@ def test_a_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert report["machine"]["versions"]["cule"]
 
 
+@pytest.mark.long
 @pytest.mark.ale
 def test_what_differs_from_ale_py_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -49,13 +49,14 @@ def test_sizes() -> None:
 @pytest.mark.parametrize(
     ("words", "file"),
     [
-        (
+        pytest.param(
             [
                 *("bench", "--games", "pong", "--num-envs", "2", "--seconds", "0", "--rounds", "2"),
                 *("--round-steps", "2", "--engines", "cule-cpu", "--no-memory", "--threads", "1"),
                 *("--load", "emulation", "--out", "{folder}/bench"),
             ],
             "bench/records/emulation-2-pong.json",
+            marks=pytest.mark.long,
         ),
         (
             [

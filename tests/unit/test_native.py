@@ -35,7 +35,8 @@ def run_program(name: str, folder: Path, *flags: str) -> str:
     [
         "cache_switching",  # which frame the line cache compares with, and when it rests
         "dot_resize",  # the area resize by warps, and the plain one
-        "line_painter",  # scanlines painted 32 at a time, and the picture in one go
+        # scanlines painted 32 at a time, and the picture in one go
+        pytest.param("line_painter", marks=pytest.mark.long),
         "line_collisions",  # logs rendered by teams of lanes, and by one
         "register_effects",  # what writes read and change, and what scanlines depend on
         "resize_versions",  # the area resize: plain, in whole numbers, and with vectors
@@ -45,6 +46,7 @@ def test_programs(name: str, tmp_path: Path) -> None:
     run_program(name, tmp_path)
 
 
+@pytest.mark.long
 def test_machines_without_vectors(tmp_path: Path) -> None:
     run_program("line_painter", tmp_path, "-DCULE_PLAIN")
     digests = run_program("vector_digests", tmp_path)

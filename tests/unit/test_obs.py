@@ -234,7 +234,7 @@ def test_averaging_mixes_with_the_frame_before(game: str, name: str) -> None:
     palette = _core.palette(name)
     previous = plain.getScreen().copy()
     mixed_pixels = 0
-    for frame in range(120):
+    for frame in range(40):
         action = actions[rng.integers(len(actions))]
         for ale in consoles:
             ale.act(action)

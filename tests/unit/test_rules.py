@@ -21,6 +21,7 @@ from cule.games.compiler import (
     compile_rules,
 )
 from cule.games.schema import GameRules, load_games
+from tests.support.cases import long_except
 from tests.support.programs import core_game, image_of
 from tests.support.rule_evaluator import RuleEvaluator, wrap32
 
@@ -267,7 +268,9 @@ def test_native_machine_equals_the_evaluator(game: str) -> None:
         assert lives == evaluator.lives
 
 
-@pytest.mark.parametrize("game", [g for g in GAMES if load_games()[g].mode_setup])
+@pytest.mark.parametrize(
+    "game", long_except([g for g in GAMES if load_games()[g].mode_setup], every=4)
+)
 def test_compiled_mode_setup_equals_the_evaluator(game: str) -> None:
     rules = load_games()[game]
     compiled = compile_rules(rules)

@@ -21,7 +21,7 @@ FIRST, MID, LAST = 0, 1, 2
 
 
 class _Batch(NamedTuple):
-    """What `recv` returns, before it is in the form of an interface; B environments."""
+    """Results of `recv`, before it is in the form of an interface; B environments."""
 
     env_ids: NDArray[np.int32]  # [B]
     obs: NDArray[np.uint8]  # [B, S, H, W], or [B, 3 S, H, W] in colour
@@ -42,7 +42,7 @@ class _Batch(NamedTuple):
 
 
 class Pool:
-    """What both interfaces share: environments, the batch to send next, and EnvPool's counts."""
+    """Base of both interfaces: environments, the batch to send next, and EnvPool's counts."""
 
     def __init__(self, spec: EnvSpec) -> None:
         """Make the environments."""

@@ -124,7 +124,7 @@ _SHARED = (
 
 
 class EnvSpec:
-    """What environments of a `Config` are; EnvPool's ``make_spec(...)``."""
+    """Description of the environments of a `Config`; EnvPool's ``make_spec(...)``."""
 
     def __init__(self, config: Config) -> None:
         """Check the options and find the game."""
@@ -204,7 +204,7 @@ class State(NamedTuple):
 
 
 def make_spec(task_id: str, **options: object) -> EnvSpec:
-    """What `make` would make.
+    """Description of what `make` would make.
 
     Args:
         task_id: Title of a game and ``-v5``.
