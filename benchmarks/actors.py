@@ -1,7 +1,6 @@
-"""Compare Ape-X with actor processes and with actors on a Ray cluster of this machine.
+"""Measure Ape-X with actors on a Ray cluster of this machine.
 
-Both train the same options in interleaved rounds, so the results are ratios within one run: one
-actor of 32 environments, and with Ray one shard, which takes a CPU of its own. Frames per second
+One actor of 32 environments, and one shard, which takes a CPU of its own. Frames per second
 count from the first update to the end, four frames a step. Few samples an insert make acting the
 limit, many make learning it. Then the parts alone: frames per second that an actor with the network
 `nature` plays on one core, and how often per second its weights reach another process through the
@@ -32,8 +31,8 @@ FRAMESKIP = 4
 CASES = {"acting": 0.1, "learning": 0.78}
 
 
-def measure(case: str, cluster: str, steps: int) -> dict[str, float]:
-    """Frames per second of a run, and bytes of a transition on the wire; 0 without a cluster."""
+def measure(case: str, steps: int) -> dict[str, float]:
+    """Frames per second of a run, and bytes of a transition on the wire."""
     agent = ApexDQN(
         ApexConfig(
             game="pong",
@@ -49,7 +48,7 @@ def measure(case: str, cluster: str, steps: int) -> dict[str, float]:
             samples_per_insert=CASES[case],
             total_steps=steps,
             decorrelate_steps=0,
-            cluster=cluster,
+            cluster="local",
         )
     )
     began: tuple[float, int] | None = None
@@ -57,8 +56,8 @@ def measure(case: str, cluster: str, steps: int) -> dict[str, float]:
     for progress in agent.train():
         if began is None and progress.updates:
             began = time.perf_counter(), progress.steps
-        if cluster:
-            block_bytes = agent.gauges().get("block_bytes", block_bytes)
+        assert agent.actor_group is not None
+        block_bytes = agent.actor_group.gauges().get("block_bytes", block_bytes)
     assert began is not None
     seconds = time.perf_counter() - began[0]
     return {
@@ -86,7 +85,8 @@ def measure_actor(steps: int) -> dict[str, float]:
     )
     speeds = []
     for _ in agent.train():
-        speeds.append(agent.gauges()["actor_frames_per_s"])
+        assert agent.actor_group is not None
+        speeds.append(agent.actor_group.gauges()["actor_frames_per_s"])
     return {
         "frames_per_second": statistics.median(speeds),
         "weight_bytes": 4.0 * sum(p.numel() for p in agent.network.parameters()),
@@ -123,19 +123,16 @@ def main() -> None:
     arguments = parser.parse_args()
     record: dict[str, Any] = {
         **conditions(vars(arguments)),
-        "cases": {case: {"processes": [], "ray": []} for case in CASES},
+        "cases": {case: [] for case in CASES},
     }
     for _ in range(arguments.rounds):
-        for case, engines in record["cases"].items():
-            for name, cluster in (("processes", ""), ("ray", "local")):
-                engines[name].append(measure(case, cluster, arguments.steps))
-    for case, engines in record["cases"].items():
-        rates = {
-            name: statistics.median(row["frames_per_second"] for row in rows)
-            for name, rows in engines.items()
-        }
-        size = engines["ray"][-1]["bytes_per_transition"]
-        print(case, {name: f"{rate:,.0f}" for name, rate in rates.items()}, f"{size:,.0f} bytes")
+        for case, rows in record["cases"].items():
+            rows.append(measure(case, arguments.steps))
+    for case, rows in record["cases"].items():
+        rate = statistics.median(row["frames_per_second"] for row in rows)
+        print(
+            f"{case}: {rate:,.0f} frames per second, {rows[-1]['bytes_per_transition']:,.0f} bytes"
+        )
     parts = measure_actor(arguments.steps)
     parts["weights_per_second"] = measure_weights(int(parts["weight_bytes"]))
     record["parts"] = parts

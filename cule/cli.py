@@ -117,7 +117,7 @@ def _run_command(command: str, words: Sequence[str]) -> int:
         from cule.agents.sweeps.command import sweep
 
         return sweep(words)
-    from cule.agents.training import command as agents
+    from cule.agents.run import cli as agents
 
     return agents.train(words) if command == "train" else agents.evaluate_checkpoints(words)
 

@@ -11,6 +11,7 @@ import pytest
 
 #: Markers that depend on the machine.
 MARKERS = ("gpu", "ale", "compilers")
+
 # Before torch is imported, here and in processes that tests start: tests run side by side, and with
 # a second thread each waits for the other more than it computes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -1,40 +1,63 @@
 """Agents: reinforcement learning on `cule.AtariVectorEnv`.
 
-    A2C     advantage actor-critic                            algorithms/a2c.py
-    VTrace  A2C with V-trace and CuLE's multi-batch strategy  algorithms/vtrace.py
-    PPO     proximal policy optimisation                      algorithms/ppo.py
-    PQN     parallelised Q-learning, without replay           algorithms/pqn.py
-    DQN     Q-learning with replay, extensions by option      algorithms/dqn.py
-    Rainbow DQN with all extensions                           algorithms/dqn.py
-    IQN     implicit quantile networks                        algorithms/iqn.py
-    ApexDQN many actors and prioritised replay                algorithms/apex.py
-    ApexDPG the same on the continuous action interface       algorithms/apex_dpg.py
+    ppo.py       PPO: proximal policy optimisation; the place to start reading
+    a2c.py       A2C: advantage actor-critic
+    vtrace.py    VTrace: A2C with V-trace and CuLE's multi-batch strategy
+    pqn.py       PQN: parallelised Q-learning, without replay
+    dqn.py       DQN: Q-learning with replay; Rainbow and IQN
+    apex.py      ApexDQN: many actors and prioritised replay
+    apex_dpg.py  ApexDPG: the same on the continuous action interface
+    self_play.py the seats of games for several players as environments
+    parts/       what these share: functions and small classes
+    run/         what runs them: folders, checkpoints, logs, evaluations, the command line
 
-You make an agent from its config and, if you like, your own environments. It trains while you
-iterate over `train`, and has `save`, `load` and `evaluate`. `start_run` adds a folder with logs,
-checkpoints and evaluations, as ``cule train`` does; that part is in `cule.agents.training`.
+A file of an algorithm holds its options, its loop (`train`), acting, its loss and its state. You
+make an agent from its config and, if you like, your own environments. It trains while you iterate
+over `train`, and has `save`, `load` and `evaluate`. `start_run` adds a folder with logs,
+checkpoints and evaluations, as ``cule train`` does.
 
-Requires torch; `import cule` does not import this package.
+Requires torch; `import cule` does not import this package. A name imports its module when it is
+first used.
 """
 
 from __future__ import annotations
 
-from cule.agents.agent import Agent, Progress
-from cule.agents.algorithms.a2c import A2C, A2CConfig
-from cule.agents.algorithms.apex import ApexConfig, ApexDQN
-from cule.agents.algorithms.apex_dpg import ApexDPG, ApexDPGConfig
-from cule.agents.algorithms.config import AgentConfig
-from cule.agents.algorithms.dqn import DQN, DQNConfig, Rainbow, RainbowConfig
-from cule.agents.algorithms.iqn import IQN, IQNConfig
-from cule.agents.algorithms.ppo import PPO
-from cule.agents.algorithms.ppo_config import PPOConfig
-from cule.agents.algorithms.pqn import PQN, PQNConfig
-from cule.agents.algorithms.vtrace import VTrace, VTraceConfig
-from cule.agents.training.evaluation import Evaluation, evaluate
-from cule.agents.training.presets import AGENTS, PRESETS
-from cule.agents.training.runner import Run, RunOptions, start_run
-from cule.agents.training.self_play import Opponent, RandomOpponent, SelfPlayEnv
+import importlib
+from typing import TYPE_CHECKING
+
 from cule.errors import CheckpointError, DivergedError, TrainingMemoryError, VideoError
+
+if TYPE_CHECKING:
+    from cule.agents.a2c import A2C, A2CConfig
+    from cule.agents.apex import ApexConfig, ApexDQN
+    from cule.agents.apex_dpg import ApexDPG, ApexDPGConfig
+    from cule.agents.dqn import DQN, IQN, DQNConfig, IQNConfig, Rainbow, RainbowConfig
+    from cule.agents.parts.config import AgentConfig
+    from cule.agents.parts.learner import Learner, Progress
+    from cule.agents.ppo import PPO, PPOConfig
+    from cule.agents.pqn import PQN, PQNConfig
+    from cule.agents.run.evaluation import Evaluation, evaluate
+    from cule.agents.run.presets import AGENTS, PRESETS
+    from cule.agents.run.run import Run, RunOptions, start_run
+    from cule.agents.self_play import Opponent, RandomOpponent, SelfPlayEnv
+    from cule.agents.vtrace import VTrace, VTraceConfig
+
+#: Modules of this package, and the names that they define for users.
+_NAMES = {
+    "a2c": ("A2C", "A2CConfig"),
+    "apex": ("ApexConfig", "ApexDQN"),
+    "apex_dpg": ("ApexDPG", "ApexDPGConfig"),
+    "dqn": ("DQN", "DQNConfig", "IQN", "IQNConfig", "Rainbow", "RainbowConfig"),
+    "parts.config": ("AgentConfig",),
+    "parts.learner": ("Learner", "Progress"),
+    "ppo": ("PPO", "PPOConfig"),
+    "pqn": ("PQN", "PQNConfig"),
+    "run.evaluation": ("Evaluation", "evaluate"),
+    "run.presets": ("AGENTS", "PRESETS"),
+    "run.run": ("Run", "RunOptions", "start_run"),
+    "self_play": ("Opponent", "RandomOpponent", "SelfPlayEnv"),
+    "vtrace": ("VTrace", "VTraceConfig"),
+}
 
 __all__ = [
     "A2C",
@@ -45,7 +68,6 @@ __all__ = [
     "PQN",
     "PRESETS",
     "A2CConfig",
-    "Agent",
     "AgentConfig",
     "ApexConfig",
     "ApexDPG",
@@ -56,6 +78,7 @@ __all__ = [
     "DivergedError",
     "Evaluation",
     "IQNConfig",
+    "Learner",
     "Opponent",
     "PPOConfig",
     "PQNConfig",
@@ -73,3 +96,11 @@ __all__ = [
     "evaluate",
     "start_run",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name from its module."""
+    for module, names in _NAMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

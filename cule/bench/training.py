@@ -149,7 +149,7 @@ def compare_agents(
             raise EngineMissingError(f"nothing to train: {result.absent or 'no engine of cule'}")
         for run in runs.values():
             run.run_round()  # memory, kernels
-            while not (run.agent.updates and run.agent.is_captured):
+            while not (run.agent.updates and run.agent.setup.graphs.are_captured):
                 run.run_round()
             run.meter.forget()
         start = time.perf_counter()

@@ -89,13 +89,13 @@ def open_trained(
     of training; `agent_class` is MODULE:CLASS of an agent of your own; `greedy` chooses the best
     actions, without randomness.
     """
-    from cule.agents.training.environment import make_env
-    from cule.agents.training.evaluation import eval_config
-    from cule.agents.training.presets import checkpoint_config, find_agent, load_to_play
-    from cule.agents.training.run_folder import find_checkpoint
-    from cule.agents.training.seeds import EVALUATION_SEED
-    from cule.agents.training.self_play import SelfPlayEnv
-    from cule.agents.training.weights import read_to_play
+    from cule.agents.parts.config import EVALUATION_SEED
+    from cule.agents.parts.envs import make_env
+    from cule.agents.run.evaluation import eval_config
+    from cule.agents.run.folder import find_checkpoint
+    from cule.agents.run.presets import checkpoint_config, find_agent, load_to_play
+    from cule.agents.run.weights import read_to_play
+    from cule.agents.self_play import SelfPlayEnv
 
     own = None if agent_class is None else find_agent(agent_class)
     content = read_to_play(find_checkpoint(path))
@@ -115,7 +115,7 @@ def open_trained(
         made.close()
         raise
     agent.network.eval()
-    generator = agent.make_generator(EVALUATION_SEED)
+    generator = agent.setup.make_generator(EVALUATION_SEED)
 
     def act(obs: Observations) -> NDArray[np.generic]:
         seen = made.observations(obs) if isinstance(made, SelfPlayEnv) else obs

@@ -34,7 +34,7 @@ def make_player(agent: ApexDQN, index: int = 0, limit: int = 0) -> Player:
 
 
 def make_shard(agent: ApexDQN, *actors: int, first_ring: int = 0) -> Shard:
-    options: dict[str, Any] = {**agent.prioritized_options(), "capacity": 8000}
+    options: dict[str, Any] = {**agent.memory_options(), "capacity": 8000}
     return Shard(options, first_ring, actors)
 
 
@@ -46,7 +46,7 @@ def same_up_to_a_factor(probabilities: torch.Tensor, masses: torch.Tensor) -> No
 
 @pytest.mark.parametrize("limit", [0, 3])
 def test_blocks_give_the_transitions_and_priorities_of_one_process(limit: int) -> None:
-    agent = make_agent(num_actors=1)
+    agent = make_agent(num_actors=1, cluster="auto")
     player, shard = make_player(agent, limit=limit), make_shard(agent, 0)
     for number in range(8):
         played, block = player.play(5, 7 if number == 0 else None)
@@ -75,7 +75,7 @@ def test_blocks_give_the_transitions_and_priorities_of_one_process(limit: int) -
 
 
 def test_a_block_holds_every_frame_once_and_little_more() -> None:
-    player = make_player(make_agent(num_actors=1))
+    player = make_player(make_agent(num_actors=1, cluster="auto"))
     player.play(5, 7)
     _, block = player.play(50, None)
     frames = 50 * NUM_ENVS * 5 * 5
@@ -84,7 +84,7 @@ def test_a_block_holds_every_frame_once_and_little_more() -> None:
 
 
 def test_actions_and_frames_continue_across_blocks() -> None:
-    one, two = (make_player(make_agent(num_actors=1)) for _ in range(2))
+    one, two = (make_player(make_agent(num_actors=1, cluster="auto")) for _ in range(2))
     whole = one.play(12, 3)[1]
     parts = [two.play(4, 3 if k == 0 else None)[1] for k in range(3)]
     for name in ("frames", "actions", "rewards", "priorities"):
@@ -94,7 +94,7 @@ def test_actions_and_frames_continue_across_blocks() -> None:
 
 
 def test_new_weights_act_and_have_their_version() -> None:
-    agent = make_agent(num_actors=1)
+    agent = make_agent(num_actors=1, cluster="auto")
     player = make_player(agent)
     zeros = np.zeros(sum(p.numel() for p in agent.network.parameters()), np.float32)
     played, _ = player.play(4, 3, (zeros, 17))
@@ -103,7 +103,7 @@ def test_new_weights_act_and_have_their_version() -> None:
 
 
 def test_actors_have_their_own_part_of_the_ladder_and_their_own_games() -> None:
-    agent = make_agent(num_actors=3)
+    agent = make_agent(num_actors=3, cluster="auto")
     players = [make_player(agent, index) for index in range(3)]
     ladder = torch.cat([player.epsilon for player in players])
     torch.testing.assert_close(ladder, algos.epsilon_ladder(3 * NUM_ENVS))
@@ -122,7 +122,7 @@ def filled_shard(agent: ApexDQN) -> Shard:
 
 
 def test_a_shard_samples_its_rings_as_one_memory() -> None:
-    agent = make_agent(num_actors=4)
+    agent = make_agent(num_actors=4, cluster="auto")
     shard = filled_shard(agent)
     assert list(shard.rings) == [9, 11]
     # Ring 11 has 9 times the mass of ring 9, on two transitions each.
@@ -146,7 +146,7 @@ def test_a_shard_samples_its_rings_as_one_memory() -> None:
 
 
 def test_a_shard_takes_every_block_once_and_in_order() -> None:
-    agent = make_agent(num_actors=1)
+    agent = make_agent(num_actors=1, cluster="auto")
     player, shard = make_player(agent), make_shard(agent, 0)
     assert shard.sample(8) is None
     block = player.play(5, 7)[1]
@@ -158,7 +158,7 @@ def test_a_shard_takes_every_block_once_and_in_order() -> None:
 
 
 def test_arrays_of_an_object_store_are_read_only() -> None:
-    agent = make_agent(num_actors=1)
+    agent = make_agent(num_actors=1, cluster="auto")
     shard = make_shard(agent, 0)
     block = make_player(agent).play(5, 7)[1]
     frozen = Block(*(value.copy() for value in block))  # type: ignore[union-attr]
@@ -175,7 +175,7 @@ def test_options_of_a_cluster_that_contradict() -> None:
     with pytest.raises(InvalidArgumentError, match="num_actors 0"):
         ApexConfig(cluster="auto")
     with pytest.raises(InvalidArgumentError, match="without cluster"):
-        ApexConfig(num_actors=4, replay_shards=2)
+        ApexConfig(replay_shards=2)
 
 
 def test_nodes_with_other_versions_are_named() -> None:

@@ -12,8 +12,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cule.agents.training import curves  # noqa: E402
-from cule.agents.training.scores import aggregate  # noqa: E402
+from cule.agents.run import curves  # noqa: E402
+from cule.agents.run.scores import aggregate  # noqa: E402
 from cule.cli import main  # noqa: E402
 
 SMALL = [

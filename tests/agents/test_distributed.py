@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule.agents import AGENTS, CheckpointError  # noqa: E402
-from cule.agents.training import distributed  # noqa: E402
+from cule.agents.parts import distributed  # noqa: E402
 from cule.nets import PixelStatistics  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.run_ranks import OPTIONS, TOTAL, trained, weights  # noqa: E402
@@ -92,13 +92,13 @@ def test_another_number_of_processes_is_refused(two_ranks: dict[str, Any]) -> No
 
 
 def test_graphs_of_several_processes_need_nccl(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cule.agents import agent
+    from cule.agents.parts import setup
 
-    monkeypatch.setattr(agent, "world_size", lambda: 2)
-    monkeypatch.setattr(agent, "collectives_can_be_captured", lambda: False)
-    monkeypatch.setattr(agent.dist, "get_backend", lambda: "gloo")
-    monkeypatch.setattr(agent, "parse_device", lambda *_: torch.device("cuda"))
-    monkeypatch.setattr(agent, "join_world", lambda device: device)
+    monkeypatch.setattr(setup, "world_size", lambda: 2)
+    monkeypatch.setattr(setup, "collectives_can_be_captured", lambda: False)
+    monkeypatch.setattr(setup.dist, "get_backend", lambda: "gloo")
+    monkeypatch.setattr(setup, "parse_device", lambda *_: torch.device("cuda"))
+    monkeypatch.setattr(setup, "join_world", lambda device: device)
     config = AGENTS["a2c"].config_class(network="mlp", num_envs=8, cuda_graphs=True)
     with pytest.raises(ValueError, match=r"2 processes communicate by .gloo.; .* need .nccl."):
         AGENTS["a2c"](config, Catch(8))

@@ -18,7 +18,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule.agents import AGENTS, CheckpointError, RunOptions, start_run  # noqa: E402
-from cule.agents.training.checkpoint import read_checkpoint  # noqa: E402
+from cule.agents.run.checkpoint import read_checkpoint  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.two_ranks import run_two_ranks  # noqa: E402
 

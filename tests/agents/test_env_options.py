@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("torch")
 
 from cule.agents import A2C, A2CConfig
-from cule.agents.training.environment import make_env
-from cule.agents.training.evaluation import make_eval_env
+from cule.agents.parts.envs import make_env
+from cule.agents.run.evaluation import make_eval_env
 from cule.errors import CuleError, InvalidArgumentError
 
 SMALL = {"num_envs": 4, "network": "small", "img_size": 42, "env_threads": 1}

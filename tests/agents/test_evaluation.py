@@ -10,15 +10,15 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cule.agents.training import evaluation  # noqa: E402
-from cule.agents.training.checkpoint import read_checkpoint  # noqa: E402
-from cule.agents.training.evaluation import (  # noqa: E402
+from cule.agents.run import evaluation  # noqa: E402
+from cule.agents.run.checkpoint import read_checkpoint  # noqa: E402
+from cule.agents.run.evaluation import (  # noqa: E402
     Evaluation,
     evaluate,
     make_eval_env,
     time_to_score,
 )
-from cule.agents.training.presets import load_to_play  # noqa: E402
+from cule.agents.run.presets import load_to_play  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.learners import small_learner  # noqa: E402
@@ -140,7 +140,7 @@ def test_noise_is_off_and_greedy_is_greedy() -> None:
     obs = torch.randint(0, 256, (500, 2, 5, 5)).to(torch.uint8)
     generator = torch.Generator().manual_seed(0)
     agent.network.eval()
-    q_values = agent.q_values(agent.network, obs)  # type: ignore[attr-defined]
+    q_values = agent.head.values(agent.network, obs, agent.generator)  # type: ignore[attr-defined]
     assert torch.equal(agent.act(obs, generator, greedy=True), q_values.argmax(-1))
     policy = small_learner("ppo")
     logits, _ = policy.network(obs)

@@ -11,15 +11,18 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cule.agents import AGENTS, Agent  # noqa: E402
-from cule.agents.training import graphs  # noqa: E402
-from cule.agents.training.graphs import CapturedCall  # noqa: E402
+from cule.agents import AGENTS  # noqa: E402
+from cule.agents.parts import graphs  # noqa: E402
+from cule.agents.parts.graphs import CapturedCall  # noqa: E402
+from cule.agents.parts.learner import progress_of  # noqa: E402
+from cule.agents.run.checkpoint import load_state  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.support.cases import long_except  # noqa: E402
 from tests.support.learners import (  # noqa: E402
     SMALL,
     allow_graphs_on_cpu,
     class_of,
+    collect,
     small_learner,
 )
 from tests.support.recorded_graph import (  # noqa: E402
@@ -83,11 +86,11 @@ def test_replays_learn_the_same(
         options.setdefault("learning_rate_schedule", "linear")
     updates = FEW_UPDATES if changes else UPDATES
     replayed, metrics = train(name, updates, **options)
-    assert len(replayed._captured) == 2
-    assert replayed.is_captured
+    assert len(replayed.setup.graphs.calls) == 2
+    assert replayed.setup.graphs.are_captured
     monkeypatch.setattr(CapturedCall, "_run", lambda call, *inputs: call._function(*inputs))
     called, expected = train(name, updates, **options)
-    assert not called.is_captured
+    assert not called.setup.graphs.are_captured
     assert metrics == expected
     assert replayed.updates == called.updates
     assert replayed.steps == called.steps
@@ -107,10 +110,10 @@ def test_an_update_is_one_replay(name: str) -> None:
     has_target = hasattr(class_of(name).config_class, "target_interval")
     options = {"target_interval": 1 << 20} if has_target else {}
     agent, _ = train(name, total_steps=100_000, **options)
-    agent.collect(8)
+    collect(agent, 8)
     before = [p.clone() for p in agent.network.parameters()]
     with Launches() as launches:
-        metrics = agent.update()
+        metrics = agent.update() if hasattr(agent, "update") else agent.learn_once()
     assert launches.replays == 1
     if getattr(agent.config, "overlap", False):
         assert launches.eager
@@ -120,7 +123,7 @@ def test_an_update_is_one_replay(name: str) -> None:
         not torch.equal(p, old) for p, old in zip(agent.network.parameters(), before, strict=True)
     )
     with Launches() as launches:
-        agent.progress(metrics)
+        progress_of(agent, metrics)
     copies = [name for name in launches.eager if name == "aten::stack"]
     assert len(copies) == 1  # of all metrics
 
@@ -129,8 +132,8 @@ def test_an_update_is_one_replay(name: str) -> None:
 def test_nothing_is_read_between_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole rounds without a look at a number: the device is waited for by rows alone."""
     agent = small_learner(name, total_steps=100_000)
-    monkeypatch.setattr(type(agent), "can_sync", False, raising=False)
-    monkeypatch.setattr(type(agent), "step_env", as_one_operation(Agent.step_env))
+    monkeypatch.setattr(agent.setup, "can_sync", False)
+    monkeypatch.setattr(agent.setup, "step_env", as_one_operation(agent.setup.step_env))
     # What it reads of its own on a CPU lies on the host on a GPU as well.
     monkeypatch.setattr(agent.optimizer, "step", as_one_operation(agent.optimizer.step))
     for _ in agent.train():
@@ -153,9 +156,9 @@ def test_a_resumed_learner_captures_anew(tmp_path: Any) -> None:
     again = small_learner(
         "ppo", cuda_graphs=True, total_steps=100_000, learning_rate_schedule="linear"
     )
-    from cule.agents.training.checkpoint import read_checkpoint
+    from cule.agents.run.checkpoint import read_checkpoint
 
-    again.load_state(read_checkpoint(tmp_path / "at.pt"))
+    load_state(again, read_checkpoint(tmp_path / "at.pt"))
     assert float(again.optimizer.param_groups[0]["lr"]) == rate
     for _ in zip(range(2), again.train(), strict=False):
         pass

@@ -25,10 +25,11 @@ from cule.agents import (  # noqa: E402
     PPOConfig,
     PQNConfig,
 )
-from cule.agents.training.gym_env import GymFrameEnv  # noqa: E402
+from cule.agents.parts.gym_env import GymFrameEnv  # noqa: E402
+from cule.agents.ppo import Samples  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
-from tests.support.learners import small_learner  # noqa: E402
+from tests.support.learners import collect, small_learner  # noqa: E402
 
 MODES = list(AutoresetMode)
 
@@ -143,7 +144,7 @@ def test_cartpole_is_learned(agent_class: Any, mode: AutoresetMode) -> None:
         "CartPole-v1", 8, vectorization_mode="sync", vector_kwargs={"autoreset_mode": mode}
     )
     agent = agent_class(config, env)
-    assert agent.obs_dtype == torch.float32
+    assert agent.setup.obs_dtype == torch.float32
     for _ in agent.train():
         pass
     test = gymnasium.make_vec(
@@ -161,9 +162,9 @@ def test_ignored_steps_are_not_learned_from() -> None:
         )
         agent: Any = PPO(config, make(Counter, 4, mode))
         agent.begin()
-        agent.collect(24)
+        collect(agent, 24)
         rollout = agent.buffer.rollout()
-        used = agent.only_valid(rollout.valid)
+        used = agent.setup.only_valid(rollout.valid)
         assert (used is None) == (mode == AutoresetMode.SAME_STEP)
         if used is not None:
             assert 0 < int((~used).sum()) < used.numel() / 2
@@ -178,9 +179,8 @@ def test_ignored_steps_are_not_learned_from() -> None:
                 returns = torch.ones(len(valid)) + noise * ~valid
                 old = rollout.extras["log_probs"].flatten() - noise * ~valid
                 stop = torch.zeros((), dtype=torch.bool)
-                metrics = agent._learn_from(
-                    obs, actions, advantages, returns, old, returns, valid, stop
-                )
+                samples = Samples(obs, actions, advantages, returns, old, returns, valid)
+                metrics = agent.minimise(samples, stop)
                 results.append({k: float(v) for k, v in metrics.items()})
             assert results[0] == pytest.approx(results[1], rel=1e-5, abs=1e-7)
         rewards.append(float(rollout.rewards.sum()))
@@ -196,7 +196,7 @@ def test_truncated_episodes_have_the_value_of_their_final_observation(name: str)
     agent: Any = small_learner(name, env=Catch(4), **changes)
     wrapped = type(agent)(agent.config, make(Counter, 4, AutoresetMode.NEXT_STEP))
     wrapped.begin()
-    wrapped.collect(16)
+    collect(wrapped, 16)
     rollout = wrapped.buffer.rollout()
     values = wrapped.values_of(rollout.obs.flatten(0, 1)).view(16, 4)
     following = wrapped.next_values(rollout, values)
@@ -226,7 +226,7 @@ def test_images_are_bytes_with_channels_first() -> None:
     config = PPOConfig(num_envs=2, num_steps=4, network="nips", total_steps=16, normalize_obs=True)
     agent: Any = PPO(config, make(Picture, 2, AutoresetMode.NEXT_STEP))
     assert agent.obs_shape == (3, 36, 40)
-    assert agent.obs_dtype == torch.uint8
+    assert agent.setup.obs_dtype == torch.uint8
     for _ in agent.train():
         pass
     assert agent.buffer.rollout().obs.shape == (4, 2, 3, 36, 40)

@@ -13,11 +13,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule.agents import AGENTS, AgentConfig  # noqa: E402
-from cule.agents.training.options import field_docs  # noqa: E402
+from cule.agents.parts.options import field_docs  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.support.cases import long_except  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
-from tests.support.learners import SMALL, class_of, small_env, small_learner  # noqa: E402
+from tests.support.learners import SMALL, class_of, collect, small_env, small_learner  # noqa: E402
 
 
 def play(agent: Any, games: int = 100) -> float:
@@ -84,7 +84,7 @@ def test_what_is_replayed_is_what_was_acted_on(name: str, monkeypatch: pytest.Mo
         return act(obs)
 
     monkeypatch.setattr(agent, acting, look)
-    agent.collect(20)
+    collect(agent, 20)
     if name == "dqn":
         replayed = agent.replay.sample_at(torch.arange(20 * 16)).obs.view(20, 16, 4, 5, 5)
     else:

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from cule import nets  # noqa: E402
 from cule.agents import AGENTS, PRESETS, AgentConfig  # noqa: E402
-from cule.agents.algorithms.optimisers import make_rmsprop  # noqa: E402
+from cule.agents.parts.optim import make_rmsprop  # noqa: E402
 from tests.support.cases import long_except  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.learners import small_learner  # noqa: E402

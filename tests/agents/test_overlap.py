@@ -15,11 +15,14 @@ from torch import Tensor  # noqa: E402
 from torch.utils import _pytree as pytree  # noqa: E402
 
 from cule.agents import ApexConfig  # noqa: E402
-from cule.agents.algorithms import apex_acting  # noqa: E402
-from cule.agents.training import graphs  # noqa: E402
+from cule.agents.parts import (  # noqa: E402
+    actor_errors,
+    graphs,
+    memory,
+)
 from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.support.fake_cuda import fake_cuda  # noqa: E402
-from tests.support.learners import small_env, small_learner  # noqa: E402
+from tests.support.learners import collect, small_env, small_learner  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning")
 
@@ -38,7 +41,7 @@ def everything(agent: Any) -> list[Any]:
         agent.optimizer.state_dict(),
         agent.generator.get_state(),
         agent.statistics.sums,
-        agent.extra_state(replay=True),
+        agent.state_dict()["extra"],
         agent.steps,
         agent.updates,
     )
@@ -57,16 +60,16 @@ def assert_same(ours: list[Any], theirs: list[Any]) -> None:
 def play_first(agent: Any) -> None:
     """A round as it would be if all playing came before any learning."""
     config = agent.config
-    batches = [agent.sample() for _ in range(agent.updates_due())]
+    batches = [agent.sample() for _ in range(agent.credit.updates_due(agent.replay))]
     agent.renew_actor(config.collect_steps)
-    agent.collect(config.collect_steps)
+    collect(agent, config.collect_steps)
     errors = []
     for batch in batches:
         errors.append(agent.learn_from(batch)[0])
         agent.count_update()
     for batch, found in zip(batches, errors, strict=True):
-        agent.set_priorities(batch.ids, found)
-    agent.add_credit(config.collect_steps * agent.num_envs)
+        memory.set_priorities(agent.replay, batch.ids, found)
+    agent.credit.add(agent.replay, config.collect_steps * agent.num_envs)
 
 
 @pytest.mark.parametrize("name", APEX)
@@ -90,7 +93,7 @@ def test_it_is_not_the_run_without(name: str) -> None:
             pass
     # The updates that the last round pays for are still to come.
     behind = other.updates - agent.updates
-    assert behind == math.floor(agent.pending_samples / agent.config.batch_size) >= 1
+    assert behind == math.floor(agent.credit.pending / agent.config.batch_size) >= 1
     assert not torch.equal(agent.replay.sample(64).obs, other.replay.sample(64).obs)
 
 
@@ -102,8 +105,8 @@ def test_samples_are_those_that_steps_pay_for(name: str) -> None:
         if not started and agent.replay.num_valid >= agent.config.learning_starts:
             started = progress.steps - 2 * 16
     paid = 1.3 * (agent.steps - started)
-    assert agent.updates * agent.config.batch_size + agent.pending_samples == pytest.approx(paid)
-    assert agent.pending_samples < 1.3 * 2 * 16 + agent.config.batch_size
+    assert agent.updates * agent.config.batch_size + agent.credit.pending == pytest.approx(paid)
+    assert agent.credit.pending < 1.3 * 2 * 16 + agent.config.batch_size
 
 
 def test_weights_reach_the_actor_at_the_same_steps() -> None:
@@ -125,7 +128,7 @@ def test_a_resumed_run_goes_on(name: str, tmp_path: Path) -> None:
     agent, whole = overlapping(name), overlapping(name)
     for _ in agent.train(steps=16 * 70):
         pass
-    assert agent.pending_samples >= agent.config.batch_size  # owed across the checkpoint
+    assert agent.credit.pending >= agent.config.batch_size  # owed across the checkpoint
     agent.save(tmp_path / "run.pt")
     later = type(agent).load(tmp_path / "run.pt", env=small_env(name))
     for learner in (later, whole):
@@ -139,26 +142,26 @@ def test_what_is_owed_waits_for_a_new_memory(name: str, tmp_path: Path) -> None:
     agent = overlapping(name)
     for _ in agent.train(steps=16 * 70):
         pass
-    assert agent.pending_samples >= agent.config.batch_size
+    assert agent.credit.pending >= agent.config.batch_size
     agent.save(tmp_path / "run.pt", replay=False)
     later = type(agent).load(tmp_path / "run.pt", env=small_env(name))
     for _ in later.train(steps=agent.steps + 16 * 60):
         if later.updates > agent.updates:
             break
-        owed = later.pending_samples
+        owed = later.credit.pending
     assert later.replay.num_valid >= later.config.learning_starts
-    assert owed >= agent.pending_samples
-    assert (later.updates - agent.updates) * agent.config.batch_size + later.pending_samples >= owed
+    assert owed >= agent.credit.pending
+    assert (later.updates - agent.updates) * agent.config.batch_size + later.credit.pending >= owed
 
 
-def test_actor_processes_overlap_anyway() -> None:
+def test_actors_of_a_cluster_overlap_anyway() -> None:
     with pytest.raises(InvalidArgumentError, match="overlap is True and num_actors 2"):
-        ApexConfig(num_actors=2, overlap=True)
+        ApexConfig(num_actors=2, cluster="local", overlap=True)
 
 
 def test_a_part_that_fails_is_waited_for_as_well() -> None:
     def interrupted(values: Tensor) -> None:
-        with apex_acting.concurrently(torch.cuda.Stream()) as acting, acting:
+        with actor_errors.concurrently(torch.cuda.Stream()) as acting, acting:
             values.add_(1)
             raise KeyboardInterrupt
 

@@ -19,17 +19,21 @@ from cule.agents import (  # noqa: E402
     PPO,
     PQN,
     A2CConfig,
-    Agent,
     ApexDPG,
     ApexDPGConfig,
     DQNConfig,
+    Learner,
     PPOConfig,
     PQNConfig,
     RunOptions,
     start_run,
 )
-from cule.agents.training.checkpoint import read_checkpoint  # noqa: E402
-from cule.agents.training.environment import EpisodeStatistics  # noqa: E402
+from cule.agents.parts.envs import EpisodeStatistics  # noqa: E402
+from cule.agents.parts.learner import progress_of  # noqa: E402
+from cule.agents.run.checkpoint import (  # noqa: E402
+    load_weights,
+    read_checkpoint,
+)
 from cule.cli import main  # noqa: E402
 from cule.watch.policies import open_trained  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
@@ -80,7 +84,7 @@ class OwnDQN(DQN):
         return QNet(self.obs_shape, self.num_actions)
 
 
-CASES: dict[type[Agent], Any] = {
+CASES: dict[type[Learner], Any] = {
     OwnPPO: PPOConfig(num_steps=8, total_steps=256),
     OwnPQN: PQNConfig(num_steps=8, num_minibatches=4, total_steps=256),
     OwnDQN: DQNConfig(learning_starts=64, memory=100_000, total_steps=256),
@@ -88,7 +92,7 @@ CASES: dict[type[Agent], Any] = {
 
 
 @pytest.mark.parametrize("agent_class", list(CASES))
-def test_own_networks_learn(agent_class: type[Agent]) -> None:
+def test_own_networks_learn(agent_class: type[Learner]) -> None:
     agent = agent_class(CASES[agent_class], Catch(8))
     assert isinstance(agent.network, Net)
     before = agent.network.policy.weight.clone()
@@ -268,7 +272,7 @@ def test_progress_has_returns_and_lengths() -> None:
     assert whole["episode_return"] == pytest.approx(sum(mean for _, mean in found) / 2)
     (progress,) = list(agent.train(192))  # counted on after the read
     assert float(progress.episodes) == 16.0
-    empty = agent.progress({})
+    empty = progress_of(agent, {})
     assert float(empty.episodes) == 0.0
     assert math.isnan(float(empty.episode_return))
 
@@ -328,7 +332,7 @@ def test_own_agents_are_evaluated(
         ([], "with --agent MODULE:CLASS your own"),
         (["--agent", "mine:Other"], "agent is 'mine:Other', which cannot be imported"),
         (["--agent", "mine"], "it must be MODULE:CLASS"),
-        (["--agent", "pathlib:Path"], "a subclass of cule.agents.Agent"),
+        (["--agent", "pathlib:Path"], "of a cule.agents.Learner"),
         (["--agent", "cule.agents:PPO"], "the checkpoint is of 'own-ppo'; it must be of 'ppo'"),
     ):
         assert main([*words, *name]) == 2
@@ -340,11 +344,11 @@ def test_weights_of_an_agent_without_a_name_of_its_own(tmp_path: Path) -> None:
     OwnPQN(config, Catch(8)).save(tmp_path / "own.pt")
     agent = PQN(config, Catch(8))
     with pytest.raises(cule.CheckpointError, match=r"network of PQN \(.*--agent MODULE:CLASS"):
-        agent.load_weights(read_checkpoint(tmp_path / "own.pt"))
+        load_weights(agent, read_checkpoint(tmp_path / "own.pt"))
 
 
 def test_a_wrong_option_names_the_right_one() -> None:
-    from cule.agents.training.options import config_from
+    from cule.agents.parts.options import config_from
 
     with pytest.raises(cule.InvalidArgumentError, match="did you mean 'learning_rate'"):
         config_from(A2CConfig, {"lr": 1.0})

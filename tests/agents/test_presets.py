@@ -10,8 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule.agents import AGENTS, PRESETS, AgentConfig  # noqa: E402
-from cule.agents.training.environment import make_env  # noqa: E402
-from cule.agents.training.evaluation import make_eval_env  # noqa: E402
+from cule.agents.parts.envs import make_env  # noqa: E402
+from cule.agents.run.evaluation import make_eval_env  # noqa: E402
 
 PAGE = Path(__file__).parents[2] / "docs" / "agents" / "presets.md"
 

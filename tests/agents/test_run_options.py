@@ -159,7 +159,7 @@ def test_scores_come_before_a_video(
     words += ["--json", str(scores), "--video", str(tmp_path / "pong.mp4")]
     for name, broken in (("RecordedEnv._open", fail), ("is_complete", lambda _: False)):
         with monkeypatch.context() as patch:
-            patch.setattr(f"cule.agents.training.video.{name}", broken)
+            patch.setattr(f"cule.agents.run.video.{name}", broken)
             assert main(words) == 2
         printed = capsys.readouterr()
         assert "10 episodes" in printed.out

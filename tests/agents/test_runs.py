@@ -21,17 +21,19 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule.agents import (  # noqa: E402
-    Agent,
     CheckpointError,
     DivergedError,
     RunOptions,
     start_run,
 )
-from cule.agents.training.checkpoint import read_checkpoint, write_checkpoint  # noqa: E402
-from cule.agents.training.logs import RunLog, Table  # noqa: E402
-from cule.agents.training.progress_bar import ProgressBar, short_number, short_time  # noqa: E402
-from cule.agents.training.run_folder import last_checkpoint  # noqa: E402
-from cule.agents.training.runner import Run  # noqa: E402
+from cule.agents.run.checkpoint import (  # noqa: E402
+    load_state,
+    read_checkpoint,
+    write_checkpoint,
+)
+from cule.agents.run.folder import last_checkpoint  # noqa: E402
+from cule.agents.run.logs import ProgressBar, RunLog, Table, short_number, short_time  # noqa: E402  # noqa: E402
+from cule.agents.run.run import Run  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.support.catch import Catch, Interrupting  # noqa: E402
 from tests.support.learners import SMALL, class_of, small_env, small_learner  # noqa: E402
@@ -531,7 +533,7 @@ def test_a_checkpoint_of_a_gpu_goes_on_without_one(tmp_path: Path, name: str) ->
     for group in content["optimizer"]["param_groups"]:
         group |= {"lr": torch.tensor(1e-3), "capturable": True, "foreach": True}
     again = small_learner(name)
-    again.load_state(content)
+    load_state(again, content)
     for _ in again.train(steps=1024):
         pass
     assert again.steps == 1024
@@ -567,8 +569,3 @@ def test_progress_bar() -> None:
     assert "return -3.50" in second
     assert "ETA ?" in second
     assert (short_number(999), short_number(1.5e9), short_time(61)) == ("999", "1.5G", "0:01:01")
-
-
-def test_base_is_abstract() -> None:
-    with pytest.raises(TypeError):
-        Agent(small_learner("ppo").config)  # type: ignore[abstract]

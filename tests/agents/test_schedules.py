@@ -11,10 +11,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cule.agents import ApexConfig, ApexDQN  # noqa: E402
-from cule.agents.algorithms.dqn import DQN  # noqa: E402
+from cule.agents import (  # noqa: E402
+    DQN,
+    ApexConfig,
+    ApexDQN,
+)
 from tests.support.catch import Catch  # noqa: E402
-from tests.support.learners import small_learner  # noqa: E402
+from tests.support.learners import collect, small_learner  # noqa: E402
 
 
 def test_target_is_copied_when_it_is_time() -> None:
@@ -102,7 +105,7 @@ def test_multi_batch_uses_each_step_equally(batches: int, length: int, spacing: 
         return read()
 
     envs = slice(0)
-    agent.next_rollout, agent._learn_from = next_rollout, note
+    agent.next_rollout, agent.minimise = next_rollout, note
     for _ in agent.train(steps=8 * 120):
         pass
     assert agent.updates == (120 - length) // spacing + (1 if spacing >= 1 else 1 / spacing)
@@ -137,10 +140,10 @@ def test_the_clip_range_changes_linearly() -> None:
     assert float(agent.clip_range) == pytest.approx(0.3 * 256 / 2048)
     agent.anneal()
     assert float(agent.clip_range) == 0.0
-    agent.collect(16)
+    collect(agent, 16)
     before = [p.clone() for p in agent.network.parameters()]
     agent.entropy_coef.zero_()
-    metrics = agent.update()
+    metrics = agent.learn_once()
     assert float(metrics["clip_fraction"]) > 0.5  # of any change
     assert not torch.equal(before[0], next(agent.network.parameters()))
 
@@ -175,6 +178,7 @@ def test_rates_scaled_by_environments() -> None:
     next(iter(agent.train()))
     assert agent.optimizer.param_groups[0]["lr"] == pytest.approx(4e-3)
     actors = ApexDQN(
-        ApexConfig(num_envs=8, num_actors=8, lr_scale="linear", network="mlp"), Catch(1)
+        ApexConfig(num_envs=8, num_actors=8, cluster="auto", lr_scale="linear", network="mlp"),
+        Catch(1),
     )
     assert actors.optimizer.param_groups[0]["lr"] == pytest.approx(4 * 6.25e-5)

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from cule.agents.training import scores
+from cule.agents.run import scores
 from cule.errors import InvalidArgumentError
 from cule.games import list_games
 

@@ -15,8 +15,6 @@ import cule  # noqa: E402
 from cule.agents import (  # noqa: E402
     DQN,
     PPO,
-    ApexConfig,
-    ApexDQN,
     DQNConfig,
     PPOConfig,
     RandomOpponent,
@@ -24,8 +22,8 @@ from cule.agents import (  # noqa: E402
     SelfPlayEnv,
     start_run,
 )
-from cule.agents.training.checkpoint import read_checkpoint  # noqa: E402
-from cule.agents.training.matches import Matches, play_matches  # noqa: E402
+from cule.agents.run.checkpoint import read_checkpoint  # noqa: E402
+from cule.agents.run.matches import Matches, play_matches  # noqa: E402
 from cule.cli import main  # noqa: E402
 
 pytestmark = pytest.mark.ale
@@ -226,24 +224,6 @@ def test_a_run_against_itself_goes_on_from_a_checkpoint(
         agent.env.close()
 
 
-@pytest.mark.long
-def test_actor_processes_play_against_themselves() -> None:
-    agent = ApexDQN(
-        ApexConfig(
-            **{k: v for k, v in SMALL.items() if k != "num_steps"},
-            num_actors=1,
-            memory=8000,
-            learning_starts=64,
-            block_size=64,
-            batch_size=32,
-            total_steps=400,
-        )
-    )
-    list(agent.train())
-    assert agent.steps >= 400
-    assert agent.updates > 0
-
-
 def test_evaluations_of_self_play_are_against_random_actions() -> None:
     agent = PPO(PPOConfig(**SMALL, total_steps=32))
     result = agent.evaluate(episodes=10)
@@ -290,7 +270,7 @@ def test_win_rates_and_their_intervals() -> None:
 def test_matches_are_episodes_of_half_the_seats(
     game: str, players: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cule.agents.training.evaluation.FRAME_CAP", 2000)
+    monkeypatch.setattr("cule.agents.run.evaluation.FRAME_CAP", 2000)
     agent = PPO(PPOConfig(**{**SMALL, "game": game, "num_players": players, "seed": 3}))
     result = play_matches(agent, None, matches=10, seed=2)
     assert len(result.margins) == len(result.lengths) == 10
@@ -305,7 +285,7 @@ def test_matches_are_episodes_of_half_the_seats(
 def test_a_policy_against_itself_wins_on_one_side_as_it_loses_on_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cule.agents.training.evaluation.FRAME_CAP", 4000)
+    monkeypatch.setattr("cule.agents.run.evaluation.FRAME_CAP", 4000)
     agent = PPO(PPOConfig(**{**SMALL, "noop_max": 1}))
     agent.save(tmp_path / "a.pt")
     versus = read_checkpoint(tmp_path / "a.pt")

@@ -22,11 +22,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from cule.agents.run import scores  # noqa: E402
 from cule.agents.sweeps import command, report, workers  # noqa: E402
 from cule.agents.sweeps.runs import Plan, read_plan  # noqa: E402
 from cule.agents.sweeps.schedule import LiveTable, Schedule  # noqa: E402
 from cule.agents.sweeps.workers import LocalWorkers, Outcome  # noqa: E402
-from cule.agents.training import scores  # noqa: E402
 from cule.cli import main  # noqa: E402
 from cule.errors import CheckpointError, InvalidArgumentError  # noqa: E402
 

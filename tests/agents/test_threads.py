@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cule.agents.training import devices  # noqa: E402
+from cule.agents.parts import devices  # noqa: E402
 from tests.support.learners import small_learner  # noqa: E402
 
 

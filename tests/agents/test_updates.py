@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
-from tests.support.learners import small_learner  # noqa: E402
+from tests.support.learners import collect, small_learner  # noqa: E402
 
 #: float32 networks against float64 ones.
 CLOSE = {"rel": 1e-4, "abs": 1e-5}
@@ -86,7 +86,7 @@ class Rollout:
 
 def test_a2c() -> None:
     agent = limited("a2c", num_steps=6)
-    agent.collect(6)
+    collect(agent, 6)
     r = Rollout(agent)
     assert r.final
     assert r.ended.sum() > len(r.final)
@@ -102,7 +102,7 @@ def test_a2c() -> None:
                     break
             policy -= (ret - r.values[t, e]) * r.new_log_probs[t, e]
             value += (r.values[t, e] - ret) ** 2
-    metrics = agent.update()
+    metrics = agent.learn_once()
     assert float(metrics["policy_loss"]) == pytest.approx(policy / r.rewards.size, **CLOSE)
     assert float(metrics["value_loss"]) == pytest.approx(value / r.rewards.size, **CLOSE)
     assert float(metrics["entropy"]) == pytest.approx(r.entropies.mean(), **CLOSE)
@@ -110,7 +110,7 @@ def test_a2c() -> None:
 
 def test_vtrace() -> None:
     agent = limited("vtrace", num_steps=8, num_batches=4, num_envs=16)
-    agent.collect(8)
+    collect(agent, 8)
     # Another policy than the one that acted.
     with torch.no_grad():
         agent.network.policy.weight.mul_(10.0)
@@ -136,7 +136,7 @@ def test_vtrace() -> None:
             value += (target - r.values[t, e]) ** 2
             target_after = target
     agent.next_batch.fill_(1)
-    metrics = agent.update()
+    metrics = agent.learn_once()
     assert int(agent.next_batch) == 2
     assert float(metrics["policy_loss"]) == pytest.approx(policy / r.rewards.size, **CLOSE)
     assert float(metrics["value_loss"]) == pytest.approx(value / r.rewards.size, **CLOSE)
@@ -145,7 +145,7 @@ def test_vtrace() -> None:
 
 def test_ppo_with_one_minibatch() -> None:
     agent = limited("ppo", num_minibatches=1, num_epochs=1, clip_range=0.1)
-    agent.collect(16)
+    collect(agent, 16)
     with torch.no_grad():
         agent.network.policy.weight.mul_(300.0)
         agent.network.value.weight.mul_(1.5)
@@ -159,7 +159,7 @@ def test_ppo_with_one_minibatch() -> None:
     policy = -np.minimum(ratios * normed, np.clip(ratios, 0.9, 1.1) * normed).mean()
     moved = r.old_values + np.clip(r.values - r.old_values, -0.1, 0.1)
     value = np.maximum((r.values - returns) ** 2, (moved - returns) ** 2).mean() / 2
-    metrics = agent.update()
+    metrics = agent.learn_once()
     assert float(metrics["policy_loss"]) == pytest.approx(policy, **CLOSE)
     assert float(metrics["value_loss"]) == pytest.approx(value, **CLOSE)
     assert float(metrics["entropy"]) == pytest.approx(r.entropies.mean(), **CLOSE)
@@ -172,7 +172,7 @@ def test_ppo_with_normalised_values() -> None:
     """The loss of values and their clip are in units of the deviation of returns."""
     agent = limited("ppo", num_minibatches=1, num_epochs=1, clip_range=0.1, normalise_values=True)
     agent.value_scale.update(torch.tensor(30.0), torch.tensor(8.0), agent.network.value)
-    agent.collect(16)
+    collect(agent, 16)
     with torch.no_grad():
         agent.network.value.weight.mul_(20.0)
     r = Rollout(agent)
@@ -182,7 +182,7 @@ def test_ppo_with_normalised_values() -> None:
     moved = r.old_values + np.clip(r.values - r.old_values, -0.8, 0.8)
     assert (np.abs(r.values - r.old_values) > 0.8).any()
     value = np.maximum((r.values - returns) ** 2, (moved - returns) ** 2).mean() / 2 / 8.0**2
-    metrics = agent.update()
+    metrics = agent.learn_once()
     assert float(metrics["value_loss"]) == pytest.approx(value, **CLOSE)
     # The second rollout has half the weight of both.
     mean, square = returns.mean(), returns.var(ddof=1) + returns.mean() ** 2
@@ -203,7 +203,7 @@ def test_continuous_ppo_with_one_minibatch(monkeypatch: pytest.MonkeyPatch) -> N
         return step_frames(actions, out)
 
     monkeypatch.setattr(agent.env, "step_frames", step)
-    agent.collect(16)
+    collect(agent, 16)
     rollout = agent.buffer.rollout()
     raw, noise = (x.double() for x in (rollout.actions, rollout.extras["noise"]))
     old_means = outputs(agent.network, rollout.obs.flatten(0, 1))[0].view(16, 16, 3)
@@ -247,7 +247,7 @@ def test_continuous_ppo_with_one_minibatch(monkeypatch: pytest.MonkeyPatch) -> N
         advantages[t] = after
     normed = (advantages - advantages.mean()) / (advantages.std(ddof=1) + 1e-8)
     policy = -np.minimum(ratios * normed, np.clip(ratios, 0.9, 1.1) * normed).mean()
-    metrics = agent.update()
+    metrics = agent.learn_once()
     assert float(metrics["policy_loss"]) == pytest.approx(policy, **CLOSE)
     assert float(metrics["entropy"]) == pytest.approx(float(normal.entropy()[0, 0].sum()), **CLOSE)
     assert float(metrics["approx_kl"]) == pytest.approx(
@@ -272,14 +272,14 @@ def test_ppo_stops_at_a_divergence(looks: bool, monkeypatch: pytest.MonkeyPatch)
         for epochs, kl in ((1, None), (3, 0.0), (3, 1e9), (3, None))
     )
     if not looks:
-        monkeypatch.setattr(type(stopped), "can_sync", False)
+        monkeypatch.setattr(stopped.setup, "can_sync", False)
     found = []
     for agent in (one, stopped, unbounded, three):
         for _ in range(2):
-            agent.collect(16)
+            collect(agent, 16)
             agent.generator.manual_seed(7)
             agent.buffer.generator.manual_seed(7)
-            metrics = agent.update()
+            metrics = agent.learn_once()
         state = agent.optimizer.state_dict()["state"]
         found.append((dict(agent.network.state_dict()), state, metrics))
     for ours, theirs in ((found[1], found[0]), (found[2], found[3])):
@@ -287,12 +287,14 @@ def test_ppo_stops_at_a_divergence(looks: bool, monkeypatch: pytest.MonkeyPatch)
         assert {k: ours[2][k] for k in theirs[2]} == theirs[2]
     assert float(found[1][2]["epochs"]) == 1.0
     assert float(found[2][2]["epochs"]) == 3.0
-    assert stopped.updates == (8 if looks else 24)
+    counted = limited("ppo", num_epochs=3, target_kl=0.0)
+    monkeypatch.setattr(counted.setup, "can_sync", looks)
+    assert [progress.updates for progress in counted.train(steps=512)][-1] == (8 if looks else 24)
 
 
 def test_pqn_with_one_minibatch() -> None:
     agent = limited("pqn", num_minibatches=1, num_epochs=1, learning_rate=1e-9)
-    agent.collect(16)
+    collect(agent, 16)
     rollout = agent.buffer.rollout()
     q_values = outputs(agent.network, rollout.obs.flatten(0, 1)).numpy()
     q_values = q_values.reshape(*rollout.rewards.shape, -1)
@@ -309,7 +311,7 @@ def test_pqn_with_one_minibatch() -> None:
                     mixed = float(outputs(agent.network, obs[e : e + 1]).max())
             after = float(rollout.rewards[t, e]) + float(rollout.discounts[t, e]) * mixed
             loss += 0.5 * (q_values[t, e, int(rollout.actions[t, e])] - after) ** 2
-    metrics = agent.update()
+    metrics = agent.learn_once()
     assert float(metrics["q_loss"]) == pytest.approx(loss / (rows * environments), **CLOSE)
 
 

@@ -10,8 +10,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule import FrameStep  # noqa: E402
-from cule.agents.algorithms.value_scale import ValueScale  # noqa: E402
-from cule.agents.training.checkpoint import read_checkpoint  # noqa: E402
+from cule.agents.parts.scales import ValueScale  # noqa: E402
+from cule.agents.run.checkpoint import (  # noqa: E402
+    load_state,
+    read_checkpoint,
+)
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.learners import small_learner  # noqa: E402
 
@@ -80,7 +83,7 @@ def test_units_are_in_checkpoints(tmp_path: Path) -> None:
         pass
     agent.save(tmp_path / "at.pt")
     again = rich_learner(normalise_values=True)
-    again.load_state(read_checkpoint(tmp_path / "at.pt"))
+    load_state(again, read_checkpoint(tmp_path / "at.pt"))
     assert float(agent.value_scale.std) != 1.0
     for mine, theirs in zip(agent.value_scale.buffers(), again.value_scale.buffers(), strict=True):
         assert torch.equal(mine, theirs)

@@ -18,9 +18,14 @@ safetensors = pytest.importorskip("safetensors")
 pytest.importorskip("safetensors.torch")
 
 from cule.agents import AGENTS, CheckpointError, RunOptions, start_run  # noqa: E402
-from cule.agents.training.checkpoint import read_checkpoint  # noqa: E402
-from cule.agents.training.presets import load_to_play  # noqa: E402
-from cule.agents.training.weights import read_to_play, read_weights, write_weights  # noqa: E402
+from cule.agents.run.checkpoint import read_checkpoint  # noqa: E402
+from cule.agents.run.presets import load_to_play  # noqa: E402
+from cule.agents.run.weights import (  # noqa: E402
+    read_to_play,
+    read_weights,
+    save_weights,
+    write_weights,
+)
 from cule.cli import main  # noqa: E402
 from cule.errors import InvalidArgumentError, MissingPackageError  # noqa: E402
 from tests.support.catch import Catch, Interrupting  # noqa: E402
@@ -51,7 +56,7 @@ def assert_same_network(weights: Mapping[str, Any], checkpoint: Mapping[str, Any
 def test_every_learner_comes_back(name: str, tmp_path: Path) -> None:
     agent = small_learner(name)
     agent.save(tmp_path / "a.pt", replay=False)
-    agent.save_weights(tmp_path / "a.safetensors")
+    save_weights(agent, tmp_path / "a.safetensors")
     weights = read_to_play(tmp_path / "a.safetensors")
     assert_same_network(weights, read_to_play(tmp_path / "a.pt"))
     again = load_to_play(weights, agent.env)
@@ -101,7 +106,7 @@ def test_weights_of_a_former_end_are_not_beside_a_newer_checkpoint(tmp_path: Pat
 
 def test_without_safetensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_learner("a2c").save_weights(tmp_path / "a.safetensors")
-    monkeypatch.setattr("cule.agents.training.runner.can_write_weights", lambda: False)
+    monkeypatch.setattr("cule.agents.run.run.can_write_weights", lambda: False)
     assert run_a2c(tmp_path / "run", Catch(16), 1280, keep_every=640)
     assert not list((tmp_path / "run").rglob("*.safetensors"))
     monkeypatch.setitem(sys.modules, "safetensors", None)
@@ -112,7 +117,7 @@ def test_without_safetensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_weights_are_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = small_learner("a2c")
     path = tmp_path / "new" / "a.safetensors"
-    agent.save_weights(path)
+    save_weights(agent, path)
     before = path.read_bytes()
 
     def fail(*_: Any) -> None:
@@ -120,7 +125,7 @@ def test_weights_are_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="disk full"):
-        agent.save_weights(path)
+        save_weights(agent, path)
     assert path.read_bytes() == before
     assert [p.name for p in path.parent.iterdir()] == ["a.safetensors"]
 
@@ -188,7 +193,7 @@ def test_weights_without_a_checksum_are_read(tmp_path: Path) -> None:
 
 def test_weights_of_something_else(tmp_path: Path) -> None:
     agent = small_learner("a2c")
-    agent.save_weights(tmp_path / "a.safetensors")
+    save_weights(agent, tmp_path / "a.safetensors")
     good = read_weights(tmp_path / "a.safetensors")
     network = dict(good["network"])
     network.popitem()

@@ -25,8 +25,8 @@ from pathlib import Path
 import torch
 
 from cule import _core
-from cule.agents.training.checkpoint import read_checkpoint
-from cule.agents.training.weights import read_weights
+from cule.agents.run.checkpoint import read_checkpoint
+from cule.agents.run.weights import read_weights
 from cule.errors import CuleError
 from cule.games import compile_rules
 from cule.games.roms import import_roms, read_rom

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,9 +13,11 @@ import torch
 from torch.utils import _pytree as pytree
 
 from cule.agents import AGENTS, RunOptions, start_run
+from cule.agents.ppo import Samples
 from cule.games import rom_status
 from cule.replay import PrioritizedOptions, PrioritizedReplay
 from tests.support.cases import long_except
+from tests.support.learners import collect
 
 ROMS = {status.rom_id for status in rom_status() if status.md5_ok}
 pytestmark = [
@@ -59,7 +62,7 @@ def test_learners_replay(name: str, changes: dict[str, Any]) -> None:
     agent = make_agent(name, **changes)
     before = copy.deepcopy(agent.network.state_dict())
     for progress in agent.train():
-        if agent.is_captured and agent.updates >= 20:
+        if agent.setup.graphs.are_captured and agent.updates >= 20:
             break
         assert progress.steps < 200_000
     agent.check_finite()
@@ -75,12 +78,12 @@ def test_replays_learn_what_calls_do(name: str) -> None:
     """The same rollout again and again, by replays in one learner and by calls in another."""
     agent, other = make_agent(name), make_agent(name)
     agent.begin()
-    agent.collect(8)
+    collect(agent, 8)
     other.buffer = agent.buffer
     other.network.load_state_dict(agent.network.state_dict())
     for _ in range(8):
         replayed = agent.learn_once()
-        called = other._learn_once()
+        called = other.learn()
         for key, value in called.items():
             torch.testing.assert_close(replayed[key], value, rtol=1e-3, atol=1e-4)
     assert agent.learn_once.captures
@@ -97,7 +100,7 @@ def test_replayed_steps_are_the_environments() -> None:
     state = agent.env.get_state()
     actions, rewards = [], []
     for _ in range(6):
-        agent.collect(8)
+        collect(agent, 8)
         window = agent.buffer.rollout()
         actions.append(window.actions.clone())
         rewards.append(window.rewards.clone())
@@ -135,7 +138,7 @@ def test_rows_tell_of_the_device(cuda_graphs: bool, tmp_path: Path) -> None:
 def inputs_of(agent: Any) -> tuple[Any, ...]:
     """What an update learns from: a batch, a window, or for PPO a minibatch of made-up numbers."""
     agent.begin()
-    agent.collect(8)
+    collect(agent, 8)
     if hasattr(agent, "replay"):
         return (agent.replay.sample(64),)
     window = agent.buffer.rollout()
@@ -144,8 +147,25 @@ def inputs_of(agent: Any) -> tuple[Any, ...]:
     log_probs, values = (window.extras[name].flatten() for name in ("log_probs", "values"))
     advantages = window.rewards.flatten() + values.cos()
     has_stopped = torch.zeros((), dtype=torch.bool, device=agent.device)
-    samples = (window.actions.flatten(), advantages, values + 1.0, log_probs - 0.05, values)
-    return (window.obs.flatten(0, 1), *samples, window.valid.flatten(), has_stopped)
+    samples = Samples(
+        window.obs.flatten(0, 1),
+        window.actions.flatten(),
+        advantages,
+        values + 1.0,
+        log_probs - 0.05,
+        values,
+        window.valid.flatten(),
+    )
+    return (samples, has_stopped)
+
+
+def minimise(agent: Any, inputs: tuple[Any, ...]) -> Any:
+    """An update from given samples; A2C's from the rollout that it reads."""
+    if agent.name != "a2c":
+        return agent.minimise(*inputs)
+    (window,) = inputs
+    agent.buffer = SimpleNamespace(rollout=lambda: window)
+    return agent.learn()
 
 
 @pytest.mark.parametrize(
@@ -159,7 +179,7 @@ def test_updates_are_those_of_a_cpu(name: str) -> None:
     here.network.load_state_dict(there.network.state_dict())
     moved = pytree.tree_map_only(torch.Tensor, torch.Tensor.cpu, inputs)
     for _ in range(3):
-        returned, expected = there._learn_from(*inputs), here._learn_from(*moved)
+        returned, expected = minimise(there, inputs), minimise(here, moved)
         for ours, theirs in zip(
             pytree.tree_leaves(returned), pytree.tree_leaves(expected), strict=True
         ):
@@ -240,10 +260,10 @@ def test_consoles_and_network_on_two_devices(name: str, places: tuple[str, str])
     agent = make_agent(name, cuda_graphs=False, num_envs=16, **placed)
     rounds = agent.train()
     while agent.updates < 2:
-        with agent.phase_timer.phase("round"):
+        with agent.setup.timer.phase("round"):
             next(rounds)
     agent.check_finite()
-    shares = agent.phase_timer.read_shares()
+    shares = agent.setup.timer.read_shares()
     assert 0 < shares["learn_share"] < 1
     assert ("emulate_share" in shares) == (places in [("cuda:0", "cpu"), ("cuda:1", "")])
     assert agent.env.config.device == {"cuda": "cuda:0", "": device}.get(env_device, env_device)

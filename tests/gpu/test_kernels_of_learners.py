@@ -101,7 +101,7 @@ def test_learners_read_blocks(name: str) -> None:
     )
     agent: Any = AGENTS[name](config)
     agent.begin()
-    assert agent.reads_blocks
+    assert agent.setup.reads_blocks(agent.network)
     for _ in agent.train():
         if agent.learn_once.captures and agent.updates > 5:
             break

@@ -10,8 +10,11 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "cule"
 
-#: Modules of `cule.agents.training` that use the algorithms; the algorithms use the others.
-USES_ALGORITHMS = {"command", "presets"}
+#: Files of algorithms in `cule.agents`.
+ALGORITHMS = {"a2c", "apex", "apex_dpg", "dqn", "ppo", "pqn", "vtrace"}
+
+#: Modules of `cule.agents.run` that use the algorithms; learners use checkpoints and evaluations.
+USES_ALGORITHMS, OF_LEARNERS = {"presets"}, {"checkpoint", "evaluation", "weights"}
 
 
 def module_name(path: Path) -> str:
@@ -60,7 +63,7 @@ def find_circle(graph: dict[str, set[str]]) -> list[str]:
 def test_modules_import_one_another_without_circles() -> None:
     names = set(MODULES)
     graph = {name: imports_of(ast.parse(path.read_text()), names) for name, path in MODULES.items()}
-    assert graph["cule.agents.training.presets"] >= {"cule.agents.agent"}
+    assert graph["cule.agents.run.presets"] >= {"cule.agents.ppo"}
     assert not find_circle(graph)
 
 
@@ -85,13 +88,15 @@ def test_circles_are_found() -> None:
 
 def test_algorithms_do_not_depend_on_runs() -> None:
     names = set(MODULES)
+    files = {f"cule.agents.{name}" for name in ALGORITHMS}
+    assert files <= names
     for name, path in MODULES.items():
         imported = imports_of(ast.parse(path.read_text()), names)
-        if name.startswith("cule.agents.algorithms"):
-            assert not imported & {
-                f"cule.agents.training.{late}" for late in (*USES_ALGORITHMS, "runner")
-            }, name
-        elif name.startswith("cule.agents.training"):
-            algorithms = {other for other in imported if ".agents.algorithms." in other}
-            is_allowed = name.rpartition(".")[2] in USES_ALGORITHMS
-            assert is_allowed or algorithms <= {"cule.agents.algorithms.config"}, name
+        runs = {other.rpartition(".")[2] for other in imported if ".agents.run." in other}
+        if name in files:
+            assert not runs, name
+        elif name.startswith("cule.agents.parts."):
+            assert runs <= OF_LEARNERS, name
+            assert not imported & files, name
+        elif name.startswith("cule.agents.run."):
+            assert name.rpartition(".")[2] in USES_ALGORITHMS or not imported & files, name

@@ -22,8 +22,8 @@ import torch  # noqa: E402
 from cule import cli  # noqa: E402
 from cule.agents import ApexConfig  # noqa: E402
 from cule.agents.cluster.connection import check_nodes, connect, disconnect  # noqa: E402
-from cule.agents.cluster.group import BLOCKS_AHEAD, ClusterGroup  # noqa: E402
-from cule.agents.training.actors import ActorError  # noqa: E402
+from cule.agents.cluster.group import BLOCKS_AHEAD, ActorError, ClusterGroup  # noqa: E402
+from cule.agents.parts.memory import memory_gauges  # noqa: E402
 from cule.errors import CapacityError, ClusterError, InvalidArgumentError  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.ray_nodes import node_options, nodes  # noqa: E402
@@ -147,7 +147,7 @@ def test_samples_per_insert_are_kept(cluster: Any) -> None:
     started_at = 0
     for progress in agent.train():
         started_at = started_at or (progress.steps if progress.updates else 0)
-    learned = agent.updates * 64 + agent.pending_samples
+    learned = agent.updates * 64 + agent.credit.pending
     assert 4.0 * (agent.steps - started_at) <= learned <= 4.0 * (agent.steps - started_at + 640)
     assert agent.statistics.read()["episodes"] > 500
 
@@ -196,7 +196,7 @@ def test_a_slow_learner_holds_actors_back(cluster: Any) -> None:
 def test_weights_reach_actors_and_their_age_is_measured(cluster: Any) -> None:
     agent = make_agent(cluster, sync_steps=5)
     for _ in agent.train(steps=4_000):
-        gauges = agent.gauges()
+        gauges = memory_gauges(agent)
     assert agent.updates > 100
     assert 0 < gauges["weights_age"] < agent.updates / 2
     assert gauges["actors_playing"] == 3

@@ -1,6 +1,6 @@
 """Catch: a ball falls, a paddle below moves; a batch of games as plain tensors.
 
-It has the contract of `cule.agents.training.environment.FrameEnv`, so that learners can be tried in seconds.
+It has the contract of `cule.agents.parts.envs.FrameEnv`, so that learners can be tried in seconds.
 Best return 1, worst -1; random play gets about -0.6. A game is a pure function of (seed, environment,
 number of the episode) and the actions.
 """

@@ -43,7 +43,7 @@ class Operation:
 
 
 def _checkpoint() -> Operation:
-    from cule.agents.training.checkpoint import read_checkpoint, write_checkpoint
+    from cule.agents.run.checkpoint import read_checkpoint, write_checkpoint
 
     def write(folder: Path, steps: int) -> None:
         content = {"steps": steps, "weights": torch.full((5_000,), steps)}
@@ -60,7 +60,7 @@ def _checkpoint() -> Operation:
 def _run() -> Operation:
     """A checkpoint of a run, with what it removes and renames, and its tables."""
     from cule.agents import RunOptions, start_run
-    from cule.agents.training.run_folder import read_newest
+    from cule.agents.run.folder import read_newest
     from tests.support.catch import Catch
     from tests.support.learners import small_learner
 
@@ -110,14 +110,14 @@ def _replay() -> Operation:
 
 
 def _weights() -> Operation:
-    from cule.agents.training.weights import read_weights
+    from cule.agents.run.weights import read_weights, save_weights
     from tests.support.learners import small_learner
 
     agent = small_learner("a2c")
 
     def write(folder: Path, steps: int) -> None:
         agent.steps = steps
-        agent.save_weights(folder / "a.safetensors")
+        save_weights(agent, folder / "a.safetensors")
 
     def look(folder: Path) -> str:
         return {1: "old", 2: "new"}[read_weights(folder / "a.safetensors")["steps"]]

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from cule.agents import AGENTS, Agent
+from cule.agents import AGENTS, Learner
+from cule.agents.parts import setup
+from cule.agents.parts.setup import Setup
 from cule.replay import native
 from tests.support.catch import Catch
 from tests.support.recorded_graph import as_one_operation
@@ -114,14 +116,14 @@ SMALL: dict[str, Small] = {
 def allow_graphs_on_cpu(patch: pytest.MonkeyPatch) -> None:
     """Let learners on a CPU have graphs; `record_graphs` makes them."""
     patch.setattr(native, "is_used", lambda device: False)
-    patch.setattr(Agent, "_check_graphs", lambda self: None)
-    patch.setattr(Agent, "step_env", as_one_operation(Agent.step_env))
+    patch.setattr(setup, "check_graphs", lambda *_: None)
+    patch.setattr(Setup, "step_env", as_one_operation(Setup.step_env))
     for name in ("adam", "rmsprop", "radam"):
         module = importlib.import_module(f"torch.optim.{name}")
         patch.setattr(module, "_get_capturable_supported_devices", lambda *_, **__: ["cpu"])
 
 
-def class_of(name: str) -> type[Agent]:
+def class_of(name: str) -> type[Learner]:
     """The class of a small learner."""
     return AGENTS[SMALL[name].algorithm or name]
 
@@ -132,8 +134,15 @@ def small_env(name: str, num_envs: int = 0, **options: Any) -> Catch:
     return Catch(num_envs or config.num_envs, continuous=config.continuous, **options)
 
 
-def small_learner(name: str, *, env: Any = None, **changes: Any) -> Agent:
+def small_learner(name: str, *, env: Any = None, **changes: Any) -> Any:
     """A small learner of Catch, some of its options changed."""
     small = SMALL[name]
     config = class_of(name).config_class(**{"total_steps": small.steps, **small.options, **changes})
     return class_of(name)(config, env or small_env(name, config.num_envs))
+
+
+def collect(agent: Any, num_steps: int) -> None:
+    """Play steps of all environments, as a round does before it learns."""
+    for _ in range(num_steps):
+        agent.play_step()
+    agent.steps += num_steps * agent.setup.total_envs

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cule.agents.training import graphs
+from cule.agents.parts import graphs
 
 _READS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::equal")
 
@@ -164,7 +164,7 @@ def _record_call(
     generators: Sequence[torch.Generator],
     stream: Any = None,
 ) -> tuple[Callable[[], None], Any]:
-    """In place of `cule.agents.training.graphs.capture_call`."""
+    """In place of `cule.agents.parts.graphs.capture_call`."""
     recording = Recording()
     with recording.record():
         outputs = function(*inputs)

@@ -11,7 +11,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from cule.agents import AGENTS, RunOptions, start_run
-from cule.agents.training.distributed import join_world, leave_world, rank, world_size
+from cule.agents.parts.distributed import join_world, leave_world, rank, world_size
 from tests.support.catch import Catch
 
 

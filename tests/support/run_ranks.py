@@ -18,8 +18,8 @@ import torch.distributed as dist
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from cule.agents import AGENTS, RunOptions, start_run
-from cule.agents.training import graphs
-from cule.agents.training.distributed import (
+from cule.agents.parts import graphs
+from cule.agents.parts.distributed import (
     gather_values,
     global_moments,
     join_world,
@@ -29,7 +29,7 @@ from cule.agents.training.distributed import (
     weigh_over_ranks,
     world_size,
 )
-from cule.agents.training.saving import path_of_rank
+from cule.agents.run.checkpoint import path_of_rank
 from cule.errors import CheckpointError
 from cule.nets import PixelStatistics
 from tests.support.catch import Catch
@@ -68,7 +68,7 @@ def trained(name: str, first: int, count: int, **changes: Any) -> Any:
             else:
                 log_probs = torch.full((count,), -1.0)
                 agent.buffer.append(actions, step, log_probs=log_probs, values=out[1])
-        agent.update()
+        agent.learn_once()
     return agent
 
 

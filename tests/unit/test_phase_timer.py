@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cule.agents.training import phase_timer  # noqa: E402
-from cule.agents.training.phase_timer import PhaseTimer  # noqa: E402
+from cule.agents.parts import timer  # noqa: E402
+from cule.agents.parts.timer import PhaseTimer  # noqa: E402
 from tests.support.fake_cuda import fake_cuda  # noqa: E402
 
 
@@ -51,7 +51,7 @@ def test_shares(device: str) -> None:
 def test_rounds_on_a_gpu_are_looked_at_without_waiting_and_not_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(phase_timer, "MAX_ROUNDS", 3)
+    monkeypatch.setattr(timer, "MAX_ROUNDS", 3)
     with fake_cuda() as gpu:
         measured = PhaseTimer(torch.device("cuda"))
         play_rounds(measured, 2)

@@ -123,7 +123,7 @@ def test_a_checkpoint_plays_as_in_its_evaluation(
     algorithm: str, protocol: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
     from cule.agents import AGENTS, evaluate
-    from cule.agents.training.evaluation import make_eval_env
+    from cule.agents.run.evaluation import make_eval_env
 
     path = save_learner(algorithm, tmp_path, **options)
     env, policy = open_trained(

@@ -11,20 +11,31 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cule import algos
-from cule.agents.algorithms.apex_acting import ActorErrors
-from cule.agents.training.actors import EnvFactory, actor_seed, epsilons_of
-from cule.agents.training.contract import check_tensor
-from cule.agents.training.environment import (
+from cule.agents.parts.actor_errors import ActorErrors
+from cule.agents.parts.config import ACTING_SEED, ACTOR_SEED_STRIDE
+from cule.agents.parts.envs import (
     EpisodeStatistics,
+    check_tensor,
     make_env,
     make_stacks,
     newest_frames,
 )
-from cule.agents.training.seeds import ACTING_SEED
+from cule.agents.parts.memory import ladder_of
 from cule.nets import gather_actions
 
 if TYPE_CHECKING:
-    from cule.agents.algorithms.apex import ApexConfig
+    from cule.agents.apex import ApexConfig, EnvFactory
+
+
+def actor_seed(seed: int, index: int) -> int:
+    """The seed of an actor from the one that all get."""
+    return (seed + ACTOR_SEED_STRIDE * (index + 1)) % 2**30
+
+
+def epsilons_of(config: ApexConfig, index: int) -> Tensor:
+    """The part of an actor of the ladder of all environments; float32 ``[N]``."""
+    first, total = index * config.num_envs, config.num_actors * config.num_envs
+    return ladder_of(config, total)[first : first + config.num_envs]
 
 
 class Block(NamedTuple):

@@ -27,11 +27,10 @@ from cule.agents.cluster.connection import (
 )
 from cule.agents.cluster.replay import ClusterReplay
 from cule.agents.cluster.shard import RING_BITS, Shard, Stored
-from cule.agents.training.actors import ActorError
 from cule.errors import CuleError, warn
 
 if TYPE_CHECKING:
-    from cule.agents.algorithms.apex import ApexDQN
+    from cule.agents.apex import ApexDQN
 
 #: Blocks of an actor that are requested, in transit, or stored and not yet learned for.
 BLOCKS_AHEAD = 3
@@ -41,6 +40,10 @@ MAX_FAILURES = 3
 
 #: Seconds between two warnings that nothing arrives.
 SILENCE_S = 60.0
+
+
+class ActorError(CuleError, RuntimeError):
+    """The actors cannot play."""
 
 
 @dataclass
@@ -61,8 +64,6 @@ class _Actor:
 
 class ClusterGroup:
     """The actors and shards; a context that starts and ends them.
-
-    Has the interface of `cule.agents.training.actors.ActorGroup`.
 
     Attributes:
         replay: The memory that they fill.
@@ -110,13 +111,13 @@ class ClusterGroup:
             self.actor_resources["GPU"] = config.actor_gpus
         each = -(-config.memory // config.num_actors)
         self.ring_options: dict[str, Any] = {
-            **agent.prioritized_options(),
+            **agent.memory_options(),
             "num_envs": config.num_envs,
             "capacity": each,
             "device": "cpu",
         }
         rings = -(-config.num_actors // config.replay_shards)
-        frame_bytes = agent.obs_dtype.itemsize * math.prod(self.ring_options["obs_shape"])
+        frame_bytes = agent.setup.obs_dtype.itemsize * math.prod(self.ring_options["obs_shape"])
         # Actions, rewards, flags and sums of a transition take 30 bytes.
         size = rings * each * (frame_bytes + 30)
         self.shard_resources: dict[str, float] = {"CPU": 1, "memory": float(size)}
@@ -146,7 +147,7 @@ class ClusterGroup:
                 raise ActorError(f"a part of the cluster does not start: {error}") from None
             raise
         self.send_weights(self.agent.network)
-        self.allow(0)
+        self.request_blocks()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -206,7 +207,7 @@ class ClusterGroup:
             flat = torch.cat([p.detach().reshape(-1) for p in network.parameters()])
             self._weights = self.ray.put(flat.float().cpu().numpy()), version
 
-    def allow(self, _: int) -> None:
+    def request_blocks(self) -> None:
         """Request further blocks: the learner has learned for all that have arrived."""
         for actor in self.actors:
             actor.held = 0
@@ -244,7 +245,7 @@ class ClusterGroup:
         seed, weights = None, None
         if actor.begins:
             self._begun += 1
-            seed = (self.agent.env_seed() + 7919 * self._begun) % 2**30
+            seed = (self.agent.setup.env_seed(self.agent.steps) + 7919 * self._begun) % 2**30
         if actor.begins or actor.synced >= self.config.sync_steps:
             weights, actor.synced = self._weights, 0
         actor.begins = False

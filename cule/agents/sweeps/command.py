@@ -13,15 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from cule.agents.algorithms.config import AgentConfig
-from cule.agents.algorithms.off_policy import ReplayConfig
-from cule.agents.sweeps.report import summary, write_report
-from cule.agents.sweeps.runs import SWEEP_FILE, Plan
-from cule.agents.sweeps.schedule import Schedule
-from cule.agents.sweeps.workers import LocalWorkers, RayWorkers, Workers, end, last_line, launch
-from cule.agents.training import curves
-from cule.agents.training.command import parse_train
-from cule.agents.training.options import (
+from cule.agents.parts.config import AgentConfig
+from cule.agents.parts.options import (
     Bounds,
     NonNegative,
     Positive,
@@ -29,10 +22,16 @@ from cule.agents.training.options import (
     config_from,
     validate,
 )
-from cule.agents.training.presets import PRESETS
-from cule.agents.training.progress_bar import short_time
-from cule.agents.training.run_folder import check_writable
-from cule.agents.training.scores import reference_scores
+from cule.agents.run import curves
+from cule.agents.run.cli import parse_train
+from cule.agents.run.folder import check_writable
+from cule.agents.run.logs import short_time
+from cule.agents.run.presets import PRESETS
+from cule.agents.run.scores import reference_scores
+from cule.agents.sweeps.report import summary, write_report
+from cule.agents.sweeps.runs import SWEEP_FILE, Plan
+from cule.agents.sweeps.schedule import Schedule
+from cule.agents.sweeps.workers import LocalWorkers, RayWorkers, Workers, end, last_line, launch
 from cule.errors import InvalidArgumentError, MissingPackageError, UnknownGameError
 from cule.familiar_names import Parser
 from cule.files import format_bytes
@@ -229,10 +228,12 @@ def measure(plan: Plan, config: AgentConfig, num_cpus: int, seconds: float = MEA
     """
     words = list(plan.words)
     replay_bytes = 0
-    if isinstance(config, ReplayConfig):
-        words += ["--learning-starts", str(max(4 * config.batch_size, 4 * config.num_envs))]
+    memory: int = getattr(config, "memory", 0)
+    if memory:
+        batch_size: int = vars(config)["batch_size"]
+        words += ["--learning-starts", str(max(4 * batch_size, 4 * config.num_envs))]
         frame_bytes = 128 if config.obs_type == "ram" else config.img_size**2
-        replay_bytes = config.memory * frame_bytes
+        replay_bytes = memory * frame_bytes
     shorter = dataclasses.replace(plan, words=[*words, "--log-every", "1"])
     with tempfile.TemporaryDirectory() as name:
         run = shorter.runs(Path(name))[0]

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cule.agents.sweeps.runs import Plan, read_plan
-from cule.agents.training.curves import (
+from cule.agents.run.curves import (
     COLOURS,
     Curve,
     draw_curve,
@@ -25,13 +24,14 @@ from cule.agents.training.curves import (
     save_figure,
     write_table,
 )
-from cule.agents.training.scores import (
+from cule.agents.run.scores import (
     Interval,
     aggregate,
     human_normalised,
     performance_profile,
     reference_scores,
 )
+from cule.agents.sweeps.runs import Plan, read_plan
 from cule.errors import InvalidArgumentError, MissingPackageError
 from cule.files import replace_text, writing
 

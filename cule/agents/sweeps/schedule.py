@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TextIO
 
+from cule.agents.run.logs import short_number, short_time
 from cule.agents.sweeps.runs import Plan, RunState, SweepRun
 from cule.agents.sweeps.workers import Outcome, Workers
-from cule.agents.training.progress_bar import short_number, short_time
 
 #: Seconds between two looks at the runs, and between two lines where there is no terminal.
 LOOK_S, LINE_S = 1.0, 60.0

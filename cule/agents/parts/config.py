@@ -1,0 +1,160 @@
+"""Options that all algorithms share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from cule.agents.parts.options import (
+    Bounds,
+    Fraction,
+    GradNorm,
+    NonNegative,
+    NonNegativeFloat,
+    Positive,
+    validate,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentConfig:
+    """Options of every algorithm."""
+
+    game: str = "pong"
+    """Game to learn; several with commas share the environments equally."""
+
+    mode: int | None = None
+    """Game mode; none: the default of the game."""
+
+    num_players: Annotated[int, Bounds(1, 4)] = 1
+    """Players of each game. With several the policy plays against itself, each seat counts as an
+    environment, and what is about lives and FIRE has no meaning; see docs/agents/self_play.md."""
+
+    difficulty: int | None = None
+    """Difficulty switches; none: the default of the game."""
+
+    rom_path: str = ""
+    """ROM file of your own; empty: the ROM of the game is searched."""
+
+    rules: str = ""
+    """TOML file with the rules of a game of your own, in a table of the game's name."""
+
+    num_envs: Positive = 64
+    """Environments N of each process."""
+
+    total_steps: NonNegative = 10_000_000
+    """Agent steps, summed over all environments and processes, after which training ends."""
+
+    seed: Annotated[int, Bounds(0, 2**30 - 1)] = 0
+    """Seed of weights, actions, replay and environments."""
+
+    device: str = "cpu"
+    """Device of the network: cpu, cuda, cuda:1. With torchrun each process uses its own GPU."""
+
+    env_device: str = ""
+    """Device of the environments; empty: the device of the network."""
+
+    kernel: str = "auto"
+    """Execution of games: auto, interpreter or compiled, as in `cule.EnvOptions`."""
+
+    network: str = "nature"
+    """Torso: nature, nature32, nips, small (for CPUs), impala, impala2, hadamax, mlp; vector for
+    RAM."""
+
+    initialisation: str = "orthogonal"
+    """Initialisation of the weights: orthogonal, he or torch."""
+
+    learning_rate: NonNegativeFloat = 2.5e-4
+    """Learning rate of the optimizer at the start of training."""
+
+    max_grad_norm: GradNorm = 0.5
+    """Global norm to which gradients are clipped; 0: no clipping."""
+
+    gamma: Fraction = 0.99
+    """Discount per step."""
+
+    reward_rule: Literal["clip", "sign", "none"] = "clip"
+    """How rewards are clipped for learning: clip (to -1..1), sign or none. Logged returns are not
+    clipped."""
+
+    episodic_life: bool = False
+    """Set the discount to 0 when a life is lost. The episode and the frame stack continue."""
+
+    fire_after_life_loss: bool = False
+    """Press FIRE after a lost life, where the game uses it: without, an agent may never learn to
+    serve again. Also in evaluations, since such an agent does not press it itself."""
+
+    obs_type: Literal["image", "ram"] = "image"
+    """Type of the observations: image or ram."""
+
+    img_size: Positive = 84
+    """Height and width of an observation in pixels."""
+
+    stack_num: Positive = 4
+    """Frames S in an observation."""
+
+    frameskip: Positive = 4
+    """Emulated frames per step."""
+
+    repeat_action_probability: Fraction = 0.0
+    """Sticky actions: probability, sampled every frame, that the previous action repeats."""
+
+    full_action_space: bool = False
+    """Use all 18 actions instead of the minimal set of the game."""
+
+    max_num_frames_per_episode: int = 108_000
+    """Emulated frames after which an episode is truncated."""
+
+    noop_max: Annotated[int, Bounds(0, 100_000)] = 30
+    """Upper limit (exclusive) of the random number of no-op frames after a reset."""
+
+    use_fire_reset: bool = True
+    """Press FIRE once at the start of an episode, where the game uses it."""
+
+    maxpool: bool = True
+    """Each pixel is the larger one of the last two frames of a step."""
+
+    resets: Literal["", "exact", "cached"] = ""
+    """Resets: exact, as ale-py's, or cached; empty: exact on a CPU, cached on a GPU."""
+
+    decorrelate_steps: Annotated[int, Bounds(0, 100_000)] = 400
+    """Upper limit of the random number of random steps that each environment plays first."""
+
+    env_threads: int = 0
+    """CPU threads that step the environments; 0: one per available core."""
+
+    torch_threads: Annotated[int, Bounds(0, 1_024)] = 0
+    """CPU threads of PyTorch; 0: with the network on the CPU one per core that is idle at the start
+    of the run (or OMP_NUM_THREADS), otherwise the default of PyTorch."""
+
+    lr_scale: Literal["none", "sqrt", "linear"] = "none"
+    """Scaling of the learning rate with N environments over all processes: none, sqrt (of N / 16)
+    or linear."""
+
+    precision: Literal["fp32", "tf32", "bf16"] = "fp32"
+    """fp32, tf32 (matrix products on GPUs) or bf16 (convolutions and matrix products)."""
+
+    compile: bool = False
+    """Compile the network with torch.compile."""
+
+    cuda_graphs: bool = False
+    """Run acting and learning as CUDA graphs; on a GPU."""
+
+    deterministic: bool = False
+    """Use deterministic kernels only."""
+
+    def __post_init__(self) -> None:
+        """Validate the options."""
+        validate(self)
+
+    @property
+    def continuous(self) -> bool:
+        """Whether actions are (radius, angle, fire) instead of indices."""
+        return False
+
+
+#: Offsets of the streams of one process.
+WEIGHTS_SEED, ACTING_SEED, REPLAY_SEED, EVALUATION_SEED = 0, 101, 202, 303
+
+#: Distances between the seeds of two ranks, and of two actor processes.
+RANK_SEED_STRIDE, ACTOR_SEED_STRIDE = 1_000_003, 10_007

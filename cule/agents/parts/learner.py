@@ -1,0 +1,184 @@
+"""The interface between a learner and what runs it, and the state that all learners have."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from cule.agents.parts.config import AgentConfig
+from cule.agents.parts.graphs import copied_scalars
+from cule.agents.parts.setup import Network, Setup
+from cule.errors import DivergedError
+
+if TYPE_CHECKING:
+    from cule.agents.parts.envs import AnyEnv
+    from cule.agents.run.evaluation import Evaluation
+
+AnyLearner = TypeVar("AnyLearner", bound="Learner")
+
+#: Scalars that an update reports, on the device or as numbers.
+Metrics: TypeAlias = Mapping[str, Tensor | float]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """State of training after a round of collecting and learning."""
+
+    steps: int
+    """Agent steps so far, summed over all environments and processes."""
+
+    updates: int
+    """Updates of the optimizer so far."""
+
+    metrics: Metrics
+    """Metrics of the last update: scalars on the device, to be read when needed."""
+
+    episodes: Tensor
+    """Episodes that ended in this process since the last progress; float64 scalar on the device."""
+
+    episode_return: Tensor
+    """Their mean return, not clipped; NaN without an episode."""
+
+    episode_length: Tensor
+    """Their mean length in steps; NaN without an episode."""
+
+
+class Learner(Protocol):
+    """What runs, evaluations and checkpoints know of a learner; each algorithm implements it.
+
+    `save`, `load`, `evaluate` and `check_finite` follow from the rest.
+
+    Attributes:
+        config: The options.
+        setup: Devices, environments, random streams and statistics.
+        device: Device of the network.
+        network: The network that it trains.
+        optimizer: The optimizer of the network.
+        steps: Agent steps so far, summed over all environments and processes.
+        updates: Updates of the optimizer so far.
+        metrics: Metrics of the last update.
+        has_begun: Whether the environments and the buffer are in use.
+    """
+
+    name: ClassVar[str]
+    config_class: ClassVar[type[AgentConfig]]
+    config: Any  # the options of the algorithm
+    setup: Setup
+    device: torch.device
+    network: nn.Module
+    optimizer: torch.optim.Optimizer
+    steps: int
+    updates: int
+    metrics: Metrics
+    has_begun: bool
+
+    def train(self, steps: int | None = None) -> Iterator[Progress]:
+        """Train, and yield after every round.
+
+        Args:
+            steps: Agent steps to stop at, counted from the start; by default `total_steps`.
+
+        Yields:
+            The progress so far. If you stop iterating, training stops; another call resumes it.
+        """
+
+    def act(self, obs: Tensor, generator: torch.Generator, *, greedy: bool = False) -> Tensor:
+        """Choose actions for evaluation.
+
+        Args:
+            obs: uint8 ``[n, *obs_shape]``.
+            generator: Source of randomness.
+            greedy: Choose the best actions, without randomness.
+
+        Returns:
+            Actions for the environment; ``[n]`` or ``[n, 3]``.
+        """
+
+    def state_dict(self, *, replay: bool = True) -> dict[str, Any]:
+        """Everything that training continues from; `replay`: with a replay memory."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore `state_dict`."""
+
+    def save(self, path: str | os.PathLike[str], *, replay: bool = True) -> None:
+        """Write a checkpoint. The file is either complete or absent.
+
+        Args:
+            path: Target. Processes of rank R > 0 write ``NAME.rankR.SUFFIX`` next to it.
+            replay: Include the replay memory of algorithms that have one. Without it a resumed run
+                fills a new memory first.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        from cule.agents.run.checkpoint import save
+
+        save(self, path, replay=replay)
+
+    def save_weights(self, path: str | os.PathLike[str]) -> None:
+        """Write the network alone, as ``NAME.safetensors``. The file is complete or absent.
+
+        Raises:
+            OSError: The file cannot be written.
+            MissingPackageError: safetensors is not installed.
+        """
+        from cule.agents.run.weights import save_weights
+
+        save_weights(self, path)
+
+    @classmethod
+    def load(
+        cls: type[AnyLearner],
+        path: str | os.PathLike[str],
+        env: AnyEnv | None = None,
+        *,
+        network: Network | None = None,
+        **changes: object,
+    ) -> AnyLearner:
+        """Make an agent that continues from a checkpoint.
+
+        Args:
+            path: A checkpoint.
+            env: As for the constructor.
+            network: As for the constructor; it gets the weights of the checkpoint.
+            changes: Options that may differ: total_steps, devices and threads.
+
+        Raises:
+            FileNotFoundError: The file does not exist.
+            CheckpointError: The file is not a checkpoint, is damaged, or is of another algorithm.
+        """
+        from cule.agents.run.checkpoint import load
+
+        return load(cls, path, env, network=network, **changes)
+
+    def check_finite(self, last_checkpoint: str = "none yet") -> None:
+        """Require that losses and weights are finite. Waits for the device.
+
+        Raises:
+            DivergedError: They are not; the message names the last good checkpoint.
+        """
+        weights = torch.stack([torch.isfinite(p).all() for p in self.network.parameters()])
+        if not bool(self.setup.is_finite & weights.all()):
+            raise DivergedError(
+                f"a loss or weight is not finite after {self.steps} steps and {self.updates} "
+                f"updates; last good checkpoint: {last_checkpoint}"
+            )
+
+    def evaluate(self, **options: Any) -> Evaluation:
+        """Play whole episodes; the options are those of `cule.agents.evaluate`."""
+        from cule.agents.run.evaluation import evaluate
+
+        return evaluate(self, **options)
+
+
+def progress_of(learner: Learner, metrics: Metrics) -> Progress:
+    """The progress so far; does not wait for the device."""
+    if learner.config.cuda_graphs:  # the next replay overwrites its results
+        metrics = copied_scalars(metrics)
+    statistics = learner.setup.statistics
+    return Progress(learner.steps, learner.updates, metrics, *statistics.new_episodes())

@@ -1,0 +1,303 @@
+"""`Setup`: what every learner needs before its algorithm: devices, environments, random streams."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from cule.agents.parts.config import (
+    ACTING_SEED,
+    RANK_SEED_STRIDE,
+    REPLAY_SEED,
+    WEIGHTS_SEED,
+    AgentConfig,
+)
+from cule.agents.parts.devices import configure_torch, is_same_device, parse_device
+from cule.agents.parts.distributed import (
+    average_gradients,
+    broadcast_module,
+    collectives_can_be_captured,
+    join_world,
+    rank,
+    world_size,
+)
+from cule.agents.parts.envs import (
+    AnyEnv,
+    DiscreteSpace,
+    EpisodeStatistics,
+    FrameEnv,
+    as_frame_env,
+    check_network,
+    make_env,
+    mode_of,
+    newest_frames,
+    obs_dtype,
+    obs_shape,
+    split_obs_shape,
+)
+from cule.agents.parts.graphs import Graphs
+from cule.agents.parts.optim import step_unless
+from cule.agents.parts.timer import PhaseTimer
+from cule.envs import FrameStep
+from cule.errors import InvalidArgumentError
+from cule.kernels import BLOCK_SIDE
+from cule.nets import read_floats, reads_blocks
+
+#: A network, or a function (or class) that makes it from the shape of an observation and the number
+#: of actions.
+Network: TypeAlias = nn.Module | Callable[[tuple[int, ...], int], nn.Module]
+
+
+class Setup:
+    """Devices, environments, random streams, statistics and CUDA graphs of a learner.
+
+    Attributes:
+        config: The options.
+        device: Device of the network.
+        env_device: Device of the environments.
+        env: The environments.
+        obs_shape: Shape of an observation.
+        obs_dtype: Type of its elements.
+        autoreset_mode: SameStep or NextStep.
+        num_actions: Number of actions; 0 where they are continuous.
+        total_envs: Environments of all processes.
+        generator: Random numbers of acting and learning, on the device.
+        statistics: Statistics of the episodes that have ended.
+        timer: Times the phases of rounds.
+        graphs: The calls that are CUDA graphs.
+        is_finite: Whether all losses so far were finite; bool scalar on the device.
+        can_sync: Whether the host may read tensors to make decisions: on a CPU, outside of graphs.
+    """
+
+    def __init__(self, config: AgentConfig, env: AnyEnv | None, name: str) -> None:
+        """Join the other processes, and make the environments of the config unless some are given.
+
+        Raises:
+            InvalidArgumentError: The environments do not fit the algorithm `name`.
+            UnknownGameError, RomNotFoundError, DeviceError: As `cule.AtariVectorEnv`.
+        """
+        self.config = config
+        self.device = join_world(parse_device("device", config.device))
+        self.env_device = parse_device("env_device", config.env_device or str(self.device))
+        check_graphs(config, self.device)
+        configure_torch(config)
+        self.env = as_frame_env(self._env_of_config() if env is None else env)
+        self.num_envs = self.env.num_envs
+        self.total_envs = self.num_envs * world_size()
+        self.obs_shape, self.obs_dtype = obs_shape(self.env), obs_dtype(self.env)
+        self.autoreset_mode = mode_of(self.env)
+        self.num_actions = count_actions(self.env, name, continuous=config.continuous)
+        self.statistics = EpisodeStatistics(self.device)
+        self.is_finite = torch.ones((), dtype=torch.bool, device=self.device)
+        self.generator = self.make_generator(ACTING_SEED)
+        self.shares_device = is_same_device(self.env_device, self.device)
+        self.can_sync = self.device.type == "cpu" and not config.cuda_graphs
+        self.timer = PhaseTimer(
+            self.device, separates_emulation=self.shares_device or self.env_device.type == "cpu"
+        )
+        self.graphs = Graphs(
+            self.device,
+            self.generator,
+            # A graph would keep the interpreter kernel while that of the game is being compiled.
+            lambda: not getattr(self.env, "is_compiling", False),
+            is_enabled=config.cuda_graphs,
+        )
+
+    def _env_of_config(self) -> FrameEnv:
+        config = self.config
+        if self.device.index is not None and not config.env_device:
+            config = dataclasses.replace(config, env_device=str(self.device))
+        return make_env(config)
+
+    # --- Random streams ---------------------------------------------------------------------------
+
+    def seed_of(self, offset: int) -> int:
+        """The seed of this process for the stream with an offset."""
+        return self.config.seed + RANK_SEED_STRIDE * rank() + offset
+
+    def make_generator(self, offset: int) -> torch.Generator:
+        """A generator on the device for the stream with an offset."""
+        return torch.Generator(device=self.device).manual_seed(self.seed_of(offset))
+
+    def env_seed(self, steps: int) -> int:
+        """The seed for environments that begin after a number of steps.
+
+        A run that is resumed without its buffer so sees new episodes.
+        """
+        return self.seed_of(steps) % 2**30  # environments count up from it, below 2^31
+
+    # --- Networks ---------------------------------------------------------------------------------
+
+    def make_network(
+        self,
+        given: Network | None,
+        make: Callable[[], nn.Module],
+        outputs: Mapping[str, tuple[int, ...]],
+    ) -> nn.Module:
+        """The given network, or the one that `make` makes, on the device, equal in all processes.
+
+        Args:
+            given: The network of a user.
+            make: Makes the network of the config on the CPU, from the global generator.
+            outputs: Names and shapes, for one observation, of what it must return; empty: any.
+
+        Raises:
+            InvalidArgumentError: The network does not read the observations, or returns others.
+        """
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.config.seed + WEIGHTS_SEED)
+            if isinstance(given, nn.Module):
+                network = given
+            elif given is not None:
+                network = given(self.obs_shape, self.num_actions)
+                if not isinstance(network, nn.Module):
+                    raise InvalidArgumentError(
+                        f"network made a {type(network).__name__}; it must make a torch.nn.Module"
+                    )
+            else:
+                network = make()
+                if self.obs_dtype.is_floating_point:
+                    read_floats(network)
+            network = network.to(self.device)
+            if outputs:
+                check_network(network, self.obs_shape, self.obs_dtype, outputs, self.device)
+        broadcast_module(network)
+        return network
+
+    def compiled(self, network: nn.Module) -> Any:  # a module or what torch makes of it
+        """The network, compiled if the config asks for it."""
+        return torch.compile(network) if self.config.compile else network
+
+    def network_options(self, *, normalize_obs: bool) -> dict[str, Any]:
+        """Keywords of the networks of `cule.nets`."""
+        return {
+            "torso": self.config.network,
+            "initialisation": self.config.initialisation,
+            "normalize_obs": normalize_obs,
+        }
+
+    @property
+    def learning_rate(self) -> float:
+        """The initial learning rate, scaled with the number of environments by `lr_scale`."""
+        share = self.total_envs / 16  # CuLE's reference is 16 environments
+        scale = {"none": 1.0, "sqrt": share**0.5, "linear": share}[self.config.lr_scale]
+        return float(self.config.learning_rate * scale)
+
+    def autocast(self) -> contextlib.AbstractContextManager[None]:
+        """Autocast to bfloat16 if the config asks for it."""
+        enabled = self.config.precision == "bf16"
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=enabled)
+
+    def descend(
+        self, loss: Tensor, optimizer: torch.optim.Optimizer, skip: Tensor | None = None
+    ) -> Tensor:
+        """Take one step of an optimizer, and return the global norm of the gradients.
+
+        The caller counts updates, which a CUDA graph cannot. Where `skip`, a bool scalar on the
+        device, is true, the step changes nothing.
+        """
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        average_gradients(parameters)
+        norm = nn.utils.clip_grad_norm_(parameters, self.config.max_grad_norm or float("inf"))
+        if skip is None:
+            optimizer.step()
+        else:
+            step_unless(skip, optimizer)
+        self.is_finite &= torch.isfinite(loss.detach()) & torch.isfinite(norm)
+        return norm
+
+    def only_valid(self, valid: Tensor) -> Tensor | None:
+        """Which samples to learn from; None: all, as always with SameStep autoreset."""
+        return valid if self.autoreset_mode == "NextStep" else None
+
+    # --- Steps ------------------------------------------------------------------------------------
+
+    def reset(self, steps: int) -> Tensor:
+        """Start new episodes; return the first frames, ``[N, H, W]`` or ``[N, D]``."""
+        obs, _ = self.env.reset(seed=self.env_seed(steps))
+        return newest_frames(self.env, obs).to(self.device)
+
+    def step_env(self, actions: Tensor, next_frame: Tensor | None) -> FrameStep:
+        """Step the environments; on the same device, write frames to `next_frame` of the buffer."""
+        with self.timer.phase("emulate"):
+            if self.shares_device:
+                return self.env.step_frames(actions, out=next_frame)
+            return self.env.step_frames(actions.to(self.env_device))
+
+    def of_own_envs(self, values: Tensor) -> Tensor:
+        """The part of values ``[N of all processes]`` for the environments of this process."""
+        first = rank() * self.num_envs
+        return values[first : first + self.num_envs].to(self.device)
+
+    def storage_options(self, network: nn.Module) -> dict[str, Any]:
+        """Keywords of `cule.replay.StorageOptions` for the buffer of this process."""
+        config = self.config
+        stack, frame_shape = split_obs_shape(self.env)
+        return {
+            "num_envs": self.num_envs,
+            "obs_shape": frame_shape,
+            "obs_dtype": self.obs_dtype,
+            "autoreset_mode": self.autoreset_mode,
+            "stack": stack,
+            "pixel_blocks": self.reads_blocks(network),
+            "gamma": config.gamma,
+            "reward_clipping": config.reward_rule,
+            "terminal_on_life_loss": config.episodic_life,
+            "max_episode_steps": -(-config.max_num_frames_per_episode // config.frameskip),
+            "device": self.device,
+            "seed": self.seed_of(REPLAY_SEED),
+        }
+
+    def reads_blocks(self, network: nn.Module) -> bool:
+        """Whether the buffer gathers observations as the first convolution reads them.
+
+        That saves passes over memory on a GPU, where the network computes in bfloat16 anyway.
+        """
+        rows, columns = self.obs_shape[-2:] if len(self.obs_shape) == 3 else (1, 1)
+        return (
+            self.device.type == "cuda"
+            and self.config.precision == "bf16"
+            and self.obs_dtype == torch.uint8
+            and rows % BLOCK_SIDE == columns % BLOCK_SIDE == 0
+            and reads_blocks(network)
+        )
+
+
+def count_actions(env: FrameEnv, name: str, *, continuous: bool) -> int:
+    """Number of actions; 0 where they are continuous.
+
+    Raises:
+        InvalidArgumentError: They are of the other kind.
+    """
+    space = env.single_action_space
+    is_discrete = isinstance(space, DiscreteSpace)
+    if is_discrete == continuous:
+        kinds = {True: "discrete", False: "continuous"}
+        raise InvalidArgumentError(
+            f"the actions of the environment are {kinds[is_discrete]}; {name} with these options "
+            f"needs {kinds[not is_discrete]} actions"
+        )
+    return int(space.n) if isinstance(space, DiscreteSpace) else 0
+
+
+def check_graphs(config: AgentConfig, device: torch.device) -> None:
+    """Require that CUDA graphs are possible, if they are asked for."""
+    if not config.cuda_graphs:
+        return
+    if device.type != "cuda":
+        raise InvalidArgumentError(
+            f"cuda_graphs is True and device {str(device)!r}; graphs need device 'cuda'"
+        )
+    if world_size() > 1 and not collectives_can_be_captured():
+        raise InvalidArgumentError(
+            f"cuda_graphs is True and {world_size()} processes communicate by "
+            f"{dist.get_backend()!r}; with several processes graphs need 'nccl'"
+        )

@@ -1,0 +1,209 @@
+"""Checkpoints: whole training states, and weights for playing."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, cast
+
+from torch import Tensor
+
+from cule import __version__
+from cule.agents.parts.distributed import (
+    rank,
+    world_size,
+)
+from cule.agents.parts.options import config_from
+from cule.errors import CheckpointError
+from cule.tensor_files import load_tensors, save_tensors
+
+if TYPE_CHECKING:
+    from cule.agents.parts.envs import AnyEnv
+    from cule.agents.parts.learner import AnyLearner, Learner
+    from cule.agents.parts.setup import Network
+
+#: Options that a resumed run may change.
+FREE_OPTIONS = (
+    *("total_steps", "device", "env_device", "kernel", "env_threads", "torch_threads"),
+    *("cluster", "actor_gpus"),
+)
+
+
+def path_of_rank(path: str | os.PathLike[str]) -> Path:
+    """The file of this process: ``NAME.rankR.SUFFIX`` except for rank 0."""
+    plain = Path(path)
+    return plain if rank() == 0 else plain.with_suffix(f".rank{rank()}{plain.suffix}")
+
+
+def read_own(path: str | os.PathLike[str]) -> Checkpoint:
+    """Read this process's file of a checkpoint, or that of rank 0 of another number of processes.
+
+    Raises:
+        FileNotFoundError: There is none.
+        CheckpointError: The file is not a checkpoint, or is damaged.
+    """
+    own = path_of_rank(path)
+    if own.exists() or not Path(path).exists():
+        return read_checkpoint(own)
+    content = read_checkpoint(path)
+    return read_checkpoint(own) if num_processes(content) == world_size() else content
+
+
+def num_processes(content: Checkpoint) -> int:
+    """The number of processes that made a checkpoint."""
+    return content.get("world_size", 1)
+
+
+def without_environments(content: Checkpoint) -> Checkpoint:
+    """The part of a checkpoint that any number of processes can continue from, on new episodes."""
+    extra = {name: value for name, value in content["extra"].items() if name != "buffer"}
+    if "replay" in extra:
+        extra["replay"] = None  # refused, so its content does not matter
+    return {**content, "has_begun": False, "env": None, "extra": extra}
+
+
+def save(learner: Learner, path: str | os.PathLike[str], *, replay: bool = True) -> None:
+    """Write a checkpoint, as `Learner.save`."""
+    state = learner.state_dict(replay=replay)
+    write_checkpoint(path_of_rank(path), {**policy_state(learner), **state})
+
+
+def policy_state(learner: Learner) -> PolicyState:
+    """The part of a checkpoint that playing needs."""
+    return {
+        "algorithm": learner.name,
+        "version": __version__,
+        "config": dataclasses.asdict(learner.config),
+        "obs_shape": list(learner.setup.obs_shape),
+        "num_actions": learner.setup.num_actions,
+        "steps": learner.steps,
+        "updates": learner.updates,
+        "network": learner.network.state_dict(),
+    }
+
+
+def load(
+    learner_class: type[AnyLearner],
+    path: str | os.PathLike[str],
+    env: AnyEnv | None = None,
+    *,
+    network: Network | None = None,
+    **changes: object,
+) -> AnyLearner:
+    """Make a learner that continues from a checkpoint, as `Learner.load`."""
+    content = read_own(path)
+    if content.get("algorithm") != learner_class.name:
+        raise CheckpointError(
+            f"{path} is a checkpoint of {content.get('algorithm')!r}; it must be of "
+            f"{learner_class.name!r}"
+        )
+    make: Any = learner_class  # a protocol does not say how it is made
+    config = config_from(learner_class.config_class, content["config"] | changes)
+    learner: AnyLearner = make(config, env, network=network)
+    load_state(learner, content)
+    return learner
+
+
+def load_state(learner: Learner, content: Checkpoint) -> None:
+    """Restore the content of a checkpoint.
+
+    Raises:
+        CheckpointError: It is of another algorithm, or was made with other options.
+    """
+    _check_shapes(learner, content)
+    _check_run(learner, content)
+    if num_processes(content) != world_size():
+        content = without_environments(content)
+    learner.load_state_dict(content)
+
+
+def load_weights(learner: Learner, content: PolicyState) -> None:
+    """Restore network and counters only, for playing."""
+    _check_shapes(learner, content)
+    try:
+        learner.network.load_state_dict(content["network"])
+    except RuntimeError as error:
+        raise CheckpointError(
+            f"the weights do not fit the network of {type(learner).__name__} (for an agent of your "
+            f"own, use --agent MODULE:CLASS): {error}"
+        ) from None
+    learner.steps, learner.updates = content["steps"], content["updates"]
+
+
+def _check_shapes(learner: Learner, content: PolicyState) -> None:
+    if content["algorithm"] != learner.name:
+        raise CheckpointError(
+            f"the checkpoint is of {content['algorithm']!r}; it must be of {learner.name!r}"
+        )
+    for name, saved, own in (
+        ("obs_shape", content["obs_shape"], list(learner.setup.obs_shape)),
+        ("num_actions", content["num_actions"], learner.setup.num_actions),
+    ):
+        if saved != own:
+            raise CheckpointError(f"{name} of the checkpoint is {saved}; it must be {own}")
+
+
+def _check_run(learner: Learner, content: Checkpoint) -> None:
+    processes = num_processes(content)
+    is_resized = processes != world_size()
+    if is_resized and "replay" in content["extra"]:
+        raise CheckpointError(
+            f"the checkpoint was made by {processes} processes; there are {world_size()}, and the "
+            f"replay memories that they saved cannot be divided: use {processes} processes, or "
+            "checkpoints without the memory (--no-save-replay)"
+        )
+    free = (*FREE_OPTIONS, "num_envs") if is_resized else FREE_OPTIONS
+    for item in dataclasses.fields(learner.config):
+        name, value = item.name, getattr(learner.config, item.name)
+        saved = content["config"].get(name, item.default)  # an option newer than the file
+        if name not in free and saved != value:
+            raise CheckpointError(
+                f"the checkpoint was made with {name} = {saved!r}; here it is {value!r}"
+            )
+
+
+#: Increases when the content of a checkpoint changes its meaning.
+FORMAT = 1
+
+
+class PolicyState(TypedDict):
+    """The part of a checkpoint that playing needs; a file of weights holds the same."""
+
+    algorithm: str
+    version: str
+    config: dict[str, object]
+    obs_shape: list[int]
+    num_actions: int
+    steps: int
+    updates: int
+    network: dict[str, Tensor]
+
+
+class Checkpoint(PolicyState):
+    """Content of a checkpoint."""
+
+    optimizer: dict[str, object]
+    generator: Tensor
+    statistics: Tensor
+    metrics: dict[str, Tensor | float]
+    world_size: int
+    has_begun: bool
+    env: object
+    """Snapshots of the environments, uint8 ``[N, bytes]``; None before the first step."""
+    extra: Mapping[str, object]
+    """State of the algorithm, such as its buffer."""
+
+
+def write_checkpoint(path: str | os.PathLike[str], content: Mapping[str, object]) -> None:
+    """Write a checkpoint, replacing an existing file."""
+    save_tensors(path, {"format": FORMAT, **content})
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
+    """Read a checkpoint to the CPU."""
+    content = load_tensors(path)
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise CheckpointError(f"{path} is not a checkpoint of format {FORMAT}")
+    return cast(Checkpoint, content)

@@ -1,0 +1,376 @@
+"""``cule train`` and ``cule eval``: from the command line to runs and evaluations."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+
+from cule.agents.parts.config import AgentConfig
+from cule.agents.parts.distributed import leave_world, rank
+from cule.agents.parts.envs import FrameEnv, make_games
+from cule.agents.parts.options import add_arguments, config_from, options_of
+from cule.agents.run.checkpoint import FREE_OPTIONS
+from cule.agents.run.evaluation import (
+    MIN_EPISODES,
+    PROTOCOLS,
+    Evaluation,
+    evaluate,
+    make_eval_env,
+)
+from cule.agents.run.folder import find_checkpoint, read_config, run_path
+from cule.agents.run.matches import play_matches, seats_with_opponent
+from cule.agents.run.presets import (
+    AGENTS,
+    PRESETS,
+    checkpoint_config,
+    find_agent,
+    load_to_play,
+)
+from cule.agents.run.run import Run, RunOptions, start_run
+from cule.agents.run.scores import aggregate
+from cule.agents.run.video import RecordedEnv, check_video_path
+from cule.agents.run.weights import read_to_play
+from cule.agents.self_play import SelfPlayEnv
+from cule.errors import CuleError, InvalidArgumentError, TrainingMemoryError
+from cule.familiar_names import Parser
+from cule.files import replace_text
+
+
+def train(words: Sequence[str]) -> int:
+    """Run ``cule train ALGO ...``, or ``cule train --resume --out DIR``."""
+    name, first_config, run_options = parse_train(words)
+    finished: list[Evaluation] = []
+    for seed in range(first_config.seed, first_config.seed + run_options.seeds):
+        config = dataclasses.replace(first_config, seed=seed)
+        out = run_options.out
+        if run_options.seeds > 1 and out:
+            out = str(run_path(str(Path(out) / f"seed-{seed}"), config, name))
+        is_complete, run = _train_once(name, config, dataclasses.replace(run_options, out=out))
+        if not is_complete:
+            break
+        finished += [result for _, result in run.evaluations[-1:]]
+    if len(finished) > 1:
+        scores = {finished[0].game: [result.mean for result in finished]}
+        found = aggregate(scores)["iqm"]
+        print(
+            f"{len(finished)} seeds: interquartile mean {found.value:.2f}, 95 % interval "
+            f"[{found.low:.2f}, {found.high:.2f}]"
+        )
+    return 0
+
+
+def _train_once(name: str, config: AgentConfig, run_options: RunOptions) -> tuple[bool, Run]:
+    """Train once; return whether the run is complete, and the run."""
+    try:
+        run = start_run(AGENTS[PRESETS[name].algorithm], config, run_options, preset=name)
+        is_complete = run.run()
+        is_first = rank() == 0
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, CuleError) or not _is_out_of_memory(error):
+            raise
+        reason = str(error).partition("\n")[0] or "an allocation failed"
+        raise TrainingMemoryError(
+            f"num_envs is {config.num_envs}, and memory does not suffice: {reason}; use fewer "
+            "environments, shorter rollouts or smaller batches"
+        ) from None
+    finally:
+        leave_world()
+    if is_first:
+        if is_complete:
+            print(f"trained for {run.agent.steps} steps; the run is in {run.folder}")
+        else:
+            print(f"stopped after {run.agent.steps} steps; continue with --resume")
+    run.agent.setup.env.close()
+    return is_complete, run
+
+
+def parse_train(words: Sequence[str]) -> tuple[str, AgentConfig, RunOptions]:
+    """The preset, the options of the algorithm, and those of the run."""
+    parser = Parser(prog="cule train", description="Train an agent.")
+    parser.add_argument(
+        "algorithm",
+        choices=sorted(PRESETS),
+        metavar="ALGO",
+        help=f"an algorithm or a preset of one: {', '.join(sorted(PRESETS))}; with --resume --out "
+        "DIR by default that of the run",
+    )
+    if words and words[0].startswith("--") and "--resume" in words:
+        words = [_preset_of_run(words), *words]
+    name = parser.parse_known_args(words[:1] or ["--help"])[0].algorithm
+    preset = PRESETS[name]
+    config_class = AGENTS[preset.algorithm].config_class
+    parser.usage = f"cule train {name} [options]"
+    add_arguments(parser.add_argument_group("algorithm"), config_class, preset.options)
+    add_arguments(parser.add_argument_group("run"), RunOptions, {})
+    given = vars(parser.parse_args(words))
+    given.pop("algorithm")
+    run_names = {item.name for item in dataclasses.fields(RunOptions)}
+    run_given = {k: v for k, v in given.items() if k in run_names}
+    chosen = {k: v for k, v in given.items() if k not in run_names}
+    run_options = config_from(RunOptions, run_given)
+    config = config_from(config_class, {**preset.options, **chosen})
+    folder = run_path(run_options.out, config, name)
+    if run_options.seeds > 1 and run_options.resume:
+        raise InvalidArgumentError(
+            f"seeds is {run_options.seeds} and resume True; resume the run of one seed by --out"
+        )
+    saved = read_config(folder) if run_options.resume else None
+    if saved is not None:
+        _check_resumed(folder, saved, name, preset.algorithm, chosen)
+        values = {k: v for k, v in saved.items() if k in options_of(config_class)}
+        config = config_from(config_class, {**preset.options, **values, **chosen})
+        kept = {k: v for k, v in saved.get("run", {}).items() if k in run_names}
+        run_options = config_from(RunOptions, {**kept, **run_given})
+    return name, config, run_options
+
+
+def _preset_of_run(words: Sequence[str]) -> str:
+    """The preset of the run that is resumed, from its folder."""
+    parser = Parser(prog="cule train", add_help=False)
+    parser.add_argument("--out", default="")
+    out = parser.parse_known_args(words)[0].out
+    saved = read_config(Path(out)) if out else None
+    if saved is None:
+        raise InvalidArgumentError(
+            f"out is {out!r}, which is no folder of a run to resume; name ALGO, or the folder of "
+            "a run with --out"
+        )
+    return str(saved.get("preset", saved["algorithm"]))
+
+
+def _check_resumed(
+    folder: Path,
+    saved: Mapping[str, object],
+    preset: str,
+    algorithm: str,
+    chosen: Mapping[str, object],
+) -> None:
+    """Refuse options that a resumed run cannot change."""
+    was = str(saved.get("preset", preset))
+    if saved["algorithm"] != algorithm or was != preset:
+        raise InvalidArgumentError(
+            f"ALGO is {preset!r}; the run in {folder} is of {was!r}, so leave ALGO out or name that"
+        )
+    for name, value in chosen.items():
+        # num_envs may change with the number of processes, which the checkpoint knows.
+        free = (*FREE_OPTIONS, "num_envs")
+        if name in saved and name not in free and saved[name] != value:
+            raise InvalidArgumentError(
+                f"{name} is {value!r}; the run in {folder} has {saved[name]!r}, and only "
+                f"{', '.join(FREE_OPTIONS)} and options of the run may change"
+            )
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Whether an allocation failed; on a CPU torch has no error class for it."""
+    kinds = (MemoryError, torch.OutOfMemoryError)
+    return isinstance(error, kinds) or "can't allocate memory" in str(error)
+
+
+def evaluate_checkpoints(words: Sequence[str]) -> int:
+    """Run ``cule eval CHECKPOINT ...``."""
+    options = _parse_eval(words)
+    agent_class = None if options.agent is None else find_agent(options.agent)
+    if options.versus is not None:
+        return _report_matches(options, options.versus)
+    results: list[Evaluation] = []
+    records: list[dict[str, object]] = []
+    for path in options.checkpoints:
+        content = read_to_play(find_checkpoint(path))
+        num_envs = options.num_envs or min(options.episodes, 128)
+        files = {name: getattr(options, name) for name in ("rom_path", "rules")}
+        given = {name: path for name, path in files.items() if path is not None}
+        config = checkpoint_config(
+            content, agent_class, device=options.device, env_device="", **given
+        )
+        with contextlib.ExitStack() as stack:
+            atari = make_eval_env(config, options.protocol, num_envs)
+            stack.callback(atari.close)
+            env: FrameEnv = atari
+            recorded = None
+            if options.video is not None:
+                each = -(-options.episodes // atari.num_envs)
+                recorded = RecordedEnv(atari, options.video, episodes=each)
+                env = stack.enter_context(recorded)
+            agent = load_to_play(content, env, options.device, agent_class)
+            result = evaluate(
+                agent,
+                episodes=options.episodes,
+                protocol=options.protocol,
+                seed=options.seed,
+                greedy=options.greedy,
+                env=env,
+            )
+            results.append(result)
+            records.append(
+                {
+                    "checkpoint": str(path),
+                    "algorithm": agent.name,
+                    "game": result.game,
+                    "steps": agent.steps,
+                    "seed": options.seed,
+                    "greedy": options.greedy,
+                    **result.row(),
+                    "returns": result.returns,
+                    "lengths": result.lengths,
+                }
+            )
+            _print_result(str(path), agent.name, agent.steps, result)
+            if options.json is not None:
+                replace_text(options.json, json.dumps(records, indent=2) + "\n")
+            if recorded is not None:
+                recorded.finish()
+    _print_aggregates(results)
+    return 0
+
+
+def _report_matches(options: _EvalOptions, opponent: str) -> int:
+    """Play matches of every CHECKPOINT against one opponent, and print and write the results."""
+    versus = None
+    if opponent != "random":
+        versus = read_to_play(find_checkpoint(Path(opponent)))
+    records: list[dict[str, object]] = []
+    for path in options.checkpoints:
+        content = read_to_play(find_checkpoint(path))
+        if options.rom_path is not None:
+            content["config"]["rom_path"] = options.rom_path
+        config = checkpoint_config(content, device=options.device, env_device="")
+        seats = seats_with_opponent(config)
+        games = make_games(dataclasses.replace(config, num_envs=seats), seats)
+        with contextlib.closing(games):  # only its spaces are used
+            agent = load_to_play(content, SelfPlayEnv(games), options.device)
+        result = play_matches(
+            agent,
+            versus,
+            matches=options.episodes,
+            protocol=options.protocol,
+            seed=options.seed,
+            greedy=options.greedy,
+            num_games=options.num_envs,
+        )
+        row = result.row()
+        records.append(
+            {
+                "checkpoint": str(path),
+                "versus": opponent,
+                "game": config.game,
+                "protocol": options.protocol,
+                "seed": options.seed,
+                "greedy": options.greedy,
+                **row,
+                "margins": result.margins,
+                "lengths": result.lengths,
+            }
+        )
+        low, high = result.win_rate_interval()
+        print(
+            f"{path} versus {opponent}: {config.game}, {row['matches']} matches: won "
+            f"{result.wins}, drawn {result.draws}, lost {result.losses}; win rate "
+            f"{result.win_rate:.1%}, 95 % interval [{low:.1%}, {high:.1%}]; mean margin "
+            f"{row['margin_mean']:.2f}",
+            flush=True,
+        )
+        if options.json is not None:
+            replace_text(options.json, json.dumps(records, indent=2) + "\n")
+    return 0
+
+
+class _EvalOptions(argparse.Namespace):
+    checkpoints: list[Path]
+    episodes: int
+    protocol: str
+    seed: int
+    greedy: bool
+    num_envs: int
+    device: str
+    agent: str | None
+    rom_path: str | None
+    rules: str | None
+    json: Path | None
+    video: Path | None
+    versus: str | None
+
+
+def _parse_eval(words: Sequence[str]) -> _EvalOptions:
+    parser = Parser(
+        prog="cule eval",
+        description="Play whole episodes with trained agents and report unclipped scores.",
+    )
+    parser.add_argument(
+        "checkpoints",
+        nargs="+",
+        type=Path,
+        metavar="CHECKPOINT",
+        help="NAME.pt, weights NAME.safetensors, or the folder of a run",
+    )
+    parser.add_argument(
+        "--episodes", type=int, default=100, help=f"episodes of each, at least {MIN_EPISODES}"
+    )
+    parser.add_argument("--protocol", choices=sorted(PROTOCOLS), default="noop")
+    parser.add_argument("--seed", type=int, default=0, help="seed of environments and actions")
+    parser.add_argument("--greedy", action="store_true", help="choose the best actions")
+    parser.add_argument("--num-envs", type=int, default=0, help="environments; 0: one per episode")
+    parser.add_argument("--device", default="cpu", help="device of network and environments")
+    parser.add_argument("--agent", help="MODULE:CLASS of an agent of your own, with its network")
+    parser.add_argument("--rom-path", help="ROM file of a game of your own; default: as trained")
+    parser.add_argument("--rules", help="rules file of a game of your own; default: as trained")
+    parser.add_argument("--json", type=Path, help="file to write every score to")
+    parser.add_argument(
+        "--video",
+        type=Path,
+        help="file NAME.mp4 for the episodes of the first environment; one CHECKPOINT",
+    )
+    parser.add_argument(
+        "--versus",
+        metavar="CHECKPOINT",
+        help="play matches of several players against this policy, or against random actions "
+        "('random'), and report the win rate",
+    )
+    options = parser.parse_args(words, namespace=_EvalOptions())
+    if options.versus is not None:
+        for name in ("video", "agent", "rules"):
+            if getattr(options, name) is not None:
+                raise InvalidArgumentError(
+                    f"{name} is {str(getattr(options, name))!r}; with --versus it must be left out"
+                )
+    if options.video is not None:
+        check_video_path(options.video)
+        if len(options.checkpoints) > 1:
+            raise InvalidArgumentError(
+                f"video is {str(options.video)!r} and there are {len(options.checkpoints)} "
+                "CHECKPOINTs; there must be one"
+            )
+    if options.json is not None:  # fail before playing
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+    return options
+
+
+def _print_result(path: str, name: str, steps: int, result: Evaluation) -> None:
+    normalised = result.human_normalised
+    human = "no human score" if normalised is None else f"human-normalised {normalised:.1%}"
+    print(
+        f"{path}: {result.game}, {name} after {steps} steps, protocol {result.protocol}: "
+        f"mean {result.mean:.2f}, median {result.median:.2f}, std {result.std:.2f} over "
+        f"{len(result.returns)} episodes; {human}"
+    )
+    sys.stdout.flush()
+
+
+def _print_aggregates(results: Sequence[Evaluation]) -> None:
+    """Print aggregates of human-normalised scores, if there are several results."""
+    scores: dict[str, list[float]] = {}
+    for result in results:
+        if result.human_normalised is not None:
+            scores.setdefault(result.game, []).append(result.human_normalised)
+    if sum(map(len, scores.values())) < 2:
+        return
+    print(f"human-normalised, {len(scores)} games, 95 % bootstrap intervals:")
+    for name, (value, low, high) in aggregate(scores).items():
+        print(f"  {name:<15} {value:8.3f}  [{low:.3f}, {high:.3f}]")

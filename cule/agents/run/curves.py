@@ -1,0 +1,186 @@
+"""Learning curves of runs: read from their folders, joined by game and preset, drawn.
+
+A curve has, at each step that all of its runs were evaluated at, the interquartile mean of their
+scores (the mean, below four runs) with its 95 % bootstrap interval over runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import csv
+import importlib.util
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cule.agents.run.folder import CONFIG_FILE, read_config
+from cule.agents.run.scores import Interval, aggregate
+from cule.errors import InvalidArgumentError, MissingPackageError
+from cule.familiar_names import Parser
+from cule.files import writing
+
+#: Colours of curves, in order.
+COLOURS = ("#0b5fa5", "#d1495b", "#5aa02c", "#e09f3e", "#7d5ba6", "#777777")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Evaluations of the runs of one preset in one game."""
+
+    label: str
+    """Game and preset."""
+
+    frameskip: int
+    """Emulated frames per step."""
+
+    scores: Mapping[str, Mapping[int, float]]
+    """Mean scores by steps, by folder of a run."""
+
+    def points(self) -> dict[int, Interval]:
+        """Interquartile mean and interval at the steps that all runs have."""
+        shared = set.intersection(*(set(scores) for scores in self.scores.values()))
+        return {
+            step: aggregate({self.label: [scores[step] for scores in self.scores.values()]})["iqm"]
+            for step in sorted(shared)
+        }
+
+
+def find_runs(paths: Sequence[Path]) -> list[Path]:
+    """Folders of runs, and those in folders of runs, as with ``cule train --seeds``."""
+    found: list[Path] = []
+    for path in paths:
+        inside = sorted(file.parent for file in path.glob(f"*/{CONFIG_FILE}"))
+        if not (path / CONFIG_FILE).exists() and not inside:
+            raise InvalidArgumentError(f"RUN is {str(path)!r}; it must be the folder of a run")
+        found += [path] if (path / CONFIG_FILE).exists() else inside
+    return found
+
+
+def read_curves(runs: Sequence[Path]) -> list[Curve]:
+    """The curves of runs, joined by game and preset."""
+    joined: dict[str, dict[str, dict[int, float]]] = {}
+    frameskips: dict[str, int] = {}
+    for run in runs:
+        config = read_config(run) or {}
+        label = f"{config['game']} {config.get('preset', config['algorithm'])}"
+        scores = _scores(run / "evaluations.csv")
+        if not scores:
+            raise InvalidArgumentError(
+                f"{run} has no evaluations; train with --eval-every to have them"
+            )
+        joined.setdefault(label, {})[str(run)] = scores
+        frameskips[label] = int(config["frameskip"])
+    return [Curve(label, frameskips[label], scores) for label, scores in joined.items()]
+
+
+def _scores(path: Path) -> dict[int, float]:
+    if not path.exists():
+        return {}
+    with path.open(newline="") as file:
+        return {int(row["steps"]): float(row["mean"]) for row in csv.DictReader(file)}
+
+
+def plot(words: Sequence[str]) -> int:
+    """Run ``cule plot RUN...``: a table of the last scores, a CSV file and a picture."""
+    parser = Parser(
+        prog="cule plot",
+        description="Learning curves of runs: interquartile mean over seeds with intervals.",
+    )
+    parser.add_argument(
+        "runs", nargs="+", type=Path, metavar="RUN", help="folder of a run, or of several runs"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("curves.svg"), help="picture: NAME.svg, .png or .pdf"
+    )
+    parser.add_argument("--goal", type=float, help="score of a dashed line")
+    options: argparse.Namespace = parser.parse_args(words)
+    curves = read_curves(find_runs(options.runs))
+    points = {curve.label: curve.points() for curve in curves}
+    _print_table(curves, points)
+    table = options.out.with_suffix(".csv")
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    write_table(table, curves, points)
+    print(f"written: {table}")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MissingPackageError(f"{options.out}: matplotlib is needed; pip install 'cule[bench]'")
+    draw(options.out, curves, points, options.goal)
+    print(f"written: {options.out}")
+    return 0
+
+
+def _print_table(curves: Sequence[Curve], points: Mapping[str, Mapping[int, Interval]]) -> None:
+    print(f"{'':<28} {'runs':>4} {'frames':>12} {'IQM':>9}  95 % interval")
+    for curve in curves:
+        for step, found in list(points[curve.label].items())[-1:]:
+            frames = step * curve.frameskip
+            print(
+                f"{curve.label:<28} {len(curve.scores):>4} {frames:>12,} {found.value:>9.2f}  "
+                f"[{found.low:.2f}, {found.high:.2f}]"
+            )
+
+
+def write_table(
+    path: Path, curves: Sequence[Curve], points: Mapping[str, Mapping[int, Interval]]
+) -> None:
+    """Write the points of curves as a CSV file."""
+    with writing(path), path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("curve", "runs", "steps", "frames", "iqm", "low", "high"))
+        for curve in curves:
+            for step, found in points[curve.label].items():
+                numbers = (f"{number:.6g}" for number in found)
+                counts = (len(curve.scores), step, step * curve.frameskip)
+                writer.writerow((curve.label, *counts, *numbers))
+
+
+@contextlib.contextmanager
+def save_figure(path: Path, inches: tuple[float, float]) -> Iterator[Any]:
+    """Yield a figure of matplotlib, and save it: the same bytes each time."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context({"svg.hashsalt": "cule", "svg.fonttype": "none"}):
+        figure: Any = Figure(figsize=inches, layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure
+        with writing(path):
+            keeps_date = path.suffix in (".svg", ".pdf")
+            key = "Date" if path.suffix == ".svg" else "CreationDate"
+            figure.savefig(path, metadata={key: None} if keeps_date else None)
+
+
+def draw(
+    path: Path,
+    curves: Sequence[Curve],
+    points: Mapping[str, Mapping[int, Interval]],
+    goal: float | None = None,
+) -> None:
+    """Draw all curves into one picture."""
+    with save_figure(path, (6.4, 4.0)) as figure:
+        axis = figure.subplots()
+        for place, curve in enumerate(curves):
+            count = len(curve.scores)
+            label = f"{curve.label}, {count} run{'s' * (count != 1)}"
+            draw_curve(axis, curve, points[curve.label], COLOURS[place % len(COLOURS)], label)
+        if goal is not None:
+            axis.axhline(goal, color="grey", lw=0.8, ls="--")
+        axis.set_xlabel("emulated frames, millions")
+        axis.set_ylabel("test score")
+        axis.legend(loc="best", frameon=False)
+
+
+def draw_curve(
+    axis: Any, curve: Curve, shared: Mapping[int, Interval], colour: str, label: str
+) -> None:
+    """Draw each run thinly, and interquartile means with intervals."""
+    for scores in curve.scores.values():
+        steps = sorted(scores)
+        frames = [step * curve.frameskip / 1e6 for step in steps]
+        axis.plot(frames, [scores[s] for s in steps], color=colour, lw=0.6, alpha=0.5)
+    frames = [step * curve.frameskip / 1e6 for step in shared]
+    means, lows, highs = ([found[k] for found in shared.values()] for k in range(3))
+    axis.plot(frames, means, color=colour, lw=2.0, marker=".", label=label)
+    axis.fill_between(frames, lows, highs, color=colour, alpha=0.15, lw=0)

@@ -1,0 +1,259 @@
+"""Evaluation: whole episodes with unclipped scores, by the protocols of the literature.
+
+Every environment contributes its first k episodes, and the evaluation ends when all have finished:
+the first M episodes to finish would be biased towards short ones. A lost life does not end an
+episode.
+
+    noop        no sticky actions, up to 30 random no-op frames at the start
+    sticky      sticky actions with probability 0.25, no no-ops
+    as-trained  sticky actions and no-ops as in training
+
+All truncate episodes at 108,000 frames. The action set is that of training: the protocol of Machado
+et al. 2018 is training and evaluation with sticky actions and ``full_action_space``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, TypedDict
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cule.agents.parts.config import EVALUATION_SEED, AgentConfig
+from cule.agents.parts.envs import AnyEnv, FrameEnv, as_frame_env, make_env, make_games, make_stacks
+from cule.agents.run.scores import human_normalised, reference_scores
+from cule.agents.self_play import RandomOpponent, SelfPlayEnv
+from cule.envs import AtariVectorEnv
+from cule.errors import CuleError, InvalidArgumentError
+from cule.games import game_id_of
+from cule.replay.options import check_int
+
+if TYPE_CHECKING:
+    from cule.agents.parts.learner import Learner
+
+#: Fewest episodes of an evaluation.
+MIN_EPISODES = 10
+
+#: Emulated frames after which an episode is truncated: half an hour of play.
+FRAME_CAP = 108_000
+
+
+class Starts(TypedDict, total=False):
+    """Options of the environments that a protocol sets."""
+
+    repeat_action_probability: float
+    noop_max: int
+
+
+#: Options by protocol. noop_max 31 means 0 to 30 no-ops.
+PROTOCOLS: dict[str, Starts] = {
+    "noop": {"repeat_action_probability": 0.0, "noop_max": 31},
+    "sticky": {"repeat_action_probability": 0.25, "noop_max": 1},
+    "as-trained": {},
+}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Result of an evaluation."""
+
+    returns: tuple[float, ...]
+    """Unclipped, undiscounted score of each episode."""
+
+    lengths: tuple[int, ...]
+    """Agent steps of each episode."""
+
+    game: str
+    """Id of the game, and the players if there are several: "pong with 2 players"."""
+
+    protocol: str
+    """Protocol of the evaluation."""
+
+    @property
+    def mean(self) -> float:
+        """Mean score."""
+        return float(np.mean(self.returns))
+
+    @property
+    def median(self) -> float:
+        """Median score."""
+        return float(np.median(self.returns))
+
+    @property
+    def std(self) -> float:
+        """Sample standard deviation (n - 1) of the scores."""
+        return float(np.std(self.returns, ddof=1))
+
+    @property
+    def human_normalised(self) -> float | None:
+        """0 is random play and 1 human play; None for games without reference scores."""
+        return human_normalised(self.game, self.mean) if self.game in reference_scores() else None
+
+    def row(self) -> dict[str, float | int | str]:
+        """The result as a row of a log."""
+        normalised = self.human_normalised
+        return {
+            "protocol": self.protocol,
+            "episodes": len(self.returns),
+            "mean": self.mean,
+            "median": self.median,
+            "std": self.std,
+            "human_normalised": float("nan") if normalised is None else normalised,
+            "length_mean": float(np.mean(self.lengths)),
+        }
+
+
+def time_to_score(
+    rows: Sequence[Mapping[str, float | int | str]], target: float
+) -> dict[str, float] | None:
+    """The first of these evaluations whose mean reaches a target, confirmed by the next one."""
+    for row, following in pairwise(rows):
+        if all(
+            float(each["mean"]) >= target and int(each["episodes"]) >= MIN_EPISODES
+            for each in (row, following)
+        ):
+            return {name: float(row[name]) for name in ("steps", "mean", "train_s", "wall_s")}
+    return None
+
+
+def evaluate(
+    agent: Learner,
+    *,
+    episodes: int = 100,
+    protocol: str = "noop",
+    seed: int = 0,
+    greedy: bool = False,
+    num_envs: int = 0,
+    env: AnyEnv | None = None,
+    on_frames: Callable[[Tensor], None] | None = None,
+) -> Evaluation:
+    """Play whole episodes with an agent; training is not affected.
+
+    Args:
+        agent: The agent.
+        episodes: Minimum number of episodes; rounded up to a multiple of the environments.
+        protocol: One of `PROTOCOLS`.
+        seed: Seed of environments and actions.
+        greedy: Choose the best actions, instead of sampling from policies and following action
+            values epsilon-greedily.
+        num_envs: Environments; 0: one per episode, up to 128.
+        env: Environments to use instead of those of the protocol.
+        on_frames: Called with the newest frames ``[N, ...]`` after every step.
+
+    Returns:
+        Scores and lengths of the episodes.
+
+    Raises:
+        InvalidArgumentError: Too few episodes, an unknown protocol, or a negative seed.
+    """
+    check_request(episodes, protocol)
+    check_int("seed", seed, 0)
+    own_env = env is None
+    if env is None:
+        if not getattr(agent.setup.env, "has_states", True):
+            raise InvalidArgumentError(
+                "env is None; agents of Gymnasium environments need environments to evaluate in"
+            )
+        count = num_envs or min(episodes, 128)
+        env = make_eval_env(agent.config, protocol, count)
+    env = as_frame_env(env)
+    was_training = agent.network.training
+    agent.network.eval()
+    try:
+        returns, lengths = _play(agent, env, episodes, seed, greedy, on_frames)
+    finally:
+        agent.network.train(was_training)
+        if own_env:
+            env.close()
+    return Evaluation(returns, lengths, _game_of(agent.config), protocol)
+
+
+def _game_of(config: AgentConfig) -> str:
+    """The id of a game, or its name if cule does not know it; and the players if several."""
+    try:
+        name = game_id_of(config.game)
+    except CuleError:
+        name = config.game
+    return name if config.num_players == 1 else f"{name} with {config.num_players} players"
+
+
+def check_request(episodes: int, protocol: str) -> None:
+    """Check arguments of `evaluate`."""
+    check_int("episodes", episodes, MIN_EPISODES)
+    if protocol not in PROTOCOLS:
+        raise InvalidArgumentError(
+            f"protocol is {protocol!r}; it must be one of {', '.join(PROTOCOLS)}"
+        )
+
+
+def make_eval_env(
+    config: AgentConfig, protocol: str, num_envs: int
+) -> AtariVectorEnv | SelfPlayEnv:
+    """Make the environments of a protocol, for an agent trained with a config.
+
+    With several players the opponents play at random.
+    """
+    seats = max(config.num_players // 2, 1)
+    config = eval_config(config, protocol, -(-num_envs // seats) * seats)
+    if config.num_players == 1:
+        return make_env(config)
+    games = make_games(config, seats)
+    return SelfPlayEnv(games, RandomOpponent(len(games.action_set), games.config.device))
+
+
+def eval_config(config: AgentConfig, protocol: str, num_envs: int) -> AgentConfig:
+    """The options of the environments of a protocol, for an agent trained with a config."""
+    check_request(MIN_EPISODES, protocol)
+    return dataclasses.replace(
+        config,
+        num_envs=num_envs,
+        max_num_frames_per_episode=FRAME_CAP,
+        decorrelate_steps=0,
+        **PROTOCOLS[protocol],
+    )
+
+
+@torch.no_grad()
+def _play(
+    agent: Learner,
+    env: FrameEnv,
+    episodes: int,
+    seed: int,
+    greedy: bool,
+    on_frames: Callable[[Tensor], None] | None,
+) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    each = -(-episodes // env.num_envs)
+    generator = torch.Generator(device=agent.setup.device)
+    generator.manual_seed(seed + EVALUATION_SEED)
+    obs, _ = env.reset(seed=seed)
+    continuous = agent.config.continuous
+    stacks = make_stacks(env, obs, continuous=continuous, device=agent.setup.device)
+    returns: list[list[float]] = [[] for _ in range(env.num_envs)]
+    lengths: list[list[int]] = [[] for _ in range(env.num_envs)]
+    playing = torch.arange(env.num_envs, device=agent.setup.device)
+    while len(playing):
+        obs = stacks.observe()
+        chosen = agent.act(
+            obs if len(playing) == env.num_envs else obs[playing], generator, greedy=greedy
+        )
+        # Environments that have finished play no-ops, for which no network is needed.
+        actions = chosen.new_zeros((env.num_envs, *chosen.shape[1:]))
+        actions[playing] = chosen
+        step = env.step_frames(actions.to(agent.setup.env_device))
+        stacks.append(actions, step)
+        if on_frames is not None:
+            on_frames(step.frame)
+        ended = torch.nonzero(step.terminated | step.truncated).flatten().tolist()
+        for index in ended:
+            if len(returns[index]) < each:
+                returns[index].append(float(step.episode_return[index]))
+                lengths[index].append(int(step.episode_length[index]))
+        if ended:
+            left = [i for i in range(env.num_envs) if len(returns[i]) < each]
+            playing = torch.tensor(left, dtype=torch.int64, device=agent.setup.device)
+    return tuple(chain.from_iterable(returns)), tuple(chain.from_iterable(lengths))

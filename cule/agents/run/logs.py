@@ -1,0 +1,216 @@
+"""Logs of a training run: CSV, JSON lines, and TensorBoard if it is installed.
+
+The folder holds `config.json`, `progress.csv` and `progress.jsonl` (one row per interval) and
+`evaluations.csv`. A resumed run first drops the rows after its checkpoint, so that every step
+occurs once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import functools
+import importlib.util
+import json
+import math
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol, TextIO
+
+from cule.agents.run.folder import CONFIG_FILE
+from cule.files import replace_text, writing
+
+Value = float | int | str
+Row = Mapping[str, Value]
+
+
+class Table:
+    """A CSV file that grows by rows; a new column rewrites the file."""
+
+    def __init__(self, path: Path, *, until_step: int | None) -> None:
+        """Open or create the file, and keep the rows up to a step; None: keep no rows."""
+        self.path = path
+        self.rows: list[dict[str, Value]] = []
+        self.columns: list[str] = []
+        if until_step is not None and path.exists():
+            with path.open(newline="") as file:
+                # A process killed while writing leaves an incomplete last line.
+                reader = csv.DictReader((line for line in file if line.endswith("\n")), restval="")
+                self.columns = list(reader.fieldnames or [])
+                rows = [row for row in reader if _step_of(row) <= until_step]
+                self.rows = [{k: _parse(v) for k, v in row.items()} for row in rows]
+        self._rewrite()
+
+    def add(self, row: Row) -> None:
+        """Append a row and pass it to the operating system."""
+        new = [name for name in row if name not in self.columns]
+        self.rows.append(dict(row))
+        if new:
+            self.columns += new
+            self._rewrite()
+            return
+        with writing(self.path), self.path.open("a", newline="") as file:
+            csv.DictWriter(file, self.columns, restval="").writerow(dict(row))
+
+    def _rewrite(self) -> None:
+        part = self.path.with_suffix(".part")
+        with writing(self.path):
+            with part.open("w", newline="") as file:
+                if self.columns:
+                    writer = csv.DictWriter(file, self.columns, restval="")
+                    writer.writeheader()
+                    writer.writerows(self.rows)
+            os.replace(part, self.path)
+
+
+def _step_of(row: Mapping[str, str]) -> float:
+    try:
+        return float(row["steps"])
+    except (KeyError, TypeError, ValueError):
+        return float("inf")
+
+
+def _parse(text: str) -> Value:
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def _json_line(row: Row) -> str:
+    """A row as a line of JSON, with null for infinities and NaN, which JSON does not have."""
+    finite = {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in row.items()
+        if value != ""  # a column that this row does not have
+    }
+    return json.dumps(finite) + "\n"
+
+
+class Board(Protocol):
+    """The part of TensorBoard's ``SummaryWriter`` that a run uses."""
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
+        """Write a number."""
+
+    def close(self) -> None:
+        """Flush and close."""
+
+
+class RunLog:
+    """The files of a run; rank 0 has one."""
+
+    def __init__(
+        self, folder: Path, config: Mapping[str, object], *, until_step: int | None = None
+    ) -> None:
+        """Open the files; continue after `until_step`, or start new files if it is None."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.progress = Table(folder / "progress.csv", until_step=until_step)
+        self.evaluations = Table(folder / "evaluations.csv", until_step=until_step)
+        replace_text(folder / CONFIG_FILE, json.dumps(config, indent=2) + "\n")
+        self._lines = folder / "progress.jsonl"
+        with writing(self._lines), self._lines.open("w") as file:
+            file.write(json.dumps({"config": dict(config)}) + "\n")
+            for row in self.progress.rows:
+                file.write(_json_line(row))
+        self._board_folder = folder / "tensorboard"
+        with writing(self._board_folder):
+            self._board = _open_board(self._board_folder, until_step)
+
+    def add_progress(self, row: Row) -> None:
+        """Write a row of progress to all files."""
+        self.progress.add(row)
+        with writing(self._lines), self._lines.open("a") as file:
+            file.write(_json_line(row))
+        self._write_to_board("progress", row)
+
+    def add_evaluation(self, row: Row) -> None:
+        """Write a row of evaluation."""
+        self.evaluations.add(row)
+        self._write_to_board("evaluation", row)
+
+    def close(self) -> None:
+        """Flush TensorBoard."""
+        if self._board is not None:
+            with writing(self._board_folder):
+                self._board.close()
+
+    def _write_to_board(self, group: str, row: Row) -> None:
+        if self._board is None:
+            return
+        with writing(self._board_folder):
+            for name, value in row.items():
+                if name != "steps" and isinstance(value, int | float):
+                    self._board.add_scalar(f"{group}/{name}", value, int(row["steps"]))
+
+
+@functools.cache
+def _note_missing_board() -> None:
+    """Say once per process that TensorBoard is not installed."""
+    print("TensorBoard is not installed; logging to CSV and JSON lines only", file=sys.stderr)
+
+
+def _open_board(folder: Path, until_step: int | None) -> Board | None:
+    if importlib.util.find_spec("tensorboard") is None:
+        _note_missing_board()
+        return None
+    from torch.utils.tensorboard import SummaryWriter
+
+    purge = None if until_step is None else until_step + 1
+    board: Board = SummaryWriter(str(folder), purge_step=purge)
+    return board
+
+
+class ProgressBar:
+    """Shows steps, frames per second, the last mean return, and the remaining time."""
+
+    def __init__(self, label: str, total_steps: int, stream: TextIO | None = None) -> None:
+        """Write to a stream, by default to standard error; nothing before the first `update`."""
+        self.label = label
+        self.total_steps = total_steps
+        self.stream = sys.stderr if stream is None else stream
+        self.is_terminal = self.stream.isatty()
+        self._width = 0
+
+    def update(
+        self, steps: int, frames_per_s: float, episode_return: float, seconds_left: float
+    ) -> None:
+        """Show the current state; the return is NaN before the first episode has ended."""
+        share = min(steps / max(self.total_steps, 1), 1.0)
+        filled = round(20 * share)
+        shown = "no episode yet" if episode_return != episode_return else f"{episode_return:.2f}"
+        line = (
+            f"{self.label} [{'#' * filled}{'.' * (20 - filled)}] {share:6.1%} "
+            f"{short_number(steps)}/{short_number(self.total_steps)} steps | "
+            f"{short_number(frames_per_s)} FPS | return {shown} | ETA {short_time(seconds_left)}"
+        )
+        if self.is_terminal:
+            self.stream.write("\r" + line.ljust(self._width))
+            self._width = len(line)
+        else:
+            self.stream.write(line + "\n")
+        self.stream.flush()
+
+    def close(self) -> None:
+        """End the line."""
+        if self.is_terminal and self._width:
+            self.stream.write("\n")
+            self.stream.flush()
+
+
+def short_number(value: float) -> str:
+    """Format 1234567 as 1.23M."""
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= limit:
+            return f"{value / limit:.3g}{unit}"
+    return f"{value:.0f}"
+
+
+def short_time(seconds: float) -> str:
+    """Format 3725 as 1:02:05."""
+    if seconds != seconds or seconds == float("inf"):
+        return "?"
+    whole = int(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"

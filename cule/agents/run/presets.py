@@ -1,0 +1,201 @@
+"""Algorithms and presets by name, and agents from checkpoints.
+
+Presets without a suffix reproduce published settings (docs/agents gives the sources); "-gpu" is an
+untuned starting point for GPUs, "-cpu" one for a few cores.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cule.agents.a2c import A2C
+from cule.agents.apex import ApexDQN
+from cule.agents.apex_dpg import ApexDPG
+from cule.agents.dqn import DQN, IQN, Rainbow
+from cule.agents.parts.config import AgentConfig
+from cule.agents.parts.envs import FrameEnv
+from cule.agents.parts.learner import Learner
+from cule.agents.parts.options import config_from, options_of
+from cule.agents.ppo import PPO
+from cule.agents.pqn import PQN
+from cule.agents.run.checkpoint import PolicyState, load_weights
+from cule.agents.self_play import SelfPlayEnv
+from cule.agents.vtrace import VTrace
+from cule.envs import MultiAgentVectorEnv
+from cule.errors import CheckpointError, CuleError, InvalidArgumentError
+from cule.games import game_id_of
+
+#: Algorithms by the names in their checkpoints.
+AGENTS: dict[str, type[Learner]] = {
+    agent.name: agent for agent in (A2C, VTrace, PPO, PQN, DQN, Rainbow, IQN, ApexDQN, ApexDPG)
+}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """An algorithm, and options that differ from its defaults."""
+
+    algorithm: str
+    """Key of `AGENTS`."""
+
+    options: Mapping[str, object] = field(default_factory=dict)
+    """Values by names of options."""
+
+
+def _preset(algorithm: str, /, **options: object) -> Preset:
+    return Preset(algorithm, options)
+
+
+#: Small networks and batches, with which a few CPU cores learn Pong.
+_CPU = {"network": "small", "img_size": 42, "num_envs": 64, "torch_threads": 1}
+
+#: With the published epsilon of RMSProp, 1e-5, steps are those of plain gradients, for which these
+#: learning rates are too low.
+_CPU_RMSPROP = {**_CPU, "rmsprop_eps": 1e-10}
+
+#: Values of options that only training uses, which every machine accepts.
+_TRAINING_ONLY: Mapping[str, object] = {
+    "compile": False,
+    "cuda_graphs": False,
+    "num_minibatches": 1,
+    "num_batches": 1,
+    "learning_starts": 1,
+    "num_actors": 0,
+    "cluster": "",
+}
+
+#: Presets of `cule train` by name.
+# fmt: off
+PRESETS: dict[str, Preset] = {
+    "a2c": _preset("a2c"),
+    "a2c-cpu": _preset("a2c", **_CPU_RMSPROP, learning_rate=1e-3, value_coef=0.5),
+    "vtrace": _preset("vtrace"),
+    "vtrace-gpu": _preset("vtrace", num_envs=4096, num_batches=16, num_steps=16,
+        learning_rate=1.2e-3, precision="bf16"),
+    "vtrace-impala": _preset("vtrace", num_envs=320, num_batches=10, steps_per_update=2.0,
+        network="impala", initialisation="orthogonal", normalize_obs=False, learning_rate=6e-4,
+        learning_rate_schedule="linear", rmsprop_eps=0.01, reduction="sum", max_grad_norm=40.0),
+    "vtrace-cpu": _preset("vtrace", **_CPU_RMSPROP, stack_num=2, initialisation="orthogonal",
+        num_batches=4, steps_per_update=1.0, learning_rate=7e-4, learning_rate_schedule="linear",
+        entropy_coef=0.003, total_steps=2_000_000),
+    "ppo": _preset("ppo"),
+    "ppo-cule": _preset("ppo", num_envs=256, num_steps=4, learning_rate=5e-4,
+        learning_rate_schedule="constant", total_steps=50_000_000),
+    "ppo-gpu": _preset("ppo", num_envs=1024, num_steps=32, num_epochs=3, num_minibatches=8,
+        learning_rate=7e-4, clip_values=False, precision="bf16"),
+    "ppo-gpu-16k": _preset("ppo", num_envs=16_384, num_steps=16, num_epochs=2, num_minibatches=16,
+        learning_rate=1e-3, clip_values=False, total_steps=50_000_000, precision="bf16"),
+    "ppo-cpu": _preset("ppo", **_CPU | {"num_envs": 32}, num_steps=64, stack_num=2,
+        normalize_obs=True, num_epochs=3, num_minibatches=8, learning_rate=1.5e-3, clip_range=0.2,
+        clip_values=False, total_steps=800_000),
+    "pqn": _preset("pqn"),
+    "pqn-hadamax": _preset("pqn", network="hadamax"),
+    "pqn-cpu": _preset("pqn", **_CPU | {"num_envs": 32}, stack_num=2, normalize_obs=True,
+        num_epochs=4, num_minibatches=8, learning_rate=1e-3, learning_rate_schedule="linear",
+        q_lambda=0.9, epsilon_end=0.01, total_steps=1_600_000),
+    "pqn-gpu": _preset(
+        "pqn", num_envs=2048, num_minibatches=16, learning_rate=1e-3, precision="bf16"),
+    "dqn": _preset("dqn"),
+    "dqn-nature": _preset("dqn", episodic_life=True, optimizer="rmsprop", learning_rate=2.5e-4,
+        optimizer_eps=0.01, epsilon_end=0.1, epsilon_steps=1_000_000, target_interval=2500,
+        learning_starts=50_000),
+    "dqn-cpu": _preset("dqn", **_CPU | {"num_envs": 32}, stack_num=2, normalize_obs=True,
+        n_step=3, double=True, memory=200_000, learning_rate=2.5e-4, target_interval=500,
+        epsilon_steps=100_000, total_steps=1_500_000),
+    "dqn-gpu": _preset("dqn", num_envs=1024, batch_size=512, samples_per_insert=4.0,
+        learning_rate=2.5e-4, n_step=3, double=True, exploration="ladder", learning_starts=100_000,
+        memory=2_000_000, max_grad_norm=10.0, precision="bf16"),
+    "apex-dqn": _preset("apex-dqn"),
+    "apex-dqn-gpu": _preset("apex-dqn", num_envs=4096, precision="bf16"),
+    "apex-dpg": _preset("apex-dpg"),
+    "iqn": _preset("iqn"),
+    "rainbow": _preset("rainbow"),
+    "rainbow-fast": _preset("rainbow", num_envs=256, batch_size=256, samples_per_insert=4.0,
+        learning_rate=2.5e-4, optimizer_eps=0.005 / 256, learning_starts=100_000, precision="bf16"),
+}
+# fmt: on
+
+
+def find_agent(text: str) -> type[Learner]:
+    """The class of an agent of your own, from ``MODULE:CLASS``; also modules of this folder.
+
+    Raises:
+        InvalidArgumentError: There is none.
+    """
+    module, _, name = text.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(importlib.import_module(module), name) if module and name else None
+    except (ImportError, AttributeError) as error:
+        raise InvalidArgumentError(
+            f"agent is {text!r}, which cannot be imported: {error}"
+        ) from error
+    finally:
+        sys.path.remove(os.getcwd())
+    if not (isinstance(found, type) and Learner in found.__mro__):
+        raise InvalidArgumentError(
+            f"agent is {text!r}; it must be MODULE:CLASS of a cule.agents.Learner"
+        )
+    return found
+
+
+def load_to_play(
+    content: PolicyState,
+    env: FrameEnv,
+    device: str = "cpu",
+    agent_class: type[Learner] | None = None,
+) -> Learner:
+    """Make an agent with the weights of a checkpoint, to play; uses only the spaces of `env`."""
+    config = checkpoint_config(content, agent_class, device=device, env_device="")
+    make: Any = agent_class or AGENTS[content["algorithm"]]  # a protocol has no constructor
+    agent: Learner = make(config, env)
+    load_weights(agent, content)
+    return agent
+
+
+def load_opponent(content: PolicyState, games: MultiAgentVectorEnv, device: str = "cpu") -> Learner:
+    """Make an agent with the weights of a checkpoint, to play the other seats of games.
+
+    Raises:
+        InvalidArgumentError: It was trained for another game or number of players.
+        CheckpointError: Its network does not fit the observations or the actions.
+    """
+    config = checkpoint_config(content)
+    game, players = str(games.config.game), games.num_players
+    if game_id_of(config.game) != game_id_of(game) or config.num_players != players:
+        raise InvalidArgumentError(
+            f"the opponent plays {config.game!r} with {config.num_players} players; it must play "
+            f"{game!r} with {players}"
+        )
+    agent = load_to_play(content, SelfPlayEnv(games), device)
+    agent.network.eval()
+    return agent
+
+
+def checkpoint_config(
+    content: PolicyState, agent_class: type[Learner] | None = None, /, **changes: object
+) -> AgentConfig:
+    """The options of a checkpoint, with some changed and those that only training needs reset."""
+    name = content.get("algorithm")
+    if agent_class is None and name not in AGENTS:
+        raise CheckpointError(
+            f"the checkpoint is of {name!r}; known algorithms: {', '.join(sorted(AGENTS))}, and "
+            "with --agent MODULE:CLASS your own"
+        )
+    config_class = (agent_class or AGENTS[name]).config_class
+    known = options_of(config_class)
+    values = {key: value for key, value in _TRAINING_ONLY.items() if key in known}
+    try:
+        seed = int(str(content["config"]["seed"])) % 2**30  # older files may have larger seeds
+        return config_from(config_class, {**content["config"], **values, "seed": seed, **changes})
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, CuleError):
+            raise
+        raise CheckpointError(
+            f"the options of the checkpoint are not those of {name}: {error!r}"
+        ) from None

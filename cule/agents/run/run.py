@@ -1,0 +1,526 @@
+"""A training run in a folder: progress, logs, checkpoints and evaluations.
+
+The folder holds the files of `cule.agents.run.logs`, `checkpoints/latest.pt` (with
+`checkpoints/STEPS.pt` and `STEPS.safetensors` for those to keep) and, when the run has ended,
+`weights.safetensors`. It is created after the first round, so that a run that fails before leaves
+nothing behind. Everything is scheduled by steps, so that a run that was killed and resumed writes
+the same rows as one that was not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+from cule.agents.parts.config import AgentConfig
+from cule.agents.parts.devices import parse_device
+from cule.agents.parts.distributed import (
+    barrier,
+    gather_values,
+    join_world,
+    max_over_ranks,
+    rank,
+    sum_over_ranks,
+    world_size,
+)
+from cule.agents.parts.envs import FrameEnv
+from cule.agents.parts.learner import Learner, Progress
+from cule.agents.parts.memory import memory_gauges
+from cule.agents.parts.options import NonNegative, Positive, validate
+from cule.agents.parts.setup import Network
+from cule.agents.run.checkpoint import load_state, path_of_rank
+from cule.agents.run.evaluation import (
+    MIN_EPISODES,
+    Evaluation,
+    check_request,
+    eval_config,
+    evaluate,
+    time_to_score,
+)
+from cule.agents.run.folder import (
+    check_writable,
+    find_checkpoint,
+    last_checkpoint,
+    latest_path,
+    next_path,
+    read_newest,
+    run_path,
+    seconds_so_far,
+)
+from cule.agents.run.logs import ProgressBar, Row, RunLog, Value
+from cule.agents.run.matches import make_opposed_env, seats_with_opponent
+from cule.agents.run.trackers import Tracker, check_trackers, make_trackers
+from cule.agents.run.weights import SUFFIX, can_write_weights, read_to_play, save_weights
+from cule.agents.self_play import SelfPlayEnv
+from cule.errors import CheckpointError, CuleError, InvalidArgumentError
+from cule.files import remove_leftovers, replace_text
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Options of a run: logging, evaluation, checkpoints and limits."""
+
+    out: str = ""
+    """Folder of the run; empty: runs/GAME-PRESET-SEED."""
+
+    opponent: str = ""
+    """With several players: checkpoint, weights or random, which play every second seat, also in
+    evaluations. Empty: the policy plays against itself, and in evaluations against random."""
+
+    seeds: Positive = 1
+    """Runs with consecutive seeds, one after the other; `out` then holds the folder of each."""
+
+    track: str = ""
+    """Trackers that get all rows as well: wandb, mlflow, or both with a comma."""
+
+    resume: bool = False
+    """Resume from the last checkpoint in the folder, if there is one. Options that are not given
+    are those of the run."""
+
+    log_every: NonNegative = 50_000
+    """Agent steps between two rows of progress; the end of training has one, too. 0: none."""
+
+    checkpoint_every: NonNegative = 500_000
+    """Agent steps between two checkpoints."""
+
+    keep_every: NonNegative = 0
+    """Agent steps between two checkpoints that are kept in addition to the last one; 0: none."""
+
+    save_replay: bool = False
+    """Include the replay memory in checkpoints; without it a resumed run fills a new one first."""
+
+    eval_every: NonNegative = 0
+    """Agent steps between two evaluations; 0: only at the end."""
+
+    eval_episodes: int = 30
+    """Episodes per evaluation, at least 10; 0: no evaluation."""
+
+    eval_protocol: str = "noop"
+    """Protocol of evaluations: noop, sticky or as-trained; see docs/agents/evaluation.md."""
+
+    target_score: float | None = None
+    """Mean score whose first confirmed evaluation is written to time_to_score.json."""
+
+    progress_bar: bool = True
+    """Show a progress bar."""
+
+    def __post_init__(self) -> None:
+        """Validate the options."""
+        validate(self)
+        check_request(self.eval_episodes or MIN_EPISODES, self.eval_protocol)
+        check_trackers(self.track)
+
+
+class Run:
+    """One training run; make it with `start_run`.
+
+    Attributes:
+        agent: The agent.
+        preset: Name of the config.
+        folder: The folder of the run.
+        evaluations: (steps, result) of the evaluations of this process.
+    """
+
+    def __init__(
+        self,
+        agent: Learner,
+        folder: Path,
+        options: RunOptions,
+        *,
+        eval_env: Callable[[], FrameEnv] | None = None,
+        resumed: bool = False,
+        preset: str = "",
+        on_row: Callable[[str, Row], None] | None = None,
+    ) -> None:
+        """Prepare the run; a resumed one keeps the rows of the folder up to the agent's step."""
+        self.preset = preset or agent.name
+        self.on_row = on_row
+        self.agent, self.folder, self.options = agent, folder, options
+        self.eval_env = eval_env
+        self.evaluations: list[tuple[int, Evaluation]] = []
+        self._train_s, self._wall_s = seconds_so_far(folder, agent.steps) if resumed else (0.0, 0.0)
+        self._start = self._mark = time.monotonic()
+        self._stop = StopRequest()
+        self._last_checkpoint = str(latest_path(folder)) if resumed else "none yet"
+        if rank() == 0:
+            check_writable(folder)
+        self._log: RunLog | None = None
+        self._trackers: list[Tracker] = []
+        self._until_step = agent.steps if resumed else None
+        total = agent.config.total_steps
+        is_shown = options.progress_bar and rank() == 0
+        self._bar = ProgressBar(f"{agent.config.game} {agent.name}", total) if is_shown else None
+        self._row_steps, self._row_updates, self._row_s = agent.steps, agent.updates, 0.0
+        self._return = math.nan
+
+    # --- Train ------------------------------------------------------------------------------------
+
+    def run(self) -> bool:
+        """Train to the end, or until SIGINT or SIGTERM.
+
+        Returns:
+            Whether training is complete.
+
+        Raises:
+            DivergedError: A loss or weight is not finite; the message names the last good
+                checkpoint.
+        """
+        agent = self.agent
+        try:
+            with self._stop.listening():
+                self._train()
+            self._open_folder()
+            self._add_time()
+            self.save()
+            self._save_weights(self._weights)
+            is_complete: bool = agent.steps >= agent.config.total_steps
+            if is_complete and self.options.eval_episodes and not self._is_evaluated():
+                self.evaluate()
+        finally:
+            if self._bar is not None:
+                self._bar.close()
+            if self._log is not None:
+                self._log.close()
+            for tracker in self._trackers:
+                tracker.close()
+        return is_complete
+
+    def _train(self) -> None:
+        before = self.agent.steps
+        try:
+            # Only the loop may hold the generator: actor processes live as long as it does.
+            for progress in self._rounds():
+                self._after_round(before, progress)
+                before = progress.steps
+                if self._stop.is_set_on_any_rank(self.agent.setup.device):
+                    break
+        except CuleError:
+            # The environment may refuse the actions of a network that is not finite before its
+            # loss is checked.
+            self.agent.check_finite(self._last_checkpoint)
+            raise
+
+    def _rounds(self) -> Iterator[Progress]:
+        rounds = self.agent.train()
+        while True:
+            with self.agent.setup.timer.phase("round"):
+                progress = next(rounds, None)
+            if progress is None:
+                return
+            yield progress
+
+    def _after_round(self, before: int, progress: Progress) -> None:
+        self._open_folder()
+        options = self.options
+
+        def is_due(every: int) -> bool:
+            return every > 0 and progress.steps // every > before // every
+
+        is_last = progress.steps >= self.agent.config.total_steps
+        if is_due(options.log_every) or (is_last and options.log_every):
+            self._add_row(progress)
+        if is_due(options.eval_every) and options.eval_episodes:
+            self._add_time()
+            self.evaluate()
+            self._mark = time.monotonic()
+        if is_due(options.checkpoint_every) or is_due(options.keep_every):
+            self.save(keep=is_due(options.keep_every))
+
+    # --- Logs -------------------------------------------------------------------------------------
+
+    def _open_folder(self) -> None:
+        """Open the logs, on rank 0 and at the first call."""
+        if rank() != 0 or self._log is not None:
+            return
+        run = dataclasses.asdict(self.options)
+        config = {
+            "algorithm": self.agent.name,
+            "preset": self.preset,
+            **dataclasses.asdict(self.agent.config),
+            "run": {k: v for k, v in run.items() if k not in ("out", "resume", "seeds")},
+        }
+        self._trackers = make_trackers(self.options.track, self.folder, config)
+        self._log = RunLog(self.folder, config, until_step=self._until_step)
+        remove_leftovers(self.folder)
+        remove_leftovers(self.folder / "checkpoints")
+        (self.folder / "time_to_score.json").unlink(missing_ok=True)
+        self._note_target(self._log.evaluations.rows)
+
+    def _add_time(self) -> None:
+        now = time.monotonic()
+        self._train_s += now - self._mark
+        self._row_s += now - self._mark
+        self._mark = now
+
+    def _elapsed_s(self) -> float:
+        return self._wall_s + time.monotonic() - self._start
+
+    def _add_row(self, progress: Progress) -> None:
+        """Read metrics from the device and write a row."""
+        agent = self.agent
+        agent.check_finite(self._last_checkpoint)
+        sum_over_ranks(agent.setup.statistics.sums)
+        episodes = agent.setup.statistics.read()
+        names = sorted(progress.metrics)
+        device = agent.setup.device
+        numbers = [torch.as_tensor(progress.metrics[n], device=device).float() for n in names]
+        values = torch.stack(numbers).tolist() if numbers else []  # no update yet
+        self._add_time()
+        seconds = max(self._row_s, 1e-9)
+        steps_per_s = (progress.steps - self._row_steps) / seconds
+        frameskip = agent.config.frameskip
+        row: dict[str, Value] = {
+            "steps": progress.steps,
+            "frames": progress.steps * frameskip,
+            "updates": progress.updates,
+            **episodes,
+            **dict(zip(names, values, strict=True)),
+            **memory_gauges(agent),
+            "train_s": self._train_s,
+            "wall_s": self._elapsed_s(),
+            "steps_per_s": steps_per_s,
+            "frames_per_s": steps_per_s * frameskip,
+            "updates_per_s": (progress.updates - self._row_updates) / seconds,
+            **agent.setup.timer.read_shares(),
+        }
+        if device.type == "cuda":
+            row["gpu_bytes"] = torch.cuda.max_memory_allocated(device)
+        self._row_steps, self._row_updates, self._row_s = progress.steps, progress.updates, 0.0
+        if episodes["episodes"]:
+            self._return = episodes["episode_return"]
+        if self._log is not None:
+            self._log.add_progress(row)
+            self._call("progress", row)
+        if self._bar is not None:
+            left = max(agent.config.total_steps - progress.steps, 0) / max(steps_per_s, 1e-9)
+            self._bar.update(progress.steps, steps_per_s * frameskip, self._return, left)
+
+    def _call(self, group: str, row: Row) -> None:
+        if self.on_row is not None:
+            self.on_row(group, row)
+        for tracker in self._trackers:
+            tracker.log(group, row)
+
+    # --- Evaluations ------------------------------------------------------------------------------
+
+    def evaluate(self) -> Evaluation:
+        """Evaluate now, in all processes; the result of rank 0 is written."""
+        options, agent = self.options, self.agent
+        env = None if self.eval_env is None else self.eval_env()
+        try:
+            result = evaluate(
+                agent,
+                episodes=options.eval_episodes,
+                protocol=options.eval_protocol,
+                seed=agent.config.seed,
+                env=env,
+            )
+        finally:
+            if env is not None:
+                env.close()
+        self.evaluations.append((agent.steps, result))
+        if self._log is not None:
+            times = {"train_s": self._train_s, "wall_s": self._elapsed_s()}
+            row = {"steps": agent.steps, **result.row(), **times}
+            self._log.add_evaluation(row)
+            self._call("evaluation", row)
+            self._note_target(self._log.evaluations.rows)
+        if rank() == 0 and self.options.progress_bar:
+            print(
+                f"\nevaluation at {agent.steps} steps: mean {result.mean:.2f}, median "
+                f"{result.median:.2f}, std {result.std:.2f}, {len(result.returns)} episodes",
+                file=sys.stderr,
+            )
+        return result
+
+    def _is_evaluated(self) -> bool:
+        """Whether rank 0 has an evaluation of the current step."""
+        rows = [] if self._log is None else self._log.evaluations.rows
+        wanted = (self.agent.steps, self.options.eval_protocol)
+        has_row = any(
+            (row["steps"], row["protocol"]) == wanted
+            and int(row["episodes"]) >= self.options.eval_episodes
+            for row in rows
+        )
+        return any(gather_values(has_row))
+
+    def _note_target(self, rows: Sequence[Row]) -> None:
+        target = self.options.target_score
+        reached = None if target is None else time_to_score(rows, target)
+        if reached is not None:
+            text = json.dumps({"target": target, **reached}, indent=2)
+            replace_text(self.folder / "time_to_score.json", text + "\n")
+
+    # --- Checkpoints ------------------------------------------------------------------------------
+
+    @property
+    def _weights(self) -> Path:
+        return self.folder / f"weights{SUFFIX}"
+
+    def save(self, *, keep: bool = False) -> None:
+        """Write a checkpoint, and a second one that is kept if `keep`.
+
+        Raises:
+            DivergedError: A weight is not finite.
+        """
+        self.agent.check_finite(self._last_checkpoint)
+        self._add_time()
+        if keep:
+            kept = self.folder / "checkpoints" / f"{self.agent.steps}.pt"
+            self.agent.save(kept, replay=self.options.save_replay)
+            self._save_weights(kept.with_suffix(SUFFIX))
+        latest, following = latest_path(self.folder), next_path(self.folder)
+        self.agent.save(following, replay=self.options.save_replay)
+        # No process replaces its last checkpoint before all have written the next one.
+        barrier()
+        if rank() == 0:
+            self._weights.unlink(missing_ok=True)  # from an earlier end, older than this checkpoint
+        os.replace(path_of_rank(following), path_of_rank(latest))
+        self._last_checkpoint = str(latest)
+
+    def _save_weights(self, path: Path) -> None:
+        if rank() == 0 and can_write_weights():
+            save_weights(self.agent, path)
+
+
+def start_run(
+    agent_class: type[Learner],
+    config: AgentConfig,
+    options: RunOptions,
+    *,
+    env: FrameEnv | None = None,
+    network: Network | None = None,
+    eval_env: Callable[[], FrameEnv] | None = None,
+    preset: str = "",
+    on_row: Callable[[str, Row], None] | None = None,
+) -> Run:
+    """Make a run, or resume the one in the folder.
+
+    Args:
+        agent_class: The algorithm.
+        config: Options of the algorithm; a resumed run needs those of the checkpoint.
+        options: Options of the run.
+        env: Environments to learn in; by default those of the config.
+        network: Network to train; by default that of the config.
+        eval_env: Makes environments for an evaluation, which are closed after it; by default those
+            of the protocol.
+        preset: Name of the config, for the folder; by default that of the algorithm.
+        on_row: Called on rank 0 with "progress" or "evaluation", and each row that is logged, such
+            as to send it to a tracker of experiments.
+
+    Raises:
+        CheckpointError: The folder holds a run and `resume` is False, or the run has other options.
+        CuleError: The environment, the network or the opponent cannot be made.
+    """
+    folder = run_path(options.out, config, preset or agent_class.name)
+    if last_checkpoint(folder) is not None and not options.resume:
+        raise CheckpointError(
+            f"out is {str(folder)!r}, which holds a run; use --resume to resume it, or another "
+            "folder"
+        )
+    own = env is None
+    if options.opponent:
+        if env is not None or eval_env is not None:
+            raise InvalidArgumentError(
+                f"opponent is {options.opponent!r}; with env or eval_env it must be empty: make "
+                "them with cule.agents.SelfPlayEnv"
+            )
+        env, eval_env = _opposed_envs(config, options, folder)
+    try:
+        make: Any = agent_class  # a protocol does not say how it is made
+        agent = make(config, env, network=network)
+        content = read_newest(folder)
+        if content is not None:
+            load_state(agent, content)
+    except BaseException:
+        if own and env is not None:
+            env.close()
+        raise
+    return Run(
+        agent,
+        folder,
+        options,
+        eval_env=eval_env,
+        resumed=content is not None,
+        preset=preset,
+        on_row=on_row,
+    )
+
+
+def _opposed_envs(
+    config: AgentConfig, options: RunOptions, folder: Path
+) -> tuple[SelfPlayEnv, Callable[[], SelfPlayEnv]]:
+    """Environments with the opponent of a run, and how to make those of its evaluations."""
+    for name in ("num_actors", "cluster", "cuda_graphs"):
+        if getattr(config, name, False):
+            raise InvalidArgumentError(
+                f"{name} is {getattr(config, name)!r}; with an opponent it must be left out"
+            )
+    seats = seats_with_opponent(config)
+    versus = None
+    if options.opponent != "random":
+        path = find_checkpoint(Path(options.opponent))
+        if folder.resolve() in path.resolve().parents:
+            raise InvalidArgumentError(
+                f"opponent is {options.opponent!r}, of this run itself; it must be of another run"
+            )
+        versus = read_to_play(path)
+    device = join_world(parse_device("device", config.device))
+    if device.index is not None and not config.env_device:
+        config = dataclasses.replace(config, env_device=str(device))
+    count = max(min(options.eval_episodes, 128), 1) * seats
+    for_evaluations = eval_config(config, options.eval_protocol, count)
+    return make_opposed_env(config, versus), lambda: make_opposed_env(for_evaluations, versus)
+
+
+class StopRequest:
+    """Turns the first SIGINT or SIGTERM into a flag; a second one interrupts immediately.
+
+    Attributes:
+        is_set: Whether this process was asked to stop.
+    """
+
+    def __init__(self) -> None:
+        """Start without a request."""
+        self.is_set = False
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """Handle the signals inside the context, in the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {kind: signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGTERM)}
+        for kind in before:
+            signal.signal(kind, self._receive)
+        try:
+            yield
+        finally:
+            for kind, handler in before.items():
+                signal.signal(kind, handler)
+
+    def _receive(self, kind: int, frame: FrameType | None) -> None:
+        if self.is_set:
+            raise KeyboardInterrupt
+        self.is_set = True
+
+    def is_set_on_any_rank(self, device: torch.device) -> bool:
+        """Whether any process was asked to stop."""
+        if world_size() == 1:
+            return self.is_set
+        wanted = max_over_ranks(torch.tensor(float(self.is_set), device=device))
+        return float(wanted) > 0.0
