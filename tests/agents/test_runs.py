@@ -32,7 +32,7 @@ from cule.agents.run.checkpoint import (  # noqa: E402
     write_checkpoint,
 )
 from cule.agents.run.folder import last_checkpoint  # noqa: E402
-from cule.agents.run.logs import ProgressBar, RunLog, Table, short_number, short_time  # noqa: E402  # noqa: E402
+from cule.agents.run.logs import ProgressBar, RunLog, Table, short_number, short_time  # noqa: E402
 from cule.agents.run.run import Run  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.support.catch import Catch, Interrupting  # noqa: E402
@@ -517,9 +517,9 @@ def test_options_newer_than_a_checkpoint_are_compared(tmp_path: Path) -> None:
     agent.save(tmp_path / "a.pt")
     content = read_checkpoint(tmp_path / "a.pt")
     del content["config"]["lr_scale"]
-    small_learner("ppo").load_state(content)
+    load_state(small_learner("ppo"), content)
     with pytest.raises(CheckpointError, match="lr_scale = 'none'; here it is 'linear'"):
-        small_learner("ppo", lr_scale="linear").load_state(content)
+        load_state(small_learner("ppo", lr_scale="linear"), content)
 
 
 @pytest.mark.parametrize("name", ["ppo", "dqn"])
