@@ -307,6 +307,7 @@ def test_rows_are_passed_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.ale
+@pytest.mark.usefixtures("short_episodes")
 def test_own_agents_are_evaluated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -119,6 +119,7 @@ def make_wheel(folder: Path) -> None:
         wheel.writestr(f"{info}/RECORD", "")
 
 
+@pytest.mark.long
 @pytest.mark.ale
 def test_every_part(gpu_suite: Suite, tmp_path: Path) -> None:
     pytest.importorskip("torch")
