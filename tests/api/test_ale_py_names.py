@@ -383,7 +383,7 @@ def vector_outcome(call: Callable[[Any], Any], module: Any) -> Any:
         return error
 
 
-@pytest.mark.parametrize("method", long_except(VECTOR_CALLS, "reset", "recv"))
+@pytest.mark.parametrize("method", long_except(VECTOR_CALLS, "recv"))
 def test_calls_of_the_vector_interface(method: str) -> None:
     for number, call in enumerate(VECTOR_CALLS[method]):
         expected, got = vector_outcome(call, load_ale_py()), vector_outcome(call, cule)
