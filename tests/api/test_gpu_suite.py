@@ -15,10 +15,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.gpu_suite import measured, runner
-from benchmarks.gpu_suite.device import Device
-from benchmarks.gpu_suite.parts import Part, Setting, Step
-
 ROOT = Path(__file__).parents[2]
 PARTS = ["build", "equality", "fps", "ncu", "fps-57", "fps-train", "sanitizer", "train"]
 
@@ -46,6 +42,15 @@ SANITIZER = """#!/bin/sh
 shift 4
 "$@" || exit
 echo "========= ERROR SUMMARY: 0 errors"
+"""
+
+#: Finds an error, ends when it is asked to, and hangs.
+BAD_SANITIZER = """#!/bin/sh
+case $2 in
+  memcheck) echo "========= ERROR SUMMARY: 1 error"; exit 9 ;;
+  racecheck) trap 'exit 0' TERM; echo waiting; while :; do sleep 0.1; done ;;
+  initcheck) exec sleep 1000 ;;
+esac
 """
 
 HANGING_SANITIZER = """#!/bin/sh
@@ -114,7 +119,6 @@ def make_wheel(folder: Path) -> None:
         wheel.writestr(f"{info}/RECORD", "")
 
 
-@pytest.mark.long
 @pytest.mark.ale
 def test_every_part(gpu_suite: Suite, tmp_path: Path) -> None:
     pytest.importorskip("torch")
@@ -141,60 +145,46 @@ def test_every_part(gpu_suite: Suite, tmp_path: Path) -> None:
         assert {f"results/{part}.json", f"results/{part}.log"} <= gpu_suite.archived()
     assert not [name for name in gpu_suite.archived() if name.endswith((".pt", ".safetensors"))]
 
-    found = {part: record["measured"] for part, record in records.items()}
+    measured = {part: record["measured"] for part, record in records.items()}
     assert "Would install cule" in (gpu_suite.out / "build.log").read_text()
     assert "sample-1.0" in (gpu_suite.out / "build.log").read_text()
-    assert {kernel["name"] for kernel in found["build"]["kernels"]} >= {"finish_step_kernel"}
-    assert "1 passed" in found["build"]["tests"][-1]
-    assert found["equality"]["steps_compared"] == 6
-    assert found["equality"]["games_equal"] == 2
+    assert {kernel["name"] for kernel in measured["build"]["kernels"]} >= {"finish_step_kernel"}
+    assert "1 passed" in measured["build"]["tests"][-1]
+    assert measured["equality"]["steps_compared"] == 6
+    assert measured["equality"]["games_equal"] == 2
     kernels = {"cule-cuda@interpreter", "cule-cuda@compiled"}
     for cell in ("emulation-2-pong", "emulation-3-pong"):
-        assert set(found["fps"]["kernels"][cell]["frames_per_s"]) == kernels
-        assert len(set(found["fps"]["kernels"][cell]["digests_of_ram"].values())) == 1
-    assert found["fps-57"]["emulation-2-pong"]["frames_per_s"]["cule-cuda@interpreter"] > 0
-    rates = found["fps-train"]["training-2-pong"]["frames_per_s"]
+        assert set(measured["fps"]["kernels"][cell]["frames_per_s"]) == kernels
+        assert len(set(measured["fps"]["kernels"][cell]["digests_of_ram"].values())) == 1
+    assert measured["fps-57"]["emulation-2-pong"]["frames_per_s"]["cule-cuda@interpreter"] > 0
+    rates = measured["fps-train"]["training-2-pong"]["frames_per_s"]
     assert set(rates) == {"ppo on cule-cuda", "vtrace on cule-cuda"}
     assert min(rates.values()) > 0
-    profiles = found["ncu"]
+    profiles = measured["ncu"]
     assert set(profiles) == {"interpreter-2", "compiled-2"}
     step, finish = profiles["compiled-2"]
     assert step["metrics"] == {"Duration": "12.5 us", "SM Frequency": "1.9 Ghz"}
     assert finish["kernel"] == "cule::finish_step_kernel"
-    assert len(found["sanitizer"]["summaries"]) == 3
-    assert set(found["train"]) == {"ppo-256", "ppo", "vtrace", "apex"}
-    for training in found["train"].values():
+    assert len(measured["sanitizer"]["summaries"]) == 3
+    assert set(measured["train"]) == {"ppo-256", "ppo", "vtrace", "apex"}
+    for training in measured["train"].values():
         assert training["progress"]["steps"] == 32
         assert training["progress"]["updates_per_s"] > 0
-    assert [row["episodes"] for row in found["train"]["ppo-256"]["evaluations"]] == ["10"]
+    assert [row["episodes"] for row in measured["train"]["ppo-256"]["evaluations"]] == ["10"]
 
 
-def test_a_step_that_fails_and_steps_at_their_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runner, "GRACE_S", 0.5)
-    commands = {
-        "memcheck": "echo '========= ERROR SUMMARY: 1 error'; exit 9",
-        "racecheck": "trap 'exit 0' TERM; while :; do sleep 0.1; done",  # ends when it is asked to
-        "initcheck": "trap '' TERM; while :; do sleep 0.1; done",
-    }
-    steps = [Step(name, ["sh", "-c", text]) for name, text in commands.items()]
-    part = Part("sanitizer", "", lambda _: steps.copy(), measured.of_sanitizer)
-    device = Device("Mock GPU", "580.00", "81559 MiB", "90")
-    out = tmp_path / "results"
-    out.mkdir()
-    assert runner.run_part(part, Setting(out, device, is_dry=True), limit_s=8.0) == "failed"
-    record = json.loads((out / "sanitizer.json").read_text())
-    states = {c["name"]: (c["status"], c["exit_status"]) for c in record["commands"]}
-    assert states == {
-        "memcheck": ("failed", 9),
-        "racecheck": ("ok", 0),
-        "initcheck": ("stopped", -signal.SIGKILL),
-    }
+def test_a_step_that_fails_and_steps_at_their_limit(gpu_suite: Suite) -> None:
+    gpu_suite.add("compute-sanitizer", BAD_SANITIZER)
+    status, output = gpu_suite.run("--limit-s", "16", "sanitizer")
+    assert status == 1, output
+    record = gpu_suite.record("sanitizer")
+    commands = {c["name"]: c for c in record["commands"]}
+    assert commands["memcheck"]["exit_status"] == 9
+    states = {name: commands[name]["status"] for name in ("memcheck", "racecheck", "initcheck")}
+    assert states == {"memcheck": "failed", "racecheck": "ok", "initcheck": "stopped"}
     assert record["status"] == "failed"
     assert record["measured"]["summaries"] == ["========= ERROR SUMMARY: 1 error"]
-    with tarfile.open(out / "results.tar.gz") as archive:
-        assert "results/sanitizer.json" in archive.getnames()
+    assert "results/sanitizer.json" in gpu_suite.archived()
 
 
 def test_a_signal_stops_the_suite(gpu_suite: Suite, tmp_path: Path) -> None:
