@@ -107,7 +107,7 @@ def test_options(name: str) -> None:
 
 
 @pytest.mark.parametrize("writer", long_except([random_image, random_bytes_image], random_image))
-@pytest.mark.parametrize("kind", CARTRIDGES)
+@pytest.mark.parametrize("kind", long_except(CARTRIDGES, every=3))
 def test_random_programs(kind: str, writer: Callable[[int, str], bytes]) -> None:
     """Undocumented opcodes, code in RAM and TIA space, short frames, processors that jam."""
     for seed in range(8):
