@@ -15,6 +15,7 @@ import pytest
 
 from cule import _core
 from roms_tools.assembler import assemble
+from tests.support.cases import long_except
 from tests.support.programs import BANK_BYTES, ale_console, core_console, core_game, with_vectors
 
 MACHINE_SEED = 4753849
@@ -427,7 +428,7 @@ def test_dpc_random_numbers() -> None:
         assert got[0] == g, between
 
 
-@pytest.mark.parametrize("fetcher", range(8))
+@pytest.mark.parametrize("fetcher", long_except(range(8), every=3))
 def test_dpc_data_fetchers(fetcher: int) -> None:
     rig = DpcRig()
     at = 0x0123
