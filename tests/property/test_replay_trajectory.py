@@ -233,13 +233,13 @@ def test_invalid_arguments() -> None:
     with pytest.raises(NotReadyError, match="start"):
         pair.append()
     pair.start()
-    before = {name: value.clone() for name, value in pair.buffer._tensors().items()}
+    before = {name: value.clone() for name, value in pair.buffer.state_dict()["tensors"].items()}
     step = SimpleNamespace(**{k: v for k, v in pair.episodes.step().items() if k != "action"})
     none = np.zeros(NUM_ENVS)
     for extras in ({}, {"log_probs": none}, {"log_probs": none, "noise": none}):
         with pytest.raises(InvalidArgumentError, match=r"extras|noise"):
             pair.buffer.append(np.zeros(NUM_ENVS, int), step, **extras)
-    for name, value in pair.buffer._tensors().items():
+    for name, value in pair.buffer.state_dict()["tensors"].items():
         assert torch.equal(value, before[name]), name
 
 
