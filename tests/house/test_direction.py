@@ -158,7 +158,7 @@ SCRIPTS: dict[str, set[str]] = {
         *("cule.envs", "cule.envs.translation", "cule.envs.options", "cule.envs.plan"),
         *("cule.bench", "cule.bench.games", "cule.bench.machine", "cule.bench.memory"),
         *("cule.check.equality", "cule.agents", "cule.wrappers.sb3", "cule.datasets"),
-        *("cule.games", "cule.pettingzoo", "cule.search"),
+        *("cule.errors", "cule.games", "cule.pettingzoo", "cule.search"),
     },
     "examples": {
         "cule",
