@@ -36,6 +36,7 @@ def rich_learner(**changes: Any) -> Any:
     return small_learner("ppo", env=RichCatch(16), **options)
 
 
+@pytest.mark.long
 def test_large_values_are_learned_in_units_of_their_deviation() -> None:
     """Without, the gradient of values uses up the norm to which gradients are clipped."""
     scores = []

@@ -278,6 +278,6 @@ def test_a_million_transitions_take_what_is_printed() -> None:
     options = PrioritizedOptions(capacity=1_000_000, num_envs=1024, n_step=3, device="cuda")
     replay = PrioritizedReplay(options)
     peak = torch.cuda.max_memory_allocated() - before
-    total = sum(replay._bytes_of(options, replay.num_timesteps).values())
+    total = sum(replay.memory_bytes().values())
     assert peak == pytest.approx(total, rel=0.01)
     assert total > 7_056_000_000

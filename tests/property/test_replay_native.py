@@ -251,7 +251,7 @@ class Twins:
 
 
 @pytest.mark.parametrize("prioritized", [False, True])
-@pytest.mark.parametrize("seed", long_except(range(40), every=5))
+@pytest.mark.parametrize("seed", long_except(range(40), every=10))
 def test_random_streams(
     seed: int, prioritized: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -303,7 +303,7 @@ def test_samples_of_nothing(zeroed: bool, monkeypatch: pytest.MonkeyPatch) -> No
         assert isinstance(replay, PrioritizedReplay)
         if zeroed:
             replay.update_priorities(range(40), np.zeros(40))
-            assert int(replay._priorities.sums.total()) == 0
+            assert int(replay.total_mass()) == 0
     for _ in range(5):
         twins.check_reads()
     batch = twins.native.sample(30)

@@ -394,7 +394,9 @@ def test_a_device_is_compared_with_the_cpu(
         with pytest.raises(DifferentResultsError, match="RAM differs between cule-cuda"):
             small_comparison(["cule-cuda"])
         return
-    result = small_comparison(["cule-cuda", "cule-cpu", "ale"], num_envs=20)
+    monkeypatch.setattr(interleaved, "SHADOW_ENVS", 2)
+    monkeypatch.setattr(records, "SHADOW_ENVS", 2)
+    result = small_comparison(["cule-cuda", "cule-cpu", "ale"], num_envs=3)
     assert result.shadowed_steps == interleaved.WARM_UP_STEPS
     assert result.compared_steps == interleaved.WARM_UP_STEPS + 6
     assert set(result.ram_digests) == {"cule-cuda", "cule-cpu"}

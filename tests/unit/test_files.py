@@ -46,17 +46,17 @@ def test_sizes() -> None:
 
 
 @pytest.mark.ale
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "file"),
     [
-        pytest.param(
+        (
             [
                 *("bench", "--games", "pong", "--num-envs", "2", "--seconds", "0", "--rounds", "2"),
                 *("--round-steps", "2", "--engines", "cule-cpu", "--no-memory", "--threads", "1"),
                 *("--load", "emulation", "--out", "{folder}/bench"),
             ],
             "bench/records/emulation-2-pong.json",
-            marks=pytest.mark.long,
         ),
         (
             [

@@ -158,7 +158,7 @@ def test_huge_and_infinite_priorities_share_the_limit() -> None:
     assert (batch.weights > 0).all()
     # All transitions at the limit: still no overflow.
     replay.update_priorities(range(50), [math.inf] * 50)
-    assert 0 < int(replay._priorities.sums.total()) < 2**63 - 1
+    assert 0 < int(replay.total_mass()) < 2**63 - 1
     np.testing.assert_allclose(probabilities_of(replay, range(50)), 1 / 50, rtol=1e-6)
 
 
@@ -238,7 +238,7 @@ def test_importance_weights() -> None:
 
 def test_invalid_calls_change_nothing() -> None:
     replay = filled(10)
-    before = {name: value.clone() for name, value in replay._tensors().items()}
+    before = {name: value.clone() for name, value in replay.state_dict()["tensors"].items()}
     for ids, priorities in (
         ([0], [1.0, 2.0]), ([[0]], [[1.0]]), ([0.5], [1.0]), ([0], ["a"]), (["a"], [1.0]),
     ):  # fmt: skip
@@ -255,7 +255,7 @@ def test_invalid_calls_change_nothing() -> None:
         with pytest.raises(InvalidArgumentError, match=r"beta is .* from 0.0 to 1.0"):
             PrioritizedOptions(beta=beta)  # type: ignore[arg-type]
     replay.update_priorities([], [])
-    for name, value in replay._tensors().items():
+    for name, value in replay.state_dict()["tensors"].items():
         assert torch.equal(value, before[name]), name
     empty = PrioritizedReplay(PrioritizedOptions(capacity=10))
     with pytest.raises(NotReadyError):

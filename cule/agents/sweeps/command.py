@@ -220,8 +220,8 @@ def _dry_run(options: SweepOptions, plan: Plan, config: AgentConfig) -> int:
     return 0
 
 
-def measure(plan: Plan, config: AgentConfig, num_cpus: int, seconds: float = MEASURE_S) -> Measured:
-    """Train the first run for some seconds in a temporary folder.
+def measure(plan: Plan, config: AgentConfig, num_cpus: int) -> Measured:
+    """Train the first run for `MEASURE_S` seconds in a temporary folder.
 
     Raises:
         InvalidArgumentError: The run fails; the message is its own.
@@ -239,7 +239,7 @@ def measure(plan: Plan, config: AgentConfig, num_cpus: int, seconds: float = MEA
         run = shorter.runs(Path(name))[0]
         process = launch(run.command(shorter), run.log, num_cpus)
         try:
-            rows = _rows_of(process, run.folder / "progress.csv", seconds)
+            rows = _rows_of(process, run.folder / "progress.csv", MEASURE_S)
             peak = _peak_bytes(process)
         finally:
             end(process)
