@@ -24,9 +24,9 @@ from typing import Any
 
 from benchmarks.compile_games import VARIANTS, compile_games, wanted_kernel
 from benchmarks.gpu_suite.device import ROOT, commit
+from cule import DeviceError
 from cule.bench.games import games_named
 from cule.envs import translation
-from cule.errors import DeviceError
 
 KIT = ROOT / "build" / "gpu-kit"
 KERNELS = "kernels.tar.xz"
