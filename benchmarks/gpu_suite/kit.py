@@ -22,9 +22,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+import cule
 from benchmarks.compile_games import VARIANTS, compile_games, wanted_kernel
 from benchmarks.gpu_suite.device import ROOT, commit
-from cule import DeviceError
 from cule.bench.games import games_named
 from cule.envs import translation
 
@@ -111,11 +111,11 @@ def pack_kernels(folder: Path, games: list[str], jobs: int | None) -> int:
     """Compile the kernels of games, as far as the cache lacks them, and pack them; their number.
 
     Raises:
-        DeviceError: The NVRTC that this process finds is not that of the machine.
+        cule.DeviceError: The NVRTC that this process finds is not that of the machine.
     """
     version = "{}.{}".format(*translation.toolkit().version)
     if not CUDA.startswith(f"{version}."):
-        raise DeviceError(f"NVRTC {version} was found; kernels of a kit are made with {CUDA}")
+        raise cule.DeviceError(f"NVRTC {version} was found; kernels of a kit are made with {CUDA}")
     for line in compile_games(games, list(VARIANTS), ARCHITECTURE, jobs):
         print(line, flush=True)
     wanted = [

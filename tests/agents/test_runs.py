@@ -517,9 +517,9 @@ def test_options_newer_than_a_checkpoint_are_compared(tmp_path: Path) -> None:
     agent.save(tmp_path / "a.pt")
     content = read_checkpoint(tmp_path / "a.pt")
     del content["config"]["lr_scale"]
-    small_learner("ppo").load_state(content)
+    load_state(small_learner("ppo"), content)
     with pytest.raises(CheckpointError, match="lr_scale = 'none'; here it is 'linear'"):
-        small_learner("ppo", lr_scale="linear").load_state(content)
+        load_state(small_learner("ppo", lr_scale="linear"), content)
 
 
 @pytest.mark.parametrize("name", ["ppo", "dqn"])

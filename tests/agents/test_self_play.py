@@ -22,7 +22,7 @@ from cule.agents import (  # noqa: E402
     SelfPlayEnv,
     start_run,
 )
-from cule.agents.run.checkpoint import read_checkpoint  # noqa: E402
+from cule.agents.run.checkpoint import load_state, read_checkpoint  # noqa: E402
 from cule.agents.run.matches import Matches, play_matches  # noqa: E402
 from cule.cli import main  # noqa: E402
 
@@ -215,7 +215,7 @@ def test_a_run_against_itself_goes_on_from_a_checkpoint(
     list(whole.train())
     list(half.train(steps=48))
     half.save(tmp_path / "half.pt")
-    rest.load_state(read_checkpoint(tmp_path / "half.pt"))
+    load_state(rest, read_checkpoint(tmp_path / "half.pt"))
     list(rest.train())
     assert whole.updates == rest.updates > 0
     for name, value in whole.network.state_dict().items():
