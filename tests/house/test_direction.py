@@ -155,6 +155,7 @@ SCRIPTS: dict[str, set[str]] = {
     },
     "examples": {
         "cule",
+        "cule.replay",
         "cule.search",
         "cule.wrappers",
         "cule.wrappers.sb3",
