@@ -146,7 +146,7 @@ LEARNERS = {"replay", "nets", "algos", "agents", "kernels", "tensor_files"}
 TORCH_ADAPTERS = {"wrappers/torchrl.py"}
 
 #: Modules that exist for a GPU, and are imported only when a batch is made for one.
-ON_GPU = {"envs/cuda_batch.py", "envs/device_errors.py", "envs/device_memory.py", "envs/launch.py"}
+ON_GPU = {"envs/cuda_batch.py", "envs/device_memory.py", "envs/launch.py"}
 
 #: Scripts outside the package, and the modules of the package that they may import.
 SCRIPTS: dict[str, set[str]] = {
@@ -320,9 +320,8 @@ def test_torch_is_imported_late_and_in_one_place_outside_the_learners() -> None:
             assert not any(name.startswith("torch") for name in top)
     assert set(importers) == {
         "device.py",
-        "envs/arrays.py",  # for its type
+        "envs/checks.py",  # for its type
         "envs/backend.py",
-        "envs/host_memory.py",
         "envs/options.py",  # for its type
     }
 
