@@ -1,4 +1,4 @@
-"""What the GPU suite takes along to a machine without a network: ``make gpu-kit``.
+"""The kit that the GPU suite takes along to a machine without a network: ``make gpu-kit``.
 
 A folder, `KIT`, with wheels (cule for CPython 3.12 and sm_90, and what the machine lacks), the
 compiled kernels of 57 games in both variants, and ``kit.json``, which says what they were made of.
@@ -60,7 +60,7 @@ def sources_digest() -> str:
 
 
 def find_kit(folder: Path) -> dict[str, Any] | str:
-    """What a kit says of itself, or why it cannot be used by this interpreter."""
+    """Read what a kit says of itself, or why it cannot be used by this interpreter."""
     try:
         about: dict[str, Any] = json.loads((folder / "kit.json").read_text())
     except OSError:

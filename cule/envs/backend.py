@@ -29,7 +29,7 @@ Backend: TypeAlias = "_core.Batch | CudaBatch"
 
 
 class RunningKernel(NamedTuple):
-    """What executes the programs of a batch now, of `AtariVectorEnv.running_kernel`."""
+    """The kernel that executes the programs of a batch now, of `AtariVectorEnv.running_kernel`."""
 
     name: str
     """"interpreter", or "compiled": machine code of a CPU, or a GPU kernel of the game."""

@@ -384,7 +384,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
 
     @property
     def running_kernel(self) -> RunningKernel:
-        """What executes the programs now: "interpreter" or "compiled", and its launch geometry.
+        """The kernel that runs now: "interpreter" or "compiled", and its launch geometry.
 
         The option `kernel` says what is wanted. On a GPU a compiled kernel takes over once it is
         ready; on a CPU it is machine code, where this machine supports that.

@@ -69,7 +69,7 @@ class Block(NamedTuple):
 
 
 class Played(NamedTuple):
-    """What the learner learns of a block without fetching it."""
+    """Facts that the learner gets of a block without fetching it."""
 
     num_steps: int
     """Steps of all environments."""

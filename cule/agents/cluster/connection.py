@@ -20,7 +20,7 @@ CONNECT_S, ANSWER_S = 5.0, 60.0
 
 
 class NodeReport(NamedTuple):
-    """What a node has, as it says itself."""
+    """The report of a node on itself."""
 
     name: str
     python: str

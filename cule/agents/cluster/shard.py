@@ -20,7 +20,7 @@ RING_BITS = 42
 
 
 class Stored(NamedTuple):
-    """What a shard holds; it confirms a block with it."""
+    """The content of a shard; it confirms a block with it."""
 
     num_valid: int
     """Transitions that can be sampled."""
@@ -94,7 +94,7 @@ class Shard:
         return self.stored()
 
     def stored(self) -> Stored:
-        """What the shard holds."""
+        """Return what the shard holds."""
         rings = self.rings.values()
         return Stored(
             sum(int(ring.num_valid) for ring in rings),

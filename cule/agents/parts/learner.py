@@ -49,7 +49,7 @@ class Progress:
 
 
 class Learner(Protocol):
-    """What runs, evaluations and checkpoints know of a learner; each algorithm implements it.
+    """The learner that runs, evaluations and checkpoints know; each algorithm implements it.
 
     `save`, `load`, `evaluate` and `check_finite` follow from the rest.
 

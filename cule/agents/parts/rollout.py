@@ -1,4 +1,4 @@
-"""What the algorithms with rollouts share: values of the observations that follow each step."""
+"""Parts of the algorithms with rollouts: values of the observations that follow each step."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def _local_jobs(options: SweepOptions) -> int:
 
 
 class Measured(NamedTuple):
-    """What a run takes."""
+    """Speed and memory of a run."""
 
     steps_per_s: float
     memory_bytes: int

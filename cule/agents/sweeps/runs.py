@@ -20,7 +20,7 @@ SWEEP_FILE = "sweep.json"
 
 @dataclass(frozen=True)
 class Plan:
-    """What a sweep trains."""
+    """The runs of a sweep."""
 
     preset: str
     games: list[str]

@@ -1,4 +1,4 @@
-"""What executes the runs of a sweep: processes of this machine, or tasks of a Ray cluster."""
+"""Workers, which execute the runs: processes of this machine, or tasks of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -67,17 +67,17 @@ class LocalWorkers:
         self.num_slots, self._num_cpus = num_slots, num_cpus
 
     def start(self, words: Sequence[str], log: Path) -> Any:
-        """As `Workers.start`."""
+        """Start a run, see `Workers.start`."""
         return launch(words, log, self._num_cpus), log
 
     def poll(self, handle: Any) -> Outcome | None:
-        """As `Workers.poll`."""
+        """Return how a run ended, see `Workers.poll`."""
         process, log = handle
         status = process.poll()
         return None if status is None else Outcome(status, last_line(log))
 
     def stop(self, handles: Sequence[Any]) -> None:
-        """As `Workers.stop`."""
+        """Stop the runs, see `Workers.stop`."""
         for process, _ in handles:
             end(process, wait=False)
         for process, _ in handles:
@@ -143,11 +143,11 @@ class RayWorkers:
         return min(room, self._max_slots or room)
 
     def start(self, words: Sequence[str], log: Path) -> Any:
-        """As `Workers.start`."""
+        """Start a run, see `Workers.start`."""
         return self._task.remote(list(words[1:]), str(log.absolute()), self._num_cpus)
 
     def poll(self, handle: Any) -> Outcome | None:
-        """As `Workers.poll`."""
+        """Return how a run ended, see `Workers.poll`."""
         ready, _ = self._ray.wait([handle], timeout=0)
         if not ready:
             return None
@@ -157,7 +157,7 @@ class RayWorkers:
             return Outcome(None, str(error).strip().partition("\n")[0])
 
     def stop(self, handles: Sequence[Any]) -> None:
-        """As `Workers.stop`."""
+        """Stop the runs, see `Workers.stop`."""
         for handle in handles:
             self._ray.cancel(handle)
         if handles:
