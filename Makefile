@@ -3,6 +3,7 @@
 # make test-all: the same, and the tests marked long.
 # make test-integrations: the adapters, all examples and plots, with the libraries that they are for, and
 # cule watch in Chromium, where there is one.
+# make gpu-kit: what benchmarks/gpu_suite.sh takes along to a machine without a network, see docs/cuda.md.
 # Needs Python >= 3.10 with venv, and a C++17 compiler; all other tools are Python packages.
 
 PYTHON ?= python3
@@ -26,6 +27,9 @@ else
 REQUIRED := ale
 endif
 
+# The Python of the machine that the kit of the GPU suite is for.
+KIT_PYTHON ?= python3.12
+
 # Time for each target of make fuzz.
 FUZZ_SECONDS ?= 60
 
@@ -40,7 +44,7 @@ UNSANITIZED := property/test_device_memory.py property/test_kernels.py property/
   unit/test_nvrtc.py unit/test_sass.py unit/test_sass_compiled.py api/test_compiled_kernels.py \
   api/test_gpu_suite.py
 
-.PHONY: asan bench clean demo docs format fuzz lint test test-all test-integrations tidy tsan types
+.PHONY: asan bench clean demo docs format fuzz gpu-kit lint test test-all test-integrations tidy tsan types
 
 demo: $(VENV)/installed
 	$(BIN)/python benchmarks/demo.py
@@ -59,6 +63,9 @@ test-integrations: $(INTEGRATIONS)/installed
 
 bench: $(VENV)/installed-dev
 	$(BIN)/cule bench
+
+gpu-kit: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks.gpu_suite.make_kit --python $(KIT_PYTHON) --nvrtc $(VENV)/nvrtc/13.0.88
 
 format: $(VENV)/installed-dev
 	$(BIN)/ruff check --fix .

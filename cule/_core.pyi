@@ -455,6 +455,9 @@ class ReplayRing:
         priorities: NDArray[np.generic],  # float32 or float64
         powers: NDArray[np.float64],
         n_step: int,
+        largest: NDArray[np.float64],  # [1]
+        num_rejected: NDArray[np.int64],  # [1]
+        limit: float,
     ) -> None: ...
 
 # Whether these are int64 [B] and float32 or float64 [B], contiguous, with B above 0.

@@ -8,7 +8,7 @@
   `translation` (a kernel compiled for a game, with `nvrtc` and `kernel_cache`);
 * `multi_agent`: `MultiAgentVectorEnv`, environments of several players, with
   `multi_agent_options`;
-* `gym_env`: `AtariEnv`, one environment, and the ids that Gymnasium knows;
+* `gym_env`: `AtariEnv`, one environment; `registration`: the ids that Gymnasium knows;
 * `ale_interface`: `ALEInterface`, one console; with `settings`, `ale_state`, `recording`, `png`;
 * `packing`: compressed snapshots;
 * `forks`: fork safety;
@@ -20,17 +20,34 @@ loops over environments in a step.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cule.envs.actions import Action
-from cule.envs.ale_interface import ALEInterface, LoggerMode
-from cule.envs.ale_state import ALEState
-from cule.envs.backend import RunningKernel
-from cule.envs.gym_env import AtariEnv, register_envs
-from cule.envs.multi_agent import MultiAgentVectorEnv
-from cule.envs.multi_agent_options import MultiAgentOptions
 from cule.envs.options import EnvOptions
-from cule.envs.packing import pack_states, unpack_states
-from cule.envs.results import FrameStep
+from cule.envs.registration import register_envs
+from cule.envs.results import FrameStep, RunningKernel
 from cule.envs.vector_env import AtariVectorEnv
+from cule.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from cule.envs.ale_interface import ALEInterface, LoggerMode
+    from cule.envs.ale_state import ALEState
+    from cule.envs.gym_env import AtariEnv
+    from cule.envs.multi_agent import MultiAgentVectorEnv
+    from cule.envs.multi_agent_options import MultiAgentOptions
+    from cule.envs.packing import pack_states, unpack_states
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "ale_interface": ("ALEInterface", "LoggerMode"),
+        "ale_state": ("ALEState",),
+        "gym_env": ("AtariEnv",),
+        "multi_agent": ("MultiAgentVectorEnv",),
+        "multi_agent_options": ("MultiAgentOptions",),
+        "packing": ("pack_states", "unpack_states"),
+    },
+)
 
 __all__ = [
     "ALEInterface",

@@ -6,7 +6,7 @@ On the CPU these are ``cule._core.Batch`` and `HostMemory`; on a GPU `CudaBatch`
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from cule.envs.arrays import Array, to_numpy
 from cule.envs.host_memory import HostMemory
 from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan, make_batch
+from cule.envs.results import RunningKernel
 
 if TYPE_CHECKING:
     import torch
@@ -26,19 +27,6 @@ if TYPE_CHECKING:
 #: N environments that are stepped together. Calls write to memory of `Memory.outputs`; on a GPU the
 #: results are ready in the order of the current stream.
 Backend: TypeAlias = "_core.Batch | CudaBatch"
-
-
-class RunningKernel(NamedTuple):
-    """The kernel that executes the programs of a batch now, of `AtariVectorEnv.running_kernel`."""
-
-    name: str
-    """"interpreter", or "compiled": machine code of a CPU, or a GPU kernel of the game."""
-
-    lanes_per_warp: int = 0
-    """Environments that share a warp, 1 to 32; 0 on a CPU. One lane has a kernel of its own."""
-
-    warps_per_block: int = 0
-    """Warps that share a block, 1 to 4; 0 on a CPU."""
 
 
 class Memory(Protocol):

@@ -18,7 +18,6 @@ import torch
 from numpy.typing import NDArray
 
 from cule import _core
-from cule.envs.backend import RunningKernel
 from cule.envs.device_errors import device_errors
 from cule.envs.device_memory import DeviceOutputs
 from cule.envs.errors import ActionRangeError, native_errors
@@ -36,6 +35,7 @@ from cule.envs.memory_estimate import (
 )
 from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan, make_batch, native_options
+from cule.envs.results import RunningKernel
 from cule.envs.translation import MissingCompilerError, Translation
 from cule.errors import (
     DeviceError,

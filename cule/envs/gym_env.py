@@ -1,4 +1,4 @@
-"""One environment as Gymnasium has it, and the ids ``cule/<Title>-v5`` of every game.
+"""One environment as Gymnasium has it.
 
 Keywords, seeding, order of events and results are those of ``ale_py.env.AtariEnv`` 0.12.1. One step
 is ``frameskip`` acts; the observation is the last frame alone, without pooling, resizing or
@@ -26,11 +26,12 @@ from cule.envs.arrays import Array, to_numpy
 from cule.envs.checks import as_float, as_int
 from cule.envs.errors import ActionRangeError, ActionShapeError, GymArgumentError
 from cule.envs.plan import continuous_action_space
+from cule.envs.registration import VECTOR_PREFIX
 from cule.envs.results import Info
 from cule.envs.vector_env import AtariVectorEnv
 from cule.errors import ClosedError, InvalidArgumentError, NotResetError
 from cule.familiar_names import suggests_names
-from cule.games import list_games, load_games, resolve
+from cule.games import load_games, resolve
 
 Observation = NDArray[np.uint8] | dict[str, NDArray[np.uint8]]
 
@@ -41,35 +42,10 @@ _SCREENS = {
     "ram": ALEInterface.getRAM,
 }
 
-#: Of attributes of this module that make environments of a game.
-_VECTOR_PREFIX = "vector_"
-
-#: Arguments of ``ALE/<Title>-v5``.
-_V5 = {
-    "repeat_action_probability": 0.25,
-    "full_action_space": False,
-    "frameskip": 4,
-    "max_num_frames_per_episode": 108_000,
-}
-
-
-def register_envs() -> None:
-    """Register ``cule/<Title>-v5`` of every game with Gymnasium, unless it is registered."""
-    games = load_games()
-    for game_id in list_games():
-        env_id = f"cule/{games[game_id].title}-v5"
-        if env_id not in gymnasium.registry:
-            gymnasium.register(
-                id=env_id,
-                entry_point="cule.envs.gym_env:AtariEnv",
-                vector_entry_point=f"cule.envs.gym_env:{_VECTOR_PREFIX}{game_id}",
-                kwargs={"game": game_id, **_V5},
-            )
-
 
 def __getattr__(name: str) -> Callable[..., AtariVectorEnv]:
     """Entry point of `gymnasium.make_vec` for an id: ``vector_pong`` makes environments of pong."""
-    game_id = name.removeprefix(_VECTOR_PREFIX)
+    game_id = name.removeprefix(VECTOR_PREFIX)
     if game_id == name or game_id not in load_games():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return functools.partial(_make_vector, game_id)

@@ -46,6 +46,19 @@ FINAL_INFO_ROWS = INFO_ROWS | _EPISODE_ROWS
 EPISODE_INFO_ROWS = INFO_ROWS | {"reward": _core.INT_RAW_REWARD} | _EPISODE_ROWS
 
 
+class RunningKernel(NamedTuple):
+    """The kernel that executes the programs of a batch now, of `AtariVectorEnv.running_kernel`."""
+
+    name: str
+    """"interpreter", or "compiled": machine code of a CPU, or a GPU kernel of the game."""
+
+    lanes_per_warp: int = 0
+    """Environments that share a warp, 1 to 32; 0 on a CPU. One lane has a kernel of its own."""
+
+    warps_per_block: int = 0
+    """Warps that share a block, 1 to 4; 0 on a CPU."""
+
+
 class FrameStep(NamedTuple):
     """Result of `AtariVectorEnv.step_frames`: one step, without stacking.
 

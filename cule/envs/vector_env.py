@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import gymnasium
 import numpy as np
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from cule import _core
 from cule.envs.actions import Action
 from cule.envs.arrays import Array, to_numpy
-from cule.envs.backend import RunningKernel, make_backend, rgb_screens, running_kernel
+from cule.envs.backend import make_backend, rgb_screens, running_kernel
 from cule.envs.checks import as_choice
 from cule.envs.errors import CallOrderError, NativeErrors, native_errors
 from cule.envs.forks import forked_error, watch_forks
@@ -39,11 +40,13 @@ from cule.envs.requests import (
     check_saved_options,
     parse_reset,
 )
-from cule.envs.results import FrameStep, Info, Results, StepResult
-from cule.envs.vector_interface import ALEVectorInterface
+from cule.envs.results import FrameStep, Info, Results, RunningKernel, StepResult
 from cule.envs.xla import XlaMethods
 from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, NotResetError, warn
 from cule.option_fields import documents
+
+if TYPE_CHECKING:
+    from cule.envs.vector_interface import ALEVectorInterface
 
 _restore_errors = NativeErrors(value_error=InvalidStateError)
 
@@ -353,6 +356,8 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
     @property
     def ale(self) -> ALEVectorInterface:
         """These environments with the methods of the attribute of this name in ale-py."""
+        from cule.envs.vector_interface import ALEVectorInterface
+
         return ALEVectorInterface(self)
 
     @property

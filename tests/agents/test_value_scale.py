@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule import FrameStep  # noqa: E402
-from cule.agents.parts.scales import ValueScale  # noqa: E402
+from cule.agents.parts.rollout import ValueScale  # noqa: E402
 from cule.agents.run.checkpoint import (  # noqa: E402
     load_state,
     read_checkpoint,

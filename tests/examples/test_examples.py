@@ -28,6 +28,10 @@ SHORT: dict[str, tuple[str, tuple[str, ...]]] = {
         ("stable_baselines3",),
     ),
     "several_games.py": ("--each 2 --steps 60", ()),
+    "shared_replay.py": (
+        "--explorers 2 --capacity 4096 --learning-starts 256 --batch-size 8 --updates 3",
+        ("torch",),
+    ),
     "torchrl_dqn.py": ("--num-envs 4 --steps 192 --replay-size 100 --batch-size 32", ("torchrl",)),
 }
 

@@ -408,10 +408,15 @@ def test_the_native_module_refuses_what_would_leave_its_memory() -> None:
     assert native is not None
     assert sums is not None
     ids, powers = np.zeros(3, np.int64), np.zeros(2)
+    seen = np.ones(1), np.zeros(1, np.int64), 1e9
     with pytest.raises(ValueError, match="one element an id"):
-        native.core.update_priorities(sums, ids, powers, powers, 1)
+        native.core.update_priorities(sums, ids, powers, powers, 1, *seen)
     with pytest.raises(ValueError, match="powers"):
-        native.core.update_priorities(sums, ids, np.zeros(3), powers, 1)
+        native.core.update_priorities(sums, ids, np.zeros(3), powers, 1, *seen)
+    with pytest.raises(ValueError, match="largest and num_rejected must have one"):
+        native.core.update_priorities(
+            sums, ids, np.zeros(3), np.zeros(3), 1, np.ones(2), np.zeros(1, np.int64), 1e9
+        )
     with pytest.raises(ValueError, match="does not fit"):
         native.core.gather(ids, 10_000)
     with pytest.raises(ValueError, match="is not a leaf"):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cule.errors import InvalidArgumentError
-from cule.replay import NotReadyError, PrioritizedOptions, PrioritizedReplay
+from cule.replay import NotReadyError, PrioritizedOptions, PrioritizedReplay, native
 from cule.replay.permutation import permuted
 from cule.replay.priority_sums import BLOCK_LEAVES, MASS_SCALE, PrioritySums
 
@@ -200,7 +200,12 @@ def shares_total(replay: PrioritizedReplay) -> float:
     return int(replay._priorities.sums.total()) / MASS_SCALE
 
 
-def test_timesteps_leave_with_the_ring_and_late_updates_change_nothing() -> None:
+@pytest.mark.parametrize("is_native", [True, False])
+def test_timesteps_leave_with_the_ring_and_late_updates_change_nothing(
+    is_native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_native:
+        monkeypatch.setattr(native, "is_used", lambda device: False)
     replay = filled(20, stack=3, n_step=2)
     add(replay, 21, 31)
     oldest = replay.sample_at([replay.head - replay.num_timesteps + 3])
@@ -210,6 +215,8 @@ def test_timesteps_leave_with_the_ring_and_late_updates_change_nothing() -> None
     replay.update_priorities(oldest.ids, [1000.0])
     replay.update_priorities([replay.head, replay.head - 1, -5, 10**15], [1000.0] * 4)
     assert int(replay._priorities.sums.total()) == total == replay.num_valid * MASS_SCALE
+    replay.update_priorities([*oldest.ids.tolist(), replay.head], [float("nan"), -1.0])
+    assert (float(replay.max_priority), int(replay.num_rejected)) == (1.0, 0)
     assert not replay.sample_at(oldest.ids).weights.any()
     for _ in range(20):
         assert (replay.sample(32).weights > 0).all()

@@ -167,6 +167,33 @@ def _check_run(learner: Learner, content: Checkpoint) -> None:
 #: Increases when the content of a checkpoint changes its meaning.
 FORMAT = 1
 
+#: Options of 0.2.0 that are gone, with the value of runs that did not use them; None: any value.
+REMOVED_OPTIONS = {
+    "vtrace": False,
+    "prio": False,
+    "laber": False,
+    "laber_candidates": None,
+    "uniform_mixture": 0.0,
+}
+
+
+def without_removed_options(
+    path: str | os.PathLike[str], config: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Leave out options of 0.2.0 that are gone.
+
+    Raises:
+        CheckpointError: The run used one of them.
+    """
+    for name, unused in REMOVED_OPTIONS.items():
+        value = config.get(name, unused)
+        if unused is not None and value != unused:
+            raise CheckpointError(
+                f"{path} was made with {name} = {value!r}, an option of cule 0.2.0 that is gone; "
+                "use it with that version, or train again without the option"
+            )
+    return {name: value for name, value in config.items() if name not in REMOVED_OPTIONS}
+
 
 class PolicyState(TypedDict):
     """The part of a checkpoint that playing needs; a file of weights holds the same."""
@@ -206,4 +233,6 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     content = load_tensors(path)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise CheckpointError(f"{path} is not a checkpoint of format {FORMAT}")
+    if isinstance(content.get("config"), dict):
+        content["config"] = without_removed_options(path, content["config"])
     return cast(Checkpoint, content)

@@ -27,7 +27,6 @@ from typing import Any
 import torch
 
 from cule.agents.parts.config import AgentConfig
-from cule.agents.parts.devices import parse_device
 from cule.agents.parts.distributed import (
     barrier,
     gather_values,
@@ -41,7 +40,7 @@ from cule.agents.parts.envs import FrameEnv
 from cule.agents.parts.learner import Learner, Progress
 from cule.agents.parts.memory import memory_gauges
 from cule.agents.parts.options import NonNegative, Positive, validate
-from cule.agents.parts.setup import Network
+from cule.agents.parts.setup import Network, parse_device
 from cule.agents.run.checkpoint import load_state, path_of_rank
 from cule.agents.run.evaluation import (
     MIN_EPISODES,
