@@ -102,7 +102,7 @@ def measured_cells(results: Results, name: str) -> list[Json]:
 
 
 def of_run(results: Results) -> Iterator[str]:
-    """What ran, where, and how it ended."""
+    """Tell what ran, where, and how it ended."""
     summary = results.json("summary.json")
     if not summary:
         yield "The summary is missing.\n"
@@ -212,7 +212,7 @@ def of_jaxtari(results: Results) -> Iterator[str]:
 
 
 def of_profile(results: Results) -> Iterator[str]:
-    """What the profiler says of each kernel."""
+    """Tabulate what the profiler says of each kernel."""
     rows: list[Row] = []
     for name in results.matching("profile-", ".csv"):
         lines = [line for line in results.text(name).splitlines() if line.startswith('"')]

@@ -1,4 +1,4 @@
-"""What environments of any number of players share: a Gymnasium vector environment.
+"""Base of environments with any number of players: a Gymnasium vector environment.
 
 In: actions, one for each environment. Out: observations, rewards, flags and numbers, as arrays or
 tensors. This file checks the order of calls, and leaves everything between to a back end
@@ -40,7 +40,7 @@ _restore_errors = NativeErrors(value_error=InvalidStateError)
 
 
 class State(Enum):
-    """What may be asked of environments; `Flight` counts those that are under way."""
+    """Calls that environments accept; `Flight` counts those that are under way."""
 
     NEW = auto()  # not reset
     READY = auto()

@@ -40,11 +40,10 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
 
 @pytest.mark.parametrize("folder", ["cule", "roms_tools", "benchmarks"])
 def test_docstrings_begin_with_a_verb_or_a_noun(folder: str) -> None:
-    for path in sorted((ROOT / folder).rglob("*.py")):
-        name = str(path.relative_to(ROOT))
-        found = [
-            f"{name}:{line}: {text}"
-            for line, text in docstrings(path)
-            if re.match(r"(Of|What|As|Be)\b", text)
-        ]
-        assert not found, "\n".join(found)
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for line, text in docstrings(path)
+        if re.match(r"(Of|What|As|Be)\b", text)
+    ]
+    assert found == []
