@@ -199,8 +199,7 @@ class Suite:
                 share = stages[0].share / sum(stage.share for stage in stages)
                 left_s = began + limit_s - time.monotonic()
                 stage = stages.pop(0)
-                build = [step.limit_s for step in stage.steps if step.name == "build"]
-                self._run_stage(stage, max([share * left_s, *build]), commands)
+                self._run_stage(stage, max(share * left_s, stage.limit_s), commands)
         finally:
             states = {command["status"] for command in commands}
             order = ("running", "failed", "stopped", "ok")
