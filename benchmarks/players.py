@@ -56,7 +56,7 @@ FULL: dict[str, Any] = {
 Engine = Callable[[], tuple[int, float]]
 
 
-def batch_engine(env: cule.AtariVectorEnv, steps: int) -> Engine:
+def batch_engine(env: cule.AtariVectorEnv | cule.MultiAgentVectorEnv, steps: int) -> Engine:
     """Steps of a batch."""
     env.reset(seed=0)
     rng = np.random.default_rng(0)

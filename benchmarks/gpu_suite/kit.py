@@ -1,4 +1,4 @@
-"""The kit that the GPU suite takes along to a machine without a network (``make gpu-kit``).
+"""Kit of the GPU suite for a machine without a network: ``make gpu-kit``.
 
 The folder `KIT` has wheels (cule for one Python and sm_90, and packages that the machine lacks),
 compiled kernels, and ``kit.json``, which says what they were made of. Only the standard library is
@@ -35,7 +35,7 @@ def sources_digest() -> str:
 
 
 def find_kit(folder: Path) -> dict[str, Any] | str:
-    """Read what a kit says of itself, or why it cannot be used by this interpreter."""
+    """Return the description of a kit, or why this interpreter cannot use it."""
     try:
         about: dict[str, Any] = json.loads((folder / "kit.json").read_text())
     except OSError:

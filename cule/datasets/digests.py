@@ -12,8 +12,8 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
-from cule.envs import AtariVectorEnv
-from cule.envs.arrays import Array, to_numpy
+from cule.envs.checks import Array, to_numpy
+from cule.envs.vector_env import BatchEnv
 
 
 class Totals:
@@ -29,7 +29,7 @@ class Totals:
         self.rewards += raw_reward
         self.ends += terminated | truncated
 
-    def digests(self, env: AtariVectorEnv) -> NDArray[np.uint32]:
+    def digests(self, env: BatchEnv) -> NDArray[np.uint32]:
         """Digests of the environments as they are, uint32 ``[N]``."""
         ram = np.asarray(to_numpy(env.ram))
         sums = np.stack([self.rewards, self.ends], axis=1).astype("<i8")

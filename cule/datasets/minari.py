@@ -24,8 +24,7 @@ from cule.datasets.dataset import Dataset, Episode, open_dataset
 from cule.datasets.recorder import Recorder
 from cule.datasets.settings import check_recorded, check_rom
 from cule.envs import AtariVectorEnv
-from cule.envs.arrays import to_numpy
-from cule.envs.checks import INT32_MAX
+from cule.envs.checks import INT32_MAX, to_numpy
 from cule.envs.requests import MAX_SEED
 from cule.errors import DatasetError, InvalidArgumentError
 

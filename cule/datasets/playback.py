@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cule.datasets.digests import Totals, is_digest_step
 from cule.datasets.format import RESET_FLAG, Log
 from cule.envs import AtariVectorEnv
-from cule.envs.arrays import Array, to_numpy
+from cule.envs.checks import Array, to_numpy
 from cule.errors import DigestMismatchError
 
 

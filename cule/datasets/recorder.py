@@ -21,11 +21,10 @@ from cule.datasets.format import (
     write_log,
 )
 from cule.datasets.settings import recorded_options
-from cule.envs import AtariVectorEnv
-from cule.envs.arrays import Array, to_numpy
-from cule.envs.checks import as_int
+from cule.envs.checks import Array, as_int, to_numpy
 from cule.envs.requests import as_seeds
 from cule.envs.results import Info, StepResult
+from cule.envs.vector_env import BatchEnv
 from cule.errors import InvalidArgumentError, NotResetError
 from cule.games import resolve
 
@@ -59,7 +58,7 @@ class Recorder:
         20
     """
 
-    def __init__(self, env: AtariVectorEnv, *, digest_every: int = 1000) -> None:
+    def __init__(self, env: BatchEnv, *, digest_every: int = 1000) -> None:
         """Check the environment; the first `reset` starts the recording."""
         self.env = env
         self._options = recorded_options(env.config)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule.datasets.playback import ReplayStep
-from cule.envs.arrays import Array
+from cule.envs.checks import Array
 
 
 class Transitions(NamedTuple):

@@ -1,18 +1,17 @@
 """Environments: what users of ale-py and Gymnasium know, over the native module.
 
-* `vector_env`: `AtariVectorEnv`, many environments; `options` defines its keywords, `plan` turns
-  them into a native batch and Gymnasium spaces, `actions` and `requests` check what comes in,
-  `results` is what goes out;
-* `backend`: what a back end is. On the CPU ``cule._core.Batch`` with `host_memory`; on a GPU
+* `single_agent`: `AtariVectorEnv`; `multi_agent`: `MultiAgentVectorEnv`; both are a `BatchEnv` of
+  `vector_env`, with a `flight` for `send` and `recv`, and `xla` for JAX;
+* `options` defines the keywords, `plan` turns them into a native batch and Gymnasium spaces,
+  `actions` and `requests` check what comes in, `results` is what goes out;
+* `backend`: what a back end is, with its memory. On the CPU ``cule._core.Batch``; on a GPU
   `cuda_batch` with `device_memory`, `launch` (how environments are spread over warps) and
   `translation` (a kernel compiled for a game, with `nvrtc` and `kernel_cache`);
-* `multi_agent`: `MultiAgentVectorEnv`, environments of several players, with
-  `multi_agent_options`;
 * `gym_env`: `AtariEnv`, one environment; `registration`: the ids that Gymnasium knows;
 * `ale_interface`: `ALEInterface`, one console; with `settings`, `ale_state`, `recording`, `png`;
 * `packing`: compressed snapshots;
-* `forks`: fork safety;
-* `arrays`, `checks`, `errors`: numpy or torch, single arguments, kinds of errors.
+* `concurrency`: threads and fork safety;
+* `checks`, `errors`: single arguments and arrays, kinds of errors.
 
 Data flows one way: keywords -> `EnvOptions` -> `BatchPlan` -> `Backend` -> arrays. Nothing here
 loops over environments in a step.
@@ -26,15 +25,14 @@ from cule.envs.actions import Action
 from cule.envs.options import EnvOptions
 from cule.envs.registration import register_envs
 from cule.envs.results import FrameStep, RunningKernel
-from cule.envs.vector_env import AtariVectorEnv
+from cule.envs.single_agent import AtariVectorEnv
 from cule.lazy import lazy_names
 
 if TYPE_CHECKING:
     from cule.envs.ale_interface import ALEInterface, LoggerMode
     from cule.envs.ale_state import ALEState
     from cule.envs.gym_env import AtariEnv
-    from cule.envs.multi_agent import MultiAgentVectorEnv
-    from cule.envs.multi_agent_options import MultiAgentOptions
+    from cule.envs.multi_agent import MultiAgentOptions, MultiAgentVectorEnv
     from cule.envs.packing import pack_states, unpack_states
 
 __getattr__ = lazy_names(
@@ -43,8 +41,7 @@ __getattr__ = lazy_names(
         "ale_interface": ("ALEInterface", "LoggerMode"),
         "ale_state": ("ALEState",),
         "gym_env": ("AtariEnv",),
-        "multi_agent": ("MultiAgentVectorEnv",),
-        "multi_agent_options": ("MultiAgentOptions",),
+        "multi_agent": ("MultiAgentOptions", "MultiAgentVectorEnv"),
         "packing": ("pack_states", "unpack_states"),
     },
 )

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule import _core
-from cule.envs.arrays import as_array
-from cule.envs.checks import MAX_STRENGTH
+from cule.envs.checks import MAX_STRENGTH, as_array
 from cule.envs.errors import ActionRangeError, ActionShapeError
 
 #: Numbers of a continuous action: radius, angle and fire.

@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from cule import _core
 from cule.envs.actions import Action
 from cule.envs.ale_state import ALEState, StateNumbers
-from cule.envs.checks import MAX_STRENGTH, as_bool, as_float, as_int
+from cule.envs.checks import MAX_STRENGTH, Array, as_bool, as_float, as_int
 from cule.envs.errors import (
     ActionRangeError,
     ArgumentTypeError,
@@ -387,7 +387,7 @@ class ALEInterface:
             state["loaded"] = (spec, settings, console.get_snapshot())
         return state
 
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
+    def __setstate__(self, state: Mapping[str, Array]) -> None:
         """Continue as the other interface; a copy records nothing."""
         self._settings, self._loaded = state["settings"], None
         if "loaded" in state:

@@ -1,15 +1,53 @@
-"""Checks of single arguments: each returns a plain Python object, or names what is wrong."""
+"""Checks of single arguments: each returns a plain value or an array, or names what is wrong.
+
+Numpy arrays and torch tensors are told apart without importing torch.
+"""
 
 from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
 from cule.envs.errors import ArgumentTypeError
-from cule.errors import InvalidArgumentError
+from cule.errors import CuleError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    import torch
+    from typing_extensions import TypeIs
+
+#: A ``numpy.ndarray`` or a ``torch.Tensor`` of a user. The values of ``device`` and ``output``
+#: decide which, so a type checker cannot know.
+Array: TypeAlias = Any
+
+
+class NativeArray(Protocol):
+    """Methods that arrays and tensors of a back end share."""
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+
+    @property
+    def T(self) -> NativeArray:
+        """With the dimensions in the other order."""
+
+    def __getitem__(self, key: object, /) -> NativeArray:
+        """A part of it."""
+
+    def __mul__(self, other: NativeArray, /) -> NativeArray:
+        """Products."""
+
+    def __lt__(self, other: int, /) -> NativeArray:
+        """Where it is less."""
+
+    def __gt__(self, other: int, /) -> NativeArray:
+        """Where it is greater."""
+
 
 INT32_MIN = -(2**31)
 INT32_MAX = 2**31 - 1
@@ -69,3 +107,50 @@ def as_choice(name: str, value: object, allowed: Sequence[str]) -> str:
 def as_decimal6(value: float) -> float:
     """A number after its way through ALE's settings: float32, six significant decimal digits."""
     return float(np.float32(f"{np.float32(value):g}"))
+
+
+def is_tensor(value: object) -> TypeIs[torch.Tensor]:
+    """Whether this is a torch tensor."""
+    module = sys.modules.get("torch")
+    return module is not None and isinstance(value, module.Tensor)
+
+
+def to_numpy(value: object) -> Array:
+    """The numpy view of a torch tensor (a copy, from another device); any other value as it is.
+
+    Raises:
+        ArgumentTypeError: numpy has no such array: bfloat16, sparse, meta.
+    """
+    if not is_tensor(value):
+        return value
+    try:
+        return value.detach().cpu().numpy()
+    except (TypeError, RuntimeError) as error:
+        raise ArgumentTypeError(
+            f"a tensor of {value.dtype} on {value.device} cannot be read as an array: {error}"
+        ) from None
+
+
+def as_array(
+    name: str,
+    value: object,
+    dtype: str,
+    shape: tuple[int, ...],
+    wrong_type: type[CuleError] = ArgumentTypeError,
+    wrong_shape: type[CuleError] = InvalidArgumentError,
+) -> Array:
+    """The numpy view of an array or tensor of this dtype ("integers" for any) and shape."""
+    array = to_numpy(value)
+    is_array = isinstance(array, np.ndarray)
+    if not is_array or not (
+        array.dtype.kind in "iu" if dtype == "integers" else array.dtype == dtype
+    ):
+        given = getattr(value, "dtype", None)
+        words = type(value).__name__
+        words = f"{value!r} ({words})" if given is None else f"a {words} of {given}"
+        kind = "a boolean numpy array or tensor" if dtype == "bool" else "a numpy array or tensor"
+        of = "" if dtype == "bool" else f" of {dtype}"
+        raise wrong_type(f"{name} is {words}; it must be {kind}{of}, shape {shape}")
+    if array.shape != shape:
+        raise wrong_shape(f"{name} has shape {array.shape}; it must have shape {shape}")
+    return array

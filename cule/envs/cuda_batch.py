@@ -18,21 +18,21 @@ import torch
 from numpy.typing import NDArray
 
 from cule import _core
-from cule.envs.device_errors import device_errors
-from cule.envs.device_memory import DeviceOutputs
-from cule.envs.errors import ActionRangeError, native_errors
-from cule.envs.launch import Geometry, choose_geometry
-from cule.envs.memory_estimate import (
+from cule.envs.device_memory import (
     COMPILED_LOCAL_BYTES,
     FREE_PART_FOR_SLOTS,
     LEAST_SLOTS,
     STEPS_ALIVE,
+    DeviceOutputs,
     MemoryEstimate,
+    device_errors,
     log_capacity,
     pool_slots,
     results_bytes,
     short_frame_envs,
 )
+from cule.envs.errors import ActionRangeError, native_errors
+from cule.envs.launch import Geometry, choose_geometry
 from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan, make_batch, native_options
 from cule.envs.results import RunningKernel
@@ -144,19 +144,6 @@ class CudaBatch:
         with self._on_device():
             outputs, faults = self._outputs(out), self._faults.data_ptr()
             self._batch.step(indices, joysticks, outputs, faults, self._stream())
-
-    def send_reset(self, seeds: NDArray[np.int64]) -> None:
-        """Never called: `resolve_options` refuses a `batch_size` below `num_envs` on a GPU."""
-        raise AssertionError("batch_size is num_envs on a GPU")
-
-    def send(self, actions: torch.Tensor, env_ids: NDArray[np.int32]) -> None:
-        """Keep the actions of all environments for `recv`."""
-        self.check_faults()
-        self._sent = actions
-
-    def recv(self, out: DeviceOutputs) -> None:
-        """Launch the step that `send` asked for; reading the results waits for it."""
-        self.step(self._sent, out)
 
     def decorrelate(self, max_steps: int, seed: int, out: DeviceOutputs) -> None:
         """Play a random number of random steps in each environment."""

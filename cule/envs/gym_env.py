@@ -22,13 +22,12 @@ from cule import _core
 from cule.envs.actions import Action, continuous_actions, joystick_action
 from cule.envs.ale_interface import ALEInterface
 from cule.envs.ale_state import ALEState
-from cule.envs.arrays import Array, to_numpy
-from cule.envs.checks import as_float, as_int
+from cule.envs.checks import Array, as_float, as_int, to_numpy
 from cule.envs.errors import ActionRangeError, ActionShapeError, GymArgumentError
 from cule.envs.plan import continuous_action_space
 from cule.envs.registration import VECTOR_PREFIX
 from cule.envs.results import Info
-from cule.envs.vector_env import AtariVectorEnv
+from cule.envs.single_agent import AtariVectorEnv
 from cule.errors import ClosedError, InvalidArgumentError, NotResetError
 from cule.familiar_names import suggests_names
 from cule.games import load_games, resolve

@@ -1,29 +1,67 @@
-"""Two or four players in each environment of a batch."""
+"""Two or four players in each environment of a batch: the environments and their options."""
 
 from __future__ import annotations
 
-from typing import NoReturn
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import gymnasium
 import numpy as np
 
-from cule.envs.arrays import Array
-from cule.envs.multi_agent_options import (
-    MultiAgentOptions,
-    plan_players,
-    resolve_multi_agent_options,
-)
-from cule.envs.options import takes_options
-from cule.envs.vector_env import AtariVectorEnv
-from cule.errors import InvalidArgumentError
-from cule.option_fields import documents
+from cule.envs.checks import INT32_MAX, Array
+from cule.envs.errors import ArgumentTypeError
+from cule.envs.options import EnvOptions, resolve_fields, takes_options
+from cule.envs.plan import BatchPlan, lay_out
+from cule.envs.vector_env import BatchEnv
+from cule.errors import DeviceError, InvalidArgumentError
+from cule.games import MultiplayerGame, multiplayer_game, resolve_players
+from cule.option_fields import documents, within
+
+
+@documents()
+@dataclass(frozen=True, kw_only=True)
+class MultiAgentOptions(EnvOptions):
+    """Every option of a `MultiAgentVectorEnv`; its `config` holds them as resolved."""
+
+    game: str = field(kw_only=False)
+    """Name of the game."""
+
+    mode: int | tuple[int, ...] | None = None
+    """Game mode, for all environments or for each; each mode has one number of players. None: the
+    first of those for `num_players`.
+    """
+
+    num_players: int | None = field(default=None, metadata={"range": (2, 4)})
+    """Players of each environment, 2 or 4. None: as many as the mode has, or else 2."""
+
+    max_turn_time: int | None = field(default=None, metadata={"range": (0, INT32_MAX)})
+    """Frames after which a player who stalls loses a point, in double_dunk, othello, tennis and
+    video_checkers; 0: never. None: as many as in PettingZoo.
+    """
+
+    noop_max: int = within(0, 0, INT32_MAX)
+    """A reset plays fewer than this many random frames in which no player does anything."""
+
+    reward_clipping: bool = False
+    """Rewards of `step` are clipped to [-1, 1]."""
+
+    # What is about a single player.
+    continuous: bool = field(default=False, init=False)
+    continuous_action_threshold: float = field(default=0.5, init=False)
+    episodic_life: bool = field(default=False, init=False)
+    life_loss_info: bool = field(default=False, init=False)
+    fire_after_life_loss: bool = field(default=False, init=False)
+    use_fire_reset: bool = field(default=False, init=False)
+    preset: str = field(default="ale", init=False)
+    rules: None = field(default=None, init=False)
 
 
 @documents(MultiAgentOptions)
-class MultiAgentVectorEnv(AtariVectorEnv):
+class MultiAgentVectorEnv(BatchEnv):
     """Many Atari 2600 environments of two or four players, stepped together.
 
-    An `AtariVectorEnv` in which, with P players:
+    As `AtariVectorEnv`, without `ale`, `xla` and `xla_pure`; with P players:
 
     * actions are integers ``[N, P]``, one action set for all players;
     * rewards are int32 ``[N, P]`` (of `step_frames`, float32), not clipped by default;
@@ -61,31 +99,67 @@ class MultiAgentVectorEnv(AtariVectorEnv):
     def __init__(self, game: str, num_envs: int, **options: object) -> None:
         """Make the environments; the first `reset` plays them to their first observation."""
         config = resolve_multi_agent_options(game, num_envs, options)
-        self._arguments = (game, num_envs)
-        self._keywords = options
-        self._make(config, plan_players(config))
+        super().__init__(config, plan_players(config), game, options)
 
-    @property
-    def num_players(self) -> int:
-        """Players of each environment."""
-        return self._plan.num_players
-
-    @property
-    def ale(self) -> NoReturn:
-        """Refused: what ale-py has under this name is for a single player."""
-        raise _refusal("ale")
-
-    def xla(self) -> NoReturn:
-        """Refused: the functions of JAX are for a single player."""
-        raise _refusal("xla()")
-
-    def xla_pure(self) -> NoReturn:
-        """Refused, as `xla`."""
-        raise _refusal("xla_pure()")
-
-    def _discrete_actions(self, size: int) -> gymnasium.Space[Array]:
-        return gymnasium.spaces.MultiDiscrete(np.full(self._plan.num_players, size))
+    def _action_space(self, num_actions: int) -> gymnasium.Space[Array]:
+        return gymnasium.spaces.MultiDiscrete(np.full(self.num_players, num_actions))
 
 
-def _refusal(name: str) -> InvalidArgumentError:
-    return InvalidArgumentError(f"{name} is for a single player; use AtariVectorEnv")
+def resolve_multi_agent_options(
+    game: object, num_envs: object, keywords: Mapping[str, object]
+) -> MultiAgentOptions:
+    """Check what a user asked for and fill in the rest.
+
+    Raises:
+        TypeError: There is no option of this name.
+        InvalidArgumentError, DeviceError: An option is outside its allowed values.
+        UnknownGameError: No game for several players has this name.
+    """
+    if not isinstance(game, str):
+        raise ArgumentTypeError(f"game is {game!r}; it must be the name of a game")
+    name = "MultiAgentVectorEnv"
+    options = resolve_fields(MultiAgentOptions, name, game, num_envs, keywords)
+    facts = multiplayer_game(options.game)
+    _check_turn_time(options, facts)
+    if options.device != "cpu" and options.kernel == "compiled":
+        raise DeviceError(
+            "kernel is 'compiled'; on a GPU it must be 'auto' or 'interpreter' with several players"
+        )
+    return dataclasses.replace(options, num_players=_num_players(options, facts))
+
+
+def plan_players(options: MultiAgentOptions) -> BatchPlan:
+    """Find the game and lay out the batch."""
+    assert options.num_players is not None
+    spec = resolve_players(
+        options.game, options.num_players, options.rom_path, options.max_turn_time
+    )
+    return lay_out(options, [spec], [options.num_envs])
+
+
+def _num_players(options: MultiAgentOptions, facts: MultiplayerGame) -> int:
+    """The number of players that `num_players` and `mode` agree on."""
+    game_id, asked = facts.rules.game_id, options.num_players
+    if asked is not None and asked not in facts.modes:
+        words = " or ".join(map(str, facts.modes))
+        raise InvalidArgumentError(f"num_players is {asked}; for {game_id} it must be {words}")
+    modes = (options.mode,) if isinstance(options.mode, int) else options.mode
+    if modes is None:
+        return asked or min(facts.modes)
+    for number, allowed in facts.modes.items():
+        if asked in (None, number) and modes[0] in allowed:
+            return number  # that the others are of this number is checked by `lay_out`
+    words = "; ".join(
+        f"{', '.join(map(str, allowed))} for {number} players"
+        for number, allowed in facts.modes.items()
+        if asked in (None, number)
+    )
+    raise InvalidArgumentError(f"mode is {modes[0]}; for {game_id} it must be one of {words}")
+
+
+def _check_turn_time(options: MultiAgentOptions, facts: MultiplayerGame) -> None:
+    if options.max_turn_time is not None and not facts.has_turn_limit:
+        raise InvalidArgumentError(
+            f"max_turn_time is {options.max_turn_time}; for {facts.rules.game_id}, which never "
+            "charges for stalling, it must be None"
+        )

@@ -19,11 +19,12 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 #: Toolkit versions, as (major, minor).
 Version = tuple[int, int]
+_Function = Callable[..., int]  # of a library of CUDA
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Toolkit:
 class Job:
     """A compilation or a link that runs in its own process; it is killed if this one ends."""
 
-    def __init__(self, **request: Any) -> None:
+    def __init__(self, **request: object) -> None:
         """Start; `request` is for `_serve`."""
         command = [sys.executable, "-I", "-S", __file__]
         pipe = subprocess.PIPE
@@ -135,7 +136,7 @@ def choose_toolkit(
     newest = (99, 0) if driver is None else driver
     torch_major = int(torch_cuda.partition(".")[0]) if torch_cuda else None
 
-    def rank(toolkit: Toolkit) -> tuple[Any, ...]:
+    def rank(toolkit: Toolkit) -> tuple[bool, bool, bool, Version]:
         version = toolkit.version
         loads = version[0] <= newest[0]
         return loads, version[0] == torch_major, version <= newest, version
@@ -221,8 +222,9 @@ def _compile(library: str, source: str, options: list[str], product: str) -> byt
 def _link(library: str, objects: list[bytes], options: list[str], version: Version) -> bytes:
     linker = ctypes.CDLL(library)
 
-    def function(name: str) -> Any:
-        return getattr(linker, f"__nvJitLink{name}_{version[0]}_{version[1]}")
+    def function(name: str) -> _Function:
+        entry: _Function = getattr(linker, f"__nvJitLink{name}_{version[0]}_{version[1]}")
+        return entry
 
     handle = ctypes.c_void_p()
     texts = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
@@ -240,7 +242,7 @@ def _link(library: str, objects: list[bytes], options: list[str], version: Versi
     return _read(handle, function("GetLinkedCubinSize"), function("GetLinkedCubin"))
 
 
-def _read(handle: ctypes.c_void_p, get_size: Any, get: Any) -> bytes:
+def _read(handle: ctypes.c_void_p, get_size: _Function, get: _Function) -> bytes:
     size = ctypes.c_size_t()
     _check(get_size(handle, ctypes.byref(size)), "size")
     text = ctypes.create_string_buffer(size.value)

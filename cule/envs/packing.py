@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cule.envs.arrays import Array, to_numpy
+from cule.envs.checks import Array, to_numpy
 from cule.envs.errors import ArgumentTypeError
 from cule.errors import InvalidArgumentError, InvalidStateError, MissingPackageError
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule import _core
-from cule.envs.arrays import as_array, is_tensor, to_numpy
-from cule.envs.checks import INT32_MAX
+from cule.envs.checks import INT32_MAX, as_array, is_tensor, to_numpy
 from cule.envs.errors import ArgumentTypeError, EnvIndexError
 from cule.envs.options import EnvOptions
 from cule.errors import InvalidArgumentError, InvalidStateError

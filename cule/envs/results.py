@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from gymnasium.vector import AutoresetMode
 
 from cule import _core
-from cule.envs.arrays import Array
+from cule.envs.checks import Array, NativeArray
 
 if TYPE_CHECKING:
-    from cule.envs.backend import Memory
+    from cule.envs.backend import Memory, Outputs
     from cule.envs.options import EnvOptions
 
 #: ``info`` of Gymnasium.
@@ -47,7 +47,7 @@ EPISODE_INFO_ROWS = INFO_ROWS | {"reward": _core.INT_RAW_REWARD} | _EPISODE_ROWS
 
 
 class RunningKernel(NamedTuple):
-    """The kernel that executes the programs of a batch now, of `AtariVectorEnv.running_kernel`."""
+    """Kernel that executes the programs of a batch now; see `AtariVectorEnv.running_kernel`."""
 
     name: str
     """"interpreter", or "compiled": machine code of a CPU, or a GPU kernel of the game."""
@@ -164,7 +164,7 @@ class Results:
         self._is_same_step = options.autoreset_mode is AutoresetMode.SAME_STEP
         self._frame_step = FRAME_STEPS[AutoresetMode(options.autoreset_mode)]
 
-    def info(self, out: Array) -> Info:
+    def info(self, out: Outputs) -> Info:
         """``info`` of a reset or step."""
         wrap = self._memory.wrap
         info = make_info(lambda row: wrap(self._numbers(out.ints, row)), self._options.episode_info)
@@ -173,12 +173,14 @@ class Results:
             info["is_out"] = wrap(is_out)
         return info
 
-    def step(self, out: Array) -> StepResult:
+    def step(self, out: Outputs) -> StepResult:
         """The result of a step."""
         memory, wrap, flags = self._memory, self._memory.wrap, out.flags
         terminated, truncated = flags[_core.FLAG_TERMINATED], flags[_core.FLAG_TRUNCATED]
         info = self.info(out)
         if self._is_same_step and memory.may_have_ended(terminated, truncated):
+            assert out.final_obs is not None
+            assert out.final_ints is not None
             info["final_obs"] = wrap(out.final_obs)
             if self._options.final_info:
                 ended = flags[_core.FLAG_ENDED]
@@ -189,7 +191,7 @@ class Results:
         reward = wrap(self._numbers(out.ints, _core.INT_REWARD))
         return wrap(out.obs), reward, wrap(terminated), wrap(truncated), info
 
-    def frames(self, frame: Array, final: Array | None, out: Array) -> FrameStep:
+    def frames(self, frame: Array, final: Array | None, out: Outputs) -> FrameStep:
         """The result of a step without stacking, with `frame` and `final` as users get them."""
         memory, wrap, flags = self._memory, self._memory.wrap, out.flags
         return self._frame_step(
@@ -205,17 +207,17 @@ class Results:
             episode_length=wrap(out.ints[_core.INT_EPISODE_LENGTH]),
         )
 
-    def _numbers(self, ints: Array, row: int) -> Array:
+    def _numbers(self, ints: NativeArray, row: int) -> NativeArray:
         """One integer result row, ``[N]``, or ``[N, P]`` if it is per player."""
         if self._num_players == 1 or row not in _PLAYER_ROWS:
             return ints[row]
         return self._of_players(ints, _PLAYER_ROWS[row])
 
-    def _of_players(self, ints: Array, kind: int) -> Array:
+    def _of_players(self, ints: NativeArray, kind: int) -> NativeArray:
         first = _core.INT_ROWS + kind * self._num_players
         return ints[first : first + self._num_players].T
 
-    def _life_lost(self, out: Array) -> Array:
+    def _life_lost(self, out: Outputs) -> NativeArray:
         if self._num_players == 1:
             return out.flags[_core.FLAG_LIFE_LOST]
-        return self._of_players(out.ints, _core.PLAYER_LIFE_LOST) != 0
+        return self._of_players(out.ints, _core.PLAYER_LIFE_LOST) > 0

@@ -1,4 +1,4 @@
-"""The batch of environments that users see: a Gymnasium vector environment.
+"""Base of environments with any number of players: a Gymnasium vector environment.
 
 In: actions, one for each environment. Out: observations, rewards, flags and numbers, as arrays or
 tensors. This file checks the order of calls, and leaves everything between to a back end
@@ -8,8 +8,8 @@ tensors. This file checks the order of calls, and leaves everything between to a
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from enum import Enum, auto
 
 import gymnasium
 import numpy as np
@@ -19,20 +19,13 @@ from numpy.typing import NDArray
 
 from cule import _core
 from cule.envs.actions import Action
-from cule.envs.arrays import Array, to_numpy
-from cule.envs.backend import make_backend, rgb_screens, running_kernel
-from cule.envs.checks import as_choice
-from cule.envs.errors import CallOrderError, NativeErrors, native_errors
-from cule.envs.forks import forked_error, watch_forks
-from cule.envs.locks import one_at_a_time
-from cule.envs.options import EnvOptions, resolve_options, takes_options
-from cule.envs.plan import (
-    BatchPlan,
-    continuous_action_space,
-    frame_shape,
-    observation_space,
-    plan_batch,
-)
+from cule.envs.backend import Outputs, make_backend, rgb_screens, running_kernel
+from cule.envs.checks import Array, as_choice, to_numpy
+from cule.envs.concurrency import forked_error, one_at_a_time, watch_forks
+from cule.envs.errors import NativeErrors, native_errors
+from cule.envs.flight import Flight
+from cule.envs.options import EnvOptions
+from cule.envs.plan import BatchPlan, frame_shape, observation_space
 from cule.envs.requests import (
     ResetRequest,
     as_indices,
@@ -41,66 +34,38 @@ from cule.envs.requests import (
     parse_reset,
 )
 from cule.envs.results import FrameStep, Info, Results, RunningKernel, StepResult
-from cule.envs.xla import XlaMethods
 from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, NotResetError, warn
-from cule.option_fields import documents
-
-if TYPE_CHECKING:
-    from cule.envs.vector_interface import ALEVectorInterface
 
 _restore_errors = NativeErrors(value_error=InvalidStateError)
 
 
-@documents(EnvOptions)
-class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]):
-    """Many Atari 2600 environments, stepped together.
+class State(Enum):
+    """Calls that environments accept; `Flight` counts those that are under way."""
 
-    A drop-in for ``ale_py.vector_env.AtariVectorEnv`` 0.12.1: the same keywords, defaults, dtypes,
-    shapes, info keys and autoreset modes, and with ``resets="exact"`` the same trajectories but for
-    continuous actions in skiing and lost_luggage (csrc/env/NOTES.md 8.6).
-    Observations are uint8 ``[N, S, H, W]`` (``[N, S, H, W, 3]`` with ``grayscale=False``, ``[N,
-    128]`` with ``obs_type="ram"``), the oldest frame first. Every result belongs to the caller and
-    stays as it is.
+    NEW = auto()  # not reset
+    READY = auto()
+    LEFT_BEHIND = auto()  # in a forked process, without threads
+    CLOSED = auto()
 
-    Calls from several threads wait for each other, except `send` and `recv`.
 
-    Args:
-        game: Name of the game, or (name, number of environments) for each of several games.
-        num_envs: Number of environments.
-        **options: The other options below; `config` shows how they were resolved.
+class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
+    """Environments of any number of players, stepped together."""
 
-    Raises:
-        InvalidArgumentError: An option is outside its allowed values.
-        UnknownGameError, RomNotFoundError, UnsupportedRomError, RulesError: The game is not
-            available.
-        DeviceError: There is no backend for the device, or `kernel` is "compiled" where games
-            cannot be compiled.
+    _state = State.CLOSED  # until __init__ succeeds, so that closing it is safe
 
-    Example:
-        >>> import cule
-        >>> env = cule.AtariVectorEnv("pong", num_envs=8)
-        >>> obs, info = env.reset(seed=0)
-        >>> obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
-        >>> obs.shape, reward.dtype
-        ((8, 4, 84, 84), dtype('int32'))
-    """
-
-    closed = True  # until __init__ succeeds, so that __del__ is safe
-
-    @takes_options(EnvOptions)
     def __init__(
-        self,
-        game: str | Sequence[tuple[str, int]],
-        num_envs: int,
-        **options: object,
+        self, config: EnvOptions, plan: BatchPlan, game: object, keywords: Mapping[str, object]
     ) -> None:
-        """Make the environments; the first `reset` plays them to their first observation."""
-        config = resolve_options(game, num_envs, options)
-        self._arguments = (game, num_envs)
-        self._keywords = options
-        self._make(config, plan_batch(config))
+        """Make the environments of a plan.
 
-    def _make(self, config: EnvOptions, plan: BatchPlan) -> None:
+        Args:
+            config: The options, complete.
+            plan: Games and settings of the environments.
+            game: The game as the user gave it, for pickles.
+            keywords: The options likewise.
+        """
+        self._arguments = (game, config.num_envs)
+        self._keywords = keywords
         self._lock = threading.RLock()
         self._config = config
         self._plan = plan
@@ -117,10 +82,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         }
         self.render_mode = config.render_mode
         self.single_observation_space = observation_space(config)
-        if config.continuous:
-            self.single_action_space = continuous_action_space()
-        else:
-            self.single_action_space = self._discrete_actions(len(plan.action_set))
+        self.single_action_space = self._action_space(len(plan.action_set))
         # As in ale-py, step takes and gives a batch, which may be fewer than all environments.
         self.observation_space = batch_space(self.single_observation_space, self.batch_size)
         self.action_space = batch_space(self.single_action_space, self.batch_size)
@@ -132,13 +94,8 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         self._frame_pool = self._memory.pool(self._frames_shape)
         self._final_frame_pool = self._memory.pool(self._frames_shape)
         self._same_step = config.autoreset_mode is AutoresetMode.SAME_STEP
-        self._is_async = self.batch_size != self.num_envs  # a step is of some environments
-        self._was_reset = False
-        self._all_ids = np.arange(self.num_envs, dtype=np.int32)
-        self._batch_ids: NDArray[np.int32] | None = None  # environments of the last received batch
-        self._num_in_flight = 0  # environments sent and not received
-        self._is_left_behind = False
-        self.closed = False
+        self._flight = Flight(self._batch, self.num_envs, self.batch_size)
+        self._state = State.NEW
         watch_forks(self)
 
     # --- Gymnasium ------------------------------------------------------------------------------
@@ -172,7 +129,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         self._check_open()
         request = parse_reset(seed, options, self._batch.state_size, self._config)
         partial = request.mask is not None
-        if partial and self._is_async:
+        if partial and self._flight.is_partial:
             raise InvalidArgumentError(
                 "options holds 'reset_mask'; no partial reset is possible where batch_size < "
                 f"num_envs, and they are {self.batch_size} and {self.num_envs}"
@@ -184,9 +141,9 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         self._drain()
         obs = self._obs_pool()
         out = self._memory.outputs(obs)
-        if self._is_async:
-            self._reset_in_flight(request)
-            self._receive(out)
+        if self._flight.is_partial:
+            self._send_all(request)
+            self._flight.receive(out)
             return self._memory.wrap(obs), self._results.info(out)
         if request.states is not None:
             self._restore(request.states, request.indices(self.num_envs))
@@ -197,8 +154,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         if self._config.decorrelate_steps and not partial and request.states is None:
             seed_word = request.decorrelation_seed(self.np_random)
             self._batch.decorrelate(self._config.decorrelate_steps, seed_word, out)
-        self._was_reset = True
-        self._batch_ids = self._all_ids
+        self._state = State.READY
         return self._memory.wrap(obs), self._results.info(out)
 
     @one_at_a_time
@@ -224,11 +180,11 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
                 end.
         """
         self._check_ready()
-        if self._is_async:
+        if self._flight.is_partial:
             self.send(actions)
             return self.recv()
-        native = self._memory.actions(actions, self._all_ids)
-        self._check_nothing_in_flight("step")
+        native = self._memory.actions(actions, self._flight.all_ids)
+        self._flight.check_landed("step")
         out = self._step_outputs()
         with native_errors:
             self._batch.step(native, out)
@@ -254,8 +210,18 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
 
     def close_extras(self, **kwargs: object) -> None:
         """Free everything; `close` calls it once."""
-        if not self._is_left_behind:
+        if self._state is not State.LEFT_BEHIND:
             self._batch.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` has been called; Gymnasium sets it."""
+        return self._state is State.CLOSED
+
+    @closed.setter
+    def closed(self, closed: bool) -> None:
+        assert closed, "closed environments stay so"
+        self._state = State.CLOSED
 
     def __repr__(self) -> str:
         """Games, sizes and device."""
@@ -279,13 +245,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
             As `step`, and CallOrderError: The last batch has been sent already.
         """
         self._check_ready()
-        if self._batch_ids is None:
-            raise CallOrderError("send() twice for one batch; call recv() first")
-        native = self._memory.actions(actions, self._batch_ids)
-        with native_errors:
-            self._batch.send(native, self._batch_ids)
-        self._num_in_flight += self.batch_size
-        self._batch_ids = None
+        self._flight.send(self._memory.actions(actions, self._flight.next_ids()))
 
     def recv(self) -> StepResult:
         """Wait for the next `batch_size` environments to finish.
@@ -298,13 +258,9 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
             CallOrderError: Fewer environments have been sent.
         """
         self._check_ready()
-        if self._num_in_flight < self.batch_size:
-            raise CallOrderError(
-                f"recv() of {self.batch_size} environments, but {self._num_in_flight} have been "
-                "sent; call send() first"
-            )
+        self._flight.check_enough()
         out = self._step_outputs()
-        self._receive(out)
+        self._flight.receive(out)
         return self._results.step(out)
 
     # --- Beyond Gymnasium -----------------------------------------------------------------------
@@ -327,13 +283,13 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
             ActionShapeError, ActionRangeError, NotResetError: As `step`.
         """
         self._check_ready()
-        if self._is_async:
+        if self._flight.is_partial:
             raise InvalidArgumentError(
                 f"batch_size is {self.batch_size}; for step_frames it must be num_envs, "
                 f"{self.num_envs}"
             )
-        native = self._memory.actions(actions, self._all_ids)
-        self._check_nothing_in_flight("step_frames")
+        native = self._memory.actions(actions, self._flight.all_ids)
+        self._flight.check_landed("step_frames")
         memory = self._memory
         frame = self._frame_pool() if out is None else memory.target(out, self._frames_shape)
         final = self._final_frame_pool() if self._same_step else None
@@ -354,11 +310,9 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         return self._plan.action_set
 
     @property
-    def ale(self) -> ALEVectorInterface:
-        """These environments with the methods of the attribute of this name in ale-py."""
-        from cule.envs.vector_interface import ALEVectorInterface
-
-        return ALEVectorInterface(self)
+    def num_players(self) -> int:
+        """Players of each environment."""
+        return self._plan.num_players
 
     @property
     def frame_rate(self) -> int:
@@ -389,7 +343,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
 
     @property
     def running_kernel(self) -> RunningKernel:
-        """The kernel that runs now: "interpreter" or "compiled", and its launch geometry.
+        """Kernel that executes programs: "interpreter" or "compiled", and its launch geometry.
 
         The option `kernel` says what is wanted. On a GPU a compiled kernel takes over once it is
         ready; on a CPU it is machine code, where this machine supports that.
@@ -433,7 +387,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
             InvalidArgumentError: An index is out of range.
         """
         self._check_ready()
-        self._check_nothing_in_flight("get_state")
+        self._flight.check_landed("get_state")
         chosen = as_indices(indices, self.num_envs)
         with native_errors:
             return self._memory.wrap(self._batch.get_state(chosen))
@@ -457,17 +411,15 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
             NotResetError: Before the first reset, unless all environments are set.
         """
         self._check_open()
-        self._check_nothing_in_flight("set_state")
+        self._flight.check_landed("set_state")
         chosen = as_indices(indices, self.num_envs, unique=True)
         rows = as_states(states, len(chosen), self._batch.state_size, self._config)
         if not self._is_reset() and len(chosen) < self.num_envs:
             raise NotResetError("set_state() of some environments before the first reset()")
         self._restore(rows, chosen)
-        if not self._is_async:
-            self._batch_ids = self._all_ids
-        elif not self._was_reset:
-            self._send_reset(np.full(self.num_envs, _core.KEEP_STATE, np.int64))
-        self._was_reset = True
+        if self._flight.is_partial and self._state is State.NEW:
+            self._flight.send_all(np.full(self.num_envs, _core.KEEP_STATE, np.int64))
+        self._state = State.READY
 
     @one_at_a_time
     def observe(self) -> tuple[Array, Info]:
@@ -481,7 +433,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
             CallOrderError: Environments have been sent and not received.
         """
         self._check_ready()
-        self._check_nothing_in_flight("observe")
+        self._flight.check_landed("observe")
         obs = self._memory.pool((self.num_envs, *(self.single_observation_space.shape or ())))()
         out = self._memory.outputs(obs)
         with native_errors:
@@ -505,7 +457,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
             InvalidArgumentError: Another kind, a wrong index, or screens of different heights.
         """
         self._check_ready()
-        self._check_nothing_in_flight("screens")
+        self._flight.check_landed("screens")
         chosen = as_indices(indices, self.num_envs)
         word = as_choice("kind", kind, ("rgb", "gray", "index"))
         with native_errors:
@@ -516,7 +468,7 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
     def __getstate__(self) -> dict[str, object]:
         """The arguments this environment was made with, and a snapshot of each environment."""
         self._check_open()
-        self._check_nothing_in_flight("pickling")
+        self._flight.check_landed("pickling")
         states = None
         if self._is_reset():
             states = to_numpy(self._batch.get_state(np.arange(self.num_envs, dtype=np.int64)))
@@ -537,20 +489,22 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
     # --- Inside ---------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
-        if self.closed:
+        if self._state is State.CLOSED:
             raise ClosedError("this environment has been closed")
-        if self._is_left_behind:
+        if self._state is State.LEFT_BEHIND:
             raise forked_error()
 
     def leave_behind(self) -> object | None:
         """Disable the environment in a forked child, unless it runs without worker threads."""
-        if self.closed or (self._batch.num_threads == 1 and not self._is_async):
+        if self.closed or (self._batch.num_threads == 1 and not self._flight.is_partial):
             return None
-        self._is_left_behind = True
+        self._state = State.LEFT_BEHIND
         self._lock = threading.RLock()  # another thread may have held it
         return self._batch
 
     def _check_ready(self) -> None:
+        if self._state is State.READY:
+            return
         self._check_open()
         if not self._is_reset():
             raise NotResetError("this environment has not been reset; call reset() first")
@@ -558,49 +512,30 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
     def _is_reset(self) -> bool:
         """Whether every environment has an episode, which a function of `xla` may have begun."""
         batch = self._batch
-        if not self._was_reset and isinstance(batch, _core.Batch) and batch.has_reset:
-            self._was_reset = True
-            self._batch_ids = self._all_ids
-        return self._was_reset
+        if self._state is State.NEW and isinstance(batch, _core.Batch) and batch.has_reset:
+            self._state = State.READY
+        return self._state is State.READY
 
-    def _check_nothing_in_flight(self, what: str) -> None:
-        if self._num_in_flight:
-            raise CallOrderError(
-                f"{what} while {self._num_in_flight} environments have been sent; call recv() first"
-            )
-
-    def _reset_in_flight(self, request: ResetRequest) -> None:
+    def _send_all(self, request: ResetRequest) -> None:
         """Send all environments, with new episodes or restored snapshots, to be received."""
+        seeds = np.full(self.num_envs, _core.KEEP_STATE, np.int64)
         if request.states is None:
-            return self._send_reset(request.seeds_for(self._is_reset()))
-        kept = np.full(self.num_envs, _core.KEEP_STATE, np.int64)
-        try:
-            self._restore(request.states, request.indices(self.num_envs))
-        except InvalidStateError:
-            if self._was_reset:
-                self._send_reset(kept)  # what has been drained is reported again
-            raise
-        return self._send_reset(kept)
-
-    def _send_reset(self, seeds: NDArray[np.int64]) -> None:
-        with native_errors:
-            self._batch.send_reset(seeds)
-        self._was_reset = True
-        self._batch_ids = None
-        self._num_in_flight = self.num_envs
-
-    def _receive(self, out: Array) -> None:
-        with native_errors:
-            self._batch.recv(out)
-        self._num_in_flight -= self.batch_size
-        self._batch_ids = np.array(out.ints[_core.INT_ENV_ID]) if self._is_async else self._all_ids
+            seeds = request.seeds_for(self._is_reset())
+        else:
+            try:
+                self._restore(request.states, request.indices(self.num_envs))
+            except InvalidStateError:
+                if self._state is State.READY:
+                    self._flight.send_all(seeds)  # what has been drained is reported again
+                raise
+        self._flight.send_all(seeds)
+        self._state = State.READY
 
     def _drain(self) -> None:
         """Wait for environments that have been sent, and forget their results."""
-        if self._num_in_flight:
-            shape = (self._num_in_flight, *(self.single_observation_space.shape or ()))
-            self._batch.recv(self._memory.outputs(self._memory.pool(shape)()))
-            self._num_in_flight = 0
+        if self._flight.num_sent:
+            shape = (self._flight.num_sent, *(self.single_observation_space.shape or ()))
+            self._flight.drain(self._memory.outputs(self._memory.pool(shape)()))
 
     def _restore(self, states: NDArray[np.uint8], indices: NDArray[np.int64]) -> None:
         try:
@@ -610,10 +545,10 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
             check_saved_options(states, self._config)  # names an option where one differs
             raise
 
-    def _step_outputs(self) -> Array:
+    def _step_outputs(self) -> Outputs:
         final = self._final_obs_pool() if self._same_step else None
         return self._memory.outputs(self._obs_pool(), final)
 
-    def _discrete_actions(self, size: int) -> gymnasium.Space[Array]:
+    def _action_space(self, num_actions: int) -> gymnasium.Space[Array]:
         """The action space of one environment, for an action set of this size."""
-        return gymnasium.spaces.Discrete(size)
+        raise NotImplementedError

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import TypeAlias
 
 from cule.envs.backend import Backend
+from cule.envs.checks import Array
 from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan
 from cule.errors import InvalidArgumentError, MissingPackageError
+
+#: A function of JAX arrays.
+XlaFunction: TypeAlias = Callable[..., Array]
 
 
 class XlaMethods:
@@ -20,7 +24,7 @@ class XlaMethods:
     _batch: Backend
     _check_open: Callable[[], None]
 
-    def xla(self) -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
+    def xla(self) -> tuple[Array, XlaFunction, XlaFunction]:
         """This environment as functions that JAX can compile, as in ale-py.
 
         ``reset(handle, seed=None, reset_mask=None)`` returns ``handle, (obs, info)``, and
@@ -67,7 +71,7 @@ class XlaMethods:
         functions = calls.EnvironmentFunctions(self, self._batch, self._plan, self._config)
         return functions.handle, functions.reset, functions.step
 
-    def xla_pure(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def xla_pure(self) -> tuple[XlaFunction, XlaFunction]:
         """Environments as pure functions of snapshots, which JAX can compile.
 
         ``reset(seed)`` returns ``states, (obs, info)``, and ``step(states, actions)`` returns

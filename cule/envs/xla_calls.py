@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cule import _core
 from cule.envs.actions import CONTINUOUS_SIZE, continuous_actions
-from cule.envs.arrays import Array, as_array, to_numpy
+from cule.envs.checks import Array, as_array, to_numpy
 from cule.envs.errors import ActionShapeError, ArgumentTypeError
 from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan, make_batch, observation_space
@@ -52,13 +52,17 @@ class _Calls:
         self._obs_shape = observation_space(options).shape or ()
         self._target = batch.xla_target(_action_table(plan, options))
 
-    def _call(self, name: str, first: Array, shape: Shape, **keywords: Any) -> Any:
+    def _call(
+        self, name: str, first: Array, shape: Shape, **keywords: object
+    ) -> Callable[..., list[Array]]:
         """The call of a handler that returns `first` and the results of `shape` environments."""
         ints = [jax.ShapeDtypeStruct(shape, jnp.int32)] * _core.INT_ROWS
         flags = [jax.ShapeDtypeStruct(shape, jnp.bool_)] * _core.FLAG_ROWS
         obs = jax.ShapeDtypeStruct((*shape, *self._obs_shape), jnp.uint8)
         final = [obs, *ints] if name.startswith("cule_step") and self._is_same_step else []
-        return jax.ffi.ffi_call(name, [first, obs, *ints, *flags, *final], **keywords)
+        results = [first, obs, *ints, *flags, *final]
+        call: Callable[..., list[Array]] = jax.ffi.ffi_call(name, results, **keywords)
+        return call
 
     @property
     def _is_same_step(self) -> bool:
@@ -193,7 +197,7 @@ class SnapshotFunctions(_Calls):
     def _run(self, name: str, arguments: Sequence[Array], shape: Shape) -> list[Array]:
         states = jax.ShapeDtypeStruct((*shape, self._state_size), jnp.uint8)
         call = self._call(name, states, shape, vmap_method="broadcast_all")
-        results: list[Array] = call(*arguments, target=np.int64(self._target.id))
+        results = call(*arguments, target=np.int64(self._target.id))
         # A number of the snapshot's place here, not of the environment it was run in.
         count = shape[-1] if shape else 1
         ids = jnp.arange(math.prod(shape), dtype=jnp.int32).reshape(shape) % max(count, 1)

@@ -10,8 +10,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from cule.envs.arrays import Array, as_array, to_numpy
-from cule.envs.checks import as_int
+from cule.envs.checks import Array, as_array, as_int, to_numpy
 from cule.envs.packing import pack_states, unpack_states
 from cule.errors import CapacityError, InvalidArgumentError, InvalidStateError
 from cule.files import replace_file
@@ -20,7 +19,7 @@ from cule.search.cells import as_cells
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from cule.envs.vector_env import AtariVectorEnv
+    from cule.envs.single_agent import AtariVectorEnv
 
 #: Version of the files of `Archive.save`.
 _FILE_VERSION = 1

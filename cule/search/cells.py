@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cule.envs.arrays import Array, as_array, to_numpy
-from cule.envs.checks import as_int
+from cule.envs.checks import Array, as_array, as_int, to_numpy
 from cule.envs.errors import ArgumentTypeError
 from cule.errors import InvalidArgumentError
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from cule.envs.arrays import Array, to_numpy
-from cule.envs.checks import as_float, as_int
+from cule.envs.checks import Array, as_float, as_int, to_numpy
 from cule.envs.multi_agent import MultiAgentVectorEnv
 from cule.envs.requests import as_states
 from cule.errors import InvalidArgumentError
@@ -16,7 +15,7 @@ from cule.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from cule.envs.vector_env import AtariVectorEnv
+    from cule.envs.single_agent import AtariVectorEnv
 
 
 class Rollouts(NamedTuple):

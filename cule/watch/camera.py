@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule import _core
-from cule.envs import AtariVectorEnv
-from cule.envs.arrays import to_numpy
+from cule.envs.checks import to_numpy
 from cule.envs.plan import plan_batch
 from cule.envs.png import encode_indexed_png
+from cule.envs.vector_env import BatchEnv
 
 #: zlib's level for screens: 3 is as fast as 1, and its files are a quarter smaller.
 _COMPRESSION_LEVEL = 3
@@ -47,7 +47,7 @@ class Camera:
         columns: Screens in a row of a picture; environment i is in column i % columns.
     """
 
-    def __init__(self, env: AtariVectorEnv) -> None:
+    def __init__(self, env: BatchEnv) -> None:
         """Prepare to render `env`."""
         self._env = env
         self.columns = math.ceil(math.sqrt(env.num_envs))

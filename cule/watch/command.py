@@ -11,7 +11,7 @@ import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
-from cule.envs import AtariVectorEnv
+from cule.envs.vector_env import BatchEnv
 from cule.errors import InvalidArgumentError
 from cule.familiar_names import Parser
 from cule.watch.environments import Environments
@@ -127,7 +127,7 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _open(options: argparse.Namespace) -> tuple[AtariVectorEnv, Policy]:
+def _open(options: argparse.Namespace) -> tuple[BatchEnv, Policy]:
     if options.checkpoint is None:
         return open_random(
             options.game or DEFAULT_GAME,

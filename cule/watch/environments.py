@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cule.envs import AtariVectorEnv, MultiAgentVectorEnv
-from cule.envs.arrays import to_numpy
+from cule.envs.checks import to_numpy
+from cule.envs.vector_env import BatchEnv
 from cule.watch.keys import Keys, joystick_of
 from cule.watch.policies import Policy
 
@@ -32,11 +32,11 @@ class Environments:
         seats: Players of each environment.
     """
 
-    def __init__(self, env: AtariVectorEnv, policy: Policy, *, seed: int) -> None:
+    def __init__(self, env: BatchEnv, policy: Policy, *, seed: int) -> None:
         """Start the first episodes of `env`: one game, SameStep autoreset, unclipped rewards."""
         self.env, self.policy = env, policy
         self._action_of = joystick_of(env)
-        self.seats = env.num_players if isinstance(env, MultiAgentVectorEnv) else 1
+        self.seats = env.num_players
         shape = (env.num_envs,) if self.seats == 1 else (env.num_envs, self.seats)
         self._scores, self._last_scores = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         self._episodes = np.ones(env.num_envs, np.int64)

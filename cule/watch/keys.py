@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cule.envs import Action, AtariVectorEnv
+from cule.envs import Action
+from cule.envs.vector_env import BatchEnv
 
 #: Held keys: a subset of `KEYS`.
 Keys = frozenset[str]
@@ -19,7 +20,7 @@ KEYS: Keys = frozenset({"up", "down", "left", "right", "fire"})
 _OPPOSITES = (frozenset({"left", "right"}), frozenset({"up", "down"}))
 
 
-def joystick_of(env: AtariVectorEnv) -> Callable[[Keys], int | NDArray[np.float32]]:
+def joystick_of(env: BatchEnv) -> Callable[[Keys], int | NDArray[np.float32]]:
     """A function from held keys to an index into `action_set`, or to (radius, angle, fire)."""
     if env.config.continuous:
         return polar_action

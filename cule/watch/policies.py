@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule.envs import AtariVectorEnv, MultiAgentVectorEnv
-from cule.envs.arrays import to_numpy
+from cule.envs.checks import to_numpy
+from cule.envs.vector_env import BatchEnv
 from cule.errors import InvalidArgumentError
 from cule.games import game_id_of
 
@@ -43,7 +44,7 @@ def open_random(
     mode: int | None = None,
     difficulty: int | None = None,
     num_players: int = 1,
-) -> tuple[AtariVectorEnv, Policy]:
+) -> tuple[BatchEnv, Policy]:
     """Environments for people: every frame, and all actions."""
     options: dict[str, Any] = {
         "autoreset_mode": "SameStep",
@@ -57,7 +58,7 @@ def open_random(
         "device": device,
     }
     if num_players == 1:
-        env = AtariVectorEnv(game, num_envs, rules=rules, **options)
+        env: BatchEnv = AtariVectorEnv(game, num_envs, rules=rules, **options)
     else:
         if rules is not None:
             raise InvalidArgumentError(
@@ -81,7 +82,7 @@ def open_trained(
     seed: int,
     greedy: bool,
     device: str,
-) -> tuple[AtariVectorEnv, Policy]:
+) -> tuple[BatchEnv, Policy]:
     """The environments of an evaluation, and the policy of a checkpoint, as in `cule eval`.
 
     `path` is a checkpoint, a file of weights, or the folder of a run; `game` is the game that it
@@ -91,8 +92,8 @@ def open_trained(
     """
     from cule.agents.parts.config import EVALUATION_SEED
     from cule.agents.parts.envs import make_env
+    from cule.agents.run.checkpoint import find_checkpoint
     from cule.agents.run.evaluation import eval_config
-    from cule.agents.run.folder import find_checkpoint
     from cule.agents.run.presets import checkpoint_config, find_agent, load_to_play
     from cule.agents.run.weights import read_to_play
     from cule.agents.self_play import SelfPlayEnv
@@ -126,7 +127,7 @@ def open_trained(
     return env, Policy(f"{agent.name} after {agent.steps:,} steps", act)
 
 
-def open_requested(options: argparse.Namespace) -> tuple[AtariVectorEnv, Policy]:
+def open_requested(options: argparse.Namespace) -> tuple[BatchEnv, Policy]:
     """`open_trained` with the options of a command line."""
     return open_trained(
         options.checkpoint,

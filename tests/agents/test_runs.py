@@ -27,11 +27,11 @@ from cule.agents import (  # noqa: E402
     start_run,
 )
 from cule.agents.run.checkpoint import (  # noqa: E402
+    last_checkpoint,
     load_state,
     read_checkpoint,
     write_checkpoint,
 )
-from cule.agents.run.folder import last_checkpoint  # noqa: E402
 from cule.agents.run.logs import ProgressBar, RunLog, Table, short_number, short_time  # noqa: E402
 from cule.agents.run.run import Run  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402

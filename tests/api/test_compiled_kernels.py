@@ -17,7 +17,7 @@ import pytest
 
 import cule
 from cule.envs import kernel_cache, translation
-from cule.envs.arrays import to_numpy
+from cule.envs.checks import to_numpy
 from tests.api.test_kernel import KERNELS, assert_same, play
 from tests.support.cases import long_except
 

@@ -11,7 +11,7 @@ import pytest
 
 import cule
 from cule import _core
-from cule.envs.arrays import to_numpy
+from cule.envs.checks import to_numpy
 from cule.envs.errors import SettingError
 from tests.support.runs import draw_actions
 

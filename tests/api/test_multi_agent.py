@@ -139,11 +139,11 @@ def test_wrong_actions_move_nothing() -> None:
     assert np.array_equal(env.get_state(), before)
 
 
-def test_what_is_for_one_player_is_refused() -> None:
-    env = make("boxing", 1)
-    for use in (lambda: env.ale, env.xla, env.xla_pure):
-        with pytest.raises(InvalidArgumentError, match="is for a single player"):
-            use()
+def test_what_is_for_one_player_is_not_there() -> None:
+    assert not isinstance(make("boxing", 1), cule.AtariVectorEnv)
+    for name in ("ale", "xla", "xla_pure"):
+        assert hasattr(cule.AtariVectorEnv, name)
+        assert not hasattr(cule.MultiAgentVectorEnv, name)
 
 
 # --- Trajectories ------------------------------------------------------------------------------

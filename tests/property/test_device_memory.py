@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import cule
-from cule.envs.memory_estimate import MemoryEstimate, pool_slots
+from cule.envs.device_memory import MemoryEstimate, pool_slots
 from cule.errors import OutOfDeviceMemoryError
 from tests.support import kernels
 from tests.support.cases import long_except

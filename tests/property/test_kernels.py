@@ -19,7 +19,7 @@ import cule
 from cule import _core
 from cule.envs import backend, cuda_batch
 from cule.envs.cuda_batch import CudaBatch
-from cule.envs.memory_estimate import log_capacity, pool_slots
+from cule.envs.device_memory import log_capacity, pool_slots
 from cule.envs.options import resolve_options
 from cule.envs.plan import plan_batch
 from cule.errors import InvalidArgumentError, InvalidStateError, OutOfDeviceMemoryError

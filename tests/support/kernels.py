@@ -35,7 +35,7 @@ from cule.envs import translation
 from cule.envs.cuda_batch import CudaBatch
 from cule.envs.device_memory import DeviceOutputs
 from cule.envs.launch import Geometry
-from cule.envs.multi_agent_options import plan_players, resolve_multi_agent_options
+from cule.envs.multi_agent import plan_players, resolve_multi_agent_options
 from cule.envs.options import EnvOptions, resolve_options
 from cule.envs.plan import BatchPlan, frame_shape, make_batch, observation_space, plan_batch
 from roms_tools import record_golden

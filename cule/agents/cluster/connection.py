@@ -20,7 +20,7 @@ CONNECT_S, ANSWER_S = 5.0, 60.0
 
 
 class NodeReport(NamedTuple):
-    """The report of a node on itself."""
+    """Answer of a node: its versions, and what it lacks."""
 
     name: str
     python: str

@@ -69,25 +69,25 @@ class GaussianPolicy(Policy):
     def sample(
         self, output: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Sample like `Policy.sample`; float32 ``[N, 3]``."""
+        """Sample actions, float32 ``[N, 3]``, with their noise as the extra."""
         noise = torch.randn(output.shape, generator=generator, device=output.device)
         return output + self._log_sigma.exp() * noise, {"noise": noise}
 
     def best(self, output: Tensor) -> Tensor:
-        """Return the means, like `Policy.best`."""
+        """Return the means."""
         return output
 
     def env_actions(self, actions: Tensor) -> Tensor:
-        """Return radius, angle and fire, like `Policy.env_actions`."""
+        """Convert stored actions to radius, angle and fire."""
         return algos.polar_from_raw(actions)
 
     @torch.no_grad()
     def behaviour_log_probs(self, rollout: Rollout) -> Tensor:
-        """Compute from the stored noise, like `Policy.behaviour_log_probs`."""
+        """Compute log-probabilities ``[T, N]`` from the stored noise."""
         return algos.noise_log_prob(rollout.extras["noise"], self._log_sigma)
 
     def log_probs_and_entropies(self, output: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute both of the unbounded numbers, like `Policy.log_probs_and_entropies`."""
+        """Compute log-probabilities and entropies of the unbounded numbers; ``[B]`` each."""
         log_sigma = self._log_sigma
         log_probs = algos.gaussian_log_prob(output, log_sigma, actions)
         return log_probs, algos.gaussian_entropy(log_sigma).expand_as(log_probs)

@@ -1,4 +1,4 @@
-"""Meanings of a Q-network's outputs: values, distributions over atoms (C51), or quantiles (IQN).
+"""Heads of Q-networks: outputs are values, distributions over atoms (C51), or quantiles (IQN).
 
 A head makes action values of outputs, and the losses of a batch.
 """

@@ -1,4 +1,4 @@
-"""Parts of the algorithms with a replay memory: updates in proportion to steps, and copies."""
+"""Parts of algorithms with a replay memory: updates in proportion to steps, and copies."""
 
 from __future__ import annotations
 

@@ -16,7 +16,13 @@ from cule.agents.parts.distributed import leave_world, rank
 from cule.agents.parts.envs import FrameEnv, make_games
 from cule.agents.parts.learner import Learner
 from cule.agents.parts.options import add_arguments, config_from, options_of
-from cule.agents.run.checkpoint import FREE_OPTIONS, PolicyState
+from cule.agents.run.checkpoint import (
+    FREE_OPTIONS,
+    PolicyState,
+    find_checkpoint,
+    read_config,
+    run_path,
+)
 from cule.agents.run.evaluation import (
     MIN_EPISODES,
     PROTOCOLS,
@@ -24,7 +30,6 @@ from cule.agents.run.evaluation import (
     evaluate,
     make_eval_env,
 )
-from cule.agents.run.folder import find_checkpoint, read_config, run_path
 from cule.agents.run.matches import play_matches, seats_with_opponent
 from cule.agents.run.presets import (
     AGENTS,

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from cule.agents.self_play import SelfPlayEnv
 from cule.envs import AtariVectorEnv, FrameStep
-from cule.envs.arrays import to_numpy
+from cule.envs.checks import to_numpy
 from cule.errors import InvalidArgumentError, MissingPackageError, VideoError
 from cule.files import written_and_free
 

@@ -24,8 +24,8 @@ from cule.agents.parts.options import (
     validate,
 )
 from cule.agents.run import curves
+from cule.agents.run.checkpoint import check_writable
 from cule.agents.run.cli import parse_train
-from cule.agents.run.folder import check_writable
 from cule.agents.run.logs import short_time
 from cule.agents.run.presets import PRESETS
 from cule.agents.run.scores import reference_scores

@@ -37,7 +37,7 @@ _END_WITH_PARENT = (
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs of a sweep."""
+    """Games, seeds and options of a sweep."""
 
     preset: str
     games: list[str]

@@ -1,22 +1,80 @@
-"""The object below ale-py's vector environment, for code that calls it: ``env.ale``."""
+"""One player in each environment: `AtariVectorEnv`, and the object below ale-py's."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
 from cule.envs.actions import Action
-from cule.envs.arrays import Array
+from cule.envs.checks import Array
 from cule.envs.errors import ArgumentTypeError
+from cule.envs.options import EnvOptions, resolve_options, takes_options
+from cule.envs.plan import continuous_action_space, plan_batch
 from cule.envs.requests import as_indices
 from cule.envs.results import Info, StepResult
+from cule.envs.vector_env import BatchEnv
+from cule.envs.xla import XlaMethods
 from cule.errors import InvalidArgumentError
+from cule.option_fields import documents
 
-if TYPE_CHECKING:
-    from cule.envs.vector_env import AtariVectorEnv
+
+@documents(EnvOptions)
+class AtariVectorEnv(XlaMethods, BatchEnv):
+    """Many Atari 2600 environments, stepped together.
+
+    A drop-in for ``ale_py.vector_env.AtariVectorEnv`` 0.12.1: the same keywords, defaults, dtypes,
+    shapes, info keys and autoreset modes, and with ``resets="exact"`` the same trajectories but for
+    continuous actions in skiing and lost_luggage (csrc/env/NOTES.md 8.6).
+    Observations are uint8 ``[N, S, H, W]`` (``[N, S, H, W, 3]`` with ``grayscale=False``, ``[N,
+    128]`` with ``obs_type="ram"``), the oldest frame first. Every result belongs to the caller and
+    stays as it is.
+
+    Calls from several threads wait for each other, except `send` and `recv`.
+
+    Args:
+        game: Name of the game, or (name, number of environments) for each of several games.
+        num_envs: Number of environments.
+        **options: The other options below; `config` shows how they were resolved.
+
+    Raises:
+        InvalidArgumentError: An option is outside its allowed values.
+        UnknownGameError, RomNotFoundError, UnsupportedRomError, RulesError: The game is not
+            available.
+        DeviceError: There is no backend for the device, or `kernel` is "compiled" where games
+            cannot be compiled.
+
+    Example:
+        >>> import cule
+        >>> env = cule.AtariVectorEnv("pong", num_envs=8)
+        >>> obs, info = env.reset(seed=0)
+        >>> obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
+        >>> obs.shape, reward.dtype
+        ((8, 4, 84, 84), dtype('int32'))
+    """
+
+    @takes_options(EnvOptions)
+    def __init__(
+        self,
+        game: str | Sequence[tuple[str, int]],
+        num_envs: int,
+        **options: object,
+    ) -> None:
+        """Make the environments; the first `reset` plays them to their first observation."""
+        config = resolve_options(game, num_envs, options)
+        super().__init__(config, plan_batch(config), game, options)
+
+    @property
+    def ale(self) -> ALEVectorInterface:
+        """These environments with the methods of the attribute of this name in ale-py."""
+        return ALEVectorInterface(self)
+
+    def _action_space(self, num_actions: int) -> gymnasium.Space[Array]:
+        if self._config.continuous:
+            return continuous_action_space()
+        return gymnasium.spaces.Discrete(num_actions)
 
 
 class ALEVectorInterface:

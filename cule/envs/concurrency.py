@@ -1,12 +1,38 @@
-"""Environments in a process that ``os.fork`` has made: their threads, or GPU, are not in it."""
+"""Environments in several threads, which take turns, and in forked processes, which have none.
+
+A process that ``os.fork`` has made has neither the threads nor the GPU of its parent.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
+import threading
 import weakref
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeVar, cast
 
 from cule.envs.errors import CallOrderError
+
+
+class Locked(Protocol):
+    """Owner of a lock for all its calls."""
+
+    _lock: threading.RLock
+
+
+_Method = TypeVar("_Method", bound=Callable[..., object])
+
+
+def one_at_a_time(method: _Method) -> _Method:
+    """Calls from several threads wait for each other, by the lock of the environment."""
+
+    @functools.wraps(method)
+    def wrapper(self: Locked, *args: object, **kwargs: object) -> object:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return cast(_Method, wrapper)
 
 
 class Forkable(Protocol):

@@ -1,0 +1,102 @@
+"""Environments under way between `send` and `recv`.
+
+On the CPU the batch queues steps for its threads. On a GPU `recv` launches the step.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cule import _core
+from cule.envs.checks import Array
+from cule.envs.errors import CallOrderError, native_errors
+
+if TYPE_CHECKING:
+    from cule.envs.backend import Backend
+
+
+class Flight:
+    """The environments of a batch that have been sent and not received."""
+
+    def __init__(self, batch: Backend, num_envs: int, batch_size: int) -> None:
+        """Begin with none.
+
+        Args:
+            batch: The environments.
+            num_envs: How many there are.
+            batch_size: How many a `receive` returns.
+        """
+        self.is_partial = batch_size != num_envs  # a step is of some environments
+        self.num_sent = 0
+        self._batch = batch
+        self._batch_size = batch_size
+        self.all_ids = np.arange(num_envs, dtype=np.int32)
+        # Environments of the last received batch; None: it has been sent.
+        self._ids: NDArray[np.int32] | None = None if self.is_partial else self.all_ids
+
+    def next_ids(self) -> NDArray[np.int32]:
+        """The environments that the next `send` is for.
+
+        Raises:
+            CallOrderError: The last batch has been sent already.
+        """
+        if self._ids is None:
+            raise CallOrderError("send() twice for one batch; call recv() first")
+        return self._ids
+
+    def send(self, actions: Array) -> None:
+        """Start a step of `next_ids`."""
+        ids = self.next_ids()
+        if isinstance(self._batch, _core.Batch):
+            with native_errors:
+                self._batch.send(actions, ids)
+        else:
+            self._actions = actions
+        self.num_sent += self._batch_size
+        self._ids = None
+
+    def send_all(self, seeds: NDArray[np.int64]) -> None:
+        """Start resets of all environments, or with KEEP_STATE report them as they are."""
+        assert isinstance(self._batch, _core.Batch), "batch_size is num_envs on a GPU"
+        with native_errors:
+            self._batch.send_reset(seeds)
+        self.num_sent = len(seeds)
+        self._ids = None
+
+    def receive(self, out: Array) -> None:
+        """Wait for a batch of environments."""
+        with native_errors:
+            self._run(out)
+        self.num_sent -= self._batch_size
+        self._ids = np.array(out.ints[_core.INT_ENV_ID]) if self.is_partial else self.all_ids
+
+    def drain(self, out: Array) -> None:
+        """Wait for all environments that have been sent; `out` has a row for each."""
+        self._run(out)
+        self.num_sent = 0
+        if not self.is_partial:
+            self._ids = self.all_ids
+
+    def check_landed(self, what: str) -> None:
+        """Refuse a call while environments are under way."""
+        if self.num_sent:
+            raise CallOrderError(
+                f"{what} while {self.num_sent} environments have been sent; call recv() first"
+            )
+
+    def check_enough(self) -> None:
+        """Refuse to receive environments that have not been sent."""
+        if self.num_sent < self._batch_size:
+            raise CallOrderError(
+                f"recv() of {self._batch_size} environments, but {self.num_sent} have been sent; "
+                "call send() first"
+            )
+
+    def _run(self, out: Array) -> None:
+        if isinstance(self._batch, _core.Batch):
+            self._batch.recv(out)
+        else:
+            self._batch.step(self._actions, out)
