@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cases import long_except
+
 ROOT = Path(__file__).parents[2]
 CSRC = ROOT / "csrc"
 
@@ -47,7 +49,11 @@ def tracked_files() -> list[Path]:
     return [ROOT / name for name in listed.decode().split("\0") if name and (ROOT / name).is_file()]
 
 
-@pytest.mark.parametrize("header", core_headers(), ids=lambda path: str(path.relative_to(CSRC)))
+@pytest.mark.parametrize(
+    "header",
+    long_except(core_headers(), every=5),
+    ids=lambda path: str(path.relative_to(CSRC)),
+)
 def test_header_compiles_alone(header: Path) -> None:
     compiler = shutil.which("g++") or shutil.which("c++")
     assert compiler is not None, "a C++17 compiler is needed to build cule at all"

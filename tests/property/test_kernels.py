@@ -99,7 +99,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", long_except(OPTIONS, every=3))
+@pytest.mark.parametrize("name", long_except(OPTIONS, every=5))
 def test_options(name: str) -> None:
     pair = Pair("breakout", 6, lanes=4, **OPTIONS[name])
     pair.run(80)

@@ -93,7 +93,7 @@ def test_games_for_long(game: str) -> None:
 
 
 @needs_translation
-@pytest.mark.parametrize("kind", CARTRIDGES)
+@pytest.mark.parametrize("kind", long_except(CARTRIDGES, every=3))
 @pytest.mark.parametrize("writer", long_except([random_image, random_bytes_image], random_image))
 def test_random_programs(writer: Any, kind: str) -> None:
     for seed in range(5000, 5012):
