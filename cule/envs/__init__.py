@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from cule.envs.multi_agent_options import MultiAgentOptions
     from cule.envs.packing import pack_states, unpack_states
 
-__getattr__ = lazy_names(
+__getattr__, __dir__ = lazy_names(
     __name__,
     {
         "ale_interface": ("ALEInterface", "LoggerMode"),
