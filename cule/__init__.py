@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 __version__ = version("cule")
 
-__getattr__ = lazy_names(
+__getattr__, __dir__ = lazy_names(
     __name__,
     {
         "envs": (

@@ -11,8 +11,10 @@ import sys
 from collections.abc import Callable, Mapping
 
 
-def lazy_names(package: str, modules: Mapping[str, tuple[str, ...]]) -> Callable[[str], object]:
-    """Make the ``__getattr__`` of a package.
+def lazy_names(
+    package: str, modules: Mapping[str, tuple[str, ...]]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Make the ``__getattr__`` and the ``__dir__`` of a package.
 
     Args:
         package: Name of the package.
@@ -27,4 +29,4 @@ def lazy_names(package: str, modules: Mapping[str, tuple[str, ...]]) -> Callable
         setattr(sys.modules[package], name, value)  # the next use does not come here
         return value
 
-    return load
+    return load, lambda: sorted({*vars(sys.modules[package]), *homes})

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from cule.agents.self_play import Opponent, RandomOpponent, SelfPlayEnv
     from cule.agents.vtrace import VTrace, VTraceConfig
 
-__getattr__ = lazy_names(
+__getattr__, __dir__ = lazy_names(
     __name__,
     {
         "a2c": ("A2C", "A2CConfig"),

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     )
     from cule.algos.quantiles import quantile_huber_loss
 
-__getattr__ = lazy_names(
+__getattr__, __dir__ = lazy_names(
     __name__,
     {
         "categorical": ("atoms", "categorical_loss", "expected_values", "project_distribution"),

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from cule.envs.multi_agent import MultiAgentOptions, MultiAgentVectorEnv
     from cule.envs.packing import pack_states, unpack_states
 
-__getattr__ = lazy_names(
+__getattr__, __dir__ = lazy_names(
     __name__,
     {
         "ale_interface": ("ALEInterface", "LoggerMode"),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cule.nets.normalised import NormalisedQNetwork
     from cule.nets.quantiles import ImplicitQuantileNetwork
 
-__getattr__ = lazy_names(
+__getattr__, __dir__ = lazy_names(
     __name__,
     {
         "continuous": ("DeterministicActorCritic", "GaussianActorCritic"),

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from cule.replay.shared_memory import SharedHandle
     from cule.replay.uniform import UniformReplay
 
-__getattr__ = lazy_names(
+__getattr__, __dir__ = lazy_names(
     __name__,
     {
         "prioritized": ("PrioritizedReplay",),

@@ -1,11 +1,13 @@
 """Checkpoints of cule 0.2.0 load, or are refused with what to do.
 
-`tests/golden/checkpoints_0.2.0` was written by the learners of release 0.2.0 after 20 steps of Pong.
-Tensors of more than 64 floats are zeros, so that the files are small.
+`tests/golden/checkpoints.json` has files that the learners of release 0.2.0 wrote after 20 steps of
+Pong, compressed. Tensors of more than 64 floats are zeros, so that they are small.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import lzma
 from pathlib import Path
 from typing import Any
@@ -19,12 +21,13 @@ from cule.agents.run.checkpoint import read_checkpoint, write_checkpoint  # noqa
 from cule.agents.run.presets import checkpoint_config  # noqa: E402
 from cule.errors import CheckpointError  # noqa: E402
 
-FOLDER = Path(__file__).parents[1] / "golden" / "checkpoints_0.2.0"
+FILES = Path(__file__).parents[1] / "golden" / "checkpoints.json"
 
 
 def unpack(name: str, folder: Path) -> Path:
     path = folder / f"{name}.pt"
-    path.write_bytes(lzma.decompress((FOLDER / f"{name}.pt.xz").read_bytes()))
+    data = base64.b64decode(json.loads(FILES.read_text())[name])
+    path.write_bytes(lzma.decompress(data))
     return path
 
 

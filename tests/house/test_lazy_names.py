@@ -44,6 +44,7 @@ def test_type_checkers_see_the_names_that_there_are(package: str) -> None:
     assert typed == lazy != set()
     pytest.importorskip("torch")
     module = importlib.import_module(package)
+    assert set(module.__all__) <= set(dir(module))
     assert all(getattr(module, name) is not None for name in module.__all__)
     assert {name.rpartition(".")[2] for name in lazy} <= set(module.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'no_such_name'"):
