@@ -11,6 +11,7 @@ import copy
 import enum
 import logging
 import os
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,6 +32,8 @@ from cule.envs.errors import (
     SettingError,
     native_errors,
 )
+from cule.envs.forks import forked_error, watch_forks
+from cule.envs.locks import calls_one_at_a_time, is_held_elsewhere
 from cule.envs.plan import make_game
 from cule.envs.recording import Recording, screen_png
 from cule.envs.settings import Settings
@@ -61,6 +64,7 @@ class LoggerMode(enum.Enum):
     Error = 2
 
 
+@calls_one_at_a_time
 class ALEInterface:
     """One console, as ``ale_py.ALEInterface`` has it.
 
@@ -78,6 +82,7 @@ class ALEInterface:
         """Make an interface without a ROM."""
         self._settings = Settings()
         self._loaded: _LoadedRom | None = None
+        self._share()
 
     def __repr__(self) -> str:
         """The game, if there is one."""
@@ -390,6 +395,7 @@ class ALEInterface:
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """Continue as the other interface; a copy records nothing."""
         self._settings, self._loaded = state["settings"], None
+        self._share()
         if "loaded" in state:
             spec, settings, snapshot = state["loaded"]
             self._loaded = _switch_on(spec, settings, Recording("", ""))
@@ -398,8 +404,23 @@ class ALEInterface:
 
     # --- Inside ---------------------------------------------------------------------------------
 
+    def _share(self) -> None:
+        self._lock = threading.RLock()
+        self._is_left_behind = False
+        watch_forks(self)
+
+    def leave_behind(self) -> object | None:
+        """Disable the console in a forked child, if another thread was inside a call."""
+        if not is_held_elsewhere(self._lock):
+            return None
+        self._lock = threading.RLock()
+        self._is_left_behind = True
+        return self._loaded
+
     @property
     def _rom(self) -> _LoadedRom:
+        if self._is_left_behind:
+            raise forked_error()
         if self._loaded is None:
             raise CallOrderError("no ROM is loaded; call loadROM first")
         return self._loaded

@@ -60,6 +60,9 @@ class CudaBatch:
     #: CPU threads that step the environments.
     num_threads = 0
 
+    #: Environments sent and not received.
+    num_in_flight = 0
+
     def __init__(
         self,
         plan: BatchPlan,
@@ -153,9 +156,11 @@ class CudaBatch:
         """Keep the actions of all environments for `recv`."""
         self.check_faults()
         self._sent = actions
+        self.num_in_flight = self._num_envs
 
     def recv(self, out: DeviceOutputs) -> None:
         """Launch the step that `send` asked for; reading the results waits for it."""
+        self.num_in_flight = 0
         self.step(self._sent, out)
 
     def decorrelate(self, max_steps: int, seed: int, out: DeviceOutputs) -> None:

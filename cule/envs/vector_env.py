@@ -23,7 +23,7 @@ from cule.envs.backend import RunningKernel, make_backend, rgb_screens, running_
 from cule.envs.checks import as_choice
 from cule.envs.errors import CallOrderError, NativeErrors, native_errors
 from cule.envs.forks import forked_error, watch_forks
-from cule.envs.locks import one_at_a_time
+from cule.envs.locks import is_held_elsewhere, one_at_a_time
 from cule.envs.options import EnvOptions, resolve_options, takes_options
 from cule.envs.plan import (
     BatchPlan,
@@ -133,7 +133,6 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         self._was_reset = False
         self._all_ids = np.arange(self.num_envs, dtype=np.int32)
         self._batch_ids: NDArray[np.int32] | None = None  # environments of the last received batch
-        self._num_in_flight = 0  # environments sent and not received
         self._is_left_behind = False
         self.closed = False
         watch_forks(self)
@@ -281,7 +280,6 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
         native = self._memory.actions(actions, self._batch_ids)
         with native_errors:
             self._batch.send(native, self._batch_ids)
-        self._num_in_flight += self.batch_size
         self._batch_ids = None
 
     def recv(self) -> StepResult:
@@ -539,7 +537,8 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
 
     def leave_behind(self) -> object | None:
         """Disable the environment in a forked child, unless it runs without worker threads."""
-        if self.closed or (self._batch.num_threads == 1 and not self._is_async):
+        has_threads = self._batch.num_threads != 1 or self._is_async
+        if self.closed or not (has_threads or is_held_elsewhere(self._lock)):
             return None
         self._is_left_behind = True
         self._lock = threading.RLock()  # another thread may have held it
@@ -557,6 +556,11 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
             self._was_reset = True
             self._batch_ids = self._all_ids
         return self._was_reset
+
+    @property
+    def _num_in_flight(self) -> int:
+        """Environments sent and not received, as the batch counts them."""
+        return self._batch.num_in_flight
 
     def _check_nothing_in_flight(self, what: str) -> None:
         if self._num_in_flight:
@@ -582,20 +586,18 @@ class AtariVectorEnv(XlaMethods, gymnasium.vector.VectorEnv[Array, Array, Array]
             self._batch.send_reset(seeds)
         self._was_reset = True
         self._batch_ids = None
-        self._num_in_flight = self.num_envs
 
     def _receive(self, out: Array) -> None:
         with native_errors:
             self._batch.recv(out)
-        self._num_in_flight -= self.batch_size
         self._batch_ids = np.array(out.ints[_core.INT_ENV_ID]) if self._is_async else self._all_ids
 
     def _drain(self) -> None:
         """Wait for environments that have been sent, and forget their results."""
-        if self._num_in_flight:
-            shape = (self._num_in_flight, *(self.single_observation_space.shape or ()))
-            self._batch.recv(self._memory.outputs(self._memory.pool(shape)()))
-            self._num_in_flight = 0
+        if num_in_flight := self._num_in_flight:
+            shape = (num_in_flight, *(self.single_observation_space.shape or ()))
+            with native_errors:
+                self._batch.recv(self._memory.outputs(self._memory.pool(shape)()))
 
     def _restore(self, states: NDArray[np.uint8], indices: NDArray[np.int64]) -> None:
         try:
