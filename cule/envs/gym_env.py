@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,6 +24,7 @@ from cule.envs.actions import Action, continuous_actions, joystick_action
 from cule.envs.ale_interface import ALEInterface
 from cule.envs.ale_state import ALEState
 from cule.envs.checks import Array, as_float, as_int, to_numpy
+from cule.envs.concurrency import calls_one_at_a_time
 from cule.envs.errors import ActionRangeError, ActionShapeError, GymArgumentError
 from cule.envs.plan import continuous_action_space
 from cule.envs.registration import VECTOR_PREFIX
@@ -60,6 +62,7 @@ def _make_vector(game_id: str, *, game: object, **options: Any) -> AtariVectorEn
     return AtariVectorEnv(game_id, **options)
 
 
+@calls_one_at_a_time
 class AtariEnv(gymnasium.Env[Array, Array]):
     """One Atari 2600 environment. Copies and pickles continue where it is.
 
@@ -317,6 +320,14 @@ class AtariEnv(gymnasium.Env[Array, Array]):
         self.ale.restoreState(state)
 
     # --- Inside ---------------------------------------------------------------------------------
+
+    @property
+    def _lock(self) -> threading.RLock:
+        return self.ale._lock
+
+    def __getstate__(self) -> dict[str, object]:
+        """Everything, between two calls."""
+        return self.__dict__.copy()
 
     def _check_open(self) -> None:
         if self._closed:

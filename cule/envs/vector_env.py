@@ -21,7 +21,7 @@ from cule import _core
 from cule.envs.actions import Action
 from cule.envs.backend import Outputs, make_backend, rgb_screens, running_kernel
 from cule.envs.checks import Array, as_choice, to_numpy
-from cule.envs.concurrency import forked_error, one_at_a_time, watch_forks
+from cule.envs.concurrency import forked_error, is_held_elsewhere, one_at_a_time, watch_forks
 from cule.envs.errors import NativeErrors, native_errors
 from cule.envs.flight import Flight
 from cule.envs.options import EnvOptions
@@ -496,7 +496,8 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     def leave_behind(self) -> object | None:
         """Disable the environment in a forked child, unless it runs without worker threads."""
-        if self.closed or (self._batch.num_threads == 1 and not self._flight.is_partial):
+        has_threads = self._batch.num_threads != 1 or self._flight.is_partial
+        if self.closed or not (has_threads or is_held_elsewhere(self._lock)):
             return None
         self._state = State.LEFT_BEHIND
         self._lock = threading.RLock()  # another thread may have held it
