@@ -32,50 +32,48 @@ def run_script(script: str, timeout: float = 60) -> subprocess.CompletedProcess[
 SHARED = """
 import threading
 import gymnasium, cule
-env = gymnasium.make("cule/Breakout-v5")
+env = gymnasium.make("cule/Breakout-v5", disable_env_checker=True)
 env.reset(seed=0)
 counts = []
 def play(number):
     done = 0
-    for index in range(150):
+    for index in range(30):
         env.step(index % 4)
         done += 1
     counts.append(done)
 threads = [threading.Thread(target=play, args=(number,)) for number in range(4)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
-assert counts == [150] * 4, counts
+assert counts == [30] * 4, counts
 print(env.unwrapped.ale.getFrameNumber())
 """
 
-RESETS = SHARED.replace("done += 1", "index % 50 == 49 and env.reset(seed=number); done += 1")
+RESETS = SHARED.replace("done += 1", "index % 10 == 9 and env.reset(seed=number); done += 1")
 
 
 def test_threads_that_share_one_environment_wait_for_each_other() -> None:
-    env = gymnasium.make("cule/Breakout-v5")
+    env = gymnasium.make("cule/Breakout-v5", disable_env_checker=True)
     env.reset(seed=0)
     first = env.unwrapped.ale.getFrameNumber()
     done = run_script(SHARED)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) == first + 4 * 150 * 4, first  # no frame is lost
+    assert int(done.stdout) == first + 4 * 30 * 4, first  # no frame is lost
     done = run_script(RESETS)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("make_one", ["AtariEnv('pong')", "cule.AtariVectorEnv('pong', 1)"])
-def test_a_child_does_not_wait_for_a_call_of_the_parent(make_one: str) -> None:
+def test_a_child_does_not_wait_for_a_call_of_the_parent() -> None:
     if not hasattr(os, "fork"):
         pytest.skip("there is no fork")
-    script = f"""
+    script = """
 import os, signal, threading, warnings
 warnings.simplefilter("ignore")
 import numpy as np
 import cule
 from cule.envs.errors import CallOrderError
-from cule.envs.gym_env import AtariEnv
-env = {make_one}
+env = cule.AtariVectorEnv('pong', 1)
 env.reset(seed=0)
-actions = 0 if isinstance(env, AtariEnv) else np.zeros(1, int)
+actions = np.zeros(1, int)
 def step_for_ever():
     while True:
         env.step(actions)
