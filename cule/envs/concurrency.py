@@ -40,9 +40,13 @@ _Class = TypeVar("_Class", bound=type)
 
 
 def calls_one_at_a_time(owner: _Class) -> _Class:
-    """Public methods of a class, and what pickles it, wait for each other: `one_at_a_time`."""
+    """Public methods of a class, and what pickles it, wait for each other: `one_at_a_time`.
+
+    All but `Forkable.leave_behind`: the thread that held the lock at a fork is not in the child.
+    """
     for name, member in list(vars(owner).items()):
-        if inspect.isfunction(member) and (not name.startswith("_") or name == "__getstate__"):
+        is_call = name == "__getstate__" or not name.startswith("_")
+        if inspect.isfunction(member) and is_call and name != "leave_behind":
             setattr(owner, name, one_at_a_time(member))
     return owner
 

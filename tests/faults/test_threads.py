@@ -62,18 +62,25 @@ def test_threads_that_share_one_environment_wait_for_each_other() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_child_does_not_wait_for_a_call_of_the_parent() -> None:
+@pytest.mark.parametrize(
+    ("made", "action"),
+    [
+        ("cule.AtariVectorEnv('pong', 1)", "np.zeros(1, int)"),
+        ("cule.envs.AtariEnv('pong')", "0"),
+    ],
+)
+def test_a_child_does_not_wait_for_a_call_of_the_parent(made: str, action: str) -> None:
     if not hasattr(os, "fork"):
         pytest.skip("there is no fork")
-    script = """
+    script = f"""
 import os, signal, threading, warnings
 warnings.simplefilter("ignore")
 import numpy as np
 import cule
 from cule.envs.errors import CallOrderError
-env = cule.AtariVectorEnv('pong', 1)
+env = {made}
 env.reset(seed=0)
-actions = np.zeros(1, int)
+actions = {action}
 def step_for_ever():
     while True:
         env.step(actions)
