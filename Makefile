@@ -51,11 +51,11 @@ demo: $(VENV)/installed
 
 test: lint types
 	$(BIN)/python -m pytest -n 2 --require $(REQUIRED)
-	$(BIN)/python -m pytest -n 2 -m 'gpu and not long' --fake-cuda tests/gpu
+	$(BIN)/python -m pytest -n 2 -m 'gpu and not long and not slow' --fake-cuda tests/gpu
 
 test-all: test
-	$(BIN)/python -m pytest -n 2 -m 'long and not gpu' --require $(REQUIRED)
-	$(BIN)/python -m pytest -n 2 -m 'gpu and long' --fake-cuda tests/gpu
+	$(BIN)/python -m pytest -n 2 -m 'long and not gpu and not slow and not learn' --require $(REQUIRED)
+	$(BIN)/python -m pytest -n 2 -m 'gpu and long and not slow' --fake-cuda tests/gpu
 
 test-integrations: $(INTEGRATIONS)/installed
 	$(INTEGRATIONS)/bin/python -m pytest -m 'not slow and not learn' tests/integrations tests/examples \

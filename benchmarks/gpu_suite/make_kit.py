@@ -57,6 +57,9 @@ def make_wheels(folder: Path, python: str) -> None:
         tools = ("scikit-build-core", "pybind11", "cmake", "ninja")
         subprocess.run([*pip, "install", "-q", *constraints, *tools, *COMPILERS], check=True)
         environment["PATH"] = f"{scratch}/bin:{environment['PATH']}"
+        # That of the packages, whatever this machine has.
+        (nvcc,) = Path(scratch).glob("lib/python*/site-packages/nvidia/*/bin/nvcc")
+        environment["CUDACXX"] = str(nvcc)
         into = ["-q", "--no-deps", "--wheel-dir", str(wheels)]
         options = ["--no-build-isolation", "-C", "cmake.define.CULE_CUDA=ON"]
         subprocess.run([*pip, "wheel", *into, *options, str(ROOT)], check=True, env=environment)
