@@ -59,7 +59,7 @@ def make_wheels(folder: Path, python: str) -> None:
         environment["PATH"] = f"{scratch}/bin:{environment['PATH']}"
         # That of the packages, whatever this machine has.
         (nvcc,) = Path(scratch).glob("lib/python*/site-packages/nvidia/*/bin/nvcc")
-        environment["CUDACXX"] = str(nvcc)
+        environment |= {"CUDACXX": str(nvcc), "CUDAFLAGS": f"-L{nvcc.parents[1] / 'lib'}"}
         into = ["-q", "--no-deps", "--wheel-dir", str(wheels)]
         options = ["--no-build-isolation", "-C", "cmake.define.CULE_CUDA=ON"]
         subprocess.run([*pip, "wheel", *into, *options, str(ROOT)], check=True, env=environment)
