@@ -132,14 +132,14 @@ def test_every_line(gpu_suite: Suite) -> None:
     gpu_suite.add("ncu", NCU)
     gpu_suite.add("compute-sanitizer", SANITIZER)
     names = [name for name in LINES if name != "xla"]
-    status, output = gpu_suite.run("--seconds", "620", "--parts", *names)
+    status, output = gpu_suite.run("--seconds", "3000", "--parts", *names)
     assert status == 0, output + (gpu_suite.out / "suite.log").read_text()
     assert "there is no kit" in output
 
     summary = gpu_suite.summary()
     assert (summary["status"], summary["dry_run"], summary["commit"]) == ("ok", True, "abc")
     assert (summary["device"]["driver"], summary["device"]["architecture"]) == ("580.00", "90")
-    assert 0 < summary["seconds"] < summary["budget_s"] == 620
+    assert 0 < summary["seconds"] < summary["budget_s"] == 3000
     assert [line["name"] for line in summary["lines"]] == names
     log = (gpu_suite.out / "suite.log").read_text()
     for line in summary["lines"]:
