@@ -35,6 +35,9 @@ LANES_LIMIT_S = 30.0
 #: Seconds of a build, if there is no kit.
 BUILD_LIMIT_S = 240.0
 
+#: Seconds for facts about the machine, also after a build that took longer than its share.
+FACTS_LIMIT_S = 30.0
+
 #: What `ncu` measures, beside the sections: active lanes and hit rates of local memory.
 METRICS = (
     "smsp__thread_inst_executed_per_inst_executed.ratio",
@@ -129,7 +132,7 @@ def _install(setting: Setting) -> list[Stage]:
         Step("resources", setting.python("-m", "benchmarks.gpu_suite.resources", "resources.json")),
         Step("device", ["nvidia-smi", "-q", "-d", "CLOCK,POWER,PERFORMANCE"]),
     ]
-    return [*stages, Stage(facts)]
+    return [*stages, Stage(facts, limit_s=FACTS_LIMIT_S)]
 
 
 def _equal(setting: Setting, name: str, *words: str) -> Step:
