@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -78,7 +80,6 @@ class Suite:
             "PYTHON": sys.executable,
             "KIT": str(folder / "no-kit"),
             "COMMIT": "abc",
-            "TMPDIR": str(folder),
         }
         self.add("nvidia-smi", NVIDIA_SMI)
 
@@ -113,6 +114,11 @@ class Suite:
         """What the summary says of each command."""
         return {c["name"]: c for line in self.summary()["lines"] for c in line["commands"]}
 
+    def work(self) -> Path:
+        """The folder of intermediate files."""
+        words = shlex.split(self.commands()["build"]["command"])
+        return Path(words[words.index("--target") + 1]).parent
+
     def archived(self) -> set[str]:
         with tarfile.open(self.out / "results.tar.gz") as archive:
             return {name.partition("/")[2] for name in archive.getnames()}
@@ -123,12 +129,21 @@ def gpu_suite(tmp_path: Path) -> Suite:
     return Suite(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def mock_device() -> None:
+    """The mock device, compiled before the time of a run begins."""
+    pytest.importorskip("torch")
+    pytest.importorskip("pybind11")
+    from tests.support import kernels
+
+    kernels.module()
+
+
 @pytest.mark.long
 @pytest.mark.ale
+@pytest.mark.usefixtures("mock_device")
 def test_every_line(gpu_suite: Suite) -> None:
     """But for that of JAX, which is not installed here."""
-    pytest.importorskip("torch")
-    pytest.importorskip("pybind11")  # of the build
     gpu_suite.add("ncu", NCU)
     gpu_suite.add("compute-sanitizer", SANITIZER)
     names = [name for name in LINES if name != "xla"]
@@ -155,7 +170,7 @@ def test_every_line(gpu_suite: Suite) -> None:
         gpu_suite.archived()
     )
     assert not [name for name in gpu_suite.archived() if name.endswith((".pt", ".safetensors"))]
-    assert not list(gpu_suite.out.parent.glob("gpu-suite-*")), "the work folder is left"
+    assert not gpu_suite.work().exists()
 
     tables = report(gpu_suite.out)
     for kernel, what in (("interpreter", "3 games"), ("compiled", "pong")):
@@ -169,6 +184,7 @@ def test_every_line(gpu_suite: Suite) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("mock_device")
 def test_a_command_that_fails_and_commands_at_their_limit(gpu_suite: Suite) -> None:
     gpu_suite.add("compute-sanitizer", BAD_SANITIZER)
     status, output = gpu_suite.run("--seconds", "30", "--parts", "sanitizers")
@@ -187,6 +203,7 @@ def test_a_command_that_fails_and_commands_at_their_limit(gpu_suite: Suite) -> N
     assert "memcheck-compiled (failed):\n\n```\n=" in report(gpu_suite.out)
 
 
+@pytest.mark.usefixtures("mock_device")
 @pytest.mark.parametrize("number", long_except([signal.SIGTERM, signal.SIGKILL], signal.SIGTERM))
 def test_a_killed_run_leaves_its_results(
     gpu_suite: Suite, tmp_path: Path, number: signal.Signals
@@ -205,6 +222,8 @@ def test_a_killed_run_leaves_its_results(
     assert [line["name"] for line in summary["lines"]] == ["install", "sanitizers"]
     assert {path.name for path in gpu_suite.out.iterdir()} >= FILES
     assert "Run" in report(gpu_suite.out)
+    if number == signal.SIGKILL:
+        shutil.rmtree(gpu_suite.work())
     if number == signal.SIGTERM:
         assert process.returncode == 128 + number
         assert summary["status"] == summary["lines"][-1]["status"] == "stopped"
