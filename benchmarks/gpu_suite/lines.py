@@ -38,6 +38,9 @@ BUILD_LIMIT_S = 240.0
 #: Seconds for facts about the machine, also after a build that took longer than its share.
 FACTS_LIMIT_S = 30.0
 
+#: Compiles the mock device.
+MAKE_MOCK = "from tests.support import kernels; kernels.module()"
+
 #: What `ncu` measures, beside the sections: active lanes and hit rates of local memory.
 METRICS = (
     "smsp__thread_inst_executed_per_inst_executed.ratio",
@@ -124,7 +127,7 @@ def _install(setting: Setting) -> list[Stage]:
         words += ["--dry-run"] if setting.is_dry else []
         stages = [Stage([Step("build", [sys.executable, *words])], 2.0, BUILD_LIMIT_S)]
     if setting.is_dry:
-        mock = Step("mock-device", setting.python("-c", "from tests.support import kernels"))
+        mock = Step("mock-device", setting.python("-c", MAKE_MOCK))
         stages.append(Stage([mock], limit_s=BUILD_LIMIT_S))
     facts = [
         Step("info", setting.cule("info")),
