@@ -224,11 +224,12 @@ def _training(setting: Setting) -> list[Stage]:
     words += ["--games", GAMES[0], "--engines", "cule-cuda", "--cuda-graphs", "--rollout-steps"]
     words += setting.choose(["16", "--precision", "bf16"], ["4", "--threads", "1"])
     words += ["--num-envs", setting.choose("1024,4096", "2")]
+    rates_s = setting.choose(0.0, 60.0)  # on the mock device
     game = setting.choose(GAMES[0], "klax")  # klax has short episodes
     train = ["train", "ppo-gpu", "--game", game, "--device", "cuda", "--cuda-graphs"]
     train += ["--no-progress-bar", "--out", "pong", *setting.choose(_PONG, _TINY_PONG)]
     return [
-        Stage([Step("training-rates", _bench(setting, "training-rates", *words))]),
+        Stage([Step("training-rates", _bench(setting, "training-rates", *words))], limit_s=rates_s),
         # A training ends as if it were complete when it is asked to at its limit.
         Stage([Step("pong", setting.cule(*train))], 3.0),
     ]
