@@ -14,7 +14,7 @@ from cule import __version__, build_config
 from cule.device import describe_devices
 from cule.envs.translation import describe_compilers
 from cule.errors import CuleError, MissingPackageError, RomNotFoundError
-from cule.familiar_names import Parser
+from cule.familiar_names import Parser, with_flag
 from cule.games import RomStatus, import_roms, list_games, rom_folders, rom_status
 from cule.games.roms import ROM_DIR_VARIABLE
 
@@ -29,6 +29,10 @@ COMMANDS = {
     "plot": "learning curves of runs and seeds, with intervals",
     "eval": "play whole games with trained agents and report the scores",
 }
+
+
+#: Unrecognised files that ``cule roms import`` names.
+MOST_NAMES = 20
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,13 +55,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("cule: interrupted", file=sys.stderr)
         return 130
     except (CuleError, OSError) as error:
-        print(f"cule: {error}", file=sys.stderr)
+        print(f"cule: {with_flag(str(error), words)}", file=sys.stderr)
         return 2
     return status
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="cule", description=__doc__)
+    parser = Parser(prog="cule", description="Atari 2600 emulation for reinforcement learning.")
     parser.add_argument("--version", action="version", version=f"cule {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
@@ -167,10 +171,10 @@ def _list_roms(_: argparse.Namespace) -> int:
 
 def _import_roms(options: argparse.Namespace) -> int:
     report = import_roms(options.source)
-    for rom_id, path in sorted(report.imported.items()):
-        print(f"{rom_id}: copied to {path}")
-    for name in report.unrecognised:
+    for name in report.unrecognised[:MOST_NAMES]:
         print(f"{name}: no known ROM")
+    if len(report.unrecognised) > MOST_NAMES:
+        print(f"and {len(report.unrecognised) - MOST_NAMES} more files that are no known ROM")
     for line in report.unread:
         print(line)
     print(

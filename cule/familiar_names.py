@@ -6,14 +6,23 @@ import argparse
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn, TypeVar, cast
 
 _Callable = TypeVar("_Callable", bound=Callable[..., object])
 
-#: Names in ALE's settings, EnvPool, Gymnasium's AtariPreprocessing, Stable-Baselines3 and CleanRL.
+#: Names in ALE's settings, EnvPool, Gymnasium's AtariPreprocessing, OpenAI Baselines,
+#: Stable-Baselines3 and CleanRL.
 _ELSEWHERE = {
+    "anneal_lr": ("learning_rate_schedule",),
+    "batch_size": ("num_minibatches",),
+    "buffer_size": ("memory",),
+    "clip_coef": ("clip_range",),
     "clip_reward": ("reward_clipping", "reward_rule"),
+    "clip_vloss": ("clip_values",),
+    "cliprange": ("clip_range",),
+    "ent_coef": ("entropy_coef",),
+    "env": ("game",),
     "env_id": ("game",),
     "env_name": ("game",),
     "frame_skip": ("frameskip",),
@@ -21,16 +30,38 @@ _ELSEWHERE = {
     "gray_scale": ("grayscale", "obs_type"),
     "grayscale": ("obs_type",),
     "grayscale_obs": ("grayscale", "obs_type"),
+    "gradient_steps": ("samples_per_insert",),
+    "img_height": ("img_size",),
+    "img_size": ("img_height", "img_width"),
+    "img_width": ("img_size",),
+    "lam": ("gae_lambda",),
     "lr": ("learning_rate",),
     "max_episode_steps": ("max_num_frames_per_episode",),
+    "n_envs": ("num_envs",),
+    "n_epochs": ("num_epochs",),
+    "n_steps": ("num_steps",),
+    "nenvs": ("num_envs",),
+    "nminibatches": ("num_minibatches",),
+    "noptepochs": ("num_epochs",),
+    "norm_adv": ("normalise_advantages",),
+    "nsteps": ("num_steps",),
+    "num_env": ("num_envs",),
     "num_stack": ("stack_num",),
+    "num_timesteps": ("total_steps",),
     "reward_clip": ("reward_clipping", "reward_rule"),
     "rom_file": ("rom_path",),
     "screen_size": ("img_height", "img_size"),
     "sticky_actions": ("repeat_action_probability",),
+    "target_network_frequency": ("target_interval",),
+    "target_update_interval": ("target_interval",),
     "task_id": ("game",),
     "terminal_on_life_loss": ("episodic_life",),
+    "timesteps": ("total_steps",),
     "total_timesteps": ("total_steps",),
+    "train_freq": ("collect_steps",),
+    "train_frequency": ("collect_steps",),
+    "update_epochs": ("num_epochs",),
+    "vf_coef": ("value_coef",),
     "zero_discount_on_life_loss": ("life_loss_info", "episodic_life"),
 }
 
@@ -72,6 +103,18 @@ def suggests_names(init: _Callable) -> _Callable:
         return init(*args, **keywords)
 
     return cast(_Callable, checked)
+
+
+def with_flag(message: str, words: Sequence[str]) -> str:
+    """An error message about an option, after its flag if that was typed.
+
+    Args:
+        message: As of the API: "num_envs is 0; ...".
+        words: The words of the command line.
+    """
+    flag = f"--{message.partition(' ')[0].replace('_', '-')}"
+    was_typed = any(word == flag or word.startswith(f"{flag}=") for word in words)
+    return f"{flag}: {message}" if was_typed else message
 
 
 class Parser(argparse.ArgumentParser):

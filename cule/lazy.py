@@ -1,14 +1,33 @@
-"""Names of packages that import their modules when they are first used (PEP 562).
+"""Imports that wait until they are needed, or that may fail.
 
-A package so stays cheap to import, while ``from cule.replay import UniformReplay`` works as ever.
-Type checkers read the same names under ``if TYPE_CHECKING:``.
+The modules of a package are imported when their names are first used (PEP 562). A package so stays
+cheap to import, while ``from cule.replay import UniformReplay`` works as ever. Type checkers read
+the same names under ``if TYPE_CHECKING:``.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from cule.errors import MissingPackageError
+
+
+@contextmanager
+def needs(package: str) -> Iterator[None]:
+    """Turn a failed import into the command that installs `package`.
+
+    Raises:
+        MissingPackageError: The import inside failed.
+    """
+    try:
+        yield
+    except ImportError as error:
+        if isinstance(error, MissingPackageError):
+            raise
+        raise MissingPackageError(f"{error}; pip install {package!r}") from error
 
 
 def lazy_names(
@@ -25,7 +44,9 @@ def lazy_names(
     def load(name: str) -> object:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value: object = getattr(importlib.import_module(homes[name]), name)
+        with needs("cule[train]"):
+            module = importlib.import_module(homes[name])
+        value: object = getattr(module, name)
         setattr(sys.modules[package], name, value)  # the next use does not come here
         return value
 

@@ -135,6 +135,21 @@ def add_arguments(parser: argparse.ArgumentParser, defaults: Any) -> None:
             )
 
 
+def integer(word: str) -> int:
+    """Convert a word of the command line, which may be 1e6 or 10_000, to an integer.
+
+    Raises:
+        ValueError: It is none.
+    """
+    digits = word.replace("_", "")
+    if digits.lstrip("+-").isdecimal():
+        return int(digits)
+    number = float(digits)
+    if not number.is_integer():
+        raise ValueError(f"{word!r} is no integer")
+    return int(number)
+
+
 def given_fields(parsed: argparse.Namespace) -> dict[str, Any]:
     """Keyword arguments of the dataclass for what `add_arguments` has parsed."""
     return {

@@ -200,7 +200,7 @@ class ApexDQN(Learner):
         self.actor_group: ClusterGroup | None = None
         if config.num_actors and env is None:
             env = make_env(dataclasses.replace(config, num_envs=config.num_players))
-        self.setup = setup = Setup(config, env, self.name)
+        self.setup = setup = Setup(config, env, type(self))
         if setup.autoreset_mode != "SameStep":
             raise InvalidArgumentError(
                 f"autoreset_mode of the environment is {setup.autoreset_mode!r}; for Ape-X it must "
@@ -401,7 +401,7 @@ class ApexDQN(Learner):
     def act(self, obs: Tensor, generator: torch.Generator, *, greedy: bool = False) -> Tensor:
         """Choose the best actions, or with probability `eval_epsilon` random ones."""
         epsilon = 0.0 if greedy else self.eval_epsilon
-        values = self.head.values(self.forward, obs, generator)
+        values = self.head.values(self.forward, self.setup.check_obs(obs), generator)
         return algos.epsilon_greedy(values, epsilon, generator)
 
     # --- Learn ------------------------------------------------------------------------------------

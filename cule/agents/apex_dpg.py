@@ -153,7 +153,7 @@ class ApexDPG(Learner):
     ) -> None:
         """Make environments and network; yours replace those of the config (own_networks.md)."""
         self.config = config
-        self.setup = setup = Setup(config, env, self.name)
+        self.setup = setup = Setup(config, env, type(self))
         if setup.autoreset_mode != "SameStep":
             raise InvalidArgumentError(
                 f"autoreset_mode of the environment is {setup.autoreset_mode!r}; for Ape-X it must "
@@ -310,6 +310,7 @@ class ApexDPG(Learner):
     @torch.no_grad()
     def act(self, obs: Tensor, generator: torch.Generator, *, greedy: bool = False) -> Tensor:
         """Actions of the policy as radius, angle and fire; never random."""
+        obs = self.setup.check_obs(obs)
         with self.setup.autocast():
             raw = self.network.raw_actions(self.network.features(obs))
         return algos.polar_from_raw(raw)

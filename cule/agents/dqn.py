@@ -223,7 +223,7 @@ class DQN(Learner):
     ) -> None:
         """Make environments and network; yours replace those of the config (own_networks.md)."""
         self.config = config
-        self.setup = setup = Setup(config, env, self.name)
+        self.setup = setup = Setup(config, env, type(self))
         self.env, self.device, self.num_envs = setup.env, setup.device, setup.num_envs
         self.obs_shape, self.num_actions = setup.obs_shape, setup.num_actions
         self.generator, self.statistics = setup.generator, setup.statistics
@@ -335,7 +335,7 @@ class DQN(Learner):
     def act(self, obs: Tensor, generator: torch.Generator, *, greedy: bool = False) -> Tensor:
         """Choose the best actions, or with probability `eval_epsilon` random ones."""
         epsilon = 0.0 if greedy else self.eval_epsilon
-        values = self.head.values(self.forward, obs, generator)
+        values = self.head.values(self.forward, self.setup.check_obs(obs), generator)
         return algos.epsilon_greedy(values, epsilon, generator)
 
     # --- Learn ------------------------------------------------------------------------------------

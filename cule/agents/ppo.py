@@ -144,7 +144,7 @@ class PPO(Learner):
     ) -> None:
         """Make environments and network; yours replace those of the config (own_networks.md)."""
         self.config = config
-        self.setup = setup = Setup(config, env, self.name)
+        self.setup = setup = Setup(config, env, type(self))
         self.env, self.device, self.num_envs = setup.env, setup.device, setup.num_envs
         self.obs_shape, self.num_actions = setup.obs_shape, setup.num_actions
         self.generator, self.statistics = setup.generator, setup.statistics
@@ -266,6 +266,7 @@ class PPO(Learner):
     @torch.no_grad()
     def act(self, obs: Tensor, generator: torch.Generator, *, greedy: bool = False) -> Tensor:
         """Sample actions from the policy, or choose the most probable ones."""
+        obs = self.setup.check_obs(obs)
         with self.setup.autocast():
             output, _ = self.forward(obs)
         actions = self.policy.best(output) if greedy else self.policy.sample(output, generator)[0]

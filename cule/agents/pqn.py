@@ -95,7 +95,7 @@ class PQN(Learner):
     ) -> None:
         """Make environments and network; yours replace those of the config (own_networks.md)."""
         self.config = config
-        self.setup = setup = Setup(config, env, self.name)
+        self.setup = setup = Setup(config, env, type(self))
         self.env, self.device, self.num_envs = setup.env, setup.device, setup.num_envs
         self.obs_shape, self.num_actions = setup.obs_shape, setup.num_actions
         self.generator, self.statistics = setup.generator, setup.statistics
@@ -199,7 +199,8 @@ class PQN(Learner):
     def act(self, obs: Tensor, generator: torch.Generator, *, greedy: bool = False) -> Tensor:
         """Choose the best actions, or with probability `eval_epsilon` random ones."""
         epsilon = 0.0 if greedy else self.eval_epsilon
-        return algos.epsilon_greedy(self._q_values(obs), epsilon, generator)
+        values = self._q_values(self.setup.check_obs(obs))
+        return algos.epsilon_greedy(values, epsilon, generator)
 
     @torch.no_grad()
     def values_of(self, obs: Tensor) -> Tensor:

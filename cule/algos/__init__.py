@@ -14,16 +14,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cule.algos.losses import (
-    entropy,
-    explained_variance,
-    huber,
-    log_prob,
-    mean_of,
-    normalise,
-    ppo_policy_loss,
-    value_loss,
-)
+from cule.lazy import lazy_names, needs
+
+with needs("cule[train]"):
+    from cule.algos.losses import (
+        entropy,
+        explained_variance,
+        huber,
+        log_prob,
+        mean_of,
+        normalise,
+        ppo_policy_loss,
+        value_loss,
+    )
 from cule.algos.priorities import (
     epsilon_ladder,
     linear_schedule,
@@ -40,7 +43,6 @@ from cule.algos.returns import (
     vtrace,
 )
 from cule.algos.sampling import epsilon_greedy, sample_categorical
-from cule.lazy import lazy_names
 
 if TYPE_CHECKING:
     from cule.algos.categorical import (

@@ -19,6 +19,7 @@ from cule.envs.options import MAX_ENVS, PRESETS
 from cule.errors import InvalidArgumentError
 from cule.familiar_names import Parser
 from cule.files import format_bytes
+from cule.option_fields import integer
 from cule.watch.policies import MAX_SEED, Policy, open_requested
 from cule.watch.signals import signals_call
 
@@ -44,13 +45,13 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--out", type=Path, required=True, help="file to write")
     parser.add_argument("--game", help="game; default: that of the checkpoint")
-    parser.add_argument("--num-envs", type=int, default=8, help="environments (%(default)s)")
+    parser.add_argument("--num-envs", type=integer, default=8, help="environments (%(default)s)")
     parser.add_argument(
-        "--steps", type=int, default=100_000, help="of all environments together (%(default)s)"
+        "--steps", type=integer, default=100_000, help="of all environments together (%(default)s)"
     )
     parser.add_argument("--seed", type=int, default=0, help="environment i has SEED + i")
     parser.add_argument(
-        "--digest-every", type=int, default=1000, help="steps between digests (%(default)s)"
+        "--digest-every", type=integer, default=1000, help="steps between digests (%(default)s)"
     )
     parser.add_argument("--device", default="cpu", help="of environments, network (%(default)s)")
     parser.add_argument("--rom-path", help="ROM file of a game of your own")
@@ -77,6 +78,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
             )
     if not has_checkpoint and options.game is None:
         raise InvalidArgumentError("game is None; give --game or a CHECKPOINT")
+    if options.out.is_file():
+        raise InvalidArgumentError(f"out is {str(options.out)!r}, which exists; name another file")
     return options
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule import _core
-from cule.envs.checks import MAX_STRENGTH, as_array
+from cule.envs.checks import MAX_STRENGTH, as_array, to_own_numpy
 from cule.envs.errors import ActionRangeError, ActionShapeError
 
 #: Numbers of a continuous action: radius, angle and fire.
@@ -61,7 +61,8 @@ def discrete_actions(
 ) -> NDArray[np.int32]:
     """Indices into an action set of this size, int32, contiguous, of `actions_shape`."""
     shape = actions_shape(rows, num_players)
-    array = as_array("actions", actions, "integers", shape, ActionShapeError, ActionShapeError)
+    given = to_own_numpy(actions)
+    array = as_array("actions", given, "integers", shape, ActionShapeError, ActionShapeError)
     extremes = array.ravel().tolist() if array.size <= FEW else (array.min(), array.max())
     if min(extremes) < 0 or max(extremes) >= size:
         first = int(np.argmax((array < 0) | (array >= size)))
@@ -78,7 +79,8 @@ def continuous_actions(actions: object, rows: int) -> NDArray[np.float32]:
     `actions` are radius, angle and fire, float32 ``[rows, 3]``.
     """
     shape = (rows, CONTINUOUS_SIZE)
-    array = as_array("actions", actions, "float32", shape, ActionShapeError, ActionShapeError)
+    given = to_own_numpy(actions)
+    array = as_array("actions", given, "float32", shape, ActionShapeError, ActionShapeError)
     # Not "all within": a NaN compares false.
     if not np.abs(array).max() <= MAX_STRENGTH:
         row = int(np.argmax(~(np.abs(array) <= MAX_STRENGTH).all(axis=1)))

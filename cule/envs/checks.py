@@ -131,6 +131,23 @@ def to_numpy(value: object) -> Array:
         ) from None
 
 
+def to_own_numpy(value: object) -> Array:
+    """`to_numpy`, also of lists, tuples and arrays of other libraries, such as JAX's.
+
+    Floats of lists become float32.
+    """
+    if isinstance(value, np.ndarray):
+        return value
+    is_list = isinstance(value, list | tuple)
+    if is_tensor(value) or not (is_list or hasattr(value, "__array__")):
+        return to_numpy(value)
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):  # lists of different lengths
+        return value
+    return array.astype(np.float32) if is_list and array.dtype == np.float64 else array
+
+
 def as_array(
     name: str,
     value: object,

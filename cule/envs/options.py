@@ -81,7 +81,7 @@ class EnvOptions:
     """Name of the game, or (name, number of environments) for each of several games."""
 
     num_envs: int = field(kw_only=False)
-    """Number of environments."""
+    """Number of environments; may be left out where `game` has the numbers."""
 
     batch_size: int = within(0, 0, MAX_ENVS)
     """Environments that a `recv` returns; fewer than `num_envs` steps asynchronously. 0: all."""
@@ -251,8 +251,13 @@ def resolve_fields(
     fields = init_fields(kind)
     check_keywords(function, keywords, fields)
     preset = as_choice("preset", keywords.get("preset", "ale"), tuple(PRESETS))
+    games = _game(game)
+    if num_envs is None:
+        if isinstance(games, str):
+            raise ArgumentTypeError(f"{function}() needs num_envs; only a list of games has it")
+        num_envs = sum(number for _, number in games)
     count = as_int("num_envs", num_envs, 1, MAX_ENVS)
-    values: dict[str, object] = {"game": _game(game), "num_envs": count}
+    values: dict[str, object] = {"game": games, "num_envs": count}
     for name, entry in fields.items():
         if name not in values:
             value = keywords.get(name, PRESETS[preset].get(name, entry.default))

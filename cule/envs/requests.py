@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule import _core
-from cule.envs.checks import INT32_MAX, as_array, is_tensor, to_numpy
+from cule.envs.checks import INT32_MAX, as_array, is_tensor, to_numpy, to_own_numpy
 from cule.envs.errors import ArgumentTypeError, EnvIndexError
 from cule.envs.options import EnvOptions
 from cule.errors import InvalidArgumentError, InvalidStateError
@@ -91,7 +91,7 @@ def as_seeds(seed: object, count: int) -> NDArray[np.int64]:
     """
     if seed is None:
         return np.full(count, NO_SEED, np.int64)
-    array, most = to_numpy(seed), INT32_MAX
+    array, most = to_own_numpy(seed), INT32_MAX
     if isinstance(array, int | np.integer):
         numbers = [int(array) + index for index in range(count)]
     elif isinstance(array, np.ndarray) and array.dtype.kind in "iu":
@@ -104,8 +104,8 @@ def as_seeds(seed: object, count: int) -> NDArray[np.int64]:
         most = MAX_SEED if array.dtype == np.uint32 else INT32_MAX
     else:
         raise ArgumentTypeError(
-            f"seed is {seed!r} ({type(seed).__name__}); it must be None, an integer or an "
-            "integer array"
+            f"seed is {seed!r} ({type(seed).__name__}); it must be None, an integer or a list or "
+            "array of integers"
         )
     if numbers and max(numbers) > most:
         raise InvalidArgumentError(

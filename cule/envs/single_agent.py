@@ -36,7 +36,7 @@ class AtariVectorEnv(XlaMethods, BatchEnv):
 
     Args:
         game: Name of the game, or (name, number of environments) for each of several games.
-        num_envs: Number of environments.
+        num_envs: Number of environments; may be left out where `game` has the numbers.
         **options: The other options below; `config` shows how they were resolved.
 
     Raises:
@@ -59,7 +59,7 @@ class AtariVectorEnv(XlaMethods, BatchEnv):
     def __init__(
         self,
         game: str | Sequence[tuple[str, int]],
-        num_envs: int,
+        num_envs: int | None = None,
         **options: object,
     ) -> None:
         """Make the environments; the first `reset` plays them to their first observation."""

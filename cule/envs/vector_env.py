@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from enum import Enum, auto
+from typing import TypeVar
 
 import gymnasium
 import numpy as np
@@ -35,6 +36,8 @@ from cule.envs.requests import (
 )
 from cule.envs.results import FrameStep, Info, Results, RunningKernel, StepResult
 from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, NotResetError, warn
+
+_Env = TypeVar("_Env", bound="BatchEnv")
 
 _restore_errors = NativeErrors(value_error=InvalidStateError)
 
@@ -108,7 +111,8 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
         Args:
             seed: None: the random streams continue (from entropy, the first time). An integer s:
-                environment i gets s + i. An integer array: one for each environment that is reset.
+                environment i gets s + i. A list or array of integers: one for each environment that
+                is reset.
                 At most 2**31 - 1 as in ale-py, in an array of uint32 at most 2**32 - 2.
                 Negative: as None. With ``states``, which hold the environments' streams, it seeds
                 the generator of this object only.
@@ -163,7 +167,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
         Args:
             actions: Indices into `action_set`, integers ``[N]``; with ``continuous=True`` (radius,
-                angle, fire), float32 ``[N, 3]``. A numpy array or a torch tensor.
+                angle, fire), float32 ``[N, 3]``. A numpy array, a torch tensor or a list.
 
         Returns:
             Observations; reward, int32 ``[N]``; terminated and truncated, bool ``[N]``; and
@@ -222,6 +226,14 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     def closed(self, closed: bool) -> None:
         assert closed, "closed environments stay so"
         self._state = State.CLOSED
+
+    def __enter__(self: _Env) -> _Env:
+        """Return the environments; leaving the block closes them."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
 
     def __repr__(self) -> str:
         """Games, sizes and device."""
@@ -303,6 +315,11 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     def config(self) -> EnvOptions:
         """The options this environment was made with, complete."""
         return self._config
+
+    @property
+    def device(self) -> str:
+        """Device of environments and results: "cpu" or "cuda:<number>"."""
+        return str(self._config.device)
 
     @property
     def action_set(self) -> tuple[Action, ...]:

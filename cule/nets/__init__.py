@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cule.lazy import lazy_names
-from cule.nets.heads import ActorCritic, QNetwork, gather_actions, soft_copy
+from cule.lazy import lazy_names, needs
+
+with needs("cule[train]"):
+    from cule.nets.heads import ActorCritic, QNetwork, gather_actions, soft_copy
 from cule.nets.initialisation import INITIALISATIONS, initialise
 from cule.nets.pixels import PixelStatistics, read_floats
 from cule.nets.torsos import TORSOS, make_torso, reads_blocks

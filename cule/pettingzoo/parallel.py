@@ -13,8 +13,8 @@ from cule.envs import MultiAgentVectorEnv
 from cule.envs.checks import INT32_MAX, as_choice, as_int
 from cule.errors import InvalidArgumentError
 from cule.games import load_roms
+from cule.lazy import needs
 from cule.pettingzoo.variants import resolve_variant
-from cule.wrappers.packages import needs
 
 with needs("cule[pettingzoo]"):
     from pettingzoo import AECEnv, ParallelEnv

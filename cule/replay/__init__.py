@@ -26,14 +26,16 @@ from cule.errors import (
     NotReadyError,
     ShortReplayWarning,
 )
-from cule.lazy import lazy_names
+from cule.lazy import lazy_names, needs
 from cule.replay.multi_batch import MultiBatchSchedule
-from cule.replay.options import (
-    PrioritizedOptions,
-    ReplayOptions,
-    SharedOptions,
-    TrajectoryOptions,
-)
+
+with needs("cule[train]"):
+    from cule.replay.options import (
+        PrioritizedOptions,
+        ReplayOptions,
+        SharedOptions,
+        TrajectoryOptions,
+    )
 from cule.replay.steps import Step
 from cule.replay.trajectory import Rollout, TrajectoryBuffer
 from cule.replay.transitions import Batch

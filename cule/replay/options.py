@@ -27,6 +27,15 @@ def check(name: str, value: object, is_allowed: bool, allowed: str) -> None:
         raise InvalidArgumentError(f"{name} is {value!r}; it must be {allowed}")
 
 
+def check_options(options: object, kind: type) -> None:
+    """Raise InvalidArgumentError unless the options of a buffer are of this kind."""
+    if not isinstance(options, kind):
+        raise InvalidArgumentError(
+            f"options is a {type(options).__name__}; it must be a {kind.__name__}, such as "
+            f"{kind.__name__}.for_env(env, ...)"
+        )
+
+
 def check_int(name: str, value: object, lowest: int) -> None:
     """Raise InvalidArgumentError unless `value` is an int of at least `lowest`."""
     is_int = isinstance(value, int) and not isinstance(value, bool) and value >= lowest

@@ -12,7 +12,7 @@ from torch import Tensor
 from cule.errors import DisconnectedError, NotReadyError
 from cule.replay import native
 from cule.replay.checkpoint import load_state, make_state, restore_state
-from cule.replay.options import SharedOptions, check_int, check_range
+from cule.replay.options import SharedOptions, check_int, check_options, check_range
 from cule.replay.priority_sums import Priorities
 from cule.replay.shared_memory import (
     CLOSED,
@@ -76,6 +76,7 @@ class SharedPrioritizedReplay:
             InvalidArgumentError: The capacity is invalid.
             CapacityError: The buffer does not fit into the memory of the host.
         """
+        check_options(options, SharedOptions)
         self.options = options
         self._shared, self._fd = create_shared(options)
         self._block_cells = self._shared.block_cells

@@ -100,6 +100,11 @@ def check_mode(step: Step, options: StorageOptions) -> None:
     On any device, where the step says so, as that of `AtariVectorEnv` does: reads no tensor.
     """
     mode = getattr(step, "autoreset_mode", None)
+    if mode is None and not hasattr(step, "frame"):
+        raise InvalidArgumentError(
+            f"step is a {type(step).__name__}; it must be what env.step_frames(actions) returns, "
+            "or a cule.replay.Step"
+        )
     if mode is not None and mode != options.autoreset_mode:
         raise InvalidArgumentError(
             f"step is of environments with autoreset_mode {mode!r}; autoreset_mode of the replay "

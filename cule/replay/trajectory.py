@@ -12,7 +12,7 @@ from cule.errors import CapacityError, InvalidArgumentError, NotReadyError
 from cule.files import format_bytes
 from cule.replay.memory import free_memory_bytes, report
 from cule.replay.multi_batch import MultiBatchSchedule
-from cule.replay.options import TrajectoryOptions
+from cule.replay.options import TrajectoryOptions, check_options
 from cule.replay.ring import RingBuffer, ring_bytes
 from cule.replay.steps import ArrayLike, Step, checked_tensor
 from cule.replay.transitions import INVALID, TERMINATED, TRUNCATED, is_terminal, shaped_rewards
@@ -102,6 +102,7 @@ class TrajectoryBuffer(RingBuffer):
             InvalidArgumentError: num_batches or steps_per_update is not allowed.
             CapacityError: The buffer does not fit into the memory of the device.
         """
+        check_options(options, TrajectoryOptions)
         self.options = options
         spacing = options.steps_per_update
         self.schedule = MultiBatchSchedule(

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cule.errors import InvalidArgumentError, NotReadyError, ShortReplayWarning, warn
 from cule.replay.memory import plan_size, report
-from cule.replay.options import ReplayOptions, check_int
+from cule.replay.options import ReplayOptions, check_int, check_options
 from cule.replay.permutation import permuted
 from cule.replay.ring import RingBuffer, ring_bytes
 from cule.replay.steps import (
@@ -75,6 +75,7 @@ class UniformReplay(RingBuffer):
             InvalidArgumentError: The capacity is invalid.
             CapacityError: The buffer does not fit into the memory of the device.
         """
+        check_options(options, ReplayOptions)
         self.options = options
         device, n = options.device, options.num_envs
         self.num_timesteps = plan_size(

@@ -9,8 +9,8 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from cule.envs import AtariVectorEnv
+from cule.lazy import needs
 from cule.wrappers.options import with_fixed
-from cule.wrappers.packages import needs
 
 with needs("dm-env"):
     import dm_env

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from cule.envs import AtariVectorEnv
 from cule.envs.options import resolve_options
 from cule.errors import InvalidArgumentError
+from cule.lazy import needs
 from cule.wrappers.options import check_is_synchronous, with_fixed
-from cule.wrappers.packages import needs
 
 with needs("ray[rllib]"):
     from ray.tune.registry import register_env

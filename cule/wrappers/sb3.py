@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from cule.envs import AtariVectorEnv
 from cule.errors import InvalidArgumentError
+from cule.lazy import needs
 from cule.wrappers.options import check_is_synchronous, with_fixed
-from cule.wrappers.packages import needs
 
 with needs("stable-baselines3"):
     from stable_baselines3.common.monitor import Monitor
@@ -38,7 +38,8 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the library is optional
 
     Args:
         game: Name of the game, or (name, number of environments) for each of several games.
-        num_envs: Number of environments.
+        num_envs: Number of environments; `n_envs`, as SB3 says, means the same.
+        seed: Seed of the first reset, as by the method `seed`.
         **options: The other fields of `EnvOptions`. `autoreset_mode` is SameStep, `output` numpy,
             `final_info` True.
 
@@ -56,16 +57,30 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the library is optional
     """
 
     def __init__(
-        self, game: str | Sequence[tuple[str, int]], num_envs: int, **options: Any
+        self,
+        game: str | Sequence[tuple[str, int]],
+        num_envs: int | None = None,
+        *,
+        n_envs: int | None = None,
+        seed: int | None = None,
+        **options: Any,
     ) -> None:
         """Make the environments."""
-        self.env = AtariVectorEnv(
-            game, num_envs, **with_fixed("Stable-Baselines3", options, _FIXED)
-        )
+        if num_envs is not None and n_envs is not None:
+            raise InvalidArgumentError(
+                f"num_envs is {num_envs!r} and n_envs {n_envs!r}; one of them must be left out"
+            )
+        count = n_envs if num_envs is None else num_envs
+        if count is not None:
+            options["num_envs"] = count
+        self.env = AtariVectorEnv(game, **with_fixed("Stable-Baselines3", options, _FIXED))
         check_is_synchronous("Stable-Baselines3", self.env)
         self._actions: object = None
         self._start_s = time.time()
-        super().__init__(num_envs, self.env.single_observation_space, self.env.single_action_space)
+        env = self.env
+        super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
+        if seed is not None:
+            self.seed(seed)
 
     def reset(self) -> NDArray[np.uint8]:
         """Start new episodes with the seeds of `seed`, or with streams that continue.

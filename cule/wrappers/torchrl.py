@@ -11,8 +11,8 @@ import torch
 from gymnasium.vector import AutoresetMode
 
 from cule.envs import AtariVectorEnv
+from cule.lazy import needs
 from cule.wrappers.options import check_is_synchronous, with_fixed
-from cule.wrappers.packages import needs
 
 with needs("torchrl"):
     from tensordict import TensorDict, TensorDictBase

@@ -62,9 +62,39 @@ def test_a_resumed_run_needs_nothing_again(
     assert "ALGO is 'ppo'; the run" in capsys.readouterr().err
     assert main(["train", "--resume", "--out", str(tmp_path / "none")]) == 2
     assert "no folder of a run" in capsys.readouterr().err
+    typo = tmp_path / "typo"
+    assert main(["train", "ppo-cpu", "--resume", "--out", str(typo)]) == 2
+    assert "holds no run to resume" in capsys.readouterr().err
+    assert not typo.exists()
+    assert main(["train", "ppo-cpu", "--out", str(folder)]) == 2
+    assert f"such as '{folder}-2'" in capsys.readouterr().err
     (folder / "config.json").write_text("{")
     assert main(resume) == 2
     assert "config.json does not hold the options of a run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--num-envs", "0"], "--num-envs: num_envs is 0; it must be at least 1"),
+        (["--clip-range=nan"], "--clip-range: clip_range is nan"),
+        (["--lr", "-1"], "learning_rate is -1.0"),
+    ],
+)
+def test_errors_name_the_flag(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "ppo", *words]) == 2
+    assert f"cule: {message}" in capsys.readouterr().err
+
+
+@pytest.mark.ale
+def test_a_preset_for_gpus_on_a_processor(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "ppo-gpu", *SMALL, "--precision", "fp32", "--out", str(tmp_path / "run")]
+    assert main([*words, "--total-steps", "8"]) == 0
+    assert "ppo-gpu is for GPUs, and device is 'cpu'; ppo-cpu" in capsys.readouterr().err
 
 
 @pytest.mark.ale

@@ -181,7 +181,8 @@ def test_unknown_keyword_is_a_type_error() -> None:
 @pytest.mark.parametrize(
     ("actions", "error"),
     [
-        ([0, 0], ActionShapeError),
+        ([0, [0]], ActionShapeError),
+        ([0.0, 0.0], ActionShapeError),
         (None, ActionShapeError),
         (0, ActionShapeError),
         (np.zeros(3, np.int64), ActionShapeError),
@@ -329,7 +330,7 @@ def test_views_outlive_the_environment() -> None:
     [
         ({"seed": 1.5}, TypeError),
         ({"seed": "0"}, TypeError),
-        ({"seed": [0, 1]}, TypeError),
+        ({"seed": [0.0, 1.0]}, TypeError),
         ({"seed": np.zeros(2)}, TypeError),
         ({"seed": np.zeros(3, np.int64)}, ValueError),
         ({"seed": 2**31 - 1}, ValueError),

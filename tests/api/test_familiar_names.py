@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import gymnasium
+import numpy as np
 import pytest
 
 import cule
@@ -208,3 +211,83 @@ def test_repr_and_length_of_replays() -> None:
             "SharedPrioritizedReplay(0 transitions, num_writers=1, num_envs=2, obs=uint8 (3,), "
             "stack=1, device='cpu')"
         )
+
+
+def test_lists_and_arrays_of_other_libraries_are_actions_and_seeds() -> None:
+    class Foreign:
+        """An array of another library, as numpy sees it."""
+
+        def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+            return np.array([2, 3])
+
+    ours, theirs = (cule.AtariVectorEnv("pong", 2) for _ in range(2))
+    obs, _ = ours.reset(seed=[5, 9])
+    np.testing.assert_array_equal(obs, theirs.reset(seed=np.array([5, 9]))[0])
+    for actions in ([2, 3], (2, 3), Foreign()):
+        step = ours.step(actions)
+        for one, other in zip(step[:4], theirs.step(np.array([2, 3]))[:4], strict=True):
+            np.testing.assert_array_equal(one, other)
+    continuous = cule.AtariVectorEnv("pong", 1, continuous=True)
+    continuous.reset(seed=[1])
+    continuous.step([[1.0, 0.5, 0.0]])
+
+
+def test_environments_are_closed_by_with() -> None:
+    with cule.AtariVectorEnv("pong", 2) as env:
+        assert env.device == "cpu"
+        env.reset(seed=0)
+    with pytest.raises(cule.ClosedError):
+        env.step([0, 0])
+
+
+def test_a_list_of_games_has_the_number_of_environments() -> None:
+    assert cule.AtariVectorEnv([("pong", 1), ("breakout", 2)]).num_envs == 3  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="needs num_envs"):
+        cule.AtariVectorEnv("pong")  # type: ignore[call-arg]
+
+
+def test_options_of_other_libraries_in_configs() -> None:
+    pytest.importorskip("torch")
+    from cule.agents import DQNConfig, PPOConfig
+
+    for config, given, ours in (
+        (PPOConfig, "lr", "learning_rate"),
+        (PPOConfig, "clip_coef", "clip_range"),
+        (PPOConfig, "batch_size", "num_minibatches"),
+        (PPOConfig, "normalise_obs", "normalize_obs"),
+        (DQNConfig, "buffer_size", "memory"),
+        (DQNConfig, "timesteps", "total_steps"),
+    ):
+        with pytest.raises(TypeError, match=f"did you mean '{ours}'"):
+            config(game="pong", **{given: 1})
+
+
+@pytest.mark.parametrize(
+    ("flag", "ours"),
+    [
+        ("--clip-coef", "clip-range"),
+        ("--timesteps", "total-steps"),
+        ("--n-epochs", "num-epochs"),
+    ],
+)
+def test_flags_of_other_libraries(flag: str, ours: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(SystemExit):
+        main(["train", "ppo-cpu", flag, "1"])
+    assert f"did you mean '{ours}'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("package", ["replay", "agents", "nets", "algos"])
+def test_packages_that_need_torch_say_so(package: str) -> None:
+    text = f"""
+import sys
+sys.modules["torch"] = None
+import cule
+try:
+    from cule.{package} import *
+except cule.MissingPackageError as error:
+    assert "cule[train]" in str(error)
+else:
+    raise SystemExit(1)
+"""
+    subprocess.run([sys.executable, "-c", text], check=True)

@@ -48,7 +48,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "files": {"errors"},
-    "lazy": set(),
+    "lazy": {"errors"},
     "tensor_files": {"errors", "files"},
     "option_fields": set(),
     "familiar_names": set(),
@@ -97,13 +97,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Archives of snapshots.
     "search": {"errors", "files", "envs"},
     # Adapters to other libraries.
-    "wrappers": {"errors", "option_fields", "familiar_names", "envs", "games", ""},
+    "wrappers": {"errors", "lazy", "option_fields", "familiar_names", "envs", "games", ""},
     "cli": {
         *("errors", "familiar_names", "device", "games", "", "envs", "agents", "bench", "check"),
         *("watch", "datasets"),
     },
     # The adapter to PettingZoo, a package for its two names.
-    "pettingzoo": {"errors", "familiar_names", "envs", "games", "wrappers"},
+    "pettingzoo": {"errors", "familiar_names", "envs", "games", "lazy"},
     "roms": {"errors", "games"},
     "": {"errors", "envs", "lazy", "roms", "_core"},  # cule/__init__.py
 }

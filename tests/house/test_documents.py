@@ -38,7 +38,7 @@ SMALLER = {
     "docs/agents/README.md": {
         "num_envs=64, total_steps=1_000_000": (
             "num_envs=2, num_steps=8, num_minibatches=2, total_steps=32, "
-            "max_num_frames_per_episode=400, network='small', img_size=42"
+            "max_num_frames_per_episode=400, network='small'"
         ),
         "episodes=30": "episodes=10",
     },

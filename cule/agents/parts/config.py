@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from cule.agents.parts.options import (
     Bounds,
@@ -14,6 +14,10 @@ from cule.agents.parts.options import (
     Positive,
     validate,
 )
+from cule.familiar_names import check_keywords
+from cule.option_fields import init_fields
+
+_Config = TypeVar("_Config", bound="AgentConfig")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +146,11 @@ class AgentConfig:
 
     deterministic: bool = False
     """Use deterministic kernels only."""
+
+    def __new__(cls: type[_Config], *_: object, **options: object) -> _Config:
+        """Refuse options that do not exist, with the names that are meant."""
+        check_keywords(cls.__name__, options, init_fields(cls))
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         """Validate the options."""

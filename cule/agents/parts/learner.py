@@ -51,7 +51,7 @@ class Progress:
 class Learner(Protocol):
     """Interface of a learner to runs, evaluations and checkpoints; each algorithm implements it.
 
-    `save`, `load`, `evaluate` and `check_finite` follow from the rest.
+    `predict`, `save`, `load`, `evaluate` and `check_finite` follow from the rest.
 
     Attributes:
         config: The options.
@@ -98,6 +98,27 @@ class Learner(Protocol):
         Returns:
             Actions for the environment; ``[n]`` or ``[n, 3]``.
         """
+
+    def predict(self, obs: Any, *, greedy: bool = False) -> Any:
+        """Choose actions for observations as an environment gives them.
+
+        Args:
+            obs: Array or tensor, ``[n, *obs_shape]``, or ``obs_shape`` for a single observation.
+            greedy: Choose the best actions, without randomness.
+
+        Returns:
+            Actions for `step`, ``[n]`` or ``[n, 3]``, or those of the single observation: an array
+            for an array, a tensor on the same device for a tensor.
+
+        Raises:
+            InvalidArgumentError: Observations of another shape or dtype.
+        """
+        given = obs if isinstance(obs, Tensor) else torch.as_tensor(obs)
+        is_single = given.shape == self.setup.obs_shape
+        batch = (given[None] if is_single else given).to(self.device)
+        actions = self.act(batch, self.setup.prediction_generator, greedy=greedy)
+        actions = (actions[0] if is_single else actions).to(given.device)
+        return actions if isinstance(obs, Tensor) else actions.numpy()
 
     def state_dict(self, *, replay: bool = True) -> dict[str, Any]:
         """Everything that training continues from; `replay`: with a replay memory."""

@@ -23,7 +23,7 @@ import numpy as np
 
 from cule.errors import InvalidArgumentError
 from cule.familiar_names import suggestion
-from cule.option_fields import field_docs
+from cule.option_fields import field_docs, integer
 
 Config = TypeVar("Config")
 
@@ -147,12 +147,7 @@ def _convert(option: Option, word: str) -> object:
     if option.is_optional and word.lower() == "none":
         return None
     try:
-        if option.kind is int:
-            number = float(word.replace("_", ""))
-            if number == int(number):
-                return int(number)
-            raise ValueError
-        converted: object = option.kind(word)
+        converted: object = integer(word) if option.kind is int else option.kind(word)
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(
             f"{word!r} is not of type {option.kind.__name__}"

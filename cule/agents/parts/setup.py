@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 import torch.distributed as dist
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from cule.agents.parts.config import (
     ACTING_SEED,
+    EVALUATION_SEED,
     RANK_SEED_STRIDE,
     REPLAY_SEED,
     WEIGHTS_SEED,
@@ -50,6 +52,9 @@ from cule.errors import InvalidArgumentError
 from cule.kernels import BLOCK_SIDE
 from cule.nets import read_floats, reads_blocks
 
+if TYPE_CHECKING:
+    from cule.agents.parts.learner import Learner
+
 #: A network, or a function (or class) that makes it from the shape of an observation and the number
 #: of actions.
 Network: TypeAlias = nn.Module | Callable[[tuple[int, ...], int], nn.Module]
@@ -76,13 +81,19 @@ class Setup:
         can_sync: Whether the host may read tensors to make decisions: on a CPU, outside of graphs.
     """
 
-    def __init__(self, config: AgentConfig, env: AnyEnv | None, name: str) -> None:
+    def __init__(self, config: AgentConfig, env: AnyEnv | None, learner: type[Learner]) -> None:
         """Join the other processes, and make the environments of the config unless some are given.
 
         Raises:
-            InvalidArgumentError: The environments do not fit the algorithm `name`.
+            InvalidArgumentError: The config or the environments do not fit the algorithm.
             UnknownGameError, RomNotFoundError, DeviceError: As `cule.AtariVectorEnv`.
         """
+        if not isinstance(config, learner.config_class):
+            raise InvalidArgumentError(
+                f"config is a {type(config).__name__}; {learner.__name__} needs a "
+                f"{learner.config_class.__name__}, such as "
+                f"{learner.config_class.__name__}(game='pong')"
+            )
         self.config = config
         self.device = join_world(parse_device("device", config.device))
         self.env_device = parse_device("env_device", config.env_device or str(self.device))
@@ -93,7 +104,7 @@ class Setup:
         self.total_envs = self.num_envs * world_size()
         self.obs_shape, self.obs_dtype = obs_shape(self.env), obs_dtype(self.env)
         self.autoreset_mode = mode_of(self.env)
-        self.num_actions = count_actions(self.env, name, continuous=config.continuous)
+        self.num_actions = count_actions(self.env, learner.name, continuous=config.continuous)
         self.statistics = EpisodeStatistics(self.device)
         self.is_finite = torch.ones((), dtype=torch.bool, device=self.device)
         self.generator = self.make_generator(ACTING_SEED)
@@ -125,6 +136,11 @@ class Setup:
     def make_generator(self, offset: int) -> torch.Generator:
         """A generator on the device for the stream with an offset."""
         return torch.Generator(device=self.device).manual_seed(self.seed_of(offset))
+
+    @functools.cached_property
+    def prediction_generator(self) -> torch.Generator:
+        """Random numbers of `Learner.predict`, which training does not use."""
+        return self.make_generator(EVALUATION_SEED)
 
     def env_seed(self, steps: int) -> int:
         """The seed for environments that begin after a number of steps.
@@ -220,6 +236,29 @@ class Setup:
         return valid if self.autoreset_mode == "NextStep" else None
 
     # --- Steps ------------------------------------------------------------------------------------
+
+    def check_obs(self, obs: object) -> Tensor:
+        """Return observations ``[n, *obs_shape]`` on the device, as networks read them.
+
+        Raises:
+            InvalidArgumentError: They are something else.
+        """
+        shapes = [self.obs_shape, *([self.obs_shape[1:]] if self.obs_shape[0] == 1 else [])]
+        if (
+            isinstance(obs, Tensor)
+            and obs.dtype == self.obs_dtype
+            and tuple(obs.shape[1:]) in shapes  # a stack of one frame may have no axis
+            and is_same_device(obs.device, self.device)
+        ):
+            return obs
+        words = f"of {getattr(obs, 'dtype', 'no dtype')}, shape {tuple(getattr(obs, 'shape', ()))}"
+        where = f", on {obs.device}" if isinstance(obs, Tensor) else ""
+        shape = ", ".join(map(str, ("n", *self.obs_shape)))
+        raise InvalidArgumentError(
+            f"obs is a {type(obs).__name__} {words}{where}; it must be a tensor of "
+            f"{self.obs_dtype}, shape ({shape}), on {self.device}; `predict` takes arrays and "
+            "single observations too"
+        )
 
     def reset(self, steps: int) -> Tensor:
         """Start new episodes; return the first frames, ``[N, H, W]`` or ``[N, D]``."""

@@ -6,6 +6,8 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -51,6 +53,9 @@ from cule.files import replace_text
 def train(words: Sequence[str]) -> int:
     """Run ``cule train ALGO ...``, or ``cule train --resume --out DIR``."""
     name, first_config, run_options = parse_train(words)
+    if name.endswith("-gpu") and first_config.device == "cpu":
+        other = f"; {name[:-4]}-cpu is for CPUs" if f"{name[:-4]}-cpu" in PRESETS else ""
+        print(f"cule: {name} is for GPUs, and device is 'cpu'{other}", file=sys.stderr)
     finished: list[Evaluation] = []
     for seed in range(first_config.seed, first_config.seed + run_options.seeds):
         config = dataclasses.replace(first_config, seed=seed)
@@ -108,7 +113,9 @@ def parse_train(words: Sequence[str]) -> tuple[str, AgentConfig, RunOptions]:
     )
     if words and words[0].startswith("--") and "--resume" in words:
         words = [_preset_of_run(words), *words]
+    parser.epilog = "cule train ALGO --help shows the options of ALGO."
     name = parser.parse_known_args(words[:1] or ["--help"])[0].algorithm
+    parser.epilog = None
     preset = PRESETS[name]
     config_class = AGENTS[preset.algorithm].config_class
     parser.usage = f"cule train {name} [options]"
@@ -127,6 +134,11 @@ def parse_train(words: Sequence[str]) -> tuple[str, AgentConfig, RunOptions]:
             f"seeds is {run_options.seeds} and resume True; resume the run of one seed by --out"
         )
     saved = read_config(folder) if run_options.resume else None
+    # Processes of torchrun are started anew with the same words, also before there is a run.
+    if run_options.resume and saved is None and "TORCHELASTIC_RUN_ID" not in os.environ:
+        raise InvalidArgumentError(
+            f"out is {str(folder)!r}, which holds no run to resume; leave --resume out to start one"
+        )
     if saved is not None:
         _check_resumed(folder, saved, name, preset.algorithm, chosen)
         values = {k: v for k, v in saved.items() if k in options_of(config_class)}

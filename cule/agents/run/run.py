@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import math
 import os
@@ -88,8 +89,8 @@ class RunOptions:
     """Trackers that get all rows as well: wandb, mlflow, or both with a comma."""
 
     resume: bool = False
-    """Resume from the last checkpoint in the folder, if there is one. Options that are not given
-    are those of the run."""
+    """Resume from the last checkpoint in the folder. Options that are not given are those of the
+    run."""
 
     log_every: NonNegative = 50_000
     """Agent steps between two rows of progress; the end of training has one, too. 0: none."""
@@ -430,7 +431,7 @@ def start_run(
     if last_checkpoint(folder) is not None and not options.resume:
         raise CheckpointError(
             f"out is {str(folder)!r}, which holds a run; use --resume to resume it, or another "
-            "folder"
+            f"folder, such as {str(_free_folder(folder))!r}"
         )
     own = env is None
     if options.opponent:
@@ -459,6 +460,12 @@ def start_run(
         preset=preset,
         on_row=on_row,
     )
+
+
+def _free_folder(folder: Path) -> Path:
+    """The first of FOLDER-2, FOLDER-3, ... that does not exist."""
+    names = (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
+    return next(path for path in names if not path.exists())
 
 
 def _opposed_envs(

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from cule.agents.run.checkpoint import CONFIG_FILE
 from cule.errors import CheckpointError, InvalidArgumentError
 from cule.files import replace_text
 
@@ -117,7 +118,8 @@ class SweepRun:
     def command(self, plan: Plan) -> list[str]:
         """The words of the process that begins or continues it."""
         own = ("--game", self.game, "--seed", str(self.seed), "--out", str(self.folder))
-        words = ("train", plan.preset, *plan.words, *own, "--resume", "--no-progress-bar")
+        resume = ("--resume",) if (self.folder / CONFIG_FILE).exists() else ()
+        words = ("train", plan.preset, *plan.words, *own, *resume, "--no-progress-bar")
         return [sys.executable, "-m", "cule.cli", *words]
 
     def state(self) -> RunState:

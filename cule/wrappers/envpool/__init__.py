@@ -21,21 +21,28 @@ from typing import Any
 
 from cule.envs.checks import as_choice
 from cule.errors import InvalidArgumentError
+from cule.games import load_games
+from cule.lazy import needs
 from cule.wrappers.envpool.pools import DMEnvPool, GymnasiumEnvPool
 from cule.wrappers.envpool.spec import Config, EnvSpec, make_spec
-from cule.wrappers.packages import needs
 
 __all__ = [
     "Config",
     "DMEnvPool",
     "EnvSpec",
     "GymnasiumEnvPool",
+    "list_all_envs",
     "make",
     "make_dm",
     "make_gym",
     "make_gymnasium",
     "make_spec",
 ]
+
+
+def list_all_envs() -> list[str]:
+    """List the names that `make` takes, such as "Pong-v5"."""
+    return sorted(f"{rules.title}-v5" for rules in load_games().values())
 
 
 def make(task_id: str, env_type: str, **options: Any) -> GymnasiumEnvPool | DMEnvPool:

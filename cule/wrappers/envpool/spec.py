@@ -20,8 +20,8 @@ from cule.envs.plan import observation_space, plan_batch
 from cule.errors import CuleError, InvalidArgumentError
 from cule.familiar_names import check_keywords
 from cule.games import game_id_of
+from cule.lazy import needs
 from cule.option_fields import documents
-from cule.wrappers.packages import needs
 
 
 @documents()
