@@ -90,7 +90,7 @@ def _on_this_machine_alone() -> Iterator[None]:
     Ray listens on every interface of Linux, and on the loopback alone where it has no clusters of
     several machines (macOS, Windows). A variable decides, which it reads when it is imported.
     """
-    constants = importlib.import_module("ray._private.ray_constants")
+    constants: Any = importlib.import_module("ray._private.ray_constants")
     variable, before = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", constants.ENABLE_RAY_CLUSTER
     value = os.environ.get(variable)
     os.environ[variable] = "0"  # of the processes that it starts
