@@ -13,7 +13,7 @@ from pathlib import Path
 from cule import __version__, build_config
 from cule.device import describe_devices
 from cule.envs.translation import describe_compilers
-from cule.errors import CuleError, MissingPackageError, RomNotFoundError
+from cule.errors import CuleError, MissingPackageError, RomNotFoundError, printable
 from cule.familiar_names import Parser, with_flag
 from cule.games import RomStatus, import_roms, list_games, rom_folders, rom_status
 from cule.games.roms import ROM_DIR_VARIABLE
@@ -55,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("cule: interrupted", file=sys.stderr)
         return 130
     except (CuleError, OSError) as error:
-        print(f"cule: {with_flag(str(error), words)}", file=sys.stderr)
+        for line in f"cule: {with_flag(str(error), words)}".splitlines():
+            print(printable(line), file=sys.stderr)
         return 2
     return status
 
@@ -157,7 +158,7 @@ def _info(_: argparse.Namespace) -> int:
         rows.append(("ROMs", f"none: {error}"))
     width = max(len(label) for label, _ in rows)
     for label, value in rows:
-        print(f"{label:<{width}}  {value}")
+        print(printable(f"{label:<{width}}  {value}"))
     return 0 if problem is None else 1
 
 
@@ -172,11 +173,11 @@ def _list_roms(_: argparse.Namespace) -> int:
 def _import_roms(options: argparse.Namespace) -> int:
     report = import_roms(options.source)
     for name in report.unrecognised[:MOST_NAMES]:
-        print(f"{name}: no known ROM")
+        print(printable(f"{name}: no known ROM"))
     if len(report.unrecognised) > MOST_NAMES:
         print(f"and {len(report.unrecognised) - MOST_NAMES} more files that are no known ROM")
     for line in report.unread:
-        print(line)
+        print(printable(line))
     print(
         f"{len(report.imported)} copied to {report.target}, {len(report.already_there)} there "
         f"already, {len(report.unrecognised)} not recognised, {len(report.unread)} not read"
@@ -198,7 +199,8 @@ def _verify_roms(_: argparse.Namespace) -> int:
 def _where(status: RomStatus) -> str:
     if status.path is None:
         return "not found"
-    return f"{status.path} ({status.source}){'' if status.md5_ok else ', wrong bytes'}"
+    text = f"{status.path} ({status.source}){'' if status.md5_ok else ', wrong bytes'}"
+    return printable(text)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 import sys
 import warnings
 
@@ -129,3 +130,46 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 def _is_ours(module: str) -> bool:
     """Whether a module is of this package, or of Gymnasium, which calls it."""
     return module.partition(".")[0] in ("cule", "gymnasium")
+
+
+#: Characters of a value in a message.
+_SHOWN_CHARS = 100
+
+#: Bits of an integer that is written out.
+_SHOWN_BITS = 128
+
+
+class _Repr(reprlib.Repr):
+    """Texts of values that do not take long, however large the values are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = _SHOWN_CHARS
+        self.maxlist = self.maxtuple = self.maxdict = self.maxset = self.maxarray = 8
+        self.maxlevel = 3
+
+    def repr_int(self, x: int, level: int) -> str:
+        if x.bit_length() > _SHOWN_BITS:  # Python writes out few digits, and those slowly
+            return f"an integer of {x.bit_length()} bits"
+        return repr(x)
+
+    def repr_bytes(self, x: bytes | bytearray, level: int) -> str:
+        return repr(x) if len(x) <= _SHOWN_CHARS // 2 else f"{type(x).__name__} of length {len(x)}"
+
+    repr_bytearray = repr_bytes
+
+
+_REPR = _Repr()
+
+
+def shown(value: object) -> str:
+    """A value in a message: as Python writes it, in one line, abbreviated where it is long."""
+    text = " ".join(_REPR.repr(value).split())
+    return text if len(text) <= 2 * _SHOWN_CHARS else f"{text[: 2 * _SHOWN_CHARS]}..."
+
+
+def printable(text: str) -> str:
+    """A line for a terminal: names of files may have control characters, or bytes of no text."""
+    plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return plain.encode(encoding, "backslashreplace").decode(encoding)

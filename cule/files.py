@@ -8,7 +8,6 @@ one was left by a writer that was killed, and is removed.
 from __future__ import annotations
 
 import contextlib
-import errno
 import io
 import os
 import secrets
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from cule.errors import StorageError
+from cule.reading import open_regular
 
 try:
     import fcntl
@@ -209,18 +209,3 @@ def _lock(handle: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def open_regular(path: Path) -> IO[bytes]:
-    """Open a regular file for reading; a FIFO or device, which could block, is an OSError."""
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    try:
-        mode = os.fstat(handle).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "it is no regular file", str(path))
-        return os.fdopen(handle, "rb")
-    except BaseException:
-        os.close(handle)
-        raise

@@ -19,6 +19,7 @@ from cule.bench.interleaved import SHADOW_ENVS, Comparison, divide, quartiles
 from cule.bench.options import BenchOptions, Cell
 from cule.errors import CuleError, InvalidArgumentError
 from cule.files import replace_text
+from cule.reading import read_json
 
 #: Version of the format of the files.
 SCHEMA = 2
@@ -238,7 +239,7 @@ class Records:
     def _read(self, path: Path) -> object:
         """Content of a file of this format with the settings of this benchmark, or None."""
         try:
-            content = json.loads(path.read_text())
+            content = read_json(path)
         except (OSError, ValueError):
             return None
         is_record = isinstance(content, dict) and content.get("cule_bench") == SCHEMA

@@ -64,15 +64,9 @@ class Dataset:
     """
 
     def __init__(self, log: Log) -> None:
-        """Read the table of episodes."""
+        """Read the tables of episodes."""
         self._log = log
-        self._episodes: list[Episode] = []
-        first = 0
-        for segment in log.segments:
-            for row, start, stop, total, end in segment.episodes().tolist():
-                ends = end == TERMINATED, end == TRUNCATED
-                self._episodes.append(Episode(first + row, start, stop, total, *ends))
-            first += len(segment.seeds)
+        self._tables = [segment.episodes() for segment in log.segments]
 
     def __len__(self) -> int:
         """Steps of all trajectories, resets of NextStep autoreset included."""
@@ -82,7 +76,7 @@ class Dataset:
         """Game and sizes."""
         return (
             f"{type(self).__name__}({self.game!r}, steps={len(self)}, "
-            f"trajectories={self.num_trajectories}, episodes={len(self._episodes)})"
+            f"trajectories={self.num_trajectories}, episodes={sum(map(len, self._tables))})"
         )
 
     @property
@@ -123,7 +117,14 @@ class Dataset:
     @property
     def episodes(self) -> tuple[Episode, ...]:
         """Every episode, in the order of trajectories and steps."""
-        return tuple(self._episodes)
+        found: list[Episode] = []
+        first = 0
+        for segment, table in zip(self._log.segments, self._tables, strict=True):
+            for row, start, stop, total, end in table.tolist():
+                ends = end == TERMINATED, end == TRUNCATED
+                found.append(Episode(first + row, start, stop, total, *ends))
+            first += len(segment.seeds)
+        return tuple(found)
 
     @property
     def resets(self) -> tuple[tuple[int, int], ...]:
@@ -212,7 +213,7 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     """
     log = read_log(path)
     try:
-        check_recorded(log.options)
+        check_recorded(log.options, {len(segment.seeds) for segment in log.segments})
         return Dataset(log)
     except DatasetError as error:
         raise DatasetError(f"{path} cannot be read: {error}") from None

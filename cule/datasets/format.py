@@ -13,7 +13,6 @@ import os
 import struct
 import zlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,9 @@ from numpy.typing import NDArray
 
 from cule.datasets.digests import num_digests
 from cule.envs.requests import MAX_SEED
-from cule.errors import DatasetError
+from cule.errors import DatasetError, shown
 from cule.files import replace_bytes
+from cule.reading import MAX_DATASET_STEPS, inflate, parse_json, read_file
 
 MAGIC = b"CULEDATA"
 VERSION = 1
@@ -38,9 +38,6 @@ UNFINISHED, TERMINATED, TRUNCATED = 0, 1, 2
 
 #: Largest number of environments and digest_every, and of steps of a trajectory.
 MAX_ENVS, MAX_STEPS = 2**20, 2**31 - 1
-
-#: deflate makes at most this many bytes of one.
-_MAX_RATIO = 1032
 
 _PRELUDE, _CHECKSUM = struct.Struct("<8sII"), struct.Struct("<I")
 
@@ -77,21 +74,27 @@ class Segment:
         return self._unpack(1, "<u4", (count, len(self.seeds)))
 
     def episodes(self) -> NDArray[np.int64]:
-        """The table of episodes, int64 ``[E, 5]``."""
-        return self._unpack(2, "<i8", (self.num_episodes, len(EPISODE_COLUMNS)))
+        """The table of episodes, int64 ``[E, 5]``: by trajectory and step, without overlap.
+
+        Raises:
+            DatasetError: It has other rows.
+        """
+        table = self._unpack(2, "<i8", (self.num_episodes, len(EPISODE_COLUMNS)))
+        row, start, stop, _, end = table.T
+        follows = (row[1:] == row[:-1]) & (start[1:] >= stop[:-1]) | (row[1:] > row[:-1])
+        is_inside = (row >= 0) & (row < len(self.seeds)) & (start >= 0) & (stop <= self.num_steps)
+        is_right = is_inside & (start < stop) & (end >= UNFINISHED) & (end <= TRUNCATED)
+        if not (is_right.all() and follows.all()):
+            raise DatasetError("its table of episodes does not fit its trajectories")
+        return table
 
     def _unpack(self, index: int, dtype: str, shape: tuple[int, int]) -> NDArray[Any]:
         block = self.blocks[index]
         size = shape[0] * shape[1] * np.dtype(dtype).itemsize
-        if size > _MAX_RATIO * len(block):
-            raise DatasetError(f"a block of {len(block)} bytes cannot hold {size} bytes")
-        unpacker = zlib.decompressobj()
         try:
-            data = unpacker.decompress(block, size + 1)
-        except zlib.error as error:
-            raise DatasetError(f"a block is not readable: {error}") from None
-        if len(data) != size or not unpacker.eof or unpacker.unused_data:
-            raise DatasetError(f"a block does not hold the {size} bytes of its header")
+            data = inflate(block, size)
+        except ValueError as error:
+            raise DatasetError(str(error)) from None
         return np.frombuffer(data, dtype).reshape(shape)
 
 
@@ -132,7 +135,7 @@ def read_log(path: str | os.PathLike[str]) -> Log:
         OSError: There is no such file, or it cannot be read.
         DatasetError: It is no dataset, damaged, or of another version of the format.
     """
-    data = Path(path).read_bytes()
+    data = read_file(path)
     try:
         return _parse(data)
     except DatasetError as error:
@@ -156,9 +159,9 @@ def _parse(data: bytes) -> Log:
     if start > end:
         raise DatasetError(f"its header has {header_bytes} bytes; the file has {len(data)}")
     try:
-        header = json.loads(data[_PRELUDE.size : start])
+        header = parse_json(data[_PRELUDE.size : start])
         return _log(header, data[start:end])
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         if isinstance(error, DatasetError):
             raise
         raise DatasetError(f"its header is not well formed: {error}") from None
@@ -169,8 +172,9 @@ def _log(header: dict[str, Any], data: bytes) -> Log:
     for entry in header.pop("segments"):
         seeds = tuple(_number("seed", seed, 0, MAX_SEED) for seed in entry["seeds"])
         _number("number of seeds", len(seeds), 1, MAX_ENVS)
-        num_steps = _number("num_steps", entry["num_steps"], 0, MAX_STEPS)
-        num_episodes = _number("num_episodes", entry["num_episodes"], 0, len(data) * _MAX_RATIO)
+        num_steps = _number("num_steps", entry["num_steps"], 0, MAX_DATASET_STEPS // len(seeds))
+        most = num_steps * len(seeds)  # an episode has at least one step
+        num_episodes = _number("num_episodes", entry["num_episodes"], 0, most)
         blocks = []
         for size in entry["blocks"]:
             stop = start + _number("size of a block", size, 0, len(data) - start)
@@ -183,7 +187,7 @@ def _log(header: dict[str, Any], data: bytes) -> Log:
     _number("digest_every", header["digest_every"], 1, MAX_STEPS)
     for name in ("cule_version", "game", "rom_md5"):
         if not isinstance(header[name], str):
-            raise DatasetError(f"{name} is {header[name]!r}; it must be a text")
+            raise DatasetError(f"{name} is {shown(header[name])}; it must be a text")
     header["action_set"] = tuple(str(name) for name in header["action_set"])
     header["options"] = dict(header["options"])
     return Log(**header, segments=tuple(segments))
@@ -191,5 +195,5 @@ def _log(header: dict[str, Any], data: bytes) -> Log:
 
 def _number(name: str, value: object, low: int, high: int) -> int:
     if type(value) is not int or not low <= value <= high:
-        raise DatasetError(f"{name} is {value!r}; it must be an integer in {low}..{high}")
+        raise DatasetError(f"{name} is {shown(value)}; it must be an integer in {low}..{high}")
     return value

@@ -27,6 +27,7 @@ from cule.envs import AtariVectorEnv
 from cule.envs.checks import INT32_MAX, to_numpy
 from cule.envs.requests import MAX_SEED
 from cule.errors import DatasetError, InvalidArgumentError
+from cule.reading import parse_json
 
 #: Key of the metadata that an export adds, from which an import knows the environment.
 _KEY = "cule"
@@ -298,7 +299,7 @@ def _facts(metadata: Mapping[str, Any]) -> _Facts | None:
     if _KEY not in metadata:
         return None
     try:
-        facts = json.loads(metadata[_KEY])
+        facts = parse_json(metadata[_KEY])
         found = _Facts(
             str(facts["game"]),
             str(facts["rom_md5"]),
@@ -310,7 +311,7 @@ def _facts(metadata: Mapping[str, Any]) -> _Facts | None:
         )
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise DatasetError(f"the metadata {_KEY!r} are not those of an export: {error}") from None
-    check_recorded(found.options)
+    check_recorded(found.options, [max(len(found.seeds), 1)])
     lists = [name for name in ("mode", "difficulty") if isinstance(found.options[name], list)]
     if lists:
         raise DatasetError(f"{' and '.join(lists)} differ by trajectory, which has no import")

@@ -99,8 +99,7 @@ class _Group:
     ) -> None:
         self._env = env
         self._trajectories = trajectories
-        self._actions = actions & (RESET_FLAG - 1)  # [n, T]
-        self._resets = actions >= RESET_FLAG  # [n, T]
+        self._actions = actions  # [n, T], with flags
         self._digests = digests  # [K, n]
         self._totals = Totals(len(trajectories))
         self._num_compared = 0
@@ -111,9 +110,11 @@ class _Group:
         obs, _ = env.reset(seed=seeds)
         self._compare(0)
         for step in range(total):
-            if self._resets[:, step].any():
-                obs, _ = env.reset(options={"reset_mask": self._resets[:, step]})
-            action = self._actions[:, step].astype(np.int64)
+            flagged = self._actions[:, step]
+            resets = flagged >= RESET_FLAG
+            if resets.any():
+                obs, _ = env.reset(options={"reset_mask": resets})
+            action = (flagged & (RESET_FLAG - 1)).astype(np.int64)
             after, reward, terminated, truncated, info = env.step(action)
             ends = to_numpy(terminated), to_numpy(truncated)
             self._totals.add(to_numpy(info["reward"]), *ends)

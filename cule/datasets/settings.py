@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from gymnasium.vector import AutoresetMode
 
 from cule.envs import EnvOptions, MultiAgentOptions
-from cule.errors import DatasetError, InvalidArgumentError
+from cule.envs.options import resolve_options
+from cule.errors import CuleError, DatasetError, InvalidArgumentError, shown
 from cule.familiar_names import check_keywords
 from cule.games import resolve
 from cule.option_fields import init_fields
@@ -72,15 +73,24 @@ def recorded_options(config: EnvOptions) -> dict[str, Any]:
     return values
 
 
-def check_recorded(options: Mapping[str, Any]) -> None:
-    """Refuse options of a file that no recording stores.
+def check_recorded(options: Mapping[str, Any], num_envs: Collection[int]) -> None:
+    """Refuse options of a file that no recording stores, or no environment takes.
+
+    Args:
+        options: The options.
+        num_envs: Numbers of trajectories that were recorded together.
 
     Raises:
         DatasetError: There is one, or one is missing.
     """
     if set(options) != set(RECORDED):
         other = ", ".join(sorted(set(options) ^ set(RECORDED)))
-        raise DatasetError(f"its options differ from those of a recording: {other}")
+        raise DatasetError(f"its options differ from those of a recording: {shown(other)}")
+    try:
+        for count in set(num_envs):
+            resolve_options("", count, options)
+    except CuleError as error:
+        raise DatasetError(f"its options are not those of an environment: {error}") from None
 
 
 def playback_options(recorded: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

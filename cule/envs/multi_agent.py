@@ -11,7 +11,7 @@ import numpy as np
 
 from cule.envs.checks import INT32_MAX, Array
 from cule.envs.errors import ArgumentTypeError
-from cule.envs.options import EnvOptions, resolve_fields, takes_options
+from cule.envs.options import MAX_NOOPS, EnvOptions, resolve_fields, takes_options
 from cule.envs.plan import BatchPlan, lay_out
 from cule.envs.vector_env import BatchEnv
 from cule.errors import DeviceError, InvalidArgumentError
@@ -40,7 +40,7 @@ class MultiAgentOptions(EnvOptions):
     video_checkers; 0: never. None: as many as in PettingZoo.
     """
 
-    noop_max: int = within(0, 0, INT32_MAX)
+    noop_max: int = within(0, 0, MAX_NOOPS)
     """A reset plays fewer than this many random frames in which no player does anything."""
 
     reward_clipping: bool = False

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 MAX_ENVS = 1 << 20
 
+#: No-op frames of a reset: 10,000 take about a second.
+MAX_NOOPS = 10_000
+
 #: Emulated frames of a step on a GPU. A step is one kernel, which nothing can interrupt, and which
 #: drivers of a GPU with a display end after seconds. A frame is at most 25,000 instructions.
 MAX_GPU_FRAMESKIP = 256
@@ -128,7 +131,7 @@ class EnvOptions:
     maxpool: bool = True
     """Each pixel is the larger one of the last two frames of the step."""
 
-    noop_max: int = within(30, 0, INT32_MAX)
+    noop_max: int = within(30, 0, MAX_NOOPS)
     """A reset plays fewer than this many random no-op frames."""
 
     episodic_life: bool = False
@@ -180,7 +183,7 @@ class EnvOptions:
     CPU, cached on a GPU.
     """
 
-    num_reset_states: int = within(30, 1, 1 << 16)
+    num_reset_states: int = within(30, 1, 4096)
     """Number of stored reset states of a game, with cached resets."""
 
     obs_type: str = one_of("image", "image", "ram")

@@ -11,6 +11,7 @@ import numpy as np
 from cule.envs.checks import Array, to_numpy
 from cule.envs.errors import ArgumentTypeError
 from cule.errors import InvalidArgumentError, InvalidStateError, MissingPackageError
+from cule.reading import MAX_SNAPSHOT_BYTES, MAX_SNAPSHOTS_BYTES, unxz
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,30 +46,40 @@ def pack_states(states: Array) -> list[bytes]:
     return [lzma.compress(row, preset=_PRESET) for row in np.ascontiguousarray(rows)]
 
 
-def unpack_states(packed: Sequence[bytes]) -> NDArray[np.uint8]:
+def unpack_states(packed: Sequence[bytes], state_size: int | None = None) -> NDArray[np.uint8]:
     """The snapshots that `pack_states` compressed.
 
     Args:
         packed: At least one, of environments with the same options.
+        state_size: Bytes of each, `AtariVectorEnv.state_size`; None: as the first one. Without it
+            at most 1 GB is unpacked in a call.
 
     Returns:
         uint8 ``[n, state_size]``.
 
     Raises:
-        InvalidStateError: An entry is damaged, or they differ in size.
+        InvalidStateError: An entry is damaged, has another size, or there is more than 1 GB.
         InvalidArgumentError: There is none.
         MissingPackageError: This Python was built without lzma.
     """
     if len(packed) == 0:
         raise InvalidArgumentError("packed is empty; there must be at least one snapshot")
-    lzma = _lzma()
+    _lzma()
+    rows: list[bytes] = []
+    size = state_size
     try:
-        rows = [lzma.decompress(entry) for entry in packed]
-    except (lzma.LZMAError, TypeError, EOFError) as error:
+        for entry in packed:
+            rows.append(unxz(entry, MAX_SNAPSHOT_BYTES if size is None else size))
+            size = len(rows[0]) if size is None else size
+            if len(rows[-1]) != size:
+                raise ValueError(f"a snapshot of {len(rows[-1])} bytes; it must have {size}")
+            if state_size is None and len(packed) * size > MAX_SNAPSHOTS_BYTES:
+                raise ValueError(
+                    f"{len(packed)} snapshots of {size} bytes; without state_size they must have "
+                    f"at most {MAX_SNAPSHOTS_BYTES} together"
+                )
+    except ValueError as error:
         raise InvalidStateError(f"packed is not from pack_states(): {error}") from None
-    sizes = sorted({len(row) for row in rows})
-    if len(sizes) > 1:
-        raise InvalidStateError(f"snapshots of {sizes} bytes in one call; they must have one size")
     states: NDArray[np.uint8] = (
         np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1).copy()
     )

@@ -26,8 +26,9 @@ import ast
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
-from cule.errors import RulesError
+from cule.errors import RulesError, shown
 from cule.games.steps import has_steps, program_of
+from cule.reading import MAX_PROGRAM_CHARS, MAX_PROGRAM_LEVELS, MAX_PROGRAM_NAMES
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 #: The state names every game has, in the order of their slots.
@@ -50,9 +51,6 @@ EFFECTS = {"select": 1, "soft_reset": 0, "act": 1, "fail": 0}
 RESERVED = frozenset({*READS, *EFFECTS, "rand", "mode"})
 #: State name that holds the value of a `lives` expression that reads memory; no rule can spell it.
 KEPT_LIVES = "lives at the end of the step"
-
-MAX_TEXT_CHARS = 100_000
-MAX_NESTING = 150  # levels of nested statements and expressions
 
 #: Binary operators and comparisons, with the names of their operations.
 BINARY: dict[type[ast.AST], str] = {
@@ -140,6 +138,8 @@ def parse_rules(
 
 
 def _check_state_names(game_id: str, names: list[str]) -> None:
+    if len(names) > MAX_PROGRAM_NAMES:
+        raise RulesError(f"{game_id}: {len(names)} names in state; at most {MAX_PROGRAM_NAMES}")
     for name in names:
         if name in RESERVED:
             raise RulesError(f"{game_id}: state name {name!r} has a meaning of its own")
@@ -173,8 +173,8 @@ class _Checker:
         return tree.body
 
     def _tree(self, text: str, mode: str) -> ast.AST:
-        if len(text) > MAX_TEXT_CHARS:
-            raise RulesError(f"{self._where}: longer than {MAX_TEXT_CHARS} characters")
+        if len(text) > MAX_PROGRAM_CHARS:
+            raise RulesError(f"{self._where}: longer than {MAX_PROGRAM_CHARS} characters")
         try:
             return ast.parse(text, mode=mode)
         except SyntaxError as error:
@@ -198,8 +198,8 @@ class _Checker:
         return known
 
     def _statement(self, node: ast.stmt, known: frozenset[str], depth: int) -> frozenset[str]:
-        if depth > MAX_NESTING:
-            raise self._error(node, f"nested more than {MAX_NESTING} deep")
+        if depth > MAX_PROGRAM_LEVELS:
+            raise self._error(node, f"nested more than {MAX_PROGRAM_LEVELS} deep")
         inner = depth + 1
         match node:
             case ast.Assign(targets=[ast.Name() as target], value=value):
@@ -244,20 +244,22 @@ class _Checker:
             )
         if target.id not in self._state and target.id not in self.local_names:
             self.local_names.append(target.id)
+            if len(self.local_names) > MAX_PROGRAM_NAMES:
+                raise self._error(target, f"more than {MAX_PROGRAM_NAMES} names")
         return target.id
 
     # expressions
 
     def _expression(self, node: ast.expr, known: frozenset[str], depth: int) -> None:
-        if depth > MAX_NESTING:
-            raise self._error(node, f"nested more than {MAX_NESTING} deep")
+        if depth > MAX_PROGRAM_LEVELS:
+            raise self._error(node, f"nested more than {MAX_PROGRAM_LEVELS} deep")
         operands: Sequence[ast.expr] = ()
         match node:
             case ast.Constant(value=value):
                 if not isinstance(value, int):
-                    raise self._error(node, f"constant {value!r} is not an integer")
+                    raise self._error(node, f"constant {shown(value)} is not an integer")
                 if value > INT_MAX:
-                    raise self._error(node, f"constant {value} does not fit 32 bits")
+                    raise self._error(node, f"constant {shown(value)} does not fit 32 bits")
             case ast.Name():
                 self._name(node, known)
             case ast.BinOp():

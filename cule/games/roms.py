@@ -12,7 +12,7 @@ Search order:
 
 from __future__ import annotations
 
-import gzip
+import contextlib
 import hashlib
 import importlib.util
 import io
@@ -21,26 +21,25 @@ import zipfile
 import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from gzip import BadGzipFile
 from pathlib import Path
 from typing import Literal
 
 from cule.errors import InvalidArgumentError, RomNotFoundError, UnsupportedRomError
-from cule.files import open_regular, replace_bytes
+from cule.files import replace_bytes
 from cule.games.schema import load_roms
+from cule.reading import MAX_ROM_BYTES, MAX_ZIP_MEMBERS, open_regular, read_packed
 
-MAX_ROM_BYTES = 512 * 1024
 ROM_DIR_VARIABLE = "CULE_ROM_DIR"
 ROM_SUFFIXES = (".bin", ".a26", ".rom", ".gz")
 
 #: Archives that `import_roms` does not read.
 OTHER_ARCHIVES = (".7z", ".rar", ".tar", ".tgz")
 
-#: Members of a zip archive that are read; each is at most `MAX_ROM_BYTES` long.
-MAX_ZIP_MEMBERS = 10_000
+#: Compressions of members of a zip archive: of others, zipfile unpacks more than it is asked for.
+_ZIP_KINDS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 Source = Literal["rom_path", "CULE_ROM_DIR", "user folder", "ale_py"]
-
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
@@ -99,11 +98,8 @@ def read_rom(path: Path) -> bytes:
     """
     try:
         with open_regular(path) as file:
-            data = file.read(MAX_ROM_BYTES + 1)
-            if data.startswith(_GZIP_MAGIC):
-                file.seek(0)
-                data = gzip.GzipFile(fileobj=file).read(MAX_ROM_BYTES + 1)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            data = read_packed(file, MAX_ROM_BYTES)
+    except (EOFError, zlib.error, BadGzipFile) as error:
         raise UnsupportedRomError(f"{path} is a truncated or damaged gzip file: {error}") from None
     except IsADirectoryError:
         raise RomNotFoundError(f"{path} is a folder; a ROM is a single file") from None
@@ -211,7 +207,7 @@ def import_roms(source: Path, target: Path | None = None) -> ImportReport:
             other bytes; nothing is copied.
         StorageError: A file cannot be written; those before it have been imported.
     """
-    if not source.is_dir() and not zipfile.is_zipfile(source):
+    if not source.is_dir() and not (source.is_file() and zipfile.is_zipfile(source)):
         raise InvalidArgumentError(
             f"source is {str(source)!r}, which is neither a folder nor a zip archive"
         )
@@ -260,7 +256,7 @@ def _contents(source: Path) -> Iterator[tuple[str, bytes | str]]:
                 yield str(path), read_rom(path)
             except (RomNotFoundError, UnsupportedRomError) as error:
                 yield str(path), str(error)
-        elif name.endswith(".zip") and path.is_file():
+        elif name.endswith(".zip") and os.path.isfile(path):
             yield from _zip_contents(path)
         elif name.endswith(OTHER_ARCHIVES):
             yield str(path), "an archive of this kind is not read; unpack it"
@@ -285,11 +281,11 @@ def _zip_contents(path: Path) -> Iterator[tuple[str, bytes | str]]:
 
 
 def _zip_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes | str:
+    if member.compress_type not in _ZIP_KINDS:
+        return "a member that is compressed in this way is not read; unpack it"
     try:
         with archive.open(member) as file:
-            data = file.read(MAX_ROM_BYTES + 1)
-        if data.startswith(_GZIP_MAGIC):
-            data = gzip.GzipFile(fileobj=io.BytesIO(data)).read(MAX_ROM_BYTES + 1)
+            data = read_packed(io.BytesIO(file.read(MAX_ROM_BYTES + 1)), MAX_ROM_BYTES)
     except Exception as error:  # damaged, encrypted, or compressed in another way
         return f"cannot be read: {error}"
     return data if len(data) <= MAX_ROM_BYTES else f"holds more than {MAX_ROM_BYTES} bytes"
@@ -297,7 +293,16 @@ def _zip_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes | st
 
 def _files(folder: Path) -> list[Path]:
     """All files in a folder and its subfolders, in a fixed order."""
-    return sorted(Path(parent) / name for parent, _, names in os.walk(folder) for name in names)
+    found: list[Path] = []
+    folders = [folder]
+    while folders:  # os.walk of Python 3.11 has as many levels as the folders
+        inside: list[Path] = []
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                (inside if is_folder else found).append(Path(entry.path))
+        folders += inside
+    return sorted(found)
 
 
 def _rom_files(folder: Path) -> list[Path]:

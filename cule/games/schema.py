@@ -15,9 +15,9 @@ from types import MappingProxyType
 from typing import Literal
 
 from cule.errors import RulesError
-from cule.files import open_regular
 from cule.games.language import CORE_STATE, INT_MAX, core_state
 from cule.games.tables import T, Table, package_data, parse_toml
+from cule.reading import MAX_RULES_BYTES, MAX_RULES_TABLES, read_file
 
 NUM_ACTIONS = 18
 RESET_SWITCH_ACTION = 40  # among the starting actions: the console RESET switch held for one frame
@@ -25,7 +25,6 @@ PADDLE_MAX = 790196  # largest paddle resistance unless a game widens it
 LOG_ENTRIES = 3072  # of a game that was not measured; no log holds more
 TURN_LIMIT = "turn_limit"  # state of some games for several players
 NTSC_LINES, PAL_LINES = 210, 250  # picture lines; auto-detection makes the second of the first
-MAX_RULES_BYTES = 1_000_000
 
 Controller = Literal["joystick", "paddles", "none"]
 Format = Literal["auto", "NTSC", "PAL"]
@@ -189,15 +188,16 @@ def load_user_rules(path: Path) -> dict[str, UserRules]:
         RulesError: The file cannot be read, or a table is not well formed.
     """
     try:
-        with open_regular(path) as file:
-            data = file.read(MAX_RULES_BYTES + 1)
+        data = read_file(path, MAX_RULES_BYTES)
     except OSError as error:
         raise RulesError(f"rules: cannot read {path}: {error.strerror or error}") from None
-    if len(data) > MAX_RULES_BYTES:
-        raise RulesError(f"rules: {path} is larger than {MAX_RULES_BYTES} bytes")
+    except ValueError as error:
+        raise RulesError(f"rules: cannot read {path}: {error}") from None
     tables = parse_toml(f"rules: {path}", data)
     if not tables:
         raise RulesError(f"rules: {path} has no table; it needs one, named after the game")
+    if len(tables) > MAX_RULES_TABLES:
+        raise RulesError(f"rules: {path} has {len(tables)} tables; at most {MAX_RULES_TABLES}")
     return {key: _user_game(f"{path}: {key}", key, table) for key, table in tables.items()}
 
 

@@ -19,7 +19,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from cule.errors import RulesError
+from cule.errors import RulesError, shown
+from cule.reading import MAX_PROGRAM_CHARS, MAX_STEPS_CHARS
 
 _STEP = re.compile(r"\d+\.\s+(?P<step>.+)\.")
 _MEANING = re.compile(r"(?P<name>[A-Z_]+)(\((?P<parameters>[^)]*)\))? means: (?P<steps>.+)\.")
@@ -33,11 +34,6 @@ _CHOSEN = re.compile(r"\((?P<values>[^()]+,[^()]+)\)\[(?P<index>[^\]]+)\]")
 #: Actions that the language has, by their names here.
 _ACTIONS = {"SELECT": "select", "ACT": "act", "SOFT_RESET": "soft_reset"}
 _INDENT = "    "
-
-#: Characters of numbered steps: patterns take quadratic time.
-MAX_STEPS_CHARS = 10_000
-#: Characters of the program that they stand for.
-MAX_PROGRAM_CHARS = 100_000
 
 
 def has_steps(text: str) -> bool:
@@ -137,8 +133,8 @@ class _Reader:
     def _error(self, text: str) -> RulesError:
         named = "".join(f", {name}" for name in self._meanings)
         return RulesError(
-            f"{self._where}: {text!r} is no step; there are 'While c: actions.', 'If c: actions.', "
-            f"'n times: actions.', SELECT(n), ACT(a), SOFT_RESET, 'name = value'{named}"
+            f"{self._where}: {shown(text)} is no step; there are 'While c: actions.', 'If c: "
+            f"actions.', 'n times: actions.', SELECT(n), ACT(a), SOFT_RESET, 'name = value'{named}"
         )
 
 

@@ -14,8 +14,9 @@ from importlib import resources
 from itertools import pairwise
 from typing import TypeGuard, TypeVar
 
-from cule.errors import RulesError
+from cule.errors import RulesError, shown
 from cule.games.language import INT_MAX, INT_MIN
+from cule.reading import MAX_LINE_DOTS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -31,19 +32,22 @@ def package_data(name: str) -> bytes:
     return (resources.files("cule.games") / "data" / name).read_bytes()
 
 
-#: Dots of a key: each is a table in the one before, and a parser takes quadratic time.
-MAX_DOTS = 16
-
-
-def _dots(line: bytes) -> int:
-    """Dots in what may be a key: before the first "=" of a line."""
-    return line.partition(b"=")[0].count(b".") if b"=" in line or line.startswith(b"[") else 0
+#: Texts and comments of TOML, also without an end, so that each byte is looked at once.
+_TEXTS = re.compile(
+    rb'"""(?:[^\\]|\\.)*?(?:"""|\\?\Z)'
+    rb"|'{3}.*?(?:'{3}|\Z)"
+    rb'|"(?:[^"\\\n]|\\[^\n])*"?'
+    rb"|'[^'\n]*'?"
+    rb"|#[^\n]*",
+    re.DOTALL,
+)
 
 
 def parse_toml(where: str, data: bytes) -> dict[str, dict[str, object]]:
     """The tables of a TOML file, by their keys; `where` names it in errors."""
-    if max(map(_dots, data.splitlines()), default=0) > MAX_DOTS:
-        raise RulesError(f"{where}: a key with more than {MAX_DOTS} dots")
+    lines = _TEXTS.sub(b"", data).splitlines()
+    if max((line.count(b".") for line in lines), default=0) > MAX_LINE_DOTS:
+        raise RulesError(f"{where}: a line with more than {MAX_LINE_DOTS} dots outside texts")
     try:
         content: dict[str, object] = tomllib.loads(data.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
@@ -52,11 +56,12 @@ def parse_toml(where: str, data: bytes) -> dict[str, dict[str, object]]:
     for key, table in content.items():
         if not isinstance(table, dict):
             raise RulesError(
-                f"{where}: {key!r} is outside a table; put it under [name_of_the_game]"
+                f"{where}: {shown(key)} is outside a table; put it under [name_of_the_game]"
             )
         if not re.fullmatch(r"[a-z0-9][a-z0-9_]*", key):
             raise RulesError(
-                f"{where}: table name {key!r}; a game id is made of a-z, 0-9 and _, as in ms_pacman"
+                f"{where}: table name {shown(key)}; a game id is made of a-z, 0-9 and _, as in "
+                "ms_pacman"
             )
         tables[key] = table
     return tables
@@ -85,19 +90,21 @@ class Table:
                 near = difflib.get_close_matches(key, self._known, n=1)
                 hint = f"did you mean {near[0]!r}? " if near else ""
                 allowed = ", ".join(self._known)
-                raise RulesError(f"{self.where}: unknown key {key!r}; {hint}allowed: {allowed}")
+                raise RulesError(
+                    f"{self.where}: unknown key {shown(key)}; {hint}allowed: {allowed}"
+                )
 
     def _value(self, key: str, default: object) -> object:
         self._known.append(key)
         value = self._table.get(key, default)
         if value is None:
-            raise RulesError(f"{self.where}: {key!r} is missing")
+            raise RulesError(f"{self.where}: {shown(key)} is missing")
         return value
 
     def _typed(self, key: str, default: T | None, kind: type[T], what: str) -> T:
         value = self._value(key, default)
         if not isinstance(value, kind):
-            raise self.error(key, f"is {value!r}; it must be {what}")
+            raise self.error(key, f"is {shown(value)}; it must be {what}")
         return value
 
     def text(self, key: str, default: str | None = None) -> str:
@@ -114,13 +121,13 @@ class Table:
         for option in allowed:
             if value == option:
                 return option
-        raise self.error(key, f"is {value!r}; allowed: {', '.join(allowed)}")
+        raise self.error(key, f"is {shown(value)}; allowed: {', '.join(allowed)}")
 
     def integer(self, key: str, allowed: Collection[int], default: int | None = None) -> int:
         """An allowed integer."""
         value = self._value(key, default)
         if not _is_integer(value) or value not in allowed:
-            raise self.error(key, f"is {value!r}; allowed: {_range_text(allowed)}")
+            raise self.error(key, f"is {shown(value)}; allowed: {_range_text(allowed)}")
         return value
 
     def integers(
@@ -134,10 +141,10 @@ class Table:
         """A list of integers; `is_set`: ascending, without repetition, and not empty."""
         values = self._value(key, default)
         if not isinstance(values, list | tuple):
-            raise self.error(key, f"is {values!r}; it must be a list of integers")
+            raise self.error(key, f"is {shown(values)}; it must be a list of integers")
         for value in values:
             if not _is_integer(value) or value not in allowed:
-                raise self.error(key, f"holds {value!r}; allowed: {_range_text(allowed)}")
+                raise self.error(key, f"holds {shown(value)}; allowed: {_range_text(allowed)}")
         if is_set and not values:
             raise self.error(key, "is empty; it needs at least one value")
         if is_set and any(a >= b for a, b in pairwise(values)):
@@ -148,7 +155,7 @@ class Table:
         """So many texts."""
         values = self._typed(key, None, list, "a list of texts")
         if len(values) != count or not all(isinstance(value, str) for value in values):
-            raise self.error(key, f"is {values!r}; it must be a list of {count} texts")
+            raise self.error(key, f"is {shown(values)}; it must be a list of {count} texts")
         return tuple(values)
 
     def choices(self, key: str, allowed: Collection[str]) -> tuple[str, ...]:
@@ -156,20 +163,20 @@ class Table:
         values = self._typed(key, None, list, "a list of texts")
         for value in values:
             if value not in allowed:
-                raise self.error(key, f"holds {value!r}; allowed: {', '.join(allowed)}")
+                raise self.error(key, f"holds {shown(value)}; allowed: {', '.join(allowed)}")
         return tuple(values)
 
     def digests(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
         """A list of MD5 digests."""
         values = self._value(key, default)
         if not isinstance(values, list | tuple):
-            raise self.error(key, f"is {values!r}; it must be a list of MD5s")
+            raise self.error(key, f"is {shown(values)}; it must be a list of MD5s")
         return tuple(self.checked_digest(key, value) for value in values)
 
     def checked_digest(self, key: str, value: object) -> str:
         """The value, if it is an MD5 digest."""
         if not isinstance(value, str) or not re.fullmatch(r"[0-9a-f]{32}", value):
-            raise self.error(key, f"has {value!r}; an MD5 digest is 32 digits 0-9 a-f")
+            raise self.error(key, f"has {shown(value)}; an MD5 digest is 32 digits 0-9 a-f")
         return value
 
     def table(self, key: str, default: Mapping[str, object] | None = None) -> Mapping[str, object]:
@@ -180,7 +187,7 @@ class Table:
         """A list of tables."""
         values = self._typed(key, None, list, "a list of tables")
         if not all(isinstance(value, dict) for value in values):
-            raise self.error(key, f"is {values!r}; it must be a list of tables")
+            raise self.error(key, f"is {shown(values)}; it must be a list of tables")
         return values
 
     def state(self, key: str, needed: Sequence[str]) -> tuple[tuple[str, int], ...]:
@@ -188,11 +195,11 @@ class Table:
         values = {}
         for name, value in self.table(key).items():
             if not _is_integer(value) or not INT_MIN <= value <= INT_MAX:
-                raise self.error(key, f"has {name} = {value!r}; it must be a 32-bit integer")
+                raise self.error(key, f"has {name} = {shown(value)}; it must be a 32-bit integer")
             values[name] = value
         for name in needed:
             if name not in values:
-                raise self.error(key, f"lacks {name!r}; it needs {', '.join(needed)}")
+                raise self.error(key, f"lacks {shown(name)}; it needs {', '.join(needed)}")
         return tuple(values.items())
 
 
@@ -203,4 +210,4 @@ def _is_integer(value: object) -> TypeGuard[int]:
 def _range_text(allowed: Collection[int]) -> str:
     if isinstance(allowed, range):
         return f"{allowed.start}..{allowed.stop - 1}"
-    return ", ".join(str(value) for value in allowed)
+    return shown(list(allowed))[1:-1]

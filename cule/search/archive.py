@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import os
-import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -14,6 +11,7 @@ from cule.envs.checks import Array, as_array, as_int, to_numpy
 from cule.envs.packing import pack_states, unpack_states
 from cule.errors import CapacityError, InvalidArgumentError, InvalidStateError
 from cule.files import replace_file
+from cule.reading import read_arrays
 from cule.search.cells import as_cells
 
 if TYPE_CHECKING:
@@ -39,12 +37,6 @@ _ARRAYS = {
     "states": ("u", 1),
 }
 _SIZES = ("action_counts", "state_sizes")
-
-#: What numpy and zipfile raise about files of others.
-_UNREADABLE = (
-    *(ValueError, KeyError, TypeError, EOFError, OSError, MemoryError, OverflowError),
-    *(RuntimeError, NotImplementedError, BadZipFile, zlib.error),
-)
 
 
 class Starts(NamedTuple):
@@ -279,7 +271,8 @@ class Archive:
         """
         chosen = self._as_rows(rows)
         unique, inverse = np.unique(chosen, return_inverse=True)
-        states = unpack_states([self._states[row] for row in unique])[inverse]
+        packed = [self._states[row] for row in unique]
+        states = unpack_states(packed, self._env.state_size)[inverse]
         ways = np.array([self._ways[row] for row in chosen], np.int64)
         return Starts(states, chosen, self._scores[chosen], self._steps[chosen], ways)
 
@@ -347,24 +340,25 @@ class Archive:
         """
         archive = cls(env, max_cells)
         try:
-            with open(path, "rb") as file, np.load(io.BytesIO(file.read())) as data:
-                found = {name: data[name] for name in data.files}
-            archive._fill(found)
+            archive._fill(read_arrays(path, _ARRAYS))
         except (FileNotFoundError, CapacityError):
             raise
-        except _UNREADABLE as error:
+        except (OSError, ValueError) as error:
             raise InvalidStateError(f"{path} is not a file of Archive.save(): {error}") from None
         if len(archive):
-            size = archive.starts(0).states.shape[1]
-            if size != env.state_size:
+            try:
+                archive.starts(0)
+            except InvalidStateError as error:
                 raise InvalidStateError(
-                    f"{path} has snapshots of {size} bytes; those of env have {env.state_size}"
-                )
+                    f"{path} has snapshots of another size than env, whose have "
+                    f"{env.state_size} bytes, or damaged ones: {error}"
+                ) from None
         return archive
 
     def _fill(self, data: dict[str, NDArray[Any]]) -> None:
         for name, (kind, ndim) in _ARRAYS.items():
-            if data[name].dtype.kind != kind or data[name].ndim != ndim:
+            is_wide = kind == "u" and data[name].itemsize > 1
+            if data[name].dtype.kind != kind or is_wide or data[name].ndim != ndim:
                 raise ValueError(
                     f"{name} has {data[name].ndim} dimensions and dtype {data[name].dtype}"
                 )

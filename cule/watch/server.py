@@ -25,7 +25,6 @@ from __future__ import annotations
 import contextlib
 import hmac
 import http.client
-import http.cookies
 import importlib.resources
 import ipaddress
 import json
@@ -52,6 +51,9 @@ _LENGTH = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 #: Most connections at a time.
 MAX_CONNECTIONS = 256
+
+#: Those of one address.
+MAX_CONNECTIONS_OF_ADDRESS = 64
 
 #: Most bytes of a request before its body.
 MAX_HEAD_BYTES = 2**17
@@ -87,10 +89,12 @@ class WatchServer(ThreadingHTTPServer):
         url: Address of the page, with the token.
         picture_wait_s: Longest wait of a request for a picture.
         idle_s: Time after which a connection without a complete request is closed.
+        stranger_s: The same for one that has not shown the token, where there is one.
     """
 
     picture_wait_s = 1.0
     idle_s = 30.0
+    stranger_s = 5.0
     daemon_threads = False  # closing waits for them
     request_queue_size = 64
 
@@ -100,10 +104,16 @@ class WatchServer(ThreadingHTTPServer):
         Raises:
             InvalidArgumentError: The server cannot listen there.
         """
+        if not host:
+            raise InvalidArgumentError(
+                "host is ''; it must be a name or address, such as 127.0.0.1, or 0.0.0.0 for all"
+            )
         self.session, self.host, self.token = session, host, token
         self.page = importlib.resources.files("cule.watch").joinpath("page.html").read_bytes()
         #: When each began to wait for a request; None: while one is answered.
         self._waiting_since: dict[Connection, float | None] = {}
+        self._addresses: dict[Connection, str] = {}
+        self._known: set[Connection] = set()  # have shown the token
         is_ipv6 = ":" in host
         if is_ipv6:
             self.address_family = socket.AF_INET6
@@ -138,9 +148,12 @@ class WatchServer(ThreadingHTTPServer):
 
     def process_request(self, request: Connection, client_address: object) -> None:
         """Start a thread for a connection, and track the connection."""
-        if len(self._waiting_since) >= MAX_CONNECTIONS:
+        address = str(client_address[0]) if isinstance(client_address, tuple) else ""
+        share = list(self._addresses.values()).count(address)
+        if len(self._waiting_since) >= MAX_CONNECTIONS or share >= MAX_CONNECTIONS_OF_ADDRESS:
             self.shutdown_request(request)
             return
+        self._addresses[request] = address
         self.wait(request)
         super().process_request(request, client_address)
 
@@ -152,11 +165,17 @@ class WatchServer(ThreadingHTTPServer):
         """The request is complete."""
         self._waiting_since[connection] = None
 
+    def know(self, connection: Connection) -> None:
+        """The connection has shown the token."""
+        self._known.add(connection)
+
     def service_actions(self) -> None:
         """Close connections that have waited for too long, however slowly bytes arrive."""
-        oldest = time.monotonic() - self.idle_s
+        now = time.monotonic()
         for connection, since in list(self._waiting_since.items()):
-            if since is not None and since < oldest:
+            is_known = self.token is None or connection in self._known
+            limit_s = self.idle_s if is_known else min(self.idle_s, self.stranger_s)
+            if since is not None and since < now - limit_s:
                 assert isinstance(connection, socket.socket)
                 with contextlib.suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)  # its thread reads an end
@@ -164,6 +183,8 @@ class WatchServer(ThreadingHTTPServer):
     def shutdown_request(self, request: Connection) -> None:
         """Close a connection, in its thread."""
         self._waiting_since.pop(request, None)
+        self._addresses.pop(request, None)
+        self._known.discard(request)
         super().shutdown_request(request)
 
     def handle_error(self, request: Connection, client_address: object) -> None:
@@ -196,7 +217,7 @@ class WatchHandler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer a request for the page, a picture or the state."""
-        self._answer(_GETS, messages.parse_query)
+        self._answer(_GETS, self._query)
 
     def do_POST(self) -> None:
         """Carry out a request."""
@@ -233,6 +254,8 @@ class WatchHandler(BaseHTTPRequestHandler):
                 f"{self.server.host}",
                 HTTPStatus.FORBIDDEN,
             )
+        if "Transfer-Encoding" in self.headers:
+            raise RequestError("Transfer-Encoding must be left out; use Content-Length")
         origin = self.headers.get("Origin")
         if origin is not None and origin != f"http://{host}":
             raise RequestError(
@@ -253,14 +276,23 @@ class WatchHandler(BaseHTTPRequestHandler):
         if given is not None and _equal(given, token):
             cookie = f"{name}={quote(token, safe='')}; Path=/; HttpOnly; SameSite=Lax"
             return Reply(HTTPStatus.SEE_OTHER, headers={"Location": "/", "Set-Cookie": cookie})
-        with contextlib.suppress(http.cookies.CookieError):
-            cookies = http.cookies.SimpleCookie(self.headers.get("Cookie", ""))
-            if name in cookies and _equal(cookies[name].value, quote(token, safe="")):
-                return None
+        # Not by http.cookies, which drops all of them for one that is not well formed.
+        cookies = ";".join(self.headers.get_all("Cookie", [])).split(";")
+        pairs = [cookie.strip().partition("=") for cookie in cookies]
+        wanted = quote(token, safe="")
+        if any(key == name and _equal(value, wanted) for key, _, value in pairs):
+            self.server.know(self.connection)
+            return None
         raise RequestError(
             "the token is missing or wrong; open the address that cule watch has printed",
             HTTPStatus.UNAUTHORIZED,
         )
+
+    def _query(self, query: str) -> dict[str, str]:
+        """The parameters of a request that has no body, which would be read as the next one."""
+        if self.headers.get("Content-Length", "0") != "0":
+            raise RequestError("a GET has no body; Content-Length must be left out")
+        return messages.parse_query(query)
 
     def _body(self) -> bytes:
         """The posted data, which must be declared as JSON and not be too long."""

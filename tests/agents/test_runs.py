@@ -469,7 +469,9 @@ def test_checkpoints_are_whole_or_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "new" / "a.pt"
-    write_checkpoint(path, {"steps": 1, "weights": torch.ones(3)})
+    content: dict[str, Any] = {"algorithm": "ppo", "version": "0", "config": {}, "obs_shape": [4]}
+    content |= {"num_actions": 6, "steps": 1, "updates": 1, "network": {"w": torch.ones(3)}}
+    write_checkpoint(path, content)
 
     def fail(*_: Any) -> None:
         raise OSError("disk full")

@@ -182,9 +182,9 @@ env.step(np.zeros(1, int))
 )
 
 TOO_MANY_STATES = (
-    STARVED % 300
+    STARVED % 100
     + """
-env = cule.AtariVectorEnv("pong", 2, num_threads=3, resets="cached", num_reset_states=30000)
+env = cule.AtariVectorEnv("pong", 2, num_threads=3, resets="cached", num_reset_states=4096)
 import signal
 signal.alarm(50)
 try:

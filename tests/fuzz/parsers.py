@@ -18,25 +18,30 @@ import tempfile
 import time
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 
+import cule
 from cule import _core
 from cule.agents.run.checkpoint import read_checkpoint
 from cule.agents.run.weights import read_weights
+from cule.datasets import open_dataset
 from cule.errors import CuleError
 from cule.games import compile_rules
 from cule.games.roms import import_roms, read_rom
 from cule.games.schema import load_user_rules
 from cule.replay import PrioritizedOptions, PrioritizedReplay, ReplayOptions, UniformReplay
-from tests.fuzz import watch_requests
+from cule.search import Archive
+from tests.fuzz import hostile, watch_requests
 from tests.fuzz.mutate import mutated
 from tests.fuzz.seeds import Corpus, findings
 
-LONGEST_INPUT_S = 10
+LONGEST_INPUT_S = 2
 MOST_GROWTH_MB = 1024
 
 
@@ -119,6 +124,8 @@ def read_weights_file(data: bytes, folder: Path) -> None:
 
 def checkpoint_corpus() -> Corpus:
     content = {"format": 1, "network": {"w": torch.zeros(3)}, "steps": 5, "config": {"game": "x"}}
+    content |= {"algorithm": "ppo", "version": "0", "obs_shape": [4], "num_actions": 6}
+    content |= {"updates": 1}
     return {"checkpoint": saved(content), "list": saved([1, "a", torch.ones(2)])}
 
 
@@ -234,7 +241,49 @@ def read_rom_files(data: bytes, folder: Path) -> None:
         _core.detect_bankswitch(image)
 
 
+# --- Datasets, archives and snapshots -------------------------------------------------------------
+
+
+def dataset_corpus() -> Corpus:
+    rows = [[0, 0, 4, 1, 1], [0, 4, 9, 0, 0], [1, 0, 9, 0, 2]]
+    return {"dataset": hostile.dataset_file(2, 9, rows), "empty": hostile.dataset_file()}
+
+
+def read_dataset_file(data: bytes, folder: Path) -> None:
+    """Read a dataset as it is, and with a right checksum."""
+    path = folder / "file.cule"
+    for content in (data, data[:-4] + zlib.crc32(data[:-4]).to_bytes(4, "little")):
+        path.write_bytes(content)
+        with contextlib.suppress(CuleError):
+            dataset = open_dataset(path)
+            assert len(dataset.episodes) <= len(dataset)
+            assert len(dataset.resets) <= len(dataset)
+
+
+def archive_corpus() -> Corpus:
+    file = io.BytesIO()
+    np.savez(file, **hostile.archive_arrays())
+    return {"archive": file.getvalue()}
+
+
+def read_archive_file(data: bytes, folder: Path) -> None:
+    path = folder / "file.npz"
+    path.write_bytes(data)
+    Archive.load(path, hostile.make_env())
+
+
+def read_packed_state(data: bytes, _: Path) -> None:
+    for size in (None, 5000):
+        with contextlib.suppress(CuleError):
+            cule.unpack_states([data, data], size)
+
+
 TARGETS = {
+    "dataset_file": Target(read_dataset_file, dataset_corpus, (b"9" * 5000, b"[" * 2000, b"null")),
+    "archive_file": Target(read_archive_file, archive_corpus),
+    "packed_state": Target(
+        read_packed_state, lambda: {"zeros": hostile.zeros_of_xz(2**20), "cut": b"\xfd7zXZ\0"}
+    ),
     "rules_file": Target(read_rules, lambda: {"rules": RULES}, RULE_WORDS),
     "weights_file": Target(
         read_weights_file, weights_corpus, (b'"F32"', b"[0,0]", b"NaN", b"1e999")

@@ -12,17 +12,20 @@ from tests.fuzz.watch_requests import close_servers
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-MARKS = {"watch_requests": pytest.mark.ale}
+MARKS = dict.fromkeys(("watch_requests", "dataset_file", "archive_file"), pytest.mark.ale)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::SyntaxWarning")
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=MARKS.get(name, ())) for name in TARGETS]
 )
-def test_inputs(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("seed", "count"), [(0, 100), pytest.param(1, 2000, marks=pytest.mark.long)]
+)
+def test_inputs(name: str, seed: int, count: int, tmp_path: Path) -> None:
     checker = Checker(name, tmp_path)
-    for data in itertools.islice(inputs_of(name, seed=0), 100):
+    for data in itertools.islice(inputs_of(name, seed), count):
         checker.run(data)
-    assert checker.num_inputs == 100
+    assert checker.num_inputs == count
     if name == "watch_requests":
         close_servers()

@@ -44,19 +44,21 @@ MAY_INCLUDE: dict[str, set[str]] = {
 }
 
 #: Part of cule/: the other parts it may import. Single modules: errors, device, roms,
-#: files, lazy, tensor_files, option_fields, familiar_names.
+#: files, reading, lazy, tensor_files, pickles, option_fields, familiar_names.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
-    "files": {"errors"},
+    "reading": {"errors"},
+    "files": {"errors", "reading"},
     "lazy": {"errors"},
-    "tensor_files": {"errors", "files"},
+    "tensor_files": {"errors", "files", "pickles", "reading"},
+    "pickles": {"errors", "reading"},
     "option_fields": set(),
     "familiar_names": set(),
     "device": {"errors"},
-    "games": {"errors", "files"},
+    "games": {"errors", "files", "reading"},
     "envs": {
-        *("errors", "files", "lazy", "option_fields", "familiar_names", "device", "games"),
-        *("_core", "_cuda"),
+        *("errors", "files", "reading", "lazy", "option_fields", "familiar_names", "device"),
+        *("games", "_core", "_cuda"),
     },
     # The learners: replay memories, networks and mathematics know nothing of environments.
     # The native module has what replay does on a processor.
@@ -67,13 +69,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernels": {"device"},
     # The package itself for its version, in checkpoints.
     "agents": {
-        *("errors", "files", "lazy", "tensor_files", "option_fields", "familiar_names", "games"),
-        *("envs", "replay", "nets", "algos", "kernels", ""),
+        *("errors", "files", "reading", "lazy", "tensor_files", "option_fields"),
+        *("familiar_names", "games", "envs", "replay", "nets", "algos", "kernels", ""),
     },
     # What users see: the package's own names, games, and the learners where they are timed; envs
     # to compare launch geometries.
     "bench": {
-        *("errors", "files", "option_fields", "familiar_names", "games", "envs", "nets"),
+        *("errors", "files", "reading", "option_fields", "familiar_names", "games", "envs", "nets"),
         *("algos", "agents", ""),
     },
     # Engines of bench; envs for launch geometries.
@@ -87,6 +89,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "datasets": {
         "errors",
         "files",
+        "reading",
         "option_fields",
         "familiar_names",
         "games",
@@ -95,7 +98,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "",
     },
     # Archives of snapshots.
-    "search": {"errors", "files", "envs"},
+    "search": {"errors", "files", "reading", "envs"},
     # Adapters to other libraries.
     "wrappers": {"errors", "lazy", "option_fields", "familiar_names", "envs", "games", ""},
     "cli": {

@@ -46,12 +46,14 @@ def _checkpoint() -> Operation:
     from cule.agents.run.checkpoint import read_checkpoint, write_checkpoint
 
     def write(folder: Path, steps: int) -> None:
-        content = {"steps": steps, "weights": torch.full((5_000,), steps)}
+        content: Any = {"algorithm": "ppo", "version": "0", "config": {}, "obs_shape": [4]}
+        content |= {"num_actions": 6, "updates": 1, "steps": steps}
+        content |= {"network": {"w": torch.full((5_000,), steps)}}
         write_checkpoint(folder / "checkpoints" / "latest.pt", content)
 
     def look(folder: Path) -> str:
         content: Any = read_checkpoint(folder / "checkpoints" / "latest.pt")
-        assert bool((content["weights"] == content["steps"]).all())
+        assert bool((content["network"]["w"] == content["steps"]).all())
         return {1: "old", 2: "new"}[content["steps"]]
 
     return Operation(lambda folder: write(folder, 1), lambda folder: write(folder, 2), look)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cule.errors import RomNotFoundError, StorageError
+from cule.errors import CheckpointError, RomNotFoundError, StorageError
 from cule.files import format_bytes, remove_leftovers, replace_text, writing
 from cule.games.roms import read_rom
 from tests.support.small_files import cule_with_small_files
@@ -77,6 +77,22 @@ def test_a_full_disk_ends_a_command_with_one_line(
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"cule: {tmp_path}/{file} cannot be written: File too large; it has ")
     assert not (tmp_path / file).exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")
+def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    assert torch is not None
+    from cule.agents.run.checkpoint import read_checkpoint, read_config
+    from cule.agents.run.weights import read_weights
+    from cule.datasets import open_dataset
+
+    os.mkfifo(tmp_path / "config.json")
+    for read in (read_checkpoint, read_weights, open_dataset):
+        with pytest.raises(OSError, match="no regular file"):
+            read(tmp_path / "config.json")
+    with pytest.raises(CheckpointError, match="does not hold the options"):
+        read_config(tmp_path)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import logging
 import os
 import platform
 import socket
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -70,7 +72,8 @@ def connect(address: str) -> bool:
     if address not in ("auto", "local"):
         _check_reachable(address)
     try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        with _on_this_machine_alone() if address == "local" else contextlib.nullcontext():
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise ClusterError(
@@ -78,6 +81,27 @@ def connect(address: str) -> bool:
             "`ray start --head`, and join it with `ray start --address HOST:PORT` on other machines"
         ) from None
     return True
+
+
+@contextlib.contextmanager
+def _on_this_machine_alone() -> Iterator[None]:
+    """Let all services of a new cluster listen on 127.0.0.1 alone.
+
+    Ray listens on every interface of Linux, and on the loopback alone where it has no clusters of
+    several machines (macOS, Windows). A variable decides, which it reads when it is imported.
+    """
+    constants: Any = importlib.import_module("ray._private.ray_constants")
+    variable, before = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", constants.ENABLE_RAY_CLUSTER
+    value = os.environ.get(variable)
+    os.environ[variable] = "0"  # of the processes that it starts
+    constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
+        os.environ.pop(variable)
+        if value is not None:
+            os.environ[variable] = value
 
 
 def disconnect() -> None:

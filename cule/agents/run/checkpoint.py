@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import json
 import os
+from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
@@ -20,7 +20,14 @@ from cule import __version__
 from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.distributed import barrier, gather_values, rank, world_size
 from cule.agents.parts.options import config_from
-from cule.errors import CheckpointError, CheckpointNotFoundError, InvalidArgumentError
+from cule.errors import (
+    CheckpointError,
+    CheckpointNotFoundError,
+    CuleError,
+    InvalidArgumentError,
+    shown,
+)
+from cule.reading import read_json
 from cule.tensor_files import load_tensors, save_tensors
 
 if TYPE_CHECKING:
@@ -97,10 +104,10 @@ def load(
     **changes: object,
 ) -> AnyLearner:
     """Make a learner that continues from a checkpoint, as `Learner.load`."""
-    content = read_own(path)
-    if content.get("algorithm") != learner_class.name:
+    content = read_own(latest_path(Path(path)) if Path(path).is_dir() else path)
+    if content["algorithm"] != learner_class.name:
         raise CheckpointError(
-            f"{path} is a checkpoint of {content.get('algorithm')!r}; it must be of "
+            f"{path} is a checkpoint of {shown(content['algorithm'])}; it must be of "
             f"{learner_class.name!r}"
         )
     make: Any = learner_class  # a protocol does not say how it is made
@@ -118,9 +125,14 @@ def load_state(learner: Learner, content: Checkpoint) -> None:
     """
     _check_shapes(learner, content)
     _check_run(learner, content)
-    if num_processes(content) != world_size():
-        content = without_environments(content)
-    learner.load_state_dict(content)
+    try:
+        if num_processes(content) != world_size():
+            content = without_environments(content)
+        learner.load_state_dict(content)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        if isinstance(error, CuleError):
+            raise
+        raise CheckpointError(f"the checkpoint does not fit: {shown(error)}") from None
 
 
 def load_weights(learner: Learner, content: PolicyState) -> None:
@@ -128,7 +140,7 @@ def load_weights(learner: Learner, content: PolicyState) -> None:
     _check_shapes(learner, content)
     try:
         learner.network.load_state_dict(content["network"])
-    except RuntimeError as error:
+    except (RuntimeError, TypeError, AttributeError) as error:
         raise CheckpointError(
             f"the weights do not fit the network of {type(learner).__name__} (for an agent of your "
             f"own, use --agent MODULE:CLASS): {error}"
@@ -139,14 +151,16 @@ def load_weights(learner: Learner, content: PolicyState) -> None:
 def _check_shapes(learner: Learner, content: PolicyState) -> None:
     if content["algorithm"] != learner.name:
         raise CheckpointError(
-            f"the checkpoint is of {content['algorithm']!r}; it must be of {learner.name!r}"
+            f"the checkpoint is of {shown(content['algorithm'])}; it must be of {learner.name!r}"
         )
     for name, saved, own in (
         ("obs_shape", content["obs_shape"], list(learner.setup.obs_shape)),
         ("num_actions", content["num_actions"], learner.setup.num_actions),
     ):
         if saved != own:
-            raise CheckpointError(f"{name} of the checkpoint is {saved}; it must be {own}")
+            raise CheckpointError(
+                f"{name} of the checkpoint is {shown(saved)}; it must be {shown(own)}"
+            )
 
 
 def _check_run(learner: Learner, content: Checkpoint) -> None:
@@ -164,9 +178,12 @@ def _check_run(learner: Learner, content: Checkpoint) -> None:
         saved = content["config"].get(name, item.default)  # an option newer than the file
         if name not in free and saved != value:
             raise CheckpointError(
-                f"the checkpoint was made with {name} = {saved!r}; here it is {value!r}"
+                f"the checkpoint was made with {name} = {shown(saved)}; here it is {shown(value)}"
             )
 
+
+#: Files of the network alone, which `cule.agents.run.weights` reads.
+WEIGHTS_SUFFIX = ".safetensors"
 
 #: Increases when the content of a checkpoint changes its meaning.
 FORMAT = 1
@@ -193,8 +210,8 @@ def without_removed_options(
         value = config.get(name, unused)
         if unused is not None and value != unused:
             raise CheckpointError(
-                f"{path} was made with {name} = {value!r}, an option of cule 0.2.0 that is gone; "
-                "use it with that version, or train again without the option"
+                f"{path} was made with {name} = {shown(value)}, an option of cule 0.2.0 that is "
+                "gone; use it with that version, or train again without the option"
             )
     return {name: value for name, value in config.items() if name not in REMOVED_OPTIONS}
 
@@ -210,6 +227,18 @@ class PolicyState(TypedDict):
     steps: int
     updates: int
     network: dict[str, Tensor]
+
+
+_POLICY_TYPES: dict[str, type] = {
+    "algorithm": str,
+    "version": str,
+    "config": dict,
+    "obs_shape": list,
+    "num_actions": int,
+    "steps": int,
+    "updates": int,
+    "network": dict,
+}
 
 
 class Checkpoint(PolicyState):
@@ -233,13 +262,39 @@ def write_checkpoint(path: str | os.PathLike[str], content: Mapping[str, object]
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
-    """Read a checkpoint to the CPU."""
+    """Read a checkpoint to the CPU.
+
+    Raises:
+        OSError: There is no such file, or it cannot be read.
+        CheckpointError: It is not a checkpoint, or is damaged.
+    """
+    if Path(path).suffix == WEIGHTS_SUFFIX:
+        raise CheckpointError(
+            f"{path} holds weights, which can only be played (cule eval, cule watch); training "
+            "continues from a checkpoint, such as checkpoints/latest.pt of a run"
+        )
     content = load_tensors(path)
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    found = content.get("format") if isinstance(content, dict) else None
+    if not isinstance(content, dict) or type(found) is not int or found != FORMAT:
         raise CheckpointError(f"{path} is not a checkpoint of format {FORMAT}")
-    if isinstance(content.get("config"), dict):
-        content["config"] = without_removed_options(path, content["config"])
-    return cast(Checkpoint, content)
+    return cast(Checkpoint, {**content, **checked_policy(path, content)})
+
+
+def checked_policy(path: str | os.PathLike[str], content: Mapping[str, object]) -> PolicyState:
+    """The part of a file that playing needs, without options that are gone.
+
+    Raises:
+        CheckpointError: A part is missing or of another type, or an option has been used.
+    """
+    for name, kind in _POLICY_TYPES.items():
+        if type(content.get(name)) not in (kind, OrderedDict if kind is dict else kind):
+            raise CheckpointError(
+                f"{path}: {name} is {shown(content.get(name))}; it must be a {kind.__name__}"
+            )
+    state = cast(PolicyState, {name: content[name] for name in _POLICY_TYPES})
+    if not all(isinstance(weight, Tensor) for weight in state["network"].values()):
+        raise CheckpointError(f"{path}: network does not hold tensors alone")
+    return {**state, "config": without_removed_options(path, state["config"])}
 
 
 # --- The folder of a run --------------------------------------------------------------------------
@@ -259,7 +314,7 @@ def read_config(folder: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        content = json.loads(path.read_text())
+        content = read_json(path)
         if isinstance(content, dict) and isinstance(content.get("algorithm"), str):
             return content
     except (OSError, ValueError):

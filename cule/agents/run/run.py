@@ -43,6 +43,7 @@ from cule.agents.parts.memory import memory_gauges
 from cule.agents.parts.options import NonNegative, Positive, validate
 from cule.agents.parts.setup import Network, parse_device
 from cule.agents.run.checkpoint import (
+    WEIGHTS_SUFFIX,
     check_writable,
     find_checkpoint,
     last_checkpoint,
@@ -65,7 +66,7 @@ from cule.agents.run.evaluation import (
 from cule.agents.run.logs import ProgressBar, Row, RunLog, Value
 from cule.agents.run.matches import make_opposed_env, seats_with_opponent
 from cule.agents.run.trackers import Tracker, check_trackers, make_trackers
-from cule.agents.run.weights import SUFFIX, can_write_weights, read_to_play, save_weights
+from cule.agents.run.weights import can_write_weights, read_to_play, save_weights
 from cule.agents.self_play import SelfPlayEnv
 from cule.errors import CheckpointError, CuleError, InvalidArgumentError
 from cule.files import remove_leftovers, replace_text
@@ -370,7 +371,7 @@ class Run:
 
     @property
     def _weights(self) -> Path:
-        return self.folder / f"weights{SUFFIX}"
+        return self.folder / f"weights{WEIGHTS_SUFFIX}"
 
     def save(self, *, keep: bool = False) -> None:
         """Write a checkpoint, and a second one that is kept if `keep`.
@@ -383,7 +384,7 @@ class Run:
         if keep:
             kept = self.folder / "checkpoints" / f"{self.agent.steps}.pt"
             self.agent.save(kept, replay=self.options.save_replay)
-            self._save_weights(kept.with_suffix(SUFFIX))
+            self._save_weights(kept.with_suffix(WEIGHTS_SUFFIX))
         latest, following = latest_path(self.folder), next_path(self.folder)
         self.agent.save(following, replay=self.options.save_replay)
         # No process replaces its last checkpoint before all have written the next one.

@@ -14,23 +14,23 @@ import re
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import torch
 
 from cule.agents.run.checkpoint import (
+    WEIGHTS_SUFFIX,
     PolicyState,
+    checked_policy,
     policy_state,
     read_checkpoint,
-    without_removed_options,
 )
-from cule.errors import CheckpointError, MissingPackageError
+from cule.errors import CheckpointError, MissingPackageError, shown
 from cule.files import replace_bytes
+from cule.reading import parse_json, read_file
 
 if TYPE_CHECKING:
     from cule.agents.parts.learner import Learner
-
-SUFFIX = ".safetensors"
 
 #: Entries of the metadata that are JSON, and their types.
 _JSON_TYPES: dict[str, type] = {
@@ -83,20 +83,20 @@ def read_weights(path: str | os.PathLike[str]) -> PolicyState:
     from safetensors import SafetensorError, safe_open
 
     try:
+        data = read_file(path)  # refuses what is no regular file
         with safe_open(path, framework="pt") as file:
             texts = file.metadata() or {}
             values = _parse_metadata(texts)
-            _check_sum(Path(path).read_bytes(), texts)
+            _check_sum(data, texts)
             values["network"] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, ValueError) as error:
         raise CheckpointError(f"{path} holds no weights of cule, or is damaged: {error}") from None
-    state = cast(PolicyState, values)
-    return {**state, "config": without_removed_options(path, state["config"])}
+    return checked_policy(path, values)
 
 
 def read_to_play(path: Path) -> PolicyState:
     """Read a checkpoint or, by its suffix, a file of weights."""
-    return read_weights(path) if path.suffix == SUFFIX else read_checkpoint(path)
+    return read_weights(path) if path.suffix == WEIGHTS_SUFFIX else read_checkpoint(path)
 
 
 def _parse_metadata(texts: Mapping[str, str]) -> dict[str, object]:
@@ -104,11 +104,11 @@ def _parse_metadata(texts: Mapping[str, str]) -> dict[str, object]:
     missing = [name for name in ("algorithm", "version", *_JSON_TYPES) if name not in texts]
     if missing:
         raise ValueError(f"its metadata have no {', '.join(missing)}")
-    values: dict[str, object] = {name: json.loads(texts[name]) for name in _JSON_TYPES}
+    values: dict[str, object] = {name: parse_json(texts[name]) for name in _JSON_TYPES}
     for name, kind in _JSON_TYPES.items():
         if not isinstance(values[name], kind):
             raise ValueError(
-                f"{name} of its metadata is {texts[name]}; it must be a {kind.__name__}"
+                f"{name} of its metadata is {shown(texts[name])}; it must be a {kind.__name__}"
             )
     return {"algorithm": texts["algorithm"], "version": texts["version"], **values}
 

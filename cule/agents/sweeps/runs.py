@@ -18,6 +18,7 @@ from typing import NamedTuple
 from cule.agents.run.checkpoint import CONFIG_FILE
 from cule.errors import CheckpointError, InvalidArgumentError
 from cule.files import replace_text
+from cule.reading import read_json
 
 #: Options of a sweep, in its folder.
 SWEEP_FILE = "sweep.json"
@@ -82,7 +83,7 @@ class Plan:
 def read_plan(folder: Path) -> Plan:
     """The plan of a sweep from its folder."""
     try:
-        return Plan(**json.loads((folder / SWEEP_FILE).read_text()))
+        return Plan(**read_json(folder / SWEEP_FILE))
     except FileNotFoundError:
         raise InvalidArgumentError(f"{folder} is not the folder of a sweep") from None
     except (OSError, ValueError, TypeError) as error:
