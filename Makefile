@@ -3,6 +3,7 @@
 # make test-all: the same, and the tests marked long.
 # make test-integrations: the adapters, all examples and plots, with the libraries that they are for, and
 # cule watch in Chromium, where there is one.
+# make gpu-kit: what benchmarks/gpu_suite.sh takes along to a machine without a network, see docs/cuda.md.
 # Needs Python >= 3.10 with venv, and a C++17 compiler; all other tools are Python packages.
 
 PYTHON ?= python3
@@ -17,8 +18,17 @@ CXX_FILES := $(shell find csrc tests benchmarks \( -name '*.hpp' -o -name '*.cpp
 NATIVE := pyproject.toml CMakeLists.txt cmake/cuda.cmake constraints.txt \
 	$(shell find csrc \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' \) -print | sort)
 
-# Versions of NVRTC and nvJitLink that compiled kernels are tested with, the oldest and the newest.
+# Versions of NVRTC and nvJitLink that compiled kernels are tested with, the oldest and the newest;
+# elsewhere than on Linux these tests are skipped.
+ifeq ($(shell uname -s),Linux)
 NVRTC := 13.0.88 13.5.37
+REQUIRED := ale,compilers
+else
+REQUIRED := ale
+endif
+
+# The Python of the machine that the kit of the GPU suite is for.
+KIT_PYTHON ?= python3.12
 
 # Time for each target of make fuzz.
 FUZZ_SECONDS ?= 60
@@ -34,18 +44,18 @@ UNSANITIZED := property/test_device_memory.py property/test_kernels.py property/
   unit/test_nvrtc.py unit/test_sass.py unit/test_sass_compiled.py api/test_compiled_kernels.py \
   api/test_gpu_suite.py
 
-.PHONY: asan bench clean demo docs format fuzz lint test test-all test-integrations tidy tsan types
+.PHONY: asan bench clean demo docs format fuzz gpu-kit lint test test-all test-integrations tidy tsan types
 
 demo: $(VENV)/installed
 	$(BIN)/python benchmarks/demo.py
 
 test: lint types
-	$(BIN)/python -m pytest -n 2 --require ale,compilers
-	$(BIN)/python -m pytest -n 2 -m 'gpu and not long' --fake-cuda tests/gpu
+	$(BIN)/python -m pytest -n 2 --require $(REQUIRED)
+	$(BIN)/python -m pytest -n 2 -m 'gpu and not long and not slow' --fake-cuda tests/gpu
 
 test-all: test
-	$(BIN)/python -m pytest -n 2 -m 'long and not gpu' --require ale,compilers
-	$(BIN)/python -m pytest -n 2 -m 'gpu and long' --fake-cuda tests/gpu
+	$(BIN)/python -m pytest -n 2 -m 'long and not gpu and not slow and not learn' --require $(REQUIRED)
+	$(BIN)/python -m pytest -n 2 -m 'gpu and long and not slow' --fake-cuda tests/gpu
 
 test-integrations: $(INTEGRATIONS)/installed
 	$(INTEGRATIONS)/bin/python -m pytest -m 'not slow and not learn' tests/integrations tests/examples \
@@ -53,6 +63,9 @@ test-integrations: $(INTEGRATIONS)/installed
 
 bench: $(VENV)/installed-dev
 	$(BIN)/cule bench
+
+gpu-kit: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks.gpu_suite.make_kit --python $(KIT_PYTHON) --nvrtc $(VENV)/nvrtc/13.0.88
 
 format: $(VENV)/installed-dev
 	$(BIN)/ruff check --fix .

@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from cule import roms
 from cule._core import build_config
-from cule.envs import (
-    Action,
-    ALEInterface,
-    ALEState,
-    AtariEnv,
-    AtariVectorEnv,
-    EnvOptions,
-    FrameStep,
-    LoggerMode,
-    MultiAgentOptions,
-    MultiAgentVectorEnv,
-    pack_states,
-    register_envs,
-    unpack_states,
-)
+from cule.envs import Action, AtariVectorEnv, EnvOptions, FrameStep, register_envs
 from cule.envs.errors import (
     ActionRangeError,
     ActionShapeError,
@@ -49,17 +36,42 @@ from cule.errors import (
     NotReadyError,
     NotResetError,
     OutOfDeviceMemoryError,
+    OutOfMemoryError,
     RomNotFoundError,
     RulesError,
     ShortReplayWarning,
     StorageError,
+    ThreadStartError,
     TrainingMemoryError,
     UnknownGameError,
     UnsupportedRomError,
     VideoError,
 )
+from cule.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from cule.envs import (
+        ALEInterface,
+        ALEState,
+        AtariEnv,
+        LoggerMode,
+        MultiAgentOptions,
+        MultiAgentVectorEnv,
+        pack_states,
+        unpack_states,
+    )
 
 __version__ = version("cule")
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "envs": (
+            *("ALEInterface", "ALEState", "AtariEnv", "LoggerMode", "MultiAgentOptions"),
+            *("MultiAgentVectorEnv", "pack_states", "unpack_states"),
+        )
+    },
+)
 
 __all__ = [
     "ALEInterface",
@@ -96,11 +108,13 @@ __all__ = [
     "NotReadyError",
     "NotResetError",
     "OutOfDeviceMemoryError",
+    "OutOfMemoryError",
     "RomNotFoundError",
     "RulesError",
     "SettingError",
     "ShortReplayWarning",
     "StorageError",
+    "ThreadStartError",
     "TrainingMemoryError",
     "UnknownGameError",
     "UnsupportedRomError",

@@ -47,6 +47,9 @@ KEEP_STATE: int  # in place of a seed: the environment is only reported
 class UnsupportedRomError(ValueError): ...  # no supported cartridge type fits
 class ModeUnreachableError(RuntimeError): ...  # a reset never got to the mode asked for
 class NotReadyError(RuntimeError): ...  # no call for this state of the batch; nothing has moved
+class CallOutOfTurnError(RuntimeError): ...  # of asynchronous stepping; nothing has moved
+class BatchClosedError(RuntimeError): ...  # after close(), or while recv() waited
+class ThreadStartError(RuntimeError): ...  # says how many threads were wanted and started
 
 class GameSpec:
     """What a `Game` is made of: its ROM, console properties and rules.
@@ -265,6 +268,8 @@ class Batch:
     @property
     def console_bytes(self) -> int: ...  # memory of one environment
     @property
+    def num_in_flight(self) -> int: ...  # environments sent and not received
+    @property
     def is_compiling(self) -> bool: ...  # never
     # mask: bool [N] or None (all). seeds: int64 [N]; -1 lets the random streams continue (exact).
     def reset(
@@ -464,6 +469,9 @@ class ReplayRing:
         priorities: NDArray[np.generic],  # float32 or float64
         powers: NDArray[np.float64],
         n_step: int,
+        largest: NDArray[np.float64],  # [1]
+        num_rejected: NDArray[np.int64],  # [1]
+        limit: float,
     ) -> None: ...
 
 # Whether these are int64 [B] and float32 or float64 [B], contiguous, with B above 0.

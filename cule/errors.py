@@ -46,6 +46,14 @@ class OutOfDeviceMemoryError(DeviceError, MemoryError):
     """The environments asked for do not fit into the memory of the device."""
 
 
+class OutOfMemoryError(CuleError, MemoryError):
+    """The environments asked for do not fit into the memory of this process."""
+
+
+class ThreadStartError(CuleError, RuntimeError):
+    """A thread cannot be started; the message says how many were wanted and started."""
+
+
 class NotResetError(CuleError, RuntimeError):
     """A step was asked for before the first reset, or after the end of an episode."""
 

@@ -1,21 +1,36 @@
 """Writing files: complete or absent, and named where a disk is full.
 
 A file is written next to its final place, flushed to disk, and renamed; then its folder, which
-holds the name, is flushed.
+holds the name, is flushed. Its writer holds a lock on it meanwhile, so that a partial file without
+one was left by a writer that was killed, and is removed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import secrets
 import shutil
+import stat
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, cast
 
 from cule.errors import StorageError
+
+try:
+    import fcntl
+except ImportError:  # on Windows, where an open file cannot be deleted
+    fcntl = None  # type: ignore[assignment]
+
+#: Bytes of a file's name that the name of its partial file has; 255 is the limit of file systems.
+MAX_NAME_BYTES = 200
+
+#: Seconds for which a partial file without a lock is left alone.
+YOUNG_SECONDS = 2.0
 
 
 def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:
@@ -24,12 +39,17 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], obje
     Raises:
         StorageError: It cannot be written.
     """
-    target = Path(path)
+    target = _final_place(Path(path))
     part = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+        stem = f".{_short(target.name)}."
+        remove_leftovers(target.parent, stem)
+        part = target.with_name(f"{stem}{secrets.token_hex(4)}.part")
         with part.open("xb") as file:
+            _lock(file.fileno())
+            if target.exists():
+                part.chmod(stat.S_IMODE(target.stat().st_mode))
             write(file)
             file.flush()
             os.fsync(file.fileno())
@@ -46,6 +66,28 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], obje
     finally:
         if part is not None:
             part.unlink(missing_ok=True)
+
+
+def _final_place(path: Path) -> Path:
+    """The regular file that is replaced, which a symbolic link may name.
+
+    Raises:
+        StorageError: Something else has this name: a folder, device, FIFO or socket.
+    """
+    try:
+        target = Path(os.path.realpath(path)) if path.is_symlink() else path
+        if target.exists() and not target.is_file():
+            raise StorageError(f"{path} cannot be written: it is no regular file")
+    except OSError as error:
+        if isinstance(error, StorageError):
+            raise
+        raise StorageError(f"{path} cannot be written: {error.strerror or error}") from None
+    return target
+
+
+def _short(name: str) -> str:
+    """The beginning of a name, which leaves room for the rest of the name of a partial file."""
+    return os.fsencode(name)[:MAX_NAME_BYTES].decode(errors="ignore")
 
 
 def replace_bytes(path: str | os.PathLike[str], data: bytes) -> None:
@@ -141,7 +183,44 @@ def _size_of(write: Callable[[IO[bytes]], object]) -> int:
     return counter.num_bytes
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Delete partial files of a process that was killed while writing."""
-    for path in folder.glob(".*.part"):
-        path.unlink(missing_ok=True)
+def remove_leftovers(folder: Path, stem: str = ".") -> None:
+    """Delete partial files of processes that were killed while writing.
+
+    Args:
+        folder: Where they are.
+        stem: How their names begin.
+    """
+    for path in list(folder.iterdir()) if folder.is_dir() else ():
+        if not (path.name.startswith(stem) and path.name.endswith(".part")):
+            continue
+        with contextlib.suppress(OSError), open_regular(path) as file:
+            # A file this young may be another process's that is about to lock it.
+            age = time.time() - os.fstat(file.fileno()).st_mtime
+            if _lock(file.fileno()) and (os.name == "nt" or abs(age) > YOUNG_SECONDS):
+                path.unlink(missing_ok=True)
+
+
+def _lock(handle: int) -> bool:
+    """Lock an open file for its writer; False: another process has locked it."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """Open a regular file for reading; a FIFO or device, which could block, is an OSError."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise

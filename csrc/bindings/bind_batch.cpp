@@ -373,6 +373,9 @@ void bind_batch(py::module_& m) {
   bind_constants(m);
   bind_options(m);
   py::register_exception<NotReady>(m, "NotReadyError", PyExc_RuntimeError);
+  py::register_exception<CallOutOfTurn>(m, "CallOutOfTurnError", PyExc_RuntimeError);
+  py::register_exception<BatchClosed>(m, "BatchClosedError", PyExc_RuntimeError);
+  py::register_exception<ThreadStartFailed>(m, "ThreadStartError", PyExc_RuntimeError);
   py::class_<OutputArrays>(m, "Outputs")
       .def(py::init<py::array_t<u8>, std::optional<py::array_t<u8>>, bool, u32>(),
            py::arg("obs").noconvert(), py::arg("final_obs").noconvert() = py::none(),
@@ -391,6 +394,7 @@ void bind_batch(py::module_& m) {
       .def_property_readonly("num_threads", [](PyBatch& p) { return p.batch().num_threads(); })
       .def_property_readonly("state_size", [](PyBatch& p) { return p.batch().state_bytes(); })
       .def_property_readonly("console_bytes", [](PyBatch& p) { return p.batch().console_bytes(); })
+      .def_property_readonly("num_in_flight", [](PyBatch& p) { return p.batch().num_in_flight(); })
       // Code is made as programs reach it, and no step waits for it.
       .def_property_readonly("is_compiling", [](PyBatch&) { return false; })
       .def("reset", &PyBatch::reset, py::arg("mask"), py::arg("seeds"), py::arg("out"))

@@ -92,6 +92,12 @@ struct PySums {
   }
 };
 
+PrioritiesSeen seen_in(Contiguous<double>& largest, Contiguous<i64>& num_rejected, double limit) {
+  if (largest.size() != 1 || num_rejected.size() != 1)
+    refuse("largest and num_rejected must have one element");
+  return {largest.mutable_data(), num_rejected.mutable_data(), limit};
+}
+
 struct PyRing {
   CellArrays memory;
   Contiguous<i32> final_slot;
@@ -297,13 +303,15 @@ struct PyRing {
   }
 
   void update(PySums& sums, const py::object& ids, const py::object& priorities,
-              const py::object& powers, i64 n_step) const {
+              const py::object& powers, i64 n_step, Contiguous<double> largest,
+              Contiguous<i64> num_rejected, double limit) const {
     check(sums);
     const auto at = parse_span<i64>(ids, "ids");
     const Priorities given = parse_priorities(priorities);
     if (given.size != at.size) refuse("priorities must have one element an id");
     update_priorities(sums.sums, ring, valid(n_step), at.data, given,
-                      parse_vector<double>(powers, "powers", i32(at.size)), sums.max_mass);
+                      parse_vector<double>(powers, "powers", i32(at.size)), sums.max_mass,
+                      seen_in(largest, num_rejected, limit));
   }
 
   void check(const PySums& sums) const {
@@ -327,8 +335,7 @@ void accept_priorities(Contiguous<double> largest, Contiguous<i64> num_rejected,
                        Contiguous<double> accepted) {
   const Priorities given = parse_priorities(priorities);
   if (accepted.size() != given.size) refuse("accepted must have one element a priority");
-  accept(given, fallback, limit, largest.mutable_data(), num_rejected.mutable_data(),
-         accepted.mutable_data());
+  accept(given, fallback, seen_in(largest, num_rejected, limit), accepted.mutable_data());
 }
 
 void finish(Contiguous<float> numbers, const Contiguous<double>& powers) {
@@ -380,7 +387,8 @@ void bind_replay(py::module_& m) {
       .def("follow_head", &PyRing::follow, py::arg("sums"), py::arg("num_steps"),
            py::arg("priorities"), py::arg("powers"), py::arg("n_step"))
       .def("update_priorities", &PyRing::update, py::arg("sums"), py::arg("ids"),
-           py::arg("priorities"), py::arg("powers"), py::arg("n_step"));
+           py::arg("priorities"), py::arg("powers"), py::arg("n_step"), fixed("largest"),
+           fixed("num_rejected"), py::arg("limit"));
   m.def("are_priorities", &are_priorities, py::arg("ids"), py::arg("priorities"));
   m.def("accept_priorities", &accept_priorities, fixed("largest"), fixed("num_rejected"),
         py::arg("priorities"), py::arg("fallback"), py::arg("limit"), fixed("accepted"));

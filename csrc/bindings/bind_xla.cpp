@@ -261,6 +261,10 @@ xla::Error* handle(xla::CallFrame* frame) {
     return make_error(*frame, xla::kInvalidArgument, error.what());
   } catch (const NotReady& error) {
     return make_error(*frame, xla::kFailedPrecondition, error.what());
+  } catch (const CallOutOfTurn& error) {
+    return make_error(*frame, xla::kFailedPrecondition, error.what());
+  } catch (const BatchClosed& error) {
+    return make_error(*frame, xla::kFailedPrecondition, error.what());
   } catch (const std::exception& error) {
     return make_error(*frame, xla::kInternal, error.what());
   }

@@ -13,7 +13,7 @@ struct SharedBatch {
 
   // The batch; throws after close(). Hold `mutex`, or the GIL.
   Batch& open() {
-    if (is_closed) throw NotReady("the environment has been closed");
+    if (is_closed) throw BatchClosed();
     return batch;
   }
 

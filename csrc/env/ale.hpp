@@ -192,7 +192,7 @@ struct BasicAle {
   static constexpr bool kAllowed = true;
 
   CULE_HD bool select(i32 wanted) {
-    const i32 frames = wanted < kMaxSetupFrames ? wanted : kMaxSetupFrames;
+    const i32 frames = wanted < 0 ? 0 : wanted < kMaxSetupFrames ? wanted : kMaxSetupFrames;
     set_inputs(console.s, console.properties, kNoop, ConsoleSwitch::kSelect, u32(env.difficulty),
                env.paddle);
     for (i32 i = 0; i < frames; ++i) run_frame(console, engine);

@@ -109,7 +109,7 @@ struct PlayersAle : BasicAle<Engine> {
 
   // --- effects of mode-selection programs ---
   CULE_HD bool select(i32 wanted) {
-    const i32 frames = wanted < kMaxSetupFrames ? wanted : kMaxSetupFrames;
+    const i32 frames = wanted < 0 ? 0 : wanted < kMaxSetupFrames ? wanted : kMaxSetupFrames;
     press(all_do(kNoop), ConsoleSwitch::kSelect);
     for (i32 i = 0; i < frames; ++i) run_frame(console, engine);
     this->look_at_ram();

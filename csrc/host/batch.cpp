@@ -93,8 +93,7 @@ void Batch::fill_cache() {
   if (wanted.empty()) return;
   BatchOptions exact = options_;
   exact.cached_resets = false;
-  std::atomic<bool> is_fine{true};
-  pool_.run(i32(wanted.size()), [&](i32 k, i32 worker) {
+  const auto fill_one = [&](i32 k, i32 worker) {
     const auto& [key, seed] = wanted[size_t(k)];
     const auto state = make_zeroed<SlotState>();
     const auto players = make_zeroed<PlayersState>();
@@ -104,16 +103,17 @@ void Batch::fill_cache() {
     slot.seed_noops(u32(seed));
     if (!slot.load(u32(seed), key.mode, key.difficulty) ||
         !slot.reset(workspaces_[size_t(worker)])) {
-      is_fine = false;
-      return;
+      throw ModeUnreachable("mode was not reached in the reset of a game");
     }
     std::vector<u8>& row = cache_.find(key)->second[size_t(seed)];
     row.resize(state_bytes_);
     slot.save(row.data(), options_);
-  });
-  if (!is_fine) {
+  };
+  try {
+    pool_.run(i32(wanted.size()), fill_one);
+  } catch (...) {
     cache_.clear();
-    throw ModeUnreachable("mode was not reached in the reset of a game");
+    throw;
   }
 }
 
@@ -308,6 +308,7 @@ void Batch::check_ready(const i32* ids, i32 n) const {
 void Batch::send_reset(const i64* seeds) {
   queue_.check_empty("reset");
   if (options_.cached_resets) fill_cache();
+  pool_.prepare_post();
   queue_.send_reset(seeds);
   std::vector<i32> ids(slots_.size());
   std::iota(ids.begin(), ids.end(), 0);
@@ -316,9 +317,10 @@ void Batch::send_reset(const i64* seeds) {
 
 void Batch::send(const std::vector<Command>& commands, const i32* ids, i32 n) {
   const std::vector<i32> sent(ids, ids + n);
-  queue_.send(sent, commands);
   if (options_.autoreset == Autoreset::kSameStep && !queue_.final_results.is_kept())
     queue_.final_results.keep(slots_.size(), options_.obs_bytes(), int_rows());
+  pool_.prepare_post();
+  queue_.send(sent, commands);
   pool_.post(sent, step_sent_);
 }
 

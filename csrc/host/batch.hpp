@@ -82,7 +82,12 @@ class Batch {
   void restore(i32 i, const u8* row);
   void draw(i32 i, u8* rows, const u8* map) { slots_[size_t(i)].draw(rows, map); }
 
-  void close() { pool_.stop(); }
+  i32 num_in_flight() const { return queue_.num_in_flight(); }  // sent and not received
+
+  void close() {
+    queue_.close();
+    pool_.stop();
+  }
 
  private:
   struct CacheKey {
@@ -105,6 +110,16 @@ class Batch {
   size_t run_snapshots(size_t n, const std::function<bool(i32, size_t, Workspace&)>& task);
   void fill_cache();
   void check_faults();
+  template <class Work>
+  void finish_after(i32 i, Work work) {
+    std::exception_ptr error;
+    try {
+      work();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    queue_.finish(i, error);
+  }
   CacheKey cache_key(i32 i) const {
     return {game_index_[size_t(i)], modes_[size_t(i)], difficulties_[size_t(i)]};
   }
@@ -124,14 +139,16 @@ class Batch {
   // Asynchronous stepping.
   StepQueue queue_;
   const ThreadPool::Task step_sent_ = [this](i32 i, i32 worker) {
-    advance(i, queue_.commands(i), queue_.final_results.obs(i), queue_.final_results.ints(i), 1,
-            true, workspaces_[size_t(worker)]);
-    queue_.finish(i);
+    finish_after(i, [&] {
+      advance(i, queue_.commands(i), queue_.final_results.obs(i), queue_.final_results.ints(i), 1,
+              true, workspaces_[size_t(worker)]);
+    });
   };
   const ThreadPool::Task reset_sent_ = [this](i32 i, i32 worker) {
-    const i64 seed = queue_.seed(i);
-    if (seed != kKeepState) reset_slot(i, seed, workspaces_[size_t(worker)]);
-    queue_.finish(i);
+    finish_after(i, [&] {
+      const i64 seed = queue_.seed(i);
+      if (seed != kKeepState) reset_slot(i, seed, workspaces_[size_t(worker)]);
+    });
   };
 
   ThreadPool pool_;  // last: its threads use the rest

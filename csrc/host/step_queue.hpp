@@ -2,17 +2,19 @@
 //
 // An environment is sent with its commands, or with a seed to be reset. A thread of the pool does
 // the work and says finish(); take() waits for environments in the order in which they finish.
-// Results that a reset replaces wait here too. send() and take() are the caller's, finish() is any
-// thread's.
+// Results that a reset replaces wait here too. send() is the caller's; take(), finish() and close()
+// are any thread's.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "env/ale.hpp"
@@ -22,6 +24,16 @@ namespace cule {
 // A call that the state of the batch does not allow; nothing has changed.
 struct NotReady : std::runtime_error {
   using std::runtime_error::runtime_error;
+};
+
+// A call out of turn of asynchronous stepping; nothing has changed.
+struct CallOutOfTurn : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// A call of a batch that has been closed.
+struct BatchClosed : std::runtime_error {
+  BatchClosed() : std::runtime_error("the environment has been closed") {}
 };
 
 constexpr i64 kKeepState = -2;  // in place of a seed: report only
@@ -58,16 +70,17 @@ class StepQueue {
   // Asynchronous results have to be received before any other call.
   void check_empty(const char* call) const {
     if (in_flight_ == 0) return;
-    throw NotReady(std::string(call) + "() while " + std::to_string(in_flight_.load()) +
-                   " environments have been sent; call recv() first");
+    throw CallOutOfTurn(std::string(call) + "() while " + std::to_string(in_flight_.load()) +
+                        " environments have been sent; call recv() first");
   }
 
   // commands: [ids.size()][num_players].
   void send(const std::vector<i32>& ids, const std::vector<Command>& commands) {
+    const std::lock_guard<std::mutex> lock(mutex_);
     for (const i32 id : ids) {
       if (!is_sent_[size_t(id)]) continue;
-      throw NotReady("environment " + std::to_string(id) +
-                     " has been sent already; call recv() first");
+      throw CallOutOfTurn("environment " + std::to_string(id) +
+                          " has been sent already; call recv() first");
     }
     const Command* from = commands.data();
     for (const i32 id : ids) {
@@ -79,6 +92,7 @@ class StepQueue {
   }
   // All environments; the queue is empty.
   void send_reset(const i64* seeds) {
+    const std::lock_guard<std::mutex> lock(mutex_);
     seeds_.assign(seeds, seeds + seeds_.size());
     is_sent_.assign(is_sent_.size(), 1);
     in_flight_ = i32(seeds_.size());
@@ -87,29 +101,46 @@ class StepQueue {
   const Command* commands(i32 i) const { return &commands_[size_t(i) * num_players_]; }
   i64 seed(i32 i) const { return seeds_[size_t(i)]; }
 
-  void finish(i32 i) {
+  // `error`: what the work threw, for the next take().
+  void finish(i32 i, std::exception_ptr error) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       finished_.push_back(i);
+      if (error) error_ = error;
+    }
+    has_finished_.notify_all();
+  }
+
+  i32 num_in_flight() const { return in_flight_; }
+
+  // Ends every take(); to be called before the threads that finish() stop.
+  void close() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      is_closed_ = true;
     }
     has_finished_.notify_all();
   }
 
   // The next n environments that have finished; all of them in order of their numbers.
   std::vector<i32> take(i32 n) {
-    if (in_flight_ < n) {
-      throw NotReady("recv() of " + std::to_string(n) + " environments, but only " +
-                     std::to_string(in_flight_.load()) + " have been sent");
+    std::vector<i32> ids{};
+    ids.reserve(size_t(n));
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (in_flight_ - awaited_ < n) {
+      throw CallOutOfTurn("recv() of " + std::to_string(n) + " environments, but only " +
+                          std::to_string(in_flight_ - awaited_) +
+                          " have been sent that no other call waits for");
     }
-    std::vector<i32> ids;
-    {
-      std::unique_lock<std::mutex> lock(mutex_);
-      has_finished_.wait(lock, [&] { return i32(finished_.size()) >= n; });
-      ids.assign(finished_.begin(), finished_.begin() + n);
-      finished_.erase(finished_.begin(), finished_.begin() + n);
-    }
+    awaited_ += n;
+    has_finished_.wait(lock, [&] { return is_closed_ || i32(finished_.size()) >= n; });
+    awaited_ -= n;
+    if (is_closed_) throw BatchClosed();
+    ids.assign(finished_.begin(), finished_.begin() + n);
+    finished_.erase(finished_.begin(), finished_.begin() + n);
     in_flight_ -= n;
     for (const i32 id : ids) is_sent_[size_t(id)] = 0;
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
     if (ids.size() == is_sent_.size()) std::sort(ids.begin(), ids.end());
     return ids;
   }
@@ -122,7 +153,10 @@ class StepQueue {
   std::vector<i64> seeds_;
   std::vector<u8> is_sent_;
   std::atomic<i32> in_flight_{0};
-  std::mutex mutex_;
+  i32 awaited_ = 0;  // of those in flight, by calls of take()
+  bool is_closed_ = false;
+  std::exception_ptr error_;
+  std::mutex mutex_;  // of what is above, but commands_ and seeds_ of environments in flight
   std::condition_variable has_finished_;
   std::deque<i32> finished_;
 };

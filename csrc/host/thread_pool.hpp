@@ -4,21 +4,33 @@
 // with a share of its own, the same in every loop, so that an environment's memory is in its core's
 // cache; then it helps the others. post() queues single items for the threads alone (asynchronous
 // stepping). Not both at once.
+//
+// What a task throws in run() is thrown to its caller, once every thread has left the loop.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <mutex>
+#include <stdexcept>
+#include <string>
+#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/int.hpp"
 #include "host/affinity.hpp"
 
 namespace cule {
+
+// A thread cannot be started; none is left running.
+struct ThreadStartFailed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 class ThreadPool {
  public:
@@ -32,7 +44,13 @@ class ThreadPool {
       : size_(threads < 1 ? 1 : threads),
         affinity_offset_(affinity_offset),
         shares_(size_t(size_)) {
-    for (i32 i = 1; i < size_; ++i) start_thread(i);
+    threads_.reserve(size_t(size_));  // so that a thread that runs is always one that is joined
+    try {
+      for (i32 i = 1; i < size_; ++i) start_thread(i);
+    } catch (...) {
+      stop();
+      throw;
+    }
   }
   ~ThreadPool() { stop(); }
   ThreadPool(const ThreadPool&) = delete;
@@ -62,13 +80,19 @@ class ThreadPool {
     std::unique_lock<std::mutex> lock(mutex_);
     done_.wait(lock, [this] { return busy_ == 0; });
     task_ = nullptr;
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
-  // Queues items; `task` must outlive them. There is always a thread besides the caller.
+  // Before post(): sees to it that there is a thread besides the caller.
+  void prepare_post() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (threads_.empty()) start_thread(0);
+  }
+
+  // Queues items; `task` must outlive them, and not throw.
   void post(const std::vector<i32>& items, const Task& task) {
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      if (threads_.empty()) start_thread(0);
       for (const i32 item : items) posted_.push_back({item, &task});
       ++calls_;
     }
@@ -89,7 +113,14 @@ class ThreadPool {
 
  private:
   void start_thread(i32 worker) {
-    threads_.emplace_back([this, worker, seen = generation_] { loop(worker, seen); });
+    try {
+      threads_.emplace_back([this, worker, seen = generation_] { loop(worker, seen); });
+    } catch (const std::system_error& error) {
+      const size_t wanted = size_ > 1 ? size_t(size_) - 1 : 1;
+      throw ThreadStartFailed(std::to_string(wanted) + " threads besides the caller are wanted, " +
+                              std::to_string(threads_.size()) + " could be started: " +
+                              error.code().message() + "; choose fewer with num_threads");
+    }
     if (affinity_offset_ >= 0) {
       bind_to_processor(threads_.back(), u32(affinity_offset_) + u32(worker));
     }
@@ -101,7 +132,12 @@ class ThreadPool {
       for (;;) {
         const i32 i = share.next.fetch_add(1, std::memory_order_relaxed);
         if (i >= share.end) break;
-        (*task_)(i, worker);
+        try {
+          (*task_)(i, worker);
+        } catch (...) {
+          const std::lock_guard<std::mutex> lock(mutex_);
+          if (!error_) error_ = std::current_exception();
+        }
       }
     }
   }
@@ -159,6 +195,7 @@ class ThreadPool {
   std::mutex mutex_;
   std::condition_variable wake_, done_;
   const Task* task_ = nullptr;
+  std::exception_ptr error_;  // the first that a task of this run() threw
   std::deque<Posted> posted_;
   std::vector<Share> shares_;
   std::atomic<i32> busy_{0};

@@ -22,16 +22,35 @@ struct Priorities {
   double operator[](i64 k) const { return floats ? double(floats[k]) : doubles[k]; }
 };
 
-// Copies priorities and replaces invalid ones (negative or NaN) by `fallback`. Adds the invalid
-// ones to `num_rejected` and raises `largest` to the largest kept priority, limited to `limit`.
-inline void accept(const Priorities& priorities, double fallback, double limit, double* largest,
-                   i64* num_rejected, double* accepted) {
-  for (i64 k = 0; k < priorities.size; ++k) {
-    const bool is_valid = priorities[k] >= 0.0;  // false for NaN
-    *num_rejected += !is_valid;
-    accepted[k] = is_valid ? priorities[k] : fallback;
-    const double value = accepted[k] < limit ? accepted[k] : limit;
+// What a buffer remembers of the priorities that it was given.
+struct PrioritiesSeen {
+  double* largest;
+  i64* num_rejected;
+  double limit;  // larger priorities count as this
+
+  // Counts a priority, or rejects it; whether it is valid (not negative, not NaN).
+  bool accept(double priority) const {
+    if (!(priority >= 0.0)) {
+      ++*num_rejected;
+      return false;
+    }
+    see(priority);
+    return true;
+  }
+
+  void see(double priority) const {
+    const double value = priority < limit ? priority : limit;
     if (value > *largest) *largest = value;
+  }
+};
+
+// Copies priorities, and replaces invalid ones by `fallback`.
+inline void accept(const Priorities& priorities, double fallback, const PrioritiesSeen& seen,
+                   double* accepted) {
+  for (i64 k = 0; k < priorities.size; ++k) {
+    const bool is_valid = seen.accept(priorities[k]);
+    accepted[k] = is_valid ? priorities[k] : fallback;
+    if (!is_valid) seen.see(fallback);
   }
 }
 
@@ -66,17 +85,22 @@ inline void follow_head(PrioritySums& sums, const Ring& ring, i64 stack, i64 n_s
 }
 
 // Sets the priorities of transitions; if an id occurs several times, its largest priority counts.
-// Transitions that have left the buffer, ignored steps and invalid priorities change nothing.
+// Transitions that have left the buffer and ignored steps change nothing, invalid priorities only
+// their count.
 inline void update_priorities(PrioritySums& sums, const Ring& ring, const ValidRange& valid,
                               const i64* ids, const Priorities& priorities, const double* powers,
-                              i64 max_mass) {
-  const auto leaf_of = [&](i64 k) {
-    const i64 cell = cell_of(ring, ids[k]);
-    const bool is_live = valid.contains(floor_div(ids[k], ring.num_envs));
-    const bool is_invalid = ring.cells.flags[cell] & kInvalid;
-    return is_live && !is_invalid && priorities[k] >= 0.0 ? cell : sums.waste();
+                              i64 max_mass, const PrioritiesSeen& seen) {
+  const auto is_live = [&](i64 k) {
+    return valid.contains(floor_div(ids[k], ring.num_envs)) &&
+           !(ring.cells.flags[cell_of(ring, ids[k])] & kInvalid);
   };
-  for (i64 k = 0; k < priorities.size; ++k) sums.set(leaf_of(k), 0);
+  const auto leaf_of = [&](i64 k) {
+    return is_live(k) && priorities[k] >= 0.0 ? cell_of(ring, ids[k]) : sums.waste();
+  };
+  for (i64 k = 0; k < priorities.size; ++k) {
+    if (is_live(k)) seen.accept(priorities[k]);
+    sums.set(leaf_of(k), 0);
+  }
   for (i64 k = 0; k < priorities.size; ++k) {
     const i64 leaf = leaf_of(k);
     const i64 mass = priorities[k] > 0.0 ? mass_of(powers[k], max_mass) : 0;

@@ -22,10 +22,10 @@ first used.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
 from cule.errors import CheckpointError, DivergedError, TrainingMemoryError, VideoError
+from cule.lazy import lazy_names
 
 if TYPE_CHECKING:
     from cule.agents.a2c import A2C, A2CConfig
@@ -42,22 +42,24 @@ if TYPE_CHECKING:
     from cule.agents.self_play import Opponent, RandomOpponent, SelfPlayEnv
     from cule.agents.vtrace import VTrace, VTraceConfig
 
-#: Modules of this package, and the names that they define for users.
-_NAMES = {
-    "a2c": ("A2C", "A2CConfig"),
-    "apex": ("ApexConfig", "ApexDQN"),
-    "apex_dpg": ("ApexDPG", "ApexDPGConfig"),
-    "dqn": ("DQN", "DQNConfig", "IQN", "IQNConfig", "Rainbow", "RainbowConfig"),
-    "parts.config": ("AgentConfig",),
-    "parts.learner": ("Learner", "Progress"),
-    "ppo": ("PPO", "PPOConfig"),
-    "pqn": ("PQN", "PQNConfig"),
-    "run.evaluation": ("Evaluation", "evaluate"),
-    "run.presets": ("AGENTS", "PRESETS"),
-    "run.run": ("Run", "RunOptions", "start_run"),
-    "self_play": ("Opponent", "RandomOpponent", "SelfPlayEnv"),
-    "vtrace": ("VTrace", "VTraceConfig"),
-}
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "a2c": ("A2C", "A2CConfig"),
+        "apex": ("ApexConfig", "ApexDQN"),
+        "apex_dpg": ("ApexDPG", "ApexDPGConfig"),
+        "dqn": ("DQN", "DQNConfig", "IQN", "IQNConfig", "Rainbow", "RainbowConfig"),
+        "parts.config": ("AgentConfig",),
+        "parts.learner": ("Learner", "Progress"),
+        "ppo": ("PPO", "PPOConfig"),
+        "pqn": ("PQN", "PQNConfig"),
+        "run.evaluation": ("Evaluation", "evaluate"),
+        "run.presets": ("AGENTS", "PRESETS"),
+        "run.run": ("Run", "RunOptions", "start_run"),
+        "self_play": ("Opponent", "RandomOpponent", "SelfPlayEnv"),
+        "vtrace": ("VTrace", "VTraceConfig"),
+    },
+)
 
 __all__ = [
     "A2C",
@@ -96,11 +98,3 @@ __all__ = [
     "evaluate",
     "start_run",
 ]
-
-
-def __getattr__(name: str) -> object:
-    """Import a public name from its module."""
-    for module, names in _NAMES.items():
-        if name in names:
-            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,8 +19,7 @@ from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.envs import AnyEnv
 from cule.agents.parts.learner import Learner, Metrics, Progress, progress_of
 from cule.agents.parts.options import Fraction, NonNegativeFloat, Positive
-from cule.agents.parts.rollout import count_frames, count_rollout, in_parts, next_values
-from cule.agents.parts.scales import ValueScale
+from cule.agents.parts.rollout import ValueScale, count_frames, count_rollout, in_parts, next_values
 from cule.agents.parts.setup import Network, Setup
 from cule.nets import ActorCritic
 from cule.replay import TrajectoryBuffer, TrajectoryOptions

@@ -412,7 +412,7 @@ class IQN(DQN):
 
 
 def make_head(config: DQNConfig, setup: Setup) -> ValueHead:
-    """What the outputs of the network mean."""
+    """Make what turns outputs of the network into values and losses."""
     if isinstance(config, IQNConfig):
         return QuantileHead(config, setup)
     return (AtomHead if config.num_atoms > 1 else ValueHead)(config, setup)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cule import algos
+from cule import algos, nets
 from cule.agents.parts import optim, state
 from cule.agents.parts.acting import GaussianPolicy, Policy
 from cule.agents.parts.config import AgentConfig
@@ -21,11 +21,9 @@ from cule.agents.parts.distributed import global_moments, local_moments
 from cule.agents.parts.envs import AnyEnv
 from cule.agents.parts.learner import Learner, Metrics, Progress, progress_of
 from cule.agents.parts.options import Epochs, Fraction, NonNegativeFloat, Positive, PositiveFloat
-from cule.agents.parts.rollout import count_frames, count_rollout, in_parts, next_values
-from cule.agents.parts.scales import ValueScale
+from cule.agents.parts.rollout import ValueScale, count_frames, count_rollout, in_parts, next_values
 from cule.agents.parts.setup import Network, Setup
 from cule.errors import InvalidArgumentError
-from cule.nets import ActorCritic, GaussianActorCritic
 from cule.replay import TrajectoryBuffer, TrajectoryOptions
 
 
@@ -181,8 +179,8 @@ class PPO(Learner):
         options = self.setup.network_options(normalize_obs=self.config.normalize_obs)
         if self.config.continuous:
             sigma = self.config.initial_sigma
-            return GaussianActorCritic(self.obs_shape, initial_sigma=sigma, **options)
-        return ActorCritic(self.obs_shape, self.num_actions, **options)
+            return nets.GaussianActorCritic(self.obs_shape, initial_sigma=sigma, **options)
+        return nets.ActorCritic(self.obs_shape, self.num_actions, **options)
 
     # --- The loop ---------------------------------------------------------------------------------
 

@@ -12,19 +12,8 @@ and not the first of the new one.
 
 from __future__ import annotations
 
-from cule.algos.categorical import atoms, categorical_loss, expected_values, project_distribution
-from cule.algos.continuous import (
-    action_gradient_loss,
-    clip_to_disc,
-    disc_from_polar,
-    disc_from_raw,
-    gaussian_entropy,
-    gaussian_log_prob,
-    noise_log_prob,
-    polar_from_disc,
-    polar_from_raw,
-    random_disc_actions,
-)
+from typing import TYPE_CHECKING
+
 from cule.algos.losses import (
     entropy,
     explained_variance,
@@ -41,7 +30,6 @@ from cule.algos.priorities import (
     priorities_from_errors,
     sigma_ladder,
 )
-from cule.algos.quantiles import quantile_huber_loss
 from cule.algos.returns import (
     clip_rewards,
     gae,
@@ -52,6 +40,41 @@ from cule.algos.returns import (
     vtrace,
 )
 from cule.algos.sampling import epsilon_greedy, sample_categorical
+from cule.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from cule.algos.categorical import (
+        atoms,
+        categorical_loss,
+        expected_values,
+        project_distribution,
+    )
+    from cule.algos.continuous import (
+        action_gradient_loss,
+        clip_to_disc,
+        disc_from_polar,
+        disc_from_raw,
+        gaussian_entropy,
+        gaussian_log_prob,
+        noise_log_prob,
+        polar_from_disc,
+        polar_from_raw,
+        random_disc_actions,
+    )
+    from cule.algos.quantiles import quantile_huber_loss
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "categorical": ("atoms", "categorical_loss", "expected_values", "project_distribution"),
+        "continuous": (
+            *("action_gradient_loss", "clip_to_disc", "disc_from_polar", "disc_from_raw"),
+            *("gaussian_entropy", "gaussian_log_prob", "noise_log_prob", "polar_from_disc"),
+            *("polar_from_raw", "random_disc_actions"),
+        ),
+        "quantiles": ("quantile_huber_loss",),
+    },
+)
 
 __all__ = [
     "action_gradient_loss",

@@ -97,7 +97,7 @@ class Engine:
         return None
 
     def running_kernel(self) -> dict[str, object] | None:
-        """What executes programs, with its launch geometry; None for other libraries."""
+        """Kernel that executes programs, with its launch geometry; None for other libraries."""
         return None
 
     def close(self) -> None:
@@ -118,7 +118,7 @@ class CuleEngine(Engine):
         return super().reset(seed)
 
     def running_kernel(self) -> dict[str, object]:
-        """As `Engine.running_kernel`."""
+        """Kernel of the environments, as `Engine.running_kernel` describes."""
         kernel: dict[str, object] = self.env.running_kernel._asdict()
         return kernel
 

@@ -83,9 +83,10 @@ def versions() -> dict[str, str]:
 
 
 def source() -> dict[str, object]:
-    """Commit, and whether a file has changed since."""
+    """Commit, and whether a file has changed since; without git the commit is that of COMMIT."""
     status = git("status", "--porcelain", "--", *SOURCES)
-    return {"commit": git("rev-parse", "HEAD"), "dirty": None if status is None else bool(status)}
+    commit = git("rev-parse", "HEAD") or os.environ.get("COMMIT") or None
+    return {"commit": commit, "dirty": None if status is None else bool(status)}
 
 
 def machine() -> dict[str, object]:

@@ -87,7 +87,7 @@ def check(words: Sequence[str]) -> int:
     """Run ``cule check`` with the words after it.
 
     Returns:
-        0: all is right; 1: a step failed.
+        0: all is right; 1: a step failed, or there was no time for it.
 
     Raises:
         CuleError: An option is invalid.
@@ -243,7 +243,9 @@ class Check:
         text = f"{done} steps of {ours.num_envs} environments, every byte of every result"
         if comparison.differences:
             text = f"first differences: {comparison.differences}"
-        self._note(name, not comparison.differences, text)
+        elif not done:
+            text = f"not compared: {self._options.minutes} minutes were over"
+        self._note(name, done > 0 and not comparison.differences, text)
 
     def _measure(self, device: str, kernels: Sequence[str], game: str) -> list[Speed]:
         """Frames per second of all sizes and kernels, and on a GPU of some geometries."""

@@ -11,6 +11,7 @@ import copy
 import enum
 import logging
 import os
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,6 +24,12 @@ from cule import _core
 from cule.envs.actions import Action
 from cule.envs.ale_state import ALEState, StateNumbers
 from cule.envs.checks import MAX_STRENGTH, Array, as_bool, as_float, as_int
+from cule.envs.concurrency import (
+    calls_one_at_a_time,
+    forked_error,
+    is_held_elsewhere,
+    watch_forks,
+)
 from cule.envs.errors import (
     ActionRangeError,
     ArgumentTypeError,
@@ -61,6 +68,7 @@ class LoggerMode(enum.Enum):
     Error = 2
 
 
+@calls_one_at_a_time
 class ALEInterface:
     """One console, as ``ale_py.ALEInterface`` has it.
 
@@ -78,6 +86,7 @@ class ALEInterface:
         """Make an interface without a ROM."""
         self._settings = Settings()
         self._loaded: _LoadedRom | None = None
+        self._share()
 
     def __repr__(self) -> str:
         """The game, if there is one."""
@@ -390,6 +399,7 @@ class ALEInterface:
     def __setstate__(self, state: Mapping[str, Array]) -> None:
         """Continue as the other interface; a copy records nothing."""
         self._settings, self._loaded = state["settings"], None
+        self._share()
         if "loaded" in state:
             spec, settings, snapshot = state["loaded"]
             self._loaded = _switch_on(spec, settings, Recording("", ""))
@@ -398,8 +408,23 @@ class ALEInterface:
 
     # --- Inside ---------------------------------------------------------------------------------
 
+    def _share(self) -> None:
+        self._lock = threading.RLock()
+        self._is_left_behind = False
+        watch_forks(self)
+
+    def leave_behind(self) -> object | None:
+        """Disable the console in a forked child, if another thread was inside a call."""
+        if not is_held_elsewhere(self._lock):
+            return None
+        self._lock = threading.RLock()
+        self._is_left_behind = True
+        return self._loaded
+
     @property
     def _rom(self) -> _LoadedRom:
+        if self._is_left_behind:
+            raise forked_error()
         if self._loaded is None:
             raise CallOrderError("no ROM is loaded; call loadROM first")
         return self._loaded

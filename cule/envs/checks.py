@@ -26,7 +26,7 @@ Array: TypeAlias = Any
 
 
 class NativeArray(Protocol):
-    """What arrays and tensors of a back end have in common."""
+    """Methods that arrays and tensors of a back end share."""
 
     @property
     def ndim(self) -> int:

@@ -6,6 +6,7 @@ A process that ``os.fork`` has made has neither the threads nor the GPU of its p
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import threading
 import weakref
@@ -33,6 +34,29 @@ def one_at_a_time(method: _Method) -> _Method:
             return method(self, *args, **kwargs)
 
     return cast(_Method, wrapper)
+
+
+_Class = TypeVar("_Class", bound=type)
+
+
+def calls_one_at_a_time(owner: _Class) -> _Class:
+    """Public methods of a class, and what pickles it, wait for each other: `one_at_a_time`.
+
+    All but `Forkable.leave_behind`: the thread that held the lock at a fork is not in the child.
+    """
+    for name, member in list(vars(owner).items()):
+        is_call = name == "__getstate__" or not name.startswith("_")
+        if inspect.isfunction(member) and is_call and name != "leave_behind":
+            setattr(owner, name, one_at_a_time(member))
+    return owner
+
+
+def is_held_elsewhere(lock: threading.RLock) -> bool:
+    """Whether another thread is inside a call; in a forked child, that it was at the fork."""
+    if not lock.acquire(blocking=False):
+        return True
+    lock.release()
+    return False
 
 
 class Forkable(Protocol):

@@ -11,10 +11,13 @@ import gymnasium
 
 from cule import _core
 from cule.errors import (
+    ClosedError,
     CuleError,
     InvalidActionError,
     InvalidArgumentError,
     NotResetError,
+    OutOfMemoryError,
+    ThreadStartError,
     UnsupportedRomError,
 )
 
@@ -52,6 +55,9 @@ _KINDS: tuple[tuple[type[Exception], type[CuleError]], ...] = (
     (_core.UnsupportedRomError, UnsupportedRomError),
     (_core.ModeUnreachableError, SettingError),
     (_core.NotReadyError, NotResetError),
+    (_core.CallOutOfTurnError, CallOrderError),
+    (_core.BatchClosedError, ClosedError),
+    (_core.ThreadStartError, ThreadStartError),
 )
 
 
@@ -79,6 +85,10 @@ class NativeErrors:
                 raise ours(str(error)) from None
         if isinstance(error, ValueError):
             raise self._value_error(str(error)) from None
+        if isinstance(error, MemoryError):
+            raise OutOfMemoryError(
+                "memory ran out; make fewer environments, or use fewer num_reset_states"
+            ) from None
 
 
 #: The context for every call but those that restore snapshots.

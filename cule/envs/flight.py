@@ -30,12 +30,18 @@ class Flight:
             batch_size: How many a `receive` returns.
         """
         self.is_partial = batch_size != num_envs  # a step is of some environments
-        self.num_sent = 0
+        self._num_held = 0  # environments whose step a GPU has not begun
         self._batch = batch
         self._batch_size = batch_size
         self.all_ids = np.arange(num_envs, dtype=np.int32)
         # Environments of the last received batch; None: it has been sent.
         self._ids: NDArray[np.int32] | None = None if self.is_partial else self.all_ids
+
+    @property
+    def num_sent(self) -> int:
+        """Environments sent and not received; on the CPU as the batch counts them."""
+        batch = self._batch
+        return batch.num_in_flight if isinstance(batch, _core.Batch) else self._num_held
 
     def next_ids(self) -> NDArray[np.int32]:
         """The environments that the next `send` is for.
@@ -54,8 +60,7 @@ class Flight:
             with native_errors:
                 self._batch.send(actions, ids)
         else:
-            self._actions = actions
-        self.num_sent += self._batch_size
+            self._actions, self._num_held = actions, self._batch_size
         self._ids = None
 
     def send_all(self, seeds: NDArray[np.int64]) -> None:
@@ -63,20 +68,18 @@ class Flight:
         assert isinstance(self._batch, _core.Batch), "batch_size is num_envs on a GPU"
         with native_errors:
             self._batch.send_reset(seeds)
-        self.num_sent = len(seeds)
         self._ids = None
 
     def receive(self, out: Array) -> None:
         """Wait for a batch of environments."""
         with native_errors:
             self._run(out)
-        self.num_sent -= self._batch_size
         self._ids = np.array(out.ints[_core.INT_ENV_ID]) if self.is_partial else self.all_ids
 
     def drain(self, out: Array) -> None:
         """Wait for all environments that have been sent; `out` has a row for each."""
-        self._run(out)
-        self.num_sent = 0
+        with native_errors:
+            self._run(out)
         if not self.is_partial:
             self._ids = self.all_ids
 
@@ -99,4 +102,5 @@ class Flight:
         if isinstance(self._batch, _core.Batch):
             self._batch.recv(out)
         else:
+            self._num_held = 0
             self._batch.step(self._actions, out)

@@ -1,4 +1,4 @@
-"""One environment as Gymnasium has it, and the ids ``cule/<Title>-v5`` of every game.
+"""One environment as Gymnasium has it.
 
 Keywords, seeding, order of events and results are those of ``ale_py.env.AtariEnv`` 0.12.1. One step
 is ``frameskip`` acts; the observation is the last frame alone, without pooling, resizing or
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,13 +24,15 @@ from cule.envs.actions import Action, continuous_actions, joystick_action
 from cule.envs.ale_interface import ALEInterface
 from cule.envs.ale_state import ALEState
 from cule.envs.checks import Array, as_float, as_int, to_numpy
+from cule.envs.concurrency import calls_one_at_a_time
 from cule.envs.errors import ActionRangeError, ActionShapeError, GymArgumentError
 from cule.envs.plan import continuous_action_space
+from cule.envs.registration import VECTOR_PREFIX
 from cule.envs.results import Info
 from cule.envs.single_agent import AtariVectorEnv
 from cule.errors import ClosedError, InvalidArgumentError, NotResetError
 from cule.familiar_names import suggests_names
-from cule.games import list_games, load_games, resolve
+from cule.games import load_games, resolve
 
 Observation = NDArray[np.uint8] | dict[str, NDArray[np.uint8]]
 
@@ -40,35 +43,10 @@ _SCREENS = {
     "ram": ALEInterface.getRAM,
 }
 
-#: Of attributes of this module that make environments of a game.
-_VECTOR_PREFIX = "vector_"
-
-#: Arguments of ``ALE/<Title>-v5``.
-_V5 = {
-    "repeat_action_probability": 0.25,
-    "full_action_space": False,
-    "frameskip": 4,
-    "max_num_frames_per_episode": 108_000,
-}
-
-
-def register_envs() -> None:
-    """Register ``cule/<Title>-v5`` of every game with Gymnasium, unless it is registered."""
-    games = load_games()
-    for game_id in list_games():
-        env_id = f"cule/{games[game_id].title}-v5"
-        if env_id not in gymnasium.registry:
-            gymnasium.register(
-                id=env_id,
-                entry_point="cule.envs.gym_env:AtariEnv",
-                vector_entry_point=f"cule.envs.gym_env:{_VECTOR_PREFIX}{game_id}",
-                kwargs={"game": game_id, **_V5},
-            )
-
 
 def __getattr__(name: str) -> Callable[..., AtariVectorEnv]:
     """Entry point of `gymnasium.make_vec` for an id: ``vector_pong`` makes environments of pong."""
-    game_id = name.removeprefix(_VECTOR_PREFIX)
+    game_id = name.removeprefix(VECTOR_PREFIX)
     if game_id == name or game_id not in load_games():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return functools.partial(_make_vector, game_id)
@@ -84,6 +62,7 @@ def _make_vector(game_id: str, *, game: object, **options: Any) -> AtariVectorEn
     return AtariVectorEnv(game_id, **options)
 
 
+@calls_one_at_a_time
 class AtariEnv(gymnasium.Env[Array, Array]):
     """One Atari 2600 environment. Copies and pickles continue where it is.
 
@@ -341,6 +320,14 @@ class AtariEnv(gymnasium.Env[Array, Array]):
         self.ale.restoreState(state)
 
     # --- Inside ---------------------------------------------------------------------------------
+
+    @property
+    def _lock(self) -> threading.RLock:
+        return self.ale._lock
+
+    def __getstate__(self) -> dict[str, object]:
+        """Everything, between two calls."""
+        return self.__dict__.copy()
 
     def _check_open(self) -> None:
         if self._closed:

@@ -47,7 +47,7 @@ EPISODE_INFO_ROWS = INFO_ROWS | {"reward": _core.INT_RAW_REWARD} | _EPISODE_ROWS
 
 
 class RunningKernel(NamedTuple):
-    """What executes the programs of a batch now, of `AtariVectorEnv.running_kernel`."""
+    """Kernel that executes the programs of a batch now; see `AtariVectorEnv.running_kernel`."""
 
     name: str
     """"interpreter", or "compiled": machine code of a CPU, or a GPU kernel of the game."""

@@ -1,4 +1,4 @@
-"""What environments of any number of players share: a Gymnasium vector environment.
+"""Base of environments with any number of players: a Gymnasium vector environment.
 
 In: actions, one for each environment. Out: observations, rewards, flags and numbers, as arrays or
 tensors. This file checks the order of calls, and leaves everything between to a back end
@@ -21,7 +21,7 @@ from cule import _core
 from cule.envs.actions import Action
 from cule.envs.backend import Outputs, make_backend, rgb_screens, running_kernel
 from cule.envs.checks import Array, as_choice, to_numpy
-from cule.envs.concurrency import forked_error, one_at_a_time, watch_forks
+from cule.envs.concurrency import forked_error, is_held_elsewhere, one_at_a_time, watch_forks
 from cule.envs.errors import NativeErrors, native_errors
 from cule.envs.flight import Flight
 from cule.envs.options import EnvOptions
@@ -40,7 +40,7 @@ _restore_errors = NativeErrors(value_error=InvalidStateError)
 
 
 class State(Enum):
-    """What may be asked of environments; `Flight` counts those that are under way."""
+    """Calls that environments accept; `Flight` counts those that are under way."""
 
     NEW = auto()  # not reset
     READY = auto()
@@ -343,7 +343,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     @property
     def running_kernel(self) -> RunningKernel:
-        """What executes the programs now: "interpreter" or "compiled", and its launch geometry.
+        """Kernel that executes programs: "interpreter" or "compiled", and its launch geometry.
 
         The option `kernel` says what is wanted. On a GPU a compiled kernel takes over once it is
         ready; on a CPU it is machine code, where this machine supports that.
@@ -496,7 +496,8 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     def leave_behind(self) -> object | None:
         """Disable the environment in a forked child, unless it runs without worker threads."""
-        if self.closed or (self._batch.num_threads == 1 and not self._flight.is_partial):
+        has_threads = self._batch.num_threads != 1 or self._flight.is_partial
+        if self.closed or not (has_threads or is_held_elsewhere(self._lock)):
             return None
         self._state = State.LEFT_BEHIND
         self._lock = threading.RLock()  # another thread may have held it

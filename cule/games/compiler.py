@@ -149,12 +149,7 @@ class _Assembler:
         self._depth = 0
 
     def finish(self) -> tuple[int, ...]:
-        self._code.append(Op.END)
-        if len(self._code) > MAX_WORDS:
-            raise RulesError(
-                f"{self._where}: {len(self._code)} words when compiled; there is room for "
-                f"{MAX_WORDS}"
-            )
+        self._emit(Op.END)
         return tuple(int(word) for word in self._code)
 
     def _emit(self, op: Op, operand: int | None = None, *, pops: int = 0, pushes: int = 0) -> None:
@@ -162,6 +157,11 @@ class _Assembler:
         self._code.append(op)
         if operand is not None:
             self._code.append(operand)
+        if len(self._code) > MAX_WORDS:  # at once: chained comparisons can double at each level
+            raise RulesError(
+                f"{self._where}: more than {MAX_WORDS} words when compiled, for which there is "
+                "no room"
+            )
         self._depth += pushes - pops
         if self._depth > MAX_STACK:
             raise RulesError(

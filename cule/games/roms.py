@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Literal
 
 from cule.errors import InvalidArgumentError, RomNotFoundError, UnsupportedRomError
-from cule.files import replace_bytes
+from cule.files import open_regular, replace_bytes
 from cule.games.schema import load_roms
 
 MAX_ROM_BYTES = 512 * 1024
@@ -98,7 +98,7 @@ def read_rom(path: Path) -> bytes:
         UnsupportedRomError: The file is empty, truncated or too large.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(MAX_ROM_BYTES + 1)
             if data.startswith(_GZIP_MAGIC):
                 file.seek(0)
@@ -260,7 +260,7 @@ def _contents(source: Path) -> Iterator[tuple[str, bytes | str]]:
                 yield str(path), read_rom(path)
             except (RomNotFoundError, UnsupportedRomError) as error:
                 yield str(path), str(error)
-        elif name.endswith(".zip"):
+        elif name.endswith(".zip") and path.is_file():
             yield from _zip_contents(path)
         elif name.endswith(OTHER_ARCHIVES):
             yield str(path), "an archive of this kind is not read; unpack it"

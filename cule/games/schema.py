@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from cule.errors import RulesError
+from cule.files import open_regular
 from cule.games.language import CORE_STATE, INT_MAX, core_state
 from cule.games.tables import T, Table, package_data, parse_toml
 
@@ -188,7 +189,7 @@ def load_user_rules(path: Path) -> dict[str, UserRules]:
         RulesError: The file cannot be read, or a table is not well formed.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(MAX_RULES_BYTES + 1)
     except OSError as error:
         raise RulesError(f"rules: cannot read {path}: {error.strerror or error}") from None

@@ -117,7 +117,10 @@ def game_id_of(name: str) -> str:
     near += [rom_id for key, rom_id in ids.items() if compact and compact in key]
     unique = list(dict.fromkeys(near))[:5]
     hint = f"did you mean {' or '.join(unique)}?" if unique else f"games: {', '.join(list_games())}"
-    raise UnknownGameError(f"game {name!r} is unknown; {hint}")
+    raise UnknownGameError(
+        f"game {name!r} is unknown; {hint}; a ROM of your own needs its rules as well, see "
+        "docs/own_roms.md"
+    )
 
 
 def resolve(

@@ -34,6 +34,11 @@ _CHOSEN = re.compile(r"\((?P<values>[^()]+,[^()]+)\)\[(?P<index>[^\]]+)\]")
 _ACTIONS = {"SELECT": "select", "ACT": "act", "SOFT_RESET": "soft_reset"}
 _INDENT = "    "
 
+#: Characters of numbered steps: patterns take quadratic time.
+MAX_STEPS_CHARS = 10_000
+#: Characters of the program that they stand for.
+MAX_PROGRAM_CHARS = 100_000
+
 
 def has_steps(text: str) -> bool:
     """Whether a text has numbered steps instead of a program."""
@@ -41,8 +46,23 @@ def has_steps(text: str) -> bool:
 
 
 def program_of(text: str, where: str) -> str:
-    """The program of numbered steps, one per line; other lines are a RulesError with `where`."""
-    return "".join(f"{line}\n" for line in _Reader(text, where).lines())
+    """The program of numbered steps, one per line.
+
+    Raises:
+        RulesError: A line is no step, or the steps that contain each other are too long.
+    """
+    if len(text) > MAX_STEPS_CHARS:
+        raise RulesError(f"{where}: steps longer than {MAX_STEPS_CHARS} characters")
+    lines: list[str] = []
+    size = 0
+    for line in _Reader(text, where).lines():
+        size += len(line) + 1
+        if size > MAX_PROGRAM_CHARS:
+            raise RulesError(
+                f"{where}: the program of its steps is longer than {MAX_PROGRAM_CHARS} characters"
+            )
+        lines.append(f"{line}\n")
+    return "".join(lines)
 
 
 class _Reader:
@@ -109,7 +129,10 @@ class _Reader:
         text = re.sub(r"\bis (?=\d)", "== ", text)
         text = re.sub(r"\bRAND\b", "rand()", text)
         text = _CHOSEN.sub(_choice, text)
-        return re.sub(r"\b[A-Za-z_]\w*\b", lambda word: meant.get(word[0], word[0]), text)
+        value = re.sub(r"\b[A-Za-z_]\w*\b", lambda word: meant.get(word[0], word[0]), text)
+        if len(value) > MAX_PROGRAM_CHARS:
+            raise self._error(text)
+        return value
 
     def _error(self, text: str) -> RulesError:
         named = "".join(f", {name}" for name in self._meanings)

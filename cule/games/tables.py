@@ -31,11 +31,22 @@ def package_data(name: str) -> bytes:
     return (resources.files("cule.games") / "data" / name).read_bytes()
 
 
+#: Dots of a key: each is a table in the one before, and a parser takes quadratic time.
+MAX_DOTS = 16
+
+
+def _dots(line: bytes) -> int:
+    """Dots in what may be a key: before the first "=" of a line."""
+    return line.partition(b"=")[0].count(b".") if b"=" in line or line.startswith(b"[") else 0
+
+
 def parse_toml(where: str, data: bytes) -> dict[str, dict[str, object]]:
     """The tables of a TOML file, by their keys; `where` names it in errors."""
+    if max(map(_dots, data.splitlines()), default=0) > MAX_DOTS:
+        raise RulesError(f"{where}: a key with more than {MAX_DOTS} dots")
     try:
         content: dict[str, object] = tomllib.loads(data.decode("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         raise RulesError(f"{where}: not a TOML file: {error}") from None
     tables = {}
     for key, table in content.items():

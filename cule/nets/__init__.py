@@ -10,14 +10,29 @@ The weights of the first layer scale pixels by 1/255, which saves a pass over th
 
 from __future__ import annotations
 
-from cule.nets.continuous import DeterministicActorCritic, GaussianActorCritic
+from typing import TYPE_CHECKING
+
+from cule.lazy import lazy_names
 from cule.nets.heads import ActorCritic, QNetwork, gather_actions, soft_copy
 from cule.nets.initialisation import INITIALISATIONS, initialise
-from cule.nets.noisy import NoisyLinear, sample_noise
-from cule.nets.normalised import NormalisedQNetwork
 from cule.nets.pixels import PixelStatistics, read_floats
-from cule.nets.quantiles import ImplicitQuantileNetwork
 from cule.nets.torsos import TORSOS, make_torso, reads_blocks
+
+if TYPE_CHECKING:
+    from cule.nets.continuous import DeterministicActorCritic, GaussianActorCritic
+    from cule.nets.noisy import NoisyLinear, sample_noise
+    from cule.nets.normalised import NormalisedQNetwork
+    from cule.nets.quantiles import ImplicitQuantileNetwork
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "continuous": ("DeterministicActorCritic", "GaussianActorCritic"),
+        "noisy": ("NoisyLinear", "sample_noise"),
+        "normalised": ("NormalisedQNetwork",),
+        "quantiles": ("ImplicitQuantileNetwork",),
+    },
+)
 
 __all__ = [
     "INITIALISATIONS",

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from cule.nets.initialisation import initialise
-from cule.nets.noisy import NoisyLinear
 from cule.nets.pixels import PixelStatistics
 from cule.nets.torsos import Torso, make_torso
 
@@ -111,6 +110,8 @@ class QNetwork(nn.Module):
 
         def linear(inputs: int, outputs: int, *, is_head: bool) -> nn.Module:
             if noisy:
+                from cule.nets.noisy import NoisyLinear
+
                 return NoisyLinear(
                     inputs, outputs, sigma0=noise_sigma0, groups=noise_groups, is_head=is_head
                 )

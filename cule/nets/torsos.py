@@ -21,7 +21,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cule.errors import InvalidArgumentError
-from cule.nets.hadamax import hadamax_body
 
 #: Names of the torsos.
 TORSOS = ("nature", "nature32", "nips", "small", "impala", "impala2", "hadamax", "vector", "mlp")
@@ -190,6 +189,8 @@ def make_torso(name: str, obs_shape: Sequence[int]) -> Torso:
     if name in _CONVOLUTIONS:
         body = convolutional_body(name, obs_shape)
     elif name == "hadamax":
+        from cule.nets.hadamax import hadamax_body
+
         body = hadamax_body(ByteConv2d, obs_shape)
     else:
         channels, rows, columns = obs_shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -169,7 +170,8 @@ class AtariParallelEnv(ParallelEnv):  # type: ignore[misc]  # the library is opt
         """Play a frame.
 
         Args:
-            actions: Indices by agent; one that is missing is 0.
+            actions: Indices by agent: one for each of `agents`; those of agents that are out have
+                no effect.
 
         Returns:
             Observations, rewards, terminations, truncations and infos, by the agents that were
@@ -177,11 +179,13 @@ class AtariParallelEnv(ParallelEnv):  # type: ignore[misc]  # the library is opt
 
         Raises:
             ActionRangeError: An action outside the action space.
+            InvalidArgumentError: An agent has no action, or there is no such agent.
             NotResetError: Before the first reset.
         """
         agents = self.agents
         if not agents and self._is_over and self._steps:
             return {}, {}, {}, {}, {}
+        self._check_agents(actions)
         indices = [actions.get(agent, 0) for agent in self.possible_agents]
         obs, reward, terminated, _, info = self._env.step(np.array([indices], np.int64))
         self._steps += 1
@@ -198,6 +202,20 @@ class AtariParallelEnv(ParallelEnv):  # type: ignore[misc]  # the library is opt
             dict.fromkeys(agents, truncated),
             {agent: {} for agent in agents},
         )
+
+    def _check_agents(self, actions: object) -> None:
+        if not isinstance(actions, Mapping):
+            raise InvalidArgumentError(
+                f"actions is a {type(actions).__name__}; it must be a dict of actions by agent"
+            )
+        unknown = [agent for agent in actions if agent not in self.possible_agents]
+        if unknown:
+            raise InvalidArgumentError(
+                f"actions has {unknown[0]!r}; agents are {', '.join(self.possible_agents)}"
+            )
+        missing = [agent for agent in self.agents if agent not in actions]
+        if missing:
+            raise InvalidArgumentError(f"actions has none for {', '.join(missing)}")
 
     def render(self) -> NDArray[np.uint8] | None:
         """The screen with ``render_mode="rgb_array"``: uint8 ``[H, 160, 3]``."""

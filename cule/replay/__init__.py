@@ -17,6 +17,8 @@ the native module do the same in less time, bit for bit (`native`).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cule.errors import (
     CapacityError,
     CheckpointError,
@@ -24,6 +26,7 @@ from cule.errors import (
     NotReadyError,
     ShortReplayWarning,
 )
+from cule.lazy import lazy_names
 from cule.replay.multi_batch import MultiBatchSchedule
 from cule.replay.options import (
     PrioritizedOptions,
@@ -31,14 +34,27 @@ from cule.replay.options import (
     SharedOptions,
     TrajectoryOptions,
 )
-from cule.replay.prioritized import PrioritizedReplay
-from cule.replay.replay_writer import ReplayWriter
-from cule.replay.shared import SharedPrioritizedReplay, WriterStatus
-from cule.replay.shared_memory import SharedHandle
 from cule.replay.steps import Step
 from cule.replay.trajectory import Rollout, TrajectoryBuffer
 from cule.replay.transitions import Batch
-from cule.replay.uniform import UniformReplay
+
+if TYPE_CHECKING:
+    from cule.replay.prioritized import PrioritizedReplay
+    from cule.replay.replay_writer import ReplayWriter
+    from cule.replay.shared import SharedPrioritizedReplay, WriterStatus
+    from cule.replay.shared_memory import SharedHandle
+    from cule.replay.uniform import UniformReplay
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "prioritized": ("PrioritizedReplay",),
+        "replay_writer": ("ReplayWriter",),
+        "shared": ("SharedPrioritizedReplay", "WriterStatus"),
+        "shared_memory": ("SharedHandle",),
+        "uniform": ("UniformReplay",),
+    },
+)
 
 __all__ = [
     "Batch",

@@ -253,8 +253,11 @@ class NativePriorities:
         if not _core.are_priorities(at, given):
             return False
         assert isinstance(given, np.ndarray)
-        powers = self._powers(given, fallback=-1.0)
-        self._core.update_priorities(self._sums, at, given, powers, self._n_step)
+        tensor, powers = self._scratch(given.size)
+        powers[:] = given
+        tensor.pow_(self._alpha)
+        seen = self._max_view, self._rejected_view, self._limit
+        self._core.update_priorities(self._sums, at, given, powers, self._n_step, *seen)
         return True
 
     def _powers(self, priorities: AnyArray, *, fallback: float) -> NDArray[np.float64]:

@@ -156,6 +156,7 @@ class Priorities:
 
     def update(self, leaves: Tensor, is_live: Tensor, priorities: Tensor) -> None:
         """Set the priorities of those leaves that are live; all arguments ``[B]``."""
+        priorities = torch.where(is_live, priorities, 0.0)
         accepted = self.accept(priorities, torch.full_like(self.max_priority, -1.0))
         leaves = torch.where(is_live & (accepted >= 0), leaves, self.sums.waste)
         self.sums.assign(leaves, self.masses(accepted))

@@ -131,9 +131,13 @@ class UniformReplay(RingBuffer):
         name, sizes = type(self).__name__, self.options.summary()
         return f"{name}({len(self):,} of {capacity:,} transitions, {sizes})"
 
+    def memory_bytes(self) -> dict[str, int]:
+        """Bytes of the tensors, by use."""
+        return self._bytes_of(self.options, self.num_timesteps)
+
     def memory_report(self) -> str:
-        """A table of the memory by use; the bytes are those of the tensors."""
-        parts = self._bytes_of(self.options, self.num_timesteps)
+        """A table of `memory_bytes`."""
+        parts = self.memory_bytes()
         num_steps = self.num_timesteps - self._overhead
         transitions = num_steps * self.options.num_envs
         facts = {

@@ -92,8 +92,8 @@ def open_trained(
     """
     from cule.agents.parts.config import EVALUATION_SEED
     from cule.agents.parts.envs import make_env
+    from cule.agents.run.checkpoint import find_checkpoint
     from cule.agents.run.evaluation import eval_config
-    from cule.agents.run.folder import find_checkpoint
     from cule.agents.run.presets import checkpoint_config, find_agent, load_to_play
     from cule.agents.run.weights import read_to_play
     from cule.agents.self_play import SelfPlayEnv

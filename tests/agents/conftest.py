@@ -10,3 +10,9 @@ torch = pytest.importorskip("torch")
 @pytest.fixture(autouse=True)
 def always_one_thread(one_thread: None) -> None:
     """`one_thread`, for every test of this folder."""
+
+
+@pytest.fixture
+def short_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evaluate in episodes of at most 1,000 frames."""
+    monkeypatch.setattr("cule.agents.run.evaluation.FRAME_CAP", 1000)

@@ -87,6 +87,7 @@ def test_published_settings() -> None:
 
 
 @pytest.mark.ale
+@pytest.mark.usefixtures("short_episodes")
 def test_train_resume_and_eval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = ["--out", str(tmp_path / "run")]
     words = ["train", "ppo", "--game", "pong", *SMALL, *out, "--log-every", "32", "--seed", "3"]
@@ -113,6 +114,7 @@ def test_train_resume_and_eval(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.ale
+@pytest.mark.usefixtures("short_episodes")
 def test_continuous_ppo_from_train_to_eval(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,6 +26,7 @@ from cule.agents import (  # noqa: E402
     PQNConfig,
 )
 from cule.agents.parts.gym_env import GymFrameEnv  # noqa: E402
+from cule.agents.parts.rollout import next_values  # noqa: E402
 from cule.agents.ppo import Samples  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
@@ -199,7 +200,7 @@ def test_truncated_episodes_have_the_value_of_their_final_observation(name: str)
     collect(wrapped, 16)
     rollout = wrapped.buffer.rollout()
     values = wrapped.values_of(rollout.obs.flatten(0, 1)).view(16, 4)
-    following = wrapped.next_values(rollout, values)
+    following = next_values(rollout, values, wrapped.values_of, wrapped.setup)
     cut = rollout.ended & (rollout.discounts > 0)
     assert cut[:-1].any()
     for t, e in cut[:-1].nonzero().tolist():

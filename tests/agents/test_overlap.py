@@ -21,6 +21,7 @@ from cule.agents.parts import (  # noqa: E402
     memory,
 )
 from cule.errors import InvalidArgumentError  # noqa: E402
+from tests.support.cases import long_except  # noqa: E402
 from tests.support.fake_cuda import fake_cuda  # noqa: E402
 from tests.support.learners import collect, small_env, small_learner  # noqa: E402
 
@@ -72,7 +73,7 @@ def play_first(agent: Any) -> None:
     agent.credit.add(agent.replay, config.collect_steps * agent.num_envs)
 
 
-@pytest.mark.parametrize("name", APEX)
+@pytest.mark.parametrize("name", long_except(APEX, "apex-dqn"))
 @pytest.mark.parametrize("collect_steps", [1, 3])
 def test_order_does_not_show(name: str, collect_steps: int) -> None:
     # 800 transitions are 50 steps: the ring is overwritten while it is learned from.
@@ -84,7 +85,7 @@ def test_order_does_not_show(name: str, collect_steps: int) -> None:
     assert_same(everything(agent), everything(other))
 
 
-@pytest.mark.parametrize("name", APEX)
+@pytest.mark.parametrize("name", long_except(APEX, "apex-dqn"))
 def test_it_is_not_the_run_without(name: str) -> None:
     agent, other = overlapping(name), overlapping(name)
     object.__setattr__(other.config, "overlap", False)
@@ -97,7 +98,7 @@ def test_it_is_not_the_run_without(name: str) -> None:
     assert not torch.equal(agent.replay.sample(64).obs, other.replay.sample(64).obs)
 
 
-@pytest.mark.parametrize("name", APEX)
+@pytest.mark.parametrize("name", long_except(APEX, "apex-dqn"))
 def test_samples_are_those_that_steps_pay_for(name: str) -> None:
     agent = overlapping(name, samples_per_insert=1.3, collect_steps=2)
     started = 0
@@ -123,7 +124,7 @@ def test_weights_reach_the_actor_at_the_same_steps() -> None:
     assert changes == {1: [41, 61], 3: [42, 63], 20: [80]}
 
 
-@pytest.mark.parametrize("name", APEX)
+@pytest.mark.parametrize("name", long_except(APEX, "apex-dqn"))
 def test_a_resumed_run_goes_on(name: str, tmp_path: Path) -> None:
     agent, whole = overlapping(name), overlapping(name)
     for _ in agent.train(steps=16 * 70):
@@ -137,7 +138,7 @@ def test_a_resumed_run_goes_on(name: str, tmp_path: Path) -> None:
     assert_same(everything(later), everything(whole))
 
 
-@pytest.mark.parametrize("name", APEX)
+@pytest.mark.parametrize("name", long_except(APEX, "apex-dqn"))
 def test_what_is_owed_waits_for_a_new_memory(name: str, tmp_path: Path) -> None:
     agent = overlapping(name)
     for _ in agent.train(steps=16 * 70):

@@ -36,6 +36,7 @@ from cule.agents.run.checkpoint import (  # noqa: E402
 )
 from cule.cli import main  # noqa: E402
 from cule.watch.policies import open_trained  # noqa: E402
+from tests.support.cases import long_except  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.learners import SMALL, class_of, small_env  # noqa: E402
 
@@ -159,7 +160,7 @@ OWN: dict[str, type[Net]] = {
 
 
 @pytest.mark.parametrize("kind", ["module", "factory"])
-@pytest.mark.parametrize("name", sorted(SMALL))
+@pytest.mark.parametrize("name", long_except(sorted(SMALL), every=3))
 def test_networks_by_argument(name: str, kind: str, tmp_path: Path) -> None:
     """A module or what makes one, in every learner, also when it is loaded."""
     made: list[nn.Module] = []
@@ -307,6 +308,7 @@ def test_rows_are_passed_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.ale
+@pytest.mark.usefixtures("short_episodes")
 def test_own_agents_are_evaluated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

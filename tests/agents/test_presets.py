@@ -56,3 +56,11 @@ def test_presets_of_papers_end_a_return_with_a_life(preset: str) -> None:
         assert env.config.fire_after_life_loss == presses
         assert not env.config.episodic_life  # the episode continues
         env.close()
+
+
+@pytest.mark.parametrize("preset", ["vtrace", "vtrace-gpu", "vtrace-cpu", "a2c-cpu"])
+def test_presets_whose_learning_rate_needs_it_add_epsilon_to_the_root(preset: str) -> None:
+    """With 1e-5 under the root, `vtrace` does not learn Pong; see docs/agents/vtrace.md."""
+    config = config_of(preset)
+    assert config.rmsprop_eps == 1e-10  # type: ignore[attr-defined]
+    assert type(config)().rmsprop_eps == 1e-5  # type: ignore[attr-defined]

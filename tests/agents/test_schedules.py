@@ -122,14 +122,14 @@ def test_the_learning_rate_does_not_fall_below_zero(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["a2c", "vtrace", "ppo"])
 def test_the_entropy_factor_changes_linearly(name: str) -> None:
-    agent: Any = small_learner(name, total_steps=10**4, entropy_coef=0.4, entropy_coef_end=0.1)
+    agent: Any = small_learner(name, total_steps=1500, entropy_coef=0.4, entropy_coef_end=0.1)
     steps = []
-    for progress in agent.train(steps=20_000):
-        done = min(progress.steps / 10**4, 1.0)
+    for progress in agent.train(steps=2500):
+        done = min(progress.steps / 1500, 1.0)
         steps.append(progress.steps)
         agent.anneal()  # as the next round will
         assert float(agent.entropy_coef) == pytest.approx(0.4 - 0.3 * done)
-    assert max(steps) >= 20_000
+    assert max(steps) >= 2500
 
 
 def test_the_clip_range_changes_linearly() -> None:
@@ -160,7 +160,7 @@ def test_an_adaptive_rate_follows_the_divergence(
     if on_device:
         group["lr"], group["capturable"] = torch.tensor(1e-3), True
     rate, changes = 1e-3, set()
-    for progress in agent.train(steps=256 * 60):
+    for progress in agent.train(steps=256 * 20):
         kl = float(progress.metrics["approx_kl"])
         factor = 1 / 1.5 if kl > 0.02 else 1.5 if kl < 0.005 else 1.0
         rate = min(max(rate * factor, 1e-6), 1e-2)

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule.agents.run import scores  # noqa: E402
-from cule.agents.sweeps import command, report, workers  # noqa: E402
-from cule.agents.sweeps.runs import Plan, read_plan  # noqa: E402
+from cule.agents.sweeps import command, report  # noqa: E402
+from cule.agents.sweeps import runs as sweep_runs  # noqa: E402
+from cule.agents.sweeps.runs import Outcome, Plan, read_plan, run_process  # noqa: E402
 from cule.agents.sweeps.schedule import LiveTable, Schedule  # noqa: E402
-from cule.agents.sweeps.workers import LocalWorkers, Outcome  # noqa: E402
 from cule.cli import main  # noqa: E402
 from cule.errors import CheckpointError, InvalidArgumentError  # noqa: E402
 
@@ -133,41 +134,36 @@ def test_a_folder_holds_one_sweep(tmp_path: Path) -> None:
 
 
 class Scripted:
-    """Workers whose runs end as a script says, by the number of the try."""
-
-    num_slots = 2
+    """Executes runs that end as a script says, by the number of the try."""
 
     def __init__(self, plan: Plan, script: dict[str, list[Outcome]], steps: int = 0) -> None:
         self.plan, self.script, self.steps = plan, script, steps
         self.starts: list[str] = []
-        self.most = 0
-        self.alive: set[int] = set()
-        self.stopped: list[Any] = []
+        self.alive = self.most = 0
+        self.lock = threading.Lock()
 
-    def start(self, words: Sequence[str], log: Path) -> Any:
+    def __call__(self, words: Sequence[str], log: Path, stop: threading.Event) -> Outcome:
         game = words[words.index("--game") + 1]
         folder = Path(words[words.index("--out") + 1])
-        self.starts.append(f"{game} {words[words.index('--seed') + 1]}")
-        self.alive.add(len(self.starts))
-        self.most = max(self.most, len(self.alive))
-        return game, folder, len(self.starts)
+        with self.lock:
+            self.starts.append(f"{game} {words[words.index('--seed') + 1]}")
+            self.alive += 1
+            self.most = max(self.most, self.alive)
+        outcome = self.end(game, folder, stop)
+        with self.lock:
+            self.alive -= 1
+        return outcome
 
-    def poll(self, handle: Any) -> Outcome | None:
-        game, folder, number = handle
-        self.alive.discard(number)
-        tries = self.script.get(game, [])
-        if tries:
-            folder.mkdir(parents=True, exist_ok=True)
-            self.steps += 10
-            (folder / "progress.csv").write_text(f"steps,steps_per_s\n{self.steps},5\n")
-            return tries.pop(0)
-        write_run(folder, game, {self.plan.total_steps: 1.0})
-        return Outcome(0, "")
-
-    def stop(self, handles: Sequence[Any]) -> None:
-        self.stopped = list(handles)
-
-    def close(self) -> None: ...
+    def end(self, game: str, folder: Path, stop: threading.Event) -> Outcome:
+        with self.lock:
+            tries = self.script.get(game, [])
+            if tries:
+                folder.mkdir(parents=True, exist_ok=True)
+                self.steps += 10
+                (folder / "progress.csv").write_text(f"steps,steps_per_s\n{self.steps},5\n")
+                return tries.pop(0)
+            write_run(folder, game, {self.plan.total_steps: 1.0})
+            return Outcome(0, "")
 
 
 LOST = Outcome(None, "its node died")
@@ -181,17 +177,31 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def schedule(folder: Path, fake: Any, restarts: int = 1) -> tuple[Schedule, io.StringIO]:
     stream = io.StringIO()
-    made = Schedule(fake.plan, folder, fake, max_restarts=restarts, stream=stream)
+    made = Schedule(
+        fake.plan, folder, fake, num_slots=lambda: 2, max_restarts=restarts, stream=stream
+    )
     return made, stream
 
 
 def test_runs_are_started_once_within_the_slots(tmp_path: Path) -> None:
     plan = make_plan(2, ["pong", "breakout", "qbert"])
     write_run(tmp_path / "qbert" / "seed-0", "qbert", {200: 5.0})  # of an earlier call
-    fake = Scripted(plan, {})
+
+    class InPairs(Scripted):
+        """The first two runs end when both have begun."""
+
+        both = threading.Barrier(2, timeout=60)
+
+        def end(self, game: str, folder: Path, stop: threading.Event) -> Outcome:
+            if folder.name == "seed-0":
+                self.both.wait()
+            return super().end(game, folder, stop)
+
+    fake = InPairs(plan, {})
     made, stream = schedule(tmp_path, fake)
     assert made.run()
-    assert fake.starts == ["pong 0", "breakout 0", "pong 1", "breakout 1", "qbert 1"]
+    assert sorted(fake.starts[:2]) == ["breakout 0", "pong 0"]
+    assert sorted(fake.starts[2:]) == ["breakout 1", "pong 1", "qbert 1"]
     assert fake.most == 2
     assert "6 of 6 runs complete" in stream.getvalue()
 
@@ -209,9 +219,9 @@ def test_lost_runs_continue_as_long_as_they_make_progress(tmp_path: Path) -> Non
 
 def test_runs_without_progress_and_refused_runs_fail(tmp_path: Path) -> None:
     class Stuck(Scripted):
-        def poll(self, handle: Any) -> Outcome | None:
+        def end(self, game: str, folder: Path, stop: threading.Event) -> Outcome:
             self.steps = 0
-            return super().poll(handle)
+            return super().end(game, folder, stop)
 
     refused = Outcome(2, "cule: num_envs is 0")
     fake = Stuck(make_plan(1), {"pong": [LOST] * 9, "breakout": [refused]})
@@ -223,21 +233,32 @@ def test_runs_without_progress_and_refused_runs_fail(tmp_path: Path) -> None:
     assert messages["breakout"] == "ended with status 2 at 10 steps: cule: num_envs is 0"
 
 
-def test_an_interrupted_sweep_stops_its_runs(tmp_path: Path) -> None:
-    class Interrupted(Scripted):
-        def poll(self, handle: Any) -> Outcome | None:
-            raise KeyboardInterrupt
+def test_an_interrupted_sweep_stops_its_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped: list[str] = []
 
-    fake = Interrupted(make_plan(1), {})
+    class Waiting(Scripted):
+        def end(self, game: str, folder: Path, stop: threading.Event) -> Outcome:
+            assert stop.wait(60)
+            stopped.append(game)
+            return Outcome(0, "")
+
+    made, _ = schedule(tmp_path, Waiting(make_plan(1), {}))
+
+    def interrupt(lines: Sequence[str]) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LiveTable, "show", lambda _, lines: interrupt(lines))
     with pytest.raises(KeyboardInterrupt):
-        schedule(tmp_path, fake)[0].run()
-    assert [handle[0] for handle in fake.stopped] == ["pong", "breakout"]
+        made.run()
+    assert sorted(stopped) == ["breakout", "pong"]
 
 
 def test_the_table_has_progress_and_an_expected_end(tmp_path: Path) -> None:
     made, _ = schedule(tmp_path, Scripted(make_plan(2), {}))
     run = made.waiting.popleft()
-    made.running[run] = None
+    made.running[run] = Future()
     assert "expected end unknown yet" in made.lines()[0]
     run.folder.mkdir(parents=True)
     (run.folder / "progress.csv").write_text("steps,steps_per_s,episode_return\n50,2,-7.5\n")
@@ -265,11 +286,13 @@ def test_a_terminal_shows_the_table_in_place() -> None:
 
 def test_a_process_ends_with_its_parent(tmp_path: Path) -> None:
     script = (
-        "import sys, time; from pathlib import Path; from cule.agents.sweeps.workers import launch;"
+        "import sys, time; from pathlib import Path; from cule.agents.sweeps.runs import launch;"
         "p = launch([sys.executable, '-c', 'import time; time.sleep(600)'], Path(sys.argv[1]), 1);"
         "print(p.pid, flush=True); time.sleep(600)"
     )
-    parent = workers.launch([sys.executable, "-c", script, str(tmp_path / "x")], tmp_path / "y", 1)
+    parent = sweep_runs.launch(
+        [sys.executable, "-c", script, str(tmp_path / "x")], tmp_path / "y", 1
+    )
     deadline = time.monotonic() + 60
     while not (text := (tmp_path / "y").read_text()).endswith("\n"):
         assert time.monotonic() < deadline
@@ -288,18 +311,18 @@ def test_a_process_of_a_dead_parent_runs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "getpid", lambda: 1)
-    process = workers.launch([sys.executable, "-c", "print('ran')"], tmp_path / "log", 1)
+    process = sweep_runs.launch([sys.executable, "-c", "print('ran')"], tmp_path / "log", 1)
     process.wait()
     assert (tmp_path / "log").read_text() == ""
 
 
 def test_outcomes_of_processes(tmp_path: Path) -> None:
-    local = LocalWorkers(1, 1)
     words = [sys.executable, "-c", "print('so'); print('the reason'); raise SystemExit(2)"]
-    handle = local.start(words, tmp_path / "log")
-    while (outcome := local.poll(handle)) is None:
-        time.sleep(0.02)
-    assert outcome == Outcome(2, "the reason")
+    assert run_process(words, tmp_path / "log", 1) == Outcome(2, "the reason")
+    stop = threading.Event()
+    stop.set()
+    words = [sys.executable, "-c", "import time; time.sleep(600)"]
+    assert run_process(words, tmp_path / "other", 1, stop) == Outcome(-signal.SIGTERM, "")
 
 
 def sweep_words(folder: Path, *more: str) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cule.agents.parts import devices  # noqa: E402
+from cule.agents.parts import setup  # noqa: E402
 from tests.support.learners import small_learner  # noqa: E402
 
 
@@ -23,8 +23,8 @@ def test_busy_cores_are_left_alone(
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)), raising=False)
     monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0), raising=False)
-    monkeypatch.setattr(devices.torch, "get_num_threads", lambda: 4)
-    monkeypatch.setattr(devices.torch, "set_num_threads", chosen.append)
+    monkeypatch.setattr(setup.torch, "get_num_threads", lambda: 4)
+    monkeypatch.setattr(setup.torch, "set_num_threads", chosen.append)
     small_learner("a2c")
     small_learner("a2c", torch_threads=7)
     assert chosen == [threads, 7]
@@ -38,4 +38,4 @@ def test_without_a_load(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.delattr(os, "getloadavg", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
-    assert devices.idle_cores() == 6
+    assert setup.idle_cores() == 6

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule import FrameStep  # noqa: E402
-from cule.agents.parts.scales import ValueScale  # noqa: E402
+from cule.agents.parts.rollout import ValueScale  # noqa: E402
 from cule.agents.run.checkpoint import (  # noqa: E402
     load_state,
     read_checkpoint,
@@ -36,6 +36,7 @@ def rich_learner(**changes: Any) -> Any:
     return small_learner("ppo", env=RichCatch(16), **options)
 
 
+@pytest.mark.long
 def test_large_values_are_learned_in_units_of_their_deviation() -> None:
     """Without, the gradient of values uses up the norm to which gradients are clipped."""
     scores = []

@@ -211,6 +211,7 @@ def test_weights_of_something_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.ale
+@pytest.mark.usefixtures("short_episodes")
 def test_from_train_to_eval_and_watch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / "run"
     words = ["train", "ppo", "--game", "pong", *SMALL, "--out", str(run), "--total-steps", "64"]

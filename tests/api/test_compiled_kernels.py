@@ -19,6 +19,7 @@ import cule
 from cule.envs import kernel_cache, translation
 from cule.envs.checks import to_numpy
 from tests.api.test_kernel import KERNELS, assert_same, play
+from tests.support.cases import long_except
 
 pytestmark = pytest.mark.ale
 INTERPRETED = "the interpreter kernel continues to run the game: "
@@ -206,10 +207,18 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     env.reset(seed=0)
 
 
+FAILURES = [
+    cule.DeviceError("bad source"),
+    OSError("disk full"),
+    MemoryError(),
+    ValueError("a bug"),
+]
+
+
 @pytest.mark.parametrize("kernel", ["auto", "compiled"])
 @pytest.mark.parametrize(
     "failure",
-    [cule.DeviceError("bad source"), OSError("disk full"), MemoryError(), ValueError("a bug")],
+    long_except(FAILURES, FAILURES[0]),
 )
 def test_a_failed_compilation_is_said_once(
     compiler: Compiler, failure: Exception, kernel: str

@@ -14,6 +14,7 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics, RecordVideo
 
 from cule.envs.options import PRESETS
 from tests.support.api import MakeEnv, actions_for
+from tests.support.cases import long_except
 
 pytestmark = pytest.mark.ale
 
@@ -38,7 +39,7 @@ def test_it_is_off_by_default(make_env: MakeEnv) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("game", ["breakout", "ms_pacman"])
+@pytest.mark.parametrize("game", long_except(["breakout", "ms_pacman"], "breakout"))
 @pytest.mark.parametrize("rule", ["episodic_life", "life_loss_info", None])
 def test_sums_of_every_episode(make_env: MakeEnv, mode: str, game: str, rule: str | None) -> None:
     options: dict[str, Any] = {} if rule is None else {rule: True}

@@ -1,4 +1,4 @@
-"""``benchmarks/gpu_suite.sh``: every part on the mock CUDA device, and how it ends."""
+"""``benchmarks/gpu_suite.sh`` on the mock CUDA device: its lines, how it ends, kit and report."""
 
 from __future__ import annotations
 
@@ -9,20 +9,24 @@ import subprocess
 import sys
 import tarfile
 import time
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.gpu_report import report
+from benchmarks.gpu_suite import kit
+from benchmarks.gpu_suite.lines import FIRST, LINES
+from tests.support.cases import long_except
+
 ROOT = Path(__file__).parents[2]
-PARTS = ["build", "equality", "fps", "ncu", "fps-57", "fps-train", "sanitizer", "train"]
+FILES = {"summary.json", "suite.log", "results.tar.gz"}
 
 NVIDIA_SMI = """#!/bin/sh
 echo "Mock GPU, 580.00, 81559 MiB, 9.0"
 """
 
-#: Runs the program, and writes a log as ``ncu --csv`` does.
+#: Runs the program, and writes a log as ``ncu --csv --page raw`` does.
 NCU = """#!/bin/sh
 while [ "$1" != --log-file ]; do shift; done
 log=$2
@@ -30,15 +34,15 @@ shift 2
 "$@" || exit
 cat >"$log" <<'END'
 ==PROF== Connected to process 1
-"ID","Process ID","Kernel Name","Block Size","Grid Size","Section Name","Metric Name","Metric Unit","Metric Value"
-"0","1","cule::step_consoles_kernel","(128, 1, 1)","(2, 1, 1)","Speed","Duration","us","12.5"
-"0","1","cule::step_consoles_kernel","(128, 1, 1)","(2, 1, 1)","Speed","SM Frequency","Ghz","1.9"
-"1","1","cule::finish_step_kernel","(128, 1, 1)","(4, 1, 1)","Speed","Duration","us","3.5"
+"ID","Kernel Name","gpu__time_duration.sum","smsp__thread_inst_executed_per_inst_executed.ratio"
+"","","us",""
+"0","cule::step_consoles_kernel","1,012.5","5.8"
+"1","cule::finish_step_kernel","3.5","20"
 END
 """
 
 SANITIZER = """#!/bin/sh
-[ "$1 $3 $4" = "--tool --error-exitcode 9" ] || exit 3
+[ "$1 $2 $3" = "--error-exitcode 9 --tool" ] || exit 3
 shift 4
 "$@" || exit
 echo "========= ERROR SUMMARY: 0 errors"
@@ -46,15 +50,17 @@ echo "========= ERROR SUMMARY: 0 errors"
 
 #: Finds an error, ends when it is asked to, and hangs.
 BAD_SANITIZER = """#!/bin/sh
-case $2 in
+case $4 in
   memcheck) echo "========= ERROR SUMMARY: 1 error"; exit 9 ;;
   racecheck) trap 'exit 0' TERM; echo waiting; while :; do sleep 0.1; done ;;
   initcheck) exec sleep 1000 ;;
+  synccheck) exit 0 ;;
 esac
 """
 
 HANGING_SANITIZER = """#!/bin/sh
-echo $$ >"$PID_FILE"
+echo $$ >"$PID_FOLDER/$$"
+echo one word
 exec sleep 1000
 """
 
@@ -70,7 +76,9 @@ class Suite:
             **os.environ,
             "PATH": f"{self.tools}{os.pathsep}{os.environ['PATH']}",
             "PYTHON": sys.executable,
+            "KIT": str(folder / "no-kit"),
             "COMMIT": "abc",
+            "TMPDIR": str(folder),
         }
         self.add("nvidia-smi", NVIDIA_SMI)
 
@@ -89,6 +97,7 @@ class Suite:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            start_new_session=True,
         )
 
     def run(self, *words: str) -> tuple[int, str]:
@@ -97,12 +106,16 @@ class Suite:
         output, _ = process.communicate()
         return process.returncode, output
 
-    def record(self, part: str) -> Any:
-        return json.loads((self.out / f"{part}.json").read_text())
+    def summary(self) -> Any:
+        return json.loads((self.out / "summary.json").read_text())
+
+    def commands(self) -> dict[str, Any]:
+        """What the summary says of each command."""
+        return {c["name"]: c for line in self.summary()["lines"] for c in line["commands"]}
 
     def archived(self) -> set[str]:
         with tarfile.open(self.out / "results.tar.gz") as archive:
-            return set(archive.getnames())
+            return {name.partition("/")[2] for name in archive.getnames()}
 
 
 @pytest.fixture
@@ -110,122 +123,165 @@ def gpu_suite(tmp_path: Path) -> Suite:
     return Suite(tmp_path)
 
 
-def make_wheel(folder: Path) -> None:
-    folder.mkdir()
-    info = "sample-1.0.dist-info"
-    with zipfile.ZipFile(folder / "sample-1.0-py3-none-any.whl", "w") as wheel:
-        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: sample\nVersion: 1.0\n")
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
-        wheel.writestr(f"{info}/RECORD", "")
-
-
+@pytest.mark.long
 @pytest.mark.ale
-def test_every_part(gpu_suite: Suite, tmp_path: Path) -> None:
+def test_every_line(gpu_suite: Suite) -> None:
+    """But for that of JAX, which is not installed here."""
     pytest.importorskip("torch")
     pytest.importorskip("pybind11")  # of the build
     gpu_suite.add("ncu", NCU)
     gpu_suite.add("compute-sanitizer", SANITIZER)
-    make_wheel(tmp_path / "wheels")
-    gpu_suite.environment["WHEELS"] = str(tmp_path / "wheels")
-    status, output = gpu_suite.run()
-    assert status == 0, output
+    names = [name for name in LINES if name != "xla"]
+    status, output = gpu_suite.run("--seconds", "3000", "--parts", *names)
+    assert status == 0, output + (gpu_suite.out / "suite.log").read_text()
+    assert "there is no kit" in output
 
-    records = {part: gpu_suite.record(part) for part in PARTS}
-    for part, record in records.items():
-        assert f"{part}: ok, " in output
-        assert (record["part"], record["status"], record["dry_run"]) == (part, "ok", True)
-        assert (record["commit"], record["device"]["driver"]) == ("abc", "580.00")
-        assert record["device"]["architecture"] == "90"
-        assert record["torch"]
-        assert record["limit_s"] == 480
-        assert 0 < record["seconds"] < 480
-        for command in record["commands"]:
+    summary = gpu_suite.summary()
+    assert (summary["status"], summary["dry_run"], summary["commit"]) == ("ok", True, "abc")
+    assert (summary["device"]["driver"], summary["device"]["architecture"]) == ("580.00", "90")
+    assert 0 < summary["seconds"] < summary["budget_s"] == 3000
+    assert [line["name"] for line in summary["lines"]] == names
+    log = (gpu_suite.out / "suite.log").read_text()
+    for line in summary["lines"]:
+        assert f"{line['name']}: ok, " in output
+        for command in line["commands"]:
             assert (command["status"], command["exit_status"]) == ("ok", 0)
-            assert f"$ {command['command']}\n" in (gpu_suite.out / f"{part}.log").read_text()
-        assert {f"results/{part}.json", f"results/{part}.log"} <= gpu_suite.archived()
+            assert f"$ {command['command']}\n" in log
+    assert "Would install cule" in log
+    assert log.count("ERROR SUMMARY: 0 errors") == 8
+    assert "1 passed" in log
+    assert {path.name for path in gpu_suite.out.iterdir()} == FILES
+    assert {"summary.json", "suite.log", "resources.json", "pong/progress.jsonl"} <= (
+        gpu_suite.archived()
+    )
     assert not [name for name in gpu_suite.archived() if name.endswith((".pt", ".safetensors"))]
+    assert not list(gpu_suite.out.parent.glob("gpu-suite-*")), "the work folder is left"
 
-    measured = {part: record["measured"] for part, record in records.items()}
-    assert "Would install cule" in (gpu_suite.out / "build.log").read_text()
-    assert "sample-1.0" in (gpu_suite.out / "build.log").read_text()
-    assert {kernel["name"] for kernel in measured["build"]["kernels"]} >= {"finish_step_kernel"}
-    assert "1 passed" in measured["build"]["tests"][-1]
-    assert measured["equality"]["steps_compared"] == 6
-    assert measured["equality"]["games_equal"] == 2
-    kernels = {"cule-cuda@interpreter", "cule-cuda@compiled"}
-    for cell in ("emulation-2-pong", "emulation-3-pong"):
-        assert set(measured["fps"]["kernels"][cell]["frames_per_s"]) == kernels
-        assert len(set(measured["fps"]["kernels"][cell]["digests_of_ram"].values())) == 1
-    assert measured["fps-57"]["emulation-2-pong"]["frames_per_s"]["cule-cuda@interpreter"] > 0
-    rates = measured["fps-train"]["training-2-pong"]["frames_per_s"]
-    assert set(rates) == {"ppo on cule-cuda", "vtrace on cule-cuda"}
-    assert min(rates.values()) > 0
-    profiles = measured["ncu"]
-    assert set(profiles) == {"interpreter-2", "compiled-2"}
-    step, finish = profiles["compiled-2"]
-    assert step["metrics"] == {"Duration": "12.5 us", "SM Frequency": "1.9 Ghz"}
-    assert finish["kernel"] == "cule::finish_step_kernel"
-    assert len(measured["sanitizer"]["summaries"]) == 3
-    assert set(measured["train"]) == {"ppo-256", "ppo", "vtrace", "apex"}
-    for training in measured["train"].values():
-        assert training["progress"]["steps"] == 32
-        assert training["progress"]["updates_per_s"] > 0
-    assert [row["episodes"] for row in measured["train"]["ppo-256"]["evaluations"]] == ["10"]
+    tables = report(gpu_suite.out)
+    for kernel, what in (("interpreter", "3 games"), ("compiled", "pong")):
+        assert f"| {kernel} | 1 | {what} | " in tables
+    assert "| equal |" in tables
+    assert "| pong | 3 | compiled, 1 lanes |" in tables
+    assert "| compiled-2 | cule::step_consoles_kernel | 1.012 | 5.8 |" in tables
+    assert "| training-2-pong | ppo on cule-cuda |" in tables
+    assert "The games of JAXtari, constant actions" in tables
+    assert "| 1 threads, emulation-2-pong |" in tables
 
 
-def test_a_step_that_fails_and_steps_at_their_limit(gpu_suite: Suite) -> None:
+@pytest.mark.long
+def test_a_command_that_fails_and_commands_at_their_limit(gpu_suite: Suite) -> None:
     gpu_suite.add("compute-sanitizer", BAD_SANITIZER)
-    status, output = gpu_suite.run("--limit-s", "16", "sanitizer")
+    status, output = gpu_suite.run("--seconds", "30", "--parts", "sanitizers")
     assert status == 1, output
-    record = gpu_suite.record("sanitizer")
-    commands = {c["name"]: c for c in record["commands"]}
-    assert commands["memcheck"]["exit_status"] == 9
-    states = {name: commands[name]["status"] for name in ("memcheck", "racecheck", "initcheck")}
-    assert states == {"memcheck": "failed", "racecheck": "ok", "initcheck": "stopped"}
-    assert record["status"] == "failed"
-    assert record["measured"]["summaries"] == ["========= ERROR SUMMARY: 1 error"]
-    assert "results/sanitizer.json" in gpu_suite.archived()
+    commands = gpu_suite.commands()
+    for kernel in ("interpreter", "compiled"):
+        failed = commands[f"memcheck-{kernel}"]
+        assert (failed["status"], failed["exit_status"]) == ("failed", 9)
+        assert failed["last_words"] == "========= ERROR SUMMARY: 1 error"
+        # What ends well when it is asked to is ok.
+        assert commands[f"racecheck-{kernel}"]["status"] == "ok"
+        assert commands[f"initcheck-{kernel}"]["status"] == "stopped"
+        assert commands[f"synccheck-{kernel}"]["status"] == "ok"
+    assert "sanitizers: failed" in output
+    assert gpu_suite.summary()["seconds"] < 30
+    assert "memcheck-compiled (failed):\n\n```\n=" in report(gpu_suite.out)
 
 
-def test_a_signal_stops_the_suite(gpu_suite: Suite, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", long_except([signal.SIGTERM, signal.SIGKILL], signal.SIGTERM))
+def test_a_killed_run_leaves_its_results(
+    gpu_suite: Suite, tmp_path: Path, number: signal.Signals
+) -> None:
     gpu_suite.add("compute-sanitizer", HANGING_SANITIZER)
-    pid_file = tmp_path / "pid"
-    gpu_suite.environment["PID_FILE"] = str(pid_file)
-    process = gpu_suite.start("sanitizer", "train")
-    while not (pid_file.exists() and pid_file.read_text().endswith("\n")):
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    gpu_suite.environment["PID_FOLDER"] = str(pids)
+    process = gpu_suite.start("--seconds", "100", "--parts", "sanitizers", "cpu")
+    while len(list(pids.iterdir())) < 4 or "synccheck" in str(gpu_suite.commands()):
         assert process.poll() is None
         time.sleep(0.05)
-    assert gpu_suite.record("sanitizer")["status"] == "running"
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(number)
     process.communicate()
-    assert process.returncode == 128 + signal.SIGTERM
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(pid_file.read_text()), 0)
-    record = gpu_suite.record("sanitizer")
-    assert record["status"] == record["commands"][-1]["status"] == "stopped"
-    assert "results/sanitizer.json" in gpu_suite.archived()
-    assert not (gpu_suite.out / "train.json").exists()
+    summary = gpu_suite.summary()
+    assert [line["name"] for line in summary["lines"]] == ["install", "sanitizers"]
+    assert {path.name for path in gpu_suite.out.iterdir()} >= FILES
+    assert "Run" in report(gpu_suite.out)
+    if number == signal.SIGTERM:
+        assert process.returncode == 128 + number
+        assert summary["status"] == summary["lines"][-1]["status"] == "stopped"
+        assert gpu_suite.commands()["memcheck-compiled"]["last_words"] == "one word"
+    for path in pids.iterdir():
+        if number == signal.SIGKILL:
+            os.kill(int(path.name), signal.SIGKILL)
+        else:
+            with pytest.raises(ProcessLookupError):
+                os.kill(int(path.name), 0)
 
 
-def test_nothing_follows_a_build_that_fails(gpu_suite: Suite, tmp_path: Path) -> None:
-    (tmp_path / "wheels").mkdir()
-    (tmp_path / "wheels" / "no.whl").write_text("")
-    gpu_suite.environment["WHEELS"] = str(tmp_path / "wheels")
-    status, output = gpu_suite.run("build")
-    assert status == 1, output
-    assert [c["name"] for c in gpu_suite.record("build")["commands"]] == ["install"]
-    assert gpu_suite.record("build")["status"] == "failed"
-
-
-def test_an_unknown_part(gpu_suite: Suite) -> None:
-    status, output = gpu_suite.run("fps", "speed")
+def test_requests_that_are_refused(gpu_suite: Suite) -> None:
+    status, output = gpu_suite.run("--parts", "fps", "speed")
     assert status == 2
-    assert f"unknown part 'speed'; it must be one of {', '.join(PARTS)}" in output
+    assert f"unknown line 'speed'; it must be one of {', '.join(LINES)}" in output
     assert not gpu_suite.out.exists()
+    assert FIRST[0] == "install"
 
 
 def test_without_a_gpu(gpu_suite: Suite) -> None:
     gpu_suite.add("nvidia-smi", "#!/bin/sh\nexit 9\n")
-    status, output = gpu_suite.run("fps")
+    status, output = gpu_suite.run("--parts", "fps")
     assert status == 1
     assert "no NVIDIA GPU" in output
+
+
+def test_a_kit_is_used_only_with_its_sources_and_python(tmp_path: Path) -> None:
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    about = {"python": python, "sources": kit.sources_digest(), "commit": "abc", "nvrtc": "13.0.88"}
+    assert kit.find_kit(tmp_path) == f"there is no kit in {tmp_path}"
+    for changes, expected in (
+        ({"sources": "0"}, "the kit was made of other sources"),
+        ({"python": "2.7"}, f"the kit is for Python 2.7, and this is {python}"),
+        ({}, about),
+    ):
+        (tmp_path / "kit.json").write_text(json.dumps(about | changes))
+        assert kit.find_kit(tmp_path) == expected
+
+
+@pytest.mark.long
+@pytest.mark.compilers
+def test_kernels_of_a_kit_are_those_that_environments_ask_for(tmp_path: Path) -> None:
+    """Compiled by processes of their own, packed, and unpacked into an empty cache."""
+    from benchmarks.compile_games import VARIANTS
+    from tests.support.compilers import FOLDER
+
+    path = os.pathsep.join([str(FOLDER / "13.0.88"), str(ROOT)])
+    environment = {**os.environ, "PYTHONPATH": path, "CULE_CACHE": str(tmp_path / "one")}
+    make = [sys.executable, "-m", "benchmarks.gpu_suite.make_kit", "--pack", "--out"]
+    done = subprocess.run(
+        [*make, str(tmp_path), "--games", "pong", "--jobs", "1"],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.partition(" lanes")[0] for line in lines[:2]] == ["all games, 1", "all games, 2"]
+    assert lines[-1] == "4 kernels"
+    assert kit.unpack(tmp_path, tmp_path / "two") == 4
+
+    ask = (
+        "from benchmarks.compile_games import wanted_kernel\n"
+        f"for lanes in {list(VARIANTS.values())}:\n"
+        "    wanted = wanted_kernel('pong', lanes, 90)\n"
+        "    print(wanted.path.is_file(), wanted.shared_path.is_file())\n"
+    )
+    environment["CULE_CACHE"] = str(tmp_path / "two")
+    found = subprocess.run(
+        [sys.executable, "-c", ask],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.split() == ["True"] * 4

@@ -13,6 +13,7 @@ import pytest
 import cule
 from tests.support.ale_pair import load_ale_py
 from tests.support.api import rom_path
+from tests.support.cases import long_except
 
 pytestmark = pytest.mark.ale
 
@@ -52,7 +53,7 @@ def pixels(path: Path) -> np.ndarray:
         ("breakout", 3, None, 10),  # and after the episode's end
     ],
 )
-@pytest.mark.parametrize("averaging", [False, True])
+@pytest.mark.parametrize("averaging", long_except([False, True], False))
 def test_every_frame_is_a_picture(
     game: str, frame_skip: int, mode: int | None, limit: int, averaging: bool, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ import cule
 from cule.search import Archive, RandomActions, branch, frame_cells, ram_cells, rollout
 from tests.support.ale_pair import load_ale_py
 from tests.support.api import MakeEnv, rom_path
+from tests.support.cases import long_except
 
 pytestmark = pytest.mark.ale
 
@@ -59,7 +60,9 @@ def ale_after(game: str, actions: np.ndarray) -> tuple[np.ndarray, list[float]]:
     return ale.getRAM(), np.cumsum([0, *rewards], dtype=float).tolist()
 
 
-@pytest.mark.parametrize("game", ["seaquest", "asteroids", "montezuma_revenge"])
+@pytest.mark.parametrize(
+    "game", long_except(["seaquest", "asteroids", "montezuma_revenge"], "seaquest")
+)
 @pytest.mark.parametrize("resets", ["exact", "cached"])
 def test_ways_of_an_archive_lead_to_its_snapshots_in_ale_py(
     make_env: MakeEnv, game: str, resets: str

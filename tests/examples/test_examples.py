@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cases import long_except
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 
@@ -28,8 +30,15 @@ SHORT: dict[str, tuple[str, tuple[str, ...]]] = {
         ("stable_baselines3",),
     ),
     "several_games.py": ("--each 2 --steps 60", ()),
+    "shared_replay.py": (
+        "--explorers 2 --capacity 4096 --learning-starts 256 --batch-size 8 --updates 3",
+        ("torch",),
+    ),
     "torchrl_dqn.py": ("--num-envs 4 --steps 192 --replay-size 100 --batch-size 32", ("torchrl",)),
 }
+
+#: Examples that run in a second or two, without torch.
+QUICK = ("beam_search.py", "go_explore.py", "gymnasium_loop.py", "own_rom.py", "several_games.py")
 
 #: Libraries that warn when they are imported or used.
 WARN = {"ray", "stable_baselines3", "torchrl"}
@@ -57,7 +66,7 @@ def test_every_example_has_a_short_form() -> None:
 
 
 @pytest.mark.ale
-@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize("name", long_except(SHORT, *QUICK))
 def test_example_runs(name: str, tmp_path: Path) -> None:
     arguments, needed = SHORT[name]
     for module in needed:
@@ -68,6 +77,7 @@ def test_example_runs(name: str, tmp_path: Path) -> None:
     assert run(*warnings, str(EXAMPLES / name), *words)
 
 
+@pytest.mark.long
 def test_ppo_stays_on_its_device() -> None:
     """On the mock CUDA device, which refuses tensors of another one."""
     pytest.importorskip("torch")

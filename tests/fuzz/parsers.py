@@ -164,11 +164,11 @@ def read_replay_file(data: bytes, folder: Path) -> None:
     path.write_bytes(data)
     for is_prioritized in (False, True):
         replay = make_replay(is_prioritized)
-        before = {name: tensor.clone() for name, tensor in replay._tensors().items()}
+        before = {name: tensor.clone() for name, tensor in replay.state_dict()["tensors"].items()}
         try:
             replay.load(path)
         except CuleError:
-            for name, tensor in replay._tensors().items():
+            for name, tensor in replay.state_dict()["tensors"].items():
                 assert torch.equal(tensor, before[name]), f"a refused file changed {name}"
             continue
         for _ in range(2):

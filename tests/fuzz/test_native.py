@@ -43,7 +43,7 @@ def run(program: Path, *arguments: str) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize("target", long_except(TARGETS, "rules", "translation"))
+@pytest.mark.parametrize("target", long_except(TARGETS, "rules"))
 def test_corpus(builder: Builder, target: str, tmp_path: Path) -> None:
     files = write_corpus(target, tmp_path / target, size=1)
     program = builder.build(target, "run_files")

@@ -32,6 +32,8 @@ SMALL: dict[str, Any] = {
     "cuda_graphs": True,
     "total_steps": 10**9,
     "decorrelate_steps": 20,
+    "network": "small",
+    "img_size": 42,
 }
 REPLAY = {"memory": 60_000, "learning_starts": 400, "samples_per_insert": 1.0, "batch_size": 32}
 
@@ -117,9 +119,9 @@ def test_replayed_steps_are_the_environments() -> None:
 @pytest.mark.parametrize("cuda_graphs", long_except([False, True], False))
 def test_rows_tell_of_the_device(cuda_graphs: bool, tmp_path: Path) -> None:
     """GPU memory and shares of time; a graph of whole steps has no shares."""
-    changes = {"total_steps": 640, "num_steps": 4, "cuda_graphs": cuda_graphs}
+    changes = {"total_steps": 160, "num_steps": 4, "num_epochs": 1, "cuda_graphs": cuda_graphs}
     config = AGENTS["ppo"].config_class(**{**SMALL, **changes})
-    options = RunOptions(out=str(tmp_path), log_every=320, eval_episodes=0, progress_bar=False)
+    options = RunOptions(out=str(tmp_path), log_every=80, eval_episodes=0, progress_bar=False)
     run = start_run(AGENTS["ppo"], config, options)
     assert run.run()
     run.agent.env.close()
@@ -278,6 +280,6 @@ def test_a_million_transitions_take_what_is_printed() -> None:
     options = PrioritizedOptions(capacity=1_000_000, num_envs=1024, n_step=3, device="cuda")
     replay = PrioritizedReplay(options)
     peak = torch.cuda.max_memory_allocated() - before
-    total = sum(replay._bytes_of(options, replay.num_timesteps).values())
+    total = sum(replay.memory_bytes().values())
     assert peak == pytest.approx(total, rel=0.01)
     assert total > 7_056_000_000

@@ -44,39 +44,31 @@ MAY_INCLUDE: dict[str, set[str]] = {
 }
 
 #: Part of cule/: the other parts it may import. Single modules: errors, device, roms,
-#: files, tensor_files, option_fields, familiar_names.
+#: files, lazy, tensor_files, option_fields, familiar_names.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "files": {"errors"},
+    "lazy": set(),
     "tensor_files": {"errors", "files"},
     "option_fields": set(),
     "familiar_names": set(),
     "device": {"errors"},
     "games": {"errors", "files"},
     "envs": {
-        *("errors", "files", "option_fields", "familiar_names", "device", "games"),
+        *("errors", "files", "lazy", "option_fields", "familiar_names", "device", "games"),
         *("_core", "_cuda"),
     },
     # The learners: replay memories, networks and mathematics know nothing of environments.
     # The native module has what replay does on a processor.
-    "replay": {"errors", "files", "tensor_files", "option_fields", "kernels", "_core"},
-    "nets": {"errors"},
-    "algos": {"errors", "kernels"},
+    "replay": {"errors", "files", "lazy", "tensor_files", "option_fields", "kernels", "_core"},
+    "nets": {"errors", "lazy"},
+    "algos": {"errors", "lazy", "kernels"},
     # What they have of their own on a GPU, reached through device.
     "kernels": {"device"},
     # The package itself for its version, in checkpoints.
     "agents": {
-        *(
-            "errors",
-            "files",
-            "tensor_files",
-            "option_fields",
-            "familiar_names",
-            "games",
-            "envs",
-            "replay",
-        ),
-        *("nets", "algos", "kernels", ""),
+        *("errors", "files", "lazy", "tensor_files", "option_fields", "familiar_names", "games"),
+        *("envs", "replay", "nets", "algos", "kernels", ""),
     },
     # What users see: the package's own names, games, and the learners where they are timed; envs
     # to compare launch geometries.
@@ -113,7 +105,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The adapter to PettingZoo, a package for its two names.
     "pettingzoo": {"errors", "familiar_names", "envs", "games", "wrappers"},
     "roms": {"errors", "games"},
-    "": {"errors", "envs", "roms", "_core"},  # cule/__init__.py
+    "": {"errors", "envs", "lazy", "roms", "_core"},  # cule/__init__.py
 }
 
 #: Packages outside the standard library that the package may import, and where: None is everywhere.
@@ -156,12 +148,14 @@ SCRIPTS: dict[str, set[str]] = {
     "benchmarks": {
         *("cule", "cule.device", "cule.envs.launch", "cule.envs.png", "cule.replay"),
         *("cule.envs", "cule.envs.translation", "cule.envs.options", "cule.envs.plan"),
-        *("cule.bench", "cule.bench.games", "cule.bench.machine", "cule.bench.memory"),
+        *("cule.bench", "cule.bench.engines", "cule.bench.games", "cule.bench.interleaved"),
+        *("cule.bench.machine", "cule.bench.memory"),
         *("cule.check.equality", "cule.agents", "cule.wrappers.sb3", "cule.datasets"),
-        *("cule.games", "cule.pettingzoo", "cule.search"),
+        *("cule.errors", "cule.games", "cule.pettingzoo", "cule.search"),
     },
     "examples": {
         "cule",
+        "cule.replay",
         "cule.search",
         "cule.wrappers",
         "cule.wrappers.sb3",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import json
+import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import ale_py.vector_env
@@ -18,6 +21,8 @@ import pytest
 import torch
 
 import cule
+from benchmarks.gpu_suite.device import Device
+from benchmarks.gpu_suite.lines import LINES, Setting
 
 #: Episodes of 50 steps at most.
 SHORT = {"max_num_frames_per_episode": 200, "noop_max": 5, "num_threads": 2}
@@ -464,3 +469,14 @@ def test_results_are_shared_without_a_copy(closing) -> None:
     np.testing.assert_array_equal(there, ours)
     # JAX takes memory as it is where it begins at a multiple of 64 bytes.
     assert (there.unsafe_buffer_pointer() == ours.ctypes.data) == (ours.ctypes.data % 64 == 0)
+
+
+@pytest.mark.long
+def test_the_line_of_the_gpu_suite(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, Device("none", "0", "0 MiB", "90"), None, is_dry=True)
+    for stage in LINES["xla"].stages(setting):
+        for step in stage.steps:
+            environment = {**os.environ, **setting.environment(), **step.environment}
+            subprocess.run(step.words, cwd=tmp_path, env=environment, check=True)
+            record = json.loads((tmp_path / f"{step.name}.json").read_text())
+            assert set(record["frames_per_second"]["pong"]) >= {"cule step", "cule xla"}

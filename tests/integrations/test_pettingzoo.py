@@ -208,7 +208,16 @@ def test_games_under_their_own_names() -> None:
         env.step({})
     observations, _ = env.reset(seed=1)
     assert np.array_equal(env.render(), observations["fourth_0"])
+    actions = dict.fromkeys(env.possible_agents, 0)
     with pytest.raises(cule.ActionRangeError):
-        env.step({"first_0": 6})
+        env.step(actions | {"first_0": 6})
+    with pytest.raises(
+        cule.InvalidArgumentError, match="actions has 'frist_0'; agents are first_0"
+    ):
+        env.step(actions | {"frist_0": 1})
+    with pytest.raises(cule.InvalidArgumentError, match="actions has none for third_0, fourth_0"):
+        env.step({"first_0": 1, "second_0": 1})
+    with pytest.raises(cule.InvalidArgumentError, match="actions is a list; it must be a dict"):
+        env.step([0, 0, 0, 0])
     assert isinstance(env.action_space("first_0"), gymnasium.spaces.Discrete)
     env.close()

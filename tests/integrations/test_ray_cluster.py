@@ -158,7 +158,7 @@ def test_every_transition_arrives_once(cluster: Any) -> None:
         told = 0
         while told < 4_000:
             told += group.wait_for_transitions()
-            group.allow(told)
+            group.request_blocks()
         settle(group)
         assert group.num_lost == group.num_dropped == 0
         assert group.num_arrived == sum(shard.num_stored for shard in group.stored)
@@ -189,7 +189,7 @@ def test_a_slow_learner_holds_actors_back(cluster: Any) -> None:
         assert group.num_arrived == most  # the learner has not learned for them
         assert not requested_steps(group)
         assert group.wait_for_transitions() == most
-        group.allow(most)
+        group.request_blocks()
         assert group.wait_for_transitions() > 0
 
 

@@ -50,7 +50,7 @@ GAMES_WITH_MODES = [game for game in GAMES if other_modes(game)]
 
 @pytest.mark.parametrize(
     ("game", "sticky"),
-    long_except([(game, sticky) for game in GAMES for sticky in STICKY], every=5),
+    long_except([(game, sticky) for game in GAMES for sticky in STICKY], every=9),
 )
 def test_short(game: str, sticky: float) -> None:
     rng = generator(game, sticky)

@@ -57,7 +57,7 @@ def cartridge_ram(ale: Any, game: str) -> bytes:
     return state[at + 8 : at + 8 + 4 * 128 : 4]
 
 
-@pytest.mark.parametrize("game", long_except(GAMES, every=9))
+@pytest.mark.parametrize("game", long_except(GAMES, every=18))
 def test_facts(ale_py: Any, game: str) -> None:
     rules = load_games()[game]
     ale = start(ale_py, game, 1)
@@ -102,7 +102,7 @@ class Follower:
         return expected[1]
 
 
-@pytest.mark.parametrize("game", long_except(GAMES, every=9))
+@pytest.mark.parametrize("game", long_except(GAMES, every=18))
 def test_random_play(ale_py: Any, game: str) -> None:
     draw = random.Random(game)
     follower = Follower(ale_py, load_games()[game], seed=draw.randrange(10_000))
@@ -114,7 +114,7 @@ def test_random_play(ale_py: Any, game: str) -> None:
             follower.reset()
 
 
-@pytest.mark.parametrize("game", long_except(GAMES, every=9))
+@pytest.mark.parametrize("game", long_except(GAMES, every=18))
 def test_overwritten_ram(ale_py: Any, game: str) -> None:
     """Reaches wraps, victories and knock-outs, which a random player never sees."""
     rules = load_games()[game]

@@ -42,7 +42,7 @@ def make(game: str, num_envs: int = record_golden.NUM_ENVS, **options: Any) -> c
     return cule.AtariVectorEnv(game, num_envs, **options)
 
 
-@pytest.mark.parametrize("game", list_games())
+@pytest.mark.parametrize("game", long_except(list_games(), every=3))
 def test_steps(game: str) -> None:
     if PATHS[game] is None:
         pytest.skip(f"no ROM of {game}")
@@ -124,7 +124,7 @@ SAMPLE = ("breakout", "klax", "montezuma_revenge", "pitfall2", "robotank", "vide
 QUICK = ("montezuma_revenge",)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", long_except(WAYS, "threads", "split", "compiled"))
 @pytest.mark.parametrize(
     "game",
     [

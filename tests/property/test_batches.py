@@ -49,7 +49,11 @@ def test_threads(kind: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-@pytest.mark.parametrize("cuts", [(1,), (4, 7), tuple(range(1, NUM_ENVS))], ids=str)
+@pytest.mark.parametrize(
+    "cuts",
+    [(4, 7), *(pytest.param(c, marks=pytest.mark.long) for c in ((1,), tuple(range(1, NUM_ENVS))))],
+    ids=str,
+)
 def test_splits(kind: dict[str, Any], cuts: tuple[int, ...]) -> None:
     actions = draw_actions(1, STEPS, NUM_ENVS)
     seeds = np.arange(100, 100 + NUM_ENVS)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.cases import long_except
 from tests.support.runs import (
     Result,
     assert_same,
@@ -91,7 +92,7 @@ def test_every_episode_draws_anew() -> None:
     env.close()
 
 
-@pytest.mark.parametrize("probability", [0.0, 0.25, 0.75, 1.0])
+@pytest.mark.parametrize("probability", long_except([0.0, 0.25, 0.75, 1.0], 0.25))
 def test_sticky_actions_have_their_probability(probability: float) -> None:
     """One frame to the right, then no-ops: with this probability the paddle never moves."""
     consoles = 300

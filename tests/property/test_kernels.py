@@ -99,7 +99,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", long_except(OPTIONS, every=3))
+@pytest.mark.parametrize("name", long_except(OPTIONS, every=5))
 def test_options(name: str) -> None:
     pair = Pair("breakout", 6, lanes=4, **OPTIONS[name])
     pair.run(80)
@@ -107,7 +107,7 @@ def test_options(name: str) -> None:
 
 
 @pytest.mark.parametrize("writer", long_except([random_image, random_bytes_image], random_image))
-@pytest.mark.parametrize("kind", CARTRIDGES)
+@pytest.mark.parametrize("kind", long_except(CARTRIDGES, every=3))
 def test_random_programs(kind: str, writer: Callable[[int, str], bytes]) -> None:
     """Undocumented opcodes, code in RAM and TIA space, short frames, processors that jam."""
     for seed in range(8):
@@ -312,9 +312,12 @@ def test_local_memory_is_reserved_before_the_first_launch() -> None:
     assert asked[0] > 0
     assert pop_instruction_counts().launches == 0
     pair.close()
-    threads = module().reserve_local_memory(asked[0] + 16) // (asked[0] + 16)
-    assert threads == 2 * 2048  # of the shim's device
-    assert module().reserve_local_memory(16) == (asked[0] + 16) * threads  # it never shrinks
+    threads = 2 * 2048  # of the shim's device
+    reserved = module().reserve_local_memory(16)
+    assert reserved >= asked[0] * threads
+    more = reserved // threads + 16
+    assert module().reserve_local_memory(more) == more * threads
+    assert module().reserve_local_memory(16) == more * threads  # it never shrinks
 
 
 def test_actions_outside_the_set_are_reported_by_the_next_call() -> None:

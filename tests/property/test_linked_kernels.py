@@ -21,7 +21,7 @@ from cule.errors import DeviceError
 from tests.support.compilers import VERSIONS, toolkit_of
 from tests.support.kernels import HookedLaunch, Pair, hooked_launches
 
-pytestmark = [pytest.mark.ale, pytest.mark.compilers]
+pytestmark = [pytest.mark.ale, pytest.mark.compilers, pytest.mark.long]
 
 ARCHITECTURE = 90
 FIRST_STEPS = 150  # at most; before the step that is compared

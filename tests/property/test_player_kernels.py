@@ -44,7 +44,7 @@ def test_games(game: str, number: int) -> None:
     pair.close()
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", long_except(OPTIONS, every=3))
 def test_options(name: str) -> None:
     pair = Pair("joust", 5, has_players=True, lanes=4, **OPTIONS[name])
     pair.run(40)

@@ -392,6 +392,8 @@ def test_save_and_load(tmp_path: Path) -> None:
             for serial in range(1, 60):
                 writer.append([serial], make_step(rng, serial))
         replay.update_priorities(replay.sample(16).ids, torch.rand(16))
+        replay.update_priorities([-5, 10**15], [1e6, -1.0])  # never in the buffer
+        assert (float(replay.max_priority), int(replay.num_rejected)) == (1.0, 0)
         replay.save(path)
         batch = replay.sample(32)
     with SharedPrioritizedReplay(options) as other:

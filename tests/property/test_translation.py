@@ -70,7 +70,7 @@ def check_pair(consoles: tuple[_core.Console, _core.Console], seed: str, frames:
 
 @pytest.mark.ale
 @needs_translation
-@pytest.mark.parametrize("game", sorted(load_games()))
+@pytest.mark.parametrize("game", long_except(sorted(load_games()), every=2))
 def test_games(game: str) -> None:
     kwargs = resolve(game).to_core_kwargs()
     games = both(lambda translates: game_of(kwargs, translates))
@@ -93,7 +93,7 @@ def test_games_for_long(game: str) -> None:
 
 
 @needs_translation
-@pytest.mark.parametrize("kind", CARTRIDGES)
+@pytest.mark.parametrize("kind", long_except(CARTRIDGES, every=3))
 @pytest.mark.parametrize("writer", long_except([random_image, random_bytes_image], random_image))
 def test_random_programs(writer: Any, kind: str) -> None:
     for seed in range(5000, 5012):

@@ -60,7 +60,7 @@ def _checkpoint() -> Operation:
 def _run() -> Operation:
     """A checkpoint of a run, with what it removes and renames, and its tables."""
     from cule.agents import RunOptions, start_run
-    from cule.agents.run.folder import read_newest
+    from cule.agents.run.checkpoint import read_newest
     from tests.support.catch import Catch
     from tests.support.learners import small_learner
 

@@ -31,6 +31,7 @@ from cule.bench import (
 from cule.bench.engines import CuleEngine, Engine, EngineConfig, EngineKind
 from cule.bench.games import ATARI_57, DEFAULT_GAMES, games_named
 from cule.bench.options import PRESETS, BenchOptions, Cell, cells_of
+from cule.envs import RunningKernel
 from cule.errors import DeviceError, InvalidArgumentError, UnknownGameError
 from tests.support.bench_records import fake_record
 
@@ -216,6 +217,10 @@ class CompilingEnv(CountingEnv):
     is_loaded = False
     num_resets = 0
 
+    @property
+    def running_kernel(self) -> RunningKernel:
+        return RunningKernel("compiled" if self.is_loaded else "interpreter", 4, 4)
+
     def reset(self, *, seed: int) -> tuple[Obs, dict[str, Any]]:
         self.num_resets += 1
         return super().reset(seed=seed)
@@ -389,7 +394,9 @@ def test_a_device_is_compared_with_the_cpu(
         with pytest.raises(DifferentResultsError, match="RAM differs between cule-cuda"):
             small_comparison(["cule-cuda"])
         return
-    result = small_comparison(["cule-cuda", "cule-cpu", "ale"], num_envs=20)
+    monkeypatch.setattr(interleaved, "SHADOW_ENVS", 2)
+    monkeypatch.setattr(records, "SHADOW_ENVS", 2)
+    result = small_comparison(["cule-cuda", "cule-cpu", "ale"], num_envs=3)
     assert result.shadowed_steps == interleaved.WARM_UP_STEPS
     assert result.compared_steps == interleaved.WARM_UP_STEPS + 6
     assert set(result.ram_digests) == {"cule-cuda", "cule-cpu"}
@@ -505,3 +512,64 @@ def test_nothing_heavy_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_driver_that_does_not_know_the_utilization(monkeypatch: pytest.MonkeyPatch) -> None:
+    """nvidia-ml-py has exceptions of its own for that."""
+    torch = pytest.importorskip("torch")
+
+    class NVMLError(Exception):
+        pass
+
+    def fail(device: str) -> int:
+        raise NVMLError("Not Supported")
+
+    monkeypatch.setattr(torch.cuda, "utilization", fail)
+    assert meter.utilization_of("cuda") is None
+    with meter.DeviceMeter("cuda") as clock:
+        pass
+    assert clock.mean() is None
+    assert clock.wall_s > 0
+
+
+def use_another_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the kernel that was asked for could not be made."""
+    other = property(lambda env: RunningKernel("interpreter"))
+    monkeypatch.setattr(cule.AtariVectorEnv, "running_kernel", other)
+
+
+@pytest.mark.ale
+def test_figures_of_another_kernel_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_another_kernel(monkeypatch)
+    sizes = {"num_envs": 1, "threads": 1, "round_steps": 1, "rounds": 1}
+    with pytest.raises(engines.KernelMissingError, match="'compiled', but 'interpreter' runs"):
+        interleaved.compare_engines("pong", ["cule-cpu@compiled"], **sizes)
+    interleaved.compare_engines("pong", ["cule-cpu"], **sizes)
+
+
+@pytest.mark.ale
+def test_steps_of_another_kernel_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    from benchmarks import steps
+    from tests.support.fake_cuda import fake_cuda
+
+    use_another_kernel(monkeypatch)
+    words = ["steps", "--num-envs", "1", "--steps", "1", "--kernel", "compiled"]
+    monkeypatch.setattr(sys, "argv", words)
+    monkeypatch.setattr(steps, "load_kernel", lambda env, actions: None)
+    with fake_cuda(), pytest.raises(engines.KernelMissingError, match="'interpreter' runs 'pong'"):
+        steps.main()
+
+
+@pytest.mark.ale
+def test_records_name_the_kernel() -> None:
+    names = ["cule-cpu@interpreter", "cule-cpu@compiled"]
+    sizes = {"num_envs": 2, "threads": 1, "round_steps": 1, "rounds": 1}
+    result = interleaved.compare_engines("pong", names, **sizes)
+    content = records.describe_comparison(result, [])
+    for name in names:
+        assert content["runs"][name]["kernel"] == {
+            "name": name.partition("@")[2],
+            "lanes_per_warp": 0,
+            "warps_per_block": 0,
+        }

@@ -15,17 +15,19 @@ import pytest
 
 from cule import _core
 from roms_tools.assembler import assemble
+from tests.support.cases import long_except
 from tests.support.programs import BANK_BYTES, ale_console, core_console, core_game, with_vectors
 
 MACHINE_SEED = 4753849
 SUPPORTED = ("2K", "4K", "F8", "F8SC", "F6", "F6SC", "E0", "FE", "DPC")
 
+#: Bytes other than those that patterns of cartridge types begin with.
+WITHOUT_PATTERNS = [v for v in range(256) if v not in (0x20, 0x85, 0x8D, 0x99, 0x9D, 0xAD, 0xD0)]
+
 
 def random_bytes(size: int, seed: int = 1) -> bytearray:
-    """Random bytes without the ones that patterns of cartridge types begin with."""
-    rng = random.Random(seed)
-    return bytearray(rng.choice([v for v in range(256) if v not in (0x20, 0x85, 0x8D, 0x99, 0x9D, 0xAD, 0xD0)])
-                     for _ in range(size))  # fmt: skip
+    """Random bytes of `WITHOUT_PATTERNS`."""
+    return bytearray(random.Random(seed).choices(WITHOUT_PATTERNS, k=size))
 
 
 # --- detection ------------------------------------------------------------------------------------
@@ -426,7 +428,7 @@ def test_dpc_random_numbers() -> None:
         assert got[0] == g, between
 
 
-@pytest.mark.parametrize("fetcher", range(8))
+@pytest.mark.parametrize("fetcher", long_except(range(8), every=3))
 def test_dpc_data_fetchers(fetcher: int) -> None:
     rig = DpcRig()
     at = 0x0123

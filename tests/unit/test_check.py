@@ -71,8 +71,10 @@ def test_what_is_missing_fails(
 @pytest.mark.ale
 def test_the_time_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["check", "--device", "cpu", "--games", "pong", *SMALL, "--minutes", "0"]
-    assert main([*words, "--out", str(tmp_path / "check.json")]) == 0
-    assert "0.0 minutes were not enough for all" in capsys.readouterr().out
+    assert main([*words, "--out", str(tmp_path / "check.json")]) == 1
+    text = capsys.readouterr().out
+    assert "0.0 minutes were not enough for all" in text
+    assert "FAILED  pong = ale-py: not compared: 0.0 minutes were over" in text
 
 
 def test_options_that_are_refused() -> None:

@@ -51,7 +51,25 @@ def test_the_exit_status_and_the_record(
     )
     assert script.main() == is_wrong
     record = json.loads(out.read_text())
-    assert record["steps_compared"] == record["steps_wanted"] == 5
+    assert record["steps_wanted"] == 5
+    (batch,) = record["batches"]
+    assert (batch["games"], batch["steps"]) == (["pong", "freeway"], 5)
     difference = {"freeway": {"step": 4, "env": 1, "result": "ram"}}
-    assert record["first_differences"] == (difference if is_wrong else {})
-    assert record["games_equal"] == 2 - is_wrong
+    assert batch["differences"] == (difference if is_wrong else {})
+
+
+@pytest.mark.ale
+def test_compiled_kernels_play_a_game_at_a_time_until_the_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "record.json"
+    words = ["--games", "pong", "freeway", "--kernel", "compiled", "--device", "cpu"]
+    words += ["--envs-per-game", "1", "--steps", "50", "--chunk", "2", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", ["equality", *words, "--seconds", "0"])
+    # Nothing but the observations of the reset was compared, which is not enough.
+    assert script.main() == 1
+    record = json.loads(out.read_text())
+    assert [(batch["games"], batch["steps"]) for batch in record["batches"]] == [
+        (["pong"], 0),
+        (["freeway"], 0),
+    ]

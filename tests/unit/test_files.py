@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
 
-from cule.errors import StorageError
-from cule.files import format_bytes, replace_text, writing
+from cule.errors import RomNotFoundError, StorageError
+from cule.files import format_bytes, remove_leftovers, replace_text, writing
+from cule.games.roms import read_rom
 from tests.support.small_files import cule_with_small_files
 
 
@@ -46,17 +48,17 @@ def test_sizes() -> None:
 
 
 @pytest.mark.ale
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "file"),
     [
-        pytest.param(
+        (
             [
                 *("bench", "--games", "pong", "--num-envs", "2", "--seconds", "0", "--rounds", "2"),
                 *("--round-steps", "2", "--engines", "cule-cpu", "--no-memory", "--threads", "1"),
                 *("--load", "emulation", "--out", "{folder}/bench"),
             ],
             "bench/records/emulation-2-pong.json",
-            marks=pytest.mark.long,
         ),
         (
             [
@@ -75,3 +77,51 @@ def test_a_full_disk_ends_a_command_with_one_line(
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"cule: {tmp_path}/{file} cannot be written: File too large; it has ")
     assert not (tmp_path / file).exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")
+def test_what_is_no_regular_file_stays(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "folder").mkdir()
+    for name in ("fifo", "folder"):
+        with pytest.raises(StorageError, match=f"{name} cannot be written: it is no regular file"):
+            replace_text(tmp_path / name, "new")
+    assert stat.S_ISFIFO((tmp_path / "fifo").stat().st_mode)
+    with pytest.raises(StorageError, match="/dev/null cannot be written"):
+        replace_text("/dev/null", "new")
+    with pytest.raises(RomNotFoundError, match="no regular file"):
+        read_rom(tmp_path / "fifo")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes and links are those of POSIX")
+def test_a_file_keeps_its_mode_and_the_links_to_it(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "file").chmod(0o600)
+    (tmp_path / "link").symlink_to("file")
+    replace_text(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text() == "new"
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("name", ["n" * 255, "é" * 127])
+def test_a_name_can_be_as_long_as_the_system_allows(name: str, tmp_path: Path) -> None:
+    replace_text(tmp_path / name, "new")
+    assert (tmp_path / name).read_text() == "new"
+    with pytest.raises(StorageError, match="cannot be written"):
+        replace_text(tmp_path / (name + "nn"), "new")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="partial files are locked on POSIX only")
+def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    import fcntl
+
+    for name in (".a.npz.0.part", ".a.npz.1.part", ".b.npz.2.part"):
+        (tmp_path / name).write_bytes(b"part")
+        os.utime(tmp_path / name, (0, 0))
+    with (tmp_path / ".a.npz.1.part").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # of a writer that is at work
+        replace_text(tmp_path / "a.npz", "new")
+        assert sorted(os.listdir(tmp_path)) == [".a.npz.1.part", ".b.npz.2.part", "a.npz"]
+    remove_leftovers(tmp_path)
+    assert os.listdir(tmp_path) == ["a.npz"]

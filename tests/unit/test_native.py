@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = [f"-I{ROOT / 'csrc'}", f"-I{ROOT / 'tests' / 'shim'}"]
-FLAGS = ["-std=c++17", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror"]
+FLAGS = ["-std=c++17", "-O1", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror"]
 
 
 def run_program(name: str, folder: Path, *flags: str) -> str:
@@ -34,10 +34,12 @@ def run_program(name: str, folder: Path, *flags: str) -> str:
     "name",
     [
         "cache_switching",  # which frame the line cache compares with, and when it rests
-        "dot_resize",  # the area resize by warps, and the plain one
+        # the area resize by warps, and the plain one
+        pytest.param("dot_resize", marks=pytest.mark.long),
         # scanlines painted 32 at a time, and the picture in one go
         pytest.param("line_painter", marks=pytest.mark.long),
-        "line_collisions",  # logs rendered by teams of lanes, and by one
+        # logs rendered by teams of lanes, and by one
+        pytest.param("line_collisions", marks=pytest.mark.long),
         "register_effects",  # what writes read and change, and what scanlines depend on
         "resize_versions",  # the area resize: plain, in whole numbers, and with vectors
     ],

@@ -49,7 +49,7 @@ def fill(replay: UniformReplay, steps: int, seed: int = 0) -> None:
 
 
 def contents(replay: UniformReplay) -> dict[str, torch.Tensor]:
-    return {name: value.clone() for name, value in replay._tensors().items()}
+    return {name: value.clone() for name, value in replay.state_dict()["tensors"].items()}
 
 
 def test_n_step_numbers_of_the_specification() -> None:
@@ -104,7 +104,7 @@ def test_bytes_are_kept_to_and_reported(kind: Any) -> None:
     )
     replay = kind(options)
     held = sum(t.nbytes for t in replay._tensors().values()) - 24 - 16
-    parts = replay._bytes_of(options, replay.num_timesteps)
+    parts = replay.memory_bytes()
     assert abs(sum(parts.values()) - held) <= 24
     assert held <= 3_000_000 < held + 2 * held / replay.num_timesteps
     report = replay.memory_report()
@@ -128,7 +128,7 @@ def test_a_million_transitions_take_what_is_printed(kind: Any) -> None:
     events = profile.profiler.kineto_results.events()
     changes = sorted((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]")
     held = np.cumsum([change for _, change in changes])
-    total = sum(replay._bytes_of(options, replay.num_timesteps).values())
+    total = sum(replay.memory_bytes().values())
     assert total > 1_000_000 * (32 + 8 + 4 + 4 + 1)
     assert max(held) + of_numpy == pytest.approx(total, rel=0.01)
     assert f"{total / 1e6:.3g} MB" in replay.memory_report()
@@ -148,7 +148,7 @@ def test_what_would_fit_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CapacityError, match="at least"):
         UniformReplay(ReplayOptions(capacity="20KB"))
     half = UniformReplay(ReplayOptions(capacity=0.5, num_envs=3))
-    assert 2_400_000 < sum(half._bytes_of(half.options, half.num_timesteps).values()) <= 2_500_000
+    assert 2_400_000 < sum(half.memory_bytes().values()) <= 2_500_000
 
 
 def test_free_memory_keeps_to_the_limit_of_a_container(

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cule.errors import InvalidArgumentError
-from cule.replay import NotReadyError, PrioritizedOptions, PrioritizedReplay
+from cule.replay import NotReadyError, PrioritizedOptions, PrioritizedReplay, native
 from cule.replay.permutation import permuted
 from cule.replay.priority_sums import BLOCK_LEAVES, MASS_SCALE, PrioritySums
 
@@ -158,7 +158,7 @@ def test_huge_and_infinite_priorities_share_the_limit() -> None:
     assert (batch.weights > 0).all()
     # All transitions at the limit: still no overflow.
     replay.update_priorities(range(50), [math.inf] * 50)
-    assert 0 < int(replay._priorities.sums.total()) < 2**63 - 1
+    assert 0 < int(replay.total_mass()) < 2**63 - 1
     np.testing.assert_allclose(probabilities_of(replay, range(50)), 1 / 50, rtol=1e-6)
 
 
@@ -200,7 +200,12 @@ def shares_total(replay: PrioritizedReplay) -> float:
     return int(replay._priorities.sums.total()) / MASS_SCALE
 
 
-def test_timesteps_leave_with_the_ring_and_late_updates_change_nothing() -> None:
+@pytest.mark.parametrize("is_native", [True, False])
+def test_timesteps_leave_with_the_ring_and_late_updates_change_nothing(
+    is_native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_native:
+        monkeypatch.setattr(native, "is_used", lambda device: False)
     replay = filled(20, stack=3, n_step=2)
     add(replay, 21, 31)
     oldest = replay.sample_at([replay.head - replay.num_timesteps + 3])
@@ -210,6 +215,8 @@ def test_timesteps_leave_with_the_ring_and_late_updates_change_nothing() -> None
     replay.update_priorities(oldest.ids, [1000.0])
     replay.update_priorities([replay.head, replay.head - 1, -5, 10**15], [1000.0] * 4)
     assert int(replay._priorities.sums.total()) == total == replay.num_valid * MASS_SCALE
+    replay.update_priorities([*oldest.ids.tolist(), replay.head], [float("nan"), -1.0])
+    assert (float(replay.max_priority), int(replay.num_rejected)) == (1.0, 0)
     assert not replay.sample_at(oldest.ids).weights.any()
     for _ in range(20):
         assert (replay.sample(32).weights > 0).all()
@@ -231,7 +238,7 @@ def test_importance_weights() -> None:
 
 def test_invalid_calls_change_nothing() -> None:
     replay = filled(10)
-    before = {name: value.clone() for name, value in replay._tensors().items()}
+    before = {name: value.clone() for name, value in replay.state_dict()["tensors"].items()}
     for ids, priorities in (
         ([0], [1.0, 2.0]), ([[0]], [[1.0]]), ([0.5], [1.0]), ([0], ["a"]), (["a"], [1.0]),
     ):  # fmt: skip
@@ -248,7 +255,7 @@ def test_invalid_calls_change_nothing() -> None:
         with pytest.raises(InvalidArgumentError, match=r"beta is .* from 0.0 to 1.0"):
             PrioritizedOptions(beta=beta)  # type: ignore[arg-type]
     replay.update_priorities([], [])
-    for name, value in replay._tensors().items():
+    for name, value in replay.state_dict()["tensors"].items():
         assert torch.equal(value, before[name]), name
     empty = PrioritizedReplay(PrioritizedOptions(capacity=10))
     with pytest.raises(NotReadyError):

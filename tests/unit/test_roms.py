@@ -114,7 +114,7 @@ def test_unknown_names_get_near_matches(name: str, near: str) -> None:
 
 def test_names_without_near_matches_get_the_list() -> None:
     refused(UnknownGameError, "adventure, air_raid", "zaxxon", game="xxxxxxxxxxxxxxxx")
-    refused(UnknownGameError, "game '' is unknown", game="")
+    refused(UnknownGameError, "game '' is unknown", "a ROM of your own needs its rules", game="")
     assert issubclass(UnknownGameError, ValueError)
 
 

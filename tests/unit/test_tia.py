@@ -29,7 +29,7 @@ from tests.support.programs import Frame
 # --- write delays ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cycle", [*range(23, 76, 4), 75])
+@pytest.mark.parametrize("cycle", long_except([*range(23, 76, 4), 75], 75, every=4))
 def test_colours_change_at_once(cycle: int) -> None:
     screen = picture(coloured().at(LINE, cycle, "COLUBK", 0x37))
     expected = [BK if x < x_of(cycle) else 0x36 for x in range(WIDTH)]  # bit 0 is dropped
@@ -37,7 +37,7 @@ def test_colours_change_at_once(cycle: int) -> None:
     assert row(screen, LINE + 1) == [0x36] * WIDTH
 
 
-@pytest.mark.parametrize("cycle", range(28, 38))
+@pytest.mark.parametrize("cycle", long_except(range(28, 38), 28, 29, 30, 31))
 def test_playfield_changes_on_a_cell_border(cycle: int) -> None:
     screen = picture(coloured().at(LINE, cycle, "PF1", 0xFF).at(LINE + 1, 10, "PF1", 0))
     border = x_of(cycle, (4, 5, 2, 3)[cycle % 4])
@@ -164,7 +164,7 @@ def test_player_copies(mode: int, n: int, cycle: int) -> None:
 
 
 @pytest.mark.parametrize("mode", long_except(range(8), 0, 6))
-@pytest.mark.parametrize("size", range(4))
+@pytest.mark.parametrize("size", long_except(range(4), 0, 3))
 def test_missile_copies_and_sizes(mode: int, size: int) -> None:
     for n in (0, 1):
         frame = coloured(**{f"NUSIZ{n}": size << 4 | mode, f"ENAM{n}": 2}).at(40, 64, f"RESM{n}")

@@ -69,7 +69,7 @@ class Block(NamedTuple):
 
 
 class Played(NamedTuple):
-    """What the learner learns of a block without fetching it."""
+    """Summary of a block, which the learner reads without fetching the block."""
 
     num_steps: int
     """Steps of all environments."""

@@ -20,7 +20,7 @@ CONNECT_S, ANSWER_S = 5.0, 60.0
 
 
 class NodeReport(NamedTuple):
-    """What a node has, as it says itself."""
+    """Answer of a node: its versions, and what it lacks."""
 
     name: str
     python: str

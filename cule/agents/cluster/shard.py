@@ -20,7 +20,7 @@ RING_BITS = 42
 
 
 class Stored(NamedTuple):
-    """What a shard holds; it confirms a block with it."""
+    """Content of a shard, with which it confirms a block."""
 
     num_valid: int
     """Transitions that can be sampled."""
@@ -94,7 +94,7 @@ class Shard:
         return self.stored()
 
     def stored(self) -> Stored:
-        """What the shard holds."""
+        """Count the content of the shard."""
         rings = self.rings.values()
         return Stored(
             sum(int(ring.num_valid) for ring in rings),

@@ -1,1 +1,1 @@
-"""The algorithms: one file each, with its options, how it acts and how it learns."""
+"""Parts that the algorithms share: functions and small classes, without base classes."""

@@ -69,25 +69,25 @@ class GaussianPolicy(Policy):
     def sample(
         self, output: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """As `Policy.sample`; float32 ``[N, 3]``."""
+        """Sample actions, float32 ``[N, 3]``, with their noise as the extra."""
         noise = torch.randn(output.shape, generator=generator, device=output.device)
         return output + self._log_sigma.exp() * noise, {"noise": noise}
 
     def best(self, output: Tensor) -> Tensor:
-        """As `Policy.best`: the means."""
+        """Return the means."""
         return output
 
     def env_actions(self, actions: Tensor) -> Tensor:
-        """As `Policy.env_actions`: radius, angle and fire."""
+        """Convert stored actions to radius, angle and fire."""
         return algos.polar_from_raw(actions)
 
     @torch.no_grad()
     def behaviour_log_probs(self, rollout: Rollout) -> Tensor:
-        """As `Policy.behaviour_log_probs`: from the stored noise."""
+        """Compute log-probabilities ``[T, N]`` from the stored noise."""
         return algos.noise_log_prob(rollout.extras["noise"], self._log_sigma)
 
     def log_probs_and_entropies(self, output: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """As `Policy.log_probs_and_entropies`; both of the unbounded numbers."""
+        """Compute log-probabilities and entropies of the unbounded numbers; ``[B]`` each."""
         log_sigma = self._log_sigma
         log_probs = algos.gaussian_log_prob(output, log_sigma, actions)
         return log_probs, algos.gaussian_entropy(log_sigma).expand_as(log_probs)

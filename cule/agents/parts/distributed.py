@@ -144,7 +144,7 @@ def update_statistics(statistics: PixelStatistics, frames: Tensor) -> None:
 
 
 def local_moments(values: Tensor, valid: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """As `global_moments`, over the values of this process."""
+    """Mean and sample standard deviation over the (valid) values of this process."""
     chosen = values if valid is None else values[valid]
     return chosen.mean(), chosen.std()
 

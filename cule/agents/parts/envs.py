@@ -6,7 +6,7 @@ An agent uses an environment through `FrameEnv` only, so that tests can supply t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, SupportsInt, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, SupportsInt, TypeAlias, runtime_checkable
 
 import gymnasium
 import numpy as np
@@ -14,10 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from cule.agents.parts.config import AgentConfig
-from cule.agents.self_play import SelfPlayEnv
-from cule.envs import AtariVectorEnv, FrameStep, MultiAgentVectorEnv
+from cule.envs import AtariVectorEnv, FrameStep
 from cule.errors import InvalidArgumentError
 from cule.replay import TrajectoryBuffer, TrajectoryOptions
+
+if TYPE_CHECKING:
+    from cule.agents.self_play import SelfPlayEnv
+    from cule.envs import MultiAgentVectorEnv
 
 
 class ObsSpace(Protocol):
@@ -73,6 +76,8 @@ class FrameEnv(Protocol):
 def make_env(config: AgentConfig) -> AtariVectorEnv | SelfPlayEnv:
     """Make the environments of a config; with several players one policy plays all seats."""
     if config.num_players > 1:
+        from cule.agents.self_play import SelfPlayEnv
+
         return SelfPlayEnv(make_games(config, config.num_players))
     return AtariVectorEnv(
         _games(config),
@@ -113,6 +118,8 @@ def make_games(config: AgentConfig, seats: int) -> MultiAgentVectorEnv:
         raise InvalidArgumentError(
             f"game is {config.game!r}; with num_players {config.num_players} it must be one game"
         )
+    from cule.envs import MultiAgentVectorEnv
+
     return MultiAgentVectorEnv(
         config.game,
         config.num_envs // seats,

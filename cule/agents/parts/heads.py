@@ -1,4 +1,4 @@
-"""What a Q-network's outputs mean: values, distributions over atoms (C51), or quantiles (IQN).
+"""Heads of Q-networks: outputs are values, distributions over atoms (C51), or quantiles (IQN).
 
 A head makes action values of outputs, and the losses of a batch.
 """

@@ -49,7 +49,7 @@ class Progress:
 
 
 class Learner(Protocol):
-    """What runs, evaluations and checkpoints know of a learner; each algorithm implements it.
+    """Interface of a learner to runs, evaluations and checkpoints; each algorithm implements it.
 
     `save`, `load`, `evaluate` and `check_finite` follow from the rest.
 

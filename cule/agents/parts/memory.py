@@ -1,4 +1,4 @@
-"""What the algorithms with a replay memory share: updates in proportion to steps, and copies."""
+"""Parts of algorithms with a replay memory: updates in proportion to steps, and copies."""
 
 from __future__ import annotations
 

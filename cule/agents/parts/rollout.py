@@ -1,4 +1,4 @@
-"""What the algorithms with rollouts share: values of the observations that follow each step."""
+"""Parts of algorithms with rollouts: values of following observations, and units of values."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ from cule.agents.parts.distributed import update_statistics
 from cule.agents.parts.setup import Setup
 from cule.nets import PixelStatistics
 from cule.replay import Rollout, TrajectoryBuffer
+
+#: Weight of the newest rollout, once there have been more than its inverse.
+NEWEST_WEIGHT = 0.01
+
+#: Smallest standard deviation, for games without rewards so far.
+SMALLEST_STD = 1e-2
 
 
 @torch.no_grad()
@@ -65,3 +71,51 @@ def count_rollout(network: nn.Module, buffer: TrajectoryBuffer, size: int) -> No
     if pixel_statistics(network) is not None:
         for frames in buffer.frames(size):
             count_frames(network, frames)
+
+
+class ValueScale(nn.Module):
+    """Units of values: the running mean and standard deviation of returns.
+
+    A network learns values in these units; without updates they are those of rewards. After an
+    update the last layer is changed such that it gives the same values as before (PopArt, van
+    Hasselt et al. 2016), so that the values of a rollout and the returns computed from them agree.
+    """
+
+    mean: Tensor
+    square: Tensor
+    std: Tensor
+    count: Tensor
+
+    def __init__(self) -> None:
+        """Begin with the units of rewards."""
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(()))
+        self.register_buffer("square", torch.ones(()))
+        self.register_buffer("std", torch.ones(()))
+        self.register_buffer("count", torch.zeros(()))
+
+    def values(self, outputs: Tensor) -> Tensor:
+        """Convert outputs of the network to values."""
+        return outputs * self.std + self.mean
+
+    def outputs(self, values: Tensor) -> Tensor:
+        """Convert values to outputs of the network."""
+        return (values - self.mean) / self.std
+
+    @torch.no_grad()
+    def update(self, mean: Tensor, std: Tensor, head: nn.Module | None) -> None:
+        """Take the returns of a rollout into account, by their mean and standard deviation.
+
+        `head`, if it is linear, keeps its values.
+        """
+        self.count += 1
+        weight = (1.0 / self.count).clamp(min=NEWEST_WEIGHT)
+        old_mean, old_std = self.mean.clone(), self.std.clone()
+        # The first rollout replaces what the statistics begin with.
+        self.mean.lerp_(mean, weight)
+        self.square.lerp_(std.square() + mean.square(), weight)
+        variance = (self.square - self.mean.square()).clamp(min=SMALLEST_STD**2)
+        self.std.copy_(variance.sqrt())
+        if isinstance(head, nn.Linear):
+            head.weight.mul_(old_std / self.std)
+            head.bias.copy_((head.bias * old_std + old_mean - self.mean) / self.std)

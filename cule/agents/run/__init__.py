@@ -1,1 +1,1 @@
-"""Running algorithms: runs, logs, checkpoints, evaluation, processes, CUDA graphs, presets."""
+"""Runs of learners: folders, checkpoints, logs, evaluations, presets, the command line."""

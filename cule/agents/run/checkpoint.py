@@ -1,8 +1,14 @@
-"""Checkpoints: whole training states, and weights for playing."""
+"""Checkpoints, and the folder of a run that holds them.
+
+A checkpoint is a whole training state; its part for playing is `PolicyState`. A run resumes from
+the newest checkpoint in its folder that every process has.
+"""
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,12 +17,10 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 from torch import Tensor
 
 from cule import __version__
-from cule.agents.parts.distributed import (
-    rank,
-    world_size,
-)
+from cule.agents.parts.config import AgentConfig
+from cule.agents.parts.distributed import barrier, gather_values, rank, world_size
 from cule.agents.parts.options import config_from
-from cule.errors import CheckpointError
+from cule.errors import CheckpointError, CheckpointNotFoundError, InvalidArgumentError
 from cule.tensor_files import load_tensors, save_tensors
 
 if TYPE_CHECKING:
@@ -167,6 +171,33 @@ def _check_run(learner: Learner, content: Checkpoint) -> None:
 #: Increases when the content of a checkpoint changes its meaning.
 FORMAT = 1
 
+#: Options of 0.2.0 that are gone, with the value of runs that did not use them; None: any value.
+REMOVED_OPTIONS = {
+    "vtrace": False,
+    "prio": False,
+    "laber": False,
+    "laber_candidates": None,
+    "uniform_mixture": 0.0,
+}
+
+
+def without_removed_options(
+    path: str | os.PathLike[str], config: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Leave out options of 0.2.0 that are gone.
+
+    Raises:
+        CheckpointError: The run used one of them.
+    """
+    for name, unused in REMOVED_OPTIONS.items():
+        value = config.get(name, unused)
+        if unused is not None and value != unused:
+            raise CheckpointError(
+                f"{path} was made with {name} = {value!r}, an option of cule 0.2.0 that is gone; "
+                "use it with that version, or train again without the option"
+            )
+    return {name: value for name, value in config.items() if name not in REMOVED_OPTIONS}
+
 
 class PolicyState(TypedDict):
     """The part of a checkpoint that playing needs; a file of weights holds the same."""
@@ -206,4 +237,111 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     content = load_tensors(path)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise CheckpointError(f"{path} is not a checkpoint of format {FORMAT}")
+    if isinstance(content.get("config"), dict):
+        content["config"] = without_removed_options(path, content["config"])
     return cast(Checkpoint, content)
+
+
+# --- The folder of a run --------------------------------------------------------------------------
+
+#: All options of a run: those of the algorithm, ``algorithm``, ``preset``, and ``run``.
+CONFIG_FILE = "config.json"
+
+
+def run_path(out: str, config: AgentConfig, preset: str) -> Path:
+    """The folder of a run: `out`, or a default by game, preset and seed."""
+    return Path(out or f"runs/{config.game}-{preset}-{config.seed}")
+
+
+def read_config(folder: Path) -> dict[str, Any] | None:
+    """The content of the `CONFIG_FILE` of a run; None without one."""
+    path = folder / CONFIG_FILE
+    if not path.exists():
+        return None
+    try:
+        content = json.loads(path.read_text())
+        if isinstance(content, dict) and isinstance(content.get("algorithm"), str):
+            return content
+    except (OSError, ValueError):
+        pass
+    raise CheckpointError(f"{path} does not hold the options of a run")
+
+
+def latest_path(folder: Path) -> Path:
+    """Path of the newest checkpoint."""
+    return folder / "checkpoints" / "latest.pt"
+
+
+def next_path(folder: Path) -> Path:
+    """Path of the next checkpoint until all processes have written theirs."""
+    return folder / "checkpoints" / "next.pt"
+
+
+def check_writable(folder: Path) -> None:
+    """Require that a folder can be created and written to, without creating it."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        reason = "is not writable" if existing.is_dir() else "is not a folder"
+        raise InvalidArgumentError(f"the folder of the run is {folder}; {existing} {reason}")
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The newest checkpoint of a run (the file of rank 0); None without one."""
+    return next((path for path in (latest_path(folder), next_path(folder)) if path.exists()), None)
+
+
+def find_checkpoint(path: Path) -> Path:
+    """The checkpoint of a path: the file itself, or the newest one in the folder of a run."""
+    found = last_checkpoint(path) if path.is_dir() else path
+    if found is None:
+        raise InvalidArgumentError(f"CHECKPOINT is {str(path)!r}, a folder without a run")
+    if not found.exists():
+        raise CheckpointNotFoundError(
+            f"CHECKPOINT is {str(path)!r}; there is no such file or folder"
+        )
+    return found
+
+
+def read_newest(folder: Path) -> Checkpoint | None:
+    """Read this process's file of the newest checkpoint that every process has, or None.
+
+    With another number of processes than before, all get that of rank 0 on new episodes.
+    """
+    own: dict[int, Checkpoint] = {}
+    for path in filter(Path.exists, map(path_of_rank, (latest_path(folder), next_path(folder)))):
+        try:
+            content = read_checkpoint(path)
+        except CheckpointError:
+            if not own:
+                raise
+        else:
+            own[content["steps"]] = content
+    first = own[max(own)] if rank() == 0 and own else None
+    processes = gather_values(None if first is None else num_processes(first))[0]
+    if processes not in (None, world_size()):
+        return gather_values(None if first is None else without_environments(first))[0]
+    all_steps = gather_values(sorted(own))
+    if not any(all_steps):
+        return None
+    common = set.intersection(*map(set, all_steps))
+    if not common:
+        raise CheckpointError(
+            f"out is {str(folder)!r}, where the processes have checkpoints of these steps: "
+            f"{all_steps}; to resume, use as many processes as before, each with its own file"
+        )
+    barrier()
+    if len(own) > 1 and max(own) not in common:
+        path_of_rank(next_path(folder)).unlink()  # other processes do not have this step
+    return own[max(common)]
+
+
+def seconds_so_far(folder: Path, steps: int) -> tuple[float, float]:
+    """Seconds of training, and of everything, up to a step; from the rows of progress."""
+    path = folder / "progress.csv"
+    train_s, wall_s = 0.0, 0.0
+    if path.exists():
+        with path.open(newline="") as file:
+            for row in csv.DictReader(file):
+                if row.get("steps") and float(row["steps"]) <= steps and row.get("wall_s"):
+                    train_s, wall_s = float(row["train_s"]), float(row["wall_s"])
+    return train_s, wall_s

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import dataclasses
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -15,8 +14,15 @@ import torch
 from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.distributed import leave_world, rank
 from cule.agents.parts.envs import FrameEnv, make_games
+from cule.agents.parts.learner import Learner
 from cule.agents.parts.options import add_arguments, config_from, options_of
-from cule.agents.run.checkpoint import FREE_OPTIONS
+from cule.agents.run.checkpoint import (
+    FREE_OPTIONS,
+    PolicyState,
+    find_checkpoint,
+    read_config,
+    run_path,
+)
 from cule.agents.run.evaluation import (
     MIN_EPISODES,
     PROTOCOLS,
@@ -24,7 +30,6 @@ from cule.agents.run.evaluation import (
     evaluate,
     make_eval_env,
 )
-from cule.agents.run.folder import find_checkpoint, read_config, run_path
 from cule.agents.run.matches import play_matches, seats_with_opponent
 from cule.agents.run.presets import (
     AGENTS,
@@ -175,111 +180,113 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 
 def evaluate_checkpoints(words: Sequence[str]) -> int:
-    """Run ``cule eval CHECKPOINT ...``."""
+    """Run ``cule eval CHECKPOINT ...``: episodes, or matches with ``--versus``."""
     options = _parse_eval(words)
     agent_class = None if options.agent is None else find_agent(options.agent)
-    if options.versus is not None:
-        return _report_matches(options, options.versus)
-    results: list[Evaluation] = []
+    versus = None
+    if options.versus not in (None, "random"):
+        versus = read_to_play(find_checkpoint(Path(str(options.versus))))
     records: list[dict[str, object]] = []
+    results: list[Evaluation] = []
     for path in options.checkpoints:
         content = read_to_play(find_checkpoint(path))
-        num_envs = options.num_envs or min(options.episodes, 128)
-        files = {name: getattr(options, name) for name in ("rom_path", "rules")}
-        given = {name: path for name, path in files.items() if path is not None}
-        config = checkpoint_config(
-            content, agent_class, device=options.device, env_device="", **given
-        )
-        with contextlib.ExitStack() as stack:
-            atari = make_eval_env(config, options.protocol, num_envs)
-            stack.callback(atari.close)
-            env: FrameEnv = atari
-            recorded = None
-            if options.video is not None:
-                each = -(-options.episodes // atari.num_envs)
-                recorded = RecordedEnv(atari, options.video, episodes=each)
-                env = stack.enter_context(recorded)
-            agent = load_to_play(content, env, options.device, agent_class)
-            result = evaluate(
-                agent,
-                episodes=options.episodes,
-                protocol=options.protocol,
-                seed=options.seed,
-                greedy=options.greedy,
-                env=env,
-            )
-            results.append(result)
-            records.append(
-                {
-                    "checkpoint": str(path),
-                    "algorithm": agent.name,
-                    "game": result.game,
-                    "steps": agent.steps,
-                    "seed": options.seed,
-                    "greedy": options.greedy,
-                    **result.row(),
-                    "returns": result.returns,
-                    "lengths": result.lengths,
-                }
-            )
-            _print_result(str(path), agent.name, agent.steps, result)
+        with contextlib.ExitStack() as stack:  # a video is finished after its scores are written
+            if options.versus is None:
+                result, record = _play_episodes(content, options, agent_class, stack)
+                results.append(result)
+            else:
+                record = _play_matches(content, versus, options)
+            print(f"{path}{record.pop('line')}", flush=True)
+            records.append({"checkpoint": str(path), **record})
             if options.json is not None:
                 replace_text(options.json, json.dumps(records, indent=2) + "\n")
-            if recorded is not None:
-                recorded.finish()
     _print_aggregates(results)
     return 0
 
 
-def _report_matches(options: _EvalOptions, opponent: str) -> int:
-    """Play matches of every CHECKPOINT against one opponent, and print and write the results."""
-    versus = None
-    if opponent != "random":
-        versus = read_to_play(find_checkpoint(Path(opponent)))
-    records: list[dict[str, object]] = []
-    for path in options.checkpoints:
-        content = read_to_play(find_checkpoint(path))
-        if options.rom_path is not None:
-            content["config"]["rom_path"] = options.rom_path
-        config = checkpoint_config(content, device=options.device, env_device="")
-        seats = seats_with_opponent(config)
-        games = make_games(dataclasses.replace(config, num_envs=seats), seats)
-        with contextlib.closing(games):  # only its spaces are used
-            agent = load_to_play(content, SelfPlayEnv(games), options.device)
-        result = play_matches(
-            agent,
-            versus,
-            matches=options.episodes,
-            protocol=options.protocol,
-            seed=options.seed,
-            greedy=options.greedy,
-            num_games=options.num_envs,
-        )
-        row = result.row()
-        records.append(
-            {
-                "checkpoint": str(path),
-                "versus": opponent,
-                "game": config.game,
-                "protocol": options.protocol,
-                "seed": options.seed,
-                "greedy": options.greedy,
-                **row,
-                "margins": result.margins,
-                "lengths": result.lengths,
-            }
-        )
-        low, high = result.win_rate_interval()
-        print(
-            f"{path} versus {opponent}: {config.game}, {row['matches']} matches: won "
-            f"{result.wins}, drawn {result.draws}, lost {result.losses}; win rate "
-            f"{result.win_rate:.1%}, 95 % interval [{low:.1%}, {high:.1%}]; mean margin "
-            f"{row['margin_mean']:.2f}",
-            flush=True,
-        )
-        if options.json is not None:
-            replace_text(options.json, json.dumps(records, indent=2) + "\n")
-    return 0
+def _play_episodes(
+    content: PolicyState,
+    options: _EvalOptions,
+    agent_class: type[Learner] | None,
+    stack: contextlib.ExitStack,
+) -> tuple[Evaluation, dict[str, object]]:
+    """Evaluate a checkpoint; return the result, and its record with a line to print.
+
+    Leaving `stack` closes the environments and, without an error, finishes the video.
+    """
+    num_envs = options.num_envs or min(options.episodes, 128)
+    files = {name: getattr(options, name) for name in ("rom_path", "rules")}
+    given = {name: path for name, path in files.items() if path is not None}
+    config = checkpoint_config(content, agent_class, device=options.device, env_device="", **given)
+    atari = make_eval_env(config, options.protocol, num_envs)
+    stack.callback(atari.close)
+    env: FrameEnv = atari
+    if options.video is not None:
+        each = -(-options.episodes // atari.num_envs)
+        env = recorded = stack.enter_context(RecordedEnv(atari, options.video, episodes=each))
+        stack.push(lambda kind, *_: recorded.finish() if kind is None else None)
+    agent = load_to_play(content, env, options.device, agent_class)
+    result = evaluate(
+        agent,
+        episodes=options.episodes,
+        protocol=options.protocol,
+        seed=options.seed,
+        greedy=options.greedy,
+        env=env,
+    )
+    normalised = result.human_normalised
+    human = "no human score" if normalised is None else f"human-normalised {normalised:.1%}"
+    return result, {
+        "line": f": {result.game}, {agent.name} after {agent.steps} steps, protocol "
+        f"{result.protocol}: mean {result.mean:.2f}, median {result.median:.2f}, std "
+        f"{result.std:.2f} over {len(result.returns)} episodes; {human}",
+        "algorithm": agent.name,
+        "game": result.game,
+        "steps": agent.steps,
+        "seed": options.seed,
+        "greedy": options.greedy,
+        **result.row(),
+        "returns": result.returns,
+        "lengths": result.lengths,
+    }
+
+
+def _play_matches(
+    content: PolicyState, versus: PolicyState | None, options: _EvalOptions
+) -> dict[str, object]:
+    """Play matches of a checkpoint; return the record, with a line to print."""
+    if options.rom_path is not None:
+        content["config"]["rom_path"] = options.rom_path
+    config = checkpoint_config(content, device=options.device, env_device="")
+    seats = seats_with_opponent(config)
+    games = make_games(dataclasses.replace(config, num_envs=seats), seats)
+    with contextlib.closing(games):  # only its spaces are used
+        agent = load_to_play(content, SelfPlayEnv(games), options.device)
+    result = play_matches(
+        agent,
+        versus,
+        matches=options.episodes,
+        protocol=options.protocol,
+        seed=options.seed,
+        greedy=options.greedy,
+        num_games=options.num_envs,
+    )
+    low, high = result.win_rate_interval()
+    row = result.row()
+    return {
+        "line": f" versus {options.versus}: {config.game}, {row['matches']} matches: won "
+        f"{result.wins}, drawn {result.draws}, lost {result.losses}; win rate "
+        f"{result.win_rate:.1%}, 95 % interval [{low:.1%}, {high:.1%}]; mean margin "
+        f"{row['margin_mean']:.2f}",
+        "versus": options.versus,
+        "game": config.game,
+        "protocol": options.protocol,
+        "seed": options.seed,
+        "greedy": options.greedy,
+        **row,
+        "margins": result.margins,
+        "lengths": result.lengths,
+    }
 
 
 class _EvalOptions(argparse.Namespace):
@@ -350,17 +357,6 @@ def _parse_eval(words: Sequence[str]) -> _EvalOptions:
     if options.json is not None:  # fail before playing
         options.json.parent.mkdir(parents=True, exist_ok=True)
     return options
-
-
-def _print_result(path: str, name: str, steps: int, result: Evaluation) -> None:
-    normalised = result.human_normalised
-    human = "no human score" if normalised is None else f"human-normalised {normalised:.1%}"
-    print(
-        f"{path}: {result.game}, {name} after {steps} steps, protocol {result.protocol}: "
-        f"mean {result.mean:.2f}, median {result.median:.2f}, std {result.std:.2f} over "
-        f"{len(result.returns)} episodes; {human}"
-    )
-    sys.stdout.flush()
 
 
 def _print_aggregates(results: Sequence[Evaluation]) -> None:

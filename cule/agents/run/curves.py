@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cule.agents.run.folder import CONFIG_FILE, read_config
+from cule.agents.run.checkpoint import CONFIG_FILE, read_config
 from cule.agents.run.scores import Interval, aggregate
 from cule.errors import InvalidArgumentError, MissingPackageError
 from cule.familiar_names import Parser

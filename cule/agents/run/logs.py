@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, TextIO
 
-from cule.agents.run.folder import CONFIG_FILE
+from cule.agents.run.checkpoint import CONFIG_FILE
 from cule.files import replace_text, writing
 
 Value = float | int | str

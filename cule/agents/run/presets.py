@@ -54,9 +54,10 @@ def _preset(algorithm: str, /, **options: object) -> Preset:
 #: Small networks and batches, with which a few CPU cores learn Pong.
 _CPU = {"network": "small", "img_size": 42, "num_envs": 64, "torch_threads": 1}
 
-#: With the published epsilon of RMSProp, 1e-5, steps are those of plain gradients, for which these
-#: learning rates are too low.
-_CPU_RMSPROP = {**_CPU, "rmsprop_eps": 1e-10}
+#: Epsilon of RMSProp, 1e-5 added to the root as PyTorch does. With 1e-5 under the root, steps are
+#: those of plain gradients, for which the learning rates of these presets are too low.
+_ADDED_TO_ROOT = {"rmsprop_eps": 1e-10}
+_CPU_RMSPROP = {**_CPU, **_ADDED_TO_ROOT}
 
 #: Values of options that only training uses, which every machine accepts.
 _TRAINING_ONLY: Mapping[str, object] = {
@@ -74,8 +75,8 @@ _TRAINING_ONLY: Mapping[str, object] = {
 PRESETS: dict[str, Preset] = {
     "a2c": _preset("a2c"),
     "a2c-cpu": _preset("a2c", **_CPU_RMSPROP, learning_rate=1e-3, value_coef=0.5),
-    "vtrace": _preset("vtrace"),
-    "vtrace-gpu": _preset("vtrace", num_envs=4096, num_batches=16, num_steps=16,
+    "vtrace": _preset("vtrace", **_ADDED_TO_ROOT),
+    "vtrace-gpu": _preset("vtrace", **_ADDED_TO_ROOT, num_envs=4096, num_batches=16, num_steps=16,
         learning_rate=1.2e-3, precision="bf16"),
     "vtrace-impala": _preset("vtrace", num_envs=320, num_batches=10, steps_per_update=2.0,
         network="impala", initialisation="orthogonal", normalize_obs=False, learning_rate=6e-4,

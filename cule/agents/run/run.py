@@ -27,7 +27,6 @@ from typing import Any
 import torch
 
 from cule.agents.parts.config import AgentConfig
-from cule.agents.parts.devices import parse_device
 from cule.agents.parts.distributed import (
     barrier,
     gather_values,
@@ -41,8 +40,19 @@ from cule.agents.parts.envs import FrameEnv
 from cule.agents.parts.learner import Learner, Progress
 from cule.agents.parts.memory import memory_gauges
 from cule.agents.parts.options import NonNegative, Positive, validate
-from cule.agents.parts.setup import Network
-from cule.agents.run.checkpoint import load_state, path_of_rank
+from cule.agents.parts.setup import Network, parse_device
+from cule.agents.run.checkpoint import (
+    check_writable,
+    find_checkpoint,
+    last_checkpoint,
+    latest_path,
+    load_state,
+    next_path,
+    path_of_rank,
+    read_newest,
+    run_path,
+    seconds_so_far,
+)
 from cule.agents.run.evaluation import (
     MIN_EPISODES,
     Evaluation,
@@ -50,16 +60,6 @@ from cule.agents.run.evaluation import (
     eval_config,
     evaluate,
     time_to_score,
-)
-from cule.agents.run.folder import (
-    check_writable,
-    find_checkpoint,
-    last_checkpoint,
-    latest_path,
-    next_path,
-    read_newest,
-    run_path,
-    seconds_so_far,
 )
 from cule.agents.run.logs import ProgressBar, Row, RunLog, Value
 from cule.agents.run.matches import make_opposed_env, seats_with_opponent

@@ -21,10 +21,10 @@ class ReferenceScores(NamedTuple):
     """Mean reference scores of a game."""
 
     random: float
-    """Of uniformly random actions."""
+    """Score of uniformly random actions."""
 
     human: float
-    """Of a professional game tester."""
+    """Score of a professional game tester."""
 
 
 class Interval(NamedTuple):

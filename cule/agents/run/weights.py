@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING, cast
 
 import torch
 
-from cule.agents.run.checkpoint import PolicyState, policy_state, read_checkpoint
+from cule.agents.run.checkpoint import (
+    PolicyState,
+    policy_state,
+    read_checkpoint,
+    without_removed_options,
+)
 from cule.errors import CheckpointError, MissingPackageError
 from cule.files import replace_bytes
 
@@ -85,7 +90,8 @@ def read_weights(path: str | os.PathLike[str]) -> PolicyState:
             values["network"] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, ValueError) as error:
         raise CheckpointError(f"{path} holds no weights of cule, or is damaged: {error}") from None
-    return cast(PolicyState, values)
+    state = cast(PolicyState, values)
+    return {**state, "config": without_removed_options(path, state["config"])}
 
 
 def read_to_play(path: Path) -> PolicyState:

@@ -1,14 +1,15 @@
-"""``cule sweep`` and ``cule plot``: many runs of one preset, and what came of them."""
+"""``cule sweep``, ``cule plot``: run a preset over games and seeds; aggregate the scores."""
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -23,15 +24,14 @@ from cule.agents.parts.options import (
     validate,
 )
 from cule.agents.run import curves
+from cule.agents.run.checkpoint import check_writable
 from cule.agents.run.cli import parse_train
-from cule.agents.run.folder import check_writable
 from cule.agents.run.logs import short_time
 from cule.agents.run.presets import PRESETS
 from cule.agents.run.scores import reference_scores
 from cule.agents.sweeps.report import summary, write_report
-from cule.agents.sweeps.runs import SWEEP_FILE, Plan
-from cule.agents.sweeps.schedule import Schedule
-from cule.agents.sweeps.workers import LocalWorkers, RayWorkers, Workers, end, last_line, launch
+from cule.agents.sweeps.runs import SWEEP_FILE, Plan, end, last_line, launch, run_process
+from cule.agents.sweeps.schedule import Execute, Schedule
 from cule.errors import InvalidArgumentError, MissingPackageError, UnknownGameError
 from cule.familiar_names import Parser
 from cule.files import format_bytes
@@ -96,13 +96,12 @@ def sweep(words: Sequence[str]) -> int:
         find_rom(game, (load_roms()[game].md5,))
     if options.dry_run:
         return _dry_run(options, plan, config)
-    workers = _workers(options, plan, folder)
-    try:
+    with _pool(options, plan, folder) as (execute, num_slots):
         plan.save(folder)
-        schedule = Schedule(plan, folder, workers, max_restarts=options.restarts)
+        schedule = Schedule(
+            plan, folder, execute, num_slots=num_slots, max_restarts=options.restarts
+        )
         is_complete = schedule.run()
-    finally:
-        workers.close()
     try:
         print(summary(write_report(folder)))
     except MissingPackageError as error:
@@ -167,29 +166,37 @@ def _games(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _workers(options: SweepOptions, plan: Plan, folder: Path | None) -> Workers:
+@contextlib.contextmanager
+def _pool(
+    options: SweepOptions, plan: Plan, folder: Path | None
+) -> Iterator[tuple[Execute, Callable[[], int]]]:
+    """Yield what executes a run, and how many it executes at a time."""
+    cpus = options.cpus_per_run
     if options.cluster:
-        return RayWorkers(
-            options.cluster,
-            folder,
-            plan.games,
-            max_slots=options.jobs,
-            num_cpus=options.cpus_per_run,
-            num_gpus=options.gpus_per_run,
-        )
-    return LocalWorkers(_local_jobs(options), options.cpus_per_run)
+        from cule.agents.sweeps.ray_tasks import RayTasks
 
-
-def _local_jobs(options: SweepOptions) -> int:
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return options.jobs or max((cpus or 1) // options.cpus_per_run, 1)
+        with contextlib.closing(
+            RayTasks(
+                options.cluster,
+                folder,
+                plan.games,
+                max_slots=options.jobs,
+                num_cpus=cpus,
+                num_gpus=options.gpus_per_run,
+            )
+        ) as tasks:
+            yield tasks.execute, tasks.num_slots
+        return
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    jobs = options.jobs or max((own or 1) // cpus, 1)
+    yield lambda words, log, stop: run_process(words, log, cpus, stop), lambda: jobs
 
 
 # --- Dry runs -------------------------------------------------------------------------------------
 
 
 class Measured(NamedTuple):
-    """What a run takes."""
+    """Speed and memory of a run."""
 
     steps_per_s: float
     memory_bytes: int
@@ -201,9 +208,8 @@ def _dry_run(options: SweepOptions, plan: Plan, config: AgentConfig) -> int:
     print(f"{plan.preset}: {len(plan.games)} games x {plan.num_seeds} seeds = {runs} runs of")
     print(f"{plan.total_steps:,} steps ({plan.total_steps * plan.frameskip:,} frames) each")
     print(f"games: {', '.join(plan.games)}")
-    workers = _workers(options, plan, None)
-    jobs = workers.num_slots
-    workers.close()
+    with _pool(options, plan, None) as (_, num_slots):
+        jobs = num_slots()
     found = measure(plan, config, options.cpus_per_run)
     hours = plan.total_steps / found.steps_per_s / 3600
     waves = -(-runs // jobs)
@@ -220,8 +226,8 @@ def _dry_run(options: SweepOptions, plan: Plan, config: AgentConfig) -> int:
     return 0
 
 
-def measure(plan: Plan, config: AgentConfig, num_cpus: int, seconds: float = MEASURE_S) -> Measured:
-    """Train the first run for some seconds in a temporary folder.
+def measure(plan: Plan, config: AgentConfig, num_cpus: int) -> Measured:
+    """Train the first run for `MEASURE_S` seconds in a temporary folder.
 
     Raises:
         InvalidArgumentError: The run fails; the message is its own.
@@ -239,7 +245,7 @@ def measure(plan: Plan, config: AgentConfig, num_cpus: int, seconds: float = MEA
         run = shorter.runs(Path(name))[0]
         process = launch(run.command(shorter), run.log, num_cpus)
         try:
-            rows = _rows_of(process, run.folder / "progress.csv", seconds)
+            rows = _rows_of(process, run.folder / "progress.csv", MEASURE_S)
             peak = _peak_bytes(process)
         finally:
             end(process)

@@ -72,7 +72,7 @@ class GameScores(NamedTuple):
 
 
 class Results(NamedTuple):
-    """What is known of a sweep, of its complete runs."""
+    """Results of the complete runs of a sweep."""
 
     plan: Plan
     games: list[GameScores]

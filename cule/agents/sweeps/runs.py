@@ -1,12 +1,16 @@
-"""The runs of a sweep, and what their folders say of them."""
+"""The runs of a sweep: what their folders say of them, and the processes that execute them."""
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import math
+import os
+import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -17,10 +21,23 @@ from cule.files import replace_text
 #: Options of a sweep, in its folder.
 SWEEP_FILE = "sweep.json"
 
+#: Seconds that a run may take to save and end, when it is asked to stop.
+STOP_S = 60.0
+
+#: Last bytes of the output of a run, for messages.
+TAIL_BYTES = 4000
+
+#: Runs a command that gets SIGKILL when its parent dies (PR_SET_PDEATHSIG of prctl(2)), so that no
+#: run continues without its sweep. Its first argument is the parent, which may be dead already.
+_END_WITH_PARENT = (
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); "
+    "os.getppid() == int(sys.argv[1]) and os.execv(sys.argv[2], sys.argv[2:])"
+)
+
 
 @dataclass(frozen=True)
 class Plan:
-    """What a sweep trains."""
+    """Games, seeds and options of a sweep."""
 
     preset: str
     games: list[str]
@@ -132,3 +149,72 @@ def _rows(path: Path) -> Sequence[dict[str, str]]:
     except FileNotFoundError:
         return []
     return list(csv.DictReader(text[: text.rfind("\n") + 1].splitlines(), restval=""))
+
+
+# --- Processes ------------------------------------------------------------------------------------
+
+
+class Outcome(NamedTuple):
+    """How the process of a run ended."""
+
+    status: int | None
+    """Exit status, negative for a signal; None: its node was lost."""
+
+    message: str
+    """The last line of its output, or why it was lost."""
+
+
+def run_process(
+    words: Sequence[str], log: Path, num_cpus: int, stop: threading.Event | None = None
+) -> Outcome:
+    """Run a process to its end, or until `stop` is set or this is interrupted: then it saves."""
+    process = launch(words, log, num_cpus)
+    try:
+        while process.poll() is None and not (stop is not None and stop.is_set()):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.5)  # short, so that a cancelled task of Ray is interrupted
+    finally:
+        end(process)
+    return Outcome(process.returncode, last_line(log))
+
+
+def launch(words: Sequence[str], log: Path, num_cpus: int) -> subprocess.Popen[bytes]:
+    """Start a process that ends with this one; its output is appended to a file."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    threads = {name: str(num_cpus) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    env: Mapping[str, str] = {**os.environ, **threads}
+    first: list[str] = []
+    if sys.platform.startswith("linux"):
+        first = [sys.executable, "-c", _END_WITH_PARENT, str(os.getpid())]
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [*first, *words],
+            stdout=output,
+            stderr=output,
+            stdin=subprocess.DEVNULL,
+            env=env,
+            start_new_session=True,
+        )
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ask a process to save and end, and wait until it has, at most `STOP_S`."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def last_line(log: Path) -> str:
+    """The last line of a file."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(log.stat().st_size - TAIL_BYTES, 0))
+            lines = file.read().decode(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return lines[-1] if lines else ""

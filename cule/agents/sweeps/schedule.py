@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import math
 import sys
+import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO, TypeAlias
 
 from cule.agents.run.logs import short_number, short_time
-from cule.agents.sweeps.runs import Plan, RunState, SweepRun
-from cule.agents.sweeps.workers import Outcome, Workers
+from cule.agents.sweeps.runs import Outcome, Plan, RunState, SweepRun
 
 #: Seconds between two looks at the runs, and between two lines where there is no terminal.
 LOOK_S, LINE_S = 1.0, 60.0
 
 #: Exit statuses with which a run says itself what is wrong; another try would end so as well.
 REFUSED = (1, 2)
+
+#: Runs a process with an output file to its end, or until the event is set.
+Execute: TypeAlias = Callable[[Sequence[str], Path, threading.Event], Outcome]
 
 
 class Schedule:
@@ -34,38 +38,42 @@ class Schedule:
         self,
         plan: Plan,
         folder: Path,
-        workers: Workers,
+        execute: Execute,
         *,
+        num_slots: Callable[[], int],
         max_restarts: int,
         stream: TextIO | None = None,
     ) -> None:
-        """Find the runs that are not complete."""
-        self.plan, self.workers, self.max_restarts = plan, workers, max_restarts
+        """Find the runs that are not complete; at most `num_slots` are executed at a time."""
+        self.plan, self.execute, self.num_slots = plan, execute, num_slots
+        self.max_restarts = max_restarts
         self.runs = plan.runs(folder)
         self.waiting = deque(run for run in self.runs if not run.is_complete(plan))
-        self.running: dict[SweepRun, Any] = {}
+        self.running: dict[SweepRun, Future[Outcome]] = {}
         self.failed: dict[SweepRun, str] = {}
         self.num_restarts = 0
         self._tries: dict[SweepRun, tuple[int, int]] = {}  # restarts without progress, steps
         self._table = LiveTable(sys.stderr if stream is None else stream)
 
     def run(self) -> bool:
-        """Execute all runs; return whether all are complete."""
-        try:
-            while self.waiting or self.running:
-                while self.waiting and len(self.running) < self.workers.num_slots:
-                    run = self.waiting.popleft()
-                    self.running[run] = self.workers.start(run.command(self.plan), run.log)
-                for run, handle in list(self.running.items()):
-                    outcome = self.workers.poll(handle)
-                    if outcome is not None:
-                        del self.running[run]
-                        self._end(run, outcome)
-                self._table.show(self.lines())
-                time.sleep(LOOK_S)
-        finally:
-            self.workers.stop(list(self.running.values()))
-            self._table.close(self.lines())
+        """Execute all runs, each in a thread; return whether all are complete."""
+        stop = threading.Event()
+        with ThreadPoolExecutor(max(len(self.waiting), 1)) as pool:
+            try:
+                while self.waiting or self.running:
+                    while self.waiting and len(self.running) < self.num_slots():
+                        run = self.waiting.popleft()
+                        words = run.command(self.plan)
+                        self.running[run] = pool.submit(self.execute, words, run.log, stop)
+                    wait(self.running.values(), LOOK_S, FIRST_COMPLETED)
+                    for run, future in list(self.running.items()):
+                        if future.done():
+                            del self.running[run]
+                            self._end(run, future.result())
+                    self._table.show(self.lines())
+            finally:
+                stop.set()
+                self._table.close(self.lines())
         return not self.failed
 
     def _end(self, run: SweepRun, outcome: Outcome) -> None:

@@ -1,0 +1,135 @@
+"""Measure emulated frames per second of many games and sizes on a GPU, in one process and a time.
+
+    python -m benchmarks.gpu_suite.throughput --games 57 --num-envs 4096,32768 --seconds 90 \
+        --out rates.json
+
+Sizes come in their order, and all games of a size before the next. Each cell gets an equal share of
+the time that is left; the file is written again after each. The first steps of 16 environments are
+compared with the CPU, and a kernel that was not asked for is an error: such a cell has no figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from cule.bench.engines import FRAMESKIP, Actions, Engine, EngineConfig, make_engine
+from cule.bench.games import games_named
+from cule.bench.interleaved import WARM_UP_STEPS, check_with_cpu, digest_of, quartiles
+from cule.bench.machine import conditions
+from cule.errors import CuleError
+
+#: Rounds of a cell, between whose ends the clock is read.
+ROUNDS = 5
+
+#: Most seconds of a cell's rounds: more would not make the median more certain.
+LONGEST_S = 3.0
+
+Cell = dict[str, Any]
+
+
+def random_actions(engine: Engine, steps: int, seed: int, constant: bool) -> Actions:
+    """Actions, int32 ``[steps, N]``: random, or all 0."""
+    shape = (steps, engine.num_envs)
+    if constant:
+        return np.zeros(shape, np.int32)
+    return np.random.default_rng(seed).integers(engine.num_actions, size=shape, dtype=np.int32)
+
+
+def time_steps(engine: Engine, actions: Sequence[Any], steps: int) -> float:
+    """Seconds of steps that take the given actions in turn."""
+    turns = itertools.islice(itertools.cycle(actions), steps)
+    engine.synchronize()
+    start = time.perf_counter()
+    for row in turns:
+        engine.step(row)
+    engine.synchronize()
+    return time.perf_counter() - start
+
+
+def measure(engine: Engine, game: str, seconds: float, seed: int, *, constant: bool) -> Cell:
+    """Reset, compare with the CPU, and time about some seconds of steps."""
+    engine.reset(seed)
+    actions = random_actions(engine, WARM_UP_STEPS, seed, constant)
+    rows = [engine.to_device(row) for row in actions]
+    check_with_cpu(game, engine, actions, [engine.step(row) for row in rows], seed)
+    step_s = time_steps(engine, rows, WARM_UP_STEPS) / WARM_UP_STEPS
+    steps = max(1, int(seconds / ROUNDS / step_s))
+    taken = [time_steps(engine, rows, steps) for _ in range(ROUNDS)]
+    rates = [steps * engine.num_envs * FRAMESKIP / wall_s for wall_s in taken]
+    ram = engine.ram()
+    return {
+        "frames_per_s": round(statistics.median(rates)),
+        "quartiles": [round(rate) for rate in quartiles(rates)],
+        "frame_ms": statistics.median(taken) / steps / FRAMESKIP * 1e3,
+        "steps": steps * ROUNDS,
+        "steps_equal_to_cpu": WARM_UP_STEPS,
+        "kernel": engine.running_kernel(),
+        "digest_of_ram": None if ram is None else digest_of(ram),
+    }
+
+
+def measure_cell(
+    name: str, game: str, num_envs: int, until: float, seed: int, constant: bool
+) -> Cell:
+    """Measure a game until about a time; a cell with "error" if that fails."""
+    began = time.perf_counter()
+    cell: Cell = {"game": game, "num_envs": num_envs}
+    try:
+        engine = make_engine(EngineConfig(name, game, num_envs, 1, seed))
+        with contextlib.closing(engine):
+            # Half for the steps: what precedes them takes time as well.
+            left = min(LONGEST_S, 0.5 * (until - began))
+            cell |= measure(engine, game, max(0.0, left), seed, constant=constant)
+    except (CuleError, RuntimeError, torch.cuda.OutOfMemoryError) as error:
+        cell["error"] = f"{type(error).__name__}: {error}"
+    cell["seconds"] = round(time.perf_counter() - began, 2)
+    return cell
+
+
+def main() -> int:
+    """Measure what the command line asks for; 0 if every cell has a figure."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--games", nargs="+", default=["57"], help="names, or default, 57, all")
+    parser.add_argument("--num-envs", default="4096,32768,1200", help="comma-separated")
+    parser.add_argument("--engine", default="cule-cuda@compiled", help="as in `cule bench`")
+    parser.add_argument("--actions", default="random", choices=["random", "constant"])
+    parser.add_argument("--seconds", type=float, default=100.0, help="of all cells")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    until = time.perf_counter() + options.seconds
+    games = games_named(options.games)
+    cells = [(game, int(size)) for size in options.num_envs.split(",") for game in games]
+    record = {**conditions({**vars(options), "out": options.out.name}), "cells": []}
+    for number, (game, num_envs) in enumerate(cells):
+        now = time.perf_counter()
+        if now >= until:
+            record["cells"].append(
+                {"game": game, "num_envs": num_envs, "error": "no time was left"}
+            )
+            continue
+        end = now + (until - now) / (len(cells) - number)
+        constant = options.actions == "constant"
+        cell = measure_cell(options.engine, game, num_envs, end, options.seed, constant)
+        record["cells"].append(cell)
+        options.out.write_text(json.dumps(record, indent=1) + "\n")
+        found = cell.get("error") or f"{cell['frames_per_s']:,} frames/s"
+        print(f"{game}, {num_envs} environments: {found} ({cell['seconds']} s)", flush=True)
+    options.out.write_text(json.dumps(record, indent=1) + "\n")
+    return 1 if any("error" in cell for cell in record["cells"]) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""Runs of a sweep as tasks of a Ray cluster, on nodes that share its folder."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from cule.agents.cluster.connection import check_nodes, connect, disconnect, import_ray
+from cule.agents.sweeps.runs import STOP_S, Outcome, run_process
+from cule.errors import ClusterError
+
+
+class RayTasks:
+    """Executes runs on a cluster; `execute` waits for one, in any thread."""
+
+    def __init__(
+        self,
+        address: str,
+        folder: Path | None,
+        games: Sequence[str],
+        *,
+        max_slots: int,
+        num_cpus: int,
+        num_gpus: float,
+    ) -> None:
+        """Connect and check the nodes.
+
+        Args:
+            address: As for `cule.agents.cluster.connection.connect`.
+            folder: A folder that the nodes must share; None: nothing is run.
+            games: Games whose ROMs they must have.
+            max_slots: Runs at a time; 0: as many as the cluster has room for.
+            num_cpus: CPUs of a run.
+            num_gpus: GPUs of a run.
+
+        Raises:
+            ClusterError: The cluster cannot run them.
+        """
+        self._ray = import_ray()
+        self._must_disconnect = connect(address)
+        self._resources = {"CPU": num_cpus} | ({"GPU": num_gpus} if num_gpus else {})
+        self._max_slots, self._num_cpus = max_slots, num_cpus
+        try:
+            with _token(folder) as tokens:
+                check_nodes(games, tokens)
+                if not self.num_slots():
+                    raise ClusterError(
+                        f"cluster is {address!r}, and no node has {num_cpus} CPUs and "
+                        f"{num_gpus:g} GPUs"
+                    )
+        except BaseException:
+            self.close()
+            raise
+        self._task = self._ray.remote(_run_on_node).options(
+            num_cpus=num_cpus, num_gpus=num_gpus, max_retries=0, scheduling_strategy="SPREAD"
+        )
+
+    def num_slots(self) -> int:
+        """Runs that the nodes of now have room for."""
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        room = sum(
+            int(min(node.get(name, 0.0) / each for name, each in self._resources.items()))
+            for node in nodes
+        )
+        return min(room, self._max_slots or room)
+
+    def execute(self, words: Sequence[str], log: Path, stop: threading.Event) -> Outcome:
+        """Run a process on a node to its end, or until `stop` is set: then it saves."""
+        task = self._task.remote(list(words[1:]), str(log.absolute()), self._num_cpus)
+        while not self._ray.wait([task], timeout=0.5)[0]:
+            if stop.is_set():
+                self._ray.cancel(task)
+                self._ray.wait([task], timeout=STOP_S)
+                return Outcome(None, "it was stopped")
+        try:
+            return Outcome(*self._ray.get(task))
+        except self._ray.exceptions.RayError as error:
+            return Outcome(None, str(error).strip().partition("\n")[0])
+
+    def close(self) -> None:
+        """Disconnect, if this connected."""
+        if self._must_disconnect:
+            disconnect()
+
+
+def _run_on_node(words: Sequence[str], log: str, num_cpus: int) -> Outcome:
+    """Run a process with the Python of a node."""
+    return run_process([sys.executable, *words], Path(log), num_cpus)
+
+
+@contextlib.contextmanager
+def _token(folder: Path | None) -> Iterator[list[str]]:
+    """A file that only nodes that share the folder see; none without a folder.
+
+    Leaves no new folder behind if the nodes do not pass their checks.
+    """
+    if folder is None:
+        yield []
+        return
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    token = folder / ".shared"
+    token.touch()
+    try:
+        yield [str(token.absolute())]
+    except BaseException:
+        token.unlink()
+        if is_new:
+            folder.rmdir()
+        raise
+    token.unlink()

@@ -1,0 +1,75 @@
+"""Checkpoints of cule 0.2.0 load, or are refused with what to do.
+
+`tests/golden/checkpoints.json` has files that the learners of release 0.2.0 wrote after 20 steps of
+Pong, compressed. Tensors of more than 64 floats are zeros, so that they are small.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import lzma
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from cule.agents import PPO, ApexDQN  # noqa: E402
+from cule.agents.run.checkpoint import read_checkpoint, write_checkpoint  # noqa: E402
+from cule.agents.run.presets import checkpoint_config  # noqa: E402
+from cule.errors import CheckpointError  # noqa: E402
+
+FILES = Path(__file__).parents[1] / "golden" / "checkpoints.json"
+
+
+def unpack(name: str, folder: Path) -> Path:
+    path = folder / f"{name}.pt"
+    data = base64.b64decode(json.loads(FILES.read_text())[name])
+    path.write_bytes(lzma.decompress(data))
+    return path
+
+
+@pytest.mark.ale
+@pytest.mark.filterwarnings("ignore::cule.ShortReplayWarning")
+@pytest.mark.parametrize(
+    ("learner", "updates", "continues_episodes"), [(PPO, 10, True), (ApexDQN, 1, False)]
+)
+def test_a_checkpoint_of_0_2_0_continues(
+    learner: Any, updates: int, continues_episodes: bool, tmp_path: Path
+) -> None:
+    path = unpack(learner.name, tmp_path)
+    saved = torch.load(path, weights_only=True)
+    assert saved["version"] == "0.2.0"
+    agent = learner.load(path)
+    assert (agent.steps, agent.updates) == (20, updates)
+    assert agent.has_begun == continues_episodes
+    weights = agent.network.state_dict()
+    assert all(torch.equal(weights[name], value) for name, value in saved["network"].items())
+    if continues_episodes:
+        assert torch.equal(torch.as_tensor(agent.setup.env.get_state()), saved["env"])
+    assert [progress.steps for progress in agent.train()][-1] == 64
+    assert agent.updates > updates
+    config = checkpoint_config(read_checkpoint(path))
+    assert (config.game, config.num_envs) == ("pong", saved["config"]["num_envs"])
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value"),
+    [
+        ("ppo", "prio", True),
+        ("ppo", "vtrace", True),
+        ("apex-dqn", "laber", True),
+        ("apex-dqn", "uniform_mixture", 0.25),
+    ],
+)
+def test_a_run_with_an_option_that_is_gone_is_refused(
+    name: str, option: str, value: object, tmp_path: Path
+) -> None:
+    path = unpack(name, tmp_path)
+    saved = torch.load(path, weights_only=True)
+    assert option in saved["config"]
+    write_checkpoint(path, {**saved, "config": {**saved["config"], option: value}})
+    with pytest.raises(CheckpointError, match=f"{option} = {value}.*use it with that version"):
+        read_checkpoint(path)

@@ -1,0 +1,210 @@
+"""Several threads, interruptions, forks, and threads or memory that cannot be had."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+import cule
+from cule.errors import ClosedError, ThreadStartError
+from tests.support.runs import make
+
+pytestmark = pytest.mark.ale
+
+ROOT = Path(__file__).parents[2]
+
+
+def run_script(script: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", script]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False
+    )
+
+
+SHARED = """
+import threading
+import gymnasium, cule
+env = gymnasium.make("cule/Breakout-v5", disable_env_checker=True)
+env.reset(seed=0)
+counts = []
+def play(number):
+    done = 0
+    for index in range(30):
+        env.step(index % 4)
+        done += 1
+    counts.append(done)
+threads = [threading.Thread(target=play, args=(number,)) for number in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert counts == [30] * 4, counts
+print(env.unwrapped.ale.getFrameNumber())
+"""
+
+RESETS = SHARED.replace("done += 1", "index % 10 == 9 and env.reset(seed=number); done += 1")
+
+
+def test_threads_that_share_one_environment_wait_for_each_other() -> None:
+    env = gymnasium.make("cule/Breakout-v5", disable_env_checker=True)
+    env.reset(seed=0)
+    first = env.unwrapped.ale.getFrameNumber()
+    done = run_script(SHARED)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == first + 4 * 30 * 4, first  # no frame is lost
+    done = run_script(RESETS)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("made", "action"),
+    [
+        ("cule.AtariVectorEnv('pong', 1)", "np.zeros(1, int)"),
+        ("cule.envs.AtariEnv('pong')", "0"),
+    ],
+)
+def test_a_child_does_not_wait_for_a_call_of_the_parent(made: str, action: str) -> None:
+    if not hasattr(os, "fork"):
+        pytest.skip("there is no fork")
+    script = f"""
+import os, signal, threading, warnings
+warnings.simplefilter("ignore")
+import numpy as np
+import cule
+from cule.envs.errors import CallOrderError
+env = {made}
+env.reset(seed=0)
+actions = {action}
+def step_for_ever():
+    while True:
+        env.step(actions)
+threading.Thread(target=step_for_ever, daemon=True).start()
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(5)
+        try:
+            env.step(actions)
+        except CallOrderError:
+            pass
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+os._exit(0)
+"""
+    done = run_script(script)
+    assert done.returncode == 0, done.stderr
+
+
+INTERRUPTED = """
+import signal
+import numpy as np
+from tests.support.runs import make
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGALRM, interrupt)
+env = make("breakout", 4, batch_size=2, num_threads=2)
+env.reset(seed=0)
+interrupted = 0
+for turn in range(150):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.0002 + 0.00001 * turn)
+        for _ in range(20):
+            env.send(np.zeros(2, int))
+            env.recv()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        interrupted += 1
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    env.reset()
+    env.step(np.zeros(2, int))
+print(interrupted)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no alarm signal")
+def test_a_reset_mends_interrupted_asynchronous_steps() -> None:
+    done = run_script(INTERRUPTED)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 100
+
+
+def test_close_ends_a_recv_that_waits() -> None:
+    env = make("pong", 4, batch_size=4, num_threads=2)
+    env.reset(seed=0)
+    errors: list[BaseException] = []
+
+    def play() -> None:
+        try:
+            while True:
+                env.send(np.zeros(4, np.int64))
+                env.recv()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=play, daemon=True)
+    thread.start()
+    time.sleep(0.05)
+    env.close()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert [type(error) for error in errors] == [ClosedError]
+
+
+STARVED = """
+import resource
+import numpy as np
+import cule
+from cule.errors import OutOfMemoryError, ThreadStartError
+env = cule.AtariVectorEnv("pong", 1, num_threads=1)
+env.reset(seed=0)
+with open("/proc/self/statm") as file:
+    used = int(file.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + %d * 2**20, -1))
+"""
+
+TOO_MANY_THREADS = (
+    STARVED % 100
+    + """
+try:
+    cule.AtariVectorEnv("pong", 2, num_threads=500)
+except ThreadStartError as error:
+    print(error)
+env.step(np.zeros(1, int))
+"""
+)
+
+TOO_MANY_STATES = (
+    STARVED % 300
+    + """
+env = cule.AtariVectorEnv("pong", 2, num_threads=3, resets="cached", num_reset_states=30000)
+import signal
+signal.alarm(50)
+try:
+    env.reset(seed=0)
+except OutOfMemoryError as error:
+    print(error)
+"""
+)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits are set as on Linux")
+def test_threads_that_cannot_be_started() -> None:
+    done = run_script(TOO_MANY_THREADS)
+    assert done.returncode == 0, done.stderr
+    assert "499 threads besides the caller are wanted," in done.stdout
+    assert issubclass(ThreadStartError, cule.CuleError)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits are set as on Linux")
+def test_memory_that_runs_out_in_threads() -> None:
+    done = run_script(TOO_MANY_STATES)
+    assert done.returncode == 0, done.stderr
+    assert "memory ran out" in done.stdout
