@@ -139,18 +139,16 @@ struct PackedRule {
   }
 
  private:
-  enum : u32 {
-    kGroupsAt = 8,  // the place of the groups, and so on
-    kDelayAt = 12,
-    kIsPlayfield = 1u << 16,
-    kOrdered = 1u << 17,
-    kMoving = 1u << 18,
-    kPainted = 1u << 19,
-    kObjectsAt = 20,
-    kInOrder = 1u << 26,
-    kNoted = 1u << 27,
-    kShowsAt = 28,
-  };
+  static constexpr u32 kGroupsAt = 8;  // the place of the groups, and so on
+  static constexpr u32 kDelayAt = 12;
+  static constexpr u32 kIsPlayfield = 1u << 16;
+  static constexpr u32 kOrdered = 1u << 17;
+  static constexpr u32 kMoving = 1u << 18;
+  static constexpr u32 kPainted = 1u << 19;
+  static constexpr u32 kObjectsAt = 20;
+  static constexpr u32 kInOrder = 1u << 26;
+  static constexpr u32 kNoted = 1u << 27;
+  static constexpr u32 kShowsAt = 28;
 };
 
 // The rules of all registers and the selectors, as a scan has them in shared memory.
