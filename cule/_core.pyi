@@ -119,28 +119,37 @@ class Game:
     # seeds; is_alone: with one lane in a warp
     def lane_source(self, frames: int, seeds: int, most: int, is_alone: bool = False) -> str: ...
 
+class ConsoleOptions:
+    """Settings of a console, by their names in ALE."""
+
+    random_seed: int
+    system_random_seed: int
+    repeat_action_probability: float
+    frame_skip: int
+    max_num_frames_per_episode: int
+    truncate_on_loss_of_life: bool
+    reward_min: int
+    reward_max: int
+    color_averaging: bool
+    paddle_min: int  # -1: as the game has it
+    paddle_max: int
+    sound_obs: bool
+    def __init__(self) -> None: ...
+
 class Console:
-    """One console behind the ALE interface. Construction is ALE's loadROM and its first reset."""
+    """One console behind the ALE interface. Construction is ALE's loadROM and its first reset.
+
+    Args:
+        on_screen: called with `screen_rgb` before each frame.
+        on_sound: called with `audio` after each frame.
+    """
 
     def __init__(
         self,
         game: Game,
-        *,
-        random_seed: int = 0,
-        system_random_seed: int = 4753849,
-        repeat_action_probability: float = 0.25,
-        frame_skip: int = 1,
-        max_num_frames_per_episode: int = 0,
-        truncate_on_loss_of_life: bool = False,
-        reward_min: int = -(2**31),
-        reward_max: int = 2**31 - 1,
-        color_averaging: bool = False,
-        paddle_min: int = -1,
-        paddle_max: int = -1,
-        sound_obs: bool = False,
-        on_screen: Callable[[NDArray[np.uint8]], None]
-        | None = None,  # before each frame: screen_rgb
-        on_sound: Callable[[NDArray[np.uint8]], None] | None = None,  # after each frame: audio
+        options: ConsoleOptions,
+        on_screen: Callable[[NDArray[np.uint8]], None] | None = None,
+        on_sound: Callable[[NDArray[np.uint8]], None] | None = None,
     ) -> None: ...
     def reset_game(self) -> None: ...
     def act(self, action: int, paddle_strength: float = 1.0) -> int: ...

@@ -5,6 +5,9 @@
 
 #include <chrono>
 #include <thread>
+#include <type_traits>
+
+#include "base/int.hpp"
 
 namespace cule {
 
@@ -27,6 +30,15 @@ class WithoutGil {
  private:
   PyThreadState* state_;
 };
+
+// A field of a part of some options, as a field of the options; a flag of one byte is a bool.
+template <class Options, class Part, class Of, class T>
+void bind_part(pybind11::class_<Options>& options, Of part, const char* name, T Part::* field) {
+  using Value = std::conditional_t<std::is_same_v<T, u8>, bool, T>;
+  options.def_property(
+      name, [=](Options& o) { return Value(part(o).*field); },
+      [=](Options& o, Value value) { part(o).*field = T(value); });
+}
 
 void bind_game(pybind11::module_& m);
 void bind_console(pybind11::module_& m);

@@ -304,15 +304,6 @@ py::array live_lives(const py::object& self) {
   return live_view(self, b.players()->lives, sizeof(PlayersState), {b.options().num_players});
 }
 
-template <class T>
-void bind_agent_option(py::class_<BatchOptions>& options, const char* name,
-                       T AgentOptions::* field) {
-  using Value = std::conditional_t<std::is_same_v<T, u8>, bool, T>;
-  options.def_property(
-      name, [field](const BatchOptions& o) { return Value(o.agent.*field); },
-      [field](BatchOptions& o, Value value) { o.agent.*field = T(value); });
-}
-
 void bind_options(py::module_& m) {
   py::enum_<Autoreset>(m, "Autoreset")
       .value("NextStep", Autoreset::kNextStep)
@@ -337,14 +328,15 @@ void bind_options(py::module_& m) {
       .def_readwrite("cached_resets", &BatchOptions::cached_resets)
       .def_readwrite("num_reset_states", &BatchOptions::num_reset_states)
       .def_readwrite("num_players", &BatchOptions::num_players);
-  bind_agent_option(options, "frameskip", &AgentOptions::frameskip);
-  bind_agent_option(options, "max_num_frames_per_episode",
-                    &AgentOptions::max_num_frames_per_episode);
-  bind_agent_option(options, "noop_max", &AgentOptions::noop_max);
-  bind_agent_option(options, "episodic_life", &AgentOptions::episodic_life);
-  bind_agent_option(options, "life_loss_info", &AgentOptions::life_loss_info);
-  bind_agent_option(options, "reward_clipping", &AgentOptions::reward_clipping);
-  bind_agent_option(options, "fire_after_life_loss", &AgentOptions::fire_after_life_loss);
+  const auto agent = [](BatchOptions& o) -> AgentOptions& { return o.agent; };
+  bind_part(options, agent, "frameskip", &AgentOptions::frameskip);
+  bind_part(options, agent, "max_num_frames_per_episode",
+            &AgentOptions::max_num_frames_per_episode);
+  bind_part(options, agent, "noop_max", &AgentOptions::noop_max);
+  bind_part(options, agent, "episodic_life", &AgentOptions::episodic_life);
+  bind_part(options, agent, "life_loss_info", &AgentOptions::life_loss_info);
+  bind_part(options, agent, "reward_clipping", &AgentOptions::reward_clipping);
+  bind_part(options, agent, "fire_after_life_loss", &AgentOptions::fire_after_life_loss);
 }
 
 void bind_constants(py::module_& m) {

@@ -52,32 +52,50 @@ std::function<void(AleConsole&)> hook(const py::object& function, Look look) {
   };
 }
 
-std::shared_ptr<AleConsole> make_console(std::shared_ptr<Game> game, i64 random_seed,
-                                         i64 system_random_seed, float repeat_action_probability,
-                                         i32 frame_skip, i32 max_num_frames_per_episode,
-                                         bool truncate_on_loss_of_life, i32 reward_min,
-                                         i32 reward_max, bool color_averaging, i32 paddle_min,
-                                         i32 paddle_max, bool sound_obs,
-                                         const py::object& on_screen, const py::object& on_sound) {
+// The options as ALE's settings are: paddles below 0 have the game's range.
+AleConsoleOptions make_console_options() {
   AleConsoleOptions o;
+  o.settings.repeat_action_probability = 0.25f;
+  o.settings.paddle_min = o.settings.paddle_max = -1;
+  return o;
+}
+
+std::shared_ptr<AleConsole> make_console(std::shared_ptr<Game> game, AleConsoleOptions o,
+                                         const py::object& on_screen, const py::object& on_sound) {
   AleSettings& a = o.settings;
-  a.repeat_action_probability = repeat_action_probability;
-  a.frame_skip = frame_skip < 1 ? 1 : frame_skip;
-  a.max_num_frames_per_episode = max_num_frames_per_episode;
-  a.truncate_on_loss_of_life = truncate_on_loss_of_life;
-  a.reward_min = reward_min;
-  a.reward_max = reward_max;
-  if (paddle_min >= 0) a.paddle_min = paddle_min;
-  a.paddle_max = paddle_max < 0 ? game->spec().paddle_max : paddle_max;
-  o.random_seed = u32(random_seed);
-  o.machine_seed = u32(system_random_seed);
-  o.color_averaging = color_averaging;
-  o.sound_obs = sound_obs;
+  a.frame_skip = a.frame_skip < 1 ? 1 : a.frame_skip;
+  if (a.paddle_min < 0) a.paddle_min = kDefaultPaddleMin;
+  if (a.paddle_max < 0) a.paddle_max = game->spec().paddle_max;
   o.before_frame = hook(on_screen, [](AleConsole& c) { return screen_rgb(c); });
   o.after_frame =
       hook(on_sound, [](AleConsole& c) { return copy_array(c.frame_audio(), {kSoundSamples}); });
   WithoutGil without_gil;
   return std::make_shared<AleConsole>(std::move(game), o);
+}
+
+void bind_console_options(py::module_& m) {
+  py::class_<AleConsoleOptions> options(m, "ConsoleOptions");
+  options.def(py::init(&make_console_options))
+      .def_readwrite("color_averaging", &AleConsoleOptions::color_averaging)
+      .def_readwrite("sound_obs", &AleConsoleOptions::sound_obs);
+  const auto seed = [&options](const char* name, u32 AleConsoleOptions::* field) {
+    options.def_property(
+        name, [field](const AleConsoleOptions& o) { return o.*field; },
+        [field](AleConsoleOptions& o, i64 value) { o.*field = u32(value); });
+  };
+  seed("random_seed", &AleConsoleOptions::random_seed);
+  seed("system_random_seed", &AleConsoleOptions::machine_seed);
+  const auto settings = [](AleConsoleOptions& o) -> AleSettings& { return o.settings; };
+  bind_part(options, settings, "repeat_action_probability",
+            &AleSettings::repeat_action_probability);
+  bind_part(options, settings, "frame_skip", &AleSettings::frame_skip);
+  bind_part(options, settings, "max_num_frames_per_episode",
+            &AleSettings::max_num_frames_per_episode);
+  bind_part(options, settings, "truncate_on_loss_of_life", &AleSettings::truncate_on_loss_of_life);
+  bind_part(options, settings, "reward_min", &AleSettings::reward_min);
+  bind_part(options, settings, "reward_max", &AleSettings::reward_max);
+  bind_part(options, settings, "paddle_min", &AleSettings::paddle_min);
+  bind_part(options, settings, "paddle_max", &AleSettings::paddle_max);
 }
 
 constexpr u32 kStateMagic = 0x32454C41;  // "ALE2"
@@ -148,14 +166,9 @@ void bind_console(py::module_& m) {
   m.attr("RESET_ACTION") = i32(kResetSwitch);
   m.def("joystick_action", &action_from_joystick, py::arg("x"), py::arg("y"), py::arg("fire"),
         py::arg("threshold"));
+  bind_console_options(m);
   py::class_<AleConsole, std::shared_ptr<AleConsole>>(m, "Console")
-      .def(py::init(&make_console), py::arg("game"), py::kw_only(), py::arg("random_seed") = 0,
-           py::arg("system_random_seed") = i64(kDefaultMachineSeed),
-           py::arg("repeat_action_probability") = 0.25f, py::arg("frame_skip") = 1,
-           py::arg("max_num_frames_per_episode") = 0, py::arg("truncate_on_loss_of_life") = false,
-           py::arg("reward_min") = i32(-2147483647 - 1), py::arg("reward_max") = i32(2147483647),
-           py::arg("color_averaging") = false, py::arg("paddle_min") = -1,
-           py::arg("paddle_max") = -1, py::arg("sound_obs") = false,
+      .def(py::init(&make_console), py::arg("game"), py::arg("options"),
            py::arg("on_screen") = py::none(), py::arg("on_sound") = py::none())
       .def("reset_game", &AleConsole::reset, py::call_guard<WithoutGil>())
       .def("act", &AleConsole::act, py::arg("action"), py::arg("paddle_strength") = 1.0f,

@@ -98,12 +98,12 @@ struct LineCollisions : LineView {
   __device__ CULE_INLINE u32 find_changes(LogEntry e) {
     const u32 reg = log_register(e);
     const u32 clock = scan.clock_of(e);
-    const u32 rule = scan.rule_of(reg);
-    u32 target = clock + delay_of_rule(rule, clock / kClocksPerCycle);
-    u32 changed = rule >> kRuleObjects & kAllObjects;
-    if (!(rule & kIsOrdered)) {
+    const PackedRule rule = scan.rule_of(reg);
+    u32 target = clock + rule.delay(clock / kClocksPerCycle);
+    u32 changed = rule.objects();
+    if (!rule.is_ordered()) {
       changed = reg == VBLANK ? kAllObjects : changed;
-      if (((s[reg] ^ log_value(e)) & rule & 0xFF) == 0) changed = 0;
+      if (rule.seen(s[reg] ^ log_value(e)) == 0) changed = 0;
     } else if (reg - GRP0 < 2) {
       // With a vertical delay an object shows what the write to the other player has copied.
       const u32 n = reg - GRP0;
@@ -124,9 +124,9 @@ struct LineCollisions : LineView {
   __device__ CULE_INLINE void apply(LogEntry e, u32 changed) {
     const u32 reg = log_register(e);
     const u32 v = log_value(e);
-    const u32 rule = scan.rule_of(reg);
+    const PackedRule rule = scan.rule_of(reg);
     stale |= changed & kAllObjects;
-    if (rule & kIsOrdered) {
+    if (rule.is_ordered()) {
       cule::apply(*this, reg, v, scan.clock_of(e));
     } else {
       keep(reg, v);

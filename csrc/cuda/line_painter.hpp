@@ -104,7 +104,7 @@ struct LinePainter : LineView {
   const bool has_moved;             // by its HMOVE
   u32 entry_at;                     // the next access after this one:
   LogEntry e;
-  u32 rule;
+  PackedRule rule;
   const u32 rules;  // where they are in shared memory
   const bool hmove_blanks;
 
@@ -164,7 +164,7 @@ struct LinePainter : LineView {
   __device__ CULE_INLINE void next() {
     e = shared_word(entry_at);
     entry_at += PaintedList::kStep;
-    rule = shared_word(rules + log_register(e) * kWordBytes);
+    rule = {shared_word(rules + log_register(e) * kWordBytes)};
   }
   // Goes to the next access that changes a pixel: of these groups, or kColors. Pixels before
   // `until` are as they were before it; there is none if that is the whole scanline.
@@ -211,8 +211,8 @@ struct LinePainter : LineView {
   __device__ CULE_INLINE void move_mark() {
     const u32 at = log_cycle(e);
     const u32 reg = log_register(e);
-    u32 delay = delay_of_rule(rule, cycle + at);
-    if (rule & kIsOrdered && reg - RESP0 < 2) {
+    u32 delay = rule.delay(cycle + at);
+    if (rule.is_ordered() && reg - RESP0 < 2) {
       const PlayerReset kind = player_reset(*this, reg - RESP0, clock_of(e));
       if (kind == PlayerReset::kDisplay) delay = kResetDrawClocks;
     }
@@ -224,9 +224,9 @@ struct LinePainter : LineView {
   __device__ CULE_INLINE u32 changed_groups() const {
     const u32 reg = log_register(e);
     const u32 v = log_value(e);
-    const u32 groups = rule >> kRuleStale & kAllGroups;
-    if (!(rule & kIsOrdered)) {
-      if (((s[reg] ^ v) & rule & 0xFF) == 0) return 0;
+    const u32 groups = rule.groups();
+    if (!rule.is_ordered()) {
+      if (rule.seen(s[reg] ^ v) == 0) return 0;
       return groups != 0 ? groups : u32(kColors);
     }
     if (reg - GRP0 < 2) {
@@ -271,7 +271,7 @@ struct LinePainter : LineView {
   // What is painted is as it was before the access.
   __device__ CULE_INLINE void apply() {
     const u32 reg = log_register(e);
-    if (rule & kIsOrdered) {
+    if (rule.is_ordered()) {
       cule::apply(*this, reg, log_value(e), clock_of(e));
     } else {
       keep(reg, log_value(e));

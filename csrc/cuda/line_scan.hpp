@@ -133,8 +133,8 @@ struct LineScan {
     team.sync();
   }
 
-  __device__ CULE_INLINE u32 rule_of(u32 reg) const {
-    return shared_word(memory + kLineRulesAt + reg * kWordBytes);
+  __device__ CULE_INLINE PackedRule rule_of(u32 reg) const {
+    return {shared_word(memory + kLineRulesAt + reg * kWordBytes)};
   }
 
   // Where its first entry of PaintedList is.
@@ -270,7 +270,7 @@ struct LineScan {
     for (; low < log.size; ++low) {
       const LogEntry e = log.entries[low];
       const u32 at = clock_of(e);
-      if (at + delay_of_rule(rule_of(log_register(e)), at / kClocksPerCycle) > clock) break;
+      if (at + rule_of(log_register(e)).delay(at / kClocksPerCycle) > clock) break;
     }
     return low;
   }
@@ -297,15 +297,15 @@ struct LineScan {
     for (u32 left = end - begin; left != 0; --left, bit <<= 1) {
       const LogEntry e = *entry++;
       const u32 reg = log_register(e);
-      const u32 rule = rule_of(reg);
-      if (rule & kIsNoted) note(w, e, reg);
+      const PackedRule rule = rule_of(reg);
+      if (rule.is_noted()) note(w, e, reg);
       values[reg] = u8(log_value(e));
-      if (!kKeepsPainted && rule & kIsMoving) w.moving |= bit;
-      if (kKeepsPainted && rule & kIsPainted) {
+      if (!kKeepsPainted && rule.is_moving()) w.moving |= bit;
+      if (kKeepsPainted && rule.is_painted()) {
         painted_entry(w.painted) = e;
         ++w.painted;
       }
-      if (rule & kIsInOrder) w.ordered |= bit;
+      if (rule.is_in_order()) w.ordered |= bit;
       w.present |= 1ULL << reg;
     }
     if (kKeepsPainted) painted_entry(w.painted) = PaintedList::kEnd;
@@ -316,7 +316,8 @@ struct LineScan {
     num_painted = 0;
     for (u32 i = begin; i < end; ++i) {
       const LogEntry e = log.entries[i];
-      if (rule_of(log_register(e)) & (kIsPainted | kIsInOrder)) painted_entry(num_painted++) = e;
+      const PackedRule rule = rule_of(log_register(e));
+      if (rule.is_painted() | rule.is_in_order()) painted_entry(num_painted++) = e;
     }
     painted_entry(num_painted) = PaintedList::kEnd;
   }

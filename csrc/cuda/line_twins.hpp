@@ -40,7 +40,7 @@ CULE_HD constexpr ComparedBytes make_compared_bytes() {
   for (u32 reg = 0; reg < kNumRegisters; ++reg) {
     if (!(registers >> reg & 1)) continue;
     c.byte[lane] = u8(reg);
-    c.bits[lane++] = u8(register_rule(reg));
+    c.bits[lane++] = u8(line_rule(reg).seen);
   }
   for (u32 byte = kLineOldGraphics; byte <= kLineHmoveBlank; ++byte) {
     c.byte[lane] = u8(byte);
@@ -162,18 +162,18 @@ struct LineTwins {
     for (u32 at = list;; at += PaintedList::kStep) {
       const LogEntry a = shared_word(first + at), b = shared_word(second + at);
       if (a == PaintedList::kEnd || b == PaintedList::kEnd) return a != b;
-      const u32 rule = scan.rule_of(log_register(b));
+      const PackedRule rule = scan.rule_of(log_register(b));
       const u32 differing = a ^ (b + pictures.to_first);
       if (differing != 0) {
         // Otherwise only values differ. Some bits of them show nothing.
         const u32 reg = log_register(b);
         if (differing > 0xFF || kMotionRegisters >> reg & 1) return true;
-        if (differing & rule) {
+        if (rule.seen(differing)) {
           if (reg - COLUP0 > COLUPF - COLUP0) return true;
           colors |= 1u << (reg - COLUP0);
         }
       }
-      if (b & rule & 0xFF) shown |= 1u << (rule >> kRuleShows);
+      if (rule.seen(b)) shown |= 1u << rule.shows();
     }
   }
 };

@@ -1,6 +1,7 @@
-// cuda/register_rules.hpp: what a write to the TIA does to a scanline, in one word a register.
+// cuda/register_rules.hpp: what a write to the TIA does to a scanline, a LineRule a register.
 //
-// Everything derives from the table of tia/registers.hpp; packed for a scan's shared memory.
+// Everything derives from the table of tia/registers.hpp; for a scan's shared memory it is
+// packed in one word.
 #pragma once
 
 #include "tia/registers.hpp"
@@ -69,22 +70,6 @@ CULE_HD constexpr u32 last_before_selector(u32 mask) {
 // more.
 enum ObjectGroup : u32 { kFirst, kSecond, kField, kBallGroup, kGroups };
 
-// What a write does, in one word: the bits of the register that may show, the groups and the
-// objects that look different, the delay in clocks, and flags.
-enum RegisterRule : u32 {
-  kRuleStale = 8,
-  kRuleDelay = 12,
-  kIsPlayfield = 1u << 16,  // the delay depends on the clock
-  kIsStored = 1u << 17,     // kept as it was written
-  kIsOrdered = 1u << 18,    // does more than that
-  kIsMoving = 1u << 19,     // of kMovingRegisters
-  kRuleObjects = 20,        // those that may look different, a bit each
-  kIsPainted = 1u << 26,    // of kPaintedRegisters
-  kIsInOrder = 1u << 27,    // of kOrderedRegisters
-  kIsNoted = 1u << 28,      // of kNotedRegisters
-  kRuleShows = 29,          // 1 + the object that shows where one of the bits is set; 0: none
-};
-
 // The groups of some objects.
 CULE_HD constexpr u32 groups_of(u32 objects) {
   constexpr u32 first = 1u << kPlayer0 | 1u << kMissile0, second = 1u << kPlayer1 | 1u << kMissile1;
@@ -98,23 +83,73 @@ CULE_HD constexpr u32 object_shown_by(const Register& r) {
   return r.kind == RegisterKind::kGraphics || r.kind == RegisterKind::kEnable ? 1u + r.n : 0;
 }
 
-CULE_HD constexpr u32 register_rule(u32 reg) {
+// How a write to a register changes a scanline.
+struct LineRule {
+  u32 seen;           // bits of the value that may show
+  u32 groups;         // that look different, a bit each
+  u32 delay_clocks;   // until the picture changes; of the playfield it depends on the clock
+  u32 objects;        // that may look different, a bit each
+  u32 shows;          // object_shown_by()
+  bool is_playfield;  // PF0 to PF2
+  bool is_ordered;    // it does more than keep the value
+  bool is_moving;     // of kMovingRegisters
+  bool is_painted;    // of kPaintedRegisters
+  bool is_in_order;   // of kOrderedRegisters
+  bool is_noted;      // of kNotedRegisters
+};
+CULE_HD constexpr LineRule line_rule(u32 reg) {
   const Register& r = kRegisters.of[reg];
   const u32 objects = r.shows & kAllObjects;
-  const auto flag = [reg](u64 registers, u32 bit) { return registers >> reg & 1 ? bit : 0; };
-  return r.seen | groups_of(objects) << kRuleStale | delay_clocks(r, 0) << kRuleDelay |
-         flag(registers_of(RegisterKind::kPlayfield), kIsPlayfield) |
-         flag(kLineRegisters, kIsStored) | flag(kMovingRegisters, kIsMoving) |
-         flag(kPaintedRegisters, kIsPainted) | flag(kOrderedRegisters, kIsInOrder) |
-         flag(kNotedRegisters, kIsNoted) |
-         (r.kind > RegisterKind::kStarMotion ? u32(kIsOrdered) : 0) | objects << kRuleObjects |
-         object_shown_by(r) << kRuleShows;
+  return {r.seen,
+          groups_of(objects),
+          delay_clocks(r, 0),
+          objects,
+          object_shown_by(r),
+          r.kind == RegisterKind::kPlayfield,
+          r.kind > RegisterKind::kStarMotion,
+          bool(kMovingRegisters >> reg & 1),
+          bool(kPaintedRegisters >> reg & 1),
+          bool(kOrderedRegisters >> reg & 1),
+          bool(kNotedRegisters >> reg & 1)};
 }
 
-// Clocks until the picture changes. RESPn may delay it too.
-CULE_HD CULE_INLINE u32 delay_of_rule(u32 rule, u32 cycle) {
-  return rule & kIsPlayfield ? playfield_delay_clocks(cycle) : rule >> kRuleDelay & 0xF;
-}
+// A LineRule in one word, whose low byte is `seen`.
+struct PackedRule {
+  u32 word;
+
+  CULE_HD static constexpr PackedRule of(const LineRule& r) {
+    return {r.seen | r.groups << kGroupsAt | r.delay_clocks << kDelayAt | r.objects << kObjectsAt |
+            r.shows << kShowsAt | (r.is_playfield ? kIsPlayfield : 0) |
+            (r.is_ordered ? kOrdered : 0) | (r.is_moving ? kMoving : 0) |
+            (r.is_painted ? kPainted : 0) | (r.is_in_order ? kInOrder : 0) |
+            (r.is_noted ? kNoted : 0)};
+  }
+  CULE_HD CULE_INLINE u32 seen(u32 value) const { return value & word & 0xFF; }
+  CULE_HD CULE_INLINE u32 groups() const { return word >> kGroupsAt & ((1u << kGroups) - 1); }
+  CULE_HD CULE_INLINE u32 objects() const { return word >> kObjectsAt & kAllObjects; }
+  CULE_HD CULE_INLINE u32 shows() const { return word >> kShowsAt; }
+  CULE_HD CULE_INLINE u32 is_ordered() const { return word & kOrdered; }
+  CULE_HD CULE_INLINE u32 is_moving() const { return word & kMoving; }
+  CULE_HD CULE_INLINE u32 is_painted() const { return word & kPainted; }
+  CULE_HD CULE_INLINE u32 is_in_order() const { return word & kInOrder; }
+  CULE_HD CULE_INLINE u32 is_noted() const { return word & kNoted; }
+  // Clocks until the picture changes. RESPn may delay it too.
+  CULE_HD CULE_INLINE u32 delay(u32 cycle) const {
+    return word & kIsPlayfield ? playfield_delay_clocks(cycle) : word >> kDelayAt & 0xF;
+  }
+
+ private:
+  static constexpr u32 kGroupsAt = 8;  // the place of the groups, and so on
+  static constexpr u32 kDelayAt = 12;
+  static constexpr u32 kIsPlayfield = 1u << 16;
+  static constexpr u32 kOrdered = 1u << 17;
+  static constexpr u32 kMoving = 1u << 18;
+  static constexpr u32 kPainted = 1u << 19;
+  static constexpr u32 kObjectsAt = 20;
+  static constexpr u32 kInOrder = 1u << 26;
+  static constexpr u32 kNoted = 1u << 27;
+  static constexpr u32 kShowsAt = 28;
+};
 
 // The rules of all registers and the selectors, as a scan has them in shared memory.
 struct alignas(16) RuleTable {
@@ -123,7 +158,7 @@ struct alignas(16) RuleTable {
 };
 CULE_HD constexpr RuleTable make_rule_table() {
   RuleTable t{};
-  for (u32 reg = 0; reg < kNumRegisters; ++reg) t.rules[reg] = register_rule(reg);
+  for (u32 reg = 0; reg < kNumRegisters; ++reg) t.rules[reg] = PackedRule::of(line_rule(reg)).word;
   for (u32 mask = 0; mask < kNumSelectors; ++mask) t.selectors[mask] = last_before_selector(mask);
   return t;
 }

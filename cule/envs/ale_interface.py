@@ -40,7 +40,7 @@ from cule.envs.errors import (
 )
 from cule.envs.plan import make_game
 from cule.envs.recording import Recording, screen_png
-from cule.envs.settings import Settings
+from cule.envs.settings import CLOCK_SEED, Settings
 from cule.errors import InvalidArgumentError, InvalidStateError
 from cule.games import GameSpec, load_roms, resolve
 from cule.games.roms import md5_of, read_rom
@@ -443,27 +443,12 @@ class ALEInterface:
 
 def _switch_on(spec: GameSpec, settings: Settings, recording: Recording) -> _LoadedRom:
     """A console with this ROM, made with these settings."""
-    get = settings.get
-    game = make_game(spec.to_core_kwargs(), get("kernel", str))
-    seed = get("random_seed", int)
+    game = make_game(spec.to_core_kwargs(), settings.get("kernel", str))
+    options = settings.native()
+    if options.random_seed == CLOCK_SEED:
+        options.random_seed = int(time.time()) % 2**31
     with native_errors:
-        console = _core.Console(
-            game,
-            random_seed=int(time.time()) % 2**31 if seed == -1 else seed,
-            system_random_seed=get("system_random_seed", int),
-            repeat_action_probability=get("repeat_action_probability", float),
-            frame_skip=get("frame_skip", int),
-            max_num_frames_per_episode=get("max_num_frames_per_episode", int),
-            truncate_on_loss_of_life=get("truncate_on_loss_of_life", bool),
-            reward_min=get("reward_min", int),
-            reward_max=get("reward_max", int),
-            color_averaging=get("color_averaging", bool),
-            paddle_min=get("paddle_min", int),
-            paddle_max=get("paddle_max", int),
-            sound_obs=get("sound_obs", bool),
-            on_screen=recording.on_screen,
-            on_sound=recording.on_sound,
-        )
+        console = _core.Console(game, options, recording.on_screen, recording.on_sound)
     return _LoadedRom(console, spec, game, recording, copy.deepcopy(settings))
 
 

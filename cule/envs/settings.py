@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
+from cule import _core
 from cule.envs.checks import (
     INT32_MAX,
     INT32_MIN,
@@ -21,6 +22,9 @@ from cule.envs.checks import (
 from cule.envs.errors import ArgumentTypeError, SettingError
 
 Value = int | float | bool | str
+
+#: Seed -1, the clock, as the console holds it.
+CLOCK_SEED = 2**32 - 1
 
 _V = TypeVar("_V", int, float, bool, str)
 
@@ -93,6 +97,13 @@ class Settings:
         """The value of a setting."""
         self._setting(name, kind)
         return cast(_V, self._values[name])
+
+    def native(self) -> _core.ConsoleOptions:
+        """The settings of a console."""
+        options = _core.ConsoleOptions()
+        for name in vars(_core.ConsoleOptions).keys() & self._values.keys():
+            setattr(options, name, self._values[name])
+        return options
 
     def set(self, name: str, kind: type[Value], value: object) -> None:
         """Change a setting."""

@@ -20,7 +20,7 @@ from cule import _core
 from cule.envs.plan import make_game
 from cule.games import load_games, resolve
 from tests.support.cases import long_except
-from tests.support.programs import core_game, image_of
+from tests.support.programs import core_game, image_of, native_console
 from tests.support.random_programs import CARTRIDGES, random_bytes_image, random_image
 from tests.support.runs import draw_actions, make
 
@@ -47,7 +47,7 @@ def game_of(fields: dict[str, Any], translates: bool) -> _core.Game:
 def consoles_of(rom: bytes, **properties: object) -> tuple[_core.Console, _core.Console]:
     """Consoles with a program, translated and interpreted."""
     return both(
-        lambda translates: _core.Console(core_game(rom, translates=translates, **properties))
+        lambda translates: native_console(core_game(rom, translates=translates, **properties))
     )
 
 
@@ -74,7 +74,7 @@ def check_pair(consoles: tuple[_core.Console, _core.Console], seed: str, frames:
 def test_games(game: str) -> None:
     kwargs = resolve(game).to_core_kwargs()
     games = both(lambda translates: game_of(kwargs, translates))
-    check_pair((_core.Console(games[0]), _core.Console(games[1])), game, FRAMES)
+    check_pair((native_console(games[0]), native_console(games[1])), game, FRAMES)
     assert games[1].code_bytes == 0
     assert games[0].code_bytes > 0
 
@@ -88,7 +88,7 @@ def test_games_for_long(game: str) -> None:
     games = both(lambda translates: game_of(spec.to_core_kwargs(), translates))
     for seed in range(3):
         options = {"random_seed": seed, "repeat_action_probability": 0.25 * (seed > 0)}
-        pair = (_core.Console(games[0], **options), _core.Console(games[1], **options))
+        pair = (native_console(games[0], **options), native_console(games[1], **options))
         check_pair(pair, f"{game} {seed}", 6000)
 
 

@@ -84,7 +84,17 @@ def core_game(rom: bytes, **properties: Any) -> _core.Game:
 
 def core_console(rom: bytes, **properties: Any) -> _core.Console:
     """A console that runs `rom` without sticky actions."""
-    return _core.Console(core_game(rom, **properties), random_seed=1, repeat_action_probability=0.0)
+    return native_console(
+        core_game(rom, **properties), random_seed=1, repeat_action_probability=0.0
+    )
+
+
+def native_console(game: _core.Game, **settings: object) -> _core.Console:
+    """A console with some settings."""
+    options = _core.ConsoleOptions()
+    for name, value in settings.items():
+        setattr(options, name, value)
+    return _core.Console(game, options)
 
 
 def ale_console(rom: bytes, folder: Path) -> Any:

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cule import _core
-from tests.support.programs import core_console, core_game, image_of
+from tests.support.programs import core_console, core_game, image_of, native_console
 
 INTERVALS = {"TIM1T": 1, "TIM8T": 8, "TIM64T": 64, "T1024T": 1024}
 MACHINE_SEED = 4753849
@@ -189,7 +189,7 @@ def test_power_on_ram() -> None:
     assert ram_after("start: JMP start").tolist() == [draw & 0xFF for draw in draws]
     assert draws[0] == 3205607096
     other = core_console(image_of("start: JMP start"))
-    seeded = _core.Console(
+    seeded = native_console(
         core_game(image_of("start: JMP start")), system_random_seed=7, repeat_action_probability=0.0
     )
     assert not np.array_equal(other.ram(), seeded.ram())
@@ -374,7 +374,7 @@ def paddle_turns(resistance: int) -> int:
 @pytest.mark.parametrize("resistance", [30000, 100000, 250000])
 def test_paddle_charges_with_its_resistance(resistance: int) -> None:
     game = _paddle_game("INPT0")
-    console = _core.Console(
+    console = native_console(
         game, repeat_action_probability=0.0, paddle_min=resistance, paddle_max=resistance
     )
     for _ in range(3):
@@ -388,7 +388,9 @@ def _paddle_game(port: str, **properties: object) -> _core.Game:
 
 
 def test_paddle_moves_and_fires() -> None:
-    console = _core.Console(_paddle_game("INPT0"), repeat_action_probability=0.0, paddle_max=100000)
+    console = native_console(
+        _paddle_game("INPT0"), repeat_action_probability=0.0, paddle_max=100000
+    )
     start = (27450 + 100000) // 2
     for _ in range(2):
         console.act(0)
@@ -408,7 +410,7 @@ def test_paddle_moves_and_fires() -> None:
 
 
 def test_swapped_paddles() -> None:
-    console = _core.Console(
+    console = native_console(
         _paddle_game("INPT1", swap_paddles=True), repeat_action_probability=0.0,
         paddle_min=30000, paddle_max=30000,
     )  # fmt: skip

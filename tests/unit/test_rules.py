@@ -23,7 +23,7 @@ from cule.games.compiler import (
 from cule.games.schema import GameRules, load_games
 from cule.games.tables import parse_toml
 from tests.support.cases import long_except
-from tests.support.programs import core_game, image_of
+from tests.support.programs import core_game, image_of, native_console
 from tests.support.rule_evaluator import RuleEvaluator, wrap32
 
 GAMES = sorted(load_games())
@@ -507,7 +507,7 @@ def test_a_console_ends_such_a_mode_setup(setup: str) -> None:
     frames = "start: LDA #2\nSTA VSYNC\nSTA WSYNC\nSTA WSYNC\nLDA #0\nSTA VSYNC\nJMP start"
     game = core_game(image_of(frames), setup_code=list(code))
     with pytest.raises(_core.ModeUnreachableError, match="did not reach mode 0"):
-        _core.Console(game)
+        native_console(game)
 
 
 #: `mode_setup` of games in numbered steps.
