@@ -128,8 +128,8 @@ class EnvOptions:
     maxpool: bool = True
     """Each pixel is the larger one of the last two frames of the step."""
 
-    noop_max: int = within(30, 0, INT32_MAX)
-    """A reset plays fewer than this many random no-op frames."""
+    noop_max: int = within(30, 0, 108_000)
+    """A reset plays fewer than this many random no-op frames, at most half an hour of play."""
 
     episodic_life: bool = False
     """The loss of a life ends the episode; a new game follows."""
@@ -195,7 +195,7 @@ class EnvOptions:
     preset: str = one_of("ale", *PRESETS)
     """Named set of options that these started from."""
 
-    decorrelate_steps: int = within(0, 0, INT32_MAX)
+    decorrelate_steps: int = within(0, 0, 1_000_000)
     """After a full reset each environment plays a random number of random steps, up to this."""
 
     rom_path: str | os.PathLike[str] | None = None

@@ -44,23 +44,28 @@ MAY_INCLUDE: dict[str, set[str]] = {
 }
 
 #: Part of cule/: the other parts it may import. Single modules: errors, device, roms,
-#: files, lazy, tensor_files, option_fields, familiar_names.
+#: files, host_memory, lazy, main_interpreter, tensor_files, option_fields, familiar_names.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "files": {"errors"},
+    "host_memory": set(),
     "lazy": set(),
+    "main_interpreter": set(),
     "tensor_files": {"errors", "files"},
     "option_fields": set(),
     "familiar_names": set(),
     "device": {"errors"},
     "games": {"errors", "files"},
     "envs": {
-        *("errors", "files", "lazy", "option_fields", "familiar_names", "device", "games"),
-        *("_core", "_cuda"),
+        *("errors", "files", "host_memory", "lazy", "option_fields", "familiar_names", "device"),
+        *("games", "_core", "_cuda"),
     },
     # The learners: replay memories, networks and mathematics know nothing of environments.
     # The native module has what replay does on a processor.
-    "replay": {"errors", "files", "lazy", "tensor_files", "option_fields", "kernels", "_core"},
+    "replay": {
+        *("errors", "files", "host_memory", "lazy", "tensor_files", "option_fields", "kernels"),
+        "_core",
+    },
     "nets": {"errors", "lazy"},
     "algos": {"errors", "lazy", "kernels"},
     # What they have of their own on a GPU, reached through device.
@@ -105,7 +110,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The adapter to PettingZoo, a package for its two names.
     "pettingzoo": {"errors", "familiar_names", "envs", "games", "wrappers"},
     "roms": {"errors", "games"},
-    "": {"errors", "envs", "lazy", "roms", "_core"},  # cule/__init__.py
+    "": {"errors", "envs", "lazy", "main_interpreter", "roms", "_core"},  # cule/__init__.py
 }
 
 #: Packages outside the standard library that the package may import, and where: None is everywhere.
