@@ -44,7 +44,7 @@ class Batch {
 
   i32 size() const { return i32(slots_.size()); }
   i32 num_threads() const { return pool_.size(); }
-  bool has_threads() { return pool_.has_threads(); }
+  bool has_threads() const { return pool_.has_threads(); }
   const BatchOptions& options() const { return options_; }
   const EnvSlot& slot(i32 i) const { return slots_[size_t(i)]; }
   size_t state_bytes() const { return state_bytes_; }

@@ -60,11 +60,9 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   i32 size() const { return size_; }
-  // Besides the caller; the first post() starts one.
-  bool has_threads() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return !threads_.empty();
-  }
+  // Besides the caller; the first post() starts one. Without a lock, which a thread may have held
+  // when this process was forked.
+  bool has_threads() const { return has_threads_; }
 
   void run(i32 items, const Task& task, Interruption* interruption = nullptr) {
     if (threads_.empty() || items <= 1) {
@@ -131,6 +129,7 @@ class ThreadPool {
   void start_thread(i32 worker) {
     try {
       threads_.emplace_back([this, worker, seen = generation_] { loop(worker, seen); });
+      has_threads_ = true;
     } catch (const std::system_error& error) {
       const size_t wanted = size_ > 1 ? size_t(size_) - 1 : 1;
       throw ThreadStartFailed(std::to_string(wanted) + " threads besides the caller are wanted, " +
@@ -212,6 +211,7 @@ class ThreadPool {
   const i32 size_;
   const i32 affinity_offset_;
   std::vector<std::thread> threads_;
+  std::atomic<bool> has_threads_{false};
   std::mutex mutex_;
   std::condition_variable wake_, done_;
   const Task* task_ = nullptr;

@@ -154,10 +154,15 @@ class Case:
             self.errors.append(error)
 
     def play_interrupted(self) -> None:
-        """Calls of the main thread, which signals interrupt at any time."""
+        """Calls of the main thread, which signals interrupt at any time.
+
+        Unpickling looks for modules, where Python can leave its import lock held when it is
+        interrupted; a fork later waits for that lock.
+        """
         rng = random.Random(f"{self.kind} {self.seed} main")
+        calls = [call for call in self.calls if call not in (self.fork, self.pickle)]
         for _ in range(CALLS):
-            call = rng.choice([call for call in self.calls if call != self.fork])
+            call = rng.choice(calls)
             try:
                 signal.setitimer(signal.ITIMER_REAL, rng.choice((0.0003, 0.002, 0.02)))
                 self.allow(lambda call=call: call(rng))
