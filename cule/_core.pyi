@@ -264,9 +264,9 @@ class Batch:
     @property
     def num_threads(self) -> int: ...
     @property
-    def state_size(self) -> int: ...  # bytes of a snapshot
+    def has_threads(self) -> bool: ...  # besides the caller
     @property
-    def console_bytes(self) -> int: ...  # memory of one environment
+    def state_size(self) -> int: ...  # bytes of a snapshot
     @property
     def num_in_flight(self) -> int: ...  # environments sent and not received
     @property
@@ -332,6 +332,15 @@ LANE_QUIET_ENTRIES: int
 def lane_kernel_source(is_alone: bool) -> str: ...
 
 # Options that a snapshot depends on; the others have defaults. None: not a snapshot.
+class EnvBytes:
+    @property
+    def touched(self) -> int: ...
+    @property
+    def mapped(self) -> int: ...
+    @property
+    def snapshot(self) -> int: ...
+
+def env_bytes(options: BatchOptions, height: int) -> EnvBytes: ...
 def snapshot_options(row: NDArray[np.uint8]) -> BatchOptions | None: ...
 def detect_bankswitch(rom: bytes) -> str: ...
 

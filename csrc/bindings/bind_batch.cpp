@@ -90,15 +90,18 @@ class PyBatch {
     Batch& b = open();
     const bool* which = mask.is_none() ? nullptr : parse_vector<bool>(mask, "mask", b.size());
     const i64* seed = parse_vector<i64>(seeds, "seeds", b.size());
-    write(out, b.size(),
-          [&](const Outputs& to) { b.reset(reinterpret_cast<const u8*>(which), seed, to); });
+    write(out, b.size(), [&](const Outputs& to, Interruption* interruption) {
+      b.reset(reinterpret_cast<const u8*>(which), seed, to, interruption);
+    });
   }
 
   void decorrelate(i32 max_steps, u64 seed, OutputArrays& out) {
     const auto lock = wait_for_calls();
     Batch& b = open();
     b.check_ready(nullptr, b.size());
-    write(out, b.size(), [&](const Outputs& to) { b.decorrelate(max_steps, seed, to); });
+    write(out, b.size(), [&](const Outputs& to, Interruption* interruption) {
+      b.decorrelate(max_steps, seed, to, interruption);
+    });
   }
 
   void step(const py::object& actions, OutputArrays& out) {
@@ -106,21 +109,24 @@ class PyBatch {
     Batch& b = open();
     b.check_ready(nullptr, b.size());
     read_actions(actions, nullptr, b.size());
-    write(out, b.size(), [&](const Outputs& to) { b.step(commands_, to); });
+    const Outputs to = out.pointers(b.options(), b.size());
+    WithoutGil without_gil;
+    b.step(commands_, to);
   }
 
   void observe(OutputArrays& out) {
     const auto lock = wait_for_calls();
     Batch& b = open();
-    write(out, b.size(), [&](const Outputs& to) { b.observe(to); });
+    const Outputs to = out.pointers(b.options(), b.size());
+    WithoutGil without_gil;
+    b.observe(to);
   }
 
   void send_reset(const py::object& seeds) {
     const auto lock = wait_for_calls();
     Batch& b = open();
     const i64* seed = parse_vector<i64>(seeds, "seeds", b.size());
-    WithoutGil without_gil;
-    b.send_reset(seed);
+    run_interruptibly([&](Interruption* interruption) { b.send_reset(seed, interruption); });
   }
 
   void send(const py::object& actions, const py::object& env_ids) {
@@ -137,7 +143,8 @@ class PyBatch {
   void recv(OutputArrays& out) {
     Batch& b = open();
     const i32 n = i32(out.size());
-    write(out, n, [&](const Outputs& to) { b.receive(n, to); });
+    write(out, n,
+          [&](const Outputs& to, Interruption* interruption) { b.receive(n, to, interruption); });
   }
 
   py::array_t<u8> get_state(const py::object& indices) {
@@ -161,8 +168,8 @@ class PyBatch {
       const std::string error = b.find_snapshot_error(i32(ids[k]), rows + size_t(k) * bytes);
       if (!error.empty()) refuse("states[" + std::to_string(k) + "]: " + error);
     }
+    run_interruptibly([&](Interruption* interruption) { b.prepare_restore(interruption); });
     WithoutGil without_gil;
-    b.prepare_restore();
     for (i32 k = 0; k < n; ++k) b.restore(i32(ids[k]), rows + size_t(k) * bytes);
   }
 
@@ -172,10 +179,8 @@ class PyBatch {
     Batch& b = open();
     check_range("index", index, 0, b.size() - 1);
     const std::vector<std::vector<u8>>* rows = nullptr;
-    {
-      WithoutGil without_gil;
-      rows = &b.reset_states(index);
-    }
+    run_interruptibly(
+        [&](Interruption* interruption) { rows = &b.reset_states(index, interruption); });
     py::array_t<u8> out({py::ssize_t(rows->size()), py::ssize_t(b.state_bytes())});
     u8* to = out.mutable_data();
     for (const std::vector<u8>& row : *rows) to = std::copy(row.begin(), row.end(), to);
@@ -241,6 +246,7 @@ class PyBatch {
  private:
   // Calls of Python and of XLA one after the other. The GIL is not held while waiting.
   std::unique_lock<std::mutex> wait_for_calls() {
+    refuse_in_signal_handler();
     std::unique_lock<std::mutex> lock(shared_->mutex, std::try_to_lock);
     if (!lock) {
       WithoutGil without_gil;
@@ -252,8 +258,7 @@ class PyBatch {
   template <class Call>
   void write(OutputArrays& out, i32 n, const Call& call) {
     const Outputs to = out.pointers(shared_->batch.options(), n);
-    WithoutGil without_gil;
-    call(to);
+    run_interruptibly([&](Interruption* interruption) { call(to, interruption); });
   }
 
   std::pair<const i64*, i32> parse_envs(const py::object& indices) {
@@ -308,7 +313,10 @@ void bind_options(py::module_& m) {
   py::enum_<Autoreset>(m, "Autoreset")
       .value("NextStep", Autoreset::kNextStep)
       .value("SameStep", Autoreset::kSameStep)
-      .value("Disabled", Autoreset::kDisabled);
+      .value("Disabled", Autoreset::kDisabled)
+      .def("__reduce__", [](const py::object& self) {
+        return py::make_tuple(py::type::of(self), py::make_tuple(py::int_(self)));
+      });
   py::class_<BatchOptions> options(m, "BatchOptions");
   options.def(py::init<>())
       .def_readwrite("num_threads", &BatchOptions::num_threads)
@@ -392,8 +400,8 @@ void bind_batch(py::module_& m) {
            py::arg("games"), py::arg("game_index"), py::arg("modes"), py::arg("difficulties"),
            py::arg("options"))
       .def_property_readonly("num_threads", [](PyBatch& p) { return p.batch().num_threads(); })
+      .def_property_readonly("has_threads", [](PyBatch& p) { return p.batch().has_threads(); })
       .def_property_readonly("state_size", [](PyBatch& p) { return p.batch().state_bytes(); })
-      .def_property_readonly("console_bytes", [](PyBatch& p) { return p.batch().console_bytes(); })
       .def_property_readonly("num_in_flight", [](PyBatch& p) { return p.batch().num_in_flight(); })
       // Code is made as programs reach it, and no step waits for it.
       .def_property_readonly("is_compiling", [](PyBatch&) { return false; })
@@ -421,6 +429,11 @@ void bind_batch(py::module_& m) {
       .def("close", &PyBatch::close)
       .def_property_readonly("has_reset", &PyBatch::has_reset)
       .def("xla_target", &PyBatch::xla_target, py::arg("action_table"));
+  py::class_<EnvBytes>(m, "EnvBytes")
+      .def_readonly("touched", &EnvBytes::touched)
+      .def_readonly("mapped", &EnvBytes::mapped)
+      .def_readonly("snapshot", &EnvBytes::snapshot);
+  m.def("env_bytes", &env_bytes, py::arg("options"), py::arg("height"));
   // What a snapshot was saved with, and is restored with: for messages. None: not a snapshot.
   m.def(
       "snapshot_options",

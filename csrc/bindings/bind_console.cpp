@@ -37,6 +37,16 @@ Array screen_gray(AleConsole& c) {
   return out;
 }
 
+// Emulation, which signals can end between frames.
+template <class Call>
+void run_frames(const Call& call) {
+  refuse_in_signal_handler();
+  run_interruptibly([&](Interruption* interruption) {
+    const InterruptionScope scope(interruption);
+    call();
+  });
+}
+
 // Calls a Python function, which must not raise, with what `look` returns; nothing for None.
 template <class Look>
 std::function<void(AleConsole&)> hook(const py::object& function, Look look) {
@@ -69,8 +79,9 @@ std::shared_ptr<AleConsole> make_console(std::shared_ptr<Game> game, AleConsoleO
   o.before_frame = hook(on_screen, [](AleConsole& c) { return screen_rgb(c); });
   o.after_frame =
       hook(on_sound, [](AleConsole& c) { return copy_array(c.frame_audio(), {kSoundSamples}); });
-  WithoutGil without_gil;
-  return std::make_shared<AleConsole>(std::move(game), o);
+  std::shared_ptr<AleConsole> console;
+  run_frames([&] { console = std::make_shared<AleConsole>(std::move(game), o); });
+  return console;
 }
 
 void bind_console_options(py::module_& m) {
@@ -170,9 +181,15 @@ void bind_console(py::module_& m) {
   py::class_<AleConsole, std::shared_ptr<AleConsole>>(m, "Console")
       .def(py::init(&make_console), py::arg("game"), py::arg("options"),
            py::arg("on_screen") = py::none(), py::arg("on_sound") = py::none())
-      .def("reset_game", &AleConsole::reset, py::call_guard<WithoutGil>())
-      .def("act", &AleConsole::act, py::arg("action"), py::arg("paddle_strength") = 1.0f,
-           py::call_guard<WithoutGil>())
+      .def("reset_game", [](AleConsole& c) { run_frames([&] { c.reset(); }); })
+      .def(
+          "act",
+          [](AleConsole& c, i32 action, float strength) {
+            i32 reward = 0;
+            run_frames([&] { reward = c.act(action, strength); });
+            return reward;
+          },
+          py::arg("action"), py::arg("paddle_strength") = 1.0f)
       .def("lives", &AleConsole::lives)
       .def(
           "game_over",

@@ -7,4 +7,5 @@ PYBIND11_MODULE(_cuda, m) {
   m.doc() = "Native module of cule: batches of environments on a GPU.";
   pybind11::module_::import("cule._core");  // knows cule._core.Game
   cule::bind_cuda(m);
+  cule::forbid_empty_instances(m);
 }

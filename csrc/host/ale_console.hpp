@@ -60,6 +60,8 @@ class AleConsole {
     i32 reward = 0;
     for (i32 k = 0; k < settings.frame_skip; ++k) {
       const i32 number = state_->env.frame_number;
+      // After the end of a game act() runs no frame.
+      if (current_interruption != nullptr) current_interruption->check();
       begin_frame();
       reward = i32(u32(reward) + u32(ale().act(action, strength)));
       if (state_->env.frame_number != number) is_screen_current_ = false;

@@ -22,6 +22,14 @@ i32 choose_threads(i32 asked, size_t consoles) {
 
 }  // namespace
 
+EnvBytes env_bytes(const BatchOptions& options, u32 height) {
+  const size_t small = sizeof(SlotState) + sizeof(PlayersState) + sizeof(RandomStreams) +
+                       sizeof(EnvSlot) + options.pooled_bytes(height) + options.stack_bytes();
+  const size_t logs = kLogSlots * sizeof(TiaWriteLog);
+  return {small + (options.ram_obs ? logs : sizeof(FrameStore)), small + sizeof(FrameStore),
+          snapshot_layout(options, height).end};
+}
+
 Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i32>& game_index,
              const std::vector<i32>& modes, const std::vector<i32>& difficulties,
              const BatchOptions& options)
@@ -54,10 +62,6 @@ void Batch::make_slots() {
   }
 }
 
-size_t Batch::console_bytes() const {
-  return state_bytes_ + (options_.ram_obs ? kLogSlots * sizeof(TiaWriteLog) : sizeof(FrameStore));
-}
-
 bool Batch::reset_slot(i32 i, i64 seed, Workspace& w) {
   EnvSlot& slot = slots_[size_t(i)];
   SlotState& s = slot.state();
@@ -82,7 +86,7 @@ bool Batch::reset_slot(i32 i, i64 seed, Workspace& w) {
   return slot.reset(w);
 }
 
-void Batch::fill_cache() {
+void Batch::fill_cache(Interruption* interruption) {
   std::vector<std::pair<CacheKey, i32>> wanted;
   for (i32 i = 0; i < size(); ++i) {
     auto [entry, is_new] = cache_.try_emplace(cache_key(i));
@@ -110,7 +114,7 @@ void Batch::fill_cache() {
     slot.save(row.data(), options_);
   };
   try {
-    pool_.run(i32(wanted.size()), fill_one);
+    pool_.run(i32(wanted.size()), fill_one, interruption);
   } catch (...) {
     cache_.clear();
     throw;
@@ -121,7 +125,23 @@ void Batch::check_faults() {
   for (EnvSlot& u : slots_) check_fault(u.state().env, u.setup().game->spec().game_id);
 }
 
-void Batch::reset(const u8* mask, const i64* seeds, const Outputs& out) {
+// Runs a task for every environment. If one throws, those of the mask have to be reset.
+void Batch::run_or_forget(const u8* mask, const ThreadPool::Task& task,
+                          Interruption* interruption) {
+  try {
+    pool_.run(size(), task, interruption);
+  } catch (...) {
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      if (mask != nullptr && !mask[i]) continue;
+      slots_[i].state().has_reset = 0;
+      is_loaded_[i] = 0;
+    }
+    throw;
+  }
+}
+
+void Batch::reset(const u8* mask, const i64* seeds, const Outputs& out,
+                  Interruption* interruption) {
   queue_.check_empty("reset");
   for (i32 i = 0; mask != nullptr && i < size(); ++i) {
     if (!mask[i] && !slots_[size_t(i)].state().has_reset) {
@@ -129,11 +149,12 @@ void Batch::reset(const u8* mask, const i64* seeds, const Outputs& out) {
                      ", which has not been reset yet");
     }
   }
-  if (options_.cached_resets) fill_cache();
-  pool_.run(size(), [&](i32 i, i32 worker) {
+  if (options_.cached_resets) fill_cache(interruption);
+  const auto reset_one = [&](i32 i, i32 worker) {
     if (mask == nullptr || mask[i]) reset_slot(i, seeds[i], workspaces_[size_t(worker)]);
     write_results(i, out, size_t(i));
-  });
+  };
+  run_or_forget(mask, reset_one, interruption);
   check_faults();
 }
 
@@ -193,8 +214,8 @@ void Batch::observe(const Outputs& out) {
   pool_.run(size(), [&](i32 i, i32) { write_results(i, out, size_t(i)); });
 }
 
-void Batch::decorrelate(i32 max_steps, u64 seed, const Outputs& out) {
-  pool_.run(size(), [&](i32 i, i32 worker) {
+void Batch::decorrelate(i32 max_steps, u64 seed, const Outputs& out, Interruption* interruption) {
+  const auto play = [&](i32 i, i32 worker) {
     Workspace& w = workspaces_[size_t(worker)];
     const std::vector<i32>& actions = slots_[size_t(i)].setup().actions;
     const u32 length = counter_random(seed, u32(i), 0, Purpose::kDecorrelateLength);
@@ -210,7 +231,8 @@ void Batch::decorrelate(i32 max_steps, u64 seed, const Outputs& out) {
       if (slots_[size_t(i)].state().is_ended) reset_slot(i, -1, w);
     }
     write_results(i, out, size_t(i));
-  });
+  };
+  run_or_forget(nullptr, play, interruption);
 }
 
 // Runs task(environment, row, workspace) for n rows, each environment's in order. Returns the first
@@ -305,9 +327,9 @@ void Batch::check_ready(const i32* ids, i32 n) const {
   }
 }
 
-void Batch::send_reset(const i64* seeds) {
+void Batch::send_reset(const i64* seeds, Interruption* interruption) {
   queue_.check_empty("reset");
-  if (options_.cached_resets) fill_cache();
+  prepare_restore(interruption);
   pool_.prepare_post();
   queue_.send_reset(seeds);
   std::vector<i32> ids(slots_.size());
@@ -324,8 +346,8 @@ void Batch::send(const std::vector<Command>& commands, const i32* ids, i32 n) {
   pool_.post(sent, step_sent_);
 }
 
-void Batch::receive(i32 n, const Outputs& out) {
-  const std::vector<i32> ids = queue_.take(n);
+void Batch::receive(i32 n, const Outputs& out, Interruption* interruption) {
+  const std::vector<i32> ids = queue_.take(n, interruption);
   for (const i32 id : ids) {
     const EnvSlot& u = slots_[size_t(id)];
     check_fault(u.state().env, u.setup().game->spec().game_id);
@@ -352,8 +374,8 @@ void Batch::save(i32 i, u8* row) {
   std::memset(row + end, 0, state_bytes_ - end);
 }
 
-const std::vector<std::vector<u8>>& Batch::reset_states(i32 i) {
-  fill_cache();
+const std::vector<std::vector<u8>>& Batch::reset_states(i32 i, Interruption* interruption) {
+  fill_cache(interruption);
   return cache_.at(cache_key(i));
 }
 

@@ -29,6 +29,13 @@ struct Outputs {
 
 constexpr i32 kJoystickSize = 4;  // numbers of a continuous action
 
+// Bytes of one environment and of its snapshot. Of what is mapped, a batch without pictures touches
+// a part.
+struct EnvBytes {
+  size_t touched, mapped, snapshot;
+};
+EnvBytes env_bytes(const BatchOptions& options, u32 height);
+
 class Batch {
  public:
   Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i32>& game_index,
@@ -37,19 +44,22 @@ class Batch {
 
   i32 size() const { return i32(slots_.size()); }
   i32 num_threads() const { return pool_.size(); }
+  bool has_threads() const { return pool_.has_threads(); }
   const BatchOptions& options() const { return options_; }
   const EnvSlot& slot(i32 i) const { return slots_[size_t(i)]; }
   size_t state_bytes() const { return state_bytes_; }
   const PlayersState* players() const { return players_.get(); }  // [size()]; null for one player
-  size_t console_bytes() const;
   u32 picture_height(i32 i) const { return slots_[size_t(i)].setup().game->properties().height; }
 
-  // mask null: all. seeds: one per environment; a negative one keeps the random streams.
-  void reset(const u8* mask, const i64* seeds, const Outputs& out);
+  // mask null: all. seeds: one per environment; a negative one keeps the random streams. After what
+  // reset() or decorrelate() throws, the environments have to be reset.
+  void reset(const u8* mask, const i64* seeds, const Outputs& out,
+             Interruption* interruption = nullptr);
   // commands: [size()][num_players], here and below.
   void step(const std::vector<Command>& commands, const Outputs& out);
   void observe(const Outputs& out);
-  void decorrelate(i32 max_steps, u64 seed, const Outputs& out);
+  void decorrelate(i32 max_steps, u64 seed, const Outputs& out,
+                   Interruption* interruption = nullptr);
 
   // Pure forms: of any number of snapshots, whatever the environments were before. Snapshot k is
   // run in environment k % size().
@@ -66,18 +76,18 @@ class Batch {
   void check_ready(const i32* ids, i32 n) const;
 
   // seeds: as for reset(), or kKeepState for an environment that is reported only.
-  void send_reset(const i64* seeds);
+  void send_reset(const i64* seeds, Interruption* interruption = nullptr);
   void send(const std::vector<Command>& commands, const i32* ids, i32 n);
-  void receive(i32 n, const Outputs& out);
+  void receive(i32 n, const Outputs& out, Interruption* interruption = nullptr);
 
   void save(i32 i, u8* row);
   // The cached reset states of environment i, num_reset_states snapshots; made on first use.
-  const std::vector<std::vector<u8>>& reset_states(i32 i);
+  const std::vector<std::vector<u8>>& reset_states(i32 i, Interruption* interruption = nullptr);
   // Why a snapshot cannot be restored into environment i; empty if it can.
   std::string find_snapshot_error(i32 i, const u8* row) const;
   // Before restore(): what later resets need.
-  void prepare_restore() {
-    if (options_.cached_resets) fill_cache();
+  void prepare_restore(Interruption* interruption = nullptr) {
+    if (options_.cached_resets) fill_cache(interruption);
   }
   void restore(i32 i, const u8* row);
   void draw(i32 i, u8* rows, const u8* map) { slots_[size_t(i)].draw(rows, map); }
@@ -108,7 +118,8 @@ class Batch {
                bool stacked, Workspace& w);
   void write_results(i32 i, const Outputs& out, size_t column) const;
   size_t run_snapshots(size_t n, const std::function<bool(i32, size_t, Workspace&)>& task);
-  void fill_cache();
+  void fill_cache(Interruption* interruption);
+  void run_or_forget(const u8* mask, const ThreadPool::Task& task, Interruption* interruption);
   void check_faults();
   template <class Work>
   void finish_after(i32 i, Work work) {

@@ -5,6 +5,7 @@
 #include "console/step.hpp"
 #include "env/players.hpp"
 #include "host/incremental/renderer.hpp"
+#include "host/interruption.hpp"
 #include "jit/engine.hpp"
 
 namespace cule {
@@ -40,6 +41,7 @@ struct HostEngine {
 
   FlatRam ram(ConsoleState& s) const { return {s.ram}; }
   Clock run(Machine<HostAccess>& m) const {
+    if (current_interruption != nullptr) current_interruption->check();
     switch (m.console.cart.type) {
       case Bankswitch::kE0:
         return run_host_step<E0Fetch>(m, translation);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "env/ale.hpp"
+#include "host/interruption.hpp"
 
 namespace cule {
 
@@ -122,8 +123,9 @@ class StepQueue {
     has_finished_.notify_all();
   }
 
-  // The next n environments that have finished; all of them in order of their numbers.
-  std::vector<i32> take(i32 n) {
+  // The next n environments that have finished; all of them in order of their numbers. None is
+  // taken by a call that is interrupted.
+  std::vector<i32> take(i32 n, Interruption* interruption) {
     std::vector<i32> ids{};
     ids.reserve(size_t(n));
     std::unique_lock<std::mutex> lock(mutex_);
@@ -133,8 +135,17 @@ class StepQueue {
                           " have been sent that no other call waits for");
     }
     awaited_ += n;
-    has_finished_.wait(lock, [&] { return is_closed_ || i32(finished_.size()) >= n; });
+    const auto is_ready = [&] { return is_closed_ || i32(finished_.size()) >= n; };
+    bool is_interrupted = false;
+    while (!is_interrupted &&
+           !has_finished_.wait_for(lock, Interruption::kPollInterval, is_ready)) {
+      if (interruption == nullptr) continue;
+      lock.unlock();
+      is_interrupted = interruption->is_wanted();
+      lock.lock();
+    }
     awaited_ -= n;
+    if (is_interrupted) throw Interrupted();
     if (is_closed_) throw BatchClosed();
     ids.assign(finished_.begin(), finished_.begin() + n);
     finished_.erase(finished_.begin(), finished_.begin() + n);

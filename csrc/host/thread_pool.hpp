@@ -5,7 +5,9 @@
 // cache; then it helps the others. post() queues single items for the threads alone (asynchronous
 // stepping). Not both at once.
 //
-// What a task throws in run() is thrown to its caller, once every thread has left the loop.
+// What a task throws in run() is thrown to its caller, once every thread has left the loop. So is
+// Interrupted, from the frames of a run() that was given an Interruption; stop() interrupts posted
+// items.
 #pragma once
 
 #include <atomic>
@@ -24,6 +26,7 @@
 
 #include "base/int.hpp"
 #include "host/affinity.hpp"
+#include "host/interruption.hpp"
 
 namespace cule {
 
@@ -57,15 +60,20 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   i32 size() const { return size_; }
+  // Besides the caller; the first post() starts one. Without a lock, which a thread may have held
+  // when this process was forked.
+  bool has_threads() const { return has_threads_; }
 
-  void run(i32 items, const Task& task) {
+  void run(i32 items, const Task& task, Interruption* interruption = nullptr) {
     if (threads_.empty() || items <= 1) {
+      const InterruptionScope scope(interruption);
       for (i32 i = 0; i < items; ++i) task(i, size_);
       return;
     }
     {
       std::lock_guard<std::mutex> lock(mutex_);
       task_ = &task;
+      interruption_ = interruption;
       for (i32 i = 0; i < size_; ++i) {
         shares_[size_t(i)].next = i32(i64(items) * i / size_);
         shares_[size_t(i)].end = i32(i64(items) * (i + 1) / size_);
@@ -78,7 +86,12 @@ class ThreadPool {
     work(size_);
     spin([this] { return busy_ == 0; });
     std::unique_lock<std::mutex> lock(mutex_);
-    done_.wait(lock, [this] { return busy_ == 0; });
+    while (!done_.wait_for(lock, Interruption::kPollInterval, [this] { return busy_ == 0; })) {
+      if (interruption == nullptr) continue;
+      lock.unlock();
+      interruption->is_wanted();
+      lock.lock();
+    }
     task_ = nullptr;
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
@@ -103,6 +116,7 @@ class ThreadPool {
     {
       std::lock_guard<std::mutex> lock(mutex_);
       is_stopping_ = true;
+      stopping_.want();
       posted_.clear();
       ++calls_;
     }
@@ -115,6 +129,7 @@ class ThreadPool {
   void start_thread(i32 worker) {
     try {
       threads_.emplace_back([this, worker, seen = generation_] { loop(worker, seen); });
+      has_threads_ = true;
     } catch (const std::system_error& error) {
       const size_t wanted = size_ > 1 ? size_t(size_) - 1 : 1;
       throw ThreadStartFailed(std::to_string(wanted) + " threads besides the caller are wanted, " +
@@ -127,6 +142,7 @@ class ThreadPool {
   }
 
   void work(i32 worker) {
+    const InterruptionScope scope(interruption_);
     for (i32 k = 0; k < size_; ++k) {
       Share& share = shares_[size_t((worker + k) % size_)];
       for (;;) {
@@ -171,7 +187,10 @@ class ThreadPool {
       const Posted posted = posted_.front();
       posted_.pop_front();
       lock.unlock();
-      (*posted.task)(posted.item, worker);
+      {
+        const InterruptionScope scope(&stopping_);
+        (*posted.task)(posted.item, worker);
+      }
       lock.lock();
     }
   }
@@ -192,9 +211,11 @@ class ThreadPool {
   const i32 size_;
   const i32 affinity_offset_;
   std::vector<std::thread> threads_;
+  std::atomic<bool> has_threads_{false};
   std::mutex mutex_;
   std::condition_variable wake_, done_;
   const Task* task_ = nullptr;
+  Interruption* interruption_ = nullptr;
   std::exception_ptr error_;  // the first that a task of this run() threw
   std::deque<Posted> posted_;
   std::vector<Share> shares_;
@@ -202,6 +223,7 @@ class ThreadPool {
   u64 generation_ = 0;
   std::atomic<u64> calls_{0};  // of run(), post() and stop(): what a thread that looks about sees
   bool is_stopping_ = false;
+  Interruption stopping_;
 };
 
 }  // namespace cule

@@ -55,7 +55,7 @@ CULE_HD CULE_INLINE u32 read_intim(Timer& t, u32 cycle) {
     t.is_late_read = 1;
     t.late_read_cycle = i32(cycle);
   }
-  if (!t.is_late_read) return 0xFF;
+  if (!t.is_late_read) return (span - elapsed - 1) & 0xFF;
   return (t.start - intervals - (u32(t.late_read_cycle) - u32(t.set_cycle) - span)) & 0xFF;
 }
 

@@ -22,19 +22,17 @@ from cule.envs.device_memory import (
     COMPILED_LOCAL_BYTES,
     FREE_PART_FOR_SLOTS,
     LEAST_SLOTS,
-    STEPS_ALIVE,
     DeviceOutputs,
     MemoryEstimate,
     device_errors,
     log_capacity,
     pool_slots,
-    results_bytes,
     short_frame_envs,
 )
 from cule.envs.errors import ActionRangeError, native_errors
 from cule.envs.launch import Geometry, choose_geometry
 from cule.envs.options import EnvOptions
-from cule.envs.plan import BatchPlan, make_batch, native_options
+from cule.envs.plan import STEPS_ALIVE, BatchPlan, make_batch, native_options, results_bytes
 from cule.envs.results import RunningKernel
 from cule.envs.translation import MissingCompilerError, Translation
 from cule.errors import (

@@ -9,7 +9,6 @@ the device, except what `output` is "numpy" for.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +17,6 @@ from typing import NamedTuple, TypeGuard
 
 import numpy as np
 import torch
-from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from cule import _core
@@ -31,14 +29,10 @@ from cule.envs.actions import (
 from cule.envs.checks import Array
 from cule.envs.errors import ActionShapeError, ArgumentTypeError
 from cule.envs.options import EnvOptions
-from cule.envs.plan import BatchPlan, int_rows, observation_space
+from cule.envs.plan import STEPS_ALIVE, BatchPlan, int_rows
 from cule.envs.requests import check_rows
 from cule.errors import CuleError, DeviceError, OutOfDeviceMemoryError
 from cule.games.schema import LOG_ENTRIES
-
-#: Results that are alive at once: those of the last step, which the caller still reads, and those
-#: that the next one writes.
-STEPS_ALIVE = 2
 
 #: Other bytes of an environment: its options, its place in a warp, a seed, an action, and numbers
 #: that are converted for the caller.
@@ -280,11 +274,3 @@ def log_capacity(plan: BatchPlan) -> int:
     """
     entries = max(rules.log_entries for rules in plan.rules)
     return min(entries + entries // 32 + _core.LANE_QUIET_ENTRIES, LOG_ENTRIES)
-
-
-def results_bytes(options: EnvOptions, num_players: int) -> int:
-    """Bytes of an environment in the results of a step."""
-    table = 4 * int_rows(num_players)
-    obs = math.prod(observation_space(options).shape or ())
-    has_finals = options.autoreset_mode is AutoresetMode.SAME_STEP
-    return (obs + table) * (2 if has_finals else 1) + _core.FLAG_ROWS

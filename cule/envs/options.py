@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MAX_ENVS = 1 << 20
 
 #: No-op frames of a reset: 10,000 take about a second.
-MAX_NOOPS = 10_000
+MAX_NOOPS = 100_000
 
 #: Emulated frames of a step on a GPU. A step is one kernel, which nothing can interrupt, and which
 #: drivers of a GPU with a display end after seconds. A frame is at most 25,000 instructions.
@@ -198,7 +198,7 @@ class EnvOptions:
     preset: str = one_of("ale", *PRESETS)
     """Named set of options that these started from."""
 
-    decorrelate_steps: int = within(0, 0, INT32_MAX)
+    decorrelate_steps: int = within(0, 0, 1_000_000)
     """After a full reset each environment plays a random number of random steps, up to this."""
 
     rom_path: str | os.PathLike[str] | None = None

@@ -9,12 +9,14 @@ for it, as in ALE.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from cule import _core
@@ -28,6 +30,10 @@ COLOUR_CHANNELS = 3
 
 #: Options that `_core.BatchOptions` has under the same name.
 _NATIVE_OPTIONS = vars(EnvOptions)["__dataclass_fields__"].keys() & vars(_core.BatchOptions).keys()
+
+#: Results that are alive at once: those of the last step, which the caller still reads, and those
+#: that the next one writes.
+STEPS_ALIVE = 2
 
 #: Emulated frames per second of a console, by the format of its picture (in whole numbers).
 FRAME_RATES = {"NTSC": 60, "PAL": 50}
@@ -165,6 +171,29 @@ def lay_out(options: EnvOptions, specs: list[GameSpec], counts: list[int]) -> Ba
         action_set=tuple(Action) if joint else tuple(Action(action) for action in sets[0]),
         action_table=_joint_table(games) if joint else None,
     )
+
+
+def results_bytes(options: EnvOptions, num_players: int) -> int:
+    """Bytes of an environment in the results of a step."""
+    table = 4 * int_rows(num_players)
+    obs = math.prod(observation_space(options).shape or ())
+    has_finals = options.autoreset_mode is AutoresetMode.SAME_STEP
+    return (obs + table) * (2 if has_finals else 1) + _core.FLAG_ROWS
+
+
+def batched_space(space: spaces.Box, num_envs: int) -> spaces.Box:
+    """``gymnasium.vector.utils.batch_space`` whose bounds are stored for one environment alone.
+
+    Bounds of all of them would take as much memory as four batches of observations, and take far
+    longer to make than the environments.
+    """
+    batched = batch_space(space, 1)
+    assert isinstance(batched, spaces.Box)
+    shape = (num_envs, *space.shape)
+    for name in ("low", "high", "bounded_below", "bounded_above"):
+        setattr(batched, name, np.broadcast_to(getattr(batched, name), shape))
+    batched._shape = shape
+    return batched
 
 
 def make_batch(plan: BatchPlan, options: EnvOptions) -> _core.Batch:

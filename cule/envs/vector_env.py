@@ -26,7 +26,7 @@ from cule.envs.concurrency import forked_error, is_held_elsewhere, one_at_a_time
 from cule.envs.errors import NativeErrors, native_errors
 from cule.envs.flight import Flight
 from cule.envs.options import EnvOptions
-from cule.envs.plan import BatchPlan, frame_shape, observation_space
+from cule.envs.plan import BatchPlan, batched_space, frame_shape, observation_space
 from cule.envs.requests import (
     ResetRequest,
     as_indices,
@@ -87,7 +87,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self.single_observation_space = observation_space(config)
         self.single_action_space = self._action_space(len(plan.action_set))
         # As in ale-py, step takes and gives a batch, which may be fewer than all environments.
-        self.observation_space = batch_space(self.single_observation_space, self.batch_size)
+        self.observation_space = batched_space(self.single_observation_space, self.batch_size)
         self.action_space = batch_space(self.single_action_space, self.batch_size)
 
         obs_shape = (self.batch_size, *(self.single_observation_space.shape or ()))
@@ -151,13 +151,15 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             return self._memory.wrap(obs), self._results.info(out)
         if request.states is not None:
             self._restore(request.states, request.indices(self.num_envs))
-            self._batch.observe(out)
+            with native_errors:
+                self._batch.observe(out)
         else:
             with native_errors:
                 self._batch.reset(request.mask, request.seeds_for(self._is_reset()), out)
         if self._config.decorrelate_steps and not partial and request.states is None:
             seed_word = request.decorrelation_seed(self.np_random)
-            self._batch.decorrelate(self._config.decorrelate_steps, seed_word, out)
+            with native_errors:
+                self._batch.decorrelate(self._config.decorrelate_steps, seed_word, out)
         self._state = State.READY
         return self._memory.wrap(obs), self._results.info(out)
 
@@ -246,6 +248,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     # --- Asynchronous stepping ------------------------------------------------------------------
 
+    @one_at_a_time
     def send(self, actions: object) -> None:
         """Start a step of the environments of the last received batch, and return at once.
 
@@ -482,13 +485,16 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     # --- Pickling: the arguments, and a snapshot of every environment -----------------------------
 
+    @one_at_a_time
     def __getstate__(self) -> dict[str, object]:
         """The arguments this environment was made with, and a snapshot of each environment."""
         self._check_open()
         self._flight.check_landed("pickling")
         states = None
         if self._is_reset():
-            states = to_numpy(self._batch.get_state(np.arange(self.num_envs, dtype=np.int64)))
+            with native_errors:
+                states = self._batch.get_state(np.arange(self.num_envs, dtype=np.int64))
+            states = to_numpy(states)
         return {
             "arguments": self._arguments,
             "keywords": self._keywords,
@@ -513,11 +519,13 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     def leave_behind(self) -> object | None:
         """Disable the environment in a forked child, unless it runs without worker threads."""
-        has_threads = self._batch.num_threads != 1 or self._flight.is_partial
-        if self.closed or not (has_threads or is_held_elsewhere(self._lock)):
+        has_threads = not isinstance(self._batch, _core.Batch) or self._batch.has_threads
+        is_held = is_held_elsewhere(self._lock)
+        if is_held:
+            self._lock = threading.RLock()  # its owner is not in this process
+        if self.closed or not (has_threads or is_held):
             return None
         self._state = State.LEFT_BEHIND
-        self._lock = threading.RLock()  # another thread may have held it
         return self._batch
 
     def _check_ready(self) -> None:

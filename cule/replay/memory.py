@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
 from cule.errors import CapacityError, InvalidArgumentError
 from cule.files import format_bytes
+from cule.host_memory import free_host_bytes
 
 UNITS_BYTES = {f"{prefix}B": 10 ** (3 * k) for k, prefix in enumerate(("", "K", "M", "G", "T"))} | {
     f"{prefix}IB": 2 ** (10 * k) for k, prefix in enumerate("KMGT", 1)
@@ -19,15 +18,6 @@ UNITS_BYTES = {f"{prefix}B": 10 ** (3 * k) for k, prefix in enumerate(("", "K", 
 ALLOWED = (
     "it must be a number of transitions (an int of at least 1), bytes such as '40GB' or "
     "'512MiB', or a fraction of the free memory above 0 and up to 1.0 (a float)"
-)
-
-#: Memory limit and usage of a container, for both versions of control groups.
-CGROUP_FILES = (
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    (
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-    ),
 )
 
 #: Bytes of a buffer by part, as an increasing function of its size.
@@ -41,18 +31,7 @@ def free_memory_bytes(device: torch.device) -> int:
         # The driver counts what torch holds in reserve as used; a new tensor can use it.
         idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(free) + idle
-    try:
-        text = Path("/proc/meminfo").read_text(encoding="ascii")
-        free = int(re.search(r"MemAvailable:\s+(\d+) kB", text)[1]) * 1024  # type: ignore[index]
-    except (OSError, TypeError):
-        free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    for limit_file, usage_file in CGROUP_FILES:
-        try:
-            limit = int(Path(limit_file).read_text(encoding="ascii"))
-            free = min(free, limit - int(Path(usage_file).read_text(encoding="ascii")))
-        except (OSError, ValueError):  # no such file, or the word "max"
-            continue
-    return max(free, 0)
+    return free_host_bytes()
 
 
 def capacity_bytes(capacity: object, free_bytes: int) -> int | None:

@@ -9,11 +9,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
-from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from cule.envs import AtariVectorEnv
 from cule.envs.options import resolve_options
+from cule.envs.plan import batched_space
 from cule.errors import InvalidArgumentError
 from cule.lazy import needs
 from cule.wrappers.options import check_is_synchronous, with_fixed
@@ -97,7 +97,7 @@ class RLlibVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         shape = _as_rllib(plain).shape[1:]
         self.single_observation_space = gymnasium.spaces.Box(-1.0, 1.0, shape, np.float32)
         self.single_action_space = self.env.single_action_space
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.observation_space = batched_space(self.single_observation_space, num_envs)
         self.action_space = self.env.action_space
         self.closed = False
 

@@ -22,11 +22,10 @@ pytestmark = pytest.mark.ale
 ROOT = Path(__file__).parents[2]
 
 
-def run_script(script: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+def run_script(script: str, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", script]
-    return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False
-    )
+    options = {"capture_output": True, "text": True, "timeout": 60, "check": False}
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, **variables}, **options)
 
 
 SHARED = """
@@ -158,41 +157,38 @@ def test_close_ends_a_recv_that_waits() -> None:
     assert [type(error) for error in errors] == [ClosedError]
 
 
-STARVED = """
-import resource
+TOO_MANY_THREADS = """
 import numpy as np
 import cule
-from cule.errors import OutOfMemoryError, ThreadStartError
+from cule.errors import ThreadStartError
+from tests.support.starvation import starve
 env = cule.AtariVectorEnv("pong", 1, num_threads=1)
 env.reset(seed=0)
-with open("/proc/self/statm") as file:
-    used = int(file.read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + %d * 2**20, -1))
-"""
-
-TOO_MANY_THREADS = (
-    STARVED % 100
-    + """
+starve("memory", 100 << 20)
 try:
     cule.AtariVectorEnv("pong", 2, num_threads=500)
 except ThreadStartError as error:
     print(error)
 env.step(np.zeros(1, int))
 """
-)
 
-TOO_MANY_STATES = (
-    STARVED % 100
-    + """
-env = cule.AtariVectorEnv("pong", 2, num_threads=3, resets="cached", num_reset_states=4096)
+TOO_MANY_STATES = """
 import signal
+import numpy as np
+import cule
+from cule.errors import OutOfMemoryError
+from tests.support.starvation import feed, starve
+options = {"num_threads": 3, "resets": "cached", "num_reset_states": 300, "noop_max": 1}
+env, twin = (cule.AtariVectorEnv("pong", 2, **options) for _ in range(2))
+starve("memory", 15 << 20)
 signal.alarm(50)
 try:
     env.reset(seed=0)
 except OutOfMemoryError as error:
     print(error)
+feed("memory")
+assert np.array_equal(env.reset(seed=0)[0], twin.reset(seed=0)[0])
 """
-)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits are set as on Linux")
@@ -205,6 +201,7 @@ def test_threads_that_cannot_be_started() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits are set as on Linux")
 def test_memory_that_runs_out_in_threads() -> None:
-    done = run_script(TOO_MANY_STATES)
+    # So that the heaps of threads, which are mapped in advance, do not have them.
+    done = run_script(TOO_MANY_STATES, MALLOC_MMAP_THRESHOLD_="32768")
     assert done.returncode == 0, done.stderr
     assert "memory ran out" in done.stdout

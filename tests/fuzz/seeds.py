@@ -13,7 +13,12 @@ import sys
 from pathlib import Path
 
 from cule.games import compile_rules, load_games
-from tests.support.random_programs import CARTRIDGES, random_bytes_image, random_image
+from tests.support.random_programs import (
+    CARTRIDGES,
+    random_bytes_image,
+    random_image,
+    random_start_image,
+)
 
 FINDINGS = Path(__file__).parent / "findings"
 #: Bytes of a header, as in ``input.hpp``.
@@ -62,7 +67,7 @@ def console_corpus(per_kind: int) -> Corpus:
     corpus = {}
     for kind in CARTRIDGES:
         for seed in range(per_kind):
-            for writer in (random_image, random_bytes_image):
+            for writer in (random_image, random_bytes_image, random_start_image):
                 rng = random.Random(f"{kind} {seed} {writer.__name__}")
                 image, name = writer(seed, kind), f"{kind}-{seed}-{writer.__name__}"
                 corpus[name] = console_input(console_header(rng), ANY_IMAGE, bytes(4), image)

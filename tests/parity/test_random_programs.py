@@ -14,11 +14,16 @@ import pytest
 
 from tests.support.cases import long_except
 from tests.support.programs import ale_console, core_console
-from tests.support.random_programs import CARTRIDGES, random_bytes_image, random_image
+from tests.support.random_programs import (
+    CARTRIDGES,
+    random_bytes_image,
+    random_image,
+    random_start_image,
+)
 
 pytestmark = pytest.mark.ale
 
-WRITERS = {"program": random_image, "bytes": random_bytes_image}
+WRITERS = {"program": random_image, "bytes": random_bytes_image, "start": random_start_image}
 FRAMES = 40
 RESET_EVERY = 23  # frames, on average
 ACTIONS = 18

@@ -29,7 +29,12 @@ from tests.support import kernels
 from tests.support.cases import long_except
 from tests.support.kernels import Pair, module, pop_instruction_counts
 from tests.support.programs import core_game
-from tests.support.random_programs import CARTRIDGES, random_bytes_image, random_image
+from tests.support.random_programs import (
+    CARTRIDGES,
+    random_bytes_image,
+    random_image,
+    random_start_image,
+)
 
 pytestmark = pytest.mark.ale
 
@@ -106,7 +111,9 @@ def test_options(name: str) -> None:
     pair.close()
 
 
-@pytest.mark.parametrize("writer", long_except([random_image, random_bytes_image], random_image))
+@pytest.mark.parametrize(
+    "writer", long_except([random_image, random_bytes_image, random_start_image], random_image)
+)
 @pytest.mark.parametrize("kind", long_except(CARTRIDGES, every=3))
 def test_random_programs(kind: str, writer: Callable[[int, str], bytes]) -> None:
     """Undocumented opcodes, code in RAM and TIA space, short frames, processors that jam."""

@@ -21,7 +21,12 @@ from cule.envs.plan import make_game
 from cule.games import load_games, resolve
 from tests.support.cases import long_except
 from tests.support.programs import core_game, image_of, native_console
-from tests.support.random_programs import CARTRIDGES, random_bytes_image, random_image
+from tests.support.random_programs import (
+    CARTRIDGES,
+    random_bytes_image,
+    random_image,
+    random_start_image,
+)
 from tests.support.runs import draw_actions, make
 
 HAS_TRANSLATION = sys.platform == "linux" and platform.machine() == "x86_64"
@@ -94,7 +99,9 @@ def test_games_for_long(game: str) -> None:
 
 @needs_translation
 @pytest.mark.parametrize("kind", long_except(CARTRIDGES, every=3))
-@pytest.mark.parametrize("writer", long_except([random_image, random_bytes_image], random_image))
+@pytest.mark.parametrize(
+    "writer", long_except([random_image, random_bytes_image, random_start_image], random_image)
+)
 def test_random_programs(writer: Any, kind: str) -> None:
     for seed in range(5000, 5012):
         rom = writer(seed, kind)

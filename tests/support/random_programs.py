@@ -3,7 +3,7 @@
 `random_image(seed)` is a ROM image. Most are written as assembler text: frames of random shape, around
 blocks that write TIA registers anywhere in a line, read everything that can be read and keep it in
 RAM, change bits of TIA registers in place, push into TIA space, run code in RAM and in TIA space,
-move objects late and early. Some are plain random bytes. Images of more than one bank get random
+move objects late and early. Some are plain random bytes, and some start outside the cartridge. Images of more than one bank get random
 accesses to their hotspots and their RAM on top.
 """
 
@@ -472,6 +472,19 @@ def random_image(seed: int, kind: str = "4K") -> bytes:
     for bank in range(cart.banks):
         with_vectors(data, bank, names["start"], names["handler"])
     return finish(data, kind)
+
+
+def random_start_image(seed: int, kind: str = "4K") -> bytes:
+    """The image of `random_image` that starts in RIOT, TIA or RAM space; BRK leads to its program."""
+    data = bytearray(random_image(seed, kind))
+    rng = random.Random(f"start {kind} {seed}")
+    start = rng.randrange(0x10000) & ~0x1280 | rng.choice((0x280, 0x280, 0x080, 0x000))
+    if start & 0x200 and rng.random() < 0.5:
+        start = start & ~5 | 4  # INTIM
+    for bank in range(CARTRIDGES[kind].banks):
+        end = (bank + 1) * BANK_BYTES
+        with_vectors(data, bank, start, int.from_bytes(data[end - 4 : end - 2], "little"))
+    return bytes(data)
 
 
 def finish(data: bytearray, kind: str) -> bytes:

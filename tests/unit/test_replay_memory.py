@@ -25,7 +25,6 @@ from cule.replay import (
     UniformReplay,
     native,
 )
-from cule.replay import memory as memory_module
 from cule.replay.memory import capacity_bytes, free_memory_bytes
 from cule.replay.transitions import n_step_returns
 from tests.support.replay_model import RandomEpisodes
@@ -155,8 +154,9 @@ def test_free_memory_keeps_to_the_limit_of_a_container(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     device = torch.device("cpu")
-    limit, usage = tmp_path / "limit", tmp_path / "usage"
-    monkeypatch.setattr(memory_module, "CGROUP_FILES", ((str(limit), str(usage)),))
+    limit, usage, statistics = (tmp_path / name for name in ("limit", "usage", "statistics"))
+    files = ((str(limit), str(usage), str(statistics)),)
+    monkeypatch.setattr("cule.host_memory.CGROUP_FILES", files)
     unlimited = free_memory_bytes(device)
     assert unlimited > 10**8
     limit.write_text("max")
@@ -164,6 +164,8 @@ def test_free_memory_keeps_to_the_limit_of_a_container(
     assert free_memory_bytes(device) > 10**8
     limit.write_text("51000")
     assert free_memory_bytes(device) == 50_000
+    statistics.write_text("anon 7\ninactive_file 300\nactive_file 40\nworkingset_nodes 1\n")
+    assert free_memory_bytes(device) == 50_340
 
 
 def test_short_rings_are_told_of() -> None:

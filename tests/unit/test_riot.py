@@ -103,6 +103,38 @@ def test_instat(register: str) -> None:
     assert read_timer(register, 4, [expiry + 1, 10, 10], "INSTAT") == [0x80, 0x80, 0x80]
 
 
+@pytest.mark.parametrize(
+    ("register", "start", "registers"),
+    # The value is shifted left by the interval: $E8 is INX, $C8 INY, $88 DEY.
+    [(0x94, 0xE8, (0x91, 0)), (0x95, 0x1D, (0x91, 0)), (0x95, 0x19, (0x90, 1)), (0x95, 0x11, (0x90, 0xFF))],
+)  # fmt: skip
+def test_an_opcode_read_in_the_cycle_of_a_write(
+    register: int, start: int, registers: tuple[int, int]
+) -> None:
+    source = f"""
+start:  LDA #{register}
+        STA $90
+        LDA #2
+        STA $91                 ; ($90) is a timer register
+        LDX #$90
+        LDA #$82
+        STA T1024T
+        LDA #{start}
+        JMP $0284               ; INTIM is $81, INSTAT 0: STA (0,X); then INTIM is the opcode
+handler: STX $92
+        STY $93
+"""
+    assert tuple(cells(source, 0x92, 0x93)) == registers
+
+
+def test_a_reset_vector_at_the_timer() -> None:
+    """The first opcode is the start value, shifted left: $80, a NOP with an operand."""
+    image = bytearray(image_of("start: STA $90\nforever: JMP forever"))
+    image[-4:-2] = (0x0284).to_bytes(2, "little")
+    ram = core_console(bytes(image)).ram()
+    assert [int(ram[cell]) for cell in (0x10, 0x7D, 0x7E, 0x7F)] == [254, 176, 141, 2]
+
+
 def test_instat_is_cleared_by_a_late_read_only() -> None:
     source = """
 start:  LDA #1

@@ -501,7 +501,11 @@ def test_endless_and_failing_mode_setup() -> None:
         RuleEvaluator(rules_of(setup="fail()")).run_setup(console, 7)
 
 
-@pytest.mark.parametrize("setup", ["select(2000000000)", "while 1:\n    select(2)", "fail()"])
+#: Frames of SELECT whose sum has 32 bits or more, and a negative number of them.
+SELECTS = ["select(2147483647)\nselect(2147483647)", "while 1:\n    select(-2147483648)"]
+
+
+@pytest.mark.parametrize("setup", [*SELECTS, "while 1:\n    select(2)", "fail()"])
 def test_a_console_ends_such_a_mode_setup(setup: str) -> None:
     code = compile_rules(rules_of(setup=setup)).setup_code
     frames = "start: LDA #2\nSTA VSYNC\nSTA WSYNC\nSTA WSYNC\nLDA #0\nSTA VSYNC\nJMP start"

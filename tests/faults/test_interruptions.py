@@ -1,0 +1,108 @@
+"""Ctrl-C during calls that would take minutes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [
+    pytest.mark.ale,
+    pytest.mark.skipif(os.name == "nt", reason="there is no alarm signal"),
+]
+
+START = """
+import signal
+import numpy as np
+import cule
+from cule.errors import CuleError, NotResetError
+from tests.support.runs import make
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+def interrupted(call, after=0.3):
+    signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, after)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    return False
+
+LONG = {"noop_max": 100_000, "num_threads": 2, "max_num_frames_per_episode": 108_000}
+"""
+
+#: Each would take a minute or longer.
+SCRIPTS = {
+    "reset": """
+env = make("pong", 40, **LONG)
+assert interrupted(lambda: env.reset(seed=0))
+try:
+    env.step(np.zeros(40, int))
+except NotResetError:
+    print("done")
+""",
+    "one thread": """
+env = make("pong", 20, **LONG | {"num_threads": 1})
+assert interrupted(lambda: env.reset(seed=0))
+print("done")
+""",
+    "decorrelation": """
+env = make("pong", 2, num_threads=2, repeat_action_probability=0.0, decorrelate_steps=1_000_000)
+assert interrupted(lambda: env.reset(seed=0))
+try:
+    env.observe()
+except NotResetError:
+    print("done")
+""",
+    "cached resets": """
+env = make("pong", 2, resets="cached", num_reset_states=60, **LONG)
+assert interrupted(lambda: env.reset(seed=0))
+print("done")
+""",
+    "asynchronous": """
+env = make("pong", 40, batch_size=20, **LONG)
+assert interrupted(lambda: env.reset(seed=0))
+env.close()
+print("done")
+""",
+    "act": """
+from tests.support.concurrency import make_ale
+ale = make_ale()
+ale.setInt("frame_skip", 2**31 - 1)
+from cule.games.roms import find_rom
+from cule.games.schema import load_roms
+ale.loadROM(find_rom("pong", {load_roms()["pong"].md5}).path)
+assert interrupted(lambda: ale.act(0))
+print("done")
+""",
+    "a handler that calls the environment": """
+from cule.envs.errors import CallOrderError
+env = make("pong", 40, **LONG)
+def step(*_):
+    env.step(np.zeros(40, int))
+signal.signal(signal.SIGALRM, step)
+signal.setitimer(signal.ITIMER_REAL, 0.3)
+try:
+    env.reset(seed=0)
+except CuleError:
+    print("done")
+""",
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_long_call_ends(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", START + SCRIPTS[name]],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
