@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-import cule.main_interpreter  # noqa: F401  # refuses other interpreters
+import cule.lazy  # noqa: F401  # first: it refuses to be imported in a subinterpreter
 from cule import roms
 from cule._core import build_config
 from cule.envs import Action, AtariVectorEnv, EnvOptions, FrameStep, register_envs

@@ -1,12 +1,14 @@
-"""Devices: what the keyword ``device`` may say, and what it means on this machine."""
+"""Devices: what the keyword ``device`` may say, what it means here, and free memory of the host."""
 
 from __future__ import annotations
 
 import functools
 import importlib
 import importlib.util
+import os
 import re
 import sys
+from pathlib import Path
 from types import ModuleType
 
 from cule.errors import DeviceError, InvalidArgumentError
@@ -18,6 +20,20 @@ AUTO_MIN_ENVS = 256
 #: The first driver for Linux that runs programs of a CUDA major version. (CUDA Toolkit release
 #: notes, minimum required driver version for minor version compatibility.)
 OLDEST_DRIVER = {12: "525.60.13", 13: "580.65.06"}
+
+
+#: Limit, usage and statistics of a container, for both versions of control groups.
+CGROUP_FILES = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat"),
+    (
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        "/sys/fs/cgroup/memory/memory.stat",
+    ),
+)
+
+#: Files that were read or written: the system gives up their memory.
+_CACHED = re.compile(r"^(?:in)?active_file (\d+)$", re.MULTILINE)
 
 
 @functools.cache
@@ -171,3 +187,49 @@ def _architecture_problem(built_in: str, capability: tuple[int, int]) -> str | N
         f"its architecture sm_{number} is none of those built in ({built_in}); build "
         f"cule with CULE_CUDA_ARCHITECTURES={number}"
     )
+
+
+def free_host_bytes() -> int:
+    """Bytes that the machine and its container have left."""
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+        free = int(re.search(r"MemAvailable:\s+(\d+) kB", text)[1]) * 1024  # type: ignore[index]
+    except (OSError, TypeError):
+        free = _physical_bytes()
+    for limit_file, usage_file, statistics_file in CGROUP_FILES:
+        try:
+            limit = int(Path(limit_file).read_text(encoding="ascii"))
+            used = int(Path(usage_file).read_text(encoding="ascii"))
+        except (OSError, ValueError):  # no such file, or the word "max"
+            continue
+        free = min(free, limit - used + _cached_bytes(Path(statistics_file)))
+    return max(free, 0)
+
+
+def free_address_bytes() -> int:
+    """Bytes that this process may still map, by ``ulimit -v``, whether it touches them or not."""
+    if sys.platform == "win32":
+        return sys.maxsize
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return sys.maxsize
+    try:
+        mapped_pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except OSError:
+        return sys.maxsize
+    return max(limit - mapped_pages * resource.getpagesize(), 0)
+
+
+def _physical_bytes() -> int:
+    if sys.platform == "win32":
+        return sys.maxsize
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _cached_bytes(statistics: Path) -> int:
+    try:
+        return sum(map(int, _CACHED.findall(statistics.read_text(encoding="ascii"))))
+    except OSError:
+        return 0

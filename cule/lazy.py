@@ -1,8 +1,11 @@
-"""Imports that wait until they are needed, or that may fail.
+"""Imports that wait until they are needed, that may fail, or that are refused.
 
 The modules of a package are imported when their names are first used (PEP 562). A package so stays
 cheap to import, while ``from cule.replay import UniformReplay`` works as ever. Type checkers read
 the same names under ``if TYPE_CHECKING:``.
+
+This module is imported first, and not in a subinterpreter: there the native module would wait for
+ever.
 """
 
 from __future__ import annotations
@@ -10,9 +13,23 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from cule.errors import MissingPackageError
+
+
+def _is_main_interpreter() -> bool:
+    for name in ("_interpreters", "_xxsubinterpreters"):  # from Python 3.13, and before
+        with suppress(ImportError, AttributeError):
+            interpreters = importlib.import_module(name)
+            return bool(interpreters.get_current() == interpreters.get_main())
+    return True
+
+
+if not _is_main_interpreter():
+    raise ImportError(
+        "cule cannot be used in a subinterpreter; use processes, or the main interpreter"
+    )
 
 
 @contextmanager

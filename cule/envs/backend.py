@@ -23,7 +23,6 @@ from cule import _core
 from cule.device import cuda_module
 from cule.envs.actions import continuous_actions, discrete_actions
 from cule.envs.checks import Array, NativeArray, to_numpy
-from cule.envs.cpu_memory import check_memory
 from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan, make_batch
 from cule.envs.requests import frame_target
@@ -260,6 +259,8 @@ def make_backend(plan: BatchPlan, options: EnvOptions) -> tuple[Backend, Memory]
     """The batch and the memory of its results, for `EnvOptions.device`."""
     # Each back end takes the arrays and outputs of its own memory, which the protocols do not say.
     if options.device == "cpu":
+        from cule.envs.cpu_memory import check_memory
+
         check_memory(plan, options)
         return cast("Backend", make_batch(plan, options)), cast("Memory", HostMemory(plan, options))
     from cule.envs.cuda_batch import CudaBatch

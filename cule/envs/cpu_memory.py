@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from cule import _core
+from cule.device import free_address_bytes, free_host_bytes
 from cule.envs.options import EnvOptions
 from cule.envs.plan import STEPS_ALIVE, BatchPlan, native_options, results_bytes
 from cule.errors import OutOfMemoryError
-from cule.host_memory import free_address_bytes, free_host_bytes
 
 
 def check_memory(plan: BatchPlan, options: EnvOptions) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MAX_ENVS = 1 << 20
 
-#: No-op frames of a reset: 10,000 take about a second.
+#: No-op frames of a reset: 100,000 take seconds.
 MAX_NOOPS = 100_000
 
 #: Emulated frames of a step on a GPU. A step is one kernel, which nothing can interrupt, and which

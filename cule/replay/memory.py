@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import torch
 
+from cule.device import free_host_bytes
 from cule.errors import CapacityError, InvalidArgumentError
 from cule.files import format_bytes
-from cule.host_memory import free_host_bytes
 
 UNITS_BYTES = {f"{prefix}B": 10 ** (3 * k) for k, prefix in enumerate(("", "K", "M", "G", "T"))} | {
     f"{prefix}IB": 2 ** (10 * k) for k, prefix in enumerate("KMGT", 1)

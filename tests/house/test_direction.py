@@ -44,15 +44,12 @@ MAY_INCLUDE: dict[str, set[str]] = {
 }
 
 #: Part of cule/: the other parts it may import. Single modules: errors, device, roms,
-#: files, reading, host_memory, lazy, main_interpreter, tensor_files, pickles, option_fields,
-#: familiar_names.
+#: files, reading, lazy, tensor_files, pickles, option_fields, familiar_names.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "reading": {"errors"},
     "files": {"errors", "reading"},
-    "host_memory": set(),
     "lazy": {"errors"},
-    "main_interpreter": set(),
     "tensor_files": {"errors", "files", "pickles", "reading"},
     "pickles": {"errors", "reading"},
     "option_fields": set(),
@@ -60,14 +57,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "device": {"errors"},
     "games": {"errors", "files", "reading"},
     "envs": {
-        *("errors", "files", "reading", "host_memory", "lazy", "option_fields", "familiar_names"),
+        *("errors", "files", "reading", "lazy", "option_fields", "familiar_names"),
         "device",
         *("games", "_core", "_cuda"),
     },
     # The learners: replay memories, networks and mathematics know nothing of environments.
     # The native module has what replay does on a processor.
     "replay": {
-        *("errors", "files", "host_memory", "lazy", "tensor_files", "option_fields", "kernels"),
+        *("errors", "files", "device", "lazy", "tensor_files", "option_fields", "kernels"),
         "_core",
     },
     "nets": {"errors", "lazy"},
@@ -115,7 +112,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The adapter to PettingZoo, a package for its two names.
     "pettingzoo": {"errors", "familiar_names", "envs", "games", "lazy"},
     "roms": {"errors", "games"},
-    "": {"errors", "envs", "lazy", "main_interpreter", "roms", "_core"},  # cule/__init__.py
+    "": {"errors", "envs", "lazy", "roms", "_core"},  # cule/__init__.py
 }
 
 #: Packages outside the standard library that the package may import, and where: None is everywhere.

@@ -156,7 +156,7 @@ def test_free_memory_keeps_to_the_limit_of_a_container(
     device = torch.device("cpu")
     limit, usage, statistics = (tmp_path / name for name in ("limit", "usage", "statistics"))
     files = ((str(limit), str(usage), str(statistics)),)
-    monkeypatch.setattr("cule.host_memory.CGROUP_FILES", files)
+    monkeypatch.setattr("cule.device.CGROUP_FILES", files)
     unlimited = free_memory_bytes(device)
     assert unlimited > 10**8
     limit.write_text("max")

@@ -502,7 +502,7 @@ def test_endless_and_failing_mode_setup() -> None:
 
 
 #: Frames of SELECT whose sum has 32 bits or more, and a negative number of them.
-SELECTS = ["select(2147483647)\nselect(2147483647)", "while 1:\n    select(-2147483648)"]
+SELECTS = ["select(2147483647)\nselect(2147483647)", "while 1:\n    select(-2147483647)"]
 
 
 @pytest.mark.parametrize("setup", [*SELECTS, "while 1:\n    select(2)", "fail()"])
