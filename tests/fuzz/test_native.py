@@ -18,7 +18,6 @@ import pytest
 from tests.fuzz import parsers
 from tests.fuzz.build import TARGETS, Builder
 from tests.fuzz.seeds import FINDINGS, finding_bytes, write_corpus
-from tests.support.cases import long_except
 
 HAS_TRANSLATION = sys.platform == "linux" and platform.machine() == "x86_64"
 SANITIZERS = "-fsanitize=address,bounds,shift,signed-integer-overflow"
@@ -43,7 +42,8 @@ def run(program: Path, *arguments: str) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize("target", long_except(TARGETS, "rules"))
+@pytest.mark.long
+@pytest.mark.parametrize("target", TARGETS)
 def test_corpus(builder: Builder, target: str, tmp_path: Path) -> None:
     files = write_corpus(target, tmp_path / target, size=1)
     program = builder.build(target, "run_files")

@@ -463,7 +463,12 @@ class TestVectorEnv:
     def test_bad_tensors_are_refused(self) -> None:
         env, _ = self.make()
         env.reset(seed=0)
-        for wrong in (torch.zeros(4), torch.zeros(3, dtype=torch.int64), np.zeros(4), [0, 0, 0, 0]):
+        for wrong in (
+            torch.zeros(4),
+            torch.zeros(3, dtype=torch.int64),
+            np.zeros(4),
+            [0, 0, 0, [0]],
+        ):
             with pytest.raises(cule.CuleError, match="actions"):
                 env.step(wrong)
         frames = torch.zeros((4, 84, 83), dtype=torch.uint8)
