@@ -4,16 +4,18 @@ The modules of a package are imported when their names are first used (PEP 562).
 cheap to import, while ``from cule.replay import UniformReplay`` works as ever. Type checkers read
 the same names under ``if TYPE_CHECKING:``.
 
-This module is imported first, and not in a subinterpreter: there the native module would wait for
-ever.
+This module is imported first. It refuses a folder of sources without the native module, and a
+subinterpreter, where the native module would wait for ever.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from cule.errors import MissingPackageError
 
@@ -29,6 +31,13 @@ def _is_main_interpreter() -> bool:
 if not _is_main_interpreter():
     raise ImportError(
         "cule cannot be used in a subinterpreter; use processes, or the main interpreter"
+    )
+
+if importlib.util.find_spec("cule._core") is None:
+    raise ImportError(
+        f"{Path(__file__).parent} holds the sources of cule without its native module; start "
+        "Python in another folder, where the installed package is found, or build here: "
+        "pip install -e ."
     )
 
 

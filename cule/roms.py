@@ -1,4 +1,4 @@
-"""Where the ROM files of games are, as ``ale_py.roms`` has it."""
+"""Where the ROM files of games are, as ``ale_py.roms`` has it, and an assembler for your own."""
 
 from __future__ import annotations
 
@@ -29,3 +29,21 @@ def get_rom_path(name: str) -> Path | None:
         warn(str(error))
         return None
     return find_rom(rom_id, (load_roms()[rom_id].md5,)).path
+
+
+def assemble(source: str, origin: int = 0xF000) -> tuple[bytes, dict[str, int]]:
+    """Assemble a program for the 6507; `cule.games.assembler` describes the source.
+
+    Args:
+        source: One statement per line.
+        origin: Address of the first byte, such as 0xF000.
+
+    Returns:
+        The bytes from `origin` on, and the addresses of the names.
+
+    Raises:
+        InvalidArgumentError: An invalid statement; the message has its line.
+    """
+    from cule.games import assembler
+
+    return assembler.assemble(source, origin)

@@ -2,7 +2,6 @@
 
 The program below is public domain. Left and right move the basket at the bottom; a caught apple is
 a point, a missed one costs one of three lives. The right half of the screen repeats the left one.
-`roms_tools` is in the repository, not in the package.
 
 python examples/own_rom.py --out build/apples
 cule watch --game apples --rom-path build/apples/apples.bin \
@@ -17,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import cule
-from roms_tools.assembler import assemble
+from cule.roms import assemble
 
 SOURCE = """
 basket = $80            ; column of the basket, 0 to 15

@@ -291,3 +291,13 @@ else:
     raise SystemExit(1)
 """
     subprocess.run([sys.executable, "-c", text], check=True)
+
+
+def test_sources_without_the_native_module_say_so(tmp_path: Path) -> None:
+    for name in ("__init__.py", "errors.py", "lazy.py"):
+        target = tmp_path / "cule" / name
+        target.parent.mkdir(exist_ok=True)
+        target.write_text((Path(cule.__file__).parent / name).read_text())
+    command = [sys.executable, "-S", "-c", "import cule"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "holds the sources of cule without its native module" in done.stderr

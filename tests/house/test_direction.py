@@ -163,6 +163,7 @@ SCRIPTS: dict[str, set[str]] = {
     "examples": {
         "cule",
         "cule.replay",
+        "cule.roms",
         "cule.search",
         "cule.wrappers",
         "cule.wrappers.sb3",

@@ -8,7 +8,7 @@ bits. Collision latches are always clear.
 
 from __future__ import annotations
 
-from roms_tools.opcodes import BY_CODE
+from cule.games.opcodes import BY_CODE
 
 CYCLES_PER_LINE = 76
 WSYNC, VSYNC = 2, 0

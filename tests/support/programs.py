@@ -12,8 +12,8 @@ from typing import Any
 
 from cule import _core
 from cule.games import compile_rules, load_games
+from cule.games.assembler import REGISTERS, assemble
 from cule.games.schema import ConsoleProperties
-from roms_tools.assembler import REGISTERS, assemble
 
 BANK_BYTES = 4096
 CYCLES_PER_LINE = 76

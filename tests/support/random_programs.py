@@ -12,8 +12,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from roms_tools.assembler import assemble
-from roms_tools.opcodes import JAMS, OPCODES
+from cule.games.assembler import assemble
+from cule.games.opcodes import JAMS, OPCODES
 from tests.support.programs import BANK_BYTES, repeat_over_banks, with_vectors
 
 # Cells that the rules of the game whose name is borrowed do not end the game by, and that the

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from cule import _core
-from roms_tools.assembler import assemble
+from cule.games.assembler import assemble
 from tests.support.cases import long_except
 from tests.support.programs import BANK_BYTES, ale_console, core_console, core_game, with_vectors
 

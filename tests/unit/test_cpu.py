@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from cule import _core
-from roms_tools.assembler import assemble, encode
-from roms_tools.opcodes import BY_CODE, OPCODES, Opcode
+from cule.games.assembler import assemble, encode
+from cule.games.opcodes import BY_CODE, OPCODES, Opcode
 from tests.support.model6507 import Jammed, Model6507
 from tests.support.programs import ale_console, core_console, image_of
 

@@ -21,7 +21,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from roms_tools.opcodes import BY_FORM, OPERAND_BYTES, Opcode
+from cule.errors import InvalidArgumentError
+from cule.games.opcodes import BY_FORM, OPERAND_BYTES, Opcode
 
 _TIA_WRITES = """
     VSYNC VBLANK WSYNC RSYNC NUSIZ0 NUSIZ1 COLUP0 COLUP1 COLUPF COLUBK CTRLPF REFP0 REFP1 PF0 PF1
@@ -55,10 +56,6 @@ _TERM = re.compile(r"\s*([+-]?)\s*(\$[0-9A-Fa-f]+|%[01]+|\d+|\w+)")
 _WIDE = re.compile(r"\$[0-9A-Fa-f]{3,}")
 
 
-class AssemblyError(ValueError):
-    """An invalid statement; the message has its line."""
-
-
 def assemble(
     source: str, origin: int = 0xF000, symbols: Mapping[str, int] | None = None
 ) -> tuple[bytes, dict[str, int]]:
@@ -73,7 +70,7 @@ def assemble(
         The bytes from `origin` on, and the address or value of every name of the source.
 
     Raises:
-        AssemblyError: A statement is not understood.
+        InvalidArgumentError: A statement is not understood.
     """
     return _Assembler(origin, {**REGISTERS, **(symbols or {})}).run(source)
 
@@ -86,7 +83,7 @@ def encode(opcode: Opcode, operand: int = 0) -> bytes:
 def wait_code(cycles: int) -> bytes:
     """Code that takes `cycles` cycles and changes no register, flag or memory."""
     if cycles == 1 or cycles < 0:
-        raise AssemblyError(f"cannot wait {cycles} cycles; 0, or 2 and more")
+        raise InvalidArgumentError(f"cannot wait {cycles} cycles; 0, or 2 and more")
     odd = cycles & 1  # NOP zp takes 3, NOP 2
     return bytes([0x04, 0x80]) * odd + bytes([0xEA]) * ((cycles - 3 * odd) // 2)
 
@@ -108,8 +105,8 @@ class _Assembler:
             for number, line in enumerate(lines, 1):
                 try:
                     out += self._statement(line, self.origin + len(out))
-                except (AssemblyError, OverflowError) as error:
-                    raise AssemblyError(f"line {number}, {line!r}: {error}") from None
+                except (InvalidArgumentError, OverflowError) as error:
+                    raise InvalidArgumentError(f"line {number}, {line!r}: {error}") from None
         return bytes(out), dict(self.own)
 
     def _statement(self, line: str, at: int) -> bytes:
@@ -134,7 +131,7 @@ class _Assembler:
         if word == ".org":
             target = self._value(rest)
             if target < at:
-                raise AssemblyError(f"already at ${at:04X}")
+                raise InvalidArgumentError(f"already at ${at:04X}")
             return bytes(target - at)
         return self._instruction(word.upper(), rest, at)
 
@@ -146,7 +143,7 @@ class _Assembler:
         if (name, "rel") in BY_FORM:
             distance = self._value(text) - (at + 2)
             if self.is_final and not -128 <= distance <= 127:
-                raise AssemblyError(f"branch over {distance} bytes")
+                raise InvalidArgumentError(f"branch over {distance} bytes")
             return encode(self._find(name, "rel"), distance & 0xFF)
         for mode, pattern in _OPERANDS:
             if (m := pattern.fullmatch(text)) is None:
@@ -156,11 +153,11 @@ class _Assembler:
             if (name, small) in BY_FORM and value < 0x100 and not self._is_wide(m[1]):
                 return encode(self._find(name, small), value)
             return encode(self._find(name, mode), value & 0xFF if mode == "imm" else value)
-        raise AssemblyError("no such operand")
+        raise InvalidArgumentError("no such operand")
 
     def _find(self, name: str, mode: str) -> Opcode:
         if (name, mode) not in BY_FORM:
-            raise AssemblyError(f"there is no {name} with this operand")
+            raise InvalidArgumentError(f"there is no {name} with this operand")
         return BY_FORM[name, mode]
 
     def _is_wide(self, text: str) -> bool:
@@ -168,7 +165,7 @@ class _Assembler:
 
     def _define(self, name: str, value: int) -> None:
         if not self.is_final and name in self.own:
-            raise AssemblyError(f"{name} is defined twice")
+            raise InvalidArgumentError(f"{name} is defined twice")
         self.own[name] = value
 
     def _value(self, text: str) -> int:
@@ -180,7 +177,7 @@ class _Assembler:
         while position < len(text):
             m = _TERM.match(text, position)
             if m is None or (position and not m[1]):
-                raise AssemblyError(f"not an expression: {text!r}")
+                raise InvalidArgumentError(f"not an expression: {text!r}")
             total += -self._term(m[2]) if m[1] == "-" else self._term(m[2])
             position = m.end()
         return total
@@ -198,4 +195,4 @@ class _Assembler:
             return self.known[word]
         if word in self.labels and not self.is_final:
             return 0xF000  # further down; the second pass knows
-        raise AssemblyError(f"unknown name {word}")
+        raise InvalidArgumentError(f"unknown name {word}")
