@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -84,7 +85,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 def record(options: argparse.Namespace) -> int:
-    """Run ``cule record`` with the result of `parse`; return 0.
+    """Run ``cule record`` with the result of `parse`; return 0, or 130 after SIGINT.
 
     SIGINT and SIGTERM end the recording after the current step, and what was recorded is saved.
 
@@ -94,15 +95,16 @@ def record(options: argparse.Namespace) -> int:
     """
     env, policy = _open_random(options) if options.checkpoint is None else open_requested(options)
     stopped = threading.Event()
-    with contextlib.closing(env), signals_call(stopped.set):
+    with contextlib.closing(env), signals_call(stopped.set) as received:
         recorder = Recorder(env, digest_every=options.digest_every)
         obs, _ = recorder.reset(seed=options.seed)
         for _ in range(-(-options.steps // options.num_envs)):
             obs, *_ = recorder.step(policy.act(obs))
             if stopped.is_set():
-                print("stopped; what was recorded is saved", file=sys.stderr)
                 break
         recorder.save(options.out)
+    if stopped.is_set():
+        print("stopped; what was recorded is saved", file=sys.stderr)
     dataset = open_dataset(options.out)
     returns = [e.episode_return for e in dataset.episodes if e.terminated or e.truncated]
     mean = f", mean return {np.mean(returns):.1f}" if returns else ""
@@ -110,7 +112,7 @@ def record(options: argparse.Namespace) -> int:
         f"{options.out}: {len(dataset):,} steps, {len(returns):,} complete episodes{mean}, "
         f"{format_bytes(options.out.stat().st_size)}"
     )
-    return 0
+    return 130 if signal.SIGINT in received else 0
 
 
 def _open_random(options: argparse.Namespace) -> tuple[AtariVectorEnv, Policy]:

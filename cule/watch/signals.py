@@ -6,19 +6,24 @@ import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from types import FrameType
 
 
 @contextlib.contextmanager
-def signals_call(stop: Callable[[], None]) -> Iterator[None]:
-    """Handle SIGINT and SIGTERM by calling a function."""
+def signals_call(stop: Callable[[], None]) -> Iterator[list[int]]:
+    """Handle SIGINT and SIGTERM by calling a function; give the list of those that arrive."""
+    received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield received
         return
-    before = {
-        kind: signal.signal(kind, lambda *_: stop()) for kind in (signal.SIGINT, signal.SIGTERM)
-    }
+
+    def receive(kind: int, _: FrameType | None) -> None:
+        received.append(kind)
+        stop()
+
+    before = {kind: signal.signal(kind, receive) for kind in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield received
     finally:
         for kind, handler in before.items():
             signal.signal(kind, handler)

@@ -7,6 +7,7 @@ import csv
 import itertools
 import json
 import re
+import signal
 import subprocess
 import typing
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from cule import AtariVectorEnv  # noqa: E402
 from cule.agents import A2C, AGENTS, PRESETS, VideoError  # noqa: E402
 from cule.agents.parts.options import config_from, field_docs  # noqa: E402
 from cule.agents.run.checkpoint import read_checkpoint  # noqa: E402
-from cule.agents.run.run import RunOptions  # noqa: E402
+from cule.agents.run.run import Run, RunOptions  # noqa: E402
 from cule.agents.run.video import RecordedEnv, is_complete  # noqa: E402
 from cule.cli import main  # noqa: E402
 from cule.errors import CuleError, InvalidArgumentError  # noqa: E402
@@ -408,3 +409,19 @@ def test_learners_read_ram(name: str) -> None:
     assert agent.updates > 0
     agent.check_finite()
     agent.env.close()
+
+
+@pytest.mark.ale
+@pytest.mark.parametrize(("kind", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_the_exit_status_of_a_training_that_was_stopped(
+    kind: signal.Signals, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    after_round = Run._after_round
+
+    def stopped(self: Run, *arguments: Any) -> None:
+        after_round(self, *arguments)
+        signal.raise_signal(kind)
+
+    monkeypatch.setattr(Run, "_after_round", stopped)
+    words = ["train", "ppo", "--game", "pong", *SMALL, "--out", str(tmp_path / "run")]
+    assert main([*words, "--total-steps", "64", "--eval-episodes", "0"]) == status

@@ -182,6 +182,7 @@ def test_interrupt_saves_and_ends(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGINT)
     run = start_run(type(small_learner("a2c")), config, options, env=Interrupting(16))
     assert not run.run()
+    assert run.was_interrupted
     assert run.agent.steps == 640  # the round of the 40th step of 16 environments is the last
     content = read_checkpoint(tmp_path / "checkpoints" / "latest.pt")
     assert content["steps"] == 640

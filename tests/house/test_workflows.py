@@ -46,10 +46,11 @@ def test_workflow_is_complete(path: Path) -> None:
     assert workflow["permissions"] == {"contents": "read"}
     for name, job in workflow["jobs"].items():
         assert job["timeout-minutes"] > 0, name
-        assert job["steps"][0] == {"uses": "actions/checkout@v4"}, name
+        assert job["steps"][0]["uses"].startswith("actions/checkout@"), name
         for step in job["steps"]:
             assert ("run" in step) != ("uses" in step), (name, step)
-            assert "uses" not in step or re.fullmatch(r"[\w-]+/[\w-]+@v\d+", step["uses"])
+            # By digest: a tag can be moved.
+            assert "uses" not in step or re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", step["uses"])
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=name_of)

@@ -57,6 +57,7 @@ def train(words: Sequence[str]) -> int:
         other = f"; {name[:-4]}-cpu is for CPUs" if f"{name[:-4]}-cpu" in PRESETS else ""
         print(f"cule: {name} is for GPUs, and device is 'cpu'{other}", file=sys.stderr)
     finished: list[Evaluation] = []
+    status = 0
     for seed in range(first_config.seed, first_config.seed + run_options.seeds):
         config = dataclasses.replace(first_config, seed=seed)
         out = run_options.out
@@ -64,6 +65,7 @@ def train(words: Sequence[str]) -> int:
             out = str(run_path(str(Path(out) / f"seed-{seed}"), config, name))
         is_complete, run = _train_once(name, config, dataclasses.replace(run_options, out=out))
         if not is_complete:
+            status = 130 if run.was_interrupted else 0
             break
         finished += [result for _, result in run.evaluations[-1:]]
     if len(finished) > 1:
@@ -73,7 +75,7 @@ def train(words: Sequence[str]) -> int:
             f"{len(finished)} seeds: interquartile mean {found.value:.2f}, 95 % interval "
             f"[{found.low:.2f}, {found.high:.2f}]"
         )
-    return 0
+    return status
 
 
 def _train_once(name: str, config: AgentConfig, run_options: RunOptions) -> tuple[bool, Run]:

@@ -367,6 +367,11 @@ class Run:
             text = json.dumps({"target": target, **reached}, indent=2)
             replace_text(self.folder / "time_to_score.json", text + "\n")
 
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether SIGINT has ended it, as Ctrl-C sends it."""
+        return self._stop.kind == signal.SIGINT
+
     # --- Checkpoints ------------------------------------------------------------------------------
 
     @property
@@ -500,11 +505,13 @@ class StopRequest:
 
     Attributes:
         is_set: Whether this process was asked to stop.
+        kind: The signal; 0 without one.
     """
 
     def __init__(self) -> None:
         """Start without a request."""
         self.is_set = False
+        self.kind = 0
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
@@ -524,7 +531,7 @@ class StopRequest:
     def _receive(self, kind: int, frame: FrameType | None) -> None:
         if self.is_set:
             raise KeyboardInterrupt
-        self.is_set = True
+        self.is_set, self.kind = True, kind
 
     def is_set_on_any_rank(self, device: torch.device) -> bool:
         """Whether any process was asked to stop."""
