@@ -68,6 +68,22 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], obje
             part.unlink(missing_ok=True)
 
 
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Require that `replace_file` can make this file, before the work that it is to hold.
+
+    Raises:
+        StorageError: It cannot.
+    """
+    target = _final_place(Path(path))
+    part = target.with_name(f".{_short(target.name)}.{secrets.token_hex(4)}.part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part.touch(exist_ok=False)
+        part.unlink()
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
 def _final_place(path: Path) -> Path:
     """The regular file that is replaced, which a symbolic link may name.
 

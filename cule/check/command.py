@@ -24,7 +24,7 @@ from cule.device import describe_devices, resolve_device, unavailable_reason
 from cule.envs.translation import describe_compilers
 from cule.errors import CuleError, DeviceError, InvalidArgumentError, RomNotFoundError
 from cule.familiar_names import Parser
-from cule.files import replace_text
+from cule.files import check_writable, replace_text
 from cule.games import rom_status
 from cule.option_fields import add_arguments, given_fields
 
@@ -91,8 +91,11 @@ def check(words: Sequence[str]) -> int:
 
     Raises:
         CuleError: An option is invalid.
+        StorageError: The report cannot be written.
     """
-    return Check(parse(words)).run()
+    options = parse(words)
+    check_writable(options.out)
+    return Check(options).run()
 
 
 def parse(words: Sequence[str]) -> CheckOptions:

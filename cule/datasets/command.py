@@ -19,7 +19,7 @@ from cule.envs.checks import as_int
 from cule.envs.options import MAX_ENVS, PRESETS
 from cule.errors import InvalidArgumentError
 from cule.familiar_names import Parser
-from cule.files import format_bytes
+from cule.files import check_writable, format_bytes
 from cule.option_fields import integer
 from cule.watch.policies import MAX_SEED, Policy, open_requested
 from cule.watch.signals import signals_call
@@ -81,6 +81,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         raise InvalidArgumentError("game is None; give --game or a CHECKPOINT")
     if options.out.is_file():
         raise InvalidArgumentError(f"out is {str(options.out)!r}, which exists; name another file")
+    check_writable(options.out)
     return options
 
 

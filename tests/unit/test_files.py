@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cule.cli import main
 from cule.errors import CheckpointError, RomNotFoundError, StorageError
 from cule.files import format_bytes, remove_leftovers, replace_text, writing
 from cule.games.roms import read_rom
@@ -77,6 +78,23 @@ def test_a_full_disk_ends_a_command_with_one_line(
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"cule: {tmp_path}/{file} cannot be written: File too large; it has ")
     assert not (tmp_path / file).exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["record --game pong --out", "check --out", "eval no.pt --json", "eval no.pt --video"],
+)
+def test_a_command_cannot_write_and_says_so_before_its_work(
+    words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if words.startswith("eval"):
+        pytest.importorskip("torch")
+    if words.endswith("video"):
+        pytest.importorskip("imageio_ffmpeg")
+    (tmp_path / "file").touch()
+    path = tmp_path / "file" / "name.mp4"
+    assert main([*words.split(), str(path)]) == 2
+    assert f"{path} cannot be written: " in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")

@@ -47,7 +47,7 @@ from cule.agents.run.weights import read_to_play
 from cule.agents.self_play import SelfPlayEnv
 from cule.errors import CuleError, InvalidArgumentError, TrainingMemoryError
 from cule.familiar_names import Parser
-from cule.files import replace_text
+from cule.files import check_writable, replace_text
 
 
 def train(words: Sequence[str]) -> int:
@@ -369,7 +369,7 @@ def _parse_eval(words: Sequence[str]) -> _EvalOptions:
                 "CHECKPOINTs; there must be one"
             )
     if options.json is not None:  # fail before playing
-        options.json.parent.mkdir(parents=True, exist_ok=True)
+        check_writable(options.json)
     return options
 
 

@@ -16,7 +16,7 @@ from cule.agents.self_play import SelfPlayEnv
 from cule.envs import AtariVectorEnv, FrameStep
 from cule.envs.checks import to_numpy
 from cule.errors import InvalidArgumentError, MissingPackageError, VideoError
-from cule.files import written_and_free
+from cule.files import check_writable, written_and_free
 
 #: Encoder, which pictures ``[H, W, 3]`` are sent to.
 Writer = Generator[None, NDArray[np.uint8] | None, None]
@@ -158,3 +158,4 @@ def check_video_path(path: Path) -> None:
         raise MissingPackageError(
             "a video needs imageio-ffmpeg; pip install 'cule[video]'"
         ) from None
+    check_writable(path)
