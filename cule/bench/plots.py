@@ -19,12 +19,14 @@ from cule.bench.options import LOADS
 from cule.bench.records import Record
 from cule.bench.report import (
     game_label,
+    is_of_cpus,
     median_rate,
     median_utilization,
     of_load,
     run_names,
     runs_named,
     sizes_of,
+    uneven_cores,
     unmarked,
 )
 from cule.files import writing
@@ -220,6 +222,9 @@ def plot_ratios(records: Sequence[Record], load: str, hardware: str, path: Path)
                 label=label,
             )
             label = "_nolegend_"
+            if is_of_cpus(name):
+                by_cpu_time = ratio["by_cpu_time"]["median"]
+                axis.plot(by_cpu_time, height, marker="|", markersize=9, color="black")
             if has_numbers:
                 axis.annotate(
                     f"{ratio['median']:.2f}",
@@ -238,6 +243,9 @@ def plot_ratios(records: Sequence[Record], load: str, hardware: str, path: Path)
     axis.grid(axis="x", alpha=0.25)
     axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     note = "Dots: medians of the ratios of single rounds; lines: their quartiles."
+    if any(map(is_of_cpus, names)):
+        note += " Black: by processor time."
+    note += "".join(f"\n{line}" for line in uneven_cores(chosen))
     if any(record["ends_at_once"] for record in chosen):
         note += "\n* episodes end at once: mostly resets are timed."
     title = f"{load.capitalize()}: speed of cule over other engines, {size:,} environments"

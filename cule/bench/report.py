@@ -14,6 +14,12 @@ BASELINES = ("ale", "envpool", "ale-async", "cule-cpu")
 
 Rows = list[list[str]]
 
+#: Between a ratio by the clock and that by processor time.
+CPU_MARK = " | "
+
+#: Quotient of the cores that two engines keep busy from which a table warns.
+UNEVEN_CORES = 1.15
+
 #: Games that a note names; of more it tells the number.
 MAX_NAMES = 4
 
@@ -92,14 +98,16 @@ def speed_table(records: Sequence[Record]) -> str:
         digest = next((d for run in record["runs"].values() if (d := run["digest_of_ram"])), "-")
         row = [game_label(record)]
         row += [_number(median_rate(runs_named([record], name))) for name in runs]
-        row += [_ratio(record["ratios"].get(name)) for name in ratios]
+        row += [_ratio(name, record["ratios"].get(name)) for name in ratios]
         rows.append([*row, digest])
     counted = [record for record in records if not record["ends_at_once"]]
     if len(counted) > 1:
         row = ["median", *(_number(median_rate(runs_named(counted, name))) for name in runs)]
         for name in ratios:
-            values = [r["ratios"][name]["median"] for r in counted if name in r["ratios"]]
-            row.append(f"{statistics.median(values):.2f}" if values else "-")
+            found = [r["ratios"][name] for r in counted if name in r["ratios"]]
+            medians = statistics.median(ratio["median"] for ratio in found) if found else None
+            by_cpu_time = [ratio["by_cpu_time"]["median"] for ratio in found]
+            row.append(_with_cpu_time(name, medians, by_cpu_time))
         rows.append([*row, ""])
     return table(rows)
 
@@ -161,7 +169,8 @@ def report(
         f"{hardware}\n"
         f"Emulated frames per second (environments x steps x frame skip {FRAMESKIP}), 84x84 gray, "
         "4 frames stacked: medians of interleaved rounds.\n"
-        "Ratios: medians (quartiles) of the ratios of single rounds."
+        "Ratios: medians (quartiles) of the ratios of single rounds, by the clock; after the "
+        f"{CPU_MARK}, medians by processor time, on which other work has hardly any influence."
     ]
     parts += [f"{name}: not available: {reason}" for name, reason in missing.items()]
     parts += left_out
@@ -199,7 +208,7 @@ def left_out_notes(late: Sequence[Cell], minutes: float) -> dict[str, str]:
 
 
 def _notes(records: Sequence[Record]) -> list[str]:
-    notes = []
+    notes = uneven_cores(records)
     equal = sum(r["check"]["steps_equal_to_ale"] * r["cell"]["num_envs"] for r in records)
     if equal:
         notes.append(
@@ -227,8 +236,42 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f}"
 
 
-def _ratio(ratio: Ratio | None) -> str:
+def _ratio(name: str, ratio: Ratio | None) -> str:
     if ratio is None:
         return "-"
     low, high = ratio["quartiles"]
-    return f"{ratio['median']:.2f} ({low:.2f} to {high:.2f})"
+    text = f"{ratio['median']:.2f} ({low:.2f} to {high:.2f})"
+    return f"{text}{_cpu_part(name, [ratio['by_cpu_time']['median']])}"
+
+
+def _with_cpu_time(name: str, median: float | None, by_cpu_time: Sequence[float]) -> str:
+    return "-" if median is None else f"{median:.2f}{_cpu_part(name, by_cpu_time)}"
+
+
+def _cpu_part(name: str, by_cpu_time: Sequence[float]) -> str:
+    return f"{CPU_MARK}{statistics.median(by_cpu_time):.2f}" if is_of_cpus(name) else ""
+
+
+def is_of_cpus(name: str) -> bool:
+    """Whether a ratio is of two engines that run on the processor alone."""
+    return "cuda" not in name
+
+
+def uneven_cores(records: Sequence[Record]) -> list[str]:
+    """Notes on ratios whose engines kept different numbers of cores busy, by most of the games."""
+    notes = []
+    for name in ratio_names(records):
+        if not is_of_cpus(name):
+            continue
+        pairs = [
+            [record["runs"][side]["cpu_cores_busy"] for side in name.split(" / ")]
+            for record in records
+            if name in record["ratios"]
+        ]
+        ours, theirs = (statistics.median(cores) for cores in zip(*pairs, strict=True))
+        if max(ours, theirs) > UNEVEN_CORES * min(ours, theirs):
+            notes.append(
+                f"{name}: they kept {ours:.2f} and {theirs:.2f} cores busy; the ratio by the clock "
+                "is not one of speed alone, that by processor time is"
+            )
+    return notes

@@ -25,7 +25,8 @@ def test_tables() -> None:
         "a machine",
         "cule-cuda: not available: no device",
         "emulation, 8 environments",
-        "2.00 (2.00 to 2.00)",
+        "2.00 (2.00 to 2.00) | 1.00",
+        "cule-cpu / ale: they kept 2.00 and 1.00 cores busy; the ratio by the clock is not one of",
         "digest0",
         "skiing *",
         "* episodes end at once",
@@ -43,7 +44,14 @@ def test_marked_games_are_no_part_of_the_median() -> None:
     marked = fake_record("emulation", 8, "skiing", ends=0.5)
     marked["runs"]["cule-cpu"]["frames_per_s"]["median"] = 10**9
     last = report.speed_table([*made, marked]).splitlines()[-1].split()
-    assert last[:3] == ["median", "4,000", "2,000"]
+    assert last[:6] == ["median", "4,000", "2,000", "2.00", "|", "1.00"]
+
+
+def test_engines_that_keep_as_many_cores_busy_need_no_warning() -> None:
+    record = fake_record("emulation", 8, "pong")
+    assert len(report.uneven_cores([record])) == 1
+    record["runs"]["ale"]["cpu_cores_busy"] = 1.9
+    assert report.uneven_cores([record]) == []
 
 
 def test_what_was_left_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
