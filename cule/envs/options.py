@@ -102,7 +102,7 @@ class EnvOptions:
     """Probability, for each frame, that the previous action is repeated (sticky actions)."""
 
     full_action_space: bool = False
-    """All legal actions instead of those the game uses."""
+    """All legal actions instead of those the game uses; without effect on continuous actions."""
 
     continuous: bool = False
     """Actions are (radius, angle, fire), as float32, instead of indices."""
@@ -184,7 +184,7 @@ class EnvOptions:
     """
 
     num_reset_states: int = within(30, 1, 4096)
-    """Number of stored reset states of a game, with cached resets."""
+    """Number of stored reset states of a game; without effect on exact resets."""
 
     obs_type: str = one_of("image", "image", "ram")
     """image, or ram: the 128 bytes of RAM."""

@@ -338,3 +338,13 @@ def test_pictures(closing) -> None:
         assert describe(found) == describe(wanted)
     with pytest.raises(cule.GymArgumentError, match="render_mode is None"):
         pair(closing, "Pong-v5")[1].render()
+
+
+def test_the_list_of_environments() -> None:
+    names = ours.list_all_envs()
+    assert len(names) == len(cule.games.list_games())
+    assert {"Pong-v5", "MsPacman-v5", "SpaceInvaders-v5"} <= set(names) & set(
+        envpool.list_all_envs()
+    )
+    for name in names:
+        ours.make_spec(name)

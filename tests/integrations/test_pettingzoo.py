@@ -221,3 +221,15 @@ def test_games_under_their_own_names() -> None:
         env.step([0, 0, 0, 0])
     assert isinstance(env.action_space("first_0"), gymnasium.spaces.Discrete)
     env.close()
+
+
+def test_modules_of_games() -> None:
+    from cule.pettingzoo import boxing_v2, pong_v3
+
+    for module, name in ((pong_v3, "pong_v3"), (boxing_v2, "boxing_v2")):
+        ours, theirs = module.parallel_env(), parallel_env(name)
+        for agent, obs in theirs.reset(seed=3)[0].items():
+            np.testing.assert_array_equal(ours.reset(seed=3)[0][agent], obs)
+        assert module.env().possible_agents == turns_env(name).possible_agents
+    with pytest.raises(ImportError, match="pacman_v9"):
+        from cule.pettingzoo import pacman_v9  # noqa: F401

@@ -163,3 +163,17 @@ def test_reset_has_no_options(closing) -> None:
         env.reset()
     env.set_options()
     assert env.reset().shape == (2, 4, 84, 84)
+
+
+def test_names_of_sb3s_own_functions(closing) -> None:
+    ours = closing(SB3VecEnv("pong", n_envs=2, seed=7, **SHORT))
+    theirs = closing(SB3VecEnv("pong", 2, **SHORT))
+    theirs.seed(7)
+    assert ours.num_envs == 2
+    np.testing.assert_array_equal(ours.reset(), theirs.reset())
+    with pytest.raises(cule.InvalidArgumentError, match="one of them must be left out"):
+        SB3VecEnv("pong", 2, n_envs=2)
+    assert (
+        closing(SB3VecEnv([("pong", 1), ("breakout", 2)], **SHORT, full_action_space=True)).num_envs
+        == 3
+    )
