@@ -10,13 +10,13 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tests" / "fuzz"
 
 #: Targets: programs with one ``LLVMFuzzerTestOneInput``.
-TARGETS = ("rom", "translation", "snapshot", "rules")
+TARGETS = ("rom", "translation", "snapshot", "rules", "batch")
 SOURCES = (
     *(f"csrc/host/engine_{family}.cpp" for family in ("bank", "e0", "fe")),
     *(f"csrc/jit/{name}.cpp" for name in ("instructions", "operands", "translation", "translator")),
 )
 #: Sources of one target only.
-OWN_SOURCES = {"snapshot": ("csrc/host/batch.cpp",)}
+OWN_SOURCES = dict.fromkeys(("snapshot", "batch"), ("csrc/host/batch.cpp",))
 COMMON = ("-std=c++17", "-ffp-contract=off", "-pthread", "-fno-sanitize-recover=all")
 INCLUDE = (f"-I{ROOT / 'csrc'}", f"-I{FOLDER}")
 

@@ -9,22 +9,6 @@ using namespace cule::fuzz;
 
 namespace {
 
-struct PlainEngine {
-  using Access = PlainAccess;
-
-  FlatRam ram(ConsoleState& s) const { return {s.ram}; }
-  void run(Machine<PlainAccess>& m) const {
-    switch (m.console.cart.type) {
-      case Bankswitch::kE0:
-        return count_instructions(run_step(m, cule::run_fast<E0Fetch, PlainAccess>));
-      case Bankswitch::kFE:
-        return count_instructions(run_step(m, cule::run_fast<FeFetch, PlainAccess>));
-      default:
-        return count_instructions(run_step(m, cule::run_fast<BankFetch, PlainAccess>));
-    }
-  }
-};
-
 void run_frame_observed(Rig& rig, IncrementalMemory& memory, bool observes) {
   const u8* map = gray_table(rig.properties().format);
   Observation observation{memory.lines.next_frame().rows, map, false};
@@ -58,7 +42,7 @@ void run_image(const CartridgeImage& image, Input& header) {
   const auto memory = make_zeroed<IncrementalMemory>();
   memory->lines.start();
   const IdentityMap identity = make_identity_map();
-  PlainEngine engine;
+  const PlainEngine engine{count_instructions};
   for (u32 frame = 0; frame < frames; ++frame) {
     const u8 pressed = header.byte();
     fuzz::set_inputs(plain.state(), properties, pressed);

@@ -95,6 +95,12 @@ def snapshot_corpus(per_kind: int) -> Corpus:
     return corpus
 
 
+def batch_corpus(count: int) -> Corpus:
+    """Random options and calls."""
+    rng = random.Random(count)
+    return {f"{k}": rng.randbytes(HEADER_BYTES + rng.choice((10, 40, 120))) for k in range(count)}
+
+
 def encode_program(words: tuple[int, ...]) -> bytes:
     """Words of a rule program as an input."""
     return b"".join(
@@ -122,6 +128,8 @@ def corpus_of(target: str, size: int = 3) -> Corpus:
         generated = snapshot_corpus(2 * size)
     elif target == "rules":
         generated = rules_corpus(10 * size)
+    elif target == "batch":
+        generated = batch_corpus(100 * size)
     else:
         generated = console_corpus(size)
     return {**generated, **findings(target)}

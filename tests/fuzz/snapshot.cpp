@@ -2,7 +2,7 @@
 // they are refused, or can be run, drawn, reset and saved again; what is saved is valid.
 //
 // The bytes of an input are the differences from a genuine state, so that zeros keep what is there.
-#include "console.hpp"
+#include "games.hpp"
 #include "host/ale_console.hpp"
 #include "host/batch.hpp"
 
@@ -11,43 +11,11 @@ using namespace cule::fuzz;
 
 namespace {
 
-// Draws, reads and writes everything, waits for lines, switches banks.
-constexpr u8 kProgram[] = {
-    0xA9, 0x02, 0x85, 0x00, 0x85, 0x02, 0x85, 0x02, 0xA9, 0x00, 0x85, 0x00,  // VSYNC
-    0xA2, 0xC8, 0x85, 0x02, 0x86, 0x1B, 0x86, 0x06, 0x85, 0x2A, 0xA5, 0x07,  // 200 lines
-    0x65, 0x80, 0x85, 0x80, 0xB5, 0x00, 0x95, 0x0D, 0xAD, 0x84, 0x02, 0x85,  //
-    0x20, 0x85, 0x10, 0xA4, 0x0A, 0xC8, 0xAD, 0x10, 0x10, 0xAD, 0xE3, 0x1F,  //
-    0xAD, 0xF9, 0x1F, 0xCA, 0xD0, 0xD9, 0x8D, 0x96, 0x02, 0x4C, 0x00, 0x15,  //
-};
-
-std::shared_ptr<const Game> make_game(u32 kind) {
-  Bytes body{u8(kind), 0x00, 0x15, 0x00, 0x15};
-  for (size_t i = 0; i < kBankBytes; ++i) {
-    const size_t at = (i - 0x500) % kBankBytes;
-    body.push_back(at < sizeof kProgram ? kProgram[at] : 0xEA);
-  }
-  Input in(body.data(), body.size());
-  GameSpec spec;
-  spec.game_id = "fuzz";
-  spec.rom = read_image(in);
-  spec.properties.first_line = 34;
-  spec.properties.height = 210;
-  spec.properties.left_paddles = kind & 1;
-  spec.legal_actions = spec.minimal_actions = {0, 1, 3, 4};
-  spec.modes = {0, 1};
-  spec.difficulties = {0, 1};
-  spec.state = {0, 0, 0};
-  spec.step_code = {kRamAt, 0,   kStore, kRewardSlot, kRamAt,        1,
-                    kConst, 250, kGe,    kStore,      kTerminalSlot, kEnd};
-  spec.lives_code = {kRamAt, 2, kConst, 7, kAnd, kEnd};
-  spec.translates = kind < 4;
-  return std::make_shared<Game>(spec);
-}
-
 // The games that snapshots are restored into, one of each cartridge type.
 const std::shared_ptr<const Game>& game_of(u32 kind) {
   static std::vector<std::shared_ptr<const Game>> games;
-  for (u32 k = u32(games.size()); k < image_kinds().size(); ++k) games.push_back(make_game(k));
+  for (u32 k = u32(games.size()); k < image_kinds().size(); ++k)
+    games.push_back(make_game({k, 1, k < 4}));
   return games[kind];
 }
 

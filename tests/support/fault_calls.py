@@ -23,6 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 #: Before a call; in the middle of a write; or a failure that the call reports.
@@ -200,6 +201,37 @@ def _kernel_cache() -> Operation:
     )
 
 
+def _dataset() -> Operation:
+    from cule.datasets.format import Log, read_log, write_log
+
+    def write(folder: Path, steps: int) -> None:
+        write_log(folder / "a.cule", Log("0", "pong", "", {}, ("NOOP",) * 500, steps, ()))
+
+    def look(folder: Path) -> str:
+        return {1: "old", 2: "new"}[read_log(folder / "a.cule").digest_every]
+
+    return Operation(lambda folder: write(folder, 1), lambda folder: write(folder, 2), look)
+
+
+def _archive() -> Operation:
+    import cule
+    from cule.search import Archive
+
+    env = cule.AtariVectorEnv("pong", 1, obs_type="ram", num_threads=1, noop_max=0)
+    env.reset(seed=0)
+
+    def write(folder: Path, value: int) -> None:
+        archive = Archive(env)
+        archive.add(np.full((1, 2_000), value, np.uint8), scores=0, steps=0)
+        archive.save(folder / "a.npz")
+
+    def look(folder: Path) -> str:
+        (value,) = set(Archive.load(folder / "a.npz", env).cells[0])
+        return {1: "old", 2: "new"}[value]
+
+    return Operation(lambda folder: write(folder, 1), lambda folder: write(folder, 2), look)
+
+
 OPERATIONS = {
     "checkpoint": _checkpoint,
     "run": _run,
@@ -208,6 +240,8 @@ OPERATIONS = {
     "bench-record": _bench_record,
     "rom-import": _rom_import,
     "kernel-cache": _kernel_cache,
+    "dataset": _dataset,
+    "archive": _archive,
 }
 
 

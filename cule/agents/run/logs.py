@@ -11,16 +11,16 @@ import contextlib
 import csv
 import functools
 import importlib.util
+import io
 import json
 import math
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, TextIO
 
 from cule.agents.run.checkpoint import CONFIG_FILE
-from cule.files import replace_text, writing
+from cule.files import replace_bytes, replace_text, writing
 
 Value = float | int | str
 Row = Mapping[str, Value]
@@ -55,14 +55,12 @@ class Table:
             csv.DictWriter(file, self.columns, restval="").writerow(dict(row))
 
     def _rewrite(self) -> None:
-        part = self.path.with_suffix(".part")
-        with writing(self.path):
-            with part.open("w", newline="") as file:
-                if self.columns:
-                    writer = csv.DictWriter(file, self.columns, restval="")
-                    writer.writeheader()
-                    writer.writerows(self.rows)
-            os.replace(part, self.path)
+        text = io.StringIO(newline="")
+        if self.columns:
+            writer = csv.DictWriter(text, self.columns, restval="")
+            writer.writeheader()
+            writer.writerows(self.rows)
+        replace_bytes(self.path, text.getvalue().encode())
 
 
 def _step_of(row: Mapping[str, str]) -> float:

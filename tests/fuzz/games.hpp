@@ -1,0 +1,70 @@
+// tests/fuzz/games.hpp: a game of any cartridge type and number of players.
+#pragma once
+
+#include "console.hpp"
+
+namespace cule::fuzz {
+
+// Draws, reads and writes everything, waits for lines, switches banks.
+constexpr u8 kProgram[] = {
+    0xA9, 0x02, 0x85, 0x00, 0x85, 0x02, 0x85, 0x02, 0xA9, 0x00, 0x85, 0x00,  // VSYNC
+    0xA2, 0xC8, 0x85, 0x02, 0x86, 0x1B, 0x86, 0x06, 0x85, 0x2A, 0xA5, 0x07,  // 200 lines
+    0x65, 0x80, 0x85, 0x80, 0xB5, 0x00, 0x95, 0x0D, 0xAD, 0x84, 0x02, 0x85,  //
+    0x20, 0x85, 0x10, 0xA4, 0x0A, 0xC8, 0xAD, 0x10, 0x10, 0xAD, 0xE3, 0x1F,  //
+    0xAD, 0xF9, 0x1F, 0xCA, 0xD0, 0xD9, 0x8D, 0x96, 0x02, 0x4C, 0x00, 0x15,  //
+};
+
+struct GameKind {
+  u32 cartridge;  // of image_kinds()
+  u32 num_players;
+  bool translates;
+
+  bool operator<(const GameKind& o) const {
+    return std::tie(cartridge, num_players, translates) <
+           std::tie(o.cartridge, o.num_players, o.translates);
+  }
+};
+
+// The score is a cell, the game ends when another is large, and a third holds lives. Mode 1 waits
+// for a draw, two frames and an action.
+inline std::shared_ptr<const Game> make_game(const GameKind& kind) {
+  Bytes body{u8(kind.cartridge), 0x00, 0x15, 0x00, 0x15};
+  for (size_t i = 0; i < kBankBytes; ++i) {
+    const size_t at = (i - 0x500) % kBankBytes;
+    body.push_back(at < sizeof kProgram ? kProgram[at] : 0xEA);
+  }
+  Input in(body.data(), body.size());
+  GameSpec spec;
+  spec.game_id = "fuzz";
+  spec.rom = read_image(in);
+  spec.properties.first_line = 34;
+  spec.properties.height = 210;
+  spec.properties.left_paddles = kind.cartridge & 1;
+  spec.properties.right_paddles = kind.num_players > 2;
+  spec.legal_actions = spec.minimal_actions = {0, 1, 3, 4};
+  spec.starting_actions = {1};
+  spec.modes = {0, 1};
+  spec.difficulties = {0, 1};
+  spec.num_players = kind.num_players;
+  spec.state = {0, 0, 0, 0, 0, 0};
+  spec.step_code = {kRamAt, 0,   kStore, kRewardSlot, kRamAt,        1,
+                    kConst, 250, kGe,    kStore,      kTerminalSlot, kEnd};
+  spec.lives_code = {kRamAt, 2, kConst, 7, kAnd, kEnd};
+  if (kind.num_players > 1) {
+    const std::vector<i32> code = spec.lives_code;
+    for (u32 player = 1; player < kind.num_players; ++player) {
+      spec.lives_at.push_back(i32(spec.lives_code.size()));
+      spec.lives_code.insert(spec.lives_code.end(), code.begin(), code.end());
+    }
+    spec.step_code.insert(spec.step_code.end() - 1, {kRamAt, 3, kStore, i32(reward_slot(1))});
+    spec.kept_slots = {5};
+  } else {
+    spec.setup_code = {kLoad,   kModeSlot, kJumpIfZero, 17,   kRand,      kConst,
+                       1,       kAnd,      kStore,      4,    kConst,     2,
+                       kSelect, kConst,    1,           kAct, kSoftReset, kEnd};
+  }
+  spec.translates = kind.translates;
+  return std::make_shared<Game>(spec);
+}
+
+}  // namespace cule::fuzz

@@ -1,0 +1,155 @@
+"""Test the tests: change a token of the processor, timer or TIA, and see whether a comparison fails.
+
+    python -m tests.mutation.run --count 400 --out benchmarks/results/mutants.csv
+
+Compiles ``plays.cpp`` with a random sample of the mutants (the same for a seed) and plays what the parity tests
+compare with ale-py live: random programs of every cartridge type, and all games. A mutant is killed
+when RAM, picture or sound of a program differ from those of the unchanged code, or when it crashes or takes ten
+times as long. Mutants that are no C++ are left out. Writes a row for each; those in the file are
+not run again. Exit status 1: fewer than 95 % were killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, cast
+
+from cule.games import rom_status
+from tests.mutation.mutants import ROOT, Mutant, all_mutants
+from tests.support.random_programs import (
+    CARTRIDGES,
+    random_bytes_image,
+    random_image,
+    random_start_image,
+)
+
+FOLDER = ROOT / "tests" / "mutation"
+FRAMES = 60
+PROGRAMS_PER_KIND = 8
+LEAST_SHARE = 0.95
+COLUMNS = ("file", "line", "column", "old", "new", "verdict", "image", "seconds")
+#: The plain interpreter; and translated code with incremental rendering.
+BUILDS: tuple[tuple[str, ...], ...] = ((), ("-DCULE_HOST", "-pthread"))
+# Not optimised, and nothing inlined by force, because compiling takes most of the time.
+COMPILE = ("-std=c++17", "-ffp-contract=off", "-O0", "-w", "-D__SANITIZE_ADDRESS__")
+
+
+def write_programs(folder: Path) -> list[Path]:
+    """Random programs and the games that are here, in the order in which they are played."""
+    paths = []
+    for seed in range(PROGRAMS_PER_KIND):
+        for kind in CARTRIDGES:
+            for writer in (random_image, random_bytes_image, random_start_image):
+                path = folder / f"{kind}-{seed}-{writer.__name__}.bin"
+                path.write_bytes(writer(seed, kind))
+                paths.append(path)
+    return paths + [status.path for status in rom_status() if status.path is not None]
+
+
+class Runner:
+    """Compiles and plays mutants in a folder."""
+
+    def __init__(self, folder: Path, compiler: str) -> None:
+        self.folder, self.compiler = folder, compiler
+        self.images = write_programs(folder)
+        self.command = [str(folder / "plays"), str(FRAMES), *map(str, self.images)]
+        self.expected: list[list[str]] = []
+        began = time.monotonic()
+        for build in BUILDS:
+            if not self.compile(build):
+                raise SystemExit("plays.cpp does not compile")
+            done = subprocess.run(self.command, check=True, capture_output=True, text=True)
+            self.expected.append(done.stdout.split())
+        self.limit_s = 10 * (time.monotonic() - began)
+
+    def compile(self, build: tuple[str, ...]) -> bool:
+        """Whether the sources compile, with what is in the folder ``csrc`` before them."""
+        include = [
+            f"-I{path}" for path in (self.folder / "csrc", ROOT / "csrc", ROOT / "tests/fuzz")
+        ]
+        words = [self.compiler, *COMPILE, *build, *include, str(FOLDER / "plays.cpp")]
+        done = subprocess.run([*words, "-o", self.command[0]], check=False, capture_output=True)
+        return done.returncode == 0
+
+    def first_difference(self, expected: list[str]) -> str | None:
+        """The first image that the compiled program plays in another way."""
+        with subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True) as program:
+            timer = threading.Timer(self.limit_s, program.kill)
+            timer.start()
+            try:
+                for path, digest in zip(self.images, expected, strict=True):
+                    if cast("IO[str]", program.stdout).readline().strip() != digest:
+                        return path.name
+            finally:
+                timer.cancel()
+                program.kill()
+        return None
+
+    def verdict_of(self, mutant: Mutant) -> tuple[str, str]:
+        """Killed, survived or invalid; and the image that differed first."""
+        changed = self.folder / "csrc" / mutant.file
+        changed.parent.mkdir(parents=True, exist_ok=True)
+        changed.write_text(mutant.apply((ROOT / "csrc" / mutant.file).read_text()))
+        try:
+            for build, expected in zip(BUILDS, self.expected, strict=True):
+                if not self.compile(build):
+                    return "invalid", ""
+                image = self.first_difference(expected)
+                if image is not None:
+                    return "killed", image
+            return "survived", ""
+        finally:
+            changed.unlink()
+
+
+def main() -> int:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--count", type=int, default=400, help="mutants in the sample")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    mutants = random.Random(args.seed).sample(all_mutants(), args.count)
+    rows: list[dict[str, str]] = []
+    if args.out.exists():
+        with args.out.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+    done = {tuple(row[name] for name in COLUMNS[:5]) for row in rows}
+    compiler = shutil.which("c++") or "g++"
+    with tempfile.TemporaryDirectory() as folder, args.out.open("a", newline="") as file:
+        runner = Runner(Path(folder), compiler)
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        if file.tell() == 0:
+            writer.writeheader()
+        for mutant in mutants:
+            fields = {name: str(value) for name, value in asdict(mutant).items()}
+            if tuple(fields.values()) in done:
+                continue
+            began = time.monotonic()
+            verdict, image = runner.verdict_of(mutant)
+            seconds = f"{time.monotonic() - began:.1f}"
+            rows.append({**fields, "verdict": verdict, "image": image, "seconds": seconds})
+            writer.writerow(rows[-1])
+            file.flush()
+    counts = Counter(row["verdict"] for row in rows)
+    share = counts["killed"] / (counts["killed"] + counts["survived"])
+    print(f"{dict(counts)}: {share:.1%} killed")
+    for row in rows:
+        if row["verdict"] == "survived":
+            print("csrc/{file}:{line}:{column}: {old} -> {new}".format_map(row))
+    return int(share < LEAST_SHARE)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
