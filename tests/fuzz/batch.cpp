@@ -39,7 +39,7 @@ BatchOptions read_options(Input& in) {
   o.img_height = kSizes[in.below(6)];
   o.img_width = kSizes[in.below(5)];
   o.stack_num = 1 + i32(in.below(4));
-  o.agent.frameskip = 1 + i32(in.below(5));
+  o.agent.frameskip = 1 + i32(in.below(3));
   o.agent.noop_max = i32(in.below(4));
   o.agent.max_num_frames_per_episode = 1 + i32(in.below(8)) * 60;
   o.repeat_action_probability = 0.25f * float(in.below(5));
@@ -211,13 +211,13 @@ class Calls {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  constexpr u32 kMostCalls = 12;
+  constexpr u32 kMostCalls = 10;
   InputParts in(data, size);
   const u32 cartridge = in.header.below(u32(image_kinds().size()));
   const u32 shape = in.header.byte();
   BatchOptions options = read_options(in.header);
   const u32 players = u32(options.num_players);
-  const size_t n = 1 + shape % 3;
+  const size_t n = 1 + (shape & 1);
   options.num_threads = 1 + (shape >> 2 & 1);
   BatchRig fast(game_of({cartridge, players, true}), n, options);
   options.num_threads = 1;

@@ -4,8 +4,9 @@
 
 Builds the targets once more, with clang's source-based coverage instead of sanitizers, runs them on
 the corpus that ``tests.fuzz.run`` has collected in ``build/fuzz`` (on the generated one, if there is
-none), and prints a row for each file of ``csrc`` and a sum for each folder. A line counts as covered
-when it ran in any instantiation of a template. ``CLANGXX`` names the compiler; ``llvm-profdata`` and
+none), and prints a row for each file of ``csrc`` and a sum for each folder. Lines of functions that
+only the compiler evaluates do not count. A line is covered when it ran in any instantiation of a
+template; with several regions, the last one counts. ``CLANGXX`` names the compiler; ``llvm-profdata`` and
 ``llvm-cov`` of its version are taken from ``LLVM_BIN``, by default from the path.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 from collections import defaultdict
@@ -24,6 +26,7 @@ from tests.fuzz.seeds import write_corpus
 
 FLAGS = ("-O1", "-fprofile-instr-generate", "-fcoverage-mapping")
 FILES_A_PROCESS = 2000
+CODE_REGION = 0  # kind, in the output of llvm-cov
 
 
 def tool(name: str) -> str:
@@ -45,18 +48,37 @@ def run_corpus(program: Path, target: str, profiles: Path) -> list[Path]:
     return raw
 
 
+def compiled_functions(profile: Path) -> set[str]:
+    """Functions that are in a program: not those that only the compiler evaluates."""
+    words = [tool("llvm-profdata"), "show", "--all-functions", str(profile)]
+    text = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    return set(re.findall(r"^  (\S+):$", text, re.MULTILINE))
+
+
 def covered_lines(programs: list[Path], profile: Path) -> dict[str, tuple[int, int]]:
-    """Lines that ran, and all lines with code, for each file of ``csrc`` in the programs."""
+    """Lines that ran, and all lines of compiled functions, for each file of ``csrc``."""
     first, *others = programs
     objects = [word for program in others for word in ("-object", str(program))]
-    words = [tool("llvm-cov"), "export", "-summary-only", f"-instr-profile={profile}", str(first)]
-    text = subprocess.run([*words, *objects], check=True, capture_output=True).stdout
-    found = {}
-    for file in json.loads(text)["data"][0]["files"]:
-        path, lines = Path(file["filename"]), file["summary"]["lines"]
-        if lines["count"] and path.is_relative_to(ROOT / "csrc"):
-            found[path.relative_to(ROOT).as_posix()] = (lines["covered"], lines["count"])
-    return found
+    words = [tool("llvm-cov"), "export", f"-instr-profile={profile}", str(first), *objects]
+    text = subprocess.run(words, check=True, capture_output=True).stdout
+    compiled = compiled_functions(profile)
+    found: dict[str, dict[int, bool]] = defaultdict(dict)
+    for function in json.loads(text)["data"][0]["functions"]:
+        if function["name"] not in compiled:
+            continue
+        lines: dict[tuple[str, int], bool] = {}
+        for begin, _, end, _, count, file, _, kind in function["regions"]:
+            if kind == CODE_REGION:  # the inner ones follow the one that they are in
+                for line in range(begin, end + 1):
+                    lines[function["filenames"][file], line] = count > 0
+        for (file, line), has_run in lines.items():
+            found[file][line] = has_run or found[file].get(line, False)
+    folder = ROOT / "csrc"
+    return {
+        Path(file).relative_to(ROOT).as_posix(): (sum(lines.values()), len(lines))
+        for file, lines in found.items()
+        if Path(file).is_relative_to(folder)
+    }
 
 
 def main() -> None:

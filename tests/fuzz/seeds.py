@@ -98,7 +98,7 @@ def snapshot_corpus(per_kind: int) -> Corpus:
 def batch_corpus(count: int) -> Corpus:
     """Random options and calls."""
     rng = random.Random(count)
-    return {f"{k}": rng.randbytes(HEADER_BYTES + rng.choice((10, 40, 120))) for k in range(count)}
+    return {f"{k}": rng.randbytes(HEADER_BYTES + rng.choice((10, 25, 60))) for k in range(count)}
 
 
 def encode_program(words: tuple[int, ...]) -> bytes:
@@ -129,7 +129,7 @@ def corpus_of(target: str, size: int = 3) -> Corpus:
     elif target == "rules":
         generated = rules_corpus(10 * size)
     elif target == "batch":
-        generated = batch_corpus(100 * size)
+        generated = batch_corpus(40 * size)
     else:
         generated = console_corpus(size)
     return {**generated, **findings(target)}

@@ -1,7 +1,7 @@
 // tests/mutation/plays.cpp: plays the ROM files that are named; prints a digest for each of what a
 // player can see: RAM, picture and sound after every frame.
 //
-//     plays FRAMES FILE...
+//     plays FRAMES FILE [FRAMES FILE]...
 //
 // Runs the plain interpreter or, compiled with CULE_HOST, the back end for processors: translated
 // code and incremental rendering.
@@ -110,15 +110,15 @@ u64 play(const CartridgeImage& image, u32 number, u32 frames) {
 }  // namespace
 
 int main(int count, char** words) {
-  const u32 frames = u32(std::atoi(words[1]));
-  for (int i = 2; i < count; ++i) {
-    std::ifstream file(words[i], std::ios::binary);
+  for (int i = 1; i + 1 < count; i += 2) {
+    const u32 frames = u32(std::atoi(words[i]));
+    std::ifstream file(words[i + 1], std::ios::binary);
     const Bytes bytes{std::istreambuf_iterator<char>(file), {}};
     if (bytes.empty()) {
-      std::fprintf(stderr, "%s cannot be read\n", words[i]);
+      std::fprintf(stderr, "%s cannot be read\n", words[i + 1]);
       return 2;
     }
-    const u64 digest = play(CartridgeImage(bytes), u32(i), frames);
+    const u64 digest = play(CartridgeImage(bytes), u32(i / 2), frames);
     std::printf("%016llx\n", static_cast<unsigned long long>(digest));
     std::fflush(stdout);
   }

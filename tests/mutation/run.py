@@ -1,12 +1,13 @@
-"""Test the tests: change a token of the processor, timer or TIA, and see whether a comparison fails.
+"""Test the tests: change a token of the processor, timer or TIA, and see whether a test would fail.
 
     python -m tests.mutation.run --count 400 --out benchmarks/results/mutants.csv
 
-Compiles ``plays.cpp`` with a random sample of the mutants (the same for a seed) and plays what the parity tests
-compare with ale-py live: random programs of every cartridge type, and all games. A mutant is killed
-when RAM, picture or sound of a program differ from those of the unchanged code, or when it crashes or takes ten
-times as long. Mutants that are no C++ are left out. Writes a row for each; those in the file are
-not run again. Exit status 1: fewer than 95 % were killed.
+Compiles ``plays.cpp`` with a random sample of the mutants (the same for a seed), and plays the
+programs of the unit tests of the RIOT and the TIA, and what the parity tests compare with ale-py
+live: random programs of every cartridge type, and all games. A mutant is killed when RAM, picture
+or sound of a program differ from those of the unchanged code, when it crashes, or when it takes ten
+times as long. Mutants that do not compile are left out. Writes a row for each; those in the file
+are not run again. Exit status 1: fewer than 95 % were killed.
 """
 
 from __future__ import annotations
@@ -23,10 +24,14 @@ import time
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
+from unittest import mock
+
+import pytest
 
 from cule.games import rom_status
 from tests.mutation.mutants import ROOT, Mutant, all_mutants
+from tests.support import programs
 from tests.support.random_programs import (
     CARTRIDGES,
     random_bytes_image,
@@ -35,7 +40,9 @@ from tests.support.random_programs import (
 )
 
 FOLDER = ROOT / "tests" / "mutation"
+UNIT_TESTS = ("test_riot.py", "test_tia.py", "test_tia_frames.py", "test_tia_motion.py")
 FRAMES = 60
+FRAMES_OF_UNIT_TESTS = 4
 PROGRAMS_PER_KIND = 8
 LEAST_SHARE = 0.95
 COLUMNS = ("file", "line", "column", "old", "new", "verdict", "image", "seconds")
@@ -45,8 +52,28 @@ BUILDS: tuple[tuple[str, ...], ...] = ((), ("-DCULE_HOST", "-pthread"))
 COMPILE = ("-std=c++17", "-ffp-contract=off", "-O0", "-w", "-D__SANITIZE_ADDRESS__")
 
 
-def write_programs(folder: Path) -> list[Path]:
-    """Random programs and the games that are here, in the order in which they are played."""
+def unit_test_programs(folder: Path) -> list[Path]:
+    """Run the unit tests, and write the ROM images that they play."""
+    images: dict[bytes, None] = {}
+    core_game = programs.core_game
+
+    def recording(rom: bytes, **properties: Any) -> Any:
+        images.setdefault(bytes(rom))
+        return core_game(rom, **properties)
+
+    words = [str(ROOT / "tests" / "unit" / name) for name in UNIT_TESTS]
+    with mock.patch.object(programs, "core_game", recording):
+        status = pytest.main(["-q", "-n", "0", "-p", "no:cacheprovider", *words])
+    if status != pytest.ExitCode.OK:
+        raise SystemExit("the unit tests fail without a mutant")
+    paths = [folder / f"unit-{number}.bin" for number in range(len(images))]
+    for path, image in zip(paths, images, strict=True):
+        path.write_bytes(image)
+    return paths
+
+
+def parity_programs(folder: Path) -> list[Path]:
+    """Random programs, and the games that are here."""
     paths = []
     for seed in range(PROGRAMS_PER_KIND):
         for kind in CARTRIDGES:
@@ -62,16 +89,24 @@ class Runner:
 
     def __init__(self, folder: Path, compiler: str) -> None:
         self.folder, self.compiler = folder, compiler
-        self.images = write_programs(folder)
-        self.command = [str(folder / "plays"), str(FRAMES), *map(str, self.images)]
+        self.program = folder / "plays"
+        self.images = unit_test_programs(folder) + parity_programs(folder)
         self.expected: list[list[str]] = []
         began = time.monotonic()
         for build in BUILDS:
             if not self.compile(build):
                 raise SystemExit("plays.cpp does not compile")
-            done = subprocess.run(self.command, check=True, capture_output=True, text=True)
+            done = subprocess.run(self.command(), check=True, capture_output=True, text=True)
             self.expected.append(done.stdout.split())
         self.limit_s = 10 * (time.monotonic() - began)
+
+    def command(self) -> list[str]:
+        """Play all images, each for its number of frames."""
+        words = [str(self.program)]
+        for path in self.images:
+            frames = FRAMES_OF_UNIT_TESTS if path.name.startswith("unit-") else FRAMES
+            words += [str(frames), str(path)]
+        return words
 
     def compile(self, build: tuple[str, ...]) -> bool:
         """Whether the sources compile, with what is in the folder ``csrc`` before them."""
@@ -79,12 +114,12 @@ class Runner:
             f"-I{path}" for path in (self.folder / "csrc", ROOT / "csrc", ROOT / "tests/fuzz")
         ]
         words = [self.compiler, *COMPILE, *build, *include, str(FOLDER / "plays.cpp")]
-        done = subprocess.run([*words, "-o", self.command[0]], check=False, capture_output=True)
+        done = subprocess.run([*words, "-o", str(self.program)], check=False, capture_output=True)
         return done.returncode == 0
 
     def first_difference(self, expected: list[str]) -> str | None:
         """The first image that the compiled program plays in another way."""
-        with subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True) as program:
+        with subprocess.Popen(self.command(), stdout=subprocess.PIPE, text=True) as program:
             timer = threading.Timer(self.limit_s, program.kill)
             timer.start()
             try:
