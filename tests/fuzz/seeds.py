@@ -129,7 +129,7 @@ def corpus_of(target: str, size: int = 3) -> Corpus:
     elif target == "rules":
         generated = rules_corpus(10 * size)
     elif target == "batch":
-        generated = batch_corpus(40 * size)
+        generated = batch_corpus(15 * size)
     else:
         generated = console_corpus(size)
     return {**generated, **findings(target)}
