@@ -72,10 +72,10 @@ def unit_test_programs(folder: Path) -> list[Path]:
     return paths
 
 
-def parity_programs(folder: Path) -> list[Path]:
+def parity_programs(folder: Path, per_kind: int = PROGRAMS_PER_KIND) -> list[Path]:
     """Random programs, and the games that are here."""
     paths = []
-    for seed in range(PROGRAMS_PER_KIND):
+    for seed in range(per_kind):
         for kind in CARTRIDGES:
             for writer in (random_image, random_bytes_image, random_start_image):
                 path = folder / f"{kind}-{seed}-{writer.__name__}.bin"
@@ -87,10 +87,9 @@ def parity_programs(folder: Path) -> list[Path]:
 class Runner:
     """Compiles and plays mutants in a folder."""
 
-    def __init__(self, folder: Path, compiler: str) -> None:
-        self.folder, self.compiler = folder, compiler
+    def __init__(self, folder: Path, compiler: str, images: list[Path]) -> None:
+        self.folder, self.compiler, self.images = folder, compiler, images
         self.program = folder / "plays"
-        self.images = unit_test_programs(folder) + parity_programs(folder)
         self.expected: list[list[str]] = []
         began = time.monotonic()
         for build in BUILDS:
@@ -163,7 +162,8 @@ def main() -> int:
     done = {tuple(row[name] for name in COLUMNS[:5]) for row in rows}
     compiler = shutil.which("c++") or "g++"
     with tempfile.TemporaryDirectory() as folder, args.out.open("a", newline="") as file:
-        runner = Runner(Path(folder), compiler)
+        images = unit_test_programs(Path(folder)) + parity_programs(Path(folder))
+        runner = Runner(Path(folder), compiler, images)
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         if file.tell() == 0:
             writer.writeheader()
