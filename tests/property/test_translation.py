@@ -293,6 +293,36 @@ def test_code_in_ram(seed: int) -> None:
             check_pair(consoles_of(image), f"RAM {seed} {n}", 20)
 
 
+PULLS = """
+start: CLD
+main: LDA #2
+ STA VSYNC
+ STA WSYNC
+ STA WSYNC
+ LDA #0
+ STA VSYNC
+ INC $92
+ LDX $92
+ STX GRP0
+ LDX #0
+loop: TXS
+ PLA
+ STA $80,X
+ ADC $90
+ STA $90
+ TSX
+ BPL loop
+ STA WSYNC
+ JMP main
+"""
+
+
+@needs_translation
+def test_pulls_from_the_tia() -> None:
+    """PLA with every stack pointer in the TIA; the last reads half in RAM."""
+    check_pair(consoles_of(image_of(PULLS)), "pulls", 40)
+
+
 def straight_pieces(step: int) -> list[str]:
     """One way through, with branches over nothing and jumps to what comes soon."""
     pieces = []
