@@ -6,6 +6,7 @@
 #include "env/players.hpp"
 #include "host/incremental/renderer.hpp"
 #include "host/interruption.hpp"
+#include "host/ram_code.hpp"
 #include "jit/engine.hpp"
 
 namespace cule {
@@ -17,12 +18,25 @@ CULE_NOINLINE Clock interpret_step(Machine<HostAccess>& m) {
   return run_step(m, run_fast<Fetch, HostAccess>);
 }
 
+// Instructions up to the first that has to be executed slowly. Enters with pc in the cartridge.
+template <class Fetch>
+CULE_INLINE Clock run_translated_and_ram(Machine<HostAccess>& m, Clock clock,
+                                         jit::Translation& translation) {
+  const Registers& cpu = m.s.cpu;
+  for (;;) {
+    clock = jit::run_fast<Fetch>(m, clock, translation);
+    if (!is_in_ram(cpu.pc) || m.must_stop) return clock;
+    clock = run_ram_code<Fetch>(m, clock);
+    if (!(cpu.pc & 0x1000) || m.must_stop || instructions_of(clock) >= kCountFrom) return clock;
+  }
+}
+
 template <class Fetch>
 Clock run_host_step(Machine<HostAccess>& m, jit::Translation* translation) {
   // Translated code counts time from the start of the step.
   if (translation != nullptr && m.step_cycle == 0) {
     return run_step(m, [translation](Machine<HostAccess>& machine, Clock clock) {
-      return jit::run_fast<Fetch>(machine, clock, *translation);
+      return run_translated_and_ram<Fetch>(machine, clock, *translation);
     });
   }
   return interpret_step<Fetch>(m);

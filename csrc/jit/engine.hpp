@@ -32,18 +32,24 @@ u32 write_device(Context* c, u32 access) {
   return 0;
 }
 
-// Runs translated code from pc on, if any can be made.
+// Of the image, as shown at pc.
+template <class Fetch>
+CULE_INLINE u32 piece_at(const CartState& cart, u32 pc) {
+  return Fetch::kIsLinear ? cart.bank_bytes : cart.window_bytes[pc / kSliceBytes % 4];
+}
+
+// Runs translated code from pc on, if any can be made. Returns whether more may follow at once: the
+// quiet time was over, or a table led to a place that had no code yet.
 template <class Fetch, class Access>
-CULE_INLINE void run_translated(Machine<Access>& m, FastBus<Fetch, Access>& bus,
+CULE_INLINE bool run_translated(Machine<Access>& m, FastBus<Fetch, Access>& bus,
                                 Execution<FastBus<Fetch, Access>>& e, Translation& translation) {
   constexpr Clock kMargin = Clock(kUnwatchedCycles) << kClockShift;
   void* table;
   const CartState& cart = m.s.cart;
-  const u32 piece = Fetch::kIsLinear ? cart.bank_bytes : cart.window_bytes[e.pc / kSliceBytes % 4];
-  const u64 code = translation.find(piece, e.pc, table);
-  if (code == 0) return;
+  const u64 code = translation.find(piece_at<Fetch>(cart, e.pc), e.pc, table);
+  if (code == 0) return false;
   if (bus.clock + kMargin >= bus.quiet_end) bus.find_quiet_end();
-  if (bus.clock + kMargin >= bus.quiet_end) return;
+  if (bus.clock + kMargin >= bus.quiet_end) return false;
   Context c;
   c.a = e.a;
   c.x = e.x;
@@ -83,6 +89,7 @@ CULE_INLINE void run_translated(Machine<Access>& m, FastBus<Fetch, Access>& bus,
   m.next = c.next;
   bus.clock = Clock(c.time >> kTimeShift) << kClockShift | c.instructions;
   bus.follow_window(c.pc);
+  return c.time >= c.quiet_end || translation.is_unknown(piece_at<Fetch>(cart, c.pc), c.pc);
 }
 
 // As run_fast() of the interpreter.
@@ -93,7 +100,8 @@ CULE_NOINLINE Clock run_fast(Machine<Access>& m, Clock clock, Translation& trans
   Execution<FastBus<Fetch, Access>> e(bus, m.s.cpu);
   do {
     if (m.opcodes == m.console.cart.opcodes && (e.pc & 0x1000)) {
-      run_translated(m, bus, e, translation);
+      while (run_translated(m, bus, e, translation)) {
+      }
     }
     e.step(bus.fetch(e.pc));
   } while (!e.is_jammed);

@@ -419,7 +419,8 @@ void Translator::make_status() {
   as_.alu(kOrr, kRax, kRcx);
 }
 
-// The byte at the stack pointer is read first, to no effect but on the TIA.
+// The byte at the stack pointer is read first, to no effect but on the TIA. A program that pushes
+// into ENABL pulls from TIA registers 14 and 15, which show nothing but the opcode on the bus.
 Translator::Outcome Translator::pull_a() {
   constexpr u32 kOpcode = 0x68;
   as_.lea(kRax, {kSp, -0x80});
@@ -431,12 +432,24 @@ Translator::Outcome Translator::pull_a() {
     as_.alu(kCmp, kSp, 0x7E);
     leave_if(kIfAbove, before);  // half in RAM
     as_.move(kRcx, kSp);
+    as_.move(kRax, kSp);
+    as_.alu(kAndd, kRax, 0x0F);
+    as_.alu(kCmp, kRax, 0x0E);
+    const size_t shows_something = as_.jump_later(kIfNotZero);
+    Pending p = now;
+    mark_beam(p);
+    mark_beam(p);
+    as_.alu64(kAdd, kLog, 2 * sizeof(LogEntry));
+    as_.set(kA, kOpcode & 0x3F);
+    const size_t done = as_.jump_later();
+    as_.patch_here(shows_something);
     as_.alu(kOrr, kRcx, kOpcode << kValueShift);
     call_device(entries_.read, now);
     as_.shift(kShl, kRax, kValueShift);
     as_.lea(kRcx, {kRax, 1, kSp});
     call_device(entries_.read, now);
     as_.move(kA, kRax);
+    as_.patch_here(done);
   });
   as_.increment8(kSp);
   set_nz(kA, false);

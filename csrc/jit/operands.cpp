@@ -73,7 +73,7 @@ Translator::Operand Translator::find_absolute(u32 address, u32 open_bus, bool st
     as_.set(kRcx, address);
     read_paddle(open_bus);
   } else if (shows_fire(address)) {
-    mark_beam();
+    mark_beam(now_);
     as_.load64(kRax, in_context(offsetof(Context, inputs)));
     as_.load8(kRax, {kRax, i32(offsetof(Inputs, fire) + (address & 1))});
     if (open_bus & 0x3F) as_.alu(kOrr, kRax, open_bus & 0x3F);
@@ -89,16 +89,16 @@ Translator::Operand Translator::find_absolute(u32 address, u32 open_bus, bool st
 }
 
 // As Machine::read_tia records a read.
-void Translator::mark_beam() {
-  as_.lea(kRax, {kTime, i32(now_.cycles << kTimeShift | kBeamMark << 8)});
-  as_.store(log_at(now_), kRax);
-  now_.entries += 1;
+void Translator::mark_beam(Pending& p) {
+  as_.lea(kRax, {kTime, i32(p.cycles << kTimeShift | kBeamMark << 8)});
+  as_.store(log_at(p), kRax);
+  p.entries += 1;
 }
 
 // INPT0 to INPT3, as Machine::read_tia: a game with paddles reads them in most lines. The address
 // is in ecx; what is read comes into eax.
 void Translator::read_paddle(u32 open_bus) {
-  mark_beam();
+  mark_beam(now_);
   as_.shift(kShr, kRax, kTimeShift);
   as_.alu(kAndd, kRcx, 3);
   static_assert(sizeof(u32) == 1u << 2);

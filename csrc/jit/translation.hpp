@@ -74,6 +74,11 @@ class Translation {
   static std::unique_ptr<Translation> make(const Cart& cart, size_t bytes = kCodeBytes);
   ~Translation();
 
+  // Whether nothing is known of a place yet.
+  bool is_unknown(u32 piece_bytes, u32 pc) const {
+    const CodeTable* t = tables_[slot(piece_bytes, pc)].load(std::memory_order_acquire);
+    return t == nullptr || t->code[pc & 0xFFF].load(std::memory_order_relaxed) == unknown_;
+  }
   // Code at a place, made if there can be any; 0: interpret.
   u64 find(u32 piece_bytes, u32 pc, void*& table) {
     const u32 at = slot(piece_bytes, pc);

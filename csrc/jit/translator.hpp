@@ -211,7 +211,7 @@ class Translator {
   Operand find_in_slice(u32 o, Reg index);
   Operand find_paddle(u32 base, u32 open_bus, Reg index);
   void read_zero_page_at_rcx(u32 open_bus, Reg to, const Pending& now);
-  void mark_beam();
+  void mark_beam(Pending& p);
   void read_paddle(u32 open_bus);
   void call_device(u64 access, const Pending& now);
   void pay_crossing(u32 low, Reg index);

@@ -62,7 +62,7 @@ TiaState random_state(Random& random, u32 clock) {
 TiaState changed_outside(const TiaState& a, TiaBytes kept, Random& random, u32 clock) {
   TiaState b = random_state(random, clock);
   const TiaBytes some = random.below(2) ? ~0ULL : u64(random.next()) << 32 | random.next();
-  tia_bytes::Selection(kept | some).copy(b, a);
+  tia_bytes::copy(kept | some, b, a);
   return b;
 }
 

@@ -19,6 +19,7 @@ import pytest
 from cule import _core
 from cule.envs.plan import make_game
 from cule.games import load_games, resolve
+from cule.games.opcodes import OPCODES
 from tests.support.cases import long_except
 from tests.support.programs import core_game, image_of, native_console
 from tests.support.random_programs import (
@@ -115,6 +116,7 @@ KEEP = "STA $E0,X\n PHP\n PLA\n EOR $A0\n STA $A0\n TYA\n EOR $A1\n STA $A1"
 SUMS = ("ADC", "SBC", "AND", "ORA", "EOR", "CMP", "LDA")
 FLAGS = ("CLC", "SEC", "CLC", "SEC", "CLV", "SED", "CLD", "CLD", "SEI", "CLI")
 ONE_BYTE = ("INX", "DEX", "INY", "DEY", "TAX", "TXA", "TAY", "TYA", "ASL", "LSR", "ROL", "ROR")
+OPCODE_OF = {f"{o.name} {o.mode}": o.code for o in reversed(OPCODES)}
 SWITCHES = (0x0C, 0x0D, 0x3C, 0x10C, 0x280, 0x282, 0x380, 0x284, 0x08, 0x38, 0x02, 0x07)
 
 
@@ -205,6 +207,120 @@ def test_dense_programs(seed: int) -> None:
     left = "paddles" if seed % 4 == 3 else "joystick"
     consoles = consoles_of(rom, controller_left=left)
     check_pair(consoles, f"dense {seed}", 60)
+
+
+class RamProgram:
+    """A stretch of code in RAM that is changed while it runs and calls ROM, entered in every frame."""
+
+    END = 0xC8  # of the code; above are cells and the stack
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.code: list[str] = []
+
+    def put(self, name: str, *operands: int | str) -> None:
+        """An instruction by its opcode's bytes."""
+        self.code += [str(OPCODE_OF[name]), *map(str, operands)]
+
+    def here(self) -> int:
+        return 0x80 + len(self.code)
+
+    def piece(self) -> None:
+        rng, put = self.rng, self.put
+        kind = rng.randrange(13)
+        cell = rng.randrange(self.END, 0xE0)
+        if kind == 0:
+            put("INC zp", self.here() + 3)  # the operand of the next instruction
+            put("ADC imm", rng.randrange(256))
+        elif kind == 1:
+            put("DEC zp", cell)
+            put("BNE rel", 1)
+            put("INX imp")
+        elif kind == 2:
+            put("JSR abs", "<subroutine", ">subroutine")
+        elif kind == 3:
+            put("JMP abs", self.here() + 3, rng.choice((0x00, 0x01, 0x0C, 0x24)))  # mirrors of RAM
+        elif kind == 4:
+            put("PHP imp")
+            put("PLA imp")
+            put("STA zp", cell)
+        elif kind in (5, 6):
+            put(rng.choice(("STA zp", "STX zp", "STY zp", "SAX zp")), rng.randrange(0x02, 0x30))
+        elif kind == 7:
+            put(rng.choice(("LDA zp", "LAX zp", "BIT zp")), rng.randrange(0x10))
+            put("STA zp", cell)
+        elif kind == 8:
+            put("LDA abs", rng.choice((0x80, 0x82, 0x84, 0x94)), 0x02)
+        elif kind == 9:
+            put("LDA absx", rng.randrange(256), rng.choice((0xF0, 0xF1, 0xFF)))
+            put("STA zp", cell)
+        elif kind == 10:
+            put("STA abs", rng.randrange(0x90, 0x98), 0x02)
+        elif kind == 11:
+            put(rng.choice(("CLC imp", "SEC imp", "SED imp", "CLD imp", "TAX imp", "TXA imp")))
+        else:
+            put("INC absx", self.END - 8, 0x00)
+
+    def source(self) -> str:
+        """The text of the program; some end the frame in RAM, and few jam."""
+        rng = self.rng
+        for _ in range(rng.randrange(2, 12)):
+            self.piece()
+        if rng.random() < 0.3:
+            self.put("STA zp", 0x00)
+            self.put("LDA imm", 0)
+            self.put("STA zp", 0x02)
+            self.put("STA zp", 0x00)
+        if rng.random() < 0.05:
+            self.put("JAM imp")
+        self.put("JMP abs", "<back", ">back")
+        assert self.here() <= self.END
+        lines = ["start: LDX #$EF\n TXS\n CLD"]
+        lines += [f"LDA #{byte}\n STA ${0x80 + n:02X}" for n, byte in enumerate(self.code)]
+        lines.append("frame: LDA #2\n STA VSYNC\n STA WSYNC\n STA WSYNC\n LDA #0\n STA VSYNC")
+        lines.append("INC $F6\n LDA $F6\n LDX #$07\n LDY #34\n STY $F5\nagain: STA WSYNC")
+        lines.append("JMP $0080\nback: DEC $F5\n BNE again\n CLD\n JMP frame")
+        lines.append("subroutine: EOR $F6\n STA GRP0\n STA ENAM0\n RTS")
+        return "\n ".join(lines)
+
+
+@needs_translation
+@pytest.mark.parametrize("seed", range(16))
+def test_code_in_ram(seed: int) -> None:
+    for n in range(4):
+        rom = image_of(RamProgram(4 * seed + n).source())
+        for image in (rom, 2 * rom):
+            check_pair(consoles_of(image), f"RAM {seed} {n}", 20)
+
+
+PULLS = """
+start: CLD
+main: LDA #2
+ STA VSYNC
+ STA WSYNC
+ STA WSYNC
+ LDA #0
+ STA VSYNC
+ INC $92
+ LDX $92
+ STX GRP0
+ LDX #0
+loop: TXS
+ PLA
+ STA $80,X
+ ADC $90
+ STA $90
+ TSX
+ BPL loop
+ STA WSYNC
+ JMP main
+"""
+
+
+@needs_translation
+def test_pulls_from_the_tia() -> None:
+    """PLA with every stack pointer in the TIA; the last reads half in RAM."""
+    check_pair(consoles_of(image_of(PULLS)), "pulls", 40)
 
 
 def straight_pieces(step: int) -> list[str]:

@@ -72,12 +72,13 @@ class CachedLogRenderer {
     // Read before add() replaces it: a frame is drawn over the one it is compared with.
     const u32 from = frame_.link[line].first;
     if (run_.is_drawn) run_.chain.add(frame_.link, line, i);
+    keeps_use_ = false;
     if (frame_.is_valid && from != kNoEntry) i = reuse_lines(i, from, line);
     if (run_.is_drawn) {
       LineState& now = frame_.begin[line];
       now.tia = r_.s;
       now.beam = r_.beam;
-      frame_.link[line].used = kUseUnknown;
+      if (!keeps_use_) frame_.link[line].used = kUseUnknown;
     }
     run_.line = line;
     const u32 end_cycle = (line + 1) * kCyclesPerLine - base_clock_ / kClocksPerCycle;
@@ -105,7 +106,7 @@ class CachedLogRenderer {
     if (frame_.link[next].first > end) return i;
     const TiaBytes differing = tia_bytes::differing(r_.s, begin.tia) & LineDependencies::kRelevant;
     if (differing & LineDependencies::kAlways) return i;
-    tia_bytes::Selection different(differing | (more_latches ? kHasClear : 0));
+    TiaBytes different = differing | (more_latches ? kHasClear : 0);
     const Reused reused = walk(line, i, from, end, u16(more_latches), different);
     if (reused.last == line) return i;
     line = reused.last;
@@ -115,7 +116,7 @@ class CachedLogRenderer {
       run_.painted.keep(r_.beam.drawn, after.beam.drawn);
     }
     TiaState tia = after.tia;
-    different.copy(tia, r_.s);
+    tia_bytes::copy(different, tia, r_.s);
     tia.collisions |= u16(more_latches);
     r_.continue_from(tia, after.beam);
     if (reused.used & kHasClear) r_.sink.latches_cleared();
@@ -133,8 +134,7 @@ class CachedLogRenderer {
   // Goes from scanline to scanline as long as the accesses are the same, which they are up to
   // cached entry `end`, and use none of the bytes in `different`; removes those that are written. A
   // cached frame that is drawn over becomes the running one's.
-  Reused walk(u32 line, u32 i, u32 from, u32 end, u16 more_latches,
-              tia_bytes::Selection& different) {
+  Reused walk(u32 line, u32 i, u32 from, u32 end, u16 more_latches, TiaBytes& different) {
     LineLink* const link = frame_.link;
     Reused r{line, from, 0};
     u32 next = link[line].next;
@@ -142,15 +142,18 @@ class CachedLogRenderer {
       const u32 next_first = link[next].first;
       if (next_first > end) break;
       LineLink& here = link[r.last];
-      if (different.bytes) {
+      if (different) {
         if (here.used & kUseUnknown)
           frame_.find_use(cached_entries_, r.last, r.first, next, next_first);
-        if (different.bytes & here.used) break;
+        if (different & here.used) {
+          keeps_use_ = !(different & LineDependencies::kInspected);
+          break;
+        }
         if (run_.is_drawn) {
-          different.copy(frame_.begin[r.last].tia, r_.s);
+          tia_bytes::copy(different, frame_.begin[r.last].tia, r_.s);
           frame_.begin[r.last].tia.collisions |= more_latches;
         }
-        if (different.bytes & here.written) different.choose(different.bytes & ~here.written);
+        different &= ~here.written;
       }
       r.used |= here.used;
       r.last = next;
@@ -189,6 +192,8 @@ class CachedLogRenderer {
   LogEntry* entries_;  // of the running frame
   const LogEntry* cached_entries_;
   const u32 base_clock_;
+  // The scanline to render differs from the cached one, but not in what it uses.
+  bool keeps_use_ = false;
 };
 
 }  // namespace cule

@@ -8,7 +8,9 @@
 //   while a frame runs, the last CXCLR is in its log or in the previous one, and both are kept;
 //   a frame that ends without a CXCLR, without a log, or before its picture does is completed.
 //
-// So every read and every snapshot shows what recording all latches would have given.
+// So every read and every snapshot shows what recording all latches would have given. Where a
+// program writes no CXCLR, latches only accumulate: all are recorded, and soon most are set, which
+// costs less than completing frames.
 #pragma once
 
 #include "console/picture.hpp"
@@ -27,15 +29,15 @@ class LatchWatch {
     watched_ = u16(watched_ | latches);
   }
 
-  // A frame step is over. was_partial: it recorded some latches only; was_missing: and it had to be
-  // completed.
-  void end_step(bool was_partial, bool was_missing) {
-    if (was_missing) {
+  // A frame step is over. was_partial: it recorded some latches only. is_whole: nothing had to be
+  // completed, or would have had to be.
+  void end_step(bool was_partial, bool is_whole) {
+    if (was_partial && !is_whole) {
       full_frames_ = penalty_ =
           u8(penalty_ < kMostFullFrames / 2 ? 2 * penalty_ + 1 : kMostFullFrames);
     } else if (was_partial) {
       penalty_ = 0;
-    } else if (full_frames_ != 0) {
+    } else if (full_frames_ != 0 && is_whole) {
       --full_frames_;
     }
     if (++frames_ < kWatchFrames) return;
@@ -51,7 +53,7 @@ class LatchWatch {
   u16 watched_;     // latches read lately: these are recorded
   u16 recent_;      // those read in the present stretch of kWatchFrames
   u8 frames_;       // of that stretch
-  u8 full_frames_;  // for so many frame steps all latches are recorded
+  u8 full_frames_;  // all latches are recorded until so many frame steps were whole
   u8 penalty_;      // what the last full_frames_ began with
 };
 

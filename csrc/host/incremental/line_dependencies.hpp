@@ -25,6 +25,10 @@ class LineDependencies {
         tia_bytes::grp(0) | tia_bytes::grp(1) | tia_bytes::old_grp(0) | tia_bytes::old_grp(1) |
         tia_bytes::kVdelbl | tia_bytes::kAllHm | tia_bytes::kAllPositions | tia_bytes::kAllAudio |
         tia_bytes::kHmoveClock);
+  // The bytes beyond these whose values decide about the sets.
+  static constexpr TiaBytes kInspected = tia_bytes::grp(0) | tia_bytes::grp(1) |
+                                         tia_bytes::old_grp(0) | tia_bytes::old_grp(1) |
+                                         tia_bytes::kVdelbl | tia_bytes::kAllHm;
 
   // `state`: right before the first access of the scanline.
   LineDependencies(const TiaState& state, u32 line)

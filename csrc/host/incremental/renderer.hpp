@@ -74,9 +74,9 @@ class IncrementalRenderer {
     if (memory_ == nullptr) return;
     const bool was_partial = m.s.tia.are_latches_partial;
     // A log that holds the whole picture is kept as long as its picture.
-    const bool is_missing = was_partial && !(is_drawn && collisions_.has_seen_clear);
-    if (is_missing) record_all_latches(m);
-    memory_->watch.end_step(was_partial, is_missing);
+    const bool is_whole = is_drawn && collisions_.has_seen_clear;
+    if (!is_whole) record_all_latches(m);
+    memory_->watch.end_step(was_partial, is_whole);
   }
 
  private:

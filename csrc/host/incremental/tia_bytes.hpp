@@ -4,13 +4,12 @@
 #include <cstddef>
 #include <cstring>
 
-#include "base/platform.hpp"
+#include "base/bits.hpp"
 
 #if defined(CULE_SSE2)
 #include <emmintrin.h>
 #endif
 
-#include "tia/span.hpp"
 #include "tia/state.hpp"
 
 namespace cule {
@@ -106,28 +105,13 @@ inline TiaBytes differing(const TiaState& a, const TiaState& b) {
   return found;
 }
 
-// A set with its masks, $FF for each byte in it.
-struct Selection {
-  TiaBytes bytes;
-  u64 mask[8];
-
-  explicit Selection(TiaBytes b) { choose(b); }
-  void choose(TiaBytes b) {
-    bytes = b;
-    for (u32 w = 0; w < 8; ++w) mask[w] = expand_bits(u32(b >> (8 * w)) & 0xFF);
+// One by one: there are few.
+inline void copy(TiaBytes bytes, TiaState& to, const TiaState& from) {
+  for (TiaBytes left = bytes & of(0, sizeof(TiaState)); left; left &= left - 1) {
+    const u32 i = u32(CULE_COUNT_TRAILING_ZEROS_64(left));
+    reinterpret_cast<u8*>(&to)[i] = reinterpret_cast<const u8*>(&from)[i];
   }
-
-  void copy(TiaState& to, const TiaState& from) const {
-    if (bytes == 0) return;
-    Words x = words_of(&to);
-    const Words y = words_of(&from);
-    const Words m = words_of(mask);
-    for (u32 w = 0; w < 8; ++w) x.of[w] ^= (x.of[w] ^ y.of[w]) & m.of[w];
-    for (u32 w = 0; w < 8; ++w) {
-      memcpy(reinterpret_cast<u8*>(&to) + word_offset(w), &x.of[w], sizeof(u64));
-    }
-  }
-};
+}
 
 }  // namespace tia_bytes
 }  // namespace cule
