@@ -16,6 +16,7 @@ from cule.agents import (  # noqa: E402
     ApexConfig,
     ApexDQN,
 )
+from tests.support.cases import long_except  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.learners import collect, small_learner  # noqa: E402
 
@@ -148,7 +149,7 @@ def test_the_clip_range_changes_linearly() -> None:
     assert not torch.equal(before[0], next(agent.network.parameters()))
 
 
-@pytest.mark.parametrize("on_device", [False, True])
+@pytest.mark.parametrize("on_device", long_except([False, True], True))
 def test_an_adaptive_rate_follows_the_divergence(
     on_device: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -259,7 +259,7 @@ def test_every_method_is_called() -> None:
     assert public(load_ale_py().ALEInterface) == set(CALLS)
 
 
-@pytest.mark.parametrize("method", long_except(CALLS, every=6))
+@pytest.mark.parametrize("method", long_except(CALLS, every=12))
 def test_calls(method: str) -> None:
     for number, call in enumerate(CALLS[method]):
         expected, got = outcome(call, load_ale_py()), outcome(call, cule)

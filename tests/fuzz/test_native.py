@@ -53,6 +53,7 @@ def test_corpus(builder: Builder, target: str, tmp_path: Path) -> None:
     assert (int(totals[1]) > 100_000) == (target in ("rom", "translation"))
 
 
+@pytest.mark.long
 def test_a_finding_is_reported(builder: Builder, tmp_path: Path) -> None:
     """An input that cannot be read is no success."""
     program = builder.build("rules", "run_files")

@@ -38,7 +38,7 @@ CASES: list[tuple[tuple[str, ...], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(
     ("game", "settings"),
-    long_except([(game, settings) for games, settings in CASES for game in games], every=2),
+    long_except([(game, settings) for games, settings in CASES for game in games], every=4),
 )
 def test_setting(game: str, settings: dict[str, Any]) -> None:
     rng = generator(game, settings)

@@ -41,7 +41,8 @@ def run_program(name: str, folder: Path, *flags: str) -> str:
         # logs rendered by teams of lanes, and by one
         pytest.param("line_collisions", marks=pytest.mark.long),
         "register_effects",  # what writes read and change, and what scanlines depend on
-        "resize_versions",  # the area resize: plain, in whole numbers, and with vectors
+        # the area resize: plain, in whole numbers, and with vectors
+        pytest.param("resize_versions", marks=pytest.mark.long),
     ],
 )
 def test_programs(name: str, tmp_path: Path) -> None:
