@@ -127,7 +127,7 @@ def test_an_update_is_one_replay(name: str) -> None:
     assert len(copies) == 1  # of all metrics
 
 
-@pytest.mark.parametrize("name", long_except(sorted(SMALL), every=3))
+@pytest.mark.parametrize("name", long_except(sorted(SMALL), every=6))
 def test_nothing_is_read_between_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole rounds without a look at a number: the device is waited for by rows alone."""
     agent = small_learner(name, total_steps=100_000)

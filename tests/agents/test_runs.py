@@ -341,7 +341,7 @@ def test_rows_and_files(tmp_path: Path) -> None:
     assert last_checkpoint(tmp_path) == tmp_path / "checkpoints" / "latest.pt"
 
 
-@pytest.mark.parametrize("name", ["dqn", "rainbow", "apex-dqn", "apex-dpg"])
+@pytest.mark.parametrize("name", long_except(["dqn", "rainbow", "apex-dqn", "apex-dpg"], "rainbow"))
 def test_rows_tell_of_errors_and_weights(name: str, tmp_path: Path) -> None:
     """Of the last update, from the batch that it was made from; and of truncated episodes."""
     options = {**SMALL[name].options, "total_steps": 640, "max_num_frames_per_episode": 12}

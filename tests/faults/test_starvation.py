@@ -87,7 +87,7 @@ def run_script(script: str, *words: object) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize(("what", "left"), long_except(AMOUNTS, every=4))
+@pytest.mark.parametrize(("what", "left"), long_except(AMOUNTS, every=8))
 def test_environments(what: str, left: int) -> None:
     outcomes = run_script(RUN, what, left)
     assert len(outcomes) == 8

@@ -184,7 +184,7 @@ def test_pooled_pictures(seed: int) -> None:
 POOLED = ("pong", "riverraid", "alien", "asteroids", "journey_escape", "double_dunk", "air_raid")
 
 
-@pytest.mark.parametrize("game", POOLED)
+@pytest.mark.parametrize("game", long_except(POOLED, every=3))
 def test_pooled_games(game: str) -> None:
     full_size = {**FULL_SIZE, "img_height": screen_height(game)}
     for frameskip in (2, 4):
