@@ -274,7 +274,7 @@ def test_matches_are_episodes_of_half_the_seats(game: str, players: int) -> None
     agent = PPO(PPOConfig(**{**SMALL, "game": game, "num_players": players, "seed": 3}))
     result = play_matches(agent, None, matches=10, seed=2)
     assert len(result.margins) == len(result.lengths) == 10
-    assert set(result.lengths) <= set(range(1, 251))
+    assert set(result.lengths) <= set(range(1, 101))
     assert play_matches(agent, None, matches=10, seed=2) == result
     assert play_matches(agent, None, matches=10, seed=3) != result
     more = play_matches(agent, None, matches=11, seed=2, num_games=4)

@@ -35,7 +35,7 @@ SMALL: dict[str, Any] = {
     "network": "small",
     "img_size": 42,
 }
-REPLAY = {"memory": 60_000, "learning_starts": 400, "samples_per_insert": 1.0, "batch_size": 32}
+REPLAY = {"memory": 60_000, "learning_starts": 100, "samples_per_insert": 1.0, "batch_size": 32}
 
 
 def make_agent(name: str, **changes: Any) -> Any:
@@ -119,9 +119,9 @@ def test_replayed_steps_are_the_environments() -> None:
 @pytest.mark.parametrize("cuda_graphs", long_except([False, True], False))
 def test_rows_tell_of_the_device(cuda_graphs: bool, tmp_path: Path) -> None:
     """GPU memory and shares of time; a graph of whole steps has no shares."""
-    changes = {"total_steps": 160, "num_steps": 4, "num_epochs": 1, "cuda_graphs": cuda_graphs}
+    changes = {"total_steps": 80, "num_steps": 4, "num_epochs": 1, "cuda_graphs": cuda_graphs}
     config = AGENTS["ppo"].config_class(**{**SMALL, **changes})
-    options = RunOptions(out=str(tmp_path), log_every=80, eval_episodes=0, progress_bar=False)
+    options = RunOptions(out=str(tmp_path), log_every=40, eval_episodes=0, progress_bar=False)
     run = start_run(AGENTS["ppo"], config, options)
     assert run.run()
     run.agent.env.close()
@@ -206,7 +206,7 @@ def test_updates_are_those_of_a_cpu(name: str) -> None:
 )
 def test_rounds_do_not_wait(name: str, changes: dict[str, Any]) -> None:
     """Collecting and learning, without graphs: nothing is read back, nothing copied there."""
-    agent = make_agent(name, cuda_graphs=False, **changes)
+    agent = make_agent(name, cuda_graphs=False, num_envs=16, **changes)
     rounds = agent.train()
     while agent.updates < 2:
         next(rounds)
@@ -259,7 +259,7 @@ def test_consoles_and_network_on_two_devices(name: str, places: tuple[str, str])
         pytest.skip("one GPU")
     device, env_device = places
     placed = {"device": device, "env_device": env_device}
-    agent = make_agent(name, cuda_graphs=False, **placed)
+    agent = make_agent(name, cuda_graphs=False, num_envs=16, **placed)
     rounds = agent.train()
     while agent.updates < 2:
         with agent.setup.timer.phase("round"):

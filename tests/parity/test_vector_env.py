@@ -195,10 +195,10 @@ def test_continuous_actions_at_the_threshold(game: str, threshold: float) -> Non
     """Rounded as in ale-py."""
     rng = generator(game, threshold)
     options = {"continuous": True, "continuous_action_threshold": threshold, "stack_num": 1}
-    with VectorPair(game, 8, **options) as pair:
+    with VectorPair(game, 4, **options) as pair:
         pair.reset(seed=2)
-        for _ in range(40):
-            pair.step(boundary_actions(rng, 8, threshold))
+        for _ in range(80):
+            pair.step(boundary_actions(rng, 4, threshold))
 
 
 @pytest.mark.parametrize("mode", long_except(["NextStep", "SameStep"], "SameStep"))
