@@ -97,13 +97,18 @@ def test_environments(what: str, left: int) -> None:
 
 @pytest.mark.parametrize(
     ("what", "left", "expected"),
-    [
-        ("disk", 0, "StorageError"),
+    long_except(
+        [
+            ("disk", 0, "StorageError"),
+            ("disk", 100_000, "StorageError"),
+            ("disk", 300_000, "saved"),
+            ("files", 0, None),
+            ("memory", 1 << 20, "saved"),
+        ],
         ("disk", 100_000, "StorageError"),
-        ("disk", 300_000, "saved"),
         ("files", 0, None),
         ("memory", 1 << 20, "saved"),
-    ],
+    ),
 )
 def test_saving(what: str, left: int, expected: str | None, tmp_path: Path) -> None:
     outcomes = run_script(SAVE, what, left, tmp_path)

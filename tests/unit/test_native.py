@@ -40,7 +40,8 @@ def run_program(name: str, folder: Path, *flags: str) -> str:
         pytest.param("line_painter", marks=pytest.mark.long),
         # logs rendered by teams of lanes, and by one
         pytest.param("line_collisions", marks=pytest.mark.long),
-        "register_effects",  # what writes read and change, and what scanlines depend on
+        # what writes read and change, and what scanlines depend on
+        pytest.param("register_effects", marks=pytest.mark.long),
         # the area resize: plain, in whole numbers, and with vectors
         pytest.param("resize_versions", marks=pytest.mark.long),
     ],
