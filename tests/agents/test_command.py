@@ -207,7 +207,6 @@ def check_video(path: Path, length: int) -> None:
     ("name", "changes"),
     long_except(
         [*((name, {}) for name in sorted(AGENTS)), ("ppo", {"continuous": True})],
-        ("dqn", {}),
         ("ppo", {}),
     ),
 )
@@ -390,7 +389,7 @@ def test_help_names_the_networks_that_are_allowed(name: str) -> None:
 
 
 @pytest.mark.ale
-@pytest.mark.parametrize("name", ["ppo", "rainbow", "apex-dpg"])
+@pytest.mark.parametrize("name", long_except(["ppo", "rainbow", "apex-dpg"], "ppo"))
 def test_learners_read_ram(name: str) -> None:
     options = {"num_envs": 4, "obs_type": "ram", "network": "vector", "decorrelate_steps": 0}
     small = {

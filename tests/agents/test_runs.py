@@ -147,7 +147,7 @@ def test_killed_and_resumed_is_as_never_killed(
         assert torch.equal(ours["network"][key], value), key
 
 
-@pytest.mark.parametrize("name", long_except(sorted(SMALL), "dqn", "ppo"))
+@pytest.mark.parametrize("name", long_except(sorted(SMALL), "dqn"))
 def test_stopped_and_resumed_is_as_never_stopped(name: str, tmp_path: Path) -> None:
     steps = 1920 if name in ("ppo", "ppo-continuous", "vtrace") else 800
     whole = start(name, tmp_path / "whole", steps=steps)

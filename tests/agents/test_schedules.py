@@ -84,7 +84,8 @@ def test_samples_per_insert_are_kept_exactly(ratio: float, batch: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("batches", "length", "spacing"), [(1, 5, 5.0), (4, 4, 1.0), (8, 8, 1.0), (4, 8, 0.5)]
+    ("batches", "length", "spacing"),
+    long_except([(1, 5, 5.0), (4, 4, 1.0), (8, 8, 1.0), (4, 8, 0.5)], (4, 8, 0.5)),
 )
 def test_multi_batch_uses_each_step_equally(batches: int, length: int, spacing: float) -> None:
     agent: Any = small_learner(
