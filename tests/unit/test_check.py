@@ -19,7 +19,7 @@ SMALL = ("--steps", "3", "--seconds", "0", "--num-envs", "2,3")
 @pytest.mark.ale
 def test_a_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "check.json"
-    words = ["check", "--device", "cpu", "--games", "freeway", *SMALL, "--out", str(out)]
+    words = ["check", "--device", "cpu", "--games", "pong", "freeway", *SMALL, "--out", str(out)]
     assert main([*words, "--minutes", "20"]) == 0
     text = capsys.readouterr().out
     assert "compiled = interpreter of the CPU: 3 steps of 16 environments" in text
