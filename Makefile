@@ -38,6 +38,10 @@ OLDER_GYMNASIUM := tests/api/test_gym_env.py tests/api/test_gymnasium_vector.py
 # Tests that draw where matplotlib is installed, as it is in $(INTEGRATIONS).
 PLOTS := tests/unit/test_bench_plots.py tests/agents/test_curves.py
 
+# Modules are compiled once, also where the environment asks for no files of bytecode: tests start
+# hundreds of processes.
+export PYTHONDONTWRITEBYTECODE =
+
 # Tests of other native code: the kernels on the CPU, and compilers.
 UNSANITIZED := property/test_device_memory.py property/test_kernels.py property/test_linked_kernels.py \
   property/test_rom_kernels.py unit/test_cuda_build.py unit/test_fake_cuda.py unit/test_kernel_cache.py unit/test_lockstep_shim.py \
@@ -50,12 +54,10 @@ demo: $(VENV)/installed
 	$(BIN)/python benchmarks/demo.py
 
 test: lint types
-	$(BIN)/python -m pytest -n 2 --require $(REQUIRED)
-	$(BIN)/python -m pytest -n 2 -m 'gpu and not long and not slow' --fake-cuda tests/gpu
+	$(BIN)/python -m pytest -n 2 --require $(REQUIRED) --fake-cuda
 
 test-all: test
-	$(BIN)/python -m pytest -n 2 -m 'long and not gpu and not slow and not learn' --require $(REQUIRED)
-	$(BIN)/python -m pytest -n 2 -m 'gpu and long and not slow' --fake-cuda tests/gpu
+	$(BIN)/python -m pytest -n 2 -m 'long and not slow and not learn' --require $(REQUIRED) --fake-cuda
 
 test-integrations: $(INTEGRATIONS)/installed
 	$(INTEGRATIONS)/bin/python -m pytest -m 'not slow and not learn' tests/integrations tests/examples \
@@ -83,7 +85,7 @@ types: $(VENV)/installed-dev
 
 # The documentation as a site in build/site, warnings as errors, after its links and snippets.
 docs: $(VENV)/installed-docs
-	$(BIN)/python -m pytest -q tests/house/test_documents.py tests/house/test_docstrings.py
+	$(BIN)/python -m pytest -q -m 'not slow' tests/house/test_documents.py tests/house/test_docstrings.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 tidy: $(VENV)/installed-dev

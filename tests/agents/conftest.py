@@ -14,5 +14,5 @@ def always_one_thread(one_thread: None) -> None:
 
 @pytest.fixture
 def short_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Evaluate in episodes of at most 1,000 frames."""
-    monkeypatch.setattr("cule.agents.run.evaluation.FRAME_CAP", 1000)
+    """Evaluate in episodes of at most 400 frames."""
+    monkeypatch.setattr("cule.agents.run.evaluation.FRAME_CAP", 400)

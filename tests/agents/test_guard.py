@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("torch")
 
 from tests.support import guard
+from tests.support.cases import long_except
 from tests.support.guard import VARIANTS, Case, cases, digests_of, fingerprint, recorded
 
 pytestmark = [
@@ -17,13 +18,19 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::cule.replay.ShortReplayWarning"),
 ]
 
-#: Trainings of `make test`; `pytest -m slow` has the others.
+#: Trainings of `make test` and `make test-all`; `pytest -m slow` has the others.
 SHORT = [case for case in cases() if case.kind == "lives"]
 LONG = [case for case in cases() if case.kind != "lives"]
 
 #: Trainings that are continued from a checkpoint in the middle.
 RESUMED = [case for case in SHORT if case.mode == "SameStep"]
 RESUMED_LONG = [case for case in LONG if case.kind in ("players", "continuous", *VARIANTS)]
+
+#: Each algorithm once: `make test` has these.
+QUICK = [Case(name, "lives", "NextStep") for name in ("a2c", "vtrace", "pqn", "dqn", "iqn")]
+QUICK_RESUMED = [
+    Case(name, "lives", "SameStep") for name in ("ppo", "rainbow", "apex-dqn", "apex-dpg")
+]
 
 
 @pytest.fixture(autouse=True)
@@ -38,12 +45,16 @@ def name_of(case: Case) -> str:
     return case.name
 
 
-@pytest.mark.parametrize("case", [case for case in SHORT if case not in RESUMED], ids=name_of)
+@pytest.mark.parametrize(
+    "case",
+    long_except([case for case in SHORT if case not in RESUMED], *QUICK),
+    ids=name_of,
+)
 def test_numbers_are_those_recorded(case: Case) -> None:
     assert digests_of(case) == recorded()[case.name]
 
 
-@pytest.mark.parametrize("case", RESUMED, ids=name_of)
+@pytest.mark.parametrize("case", long_except(RESUMED, *QUICK_RESUMED), ids=name_of)
 def test_resumed_numbers_are_those_recorded(case: Case) -> None:
     assert digests_of(case, resumed=True) == recorded()[case.name]
 

@@ -93,7 +93,7 @@ def test_what_is_replayed_is_what_was_acted_on(name: str, monkeypatch: pytest.Mo
     assert agent.statistics.read()["truncations"] > 0
 
 
-@pytest.mark.parametrize("name", sorted(SMALL))
+@pytest.mark.parametrize("name", long_except(sorted(SMALL), every=3))
 def test_one_frame_without_a_stack(name: str) -> None:
     agent = small_learner(name, env=small_env(name, size=36, stack=1), network="small")
     assert agent.obs_shape == (1, 36, 36)
@@ -122,7 +122,7 @@ def test_same_seed_same_weights(name: str) -> None:
     assert not torch.equal(first, weights[0])
 
 
-@pytest.mark.parametrize("name", sorted(set(SMALL) - {"apex-dqn-overlap"}))
+@pytest.mark.parametrize("name", long_except(sorted(set(SMALL) - {"apex-dqn-overlap"}), every=3))
 def test_a_limit_of_0_is_no_limit_of_gradients(name: str) -> None:
     weights = []
     for limit in (0.0, float("inf"), 1e-6):
@@ -168,7 +168,7 @@ def test_float32_is_not_rounded_unless_asked(
             backend.allow_tf32 = value
 
 
-@pytest.mark.parametrize("name", ["ppo", "rainbow"])
+@pytest.mark.parametrize("name", long_except(["ppo", "rainbow"], "ppo"))
 def test_bfloat16_keeps_weights_in_float32(name: str) -> None:
     agent = small_learner(name, precision="bf16", total_steps=480)
     for _ in agent.train():

@@ -159,7 +159,7 @@ OWN: dict[str, type[Net]] = {
 }
 
 
-@pytest.mark.parametrize("kind", ["module", "factory"])
+@pytest.mark.parametrize("kind", long_except(["module", "factory"], "factory"))
 @pytest.mark.parametrize("name", long_except(sorted(SMALL), every=3))
 def test_networks_by_argument(name: str, kind: str, tmp_path: Path) -> None:
     """A module or what makes one, in every learner, also when it is loaded."""

@@ -147,7 +147,7 @@ def test_killed_and_resumed_is_as_never_killed(
         assert torch.equal(ours["network"][key], value), key
 
 
-@pytest.mark.parametrize("name", long_except(sorted(SMALL), "dqn", "ppo"))
+@pytest.mark.parametrize("name", long_except(sorted(SMALL), "dqn"))
 def test_stopped_and_resumed_is_as_never_stopped(name: str, tmp_path: Path) -> None:
     steps = 1920 if name in ("ppo", "ppo-continuous", "vtrace") else 800
     whole = start(name, tmp_path / "whole", steps=steps)
@@ -341,7 +341,7 @@ def test_rows_and_files(tmp_path: Path) -> None:
     assert last_checkpoint(tmp_path) == tmp_path / "checkpoints" / "latest.pt"
 
 
-@pytest.mark.parametrize("name", ["dqn", "rainbow", "apex-dqn", "apex-dpg"])
+@pytest.mark.parametrize("name", long_except(["dqn", "rainbow", "apex-dqn", "apex-dpg"], "rainbow"))
 def test_rows_tell_of_errors_and_weights(name: str, tmp_path: Path) -> None:
     """Of the last update, from the batch that it was made from; and of truncated episodes."""
     options = {**SMALL[name].options, "total_steps": 640, "max_num_frames_per_episode": 12}

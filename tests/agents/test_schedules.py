@@ -16,6 +16,7 @@ from cule.agents import (  # noqa: E402
     ApexConfig,
     ApexDQN,
 )
+from tests.support.cases import long_except  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.learners import collect, small_learner  # noqa: E402
 
@@ -83,7 +84,8 @@ def test_samples_per_insert_are_kept_exactly(ratio: float, batch: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("batches", "length", "spacing"), [(1, 5, 5.0), (4, 4, 1.0), (8, 8, 1.0), (4, 8, 0.5)]
+    ("batches", "length", "spacing"),
+    long_except([(1, 5, 5.0), (4, 4, 1.0), (8, 8, 1.0), (4, 8, 0.5)], (4, 8, 0.5)),
 )
 def test_multi_batch_uses_each_step_equally(batches: int, length: int, spacing: float) -> None:
     agent: Any = small_learner(
@@ -120,7 +122,7 @@ def test_the_learning_rate_does_not_fall_below_zero(name: str) -> None:
     assert float(agent.optimizer.param_groups[0]["lr"]) == 0.0
 
 
-@pytest.mark.parametrize("name", ["a2c", "vtrace", "ppo"])
+@pytest.mark.parametrize("name", long_except(["a2c", "vtrace", "ppo"], "a2c"))
 def test_the_entropy_factor_changes_linearly(name: str) -> None:
     agent: Any = small_learner(name, total_steps=1500, entropy_coef=0.4, entropy_coef_end=0.1)
     steps = []
@@ -148,7 +150,7 @@ def test_the_clip_range_changes_linearly() -> None:
     assert not torch.equal(before[0], next(agent.network.parameters()))
 
 
-@pytest.mark.parametrize("on_device", [False, True])
+@pytest.mark.parametrize("on_device", long_except([False, True], True))
 def test_an_adaptive_rate_follows_the_divergence(
     on_device: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

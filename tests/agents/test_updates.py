@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 
 from cule.errors import InvalidArgumentError  # noqa: E402
+from tests.support.cases import long_except  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.learners import collect, small_learner  # noqa: E402
 
@@ -264,7 +265,7 @@ def test_first_ratios_of_a_continuous_policy_are_one() -> None:
     assert float(agent.metrics["approx_kl"]) == pytest.approx(0.0, abs=1e-6)
 
 
-@pytest.mark.parametrize("looks", [True, False])
+@pytest.mark.parametrize("looks", long_except([True, False], False))
 def test_ppo_stops_at_a_divergence(looks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the later epochs were not there, weights and optimizer, with a look at it or without."""
     one, stopped, unbounded, three = (

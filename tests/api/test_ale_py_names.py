@@ -259,7 +259,7 @@ def test_every_method_is_called() -> None:
     assert public(load_ale_py().ALEInterface) == set(CALLS)
 
 
-@pytest.mark.parametrize("method", long_except(CALLS, every=6))
+@pytest.mark.parametrize("method", long_except(CALLS, every=12))
 def test_calls(method: str) -> None:
     for number, call in enumerate(CALLS[method]):
         expected, got = outcome(call, load_ale_py()), outcome(call, cule)
@@ -294,21 +294,27 @@ def masked_reset(first: bool, mask: object, seed: object = None) -> Call:
 
 @pytest.mark.parametrize(
     ("call", "words"),
-    [
-        (masked_reset(False, np.array([True, False, False, False])), r"first reset\(\) must reset"),
-        (masked_reset(True, np.array([1, 0, 0, 0])), "must be a boolean numpy array"),
-        (masked_reset(True, np.array([True, False])), "must have shape"),
-        (
-            masked_reset(True, np.array([True, False, False, False]), np.array([1, 2])),
-            "one entry per sub-environment",
-        ),
-        (lambda ale, _: ale.getRAM(np.zeros(128, np.int32)), "incompatible function arguments"),
-        (lambda ale, _: ale.getRAM(np.zeros(1, np.uint8)), "incompatible function arguments"),
-        (
-            lambda _, m: m.AtariEnv("pong", continuous=True).get_keys_to_action(),
-            "can't be provided",
-        ),
-    ],
+    long_except(
+        [
+            (
+                masked_reset(False, np.array([True, False, False, False])),
+                r"first reset\(\) must reset",
+            ),
+            (masked_reset(True, np.array([1, 0, 0, 0])), "must be a boolean numpy array"),
+            (masked_reset(True, np.array([True, False])), "must have shape"),
+            (
+                masked_reset(True, np.array([True, False, False, False]), np.array([1, 2])),
+                "one entry per sub-environment",
+            ),
+            (lambda ale, _: ale.getRAM(np.zeros(128, np.int32)), "incompatible function arguments"),
+            (lambda ale, _: ale.getRAM(np.zeros(1, np.uint8)), "incompatible function arguments"),
+            (
+                lambda _, m: m.AtariEnv("pong", continuous=True).get_keys_to_action(),
+                "can't be provided",
+            ),
+        ],
+        every=3,
+    ),
 )
 def test_words_of_errors(call: Call, words: str) -> None:
     """What code written for ale-py may search for in a message."""

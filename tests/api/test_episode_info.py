@@ -40,7 +40,9 @@ def test_it_is_off_by_default(make_env: MakeEnv) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("game", long_except(["breakout", "ms_pacman"], "breakout"))
-@pytest.mark.parametrize("rule", ["episodic_life", "life_loss_info", None])
+@pytest.mark.parametrize(
+    "rule", long_except(["episodic_life", "life_loss_info", None], "episodic_life")
+)
 def test_sums_of_every_episode(make_env: MakeEnv, mode: str, game: str, rule: str | None) -> None:
     options: dict[str, Any] = {} if rule is None else {rule: True}
     options |= {"autoreset_mode": mode, "max_num_frames_per_episode": 400, "noop_max": 0}

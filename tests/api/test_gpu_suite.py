@@ -19,7 +19,6 @@ import pytest
 from benchmarks.gpu_report import report
 from benchmarks.gpu_suite import kit
 from benchmarks.gpu_suite.lines import FIRST, LINES
-from tests.support.cases import long_except
 
 ROOT = Path(__file__).parents[2]
 FILES = {"summary.json", "suite.log", "results.tar.gz"}
@@ -203,8 +202,9 @@ def test_a_command_that_fails_and_commands_at_their_limit(gpu_suite: Suite) -> N
     assert "memcheck-compiled (failed):\n\n```\n=" in report(gpu_suite.out)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("mock_device")
-@pytest.mark.parametrize("number", long_except([signal.SIGTERM, signal.SIGKILL], signal.SIGTERM))
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_killed_run_leaves_its_results(
     gpu_suite: Suite, tmp_path: Path, number: signal.Signals
 ) -> None:

@@ -16,6 +16,7 @@ from cule.envs.errors import ActionRangeError, ActionShapeError, GymArgumentErro
 from cule.errors import ClosedError, CuleError, NotResetError, UnknownGameError
 from cule.games import list_games
 from tests.support.api import MakeEnv
+from tests.support.cases import long_except
 
 pytestmark = pytest.mark.ale
 
@@ -61,13 +62,16 @@ def test_gymnasium_checker(keywords: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "keywords",
-    [
-        {},
-        {"obs_type": "grayscale", "frameskip": (2, 5)},
-        {"obs_type": "ram", "mode": 4, "difficulty": 1, "repeat_action_probability": 0.0},
-        {"full_action_space": True, "frameskip": 1, "max_num_frames_per_episode": 90},
-        {"continuous": True, "continuous_action_threshold": 0.3},
-    ],
+    long_except(
+        [
+            {},
+            {"obs_type": "grayscale", "frameskip": (2, 5)},
+            {"obs_type": "ram", "mode": 4, "difficulty": 1, "repeat_action_probability": 0.0},
+            {"full_action_space": True, "frameskip": 1, "max_num_frames_per_episode": 90},
+            {"continuous": True, "continuous_action_threshold": 0.3},
+        ],
+        every=2,
+    ),
     ids=str,
 )
 def test_results_are_those_of_ale_py(keywords: dict[str, Any]) -> None:

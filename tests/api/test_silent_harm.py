@@ -16,6 +16,7 @@ import pytest
 import cule
 from cule.errors import InvalidArgumentError
 from tests.support.api import rom_path
+from tests.support.cases import long_except
 
 pytestmark = pytest.mark.ale
 
@@ -24,7 +25,7 @@ def pickled(value: Any) -> Any:
     return pickle.loads(pickle.dumps(value))
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
+@pytest.mark.parametrize("copied", long_except([copy.deepcopy, pickled], pickled))
 @pytest.mark.parametrize(
     "options",
     [

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cases import long_except
 from tests.support.concurrency import CASE_SECONDS, KINDS
 
 pytestmark = [
@@ -28,7 +29,7 @@ def run_cases(kind: str, first_seed: int, cases: int) -> None:
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr[-4000:]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", long_except(KINDS, every=2))
 def test_calls_at_random(kind: str) -> None:
     run_cases(kind, 0, 3)
 

@@ -16,6 +16,7 @@ import pytest
 from cule.errors import InvalidStateError
 from cule.games.roms import find_rom
 from cule.games.schema import load_roms
+from tests.support.cases import long_except
 from tests.support.runs import assert_same, draw_actions, make, reset, step_all
 
 pytestmark = pytest.mark.ale
@@ -139,7 +140,7 @@ sys.single = cule.ALEInterface()  # outlives the modules
 """
 
 
-@pytest.mark.parametrize("options", [{}, {"batch_size": 4}])
+@pytest.mark.parametrize("options", long_except([{}, {"batch_size": 4}], {"batch_size": 4}))
 @pytest.mark.parametrize("moment", ["idle", "sent", "stepping", "raised", "circle"])
 def test_the_interpreter_ends_with_live_environments(options: dict[str, Any], moment: str) -> None:
     done = run_script(EXIT, repr(options), moment)

@@ -18,7 +18,7 @@ from tests.support.fault_calls import OPERATIONS
 ROOT = Path(__file__).parents[2]
 
 #: In the short form, of the operations that take long: every so many calls.
-STRIDES = {"run": 11, "checkpoint": 2, "weights": 2}
+STRIDES = {"run": 11, "checkpoint": 2, "weights": 2, "rom-import": 3}
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="calls are replaced with LD_PRELOAD"

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cases import long_except
+
 pytestmark = [
     pytest.mark.ale,
     pytest.mark.skipif(os.name == "nt", reason="there is no alarm signal"),
@@ -95,7 +97,7 @@ except CuleError:
 }
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", long_except(SCRIPTS, every=2))
 def test_a_long_call_ends(name: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", START + SCRIPTS[name]],

@@ -87,7 +87,7 @@ def run_script(script: str, *words: object) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize(("what", "left"), long_except(AMOUNTS, every=4))
+@pytest.mark.parametrize(("what", "left"), long_except(AMOUNTS, every=8))
 def test_environments(what: str, left: int) -> None:
     outcomes = run_script(RUN, what, left)
     assert len(outcomes) == 8
@@ -97,13 +97,18 @@ def test_environments(what: str, left: int) -> None:
 
 @pytest.mark.parametrize(
     ("what", "left", "expected"),
-    [
-        ("disk", 0, "StorageError"),
+    long_except(
+        [
+            ("disk", 0, "StorageError"),
+            ("disk", 100_000, "StorageError"),
+            ("disk", 300_000, "saved"),
+            ("files", 0, None),
+            ("memory", 1 << 20, "saved"),
+        ],
         ("disk", 100_000, "StorageError"),
-        ("disk", 300_000, "saved"),
         ("files", 0, None),
         ("memory", 1 << 20, "saved"),
-    ],
+    ),
 )
 def test_saving(what: str, left: int, expected: str | None, tmp_path: Path) -> None:
     outcomes = run_script(SAVE, what, left, tmp_path)

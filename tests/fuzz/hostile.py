@@ -96,7 +96,7 @@ def tensor_file(
     pickled: bytes, kind: int = zipfile.ZIP_STORED, *, times: int = 1, **storages: bytes
 ) -> bytes:
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", kind) as archive:
+    with zipfile.ZipFile(file, "w", kind, compresslevel=1) as archive:
         with archive.open("a/data.pkl", "w", force_zip64=True) as member:
             for _ in range(times):
                 member.write(pickled)
@@ -209,7 +209,7 @@ def checked(header: bytes, blocks: bytes) -> bytes:
 
 
 def dataset_cases() -> dict[str, bytes]:
-    zeros = zlib.compress(bytes(40 * 1_600_000), 9)
+    zeros = zlib.compress(bytes(40 * 1_600_000), 1)
     return {
         "no-ops without end": dataset_file(noop_max=2**31 - 1),
         "states to reset to": dataset_file(resets="cached", num_reset_states=65536),
@@ -254,7 +254,7 @@ def array_file(shape: tuple[int, ...], data: bytes, kind: int, times: int = 1) -
     np.lib.format.write_array_header_1_0(
         head, {"descr": "|u1", "fortran_order": False, "shape": shape}
     )
-    with zipfile.ZipFile(file, "w", kind) as archive:
+    with zipfile.ZipFile(file, "w", kind, compresslevel=1) as archive:
         with archive.open("states.npy", "w", force_zip64=True) as member:
             member.write(head.getvalue())
             for _ in range(times):
@@ -268,8 +268,8 @@ def array_file(shape: tuple[int, ...], data: bytes, kind: int, times: int = 1) -
 
 def rom_archive(kind: int) -> bytes:
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", kind) as archive:
-        archive.writestr("a.bin", bytes(10**8))
+    with zipfile.ZipFile(file, "w", kind, compresslevel=1) as archive:
+        archive.writestr("a.bin", bytes(2 * 10**7))
     return file.getvalue()
 
 
@@ -325,7 +325,7 @@ def cases() -> dict[str, Case]:
     found["snapshots: zeros"] = ("a.xz", zeros_of_xz(2**25), unpack_many)
     for kind in (deflated, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2):
         found[f"ROMs: zeros {kind}"] = ("a.zip", rom_archive(kind), read_archive)
-    gzipped = zlib.compressobj(9, zlib.DEFLATED, 31)
+    gzipped = zlib.compressobj(1, zlib.DEFLATED, 31)
     data = b"".join([gzipped.compress(bytes(2**24)) for _ in range(20)]) + gzipped.flush()
     found["ROM: zeros"] = ("a.gz", data, read_rom)
     return found

@@ -27,7 +27,7 @@ pytestmark = [
 
 SMALL: dict[str, Any] = {
     "game": "pong",
-    "num_envs": 8,
+    "num_envs": 4,
     "device": "cuda",
     "cuda_graphs": True,
     "total_steps": 10**9,
@@ -35,7 +35,7 @@ SMALL: dict[str, Any] = {
     "network": "small",
     "img_size": 42,
 }
-REPLAY = {"memory": 60_000, "learning_starts": 400, "samples_per_insert": 1.0, "batch_size": 32}
+REPLAY = {"memory": 60_000, "learning_starts": 100, "samples_per_insert": 1.0, "batch_size": 32}
 
 
 def make_agent(name: str, **changes: Any) -> Any:
@@ -119,9 +119,9 @@ def test_replayed_steps_are_the_environments() -> None:
 @pytest.mark.parametrize("cuda_graphs", long_except([False, True], False))
 def test_rows_tell_of_the_device(cuda_graphs: bool, tmp_path: Path) -> None:
     """GPU memory and shares of time; a graph of whole steps has no shares."""
-    changes = {"total_steps": 160, "num_steps": 4, "num_epochs": 1, "cuda_graphs": cuda_graphs}
+    changes = {"total_steps": 80, "num_steps": 4, "num_epochs": 1, "cuda_graphs": cuda_graphs}
     config = AGENTS["ppo"].config_class(**{**SMALL, **changes})
-    options = RunOptions(out=str(tmp_path), log_every=80, eval_episodes=0, progress_bar=False)
+    options = RunOptions(out=str(tmp_path), log_every=40, eval_episodes=0, progress_bar=False)
     run = start_run(AGENTS["ppo"], config, options)
     assert run.run()
     run.agent.env.close()
@@ -232,8 +232,8 @@ def test_learning_beside_playing_changes_no_step(name: str, cuda_graphs: bool) -
         for progress in agent.train():
             if progress.updates >= 12:
                 break
-    steps = min(agent.steps for agent in learners) // 8
-    ids = torch.arange(8 * (steps - 5), device=learners[0].device)
+    steps = min(agent.steps for agent in learners) // 4
+    ids = torch.arange(4 * (steps - 5), device=learners[0].device)
     ours, theirs = (agent.replay.sample_at(ids) for agent in learners)
     for field in ("obs", "actions", "returns", "discounts", "next_obs"):
         assert torch.equal(getattr(ours, field), getattr(theirs, field))
@@ -242,7 +242,7 @@ def test_learning_beside_playing_changes_no_step(name: str, cuda_graphs: bool) -
         agent.env.close()
 
 
-@pytest.mark.parametrize("name", ["a2c", "dqn"])
+@pytest.mark.parametrize("name", long_except(["a2c", "dqn"], "dqn"))
 @pytest.mark.parametrize(
     "places",
     [

@@ -12,11 +12,12 @@ from cule.check import command
 from cule.check.speed import Speed
 from cule.cli import main
 from cule.envs.launch import choose_geometry, geometry_for
+from tests.support.cases import long_except
 
 pytestmark = [pytest.mark.gpu, pytest.mark.ale]
 
 
-@pytest.mark.parametrize("tunes", [True, False])
+@pytest.mark.parametrize("tunes", long_except([True, False], True))
 def test_check(
     tunes: bool,
     tmp_path: Path,

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 from cule import kernels  # noqa: E402
 from cule.agents import AGENTS  # noqa: E402
 from cule.replay import ReplayOptions, UniformReplay  # noqa: E402
+from tests.support.cases import long_except  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
@@ -89,7 +90,7 @@ def test_samples_are_those_of_a_cpu() -> None:
     assert torch.equal(there.observe().cpu(), here.observe())
 
 
-@pytest.mark.parametrize("name", ["ppo", "dqn"])
+@pytest.mark.parametrize("name", long_except(["ppo", "dqn"], "dqn"))
 def test_learners_read_blocks(name: str) -> None:
     """With bfloat16 a round from the input path to the optimizer, captured."""
     changes: dict[str, Any] = {"total_steps": 10_000, "cuda_graphs": True, "precision": "bf16"}

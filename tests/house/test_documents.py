@@ -32,6 +32,9 @@ ELSEWHERE = {
     "docs/frameworks.md": "needs other libraries: tests/integrations/test_frameworks_page.py",
 }
 
+#: Pages whose snippets take seconds: `make docs` and `make test-all` run them.
+LONG = {"docs/agents/own_networks.md", "docs/agents/self_play.md", "docs/exactness.md"}
+
 #: Replacements that make the snippets of a page small, and run those for a GPU on the CPU.
 SMALLER = {
     "README.md": {'"cuda"': '"cpu"', "512": "16", "1_000_000": "32_000"},
@@ -90,7 +93,15 @@ def snippets_of(page: Path) -> list[str]:
 
 @pytest.mark.ale
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize("page", [page for page in PAGES if snippets_of(page)], ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.long) if name_of(page) in LONG else page
+        for page in PAGES
+        if snippets_of(page)
+    ],
+    ids=name_of,
+)
 def test_python_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One after the other, with the same names; pytest makes warnings errors."""
     if name_of(page) in ELSEWHERE:

@@ -51,7 +51,7 @@ def tracked_files() -> list[Path]:
 
 @pytest.mark.parametrize(
     "header",
-    long_except(core_headers(), every=5),
+    long_except(core_headers(), every=16),
     ids=lambda path: str(path.relative_to(CSRC)),
 )
 def test_header_compiles_alone(header: Path) -> None:

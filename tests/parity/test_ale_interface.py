@@ -50,7 +50,7 @@ GAMES_WITH_MODES = [game for game in GAMES if other_modes(game)]
 
 @pytest.mark.parametrize(
     ("game", "sticky"),
-    long_except([(game, sticky) for game in GAMES for sticky in STICKY], every=9),
+    long_except([(game, sticky) for game in GAMES for sticky in STICKY], every=17),
 )
 def test_short(game: str, sticky: float) -> None:
     rng = generator(game, sticky)
@@ -70,7 +70,7 @@ def test_long(game: str, sticky: float, seed: int) -> None:
     pair.play(rng, LONG_FRAMES, hold=6 if seed == LONG_SEEDS[-1] else 1)
 
 
-@pytest.mark.parametrize("game", long_except(GAMES_WITH_MODES, every=5))
+@pytest.mark.parametrize("game", long_except(GAMES_WITH_MODES, every=9))
 def test_modes_short(game: str) -> None:
     """A few modes and difficulties, one after the other on the same console."""
     rng = generator(game)

@@ -114,7 +114,7 @@ def test_random_play(ale_py: Any, game: str) -> None:
             follower.reset()
 
 
-@pytest.mark.parametrize("game", long_except(GAMES, every=18))
+@pytest.mark.parametrize("game", long_except(GAMES, every=36))
 def test_overwritten_ram(ale_py: Any, game: str) -> None:
     """Reaches wraps, victories and knock-outs, which a random player never sees."""
     rules = load_games()[game]

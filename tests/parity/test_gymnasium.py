@@ -39,7 +39,7 @@ def same(expected: Any, got: Any) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("name", "keywords"), long_except(CASES, every=2), ids=[case[0] for case in CASES]
+    ("name", "keywords"), long_except(CASES, every=4), ids=[case[0] for case in CASES]
 )
 def test_single(name: str, keywords: dict[str, Any]) -> None:
     gymnasium.register_envs(load_ale_py())

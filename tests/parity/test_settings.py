@@ -38,7 +38,7 @@ CASES: list[tuple[tuple[str, ...], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(
     ("game", "settings"),
-    long_except([(game, settings) for games, settings in CASES for game in games], every=2),
+    long_except([(game, settings) for games, settings in CASES for game in games], every=4),
 )
 def test_setting(game: str, settings: dict[str, Any]) -> None:
     rng = generator(game, settings)
@@ -54,7 +54,9 @@ def test_setting(game: str, settings: dict[str, Any]) -> None:
         pair.play(rng, limit)
 
 
-@pytest.mark.parametrize("game", ["pong", "seaquest", "tennis", "keystone_kapers", "klax"])
+@pytest.mark.parametrize(
+    "game", long_except(["pong", "seaquest", "tennis", "keystone_kapers", "klax"], every=3)
+)
 def test_color_averaging(game: str) -> None:
     rng = generator(game)
     pair = Pair(game, random_seed=1, repeat_action_probability=0.0, color_averaging=True)
@@ -69,7 +71,7 @@ def test_color_averaging(game: str) -> None:
         "pitfall2",
     ),
 )
-@pytest.mark.parametrize("frame_skip", [1, 3])
+@pytest.mark.parametrize("frame_skip", long_except([1, 3], 3))
 def test_sound(game: str, frame_skip: int) -> None:
     rng = generator(game, frame_skip)
     pair = Pair(
@@ -91,7 +93,7 @@ def test_sound(game: str, frame_skip: int) -> None:
     pair.play(rng, 20)
 
 
-@pytest.mark.parametrize("game", PADDLE_GAMES)
+@pytest.mark.parametrize("game", long_except(PADDLE_GAMES, every=3))
 def test_paddle_strength(game: str) -> None:
     rng = generator(game)
     pair = Pair(game, random_seed=2, repeat_action_probability=0.25)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.cases import long_except
 from tests.support.runs import (
     MIXED,
     assert_same,
@@ -33,7 +34,7 @@ KINDS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("kind", long_except(KINDS, KINDS[1], KINDS[2]), ids=str)
 def test_threads(kind: dict[str, Any]) -> None:
     actions = draw_actions(0, STEPS, NUM_ENVS)
     runs, states = [], []
@@ -48,7 +49,7 @@ def test_threads(kind: dict[str, Any]) -> None:
     assert any(result["truncated"].any() for result in runs[0][1:-1])
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("kind", long_except(KINDS, KINDS[0], KINDS[3]), ids=str)
 @pytest.mark.parametrize(
     "cuts",
     [(4, 7), *(pytest.param(c, marks=pytest.mark.long) for c in ((1,), tuple(range(1, NUM_ENVS))))],

@@ -147,7 +147,7 @@ def check(game: str, steps: int, frameskip: int, seed: int) -> None:
     bare.close()
 
 
-@pytest.mark.parametrize("game", long_except(sorted(load_games()), every=4))
+@pytest.mark.parametrize("game", long_except(sorted(load_games()), every=8))
 def test_games(game: str) -> None:
     check(game, STEPS, frameskip=1, seed=1)
     check(game, STEPS, frameskip=3, seed=2)
@@ -160,13 +160,13 @@ def test_games_for_long(game: str) -> None:
         check(game, 1000, frameskip, seed=frameskip)
 
 
-@pytest.mark.parametrize("seed", long_except(range(100), every=3))
+@pytest.mark.parametrize("seed", long_except(range(100), every=6))
 def test_pictures_that_differ_slightly(seed: int) -> None:
     for frameskip in (1, 3):
         check_program(seed, frameskip, 80)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", long_except(range(30), every=3))
 def test_pooled_pictures(seed: int) -> None:
     game = core_game(picture_program(seed))
     for frameskip in (2, 3, 4):
@@ -184,7 +184,7 @@ def test_pooled_pictures(seed: int) -> None:
 POOLED = ("pong", "riverraid", "alien", "asteroids", "journey_escape", "double_dunk", "air_raid")
 
 
-@pytest.mark.parametrize("game", POOLED)
+@pytest.mark.parametrize("game", long_except(POOLED, every=3))
 def test_pooled_games(game: str) -> None:
     full_size = {**FULL_SIZE, "img_height": screen_height(game)}
     for frameskip in (2, 4):
@@ -234,7 +234,7 @@ def check_changing(seed: int, kind: dict[str, Any], steps: int) -> None:
     check_anew(games, kind, seed, steps)
 
 
-@pytest.mark.parametrize("seed", long_except(range(36), every=5))
+@pytest.mark.parametrize("seed", long_except(range(36), every=9))
 def test_programs_of_changing_kinds(seed: int) -> None:
     check_changing(seed, KINDS[seed % len(KINDS)], 60)
 
@@ -278,7 +278,7 @@ PAIRS = (
 )
 
 
-@pytest.mark.parametrize("number", range(len(KINDS)))
+@pytest.mark.parametrize("number", long_except(range(len(KINDS)), every=2))
 def test_games_drawn_anew(number: int) -> None:
     check_anew(PAIRS[number % len(PAIRS)], KINDS[number], number, 60)
 

@@ -29,7 +29,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(("game", "number"), long_except(PLAYERS, every=3))
+@pytest.mark.parametrize(("game", "number"), long_except(PLAYERS, every=6))
 def test_games(game: str, number: int) -> None:
     pair = Pair(
         game,
@@ -44,7 +44,7 @@ def test_games(game: str, number: int) -> None:
     pair.close()
 
 
-@pytest.mark.parametrize("name", long_except(OPTIONS, every=3))
+@pytest.mark.parametrize("name", long_except(OPTIONS, every=6))
 def test_options(name: str) -> None:
     pair = Pair("joust", 5, has_players=True, lanes=4, **OPTIONS[name])
     pair.run(40)

@@ -251,7 +251,7 @@ class Twins:
 
 
 @pytest.mark.parametrize("prioritized", [False, True])
-@pytest.mark.parametrize("seed", long_except(range(40), every=10))
+@pytest.mark.parametrize("seed", long_except(range(40), every=20))
 def test_random_streams(
     seed: int, prioritized: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from cule.replay import Batch, PrioritizedOptions, PrioritizedReplay, ReplayOptions, UniformReplay
+from tests.support.cases import long_except
 from tests.support.replay_model import ListReplay, RandomEpisodes
 
 pytestmark = [
@@ -162,7 +163,7 @@ class Pair:
 
 
 @pytest.mark.parametrize("prioritized", [False, True])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", long_except(range(20), every=3))
 def test_random_episodes(seed: int, prioritized: bool) -> None:
     rng = np.random.default_rng([seed, prioritized])
     pair = Pair(rng, prioritized, replacement=prioritized or seed % 2 == 0)

@@ -123,7 +123,7 @@ class Pair:
 
 
 @pytest.mark.parametrize("mode", ["SameStep", "NextStep"])
-@pytest.mark.parametrize("seed", long_except(range(6), 0, 1))
+@pytest.mark.parametrize("seed", long_except(range(6), 1))
 def test_rollouts(seed: int, mode: str) -> None:
     rng = np.random.default_rng([seed, mode == "SameStep"])
     pair = Pair(rng, mode)

@@ -76,7 +76,7 @@ def check_pair(consoles: tuple[_core.Console, _core.Console], seed: str, frames:
 
 @pytest.mark.ale
 @needs_translation
-@pytest.mark.parametrize("game", long_except(sorted(load_games()), every=2))
+@pytest.mark.parametrize("game", long_except(sorted(load_games()), every=4))
 def test_games(game: str) -> None:
     kwargs = resolve(game).to_core_kwargs()
     games = both(lambda translates: game_of(kwargs, translates))

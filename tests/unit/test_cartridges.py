@@ -469,7 +469,7 @@ def test_dpc_registers_survive_a_machine_reset() -> None:
 
 
 @pytest.mark.ale
-@pytest.mark.parametrize("kind", [*MODELS, "DPC"])
+@pytest.mark.parametrize("kind", long_except([*MODELS, "DPC"], every=2))
 def test_cartridge_in_ale_py(kind: str, tmp_path: Path) -> None:
     image = DpcRig().image if kind == "DPC" else harness_image(kind)
     done = DpcRig().done if kind == "DPC" else assemble(HARNESS, ORIGIN)[1]["done"]

@@ -14,6 +14,7 @@ from gymnasium.vector.utils import batch_space
 import cule
 from cule.envs.plan import batched_space
 from cule.errors import OutOfMemoryError
+from tests.support.cases import long_except
 
 pytestmark = pytest.mark.ale
 
@@ -72,7 +73,7 @@ print((used() - before) / 200)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read as on Linux")
-@pytest.mark.parametrize("options", ["{}", "{'stack_num': 16}"])
+@pytest.mark.parametrize("options", long_except(["{}", "{'stack_num': 16}"], "{'stack_num': 16}"))
 def test_the_estimate_is_what_an_environment_takes(
     options: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,6 +144,7 @@ def test_inside_a_python_process(built: Path, case: str, status: int) -> None:
     assert done.returncode == status, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_active_lanes_cannot_be_asked_for() -> None:
     command = [*compiler(), "-fsyntax-only", "-"]
     for text, is_fine in (("__ballot_sync(7u, 1)", True), ("__activemask()", False)):

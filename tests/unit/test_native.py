@@ -40,8 +40,10 @@ def run_program(name: str, folder: Path, *flags: str) -> str:
         pytest.param("line_painter", marks=pytest.mark.long),
         # logs rendered by teams of lanes, and by one
         pytest.param("line_collisions", marks=pytest.mark.long),
-        "register_effects",  # what writes read and change, and what scanlines depend on
-        "resize_versions",  # the area resize: plain, in whole numbers, and with vectors
+        # what writes read and change, and what scanlines depend on
+        pytest.param("register_effects", marks=pytest.mark.long),
+        # the area resize: plain, in whole numbers, and with vectors
+        pytest.param("resize_versions", marks=pytest.mark.long),
     ],
 )
 def test_programs(name: str, tmp_path: Path) -> None:

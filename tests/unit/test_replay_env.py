@@ -24,6 +24,7 @@ from cule.replay import (
     TrajectoryOptions,
     UniformReplay,
 )
+from tests.support.cases import long_except
 from tests.support.fake_cuda import fake_cuda
 
 pytestmark = [
@@ -73,7 +74,7 @@ def test_replayed_stacks_are_what_step_returned(mode: str, output: str) -> None:
 MODES = ("SameStep", "NextStep")
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("device", long_except(["cpu", "cuda"], "cuda"))
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("replay_mode", MODES)
 def test_the_mode_of_the_environment(replay_mode: str, mode: str, device: str) -> None:

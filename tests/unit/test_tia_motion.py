@@ -60,9 +60,10 @@ def latches(frame: Frame, clear: bool = True) -> set[tuple[int, int]]:
     return {(i, bit) for i in range(8) for bit in (7, 6) if ram[0x10 + i] >> bit & 1}
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids="-".join)
-def test_each_collision(pair: tuple[str, str]) -> None:
-    assert latches(together(*pair)) == {PAIRS[pair]}
+@pytest.mark.parametrize("pair", long_except(["-".join(p) for p in PAIRS], every=3))
+def test_each_collision(pair: str) -> None:
+    first, second = pair.split("-")
+    assert latches(together(first, second)) == {PAIRS[first, second]}
 
 
 @pytest.mark.parametrize("name", ON)
@@ -105,7 +106,7 @@ def motion_table() -> dict[int, list[int]]:
         return {int(r["cycle"]): [int(r[f"n{n}"]) for n in range(16)] for r in csv.DictReader(file)}
 
 
-@pytest.mark.parametrize("nibble", long_except(range(16), 0, 7, 8))
+@pytest.mark.parametrize("nibble", long_except(range(16), 7, 8))
 def test_hmove_motion(nibble: int) -> None:
     """Every cycle of the line, with the ball reset to x = 56 before each HMOVE."""
     table = motion_table()
@@ -120,7 +121,7 @@ def test_hmove_motion(nibble: int) -> None:
             assert lit(screen, 54 + 5 * i) == {56 + table[cycle][nibble]}, cycle
 
 
-@pytest.mark.parametrize("reset", ENABLES)
+@pytest.mark.parametrize("reset", long_except(ENABLES, "RESP1", "RESBL"))
 def test_hmove_moves_each_object_by_its_own_register(reset: str) -> None:
     own = dict(zip(ENABLES, ("HMP0", "HMP1", "HMM0", "HMM1", "HMBL"), strict=True))[reset]
     for register in ("HMP0", "HMP1", "HMM0", "HMM1", "HMBL"):
@@ -137,7 +138,7 @@ def test_hmove_wraps_around() -> None:
     assert lit(picture(frame), LINE) == {(2 - 7) % WIDTH}
 
 
-@pytest.mark.parametrize("cycle", [3, 8, 19, 20, 21, 30, 54, 74, 75])
+@pytest.mark.parametrize("cycle", long_except([3, 8, 19, 20, 21, 30, 54, 74, 75], 20, 21, 74))
 def test_hmove_blanks_eight_pixels(cycle: int) -> None:
     screen = picture(coloured().at(LINE, cycle, "HMOVE"))
     blanked = LINE if cycle <= 20 else LINE + 1 if cycle == 75 else None
