@@ -17,6 +17,8 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from cule.errors import shown
+
 _Number = TypeVar("_Number", int, float)
 _Word = TypeVar("_Word", str, "str | None")
 _Class = TypeVar("_Class", bound=type)
@@ -146,7 +148,7 @@ def integer(word: str) -> int:
         return int(digits)
     number = float(digits)
     if not number.is_integer():
-        raise ValueError(f"{word!r} is no integer")
+        raise ValueError(f"{shown(word)} is no integer")
     return int(number)
 
 

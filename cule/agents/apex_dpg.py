@@ -34,7 +34,7 @@ from cule.agents.parts.options import (
 )
 from cule.agents.parts.rollout import count_frames
 from cule.agents.parts.setup import Network, Setup
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.nets import DeterministicActorCritic, soft_copy
 from cule.replay import Batch, PrioritizedOptions, PrioritizedReplay
 
@@ -156,8 +156,8 @@ class ApexDPG(Learner):
         self.setup = setup = Setup(config, env, type(self))
         if setup.autoreset_mode != "SameStep":
             raise InvalidArgumentError(
-                f"autoreset_mode of the environment is {setup.autoreset_mode!r}; for Ape-X it must "
-                "be 'SameStep'"
+                f"autoreset_mode of the environment is {shown(setup.autoreset_mode)}; for Ape-X it "
+                "must be 'SameStep'"
             )
         self.env, self.device, self.num_envs = setup.env, setup.device, setup.num_envs
         self.obs_shape, self.num_actions = setup.obs_shape, setup.num_actions

@@ -31,7 +31,7 @@ from cule.agents.parts.options import (
 )
 from cule.agents.parts.rollout import count_frames
 from cule.agents.parts.setup import Network, Setup
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.nets import ImplicitQuantileNetwork, QNetwork, sample_noise, soft_copy
 from cule.replay import Batch, PrioritizedOptions, PrioritizedReplay, ReplayOptions, UniformReplay
 
@@ -141,7 +141,8 @@ class DQNConfig(AgentConfig):
         memory.check_learning_starts(self)
         if not self.v_min < self.v_max:
             raise InvalidArgumentError(
-                f"v_min is {self.v_min!r} and v_max {self.v_max!r}; v_min must be the smaller"
+                f"v_min is {shown(self.v_min)} and v_max {shown(self.v_max)}; v_min must be the "
+                "smaller"
             )
 
 
@@ -193,7 +194,7 @@ class IQNConfig(DQNConfig):
         ):
             if getattr(self, name) != value:
                 raise InvalidArgumentError(
-                    f"{name} is {getattr(self, name)!r}; with IQN it must be {value!r}"
+                    f"{name} is {shown(getattr(self, name))}; with IQN it must be {shown(value)}"
                 )
 
 

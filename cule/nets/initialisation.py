@@ -7,7 +7,7 @@ import math
 import torch
 from torch import nn
 
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 
 #: orthogonal: policy gradients; he: PQN and CuLE; torch: the DQN family (the framework's default).
 INITIALISATIONS = ("orthogonal", "he", "torch")
@@ -27,7 +27,7 @@ def initialise(module: nn.Module, rule: str, gain: float = math.sqrt(2.0)) -> No
     """
     if rule not in INITIALISATIONS:
         allowed = ", ".join(INITIALISATIONS)
-        raise InvalidArgumentError(f"initialisation is {rule!r}; it must be one of {allowed}")
+        raise InvalidArgumentError(f"initialisation is {shown(rule)}; it must be one of {allowed}")
     if rule == "torch":
         return
     for layer in module.modules():

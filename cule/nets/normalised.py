@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.nets.hadamax import hadamax_body
 from cule.nets.heads import HeadLinear
 from cule.nets.initialisation import initialise
@@ -46,8 +46,8 @@ class NormalisedQNetwork(Torso):
         else:
             allowed = (*NORMALISED, "mlp") if len(obs_shape) == 3 else ("mlp",)
             raise InvalidArgumentError(
-                f"network is {torso!r}; with PQN and observations of shape {tuple(obs_shape)} it "
-                f"must be one of {', '.join(allowed)}"
+                f"network is {shown(torso)}; with PQN and observations of shape {tuple(obs_shape)} "
+                f"it must be one of {', '.join(allowed)}"
             )
         super().__init__(body, example, is_image=torso != "mlp")
         self.statistics = PixelStatistics(tuple(obs_shape)) if normalize_obs else None

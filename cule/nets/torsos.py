@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 
 #: Names of the torsos.
 TORSOS = ("nature", "nature32", "nips", "small", "impala", "impala2", "hadamax", "vector", "mlp")
@@ -151,7 +151,7 @@ def convolutional_body(
         rows, columns = (rows - kernel) // stride + 1, (columns - kernel) // stride + 1
         if rows < 1 or columns < 1:
             raise InvalidArgumentError(
-                f"network is {name!r}, which does not fit observations of shape "
+                f"network is {shown(name)}, which does not fit observations of shape "
                 f"{tuple(obs_shape)}; it must be 'mlp' or 'impala'"
             )
         convolution = kind(channels, filters, kernel, stride)
@@ -176,14 +176,16 @@ def make_torso(name: str, obs_shape: Sequence[int]) -> Torso:
         InvalidArgumentError: An unknown name, or one that does not fit the shape.
     """
     if name not in TORSOS:
-        raise InvalidArgumentError(f"network is {name!r}; it must be one of {', '.join(TORSOS)}")
+        raise InvalidArgumentError(
+            f"network is {shown(name)}; it must be one of {', '.join(TORSOS)}"
+        )
     example = torch.zeros(1, *obs_shape)
     if name in ("vector", "mlp"):
         body = linear_body(example.numel(), 2 if name == "mlp" else 1)
         return Torso(body, example, is_image=False)
     if len(obs_shape) != 3:
         raise InvalidArgumentError(
-            f"network is {name!r}, which needs images [S, H, W]; for observations of shape "
+            f"network is {shown(name)}, which needs images [S, H, W]; for observations of shape "
             f"{tuple(obs_shape)} it must be 'vector' or 'mlp'"
         )
     if name in _CONVOLUTIONS:

@@ -108,7 +108,7 @@ def load(
     if content["algorithm"] != learner_class.name:
         raise CheckpointError(
             f"{path} is a checkpoint of {shown(content['algorithm'])}; it must be of "
-            f"{learner_class.name!r}"
+            f"{shown(learner_class.name)}"
         )
     make: Any = learner_class  # a protocol does not say how it is made
     config = config_from(learner_class.config_class, content["config"] | changes)
@@ -151,7 +151,8 @@ def load_weights(learner: Learner, content: PolicyState) -> None:
 def _check_shapes(learner: Learner, content: PolicyState) -> None:
     if content["algorithm"] != learner.name:
         raise CheckpointError(
-            f"the checkpoint is of {shown(content['algorithm'])}; it must be of {learner.name!r}"
+            f"the checkpoint is of {shown(content['algorithm'])}; it must be of "
+            f"{shown(learner.name)}"
         )
     for name, saved, own in (
         ("obs_shape", content["obs_shape"], list(learner.setup.obs_shape)),
@@ -349,10 +350,10 @@ def find_checkpoint(path: Path) -> Path:
     """The checkpoint of a path: the file itself, or the newest one in the folder of a run."""
     found = last_checkpoint(path) if path.is_dir() else path
     if found is None:
-        raise InvalidArgumentError(f"CHECKPOINT is {str(path)!r}, a folder without a run")
+        raise InvalidArgumentError(f"CHECKPOINT is {shown(str(path))}, a folder without a run")
     if not found.exists():
         raise CheckpointNotFoundError(
-            f"CHECKPOINT is {str(path)!r}; there is no such file or folder"
+            f"CHECKPOINT is {shown(str(path))}; there is no such file or folder"
         )
     return found
 
@@ -381,7 +382,7 @@ def read_newest(folder: Path) -> Checkpoint | None:
     common = set.intersection(*map(set, all_steps))
     if not common:
         raise CheckpointError(
-            f"out is {str(folder)!r}, where the processes have checkpoints of these steps: "
+            f"out is {shown(str(folder))}, where the processes have checkpoints of these steps: "
             f"{all_steps}; to resume, use as many processes as before, each with its own file"
         )
     barrier()

@@ -45,7 +45,7 @@ from cule.agents.run.scores import aggregate
 from cule.agents.run.video import RecordedEnv, check_video_path
 from cule.agents.run.weights import read_to_play
 from cule.agents.self_play import SelfPlayEnv
-from cule.errors import CuleError, InvalidArgumentError, TrainingMemoryError
+from cule.errors import CuleError, InvalidArgumentError, TrainingMemoryError, shown
 from cule.familiar_names import Parser
 from cule.files import check_writable, replace_text
 
@@ -139,7 +139,8 @@ def parse_train(words: Sequence[str]) -> tuple[str, AgentConfig, RunOptions]:
     # Processes of torchrun are started anew with the same words, also before there is a run.
     if run_options.resume and saved is None and "TORCHELASTIC_RUN_ID" not in os.environ:
         raise InvalidArgumentError(
-            f"out is {str(folder)!r}, which holds no run to resume; leave --resume out to start one"
+            f"out is {shown(str(folder))}, which holds no run to resume; leave --resume out to "
+            "start one"
         )
     if saved is not None:
         _check_resumed(folder, saved, name, preset.algorithm, chosen)
@@ -158,8 +159,8 @@ def _preset_of_run(words: Sequence[str]) -> str:
     saved = read_config(Path(out)) if out else None
     if saved is None:
         raise InvalidArgumentError(
-            f"out is {out!r}, which is no folder of a run to resume; name ALGO, or the folder of "
-            "a run with --out"
+            f"out is {shown(out)}, which is no folder of a run to resume; name ALGO, or the folder "
+            "of a run with --out"
         )
     return str(saved.get("preset", saved["algorithm"]))
 
@@ -175,14 +176,15 @@ def _check_resumed(
     was = str(saved.get("preset", preset))
     if saved["algorithm"] != algorithm or was != preset:
         raise InvalidArgumentError(
-            f"ALGO is {preset!r}; the run in {folder} is of {was!r}, so leave ALGO out or name that"
+            f"ALGO is {shown(preset)}; the run in {folder} is of {shown(was)}, so leave ALGO out "
+            "or name that"
         )
     for name, value in chosen.items():
         # num_envs may change with the number of processes, which the checkpoint knows.
         free = (*FREE_OPTIONS, "num_envs")
         if name in saved and name not in free and saved[name] != value:
             raise InvalidArgumentError(
-                f"{name} is {value!r}; the run in {folder} has {saved[name]!r}, and only "
+                f"{name} is {shown(value)}; the run in {folder} has {shown(saved[name])}, and only "
                 f"{', '.join(FREE_OPTIONS)} and options of the run may change"
             )
 
@@ -359,13 +361,14 @@ def _parse_eval(words: Sequence[str]) -> _EvalOptions:
         for name in ("video", "agent", "rules"):
             if getattr(options, name) is not None:
                 raise InvalidArgumentError(
-                    f"{name} is {str(getattr(options, name))!r}; with --versus it must be left out"
+                    f"{name} is {shown(str(getattr(options, name)))}; with --versus it must be "
+                    "left out"
                 )
     if options.video is not None:
         check_video_path(options.video)
         if len(options.checkpoints) > 1:
             raise InvalidArgumentError(
-                f"video is {str(options.video)!r} and there are {len(options.checkpoints)} "
+                f"video is {shown(str(options.video))} and there are {len(options.checkpoints)} "
                 "CHECKPOINTs; there must be one"
             )
     if options.json is not None:  # fail before playing

@@ -17,7 +17,7 @@ from typing import Any
 
 from cule.agents.run.checkpoint import CONFIG_FILE, read_config
 from cule.agents.run.scores import Interval, aggregate
-from cule.errors import InvalidArgumentError, MissingPackageError
+from cule.errors import InvalidArgumentError, MissingPackageError, shown
 from cule.familiar_names import Parser
 from cule.files import writing
 
@@ -53,7 +53,7 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         inside = sorted(file.parent for file in path.glob(f"*/{CONFIG_FILE}"))
         if not (path / CONFIG_FILE).exists() and not inside:
-            raise InvalidArgumentError(f"RUN is {str(path)!r}; it must be the folder of a run")
+            raise InvalidArgumentError(f"RUN is {shown(str(path))}; it must be the folder of a run")
         found += [path] if (path / CONFIG_FILE).exists() else inside
     return found
 

@@ -29,7 +29,7 @@ from cule.agents.parts.envs import AnyEnv, FrameEnv, as_frame_env, make_env, mak
 from cule.agents.run.scores import human_normalised, reference_scores
 from cule.agents.self_play import RandomOpponent, SelfPlayEnv
 from cule.envs import AtariVectorEnv
-from cule.errors import CuleError, InvalidArgumentError
+from cule.errors import CuleError, InvalidArgumentError, shown
 from cule.games import game_id_of
 from cule.replay.options import check_int
 
@@ -187,7 +187,7 @@ def check_request(episodes: int, protocol: str) -> None:
     check_int("episodes", episodes, MIN_EPISODES)
     if protocol not in PROTOCOLS:
         raise InvalidArgumentError(
-            f"protocol is {protocol!r}; it must be one of {', '.join(PROTOCOLS)}"
+            f"protocol is {shown(protocol)}; it must be one of {', '.join(PROTOCOLS)}"
         )
 
 

@@ -27,7 +27,7 @@ from cule.agents.run.checkpoint import PolicyState, load_weights
 from cule.agents.self_play import SelfPlayEnv
 from cule.agents.vtrace import VTrace
 from cule.envs import MultiAgentVectorEnv
-from cule.errors import CheckpointError, CuleError, InvalidArgumentError
+from cule.errors import CheckpointError, CuleError, InvalidArgumentError, shown
 from cule.games import game_id_of
 
 #: Algorithms by the names in their checkpoints.
@@ -134,13 +134,13 @@ def find_agent(text: str) -> type[Learner]:
         found = getattr(importlib.import_module(module), name) if module and name else None
     except (ImportError, AttributeError) as error:
         raise InvalidArgumentError(
-            f"agent is {text!r}, which cannot be imported: {error}"
+            f"agent is {shown(text)}, which cannot be imported: {error}"
         ) from error
     finally:
         sys.path.remove(os.getcwd())
     if not (isinstance(found, type) and Learner in found.__mro__):
         raise InvalidArgumentError(
-            f"agent is {text!r}; it must be MODULE:CLASS of a cule.agents.Learner"
+            f"agent is {shown(text)}; it must be MODULE:CLASS of a cule.agents.Learner"
         )
     return found
 
@@ -170,8 +170,8 @@ def load_opponent(content: PolicyState, games: MultiAgentVectorEnv, device: str 
     game, players = str(games.config.game), games.num_players
     if game_id_of(config.game) != game_id_of(game) or config.num_players != players:
         raise InvalidArgumentError(
-            f"the opponent plays {config.game!r} with {config.num_players} players; it must play "
-            f"{game!r} with {players}"
+            f"the opponent plays {shown(config.game)} with {config.num_players} players; it must "
+            f"play {shown(game)} with {players}"
         )
     agent = load_to_play(content, SelfPlayEnv(games), device)
     agent.network.eval()
@@ -185,8 +185,8 @@ def checkpoint_config(
     name = content.get("algorithm")
     if agent_class is None and name not in AGENTS:
         raise CheckpointError(
-            f"the checkpoint is of {name!r}; known algorithms: {', '.join(sorted(AGENTS))}, and "
-            "with --agent MODULE:CLASS your own"
+            f"the checkpoint is of {shown(name)}; known algorithms: {', '.join(sorted(AGENTS))}, "
+            "and with --agent MODULE:CLASS your own"
         )
     config_class = (agent_class or AGENTS[name]).config_class
     known = options_of(config_class)
@@ -198,5 +198,5 @@ def checkpoint_config(
         if isinstance(error, CuleError):
             raise
         raise CheckpointError(
-            f"the options of the checkpoint are not those of {name}: {error!r}"
+            f"the options of the checkpoint are not those of {name}: {shown(error)}"
         ) from None

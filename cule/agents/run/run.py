@@ -68,7 +68,7 @@ from cule.agents.run.matches import make_opposed_env, seats_with_opponent
 from cule.agents.run.trackers import Tracker, check_trackers, make_trackers
 from cule.agents.run.weights import can_write_weights, read_to_play, save_weights
 from cule.agents.self_play import SelfPlayEnv
-from cule.errors import CheckpointError, CuleError, InvalidArgumentError
+from cule.errors import CheckpointError, CuleError, InvalidArgumentError, shown
 from cule.files import remove_leftovers, replace_text
 
 
@@ -436,15 +436,15 @@ def start_run(
     folder = run_path(options.out, config, preset or agent_class.name)
     if last_checkpoint(folder) is not None and not options.resume:
         raise CheckpointError(
-            f"out is {str(folder)!r}, which holds a run; use --resume to resume it, or another "
-            f"folder, such as {str(_free_folder(folder))!r}"
+            f"out is {shown(str(folder))}, which holds a run; use --resume to resume it, or "
+            f"another folder, such as {shown(str(_free_folder(folder)))}"
         )
     own = env is None
     if options.opponent:
         if env is not None or eval_env is not None:
             raise InvalidArgumentError(
-                f"opponent is {options.opponent!r}; with env or eval_env it must be empty: make "
-                "them with cule.agents.SelfPlayEnv"
+                f"opponent is {shown(options.opponent)}; with env or eval_env it must be empty: "
+                "make them with cule.agents.SelfPlayEnv"
             )
         env, eval_env = _opposed_envs(config, options, folder)
     try:
@@ -481,7 +481,7 @@ def _opposed_envs(
     for name in ("num_actors", "cluster", "cuda_graphs"):
         if getattr(config, name, False):
             raise InvalidArgumentError(
-                f"{name} is {getattr(config, name)!r}; with an opponent it must be left out"
+                f"{name} is {shown(getattr(config, name))}; with an opponent it must be left out"
             )
     seats = seats_with_opponent(config)
     versus = None
@@ -489,7 +489,8 @@ def _opposed_envs(
         path = find_checkpoint(Path(options.opponent))
         if folder.resolve() in path.resolve().parents:
             raise InvalidArgumentError(
-                f"opponent is {options.opponent!r}, of this run itself; it must be of another run"
+                f"opponent is {shown(options.opponent)}, of this run itself; it must be of another "
+                "run"
             )
         versus = read_to_play(path)
     device = join_world(parse_device("device", config.device))

@@ -32,7 +32,7 @@ from cule.agents.run.scores import reference_scores
 from cule.agents.sweeps.report import summary, write_report
 from cule.agents.sweeps.runs import SWEEP_FILE, Plan, end, last_line, launch, run_process
 from cule.agents.sweeps.schedule import Execute, Schedule
-from cule.errors import InvalidArgumentError, MissingPackageError, UnknownGameError
+from cule.errors import InvalidArgumentError, MissingPackageError, UnknownGameError, shown
 from cule.familiar_names import Parser
 from cule.files import format_bytes
 from cule.games import find_rom, game_id_of, list_games, load_roms
@@ -159,9 +159,11 @@ def _games(text: str) -> list[str]:
         try:
             game = game_id_of(word.strip())
         except UnknownGameError as error:
-            raise UnknownGameError(f"games has {word!r}: {error}; sets are 57 and all") from None
+            raise UnknownGameError(
+                f"games has {shown(word)}: {error}; sets are 57 and all"
+            ) from None
         if game not in list_games():
-            raise UnknownGameError(f"games has {word!r}, which has no single-player rules")
+            raise UnknownGameError(f"games has {shown(word)}, which has no single-player rules")
         found.append(game)
     return list(dict.fromkeys(found))
 
