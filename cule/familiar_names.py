@@ -45,7 +45,7 @@ _ELSEWHERE = {
     "nenvs": ("num_envs",),
     "nminibatches": ("num_minibatches",),
     "noptepochs": ("num_epochs",),
-    "norm_adv": ("normalise_advantages",),
+    "norm_adv": ("normalize_advantages",),
     "nsteps": ("num_steps",),
     "num_env": ("num_envs",),
     "num_stack": ("stack_num",),

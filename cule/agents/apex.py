@@ -414,7 +414,7 @@ class ApexDQN(Learner):
         return metrics
 
     def sample(self) -> Batch:
-        """Sample a batch; weights are normalised over all processes."""
+        """Sample a batch; weights are normalized over all processes."""
         if self.config.num_actors:
             shards: memory.FilledReplay = self.replay
             return shards.sample(self.config.batch_size, float(self.beta))

@@ -47,7 +47,7 @@ class ApexDPGConfig(AgentConfig):
     """Options of Ape-X DPG; the defaults follow the paper's continuous control, for Atari."""
 
     num_envs: Positive = 256
-    initialisation: str = "torch"
+    initialization: str = "torch"
     max_num_frames_per_episode: int = 50_000
 
     learning_rate: NonNegativeFloat = 1e-4
@@ -89,7 +89,7 @@ class ApexDPGConfig(AgentConfig):
     """Exponent of the importance weights."""
 
     normalize_obs: bool = False
-    """Normalise pixels by mean and standard deviation of the frames before the first update."""
+    """Normalize pixels by mean and standard deviation of the frames before the first update."""
 
     action_gradient_clip: PositiveFloat = 1.0
     """Elementwise clip of the derivative of the critic with respect to the action."""
@@ -344,7 +344,7 @@ class ApexDPG(Learner):
         return metrics
 
     def sample(self) -> Batch:
-        """Sample a batch; weights are normalised over all processes."""
+        """Sample a batch; weights are normalized over all processes."""
         batch = self.replay.sample(self.config.batch_size)
         return memory.weigh(batch, self.replay, self.config.beta)
 

@@ -41,7 +41,7 @@ class DQNConfig(AgentConfig):
     """Options of DQN; the defaults are DQN with Adam, as in Dopamine, on 32 environments."""
 
     num_envs: Positive = 32
-    initialisation: str = "torch"
+    initialization: str = "torch"
     learning_rate: NonNegativeFloat = 6.25e-5
     max_grad_norm: GradNorm = 0.0
 
@@ -133,7 +133,7 @@ class DQNConfig(AgentConfig):
     """Range of the ladder: the last epsilon is base to the power of 1 + exponent."""
 
     normalize_obs: bool = False
-    """Normalise pixels by mean and standard deviation of the frames before the first update."""
+    """Normalize pixels by mean and standard deviation of the frames before the first update."""
 
     def __post_init__(self) -> None:
         """Validate the options."""
@@ -349,7 +349,7 @@ class DQN(Learner):
         return metrics
 
     def sample(self) -> Batch:
-        """Sample a batch; weights are normalised over all processes."""
+        """Sample a batch; weights are normalized over all processes."""
         if isinstance(self.replay, PrioritizedReplay):
             batch = self.replay.sample(self.config.batch_size, self.beta)
             return memory.weigh(batch, self.replay, self.beta)

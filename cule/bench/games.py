@@ -22,7 +22,7 @@ DEFAULT_GAMES = (
     "riverraid",
 )
 
-#: The games of "human-normalised scores over 57 games" (Wang et al. 2016).
+#: The games of "human-normalized scores over 57 games" (Wang et al. 2016).
 with (Path(cule.__file__).parent / "agents" / "data" / "human_scores.csv").open() as _scores:
     ATARI_57 = tuple(sorted(row["game"] for row in csv.DictReader(_scores)))
 

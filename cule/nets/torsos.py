@@ -7,7 +7,7 @@ nips        Mnih et al. 2013: 16 8x8/4, 32 4x4/2, linear 256; a third of the wor
 impala      Espeholt et al. 2018: three residual sections of 16, 32, 32 channels, linear 256
 impala2     the same, twice as wide
 hadamax     Kooi et al. 2025: products of parallel convolutions, 32 8x8, 64 4x4, 64 3x3, stride 1,
-            layer normalisation, maxima over 4x4/4, 2x2/2, 3x3/1, linear 512; for GPUs
+            layer normalization, maxima over 4x4/4, 2x2/2, 3x3/1, linear 512; for GPUs
 vector      linear 128 and ReLU; for RAM and other vectors
 mlp         flatten, linear 128 twice; for small images and tests
 """
@@ -135,14 +135,14 @@ def _impala(channels: int, width: int, rows: int, columns: int) -> nn.Sequential
     return nn.Sequential(*layers)
 
 
-def _with_norm(layer: nn.Module, shape: int | tuple[int, ...], normalised: bool) -> list[nn.Module]:
-    return [layer, nn.LayerNorm(shape), nn.ReLU()] if normalised else [layer, nn.ReLU()]
+def _with_norm(layer: nn.Module, shape: int | tuple[int, ...], normalized: bool) -> list[nn.Module]:
+    return [layer, nn.LayerNorm(shape), nn.ReLU()] if normalized else [layer, nn.ReLU()]
 
 
 def convolutional_body(
-    name: str, obs_shape: Sequence[int], *, normalised: bool = False
+    name: str, obs_shape: Sequence[int], *, normalized: bool = False
 ) -> nn.Sequential:
-    """Layers of a convolutional torso, optionally with layer normalisation before each ReLU."""
+    """Layers of a convolutional torso, optionally with layer normalization before each ReLU."""
     convolutions, width = _CONVOLUTIONS[name]
     channels, rows, columns = obs_shape
     layers: list[nn.Module] = []
@@ -155,17 +155,17 @@ def convolutional_body(
                 f"{tuple(obs_shape)}; it must be 'mlp' or 'impala'"
             )
         convolution = kind(channels, filters, kernel, stride)
-        layers += _with_norm(convolution, (filters, rows, columns), normalised)
+        layers += _with_norm(convolution, (filters, rows, columns), normalized)
         channels, kind = filters, nn.Conv2d
     linear = nn.Linear(channels * rows * columns, width)
-    return nn.Sequential(*layers, nn.Flatten(), *_with_norm(linear, width, normalised))
+    return nn.Sequential(*layers, nn.Flatten(), *_with_norm(linear, width, normalized))
 
 
-def linear_body(num_inputs: int, num_layers: int, *, normalised: bool = False) -> nn.Sequential:
-    """Linear layers of width 128, optionally with layer normalisation before each ReLU."""
-    layers: list[nn.Module] = _with_norm(ByteLinear(num_inputs, 128), 128, normalised)
+def linear_body(num_inputs: int, num_layers: int, *, normalized: bool = False) -> nn.Sequential:
+    """Linear layers of width 128, optionally with layer normalization before each ReLU."""
+    layers: list[nn.Module] = _with_norm(ByteLinear(num_inputs, 128), 128, normalized)
     for _ in range(num_layers - 1):
-        layers += _with_norm(nn.Linear(128, 128), 128, normalised)
+        layers += _with_norm(nn.Linear(128, 128), 128, normalized)
     return nn.Sequential(nn.Flatten(), *layers)
 
 

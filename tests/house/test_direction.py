@@ -52,8 +52,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lazy": {"errors"},
     "tensor_files": {"errors", "files", "pickles", "reading"},
     "pickles": {"errors", "reading"},
-    "option_fields": set(),
-    "familiar_names": set(),
+    "option_fields": {"errors"},
+    "familiar_names": {"errors"},
     "device": {"errors"},
     "games": {"errors", "files", "reading"},
     "envs": {

@@ -195,7 +195,7 @@ class Setup:
         """Keywords of the networks of `cule.nets`."""
         return {
             "torso": self.config.network,
-            "initialisation": self.config.initialisation,
+            "initialization": self.config.initialization,
             "normalize_obs": normalize_obs,
         }
 

@@ -198,11 +198,23 @@ REMOVED_OPTIONS = {
     "uniform_mixture": 0.0,
 }
 
+#: Options that had another spelling in 0.2.0, and how they are written now.
+RESPELT_OPTIONS = {
+    "initialisation": "initialization",
+    "normalise_advantages": "normalize_advantages",
+    "normalise_values": "normalize_values",
+}
+
+
+def respelt(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a run of any version under their names of today."""
+    return {RESPELT_OPTIONS.get(name, name): value for name, value in config.items()}
+
 
 def without_removed_options(
     path: str | os.PathLike[str], config: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Leave out options of 0.2.0 that are gone.
+    """Leave out options of 0.2.0 that are gone, and spell the others as now.
 
     Raises:
         CheckpointError: The run used one of them.
@@ -214,7 +226,7 @@ def without_removed_options(
                 f"{path} was made with {name} = {shown(value)}, an option of cule 0.2.0 that is "
                 "gone; use it with that version, or train again without the option"
             )
-    return {name: value for name, value in config.items() if name not in REMOVED_OPTIONS}
+    return respelt({k: v for k, v in config.items() if k not in REMOVED_OPTIONS})
 
 
 class PolicyState(TypedDict):
@@ -317,7 +329,7 @@ def read_config(folder: Path) -> dict[str, Any] | None:
     try:
         content = read_json(path)
         if isinstance(content, dict) and isinstance(content.get("algorithm"), str):
-            return content
+            return respelt(content)
     except (OSError, ValueError):
         pass
     raise CheckpointError(f"{path} does not hold the options of a run")

@@ -250,8 +250,8 @@ def _play_episodes(
         greedy=options.greedy,
         env=env,
     )
-    normalised = result.human_normalised
-    human = "no human score" if normalised is None else f"human-normalised {normalised:.1%}"
+    normalized = result.human_normalized
+    human = "no human score" if normalized is None else f"human-normalized {normalized:.1%}"
     return result, {
         "line": f": {result.game}, {agent.name} after {agent.steps} steps, protocol "
         f"{result.protocol}: mean {result.mean:.2f}, median {result.median:.2f}, std "
@@ -377,13 +377,13 @@ def _parse_eval(words: Sequence[str]) -> _EvalOptions:
 
 
 def _print_aggregates(results: Sequence[Evaluation]) -> None:
-    """Print aggregates of human-normalised scores, if there are several results."""
+    """Print aggregates of human-normalized scores, if there are several results."""
     scores: dict[str, list[float]] = {}
     for result in results:
-        if result.human_normalised is not None:
-            scores.setdefault(result.game, []).append(result.human_normalised)
+        if result.human_normalized is not None:
+            scores.setdefault(result.game, []).append(result.human_normalized)
     if sum(map(len, scores.values())) < 2:
         return
-    print(f"human-normalised, {len(scores)} games, 95 % bootstrap intervals:")
+    print(f"human-normalized, {len(scores)} games, 95 % bootstrap intervals:")
     for name, (value, low, high) in aggregate(scores).items():
         print(f"  {name:<15} {value:8.3f}  [{low:.3f}, {high:.3f}]")

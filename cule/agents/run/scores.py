@@ -45,7 +45,7 @@ def reference_scores() -> Mapping[str, ReferenceScores]:
     }
 
 
-def human_normalised(game: str, score: float) -> float:
+def human_normalized(game: str, score: float) -> float:
     """``(score - random) / (human - random)``."""
     known = reference_scores()
     if game not in known:
