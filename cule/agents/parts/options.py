@@ -23,7 +23,7 @@ import numpy as np
 
 from cule.errors import InvalidArgumentError, shown
 from cule.familiar_names import suggestion
-from cule.option_fields import field_docs, integer
+from cule.option_fields import field_docs, help_text, integer
 
 Config = TypeVar("Config")
 
@@ -139,8 +139,8 @@ def add_arguments(
     for item in dataclasses.fields(config_class):
         option = options[item.name]
         flag = "--" + item.name.replace("_", "-")
-        text = f"{docs[item.name]} (default: {defaults.get(item.name, item.default)})"
-        text = text.replace("%", "%%")
+        default = f"(default: {defaults.get(item.name, item.default)})".replace("%", "%%")
+        text = f"{help_text(docs[item.name], docs)} {default}"
         flags = (flag, *_SHORT_NAMES.get(item.name, ()))
         add = functools.partial(parser.add_argument, *flags, default=argparse.SUPPRESS, help=text)
         if option.kind is bool:

@@ -201,7 +201,9 @@ class ProgressBar:
 
 
 def short_number(value: float) -> str:
-    """Format 1234567 as 1.23M."""
+    """Format 1234567 as 1.23M, and NaN as ?."""
+    if value != value:
+        return "?"
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= limit:
             return f"{value / limit:.3g}{unit}"

@@ -71,6 +71,12 @@ from cule.agents.self_play import SelfPlayEnv
 from cule.errors import CheckpointError, CuleError, InvalidArgumentError, shown
 from cule.files import remove_leftovers, replace_text
 
+#: Seconds from SIGTERM to the interruption of a round or evaluation that has not ended.
+PATIENCE_S = 3.0
+
+#: Seconds between two pictures of the progress bar.
+BAR_S = 0.5
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
@@ -168,11 +174,15 @@ class Run:
         self._bar = ProgressBar(f"{agent.config.game} {agent.name}", total) if is_shown else None
         self._row_steps, self._row_updates, self._row_s = agent.steps, agent.updates, 0.0
         self._return = math.nan
+        self._bar_s = -math.inf
+        self._is_in_round = False
 
     # --- Train ------------------------------------------------------------------------------------
 
     def run(self) -> bool:
-        """Train to the end, or until SIGINT or SIGTERM.
+        """Train to the end, or until SIGINT or SIGTERM, and save.
+
+        `PATIENCE_S` after SIGTERM a round is left unfinished; then the last checkpoint stays.
 
         Returns:
             Whether training is complete.
@@ -183,8 +193,12 @@ class Run:
         """
         agent = self.agent
         try:
-            with self._stop.listening():
-                self._train()
+            try:
+                with self._stop.listening():
+                    self._train()
+            except TimeIsUp:
+                if self._is_in_round:
+                    return False
             self._open_folder()
             self._add_time()
             self.save()
@@ -203,6 +217,7 @@ class Run:
 
     def _train(self) -> None:
         before = self.agent.steps
+        self._show_progress(before)
         try:
             # Only the loop may hold the generator: actor processes live as long as it does.
             for progress in self._rounds():
@@ -219,8 +234,10 @@ class Run:
     def _rounds(self) -> Iterator[Progress]:
         rounds = self.agent.train()
         while True:
+            self._is_in_round = True
             with self.agent.setup.timer.phase("round"):
                 progress = next(rounds, None)
+            self._is_in_round = False
             if progress is None:
                 return
             yield progress
@@ -235,6 +252,8 @@ class Run:
         is_last = progress.steps >= self.agent.config.total_steps
         if is_due(options.log_every) or (is_last and options.log_every):
             self._add_row(progress)
+        else:
+            self._show_progress(progress.steps)
         if is_due(options.eval_every) and options.eval_episodes:
             self._add_time()
             self.evaluate()
@@ -307,9 +326,24 @@ class Run:
         if self._log is not None:
             self._log.add_progress(row)
             self._call("progress", row)
+        self._draw_bar(progress.steps, steps_per_s)
+
+    def _show_progress(self, steps: int) -> None:
+        """Draw the bar between rows, and before the first round, where a terminal shows it."""
+        if self._bar is None or not self._bar.is_terminal:
+            return
+        now = time.monotonic()
+        if now - self._bar_s >= BAR_S:
+            self._bar_s = now
+            self._add_time()
+            done = steps - self._row_steps
+            self._draw_bar(steps, done / self._row_s if done and self._row_s > 0 else math.nan)
+
+    def _draw_bar(self, steps: int, steps_per_s: float) -> None:
         if self._bar is not None:
-            left = max(agent.config.total_steps - progress.steps, 0) / max(steps_per_s, 1e-9)
-            self._bar.update(progress.steps, steps_per_s * frameskip, self._return, left)
+            config = self.agent.config
+            left = max(config.total_steps - steps, 0) / max(steps_per_s, 1e-9)
+            self._bar.update(steps, steps_per_s * config.frameskip, self._return, left)
 
     def _call(self, group: str, row: Row) -> None:
         if self.on_row is not None:
@@ -501,8 +535,14 @@ def _opposed_envs(
     return make_opposed_env(config, versus), lambda: make_opposed_env(for_evaluations, versus)
 
 
+class TimeIsUp(KeyboardInterrupt):
+    """A round or evaluation has not ended within `PATIENCE_S` of SIGTERM."""
+
+
 class StopRequest:
     """Turns the first SIGINT or SIGTERM into a flag; a second one interrupts immediately.
+
+    `PATIENCE_S` after SIGTERM, which systems follow by SIGKILL, what runs is interrupted.
 
     Attributes:
         is_set: Whether this process was asked to stop.
@@ -520,19 +560,25 @@ class StopRequest:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {kind: signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGTERM)}
+        kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+        before = {kind: signal.getsignal(kind) for kind in kinds}
         for kind in before:
             signal.signal(kind, self._receive)
         try:
             yield
         finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
             for kind, handler in before.items():
                 signal.signal(kind, handler)
 
     def _receive(self, kind: int, frame: FrameType | None) -> None:
+        if kind == signal.SIGALRM:
+            raise TimeIsUp
         if self.is_set:
             raise KeyboardInterrupt
         self.is_set, self.kind = True, kind
+        if kind == signal.SIGTERM:
+            signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
 
     def is_set_on_any_rank(self, device: torch.device) -> bool:
         """Whether any process was asked to stop."""

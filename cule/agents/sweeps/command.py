@@ -6,8 +6,10 @@ import contextlib
 import csv
 import dataclasses
 import os
+import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -96,7 +98,7 @@ def sweep(words: Sequence[str]) -> int:
         find_rom(game, (load_roms()[game].md5,))
     if options.dry_run:
         return _dry_run(options, plan, config)
-    with _pool(options, plan, folder) as (execute, num_slots):
+    with _sigterm_interrupts(), _pool(options, plan, folder) as (execute, num_slots):
         plan.save(folder)
         schedule = Schedule(
             plan, folder, execute, num_slots=num_slots, max_restarts=options.restarts
@@ -110,6 +112,19 @@ def sweep(words: Sequence[str]) -> int:
     for run, message in schedule.failed.items():
         print(f"{run.name} failed; it {message}")
     return 0 if is_complete else 1
+
+
+@contextlib.contextmanager
+def _sigterm_interrupts() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does: the runs save and end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def plot(words: Sequence[str]) -> int:
@@ -126,6 +141,7 @@ def _parse(words: Sequence[str]) -> tuple[SweepOptions, Plan, AgentConfig]:
         prog="cule sweep",
         usage="cule sweep PRESET [options] [options of cule train]",
         description="Train a preset in many games and seeds, and aggregate the scores.",
+        epilog="cule train PRESET --help shows the options of PRESET.",
     )
     parser.add_argument("preset", choices=sorted(PRESETS), metavar="PRESET", help="as cule train")
     add_arguments(parser, SweepOptions, {})
