@@ -114,11 +114,11 @@ def _run_command(command: str, words: Sequence[str]) -> int:
         if request.checkpoint is not None:
             _require_torch("record CHECKPOINT")
         return record(request)
-    _require_torch(command)
     if command == "plot":
-        from cule.agents.sweeps.command import plot
+        from cule.agents.sweeps.report import plot
 
         return plot(words)
+    _require_torch(command)
     if command == "sweep":
         from cule.agents.sweeps.command import sweep
 

@@ -21,6 +21,7 @@ from cule.errors import InvalidArgumentError, shown
 from cule.familiar_names import Parser
 from cule.files import check_writable, format_bytes
 from cule.option_fields import integer
+from cule.progress import ProgressBar
 from cule.watch.policies import MAX_SEED, Policy, open_requested
 from cule.watch.signals import signals_call
 
@@ -101,7 +102,8 @@ def record(options: argparse.Namespace) -> int:
     with contextlib.closing(env), signals_call(stopped.set) as received:
         recorder = Recorder(env, digest_every=options.digest_every)
         obs, _ = recorder.reset(seed=options.seed)
-        for _ in range(-(-options.steps // options.num_envs)):
+        bar = ProgressBar(f"{env.config.game} recording", options.steps)
+        for _ in bar.rounds(options.num_envs, env.config.frameskip):
             obs, *_ = recorder.step(policy.act(obs))
             if stopped.is_set():
                 break

@@ -32,9 +32,10 @@ from cule.agents.run.checkpoint import (  # noqa: E402
     read_checkpoint,
     write_checkpoint,
 )
-from cule.agents.run.logs import ProgressBar, RunLog, Table, short_number, short_time  # noqa: E402
+from cule.agents.run.logs import RunLog, Table  # noqa: E402
 from cule.agents.run.run import Run  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
+from cule.progress import ProgressBar, short_number, short_time  # noqa: E402
 from tests.support.cases import long_except  # noqa: E402
 from tests.support.catch import Catch, Endless, Interrupting  # noqa: E402
 from tests.support.learners import SMALL, class_of, small_env, small_learner  # noqa: E402
@@ -206,7 +207,7 @@ def test_sigterm_does_not_wait_for_the_end_of_a_round(
 
 
 def test_the_first_rounds_show_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cule.agents.run.run.BAR_S", 0.0)
+    monkeypatch.setattr("cule.agents.run.run.INTERVAL_S", 0.0)
     agent = small_learner("a2c", total_steps=320)
     options = RunOptions(out=str(tmp_path), log_every=10**6, eval_episodes=0)
     run = start_run(type(agent), agent.config, options, env=Catch(16))

@@ -20,6 +20,7 @@ from cule import __version__
 from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.distributed import barrier, gather_values, rank, world_size
 from cule.agents.parts.options import config_from
+from cule.agents.run.folders import respelt
 from cule.errors import (
     CheckpointError,
     CheckpointNotFoundError,
@@ -27,7 +28,6 @@ from cule.errors import (
     InvalidArgumentError,
     shown,
 )
-from cule.reading import read_json
 from cule.tensor_files import load_tensors, save_tensors
 
 if TYPE_CHECKING:
@@ -198,18 +198,6 @@ REMOVED_OPTIONS = {
     "uniform_mixture": 0.0,
 }
 
-#: Options that had another spelling in 0.2.0, and how they are written now.
-RESPELT_OPTIONS = {
-    "initialisation": "initialization",
-    "normalise_advantages": "normalize_advantages",
-    "normalise_values": "normalize_values",
-}
-
-
-def respelt(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a run of any version under their names of today."""
-    return {RESPELT_OPTIONS.get(name, name): value for name, value in config.items()}
-
 
 def without_removed_options(
     path: str | os.PathLike[str], config: Mapping[str, Any]
@@ -312,27 +300,10 @@ def checked_policy(path: str | os.PathLike[str], content: Mapping[str, object]) 
 
 # --- The folder of a run --------------------------------------------------------------------------
 
-#: All options of a run: those of the algorithm, ``algorithm``, ``preset``, and ``run``.
-CONFIG_FILE = "config.json"
-
 
 def run_path(out: str, config: AgentConfig, preset: str) -> Path:
     """The folder of a run: `out`, or a default by game, preset and seed."""
     return Path(out or f"runs/{config.game}-{preset}-{config.seed}")
-
-
-def read_config(folder: Path) -> dict[str, Any] | None:
-    """The content of the `CONFIG_FILE` of a run; None without one."""
-    path = folder / CONFIG_FILE
-    if not path.exists():
-        return None
-    try:
-        content = read_json(path)
-        if isinstance(content, dict) and isinstance(content.get("algorithm"), str):
-            return respelt(content)
-    except (OSError, ValueError):
-        pass
-    raise CheckpointError(f"{path} does not hold the options of a run")
 
 
 def latest_path(folder: Path) -> Path:

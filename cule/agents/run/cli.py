@@ -22,7 +22,6 @@ from cule.agents.run.checkpoint import (
     FREE_OPTIONS,
     PolicyState,
     find_checkpoint,
-    read_config,
     run_path,
 )
 from cule.agents.run.evaluation import (
@@ -32,6 +31,7 @@ from cule.agents.run.evaluation import (
     evaluate,
     make_eval_env,
 )
+from cule.agents.run.folders import read_config
 from cule.agents.run.matches import play_matches, seats_with_opponent
 from cule.agents.run.presets import (
     AGENTS,

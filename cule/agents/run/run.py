@@ -63,19 +63,17 @@ from cule.agents.run.evaluation import (
     evaluate,
     time_to_score,
 )
-from cule.agents.run.logs import ProgressBar, Row, RunLog, Value
+from cule.agents.run.logs import Row, RunLog, Value
 from cule.agents.run.matches import make_opposed_env, seats_with_opponent
 from cule.agents.run.trackers import Tracker, check_trackers, make_trackers
 from cule.agents.run.weights import can_write_weights, read_to_play, save_weights
 from cule.agents.self_play import SelfPlayEnv
 from cule.errors import CheckpointError, CuleError, InvalidArgumentError, shown
 from cule.files import remove_leftovers, replace_text
+from cule.progress import INTERVAL_S, ProgressBar
 
 #: Seconds from SIGTERM to the interruption of a round or evaluation that has not ended.
 PATIENCE_S = 3.0
-
-#: Seconds between two pictures of the progress bar.
-BAR_S = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -333,7 +331,7 @@ class Run:
         if self._bar is None or not self._bar.is_terminal:
             return
         now = time.monotonic()
-        if now - self._bar_s >= BAR_S:
+        if now - self._bar_s >= INTERVAL_S:
             self._bar_s = now
             self._add_time()
             done = steps - self._row_steps

@@ -25,19 +25,18 @@ from cule.agents.parts.options import (
     config_from,
     validate,
 )
-from cule.agents.run import curves
 from cule.agents.run.checkpoint import check_writable
 from cule.agents.run.cli import parse_train
-from cule.agents.run.logs import short_time
 from cule.agents.run.presets import PRESETS
 from cule.agents.run.scores import reference_scores
 from cule.agents.sweeps.report import summary, write_report
-from cule.agents.sweeps.runs import SWEEP_FILE, Plan, end, last_line, launch, run_process
+from cule.agents.sweeps.runs import Plan, end, last_line, launch, run_process
 from cule.agents.sweeps.schedule import Execute, Schedule
 from cule.errors import InvalidArgumentError, MissingPackageError, UnknownGameError, shown
 from cule.familiar_names import Parser
 from cule.files import format_bytes
 from cule.games import find_rom, game_id_of, list_games, load_roms
+from cule.progress import short_time
 
 #: Options of ``cule train`` that a sweep sets itself.
 OWN_OPTIONS = ("--game", "--seed", "--seeds", "--out", "--resume", "--progress-bar")
@@ -125,15 +124,6 @@ def _sigterm_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def plot(words: Sequence[str]) -> int:
-    """Run ``cule plot``: the results of a sweep again, or curves of runs."""
-    if len(words) == 1 and (Path(words[0]) / SWEEP_FILE).is_file():
-        print(summary(write_report(Path(words[0]))))
-        print(f"written: {Path(words[0]) / 'results'}")
-        return 0
-    return curves.plot(words)
 
 
 def _parse(words: Sequence[str]) -> tuple[SweepOptions, Plan, AgentConfig]:

@@ -20,6 +20,7 @@ from cule.agents.run.curves import (
     COLOURS,
     Curve,
     draw_curve,
+    plot_curves,
     read_curves,
     save_figure,
     write_table,
@@ -31,7 +32,7 @@ from cule.agents.run.scores import (
     performance_profile,
     reference_scores,
 )
-from cule.agents.sweeps.runs import Plan, read_plan
+from cule.agents.sweeps.runs import SWEEP_FILE, Plan, read_plan
 from cule.errors import InvalidArgumentError, MissingPackageError
 from cule.files import replace_text, writing
 
@@ -247,3 +248,12 @@ def draw_profile(path: Path, results: Results) -> None:
         axis.set_ylabel("share of runs above")
         axis.set_ylim(0.0, 1.02)
         axis.legend(loc="best", frameon=False)
+
+
+def plot(words: Sequence[str]) -> int:
+    """Run ``cule plot``: the results of a sweep again, or curves of runs."""
+    if len(words) == 1 and (Path(words[0]) / SWEEP_FILE).is_file():
+        print(summary(write_report(Path(words[0]))))
+        print(f"written: {Path(words[0]) / 'results'}")
+        return 0
+    return plot_curves(words)

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from cule.agents.run.checkpoint import CONFIG_FILE
+from cule.agents.run.folders import CONFIG_FILE
 from cule.errors import CheckpointError, InvalidArgumentError, shown
 from cule.files import replace_text
 from cule.reading import read_json
