@@ -161,8 +161,8 @@ class EnvOptions:
 
     final_info: bool = True
     """With SameStep autoreset ``info`` also has ``final_info``, the numbers of episodes that ended,
-    and ``_final_info``, where they did. ale-py has neither, so for environments of
-    `gymnasium.make_vec` the default is False.
+    and ``_final_info``, where they did; without effect in other modes. ale-py has neither, so for
+    environments of `gymnasium.make_vec` the default is False.
     """
 
     device: str | torch.device = "cpu"
