@@ -184,8 +184,7 @@ def _plot_bars(
         )
     axis.set_yticks(range(len(names)), [_title_of(name) for name in names])
     axis.invert_yaxis()
-    axis.set_xlim(left=0)
-    axis.margins(x=0.15)
+    axis.set_xlim(0, 1.15 * axis.get_xlim()[1])
     axis.set_xlabel("emulated frames per second")
     axis.grid(axis="x", alpha=0.25)
     marks = "; marks: games" if len({record["cell"]["game"] for record in records}) > 1 else ""
