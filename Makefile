@@ -147,5 +147,6 @@ $(INTEGRATIONS)/installed: constraints-integrations.txt | $(VENV)/installed-dev
 	  $$($(SITE_PACKAGES:$(BIN)%=$(INTEGRATIONS)/bin%))/base.pth
 	$(INTEGRATIONS)/bin/python -m pip install -q --only-binary :all: \
 	  -c constraints-integrations.txt array-api-compat chex dm-env envpool jax "minari[hdf5]" multi-agent-ale-py \
-	  pettingzoo pygame "ray[rllib]" selenium stable-baselines3 torchrl
+	  opencv-python-headless pettingzoo \
+	  pygame "ray[rllib]" rl-zoo3 selenium stable-baselines3 tianshou torchrl
 	touch $@
