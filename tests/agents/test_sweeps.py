@@ -329,6 +329,21 @@ def sweep_words(folder: Path, *more: str) -> list[str]:
     return ["sweep", "ppo-cpu", *SMALL, "--out", str(folder), *more]
 
 
+@pytest.mark.ale
+def test_sigterm_ends_a_sweep_as_ctrl_c_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(_: object) -> bool:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)  # interrupted
+        return True
+
+    monkeypatch.setattr(command.Schedule, "run", run)
+    before = signal.getsignal(signal.SIGTERM)
+    assert main(sweep_words(tmp_path, "--games", "pong")) == 130
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 @pytest.mark.long
 @pytest.mark.ale
 def test_a_sweep_of_two_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

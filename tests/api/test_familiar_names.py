@@ -254,7 +254,7 @@ def test_options_of_other_libraries_in_configs() -> None:
         (PPOConfig, "lr", "learning_rate"),
         (PPOConfig, "clip_coef", "clip_range"),
         (PPOConfig, "batch_size", "num_minibatches"),
-        (PPOConfig, "normalize_obs", "normalize_obs"),
+        (PPOConfig, "normalise_obs", "normalize_obs"),
         (DQNConfig, "buffer_size", "memory"),
         (DQNConfig, "timesteps", "total_steps"),
     ):
