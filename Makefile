@@ -143,11 +143,12 @@ $(VENV)/installed-docs: $(VENV)/installed-dev
 	touch $@
 
 # On top of $(VENV): its packages are seen here (cule, torch, pytest), and others are not seen there.
-$(INTEGRATIONS)/installed: constraints-integrations.txt | $(VENV)/installed-dev
+$(INTEGRATIONS)/installed: constraints-integrations.txt tests/integrations/unmodified.txt | $(VENV)/installed-dev
 	$(BIN)/python -m venv --clear $(INTEGRATIONS)
 	echo "import site; site.addsitedir('$$($(SITE_PACKAGES))')" > \
 	  $$($(SITE_PACKAGES:$(BIN)%=$(INTEGRATIONS)/bin%))/base.pth
 	$(INTEGRATIONS)/bin/python -m pip install -q --only-binary :all: \
 	  -c constraints-integrations.txt array-api-compat chex dm-env envpool jax "minari[hdf5]" multi-agent-ale-py \
 	  pettingzoo pygame "ray[rllib]" selenium stable-baselines3 torchrl
+	$(INTEGRATIONS)/bin/python -m pip install -q --no-deps -r tests/integrations/unmodified.txt
 	touch $@

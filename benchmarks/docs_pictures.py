@@ -74,7 +74,7 @@ def draw_self_play() -> None:
     steps = [float(row["steps"]) / 1e6 for row in rows]
     axes[0].plot(steps, [float(row["mean"]) for row in rows], marker=".")
     axes[0].set_ylabel("score against random actions")
-    axes[0].set_ylim(-21, 21)
+    axes[0].set_ylim(0, 21)
     rows = [row for row in read_rows(folder / "matches.csv") if row["opponent_steps"] != "random"]
     steps = [float(row["opponent_steps"]) / 1e6 for row in rows]
     rates, low, high = (
@@ -84,7 +84,7 @@ def draw_self_play() -> None:
     axes[1].errorbar(steps, rates, (rates - low, high - rates), marker=".", capsize=3)
     axes[1].axhline(0.5, color="grey", linewidth=0.8, linestyle="--")
     axes[1].set_ylabel("win rate of the last policy")
-    axes[1].set_ylim(0, 1.05)
+    axes[1].set_ylim(0.4, 1.03)
     axes[0].set_xlabel("steps of all seats, millions")
     axes[1].set_xlabel("steps of the opponent, millions")
     figure.suptitle("PPO against itself, Pong with two players")
@@ -109,7 +109,11 @@ def draw_search() -> None:
         axis.set_xlabel("processor minutes, one thread")
         axis.set_ylabel(text)
         axis.set_ylim(bottom=0)
-    axes[0].legend(loc="lower right")
+        axis.set_xscale("log")
+        axis.set_xticks((0.2, 0.5, 1, 2, 5, 10), ("0.2", "0.5", "1", "2", "5", "10"))
+        axis.minorticks_off()
+        axis.margins(x=0.01)
+    axes[0].legend(loc="upper left")
     figure.suptitle("Go-Explore in Montezuma's Revenge, without learning")
     save(figure, "search.svg")
 

@@ -36,7 +36,7 @@ PEERS = {
     "ale-py, asynchronous": "cule-cpu / ale-async",
     "EnvPool": "cule-cpu / envpool",
 }
-LEFT, WIDTH, ROW_HEIGHT, TOP = 150, 620, 62, 64
+LEFT, WIDTH, ROW_HEIGHT, TOP = 170, 620, 62, 64
 DOT = 3.2
 
 

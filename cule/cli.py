@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cule import __version__, build_config
 from cule.device import describe_devices
+from cule.envs.plan import describe_host
 from cule.envs.translation import describe_compilers
 from cule.errors import CuleError, MissingPackageError, RomNotFoundError, printable
 from cule.familiar_names import Parser, with_flag
@@ -113,11 +114,11 @@ def _run_command(command: str, words: Sequence[str]) -> int:
         if request.checkpoint is not None:
             _require_torch("record CHECKPOINT")
         return record(request)
-    _require_torch(command)
     if command == "plot":
-        from cule.agents.sweeps.command import plot
+        from cule.agents.sweeps.report import plot
 
         return plot(words)
+    _require_torch(command)
     if command == "sweep":
         from cule.agents.sweeps.command import sweep
 
@@ -151,8 +152,9 @@ def _info(_: argparse.Namespace) -> int:
     problem = None
     try:
         rows += [(f"ROMs: {source}", str(folder)) for source, folder in rom_folders()]
-        found = sum(status.md5_ok for status in rom_status() if status.playable)
-        rows.append(("games found", f"{found} of {len(list_games())}"))
+        found = [status.rom_id for status in rom_status() if status.playable and status.md5_ok]
+        rows.append(("games found", f"{len(found)} of {len(list_games())}"))
+        rows += [("games on the CPU", describe_host(game)) for game in found[:1]]
     except RomNotFoundError as error:
         problem = error
         rows.append(("ROMs", f"none: {error}"))

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from cule.errors import DeviceError, InvalidArgumentError
+from cule.errors import DeviceError, InvalidArgumentError, shown
 
 #: "auto" chooses a GPU from this many environments on. Reasoned, not measured: below it a GPU's
 #: multiprocessors are mostly idle, and a step is bound by the time of one environment.
@@ -61,7 +61,7 @@ def resolve_device(device: object, num_envs: int = 1) -> str:
         device = str(device)
     if not isinstance(device, str) or not re.fullmatch(r"auto|cpu(:0)?|cuda(:\d+)?", device):
         raise InvalidArgumentError(
-            f"device is {device!r}; it must be 'cpu', 'cuda', 'cuda:<number>', 'auto' or a "
+            f"device is {shown(device)}; it must be 'cpu', 'cuda', 'cuda:<number>', 'auto' or a "
             "torch.device"
         )
     if device == "auto":
@@ -71,7 +71,7 @@ def resolve_device(device: object, num_envs: int = 1) -> str:
         return "cpu"
     reason = unavailable_reason(device)
     if reason is not None:
-        raise DeviceError(f"device is {device!r}, but {reason}")
+        raise DeviceError(f"device is {shown(device)}, but {reason}")
     return f"cuda:{_index_of(device)}"
 
 

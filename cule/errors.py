@@ -133,7 +133,7 @@ def _is_ours(module: str) -> bool:
 
 
 #: Characters of a value in a message.
-_SHOWN_CHARS = 100
+_SHOWN_CHARS = 200
 
 #: Bits of an integer that is written out.
 _SHOWN_BITS = 128

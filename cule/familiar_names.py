@@ -9,6 +9,8 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn, TypeVar, cast
 
+from cule.errors import shown
+
 _Callable = TypeVar("_Callable", bound=Callable[..., object])
 
 #: Names in ALE's settings, EnvPool, Gymnasium's AtariPreprocessing, OpenAI Baselines,
@@ -43,7 +45,7 @@ _ELSEWHERE = {
     "nenvs": ("num_envs",),
     "nminibatches": ("num_minibatches",),
     "noptepochs": ("num_epochs",),
-    "norm_adv": ("normalise_advantages",),
+    "norm_adv": ("normalize_advantages",),
     "nsteps": ("num_steps",),
     "num_env": ("num_envs",),
     "num_stack": ("stack_num",),
@@ -89,7 +91,7 @@ def check_keywords(function: str, given: Iterable[str], allowed: Iterable[str]) 
     for name in given:
         if name not in known:
             hint = suggestion(name, known)
-            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{hint}")
+            raise TypeError(f"{function}() got an unexpected keyword argument {shown(name)}{hint}")
 
 
 def suggests_names(init: _Callable) -> _Callable:

@@ -11,11 +11,14 @@ import dataclasses
 import functools
 import inspect
 import itertools
+import re
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any, TypeVar
+
+from cule.errors import shown
 
 _Number = TypeVar("_Number", int, float)
 _Word = TypeVar("_Word", str, "str | None")
@@ -56,6 +59,16 @@ def field_docs(config_class: type) -> Mapping[str, str]:
                 ):
                     docs[name] = " ".join(str(text).split())
     return docs
+
+
+def help_text(text: str, names: Collection[str]) -> str:
+    """Documentation of an option for ``--help``: other options as flags, without backticks."""
+
+    def plain(match: re.Match[str]) -> str:
+        word = match[1]
+        return f"--{word.replace('_', '-')}" if word in names else word
+
+    return re.sub(r"`{1,2}([^`]*)`{1,2}", plain, text).replace("%", "%%")
 
 
 def describe_options(config_class: type) -> str:
@@ -112,7 +125,7 @@ def add_arguments(parser: argparse.ArgumentParser, defaults: Any) -> None:
     docs = field_docs(options_class)
     for item in dataclasses.fields(options_class):
         word = "--" + item.name.replace("_", "-")
-        text = docs[item.name].replace("%", "%%")
+        text = help_text(docs[item.name], docs)
         default = getattr(defaults, item.name)
         if isinstance(default, bool):
             action = argparse.BooleanOptionalAction if item.default else "store_true"
@@ -146,7 +159,7 @@ def integer(word: str) -> int:
         return int(digits)
     number = float(digits)
     if not number.is_integer():
-        raise ValueError(f"{word!r} is no integer")
+        raise ValueError(f"{shown(word)} is no integer")
     return int(number)
 
 

@@ -41,7 +41,7 @@ class A2CConfig(AgentConfig):
     """Lambda of the advantages; 1: T-step returns."""
 
     normalize_obs: bool = False
-    """Normalise pixels by their running mean and standard deviation, updated after each rollout."""
+    """Normalize pixels by their running mean and standard deviation, updated after each rollout."""
 
     learning_rate_schedule: Literal["constant", "linear"] = "constant"
     """constant, or linear: to 0 at `total_steps`."""

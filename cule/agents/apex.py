@@ -41,7 +41,7 @@ from cule.agents.parts.learner import Learner, Metrics, Progress, progress_of
 from cule.agents.parts.options import Bounds, Fraction, GradNorm, NonNegativeFloat, Positive
 from cule.agents.parts.rollout import count_frames
 from cule.agents.parts.setup import Network, Setup
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.nets import gather_actions, soft_copy
 from cule.replay import Batch, PrioritizedOptions, PrioritizedReplay
 
@@ -118,7 +118,7 @@ class ApexConfig(DQNConfig):
             )
         if self.cluster and not self.replay_shards <= min(self.num_actors, self.batch_size):
             raise InvalidArgumentError(
-                f"cluster is {self.cluster!r}, num_actors {self.num_actors}, replay_shards "
+                f"cluster is {shown(self.cluster)}, num_actors {self.num_actors}, replay_shards "
                 f"{self.replay_shards} and batch_size {self.batch_size}; replay_shards must be at "
                 "most num_actors and batch_size"
             )
@@ -137,8 +137,8 @@ class ApexConfig(DQNConfig):
         ):
             if value != wanted:
                 raise InvalidArgumentError(
-                    f"{name} is {value!r} and num_actors {self.num_actors}; with actors it must be "
-                    f"{wanted!r}"
+                    f"{name} is {shown(value)} and num_actors {self.num_actors}; with actors it "
+                    f"must be {shown(wanted)}"
                 )
         if num_launched() > 1:
             raise InvalidArgumentError(
@@ -147,7 +147,7 @@ class ApexConfig(DQNConfig):
             )
         if self.device != "cpu" and self.env_device not in ("", "cpu"):
             raise InvalidArgumentError(
-                f"env_device is {self.env_device!r}; with actors it must be 'cpu'"
+                f"env_device is {shown(self.env_device)}; with actors it must be 'cpu'"
             )
 
 
@@ -203,8 +203,8 @@ class ApexDQN(Learner):
         self.setup = setup = Setup(config, env, type(self))
         if setup.autoreset_mode != "SameStep":
             raise InvalidArgumentError(
-                f"autoreset_mode of the environment is {setup.autoreset_mode!r}; for Ape-X it must "
-                "be 'SameStep'"
+                f"autoreset_mode of the environment is {shown(setup.autoreset_mode)}; for Ape-X it "
+                "must be 'SameStep'"
             )
         if config.num_actors:
             setup.total_envs = config.num_actors * config.num_envs
@@ -414,7 +414,7 @@ class ApexDQN(Learner):
         return metrics
 
     def sample(self) -> Batch:
-        """Sample a batch; weights are normalised over all processes."""
+        """Sample a batch; weights are normalized over all processes."""
         if self.config.num_actors:
             shards: memory.FilledReplay = self.replay
             return shards.sample(self.config.batch_size, float(self.beta))

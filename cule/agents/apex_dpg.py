@@ -34,7 +34,7 @@ from cule.agents.parts.options import (
 )
 from cule.agents.parts.rollout import count_frames
 from cule.agents.parts.setup import Network, Setup
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.nets import DeterministicActorCritic, soft_copy
 from cule.replay import Batch, PrioritizedOptions, PrioritizedReplay
 
@@ -47,7 +47,7 @@ class ApexDPGConfig(AgentConfig):
     """Options of Ape-X DPG; the defaults follow the paper's continuous control, for Atari."""
 
     num_envs: Positive = 256
-    initialisation: str = "torch"
+    initialization: str = "torch"
     max_num_frames_per_episode: int = 50_000
 
     learning_rate: NonNegativeFloat = 1e-4
@@ -89,7 +89,7 @@ class ApexDPGConfig(AgentConfig):
     """Exponent of the importance weights."""
 
     normalize_obs: bool = False
-    """Normalise pixels by mean and standard deviation of the frames before the first update."""
+    """Normalize pixels by mean and standard deviation of the frames before the first update."""
 
     action_gradient_clip: PositiveFloat = 1.0
     """Elementwise clip of the derivative of the critic with respect to the action."""
@@ -156,8 +156,8 @@ class ApexDPG(Learner):
         self.setup = setup = Setup(config, env, type(self))
         if setup.autoreset_mode != "SameStep":
             raise InvalidArgumentError(
-                f"autoreset_mode of the environment is {setup.autoreset_mode!r}; for Ape-X it must "
-                "be 'SameStep'"
+                f"autoreset_mode of the environment is {shown(setup.autoreset_mode)}; for Ape-X it "
+                "must be 'SameStep'"
             )
         self.env, self.device, self.num_envs = setup.env, setup.device, setup.num_envs
         self.obs_shape, self.num_actions = setup.obs_shape, setup.num_actions
@@ -344,7 +344,7 @@ class ApexDPG(Learner):
         return metrics
 
     def sample(self) -> Batch:
-        """Sample a batch; weights are normalised over all processes."""
+        """Sample a batch; weights are normalized over all processes."""
         batch = self.replay.sample(self.config.batch_size)
         return memory.weigh(batch, self.replay, self.config.beta)
 

@@ -31,7 +31,7 @@ from cule.agents.parts.options import (
 )
 from cule.agents.parts.rollout import count_frames
 from cule.agents.parts.setup import Network, Setup
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.nets import ImplicitQuantileNetwork, QNetwork, sample_noise, soft_copy
 from cule.replay import Batch, PrioritizedOptions, PrioritizedReplay, ReplayOptions, UniformReplay
 
@@ -41,7 +41,7 @@ class DQNConfig(AgentConfig):
     """Options of DQN; the defaults are DQN with Adam, as in Dopamine, on 32 environments."""
 
     num_envs: Positive = 32
-    initialisation: str = "torch"
+    initialization: str = "torch"
     learning_rate: NonNegativeFloat = 6.25e-5
     max_grad_norm: GradNorm = 0.0
 
@@ -133,7 +133,7 @@ class DQNConfig(AgentConfig):
     """Range of the ladder: the last epsilon is base to the power of 1 + exponent."""
 
     normalize_obs: bool = False
-    """Normalise pixels by mean and standard deviation of the frames before the first update."""
+    """Normalize pixels by mean and standard deviation of the frames before the first update."""
 
     def __post_init__(self) -> None:
         """Validate the options."""
@@ -141,7 +141,8 @@ class DQNConfig(AgentConfig):
         memory.check_learning_starts(self)
         if not self.v_min < self.v_max:
             raise InvalidArgumentError(
-                f"v_min is {self.v_min!r} and v_max {self.v_max!r}; v_min must be the smaller"
+                f"v_min is {shown(self.v_min)} and v_max {shown(self.v_max)}; v_min must be the "
+                "smaller"
             )
 
 
@@ -193,7 +194,7 @@ class IQNConfig(DQNConfig):
         ):
             if getattr(self, name) != value:
                 raise InvalidArgumentError(
-                    f"{name} is {getattr(self, name)!r}; with IQN it must be {value!r}"
+                    f"{name} is {shown(getattr(self, name))}; with IQN it must be {shown(value)}"
                 )
 
 
@@ -348,7 +349,7 @@ class DQN(Learner):
         return metrics
 
     def sample(self) -> Batch:
-        """Sample a batch; weights are normalised over all processes."""
+        """Sample a batch; weights are normalized over all processes."""
         if isinstance(self.replay, PrioritizedReplay):
             batch = self.replay.sample(self.config.batch_size, self.beta)
             return memory.weigh(batch, self.replay, self.beta)

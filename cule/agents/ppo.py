@@ -67,15 +67,15 @@ class PPOConfig(AgentConfig):
     clip_values: bool = True
     """Clip the change of values by the clip range as well, in units of the value loss."""
 
-    normalise_values: bool = False
+    normalize_values: bool = False
     """Learn values in units of the running standard deviation of returns, for games with large
     rewards that are not clipped."""
 
-    normalise_advantages: bool = True
-    """Normalise the advantages of each minibatch to mean 0 and standard deviation 1."""
+    normalize_advantages: bool = True
+    """Normalize the advantages of each minibatch to mean 0 and standard deviation 1."""
 
     normalize_obs: bool = False
-    """Normalise pixels by their running mean and standard deviation, updated after each rollout."""
+    """Normalize pixels by their running mean and standard deviation, updated after each rollout."""
 
     value_coef: float = 0.5
     """Factor of the value loss (half the mean squared error)."""
@@ -91,7 +91,7 @@ class PPOConfig(AgentConfig):
     """Mean KL divergence of an epoch above which further epochs change nothing; none: no limit."""
 
     local_norm: bool = False
-    """With several processes, normalise advantages over the minibatch of this process only."""
+    """With several processes, normalize advantages over the minibatch of this process only."""
 
     continuous: bool = False
     """Use radius, angle and fire, sampled from a normal policy, instead of discrete actions."""
@@ -305,7 +305,7 @@ class PPO(Learner):
         metrics = early_stop.mean_metrics()
         if config.adaptive_kl is not None:
             optim.adapt_learning_rate(self.optimizer, metrics["approx_kl"], config.adaptive_kl)
-        if config.normalise_values:
+        if config.normalize_values:
             moments = global_moments(returns, setup.only_valid(rollout.valid))
             self.value_scale.update(*moments, getattr(self.network, "value", None))
         return {
@@ -322,9 +322,9 @@ class PPO(Learner):
             output, values = self.forward(samples.obs)  # values in the units of value_scale
         log_probs, entropies = self.policy.log_probs_and_entropies(output, samples.actions)
         entropy = algos.mean_of(entropies, used)
-        if config.normalise_advantages:
+        if config.normalize_advantages:
             moments = local_moments if config.local_norm else global_moments
-            advantages = algos.normalise(advantages, *moments(advantages, used))
+            advantages = algos.normalize(advantages, *moments(advantages, used))
         surrogate = algos.ppo_policy_loss(
             log_probs, samples.old_log_probs, advantages, self.clip_range, used
         )

@@ -1,6 +1,6 @@
 """PQN: parallelised Q-learning without replay or target network (Gallici et al. 2024).
 
-Many environments replace the replay memory, and layer normalisation the target network. Targets are
+Many environments replace the replay memory, and layer normalization the target network. Targets are
 lambda-returns of the greedy values of the acting pass. `PQN.train` is the loop, `learn` runs epochs
 over shuffled minibatches, and `minimise` is the loss of one.
 """
@@ -22,7 +22,7 @@ from cule.agents.parts.learner import Learner, Metrics, Progress, progress_of
 from cule.agents.parts.options import Epochs, Fraction, GradNorm, NonNegativeFloat, Positive
 from cule.agents.parts.rollout import count_frames, count_rollout, in_parts, next_values
 from cule.agents.parts.setup import Network, Setup
-from cule.nets import NormalisedQNetwork, gather_actions
+from cule.nets import NormalizedQNetwork, gather_actions
 from cule.replay import TrajectoryBuffer, TrajectoryOptions
 
 
@@ -35,10 +35,10 @@ class PQNConfig(AgentConfig):
     fire_after_life_loss: bool = True
 
     network: str = "nature"
-    """Torso with layer normalisation: nature, nature32, nips, small (for CPUs), hadamax; mlp, also
+    """Torso with layer normalization: nature, nature32, nips, small (for CPUs), hadamax; mlp, also
     for RAM."""
 
-    initialisation: str = "he"
+    initialization: str = "he"
     learning_rate: NonNegativeFloat = 2.5e-4
     max_grad_norm: GradNorm = 10.0
 
@@ -70,7 +70,7 @@ class PQNConfig(AgentConfig):
     """Fraction of training over which epsilon decreases."""
 
     normalize_obs: bool = False
-    """Normalise pixels by their running mean and standard deviation, updated after each rollout."""
+    """Normalize pixels by their running mean and standard deviation, updated after each rollout."""
 
     forward_batch: Positive = 4096
     """Maximum number of observations in one forward pass without gradients; bounds memory."""
@@ -120,9 +120,9 @@ class PQN(Learner):
         )
 
     def make_network(self) -> nn.Module:
-        """Make action values with layer normalisation, on the CPU."""
+        """Make action values with layer normalization, on the CPU."""
         options = self.setup.network_options(normalize_obs=self.config.normalize_obs)
-        return NormalisedQNetwork(self.obs_shape, self.num_actions, **options)
+        return NormalizedQNetwork(self.obs_shape, self.num_actions, **options)
 
     # --- The loop ---------------------------------------------------------------------------------
 

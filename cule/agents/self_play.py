@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from cule.envs import FrameStep, MultiAgentVectorEnv
-from cule.errors import InvalidArgumentError, InvalidStateError
+from cule.errors import InvalidArgumentError, InvalidStateError, shown
 
 #: One of so many rows of a frame is painted.
 _ROWS_PER_MARK = 14
@@ -85,8 +85,9 @@ class SelfPlayEnv:
         config = games.config
         if config.obs_type != "image" or not config.grayscale or config.output != "torch":
             raise InvalidArgumentError(
-                f"games have obs_type {config.obs_type!r}, grayscale {config.grayscale} and output "
-                f"{config.output!r}; for self-play they must be 'image', True and 'torch'"
+                f"games have obs_type {shown(config.obs_type)}, grayscale {config.grayscale} and "
+                f"output {shown(config.output)}; for self-play they must be 'image', True and "
+                "'torch'"
             )
         self.games, self.opponent, self._counts_margin = games, opponent, counts_margin
         device, players = config.device, games.num_players

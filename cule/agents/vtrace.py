@@ -36,7 +36,7 @@ class VTraceConfig(AgentConfig):
 
     num_envs: Positive = 1200
     network: str = "nature32"
-    initialisation: str = "he"
+    initialization: str = "he"
     learning_rate: NonNegativeFloat = 6.5e-4
 
     num_steps: Positive = 20
@@ -61,7 +61,7 @@ class VTraceConfig(AgentConfig):
     """Reduction of the loss over the samples of a rollout: mean or sum."""
 
     normalize_obs: bool = True
-    """Normalise pixels by their running mean and standard deviation, updated after each rollout."""
+    """Normalize pixels by their running mean and standard deviation, updated after each rollout."""
 
     learning_rate_schedule: Literal["constant", "linear"] = "constant"
     """constant, or linear: to 0 at `total_steps`."""

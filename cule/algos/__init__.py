@@ -23,7 +23,7 @@ with needs("cule[train]"):
         huber,
         log_prob,
         mean_of,
-        normalise,
+        normalize,
         ppo_policy_loss,
         value_loss,
     )
@@ -100,7 +100,7 @@ __all__ = [
     "mean_of",
     "n_step_returns",
     "noise_log_prob",
-    "normalise",
+    "normalize",
     "polar_from_disc",
     "polar_from_raw",
     "ppo_policy_loss",

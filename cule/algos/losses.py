@@ -45,7 +45,7 @@ def entropy(logits: Tensor) -> Tensor:
     return -(log_probs.exp() * log_probs).sum(-1)
 
 
-def normalise(values: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+def normalize(values: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     """``(values - mean) / (std + 1e-8)``."""
     return (values - mean) / (std + 1e-8)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.kernels import linear_recurrence
 
 
@@ -37,7 +37,7 @@ def clip_rewards(rewards: Tensor, rule: str) -> Tensor:
         return rewards.sign()
     if rule == "none":
         return rewards
-    raise InvalidArgumentError(f"reward_rule is {rule!r}; it must be one of clip, sign, none")
+    raise InvalidArgumentError(f"reward_rule is {shown(rule)}; it must be one of clip, sign, none")
 
 
 def shift_values(values: Tensor, last_values: Tensor, final_values: Tensor, cut: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cule
-from cule.errors import CuleError, InvalidArgumentError
+from cule.errors import CuleError, InvalidArgumentError, shown
 
 FRAMESKIP = 4
 
@@ -204,8 +204,8 @@ def check_kernel(env: VectorEnv, wanted: str) -> None:
     running = env.running_kernel
     if wanted != "auto" and running.name != wanted:
         raise KernelMissingError(
-            f"kernel is {wanted!r}, but {running.name!r} runs {env.config.game!r}; warnings before "
-            "this error say why"
+            f"kernel is {shown(wanted)}, but {shown(running.name)} runs {shown(env.config.game)}; "
+            "warnings before this error say why"
         )
 
 
@@ -333,9 +333,9 @@ def kind_of(name: str) -> EngineKind:
     kind = ENGINES.get(name.partition("@")[0] if _VARIANT.fullmatch(name) else name)
     if kind is None:
         raise InvalidArgumentError(
-            f"engines has {name!r}; it must be one of {', '.join(ENGINES)}; those of cule with a "
-            "kernel such as cule-cpu@interpreter or cule-cuda@compiled; or a launch geometry such "
-            "as cule-cuda@8x4 (1 to 32 environments per warp, 1 to 4 warps per block)"
+            f"engines has {shown(name)}; it must be one of {', '.join(ENGINES)}; those of cule "
+            "with a kernel such as cule-cpu@interpreter or cule-cuda@compiled; or a launch "
+            "geometry such as cule-cuda@8x4 (1 to 32 environments per warp, 1 to 4 warps per block)"
         )
     return kind
 

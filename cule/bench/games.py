@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import cule
-from cule.errors import UnknownGameError
+from cule.errors import UnknownGameError, shown
 from cule.games import game_id_of, list_games
 
 #: Games without --games: simple and busy kernels, small and bank-switched cartridges.
@@ -22,7 +22,7 @@ DEFAULT_GAMES = (
     "riverraid",
 )
 
-#: The games of "human-normalised scores over 57 games" (Wang et al. 2016).
+#: The games of "human-normalized scores over 57 games" (Wang et al. 2016).
 with (Path(cule.__file__).parent / "agents" / "data" / "human_scores.csv").open() as _scores:
     ATARI_57 = tuple(sorted(row["game"] for row in csv.DictReader(_scores)))
 
@@ -51,8 +51,8 @@ def _game_named(word: str) -> str:
         game = game_id_of(word)
     except UnknownGameError as error:
         raise UnknownGameError(
-            f"games has {word!r}: {error}; it can also be one of the sets {', '.join(SETS)}"
+            f"games has {shown(word)}: {error}; it can also be one of the sets {', '.join(SETS)}"
         ) from None
     if game not in list_games():
-        raise UnknownGameError(f"games has {word!r}, which has no single-player rules")
+        raise UnknownGameError(f"games has {shown(word)}, which has no single-player rules")
     return game

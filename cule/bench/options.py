@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cule.bench.engines import ENGINES, kind_of
 from cule.bench.games import DEFAULT_GAMES, games_named
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 
 #: What an agent's `precision` may be.
 PRECISIONS = ("fp32", "tf32", "bf16")
@@ -105,12 +105,12 @@ class BenchOptions:
             kind_of(name)
         if self.precision not in PRECISIONS:
             raise InvalidArgumentError(
-                f"precision is {self.precision!r}; it must be one of {', '.join(PRECISIONS)}"
+                f"precision is {shown(self.precision)}; it must be one of {', '.join(PRECISIONS)}"
             )
         for name in self.load:
             if name not in LOADS:
                 raise InvalidArgumentError(
-                    f"load has {name!r}; it must be one of {', '.join(LOADS)}"
+                    f"load has {shown(name)}; it must be one of {', '.join(LOADS)}"
                 )
         for option in ("games", "engines", "load", "algorithms"):
             values = getattr(self, option)
@@ -123,11 +123,11 @@ class BenchOptions:
             value = getattr(self, item.name)
             if type(value) in (int, float) and value < lowest.get(item.name, 0):
                 raise InvalidArgumentError(
-                    f"{item.name} is {value!r}; it must be at least {lowest.get(item.name, 0)}"
+                    f"{item.name} is {shown(value)}; it must be at least {lowest.get(item.name, 0)}"
                 )
         for count in self.num_envs:
             if count < 1:
-                raise InvalidArgumentError(f"num_envs has {count!r}; it must be at least 1")
+                raise InvalidArgumentError(f"num_envs has {shown(count)}; it must be at least 1")
         if self.resume and self.out is None:
             raise InvalidArgumentError("resume needs out: the folder whose cells are kept")
 

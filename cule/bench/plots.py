@@ -111,9 +111,14 @@ def plot_all(
 
 
 def plot_speed(records: Sequence[Record], load: str, hardware: str, path: Path) -> Path:
-    """Frames per second, in total and per environment, by size: lines, or boxes over games."""
+    """Frames per second, in total and per environment, by size: lines, or boxes over games.
+
+    At a single size there are bars.
+    """
     counted = unmarked(records)
     sizes, names = sizes_of(counted), run_names(counted)
+    if len(sizes) == 1:
+        return _plot_bars(counted, names, sizes[0], load, hardware, path)
     has_boxes = len({record["cell"]["game"] for record in counted}) >= MIN_BOXED_GAMES
     figure, axes = _figure(1, 2, (11.0, 4.8))
     for axis, is_per_env in zip(axes[0], (False, True), strict=True):
@@ -154,6 +159,37 @@ def plot_speed(records: Sequence[Record], load: str, hardware: str, path: Path) 
         "medians at the largest size."
     )
     title = f"{TITLES[load]}: frames per second by number of environments"
+    return _save(figure, title, note, hardware, path)
+
+
+def _plot_bars(
+    records: Sequence[Record], names: Sequence[str], size: int, load: str, hardware: str, path: Path
+) -> Path:
+    """Medians over games of the frames per second of each engine, and the games as marks."""
+    figure, axes = _figure(1, 1, (8.5, 1.9 + 0.45 * len(names)))
+    axis = axes[0][0]
+    for place, name in enumerate(names):
+        rates = [run["frames_per_s"]["median"] for run in runs_named(records, name)]
+        middle = statistics.median(rates)
+        colour, marker = _style_of(name, place)
+        axis.barh(place, middle, 0.6, color=colour, alpha=0.6)
+        if len(rates) > 1:
+            axis.plot(rates, [place] * len(rates), marker, color=colour, markersize=4, zorder=3)
+        axis.annotate(
+            f"{middle:,.0f}",
+            (max(rates), place),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center",
+        )
+    axis.set_yticks(range(len(names)), [_title_of(name) for name in names])
+    axis.invert_yaxis()
+    axis.set_xlim(0, 1.15 * axis.get_xlim()[1])
+    axis.set_xlabel("emulated frames per second")
+    axis.grid(axis="x", alpha=0.25)
+    marks = "; marks: games" if len({record["cell"]["game"] for record in records}) > 1 else ""
+    note = f"84x84 gray, 4 frames stacked, frame skip {FRAMESKIP}. Bars: medians over games{marks}."
+    title = f"{TITLES[load]}: frames per second of {size:,} environments"
     return _save(figure, title, note, hardware, path)
 
 

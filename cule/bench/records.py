@@ -17,7 +17,7 @@ from cule.bench.divergence import DivergenceRun
 from cule.bench.engines import FRAMESKIP
 from cule.bench.interleaved import SHADOW_ENVS, Comparison, divide, quartiles
 from cule.bench.options import BenchOptions, Cell
-from cule.errors import CuleError, InvalidArgumentError
+from cule.errors import CuleError, InvalidArgumentError, shown
 from cule.files import replace_text
 from cule.reading import read_json
 
@@ -197,14 +197,14 @@ class Records:
         found = sorted((folder / FOLDER).glob("*.json"))
         if found and not resume:
             raise OtherRunError(
-                f"out is {str(folder)!r}, which holds {len(found)} records of another run; it must "
-                "be a new or empty folder, or be resumed with --resume"
+                f"out is {shown(str(folder))}, which holds {len(found)} records of another run; it "
+                "must be a new or empty folder, or be resumed with --resume"
             )
         try:
             (folder / FOLDER).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InvalidArgumentError(
-                f"out is {str(folder)!r}; it must be a writable folder: {error}"
+                f"out is {shown(str(folder))}; it must be a writable folder: {error}"
             ) from None
 
     def path_of(self, cell: Cell) -> Path:

@@ -18,7 +18,7 @@ from cule.bench.engines import FRAMESKIP, EngineMissingError, as_numpy
 from cule.bench.interleaved import Comparison, digest_of
 from cule.bench.meter import DeviceMeter
 from cule.bench.options import CPU_PPO_STEPS, BenchOptions
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 
 #: Device of environments and network, by engine.
 DEVICES = {"cule-cpu": "cpu", "cule-cuda": "cuda"}
@@ -43,7 +43,7 @@ def check_algorithms(names: Sequence[str]) -> None:
     for name in names:
         if name not in known:
             raise InvalidArgumentError(
-                f"algorithms has {name!r}; it must be one of {', '.join(known)}"
+                f"algorithms has {shown(name)}; it must be one of {', '.join(known)}"
             )
 
 

@@ -22,7 +22,7 @@ from cule.check.equality import Comparison, compare_envs
 from cule.check.speed import Speed, lanes_to_try, measure, reason_of
 from cule.device import describe_devices, resolve_device, unavailable_reason
 from cule.envs.translation import describe_compilers
-from cule.errors import CuleError, DeviceError, InvalidArgumentError, RomNotFoundError
+from cule.errors import CuleError, DeviceError, InvalidArgumentError, RomNotFoundError, shown
 from cule.familiar_names import Parser
 from cule.files import check_writable, replace_text
 from cule.games import rom_status
@@ -76,11 +76,11 @@ class CheckOptions:
         for name, least in (("steps", 1), ("seconds", 0.0), ("minutes", 0.0)):
             if not getattr(self, name) >= least:
                 raise InvalidArgumentError(
-                    f"{name} is {getattr(self, name)!r}; it must be at least {least}"
+                    f"{name} is {shown(getattr(self, name))}; it must be at least {least}"
                 )
         for count in self.num_envs:
             if count < 1:
-                raise InvalidArgumentError(f"num_envs has {count!r}; it must be at least 1")
+                raise InvalidArgumentError(f"num_envs has {shown(count)}; it must be at least 1")
 
 
 def check(words: Sequence[str]) -> int:

@@ -17,10 +17,11 @@ from cule.datasets.recorder import Recorder
 from cule.envs import AtariVectorEnv
 from cule.envs.checks import as_int
 from cule.envs.options import MAX_ENVS, PRESETS
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.familiar_names import Parser
 from cule.files import check_writable, format_bytes
 from cule.option_fields import integer
+from cule.progress import ProgressBar
 from cule.watch.policies import MAX_SEED, Policy, open_requested
 from cule.watch.signals import signals_call
 
@@ -74,13 +75,15 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     for name in _RANDOM if has_checkpoint else _TRAINED:
         if getattr(options, name):
             raise InvalidArgumentError(
-                f"{name} is {getattr(options, name)!r}; it must be used "
+                f"{name} is {shown(getattr(options, name))}; it must be used "
                 f"{'without' if has_checkpoint else 'with'} a CHECKPOINT"
             )
     if not has_checkpoint and options.game is None:
         raise InvalidArgumentError("game is None; give --game or a CHECKPOINT")
     if options.out.is_file():
-        raise InvalidArgumentError(f"out is {str(options.out)!r}, which exists; name another file")
+        raise InvalidArgumentError(
+            f"out is {shown(str(options.out))}, which exists; name another file"
+        )
     check_writable(options.out)
     return options
 
@@ -99,7 +102,8 @@ def record(options: argparse.Namespace) -> int:
     with contextlib.closing(env), signals_call(stopped.set) as received:
         recorder = Recorder(env, digest_every=options.digest_every)
         obs, _ = recorder.reset(seed=options.seed)
-        for _ in range(-(-options.steps // options.num_envs)):
+        bar = ProgressBar(f"{env.config.game} recording", options.steps)
+        for _ in bar.rounds(options.num_envs, env.config.frameskip):
             obs, *_ = recorder.step(policy.act(obs))
             if stopped.is_set():
                 break

@@ -22,7 +22,7 @@ from cule.datasets.playback import ReplayStep, play
 from cule.datasets.settings import check_recorded, check_rom, playback_options
 from cule.datasets.shuffling import Transitions, as_tensors, shuffled
 from cule.envs.checks import as_choice, as_int
-from cule.errors import DatasetError, InvalidArgumentError
+from cule.errors import DatasetError, InvalidArgumentError, shown
 
 
 class Episode(NamedTuple):
@@ -192,7 +192,7 @@ class Dataset:
         kind = as_choice("framework", framework, ("numpy", "torch"))
         if options.get("output") not in (None, "numpy"):
             raise InvalidArgumentError(
-                f"output is {options['output']!r}; with transitions it must be 'numpy'; "
+                f"output is {shown(options['output'])}; with transitions it must be 'numpy'; "
                 "framework='torch' gives tensors"
             )
         steps = self.replay(num_envs=num_envs, **(options | {"output": "numpy"}))

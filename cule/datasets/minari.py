@@ -26,7 +26,7 @@ from cule.datasets.settings import check_recorded, check_rom
 from cule.envs import AtariVectorEnv
 from cule.envs.checks import INT32_MAX, to_numpy
 from cule.envs.requests import MAX_SEED
-from cule.errors import DatasetError, InvalidArgumentError
+from cule.errors import DatasetError, InvalidArgumentError, shown
 from cule.reading import parse_json
 
 #: Key of the metadata that an export adds, from which an import knows the environment.
@@ -78,13 +78,13 @@ def export_minari(
     """
     given = dict(metadata or {})
     for name in _OURS & given.keys():
-        raise InvalidArgumentError(f"metadata holds {name!r}, which an export decides")
+        raise InvalidArgumentError(f"metadata holds {shown(name)}, which an export decides")
     if options.get("output") not in (None, "numpy"):
         raise InvalidArgumentError(
-            f"output is {options['output']!r}; an export needs 'numpy', or none"
+            f"output is {shown(options['output'])}; an export needs 'numpy', or none"
         )
     if dataset_id in minari.list_local_datasets():
-        raise InvalidArgumentError(f"dataset_id is {dataset_id!r}, which Minari has already")
+        raise InvalidArgumentError(f"dataset_id is {shown(dataset_id)}, which Minari has already")
     if not len(dataset):
         raise DatasetError("the dataset has no steps; Minari cannot store that")
     view = {"reward_clipping": False} | options | {"output": "numpy"}
@@ -234,7 +234,7 @@ def _as_collected(spec: EnvSpec | None, space: Any, rom_path: str | None) -> Ata
     if spec is None:
         raise DatasetError("the dataset does not say which environment it is of")
     if spec.entry_point not in _ENTRY_POINTS:
-        raise DatasetError(f"the dataset is of {spec.id!r}; it must be of ALE/... or cule/...")
+        raise DatasetError(f"the dataset is of {shown(spec.id)}; it must be of ALE/... or cule/...")
     wrappers = [wrapper.name for wrapper in spec.additional_wrappers]
     given = dict(spec.kwargs)
     unknown = {
@@ -249,7 +249,7 @@ def _as_collected(spec: EnvSpec | None, space: Any, rom_path: str | None) -> Ata
         )
     frameskip = given.get("frameskip", 4)
     if not isinstance(frameskip, int):
-        raise DatasetError(f"frameskip is {frameskip!r}; it must be an integer")
+        raise DatasetError(f"frameskip is {shown(frameskip)}; it must be an integer")
     obs_type = given.get("obs_type", "rgb")
     screens: dict[str, Any] = {"obs_type": "ram"}
     if obs_type != "ram":
@@ -310,7 +310,9 @@ def _facts(metadata: Mapping[str, Any]) -> _Facts | None:
             [(int(row[0]), int(row[1]), int(row[2])) for row in facts["episodes"]],
         )
     except (ValueError, TypeError, KeyError, IndexError) as error:
-        raise DatasetError(f"the metadata {_KEY!r} are not those of an export: {error}") from None
+        raise DatasetError(
+            f"the metadata {shown(_KEY)} are not those of an export: {error}"
+        ) from None
     check_recorded(found.options, [max(len(found.seeds), 1)])
     lists = [name for name in ("mode", "difficulty") if isinstance(found.options[name], list)]
     if lists:

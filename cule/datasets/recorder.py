@@ -25,7 +25,7 @@ from cule.envs.checks import Array, as_int, to_numpy
 from cule.envs.requests import as_seeds
 from cule.envs.results import Info, StepResult
 from cule.envs.vector_env import BatchEnv
-from cule.errors import InvalidArgumentError, NotResetError
+from cule.errors import InvalidArgumentError, NotResetError, shown
 from cule.games import resolve
 
 
@@ -94,7 +94,7 @@ class Recorder:
         seeds = as_seeds(seed, self.env.num_envs)
         if seeds.min() < 0:
             raise InvalidArgumentError(
-                f"seed is {seed!r}; a recording needs seeds of 0 or more, or reset_mask"
+                f"seed is {shown(seed)}; a recording needs seeds of 0 or more, or reset_mask"
             )
         ended = self._pack() if self._seeds else []
         result = self.env.reset(seed=seeds.astype(np.uint32))
@@ -158,8 +158,8 @@ class Recorder:
         self._check_started()
         if seed is not None or set(options) != {"reset_mask"}:
             raise InvalidArgumentError(
-                f"seed is {seed!r} and options holds {', '.join(map(repr, options))}; a recording "
-                "can have a seed, or reset_mask without one"
+                f"seed is {shown(seed)} and options holds {', '.join(map(repr, options))}; a "
+                "recording can have a seed, or reset_mask without one"
             )
         mask = to_numpy(options["reset_mask"])
         if np.shape(mask) == self._was_reset.shape and (self._was_reset & mask).any():

@@ -63,10 +63,12 @@ def recorded_options(config: EnvOptions) -> dict[str, Any]:
         value = getattr(config, name)
         if value not in allowed:
             words = " or ".join(map(repr, allowed))
-            raise InvalidArgumentError(f"{name} is {value!r}; for a recording it must be {words}")
+            raise InvalidArgumentError(
+                f"{name} is {shown(value)}; for a recording it must be {words}"
+            )
     if not isinstance(config.game, str) and len(config.game) > 1:
         raise InvalidArgumentError(
-            f"game is {config.game!r}; for a recording it must be a single game"
+            f"game is {shown(config.game)}; for a recording it must be a single game"
         )
     values = {name: getattr(config, name) for name in RECORDED}
     values["autoreset_mode"] = AutoresetMode(config.autoreset_mode).value
@@ -108,8 +110,8 @@ def playback_options(recorded: Mapping[str, Any], given: Mapping[str, Any]) -> d
         if plain != recorded[name]:
             allowed = ", ".join(sorted(VIEW | MACHINE))
             raise InvalidArgumentError(
-                f"{name} is {value!r}; the dataset was recorded with {recorded[name]!r}, and a "
-                f"replay can change only {allowed}"
+                f"{name} is {shown(value)}; the dataset was recorded with {shown(recorded[name])}, "
+                f"and a replay can change only {allowed}"
             )
     kept = {name for name in RECORDED if name not in given}
     if given.get("obs_type", recorded["obs_type"]) != recorded["obs_type"]:

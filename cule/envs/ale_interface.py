@@ -41,7 +41,7 @@ from cule.envs.errors import (
 from cule.envs.plan import make_game
 from cule.envs.recording import Recording, screen_png
 from cule.envs.settings import CLOCK_SEED, Settings
-from cule.errors import InvalidArgumentError, InvalidStateError
+from cule.errors import InvalidArgumentError, InvalidStateError, shown
 from cule.games import GameSpec, load_roms, resolve
 from cule.games.roms import md5_of, read_rom
 
@@ -131,7 +131,7 @@ class ALEInterface:
     def setLoggerMode(mode: LoggerMode) -> None:
         """Choose which messages of the logger ``cule`` are shown."""
         if not isinstance(mode, LoggerMode):
-            raise ArgumentTypeError(f"mode is {mode!r}; it must be a LoggerMode")
+            raise ArgumentTypeError(f"mode is {shown(mode)}; it must be a LoggerMode")
         _log.setLevel(mode.name.upper())
 
     # --- The ROM --------------------------------------------------------------------------------
@@ -342,14 +342,14 @@ class ALEInterface:
             InvalidArgumentError: The file cannot be written.
         """
         if not isinstance(filename, str):
-            raise ArgumentTypeError(f"filename is {filename!r}; it must be a str")
+            raise ArgumentTypeError(f"filename is {shown(filename)}; it must be a str")
         picture = screen_png(self._rom.console.screen_rgb())
         try:
             with open(filename, "wb") as file:
                 file.write(picture)
         except OSError as error:
             raise InvalidArgumentError(
-                f"filename is {filename!r}, which cannot be written: {error.strerror or error}"
+                f"filename is {shown(filename)}, which cannot be written: {error.strerror or error}"
             ) from None
 
     # --- States ---------------------------------------------------------------------------------
@@ -378,7 +378,7 @@ class ALEInterface:
             InvalidStateError: A state of another game, or an empty one; nothing has changed.
         """
         if not isinstance(state, ALEState):
-            raise ArgumentTypeError(f"state is {state!r}; it must be an ALEState")
+            raise ArgumentTypeError(f"state is {shown(state)}; it must be an ALEState")
         with _restore_errors:
             self._rom.console.set_state(state.console)
 
@@ -454,7 +454,7 @@ def _switch_on(spec: GameSpec, settings: Settings, recording: Recording) -> _Loa
 
 def _as_path(rom_file: object) -> Path:
     if not isinstance(rom_file, str | os.PathLike):
-        raise ArgumentTypeError(f"rom_file is {rom_file!r}; it must be a path")
+        raise ArgumentTypeError(f"rom_file is {shown(rom_file)}; it must be a path")
     return Path(rom_file)
 
 

@@ -7,7 +7,7 @@ import struct
 from typing import NamedTuple
 
 from cule.envs.errors import ArgumentTypeError
-from cule.errors import InvalidStateError
+from cule.errors import InvalidStateError, shown
 
 # Magic and version; frame, episode frame, mode, difficulty; bytes of the console; digest of all the
 # rest.
@@ -45,7 +45,7 @@ class ALEState:
         if serialized is None:
             return
         if not isinstance(serialized, bytes):
-            raise ArgumentTypeError(f"serialized is {serialized!r}; it must be bytes")
+            raise ArgumentTypeError(f"serialized is {shown(serialized)}; it must be bytes")
         if len(serialized) < _HEADER.size:
             raise InvalidStateError(
                 f"serialized holds {len(serialized)} bytes; a state holds at least {_HEADER.size}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from cule.envs.errors import ArgumentTypeError
-from cule.errors import CuleError, InvalidArgumentError
+from cule.errors import CuleError, InvalidArgumentError, shown
 
 if TYPE_CHECKING:
     import torch
@@ -59,16 +59,16 @@ MAX_STRENGTH = 10_000.0
 def as_int(name: str, value: object, low: int = INT32_MIN, high: int = INT32_MAX) -> int:
     """An integer in ``low..high``; Python and numpy integers are accepted, bools are not."""
     if isinstance(value, bool | np.bool_):
-        raise ArgumentTypeError(f"{name} is {value!r}; it must be an integer")
+        raise ArgumentTypeError(f"{name} is {shown(value)}; it must be an integer")
     try:
         number = operator.index(value)  # type: ignore[arg-type]  # the point is to find out
     except TypeError:
         raise ArgumentTypeError(
-            f"{name} is {value!r} ({type(value).__name__}); it must be an integer"
+            f"{name} is {shown(value)} ({type(value).__name__}); it must be an integer"
         ) from None
     if not low <= number <= high:
         allowed = f"{low} or more" if high == INT32_MAX else f"in {low}..{high}"
-        raise InvalidArgumentError(f"{name} is {number}; it must be {allowed}")
+        raise InvalidArgumentError(f"{name} is {shown(number)}; it must be {allowed}")
     return number
 
 
@@ -76,7 +76,7 @@ def as_bool(name: str, value: object) -> bool:
     """A Python or numpy bool."""
     if not isinstance(value, bool | np.bool_):
         raise ArgumentTypeError(
-            f"{name} is {value!r} ({type(value).__name__}); it must be True or False"
+            f"{name} is {shown(value)} ({type(value).__name__}); it must be True or False"
         )
     return bool(value)
 
@@ -84,12 +84,12 @@ def as_bool(name: str, value: object) -> bool:
 def as_float(name: str, value: object, low: float, high: float) -> float:
     """A finite number in ``low..high``."""
     if isinstance(value, bool | np.bool_ | str | bytes):
-        raise ArgumentTypeError(f"{name} is {value!r}; it must be a number")
+        raise ArgumentTypeError(f"{name} is {shown(value)}; it must be a number")
     try:
         number = float(value)  # type: ignore[arg-type]  # the point is to find out
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ArgumentTypeError(
-            f"{name} is {value!r} ({type(value).__name__}); it must be a number"
+            f"{name} is {shown(value)} ({type(value).__name__}); it must be a number"
         ) from None
     if not (math.isfinite(number) and low <= number <= high):
         raise InvalidArgumentError(f"{name} is {number}; it must be in {low:g}..{high:g}")
@@ -100,7 +100,7 @@ def as_choice(name: str, value: object, allowed: Sequence[str]) -> str:
     """One of some words."""
     if not isinstance(value, str) or value not in allowed:
         words = ", ".join(repr(word) for word in allowed)
-        raise InvalidArgumentError(f"{name} is {value!r}; it must be one of {words}")
+        raise InvalidArgumentError(f"{name} is {shown(value)}; it must be one of {words}")
     return value
 
 
@@ -164,7 +164,7 @@ def as_array(
     ):
         given = getattr(value, "dtype", None)
         words = type(value).__name__
-        words = f"{value!r} ({words})" if given is None else f"a {words} of {given}"
+        words = f"{shown(value)} ({words})" if given is None else f"a {words} of {given}"
         kind = "a boolean numpy array or tensor" if dtype == "bool" else "a numpy array or tensor"
         of = "" if dtype == "bool" else f" of {dtype}"
         raise wrong_type(f"{name} is {words}; it must be {kind}{of}, shape {shape}")

@@ -30,7 +30,7 @@ from cule.envs.plan import continuous_action_space
 from cule.envs.registration import VECTOR_PREFIX
 from cule.envs.results import Info
 from cule.envs.single_agent import AtariVectorEnv
-from cule.errors import ClosedError, InvalidArgumentError, NotResetError
+from cule.errors import ClosedError, InvalidArgumentError, NotResetError, shown
 from cule.familiar_names import suggests_names
 from cule.games import load_games, resolve
 
@@ -55,8 +55,8 @@ def __getattr__(name: str) -> Callable[..., AtariVectorEnv]:
 def _make_vector(game_id: str, *, game: object, **options: Any) -> AtariVectorEnv:
     if game != game_id:
         raise InvalidArgumentError(
-            f"game is {game!r}, but the id is that of {game_id!r}; leave game out, or make other "
-            "games with cule.AtariVectorEnv"
+            f"game is {shown(game)}, but the id is that of {shown(game_id)}; leave game out, or "
+            "make other games with cule.AtariVectorEnv"
         )
     options.setdefault("final_info", False)  # `info` is that of ale-py
     return AtariVectorEnv(game_id, **options)
@@ -126,12 +126,12 @@ class AtariEnv(gymnasium.Env[Array, Array]):
         """
         if obs_type not in tuple(_SCREENS):
             raise GymArgumentError(
-                f"obs_type is {obs_type!r}; it must be one of {', '.join(_SCREENS)}"
+                f"obs_type is {shown(obs_type)}; it must be one of {', '.join(_SCREENS)}"
             )
         if render_mode not in (None, "rgb_array"):
             raise GymArgumentError(
-                f"render_mode is {render_mode!r}; it must be 'rgb_array' or None (to watch, wrap "
-                "it in gymnasium.wrappers.HumanRendering)"
+                f"render_mode is {shown(render_mode)}; it must be 'rgb_array' or None (to watch, "
+                "wrap it in gymnasium.wrappers.HumanRendering)"
             )
         self.render_mode = render_mode
         self.continuous = bool(continuous)
@@ -306,7 +306,7 @@ class AtariEnv(gymnasium.Env[Array, Array]):
         directions = {"left_center_right": left_center_right, "down_center_up": down_center_up}
         for name, value in directions.items():
             if value not in (-1, 0, 1):
-                raise InvalidArgumentError(f"{name} is {value!r}; it must be -1, 0 or 1")
+                raise InvalidArgumentError(f"{name} is {shown(value)}; it must be -1, 0 or 1")
         return joystick_action(left_center_right, down_center_up, bool(fire))
 
     def clone_state(self, include_rng: bool = False) -> ALEState:
@@ -338,7 +338,7 @@ class AtariEnv(gymnasium.Env[Array, Array]):
         value = to_numpy(action)
         if self.continuous:
             if not isinstance(value, np.ndarray):
-                raise ActionShapeError(f"action is {action!r}; it must be a float32 array")
+                raise ActionShapeError(f"action is {shown(action)}; it must be a float32 array")
             x, y, fire, strength = continuous_actions(value[None], 1)[0].tolist()
             return joystick_action(x, y, fire, self.continuous_action_threshold), strength
         try:

@@ -14,7 +14,7 @@ from cule.envs.errors import ArgumentTypeError
 from cule.envs.options import MAX_NOOPS, EnvOptions, resolve_fields, takes_options
 from cule.envs.plan import BatchPlan, lay_out
 from cule.envs.vector_env import BatchEnv
-from cule.errors import DeviceError, InvalidArgumentError
+from cule.errors import DeviceError, InvalidArgumentError, shown
 from cule.games import MultiplayerGame, multiplayer_game, resolve_players
 from cule.option_fields import documents, within
 
@@ -116,7 +116,7 @@ def resolve_multi_agent_options(
         UnknownGameError: No game for several players has this name.
     """
     if not isinstance(game, str):
-        raise ArgumentTypeError(f"game is {game!r}; it must be the name of a game")
+        raise ArgumentTypeError(f"game is {shown(game)}; it must be the name of a game")
     name = "MultiAgentVectorEnv"
     options = resolve_fields(MultiAgentOptions, name, game, num_envs, keywords)
     facts = multiplayer_game(options.game)

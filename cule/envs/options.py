@@ -22,7 +22,7 @@ from cule import _core
 from cule.device import resolve_device
 from cule.envs.checks import INT32_MAX, as_bool, as_choice, as_decimal6, as_float, as_int
 from cule.envs.errors import ArgumentTypeError, GymArgumentError
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.familiar_names import check_keywords
 from cule.option_fields import documents, init_fields, one_of, within
 
@@ -161,8 +161,8 @@ class EnvOptions:
 
     final_info: bool = True
     """With SameStep autoreset ``info`` also has ``final_info``, the numbers of episodes that ended,
-    and ``_final_info``, where they did. ale-py has neither, so for environments of
-    `gymnasium.make_vec` the default is False.
+    and ``_final_info``, where they did; without effect in other modes. ale-py has neither, so for
+    environments of `gymnasium.make_vec` the default is False.
     """
 
     device: str | torch.device = "cpu"
@@ -312,7 +312,7 @@ def _check_together(options: EnvOptions) -> None:
         for name in ("img_height", "img_width", "grayscale", "stack_num", "maxpool"):
             _require(options, name, (fields[name].default,), "obs_type='ram'")
     if options.device != "cpu":
-        condition = f"device {options.device!r}"
+        condition = f"device {shown(options.device)}"
         _require(options, "resets", ("cached",), condition)
         _require(options, "batch_size", (0, options.num_envs), condition)
         _require(options, "num_threads", (0,), condition)
@@ -336,7 +336,7 @@ def _require(options: EnvOptions, name: str, allowed: tuple[object, ...], condit
     value = getattr(options, name)
     if value not in allowed:
         words = " or ".join(repr(entry) for entry in allowed)
-        raise InvalidArgumentError(f"{name} is {value!r}; with {condition} it must be {words}")
+        raise InvalidArgumentError(f"{name} is {shown(value)}; with {condition} it must be {words}")
 
 
 def _game(game: object) -> str | tuple[tuple[str, int], ...]:
@@ -345,15 +345,16 @@ def _game(game: object) -> str | tuple[tuple[str, int], ...]:
         return game
     if not isinstance(game, Sequence) or isinstance(game, bytes) or not game:
         raise ArgumentTypeError(
-            f"game is {game!r}; it must be a name, or (name, number of environments) for each game"
+            f"game is {shown(game)}; it must be a name, or (name, number of environments) for each "
+            "game"
         )
     pairs = []
     for entry in game:
         if not (isinstance(entry, Sequence) and len(entry) == 2 and isinstance(entry[0], str)):
             raise ArgumentTypeError(
-                f"game holds {entry!r}; each entry must be (name, number of environments)"
+                f"game holds {shown(entry)}; each entry must be (name, number of environments)"
             )
-        count = as_int(f"game: number of {entry[0]!r} environments", entry[1], 1, MAX_ENVS)
+        count = as_int(f"game: number of {shown(entry[0])} environments", entry[1], 1, MAX_ENVS)
         pairs.append((entry[0], count))
     return tuple(pairs)
 

@@ -116,15 +116,24 @@ def make_game(fields: Mapping[str, object], kernel: str = "auto") -> _core.Game:
         spec.translates = kernel != "interpreter"
         game = _core.Game(spec)
     if kernel == "compiled" and not game.is_translated:
-        reason = (
-            "the system does not let memory become executable"
-            if _core.HAS_JIT
-            else "programs can be compiled on Linux on x86-64 only"
-        )
         raise DeviceError(
-            f"kernel is 'compiled', but {reason}; it must be 'auto' or 'interpreter' here"
+            f"kernel is 'compiled', but {_why_interpreted()}; it must be 'auto' or 'interpreter' "
+            "here"
         )
     return game
+
+
+def describe_host(game: str) -> str:
+    """One line: what executes games on this CPU, tried with one whose ROM is there."""
+    if make_game(resolve(game).to_core_kwargs(), "auto").is_translated:
+        return "translated to machine code"
+    return f"interpreted: {_why_interpreted()}"
+
+
+def _why_interpreted() -> str:
+    if _core.HAS_JIT:
+        return "the system does not let memory become executable"
+    return "programs can be compiled on Linux on x86-64 only"
 
 
 def plan_batch(options: EnvOptions) -> BatchPlan:

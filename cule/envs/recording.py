@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cule import _core
 from cule.envs.errors import SettingError
 from cule.envs.png import encode_png
+from cule.errors import shown
 
 #: Width of a saved screenshot pixel: the console's pixels are about twice as wide as high.
 PNG_PIXEL_WIDTH = 2
@@ -50,7 +51,9 @@ class Recording:
             ("record_sound_filename", sound_file, Path(sound_file).parent),
         ):
             if value and not folder.is_dir():
-                raise SettingError(f"{name} is {value!r}; there is no folder {str(folder)!r}")
+                raise SettingError(
+                    f"{name} is {shown(value)}; there is no folder {shown(str(folder))}"
+                )
         self.on_screen = self._add_screen if screen_dir else None
         self.on_sound = self._add_sound if sound_file else None
         self._screen_dir, self._sound_file = Path(screen_dir), sound_file

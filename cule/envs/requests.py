@@ -12,7 +12,7 @@ from cule import _core
 from cule.envs.checks import INT32_MAX, as_array, is_tensor, to_numpy, to_own_numpy
 from cule.envs.errors import ArgumentTypeError, EnvIndexError
 from cule.envs.options import EnvOptions
-from cule.errors import InvalidArgumentError, InvalidStateError
+from cule.errors import InvalidArgumentError, InvalidStateError, shown
 
 #: Largest seed of a console; one more is the time of day in ale-py.
 MAX_SEED = 2**32 - 2
@@ -61,11 +61,11 @@ def parse_reset(
     """Check the arguments of a reset."""
     given = {} if options is None else options
     if not isinstance(given, Mapping):
-        raise ArgumentTypeError(f"options is {options!r}; it must be a dict or None")
+        raise ArgumentTypeError(f"options is {shown(options)}; it must be a dict or None")
     unknown = [key for key in given if key not in _RESET_OPTIONS]
     if unknown:
         raise InvalidArgumentError(
-            f"options holds {unknown[0]!r}; it may hold {' and '.join(_RESET_OPTIONS)}"
+            f"options holds {shown(unknown[0])}; it may hold {' and '.join(_RESET_OPTIONS)}"
         )
     num_envs = config.num_envs
     mask = None
@@ -104,12 +104,13 @@ def as_seeds(seed: object, count: int) -> NDArray[np.int64]:
         most = MAX_SEED if array.dtype == np.uint32 else INT32_MAX
     else:
         raise ArgumentTypeError(
-            f"seed is {seed!r} ({type(seed).__name__}); it must be None, an integer or a list or "
-            "array of integers"
+            f"seed is {shown(seed)} ({type(seed).__name__}); it must be None, an integer or a list "
+            "or array of integers"
         )
     if numbers and max(numbers) > most:
         raise InvalidArgumentError(
-            f"seed gives environment {numbers.index(max(numbers))} the seed {max(numbers)}; it "
+            f"seed gives environment {numbers.index(max(numbers))} the seed "
+            f"{shown(max(numbers))}; it "
             f"must be at most {most}"
         )
     return np.array([max(number, NO_SEED) for number in numbers], np.int64)
@@ -122,11 +123,11 @@ def as_indices(indices: object, num_envs: int, unique: bool = False) -> NDArray[
     try:
         array = np.asarray(to_numpy(indices))
     except ValueError:
-        raise ArgumentTypeError(f"indices is {indices!r}; it must hold integers") from None
+        raise ArgumentTypeError(f"indices is {shown(indices)}; it must hold integers") from None
     if array.size == 0 and array.ndim == 1:
         return np.empty(0, np.int64)
     if array.dtype.kind not in "iu":
-        raise ArgumentTypeError(f"indices is {indices!r}; it must hold integers")
+        raise ArgumentTypeError(f"indices is {shown(indices)}; it must hold integers")
     array = np.atleast_1d(array)
     if array.ndim != 1:
         raise InvalidArgumentError(f"indices has shape {array.shape}; it must have one dimension")
@@ -137,7 +138,7 @@ def as_indices(indices: object, num_envs: int, unique: bool = False) -> NDArray[
         )
     if unique and len(np.unique(array)) != len(array):
         raise InvalidArgumentError(
-            f"indices is {array.tolist()}, with a duplicate env_id; each must be there once"
+            f"indices is {shown(array.tolist())}, with a duplicate env_id; each must be there once"
         )
     return array.astype(np.int64)
 
@@ -173,7 +174,7 @@ def check_saved_options(states: NDArray[np.uint8], config: EnvOptions) -> None:
         other = [name for name, value in had.items() if value != getattr(config, name)]
         if other:
             was, wanted = (
-                " and ".join(f"{name}={value!r}" for name, value in pairs)
+                " and ".join(f"{name}={shown(value)}" for name, value in pairs)
                 for pairs in (
                     [(name, had[name]) for name in other],
                     [(name, getattr(config, name)) for name in other],

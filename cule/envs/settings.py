@@ -20,6 +20,7 @@ from cule.envs.checks import (
     as_int,
 )
 from cule.envs.errors import ArgumentTypeError, SettingError
+from cule.errors import shown
 
 Value = int | float | bool | str
 
@@ -123,21 +124,23 @@ class Settings:
         elif isinstance(value, str):
             checked = value
         else:
-            raise ArgumentTypeError(f"{name} is {value!r}; it must be a str")
+            raise ArgumentTypeError(f"{name} is {shown(value)}; it must be a str")
         if setting.fixed and checked != setting.default:
             hint = f"; {setting.instead}" if setting.instead else ""
             raise SettingError(
-                f"setting {name!r} is {checked!r}; here it can only be {setting.default!r}{hint}"
+                f"setting {shown(name)} is {shown(checked)}; here it can only be "
+                f"{shown(setting.default)}{hint}"
             )
         self._values[name] = checked
 
     def _setting(self, name: str, kind: type[Value]) -> _Setting:
         if not isinstance(name, str):
-            raise ArgumentTypeError(f"key is {name!r}; it must be the name of a setting")
+            raise ArgumentTypeError(f"key is {shown(name)}; it must be the name of a setting")
         setting = _SETTINGS.get(name)
         if setting is None or setting.kind is not kind:
             names = ", ".join(key for key, entry in _SETTINGS.items() if entry.kind is kind)
             raise SettingError(
-                f"key is {name!r}, which is no setting of type {kind.__name__}; these are {names}"
+                f"key is {shown(name)}, which is no setting of type {kind.__name__}; these are "
+                f"{names}"
             )
         return setting

@@ -17,7 +17,7 @@ from cule.envs.requests import as_indices
 from cule.envs.results import Info, StepResult
 from cule.envs.vector_env import BatchEnv
 from cule.envs.xla import XlaMethods
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.option_fields import documents
 
 
@@ -155,8 +155,8 @@ class ALEVectorInterface:
             )
         if not (strengths == 1).all():
             raise InvalidArgumentError(
-                f"paddle_strengths is {paddle_strengths!r}; each must be 1; AtariVectorEnv.send "
-                "takes continuous actions, with continuous=True"
+                f"paddle_strengths is {shown(paddle_strengths)}; each must be 1; "
+                "AtariVectorEnv.send takes continuous actions, with continuous=True"
             )
         self._env.send(actions)
 
@@ -168,5 +168,5 @@ class ALEVectorInterface:
 def _integers(name: str, values: Sequence[int]) -> NDArray[np.int64]:
     array = np.asarray(values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise ArgumentTypeError(f"{name} is {values!r}; it must be a sequence of integers")
+        raise ArgumentTypeError(f"{name} is {shown(values)}; it must be a sequence of integers")
     return array.astype(np.int64)

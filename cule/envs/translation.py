@@ -88,7 +88,7 @@ def describe_compilers() -> str:
     try:
         used = toolkit()
     except MissingCompilerError:
-        return "not found; GPUs interpret games"
+        return "not found; games on a GPU are interpreted"
     others = [str(other) for other in find_toolkits() if other != used]
     return str(used) + (f"; not used: {', '.join(others)}" if others else "")
 

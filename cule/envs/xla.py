@@ -10,7 +10,7 @@ from cule.envs.backend import Backend
 from cule.envs.checks import Array
 from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan
-from cule.errors import InvalidArgumentError, MissingPackageError
+from cule.errors import InvalidArgumentError, MissingPackageError, shown
 
 #: A function of JAX arrays.
 XlaFunction: TypeAlias = Callable[..., Array]
@@ -117,7 +117,9 @@ def _import_calls(options: EnvOptions) -> ModuleType:
         ("decorrelate_steps", options.decorrelate_steps, 0),
     ):
         if given != allowed:
-            raise InvalidArgumentError(f"{name} is {given!r}; with JAX it must be {allowed!r}")
+            raise InvalidArgumentError(
+                f"{name} is {shown(given)}; with JAX it must be {shown(allowed)}"
+            )
     try:
         from cule.envs import xla_calls
     except ImportError as error:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.games.opcodes import BY_FORM, OPERAND_BYTES, Opcode
 
 _TIA_WRITES = """
@@ -106,7 +106,7 @@ class _Assembler:
                 try:
                     out += self._statement(line, self.origin + len(out))
                 except (InvalidArgumentError, OverflowError) as error:
-                    raise InvalidArgumentError(f"line {number}, {line!r}: {error}") from None
+                    raise InvalidArgumentError(f"line {number}, {shown(line)}: {error}") from None
         return bytes(out), dict(self.own)
 
     def _statement(self, line: str, at: int) -> bytes:
@@ -157,7 +157,7 @@ class _Assembler:
 
     def _find(self, name: str, mode: str) -> Opcode:
         if (name, mode) not in BY_FORM:
-            raise InvalidArgumentError(f"there is no {name} with this operand")
+            raise InvalidArgumentError(f"there is no {shown(name)} with this operand")
         return BY_FORM[name, mode]
 
     def _is_wide(self, text: str) -> bool:
@@ -165,7 +165,7 @@ class _Assembler:
 
     def _define(self, name: str, value: int) -> None:
         if not self.is_final and name in self.own:
-            raise InvalidArgumentError(f"{name} is defined twice")
+            raise InvalidArgumentError(f"{shown(name)} is defined twice")
         self.own[name] = value
 
     def _value(self, text: str) -> int:
@@ -177,7 +177,7 @@ class _Assembler:
         while position < len(text):
             m = _TERM.match(text, position)
             if m is None or (position and not m[1]):
-                raise InvalidArgumentError(f"not an expression: {text!r}")
+                raise InvalidArgumentError(f"not an expression: {shown(text)}")
             total += -self._term(m[2]) if m[1] == "-" else self._term(m[2])
             position = m.end()
         return total
@@ -195,4 +195,4 @@ class _Assembler:
             return self.known[word]
         if word in self.labels and not self.is_final:
             return 0xF000  # further down; the second pass knows
-        raise InvalidArgumentError(f"unknown name {word}")
+        raise InvalidArgumentError(f"unknown name {shown(word)}")

@@ -142,13 +142,13 @@ def _check_state_names(game_id: str, names: list[str]) -> None:
         raise RulesError(f"{game_id}: {len(names)} names in state; at most {MAX_PROGRAM_NAMES}")
     for name in names:
         if name in RESERVED:
-            raise RulesError(f"{game_id}: state name {name!r} has a meaning of its own")
+            raise RulesError(f"{game_id}: state name {shown(name)} has a meaning of its own")
         try:
             tree = ast.parse(name, mode="eval").body
         except (SyntaxError, ValueError):
             tree = None
         if not (isinstance(tree, ast.Name) and tree.id == name):
-            raise RulesError(f"{game_id}: state name {name!r} is not a plain name")
+            raise RulesError(f"{game_id}: state name {shown(name)} is not a plain name")
 
 
 class _Checker:
@@ -240,7 +240,7 @@ class _Checker:
     def _assigned(self, target: ast.Name) -> str:
         if target.id in RESERVED:
             raise self._error(
-                target, f"{target.id!r} has a meaning of its own and cannot be assigned"
+                target, f"{shown(target.id)} has a meaning of its own and cannot be assigned"
             )
         if target.id not in self._state and target.id not in self.local_names:
             self.local_names.append(target.id)
@@ -285,9 +285,9 @@ class _Checker:
         if node.id in known:
             return
         if node.id in self.local_names:
-            raise self._error(node, f"name {node.id!r} is not set on every way to here")
+            raise self._error(node, f"name {shown(node.id)} is not set on every way to here")
         allowed = ", ".join(sorted(known - {KEPT_LIVES}))
-        raise self._error(node, f"unknown name {node.id!r}; set before this line: {allowed}")
+        raise self._error(node, f"unknown name {shown(node.id)}; set before this line: {allowed}")
 
     def _operator(self, node: ast.stmt | ast.expr, op: ast.operator, right: ast.expr) -> None:
         self._check_operator(node, "operator", op, BINARY)
@@ -322,7 +322,7 @@ class _Checker:
         elif name in EFFECTS or name == "rand":
             raise self._error(node, f"{name} is only allowed in mode_setup")
         else:
-            raise self._error(node, f"unknown call {name!r}; there are {', '.join(READS)}")
+            raise self._error(node, f"unknown call {shown(name)}; there are {', '.join(READS)}")
 
     def _arguments(self, node: ast.Call, count: int, known: frozenset[str], depth: int) -> None:
         starred = any(isinstance(argument, ast.Starred) for argument in node.args)

@@ -25,7 +25,7 @@ from gzip import BadGzipFile
 from pathlib import Path
 from typing import Literal
 
-from cule.errors import InvalidArgumentError, RomNotFoundError, UnsupportedRomError
+from cule.errors import InvalidArgumentError, RomNotFoundError, UnsupportedRomError, shown
 from cule.files import replace_bytes
 from cule.games.schema import load_roms
 from cule.reading import MAX_ROM_BYTES, MAX_ZIP_MEMBERS, open_regular, read_packed
@@ -106,7 +106,8 @@ def read_rom(path: Path) -> bytes:
     except FileNotFoundError:
         raise RomNotFoundError(f"there is no ROM file {path}") from None
     except OSError as error:
-        raise RomNotFoundError(f"cannot read ROM file {path}: {error.strerror or error}") from None
+        name = shown(str(path))
+        raise RomNotFoundError(f"cannot read ROM file {name}: {error.strerror or error}") from None
     if not data:
         raise UnsupportedRomError(f"{path} is empty")
     if len(data) > MAX_ROM_BYTES:
@@ -133,7 +134,7 @@ def rom_folders() -> list[tuple[Source, Path]]:
     if named:
         folder = Path(named).expanduser()
         if not folder.is_dir():
-            raise RomNotFoundError(f"{ROM_DIR_VARIABLE} is {named!r}, which is not a folder")
+            raise RomNotFoundError(f"{ROM_DIR_VARIABLE} is {shown(named)}, which is not a folder")
         folders.append(("CULE_ROM_DIR", folder))
     folders.append(("user folder", user_rom_folder()))
     spec = importlib.util.find_spec("ale_py")
@@ -160,9 +161,9 @@ def find_rom(name: str, digests: Collection[str]) -> RomFile:
     searched = ", ".join(f"{folder} ({source})" for source, folder in rom_folders()) or "no folder"
     near = "; ".join(wrong) + "; " if wrong else ""
     raise RomNotFoundError(
-        f"no ROM of {name!r} (MD5 {' or '.join(sorted(digests))}) in {searched}; {near}install "
-        f"ale-py, which brings its ROMs, or set {ROM_DIR_VARIABLE} to a folder of ROMs, or pass "
-        "rom_path"
+        f"no ROM of {shown(name)} (MD5 {' or '.join(sorted(digests))}) in {searched}; "
+        f"{near}install ale-py, which brings its ROMs, or set {ROM_DIR_VARIABLE} to a folder of "
+        "ROMs, or pass rom_path"
     )
 
 
@@ -195,7 +196,7 @@ def rom_status() -> list[RomStatus]:
     return statuses
 
 
-def import_roms(source: Path, target: Path | None = None) -> ImportReport:
+def import_roms(source: str | Path, target: Path | None = None) -> ImportReport:
     """Copy the known ROMs of a folder or zip archive, decompressed and named after their games.
 
     Args:
@@ -207,9 +208,10 @@ def import_roms(source: Path, target: Path | None = None) -> ImportReport:
             other bytes; nothing is copied.
         StorageError: A file cannot be written; those before it have been imported.
     """
+    source = Path(source)
     if not source.is_dir() and not (source.is_file() and zipfile.is_zipfile(source)):
         raise InvalidArgumentError(
-            f"source is {str(source)!r}, which is neither a folder nor a zip archive"
+            f"source is {shown(str(source))}, which is neither a folder nor a zip archive"
         )
     if target is None:
         named = os.environ.get(ROM_DIR_VARIABLE)

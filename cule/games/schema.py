@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from cule.errors import RulesError
+from cule.errors import RulesError, shown
 from cule.games.language import CORE_STATE, INT_MAX, core_state
 from cule.games.tables import T, Table, package_data, parse_toml
 from cule.reading import MAX_RULES_BYTES, MAX_RULES_TABLES, read_file
@@ -190,7 +190,8 @@ def load_user_rules(path: Path) -> dict[str, UserRules]:
     try:
         data = read_file(path, MAX_RULES_BYTES)
     except OSError as error:
-        raise RulesError(f"rules: cannot read {path}: {error.strerror or error}") from None
+        reason = error.strerror or error
+        raise RulesError(f"rules: cannot read {shown(str(path))}: {reason}") from None
     except ValueError as error:
         raise RulesError(f"rules: cannot read {path}: {error}") from None
     tables = parse_toml(f"rules: {path}", data)

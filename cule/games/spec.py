@@ -20,6 +20,7 @@ from cule.errors import (
     RulesError,
     UnknownGameError,
     UnsupportedRomError,
+    shown,
     warn,
 )
 from cule.games.compiler import CompiledRules, compile_rules
@@ -98,7 +99,7 @@ def game_id_of(name: str) -> str:
     """
     if not isinstance(name, str):
         raise InvalidArgumentError(
-            f"game is {name!r} ({type(name).__name__}); it must be a name such as 'pong'"
+            f"game is {shown(name)} ({type(name).__name__}); it must be a name such as 'pong'"
         )
     ids = _ids_by_compact_name()
     compact = _compact(name)
@@ -108,17 +109,17 @@ def game_id_of(name: str) -> str:
     if found is not None and _compact(found["title"]) in ids:
         preset = {None: "v5" if found["space"] else "envpool", "NoFrameskip": "baselines"}
         used = preset.get(found["kind"])
-        hint = f", and preset={used!r} of AtariVectorEnv has its usual options" if used else ""
+        hint = f", and preset={shown(used)} of AtariVectorEnv has its usual options" if used else ""
         raise UnknownGameError(
-            f"game {name!r} is the id of an environment; the game is "
-            f"{ids[_compact(found['title'])]!r}{hint}"
+            f"game {shown(name)} is the id of an environment; the game is "
+            f"{shown(ids[_compact(found['title'])])}{hint}"
         )
     near = [ids[match] for match in difflib.get_close_matches(compact, ids, n=3)]
     near += [rom_id for key, rom_id in ids.items() if compact and compact in key]
     unique = list(dict.fromkeys(near))[:5]
     hint = f"did you mean {' or '.join(unique)}?" if unique else f"games: {', '.join(list_games())}"
     raise UnknownGameError(
-        f"game {name!r} is unknown; {hint}; a ROM of your own needs its rules as well, see "
+        f"game {shown(name)} is unknown; {hint}; a ROM of your own needs its rules as well, see "
         "docs/own_roms.md"
     )
 
@@ -186,7 +187,7 @@ def resolve_players(
     rom = RomFile(path, "rom_path", read_rom(path))
     if rom.md5 not in rules.md5:
         raise UnsupportedRomError(
-            f"{path} is not the ROM of {game_id!r}: its MD5 is {rom.md5}, not {rules.md5[0]}"
+            f"{path} is not the ROM of {shown(game_id)}: its MD5 is {rom.md5}, not {rules.md5[0]}"
         )
     return _spec(rules, rom)
 
@@ -202,7 +203,8 @@ def multiplayer_game(name: str) -> MultiplayerGame:
     games = load_multiplayer()
     if game_id not in games:
         raise UnknownGameError(
-            f"game {game_id!r} is for a single player; games for several are {', '.join(games)}"
+            f"game {shown(game_id)} is for a single player; games for several are "
+            f"{', '.join(games)}"
         )
     return games[game_id]
 
@@ -215,7 +217,7 @@ def _with_rules(game: str | None, rom_path: Path | None, rules_path: Path) -> Ga
         info = load_roms().get(rules.game_id)
         if info is None:
             raise InvalidArgumentError(
-                f"rom_path is None, and {rules_path} does not say the md5 of {rules.game_id!r}"
+                f"rom_path is None, and {rules_path} does not say the md5 of {shown(rules.game_id)}"
             )
         digests = (info.md5,)
     if rom_path is None:
@@ -224,7 +226,7 @@ def _with_rules(game: str | None, rom_path: Path | None, rules_path: Path) -> Ga
         rom = RomFile(rom_path, "rom_path", read_rom(rom_path))
         if digests and rom.md5 not in digests:
             raise UnsupportedRomError(
-                f"{rom_path} is not the ROM of {rules.game_id!r}: its MD5 is {rom.md5}, "
+                f"{rom_path} is not the ROM of {shown(rules.game_id)}: its MD5 is {rom.md5}, "
                 f"{rules_path} says {' or '.join(digests)}"
             )
     _check_size(rom)
@@ -237,11 +239,13 @@ def _select_rules(game: str | None, path: Path, tables: dict[str, UserRules]) ->
             raise RulesError(f"{path} has the tables {', '.join(tables)}; say which one with game")
         return next(iter(tables.values()))
     if not isinstance(game, str):
-        raise InvalidArgumentError(f"game is {game!r}; it must be a name")
+        raise InvalidArgumentError(f"game is {shown(game)}; it must be a name")
     for key, user in tables.items():
         if _compact(key) == _compact(game):
             return user
-    raise UnknownGameError(f"game {game!r} has no table in {path}; there is {', '.join(tables)}")
+    raise UnknownGameError(
+        f"game {shown(game)} has no table in {path}; there is {', '.join(tables)}"
+    )
 
 
 def _from_file(game: str | None, path: Path) -> GameSpec:
@@ -259,22 +263,22 @@ def _from_file(game: str | None, path: Path) -> GameSpec:
         named = wanted or (stem if stem in games else info.rom_id)
         if named != info.rom_id:
             raise UnsupportedRomError(
-                f"{path} is the ROM of {info.rom_id!r} (MD5 {rom.md5}), not of {named!r}; "
-                f"pass game={info.rom_id!r} to play it"
+                f"{path} is the ROM of {shown(info.rom_id)} (MD5 {rom.md5}), not of "
+                f"{shown(named)}; pass game={shown(info.rom_id)} to play it"
             )
         _check_has_rules(info.rom_id)
         return _spec(games[info.rom_id], rom)
     if stem not in games or wanted not in (None, stem):
-        as_game = f" as {wanted!r}" if wanted else ""
+        as_game = f" as {shown(wanted)}" if wanted else ""
         raise UnsupportedRomError(
             f"{path} cannot be run{as_game}: its MD5 {rom.md5} is no known ROM's; "
             "pass rules, a TOML file with its reward, game-over and lives rules"
         )
     _check_size(rom)
     warn(
-        f"{path} has the name of {stem!r}, but its MD5 is {rom.md5} instead of "
-        f"{' or '.join(games[stem].md5)}; it runs under the rules of {stem!r} with the console "
-        "properties of an unknown ROM",
+        f"{path} has the name of {shown(stem)}, but its MD5 is {rom.md5} instead of "
+        f"{' or '.join(games[stem].md5)}; it runs under the rules of {shown(stem)} with the "
+        "console properties of an unknown ROM",
     )
     return _spec(games[stem], rom)
 
@@ -282,8 +286,8 @@ def _from_file(game: str | None, path: Path) -> GameSpec:
 def _check_has_rules(game_id: str) -> None:
     if game_id not in load_games():
         raise UnsupportedRomError(
-            f"{game_id!r} has no single-player rules; play it with MultiAgentVectorEnv, or pass "
-            "rules, a TOML file with its reward, game-over and lives rules"
+            f"{shown(game_id)} has no single-player rules; play it with MultiAgentVectorEnv, or "
+            "pass rules, a TOML file with its reward, game-over and lives rules"
         )
 
 
@@ -313,7 +317,7 @@ def _spec(rules: GameRules, rom: RomFile, user: UserRules | None = None) -> Game
 def _path(name: str, value: str | os.PathLike[str]) -> Path:
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str) or not text or "\0" in text:
-        raise InvalidArgumentError(f"{name} is {value!r}; it must be the path of a file")
+        raise InvalidArgumentError(f"{name} is {shown(value)}; it must be the path of a file")
     return Path(text).expanduser()
 
 

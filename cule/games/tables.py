@@ -88,7 +88,7 @@ class Table:
         for key in self._table:
             if key not in self._known:
                 near = difflib.get_close_matches(key, self._known, n=1)
-                hint = f"did you mean {near[0]!r}? " if near else ""
+                hint = f"did you mean {shown(near[0])}? " if near else ""
                 allowed = ", ".join(self._known)
                 raise RulesError(
                     f"{self.where}: unknown key {shown(key)}; {hint}allowed: {allowed}"

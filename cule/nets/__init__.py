@@ -16,14 +16,14 @@ from cule.lazy import lazy_names, needs
 
 with needs("cule[train]"):
     from cule.nets.heads import ActorCritic, QNetwork, gather_actions, soft_copy
-from cule.nets.initialisation import INITIALISATIONS, initialise
+from cule.nets.initialization import INITIALIZATIONS, initialize
 from cule.nets.pixels import PixelStatistics, read_floats
 from cule.nets.torsos import TORSOS, make_torso, reads_blocks
 
 if TYPE_CHECKING:
     from cule.nets.continuous import DeterministicActorCritic, GaussianActorCritic
     from cule.nets.noisy import NoisyLinear, sample_noise
-    from cule.nets.normalised import NormalisedQNetwork
+    from cule.nets.normalized import NormalizedQNetwork
     from cule.nets.quantiles import ImplicitQuantileNetwork
 
 __getattr__, __dir__ = lazy_names(
@@ -31,24 +31,24 @@ __getattr__, __dir__ = lazy_names(
     {
         "continuous": ("DeterministicActorCritic", "GaussianActorCritic"),
         "noisy": ("NoisyLinear", "sample_noise"),
-        "normalised": ("NormalisedQNetwork",),
+        "normalized": ("NormalizedQNetwork",),
         "quantiles": ("ImplicitQuantileNetwork",),
     },
 )
 
 __all__ = [
-    "INITIALISATIONS",
+    "INITIALIZATIONS",
     "TORSOS",
     "ActorCritic",
     "DeterministicActorCritic",
     "GaussianActorCritic",
     "ImplicitQuantileNetwork",
     "NoisyLinear",
-    "NormalisedQNetwork",
+    "NormalizedQNetwork",
     "PixelStatistics",
     "QNetwork",
     "gather_actions",
-    "initialise",
+    "initialize",
     "make_torso",
     "read_floats",
     "reads_blocks",

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from cule.nets.heads import ActorCritic
-from cule.nets.initialisation import initialise
+from cule.nets.initialization import initialize
 from cule.nets.pixels import PixelStatistics
 from cule.nets.torsos import make_torso
 
@@ -30,10 +30,10 @@ class DeterministicActorCritic(nn.Module):
         obs_shape: Sequence[int],
         *,
         torso: str = "nature",
-        initialisation: str = "torch",
+        initialization: str = "torch",
         normalize_obs: bool = False,
     ) -> None:
-        """Make and initialise the network; arguments as for `cule.nets.QNetwork`."""
+        """Make and initialize the network; arguments as for `cule.nets.QNetwork`."""
         super().__init__()
         self.statistics = PixelStatistics(tuple(obs_shape)) if normalize_obs else None
         self.torso = make_torso(torso, obs_shape)
@@ -52,7 +52,7 @@ class DeterministicActorCritic(nn.Module):
             nn.Tanh(),
             nn.Linear(200, ACTION_SIZE),
         )
-        initialise(self, initialisation)
+        initialize(self, initialization)
         with torch.no_grad():  # start near the centre, where squashing is linear
             for parameter in self.actor[-1].parameters():
                 parameter.mul_(0.01)
@@ -98,7 +98,7 @@ class GaussianActorCritic(ActorCritic):
         *,
         initial_sigma: float = 1.0,
         torso: str = "nature",
-        initialisation: str = "orthogonal",
+        initialization: str = "orthogonal",
         normalize_obs: bool = False,
     ) -> None:
         """Make the network as `ActorCritic`, with an initial standard deviation."""
@@ -106,7 +106,7 @@ class GaussianActorCritic(ActorCritic):
             obs_shape,
             ACTION_SIZE,
             torso=torso,
-            initialisation=initialisation,
+            initialization=initialization,
             normalize_obs=normalize_obs,
         )
         self.log_sigma = nn.Parameter(torch.full((ACTION_SIZE,), math.log(initial_sigma)))

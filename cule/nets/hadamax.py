@@ -14,15 +14,15 @@ _WIDTH = 512
 
 
 class ChannelNorm(nn.LayerNorm):
-    """Layer normalisation over the channels of each pixel."""
+    """Layer normalization over the channels of each pixel."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Normalise images ``[B, C, H, W]``."""
+        """Normalize images ``[B, C, H, W]``."""
         return super().forward(input.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
 class HadamaxBlock(nn.Module):
-    """The maximum over a window of the product of two convolutions, each normalised, with GELU.
+    """The maximum over a window of the product of two convolutions, each normalized, with GELU.
 
     Padding is "SAME" of JAX: convolutions have stride 1 and keep the size of the image, and where
     the pixels around it cannot be the same before and after, there is one more after it.

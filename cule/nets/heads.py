@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from cule.nets.initialisation import initialise
+from cule.nets.initialization import initialize
 from cule.nets.pixels import PixelStatistics
 from cule.nets.torsos import Torso, make_torso
 
@@ -34,16 +34,16 @@ class ActorCritic(nn.Module):
         num_actions: int,
         *,
         torso: str = "nature",
-        initialisation: str = "orthogonal",
+        initialization: str = "orthogonal",
         normalize_obs: bool = False,
     ) -> None:
-        """Make and initialise the network.
+        """Make and initialize the network.
 
         Args:
             obs_shape: Shape of one observation: ``[S, H, W]`` or ``[D]``.
             num_actions: A.
             torso: One of `cule.nets.TORSOS`.
-            initialisation: One of `cule.nets.INITIALISATIONS`.
+            initialization: One of `cule.nets.INITIALIZATIONS`.
             normalize_obs: Subtract a running mean of each pixel, divide by its deviation.
         """
         super().__init__()
@@ -51,13 +51,13 @@ class ActorCritic(nn.Module):
         self.torso = make_torso(torso, obs_shape)
         self.policy = HeadLinear(self.torso.num_features, num_actions)
         self.value = HeadLinear(self.torso.num_features, 1)
-        initialise(self.torso, initialisation)
-        if initialisation == "orthogonal":
-            initialise(self.policy, initialisation, 0.01)
-            initialise(self.value, initialisation, 1.0)
+        initialize(self.torso, initialization)
+        if initialization == "orthogonal":
+            initialize(self.policy, initialization, 0.01)
+            initialize(self.value, initialization, 1.0)
         else:
-            initialise(self.policy, initialisation)
-            initialise(self.value, initialisation)
+            initialize(self.policy, initialization)
+            initialize(self.value, initialization)
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Turn observations ``[B, ...]`` into float32 logits ``[B, A]`` and values ``[B]``."""
@@ -76,7 +76,7 @@ class QNetwork(nn.Module):
         num_actions: int,
         *,
         torso: str = "nature",
-        initialisation: str = "torch",
+        initialization: str = "torch",
         dueling: bool = False,
         noisy: bool = False,
         num_atoms: int = 1,
@@ -85,14 +85,14 @@ class QNetwork(nn.Module):
         hidden: int = 512,
         normalize_obs: bool = False,
     ) -> None:
-        """Make and initialise the network.
+        """Make and initialize the network.
 
         Args:
             obs_shape: Shape of one observation: ``[S, H, W]`` or ``[D]``.
             num_actions: A.
             torso: One of `cule.nets.TORSOS`. A dueling or noisy head, which has a hidden layer,
                 replaces its last linear layer.
-            initialisation: One of `cule.nets.INITIALISATIONS`.
+            initialization: One of `cule.nets.INITIALIZATIONS`.
             dueling: Separate streams for state value and advantages (Wang et al. 2016).
             noisy: Use noisy layers in the head.
             num_atoms: Atoms K of a distribution; 1: scalar values.
@@ -126,7 +126,7 @@ class QNetwork(nn.Module):
         features = self.torso.num_features
         self.advantage = stream(num_actions * num_atoms)
         self.value = stream(num_atoms) if dueling else None
-        initialise(self, initialisation)
+        initialize(self, initialization)
 
     def forward(self, obs: Tensor) -> Tensor:
         """Turn observations into float32 values ``[B, A]`` or, with atoms, logits ``[B, A, K]``."""

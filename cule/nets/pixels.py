@@ -1,4 +1,4 @@
-"""Running mean and variance of each pixel, for networks that normalise their input."""
+"""Running mean and variance of each pixel, for networks that normalize their input."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from torch import Tensor, nn
 
 from cule.nets.torsos import WHITE, ByteConv2d, ByteLinear
 
-#: Largest absolute value of a normalised pixel.
+#: Largest absolute value of a normalized pixel.
 LIMIT = 5.0
 
 
 class PixelStatistics(nn.Module):
-    """Normalises observations by running statistics, which are buffers and not parameters.
+    """Normalizes observations by running statistics, which are buffers and not parameters.
 
     The frames of a stack share the statistics of a frame ``[H, W]``: a stack is the same picture
     at several times. Elements of vectors ``[D]`` have their own.
@@ -51,7 +51,7 @@ class PixelStatistics(nn.Module):
         self.count.copy_(total)
 
     def forward(self, obs: Tensor) -> Tensor:
-        """Normalise observations; times 255, since torsos divide by it; float32."""
+        """Normalize observations; times 255, since torsos divide by it; float32."""
         scale = (self.variance + 1e-2).rsqrt() * self.white
         shift = -self.mean * scale
         if obs.dim() < 4:

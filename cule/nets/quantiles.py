@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cule.nets.heads import HeadLinear, torso_without_hidden_layer
-from cule.nets.initialisation import initialise
+from cule.nets.initialization import initialize
 from cule.nets.pixels import PixelStatistics
 
 
@@ -26,19 +26,19 @@ class ImplicitQuantileNetwork(nn.Module):
         num_actions: int,
         *,
         torso: str = "nature",
-        initialisation: str = "torch",
+        initialization: str = "torch",
         num_cosines: int = 64,
         num_midpoints: int = 32,
         hidden: int = 512,
         normalize_obs: bool = False,
     ) -> None:
-        """Make and initialise the network.
+        """Make and initialize the network.
 
         Args:
             obs_shape: Shape of one observation: ``[S, H, W]`` or ``[D]``.
             num_actions: A.
             torso: One of `cule.nets.TORSOS`, without its last linear layer.
-            initialisation: One of `cule.nets.INITIALISATIONS`.
+            initialization: One of `cule.nets.INITIALIZATIONS`.
             num_cosines: Cosines in the embedding of a fraction.
             num_midpoints: Fractions of the action values that `forward` returns without any.
             hidden: Width of the hidden layer.
@@ -55,7 +55,7 @@ class ImplicitQuantileNetwork(nn.Module):
         self.register_buffer("harmonics", harmonics, persistent=False)
         midpoints = (torch.arange(num_midpoints) + 0.5) / num_midpoints
         self.register_buffer("midpoints", midpoints, persistent=False)
-        initialise(self, initialisation)
+        initialize(self, initialization)
 
     def forward(self, obs: Tensor, fractions: Tensor | None = None) -> Tensor:
         """Quantiles of returns at fractions in 0..1.

@@ -7,7 +7,7 @@ nips        Mnih et al. 2013: 16 8x8/4, 32 4x4/2, linear 256; a third of the wor
 impala      Espeholt et al. 2018: three residual sections of 16, 32, 32 channels, linear 256
 impala2     the same, twice as wide
 hadamax     Kooi et al. 2025: products of parallel convolutions, 32 8x8, 64 4x4, 64 3x3, stride 1,
-            layer normalisation, maxima over 4x4/4, 2x2/2, 3x3/1, linear 512; for GPUs
+            layer normalization, maxima over 4x4/4, 2x2/2, 3x3/1, linear 512; for GPUs
 vector      linear 128 and ReLU; for RAM and other vectors
 mlp         flatten, linear 128 twice; for small images and tests
 """
@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 
 #: Names of the torsos.
 TORSOS = ("nature", "nature32", "nips", "small", "impala", "impala2", "hadamax", "vector", "mlp")
@@ -135,14 +135,14 @@ def _impala(channels: int, width: int, rows: int, columns: int) -> nn.Sequential
     return nn.Sequential(*layers)
 
 
-def _with_norm(layer: nn.Module, shape: int | tuple[int, ...], normalised: bool) -> list[nn.Module]:
-    return [layer, nn.LayerNorm(shape), nn.ReLU()] if normalised else [layer, nn.ReLU()]
+def _with_norm(layer: nn.Module, shape: int | tuple[int, ...], normalized: bool) -> list[nn.Module]:
+    return [layer, nn.LayerNorm(shape), nn.ReLU()] if normalized else [layer, nn.ReLU()]
 
 
 def convolutional_body(
-    name: str, obs_shape: Sequence[int], *, normalised: bool = False
+    name: str, obs_shape: Sequence[int], *, normalized: bool = False
 ) -> nn.Sequential:
-    """Layers of a convolutional torso, optionally with layer normalisation before each ReLU."""
+    """Layers of a convolutional torso, optionally with layer normalization before each ReLU."""
     convolutions, width = _CONVOLUTIONS[name]
     channels, rows, columns = obs_shape
     layers: list[nn.Module] = []
@@ -151,21 +151,21 @@ def convolutional_body(
         rows, columns = (rows - kernel) // stride + 1, (columns - kernel) // stride + 1
         if rows < 1 or columns < 1:
             raise InvalidArgumentError(
-                f"network is {name!r}, which does not fit observations of shape "
+                f"network is {shown(name)}, which does not fit observations of shape "
                 f"{tuple(obs_shape)}; it must be 'mlp' or 'impala'"
             )
         convolution = kind(channels, filters, kernel, stride)
-        layers += _with_norm(convolution, (filters, rows, columns), normalised)
+        layers += _with_norm(convolution, (filters, rows, columns), normalized)
         channels, kind = filters, nn.Conv2d
     linear = nn.Linear(channels * rows * columns, width)
-    return nn.Sequential(*layers, nn.Flatten(), *_with_norm(linear, width, normalised))
+    return nn.Sequential(*layers, nn.Flatten(), *_with_norm(linear, width, normalized))
 
 
-def linear_body(num_inputs: int, num_layers: int, *, normalised: bool = False) -> nn.Sequential:
-    """Linear layers of width 128, optionally with layer normalisation before each ReLU."""
-    layers: list[nn.Module] = _with_norm(ByteLinear(num_inputs, 128), 128, normalised)
+def linear_body(num_inputs: int, num_layers: int, *, normalized: bool = False) -> nn.Sequential:
+    """Linear layers of width 128, optionally with layer normalization before each ReLU."""
+    layers: list[nn.Module] = _with_norm(ByteLinear(num_inputs, 128), 128, normalized)
     for _ in range(num_layers - 1):
-        layers += _with_norm(nn.Linear(128, 128), 128, normalised)
+        layers += _with_norm(nn.Linear(128, 128), 128, normalized)
     return nn.Sequential(nn.Flatten(), *layers)
 
 
@@ -176,14 +176,16 @@ def make_torso(name: str, obs_shape: Sequence[int]) -> Torso:
         InvalidArgumentError: An unknown name, or one that does not fit the shape.
     """
     if name not in TORSOS:
-        raise InvalidArgumentError(f"network is {name!r}; it must be one of {', '.join(TORSOS)}")
+        raise InvalidArgumentError(
+            f"network is {shown(name)}; it must be one of {', '.join(TORSOS)}"
+        )
     example = torch.zeros(1, *obs_shape)
     if name in ("vector", "mlp"):
         body = linear_body(example.numel(), 2 if name == "mlp" else 1)
         return Torso(body, example, is_image=False)
     if len(obs_shape) != 3:
         raise InvalidArgumentError(
-            f"network is {name!r}, which needs images [S, H, W]; for observations of shape "
+            f"network is {shown(name)}, which needs images [S, H, W]; for observations of shape "
             f"{tuple(obs_shape)} it must be 'vector' or 'mlp'"
         )
     if name in _CONVOLUTIONS:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cule.envs import MultiAgentVectorEnv
 from cule.envs.checks import INT32_MAX, as_choice, as_int
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.games import load_roms
 from cule.lazy import needs
 from cule.pettingzoo.variants import resolve_variant
@@ -85,7 +85,7 @@ class AtariParallelEnv(ParallelEnv):  # type: ignore[misc]  # the library is opt
         self._max_cycles = as_int("max_cycles", max_cycles, 1)
         if render_mode not in (None, "rgb_array"):
             raise InvalidArgumentError(
-                f"render_mode is {render_mode!r}; it must be None or 'rgb_array'"
+                f"render_mode is {shown(render_mode)}; it must be None or 'rgb_array'"
             )
         self.render_mode = render_mode
         self._first_seed = seed
@@ -211,7 +211,7 @@ class AtariParallelEnv(ParallelEnv):  # type: ignore[misc]  # the library is opt
         unknown = [agent for agent in actions if agent not in self.possible_agents]
         if unknown:
             raise InvalidArgumentError(
-                f"actions has {unknown[0]!r}; agents are {', '.join(self.possible_agents)}"
+                f"actions has {shown(unknown[0])}; agents are {', '.join(self.possible_agents)}"
             )
         missing = [agent for agent in self.agents if agent not in actions]
         if missing:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from cule.envs.checks import as_bool, as_choice, as_int
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.familiar_names import check_keywords
 from cule.games import load_multiplayer, multiplayer_game
 
@@ -135,7 +135,7 @@ def resolve_variant(
     number = next(iter(numbers)) if num_players is None else num_players
     if number not in numbers:
         words = " or ".join(map(str, numbers))
-        raise InvalidArgumentError(f"num_players is {number!r}; for {name} it must be {words}")
+        raise InvalidArgumentError(f"num_players is {shown(number)}; for {name} it must be {words}")
     game_id, modes = numbers[number]
     defaults, choose = _ARGUMENTS.get(name, ({}, lambda given, players: modes[0]))
     check_keywords(name, arguments, defaults)
@@ -147,7 +147,9 @@ def resolve_variant(
             )
         if mode not in modes:
             words = ", ".join(map(str, modes))
-            raise InvalidArgumentError(f"mode is {mode!r}; for {name} it must be one of {words}")
+            raise InvalidArgumentError(
+                f"mode is {shown(mode)}; for {name} it must be one of {words}"
+            )
         chosen = mode
     return Variant(name, game_id, number, chosen)
 

@@ -11,7 +11,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from cule.errors import CheckpointError
+from cule.errors import CheckpointError, shown
 from cule.tensor_files import load_tensors, save_tensors
 
 FORMAT = 2
@@ -36,15 +36,16 @@ def restore_state(
     for name, value in description.items():
         if saved.get(name) != value:
             raise CheckpointError(
-                f"the saved {name} is {saved.get(name)}; it must be {value}, as in this buffer"
+                f"the saved {name} is {shown(saved.get(name))}; it must be {value}, as in this "
+                "buffer"
             )
     for name, target in tensors.items():
         source = held.get(name)
         if not isinstance(source, Tensor):
-            raise CheckpointError(f"this saved {kind} has no tensor {name!r}")
+            raise CheckpointError(f"this saved {kind} has no tensor {shown(name)}")
         if source.shape != target.shape or source.dtype != target.dtype:
             raise CheckpointError(
-                f"the saved {name!r} is {source.dtype} {tuple(source.shape)}; it must be "
+                f"the saved {shown(name)} is {source.dtype} {tuple(source.shape)}; it must be "
                 f"{target.dtype} {tuple(target.shape)}, as in this buffer"
             )
     for name, target in tensors.items():

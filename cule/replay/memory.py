@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from cule.device import free_host_bytes
-from cule.errors import CapacityError, InvalidArgumentError
+from cule.errors import CapacityError, InvalidArgumentError, shown
 from cule.files import format_bytes
 
 UNITS_BYTES = {f"{prefix}B": 10 ** (3 * k) for k, prefix in enumerate(("", "K", "M", "G", "T"))} | {
@@ -45,7 +45,7 @@ def capacity_bytes(capacity: object, free_bytes: int) -> int | None:
             return int(capacity * free_bytes)
     elif isinstance(capacity, int) and not isinstance(capacity, bool) and capacity >= 1:
         return None
-    raise InvalidArgumentError(f"capacity is {capacity!r}; {ALLOWED}")
+    raise InvalidArgumentError(f"capacity is {shown(capacity)}; {ALLOWED}")
 
 
 def plan_size(
@@ -70,13 +70,14 @@ def plan_size(
         if size <= overhead:
             least = format_bytes(sum(bytes_of(overhead + 1).values()))
             raise CapacityError(
-                f"capacity is {capacity!r}, {format_bytes(budget)}; at least {least} are needed"
+                f"capacity is {shown(capacity)}, {format_bytes(budget)}; at least {least} are "
+                "needed"
             )
     wanted = sum(bytes_of(size).values())
     if wanted > free:
         fitting = max(largest_size(free, bytes_of) - overhead, 0) * transitions_each
         raise CapacityError(
-            f"capacity is {capacity!r}, which needs {format_bytes(wanted)}; {device} has "
+            f"capacity is {shown(capacity)}, which needs {format_bytes(wanted)}; {device} has "
             f"{format_bytes(free)} free, which would hold {fitting:,} transitions"
         )
     return size

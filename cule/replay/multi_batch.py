@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 
 
 class MultiBatchSchedule:
@@ -44,8 +44,8 @@ class MultiBatchSchedule:
         exact = Fraction(steps_per_update).limit_denominator(10**6)
         if exact <= 0 or (exact.denominator != 1 and exact.numerator != 1):
             raise InvalidArgumentError(
-                f"steps_per_update is {steps_per_update!r}; it must be a positive whole number, or "
-                "1 divided by one"
+                f"steps_per_update is {shown(steps_per_update)}; it must be a positive whole "
+                "number, or 1 divided by one"
             )
         self.batch_envs = num_envs // num_batches
         self._num_batches, self._num_steps = num_batches, num_steps

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import torch
 
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.kernels import BLOCK_SIDE
 from cule.option_fields import documents, one_of, within
 
@@ -24,7 +24,7 @@ ATARI_MAX_EPISODE_STEPS = 27_000
 def check(name: str, value: object, is_allowed: bool, allowed: str) -> None:
     """Raise InvalidArgumentError unless a value is allowed."""
     if not is_allowed:
-        raise InvalidArgumentError(f"{name} is {value!r}; it must be {allowed}")
+        raise InvalidArgumentError(f"{name} is {shown(value)}; it must be {allowed}")
 
 
 def check_options(options: object, kind: type) -> None:
@@ -66,7 +66,7 @@ def parse_device(device: str | torch.device) -> torch.device:
         parsed = torch.device(device)
     except (RuntimeError, TypeError):
         raise InvalidArgumentError(
-            f"device is {device!r}; it must be an argument of torch.device, such as 'cpu' or "
+            f"device is {shown(device)}; it must be an argument of torch.device, such as 'cpu' or "
             "'cuda:0'"
         ) from None
     count = torch.cuda.device_count() if parsed.type == "cuda" else 0

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike as NumpyArrayLike
 from torch import Tensor
 
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.replay.options import StorageOptions
 
 #: A tensor on any device, an array, or a nested sequence.
@@ -107,8 +107,9 @@ def check_mode(step: Step, options: StorageOptions) -> None:
         )
     if mode is not None and mode != options.autoreset_mode:
         raise InvalidArgumentError(
-            f"step is of environments with autoreset_mode {mode!r}; autoreset_mode of the replay "
-            f"is {options.autoreset_mode!r}, and must be the same (ReplayOptions.for_env)"
+            f"step is of environments with autoreset_mode {shown(mode)}; autoreset_mode of the "
+            f"replay is {shown(options.autoreset_mode)}, and must be the same "
+            "(ReplayOptions.for_env)"
         )
 
 
@@ -120,7 +121,7 @@ def check_first(first: Tensor, allowed: Tensor, options: StorageOptions) -> None
         when = "this step" if mode == "SameStep" else "the step before"
         raise InvalidArgumentError(
             f"first is True in environment {env}, where no episode ended in {when}; autoreset_mode "
-            f"of the replay is {mode!r}, and must be that of the environment "
+            f"of the replay is {shown(mode)}, and must be that of the environment "
             "(ReplayOptions.for_env)"
         )
 
@@ -130,7 +131,7 @@ def checked_length(name: str, value: ArrayLike) -> int:
     try:
         return len(cast(Sized, value))
     except TypeError:
-        raise InvalidArgumentError(f"{name} is {value!r}; it must have a first axis") from None
+        raise InvalidArgumentError(f"{name} is {shown(value)}; it must have a first axis") from None
 
 
 def checked_ids(ids: ArrayLike, device: torch.device) -> Tensor:

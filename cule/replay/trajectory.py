@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from cule.errors import CapacityError, InvalidArgumentError, NotReadyError
+from cule.errors import CapacityError, InvalidArgumentError, NotReadyError, shown
 from cule.files import format_bytes
 from cule.replay.memory import free_memory_bytes, report
 from cule.replay.multi_batch import MultiBatchSchedule
@@ -219,8 +219,8 @@ class TrajectoryBuffer(RingBuffer):
             some = range(options.num_envs)[envs if envs is not None else slice(None)]
             if not len(some) or some.step != 1:
                 raise InvalidArgumentError(
-                    f"envs is {envs!r}; it must be a slice of 0 ... {options.num_envs} in steps of "
-                    "1"
+                    f"envs is {shown(envs)}; it must be a slice of 0 ... {options.num_envs} in "
+                    "steps of 1"
                 )
             chosen = some.start + self._range(len(some))
             columns = slice(some.start, some.stop)

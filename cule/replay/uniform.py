@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from cule.errors import InvalidArgumentError, NotReadyError, ShortReplayWarning, warn
+from cule.errors import InvalidArgumentError, NotReadyError, ShortReplayWarning, shown, warn
 from cule.replay.memory import plan_size, report
 from cule.replay.options import ReplayOptions, check_int, check_options
 from cule.replay.permutation import permuted
@@ -88,7 +88,7 @@ class UniformReplay(RingBuffer):
         num_steps = self.num_timesteps - self._overhead
         if num_steps < SHORT_STEPS:
             warn(
-                f"capacity is {options.capacity!r}: with {n} environments the ring spans "
+                f"capacity is {shown(options.capacity)}: with {n} environments the ring spans "
                 f"{num_steps} steps, so its data is nearly on-policy",
                 ShortReplayWarning,
             )

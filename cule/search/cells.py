@@ -9,7 +9,7 @@ import numpy as np
 
 from cule.envs.checks import Array, as_array, as_int, to_numpy
 from cule.envs.errors import ArgumentTypeError
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,7 +68,7 @@ def ram_cells(
     values = as_array("ram", values, "uint8", (len(values), RAM_BYTES))
     for name, numbers in (("addresses", addresses), ("divisors", divisors)):
         if numbers is not None and not isinstance(numbers, Sequence):
-            raise ArgumentTypeError(f"{name} is {numbers!r}; it must be a list of integers")
+            raise ArgumentTypeError(f"{name} is {shown(numbers)}; it must be a list of integers")
     chosen = [as_int("an address", address, 0, RAM_BYTES - 1) for address in addresses]
     by = [1] * len(chosen) if divisors is None else list(divisors)
     if not chosen or len(by) != len(chosen):

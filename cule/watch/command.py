@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cule.envs.vector_env import BatchEnv
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.familiar_names import Parser
 from cule.watch.environments import Environments
 from cule.watch.policies import DEFAULT_PROTOCOL, MAX_SEED, Policy, open_random, open_requested
@@ -164,6 +164,6 @@ def _check(options: argparse.Namespace) -> None:
         value = getattr(options, name)
         if value is not None and value is not False:
             raise InvalidArgumentError(
-                f"{name} is {value!r}; it must be used "
+                f"{name} is {shown(value)}; it must be used "
                 f"{'without' if has_checkpoint else 'with'} a CHECKPOINT"
             )

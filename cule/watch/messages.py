@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from urllib.parse import parse_qs
 
-from cule.errors import CuleError
+from cule.errors import CuleError, shown
 from cule.watch.keys import KEYS, Keys
 
 #: Most bytes of a message.
@@ -55,7 +55,7 @@ def viewer_of(fields: Mapping[str, object]) -> str:
     """Id of the viewer."""
     viewer = fields.get("viewer")
     if not isinstance(viewer, str) or not _VIEWER.fullmatch(viewer):
-        raise RequestError(f"viewer is {viewer!r}; it must be 1 to 64 letters and digits")
+        raise RequestError(f"viewer is {shown(viewer)}; it must be 1 to 64 letters and digits")
     return viewer
 
 
@@ -63,7 +63,7 @@ def after_of(fields: Mapping[str, str]) -> int:
     """Number of the picture that the viewer has; -1 by default."""
     after = fields.get("after", "-1")
     if not _INTEGER.fullmatch(after):
-        raise RequestError(f"after is {after!r}; it must be an integer")
+        raise RequestError(f"after is {shown(after)}; it must be an integer")
     return int(after)
 
 
@@ -71,7 +71,7 @@ def console_of(fields: Mapping[str, object]) -> int:
     """Index of an environment, not yet checked against their number."""
     console = fields["console"]
     if not isinstance(console, int) or isinstance(console, bool):
-        raise RequestError(f"console is {console!r}; it must be an integer")
+        raise RequestError(f"console is {shown(console)}; it must be an integer")
     return console
 
 
@@ -79,7 +79,7 @@ def keys_of(fields: Mapping[str, object]) -> Keys:
     """Held keys."""
     keys = fields["keys"]
     if not isinstance(keys, list) or not all(isinstance(key, str) and key in KEYS for key in keys):
-        raise RequestError(f"keys is {keys!r}; it must be a list of {', '.join(sorted(KEYS))}")
+        raise RequestError(f"keys is {shown(keys)}; it must be a list of {', '.join(sorted(KEYS))}")
     return frozenset(keys)
 
 
@@ -87,5 +87,5 @@ def paused_of(fields: Mapping[str, object]) -> bool:
     """Whether the environments shall pause."""
     paused = fields["paused"]
     if not isinstance(paused, bool):
-        raise RequestError(f"paused is {paused!r}; it must be true or false")
+        raise RequestError(f"paused is {shown(paused)}; it must be true or false")
     return paused

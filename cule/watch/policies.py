@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cule.envs import AtariVectorEnv, MultiAgentVectorEnv
 from cule.envs.checks import to_numpy
 from cule.envs.vector_env import BatchEnv
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.games import game_id_of
 
 #: Any: arrays or tensors, depending on the environment; this package does not import torch.
@@ -62,7 +62,7 @@ def open_random(
     else:
         if rules is not None:
             raise InvalidArgumentError(
-                f"rules is {rules!r}; with num_players {num_players} it must be left out"
+                f"rules is {shown(rules)}; with num_players {num_players} it must be left out"
             )
         env = MultiAgentVectorEnv(game, num_envs, num_players=num_players, **options)
     random, num_actions = np.random.default_rng(seed), len(env.action_set)
@@ -105,7 +105,8 @@ def open_trained(
     config = checkpoint_config(content, own, device=device, env_device="", **given)
     if game is not None and game != config.game and game_id_of(game) != game_id_of(config.game):
         raise InvalidArgumentError(
-            f"game is {game!r}; the checkpoint {str(path)!r} plays {config.game!r} alone"
+            f"game is {shown(game)}; the checkpoint {shown(str(path))} plays {shown(config.game)} "
+            "alone"
         )
     players = config.num_players
     made = make_env(eval_config(config, protocol, num_envs * players))

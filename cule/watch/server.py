@@ -39,7 +39,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote, urlsplit
 
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.watch import messages
 from cule.watch.messages import RequestError
 from cule.watch.session import Session
@@ -122,7 +122,7 @@ class WatchServer(ThreadingHTTPServer):
         except (OSError, OverflowError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or error
             raise InvalidArgumentError(
-                f"host is {host!r} and port {port}; cule cannot listen there: {reason}"
+                f"host is {shown(host)} and port {port}; cule cannot listen there: {reason}"
             ) from None
         query = "" if token is None else f"?token={quote(token, safe='')}"
         self.url = f"http://{f'[{host}]' if is_ipv6 else host}:{self.server_port}/{query}"
@@ -250,7 +250,7 @@ class WatchHandler(BaseHTTPRequestHandler):
         host = self.headers.get("Host", "")
         if not is_own_host(host, self.server.host):
             raise RequestError(
-                f"the Host header is {host!r}; it must be an address, localhost or "
+                f"the Host header is {shown(host)}; it must be an address, localhost or "
                 f"{self.server.host}",
                 HTTPStatus.FORBIDDEN,
             )
@@ -259,7 +259,8 @@ class WatchHandler(BaseHTTPRequestHandler):
         origin = self.headers.get("Origin")
         if origin is not None and origin != f"http://{host}":
             raise RequestError(
-                f"the Origin header is {origin!r}; it must be http://{host}", HTTPStatus.FORBIDDEN
+                f"the Origin header is {shown(origin)}; it must be http://{host}",
+                HTTPStatus.FORBIDDEN,
             )
 
     def _welcome(self, path: str, content: object) -> Reply | None:
@@ -303,7 +304,7 @@ class WatchHandler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if not _LENGTH.fullmatch(length) or int(length) > messages.MAX_BYTES:
             raise RequestError(
-                f"Content-Length is {length!r}; it must be in 0..{messages.MAX_BYTES}"
+                f"Content-Length is {shown(length)}; it must be in 0..{messages.MAX_BYTES}"
             )
         body: bytes = self.rfile.read(int(length))
         if len(body) < int(length):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cule.envs import AtariVectorEnv
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 
 
 def with_fixed(
@@ -20,7 +20,7 @@ def with_fixed(
     for name, value in fixed.items():
         if options.get(name, value) != value:
             raise InvalidArgumentError(
-                f"{name} is {options[name]!r}; for {library} it must be {value!r}"
+                f"{name} is {shown(options[name])}; for {library} it must be {shown(value)}"
             )
     return {**options, **fixed}
 

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from cule.envs import AtariVectorEnv
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.lazy import needs
 from cule.wrappers.options import check_is_synchronous, with_fixed
 
@@ -68,7 +68,8 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the library is optional
         """Make the environments."""
         if num_envs is not None and n_envs is not None:
             raise InvalidArgumentError(
-                f"num_envs is {num_envs!r} and n_envs {n_envs!r}; one of them must be left out"
+                f"num_envs is {shown(num_envs)} and n_envs {shown(n_envs)}; one of them must be "
+                "left out"
             )
         count = n_envs if num_envs is None else num_envs
         if count is not None:
@@ -93,7 +94,8 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the library is optional
         """
         if any(self._options):
             raise InvalidArgumentError(
-                f"set_options() gave {self._options!r}; environments of a batch have no options"
+                f"set_options() gave {shown(self._options)}; environments of a batch have no "
+                "options"
             )
         seeds = [-1 if seed is None else seed for seed in self._seeds]
         obs: NDArray[np.uint8]
@@ -165,8 +167,8 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the library is optional
             InvalidArgumentError: Always.
         """
         raise InvalidArgumentError(
-            f"attr_name is {attr_name!r}; the environments of a batch have no attributes to set, "
-            "give options to SB3VecEnv()"
+            f"attr_name is {shown(attr_name)}; the environments of a batch have no attributes to "
+            "set, give options to SB3VecEnv()"
         )
 
     def env_method(
@@ -182,8 +184,8 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the library is optional
             InvalidArgumentError: Always.
         """
         raise InvalidArgumentError(
-            f"method_name is {method_name!r}; the environments of a batch have no methods of their "
-            f"own, call SB3VecEnv.env.{method_name}()"
+            f"method_name is {shown(method_name)}; the environments of a batch have no methods of "
+            f"their own, call SB3VecEnv.env.{method_name}()"
         )
 
     def env_is_wrapped(

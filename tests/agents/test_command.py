@@ -107,7 +107,7 @@ def test_train_resume_and_eval(tmp_path: Path, capsys: pytest.CaptureFixture[str
     video = tmp_path / "films" / "pong.mp4"
     words = ["eval", str(tmp_path / "run"), "--episodes", "10", "--json", str(scores)]
     assert main([*words, "--video", str(video)]) == 0
-    assert "10 episodes; human-normalised" in capsys.readouterr().out
+    assert "10 episodes; human-normalized" in capsys.readouterr().out
     (record,) = json.loads(scores.read_text())
     assert record["game"] == "pong"
     assert all(-21 <= value <= 0 for value in record["returns"])

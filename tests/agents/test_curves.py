@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +79,7 @@ def test_without_matplotlib_there_are_numbers(
     monkeypatch.setattr(curves.importlib.util, "find_spec", lambda name: None)
     write_run(tmp_path / "run", "ppo", {10: 3.5})
     with pytest.raises(curves.MissingPackageError, match="matplotlib"):
-        curves.plot([str(tmp_path / "run"), "--out", str(tmp_path / "a.svg")])
+        curves.plot_curves([str(tmp_path / "run"), "--out", str(tmp_path / "a.svg")])
     assert "3.50" in capsys.readouterr().out
     assert (tmp_path / "a.csv").exists()
 
@@ -101,3 +103,22 @@ def test_one_run_for_each_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert [len(curve.scores) for curve in found] == [3]
     assert main([*words, "--resume"]) == 2
     assert "resume the run of one seed" in capsys.readouterr().err
+
+
+def test_each_game_has_a_panel(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    kinds = [("pong", "ppo"), ("pong", "dqn"), ("breakout", "ppo"), ("qbert", "ppo")]
+    found = [curves.Curve(*kind, 4, {"run": {100: 1.0, 200: 2.0}}) for kind in kinds]
+    points = {curve.label: curve.points() for curve in found}
+    curves.draw(tmp_path / "a.svg", found, points)
+    picture = (tmp_path / "a.svg").read_text()
+    assert picture.count('<g id="axes_') == 3
+    assert all(f">{game}</text>" in picture for game in ("pong", "breakout", "qbert"))
+
+
+def test_a_plot_needs_no_torch(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", "ppo", {10: 3.5})
+    code = "import sys; sys.modules['torch'] = None; from cule.cli import main; main(sys.argv[1:])"
+    words = ["plot", str(tmp_path / "run"), "--out", str(tmp_path / "a.svg")]
+    subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True)
+    assert "pong ppo,1,10,40,3.5" in (tmp_path / "a.csv").read_text()

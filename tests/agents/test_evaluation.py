@@ -85,11 +85,11 @@ def test_numbers() -> None:
     result = Evaluation((1.0, 2.0, 6.0), (3, 4, 5), "pong", "noop")
     assert (result.mean, result.median) == (3.0, 2.0)
     assert result.std == pytest.approx(7.0**0.5)
-    assert result.human_normalised == pytest.approx((3.0 + 20.7) / 35.3)
+    assert result.human_normalized == pytest.approx((3.0 + 20.7) / 35.3)
     row = result.row()
     assert row["episodes"] == 3
     assert row["length_mean"] == 4.0
-    assert Evaluation((1.0,), (1,), "adventure", "noop").human_normalised is None
+    assert Evaluation((1.0,), (1,), "adventure", "noop").human_normalized is None
 
 
 def test_a_learner_is_as_it_was() -> None:
@@ -131,7 +131,7 @@ def test_a_game_has_one_name() -> None:
     agent = small_learner("ppo", game="MsPacman")
     result = agent.evaluate(episodes=10, env=Catch(10))
     assert result.game == "ms_pacman"
-    assert result.human_normalised is not None
+    assert result.human_normalized is not None
     assert small_learner("ppo", game="catch").evaluate(episodes=10, env=Catch(10)).game == "catch"
 
 

@@ -69,7 +69,7 @@ def train(
         + [
             ("ppo", {"target_kl": 1e-5}),
             ("ppo-continuous", {"target_kl": 1e-5}),
-            ("ppo", {"adaptive_kl": 1e-3, "normalise_values": True}),
+            ("ppo", {"adaptive_kl": 1e-3, "normalize_values": True}),
             ("ppo", {"entropy_coef_end": 0.0, "clip_range_end": 0.0, "clip_values": True}),
             ("rainbow", {"prioritized": False}),
         ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 
 import cule
 from cule.agents import PPO, DQNConfig, PPOConfig
+from cule.errors import CheckpointError
 from cule.replay import (
     PrioritizedReplay,
     ReplayOptions,
@@ -17,6 +19,7 @@ from cule.replay import (
     TrajectoryBuffer,
     UniformReplay,
 )
+from tests.support.learners import small_learner
 
 CONFIG = PPOConfig(game="pong", num_envs=2, num_steps=8, network="small", decorrelate_steps=0)
 
@@ -79,3 +82,15 @@ def test_a_step_of_the_wrong_method() -> None:
     step: Any = env.step(np.zeros(2, np.int64))
     with pytest.raises(cule.InvalidArgumentError, match=r"env\.step_frames"):
         replay.append(torch.zeros(2, dtype=torch.int64), step)
+
+
+def test_an_agent_is_loaded_from_the_folder_of_a_run_and_not_from_weights(tmp_path: Path) -> None:
+    agent = small_learner("a2c")
+    (tmp_path / "checkpoints").mkdir()
+    agent.save(tmp_path / "checkpoints" / "latest.pt")
+    again = type(agent).load(tmp_path, agent.setup.env)
+    assert all(map(torch.equal, again.network.parameters(), agent.network.parameters()))
+    weights = tmp_path / "weights.safetensors"
+    weights.write_bytes(b"")
+    with pytest.raises(CheckpointError, match="holds weights, which can only be played"):
+        type(agent).load(weights)

@@ -34,7 +34,7 @@ def outputs_of_heads(kind: str) -> list[Any]:
         if kind == "gaussian":
             return list(nets.GaussianActorCritic(OBS_SHAPE, torso="mlp")(obs))
         if kind == "pqn":
-            return [nets.NormalisedQNetwork(OBS_SHAPE, 6, torso="mlp")(obs)]
+            return [nets.NormalizedQNetwork(OBS_SHAPE, 6, torso="mlp")(obs)]
         network = nets.QNetwork(
             OBS_SHAPE,
             6,
@@ -144,7 +144,7 @@ def test_pixel_statistics_before_learning_are_kept(name: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(3, 6, 5), (1, 6, 5), (7,)])
-def test_normalised_observations(shape: tuple[int, ...]) -> None:
+def test_normalized_observations(shape: tuple[int, ...]) -> None:
     generator = torch.Generator().manual_seed(0)
     statistics = nets.PixelStatistics(shape)
     frames = torch.randint(0, 40, (100, *shape[-2:]), generator=generator).to(torch.uint8)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import lzma
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import cule  # noqa: E402
 from cule.agents import PPO, ApexDQN  # noqa: E402
 from cule.agents.run.checkpoint import read_checkpoint, write_checkpoint  # noqa: E402
 from cule.agents.run.presets import checkpoint_config  # noqa: E402
@@ -73,3 +75,22 @@ def test_a_run_with_an_option_that_is_gone_is_refused(
     write_checkpoint(path, {**saved, "config": {**saved["config"], option: value}})
     with pytest.raises(CheckpointError, match=f"{option} = {value}.*use it with that version"):
         read_checkpoint(path)
+
+
+def test_options_keep_their_values_under_another_spelling(tmp_path: Path) -> None:
+    path = unpack("ppo", tmp_path)
+    saved = torch.load(path, weights_only=True)
+    old = {"initialisation": "he", "normalise_advantages": False, "normalise_values": True}
+    write_checkpoint(path, {**saved, "config": {**saved["config"], **old}})
+    config = checkpoint_config(read_checkpoint(path))
+    assert config.initialization == "he"
+    assert (config.normalize_advantages, config.normalize_values) == (False, True)
+
+
+def test_words_have_one_spelling() -> None:
+    folder = Path(cule.__file__).parent
+    pages = [*folder.rglob("*.py"), *(folder.parent / "docs").rglob("*.md")]
+    allowed = folder / "agents" / "run" / "folders.py"
+    for page in pages:
+        if page != allowed:
+            assert re.search("normalis|initialis", page.read_text(), re.I) is None, page

@@ -32,11 +32,12 @@ from cule.agents.run.checkpoint import (  # noqa: E402
     read_checkpoint,
     write_checkpoint,
 )
-from cule.agents.run.logs import ProgressBar, RunLog, Table, short_number, short_time  # noqa: E402
+from cule.agents.run.logs import RunLog, Table  # noqa: E402
 from cule.agents.run.run import Run  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
+from cule.progress import ProgressBar, short_number, short_time  # noqa: E402
 from tests.support.cases import long_except  # noqa: E402
-from tests.support.catch import Catch, Interrupting  # noqa: E402
+from tests.support.catch import Catch, Endless, Interrupting  # noqa: E402
 from tests.support.learners import SMALL, class_of, small_env, small_learner  # noqa: E402
 
 SCRIPT = Path(__file__).parents[1] / "support" / "run_catch.py"
@@ -189,6 +190,34 @@ def test_interrupt_saves_and_ends(tmp_path: Path) -> None:
     assert [int(row["steps"]) for row in rows_of(tmp_path)] == [160, 320, 480, 640]
     assert not list(tmp_path.rglob("*.part"))
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_sigterm_does_not_wait_for_the_end_of_a_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cule.agents.run.run.PATIENCE_S", 0.2)
+    config = small_learner("a2c", total_steps=1_000_000).config
+    options = RunOptions(out=str(tmp_path), checkpoint_every=160, progress_bar=False)
+    run = start_run(type(small_learner("a2c")), config, options, env=Endless(16))
+    begun = time.monotonic()
+    assert not run.run()
+    assert time.monotonic() - begun < 30
+    steps = read_checkpoint(tmp_path / "checkpoints" / "latest.pt")["steps"]
+    assert 0 < steps < 640  # that of the last whole round
+
+
+def test_the_first_rounds_show_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cule.agents.run.run.INTERVAL_S", 0.0)
+    agent = small_learner("a2c", total_steps=320)
+    options = RunOptions(out=str(tmp_path), log_every=10**6, eval_episodes=0)
+    run = start_run(type(agent), agent.config, options, env=Catch(16))
+    assert run._bar is not None
+    run._bar.stream, run._bar.is_terminal = io.StringIO(), True
+    assert run.run()
+    lines = run._bar.stream.getvalue().split("\r")
+    assert "0.0% 0/320 steps | ? FPS | return no episode yet | ETA ?" in lines[1]
+    assert len(lines) > 3
+    assert "320/320 steps" in lines[-1]
 
 
 @pytest.mark.parametrize(("log_every", "steps"), [(160, [160, 320, 400]), (1000, [400]), (0, [])])

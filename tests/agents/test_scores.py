@@ -18,11 +18,11 @@ def test_reference_scores_are_complete() -> None:
     assert set(known) <= set(list_games())
     for game, (random, human) in known.items():
         assert human > random, game
-        assert scores.human_normalised(game, human) == pytest.approx(1.0)
-        assert scores.human_normalised(game, random) == pytest.approx(0.0)
+        assert scores.human_normalized(game, human) == pytest.approx(1.0)
+        assert scores.human_normalized(game, random) == pytest.approx(0.0)
     assert known["pong"] == (-20.7, 14.6)
     with pytest.raises(InvalidArgumentError, match="human score"):
-        scores.human_normalised("adventure", 1.0)
+        scores.human_normalized("adventure", 1.0)
 
 
 def test_interquartile_mean() -> None:

@@ -230,7 +230,7 @@ def test_evaluations_of_self_play_are_against_random_actions() -> None:
     agent = PPO(PPOConfig(**SMALL, total_steps=32))
     result = agent.evaluate(episodes=10)
     assert result.game == "pong with 2 players"
-    assert result.human_normalised is None
+    assert result.human_normalized is None
     assert len(result.returns) == 10
     assert all(abs(score) <= 21 for score in result.returns)
     again = agent.evaluate(episodes=10)

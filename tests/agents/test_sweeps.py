@@ -88,8 +88,8 @@ def test_the_report_holds_scores_aggregates_and_curves(
     assert [(row["game"], row["seeds"]) for row in rows] == [("pong", "2"), ("breakout", "2")]
     assert float(rows[0]["mean"]) == pytest.approx((14.6 - 20.7) / 2)
     assert float(rows[0]["std"]) == pytest.approx(35.3 / math.sqrt(2), rel=1e-5)
-    assert float(rows[0]["human_normalised"]) == pytest.approx(0.5)  # of 1 and 0
-    assert float(rows[1]["human_normalised"]) == pytest.approx(1.0)
+    assert float(rows[0]["human_normalized"]) == pytest.approx(0.5)  # of 1 and 0
+    assert float(rows[1]["human_normalized"]) == pytest.approx(1.0)
     aggregates = {row["aggregate"]: row for row in read_csv(out / "aggregates.csv")}
     assert float(aggregates["median"]["value"]) == pytest.approx(0.75)
     assert float(aggregates["iqm"]["value"]) == pytest.approx(1.0)  # of 0 1 1 1 the middle two
@@ -329,6 +329,21 @@ def sweep_words(folder: Path, *more: str) -> list[str]:
     return ["sweep", "ppo-cpu", *SMALL, "--out", str(folder), *more]
 
 
+@pytest.mark.ale
+def test_sigterm_ends_a_sweep_as_ctrl_c_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(_: object) -> bool:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)  # interrupted
+        return True
+
+    monkeypatch.setattr(command.Schedule, "run", run)
+    before = signal.getsignal(signal.SIGTERM)
+    assert main(sweep_words(tmp_path, "--games", "pong")) == 130
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 @pytest.mark.long
 @pytest.mark.ale
 def test_a_sweep_of_two_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -337,7 +352,7 @@ def test_a_sweep_of_two_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main(words) == 0
     out, err = capsys.readouterr()
     assert "2 of 2 runs complete" in err
-    assert "human-normalised IQM" in out or not HAS_MATPLOTLIB
+    assert "human-normalized IQM" in out or not HAS_MATPLOTLIB
     rows = read_csv(tmp_path / "results" / "scores.csv")
     assert [(row["game"], row["seeds"]) for row in rows] == [("pong", "2")]
     folders = [tmp_path / "pong" / f"seed-{seed}" for seed in (0, 1)]

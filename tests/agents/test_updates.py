@@ -169,9 +169,9 @@ def test_ppo_with_one_minibatch() -> None:
     assert float(metrics["approx_kl"]) == pytest.approx(kl, **CLOSE)
 
 
-def test_ppo_with_normalised_values() -> None:
+def test_ppo_with_normalized_values() -> None:
     """The loss of values and their clip are in units of the deviation of returns."""
-    agent = limited("ppo", num_minibatches=1, num_epochs=1, clip_range=0.1, normalise_values=True)
+    agent = limited("ppo", num_minibatches=1, num_epochs=1, clip_range=0.1, normalize_values=True)
     agent.value_scale.update(torch.tensor(30.0), torch.tensor(8.0), agent.network.value)
     collect(agent, 16)
     with torch.no_grad():

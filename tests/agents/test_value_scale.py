@@ -40,18 +40,18 @@ def rich_learner(**changes: Any) -> Any:
 def test_large_values_are_learned_in_units_of_their_deviation() -> None:
     """Without, the gradient of values uses up the norm to which gradients are clipped."""
     scores = []
-    for agent in (rich_learner(normalise_values=True), rich_learner()):
+    for agent in (rich_learner(normalize_values=True), rich_learner()):
         for _ in agent.train():
             pass
         scores.append(agent.evaluate(episodes=100, env=RichCatch(50)).mean)
-        if agent.config.normalise_values:
+        if agent.config.normalize_values:
             assert float(agent.value_scale.std) == pytest.approx(POINTS, rel=0.5)
     assert scores[0] > 0.5 * POINTS
     assert scores[1] < 0.0
 
 
 def test_new_units_do_not_change_values() -> None:
-    agent: Any = rich_learner(normalise_values=True)
+    agent: Any = rich_learner(normalize_values=True)
     obs = torch.randint(0, 256, (64, 2, 5, 5), dtype=torch.uint8)
     for mean, std in ((30.0, 500.0), (-800.0, 2.0), (0.0, 0.0)):
         before = agent.values_of(obs)
@@ -79,11 +79,11 @@ def test_units_forget_old_rollouts() -> None:
 
 
 def test_units_are_in_checkpoints(tmp_path: Path) -> None:
-    agent: Any = rich_learner(normalise_values=True)
+    agent: Any = rich_learner(normalize_values=True)
     for _ in agent.train(steps=1024):
         pass
     agent.save(tmp_path / "at.pt")
-    again = rich_learner(normalise_values=True)
+    again = rich_learner(normalize_values=True)
     load_state(again, read_checkpoint(tmp_path / "at.pt"))
     assert float(agent.value_scale.std) != 1.0
     for mine, theirs in zip(agent.value_scale.buffers(), again.value_scale.buffers(), strict=True):

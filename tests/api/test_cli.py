@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import cule
 from cule import __version__
-from cule.cli import main
+from cule.cli import COMMANDS, main
 from tests.support.api import rom_path
 
 
@@ -30,6 +31,27 @@ def test_info(capsys: pytest.CaptureFixture[str], own_folders: Path) -> None:
     printed = capsys.readouterr().out
     for text in (__version__, "gymnasium", "ale-py", "build: cuda", "ROMs: ale_py", "104 of 104"):
         assert text in printed
+    env = cule.AtariVectorEnv("pong", 1)
+    kind = "translated" if env.running_kernel.name == "compiled" else "interpreted"
+    assert re.search(rf"games on the CPU +{kind}", printed) is not None
+
+
+COMMAND_WORDS = [[name] for name in COMMANDS] + [["train", "ppo"], ["train", "dqn"]]
+
+
+@pytest.mark.parametrize("words", COMMAND_WORDS, ids=" ".join)
+def test_help_is_plain_text(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    if words[0] in ("train", "sweep", "plot", "eval"):
+        pytest.importorskip("torch")
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--help"])
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    assert "`" not in printed
+    if words == ["train"]:
+        assert "cule train ALGO --help" in printed
+    if words == ["sweep"]:
+        assert "cule train PRESET --help" in printed
 
 
 @pytest.mark.ale

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -357,3 +359,20 @@ def test_an_interrupted_recording_is_saved(
     dataset = open_dataset(path)
     assert len(dataset) == 21
     assert len(list(dataset.replay(obs_type="ram"))) == 7  # and the digests are equal
+
+
+@pytest.mark.ale
+def test_recording_shows_its_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cule.progress.INTERVAL_S", 0.0)
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    words = ["record", "--game", "pong", "--num-envs", "2", "--out", str(tmp_path / "a.cule")]
+    assert main([*words, "--steps", "1e2"]) == 0
+    lines = terminal.getvalue().split("\r")
+    assert len(lines) == 51
+    assert "100.0% 100/100 steps" in lines[-1]
+    with pytest.raises(SystemExit):
+        main([*words, "--steps", "1.5"])
+    assert main(words) == 2  # the file exists
+    assert "which exists; name another file" in terminal.getvalue()

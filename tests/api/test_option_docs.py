@@ -9,7 +9,9 @@ import pydoc
 import pytest
 
 import cule
-from cule.option_fields import field_docs
+from cule.bench.command import parser
+from cule.bench.options import PRESETS, BenchOptions
+from cule.option_fields import field_docs, given_fields
 from cule.replay import PrioritizedOptions, ReplayOptions, SharedOptions, TrajectoryOptions
 
 CONFIGS = [cule.EnvOptions, ReplayOptions, PrioritizedOptions, SharedOptions, TrajectoryOptions]
@@ -41,3 +43,22 @@ def test_ranges_are_told() -> None:
     text = " ".join((inspect.getdoc(PrioritizedOptions) or "").split())
     assert "1 corrects fully; `sample` can override it. From 0.0 to 1.0." in text
     assert "Steps n of a return. At least 1." in text
+
+
+@pytest.mark.parametrize("name", ["num_reset_states", "final_info", "full_action_space"])
+def test_options_say_where_they_have_no_effect(name: str) -> None:
+    assert "without effect" in field_docs(cule.EnvOptions)[name]
+
+
+def test_negative_seeds_are_documented() -> None:
+    assert "Negative: as None." in (inspect.getdoc(cule.AtariVectorEnv.reset) or "")
+
+
+@pytest.mark.ale
+def test_a_preset_is_a_set_of_options_that_names_win_over() -> None:
+    env = cule.AtariVectorEnv("pong", 1, preset="machado", frameskip=3)
+    assert (env.config.frameskip, env.config.full_action_space) == (3, True)
+    env.close()
+    given = given_fields(parser(PRESETS["one-thread"]).parse_args(["--rounds", "3"]))
+    del given["preset"]
+    assert BenchOptions(**given) == dataclasses.replace(PRESETS["one-thread"], rounds=3)

@@ -44,7 +44,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
 }
 
 #: Part of cule/: the other parts it may import. Single modules: errors, device, roms,
-#: files, reading, lazy, tensor_files, pickles, option_fields, familiar_names.
+#: files, reading, lazy, tensor_files, pickles, option_fields, familiar_names, progress.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "reading": {"errors"},
@@ -52,8 +52,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lazy": {"errors"},
     "tensor_files": {"errors", "files", "pickles", "reading"},
     "pickles": {"errors", "reading"},
-    "option_fields": set(),
-    "familiar_names": set(),
+    "option_fields": {"errors"},
+    "familiar_names": {"errors"},
+    "progress": set(),
     "device": {"errors"},
     "games": {"errors", "files", "reading"},
     "envs": {
@@ -73,7 +74,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernels": {"device"},
     # The package itself for its version, in checkpoints.
     "agents": {
-        *("errors", "files", "reading", "lazy", "tensor_files", "option_fields"),
+        *("errors", "files", "reading", "lazy", "tensor_files", "option_fields", "progress"),
         *("familiar_names", "games", "envs", "replay", "nets", "algos", "kernels", ""),
     },
     # What users see: the package's own names, games, and the learners where they are timed; envs
@@ -96,6 +97,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "reading",
         "option_fields",
         "familiar_names",
+        "progress",
         "games",
         "envs",
         "watch",

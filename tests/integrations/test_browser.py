@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 
 from cule import AtariVectorEnv
+from cule.watch.policies import open_random
 from tests.support.served import serve
 
 webdriver = pytest.importorskip("selenium.webdriver")
@@ -50,9 +52,11 @@ return [canvas.height, canvas.width, Array.from(data)];
 
 
 @contextlib.contextmanager
-def browser(url: str, folder: Path) -> Iterator[Any]:
+def browser(url: str, folder: Path, phone: dict[str, Any] | None = None) -> Iterator[Any]:
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
+    if phone is not None:
+        options.add_experimental_option("mobileEmulation", phone)
     for flag in (*FLAGS, f"--user-data-dir={folder}"):
         options.add_argument(flag)
     driver = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
@@ -169,7 +173,7 @@ def rest_of(env: AtariVectorEnv, before: np.ndarray) -> np.ndarray:
             return found
 
 
-def test_a_page_follows_a_running_session(pages: tuple[Any, Any, Any], tmp_path: Path) -> None:
+def test_a_page_follows_a_running_session(pages: tuple[Any, Any, Any]) -> None:
     served, first, second = pages
     tiles(first)[0].click()
     wait_for(lambda: classes(second)[0] == "another")
@@ -182,6 +186,72 @@ def test_a_page_follows_a_running_session(pages: tuple[Any, Any, Any], tmp_path:
     wait_for(lambda: not np.array_equal(pixels(second, 0), earlier))
     press(second, "p")
     wait_for(lambda: "paused" in first.find_element(By.ID, "rates").text)
-    picture = Path(os.environ.get("CULE_WATCH_SCREENSHOT") or tmp_path / "watch.png")
-    assert first.save_screenshot(str(picture))
-    assert picture.stat().st_size > 5_000
+
+
+#: A caption whose score has three digits.
+HAS_SCORE = re.compile(r"score \d{3}")
+
+
+def captions(driver: Any) -> list[str]:
+    return [part.text for part in driver.find_elements(By.CLASS_NAME, "caption")]
+
+
+def test_the_picture_of_a_running_game_has_scores(tmp_path: Path) -> None:
+    env, policy = open_random("ms_pacman", 6, seed=1, device="cpu")
+    with serve(env, policy, speed=8.0) as served:
+        url = f"http://127.0.0.1:{served.server.server_port}/"
+        with browser(url, tmp_path / "a") as page:
+            wait_for(lambda: len(tiles(page)) == 6)
+            press(page, "p")
+            wait_for(lambda: all(map(HAS_SCORE.search, captions(page))), 100)
+            tiles(page)[1].click()
+            wait_for(lambda: classes(page)[1] == "you")
+            wait_for(lambda: "emulated frames/s" in page.find_element(By.ID, "rates").text)
+            picture = Path(os.environ.get("CULE_WATCH_SCREENSHOT") or tmp_path / "watch.png")
+            assert page.save_screenshot(str(picture))
+            assert picture.stat().st_size > 5_000
+
+
+#: A phone held upright.
+PHONE = {"width": 390, "height": 844, "pixelRatio": 2.0, "touch": True}
+
+#: Puts a finger on the button of a key, or takes it away.
+TOUCH = """
+const key = document.querySelector(`#pad [data-key=${arguments[0]}]`);
+const box = key.getBoundingClientRect();
+const touch = new Touch({
+  identifier: 1, target: key, clientX: box.x + box.width / 2, clientY: box.y + box.height / 2,
+});
+const touches = arguments[1] === "touchstart" ? [touch] : [];
+key.dispatchEvent(new TouchEvent(arguments[1], { touches, bubbles: true, cancelable: true }));
+"""
+
+
+def test_a_phone_has_captions_and_a_joystick(tmp_path: Path) -> None:
+    with serve(make_env()) as served:
+        url = f"http://127.0.0.1:{served.server.server_port}/"
+        with browser(url, tmp_path / "a", {"deviceMetrics": PHONE}) as page:
+            wait_for(lambda: len(tiles(page)) == 4)
+            for part in page.find_elements(By.CLASS_NAME, "caption"):
+                wait_for(lambda part=part: part.text)
+                size = page.execute_script(
+                    "const c = arguments[0]; return [c.scrollWidth, c.clientWidth, c.scrollHeight, "
+                    "c.clientHeight]",
+                    part,
+                )
+                assert size[0] <= size[1]
+                assert size[2] <= size[3]
+            pad = page.find_element(By.ID, "pad")
+            assert not pad.is_displayed()
+            tiles(page)[0].click()
+            wait_for(pad.is_displayed)
+            width = page.execute_script("return document.documentElement.scrollWidth")
+            assert width <= PHONE["width"]
+            before = served.env.ram[0, PADDLE]
+            page.find_element(By.CSS_SELECTOR, "#pad [data-path='/pause']").click()
+            page.execute_script(TOUCH, "right", "touchstart")
+            wait_for(lambda: served.env.ram[0, PADDLE] > before)
+            page.execute_script(TOUCH, "right", "touchend")
+            wait_for(lambda: "held" not in pad.get_attribute("innerHTML"))
+            if folder := os.environ.get("CULE_PHONE_SCREENSHOT"):
+                assert page.save_screenshot(folder)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -139,4 +140,17 @@ class Interrupting(Catch):
         self.calls += 1
         if self.calls == 40:
             os.kill(os.getpid(), signal.SIGINT)
+        return super().step_frames(actions, out)
+
+
+class Endless(Catch):
+    """Catch, whose 40th step is asked to end by SIGTERM and takes a minute."""
+
+    calls = 0
+
+    def step_frames(self, actions: Any, out: Any = None) -> Any:
+        self.calls += 1
+        if self.calls == 40:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
         return super().step_frames(actions, out)

@@ -53,7 +53,7 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
         "num_batches": 2,
         "steps_per_update": 2.0,
         "learning_rate": 2e-3,
-        "initialisation": "he",
+        "initialization": "he",
     },
     "pqn": {"num_steps": 5, "num_epochs": 2, "num_minibatches": 2, "learning_rate": 1e-3},
     "dqn": {**_REPLAY, "epsilon_steps": 100},
@@ -68,7 +68,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "ppo-limits": ("ppo", {"target_kl": 1e-3, "entropy_coef_end": 0.0, "clip_range_end": 0.05}),
     "ppo-units": (
         "ppo",
-        {"adaptive_kl": 1e-3, "normalise_values": True, "local_norm": True, "clip_values": False},
+        {"adaptive_kl": 1e-3, "normalize_values": True, "local_norm": True, "clip_values": False},
     ),
     "ppo-continuous-limits": ("ppo", {"continuous": True, "target_kl": 1e-3}),
     "a2c-lambda": ("a2c", {"gae_lambda": 0.9, "entropy_coef_end": 0.1, "lr_scale": "sqrt"}),

@@ -400,7 +400,7 @@ class ProgramWriter:
             self.emit(f"{out}:")
             self.blocks_of(0, 4)
 
-    def initialise(self) -> None:
+    def initialize(self) -> None:
         self.emit("LDX #$EF")
         self.emit("TXS")
         if self.rng.random() < 0.8:
@@ -411,10 +411,10 @@ class ProgramWriter:
                 self.emit(f"STA {reg}")
 
     def program(self) -> str:
-        """The whole text: initialise, one to three kinds of frame in a circle, a BRK handler."""
+        """The whole text: initialize, one to three kinds of frame in a circle, a BRK handler."""
         self.emit("start:")
         if self.rng.random() < 0.8:
-            self.initialise()
+            self.initialize()
         self.emit("main:")
         for _ in range(self.rng.randint(1, 3)):
             self.frame()

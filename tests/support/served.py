@@ -97,15 +97,20 @@ class Served:
 
 @contextlib.contextmanager
 def serve(
-    env: AtariVectorEnv, *, paused: bool = True, token: str | None = None, **options: Any
+    env: AtariVectorEnv,
+    policy: Any = None,
+    *,
+    paused: bool = True,
+    token: str | None = None,
+    **options: Any,
 ) -> Iterator[Served]:
-    """A session of an environment that only viewers move, as `cule watch` runs it.
+    """A session of an environment, by default one that only viewers move, as `cule watch` runs it.
 
     Without its time limits: a viewer is present however long its next request takes, and a
     picture is waited for until there is one.
     """
     options.setdefault("viewer_timeout_s", LIMIT_S)
-    session = Session(Environments(env, Still(env), seed=0), **options)
+    session = Session(Environments(env, policy or Still(env), seed=0), **options)
     if paused:
         session.pause(True)
     server = WatchServer("127.0.0.1", 0, session, token)

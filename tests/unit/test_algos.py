@@ -331,7 +331,7 @@ def test_explained_variance() -> None:
     returns = torch.tensor([1.0, 2.0, 3.0, 4.0])
     assert float(algos.explained_variance(returns, returns)) == pytest.approx(1.0)
     assert float(algos.explained_variance(torch.zeros(4), returns)) == pytest.approx(0.0)
-    normed = algos.normalise(returns, returns.mean(), returns.std())
+    normed = algos.normalize(returns, returns.mean(), returns.std())
     assert float(normed.mean()) == pytest.approx(0.0, abs=1e-6)
     assert float(normed.std()) == pytest.approx(1.0)
 

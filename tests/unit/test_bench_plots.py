@@ -79,19 +79,31 @@ def test_what_was_left_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert below["training.png"] == f"a machine\n{notes['training']}"
 
 
-@pytest.mark.parametrize("sizes", [(8,), (8, 64)])
 @pytest.mark.parametrize("games", [("pong",), ("pong", "qbert", "breakout", "seaquest")])
-def test_series_have_marks_and_labels(
-    games: tuple[str, ...],
-    sizes: tuple[int, ...],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_one_size_has_bars(
+    games: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also of one game or size, where boxes and lines would show nothing; none hides another."""
     pytest.importorskip("matplotlib")
     figures = []
     monkeypatch.setattr(plots, "_save", lambda figure, *_: figures.append(figure))
-    made = [fake_record("emulation", size, game) for size in sizes for game in games]
+    made = [fake_record("emulation", 8, game) for game in games]
+    plots.plot_speed(made, "emulation", "a machine", tmp_path / "a.png")
+    (axis,) = figures[0].axes
+    assert [bar.get_width() for bar in axis.patches] == [4000, 2000]
+    assert [text.get_text() for text in axis.get_yticklabels()] == ["cule, CPU", "ale-py"]
+    assert [text.get_text() for text in axis.texts] == ["4,000", "2,000"]
+    assert axis.get_xlim()[0] == 0
+
+
+@pytest.mark.parametrize("games", [("pong",), ("pong", "qbert", "breakout", "seaquest")])
+def test_series_have_marks_and_labels(
+    games: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of one game, where boxes would show nothing; none hides another."""
+    pytest.importorskip("matplotlib")
+    figures = []
+    monkeypatch.setattr(plots, "_save", lambda figure, *_: figures.append(figure))
+    made = [fake_record("emulation", size, game) for size in (8, 64) for game in games]
     plots.plot_speed(made, "emulation", "a machine", tmp_path / "a.png")
     for axis in figures[0].axes:
         labels = [text for text in axis.texts if text.get_text()]

@@ -101,7 +101,8 @@ def test_a_command_cannot_write_and_says_so_before_its_work(
 def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     assert torch is not None
-    from cule.agents.run.checkpoint import read_checkpoint, read_config
+    from cule.agents.run.checkpoint import read_checkpoint
+    from cule.agents.run.folders import read_config
     from cule.agents.run.weights import read_weights
     from cule.datasets import open_dataset
 

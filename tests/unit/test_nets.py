@@ -1,4 +1,4 @@
-"""Networks: sizes, scaling of pixels, heads, noise, normalisation."""
+"""Networks: sizes, scaling of pixels, heads, noise, normalization."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def size_of(module: torch.nn.Module) -> int:
         ("nature32", 512, 8_224 + 32_832 + 18_464 + 803_328),
         ("nips", 256, 4_112 + 8_224 + 663_808),
         ("impala", 256, 592 + 9_280 + 4_640 + 36_992 + 9_248 + 36_992 + 991_488),
-        # two branches of each convolution with its normalisation, and the linear layer with its own
+        # two branches of each convolution with its normalization, and the linear layer with its own
         (
             "hadamax",
             512,
@@ -49,7 +49,7 @@ def test_torsos(name: str, features: int, parameters: int) -> None:
 
 
 def test_hadamax_against_loops() -> None:
-    """Padding, normalisation over channels, product and maximum, in float64."""
+    """Padding, normalization over channels, product and maximum, in float64."""
     torso = nets.make_torso("hadamax", (2, 9, 9))
     obs = torch.randint(0, 256, (1, 2, 9, 9), generator=torch.Generator().manual_seed(1))
     x = obs.double() / 255
@@ -88,7 +88,7 @@ def test_hadamax_against_loops() -> None:
     torch.testing.assert_close(torso(obs.to(torch.uint8)), expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("make", [nets.NormalisedQNetwork, nets.QNetwork])
+@pytest.mark.parametrize("make", [nets.NormalizedQNetwork, nets.QNetwork])
 def test_heads_on_hadamax(make: type) -> None:
     assert make((2, 20, 20), 6, torso="hadamax")(pictures()[:, :2, :20, :20]).shape == (3, 6)
     dueling = nets.QNetwork((2, 20, 20), 6, torso="hadamax", dueling=True)
@@ -121,7 +121,7 @@ def test_bytes_are_scaled_inside_the_first_layer(name: str) -> None:
     torch.testing.assert_close(features, plain(pictures().float() / 255.0), atol=1e-4, rtol=1e-4)
 
 
-def test_initialisations() -> None:
+def test_initializations() -> None:
     torch.manual_seed(0)
     network = nets.ActorCritic(IMAGE, 6)
     weight = network.policy.weight
@@ -129,11 +129,11 @@ def test_initialisations() -> None:
     weight = network.torso.body[2].weight.flatten(1)
     torch.testing.assert_close(weight @ weight.T, 2.0 * torch.eye(64), atol=1e-4, rtol=0)
     assert not network.value.bias.any()
-    network = nets.ActorCritic(IMAGE, 6, initialisation="he")
+    network = nets.ActorCritic(IMAGE, 6, initialization="he")
     deviation = network.torso.body[7].weight.detach().std() * math.sqrt(3136)
     assert float(deviation) == pytest.approx(math.sqrt(2), rel=0.01)
-    with pytest.raises(InvalidArgumentError, match="initialisation"):
-        nets.ActorCritic(IMAGE, 6, initialisation="xavier")
+    with pytest.raises(InvalidArgumentError, match="initialization"):
+        nets.ActorCritic(IMAGE, 6, initialization="xavier")
 
 
 def test_actor_critic_shapes() -> None:
@@ -204,20 +204,20 @@ def test_noise_has_unit_scale_and_moves_the_output() -> None:
     assert not torch.allclose(before, network(obs))
 
 
-def test_normalised_q_network() -> None:
-    network = nets.NormalisedQNetwork(IMAGE, 6)
+def test_normalized_q_network() -> None:
+    network = nets.NormalizedQNetwork(IMAGE, 6)
     assert network(pictures()).shape == (3, 6)
     kinds = [type(layer).__name__ for layer in network.body]
     assert kinds.count("LayerNorm") == 4
     assert all(kinds[i + 1] == "ReLU" for i, kind in enumerate(kinds) if kind == "LayerNorm")
-    assert nets.NormalisedQNetwork((2, 10, 10), 3, torso="mlp")(
+    assert nets.NormalizedQNetwork((2, 10, 10), 3, torso="mlp")(
         torch.zeros(2, 2, 10, 10)
     ).shape == (2, 3)
     with pytest.raises(InvalidArgumentError, match="network"):
-        nets.NormalisedQNetwork(IMAGE, 6, torso="impala")
+        nets.NormalizedQNetwork(IMAGE, 6, torso="impala")
     for torso in ("nature", "vector"):
         with pytest.raises(InvalidArgumentError, match=r"shape \(128,\) it must be one of mlp"):
-            nets.NormalisedQNetwork((128,), 6, torso=torso)
+            nets.NormalizedQNetwork((128,), 6, torso=torso)
 
 
 def test_pixel_statistics_are_those_of_all_that_was_shown() -> None:

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from cule import __version__
-from cule.errors import ClusterError, InvalidArgumentError, MissingPackageError
+from cule.errors import ClusterError, InvalidArgumentError, MissingPackageError, shown
 from cule.files import format_bytes
 
 #: Seconds to wait for a connection, and for the answer of a node.
@@ -77,7 +77,7 @@ def connect(address: str) -> bool:
     except (ConnectionError, RuntimeError, ValueError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise ClusterError(
-            f"cluster is {address!r}, which cannot be used: {reason}; start a cluster with "
+            f"cluster is {shown(address)}, which cannot be used: {reason}; start a cluster with "
             "`ray start --head`, and join it with `ray start --address HOST:PORT` on other machines"
         ) from None
     return True
@@ -114,14 +114,14 @@ def _check_reachable(address: str) -> None:
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdecimal() or not 0 < int(port) < 2**16:
         raise InvalidArgumentError(
-            f"cluster is {address!r}; it must be 'auto', 'local' or HOST:PORT of a Ray cluster"
+            f"cluster is {shown(address)}; it must be 'auto', 'local' or HOST:PORT of a Ray cluster"
         )
     try:
         socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
     except OSError as error:
         raise ClusterError(
-            f"cluster is {address!r}, which cannot be reached: {error}; the address is the one "
-            "that `ray start --head` prints"
+            f"cluster is {shown(address)}, which cannot be reached: {error}; the address is the "
+            "one that `ray start --head` prints"
         ) from None
 
 
@@ -150,7 +150,7 @@ def check_nodes(games: Sequence[str], files: Sequence[str]) -> None:
             try:
                 cule.roms.get_rom_path(game)
             except Exception as error:
-                problems.append(f"game {game!r}: {error}")
+                problems.append(f"game {shown(game)}: {error}")
         return python, version, problems
 
     pin = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy

@@ -65,8 +65,8 @@ class AgentConfig:
     """Torso: nature, nature32, nips, small (for CPUs), impala, impala2, hadamax, mlp; vector for
     RAM."""
 
-    initialisation: str = "orthogonal"
-    """Initialisation of the weights: orthogonal, he or torch."""
+    initialization: str = "orthogonal"
+    """Initialization of the weights: orthogonal, he or torch."""
 
     learning_rate: NonNegativeFloat = 2.5e-4
     """Learning rate of the optimizer at the start of training."""

@@ -95,7 +95,7 @@ def check_same_on_all_ranks(name: str, value: object) -> None:
 
 
 def weigh_over_ranks(batch: Batch, num_valid: int | Tensor, beta: float | Tensor) -> Batch:
-    """Normalise importance weights by the largest of all processes.
+    """Normalize importance weights by the largest of all processes.
 
     All shards have the same size, so that the number of valid transitions times the probability of
     one is the same for the shard and for the whole.

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from cule.agents.parts.config import AgentConfig
 from cule.envs import AtariVectorEnv, FrameStep
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.replay import TrajectoryBuffer, TrajectoryOptions
 
 if TYPE_CHECKING:
@@ -111,12 +111,13 @@ def make_games(config: AgentConfig, seats: int) -> MultiAgentVectorEnv:
     for name, value in single.items():
         if getattr(config, name) != value:
             raise InvalidArgumentError(
-                f"{name} is {getattr(config, name)!r}; with num_players {config.num_players} it "
-                f"must be {value!r}"
+                f"{name} is {shown(getattr(config, name))}; with num_players {config.num_players} "
+                f"it must be {shown(value)}"
             )
     if "," in config.game:
         raise InvalidArgumentError(
-            f"game is {config.game!r}; with num_players {config.num_players} it must be one game"
+            f"game is {shown(config.game)}; with num_players {config.num_players} it must be one "
+            "game"
         )
     from cule.envs import MultiAgentVectorEnv
 
@@ -161,8 +162,8 @@ def _games(config: AgentConfig) -> str | list[tuple[str, int]]:
         return config.game
     if config.num_envs % len(names):
         raise InvalidArgumentError(
-            f"game is {config.game!r} and num_envs {config.num_envs}; it must be a multiple of the "
-            f"{len(names)} games"
+            f"game is {shown(config.game)} and num_envs {config.num_envs}; it must be a multiple "
+            f"of the {len(names)} games"
         )
     return [(name, config.num_envs // len(names)) for name in names]
 
@@ -368,13 +369,14 @@ def check_env(env: object) -> None:
     output = getattr(getattr(env, "config", None), "output", "torch")
     if output != "torch":
         raise InvalidArgumentError(
-            f"output of the environment is {output!r}; an agent needs output='torch'"
+            f"output of the environment is {shown(output)}; an agent needs output='torch'"
         )
     mode = env.metadata.get("autoreset_mode")  # type: ignore[attr-defined]  # it has one
     name = getattr(mode, "value", mode)
     if name not in ("SameStep", "NextStep"):
         raise InvalidArgumentError(
-            f"autoreset_mode of the environment is {name!r}; it must be 'SameStep' or 'NextStep'"
+            f"autoreset_mode of the environment is {shown(name)}; it must be 'SameStep' or "
+            "'NextStep'"
         )
 
 

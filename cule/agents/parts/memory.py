@@ -91,7 +91,7 @@ def copy_network(network: nn.Module) -> nn.Module:
 
 
 def weigh(batch: Batch, replay: PrioritizedReplay, beta: float | Tensor) -> Batch:
-    """Normalise the weights of a batch over all processes."""
+    """Normalize the weights of a batch over all processes."""
     return batch if world_size() == 1 else weigh_over_ranks(batch, replay.count_valid(), beta)
 
 

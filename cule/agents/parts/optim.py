@@ -130,7 +130,7 @@ def add_to(sums: dict[str, Tensor], values: Mapping[str, Tensor]) -> None:
 def step_unless(skip: Tensor, optimizer: torch.optim.Optimizer) -> None:
     """Step an optimizer, and undo the step on the device where `skip`, a bool scalar, is true.
 
-    It is false at the first step, which initialises the state of the optimizer.
+    It is false at the first step, which initializes the state of the optimizer.
     """
     before = [tensor.clone() for tensor in _tensors_of(optimizer)]
     optimizer.step()

@@ -21,9 +21,9 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.familiar_names import suggestion
-from cule.option_fields import field_docs, integer
+from cule.option_fields import field_docs, help_text, integer
 
 Config = TypeVar("Config")
 
@@ -69,19 +69,19 @@ class Option(typing.NamedTuple):
         if value is None and self.is_optional:
             return None
         is_limit = self.bounds is not None and self.bounds.allow_infinity and value == math.inf
-        if _is_number(value) and not math.isfinite(value) and not is_limit:
-            raise InvalidArgumentError(f"{name} is {value!r}; it must be a finite number")
+        if _is_number(value) and not _is_finite(value) and not is_limit:
+            raise InvalidArgumentError(f"{name} is {shown(value)}; it must be a finite number")
         if not self._accepts(value):
             wanted = f"{self.kind.__name__} or None" if self.is_optional else self.kind.__name__
-            raise InvalidArgumentError(f"{name} is {value!r}; it must be of type {wanted}")
+            raise InvalidArgumentError(f"{name} is {shown(value)}; it must be of type {wanted}")
         parsed: object = self.kind(value)
         if self.bounds is not None:
             assert isinstance(parsed, int | float)
             if not self.bounds.lowest <= parsed <= self.bounds.highest:
-                raise InvalidArgumentError(f"{name} is {parsed!r}; it must be {self.bounds}")
+                raise InvalidArgumentError(f"{name} is {shown(parsed)}; it must be {self.bounds}")
         if self.choices and parsed not in self.choices:
             raise InvalidArgumentError(
-                f"{name} is {parsed!r}; it must be one of {', '.join(self.choices)}"
+                f"{name} is {shown(parsed)}; it must be one of {', '.join(self.choices)}"
             )
         return parsed
 
@@ -96,6 +96,13 @@ class Option(typing.NamedTuple):
 
 def _is_number(value: object) -> typing.TypeGuard[float]:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond every float
+        return False
 
 
 def options_of(config_class: type) -> Mapping[str, Option]:
@@ -132,8 +139,8 @@ def add_arguments(
     for item in dataclasses.fields(config_class):
         option = options[item.name]
         flag = "--" + item.name.replace("_", "-")
-        text = f"{docs[item.name]} (default: {defaults.get(item.name, item.default)})"
-        text = text.replace("%", "%%")
+        default = f"(default: {defaults.get(item.name, item.default)})".replace("%", "%%")
+        text = f"{help_text(docs[item.name], docs)} {default}"
         flags = (flag, *_SHORT_NAMES.get(item.name, ()))
         add = functools.partial(parser.add_argument, *flags, default=argparse.SUPPRESS, help=text)
         if option.kind is bool:
@@ -150,7 +157,7 @@ def _convert(option: Option, word: str) -> object:
         converted: object = integer(word) if option.kind is int else option.kind(word)
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(
-            f"{word!r} is not of type {option.kind.__name__}"
+            f"{shown(word)} is not of type {option.kind.__name__}"
         ) from None
     return converted
 

@@ -51,7 +51,7 @@ def in_parts(function: Callable[[Tensor], Tensor], obs: Tensor, size: int) -> Te
 
 
 def pixel_statistics(network: nn.Module) -> PixelStatistics | None:
-    """The statistics of a network that normalises pixels; None of others."""
+    """The statistics of a network that normalizes pixels; None of others."""
     return getattr(network, "statistics", None)  # a network of your own has none
 
 

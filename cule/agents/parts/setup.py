@@ -48,7 +48,7 @@ from cule.agents.parts.graphs import Graphs
 from cule.agents.parts.optim import step_unless
 from cule.agents.parts.timer import PhaseTimer
 from cule.envs import FrameStep
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.kernels import BLOCK_SIDE
 from cule.nets import read_floats, reads_blocks
 
@@ -195,7 +195,7 @@ class Setup:
         """Keywords of the networks of `cule.nets`."""
         return {
             "torso": self.config.network,
-            "initialisation": self.config.initialisation,
+            "initialization": self.config.initialization,
             "normalize_obs": normalize_obs,
         }
 
@@ -334,12 +334,12 @@ def check_graphs(config: AgentConfig, device: torch.device) -> None:
         return
     if device.type != "cuda":
         raise InvalidArgumentError(
-            f"cuda_graphs is True and device {str(device)!r}; graphs need device 'cuda'"
+            f"cuda_graphs is True and device {shown(str(device))}; graphs need device 'cuda'"
         )
     if world_size() > 1 and not collectives_can_be_captured():
         raise InvalidArgumentError(
             f"cuda_graphs is True and {world_size()} processes communicate by "
-            f"{dist.get_backend()!r}; with several processes graphs need 'nccl'"
+            f"{shown(dist.get_backend())}; with several processes graphs need 'nccl'"
         )
 
 
@@ -352,7 +352,7 @@ def parse_device(name: str, value: str) -> torch.device:
         return torch.device(value)
     except RuntimeError:
         raise InvalidArgumentError(
-            f"{name} is {value!r}; it must be 'cpu', 'cuda' or 'cuda:<number>'"
+            f"{name} is {shown(value)}; it must be 'cpu', 'cuda' or 'cuda:<number>'"
         ) from None
 
 

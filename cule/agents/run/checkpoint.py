@@ -20,6 +20,7 @@ from cule import __version__
 from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.distributed import barrier, gather_values, rank, world_size
 from cule.agents.parts.options import config_from
+from cule.agents.run.folders import respelt
 from cule.errors import (
     CheckpointError,
     CheckpointNotFoundError,
@@ -27,7 +28,6 @@ from cule.errors import (
     InvalidArgumentError,
     shown,
 )
-from cule.reading import read_json
 from cule.tensor_files import load_tensors, save_tensors
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def load(
     if content["algorithm"] != learner_class.name:
         raise CheckpointError(
             f"{path} is a checkpoint of {shown(content['algorithm'])}; it must be of "
-            f"{learner_class.name!r}"
+            f"{shown(learner_class.name)}"
         )
     make: Any = learner_class  # a protocol does not say how it is made
     config = config_from(learner_class.config_class, content["config"] | changes)
@@ -151,7 +151,8 @@ def load_weights(learner: Learner, content: PolicyState) -> None:
 def _check_shapes(learner: Learner, content: PolicyState) -> None:
     if content["algorithm"] != learner.name:
         raise CheckpointError(
-            f"the checkpoint is of {shown(content['algorithm'])}; it must be of {learner.name!r}"
+            f"the checkpoint is of {shown(content['algorithm'])}; it must be of "
+            f"{shown(learner.name)}"
         )
     for name, saved, own in (
         ("obs_shape", content["obs_shape"], list(learner.setup.obs_shape)),
@@ -201,7 +202,7 @@ REMOVED_OPTIONS = {
 def without_removed_options(
     path: str | os.PathLike[str], config: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Leave out options of 0.2.0 that are gone.
+    """Leave out options of 0.2.0 that are gone, and spell the others as now.
 
     Raises:
         CheckpointError: The run used one of them.
@@ -213,7 +214,7 @@ def without_removed_options(
                 f"{path} was made with {name} = {shown(value)}, an option of cule 0.2.0 that is "
                 "gone; use it with that version, or train again without the option"
             )
-    return {name: value for name, value in config.items() if name not in REMOVED_OPTIONS}
+    return respelt({k: v for k, v in config.items() if k not in REMOVED_OPTIONS})
 
 
 class PolicyState(TypedDict):
@@ -299,27 +300,10 @@ def checked_policy(path: str | os.PathLike[str], content: Mapping[str, object]) 
 
 # --- The folder of a run --------------------------------------------------------------------------
 
-#: All options of a run: those of the algorithm, ``algorithm``, ``preset``, and ``run``.
-CONFIG_FILE = "config.json"
-
 
 def run_path(out: str, config: AgentConfig, preset: str) -> Path:
     """The folder of a run: `out`, or a default by game, preset and seed."""
     return Path(out or f"runs/{config.game}-{preset}-{config.seed}")
-
-
-def read_config(folder: Path) -> dict[str, Any] | None:
-    """The content of the `CONFIG_FILE` of a run; None without one."""
-    path = folder / CONFIG_FILE
-    if not path.exists():
-        return None
-    try:
-        content = read_json(path)
-        if isinstance(content, dict) and isinstance(content.get("algorithm"), str):
-            return content
-    except (OSError, ValueError):
-        pass
-    raise CheckpointError(f"{path} does not hold the options of a run")
 
 
 def latest_path(folder: Path) -> Path:
@@ -349,10 +333,10 @@ def find_checkpoint(path: Path) -> Path:
     """The checkpoint of a path: the file itself, or the newest one in the folder of a run."""
     found = last_checkpoint(path) if path.is_dir() else path
     if found is None:
-        raise InvalidArgumentError(f"CHECKPOINT is {str(path)!r}, a folder without a run")
+        raise InvalidArgumentError(f"CHECKPOINT is {shown(str(path))}, a folder without a run")
     if not found.exists():
         raise CheckpointNotFoundError(
-            f"CHECKPOINT is {str(path)!r}; there is no such file or folder"
+            f"CHECKPOINT is {shown(str(path))}; there is no such file or folder"
         )
     return found
 
@@ -381,7 +365,7 @@ def read_newest(folder: Path) -> Checkpoint | None:
     common = set.intersection(*map(set, all_steps))
     if not common:
         raise CheckpointError(
-            f"out is {str(folder)!r}, where the processes have checkpoints of these steps: "
+            f"out is {shown(str(folder))}, where the processes have checkpoints of these steps: "
             f"{all_steps}; to resume, use as many processes as before, each with its own file"
         )
     barrier()

@@ -22,7 +22,6 @@ from cule.agents.run.checkpoint import (
     FREE_OPTIONS,
     PolicyState,
     find_checkpoint,
-    read_config,
     run_path,
 )
 from cule.agents.run.evaluation import (
@@ -32,6 +31,7 @@ from cule.agents.run.evaluation import (
     evaluate,
     make_eval_env,
 )
+from cule.agents.run.folders import read_config
 from cule.agents.run.matches import play_matches, seats_with_opponent
 from cule.agents.run.presets import (
     AGENTS,
@@ -45,7 +45,7 @@ from cule.agents.run.scores import aggregate
 from cule.agents.run.video import RecordedEnv, check_video_path
 from cule.agents.run.weights import read_to_play
 from cule.agents.self_play import SelfPlayEnv
-from cule.errors import CuleError, InvalidArgumentError, TrainingMemoryError
+from cule.errors import CuleError, InvalidArgumentError, TrainingMemoryError, shown
 from cule.familiar_names import Parser
 from cule.files import check_writable, replace_text
 
@@ -139,7 +139,8 @@ def parse_train(words: Sequence[str]) -> tuple[str, AgentConfig, RunOptions]:
     # Processes of torchrun are started anew with the same words, also before there is a run.
     if run_options.resume and saved is None and "TORCHELASTIC_RUN_ID" not in os.environ:
         raise InvalidArgumentError(
-            f"out is {str(folder)!r}, which holds no run to resume; leave --resume out to start one"
+            f"out is {shown(str(folder))}, which holds no run to resume; leave --resume out to "
+            "start one"
         )
     if saved is not None:
         _check_resumed(folder, saved, name, preset.algorithm, chosen)
@@ -158,8 +159,8 @@ def _preset_of_run(words: Sequence[str]) -> str:
     saved = read_config(Path(out)) if out else None
     if saved is None:
         raise InvalidArgumentError(
-            f"out is {out!r}, which is no folder of a run to resume; name ALGO, or the folder of "
-            "a run with --out"
+            f"out is {shown(out)}, which is no folder of a run to resume; name ALGO, or the folder "
+            "of a run with --out"
         )
     return str(saved.get("preset", saved["algorithm"]))
 
@@ -175,14 +176,15 @@ def _check_resumed(
     was = str(saved.get("preset", preset))
     if saved["algorithm"] != algorithm or was != preset:
         raise InvalidArgumentError(
-            f"ALGO is {preset!r}; the run in {folder} is of {was!r}, so leave ALGO out or name that"
+            f"ALGO is {shown(preset)}; the run in {folder} is of {shown(was)}, so leave ALGO out "
+            "or name that"
         )
     for name, value in chosen.items():
         # num_envs may change with the number of processes, which the checkpoint knows.
         free = (*FREE_OPTIONS, "num_envs")
         if name in saved and name not in free and saved[name] != value:
             raise InvalidArgumentError(
-                f"{name} is {value!r}; the run in {folder} has {saved[name]!r}, and only "
+                f"{name} is {shown(value)}; the run in {folder} has {shown(saved[name])}, and only "
                 f"{', '.join(FREE_OPTIONS)} and options of the run may change"
             )
 
@@ -248,8 +250,8 @@ def _play_episodes(
         greedy=options.greedy,
         env=env,
     )
-    normalised = result.human_normalised
-    human = "no human score" if normalised is None else f"human-normalised {normalised:.1%}"
+    normalized = result.human_normalized
+    human = "no human score" if normalized is None else f"human-normalized {normalized:.1%}"
     return result, {
         "line": f": {result.game}, {agent.name} after {agent.steps} steps, protocol "
         f"{result.protocol}: mean {result.mean:.2f}, median {result.median:.2f}, std "
@@ -359,13 +361,14 @@ def _parse_eval(words: Sequence[str]) -> _EvalOptions:
         for name in ("video", "agent", "rules"):
             if getattr(options, name) is not None:
                 raise InvalidArgumentError(
-                    f"{name} is {str(getattr(options, name))!r}; with --versus it must be left out"
+                    f"{name} is {shown(str(getattr(options, name)))}; with --versus it must be "
+                    "left out"
                 )
     if options.video is not None:
         check_video_path(options.video)
         if len(options.checkpoints) > 1:
             raise InvalidArgumentError(
-                f"video is {str(options.video)!r} and there are {len(options.checkpoints)} "
+                f"video is {shown(str(options.video))} and there are {len(options.checkpoints)} "
                 "CHECKPOINTs; there must be one"
             )
     if options.json is not None:  # fail before playing
@@ -374,13 +377,13 @@ def _parse_eval(words: Sequence[str]) -> _EvalOptions:
 
 
 def _print_aggregates(results: Sequence[Evaluation]) -> None:
-    """Print aggregates of human-normalised scores, if there are several results."""
+    """Print aggregates of human-normalized scores, if there are several results."""
     scores: dict[str, list[float]] = {}
     for result in results:
-        if result.human_normalised is not None:
-            scores.setdefault(result.game, []).append(result.human_normalised)
+        if result.human_normalized is not None:
+            scores.setdefault(result.game, []).append(result.human_normalized)
     if sum(map(len, scores.values())) < 2:
         return
-    print(f"human-normalised, {len(scores)} games, 95 % bootstrap intervals:")
+    print(f"human-normalized, {len(scores)} games, 95 % bootstrap intervals:")
     for name, (value, low, high) in aggregate(scores).items():
         print(f"  {name:<15} {value:8.3f}  [{low:.3f}, {high:.3f}]")

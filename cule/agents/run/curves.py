@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cule.agents.run.checkpoint import CONFIG_FILE, read_config
+from cule.agents.run.folders import CONFIG_FILE, read_config
 from cule.agents.run.scores import Interval, aggregate
-from cule.errors import InvalidArgumentError, MissingPackageError
+from cule.errors import InvalidArgumentError, MissingPackageError, shown
 from cule.familiar_names import Parser
 from cule.files import writing
 
@@ -25,18 +25,27 @@ from cule.files import writing
 COLOURS = ("#0b5fa5", "#d1495b", "#5aa02c", "#e09f3e", "#7d5ba6", "#777777")
 
 
+#: Panels side by side.
+MOST_COLUMNS = 3
+
+
 @dataclass(frozen=True)
 class Curve:
     """Evaluations of the runs of one preset in one game."""
 
-    label: str
-    """Game and preset."""
+    game: str
+    preset: str
 
     frameskip: int
     """Emulated frames per step."""
 
     scores: Mapping[str, Mapping[int, float]]
     """Mean scores by steps, by folder of a run."""
+
+    @property
+    def label(self) -> str:
+        """Game and preset."""
+        return f"{self.game} {self.preset}"
 
     def points(self) -> dict[int, Interval]:
         """Interquartile mean and interval at the steps that all runs have."""
@@ -53,26 +62,26 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         inside = sorted(file.parent for file in path.glob(f"*/{CONFIG_FILE}"))
         if not (path / CONFIG_FILE).exists() and not inside:
-            raise InvalidArgumentError(f"RUN is {str(path)!r}; it must be the folder of a run")
+            raise InvalidArgumentError(f"RUN is {shown(str(path))}; it must be the folder of a run")
         found += [path] if (path / CONFIG_FILE).exists() else inside
     return found
 
 
 def read_curves(runs: Sequence[Path]) -> list[Curve]:
     """The curves of runs, joined by game and preset."""
-    joined: dict[str, dict[str, dict[int, float]]] = {}
-    frameskips: dict[str, int] = {}
+    joined: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
+    frameskips: dict[tuple[str, str], int] = {}
     for run in runs:
         config = read_config(run) or {}
-        label = f"{config['game']} {config.get('preset', config['algorithm'])}"
+        kind = str(config["game"]), str(config.get("preset", config["algorithm"]))
         scores = _scores(run / "evaluations.csv")
         if not scores:
             raise InvalidArgumentError(
                 f"{run} has no evaluations; train with --eval-every to have them"
             )
-        joined.setdefault(label, {})[str(run)] = scores
-        frameskips[label] = int(config["frameskip"])
-    return [Curve(label, frameskips[label], scores) for label, scores in joined.items()]
+        joined.setdefault(kind, {})[str(run)] = scores
+        frameskips[kind] = int(config["frameskip"])
+    return [Curve(*kind, frameskips[kind], scores) for kind, scores in joined.items()]
 
 
 def _scores(path: Path) -> dict[int, float]:
@@ -82,7 +91,7 @@ def _scores(path: Path) -> dict[int, float]:
         return {int(row["steps"]): float(row["mean"]) for row in csv.DictReader(file)}
 
 
-def plot(words: Sequence[str]) -> int:
+def plot_curves(words: Sequence[str]) -> int:
     """Run ``cule plot RUN...``: a table of the last scores, a CSV file and a picture."""
     parser = Parser(
         prog="cule plot",
@@ -158,18 +167,28 @@ def draw(
     points: Mapping[str, Mapping[int, Interval]],
     goal: float | None = None,
 ) -> None:
-    """Draw all curves into one picture."""
-    with save_figure(path, (6.4, 4.0)) as figure:
-        axis = figure.subplots()
-        for place, curve in enumerate(curves):
-            count = len(curve.scores)
-            label = f"{curve.label}, {count} run{'s' * (count != 1)}"
-            draw_curve(axis, curve, points[curve.label], COLOURS[place % len(COLOURS)], label)
-        if goal is not None:
-            axis.axhline(goal, color="grey", lw=0.8, ls="--")
-        axis.set_xlabel("emulated frames, millions")
-        axis.set_ylabel("test score")
-        axis.legend(loc="best", frameon=False)
+    """Draw all curves into one picture, with a panel for each game."""
+    games = list(dict.fromkeys(curve.game for curve in curves))
+    presets = list(dict.fromkeys(curve.preset for curve in curves))
+    columns = min(len(games), MOST_COLUMNS)
+    rows = -(-len(games) // columns)
+    with save_figure(path, (max(6.4, 3.6 * columns), max(4.0, 2.8 * rows))) as figure:
+        panels = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axis in panels[len(games) :]:
+            axis.remove()
+        for game, axis in zip(games, panels, strict=False):
+            for curve in curves:
+                if curve.game == game:
+                    count = len(curve.scores)
+                    label = f"{curve.preset}, {count} run{'s' * (count != 1)}"
+                    colour = COLOURS[presets.index(curve.preset) % len(COLOURS)]
+                    draw_curve(axis, curve, points[curve.label], colour, label)
+            if goal is not None:
+                axis.axhline(goal, color="grey", lw=0.8, ls="--")
+            axis.set_title(game)
+            axis.set_xlabel("emulated frames, millions")
+            axis.set_ylabel("test score")
+            axis.legend(loc="best", frameon=False)
 
 
 def draw_curve(

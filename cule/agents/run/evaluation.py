@@ -26,10 +26,10 @@ from torch import Tensor
 
 from cule.agents.parts.config import EVALUATION_SEED, AgentConfig
 from cule.agents.parts.envs import AnyEnv, FrameEnv, as_frame_env, make_env, make_games, make_stacks
-from cule.agents.run.scores import human_normalised, reference_scores
+from cule.agents.run.scores import human_normalized, reference_scores
 from cule.agents.self_play import RandomOpponent, SelfPlayEnv
 from cule.envs import AtariVectorEnv
-from cule.errors import CuleError, InvalidArgumentError
+from cule.errors import CuleError, InvalidArgumentError, shown
 from cule.games import game_id_of
 from cule.replay.options import check_int
 
@@ -90,20 +90,20 @@ class Evaluation:
         return float(np.std(self.returns, ddof=1))
 
     @property
-    def human_normalised(self) -> float | None:
+    def human_normalized(self) -> float | None:
         """0 is random play and 1 human play; None for games without reference scores."""
-        return human_normalised(self.game, self.mean) if self.game in reference_scores() else None
+        return human_normalized(self.game, self.mean) if self.game in reference_scores() else None
 
     def row(self) -> dict[str, float | int | str]:
         """The result as a row of a log."""
-        normalised = self.human_normalised
+        normalized = self.human_normalized
         return {
             "protocol": self.protocol,
             "episodes": len(self.returns),
             "mean": self.mean,
             "median": self.median,
             "std": self.std,
-            "human_normalised": float("nan") if normalised is None else normalised,
+            "human_normalized": float("nan") if normalized is None else normalized,
             "length_mean": float(np.mean(self.lengths)),
         }
 
@@ -187,7 +187,7 @@ def check_request(episodes: int, protocol: str) -> None:
     check_int("episodes", episodes, MIN_EPISODES)
     if protocol not in PROTOCOLS:
         raise InvalidArgumentError(
-            f"protocol is {protocol!r}; it must be one of {', '.join(PROTOCOLS)}"
+            f"protocol is {shown(protocol)}; it must be one of {', '.join(PROTOCOLS)}"
         )
 
 

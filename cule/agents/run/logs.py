@@ -17,9 +17,9 @@ import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import Protocol
 
-from cule.agents.run.checkpoint import CONFIG_FILE
+from cule.agents.run.folders import CONFIG_FILE
 from cule.files import replace_bytes, replace_text, writing
 
 Value = float | int | str
@@ -159,56 +159,3 @@ def _open_board(folder: Path, until_step: int | None) -> Board | None:
     purge = None if until_step is None else until_step + 1
     board: Board = SummaryWriter(str(folder), purge_step=purge)
     return board
-
-
-class ProgressBar:
-    """Shows steps, frames per second, the last mean return, and the remaining time."""
-
-    def __init__(self, label: str, total_steps: int, stream: TextIO | None = None) -> None:
-        """Write to a stream, by default to standard error; nothing before the first `update`."""
-        self.label = label
-        self.total_steps = total_steps
-        self.stream = sys.stderr if stream is None else stream
-        self.is_terminal = self.stream.isatty()
-        self._width = 0
-
-    def update(
-        self, steps: int, frames_per_s: float, episode_return: float, seconds_left: float
-    ) -> None:
-        """Show the current state; the return is NaN before the first episode has ended."""
-        share = min(steps / max(self.total_steps, 1), 1.0)
-        filled = round(20 * share)
-        shown = "no episode yet" if episode_return != episode_return else f"{episode_return:.2f}"
-        line = (
-            f"{self.label} [{'#' * filled}{'.' * (20 - filled)}] {share:6.1%} "
-            f"{short_number(steps)}/{short_number(self.total_steps)} steps | "
-            f"{short_number(frames_per_s)} FPS | return {shown} | ETA {short_time(seconds_left)}"
-        )
-        if self.is_terminal:
-            self.stream.write("\r" + line.ljust(self._width))
-            self._width = len(line)
-        else:
-            self.stream.write(line + "\n")
-        self.stream.flush()
-
-    def close(self) -> None:
-        """End the line."""
-        if self.is_terminal and self._width:
-            self.stream.write("\n")
-            self.stream.flush()
-
-
-def short_number(value: float) -> str:
-    """Format 1234567 as 1.23M."""
-    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= limit:
-            return f"{value / limit:.3g}{unit}"
-    return f"{value:.0f}"
-
-
-def short_time(seconds: float) -> str:
-    """Format 3725 as 1:02:05."""
-    if seconds != seconds or seconds == float("inf"):
-        return "?"
-    whole = int(seconds)
-    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"

@@ -14,7 +14,7 @@ from cule.agents.parts.envs import make_games
 from cule.agents.run.evaluation import check_request, eval_config, evaluate
 from cule.agents.run.presets import load_opponent
 from cule.agents.self_play import Opponent, RandomOpponent, SelfPlayEnv
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.replay.options import check_int
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def seats_with_opponent(config: AgentConfig) -> int:
     """
     if config.num_players == 1:
         raise InvalidArgumentError(
-            f"num_players is 1; with an opponent it must be 2 or 4 ({config.game!r})"
+            f"num_players is 1; with an opponent it must be 2 or 4 ({shown(config.game)})"
         )
     return config.num_players // 2
 

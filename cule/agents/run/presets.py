@@ -27,7 +27,7 @@ from cule.agents.run.checkpoint import PolicyState, load_weights
 from cule.agents.self_play import SelfPlayEnv
 from cule.agents.vtrace import VTrace
 from cule.envs import MultiAgentVectorEnv
-from cule.errors import CheckpointError, CuleError, InvalidArgumentError
+from cule.errors import CheckpointError, CuleError, InvalidArgumentError, shown
 from cule.games import game_id_of
 
 #: Algorithms by the names in their checkpoints.
@@ -79,9 +79,9 @@ PRESETS: dict[str, Preset] = {
     "vtrace-gpu": _preset("vtrace", **_ADDED_TO_ROOT, num_envs=4096, num_batches=16, num_steps=16,
         learning_rate=1.2e-3, precision="bf16"),
     "vtrace-impala": _preset("vtrace", num_envs=320, num_batches=10, steps_per_update=2.0,
-        network="impala", initialisation="orthogonal", normalize_obs=False, learning_rate=6e-4,
+        network="impala", initialization="orthogonal", normalize_obs=False, learning_rate=6e-4,
         learning_rate_schedule="linear", rmsprop_eps=0.01, reduction="sum", max_grad_norm=40.0),
-    "vtrace-cpu": _preset("vtrace", **_CPU_RMSPROP, stack_num=2, initialisation="orthogonal",
+    "vtrace-cpu": _preset("vtrace", **_CPU_RMSPROP, stack_num=2, initialization="orthogonal",
         num_batches=4, steps_per_update=1.0, learning_rate=7e-4, learning_rate_schedule="linear",
         entropy_coef=0.003, total_steps=2_000_000),
     "ppo": _preset("ppo"),
@@ -134,13 +134,13 @@ def find_agent(text: str) -> type[Learner]:
         found = getattr(importlib.import_module(module), name) if module and name else None
     except (ImportError, AttributeError) as error:
         raise InvalidArgumentError(
-            f"agent is {text!r}, which cannot be imported: {error}"
+            f"agent is {shown(text)}, which cannot be imported: {error}"
         ) from error
     finally:
         sys.path.remove(os.getcwd())
     if not (isinstance(found, type) and Learner in found.__mro__):
         raise InvalidArgumentError(
-            f"agent is {text!r}; it must be MODULE:CLASS of a cule.agents.Learner"
+            f"agent is {shown(text)}; it must be MODULE:CLASS of a cule.agents.Learner"
         )
     return found
 
@@ -170,8 +170,8 @@ def load_opponent(content: PolicyState, games: MultiAgentVectorEnv, device: str 
     game, players = str(games.config.game), games.num_players
     if game_id_of(config.game) != game_id_of(game) or config.num_players != players:
         raise InvalidArgumentError(
-            f"the opponent plays {config.game!r} with {config.num_players} players; it must play "
-            f"{game!r} with {players}"
+            f"the opponent plays {shown(config.game)} with {config.num_players} players; it must "
+            f"play {shown(game)} with {players}"
         )
     agent = load_to_play(content, SelfPlayEnv(games), device)
     agent.network.eval()
@@ -185,8 +185,8 @@ def checkpoint_config(
     name = content.get("algorithm")
     if agent_class is None and name not in AGENTS:
         raise CheckpointError(
-            f"the checkpoint is of {name!r}; known algorithms: {', '.join(sorted(AGENTS))}, and "
-            "with --agent MODULE:CLASS your own"
+            f"the checkpoint is of {shown(name)}; known algorithms: {', '.join(sorted(AGENTS))}, "
+            "and with --agent MODULE:CLASS your own"
         )
     config_class = (agent_class or AGENTS[name]).config_class
     known = options_of(config_class)
@@ -198,5 +198,5 @@ def checkpoint_config(
         if isinstance(error, CuleError):
             raise
         raise CheckpointError(
-            f"the options of the checkpoint are not those of {name}: {error!r}"
+            f"the options of the checkpoint are not those of {name}: {shown(error)}"
         ) from None

@@ -63,13 +63,17 @@ from cule.agents.run.evaluation import (
     evaluate,
     time_to_score,
 )
-from cule.agents.run.logs import ProgressBar, Row, RunLog, Value
+from cule.agents.run.logs import Row, RunLog, Value
 from cule.agents.run.matches import make_opposed_env, seats_with_opponent
 from cule.agents.run.trackers import Tracker, check_trackers, make_trackers
 from cule.agents.run.weights import can_write_weights, read_to_play, save_weights
 from cule.agents.self_play import SelfPlayEnv
-from cule.errors import CheckpointError, CuleError, InvalidArgumentError
+from cule.errors import CheckpointError, CuleError, InvalidArgumentError, shown
 from cule.files import remove_leftovers, replace_text
+from cule.progress import INTERVAL_S, ProgressBar
+
+#: Seconds from SIGTERM to the interruption of a round or evaluation that has not ended.
+PATIENCE_S = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,11 +172,15 @@ class Run:
         self._bar = ProgressBar(f"{agent.config.game} {agent.name}", total) if is_shown else None
         self._row_steps, self._row_updates, self._row_s = agent.steps, agent.updates, 0.0
         self._return = math.nan
+        self._bar_s = -math.inf
+        self._is_in_round = False
 
     # --- Train ------------------------------------------------------------------------------------
 
     def run(self) -> bool:
-        """Train to the end, or until SIGINT or SIGTERM.
+        """Train to the end, or until SIGINT or SIGTERM, and save.
+
+        `PATIENCE_S` after SIGTERM a round is left unfinished; then the last checkpoint stays.
 
         Returns:
             Whether training is complete.
@@ -183,8 +191,12 @@ class Run:
         """
         agent = self.agent
         try:
-            with self._stop.listening():
-                self._train()
+            try:
+                with self._stop.listening():
+                    self._train()
+            except TimeIsUp:
+                if self._is_in_round:
+                    return False
             self._open_folder()
             self._add_time()
             self.save()
@@ -203,6 +215,7 @@ class Run:
 
     def _train(self) -> None:
         before = self.agent.steps
+        self._show_progress(before)
         try:
             # Only the loop may hold the generator: actor processes live as long as it does.
             for progress in self._rounds():
@@ -219,8 +232,10 @@ class Run:
     def _rounds(self) -> Iterator[Progress]:
         rounds = self.agent.train()
         while True:
+            self._is_in_round = True
             with self.agent.setup.timer.phase("round"):
                 progress = next(rounds, None)
+            self._is_in_round = False
             if progress is None:
                 return
             yield progress
@@ -235,6 +250,8 @@ class Run:
         is_last = progress.steps >= self.agent.config.total_steps
         if is_due(options.log_every) or (is_last and options.log_every):
             self._add_row(progress)
+        else:
+            self._show_progress(progress.steps)
         if is_due(options.eval_every) and options.eval_episodes:
             self._add_time()
             self.evaluate()
@@ -307,9 +324,24 @@ class Run:
         if self._log is not None:
             self._log.add_progress(row)
             self._call("progress", row)
+        self._draw_bar(progress.steps, steps_per_s)
+
+    def _show_progress(self, steps: int) -> None:
+        """Draw the bar between rows, and before the first round, where a terminal shows it."""
+        if self._bar is None or not self._bar.is_terminal:
+            return
+        now = time.monotonic()
+        if now - self._bar_s >= INTERVAL_S:
+            self._bar_s = now
+            self._add_time()
+            done = steps - self._row_steps
+            self._draw_bar(steps, done / self._row_s if done and self._row_s > 0 else math.nan)
+
+    def _draw_bar(self, steps: int, steps_per_s: float) -> None:
         if self._bar is not None:
-            left = max(agent.config.total_steps - progress.steps, 0) / max(steps_per_s, 1e-9)
-            self._bar.update(progress.steps, steps_per_s * frameskip, self._return, left)
+            config = self.agent.config
+            left = max(config.total_steps - steps, 0) / max(steps_per_s, 1e-9)
+            self._bar.update(steps, steps_per_s * config.frameskip, self._return, left)
 
     def _call(self, group: str, row: Row) -> None:
         if self.on_row is not None:
@@ -436,15 +468,15 @@ def start_run(
     folder = run_path(options.out, config, preset or agent_class.name)
     if last_checkpoint(folder) is not None and not options.resume:
         raise CheckpointError(
-            f"out is {str(folder)!r}, which holds a run; use --resume to resume it, or another "
-            f"folder, such as {str(_free_folder(folder))!r}"
+            f"out is {shown(str(folder))}, which holds a run; use --resume to resume it, or "
+            f"another folder, such as {shown(str(_free_folder(folder)))}"
         )
     own = env is None
     if options.opponent:
         if env is not None or eval_env is not None:
             raise InvalidArgumentError(
-                f"opponent is {options.opponent!r}; with env or eval_env it must be empty: make "
-                "them with cule.agents.SelfPlayEnv"
+                f"opponent is {shown(options.opponent)}; with env or eval_env it must be empty: "
+                "make them with cule.agents.SelfPlayEnv"
             )
         env, eval_env = _opposed_envs(config, options, folder)
     try:
@@ -481,7 +513,7 @@ def _opposed_envs(
     for name in ("num_actors", "cluster", "cuda_graphs"):
         if getattr(config, name, False):
             raise InvalidArgumentError(
-                f"{name} is {getattr(config, name)!r}; with an opponent it must be left out"
+                f"{name} is {shown(getattr(config, name))}; with an opponent it must be left out"
             )
     seats = seats_with_opponent(config)
     versus = None
@@ -489,7 +521,8 @@ def _opposed_envs(
         path = find_checkpoint(Path(options.opponent))
         if folder.resolve() in path.resolve().parents:
             raise InvalidArgumentError(
-                f"opponent is {options.opponent!r}, of this run itself; it must be of another run"
+                f"opponent is {shown(options.opponent)}, of this run itself; it must be of another "
+                "run"
             )
         versus = read_to_play(path)
     device = join_world(parse_device("device", config.device))
@@ -500,8 +533,14 @@ def _opposed_envs(
     return make_opposed_env(config, versus), lambda: make_opposed_env(for_evaluations, versus)
 
 
+class TimeIsUp(KeyboardInterrupt):
+    """A round or evaluation has not ended within `PATIENCE_S` of SIGTERM."""
+
+
 class StopRequest:
     """Turns the first SIGINT or SIGTERM into a flag; a second one interrupts immediately.
+
+    `PATIENCE_S` after SIGTERM, which systems follow by SIGKILL, what runs is interrupted.
 
     Attributes:
         is_set: Whether this process was asked to stop.
@@ -519,19 +558,25 @@ class StopRequest:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {kind: signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGTERM)}
+        kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+        before = {kind: signal.getsignal(kind) for kind in kinds}
         for kind in before:
             signal.signal(kind, self._receive)
         try:
             yield
         finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
             for kind, handler in before.items():
                 signal.signal(kind, handler)
 
     def _receive(self, kind: int, frame: FrameType | None) -> None:
+        if kind == signal.SIGALRM:
+            raise TimeIsUp
         if self.is_set:
             raise KeyboardInterrupt
         self.is_set, self.kind = True, kind
+        if kind == signal.SIGTERM:
+            signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
 
     def is_set_on_any_rank(self, device: torch.device) -> bool:
         """Whether any process was asked to stop."""

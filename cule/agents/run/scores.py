@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 
 
 class ReferenceScores(NamedTuple):
@@ -45,12 +45,12 @@ def reference_scores() -> Mapping[str, ReferenceScores]:
     }
 
 
-def human_normalised(game: str, score: float) -> float:
+def human_normalized(game: str, score: float) -> float:
     """``(score - random) / (human - random)``."""
     known = reference_scores()
     if game not in known:
         raise InvalidArgumentError(
-            f"game is {game!r}, which has no human score; it must be one of {', '.join(known)}"
+            f"game is {shown(game)}, which has no human score; it must be one of {', '.join(known)}"
         )
     random, human = known[game]
     return (score - random) / (human - random)

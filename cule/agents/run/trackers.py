@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cule.agents.run.logs import Row
-from cule.errors import InvalidArgumentError, MissingPackageError
+from cule.errors import InvalidArgumentError, MissingPackageError, shown
 
 #: Project or experiment that runs belong to.
 PROJECT = "cule"
@@ -78,7 +78,7 @@ def check_trackers(names: str) -> list[str]:
     for name in found:
         if name not in TRACKERS:
             raise InvalidArgumentError(
-                f"track is {names!r}; it must be names of {', '.join(TRACKERS)}, with commas"
+                f"track is {shown(names)}; it must be names of {', '.join(TRACKERS)}, with commas"
             )
         _module(name)
     return found
@@ -94,5 +94,5 @@ def _module(name: str) -> Any:  # it has no types here
         return importlib.import_module(name)
     except ImportError:
         raise MissingPackageError(
-            f"track is {name!r}, which is not installed; pip install {name}"
+            f"track is {shown(name)}, which is not installed; pip install {name}"
         ) from None

@@ -15,7 +15,7 @@ from torch import Tensor
 from cule.agents.self_play import SelfPlayEnv
 from cule.envs import AtariVectorEnv, FrameStep
 from cule.envs.checks import to_numpy
-from cule.errors import InvalidArgumentError, MissingPackageError, VideoError
+from cule.errors import InvalidArgumentError, MissingPackageError, VideoError, shown
 from cule.files import check_writable, written_and_free
 
 #: Encoder, which pictures ``[H, W, 3]`` are sent to.
@@ -129,7 +129,7 @@ class RecordedEnv:
             stopped = isinstance(error, BrokenPipeError)
             reason = "the encoder stopped" if stopped else str(error).partition("\n")[0]
             raise VideoError(
-                f"video is {str(self._path)!r}; it could not be written: {reason}; "
+                f"video is {shown(str(self._path))}; it could not be written: {reason}; "
                 f"{written_and_free(self._part)}"
             ) from None
 
@@ -151,7 +151,7 @@ def is_complete(film: bytes) -> bool:
 def check_video_path(path: Path) -> None:
     """Require that a video can be made."""
     if path.suffix.lower() != ".mp4":
-        raise InvalidArgumentError(f"video is {str(path)!r}; it must be a file NAME.mp4")
+        raise InvalidArgumentError(f"video is {shown(str(path))}; it must be a file NAME.mp4")
     try:
         import imageio_ffmpeg  # noqa: F401
     except ImportError:

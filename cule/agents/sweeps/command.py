@@ -6,8 +6,10 @@ import contextlib
 import csv
 import dataclasses
 import os
+import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,19 +25,18 @@ from cule.agents.parts.options import (
     config_from,
     validate,
 )
-from cule.agents.run import curves
 from cule.agents.run.checkpoint import check_writable
 from cule.agents.run.cli import parse_train
-from cule.agents.run.logs import short_time
 from cule.agents.run.presets import PRESETS
 from cule.agents.run.scores import reference_scores
 from cule.agents.sweeps.report import summary, write_report
-from cule.agents.sweeps.runs import SWEEP_FILE, Plan, end, last_line, launch, run_process
+from cule.agents.sweeps.runs import Plan, end, last_line, launch, run_process
 from cule.agents.sweeps.schedule import Execute, Schedule
-from cule.errors import InvalidArgumentError, MissingPackageError, UnknownGameError
+from cule.errors import InvalidArgumentError, MissingPackageError, UnknownGameError, shown
 from cule.familiar_names import Parser
 from cule.files import format_bytes
 from cule.games import find_rom, game_id_of, list_games, load_roms
+from cule.progress import short_time
 
 #: Options of ``cule train`` that a sweep sets itself.
 OWN_OPTIONS = ("--game", "--seed", "--seeds", "--out", "--resume", "--progress-bar")
@@ -96,7 +97,7 @@ def sweep(words: Sequence[str]) -> int:
         find_rom(game, (load_roms()[game].md5,))
     if options.dry_run:
         return _dry_run(options, plan, config)
-    with _pool(options, plan, folder) as (execute, num_slots):
+    with _sigterm_interrupts(), _pool(options, plan, folder) as (execute, num_slots):
         plan.save(folder)
         schedule = Schedule(
             plan, folder, execute, num_slots=num_slots, max_restarts=options.restarts
@@ -112,13 +113,17 @@ def sweep(words: Sequence[str]) -> int:
     return 0 if is_complete else 1
 
 
-def plot(words: Sequence[str]) -> int:
-    """Run ``cule plot``: the results of a sweep again, or curves of runs."""
-    if len(words) == 1 and (Path(words[0]) / SWEEP_FILE).is_file():
-        print(summary(write_report(Path(words[0]))))
-        print(f"written: {Path(words[0]) / 'results'}")
-        return 0
-    return curves.plot(words)
+@contextlib.contextmanager
+def _sigterm_interrupts() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does: the runs save and end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _parse(words: Sequence[str]) -> tuple[SweepOptions, Plan, AgentConfig]:
@@ -126,6 +131,7 @@ def _parse(words: Sequence[str]) -> tuple[SweepOptions, Plan, AgentConfig]:
         prog="cule sweep",
         usage="cule sweep PRESET [options] [options of cule train]",
         description="Train a preset in many games and seeds, and aggregate the scores.",
+        epilog="cule train PRESET --help shows the options of PRESET.",
     )
     parser.add_argument("preset", choices=sorted(PRESETS), metavar="PRESET", help="as cule train")
     add_arguments(parser, SweepOptions, {})
@@ -159,9 +165,11 @@ def _games(text: str) -> list[str]:
         try:
             game = game_id_of(word.strip())
         except UnknownGameError as error:
-            raise UnknownGameError(f"games has {word!r}: {error}; sets are 57 and all") from None
+            raise UnknownGameError(
+                f"games has {shown(word)}: {error}; sets are 57 and all"
+            ) from None
         if game not in list_games():
-            raise UnknownGameError(f"games has {word!r}, which has no single-player rules")
+            raise UnknownGameError(f"games has {shown(word)}, which has no single-player rules")
         found.append(game)
     return list(dict.fromkeys(found))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cule.agents.cluster.connection import check_nodes, connect, disconnect, import_ray
 from cule.agents.sweeps.runs import STOP_S, Outcome, run_process
-from cule.errors import ClusterError
+from cule.errors import ClusterError, shown
 
 
 class RayTasks:
@@ -48,7 +48,7 @@ class RayTasks:
                 check_nodes(games, tokens)
                 if not self.num_slots():
                     raise ClusterError(
-                        f"cluster is {address!r}, and no node has {num_cpus} CPUs and "
+                        f"cluster is {shown(address)}, and no node has {num_cpus} CPUs and "
                         f"{num_gpus:g} GPUs"
                     )
         except BaseException:

@@ -2,7 +2,7 @@
 
 Scores are the means of the evaluations at the end of training. Aggregates, performance profiles and
 intervals are those of Agarwal et al. 2021 ("Deep reinforcement learning at the edge of the
-statistical precipice") over human-normalised scores, with a stratified bootstrap over seeds.
+statistical precipice") over human-normalized scores, with a stratified bootstrap over seeds.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from cule.agents.run.curves import (
     COLOURS,
     Curve,
     draw_curve,
+    plot_curves,
     read_curves,
     save_figure,
     write_table,
@@ -27,22 +28,22 @@ from cule.agents.run.curves import (
 from cule.agents.run.scores import (
     Interval,
     aggregate,
-    human_normalised,
+    human_normalized,
     performance_profile,
     reference_scores,
 )
-from cule.agents.sweeps.runs import Plan, read_plan
+from cule.agents.sweeps.runs import SWEEP_FILE, Plan, read_plan
 from cule.errors import InvalidArgumentError, MissingPackageError
 from cule.files import replace_text, writing
 
-#: Human-normalised scores at which the performance profile is computed.
+#: Human-normalized scores at which the performance profile is computed.
 THRESHOLDS = tuple(np.round(np.linspace(0.0, 8.0, 81), 3).tolist())
 
 #: Aggregates in the order of tables, and their names there.
 AGGREGATES = {
-    "median": "human-normalised median",
-    "iqm": "human-normalised IQM",
-    "mean": "human-normalised mean",
+    "median": "human-normalized median",
+    "iqm": "human-normalized IQM",
+    "mean": "human-normalized mean",
     "optimality_gap": "optimality gap",
 }
 
@@ -64,11 +65,11 @@ class GameScores(NamedTuple):
         return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else math.nan
 
     @property
-    def normalised(self) -> list[float] | None:
-        """Human-normalised scores; None for a game without human scores."""
+    def normalized(self) -> list[float] | None:
+        """Human-normalized scores; None for a game without human scores."""
         if self.game not in reference_scores():
             return None
-        return [human_normalised(self.game, score) for score in self.scores]
+        return [human_normalized(self.game, score) for score in self.scores]
 
 
 class Results(NamedTuple):
@@ -102,8 +103,8 @@ def read_results(folder: Path) -> Results:
             games.append(GameScores(game, scores))
     if not games:
         raise InvalidArgumentError(f"{folder} holds a sweep without a complete run")
-    normalised = {game.game: game.normalised for game in games}
-    known = {name: scores for name, scores in normalised.items() if scores is not None}
+    normalized = {game.game: game.normalized for game in games}
+    known = {name: scores for name, scores in normalized.items() if scores is not None}
     curves = read_curves([run.folder for run in runs if finals[run] is not None])
     return Results(
         plan,
@@ -150,13 +151,13 @@ def write_report(folder: Path) -> Results:
     return results
 
 
-SCORE_COLUMNS = ("game", "seeds", "mean", "std", "human_normalised", "random", "human")
+SCORE_COLUMNS = ("game", "seeds", "mean", "std", "human_normalized", "random", "human")
 
 
 def _score_rows(games: Iterable[GameScores]) -> Iterable[tuple[object, ...]]:
     for game in games:
         random, human = reference_scores().get(game.game, ("", ""))
-        shown = game.normalised
+        shown = game.normalized
         yield (
             game.game,
             len(game.scores),
@@ -185,14 +186,14 @@ def latex_table(results: Results) -> str:
         f"% {plan.preset}, {results.num_runs} runs of {plan.total_steps} steps",
         r"\begin{tabular}{lrrrr}",
         r"\toprule",
-        r"game & random & human & score & human-normalised \\",
+        r"game & random & human & score & human-normalized \\",
         r"\midrule",
     ]
     for game in results.games:
         name = game.game.replace("_", r"\_")
         random, human = reference_scores().get(game.game, ("--", "--"))
         spread = "" if math.isnan(game.deviation) else rf" $\pm$ {game.deviation:.1f}"
-        shown = game.normalised
+        shown = game.normalized
         share = "--" if shown is None else rf"{100 * float(np.mean(shown)):.0f}\,\%"
         lines.append(rf"{name} & {random} & {human} & {game.mean:.1f}{spread} & {share} \\")
     lines.append(r"\midrule")
@@ -236,14 +237,23 @@ def draw_curves(path: Path, results: Results, points: Mapping[str, Mapping[int, 
 
 
 def draw_profile(path: Path, results: Results) -> None:
-    """Draw the share of runs with a human-normalised score above each threshold."""
+    """Draw the share of runs with a human-normalized score above each threshold."""
     values, lows, highs = (list(column) for column in zip(*results.profile, strict=True))
     with save_figure(path, (4.8, 3.2)) as figure:
         axis: Any = figure.subplots()
         axis.plot(THRESHOLDS, values, color=COLOURS[0], lw=1.5, label=results.plan.preset)
         axis.fill_between(THRESHOLDS, lows, highs, color=COLOURS[0], alpha=0.2, lw=0)
         axis.axvline(1.0, color="grey", lw=0.7, ls="--")
-        axis.set_xlabel("human-normalised score")
+        axis.set_xlabel("human-normalized score")
         axis.set_ylabel("share of runs above")
         axis.set_ylim(0.0, 1.02)
         axis.legend(loc="best", frameon=False)
+
+
+def plot(words: Sequence[str]) -> int:
+    """Run ``cule plot``: the results of a sweep again, or curves of runs."""
+    if len(words) == 1 and (Path(words[0]) / SWEEP_FILE).is_file():
+        print(summary(write_report(Path(words[0]))))
+        print(f"written: {Path(words[0]) / 'results'}")
+        return 0
+    return plot_curves(words)

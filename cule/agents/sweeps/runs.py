@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from cule.agents.run.checkpoint import CONFIG_FILE
-from cule.errors import CheckpointError, InvalidArgumentError
+from cule.agents.run.folders import CONFIG_FILE
+from cule.errors import CheckpointError, InvalidArgumentError, shown
 from cule.files import replace_text
 from cule.reading import read_json
 
@@ -68,12 +68,12 @@ class Plan:
             saved = read_plan(folder)
             if saved != self:
                 wrong = [
-                    f"{name} {value!r}, not {asdict(self)[name]!r}"
+                    f"{name} {shown(value)}, not {shown(asdict(self)[name])}"
                     for name, value in asdict(saved).items()
                     if value != asdict(self)[name]
                 ]
                 raise CheckpointError(
-                    f"out is {str(folder)!r}, which holds a sweep with {', '.join(wrong)}; "
+                    f"out is {shown(str(folder))}, which holds a sweep with {', '.join(wrong)}; "
                     "continue it with its options, or use another folder"
                 )
             return

@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TextIO, TypeAlias
 
-from cule.agents.run.logs import short_number, short_time
 from cule.agents.sweeps.runs import Outcome, Plan, RunState, SweepRun
+from cule.progress import short_number, short_time
 
 #: Seconds between two looks at the runs, and between two lines where there is no terminal.
 LOOK_S, LINE_S = 1.0, 60.0

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 from cule.envs.checks import as_choice
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.games import load_games
 from cule.lazy import needs
 from cule.wrappers.envpool.pools import DMEnvPool, GymnasiumEnvPool
@@ -72,7 +72,7 @@ def make(task_id: str, env_type: str, **options: Any) -> GymnasiumEnvPool | DMEn
         return make_dm(task_id, **options)
     if env_type not in ("gym", "gymnasium"):
         raise InvalidArgumentError(
-            f"env_type is {env_type!r}; it must be 'dm', 'gym' or 'gymnasium'"
+            f"env_type is {shown(env_type)}; it must be 'dm', 'gym' or 'gymnasium'"
         )
     return make_gymnasium(task_id, **options)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cule.envs import Action, AtariVectorEnv
 from cule.envs.errors import GymArgumentError
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.wrappers.envpool.spec import EnvSpec, Players, State, env_options
 
 #: ``step_type`` of a `dm_env.TimeStep`.
@@ -225,7 +225,7 @@ class GymnasiumEnvPool(Pool, gymnasium.vector.VectorEnv[Any, Any, Any]):
             InvalidArgumentError: A wrong seed or environment, or options.
         """
         if options:
-            raise InvalidArgumentError(f"options is {options!r}; a reset has none")
+            raise InvalidArgumentError(f"options is {shown(options)}; a reset has none")
         batch = self._reset(env_id, seed)
         if env_id is not None and not self.is_async:
             batch = batch.rows(np.asarray(env_id))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cule.envs.errors import ArgumentTypeError
 from cule.envs.options import resolve_options
 from cule.envs.plan import observation_space, plan_batch
-from cule.errors import CuleError, InvalidArgumentError
+from cule.errors import CuleError, InvalidArgumentError, shown
 from cule.familiar_names import check_keywords
 from cule.games import game_id_of
 from cule.lazy import needs
@@ -219,11 +219,14 @@ def make_spec(task_id: str, **options: object) -> EnvSpec:
     found = re.fullmatch(r"(\w+)-v5", task_id) if isinstance(task_id, str) else None
     if found is None:
         raise InvalidArgumentError(
-            f"task_id is {task_id!r}; it must be the title of a game and '-v5', such as 'Pong-v5'"
+            f"task_id is {shown(task_id)}; it must be the title of a game and '-v5', such as "
+            "'Pong-v5'"
         )
     for name, value in _FIXED.items():
         if options.get(name, value) != value:
-            raise InvalidArgumentError(f"{name} is {options[name]!r}; it must be {value!r}")
+            raise InvalidArgumentError(
+                f"{name} is {shown(options[name])}; it must be {shown(value)}"
+            )
     values = {**_FIELDS, **options, "task": game_id_of(found[1])}
     if np.ndim(values["seed"]) > 0:  # type: ignore[arg-type]
         values |= {"seed": 0, "env_seed": tuple(values["seed"])}  # type: ignore[arg-type]
@@ -242,7 +245,7 @@ def env_options(config: Config) -> dict[str, Any]:
         value = getattr(config, name)
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             kind = InvalidArgumentError if isinstance(value, int) else ArgumentTypeError
-            raise kind(f"{name} is {value!r}; it must be an integer, at least 1")
+            raise kind(f"{name} is {shown(value)}; it must be an integer, at least 1")
     options = {name: getattr(config, name) for name in _SHARED}
     options |= {ours: getattr(config, theirs) for theirs, ours in _OURS.items()}
     for name in ("mode", "difficulty"):

@@ -1,4 +1,4 @@
-"""The action-value network of PQN, with layer normalisation before each ReLU."""
+"""The action-value network of PQN, with layer normalization before each ReLU."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.nets.hadamax import hadamax_body
 from cule.nets.heads import HeadLinear
-from cule.nets.initialisation import initialise
+from cule.nets.initialization import initialize
 from cule.nets.pixels import PixelStatistics
 from cule.nets.torsos import ByteConv2d, Torso, channels_last, convolutional_body, linear_body
 
-#: Torsos that have a normalised form, in addition to "mlp".
-NORMALISED = ("nature", "nature32", "nips", "small", "hadamax")
+#: Torsos that have a normalized form, in addition to "mlp".
+NORMALIZED = ("nature", "nature32", "nips", "small", "hadamax")
 
 
-class NormalisedQNetwork(Torso):
-    """Action values; normalisation bounds the features, which replaces a target network."""
+class NormalizedQNetwork(Torso):
+    """Action values; normalization bounds the features, which replaces a target network."""
 
     def __init__(
         self,
@@ -27,32 +27,32 @@ class NormalisedQNetwork(Torso):
         num_actions: int,
         *,
         torso: str = "nature",
-        initialisation: str = "he",
+        initialization: str = "he",
         normalize_obs: bool = False,
     ) -> None:
-        """Make the network as `QNetwork`, with a torso of `NORMALISED` or "mlp".
+        """Make the network as `QNetwork`, with a torso of `NORMALIZED` or "mlp".
 
         With `normalize_obs` a running mean of each pixel is subtracted, and the difference is
         divided by its deviation.
         """
         example = torch.zeros(1, *obs_shape)
         if torso == "mlp":
-            body = linear_body(example.numel(), 2, normalised=True)
-        elif torso in NORMALISED and len(obs_shape) == 3:
+            body = linear_body(example.numel(), 2, normalized=True)
+        elif torso in NORMALIZED and len(obs_shape) == 3:
             if torso == "hadamax":
                 body = hadamax_body(ByteConv2d, obs_shape)
             else:
-                body = convolutional_body(torso, obs_shape, normalised=True)
+                body = convolutional_body(torso, obs_shape, normalized=True)
         else:
-            allowed = (*NORMALISED, "mlp") if len(obs_shape) == 3 else ("mlp",)
+            allowed = (*NORMALIZED, "mlp") if len(obs_shape) == 3 else ("mlp",)
             raise InvalidArgumentError(
-                f"network is {torso!r}; with PQN and observations of shape {tuple(obs_shape)} it "
-                f"must be one of {', '.join(allowed)}"
+                f"network is {shown(torso)}; with PQN and observations of shape {tuple(obs_shape)} "
+                f"it must be one of {', '.join(allowed)}"
             )
         super().__init__(body, example, is_image=torso != "mlp")
         self.statistics = PixelStatistics(tuple(obs_shape)) if normalize_obs else None
         self.head = HeadLinear(self.num_features, num_actions)
-        initialise(self, initialisation)
+        initialize(self, initialization)
         if self.is_image:
             channels_last(self)
 

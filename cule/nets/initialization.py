@@ -1,4 +1,4 @@
-"""Initialisation of weights, as three families of algorithms do it."""
+"""Initialization of weights, as three families of algorithms do it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import math
 import torch
 from torch import nn
 
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 
 #: orthogonal: policy gradients; he: PQN and CuLE; torch: the DQN family (the framework's default).
-INITIALISATIONS = ("orthogonal", "he", "torch")
+INITIALIZATIONS = ("orthogonal", "he", "torch")
 
 
-def initialise(module: nn.Module, rule: str, gain: float = math.sqrt(2.0)) -> None:
-    """Initialise the weights of all convolutions and linear layers.
+def initialize(module: nn.Module, rule: str, gain: float = math.sqrt(2.0)) -> None:
+    """Initialize the weights of all convolutions and linear layers.
 
     Args:
         module: Changed in place.
@@ -25,9 +25,9 @@ def initialise(module: nn.Module, rule: str, gain: float = math.sqrt(2.0)) -> No
     Raises:
         InvalidArgumentError: Another rule.
     """
-    if rule not in INITIALISATIONS:
-        allowed = ", ".join(INITIALISATIONS)
-        raise InvalidArgumentError(f"initialisation is {rule!r}; it must be one of {allowed}")
+    if rule not in INITIALIZATIONS:
+        allowed = ", ".join(INITIALIZATIONS)
+        raise InvalidArgumentError(f"initialization is {shown(rule)}; it must be one of {allowed}")
     if rule == "torch":
         return
     for layer in module.modules():

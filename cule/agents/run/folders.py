@@ -1,0 +1,39 @@
+"""Folders of runs: the options that a run was made with. Needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cule.errors import CheckpointError
+from cule.reading import read_json
+
+#: All options of a run: those of the algorithm, ``algorithm``, ``preset``, and ``run``.
+CONFIG_FILE = "config.json"
+
+#: Options that had another spelling in 0.2.0, and how they are written now.
+RESPELT_OPTIONS = {
+    "initialisation": "initialization",
+    "normalise_advantages": "normalize_advantages",
+    "normalise_values": "normalize_values",
+}
+
+
+def respelt(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a run of any version under their names of today."""
+    return {RESPELT_OPTIONS.get(name, name): value for name, value in config.items()}
+
+
+def read_config(folder: Path) -> dict[str, Any] | None:
+    """The content of the `CONFIG_FILE` of a run; None without one."""
+    path = folder / CONFIG_FILE
+    if not path.exists():
+        return None
+    try:
+        content = read_json(path)
+        if isinstance(content, dict) and isinstance(content.get("algorithm"), str):
+            return respelt(content)
+    except (OSError, ValueError):
+        pass
+    raise CheckpointError(f"{path} does not hold the options of a run")
