@@ -274,7 +274,7 @@ def test_a_lost_shard_is_replaced_by_an_empty_one(cluster: Any) -> None:
         warnings.simplefilter("always")
         for progress in agent.train(steps=20_000):
             group = agent.actor_group
-            if not before and progress.updates > 5:
+            if not before and progress.updates > 5 and group.stored[1].num_valid > 0:
                 before = group.num_arrived
                 ray.kill(group.shards[1])
             if before and group.num_dropped and progress.steps > before + 3_000:
