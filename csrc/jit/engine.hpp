@@ -32,7 +32,7 @@ u32 write_device(Context* c, u32 access) {
   return 0;
 }
 
-// Of the image, as shown at pc.
+// Where the piece of the image that is shown at pc begins, in bytes.
 template <class Fetch>
 CULE_INLINE u32 piece_at(const CartState& cart, u32 pc) {
   return Fetch::kIsLinear ? cart.bank_bytes : cart.window_bytes[pc / kSliceBytes % 4];

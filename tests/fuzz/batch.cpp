@@ -1,6 +1,6 @@
-// tests/fuzz/batch.cpp: a batch with any options through any calls, beside one that interprets
-// everything on one thread: both give the same results, errors and snapshots. Games have one, two
-// or four players.
+// tests/fuzz/batch.cpp: runs a batch under random options and calls, and compares it with a batch
+// that interprets everything on one thread: results, errors and snapshots are the same. Games have
+// one, two or four players.
 //
 // The header of an input holds the options; each byte of the rest is a call or what it needs.
 #include "host/batch.hpp"
