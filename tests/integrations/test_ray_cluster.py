@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import random
 import subprocess
 import sys
@@ -265,6 +266,36 @@ def test_a_killed_node_is_replaced(cluster: Any, lose_at: int) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_nodes_killed_at_any_time_are_replaced(cluster: Any, seed: int) -> None:
     run_with_a_lost_node(cluster, random.Random(seed).randrange(200, 6_000))
+
+
+class Cut(Catch):
+    """Games in which each actor meets an error after 100 steps."""
+
+    error = OSError("Broken pipe")  # as Ray raises it where the daemon of a node has died
+    steps = 0
+
+    def step_frames(self, actions: Any, out: Any = None) -> Any:
+        self.steps += 1
+        if self.steps > 100:
+            raise self.error
+        return super().step_frames(actions, out)
+
+
+class Failing(Cut):
+    error = OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_an_actor_whose_node_is_dying_is_replaced(cluster: Any) -> None:
+    agent = make_agent(cluster, lambda config, _: Cut(config.num_envs))
+    with pytest.warns(RuntimeWarning, match="actor 0 lost"):
+        for _ in agent.train(steps=6_000):
+            pass
+    group = agent.actor_group
+    assert group.num_lost > 0
+    assert group.num_arrived >= 6_000
+    agent = make_agent(cluster, lambda config, _: Failing(config.num_envs))
+    with pytest.raises(OSError, match="No space left"):
+        list(agent.train(steps=6_000))
 
 
 def test_a_lost_shard_is_replaced_by_an_empty_one(cluster: Any) -> None:

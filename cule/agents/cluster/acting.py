@@ -116,18 +116,26 @@ class Player:
 
     @torch.no_grad()
     def play(
-        self, num_steps: int, seed: int | None, weights: tuple[Any, int] | None = None
+        self,
+        num_steps: int,
+        seed: int | None,
+        weights: NDArray[np.float32] | None = None,
+        version: int = -1,
     ) -> tuple[Played, Block]:
         """Play a block.
 
         Args:
             num_steps: Steps T of each environment.
             seed: Seed of new episodes, or None to continue those of the last block.
-            weights: New weights as one vector (an object of Ray's store) and their version.
+            weights: New weights as one vector, or None to keep the last.
+            version: Version of the new weights.
         """
         started = time.perf_counter()
         if weights is not None:
-            self._load(*weights)
+            # A copy: arrays of Ray's store are read-only.
+            flat = torch.from_numpy(np.array(weights)).to(self.device)
+            nn.utils.vector_to_parameters(flat, self.network.parameters())
+            self.version = version
         start = None if seed is None else self._start(seed)
         shape, n = self.stacks.options.obs_shape, self.env.num_envs
         dtype = self.stacks.options.obs_dtype
@@ -184,14 +192,3 @@ class Player:
         q_values = self.network(self.stacks.observe())
         actions = algos.epsilon_greedy(q_values, self.epsilon, self.generator)
         self.choice = actions, gather_actions(q_values, actions), q_values.amax(-1)
-
-    def _load(self, reference: Any, version: int) -> None:
-        vector = reference
-        if not isinstance(vector, np.ndarray):
-            import ray
-
-            vector = ray.get(reference)
-        # A copy: arrays of the store are read-only.
-        flat = torch.from_numpy(np.array(vector)).to(self.device)
-        nn.utils.vector_to_parameters(flat, self.network.parameters())
-        self.version = version

@@ -97,7 +97,7 @@ class ClusterGroup:
         self._silent_since = time.monotonic()
         self._episodes = torch.zeros(4, dtype=torch.float64)
         self._network = copy.deepcopy(agent.network).cpu().requires_grad_(False)
-        self._weights: tuple[Any, int] | None = None
+        self._weights: tuple[Any, ...] = ()  # a reference to a vector, and its version
         self._gauges: dict[str, Any] = {}
 
     def _check(self, agent: ApexDQN) -> None:
@@ -140,7 +140,7 @@ class ClusterGroup:
             self.stored = [Stored(0, 1.0, 0)] * config.replay_shards
             self.actors = [_Actor(i, self._make_player(i)) for i in range(config.num_actors)]
             for part in (*self.shards, *(actor.handle for actor in self.actors)):
-                self._result(part.ready.remote())
+                self.result(part.ready.remote())
         except BaseException as error:
             self.__exit__()
             if isinstance(error, self.gone):
@@ -164,13 +164,20 @@ class ClusterGroup:
         if self._must_disconnect:
             disconnect()
 
-    def _result(self, reference: Any) -> Any:
-        """The value of a reference; errors of our code as they were raised."""
+    def result(self, reference: Any) -> Any:
+        """The value of a reference; errors of our code as they were raised.
+
+        A part outlives the daemon of its node for a moment, in which Ray raises an OSError without
+        a number in it ("Broken pipe"): it counts as dead.
+        """
         try:
             return self.ray.get(reference)
         except self.ray.exceptions.RayTaskError as error:
-            if isinstance(error.cause, CuleError):
-                raise error.cause from None
+            cause = error.cause
+            if isinstance(cause, CuleError):
+                raise cause from None
+            if isinstance(cause, OSError) and cause.errno is None:
+                raise self.ray.exceptions.RayActorError from error
             raise
 
     def _make_shard(self, index: int) -> Any:
@@ -203,7 +210,7 @@ class ClusterGroup:
     def send_weights(self, network: nn.Module) -> None:
         """Let the next blocks be played with the weights of now."""
         version = self.agent.updates
-        if self._weights is None or self._weights[1] != version:
+        if not self._weights or self._weights[1] != version:
             flat = torch.cat([p.detach().reshape(-1) for p in network.parameters()])
             self._weights = self.ray.put(flat.float().cpu().numpy()), version
 
@@ -242,7 +249,8 @@ class ClusterGroup:
                 self._request_block(actor)
 
     def _request_block(self, actor: _Actor) -> None:
-        seed, weights = None, None
+        seed = None
+        weights: tuple[Any, ...] = ()
         if actor.begins:
             self._begun += 1
             seed = (self.agent.setup.env_seed(self.agent.steps) + 7919 * self._begun) % 2**30
@@ -251,7 +259,7 @@ class ClusterGroup:
         actor.begins = False
         actor.synced += self.block_steps
         play = actor.handle.play.options(num_returns=2)
-        actor.playing.append(tuple(play.remote(self.block_steps, seed, weights)))
+        actor.playing.append(tuple(play.remote(self.block_steps, seed, *weights)))
 
     def pump(self, *, wait: bool = False) -> None:
         """Send played blocks to shards and count confirmed ones; `wait` for one of either."""
@@ -285,7 +293,7 @@ class ClusterGroup:
         """Send the oldest block of an actor to its shard."""
         played, block = actor.playing[0]
         try:
-            result: Played = self._result(played)
+            result: Played = self.result(played)
         except self.gone as error:
             self._replace_actor(actor, error)
             return
@@ -300,7 +308,7 @@ class ClusterGroup:
     def _confirm(self, actor: _Actor, reply: Any, played: Played) -> None:
         """Count a block that has been stored."""
         try:
-            stored: Stored = self._result(reply)
+            stored: Stored = self.result(reply)
         except self.ray.exceptions.RayActorError:
             self.replace_shard(actor.index % len(self.shards))
             return

@@ -90,7 +90,7 @@ class ClusterReplay:
         if group.first_rings[part.shard] != part.ring:
             return None
         try:
-            arrays = group.ray.get(part.reply)
+            arrays = group.result(part.reply)
         except group.gone:
             group.replace_shard(part.shard)
             return None
