@@ -1,14 +1,15 @@
 """Times engines in interleaved rounds in one process, with the same actions.
 
-Rounds of a few steps alternate between the engines, so that other work on the machine slows all of
-them, and a ratio is that of one round. Frames are emulated frames: environments x steps x frame
-skip; frames of resets are work but are not counted. Only `step`, and the network if there is one,
-is timed; clocks are read after the device is done. Processor time of all threads is measured in
-addition to wall time: frames per processor second hardly depend on other work.
+Rounds alternate between the engines, so that other work on the machine slows all of them, and a
+ratio is that of one round. In a round the slowest engine takes a block of a few steps, and each of
+the others as many blocks as take about the same time. Frames are emulated frames: environments x
+steps x frame skip; frames of resets are work but are not counted. Only `step`, and the network if
+there is one, is timed; clocks are read after the device is done. Processor time of all threads is
+measured in addition to wall time: frames per processor second hardly depend on other work.
 
-cule on the CPU and ale-py must return the same arrays, and so must cule on a GPU and on the CPU for
-some environments; the comparison is not timed. Every engine leaves a digest after a fixed number of
-steps, so that two benchmarks can be compared as well.
+cule on the CPU and ale-py must return the same arrays in every block that both have taken, and cule
+on a GPU and on the CPU for some environments; the comparison is not timed. Every engine leaves a
+digest after a fixed number of steps, so that two benchmarks can be compared as well.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ import contextlib
 import hashlib
 import statistics
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cule.bench.engines import (
     FRAMESKIP,
@@ -48,7 +51,10 @@ EXACT = ("cule-cpu", "ale")
 #: Environments of a GPU that the CPU steps as well for comparison.
 SHADOW_ENVS = 16
 
-#: Keep and compare all observations of a round up to this size; above, only the last step's.
+#: Most blocks of an engine in a round.
+MAX_BLOCKS = 64
+
+#: Keep and compare all observations of a block up to this size; above, only the last step's.
 KEPT_BYTES = 2**30
 
 _ARRAY_NAMES = ("observations", "rewards", "terminated", "truncated")
@@ -64,7 +70,8 @@ class Comparison:
 
     game: str
     num_envs: int
-    steps: int = 0  # timed steps of each engine
+    #: Timed steps, by engine.
+    steps: dict[str, int] = field(default_factory=dict)
     #: Steps, warm-up included, after which cule and ale-py returned equal arrays.
     compared_steps: int = 0
     #: Steps of `SHADOW_ENVS` environments after which GPU and CPU returned equal arrays.
@@ -93,10 +100,10 @@ class Comparison:
         """Speed of one engine over that of another, round by round."""
         return divide(self.rates[name], self.rates[other])
 
-    def add_round(self, name: str, frames: int, meter: DeviceMeter) -> None:
-        """Add the rates of the round of an engine that was metered last."""
-        self.rates.setdefault(name, []).append(frames / meter.wall_s)
-        self.cpu_rates.setdefault(name, []).append(frames / meter.cpu_s)
+    def add_round(self, name: str, frames: int, wall_s: float, cpu_s: float) -> None:
+        """Add the rates of a round of an engine."""
+        self.rates.setdefault(name, []).append(frames / wall_s)
+        self.cpu_rates.setdefault(name, []).append(frames / cpu_s)
 
 
 def divide(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
@@ -139,8 +146,8 @@ def compare_engines(
         names: Engines; those that cannot play this game are named in `Comparison.absent`.
         num_envs: Environments of each engine.
         threads: CPU threads of each engine.
-        round_steps: Steps of an engine in one round.
-        rounds: Rounds of each engine; the digests are taken after these.
+        round_steps: Steps of a block.
+        rounds: Rounds; the digests are taken after as many blocks.
         seconds: Minimum duration; further rounds follow until then.
         seed: Seed of environments (environment i gets seed + i), actions and network.
         network: A Nature CNN chooses the actions and is timed; otherwise they are random.
@@ -178,7 +185,8 @@ def compare_engines(
             raise EngineMissingError(f"no engine can play {game}: {result.absent}")
 
         trial = _Trial(result, engines, seed)
-        actions = trial.run_round(WARM_UP_STEPS)
+        trial.run_round(WARM_UP_STEPS)
+        actions = trial.actions(0, WARM_UP_STEPS)
         for run in trial.runs.values():
             if run.engine.device != "cpu":
                 check_with_cpu(game, run.engine, actions, run.returned, seed)
@@ -187,22 +195,20 @@ def compare_engines(
             for run in trial.runs.values():
                 run.policy = network_policy(run.engine, run.obs, seed=seed, device=network_device)
             trial.run_round(NETWORK_WARM_UP_STEPS)
-        for run in trial.runs.values():
-            run.num_ended = 0
-            run.meter.forget()
-        frames = num_envs * round_steps * FRAMESKIP
+        trial.start_timing(rounds)
+        warm_up = WARM_UP_STEPS + NETWORK_WARM_UP_STEPS * network
+        result.digest_steps = warm_up + rounds * round_steps
         start = time.perf_counter()
         done = 0
         while done < rounds or time.perf_counter() < start + seconds:
-            trial.run_round(round_steps)
+            trial.run_round(round_steps, is_timed=True)
             for name, run in trial.runs.items():
-                result.add_round(name, frames, run.meter)
+                frames = num_envs * run.num_steps * FRAMESKIP
+                result.add_round(name, frames, run.wall_s, run.cpu_s)
+                result.steps[name] = result.steps.get(name, 0) + run.num_steps
             done += 1
-            if done == rounds:
-                trial.collect_digests()
-        result.steps = done * round_steps
         for name, run in trial.runs.items():
-            result.episode_ends[name] = run.num_ended / (result.steps * num_envs)
+            result.episode_ends[name] = run.num_ended / (result.steps[name] * num_envs)
             result.utilization[name] = run.meter.mean()
             result.kernels[name] = run.engine.running_kernel()
         if at_end is not None:
@@ -211,20 +217,29 @@ def compare_engines(
 
 
 class _EngineRun:
-    """An engine in a trial, and the results of its last round."""
+    """An engine in a trial.
+
+    Attributes:
+        returned: Results of each step of the last block, without observations that are not kept,
+            and with the actions.
+        num_blocks: Blocks since the reset.
+        num_steps, wall_s, cpu_s: Steps and seconds of the last round.
+        block_s: Seconds of a block of the last round.
+    """
 
     def __init__(self, engine: Engine, seed: int) -> None:
         self.engine = engine
         self.obs = engine.reset(seed)
         self.policy: Callable[[Array], Array] | None = None  # None: random actions
         self.meter = DeviceMeter(engine.device)
-        #: Results of each step, without observations that are not kept, and with the actions.
         self.returned: list[Result] = []
-        self.num_ended = 0
+        self.num_ended = self.num_blocks = self.num_steps = 0
+        self.wall_s = self.cpu_s = 0.0
+        self.block_s = 1.0
         # All synchronous engines get the same actions, an asynchronous one its own.
         self._random = np.random.default_rng([seed, 1])
 
-    def run_round(self, actions: Actions, keep_all: bool) -> None:
+    def run_block(self, actions: Actions, keep_all: bool) -> None:
         """Step with random actions, or with as many of the policy."""
         engine = self.engine
         if not engine.is_synchronous:
@@ -242,6 +257,9 @@ class _EngineRun:
             engine.synchronize()
         for _, _, terminated, truncated, _ in self.returned:
             self.num_ended += int((terminated | truncated).sum())
+        self.num_blocks += 1
+        self.wall_s += self.meter.wall_s
+        self.cpu_s += self.meter.cpu_s
 
 
 class _Trial:
@@ -249,47 +267,78 @@ class _Trial:
 
     def __init__(self, result: Comparison, engines: Mapping[str, Engine], seed: int) -> None:
         self.runs = {name: _EngineRun(engine, seed) for name, engine in engines.items()}
-        self._result = result
+        self._result, self._seed = result, seed
         self._first = next(iter(self.runs.values()))
-        self._random = np.random.default_rng(seed)
-        self._steps = 0
-        self._is_compared = set(EXACT) <= set(engines)
-        on_host = sum(run.engine.device == "cpu" for run in self.runs.values())
-        obs_bytes = int(np.prod(tuple(self._first.obs.shape[1:]))) * result.num_envs
-        self._kept_bytes_per_step = obs_bytes * on_host
-        if self._is_compared:
+        self._digest_block = -1  # none yet
+        # Steps that only one of the compared engines has taken, with hashes for observations.
+        self._waiting: dict[str, deque[Result]] = {}
+        if set(EXACT) <= set(engines):
             check_equal(result.game, {name: (self.runs[name].obs,) for name in EXACT}, 0)
+            self._waiting = {name: deque() for name in EXACT}
 
-    def run_round(self, steps: int) -> Actions:
-        """Step every engine with the same random actions, which are returned."""
+    def actions(self, block: int, steps: int) -> Actions:
+        """Random actions of a block, the same for all engines; ``[steps, N]``."""
         shape = (steps, self._result.num_envs)
-        actions = self._random.integers(self._first.engine.num_actions, size=shape, dtype=np.int32)
-        keep_all = self._kept_bytes_per_step * steps <= KEPT_BYTES
+        random = np.random.default_rng([self._seed, 0, block])
+        return random.integers(self._first.engine.num_actions, size=shape, dtype=np.int32)
+
+    def start_timing(self, rounds: int) -> None:
+        """Forget the warm-up, and take digests after as many further blocks."""
+        self._digest_block = self._first.num_blocks + rounds
         for run in self.runs.values():
-            run.run_round(actions, keep_all and run.engine.device == "cpu")
-        for number in range(steps):
-            if not self._is_compared:
-                break
-            results = {name: self.runs[name].returned[number] for name in EXACT}
+            run.num_ended = 0
+            run.meter.forget()
+
+    def run_round(self, steps: int, *, is_timed: bool = False) -> None:
+        """Let every engine take a block, and in a timed round as many as fill the same time."""
+        slowest = max(run.block_s for run in self.runs.values())
+        for name, run in self.runs.items():
+            ratio = round(slowest / run.block_s) if is_timed else 1
+            number = min(max(ratio, 1), MAX_BLOCKS)
+            run.num_steps = number * steps
+            run.wall_s = run.cpu_s = 0.0
+            for _ in range(number):
+                self._run_block(name, run, steps)
+            run.block_s = max(run.wall_s / number, 1e-9)
+
+    def _run_block(self, name: str, run: _EngineRun, steps: int) -> None:
+        obs_bytes = int(np.prod(tuple(self._first.obs.shape[1:]))) * self._result.num_envs
+        keep_all = run.engine.device == "cpu" and obs_bytes * steps <= KEPT_BYTES
+        run.run_block(self.actions(run.num_blocks, steps), keep_all)
+        if run.num_blocks == self._digest_block:
+            self._collect_digests(name, run)
+        if name in self._waiting:
+            for obs, *rest in run.returned:
+                self._waiting[name].append((None if obs is None else row_hashes(obs), *rest))
+            self._compare()
+
+    def _compare(self) -> None:
+        while self._waiting and all(self._waiting.values()):
+            results = {name: steps.popleft() for name, steps in self._waiting.items()}
             # The memory alignment of its input can change a network's rounding, and so an action.
             ours, theirs = (result[-1] for result in results.values())
-            self._is_compared = np.array_equal(ours, theirs)
-            if self._is_compared:
-                check_equal(self._result.game, results, self._steps + number + 1)
-                self._result.compared_steps += 1
-        self._steps += steps
-        return actions
+            if not np.array_equal(ours, theirs):
+                self._waiting = {}
+                return
+            check_equal(self._result.game, results, self._result.compared_steps + 1)
+            self._result.compared_steps += 1
 
-    def collect_digests(self) -> None:
-        """Hash the state of every engine with a fixed order of environments."""
-        self._result.digest_steps = self._steps
-        for name, run in self.runs.items():
-            if not run.engine.is_synchronous:
-                continue
-            self._result.obs_digests[name] = digest_of(run.obs)
-            ram = run.engine.ram()
-            if ram is not None:
-                self._result.ram_digests[name] = digest_of(ram)
+    def _collect_digests(self, name: str, run: _EngineRun) -> None:
+        """Hash the state of an engine with a fixed order of environments."""
+        if not run.engine.is_synchronous:
+            return
+        self._result.obs_digests[name] = digest_of(run.obs)
+        ram = run.engine.ram()
+        if ram is not None:
+            self._result.ram_digests[name] = digest_of(ram)
+
+
+def row_hashes(obs: Array) -> NDArray[np.uint64]:
+    """A hash of the bytes of each environment's observation; ``[N]``."""
+    rows = np.ascontiguousarray(as_numpy(obs))
+    return np.frombuffer(
+        b"".join(hashlib.blake2b(row, digest_size=8).digest() for row in rows), np.uint64
+    )
 
 
 def check_equal(game: str, results: Mapping[str, Result], step: int) -> None:

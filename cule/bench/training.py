@@ -156,7 +156,8 @@ def compare_agents(
         rounds = 0
         while rounds < options.rounds or time.perf_counter() < start + options.seconds:
             for name, run in runs.items():
-                result.add_round(name, run.run_round(), run.meter)
+                frames = run.run_round()
+                result.add_round(name, frames, run.meter.wall_s, run.meter.cpu_s)
             rounds += 1
             if rounds == options.rounds:
                 result.digest_steps = run.num_rounds
