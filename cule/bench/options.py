@@ -66,8 +66,8 @@ class BenchOptions:
     """Minimum number of rounds of each engine (in training, of each agent) in a cell."""
 
     round_steps: int = 5
-    """Steps of all environments that the slowest engine takes in a round; the others take a multiple
-    that fills the same time. In training a round is a rollout and its update.
+    """Steps of all environments that the slowest engine takes in a round; the others take as many
+    times that number as fill the same time. In training a round is a rollout and its update.
     """
 
     minutes: float = 4.0

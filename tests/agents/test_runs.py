@@ -1,4 +1,4 @@
-"""Training runs in a folder: rows, checkpoints, being killed, resumed, interrupted, diverging."""
+"""Training runs in a folder: rows, checkpoints, options that are refused, diverging."""
 
 from __future__ import annotations
 
@@ -8,11 +8,6 @@ import io
 import json
 import math
 import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,177 +28,12 @@ from cule.agents.run.checkpoint import (  # noqa: E402
     write_checkpoint,
 )
 from cule.agents.run.logs import RunLog, Table  # noqa: E402
-from cule.agents.run.run import Run  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from cule.progress import ProgressBar, short_number, short_time  # noqa: E402
 from tests.support.cases import long_except  # noqa: E402
-from tests.support.catch import Catch, Endless, Interrupting  # noqa: E402
+from tests.support.catch import Catch  # noqa: E402
 from tests.support.learners import SMALL, class_of, small_env, small_learner  # noqa: E402
-
-SCRIPT = Path(__file__).parents[1] / "support" / "run_catch.py"
-
-#: Columns of the rows of progress that depend on the clock.
-TIME_COLUMNS = (
-    *("train_s", "wall_s", "steps_per_s", "frames_per_s", "updates_per_s"),
-    *("act_share", "emulate_share", "learn_share"),
-)
-
-
-class Started:
-    """A run as a process of its own, with its output in a file."""
-
-    def __init__(self, name: str, folder: Path, *changes: str) -> None:
-        self.output = folder.with_suffix(".txt")
-        words = [sys.executable, str(SCRIPT), name, str(folder), *changes]
-        with self.output.open("w") as file:
-            self.popen = subprocess.Popen(words, stdout=file, stderr=subprocess.STDOUT)
-
-    def end(self) -> str:
-        """Wait for it; it must end well."""
-        assert self.popen.wait(timeout=120) == 0, self.output.read_text()
-        return self.output.read_text()
-
-    def wait_for(self, path: Path) -> None:
-        """Wait until it has written a file."""
-        deadline = time.monotonic() + 100
-        while not path.exists():
-            assert self.popen.poll() is None, self.output.read_text()
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-
-
-@pytest.fixture
-def process() -> Iterator[Callable[..., Started]]:
-    """Starts runs; none outlives the test."""
-    started: list[Started] = []
-
-    def start_one(name: str, folder: Path, *changes: str) -> Started:
-        started.append(Started(name, folder, *changes))
-        return started[-1]
-
-    yield start_one
-    for one in started:
-        one.popen.kill()
-        one.popen.wait()
-
-
-def rows_of(folder: Path) -> list[dict[str, str]]:
-    """Rows of progress, without what depends on the clock."""
-    with (folder / "progress.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    return [{k: v for k, v in row.items() if k not in TIME_COLUMNS} for row in rows]
-
-
-def start(
-    name: str, folder: Path, *, resume: bool = False, steps: int = 1920, **changes: Any
-) -> Run:
-    options = {**SMALL[name].options, "total_steps": steps, **changes}
-    config = class_of(name).config_class(**options)
-    run_options = RunOptions(
-        out=str(folder),
-        resume=resume,
-        log_every=320,
-        checkpoint_every=640,
-        save_replay=True,
-        eval_episodes=0,
-        progress_bar=False,
-    )
-    env = small_env(name, config.num_envs)
-    return start_run(class_of(name), config, run_options, env=env)
-
-
-@pytest.mark.parametrize(
-    ("name", "steps"),
-    [
-        pytest.param("ppo", 2560, marks=pytest.mark.long),
-        pytest.param("ppo-continuous", 2560, marks=pytest.mark.long),
-        pytest.param("dqn", 1600, marks=pytest.mark.slow),
-    ],
-)
-def test_killed_and_resumed_is_as_never_killed(
-    name: str, steps: int, tmp_path: Path, process: Callable[..., Started]
-) -> None:
-    options = (f"total_steps={steps}", "save_replay=True")
-    start(name, tmp_path / "whole", steps=steps).run()
-
-    killed = process(name, tmp_path / "killed", *options)
-    checkpoint = tmp_path / "killed" / "checkpoints" / "latest.pt"
-    killed.wait_for(checkpoint)
-    killed.popen.send_signal(signal.SIGKILL)
-    assert killed.popen.wait(timeout=30) == -signal.SIGKILL
-    saved = read_checkpoint(checkpoint)["steps"]
-    assert 640 <= saved < steps
-
-    output = process(name, tmp_path / "killed", *options, "resume=True").end()
-    assert f"begins at {saved}" in output
-    assert "complete" in output
-    expected = rows_of(tmp_path / "whole")
-    assert len(expected) >= 5
-    assert rows_of(tmp_path / "killed") == expected
-    ours, theirs = (
-        read_checkpoint(tmp_path / folder / "checkpoints" / "latest.pt")
-        for folder in ("killed", "whole")
-    )
-    for key, value in theirs["network"].items():
-        assert torch.equal(ours["network"][key], value), key
-
-
-@pytest.mark.parametrize("name", long_except(sorted(SMALL), "dqn"))
-def test_stopped_and_resumed_is_as_never_stopped(name: str, tmp_path: Path) -> None:
-    steps = 1920 if name in ("ppo", "ppo-continuous", "vtrace") else 800
-    whole = start(name, tmp_path / "whole", steps=steps)
-    assert whole.run()
-    first = start(name, tmp_path / "parts", steps=steps)
-    first._stop.is_set = True  # as SIGINT sets it: after the first round
-    assert not first.run()
-    assert first.agent.steps < 640
-    middle = start(name, tmp_path / "parts", steps=steps, resume=True)
-    for progress in middle.agent.train(steps=steps - 100):
-        middle._after_round(middle._row_steps, progress)
-    # Nothing is saved by hand: what was done after the last checkpoint is done again.
-    last = start(name, tmp_path / "parts", steps=steps, resume=True)
-    assert last.agent.steps <= middle.agent.steps
-    assert last.run()
-    for ours, theirs in zip(
-        last.agent.network.parameters(), whole.agent.network.parameters(), strict=True
-    ):
-        assert torch.equal(ours, theirs)
-    assert last.agent.steps == whole.agent.steps
-
-
-def test_interrupt_saves_and_ends(tmp_path: Path) -> None:
-    config = small_learner("a2c", total_steps=1_000_000).config
-    options = RunOptions(
-        out=str(tmp_path),
-        log_every=160,
-        checkpoint_every=10**9,
-        eval_episodes=0,
-        progress_bar=False,
-    )
-    before = signal.getsignal(signal.SIGINT)
-    run = start_run(type(small_learner("a2c")), config, options, env=Interrupting(16))
-    assert not run.run()
-    assert run.was_interrupted
-    assert run.agent.steps == 640  # the round of the 40th step of 16 environments is the last
-    content = read_checkpoint(tmp_path / "checkpoints" / "latest.pt")
-    assert content["steps"] == 640
-    assert [int(row["steps"]) for row in rows_of(tmp_path)] == [160, 320, 480, 640]
-    assert not list(tmp_path.rglob("*.part"))
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_sigterm_does_not_wait_for_the_end_of_a_round(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("cule.agents.run.run.PATIENCE_S", 0.2)
-    config = small_learner("a2c", total_steps=1_000_000).config
-    options = RunOptions(out=str(tmp_path), checkpoint_every=160, progress_bar=False)
-    run = start_run(type(small_learner("a2c")), config, options, env=Endless(16))
-    begun = time.monotonic()
-    assert not run.run()
-    assert time.monotonic() - begun < 30
-    steps = read_checkpoint(tmp_path / "checkpoints" / "latest.pt")["steps"]
-    assert 0 < steps < 640  # that of the last whole round
+from tests.support.small_runs import rows_of, start  # noqa: E402
 
 
 def test_the_first_rounds_show_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,6 +82,27 @@ ale.loadROM(find_rom("pong", {load_roms()["pong"].md5}).path)
 assert interrupted(lambda: ale.act(0))
 print("done")
 """,
+    "playback": """
+import tempfile
+from cule.datasets import Recorder, open_dataset
+env = make("pong", 8, episode_info=True)
+recorder = Recorder(env)
+recorder.reset(seed=0)
+for _ in range(40):
+    recorder.step(np.zeros(8, int))
+with tempfile.TemporaryDirectory() as folder:
+    recorder.save(folder + "/x.cule")
+    dataset = open_dataset(folder + "/x.cule")
+def play():
+    return [(step.obs.sum(), step.valid.sum()) for step in dataset.replay(num_envs=3)]
+def play_for_ever():
+    while True:
+        play()
+before = play()
+assert interrupted(play_for_ever)
+assert play() == before
+print("done")
+""",
     "a handler that calls the environment": """
 from cule.envs.errors import CallOrderError
 env = make("pong", 40, **LONG)

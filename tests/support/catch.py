@@ -132,25 +132,28 @@ class Catch:
 
 
 class Interrupting(Catch):
-    """Catch, interrupted by Ctrl-C in the middle."""
+    """Catch, whose 40th step sends a signal to the process, by default that of Ctrl-C."""
 
-    calls = 0
+    kind, calls = signal.SIGINT, 0
 
     def step_frames(self, actions: Any, out: Any = None) -> Any:
         self.calls += 1
         if self.calls == 40:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), self.kind)
         return super().step_frames(actions, out)
 
 
-class Endless(Catch):
-    """Catch, whose 40th step is asked to end by SIGTERM and takes a minute."""
+class Ending(Interrupting):
+    """Catch, whose 40th step asks the process to end."""
 
-    calls = 0
+    kind = signal.SIGTERM
+
+
+class Endless(Ending):
+    """Catch, which takes a minute more from there on."""
 
     def step_frames(self, actions: Any, out: Any = None) -> Any:
-        self.calls += 1
+        result = super().step_frames(actions, out)
         if self.calls == 40:
-            os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(60)
-        return super().step_frames(actions, out)
+        return result

@@ -72,8 +72,10 @@ from cule.errors import CheckpointError, CuleError, InvalidArgumentError, shown
 from cule.files import remove_leftovers, replace_text
 from cule.progress import INTERVAL_S, ProgressBar
 
-#: Seconds from SIGTERM to the interruption of a round or evaluation that has not ended.
+#: Seconds from SIGTERM to the interruption of a round or evaluation that has not ended, and from
+#: there to that of saving.
 PATIENCE_S = 3.0
+SAVE_PATIENCE_S = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +182,8 @@ class Run:
     def run(self) -> bool:
         """Train to the end, or until SIGINT or SIGTERM, and save.
 
-        `PATIENCE_S` after SIGTERM a round is left unfinished; then the last checkpoint stays.
+        A round that has not ended `PATIENCE_S` after SIGTERM, and saving that has not ended
+        `SAVE_PATIENCE_S` later, are left unfinished; then the last checkpoint stays.
 
         Returns:
             Whether training is complete.
@@ -193,16 +196,16 @@ class Run:
         try:
             try:
                 with self._stop.listening():
-                    self._train()
+                    self._train_and_save()
             except TimeIsUp:
-                if self._is_in_round:
-                    return False
-            self._open_folder()
-            self._add_time()
-            self.save()
-            self._save_weights(self._weights)
+                return False
             is_complete: bool = agent.steps >= agent.config.total_steps
-            if is_complete and self.options.eval_episodes and not self._is_evaluated():
+            if (
+                is_complete
+                and not self._stop.is_set
+                and self.options.eval_episodes
+                and not self._is_evaluated()
+            ):
                 self.evaluate()
         finally:
             if self._bar is not None:
@@ -212,6 +215,17 @@ class Run:
             for tracker in self._trackers:
                 tracker.close()
         return is_complete
+
+    def _train_and_save(self) -> None:
+        try:
+            self._train()
+        except TimeIsUp:
+            if self._is_in_round:
+                raise
+        self._open_folder()
+        self._add_time()
+        self.save()
+        self._save_weights(self._weights)
 
     def _train(self) -> None:
         before = self.agent.steps
@@ -534,13 +548,14 @@ def _opposed_envs(
 
 
 class TimeIsUp(KeyboardInterrupt):
-    """A round or evaluation has not ended within `PATIENCE_S` of SIGTERM."""
+    """A round, an evaluation or saving has not ended in time after SIGTERM."""
 
 
 class StopRequest:
     """Turns the first SIGINT or SIGTERM into a flag; a second one interrupts immediately.
 
-    `PATIENCE_S` after SIGTERM, which systems follow by SIGKILL, what runs is interrupted.
+    `PATIENCE_S` after SIGTERM, which systems follow by SIGKILL, what runs is interrupted, and again
+    every `SAVE_PATIENCE_S`.
 
     Attributes:
         is_set: Whether this process was asked to stop.
@@ -576,7 +591,7 @@ class StopRequest:
             raise KeyboardInterrupt
         self.is_set, self.kind = True, kind
         if kind == signal.SIGTERM:
-            signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
+            signal.setitimer(signal.ITIMER_REAL, PATIENCE_S, SAVE_PATIENCE_S)
 
     def is_set_on_any_rank(self, device: torch.device) -> bool:
         """Whether any process was asked to stop."""
