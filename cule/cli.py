@@ -47,7 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if words and words[0] in COMMANDS:
             return _run_command(words[0], words[1:])
-        options = _parser().parse_args(words)
+        parser = _parser()
+        if not words:
+            parser.exit(2, parser.format_help())
+        options = parser.parse_args(words)
         status: int = options.run(options)
     except BrokenPipeError:  # the reader of the output has stopped
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

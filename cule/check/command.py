@@ -255,11 +255,14 @@ class Check:
         sizes = self._options.num_envs or DEFAULT_NUM_ENVS[device != "cpu"]
         print(f"{game}, 84x84x4 observations, random actions")
         print("environments  kernel       lanes  M frames/s  ms a step")
-        speeds = []
-        for num_envs, kernel, lanes in self._cells(device, kernels, sizes):
+        speeds: list[Speed] = []
+        cells = list(self._cells(device, kernels, sizes))
+        for num_envs, kernel, lanes in cells:
             if self._is_late:
                 self._note(
-                    "speed", True, f"{self._options.minutes} minutes were not enough for all"
+                    f"speed: {len(speeds)} of {len(cells)} measured",
+                    bool(speeds),
+                    f"{self._options.minutes} minutes were over",
                 )
                 break
             try:

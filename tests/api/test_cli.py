@@ -54,6 +54,13 @@ def test_help_is_plain_text(words: list[str], capsys: pytest.CaptureFixture[str]
         assert "cule train PRESET --help" in printed
 
 
+def test_no_command_prints_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([])
+    printed = capsys.readouterr().err
+    assert all(f"    {command} " in printed for command in COMMANDS)
+
+
 @pytest.mark.ale
 def test_roms_list(capsys: pytest.CaptureFixture[str], own_folders: Path) -> None:
     assert main(["roms", "list"]) == 0
