@@ -85,6 +85,7 @@ class GameSpec:
     num_players: int  # 1 unless set
     kept_slots: Sequence[int]  # of state that a reset leaves as they are
     lives_at: Sequence[int]  # where in lives_code the program of each player begins
+    objects: Sequence[int]  # compiled table of objects; empty: there is none
     translates: bool  # the CPU runs machine code made of the program, where that is possible
     def __init__(self) -> None: ...
 
@@ -173,6 +174,22 @@ class Console:
     def get_snapshot(self) -> bytes: ...  # everything that later calls depend on
     def set_snapshot(self, snapshot: bytes) -> None: ...  # ValueError as above
 
+class ObsKind:
+    """What observations are."""
+
+    image: ClassVar[ObsKind]
+    ram: ClassVar[ObsKind]
+    objects: ClassVar[ObsKind]
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> int: ...
+    @property
+    def __members__(self) -> dict[str, ObsKind]: ...
+    def __init__(self, value: int) -> None: ...
+    def __int__(self) -> int: ...
+    def __index__(self) -> int: ...
+
 class Autoreset:
     """When an ended environment is reset."""
 
@@ -208,7 +225,8 @@ class BatchOptions:
     cached_resets: bool
     num_reset_states: int
     num_players: int  # of every game of the batch
-    ram_obs: bool  # observations are uint8 [128] of each environment
+    obs: ObsKind
+    object_rows: int  # of observations of objects: those of the game with the most
     full_action_space: bool
     continuous: bool
     continuous_action_threshold: float

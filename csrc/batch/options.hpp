@@ -2,10 +2,13 @@
 #pragma once
 
 #include "env/agent.hpp"
+#include "game/objects.hpp"
 
 namespace cule {
 
 enum class Autoreset : u8 { kNextStep, kSameStep, kDisabled };
+
+enum class ObsKind : u8 { kImage, kRam, kObjects };
 
 struct BatchOptions {
   i32 num_threads = 0;              // host only
@@ -18,7 +21,8 @@ struct BatchOptions {
   i32 img_width = 84;
   bool grayscale = true;
   bool maxpool = true;
-  bool ram_obs = false;
+  ObsKind obs = ObsKind::kImage;
+  u32 object_rows = 0;  // of an observation of objects: those of the game with the most
   bool full_action_space = false;
   bool continuous = false;
   float continuous_action_threshold = 0.5f;
@@ -28,14 +32,17 @@ struct BatchOptions {
   i32 num_players = 1;  // of every game of the batch
 
   u32 channels() const { return grayscale ? 1 : 3; }
+  bool draws() const { return obs == ObsKind::kImage; }
   size_t frame_bytes() const {
-    return ram_obs ? kRamBytes : size_t(img_height) * size_t(img_width) * channels();
+    if (obs == ObsKind::kRam) return kRamBytes;
+    if (obs == ObsKind::kObjects) return object_rows * kObjectBytes;
+    return size_t(img_height) * size_t(img_width) * channels();
   }
-  u32 frames_per_obs() const { return ram_obs ? 1 : u32(stack_num); }
+  u32 frames_per_obs() const { return obs == ObsKind::kRam ? 1 : u32(stack_num); }
   size_t obs_bytes() const { return frame_bytes() * frames_per_obs(); }
-  size_t stack_bytes() const { return ram_obs ? 0 : obs_bytes(); }
+  size_t stack_bytes() const { return obs == ObsKind::kRam ? 0 : obs_bytes(); }
   size_t pooled_bytes(u32 height) const {
-    return ram_obs ? 0 : size_t(height) * kScreenWidth * channels();
+    return draws() ? size_t(height) * kScreenWidth * channels() : 0;
   }
 };
 

@@ -59,9 +59,11 @@ inline SnapshotLayout snapshot_layout(const BatchOptions& o, u32 height) {
 // SnapshotHeader.layout: the options that observations and random streams depend on, in bits.
 inline u32 layout_code(const BatchOptions& o) {
   const u32 slot_words = sizeof(SlotState) / 8;  // of the build; its lowest 5 bits
-  return u32(o.img_height) | u32(o.img_width) << 8 | u32(o.stack_num - 1) << 16 |
-         u32(o.grayscale) << 24 | u32(o.ram_obs) << 25 | u32(o.cached_resets) << 26 |
-         slot_words << 27;
+  // Objects have their rows in place of a size; as such, that of RAM would be too many.
+  const u32 size =
+      o.obs == ObsKind::kObjects ? o.object_rows : u32(o.img_height) | u32(o.img_width) << 8;
+  return size | u32(o.stack_num - 1) << 16 | u32(o.grayscale) << 24 | u32(!o.draws()) << 25 |
+         u32(o.cached_resets) << 26 | slot_words << 27;
 }
 
 // The options that layout_code was given; the others have their defaults.
@@ -71,7 +73,14 @@ inline BatchOptions layout_options(u32 code) {
   o.img_width = i32(code >> 8 & 0xFF);
   o.stack_num = i32(code >> 16 & 0xFF) + 1;
   o.grayscale = (code >> 24 & 1) != 0;
-  o.ram_obs = (code >> 25 & 1) != 0;
+  if (code >> 25 & 1) {
+    const u32 rows = code & 0xFFFF;
+    o.obs = rows <= kMaxObjects ? ObsKind::kObjects : ObsKind::kRam;
+    if (o.obs == ObsKind::kObjects) {
+      o.object_rows = rows;
+      o.img_height = o.img_width = 84;
+    }
+  }
   o.cached_resets = (code >> 26 & 1) != 0;
   return o;
 }

@@ -317,6 +317,10 @@ void bind_options(py::module_& m) {
       .def("__reduce__", [](const py::object& self) {
         return py::make_tuple(py::type::of(self), py::make_tuple(py::int_(self)));
       });
+  py::enum_<ObsKind>(m, "ObsKind")
+      .value("image", ObsKind::kImage)
+      .value("ram", ObsKind::kRam)
+      .value("objects", ObsKind::kObjects);
   py::class_<BatchOptions> options(m, "BatchOptions");
   options.def(py::init<>())
       .def_readwrite("num_threads", &BatchOptions::num_threads)
@@ -328,7 +332,8 @@ void bind_options(py::module_& m) {
       .def_readwrite("img_width", &BatchOptions::img_width)
       .def_readwrite("grayscale", &BatchOptions::grayscale)
       .def_readwrite("maxpool", &BatchOptions::maxpool)
-      .def_readwrite("ram_obs", &BatchOptions::ram_obs)
+      .def_readwrite("obs", &BatchOptions::obs)
+      .def_readwrite("object_rows", &BatchOptions::object_rows)
       .def_readwrite("full_action_space", &BatchOptions::full_action_space)
       .def_readwrite("continuous", &BatchOptions::continuous)
       .def_readwrite("continuous_action_threshold", &BatchOptions::continuous_action_threshold)

@@ -56,10 +56,11 @@ GameSource make_source(const std::shared_ptr<Game>& game, const BatchOptions& o)
   g.facts = game->facts();
   g.ale = setup.ale;
   g.agent = setup.agent;
-  if (!o.ram_obs) g.resizer = setup.plan.resizer;
+  if (o.draws()) g.resizer = setup.plan.resizer;
   g.actions = setup.actions;
   g.step_code = spec.step_code;
   g.lives_code = spec.lives_code;
+  g.objects = spec.objects;
   g.key = game->key();
   return g;
 }
@@ -160,6 +161,7 @@ class CudaBatch {
                           : launch_step(Family(family), b, tiles, actions, s),
             "state-update kernel");
     }
+    if (b.obs == ObsKind::kObjects) check(launch_push_objects(b, s), "objects kernel");
     check(launch_finish_step(b, out, resets_ended, draw_blocks(), s), "render kernel");
   }
 

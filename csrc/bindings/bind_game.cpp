@@ -65,6 +65,7 @@ void bind_spec(py::module_& m) {
       .def_readwrite("num_players", &GameSpec::num_players)
       .def_readwrite("kept_slots", &GameSpec::kept_slots)
       .def_readwrite("lives_at", &GameSpec::lives_at)
+      .def_readwrite("objects", &GameSpec::objects)
       .def_readwrite("translates", &GameSpec::translates);
   // The others can be written only.
   const auto set = [&spec](const char* name, auto setter) {

@@ -27,7 +27,7 @@ py::tuple run_rules(const std::vector<i32>& code, std::vector<i32> slots, const 
   const auto cart_cells = std::string_view(cart_ram);
   if (cells.size() != kRamBytes || cart_cells.size() != kRamBytes)
     refuse("ram and cart_ram must be of 128 bytes each");
-  const i32 bad = find_program_error(code.data(), u32(code.size()), false);
+  const i32 bad = find_program_error(code.data(), u32(code.size()), ProgramKind::kRules);
   if (bad >= 0) refuse("code[" + std::to_string(bad) + "] is no valid instruction");
   slots.resize(kMaxSlots);
   NoEffects none;

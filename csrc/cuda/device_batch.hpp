@@ -24,6 +24,7 @@ struct DeviceGame {
   GameFacts facts;
   AleSettings ale;
   AgentOptions agent;
+  const i32* objects;  // words of game/objects.hpp
   const i32* actions;  // the action set
   i32 num_actions;
   const u8* gray;                 // 256 levels
@@ -111,7 +112,7 @@ struct DeviceBatch {
   float continuous_action_threshold;
   u8 grayscale;
   u8 maxpool;
-  u8 ram_obs;
+  ObsKind obs;
   Autoreset autoreset;
   u32 num_players;
   const DeviceGame* games;
@@ -130,6 +131,7 @@ struct DeviceBatch {
   u8* canvases;                    // [blocks][picture_bytes * channels], scratch
   u32* faults;                     // [1]
 
+  CULE_HD bool draws() const { return obs == ObsKind::kImage; }
   // With several players.
   CULE_HD PlayersState& players(u32 i) const {
     return reinterpret_cast<PlayersState*>(states + size)[i];

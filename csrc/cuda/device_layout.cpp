@@ -79,6 +79,7 @@ void DeviceLayout::lay_out(Writer& w) {
     d.facts = g.facts;
     d.facts.step_code = w.put(g.step_code);
     d.facts.lives_code = w.put(g.lives_code);
+    d.objects = w.put(g.objects);
     d.facts.setup_code = nullptr;
     d.facts.starting_actions = nullptr;
     d.facts.starting_actions_size = 0;
@@ -89,7 +90,7 @@ void DeviceLayout::lay_out(Writer& w) {
     const u32 format = u32(g.properties.format);
     d.gray = gray[format];
     d.rgb = rgb[format];
-    if (!o.ram_obs) {
+    if (o.draws()) {
       const DotResizer dot_resizer = make_dot_resizer(g.resizer);
       d.resizer = w.put(&g.resizer, 1);
       d.dot_resizer = w.put(&dot_resizer, 1);
@@ -144,7 +145,7 @@ void DeviceLayout::place_changing(u64 address, size_t offset) {
   put(batch_.stack, n * o.stack_bytes());
   put(batch_.draw_bits, n);
   console_bytes_ = (offset - begin) / n;
-  const size_t scratch = o.ram_obs ? 0 : size_t(source_.draw_blocks) * picture_bytes_;
+  const size_t scratch = o.draws() ? size_t(source_.draw_blocks) * picture_bytes_ : 0;
   put(batch_.canvases, scratch * o.channels());
   put(batch_.planes, 2 * scratch);
   bytes_ = align(offset);
@@ -153,8 +154,8 @@ void DeviceLayout::place_changing(u64 address, size_t offset) {
 void DeviceLayout::place_pool(u64 address, u64 reserve_address) {
   const BatchOptions& o = source_.options;
   const size_t taken_bytes = align(source_.pool_slots * sizeof(u32));
-  batch_.maxpool_at = picture_bytes_ * (o.ram_obs || !o.maxpool ? 2 : 3);
-  pool_.slot_bytes = batch_.maxpool_at + (o.ram_obs ? 0 : picture_bytes_ * o.channels());
+  batch_.maxpool_at = picture_bytes_ * (o.draws() && o.maxpool ? 3 : 2);
+  pool_.slot_bytes = batch_.maxpool_at + (o.draws() ? picture_bytes_ * o.channels() : 0);
   pool_.num_slots = source_.pool_slots;
   pool_.is_taken = reinterpret_cast<u32*>(address);
   pool_.slots = reinterpret_cast<u8*>(address + taken_bytes);
@@ -168,20 +169,20 @@ std::vector<u8> DeviceLayout::place_at(u64 address, u64 pool_address, u64 reserv
   Writer w(address);
   lay_out(w);
   batch_.size = i32(source_.setups.size());
-  batch_.stack_num = o.ram_obs ? 1 : o.stack_num;
+  batch_.stack_num = i32(o.frames_per_obs());
   batch_.frame_bytes = u32(o.frame_bytes());
   batch_.channels = o.channels();
   batch_.layout = layout_code(o);
   batch_.snapshot_bytes = snapshot_bytes_;
   batch_.picture_bytes = picture_bytes_;
   // Of the running frame and the two before it, and those that the maxpool picture is made of.
-  batch_.num_logs = kLogSlots + (o.ram_obs ? 0 : o.maxpool ? 2 : 1);
+  batch_.num_logs = kLogSlots + (o.draws() ? (o.maxpool ? 2 : 1) : 0);
   batch_.log_capacity = source_.log_capacity;
   batch_.lanes_per_warp = source_.lanes_per_warp;
   batch_.continuous_action_threshold = o.continuous_action_threshold;
   batch_.grayscale = o.grayscale;
   batch_.maxpool = o.maxpool;
-  batch_.ram_obs = o.ram_obs;
+  batch_.obs = o.obs;
   batch_.autoreset = source_.autoreset;
   batch_.num_players = u32(o.num_players);
   constant_bytes_ = w.bytes().size();

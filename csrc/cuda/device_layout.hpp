@@ -23,7 +23,7 @@ struct GameSource {
   AleSettings ale;
   AgentOptions agent;
   AreaResizer resizer;
-  std::vector<i32> actions, step_code, lives_code;
+  std::vector<i32> actions, step_code, lives_code, objects;
   u64 key;
 };
 

@@ -72,7 +72,7 @@ __device__ void push_frame(const DeviceBatch& b, const DeviceGame& g, const Cons
 // Observation, oldest frame first; or the newest frame alone; or RAM.
 __device__ CULE_INLINE void write_obs(const DeviceBatch& b, u32 i, u8* out, bool stacked) {
   const SlotState& s = b.states[i];
-  if (b.ram_obs) {
+  if (b.obs == ObsKind::kRam) {
     copy_block(out, s.console.ram, kRamBytes);
     return;
   }
@@ -137,7 +137,7 @@ __device__ CULE_INLINE void finish_step(const DeviceBatch& b, const StepOutputs&
     const u8 draw_bits = b.draw_bits[i];
     const bool has_stepped = draw_bits & kStepped;
     const bool is_ended = s.is_ended;
-    if (has_stepped && !b.ram_obs) push_frame(b, g, c, i, draw_bits);
+    if (has_stepped && b.draws()) push_frame(b, g, c, i, draw_bits);
     const bool is_same_step = has_stepped && b.autoreset == Autoreset::kSameStep;
     const bool ends_here = is_ended && is_same_step;
     // A lost life that is reported as termination has a final observation, and no reset follows.

@@ -31,7 +31,7 @@ __global__ void gather_snapshots_kernel(const DeviceBatch b, const i64* consoles
         *reinterpret_cast<PlayersState*>(snapshot + g.snapshot.players) = b.players(i);
     }
     draw_both(b, c, snapshot + g.snapshot.pictures);
-    if (!b.ram_obs) {
+    if (b.draws()) {
       draw_maxpool(b, g, c, i, canvas_of(b));
       copy_block(snapshot + g.snapshot.pooled, canvas_of(b), g.snapshot.stack - g.snapshot.pooled);
     }
@@ -70,7 +70,7 @@ __global__ void scatter_snapshots_kernel(const DeviceBatch b, const i64* console
   if (threadIdx.x == 0) {
     if (b.num_players > 1)
       b.players(i) = *reinterpret_cast<const PlayersState*>(snapshot + g.snapshot.players);
-    b.begin_maxpool(i, b.ram_obs ? MaxpoolKind::kBlank : MaxpoolKind::kPixels, nullptr);
+    b.begin_maxpool(i, b.draws() ? MaxpoolKind::kPixels : MaxpoolKind::kBlank, nullptr);
     take_pixels(b.console(i));
   }
   __syncthreads();

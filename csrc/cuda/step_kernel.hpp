@@ -24,13 +24,13 @@ struct FrameMarker {
 
   __device__ void begin_frame(i32) {}
   __device__ void previous() {
-    if (!b.maxpool || b.ram_obs) return;
+    if (!b.maxpool || !b.draws()) return;
     draw_bits |= kDrawPrevious;
     // The next frame step continues in the same buffer.
     if (console.s.is_unfinished) hold();
   }
   __device__ void newest() {
-    if (!b.ram_obs) draw_bits |= kDrawNewest;
+    if (b.draws()) draw_bits |= kDrawNewest;
   }
   __device__ void restart() { draw_bits = kStepped; }
 

@@ -189,7 +189,7 @@ struct BasicAle {
   }
 
   // --- effects of mode-selection programs ---
-  static constexpr bool kAllowed = true;
+  static constexpr ProgramKind kKind = ProgramKind::kSetup;
 
   CULE_HD bool select(i32 wanted) {
     const i32 frames = wanted < 0 ? 0 : wanted < kMaxSetupFrames ? wanted : kMaxSetupFrames;

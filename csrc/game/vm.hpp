@@ -16,6 +16,7 @@ namespace cule {
 constexpr u32 kMaxSlots = 32;
 constexpr u32 kMaxStack = 16;
 enum Slot : u32 { kScoreSlot, kRewardSlot, kTerminalSlot, kModeSlot = kMaxSlots - 1 };
+constexpr u32 kIndexSlot = kMaxSlots - 1;  // of the programs of objects (game/objects.hpp)
 
 // In games for several players the rewards of the others follow `terminal`.
 CULE_HD constexpr u32 reward_slot(u32 player) {
@@ -60,7 +61,14 @@ enum RuleOp : i32 {
   kAct = 42,
   kRand = 43,
   kFail = 44,
+  kEmit = 45,
+  kTable = 46,
 };
+
+// What a program may do beside computing: nothing, bring the console to a mode, write objects.
+enum class ProgramKind : u8 { kRules, kSetup, kObjects };
+constexpr u32 kMaxTable = 256;
+constexpr u32 kObjectColumns = 6;  // x, y, width, height, visible, value
 
 struct RuleMemory {
   const u8* ram;           // 128 cells
@@ -75,7 +83,7 @@ struct RuleMemory {
 
 // For programs without effects.
 struct NoEffects {
-  static constexpr bool kAllowed = false;
+  static constexpr ProgramKind kKind = ProgramKind::kRules;
 };
 
 CULE_HD CULE_INLINE i32 bcd1(u32 byte) { return i32(10 * (byte >> 4) + (byte & 15)); }
@@ -106,9 +114,9 @@ CULE_HD inline i32 apply_binary(i32 op, i32 a, i32 b) {
     case kXor:
       return a ^ b;
     case kShl:
-      return i32(u32(a) << (b & 31));
+      return u32(b) > 31 ? 0 : i32(u32(a) << b);
     case kShr:
-      return a >> (b & 31);
+      return a >> (u32(b) > 31 ? 31 : b);
     case kEq:
       return a == b;
     case kNe:
@@ -171,7 +179,7 @@ CULE_HD i32 run_program(const i32* code, i32* slots, const RuleMemory& memory, E
         *top = !*top;
         break;
       case kJump:
-        if constexpr (Effects::kAllowed) {
+        if constexpr (Effects::kKind == ProgramKind::kSetup) {
           if (!effects.count_jump()) return 0;
         }
         p = code + *p;
@@ -200,7 +208,7 @@ CULE_HD i32 run_program(const i32* code, i32* slots, const RuleMemory& memory, E
       case kAct:
       case kRand:
       case kFail:
-        if constexpr (Effects::kAllowed) {
+        if constexpr (Effects::kKind == ProgramKind::kSetup) {
           if (op == kSelect && !effects.select(*top--)) return 0;
           if (op == kSoftReset && !effects.soft_reset()) return 0;
           if (op == kAct && !effects.act(*top--)) return 0;
@@ -208,6 +216,20 @@ CULE_HD i32 run_program(const i32* code, i32* slots, const RuleMemory& memory, E
           if (op == kFail) {
             effects.fail(*p);
             return 0;
+          }
+          break;
+        }
+        return 0;
+      case kEmit:
+      case kTable:
+        if constexpr (Effects::kKind == ProgramKind::kObjects) {
+          if (op == kEmit) {
+            effects.emit(u32(*p++), *top--);
+          } else {
+            const i32 last = *p++ - 1;
+            const i32 at = *top < 0 ? 0 : *top > last ? last : *top;
+            *top = p[at];
+            p += last + 1;
           }
           break;
         }
@@ -224,7 +246,8 @@ CULE_HD i32 run_program(const i32* code, i32* slots, const RuleMemory& memory, E
 // What run_program relies on: known opcodes, operands in range, jumps to opcode boundaries, no loop
 // but a counted one, a stack that neither overflows nor underflows, an end. Returns the index of
 // the first bad word, or -1.
-CULE_HD inline i32 find_program_error(const i32* code, u32 size, bool allows_effects) {
+CULE_HD inline i32 find_program_error(const i32* code, u32 size, ProgramKind kind) {
+  const bool is_setup = kind == ProgramKind::kSetup;
   constexpr u32 kMaxWords = 8192;
   if (size > kMaxWords) return kMaxWords;
   // Depth of the stack before each word; -1: not an opcode boundary reached so far.
@@ -237,10 +260,12 @@ CULE_HD inline i32 find_program_error(const i32* code, u32 size, bool allows_eff
   for (u32 i = 0; i < size;) {
     const i32 op = code[i];
     const bool has_operand = (op >= kConst && op <= kStore) || op == kRamAt || op == kBcd1At ||
-                             (op >= kJump && op <= kJumpIfNonzeroOrPop) || op == kFail;
-    const u32 next = i + 1 + has_operand;
-    if (next > size) return i32(i);
+                             (op >= kJump && op <= kJumpIfNonzeroOrPop) || op >= kFail;
+    if (i + has_operand >= size) return i32(i);
     const i32 operand = has_operand ? code[i + 1] : 0;
+    if (op == kTable && (operand < 1 || operand > i32(kMaxTable))) return i32(i);
+    const u32 next = i + 1 + has_operand + (op == kTable ? u32(operand) : 0);
+    if (next > size) return i32(i);
     i32 d = depth[i];
     i32 change = 0, needs = 0;
     if (op == kEnd || op == kSoftReset || op == kFail || op == kJump) {
@@ -248,10 +273,10 @@ CULE_HD inline i32 find_program_error(const i32* code, u32 size, bool allows_eff
     } else if (op == kConst || op == kLoad || op == kRamAt || op == kBcd1At || op == kRand) {
       change = 1;
     } else if (op == kStore || op == kJumpIfZero || op == kSelect || op == kAct ||
-               op == kJumpIfZeroOrPop || op == kJumpIfNonzeroOrPop) {
+               op == kEmit || op == kJumpIfZeroOrPop || op == kJumpIfNonzeroOrPop) {
       change = -1;
       needs = 1;
-    } else if (op == kRam || op == kCartRam || op == kBcd1 || (op >= kNeg && op <= kNot)) {
+    } else if (op == kRam || op == kCartRam || op == kBcd1 || op == kTable || (op >= kNeg && op <= kNot)) {
       needs = 1;
     } else if ((op >= kAdd && op <= kShr) || (op >= kEq && op <= kGe)) {
       change = -1;
@@ -259,7 +284,9 @@ CULE_HD inline i32 find_program_error(const i32* code, u32 size, bool allows_eff
     } else {
       return i32(i);
     }
-    if (op >= kSelect && !allows_effects) return i32(i);
+    if (op >= kSelect && op <= kFail && !is_setup) return i32(i);
+    if (op >= kEmit && kind != ProgramKind::kObjects) return i32(i);
+    if (op == kEmit && u32(operand) >= kObjectColumns) return i32(i);
     if ((op == kLoad || op == kStore) && u32(operand) >= kMaxSlots) return i32(i);
     if ((op == kRamAt || op == kBcd1At) && u32(operand) >= 128) return i32(i);
     const bool is_reached = d >= 0;
@@ -267,7 +294,7 @@ CULE_HD inline i32 find_program_error(const i32* code, u32 size, bool allows_eff
     if (op >= kJump && op <= kJumpIfNonzeroOrPop) {
       if (u32(operand) >= size) return i32(i);
       // Loops only where an Effects object counts their jumps.
-      if (u32(operand) <= i && !(op == kJump && allows_effects)) return i32(i);
+      if (u32(operand) <= i && !(op == kJump && is_setup)) return i32(i);
       const i16 at_target =
           i16(op == kJump || op == kJumpIfZeroOrPop || op == kJumpIfNonzeroOrPop ? d : d + change);
       if (is_reached) {
@@ -282,7 +309,9 @@ CULE_HD inline i32 find_program_error(const i32* code, u32 size, bool allows_eff
       if (depth[next] >= 0 && depth[next] != d + change) return i32(i);
       depth[next] = i16(d + change);
     }
-    if (has_operand && depth[i + 1] >= 0) return i32(i);  // a jump into an operand
+    for (u32 inside = i + 1; inside < next; ++inside) {
+      if (depth[inside] >= 0) return i32(i);  // a jump into an operand
+    }
     i = next;
   }
   return -1;

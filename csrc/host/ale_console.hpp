@@ -184,7 +184,7 @@ class AleConsole {
 
   // The steps of a mode selection; acts make sound there too.
   struct AudibleSetup {
-    static constexpr bool kAllowed = Ale::kAllowed;
+    static constexpr ProgramKind kKind = Ale::kKind;
     Ale& environment;
     AleConsole& console;
 

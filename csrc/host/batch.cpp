@@ -26,7 +26,7 @@ EnvBytes env_bytes(const BatchOptions& options, u32 height) {
   const size_t small = sizeof(SlotState) + sizeof(PlayersState) + sizeof(RandomStreams) +
                        sizeof(EnvSlot) + options.pooled_bytes(height) + options.stack_bytes();
   const size_t logs = kLogSlots * sizeof(TiaWriteLog);
-  return {small + (options.ram_obs ? logs : sizeof(FrameStore)), small + sizeof(FrameStore),
+  return {small + (options.draws() ? sizeof(FrameStore) : logs), small + sizeof(FrameStore),
           snapshot_layout(options, height).end};
 }
 
@@ -38,7 +38,7 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
       modes_(modes),
       difficulties_(difficulties),
       states_(make_zeroed<SlotState>(game_index.size())),
-      frames_(game_index.size(), !options.ram_obs),
+      frames_(game_index.size(), options.draws()),
       is_loaded_(game_index.size(), 0),
       queue_(game_index.size(), num_players()),
       pool_(choose_threads(options.num_threads, game_index.size()),

@@ -30,9 +30,18 @@ inline GameSetup make_game_setup(std::shared_ptr<const Game> game, const BatchOp
                                 "; it must be " + std::to_string(game->spec().num_players) +
                                 ", as of " + game->spec().game_id);
   }
+  if (o.obs == ObsKind::kObjects) {
+    const u32 count = game->num_objects();
+    if (count < 1 || count > o.object_rows || o.object_rows > kMaxObjects) {
+      throw std::invalid_argument("object_rows is " + std::to_string(o.object_rows) +
+                                  "; it must be at least the number of objects of " +
+                                  game->spec().game_id + ", " + std::to_string(count) +
+                                  ", and at most " + std::to_string(kMaxObjects));
+    }
+  }
   GameSetup g;
   const i32 height = i32(game->properties().height);
-  if (!o.ram_obs) {
+  if (o.draws()) {
     if (!can_resize(height, i32(kScreenWidth), o.img_height, o.img_width)) {
       throw std::invalid_argument("img_height, img_width are " + std::to_string(o.img_height) +
                                   ", " + std::to_string(o.img_width) + "; they must be 1 to " +
@@ -72,7 +81,7 @@ class EnvSlot {
         random_(make_zeroed<RandomStreams>()),
         memory_(memory),
         frames_(make_zeroed<u8>(pooled_bytes() + options->stack_bytes())) {
-    if (!options->ram_obs) memory_->incremental.lines.start();
+    if (options->draws()) memory_->incremental.lines.start();
   }
 
   SlotState& state() { return *s_; }
@@ -113,8 +122,9 @@ class EnvSlot {
       if (!reset_agent(ale, s_->agent, setup_->agent, random_->noop)) return false;
     }
     start_episode(*s_);
-    if (options_->ram_obs) return true;
-    std::memset(stack(), 0, options_->obs_bytes());
+    std::memset(stack(), 0, options_->stack_bytes());
+    if (options_->obs == ObsKind::kObjects) push_objects();
+    if (!options_->draws()) return true;
     draw_levels(console(), options_->grayscale, pooled(), w);
     pooled_frames_.cached = {};
     push_frame(nullptr);
@@ -131,12 +141,13 @@ class EnvSlot {
       step_agent(ale, s_->agent, setup_->agent, *commands, pooling);
     }
     s_->is_ended = is_ended(s_->agent, setup_->agent);
-    if (!options_->ram_obs) push_frame(pooling.finish());
+    if (options_->draws()) push_frame(pooling.finish());
+    if (options_->obs == ObsKind::kObjects) push_objects();
   }
 
   // Observation, oldest frame first; or the newest frame alone.
   void write_obs(u8* out, bool stacked) const {
-    if (options_->ram_obs) {
+    if (options_->obs == ObsKind::kRam) {
       std::memcpy(out, s_->console.ram, kRamBytes);
       return;
     }
@@ -246,12 +257,18 @@ class EnvSlot {
   u8* stack() { return frames_.get() + pooled_bytes(); }
   const u8* stack() const { return frames_.get() + pooled_bytes(); }
 
+  u8* next_frame() {
+    s_->newest_frame = (s_->newest_frame + 1) % u32(options_->stack_num);
+    return stack() + s_->newest_frame * options_->frame_bytes();
+  }
+  void push_objects() {
+    write_objects(setup_->game->spec().objects.data(), s_->console.ram, s_->console.cart.ram,
+                  options_->object_rows, reinterpret_cast<i16*>(next_frame()));
+  }
   // changed: rows of the pooled picture that may differ from the last call's; null: all.
   void push_frame(const RowSet* changed) {
-    const size_t n = options_->frame_bytes();
-    const u8* before = stack() + s_->newest_frame * n;
-    s_->newest_frame = (s_->newest_frame + 1) % u32(options_->stack_num);
-    resize(setup_->plan, pooled(), stack() + s_->newest_frame * n, {changed, before});
+    const u8* before = stack() + s_->newest_frame * options_->frame_bytes();
+    resize(setup_->plan, pooled(), next_frame(), {changed, before});
   }
 
   const GameSetup* setup_;

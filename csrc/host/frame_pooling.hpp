@@ -71,7 +71,7 @@ class FramePooling {
   void begin_frame(i32 frames_left) {
     target_ = Observation{};
     memory_.observation = nullptr;
-    if (options_.ram_obs || !options_.grayscale || frames_left > (options_.maxpool ? 1 : 0)) return;
+    if (!options_.draws() || !options_.grayscale || frames_left > (options_.maxpool ? 1 : 0)) return;
     CachedFrame& frame = memory_.lines.next_frame();
     running_ = &frame;
     if (cached_.previous == running_) set_previous_aside();
@@ -80,12 +80,12 @@ class FramePooling {
     memory_.observation = &target_;
   }
   void newest() {
-    if (options_.ram_obs) return;
+    if (!options_.draws()) return;
     if (target_.is_drawn) cached_.newest = running_;
     newest_rows_ = target_.is_drawn ? running_->rows : draw(w_.newest);
   }
   void previous() {
-    if (options_.ram_obs || !options_.maxpool) return;
+    if (!options_.draws() || !options_.maxpool) return;
     if (target_.is_drawn) {
       cached_.previous = running_;
       changed_ = running_->painted;

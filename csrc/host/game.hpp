@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "game/objects.hpp"
 #include "host/cartridge_image.hpp"
 #include "host/engine.hpp"
 #include "host/frame_store.hpp"
@@ -46,6 +47,7 @@ struct GameSpec {
   u32 num_players = 1;
   std::vector<i32> kept_slots;   // which a reset leaves as they are
   std::vector<i32> lives_at{0};  // where in lives_code the expression of each player begins
+  std::vector<i32> objects;      // words of game/objects.hpp; empty: there is no table
   bool translates = true;        // run translated code where this machine supports it
 };
 
@@ -54,8 +56,9 @@ class Game {
   explicit Game(GameSpec spec)
       : spec_(std::move(spec)), properties_(spec_.properties), image_(spec_.rom) {
     if (spec_.translates) translation_ = jit::Translation::make(cart());
-    check_program("step_code", spec_.step_code, false);
-    if (!spec_.setup_code.empty()) check_program("setup_code", spec_.setup_code, true);
+    check_program("step_code", spec_.step_code, ProgramKind::kRules);
+    if (!spec_.setup_code.empty()) check_program("setup_code", spec_.setup_code, ProgramKind::kSetup);
+    check_objects();
     check_players();
     make_facts();
     auto memory = make_zeroed<FrameStore>();
@@ -81,6 +84,9 @@ class Game {
       if (b.type == bankswitch()) return b.name;
     }
     return "";
+  }
+  u32 num_objects() const {
+    return spec_.objects.empty() ? 0 : count_objects(spec_.objects.data());
   }
   // Identifies ROM, properties and rules in saved states.
   u64 key() const { return key_; }
@@ -160,12 +166,18 @@ class Game {
     first.machine_random = streams->machine;
   }
 
-  static void check_program(const char* name, const std::vector<i32>& code, bool allows_effects) {
-    const i32 bad = find_program_error(code.data(), u32(code.size()), allows_effects);
+  static void check_program(const char* name, const std::vector<i32>& code, ProgramKind kind) {
+    const i32 bad = find_program_error(code.data(), u32(code.size()), kind);
     if (bad >= 0) {
       throw std::invalid_argument(std::string(name) + " is invalid at word " + std::to_string(bad) +
                                   "; it must be a compiled rule program");
     }
+  }
+
+  void check_objects() const {
+    const std::vector<i32>& words = spec_.objects;
+    if (!words.empty() && !is_valid_objects(words.data(), u32(words.size())))
+      throw std::invalid_argument("objects is invalid; it must be a compiled table of objects");
   }
 
   // Each player's lives are a program of their own.
@@ -182,7 +194,8 @@ class Game {
       const i32 end = player + 1 < at.size() ? at[player + 1] : i32(code.size());
       if (at[player] < 0 || at[player] > end || end > i32(code.size()))
         throw std::invalid_argument("lives_at must ascend within lives_code");
-      check_program("lives_code", {code.begin() + at[player], code.begin() + end}, false);
+      check_program("lives_code", {code.begin() + at[player], code.begin() + end},
+                    ProgramKind::kRules);
     }
     for (const i32 slot : spec_.kept_slots) {
       if (slot < 0 || slot >= i32(spec_.state.size()))

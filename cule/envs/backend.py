@@ -12,9 +12,8 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
-from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,7 @@ from cule.device import cuda_module
 from cule.envs.actions import continuous_actions, discrete_actions
 from cule.envs.checks import Array, NativeArray, to_numpy
 from cule.envs.options import EnvOptions
-from cule.envs.plan import BatchPlan, make_batch
+from cule.envs.plan import BatchPlan, make_batch, obs_dtype
 from cule.envs.requests import frame_target
 from cule.envs.results import RunningKernel
 from cule.errors import InvalidArgumentError
@@ -40,7 +39,7 @@ class Outputs(Protocol):
 
     @property
     def obs(self) -> NativeArray:
-        """Observations, uint8 ``[n, ...]``."""
+        """Bytes of observations, uint8 ``[n, ...]``."""
 
     @property
     def final_obs(self) -> NativeArray | None:
@@ -115,8 +114,8 @@ class Backend(Protocol):
 class Memory(Protocol):
     """Memory of results, and how actions and results pass the border."""
 
-    def pool(self, shape: tuple[int, ...]) -> Callable[[], NativeArray]:
-        """Allocator of uint8 blocks of this shape that nothing else refers to, not initialized."""
+    def pool(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[], NativeArray]:
+        """Allocator of blocks of this shape that nothing else refers to, not initialized."""
 
     def outputs(
         self, obs: NativeArray, final_obs: NativeArray | None = None, stacked: bool = True
@@ -126,7 +125,7 @@ class Memory(Protocol):
     def actions(self, actions: object, env_ids: NDArray[np.int32]) -> NativeArray:
         """Checked actions for ``len(env_ids)`` environments, as `Backend.step` takes them."""
 
-    def target(self, out: object, shape: tuple[int, ...]) -> NativeArray:
+    def target(self, out: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NativeArray:
         """Memory of the user's to write frames to, checked."""
 
     def may_have_ended(self, terminated: NativeArray, truncated: NativeArray) -> bool:
@@ -138,11 +137,14 @@ class Memory(Protocol):
     def wrap(self, array: NativeArray) -> Array:
         """Result for the user: an array or a tensor, as `output` says."""
 
+    def wrap_obs(self, obs: NativeArray) -> Array:
+        """`wrap` for the observations of `Outputs`."""
+
     def wrap_read_only(self, array: NativeArray) -> Array:
         """`wrap` for memory that is not to be written to."""
 
 
-def _references(blocks: list[NDArray[np.uint8]], index: int) -> int:
+def _references(blocks: list[NDArray[Any]], index: int) -> int:
     return sys.getrefcount(blocks[index])
 
 
@@ -154,20 +156,20 @@ _IDLE = _references([np.empty(0, np.uint8)], 0)
 class BlockPool:
     """Blocks of observation memory that return to the pool by themselves."""
 
-    def __init__(self, shape: tuple[int, ...], keep: int = 8) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], keep: int = 8) -> None:
         """Make an empty pool, which holds on to `keep` blocks; users may hold any number more."""
-        self._shape = shape
+        self._shape, self._dtype = shape, dtype
         self._keep = keep
-        self._blocks: list[NDArray[np.uint8]] = []
+        self._blocks: list[NDArray[Any]] = []
         self._replaced = 0
 
-    def __call__(self) -> NDArray[np.uint8]:
+    def __call__(self) -> NDArray[Any]:
         """A view of a block that nothing else refers to."""
         blocks = self._blocks
         for index in range(len(blocks)):
             if _references(blocks, index) == _IDLE:
                 return blocks[index][:]
-        block = np.zeros(self._shape, np.uint8)
+        block = np.zeros(self._shape, self._dtype)
         if len(blocks) < self._keep:
             blocks.append(block)
         else:
@@ -188,7 +190,7 @@ class HostMemory:
         self._plan = plan
         self._is_continuous = options.continuous
         self._num_players = plan.num_players
-        self.outputs = partial(_core.Outputs, num_players=plan.num_players)
+        self._obs_dtype = obs_dtype(options)
         self._torch: ModuleType | None = None
         if options.output == "torch":
             try:
@@ -198,6 +200,22 @@ class HostMemory:
                     f"output is 'torch', but torch cannot be imported: {error}"
                 ) from None
             self._torch = torch
+
+    def outputs(
+        self,
+        obs: NDArray[np.generic],
+        final_obs: NDArray[np.generic] | None = None,
+        stacked: bool = True,
+    ) -> _core.Outputs:
+        """Where a call writes: observations to blocks, numbers to new tables."""
+        final_bytes = None if final_obs is None else final_obs.view(np.uint8)
+        return _core.Outputs(
+            obs.view(np.uint8), final_bytes, stacked=stacked, num_players=self._num_players
+        )
+
+    def wrap_obs(self, obs: NDArray[np.generic]) -> Array:
+        """`wrap` for the observations of `outputs`."""
+        return self.wrap(obs.view(self._obs_dtype))
 
     def actions(self, actions: object, env_ids: NDArray[np.int32]) -> NDArray[np.generic]:
         """Indices into the native action sets, int32, or joysticks, float32 ``[n, 4]``.

@@ -20,7 +20,7 @@ def check_memory(plan: BatchPlan, options: EnvOptions) -> None:
     native = native_options(plan, options)
     sizes = [_core.env_bytes(native, game.screen_height) for game in plan.games]
     num_envs = len(plan.game_index)
-    results = STEPS_ALIVE * results_bytes(options, plan.num_players)
+    results = STEPS_ALIVE * results_bytes(plan, options)
     counts = np.bincount(plan.game_index, minlength=len(plan.games))
     cached_bytes = 0
     if native.cached_resets:

@@ -101,7 +101,7 @@ class CudaBatch:
             if self._may_compile(options.kernel):
                 local_bytes = max(local_bytes, COMPILED_LOCAL_BYTES)
             local_pool_bytes = native.reserve_local_memory(local_bytes)
-            places = self._allocate(local_pool_bytes, results_bytes(options, plan.num_players))
+            places = self._allocate(local_pool_bytes, results_bytes(plan, options))
             constants = torch.from_numpy(self._batch.place_at(*places))
             self._memory[: len(constants)].copy_(constants)
             self._seeds = torch.empty(self._num_envs, dtype=torch.int64, device=device)

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ from cule.envs.actions import (
 from cule.envs.checks import Array
 from cule.envs.errors import ActionShapeError, ArgumentTypeError
 from cule.envs.options import EnvOptions
-from cule.envs.plan import STEPS_ALIVE, BatchPlan, int_rows
+from cule.envs.plan import STEPS_ALIVE, BatchPlan, int_rows, obs_dtype
 from cule.envs.requests import check_rows
 from cule.errors import CuleError, DeviceError, OutOfDeviceMemoryError
 from cule.games.schema import LOG_ENTRIES
@@ -95,17 +95,19 @@ class DeviceMemory:
         self._device = device
         self._is_numpy = options.output == "numpy"
         self._is_continuous = options.continuous
+        self._obs_dtype = getattr(torch, obs_dtype(options).name)
         self._action_table: torch.Tensor | None = None
         if plan.action_table is not None:
             rows = plan.action_table[plan.game_index]
             self._action_table = torch.from_numpy(np.ascontiguousarray(rows)).to(device)
 
-    def pool(self, shape: tuple[int, ...]) -> Callable[[], torch.Tensor]:
-        """Allocator of uint8 blocks of this shape; torch's allocator takes them back."""
+    def pool(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[], torch.Tensor]:
+        """Allocator of blocks of this shape; torch's allocator takes them back."""
+        kind = getattr(torch, dtype.name)
 
         def make() -> torch.Tensor:
             with device_errors(self._device):
-                return torch.empty(shape, dtype=torch.uint8, device=self._device)
+                return torch.empty(shape, dtype=kind, device=self._device)
 
         return make
 
@@ -117,7 +119,14 @@ class DeviceMemory:
             ints = torch.empty((self._int_rows, len(obs)), dtype=torch.int32, device=self._device)
             flags = torch.empty((_core.FLAG_ROWS, len(obs)), dtype=torch.bool, device=self._device)
             final_ints = None if final_obs is None else torch.empty_like(ints)
+        obs = obs.view(torch.uint8)
+        if final_obs is not None:
+            final_obs = final_obs.view(torch.uint8)
         return DeviceOutputs(obs, final_obs, ints, final_ints, flags, stacked)
+
+    def wrap_obs(self, obs: torch.Tensor) -> Array:
+        """`wrap` for the observations of `outputs`."""
+        return self.wrap(obs.view(self._obs_dtype))
 
     def actions(self, actions: object, env_ids: NDArray[np.int32]) -> torch.Tensor:
         """Indices into the native action sets, int32 ``[N]``, or joysticks, float32 ``[N, 4]``.
@@ -174,12 +183,16 @@ class DeviceMemory:
         x, y = radius * torch.cos(angle), radius * torch.sin(angle)
         return torch.stack([x, y, fire, radius], dim=1).contiguous()
 
-    def target(self, out: object, shape: tuple[int, ...]) -> torch.Tensor:
+    def target(self, out: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
         """Memory of the user's to write frames to, checked."""
-        if not self._is_here(out) or out.dtype != torch.uint8 or out.requires_grad:
+        if (
+            not self._is_here(out)
+            or out.dtype != getattr(torch, dtype.name)
+            or out.requires_grad
+        ):
             raise ArgumentTypeError(
                 f"out is a {type(out).__name__} of {getattr(out, 'dtype', 'no dtype')} on "
-                f"{getattr(out, 'device', 'no device')}; it must be a uint8 tensor on "
+                f"{getattr(out, 'device', 'no device')}; it must be a {dtype} tensor on "
                 f"{self._device}, without grad"
             )
         check_rows(tuple(out.shape), out.stride(), shape)

@@ -186,8 +186,10 @@ class EnvOptions:
     num_reset_states: int = within(30, 1, 4096)
     """Number of stored reset states of a game; without effect on exact resets."""
 
-    obs_type: str = one_of("image", "image", "ram")
-    """image, or ram: the 128 bytes of RAM."""
+    obs_type: str = one_of("image", "image", "ram", "objects")
+    """image; ram: the 128 bytes of RAM; or objects: rows of x, y, w, h, visible and value of the
+    objects on the screen, int16 ``[stack_num, K, 6]``, which `AtariVectorEnv.objects_layout` names.
+    """
 
     mode: int | Sequence[int] | None = None
     """Game mode, for all environments or for each. None: the game's default."""
@@ -308,9 +310,10 @@ def _checked(entry: dataclasses.Field[object], value: object, num_envs: int) -> 
 def _check_together(options: EnvOptions) -> None:
     """Refuse options that contradict each other."""
     fields = init_fields(type(options))
-    if options.obs_type == "ram":
-        for name in ("img_height", "img_width", "grayscale", "stack_num", "maxpool"):
-            _require(options, name, (fields[name].default,), "obs_type='ram'")
+    if options.obs_type != "image":
+        of_images = ("img_height", "img_width", "grayscale", "maxpool")
+        for name in (*of_images, *(["stack_num"] if options.obs_type == "ram" else [])):
+            _require(options, name, (fields[name].default,), f"obs_type={options.obs_type!r}")
     if options.device != "cpu":
         condition = f"device {shown(options.device)}"
         _require(options, "resets", ("cached",), condition)

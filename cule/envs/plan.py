@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -25,6 +26,7 @@ from cule.envs.errors import native_errors
 from cule.envs.options import EnvOptions
 from cule.errors import DeviceError, InvalidArgumentError
 from cule.games import GameRules, GameSpec, resolve
+from cule.games.objects import COLUMNS, load_objects
 
 COLOUR_CHANNELS = 3
 
@@ -51,6 +53,7 @@ class BatchPlan:
     full_action_space: bool  # whether native indices count legal instead of minimal actions
     action_set: tuple[Action, ...]  # what an index means to the user
     action_table: NDArray[np.int32] | None  # [games, 18] user index to native index; None: the same
+    object_rows: int  # of observations of objects: those of the game with the most
 
     @property
     def num_players(self) -> int:
@@ -75,19 +78,31 @@ def int_rows(num_players: int) -> int:
     return _core.INT_ROWS + several
 
 
-def frame_shape(options: EnvOptions) -> tuple[int, ...]:
-    """Shape of one frame of one environment: ``[H, W]``, ``[H, W, 3]``, or RAM ``[128]``."""
+def frame_shape(options: EnvOptions, object_rows: int = 0) -> tuple[int, ...]:
+    """Shape of one frame of one environment.
+
+    ``[H, W]``, ``[H, W, 3]``, RAM ``[128]``, or objects ``[K, 6]``.
+    """
     if options.obs_type == "ram":
         return (_core.RAM_BYTES,)
+    if options.obs_type == "objects":
+        return (object_rows, len(COLUMNS))
     size = (options.img_height, options.img_width)
     return size if options.grayscale else (*size, COLOUR_CHANNELS)
 
 
-def observation_space(options: EnvOptions) -> spaces.Box:
-    """Observations of one environment: a stack of frames, or RAM."""
-    frame = frame_shape(options)
+def obs_dtype(options: EnvOptions) -> np.dtype[Any]:
+    """Type of the numbers of observations."""
+    return np.dtype(np.int16 if options.obs_type == "objects" else np.uint8)
+
+
+def observation_space(options: EnvOptions, object_rows: int = 0) -> spaces.Box:
+    """Observations of one environment: a stack of frames or of rows of objects, or RAM."""
+    frame = frame_shape(options, object_rows)
     shape = frame if options.obs_type == "ram" else (options.stack_num, *frame)
-    return spaces.Box(0, 255, shape, np.uint8)
+    dtype = obs_dtype(options)
+    low, high = (-(2**15), 2**15 - 1) if dtype == np.int16 else (0, 255)
+    return spaces.Box(low, high, shape, dtype)
 
 
 def continuous_action_space() -> spaces.Box:
@@ -153,7 +168,14 @@ def lay_out(options: EnvOptions, specs: list[GameSpec], counts: list[int]) -> Ba
     # On a GPU "compiled" is about the kernel there; the CPU makes the reset states only.
     is_for_gpu = options.device != "cpu" and options.kernel == "compiled"
     kernel = "auto" if is_for_gpu else options.kernel
-    games = tuple(make_game(spec.to_core_kwargs(), kernel) for spec in specs)
+    fields = [spec.to_core_kwargs() for spec in specs]
+    object_rows = 0
+    if options.obs_type == "objects":
+        for spec, given in zip(specs, fields, strict=True):
+            table = load_objects(spec.game_id)
+            given["objects"] = list(table.words)
+            object_rows = max(object_rows, len(table.slots))
+    games = tuple(make_game(given, kernel) for given in fields)
     for game in games:
         if options.obs_type == "image" and options.img_height > game.screen_height:
             raise InvalidArgumentError(
@@ -179,13 +201,15 @@ def lay_out(options: EnvOptions, specs: list[GameSpec], counts: list[int]) -> Ba
         full_action_space=whole or joint,
         action_set=tuple(Action) if joint else tuple(Action(action) for action in sets[0]),
         action_table=_joint_table(games) if joint else None,
+        object_rows=object_rows,
     )
 
 
-def results_bytes(options: EnvOptions, num_players: int) -> int:
+def results_bytes(plan: BatchPlan, options: EnvOptions) -> int:
     """Bytes of an environment in the results of a step."""
-    table = 4 * int_rows(num_players)
-    obs = math.prod(observation_space(options).shape or ())
+    table = 4 * int_rows(plan.num_players)
+    space = observation_space(options, plan.object_rows)
+    obs = math.prod(space.shape or ()) * np.dtype(space.dtype).itemsize
     has_finals = options.autoreset_mode is AutoresetMode.SAME_STEP
     return (obs + table) * (2 if has_finals else 1) + _core.FLAG_ROWS
 
@@ -224,7 +248,8 @@ def native_options(plan: BatchPlan, options: EnvOptions) -> _core.BatchOptions:
     native.full_action_space = plan.full_action_space
     native.autoreset = getattr(_core.Autoreset, AutoresetMode(options.autoreset_mode).value)
     native.cached_resets = options.resets == "cached"
-    native.ram_obs = options.obs_type == "ram"
+    native.obs = getattr(_core.ObsKind, options.obs_type)
+    native.object_rows = plan.object_rows
     native.num_players = plan.num_players
     return native
 

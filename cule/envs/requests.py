@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -169,7 +171,7 @@ def check_saved_options(states: NDArray[np.uint8], config: EnvOptions) -> None:
         if saved is None:
             continue
         had = {name: getattr(saved, name) for name in _SNAPSHOT_OPTIONS}
-        had["obs_type"] = "ram" if saved.ram_obs else "image"
+        had["obs_type"] = saved.obs.name
         had["resets"] = "cached" if saved.cached_resets else "exact"
         other = [name for name, value in had.items() if value != getattr(config, name)]
         if other:
@@ -185,24 +187,29 @@ def check_saved_options(states: NDArray[np.uint8], config: EnvOptions) -> None:
             )
 
 
-def frame_target(out: object, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+def frame_target(
+    out: object, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> NDArray[np.generic]:
     """The memory of an array or tensor that frames are to be written to."""
     if is_tensor(out) and (out.device.type != "cpu" or out.requires_grad):
         raise ArgumentTypeError(
             f"out is a tensor on {out.device}; it must be on the CPU, without grad"
         )
     array = to_numpy(out)
-    if not isinstance(array, np.ndarray) or array.dtype != np.uint8 or not array.flags.writeable:
+    if not isinstance(array, np.ndarray) or array.dtype != dtype or not array.flags.writeable:
         raise ArgumentTypeError(
             f"out is a {type(out).__name__} of {getattr(out, 'dtype', 'no dtype')}; it must be a "
-            "writable uint8 array or tensor"
+            f"writable {dtype} array or tensor"
         )
-    check_rows(array.shape, array.strides, shape)
+    check_rows(array.shape, tuple(stride // dtype.itemsize for stride in array.strides), shape)
     return array
 
 
 def check_rows(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]) -> None:
-    """Refuse memory whose rows (along the first axis) overlap or are not contiguous bytes."""
+    """Refuse memory whose rows (along the first axis) overlap or are not contiguous.
+
+    Strides are in elements.
+    """
     if shape != wanted:
         raise InvalidArgumentError(f"out has shape {shape}; it must be {wanted}")
     size = 1

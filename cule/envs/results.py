@@ -62,12 +62,12 @@ class RunningKernel(NamedTuple):
 class FrameStep(NamedTuple):
     """Result of `AtariVectorEnv.step_frames`: one step, without stacking.
 
-    N environments, H x W pixels; numpy arrays, or torch tensors with ``output="torch"``.
+    N environments, H x W pixels, K objects; numpy arrays, or torch tensors with ``output="torch"``.
     """
 
     frame: Array
     """Newest frame, the one to choose the next action on; uint8 ``[N, H, W]``, RGB ``[N, H, W,
-    3]``, RAM ``[N, 128]``. This is `out` where it was given."""
+    3]``, RAM ``[N, 128]``, objects int16 ``[N, K, 6]``. This is `out` where it was given."""
 
     reward: Array
     """Sum over the skipped frames, never clipped; float32 ``[N]``."""
@@ -181,7 +181,7 @@ class Results:
         if self._is_same_step and memory.may_have_ended(terminated, truncated):
             assert out.final_obs is not None
             assert out.final_ints is not None
-            info["final_obs"] = wrap(out.final_obs)
+            info["final_obs"] = memory.wrap_obs(out.final_obs)
             if self._options.final_info:
                 ended = flags[_core.FLAG_ENDED]
                 info["final_info"] = make_final_info(
@@ -189,7 +189,7 @@ class Results:
                 )
                 info["_final_info"] = wrap(ended)
         reward = wrap(self._numbers(out.ints, _core.INT_REWARD))
-        return wrap(out.obs), reward, wrap(terminated), wrap(truncated), info
+        return memory.wrap_obs(out.obs), reward, wrap(terminated), wrap(truncated), info
 
     def frames(self, frame: Array, final: Array | None, out: Outputs) -> FrameStep:
         """The result of a step without stacking, with `frame` and `final` as users get them."""

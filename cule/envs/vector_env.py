@@ -26,7 +26,13 @@ from cule.envs.concurrency import forked_error, is_held_elsewhere, one_at_a_time
 from cule.envs.errors import NativeErrors, native_errors
 from cule.envs.flight import Flight
 from cule.envs.options import EnvOptions
-from cule.envs.plan import BatchPlan, batched_space, frame_shape, observation_space
+from cule.envs.plan import (
+    BatchPlan,
+    batched_space,
+    frame_shape,
+    obs_dtype,
+    observation_space,
+)
 from cule.envs.requests import (
     ResetRequest,
     as_indices,
@@ -36,6 +42,7 @@ from cule.envs.requests import (
 )
 from cule.envs.results import FrameStep, Info, Results, RunningKernel, StepResult
 from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, NotResetError, warn
+from cule.games.objects import COLUMNS, ObjectsLayout, load_objects
 
 _Env = TypeVar("_Env", bound="BatchEnv")
 
@@ -84,18 +91,19 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             "render_fps": 30,
         }
         self.render_mode = config.render_mode
-        self.single_observation_space = observation_space(config)
+        self.single_observation_space = observation_space(config, plan.object_rows)
         self.single_action_space = self._action_space(len(plan.action_set))
         # As in ale-py, step takes and gives a batch, which may be fewer than all environments.
         self.observation_space = batched_space(self.single_observation_space, self.batch_size)
         self.action_space = batch_space(self.single_action_space, self.batch_size)
 
         obs_shape = (self.batch_size, *(self.single_observation_space.shape or ()))
-        self._frames_shape = (self.num_envs, *frame_shape(config))
-        self._obs_pool = self._memory.pool(obs_shape)
-        self._final_obs_pool = self._memory.pool(obs_shape)
-        self._frame_pool = self._memory.pool(self._frames_shape)
-        self._final_frame_pool = self._memory.pool(self._frames_shape)
+        dtype = obs_dtype(config)
+        self._frames = (self.num_envs, *frame_shape(config, plan.object_rows)), dtype
+        self._obs_pool = self._memory.pool(obs_shape, dtype)
+        self._final_obs_pool = self._memory.pool(obs_shape, dtype)
+        self._frame_pool = self._memory.pool(*self._frames)
+        self._final_frame_pool = self._memory.pool(*self._frames)
         self._same_step = config.autoreset_mode is AutoresetMode.SAME_STEP
         self._flight = Flight(self._batch, self.num_envs, self.batch_size)
         self._state = State.NEW
@@ -242,7 +250,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         config = self._config
         return (
             f"{type(self).__name__}({config.game!r}, num_envs={self.num_envs}, "
-            f"obs=uint8 {self.single_observation_space.shape}, "
+            f"obs={self.single_observation_space.dtype} {self.single_observation_space.shape}, "
             f"actions={self.single_action_space}, device={str(config.device)!r})"
         )
 
@@ -287,8 +295,8 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         Args:
             actions: As for `step`.
             out: Where to write the newest frames: a uint8 array or tensor on `device`, ``[N, H,
-                W]`` (``[N, H, W, 3]`` for RGB, ``[N, 128]`` for RAM), each row contiguous, such as
-                the next row of a replay ring.
+                W]`` (``[N, H, W, 3]`` for RGB, ``[N, 128]`` for RAM; int16 ``[N, K, 6]`` for
+                objects), each row contiguous, such as the next row of a replay ring.
 
         Returns:
             The result, see `FrameStep`.
@@ -306,7 +314,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         native = self._memory.actions(actions, self._flight.all_ids)
         self._flight.check_landed("step_frames")
         memory = self._memory
-        frame = self._frame_pool() if out is None else memory.target(out, self._frames_shape)
+        frame = self._frame_pool() if out is None else memory.target(out, *self._frames)
         final = self._final_frame_pool() if self._same_step else None
         outputs = memory.outputs(frame, final, stacked=False)
         with native_errors:
@@ -318,6 +326,20 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     def config(self) -> EnvOptions:
         """The options this environment was made with, complete."""
         return self._config
+
+    @property
+    def objects_layout(self) -> ObjectsLayout:
+        """What the rows and columns of ``obs_type="objects"`` are.
+
+        Raises:
+            InvalidArgumentError: Observations are something else.
+        """
+        if self._config.obs_type != "objects":
+            raise InvalidArgumentError(
+                f"obs_type is {self._config.obs_type!r}; for objects_layout it must be 'objects'"
+            )
+        ids = [rules.game_id for rules in self._plan.rules]
+        return ObjectsLayout(COLUMNS, {name: load_objects(name).slots for name in ids})
 
     @property
     def device(self) -> str:
@@ -454,7 +476,8 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         """
         self._check_ready()
         self._flight.check_landed("observe")
-        obs = self._memory.pool((self.num_envs, *(self.single_observation_space.shape or ())))()
+        shape = (self.num_envs, *(self.single_observation_space.shape or ()))
+        obs = self._memory.pool(shape, obs_dtype(self._config))()
         out = self._memory.outputs(obs)
         with native_errors:
             self._batch.observe(out)
@@ -561,7 +584,8 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         """Wait for environments that have been sent, and forget their results."""
         if self._flight.num_sent:
             shape = (self._flight.num_sent, *(self.single_observation_space.shape or ()))
-            self._flight.drain(self._memory.outputs(self._memory.pool(shape)()))
+            pool = self._memory.pool(shape, obs_dtype(self._config))
+            self._flight.drain(self._memory.outputs(pool()))
 
     def _restore(self, states: NDArray[np.uint8], indices: NDArray[np.int64]) -> None:
         try:

@@ -69,11 +69,13 @@ class Op(IntEnum):
     ACT = 42  # pop action
     RAND = 43  # push a raw 32-bit random number
     FAIL = 44  # [code]
+    EMIT = 45  # [column] pop
+    TABLE = 46  # [n, n values] pop index, push the value there, clipped to the ends
 
 
 #: Operations followed by one word.
 WITH_OPERAND = frozenset(
-    {Op.CONST, Op.LOAD, Op.STORE, Op.RAM_AT, Op.BCD1_AT, Op.FAIL}
+    {Op.CONST, Op.LOAD, Op.STORE, Op.RAM_AT, Op.BCD1_AT, Op.FAIL, Op.EMIT, Op.TABLE}
     | {Op.JUMP, Op.JUMP_IF_ZERO, Op.JUMP_IF_ZERO_OR_POP, Op.JUMP_IF_NONZERO_OR_POP}
 )
 #: The one code of FAIL: the mode cannot be reached.
@@ -118,16 +120,16 @@ def compile_rules(rules: GameRules) -> CompiledRules:
         )
     setup_slots["mode"] = MODE_SLOT
 
-    step = _Assembler(f"{rules.game_id}: step", step_slots)
+    step = CodeWriter(f"{rules.game_id}: step", step_slots)
     step.block(parsed.step.body)
     lives_code: list[int] = []
     lives_at = []
     for expression in parsed.lives:
-        lives = _Assembler(f"{rules.game_id}: lives", step_slots)
+        lives = CodeWriter(f"{rules.game_id}: lives", step_slots)
         lives.expression(expression)
         lives_at.append(len(lives_code))
         lives_code += lives.finish()
-    setup = _Assembler(f"{rules.game_id}: mode_setup", setup_slots)
+    setup = CodeWriter(f"{rules.game_id}: mode_setup", setup_slots)
     setup.block(parsed.setup.body)
     return CompiledRules(
         state=tuple(value for _, value in parsed.state),
@@ -139,20 +141,23 @@ def compile_rules(rules: GameRules) -> CompiledRules:
     )
 
 
-class _Assembler:
+class CodeWriter:
     """Emits one program and watches the depth of its stack."""
 
     def __init__(self, where: str, slots: Mapping[str, int]) -> None:
+        """Begin a program, which `where` names in errors, over names in slots."""
         self._where = where
         self._slots = slots
         self._code: list[int] = []
         self._depth = 0
 
     def finish(self) -> tuple[int, ...]:
-        self._emit(Op.END)
+        """End the program, and return its words."""
+        self.emit(Op.END)
         return tuple(int(word) for word in self._code)
 
-    def _emit(self, op: Op, operand: int | None = None, *, pops: int = 0, pushes: int = 0) -> None:
+    def emit(self, op: Op, operand: int | None = None, *, pops: int = 0, pushes: int = 0) -> None:
+        """Emit an operation."""
         assert (op in WITH_OPERAND) == (operand is not None)
         self._code.append(op)
         if operand is not None:
@@ -168,16 +173,18 @@ class _Assembler:
                 f"{self._where}: an expression needs more than {MAX_STACK} values at once; split it"
             )
 
-    def _jump(self, op: Op, *, pops: int = 0) -> int:
-        """Emit a jump with an open target; `_land` closes it."""
-        self._emit(op, 0, pops=pops)
+    def jump(self, op: Op, *, pops: int = 0) -> int:
+        """Emit a jump with an open target, which `land` closes; return what that takes."""
+        self.emit(op, 0, pops=pops)
         return len(self._code) - 1
 
-    def _land(self, *jumps: int) -> None:
+    def land(self, *jumps: int) -> None:
+        """Let open jumps lead to here."""
         for jump in jumps:
             self._code[jump] = len(self._code)
 
     def block(self, body: Sequence[ast.stmt]) -> None:
+        """Emit statements."""
         for statement in body:
             self._statement(statement)
             assert self._depth == 0
@@ -186,30 +193,30 @@ class _Assembler:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)]):
                 self.expression(node.value)
-                self._emit(Op.STORE, self._slots[name], pops=1)
+                self.emit(Op.STORE, self._slots[name], pops=1)
             case ast.AugAssign(target=ast.Name(id=name)):
                 self.expression(ast.BinOp(ast.Name(name, ast.Load()), node.op, node.value))
-                self._emit(Op.STORE, self._slots[name], pops=1)
+                self.emit(Op.STORE, self._slots[name], pops=1)
             case ast.If():
                 self.expression(node.test)
-                to_else = self._jump(Op.JUMP_IF_ZERO, pops=1)
+                to_else = self.jump(Op.JUMP_IF_ZERO, pops=1)
                 self.block(node.body)
-                to_end = [self._jump(Op.JUMP)] if node.orelse else []
-                self._land(to_else)
+                to_end = [self.jump(Op.JUMP)] if node.orelse else []
+                self.land(to_else)
                 self.block(node.orelse)
-                self._land(*to_end)
+                self.land(*to_end)
             case ast.While():
                 start = len(self._code)
                 self.expression(node.test)
-                leave = self._jump(Op.JUMP_IF_ZERO, pops=1)
+                leave = self.jump(Op.JUMP_IF_ZERO, pops=1)
                 self.block(node.body)
-                self._emit(Op.JUMP, start)
-                self._land(leave)
+                self.emit(Op.JUMP, start)
+                self.land(leave)
             case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=arguments)):
                 for argument in arguments:
                     self.expression(argument)
                 operand = FAIL_MODE if name == "fail" else None
-                self._emit(Op[name.upper()], operand, pops=len(arguments))
+                self.emit(Op[name.upper()], operand, pops=len(arguments))
             case _:
                 assert isinstance(node, ast.Pass)
 
@@ -218,9 +225,9 @@ class _Assembler:
         match node:
             case ast.Constant(value=value):
                 assert isinstance(value, int)
-                self._emit(Op.CONST, int(value), pushes=1)
+                self.emit(Op.CONST, int(value), pushes=1)
             case ast.Name(id=name):
-                self._emit(Op.LOAD, self._slots[name], pushes=1)
+                self.emit(Op.LOAD, self._slots[name], pushes=1)
             case ast.BinOp():
                 self._binary(node.left, node.right, Op[BINARY[type(node.op)]])
             case ast.Compare(ops=[op], comparators=[right]):
@@ -233,25 +240,25 @@ class _Assembler:
             case ast.UnaryOp():
                 self.expression(node.operand)
                 if not isinstance(node.op, ast.UAdd):
-                    self._emit(_UNARY[type(node.op)], pops=1, pushes=1)
+                    self.emit(_UNARY[type(node.op)], pops=1, pushes=1)
             case ast.BoolOp():
                 is_or = isinstance(node.op, ast.Or)
                 op_code = Op.JUMP_IF_NONZERO_OR_POP if is_or else Op.JUMP_IF_ZERO_OR_POP
                 exits = []
                 for operand in node.values[:-1]:
                     self.expression(operand)
-                    exits.append(self._jump(op_code, pops=1))
+                    exits.append(self.jump(op_code, pops=1))
                 self.expression(node.values[-1])
-                self._land(*exits)
+                self.land(*exits)
             case ast.IfExp():
                 self.expression(node.test)
-                to_else = self._jump(Op.JUMP_IF_ZERO, pops=1)
+                to_else = self.jump(Op.JUMP_IF_ZERO, pops=1)
                 self.expression(node.body)
-                to_end = self._jump(Op.JUMP)
+                to_end = self.jump(Op.JUMP)
                 self._depth -= 1  # on the path to else, the value of body was not pushed
-                self._land(to_else)
+                self.land(to_else)
                 self.expression(node.orelse)
-                self._land(to_end)
+                self.land(to_end)
             case ast.Call(func=ast.Name(id=name), args=arguments):
                 self._call(name, arguments)
             case _:
@@ -260,11 +267,16 @@ class _Assembler:
     def _binary(self, left: ast.expr, right: ast.expr, op: Op) -> None:
         self.expression(left)
         self.expression(right)
-        self._emit(op, pops=2, pushes=1)
+        self.emit(op, pops=2, pushes=1)
 
     def _call(self, name: str, arguments: Sequence[ast.expr]) -> None:
         if name == "rand":
-            self._emit(Op.RAND, pushes=1)
+            self.emit(Op.RAND, pushes=1)
+        elif name == "table":
+            self.expression(arguments[0])
+            values = [ast.literal_eval(entry) for entry in vars(arguments[1])["elts"]]
+            self.emit(Op.TABLE, len(values))
+            self._code += values
         elif name == "ram":
             self._read(Op.RAM, Op.RAM_AT, arguments[0])
         elif name == "cartram":
@@ -273,14 +285,14 @@ class _Assembler:
             for power, argument in enumerate(arguments):
                 self._read(Op.BCD1, Op.BCD1_AT, argument)
                 if power:
-                    self._emit(Op.CONST, 100**power, pushes=1)
-                    self._emit(Op.MUL, pops=2, pushes=1)
-                    self._emit(Op.ADD, pops=2, pushes=1)
+                    self.emit(Op.CONST, 100**power, pushes=1)
+                    self.emit(Op.MUL, pops=2, pushes=1)
+                    self.emit(Op.ADD, pops=2, pushes=1)
 
     def _read(self, op: Op, op_at: Op | None, index: ast.expr) -> None:
         if op_at is not None and isinstance(index, ast.Constant):
             assert isinstance(index.value, int)
-            self._emit(op_at, index.value & _RAM_MASK, pushes=1)
+            self.emit(op_at, index.value & _RAM_MASK, pushes=1)
         else:
             self.expression(index)
-            self._emit(op, pops=1, pushes=1)
+            self.emit(op, pops=1, pushes=1)

@@ -15,6 +15,9 @@ error that names the game, the program, the line and the construct.
 * `lives` is one expression over the state for each player. If it calls ``ram`` and the like, it is
   evaluated at the end of each step instead and kept, with the value 0 after a reset.
 * With several players ``reward_p0``, ``reward_p1`` and so on take the place of ``reward``.
+* Expressions of objects (`parse_objects`) call ``ram(i) bcd(i) table(k, [constants])``: two decimal
+  digits, and the k-th constant, clipped to the ends. They have the name ``i`` and shift by any value;
+  one outside 0..31 moves all bits out.
 * `mode_setup` also has the name ``mode``, ``while condition:``, the statements ``select(n)``,
   ``soft_reset()``, ``act(a)`` and ``fail()``, and the expression ``rand()``. It can also be written
   as numbered steps, which `cule.games.steps` translates to such a program.
@@ -25,6 +28,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from cule.errors import RulesError, shown
 from cule.games.steps import has_steps, program_of
@@ -45,6 +49,12 @@ def core_state(num_players: int) -> tuple[str, ...]:
 
 #: Number of arguments of each call that reads memory.
 READS = {"ram": 1, "cartram": 1, "bcd1": 1, "bcd2": 2, "bcd3": 3}
+#: Likewise in the expressions of objects, which also have ``table(k, [constants])``.
+OBJECT_READS = {"ram": 1, "bcd": 1}
+#: Number of the object among those of its kind, in the expressions of objects.
+INDEX = "i"
+MAX_TABLE = 256
+_OBJECT_NAMES = frozenset({*OBJECT_READS, INDEX, "table"})
 #: Number of arguments of each statement that drives the console during mode_setup.
 EFFECTS = {"select": 1, "soft_reset": 0, "act": 1, "fail": 0}
 #: Names with a meaning of their own, which no rule may assign.
@@ -125,7 +135,7 @@ def parse_rules(
             values[kept] = 0
 
     where = f"{game_id}: mode_setup"
-    setup_check = _Checker(where, names, is_setup=True)
+    setup_check = _Checker(where, names, kind="setup")
     setup = program_of(mode_setup, where) if has_steps(mode_setup) else mode_setup
     setup_body = setup_check.parse(setup)
     return ParsedRules(
@@ -135,6 +145,29 @@ def parse_rules(
         lives=tuple(lives_exprs),
         setup=Program(setup_body, tuple(setup_check.local_names)),
     )
+
+
+def parse_objects(
+    where: str, let: str, kinds: Sequence[Sequence[str]]
+) -> tuple[Program, tuple[tuple[ast.expr, ...], ...]]:
+    """Parse and check the expressions of objects.
+
+    Args:
+        where: What errors begin with.
+        let: Assignments of names that the expressions use.
+        kinds: Expressions of each kind of object.
+
+    Raises:
+        RulesError: A text is outside the language.
+    """
+    check = _Checker(f"{where}: let", (), kind="objects")
+    body = check.parse(let)
+    if not all(isinstance(statement, ast.Assign) for statement in body):
+        raise RulesError(f"{where}: let holds something else than assignments of names")
+    names = (*check.local_names, INDEX)
+    expressions = _Checker(where, names, kind="objects")
+    parsed = tuple(tuple(map(expressions.parse_expression, texts)) for texts in kinds)
+    return Program(body, tuple(check.local_names)), parsed
 
 
 def _check_state_names(game_id: str, names: list[str]) -> None:
@@ -154,10 +187,18 @@ def _check_state_names(game_id: str, names: list[str]) -> None:
 class _Checker:
     """Checks one text and collects the local names it assigns."""
 
-    def __init__(self, where: str, state: Sequence[str], *, is_setup: bool = False) -> None:
+    def __init__(
+        self,
+        where: str,
+        state: Sequence[str],
+        *,
+        kind: Literal["rules", "setup", "objects"] = "rules",
+    ) -> None:
         self._where = where
         self._state = frozenset(state)
-        self._is_setup = is_setup
+        self._is_setup = kind == "setup"
+        self._is_objects = kind == "objects"
+        self._reads = OBJECT_READS if self._is_objects else READS
         self.local_names: list[str] = []
 
     def parse(self, text: str) -> tuple[ast.stmt, ...]:
@@ -238,7 +279,7 @@ class _Checker:
         raise self._outside(node)
 
     def _assigned(self, target: ast.Name) -> str:
-        if target.id in RESERVED:
+        if target.id in (_OBJECT_NAMES if self._is_objects else RESERVED):
             raise self._error(
                 target, f"{shown(target.id)} has a meaning of its own and cannot be assigned"
             )
@@ -291,7 +332,7 @@ class _Checker:
 
     def _operator(self, node: ast.stmt | ast.expr, op: ast.operator, right: ast.expr) -> None:
         self._check_operator(node, "operator", op, BINARY)
-        if isinstance(op, ast.LShift | ast.RShift):
+        if isinstance(op, ast.LShift | ast.RShift) and not self._is_objects:
             amount = right.value if isinstance(right, ast.Constant) else None
             if not isinstance(amount, int) or not 0 <= amount <= 31:
                 raise self._error(node, f"{_first_line(node)}: a shift is by a constant 0..31")
@@ -313,8 +354,10 @@ class _Checker:
                 raise self._error(node, "rand() in the middle of a chained comparison")
 
     def _call(self, node: ast.Call, name: str, known: frozenset[str], depth: int) -> None:
-        if name in READS:
-            self._arguments(node, READS[name], known, depth)
+        if name in self._reads:
+            self._arguments(node, self._reads[name], known, depth)
+        elif name == "table" and self._is_objects:
+            self._table(node, known, depth)
         elif name == "rand" and self._is_setup:
             self._arguments(node, 0, known, depth)
         elif name in EFFECTS and self._is_setup:
@@ -322,7 +365,22 @@ class _Checker:
         elif name in EFFECTS or name == "rand":
             raise self._error(node, f"{name} is only allowed in mode_setup")
         else:
-            raise self._error(node, f"unknown call {shown(name)}; there are {', '.join(READS)}")
+            calls = [*self._reads, *(["table"] if self._is_objects else [])]
+            raise self._error(node, f"unknown call {shown(name)}; there are {', '.join(calls)}")
+
+    def _table(self, node: ast.Call, known: frozenset[str], depth: int) -> None:
+        match node.args, node.keywords:
+            case [index, ast.List(elts=entries)], [] if 1 <= len(entries) <= MAX_TABLE:
+                self._expression(index, known, depth)
+                for entry in entries:
+                    constant = entry.operand if isinstance(entry, ast.UnaryOp) else entry
+                    if not isinstance(constant, ast.Constant):
+                        raise self._error(node, f"{_first_line(entry)} is not a constant")
+                    self._expression(entry, known, depth)
+            case _:
+                raise self._error(
+                    node, f"{_first_line(node)}: needs an index and 1 to {MAX_TABLE} constants"
+                )
 
     def _arguments(self, node: ast.Call, count: int, known: frozenset[str], depth: int) -> None:
         starred = any(isinstance(argument, ast.Starred) for argument in node.args)

@@ -43,8 +43,8 @@ _TEXTS = re.compile(
 )
 
 
-def parse_toml(where: str, data: bytes) -> dict[str, dict[str, object]]:
-    """The tables of a TOML file, by their keys; `where` names it in errors."""
+def parse_document(where: str, data: bytes) -> dict[str, object]:
+    """The content of a TOML file, which `where` names in errors."""
     lines = _TEXTS.sub(b"", data).splitlines()
     if max((line.count(b".") for line in lines), default=0) > MAX_LINE_DOTS:
         raise RulesError(f"{where}: a line with more than {MAX_LINE_DOTS} dots outside texts")
@@ -52,8 +52,13 @@ def parse_toml(where: str, data: bytes) -> dict[str, dict[str, object]]:
         content: dict[str, object] = tomllib.loads(data.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         raise RulesError(f"{where}: not a TOML file: {error}") from None
+    return content
+
+
+def parse_toml(where: str, data: bytes) -> dict[str, dict[str, object]]:
+    """The tables of a TOML file, by their keys; `where` names it in errors."""
     tables = {}
-    for key, table in content.items():
+    for key, table in parse_document(where, data).items():
         if not isinstance(table, dict):
             raise RulesError(
                 f"{where}: {shown(key)} is outside a table; put it under [name_of_the_game]"
@@ -93,6 +98,10 @@ class Table:
                 raise RulesError(
                     f"{self.where}: unknown key {shown(key)}; {hint}allowed: {allowed}"
                 )
+
+    def skip(self, key: str) -> None:
+        """Accept a key, whatever its value."""
+        self._known.append(key)
 
     def _value(self, key: str, default: object) -> object:
         self._known.append(key)

@@ -26,7 +26,7 @@ BatchOptions read_options(Input& in) {
   const u32 flags = in.byte() | u32(in.byte()) << 8;
   o.grayscale = flags & 1;
   o.maxpool = flags >> 1 & 1;
-  o.ram_obs = (flags >> 2 & 3) == 3;
+  if ((flags >> 2 & 3) == 3) o.obs = ObsKind::kRam;
   o.full_action_space = flags >> 4 & 1;
   o.use_fire_reset = flags >> 5 & 1;
   o.agent.episodic_life = flags >> 6 & 1;

@@ -22,7 +22,7 @@ std::vector<i32> read_program(Input& in) {
 
 // What a mode selection may do, without a console. Counts as BasicAle does.
 struct CountedEffects {
-  static constexpr bool kAllowed = true;
+  static constexpr ProgramKind kKind = ProgramKind::kSetup;
   u32 seed;
   i32 jumps = 0;
   i32 frames = 0;

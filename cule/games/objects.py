@@ -1,0 +1,159 @@
+"""Objects on the screen as functions of RAM: tables of ``data/objects``, for the native core.
+
+A table lists kinds of objects, each with a name, a count and expressions for the columns of a row:
+place and size of a box in pixels of the screen, whether the object is there, and a number that it
+stands for. The expressions were found by play and compared with the screen of ale-py 0.12.1; each
+kind has its measured hit rate, offset and intersection over union.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import NamedTuple
+
+from cule.errors import InvalidArgumentError, RulesError, shown
+from cule.games.compiler import CodeWriter, Op
+from cule.games.language import INDEX, parse_objects
+from cule.games.tables import Table, package_data, parse_document
+
+#: Columns of a row, in order. Those of an object that is not visible are zero.
+COLUMNS = ("x", "y", "w", "h", "visible", "value")
+
+#: Most objects of a game.
+MAX_OBJECTS = 2048
+
+#: Slot of `INDEX`.
+_INDEX_SLOT = 31
+
+
+class ObjectSlot(NamedTuple):
+    """What a row of an observation of objects is."""
+
+    name: str
+    """Name of the kind, such as "ball"; the same for the same role in all games."""
+
+    number: int
+    """Number among the objects of the kind, from 0."""
+
+    hud: bool
+    """Whether it is a score, timer or number of lives rather than a part of the scene."""
+
+
+class ObjectsLayout(NamedTuple):
+    """Meaning of observations of objects, ``[..., K, 6]``."""
+
+    columns: tuple[str, ...]
+    """Names of the last axis: x, y, w and h of a box in pixels of the screen, from its left upper
+    corner; visible, 0 or 1; value, a number that the object stands for (score, lives, direction,
+    kind) or 0."""
+
+    slots: Mapping[str, tuple[ObjectSlot, ...]]
+    """Rows of each game. Games with fewer rows than others of the batch have zeros after theirs."""
+
+
+@dataclass(frozen=True)
+class ObjectTable:
+    """The objects of a game."""
+
+    slots: tuple[ObjectSlot, ...]
+    words: tuple[int, ...]  # as the native core takes them
+
+
+@lru_cache(maxsize=1)
+def games_with_objects() -> tuple[str, ...]:
+    """Ids of the games that have a table of objects, in alphabetical order."""
+    files = (resources.files("cule.games") / "data" / "objects").iterdir()
+    return tuple(sorted(file.name.removesuffix(".toml") for file in files))
+
+
+@lru_cache(maxsize=128)
+def load_objects(game_id: str) -> ObjectTable:
+    """The objects of a game.
+
+    Raises:
+        InvalidArgumentError: There is no table; the message lists the games that have one.
+    """
+    if game_id not in games_with_objects():
+        raise InvalidArgumentError(
+            f"obs_type is 'objects', and {shown(game_id)} has no table of objects; there is one "
+            f"for {', '.join(games_with_objects())}"
+        )
+    name = f"objects/{game_id}.toml"
+    return compile_objects(game_id, parse_document(name, package_data(name)))
+
+
+def compile_objects(where: str, content: Mapping[str, object]) -> ObjectTable:
+    """Compile a table of objects.
+
+    Args:
+        where: What errors begin with.
+        content: The table as TOML has it.
+
+    Raises:
+        RulesError: A key or expression is wrong.
+    """
+    top = Table(where, content)
+    kinds = [_read_kind(Table(where, kind)) for kind in top.tables("objects")]
+    let = top.text("let", "")
+    for key in ("game", "screen", "checked"):  # what the table was compared with
+        top.skip(key)
+    top.finish()
+    if sum(kind.how_many for kind in kinds) > MAX_OBJECTS:
+        raise RulesError(f"{where}: more than {MAX_OBJECTS} objects")
+    names, expressions = parse_objects(where, let, [kind.expressions for kind in kinds])
+    slots = {name: slot for slot, name in enumerate(names.local_names)}
+    if len(slots) > _INDEX_SLOT:
+        raise RulesError(f"{where}: let has {len(slots)} names; there is room for {_INDEX_SLOT}")
+    first = CodeWriter(f"{where}: let", slots)
+    first.block(names.body)
+    programs = [first.finish()]
+    slots[INDEX] = _INDEX_SLOT
+    for kind, columns in zip(kinds, expressions, strict=True):
+        writer = CodeWriter(f"{where}: {kind.name}", slots)
+        by_name = dict(zip(COLUMNS, columns, strict=True))
+        writer.expression(by_name["visible"])
+        hidden = writer.jump(Op.JUMP_IF_ZERO, pops=1)
+        writer.emit(Op.CONST, 1, pushes=1)
+        writer.emit(Op.EMIT, COLUMNS.index("visible"), pops=1)
+        for name in ("x", "y", "w", "h", "value"):
+            writer.expression(by_name[name])
+            writer.emit(Op.EMIT, COLUMNS.index(name), pops=1)
+        writer.land(hidden)
+        programs.append(writer.finish())
+    words = [len(kinds)]
+    place = 1 + 2 * len(kinds) + len(programs[0])
+    for kind, program in zip(kinds, programs[1:], strict=True):
+        words += [kind.how_many, place]
+        place += len(program)
+    return ObjectTable(
+        slots=tuple(
+            ObjectSlot(kind.name, number, kind.hud)
+            for kind in kinds
+            for number in range(kind.how_many)
+        ),
+        words=(*words, *(word for program in programs for word in program)),
+    )
+
+
+class _Kind(NamedTuple):
+    name: str
+    how_many: int
+    hud: bool
+    expressions: tuple[str, ...]  # of `COLUMNS`
+
+
+def _read_kind(table: Table) -> _Kind:
+    texts = {name: table.text(name) for name in COLUMNS[:-1]}
+    texts["value"] = table.text("value", "") or "0"
+    kind = _Kind(
+        table.text("name"),
+        table.integer("count", range(1, MAX_OBJECTS + 1)),
+        table.flag("hud", False),
+        tuple(texts[name] for name in COLUMNS),
+    )
+    table.skip("measured")
+    table.finish()
+    return kind

@@ -1,0 +1,172 @@
+"""Observations of objects: rows of numbers that tables of RAM expressions give."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cule
+from cule.envs.errors import ArgumentTypeError
+from cule.errors import InvalidArgumentError, InvalidStateError, RulesError
+from cule.games.objects import COLUMNS, compile_objects, games_with_objects, load_objects
+from tests.support.cases import long_except
+
+pytestmark = pytest.mark.ale
+
+
+def rows_of(game: str, ram: Any) -> Any:
+    """The rows of a game by Python's own rules; int16 ``[K, 6]``."""
+    text = (resources.files("cule.games") / "data" / "objects" / f"{game}.toml").read_text()
+    content = tomllib.loads(text)
+    cells = ram.tolist()
+    names: dict[str, Any] = {
+        "ram": lambda at: cells[at & 127],
+        "bcd": lambda at: 10 * (cells[at & 127] >> 4) + (cells[at & 127] & 15),
+        "table": lambda k, values: values[min(max(k, 0), len(values) - 1)],
+    }
+    exec(content.get("let", ""), names)
+    rows = []
+    for kind in content["objects"]:
+        for number in range(kind["count"]):
+            names["i"] = number
+            value = {name: int(eval(kind.get(name) or "0", names)) for name in COLUMNS}
+            value["visible"] = int(value["visible"] != 0)
+            rows.append([value[name] * value["visible"] for name in COLUMNS])
+    return np.clip(rows, -(2**15), 2**15 - 1).astype(np.int16)
+
+
+def actions_of(env: cule.AtariVectorEnv, steps: int) -> Any:
+    random = np.random.default_rng(7)
+    return random.integers(env.single_action_space.n, size=(steps, env.num_envs))
+
+
+@pytest.mark.parametrize("game", long_except(games_with_objects(), every=4))
+def test_rows_are_the_expressions(game: str) -> None:
+    env = cule.AtariVectorEnv(game, 2, obs_type="objects", stack_num=3, num_threads=1)
+    slots = env.objects_layout.slots[game]
+    obs, _ = env.reset(seed=3)
+    assert obs.dtype == np.int16
+    assert obs.shape == (2, 3, len(slots), len(COLUMNS))
+    assert not obs[:, :-1].any()  # as of images: nothing before the first frame
+    seen = [rows_of(game, ram) for ram in env.ram]
+    assert np.array_equal(obs[:, -1], seen)
+    was_visible = False
+    for step, actions in enumerate(actions_of(env, 150)):
+        was_visible |= obs[..., COLUMNS.index("visible")].any()
+        before = obs
+        obs, _, terminated, truncated, _ = env.step(actions)
+        if (terminated | truncated).any():
+            break
+        assert np.array_equal(obs[:, :-1], before[:, 1:])
+        if step % 5 == 0:
+            assert np.array_equal(obs[:, -1], [rows_of(game, ram) for ram in env.ram])
+    assert was_visible
+
+
+def test_play_is_that_of_images() -> None:
+    """What is observed changes nothing else, in every autoreset mode."""
+    for mode in ("NextStep", "SameStep", "Disabled"):
+        options = {"autoreset_mode": mode, "max_num_frames_per_episode": 200, "num_threads": 2}
+        ours = cule.AtariVectorEnv("breakout", 3, obs_type="objects", **options)
+        plain = cule.AtariVectorEnv("breakout", 3, **options)
+        first, _ = ours.reset(seed=1)
+        plain.reset(seed=1)
+        ends = 0
+        for actions in actions_of(ours, 120):
+            result, wanted = ours.step(actions), plain.step(actions)
+            assert all(np.array_equal(a, b) for a, b in zip(result[1:4], wanted[1:4], strict=True))
+            assert np.array_equal(ours.ram, plain.ram)
+            ended = result[2] | result[3]
+            if ended.any() and mode == "SameStep":
+                ends += 1
+                final = result[4]["final_obs"]
+                assert final.dtype == np.int16
+                assert (final[ended, -2:].any(axis=(1, 2, 3))).all()
+                assert not result[0][ended, :-1].any()
+            if ended.any() and mode == "Disabled":
+                mask = {"reset_mask": ended}
+                ours.reset(options=mask)
+                plain.reset(options=mask)
+        assert ends or mode != "SameStep"
+        assert first.base is not ours.step(actions)[0].base
+
+
+def test_games_of_different_length_are_padded() -> None:
+    games = [("pong", 2), ("breakout", 1)]
+    env = cule.AtariVectorEnv(games, obs_type="objects", stack_num=1, num_threads=1)
+    slots = env.objects_layout.slots
+    most = max(map(len, slots.values()))
+    obs, _ = env.reset(seed=0)
+    assert obs.shape == (3, 1, most, 6)
+    for game, index in (("pong", 0), ("pong", 1), ("breakout", 2)):
+        count = len(slots[game])
+        assert np.array_equal(obs[index, 0, :count], rows_of(game, env.ram[index]))
+        assert not obs[index, 0, count:].any()
+
+
+def test_frames_and_snapshots() -> None:
+    env = cule.AtariVectorEnv("pong", 2, obs_type="objects", num_threads=1)
+    env.reset(seed=0)
+    for actions in actions_of(env, 30):
+        obs, *_ = env.step(actions)
+    states = env.get_state()
+    out = np.zeros((2, obs.shape[2], 6), np.int16)
+    step = env.step_frames(np.zeros(2, int), out=out)
+    assert step.frame is out
+    assert np.array_equal(out, [rows_of("pong", ram) for ram in env.ram])
+    back, _ = env.reset(options={"states": states})
+    assert np.array_equal(back, obs)
+    assert np.array_equal(env.step_frames(np.zeros(2, int)).frame, out)
+    with pytest.raises(ArgumentTypeError, match="uint8; it must be a writable int16"):
+        env.step_frames(np.zeros(2, int), out=out.view(np.uint8))
+    images = cule.AtariVectorEnv("pong", 2, num_threads=1)
+    images.reset(seed=0)
+    with pytest.raises(InvalidStateError, match="obs_type='objects'"):
+        images.reset(options={"states": states})
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="'tetris' has no table of objects; there is"):
+        cule.AtariVectorEnv("tetris", 1, obs_type="objects")
+    with pytest.raises(InvalidArgumentError, match="img_height is 42; with obs_type='objects'"):
+        cule.AtariVectorEnv("pong", 1, obs_type="objects", img_height=42)
+    with pytest.raises(InvalidArgumentError, match="for objects_layout it must be 'objects'"):
+        _ = cule.AtariVectorEnv("pong", 1, num_threads=1).objects_layout
+
+
+def test_a_table_names_its_objects() -> None:
+    slots = load_objects("freeway").slots
+    assert [(slot.name, slot.number, slot.hud) for slot in slots if slot.name == "car"] == [
+        ("car", number, False) for number in range(10)
+    ]
+
+
+KIND = {"name": "x", "count": 1, "x": "1", "y": "2", "w": "3", "h": "4", "visible": "1"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "let", "message"),
+    [
+        ({"x": "ram(1, 2)"}, "", r"mine, line 1: ram\(1, 2\): needs 1 plain argument"),
+        ({"x": "bcd1(3)"}, "", "unknown call 'bcd1'; there are ram, bcd, table"),
+        ({"x": "y"}, "", "unknown name 'y'; set before this line: i"),
+        ({"x": "table(1)"}, "", "needs an index and 1 to 256 constants"),
+        ({"x": "table(1, [ram(1)])"}, "", "is not a constant"),
+        ({"x": "[i for i in ()]"}, "", "ListComp .* is outside the rule language"),
+        ({"count": 0}, "", r"mine: count is 0; allowed: 1\.\.2048"),
+        ({"count": 3000}, "", "count is 3000"),
+        ({"colour": 1}, "", "unknown key 'colour'"),
+        ({}, "i = 3", "'i' has a meaning of its own"),
+        ({}, "n = 1\nwhile n: n = 0", "while is only allowed in mode_setup"),
+        ({}, "if ram(1): n = 1", "let holds something else than assignments"),
+        ({}, "".join(f"n{k} = {k}\n" for k in range(32)), "room for 31"),
+    ],
+)
+def test_wrong_tables(changes: dict[str, Any], let: str, message: str) -> None:
+    content = {"let": let, "objects": [KIND | changes]}
+    with pytest.raises(RulesError, match=message):
+        compile_objects("mine", content)
