@@ -4,17 +4,22 @@
 // row of i16 for each object: x, y, width, height, visible, value (kObjectColumns), saturated.
 // Objects that are not visible, and rows that the game does not have, are zeros.
 //
-// Words: the number of kinds; the count of objects and the place of the program for each kind; then
-// the programs. The first one, right after the kinds, computes names that all others use; each
-// other one is run for every object of its kind, whose number is in kIndexSlot.
+// Words: the number of kinds; for each kind the count of objects, the place of the program, and four
+// words with a bit for each cell of RAM that it may read; then the programs. The first one, right
+// after the kinds, computes names that all others use; each other one is run for every object of
+// its kind, whose number is in kIndexSlot.
 #pragma once
 
+#include <cstring>
+
+#include "console/state.hpp"
 #include "game/vm.hpp"
 
 namespace cule {
 
 constexpr u32 kMaxObjects = 2048;
-constexpr u32 kKindWords = 2;  // count, place
+constexpr u32 kKindWords = 6;  // count, place, cells
+constexpr u32 kCellWords = kRamBytes / 32;
 constexpr size_t kObjectBytes = kObjectColumns * sizeof(i16);
 
 struct ObjectRow {
@@ -26,20 +31,37 @@ struct ObjectRow {
   }
 };
 
+// The rows of an earlier time, and a bit for each cell of RAM that has changed since.
+struct EarlierObjects {
+  const i16* rows;
+  u32 changed[kCellWords];
+};
+
+// earlier: kinds that read none of the changed cells are copied from there; null: none are.
 CULE_HD inline void write_objects(const i32* words, const u8* ram, const u8* cart_ram, u32 num_rows,
-                                  i16* rows) {
-  for (u32 i = 0; i < num_rows * kObjectColumns; ++i) rows[i] = 0;
+                                  i16* rows, const EarlierObjects* earlier = nullptr) {
   const RuleMemory memory{ram, cart_ram};
   i32 slots[kMaxSlots] = {};
   ObjectRow object{rows};
   const i32* kinds = words + 1;
   run_program(kinds + kKindWords * words[0], slots, memory, object);
   for (i32 kind = 0; kind < words[0]; ++kind, kinds += kKindWords) {
+    const size_t at = size_t(object.row - rows), size = size_t(kinds[0]) * kObjectColumns;
+    u32 changed = earlier == nullptr;
+    for (u32 i = 0; i < kCellWords && earlier != nullptr; ++i)
+      changed |= earlier->changed[i] & u32(kinds[2 + i]);
+    if (!changed) {
+      memcpy(object.row, earlier->rows + at, size * sizeof(i16));
+      object.row += size;
+      continue;
+    }
+    for (size_t i = 0; i < size; ++i) object.row[i] = 0;
     for (slots[kIndexSlot] = 0; slots[kIndexSlot] < kinds[0]; ++slots[kIndexSlot]) {
       run_program(words + kinds[1], slots, memory, object);
       object.row += kObjectColumns;
     }
   }
+  for (i16* rest = object.row; rest < rows + num_rows * kObjectColumns; ++rest) *rest = 0;
 }
 
 inline u32 count_objects(const i32* words) {

@@ -123,6 +123,7 @@ class EnvSlot {
     }
     start_episode(*s_);
     std::memset(stack(), 0, options_->stack_bytes());
+    has_objects_ = false;
     if (options_->obs == ObsKind::kObjects) push_objects();
     if (!options_->draws()) return true;
     draw_levels(console(), options_->grayscale, pooled(), w);
@@ -219,6 +220,7 @@ class EnvSlot {
       std::memcpy(memory_->pixels[n], row + at.pictures + n * picture, picture);
     std::memcpy(frames_.get(), row + at.pooled, at.stack_end - at.pooled);
     pooled_frames_.cached = {};
+    has_objects_ = false;
   }
 
   Console console() { return setup_->game->console(s_->console, *memory_); }
@@ -257,17 +259,25 @@ class EnvSlot {
   u8* stack() { return frames_.get() + pooled_bytes(); }
   const u8* stack() const { return frames_.get() + pooled_bytes(); }
 
+  const u8* newest_frame() const { return stack() + s_->newest_frame * options_->frame_bytes(); }
   u8* next_frame() {
     s_->newest_frame = (s_->newest_frame + 1) % u32(options_->stack_num);
     return stack() + s_->newest_frame * options_->frame_bytes();
   }
   void push_objects() {
-    write_objects(setup_->game->spec().objects.data(), s_->console.ram, s_->console.cart.ram,
-                  options_->object_rows, reinterpret_cast<i16*>(next_frame()));
+    const u8* ram = s_->console.ram;
+    EarlierObjects earlier{reinterpret_cast<const i16*>(newest_frame()), {}};
+    for (u32 i = 0; i < kRamBytes; ++i)
+      earlier.changed[i / 32] |= u32(ram[i] != objects_ram_[i]) << i % 32;
+    write_objects(setup_->game->spec().objects.data(), ram, s_->console.cart.ram,
+                  options_->object_rows, reinterpret_cast<i16*>(next_frame()),
+                  has_objects_ ? &earlier : nullptr);
+    std::memcpy(objects_ram_, ram, kRamBytes);
+    has_objects_ = true;
   }
   // changed: rows of the pooled picture that may differ from the last call's; null: all.
   void push_frame(const RowSet* changed) {
-    const u8* before = stack() + s_->newest_frame * options_->frame_bytes();
+    const u8* before = newest_frame();
     resize(setup_->plan, pooled(), next_frame(), {changed, before});
   }
 
@@ -279,6 +289,8 @@ class EnvSlot {
   FrameStore* memory_;
   CallocPtr<u8> frames_;  // pooled picture, then the stack
   PooledFrames pooled_frames_{};
+  bool has_objects_ = false;  // the newest frame is that of objects_ram_
+  u8 objects_ram_[kRamBytes];
 };
 
 }  // namespace cule

@@ -185,11 +185,7 @@ class DeviceMemory:
 
     def target(self, out: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
         """Memory of the user's to write frames to, checked."""
-        if (
-            not self._is_here(out)
-            or out.dtype != getattr(torch, dtype.name)
-            or out.requires_grad
-        ):
+        if not self._is_here(out) or out.dtype != getattr(torch, dtype.name) or out.requires_grad:
             raise ArgumentTypeError(
                 f"out is a {type(out).__name__} of {getattr(out, 'dtype', 'no dtype')} on "
                 f"{getattr(out, 'device', 'no device')}; it must be a {dtype} tensor on "

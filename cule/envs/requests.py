@@ -187,9 +187,7 @@ def check_saved_options(states: NDArray[np.uint8], config: EnvOptions) -> None:
             )
 
 
-def frame_target(
-    out: object, shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> NDArray[np.generic]:
+def frame_target(out: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[np.generic]:
     """The memory of an array or tensor that frames are to be written to."""
     if is_tensor(out) and (out.device.type != "cpu" or out.requires_grad):
         raise ArgumentTypeError(

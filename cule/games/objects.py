@@ -8,7 +8,9 @@ kind has its measured hit rate, offset and intersection over union.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ast
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -16,7 +18,7 @@ from typing import NamedTuple
 
 from cule.errors import InvalidArgumentError, RulesError, shown
 from cule.games.compiler import CodeWriter, Op
-from cule.games.language import INDEX, parse_objects
+from cule.games.language import BINARY, COMPARE, INDEX, Program, parse_objects
 from cule.games.tables import Table, package_data, parse_document
 
 #: Columns of a row, in order. Those of an object that is not visible are zero.
@@ -25,8 +27,9 @@ COLUMNS = ("x", "y", "w", "h", "visible", "value")
 #: Most objects of a game.
 MAX_OBJECTS = 2048
 
-#: Slot of `INDEX`.
+#: Slot of `INDEX`, and words of a kind in front of the programs: csrc/game/objects.hpp.
 _INDEX_SLOT = 31
+_KIND_WORDS = 6
 
 
 class ObjectSlot(NamedTuple):
@@ -124,9 +127,9 @@ def compile_objects(where: str, content: Mapping[str, object]) -> ObjectTable:
         writer.land(hidden)
         programs.append(writer.finish())
     words = [len(kinds)]
-    place = 1 + 2 * len(kinds) + len(programs[0])
-    for kind, program in zip(kinds, programs[1:], strict=True):
-        words += [kind.how_many, place]
+    place = 1 + _KIND_WORDS * len(kinds) + len(programs[0])
+    for kind, columns, program in zip(kinds, expressions, programs[1:], strict=True):
+        words += [kind.how_many, place, *_cells_read(names, kind.how_many, columns)]
         place += len(program)
     return ObjectTable(
         slots=tuple(
@@ -136,6 +139,72 @@ def compile_objects(where: str, content: Mapping[str, object]) -> ObjectTable:
         ),
         words=(*words, *(word for program in programs for word in program)),
     )
+
+
+def _cells_read(names: Program, count: int, columns: Sequence[ast.expr]) -> list[int]:
+    """Cells of RAM that the objects of a kind may read: a bit for each in four 32-bit words."""
+    cells = _cells_of(columns, count)
+    used = {node.id for tree in columns for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    if used & set(names.local_names):
+        cells |= _cells_of(names.body, 1)
+    bits = sum(1 << cell for cell in cells)
+    return [_signed(bits >> 32 * word & 0xFFFFFFFF) for word in range(4)]
+
+
+def _cells_of(trees: Sequence[ast.AST], count: int) -> set[int]:
+    """Cells that code reads for numbers below `count`; all, if an address may be any."""
+    cells = set()
+    for node in (node for tree in trees for node in ast.walk(tree)):
+        match node:
+            case ast.Call(func=ast.Name(id="ram" | "bcd"), args=[address]):
+                try:
+                    cells |= {_value_of(address, number) & 127 for number in range(count)}
+                except _NotConstantError:
+                    return set(range(128))
+    return cells
+
+
+class _NotConstantError(Exception):
+    """A value depends on more than the number of the object."""
+
+
+_OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "ADD": operator.add,
+    "SUB": operator.sub,
+    "MUL": operator.mul,
+    "FLOORDIV": operator.floordiv,
+    "MOD": operator.mod,
+    "LT": operator.lt,
+    "GE": operator.ge,
+}
+
+
+def _value_of(node: ast.expr, number: int) -> int:
+    """The value of an expression for the object of this number."""
+    match node:
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.Name(id="i"):
+            return number
+        case ast.BinOp(left=left, op=op, right=right):
+            name = BINARY[type(op)]
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            name = COMPARE[type(op)]
+        case ast.IfExp(test=test, body=then, orelse=other):
+            return _value_of(then if _value_of(test, number) else other, number)
+        case ast.Call(func=ast.Name(id="table"), args=[index, ast.List(elts=entries)]):
+            at = min(max(_value_of(index, number), 0), len(entries) - 1)
+            return _value_of(entries[at], number)
+        case _:
+            raise _NotConstantError
+    a, b = _value_of(left, number), _value_of(right, number)
+    if name not in _OPERATIONS or (b == 0 and name in ("FLOORDIV", "MOD")):
+        raise _NotConstantError
+    return int(_OPERATIONS[name](a, b))
+
+
+def _signed(word: int) -> int:
+    return word - (word >> 31 << 32)
 
 
 class _Kind(NamedTuple):
