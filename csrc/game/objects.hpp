@@ -12,14 +12,13 @@
 
 #include <cstring>
 
-#include "console/state.hpp"
 #include "game/vm.hpp"
 
 namespace cule {
 
 constexpr u32 kMaxObjects = 2048;
 constexpr u32 kKindWords = 6;  // count, place, cells
-constexpr u32 kCellWords = kRamBytes / 32;
+constexpr u32 kCellWords = 4;  // of 128 cells
 constexpr size_t kObjectBytes = kObjectColumns * sizeof(i16);
 
 struct ObjectRow {

@@ -26,7 +26,7 @@ from cule.envs.errors import native_errors
 from cule.envs.options import EnvOptions
 from cule.errors import DeviceError, InvalidArgumentError
 from cule.games import GameRules, GameSpec, resolve
-from cule.games.objects import COLUMNS, load_objects
+from cule.games.language import OBJECT_COLUMNS
 
 COLOUR_CHANNELS = 3
 
@@ -86,7 +86,7 @@ def frame_shape(options: EnvOptions, object_rows: int = 0) -> tuple[int, ...]:
     if options.obs_type == "ram":
         return (_core.RAM_BYTES,)
     if options.obs_type == "objects":
-        return (object_rows, len(COLUMNS))
+        return (object_rows, len(OBJECT_COLUMNS))
     size = (options.img_height, options.img_width)
     return size if options.grayscale else (*size, COLOUR_CHANNELS)
 
@@ -171,6 +171,8 @@ def lay_out(options: EnvOptions, specs: list[GameSpec], counts: list[int]) -> Ba
     fields = [spec.to_core_kwargs() for spec in specs]
     object_rows = 0
     if options.obs_type == "objects":
+        from cule.games.objects import load_objects
+
         for spec, given in zip(specs, fields, strict=True):
             table = load_objects(spec.game_id)
             given["objects"] = list(table.words)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from enum import Enum, auto
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import gymnasium
 import numpy as np
@@ -42,7 +42,9 @@ from cule.envs.requests import (
 )
 from cule.envs.results import FrameStep, Info, Results, RunningKernel, StepResult
 from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, NotResetError, warn
-from cule.games.objects import COLUMNS, ObjectsLayout, load_objects
+
+if TYPE_CHECKING:
+    from cule.games.objects import ObjectsLayout
 
 _Env = TypeVar("_Env", bound="BatchEnv")
 
@@ -329,7 +331,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     @property
     def objects_layout(self) -> ObjectsLayout:
-        """What the rows and columns of ``obs_type="objects"`` are.
+        """Names of the rows and columns of ``obs_type="objects"``.
 
         Raises:
             InvalidArgumentError: Observations are something else.
@@ -338,8 +340,9 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             raise InvalidArgumentError(
                 f"obs_type is {self._config.obs_type!r}; for objects_layout it must be 'objects'"
             )
-        ids = [rules.game_id for rules in self._plan.rules]
-        return ObjectsLayout(COLUMNS, {name: load_objects(name).slots for name in ids})
+        from cule.games.objects import objects_layout
+
+        return objects_layout([rules.game_id for rules in self._plan.rules])
 
     @property
     def device(self) -> str:

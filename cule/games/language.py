@@ -16,8 +16,8 @@ error that names the game, the program, the line and the construct.
   evaluated at the end of each step instead and kept, with the value 0 after a reset.
 * With several players ``reward_p0``, ``reward_p1`` and so on take the place of ``reward``.
 * Expressions of objects (`parse_objects`) call ``ram(i) bcd(i) table(k, [constants])``: two decimal
-  digits, and the k-th constant, clipped to the ends. They have the name ``i`` and shift by any value;
-  one outside 0..31 moves all bits out.
+  digits, and the k-th constant, clipped to the ends. They have the name ``i`` and shift by any
+  value; one outside 0..31 moves all bits out.
 * `mode_setup` also has the name ``mode``, ``while condition:``, the statements ``select(n)``,
   ``soft_reset()``, ``act(a)`` and ``fail()``, and the expression ``rand()``. It can also be written
   as numbered steps, which `cule.games.steps` translates to such a program.
@@ -51,6 +51,8 @@ def core_state(num_players: int) -> tuple[str, ...]:
 READS = {"ram": 1, "cartram": 1, "bcd1": 1, "bcd2": 2, "bcd3": 3}
 #: Likewise in the expressions of objects, which also have ``table(k, [constants])``.
 OBJECT_READS = {"ram": 1, "bcd": 1}
+#: Columns of an object's row, in order, and its expressions in a table.
+OBJECT_COLUMNS = ("x", "y", "w", "h", "visible", "value")
 #: Number of the object among those of its kind, in the expressions of objects.
 INDEX = "i"
 MAX_TABLE = 256

@@ -18,11 +18,8 @@ from typing import NamedTuple
 
 from cule.errors import InvalidArgumentError, RulesError, shown
 from cule.games.compiler import CodeWriter, Op
-from cule.games.language import BINARY, COMPARE, INDEX, Program, parse_objects
+from cule.games.language import BINARY, COMPARE, INDEX, OBJECT_COLUMNS, Program, parse_objects
 from cule.games.tables import Table, package_data, parse_document
-
-#: Columns of a row, in order. Those of an object that is not visible are zero.
-COLUMNS = ("x", "y", "w", "h", "visible", "value")
 
 #: Most objects of a game.
 MAX_OBJECTS = 2048
@@ -33,7 +30,7 @@ _KIND_WORDS = 6
 
 
 class ObjectSlot(NamedTuple):
-    """What a row of an observation of objects is."""
+    """Object that a row of an observation is of."""
 
     name: str
     """Name of the kind, such as "ball"; the same for the same role in all games."""
@@ -46,7 +43,7 @@ class ObjectSlot(NamedTuple):
 
 
 class ObjectsLayout(NamedTuple):
-    """Meaning of observations of objects, ``[..., K, 6]``."""
+    """Names of the axes of observations of objects, ``[..., K, 6]``."""
 
     columns: tuple[str, ...]
     """Names of the last axis: x, y, w and h of a box in pixels of the screen, from its left upper
@@ -88,6 +85,11 @@ def load_objects(game_id: str) -> ObjectTable:
     return compile_objects(game_id, parse_document(name, package_data(name)))
 
 
+def objects_layout(game_ids: Sequence[str]) -> ObjectsLayout:
+    """The layout of a batch of games."""
+    return ObjectsLayout(OBJECT_COLUMNS, {name: load_objects(name).slots for name in game_ids})
+
+
 def compile_objects(where: str, content: Mapping[str, object]) -> ObjectTable:
     """Compile a table of objects.
 
@@ -116,14 +118,14 @@ def compile_objects(where: str, content: Mapping[str, object]) -> ObjectTable:
     slots[INDEX] = _INDEX_SLOT
     for kind, columns in zip(kinds, expressions, strict=True):
         writer = CodeWriter(f"{where}: {kind.name}", slots)
-        by_name = dict(zip(COLUMNS, columns, strict=True))
+        by_name = dict(zip(OBJECT_COLUMNS, columns, strict=True))
         writer.expression(by_name["visible"])
         hidden = writer.jump(Op.JUMP_IF_ZERO, pops=1)
         writer.emit(Op.CONST, 1, pushes=1)
-        writer.emit(Op.EMIT, COLUMNS.index("visible"), pops=1)
+        writer.emit(Op.EMIT, OBJECT_COLUMNS.index("visible"), pops=1)
         for name in ("x", "y", "w", "h", "value"):
             writer.expression(by_name[name])
-            writer.emit(Op.EMIT, COLUMNS.index(name), pops=1)
+            writer.emit(Op.EMIT, OBJECT_COLUMNS.index(name), pops=1)
         writer.land(hidden)
         programs.append(writer.finish())
     words = [len(kinds)]
@@ -211,17 +213,17 @@ class _Kind(NamedTuple):
     name: str
     how_many: int
     hud: bool
-    expressions: tuple[str, ...]  # of `COLUMNS`
+    expressions: tuple[str, ...]  # of `OBJECT_COLUMNS`
 
 
 def _read_kind(table: Table) -> _Kind:
-    texts = {name: table.text(name) for name in COLUMNS[:-1]}
+    texts = {name: table.text(name) for name in OBJECT_COLUMNS[:-1]}
     texts["value"] = table.text("value", "") or "0"
     kind = _Kind(
         table.text("name"),
         table.integer("count", range(1, MAX_OBJECTS + 1)),
         table.flag("hud", False),
-        tuple(texts[name] for name in COLUMNS),
+        tuple(texts[name] for name in OBJECT_COLUMNS),
     )
     table.skip("measured")
     table.finish()

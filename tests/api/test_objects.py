@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import tomllib
 from importlib import resources
 from typing import Any
 
 import numpy as np
 import pytest
+import tomllib
 
 import cule
 from cule.envs.errors import ArgumentTypeError
 from cule.errors import InvalidArgumentError, InvalidStateError, RulesError
-from cule.games.objects import COLUMNS, compile_objects, games_with_objects, load_objects
+from cule.games.language import OBJECT_COLUMNS as COLUMNS
+from cule.games.objects import compile_objects, games_with_objects, load_objects
 from tests.support.cases import long_except
 
 pytestmark = pytest.mark.ale

@@ -109,6 +109,7 @@ def test_several_games_in_one_batch(lanes: int) -> None:
         {"autoreset_mode": "SameStep", "episodic_life": True},
         {"grayscale": False, "stack_num": 2},
         {"obs_type": "ram"},
+        {"obs_type": "objects"},
         {"frameskip": 1, "maxpool": False},
         {"img_height": 97, "img_width": 71},
         {"continuous": True},

@@ -102,13 +102,17 @@ def test_argument_names(name: str) -> None:
 
 @pytest.mark.ale
 def test_fields_of_a_game() -> None:
-    assert set(resolve("pong").to_core_kwargs()) == public_names(_core.GameSpec) - {"translates"}
+    assert set(resolve("pong").to_core_kwargs()) == public_names(_core.GameSpec) - {
+        "objects",
+        "translates",
+    }
 
 
 def test_options_of_a_batch() -> None:
     """Every native option is one of an environment, or is made of one."""
     ours = {entry.name for entry in dataclasses.fields(cule.MultiAgentOptions)}
     derived = {"autoreset": "autoreset_mode", "cached_resets": "resets", "obs": "obs_type"}
+    derived["object_rows"] = "obs_type"
     assert set(derived.values()) <= ours
     assert public_names(_core.BatchOptions) - ours == set(derived)
 

@@ -93,6 +93,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "sticky": {"repeat_action_probability": 0.25},
     "rgb": {"grayscale": False, "stack_num": 2},
     "ram": {"obs_type": "ram"},
+    "objects": {"obs_type": "objects", "stack_num": 3, "autoreset_mode": "SameStep"},
     "frameskip_1": {"frameskip": 1},
     "frameskip_5": {"frameskip": 5, "reward_clipping": False},
     "no_maxpool": {"maxpool": False},
@@ -210,6 +211,7 @@ def test_launches_of_a_step() -> None:
     for game, keywords, launches in (
         ("pong", {}, 2),
         ("pong", {"obs_type": "ram"}, 2),
+        ("pong", {"obs_type": "objects"}, 3),
         (families, {}, 4),
     ):
         pair = Pair(game, 6, **keywords)

@@ -43,7 +43,7 @@ def program_batch(game: _core.Game, **keywords: object) -> tuple[_core.Batch, Re
     options = resolve_options("pong", 1, {"num_threads": 1, "noop_max": 0, **keywords})
     plan = dataclasses.replace(plan_batch(options), games=(game,))
     batch = make_batch(plan, options)
-    results = Results(options)
+    results = Results(plan, options)
     batch.reset(None, np.array([1]), results.out)
     return batch, results
 

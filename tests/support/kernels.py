@@ -37,7 +37,14 @@ from cule.envs.device_memory import DeviceOutputs
 from cule.envs.launch import Geometry
 from cule.envs.multi_agent import plan_players, resolve_multi_agent_options
 from cule.envs.options import EnvOptions, resolve_options
-from cule.envs.plan import BatchPlan, frame_shape, make_batch, observation_space, plan_batch
+from cule.envs.plan import (
+    BatchPlan,
+    frame_shape,
+    make_batch,
+    obs_dtype,
+    observation_space,
+    plan_batch,
+)
 from roms_tools import record_golden
 
 ROOT = Path(__file__).parents[2]
@@ -210,13 +217,14 @@ def loadable(path: Path) -> bytes:
 class Results:
     """The results of a call."""
 
-    def __init__(self, options: EnvOptions, stacked: bool = True, num_players: int = 1) -> None:
+    def __init__(self, plan: BatchPlan, options: EnvOptions, stacked: bool = True) -> None:
         """Allocate arrays for one batch; `stacked` as in the calls that fill them."""
-        shape = observation_space(options).shape if stacked else frame_shape(options)
-        num_envs = options.num_envs
-        self.obs = np.zeros((num_envs, *(shape or ())), np.uint8)
+        rows = plan.object_rows
+        shape = observation_space(options, rows).shape if stacked else frame_shape(options, rows)
+        numbers = np.zeros((options.num_envs, *(shape or ())), obs_dtype(options))
+        self.obs = numbers.view(np.uint8)
         self.final_obs = np.zeros_like(self.obs)
-        self.out = _core.Outputs(self.obs, self.final_obs, stacked, num_players)
+        self.out = _core.Outputs(self.obs, self.final_obs, stacked, plan.num_players)
         self.ints, self.final_ints, self.flags = self.out.ints, self.out.final_ints, self.out.flags
         for table in (self.ints, self.final_ints, self.flags):
             table[:] = 0
@@ -305,8 +313,8 @@ class Pair:
         elif is_compiled:
             self.program = build_program(self.plan.games[0], lanes == 1)
             self.kernels.load_program(loadable(self.program))
-        self.expected = Results(self.options, stacked, self.plan.num_players)
-        self.actual = Results(self.options, stacked, self.plan.num_players)
+        self.expected = Results(self.plan, self.options, stacked)
+        self.actual = Results(self.plan, self.options, stacked)
         self.outputs = self.actual.tensors(device)
         self.consoles = np.arange(num_envs, dtype=np.int64)
 

@@ -56,7 +56,7 @@ class DrawnAnew:
         )
         alone = resolve_options("pong", 1, {**bare, "obs_type": "ram", "frameskip": 1})
         self.batch = make_batch(own, alone)
-        self.results = Results(alone)
+        self.results = Results(own, alone)
         self.batch.reset(None, SEEDS[one].copy(), self.results.out)
         self.has_ended = False
         self.begin_episode()
@@ -140,7 +140,7 @@ class Watched:
         bare = {name: keywords[name] for name in keywords if name not in IMAGE_OPTIONS}
         bare["full_action_space"] = plan.full_action_space
         self.batch = make_batch(plan, self.options)
-        self.results = Results(self.options)
+        self.results = Results(plan, self.options)
         self.batch.reset(None, SEEDS, self.results.out)
         self.anew = [DrawnAnew(plan, k, self.options, bare) for k in range(NUM_ENVS)]
         self.num_actions = min(len(game.minimal_actions) for game in plan.games)
