@@ -69,12 +69,6 @@ class BatchPlan:
         return FRAME_RATES[self.games[0].format]
 
 
-def int_rows(num_players: int) -> int:
-    """Rows of the int32 result table: those of one player, then those of several."""
-    several = num_players * _core.PLAYER_ROWS if num_players > 1 else 0
-    return _core.INT_ROWS + several
-
-
 def frame_shape(options: EnvOptions) -> tuple[int, ...]:
     """Shape of one frame of one environment: ``[H, W]``, ``[H, W, 3]``, or RAM ``[128]``."""
     if options.obs_type == "ram":
@@ -184,10 +178,10 @@ def lay_out(options: EnvOptions, specs: list[GameSpec], counts: list[int]) -> Ba
 
 def results_bytes(options: EnvOptions, num_players: int) -> int:
     """Bytes of an environment in the results of a step."""
-    table = 4 * int_rows(num_players)
+    table = 4 * _core.int_rows(num_players)
     obs = math.prod(observation_space(options).shape or ())
     has_finals = options.autoreset_mode is AutoresetMode.SAME_STEP
-    return (obs + table) * (2 if has_finals else 1) + _core.FLAG_ROWS
+    return (obs + table) * (2 if has_finals else 1) + _core.flag_rows(num_players)
 
 
 def batched_space(space: spaces.Box, num_envs: int) -> spaces.Box:
