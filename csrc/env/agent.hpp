@@ -36,12 +36,12 @@ CULE_HD CULE_INLINE i32 action_after_life_loss(const AgentOptions& o, i32 number
 }
 
 struct AgentState {
-  // Of each player.
+  // Per player.
   i32 reward[kMaxPlayers];          // of the last step, not clipped
   i32 lives[kMaxPlayers];           // with several players, -1: the player is out
   i32 episode_return[kMaxPlayers];  // unclipped
   u8 has_lost_life[kMaxPlayers];    // in the last step, and the game continues
-  // Of all.
+  // Shared.
   i32 step_frames;     // frames of the steps of this episode
   i32 episode_length;  // steps
   u8 is_over;          // game over

@@ -63,7 +63,7 @@ struct EnvState {
   i32 episode_frame_number;
   i32 mode;
   i32 difficulty;
-  // Of each player; those of one player more than the game has are idle.
+  // Per player; rows beyond the players of the game stay idle.
   i32 paddle[kMaxPlayers];       // resistances
   i32 last_action[kMaxPlayers];  // remembered for sticky actions
   float last_strength[kMaxPlayers];
@@ -197,7 +197,7 @@ struct BasicAle {
     for (i32& action : env.last_action) action = kNoop;
     return count_setup_frames(4);
   }
-  // The first player acts, in a game for several the second has a choice too: to do nothing.
+  // The first player acts; with several, the second has a draw too, and does nothing.
   CULE_HD bool act(i32 action) {
     // Once the episode is over this emulates nothing, and a program that waits for an effect loops
     // forever (the reference hangs): the frame count below turns that into a fault.
