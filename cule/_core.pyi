@@ -14,33 +14,29 @@ SOUND_SAMPLES: int  # of a frame
 RESET_ACTION: int  # ALE's number of the console's RESET switch; acts as no-op
 HAS_JIT: bool  # whether programs can be compiled for this processor and system
 
-# Rows of the int32 result table [INT_ROWS, n]; all counts are per environment.
+# Kinds of rows of the int32 result table; all counts are per environment. A kind from
+# INT_OF_PLAYERS on has a row per player: with P players, kind k begins in row
+# INT_OF_PLAYERS + (k - INT_OF_PLAYERS) * P.
+INT_FRAME_NUMBER: int  # emulated frames since the ROM was loaded
+INT_EPISODE_FRAME_NUMBER: int  # emulated frames since the last reset
+INT_EPISODE_LENGTH: int  # agent steps, of the episode so far or of the one that ended
+INT_ENV_ID: int
+INT_OF_PLAYERS: int
 INT_REWARD: int  # reward of the step, clipped to [-1, 1] when reward_clipping is on
 INT_RAW_REWARD: int  # reward of the step, never clipped
 INT_LIVES: int
-INT_FRAME_NUMBER: int  # emulated frames since the ROM was loaded
-INT_EPISODE_FRAME_NUMBER: int  # emulated frames since the last reset
 INT_EPISODE_RETURN: int  # unclipped, of the episode so far or of the one that ended
-INT_EPISODE_LENGTH: int  # agent steps, likewise
-INT_ENV_ID: int
-INT_ROWS: int
 
-# With P players further rows follow these: P of each kind, that of player p of kind k in row
-# INT_ROWS + k * P + p.
-PLAYER_REWARD: int  # as INT_REWARD
-PLAYER_RAW_REWARD: int
-PLAYER_LIVES: int
-PLAYER_RETURN: int
-PLAYER_LIFE_LOST: int  # 1: as FLAG_LIFE_LOST
-PLAYER_ROWS: int  # kinds
-
-# Rows of the bool result table [FLAG_ROWS, n].
+# Kinds of rows of the bool result table, likewise.
 FLAG_TERMINATED: int
 FLAG_TRUNCATED: int
-FLAG_LIFE_LOST: int  # a life was lost in this step and the game continues
 FLAG_FIRST: int  # the observation is the first one of an episode
 FLAG_ENDED: int  # the episode ended in this step; in SameStep mode a new one has begun
-FLAG_ROWS: int
+FLAG_OF_PLAYERS: int
+FLAG_LIFE_LOST: int  # a life was lost in this step and the game continues
+
+def int_rows(num_players: int) -> int: ...
+def flag_rows(num_players: int) -> int: ...
 
 KEEP_STATE: int  # in place of a seed: the environment is only reported
 
@@ -258,11 +254,11 @@ class Outputs:
     @property
     def stacked(self) -> bool: ...
     @property
-    def ints(self) -> NDArray[np.int32]: ...  # [INT_ROWS, n]; more rows with several players
+    def ints(self) -> NDArray[np.int32]: ...  # [int_rows(num_players), n]
     @property
     def final_ints(self) -> NDArray[np.int32]: ...  # the same of ended episodes, with final_obs
     @property
-    def flags(self) -> NDArray[np.bool_]: ...  # [FLAG_ROWS, n]
+    def flags(self) -> NDArray[np.bool_]: ...  # [flag_rows(num_players), n]
 
 class Batch:
     """N environments stepped together by a persistent pool of threads. Calls release the GIL.
@@ -311,7 +307,7 @@ class Batch:
     ) -> None: ...
     def recv(self, out: Outputs) -> None: ...
     def ram(self) -> NDArray[np.uint8]: ...  # live read-only view [N, 128]
-    def lives(self) -> NDArray[np.int32]: ...  # live read-only view [N]
+    def lives(self) -> NDArray[np.int32]: ...  # live read-only view [N], or [N, num_players]
     def episode_frames(self) -> NDArray[np.int32]: ...  # live read-only view [N]
     # [n, state_size]
     def get_state(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]: ...

@@ -81,7 +81,7 @@ class Batch:
     def console_bytes(self) -> int: ...  # of `bytes` for each environment
     @property
     def state_size(self) -> int: ...  # bytes of a snapshot
-    # stride in bytes between environments; offsets of RAM, lives, episode frames; stride of lives
+    # stride in bytes between environments; offsets of RAM, lives, episode frames
     @property
     def live(self) -> list[int]: ...
     @property

@@ -1,9 +1,9 @@
 // batch/snapshot.hpp: a snapshot of an environment as bytes: header, state, pictures, observations.
 //
 // Snapshots of one layout and game are exchangeable between batches, back ends, processes and
-// builds of one version of the format: SnapshotHeader, SlotState, PlayersState (several players
-// only), the exact random streams (resets="exact" only), both pictures, the pooled picture, the
-// frame stack. Those of a batch have the size of the longest, and end in zeros.
+// builds of one version of the format: SnapshotHeader, SlotState, the exact random streams
+// (resets="exact" only), both pictures, the pooled picture, the frame stack. Those of a batch have
+// the size of the longest, and end in zeros.
 #pragma once
 
 #include <cstring>
@@ -16,7 +16,7 @@ namespace cule {
 
 // "ROW" and the version of the format: another one for each change of the structs below or of their
 // parts (tests/property/test_golden_snapshots.py notices).
-constexpr char kSnapshotVersion = '2';
+constexpr char kSnapshotVersion = '3';
 constexpr u32 kSnapshotName = 0x574F52;
 constexpr u32 kSnapshotMagic = kSnapshotName | u32(kSnapshotVersion) << 24;
 constexpr size_t kRowAlignment = 8;
@@ -35,7 +35,6 @@ struct RandomStreams {
 
 // Offsets of the parts of a snapshot, in bytes from the start of the header.
 struct SnapshotLayout {
-  size_t players;
   size_t streams;
   size_t pictures;
   size_t pooled;
@@ -46,8 +45,7 @@ struct SnapshotLayout {
 
 inline SnapshotLayout snapshot_layout(const BatchOptions& o, u32 height) {
   SnapshotLayout at;
-  at.players = sizeof(SnapshotHeader) + sizeof(SlotState);
-  at.streams = at.players + (o.num_players > 1 ? sizeof(PlayersState) : 0);
+  at.streams = sizeof(SnapshotHeader) + sizeof(SlotState);
   at.pictures = at.streams + (o.cached_resets ? 0 : sizeof(RandomStreams));
   at.pooled = at.pictures + 2 * size_t(height) * kScreenWidth;
   at.stack = at.pooled + o.pooled_bytes(height);
@@ -124,7 +122,6 @@ struct SnapshotOwner {
   size_t end;
   Bankswitch type;
   u32 stack_num;
-  u32 num_players;
 };
 
 CULE_HD inline SnapshotError find_snapshot_error(const u8* row, const SnapshotOwner& owner,
@@ -139,13 +136,8 @@ CULE_HD inline SnapshotError find_snapshot_error(const u8* row, const SnapshotOw
     return SnapshotError::kDamaged;
   SlotState s;
   memcpy(&s, row + sizeof h, sizeof s);
-  bool is_valid = is_valid_slot(s, properties, owner.type, owner.stack_num);
-  if (owner.num_players > 1) {
-    PlayersState players;
-    memcpy(&players, row + sizeof h + sizeof s, sizeof players);
-    is_valid = is_valid && is_valid_players(players);
-  }
-  return is_valid ? SnapshotError::kNone : SnapshotError::kDamaged;
+  return is_valid_slot(s, properties, owner.type, owner.stack_num) ? SnapshotError::kNone
+                                                                   : SnapshotError::kDamaged;
 }
 
 }  // namespace cule

@@ -1,10 +1,10 @@
 // batch/state.hpp: the plain data of one environment of a batch, and what a step reports of it.
 //
 // Results are two tables, [rows, width] of i32 and of bool bytes; an environment's results are one
-// column.
+// column. What each player has of their own is a row per player, the first player's first.
 #pragma once
 
-#include "env/players.hpp"
+#include "env/agent.hpp"
 
 namespace cule {
 
@@ -23,79 +23,65 @@ struct SlotState {
 
 static_assert(std::is_trivially_copyable_v<SlotState>);
 
-// Rows of the i32 and bool result tables.
+// Kinds of rows of the i32 and bool result tables, first those that all players share.
 enum IntRow : u32 {
-  kIntReward,
-  kIntRawReward,
-  kIntLives,
   kIntFrameNumber,
   kIntEpisodeFrameNumber,
-  kIntEpisodeReturn,
   kIntEpisodeLength,
   kIntEnvId,
-  kIntRows,
+  kIntOfPlayers,
+  kIntReward = kIntOfPlayers,
+  kIntRawReward,
+  kIntLives,
+  kIntEpisodeReturn,
+  kIntKinds,
 };
 enum FlagRow : u32 {
   kFlagTerminated,
   kFlagTruncated,
-  kFlagLifeLost,
   kFlagFirst,
   kFlagEnded,
-  kFlagRows
+  kFlagOfPlayers,
+  kFlagLifeLost = kFlagOfPlayers,
+  kFlagKinds,
 };
+
+// The first row of a kind.
+CULE_HD constexpr u32 int_row(u32 kind, u32 num_players) {
+  return kind < kIntOfPlayers ? kind : kIntOfPlayers + (kind - kIntOfPlayers) * num_players;
+}
+CULE_HD constexpr u32 int_rows(u32 num_players) { return int_row(kIntKinds, num_players); }
+CULE_HD constexpr u32 flag_rows(u32 num_players) { return kFlagOfPlayers + num_players; }
 
 // `ints`: the environment's column.
-CULE_HD inline void write_ints(const SlotState& s, const AgentOptions& o, i32 console, i32* ints,
-                               size_t width) {
+CULE_HD CULE_NOINLINE inline void write_ints(const SlotState& s, const AgentOptions& o,
+                                             u32 num_players, i32 console, i32* ints,
+                                             size_t width) {
   const AgentState& a = s.reported;
-  ints[kIntReward * width] = paid_reward(a.reward, o);
-  ints[kIntRawReward * width] = a.reward;
-  ints[kIntLives * width] = s.agent.lives;
   ints[kIntFrameNumber * width] = s.env.frame_number;
   ints[kIntEpisodeFrameNumber * width] = s.env.episode_frame_number;
-  ints[kIntEpisodeReturn * width] = a.episode_return;
   ints[kIntEpisodeLength * width] = a.episode_length;
   ints[kIntEnvId * width] = console;
-}
-
-// Further rows of the i32 table with several players: num_players of each kind, the first player's
-// first.
-enum PlayerRow : u32 {
-  kPlayerReward,
-  kPlayerRawReward,
-  kPlayerLives,
-  kPlayerReturn,
-  kPlayerLifeLost,
-  kPlayerRows,
-};
-
-CULE_HD constexpr u32 int_rows(u32 num_players) {
-  return kIntRows + (num_players > 1 ? kPlayerRows * num_players : 0);
-}
-
-CULE_HD inline void write_player_ints(const PlayersState& s, const AgentOptions& o, u32 num_players,
-                                      i32* ints, size_t width) {
-  const PlayersTotals& t = s.reported;
   for (u32 player = 0; player < num_players; ++player) {
-    const auto row = [&](PlayerRow kind) -> i32& {
-      return ints[(kIntRows + kind * num_players + player) * width];
+    const auto row = [&](IntRow kind) -> i32& {
+      return ints[(int_row(kind, num_players) + player) * width];
     };
-    row(kPlayerReward) = paid_reward(t.reward[player], o);
-    row(kPlayerRawReward) = t.reward[player];
-    row(kPlayerLives) = s.lives[player];
-    row(kPlayerReturn) = t.episode_return[player];
-    row(kPlayerLifeLost) = t.has_lost_life[player];
+    row(kIntReward) = paid_reward(a.reward[player], o);
+    row(kIntRawReward) = a.reward[player];
+    row(kIntLives) = s.agent.lives[player];
+    row(kIntEpisodeReturn) = a.episode_return[player];
   }
 }
 
-CULE_HD inline void write_flags(const SlotState& s, const AgentOptions& o, u8* flags,
-                                size_t width) {
+CULE_HD inline void write_flags(const SlotState& s, const AgentOptions& o, u32 num_players,
+                                u8* flags, size_t width) {
   const AgentState& a = s.reported;
   flags[kFlagTerminated * width] = is_terminated(a, o);
   flags[kFlagTruncated * width] = is_truncated(a, o);
-  flags[kFlagLifeLost * width] = a.has_lost_life;
   flags[kFlagFirst * width] = s.agent.is_first;
   flags[kFlagEnded * width] = is_ended(a, o);
+  for (u32 player = 0; player < num_players; ++player)
+    flags[(kFlagLifeLost + player) * width] = a.has_lost_life[player];
 }
 
 // An episode begins: nothing has ended, and nothing but the reset is reported.

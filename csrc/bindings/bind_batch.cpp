@@ -18,7 +18,7 @@ struct OutputArrays {
   std::optional<py::array_t<u8>> final_obs;  // as obs
   bool stacked;
   Contiguous<i32> ints, final_ints;  // [int_rows(), n]; final_ints only with final_obs
-  Contiguous<bool> flags;            // [kFlagRows, n]
+  Contiguous<bool> flags;            // [flag_rows(), n]
 
   OutputArrays(py::array_t<u8> obs_array, std::optional<py::array_t<u8>> final_array,
                bool is_stacked, u32 num_players)
@@ -27,7 +27,7 @@ struct OutputArrays {
         stacked(is_stacked),
         ints({py::ssize_t(int_rows(num_players)), size()}),
         final_ints({py::ssize_t(int_rows(num_players)), final_obs ? size() : 0}),
-        flags({py::ssize_t(kFlagRows), size()}) {}
+        flags({py::ssize_t(flag_rows(num_players)), size()}) {}
 
   py::ssize_t size() const { return obs.ndim() > 0 ? obs.shape(0) : 0; }
 
@@ -303,10 +303,10 @@ const SlotState& first_state(const py::object& self) {
 }
 
 py::array live_lives(const py::object& self) {
-  const Batch& b = self.cast<PyBatch&>().open();
-  if (b.players() == nullptr)
-    return live_view(self, &first_state(self).agent.lives, sizeof(SlotState));
-  return live_view(self, b.players()->lives, sizeof(PlayersState), {b.options().num_players});
+  const i32 num_players = self.cast<PyBatch&>().open().options().num_players;
+  std::vector<py::ssize_t> inner;
+  if (num_players > 1) inner.push_back(num_players);
+  return live_view(self, first_state(self).agent.lives, sizeof(SlotState), std::move(inner));
 }
 
 void bind_options(py::module_& m) {
@@ -354,30 +354,26 @@ void bind_options(py::module_& m) {
 
 void bind_constants(py::module_& m) {
   const std::pair<const char*, i64> constants[] = {
+      {"INT_FRAME_NUMBER", kIntFrameNumber},
+      {"INT_EPISODE_FRAME_NUMBER", kIntEpisodeFrameNumber},
+      {"INT_EPISODE_LENGTH", kIntEpisodeLength},
+      {"INT_ENV_ID", kIntEnvId},
+      {"INT_OF_PLAYERS", kIntOfPlayers},
       {"INT_REWARD", kIntReward},
       {"INT_RAW_REWARD", kIntRawReward},
       {"INT_LIVES", kIntLives},
-      {"INT_FRAME_NUMBER", kIntFrameNumber},
-      {"INT_EPISODE_FRAME_NUMBER", kIntEpisodeFrameNumber},
       {"INT_EPISODE_RETURN", kIntEpisodeReturn},
-      {"INT_EPISODE_LENGTH", kIntEpisodeLength},
-      {"INT_ENV_ID", kIntEnvId},
-      {"INT_ROWS", kIntRows},
-      {"PLAYER_REWARD", kPlayerReward},
-      {"PLAYER_RAW_REWARD", kPlayerRawReward},
-      {"PLAYER_LIVES", kPlayerLives},
-      {"PLAYER_RETURN", kPlayerReturn},
-      {"PLAYER_LIFE_LOST", kPlayerLifeLost},
-      {"PLAYER_ROWS", kPlayerRows},
       {"FLAG_TERMINATED", kFlagTerminated},
       {"FLAG_TRUNCATED", kFlagTruncated},
-      {"FLAG_LIFE_LOST", kFlagLifeLost},
       {"FLAG_FIRST", kFlagFirst},
       {"FLAG_ENDED", kFlagEnded},
-      {"FLAG_ROWS", kFlagRows},
+      {"FLAG_OF_PLAYERS", kFlagOfPlayers},
+      {"FLAG_LIFE_LOST", kFlagLifeLost},
       {"KEEP_STATE", kKeepState},
   };
   for (const auto& [name, value] : constants) m.attr(name) = value;
+  m.def("int_rows", &int_rows, py::arg("num_players"));
+  m.def("flag_rows", &flag_rows, py::arg("num_players"));
 }
 
 }  // namespace

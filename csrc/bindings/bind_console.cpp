@@ -88,7 +88,9 @@ void bind_console_options(py::module_& m) {
   py::class_<AleConsoleOptions> options(m, "ConsoleOptions");
   options.def(py::init(&make_console_options))
       .def_readwrite("color_averaging", &AleConsoleOptions::color_averaging)
-      .def_readwrite("sound_obs", &AleConsoleOptions::sound_obs);
+      .def_readwrite("sound_obs", &AleConsoleOptions::sound_obs)
+      .def_readwrite("reward_min", &AleConsoleOptions::reward_min)
+      .def_readwrite("reward_max", &AleConsoleOptions::reward_max);
   const auto seed = [&options](const char* name, u32 AleConsoleOptions::* field) {
     options.def_property(
         name, [field](const AleConsoleOptions& o) { return o.*field; },
@@ -103,8 +105,6 @@ void bind_console_options(py::module_& m) {
   bind_part(options, settings, "max_num_frames_per_episode",
             &AleSettings::max_num_frames_per_episode);
   bind_part(options, settings, "truncate_on_loss_of_life", &AleSettings::truncate_on_loss_of_life);
-  bind_part(options, settings, "reward_min", &AleSettings::reward_min);
-  bind_part(options, settings, "reward_max", &AleSettings::reward_max);
   bind_part(options, settings, "paddle_min", &AleSettings::paddle_min);
   bind_part(options, settings, "paddle_max", &AleSettings::paddle_max);
 }

@@ -84,17 +84,12 @@ class CudaBatch {
   }
 
   // Stride between environments, and where their live RAM, lives and frame counts begin, in bytes
-  // from the beginning of the block. Of several players the lives have a stride of their own, which
-  // comes last.
-  std::array<u64, 5> live() const {
-    const DeviceBatch& b = layout_.batch();
-    const SlotState* s = b.states;
-    const bool is_one = b.num_players == 1;
+  // from the beginning of the block.
+  std::array<u64, 4> live() const {
+    const SlotState* s = layout_.batch().states;
     const auto offset = [this](const void* p) { return reinterpret_cast<u64>(p) - base_; };
-    const void* lives = is_one ? &s->agent.lives : b.players(0).lives;
-    return {sizeof(SlotState), offset(s->console.ram), offset(lives),
-            offset(&s->env.episode_frame_number),
-            is_one ? sizeof(SlotState) : sizeof(PlayersState)};
+    return {sizeof(SlotState), offset(s->console.ram), offset(s->agent.lives),
+            offset(&s->env.episode_frame_number)};
   }
 
   void step(u64 indices, u64 joysticks, const StepOutputs& out, u64 faults, u64 stream) {
@@ -235,10 +230,9 @@ py::list kernel_resources() {
     all.append(d);
   };
   KernelResources r{};
-  for (u32 family = 0; family < kFamilies; ++family) add(describe_step(Family(family), r), r);
-  add(describe_step_players(r), r);
+  for (u32 family = 0; family < kFamilies; ++family) add(describe_step(Family(family), 1, r), r);
+  add(describe_step(kBankFamily, kMaxPlayers, r), r);
   add(describe_finish_step(r), r);
-  add(describe_finish_players_step(r), r);
   return all;
 }
 

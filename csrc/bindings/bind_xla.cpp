@@ -76,19 +76,19 @@ T* take(const xla::Buffers& buffers, i64 i, size_t entries, const char* name) {
 class Results {
  public:
   Results(const xla::Buffers& buffers, i64 first, const BatchOptions& o, size_t n)
-      : buffers_(buffers), next_(first), n_(n), ints_(kIntRows * n), flags_(kFlagRows * n) {
+      : buffers_(buffers), next_(first), n_(n), ints_(int_rows(1) * n), flags_(flag_rows(1) * n) {
     to_.obs = take<u8>(buffers, next_++, n * o.obs_bytes(), "obs");
     to_.obs_stride = std::ptrdiff_t(o.obs_bytes());
     to_.ints = ints_.data();
     to_.flags = flags_.data();
     to_.width = n;
-    const i64 rows = i64(kIntRows) + kFlagRows;
+    const i64 rows = i64(int_rows(1)) + flag_rows(1);
     if (buffers.size <= next_ + rows) return;
     to_.final_obs = take<u8>(buffers, next_ + rows, n * o.obs_bytes(), "final_obs");
     to_.final_obs_stride = to_.obs_stride;
     // Observations of episodes that did not end; the memory is not initialized.
     std::memset(to_.final_obs, 0, n * o.obs_bytes());
-    final_ints_.resize(kIntRows * n);
+    final_ints_.resize(int_rows(1) * n);
     to_.final_ints = final_ints_.data();
   }
 

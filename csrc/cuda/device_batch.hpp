@@ -122,7 +122,7 @@ struct DeviceBatch {
   const u8* identity;          // [256], a map that changes nothing
   const PixelPool* pool;
   // Changing.
-  SlotState* states;               // [size], and with several players as many PlayersState
+  SlotState* states;               // [size]
   u8* logs;                        // [size][num_logs][log_bytes(log_capacity)]
   MaxpoolSource* maxpool_sources;  // [size]
   u8* stack;                       // [size][stack_num][frame_bytes]
@@ -132,10 +132,6 @@ struct DeviceBatch {
   u32* faults;                     // [1]
 
   CULE_HD bool draws() const { return obs == ObsKind::kImage; }
-  // With several players.
-  CULE_HD PlayersState& players(u32 i) const {
-    return reinterpret_cast<PlayersState*>(states + size)[i];
-  }
   __device__ const ConsoleSetup& setup(u32 i) const { return setups[i]; }
   __device__ const DeviceGame& game(u32 i) const { return games[setups[i].game]; }
   __device__ FrameMemory memory(u32 i) const {

@@ -139,7 +139,6 @@ void DeviceLayout::place_changing(u64 address, size_t offset) {
   const size_t n = source_.setups.size();
   const size_t begin = offset;
   put(batch_.states, n);
-  if (o.num_players > 1) offset += n * sizeof(PlayersState);
   put(batch_.logs, n * batch_.num_logs * log_bytes(batch_.log_capacity));
   put(batch_.maxpool_sources, n);
   put(batch_.stack, n * o.stack_bytes());

@@ -86,18 +86,18 @@ __device__ CULE_INLINE void write_obs(const DeviceBatch& b, u32 i, u8* out, bool
 }
 
 // Restores one of the console's cached reset states. Its pictures stay in the state's snapshot.
-// kHasPlayers, here and below: several in each environment.
-template <bool kHasPlayers>
-__device__ CULE_NOINLINE void reset_console(const DeviceBatch& b, const DeviceGame& g, u32 i) {
+// keeps_report: what was reported of the step that ended stays so.
+__device__ CULE_NOINLINE void reset_console(const DeviceBatch& b, const DeviceGame& g, u32 i,
+                                            bool keeps_report) {
   __shared__ const u8* chosen;
   SlotState& s = b.states[i];
   if (threadIdx.x == 0) {
     const ResetSet& set = b.reset_sets[b.setup(i).reset_set];
     chosen = set.snapshots + size_t(choose_reset_state(s, set.count)) * b.snapshot_bytes;
+    const AgentState ended = s.reported;
     copy_reset_state(s, *reinterpret_cast<const SlotState*>(chosen + sizeof(SnapshotHeader)));
+    if (keeps_report) s.reported = ended;
     forget_logs(s.console.picture, PictureKind::kBorrowed);
-    if constexpr (kHasPlayers)
-      b.players(i) = *reinterpret_cast<const PlayersState*>(chosen + g.snapshot.players);
     b.begin_maxpool(i, MaxpoolKind::kResetState, chosen + g.snapshot.pictures);
   }
   __syncthreads();
@@ -105,31 +105,20 @@ __device__ CULE_NOINLINE void reset_console(const DeviceBatch& b, const DeviceGa
   __syncthreads();
 }
 
-// This console's entry in an i32 result row.
-template <bool kHasPlayers>
-__device__ CULE_INLINE void write_numbers(const DeviceBatch& b, const DeviceGame& g, u32 i,
-                                          i32* ints, u32 width) {
-  write_ints(b.states[i], g.agent, i32(i), ints + i, width);
-  if constexpr (kHasPlayers)
-    write_player_ints(b.players(i), g.agent, b.num_players, ints + i, width);
-}
-
-template <bool kHasPlayers>
 __device__ void write_results(const DeviceBatch& b, const DeviceGame& g, u32 i,
                               const StepOutputs& out) {
   if (out.obs != nullptr) write_obs(b, i, out.obs + i * out.obs_stride, out.stacked);
   if (threadIdx.x == 0 && out.ints != nullptr) {
-    write_numbers<kHasPlayers>(b, g, i, out.ints, out.width);
-    write_flags(b.states[i], g.agent, out.flags + i, out.width);
+    write_ints(b.states[i], g.agent, b.num_players, i32(i), out.ints + i, out.width);
+    write_flags(b.states[i], g.agent, b.num_players, out.flags + i, out.width);
   }
 }
 
 // As many blocks on a multiprocessor as 128 registers a thread allow.
 constexpr u32 kDrawBlocks = 8;
 
-template <bool kHasPlayers>
-__device__ CULE_INLINE void finish_step(const DeviceBatch& b, const StepOutputs& out,
-                                        bool resets_ended) {
+__global__ void __launch_bounds__(kDrawThreads, kDrawBlocks)
+    finish_step_kernel(const DeviceBatch b, const StepOutputs out, bool resets_ended) {
   for (u32 i = blockIdx.x; i < u32(b.size); i += gridDim.x) {
     const DeviceGame& g = b.game(i);
     SlotState& s = b.states[i];
@@ -144,40 +133,21 @@ __device__ CULE_INLINE void finish_step(const DeviceBatch& b, const StepOutputs&
     if (out.final_obs != nullptr && is_same_step && (is_ended || is_terminated(s.agent, g.agent)))
       write_obs(b, i, out.final_obs + i * out.final_obs_stride, out.stacked);
     if (ends_here && out.final_ints != nullptr && threadIdx.x == 0)
-      write_numbers<kHasPlayers>(b, g, i, out.final_ints, out.width);
+      write_ints(s, g.agent, b.num_players, i32(i), out.final_ints + i, out.width);
     const bool starts_over = is_ended && (ends_here || resets_ended ||
                                           (!has_stepped && b.autoreset == Autoreset::kNextStep));
     if (starts_over) {
-      const AgentState ended = s.agent;
-      PlayersTotals totals;
-      if constexpr (kHasPlayers) totals = b.players(i).totals;
       __syncthreads();
-      reset_console<kHasPlayers>(b, g, i);
-      // Reward, flags and totals reported are those of the step that ended.
-      if (threadIdx.x == 0 && ends_here) {
-        s.reported = ended;
-        if constexpr (kHasPlayers) b.players(i).reported = totals;
-      }
-      __syncthreads();
+      reset_console(b, g, i, ends_here);
     }
-    write_results<kHasPlayers>(b, g, i, out);
+    write_results(b, g, i, out);
     __syncthreads();
     if (threadIdx.x == 0) return_pixels(b, i);
   }
 }
 
-__global__ void __launch_bounds__(kDrawThreads, kDrawBlocks)
-    finish_step_kernel(const DeviceBatch b, const StepOutputs out, bool resets_ended) {
-  finish_step<false>(b, out, resets_ended);
-}
-__global__ void __launch_bounds__(kDrawThreads, kDrawBlocks)
-    finish_players_step_kernel(const DeviceBatch b, const StepOutputs out, bool resets_ended) {
-  finish_step<true>(b, out, resets_ended);
-}
-
-template <bool kHasPlayers>
-__device__ CULE_INLINE void reset_consoles(const DeviceBatch& b, const ResetRequest& request,
-                                           const StepOutputs& out) {
+__global__ void reset_consoles_kernel(const DeviceBatch b, const ResetRequest request,
+                                      const StepOutputs out) {
   for (u32 i = blockIdx.x; i < u32(b.size); i += gridDim.x) {
     const DeviceGame& g = b.game(i);
     if (request.mask == nullptr || request.mask[i]) {
@@ -189,51 +159,28 @@ __device__ CULE_INLINE void reset_consoles(const DeviceBatch& b, const ResetRequ
         s.env.difficulty = b.setup(i).difficulty;
       }
       __syncthreads();
-      reset_console<kHasPlayers>(b, g, i);
+      reset_console(b, g, i, false);
     }
-    write_results<kHasPlayers>(b, g, i, out);
+    write_results(b, g, i, out);
     __syncthreads();
     if (threadIdx.x == 0) return_pixels(b, i);
   }
 }
 
-__global__ void reset_consoles_kernel(const DeviceBatch b, const ResetRequest request,
-                                      const StepOutputs out) {
-  reset_consoles<false>(b, request, out);
-}
-__global__ void reset_players_kernel(const DeviceBatch b, const ResetRequest request,
-                                     const StepOutputs out) {
-  reset_consoles<true>(b, request, out);
-}
-
-template <bool kHasPlayers>
-__device__ CULE_INLINE void observe_consoles(const DeviceBatch& b, const StepOutputs& out) {
-  for (u32 i = blockIdx.x; i < u32(b.size); i += gridDim.x)
-    write_results<kHasPlayers>(b, b.game(i), i, out);
-}
-
 __global__ void observe_consoles_kernel(const DeviceBatch b, const StepOutputs out) {
-  observe_consoles<false>(b, out);
-}
-__global__ void observe_players_kernel(const DeviceBatch b, const StepOutputs out) {
-  observe_consoles<true>(b, out);
+  for (u32 i = blockIdx.x; i < u32(b.size); i += gridDim.x) write_results(b, b.game(i), i, out);
 }
 
 }  // namespace
 
 cudaError_t launch_finish_step(const DeviceBatch& b, const StepOutputs& out, bool resets_ended,
                                u32 blocks, cudaStream_t stream) {
-  const auto kernel = b.num_players > 1 ? finish_players_step_kernel : finish_step_kernel;
-  return launch_kernel(kernel, dim3(blocks), dim3(kDrawThreads), kDrawSharedBytes, stream, b, out,
-                       resets_ended);
+  return launch_kernel(finish_step_kernel, dim3(blocks), dim3(kDrawThreads), kDrawSharedBytes,
+                       stream, b, out, resets_ended);
 }
 
 cudaError_t describe_finish_step(KernelResources& out) {
   return describe("finish_step_kernel", finish_step_kernel, out);
-}
-
-cudaError_t describe_finish_players_step(KernelResources& out) {
-  return describe("finish_players_step_kernel", finish_players_step_kernel, out);
 }
 
 cudaError_t choose_blocks(int consoles, u32& blocks_out) {
@@ -253,14 +200,14 @@ cudaError_t choose_blocks(int consoles, u32& blocks_out) {
 
 cudaError_t launch_reset(const DeviceBatch& b, const ResetRequest& request, const StepOutputs& out,
                          u32 blocks, cudaStream_t stream) {
-  const auto kernel = b.num_players > 1 ? reset_players_kernel : reset_consoles_kernel;
-  return launch_kernel(kernel, dim3(blocks), dim3(kDrawThreads), 0, stream, b, request, out);
+  return launch_kernel(reset_consoles_kernel, dim3(blocks), dim3(kDrawThreads), 0, stream, b,
+                       request, out);
 }
 
 cudaError_t launch_observe(const DeviceBatch& b, const StepOutputs& out, u32 blocks,
                            cudaStream_t stream) {
-  const auto kernel = b.num_players > 1 ? observe_players_kernel : observe_consoles_kernel;
-  return launch_kernel(kernel, dim3(blocks), dim3(kDrawThreads), 0, stream, b, out);
+  return launch_kernel(observe_consoles_kernel, dim3(blocks), dim3(kDrawThreads), 0, stream, b,
+                       out);
 }
 
 }  // namespace cule

@@ -27,9 +27,6 @@ struct ResetRequest {
 // Frames of one step (cuda/step_kernel.hpp).
 cudaError_t launch_step(Family family, const DeviceBatch& b, const TileList& tiles,
                         const StepActions& actions, cudaStream_t stream);
-// What it calls for several players.
-cudaError_t launch_step_players(const DeviceBatch& b, const TileList& tiles,
-                                const StepActions& actions, cudaStream_t stream);
 
 // The objects of the step that was launched before, where observations are objects.
 cudaError_t launch_push_objects(const DeviceBatch& b, cudaStream_t stream);
@@ -79,10 +76,8 @@ cudaError_t describe(const char* name, void (*kernel)(Parameters...), KernelReso
   out.max_threads = a.maxThreadsPerBlock;
   return error;
 }
-cudaError_t describe_step(Family family, KernelResources& out);
-cudaError_t describe_step_players(KernelResources& out);
+cudaError_t describe_step(Family family, u32 num_players, KernelResources& out);
 cudaError_t describe_finish_step(KernelResources& out);
-cudaError_t describe_finish_players_step(KernelResources& out);
 
 // The best number of blocks for the kernels that draw: as many as the device holds at once.
 cudaError_t choose_blocks(int consoles, u32& blocks_out);

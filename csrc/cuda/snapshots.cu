@@ -27,8 +27,6 @@ __global__ void gather_snapshots_kernel(const DeviceBatch b, const i64* consoles
       SlotState& saved = *reinterpret_cast<SlotState*>(snapshot + sizeof(SnapshotHeader));
       saved = b.states[i];
       forget_logs(saved.console.picture, PictureKind::kPixels);
-      if (b.num_players > 1)
-        *reinterpret_cast<PlayersState*>(snapshot + g.snapshot.players) = b.players(i);
     }
     draw_both(b, c, snapshot + g.snapshot.pictures);
     if (b.draws()) {
@@ -52,8 +50,7 @@ __global__ void check_snapshots_kernel(const DeviceBatch b, const i64* consoles,
   const u32 k = blockIdx.x * blockDim.x + threadIdx.x;
   if (k >= n) return;
   const DeviceGame& g = b.game(u32(consoles[k]));
-  const SnapshotOwner owner{b.layout,         g.key,        g.snapshot.end, g.cart.type,
-                            u32(b.stack_num), b.num_players};
+  const SnapshotOwner owner{b.layout, g.key, g.snapshot.end, g.cart.type, u32(b.stack_num)};
   errors_out[k] =
       u8(find_snapshot_error(snapshots + size_t(k) * b.snapshot_bytes, owner, g.properties));
 }
@@ -68,8 +65,6 @@ __global__ void scatter_snapshots_kernel(const DeviceBatch b, const i64* console
   copy_block(reinterpret_cast<u8*>(&b.states[i]), snapshot + sizeof(SnapshotHeader),
              sizeof(SlotState));
   if (threadIdx.x == 0) {
-    if (b.num_players > 1)
-      b.players(i) = *reinterpret_cast<const PlayersState*>(snapshot + g.snapshot.players);
     b.begin_maxpool(i, b.draws() ? MaxpoolKind::kPixels : MaxpoolKind::kBlank, nullptr);
     take_pixels(b.console(i));
   }

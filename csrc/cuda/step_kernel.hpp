@@ -52,55 +52,37 @@ __device__ inline i32 action_of(const DeviceBatch& b, const DeviceGame& g, i32 i
   return g.actions[index];
 }
 
-struct LaneAction {
-  i32 action;
-  float strength;
+// What the players of a console do.
+template <u32 kPlayers>
+struct LaneActions {
+  Commands<kPlayers> commands;
   bool is_given;  // decorrelation gives some consoles fewer steps
 };
 
-// The action of console i, of one player or several.
-template <class Action>
-__device__ Action read_action(const DeviceBatch& b, const DeviceGame& g, const StepActions& a,
-                              u32 i);
-
-template <>
-__device__ inline LaneAction read_action(const DeviceBatch& b, const DeviceGame& g,
-                                         const StepActions& a, u32 i) {
+template <u32 kPlayers>
+__device__ inline LaneActions<kPlayers> read_actions(const DeviceBatch& b, const DeviceGame& g,
+                                                     const StepActions& a, u32 i) {
+  LaneActions<kPlayers> read{{}, true};
+  auto& of = read.commands.of;
   if (a.joysticks != nullptr) {
     const float* j = a.joysticks + 4 * i;
-    return {action_from_joystick(j[0], j[1], j[2], b.continuous_action_threshold), j[3], true};
+    of[0] = {action_from_joystick(j[0], j[1], j[2], b.continuous_action_threshold), j[3]};
+    return read;
   }
-  if (a.indices == nullptr) {
-    const u32 length = counter_random(a.random_seed, i, 0, Purpose::kDecorrelateLength);
-    const i32 steps = i32(u64(length) * u64(a.random_max_steps + 1) >> 32);
-    const u32 choice =
-        counter_random(a.random_seed, i, u64(a.random_step), Purpose::kDecorrelateAction);
-    return {g.actions[u64(choice) * u64(g.num_actions) >> 32], 1.0f, a.random_step < steps};
-  }
-  return {action_of(b, g, a.indices[i]), 1.0f, true};
-}
-
-struct LanePlayersAction {
-  PlayersAction actions;
-  bool is_given;
-};
-
-template <>
-__device__ inline LanePlayersAction read_action(const DeviceBatch& b, const DeviceGame& g,
-                                                const StepActions& a, u32 i) {
-  LanePlayersAction read{{{kNoop, kNoop, kNoop, kNoop}}, true};
   if (a.indices == nullptr) {
     const u32 length = counter_random(a.random_seed, i, 0, Purpose::kDecorrelateLength);
     read.is_given = a.random_step < i32(u64(length) * u64(a.random_max_steps + 1) >> 32);
   }
-  for (u32 player = 0; player < b.num_players; ++player) {
+  const u32 num_players = kPlayers == 1 ? 1 : b.num_players;
+  for (u32 player = 0; player < kPlayers; ++player) {
+    of[player] = {kNoop, 1.0f};
+    if (player >= num_players) continue;
     if (a.indices != nullptr) {
-      read.actions.of[player] = action_of(b, g, a.indices[size_t(i) * b.num_players + player]);
+      of[player].action = action_of(b, g, a.indices[size_t(i) * num_players + player]);
     } else {
-      const u32 choice =
-          counter_random(a.random_seed, i, u64(a.random_step) * b.num_players + player,
-                         Purpose::kDecorrelateAction);
-      read.actions.of[player] = g.actions[u64(choice) * u64(g.num_actions) >> 32];
+      const u32 choice = counter_random(a.random_seed, i, u64(a.random_step) * num_players + player,
+                                        Purpose::kDecorrelateAction);
+      of[player].action = g.actions[u64(choice) * u64(g.num_actions) >> 32];
     }
   }
   return read;
@@ -145,54 +127,31 @@ __device__ CULE_INLINE bool begin_step(const DeviceBatch& b, u32 i, bool is_give
 }
 
 // The step of console i, in the lane that has it. `all` are the lanes of the warp that step one.
-template <class Program, class Lanes>
+template <class Program, class Lanes, u32 kPlayers>
 __device__ CULE_INLINE void step_console(const Program& program, const DeviceBatch& b, u32 i,
-                                         const LaneAction& action, const Lanes& all,
+                                         const Commands<kPlayers>& commands, const Lanes& all,
                                          bool has_helpers, u32 scan_memory, u8* ram) {
   const DeviceGame& g = b.game(i);
   SlotState& s = b.states[i];
   using Engine = LaneEngine<Program, Lanes>;
-  BasicAle<Engine> ale{{s.console, b.memory(i), g.cart, g.properties},
-                       s.env,
-                       nullptr,
-                       g.facts,
-                       g.ale,
-                       {false, s.seed, 0},
-                       Engine{{ram}, has_helpers, scan_memory, program, all, all}};
+  BasicAle<Engine, kPlayers> ale{{s.console, b.memory(i), g.cart, g.properties},
+                                 s.env,
+                                 nullptr,
+                                 g.facts,
+                                 g.ale,
+                                 {false, s.seed},
+                                 Engine{{ram}, has_helpers, scan_memory, program, all, all}};
   FrameMarker marker{b, i, ale.console};
-  step_agent(ale, s.agent, g.agent, {action.action, action.strength}, marker);
-  s.is_ended = is_ended(s.agent, g.agent);
-  s.reported = s.agent;
-  b.draw_bits[i] = marker.draw_bits;
-}
-
-// The same for several players. Apart, because the registers of the instruction loop depend on what
-// is alive around it.
-template <class Program, class Lanes>
-__device__ CULE_INLINE void step_console(const Program& program, const DeviceBatch& b, u32 i,
-                                         const LanePlayersAction& action, const Lanes& all,
-                                         bool has_helpers, u32 scan_memory, u8* ram) {
-  const DeviceGame& g = b.game(i);
-  SlotState& s = b.states[i];
-  using Engine = LaneEngine<Program, Lanes>;
-  PlayersAle<Engine> ale{{{s.console, b.memory(i), g.cart, g.properties},
-                          s.env,
-                          nullptr,
-                          g.facts,
-                          g.ale,
-                          {false, s.seed, 0},
-                          Engine{{ram}, has_helpers, scan_memory, program, all, all}},
-                         b.players(i)};
-  FrameMarker marker{b, i, ale.console};
-  step_players(ale, s.agent, g.agent, action.actions, marker);
+  step_agent(ale, s.agent, g.agent, commands, marker);
   s.is_ended = is_ended(s.agent, g.agent);
   s.reported = s.agent;
   b.draw_bits[i] = marker.draw_bits;
 }
 
 // The body of the kernel. Program executes instructions (LaneEngine); Lanes is how those of a warp
-// vote; with at most `kMost` consoles a warp, all its lanes render their logs.
-template <class Program, class Lanes, u32 kMost, class Action = LaneAction>
+// vote; with at most `kMost` consoles a warp, all its lanes render their logs. kPlayers: at most,
+// in an environment; a single player's kernel contains nothing of the others.
+template <class Program, class Lanes, u32 kMost, u32 kPlayers = 1>
 __device__ inline void step_consoles(const Program& program, const DeviceBatch& b,
                                      const Tile* tiles, u32 num_tiles, const StepActions& actions) {
   const u32 warps = blockDim.x / kWarpLanes;
@@ -209,18 +168,18 @@ __device__ inline void step_consoles(const Program& program, const DeviceBatch& 
   const LaneGroup here{has_helpers ? ~0u : ~0u >> (kWarpLanes - tile.count)};
 
   const u32 i = tile.first + (has_console ? lane : 0);
-  Action action{};
+  LaneActions<kPlayers> read{};
   bool steps = false;
   if (has_console) {
-    action = read_action<Action>(b, b.game(i), actions, i);
-    steps = begin_step(b, i, action.is_given);
+    read = read_actions<kPlayers>(b, b.game(i), actions, i);
+    steps = begin_step(b, i, read.is_given);
   }
   const u32 stepping = here.ballot(steps);
   if (stepping == 0) return;
   const RenderTeam team{~0u, true, memory};
   if (steps) {
     u8* ram = dynamic_shared() + warp * kWarpRamBytes + lane * kWordBytes;
-    step_console(program, b, i, action, Lanes{stepping}, has_helpers, memory, ram);
+    step_console(program, b, i, read.commands, Lanes{stepping}, has_helpers, memory, ram);
     if (has_helpers) serve(team, b.console(i), kGo);
   } else if (has_helpers) {
     const Console c = b.console(i);

@@ -46,9 +46,16 @@ static_assert(pressed_by(6) == (kPressUp | kPressRight));
 
 constexpr u32 kMaxPlayers = 4;
 
-// An action for each player.
-struct PlayersAction {
-  i32 of[kMaxPlayers];
+// What a player does in a frame: an ALE action, and how fast it turns a paddle.
+struct Command {
+  i32 action;
+  float strength;
+};
+
+// A command per player.
+template <u32 kPlayers>
+struct Commands {
+  Command of[kPlayers];
 };
 
 enum class ConsoleSwitch : u8 { kNone, kReset, kSelect };
@@ -65,38 +72,10 @@ CULE_HD constexpr u8 switch_pins(ConsoleSwitch held, u32 difficulty) {
                                              : released);
 }
 
-// Sets the pins of both ports and the console switches. `difficulty`: bit 0 left A, bit 1 right A.
-// Player A drives the left port (the right one with swapped ports), player B stays idle.
-CULE_HD inline void set_inputs(ConsoleState& s, const ConsoleProperties& p, i32 action,
-                               ConsoleSwitch held, u32 difficulty, const i32* paddle_resistance) {
-  Inputs& in = s.inputs;
-  const u32 pressed = pressed_by(action);
-  u32 swcha = 0xFF;
-  in.fire[0] = in.fire[1] = 0x80;
-  for (i32& r : in.resistance) r = kNoPaddle;
-  if (p.left_paddles || p.right_paddles) {
-    // Paddle A is on pin 9 (INPT0, bit 7), paddle B on pin 5 (INPT1, bit 6); swapped the other way
-    // round.
-    const u32 a = p.swap_paddles ? 1 : 0;
-    if (p.left_paddles) {
-      in.resistance[a] = paddle_resistance[0];
-      in.resistance[1 - a] = paddle_resistance[1];
-      if (pressed & kPressFire) swcha &= ~(0x80u >> a);
-    }
-    if (p.right_paddles) in.resistance[2] = in.resistance[3] = 0;
-  } else {
-    const u32 port = p.swap_ports ? 1 : 0;
-    const u32 stick = joystick_bits(pressed);
-    swcha &= ~(port ? stick >> 4 : stick);
-    if (pressed & kPressFire) in.fire[port] = 0;
-  }
-  in.swcha = u8(swcha);
-  in.swchb = switch_pins(held, difficulty);
-}
-
-// The same for several players: a joystick each, or a paddle each, two to a port (NOTES.md 9.4).
-CULE_HD inline void set_inputs(ConsoleState& s, const ConsoleProperties& p,
-                               const PlayersAction& actions, ConsoleSwitch held, u32 difficulty,
+// Sets the pins of both ports and the console switches: a joystick per player, or a paddle per
+// player, two to a port (NOTES.md 3.1, 9.4). `difficulty`: bit 0 left A, bit 1 right A.
+CULE_HD inline void set_inputs(ConsoleState& s, const ConsoleProperties& p, u32 num_players,
+                               const Command* commands, ConsoleSwitch held, u32 difficulty,
                                const i32* paddle_resistance) {
   Inputs& in = s.inputs;
   u32 swcha = 0xFF;
@@ -104,11 +83,12 @@ CULE_HD inline void set_inputs(ConsoleState& s, const ConsoleProperties& p,
   for (i32& r : in.resistance) r = kNoPaddle;
   const bool has_paddles = p.left_paddles || p.right_paddles;
   for (u32 player = 0; player < (has_paddles ? kMaxPlayers : 2); ++player) {
-    const u32 pressed = pressed_by(actions.of[player]);
+    const u32 pressed = player < num_players ? pressed_by(commands[player].action) : 0;
     if (has_paddles) {
       const u32 pot = player ^ (p.swap_paddles ? 1 : 0);
       if (!(pot < 2 ? p.left_paddles : p.right_paddles)) continue;
-      in.resistance[pot] = paddle_resistance[player];
+      // Players who are not of the mode are idle; with one player the right port has none at all.
+      in.resistance[pot] = num_players == 1 && pot >= 2 ? 0 : paddle_resistance[player];
       // The buttons of INPT0 to INPT3 are bits 7, 6, 3 and 2.
       if (pressed & kPressFire) swcha &= ~(0x80u >> (pot + (pot & 2)));
     } else {

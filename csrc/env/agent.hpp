@@ -1,7 +1,7 @@
 // env/agent.hpp: one agent step of a console in a batch: frame skip, lives, truncation, reset
 // (NOTES.md 8).
 //
-// In: what the player does. Out: AgentState. An ObservationSink reads the two pictures that
+// In: what the players do. Out: AgentState. An ObservationSink reads the two pictures that
 // an observation is made of while they are on the screen:
 //
 //   begin_frame(frames_left)  a frame is about to run; so many follow it
@@ -36,26 +36,30 @@ CULE_HD CULE_INLINE i32 action_after_life_loss(const AgentOptions& o, i32 number
 }
 
 struct AgentState {
-  i32 reward;  // of the last step, not clipped
-  i32 lives;
+  // Per player.
+  i32 reward[kMaxPlayers];          // of the last step, not clipped
+  i32 lives[kMaxPlayers];           // with several players, -1: the player is out
+  i32 episode_return[kMaxPlayers];  // unclipped
+  u8 has_lost_life[kMaxPlayers];    // in the last step, and the game continues
+  // Shared.
   i32 step_frames;     // frames of the steps of this episode
-  i32 episode_return;  // unclipped
   i32 episode_length;  // steps
   u8 is_over;          // game over
-  u8 has_lost_life;    // in the last step, and the game continues
   u8 is_first;         // no step since the reset
-  u8 reserved;
+  u8 reserved[2];
 };
 
 static_assert(std::is_trivially_copyable_v<AgentState>);
 
 // Whether bytes from outside are such a state: what is reported as bool is 0 or 1.
 CULE_HD inline bool is_valid_agent(const AgentState& a) {
-  return a.is_over <= 1 && a.has_lost_life <= 1 && a.is_first <= 1;
+  bool is_valid = a.is_over <= 1 && a.is_first <= 1;
+  for (const u8 has_lost : a.has_lost_life) is_valid &= has_lost <= 1;
+  return is_valid;
 }
 
 CULE_HD CULE_INLINE bool is_terminated(const AgentState& a, const AgentOptions& o) {
-  return a.is_over || ((o.episodic_life || o.life_loss_info) && a.has_lost_life);
+  return a.is_over || ((o.episodic_life || o.life_loss_info) && a.has_lost_life[0]);
 }
 CULE_HD CULE_INLINE bool is_truncated(const AgentState& a, const AgentOptions& o) {
   return a.step_frames >= o.max_num_frames_per_episode && !is_terminated(a, o);
@@ -63,22 +67,23 @@ CULE_HD CULE_INLINE bool is_truncated(const AgentState& a, const AgentOptions& o
 // The episode has ended: a reset has to follow.
 CULE_HD CULE_INLINE bool is_ended(const AgentState& a, const AgentOptions& o) {
   return a.is_over || a.step_frames >= o.max_num_frames_per_episode ||
-         (o.episodic_life && a.has_lost_life);
+         (o.episodic_life && a.has_lost_life[0]);
 }
 CULE_HD CULE_INLINE i32 paid_reward(i32 reward, const AgentOptions& o) {
   if (!o.reward_clipping) return reward;
   return reward < -1 ? -1 : reward > 1 ? 1 : reward;
 }
 
-// Rules may give any rewards, whose sums wrap.
-CULE_HD CULE_INLINE i32 add_wrapping(i32 a, i32 b) { return i32(u32(a) + u32(b)); }
-
 template <class Ale, class ObservationSink>
 CULE_HD void step_agent(Ale& ale, AgentState& a, const AgentOptions& o, typename Ale::Choice choice,
                         ObservationSink& observation) {
-  a.reward = 0;
+  const u32 num_players = ale.num_players();
+  i32 lives_before[Ale::kMostPlayers];
+  for (u32 player = 0; player < num_players; ++player) {
+    a.reward[player] = 0;
+    lives_before[player] = a.lives[player];
+  }
   a.is_first = 0;
-  const i32 lives_before = a.lives;
   bool is_running = true;
   bool fires = false;
   // One call of act() in all, because it is inlined; consoles in step run the same loops.
@@ -87,23 +92,28 @@ CULE_HD void step_agent(Ale& ale, AgentState& a, const AgentOptions& o, typename
       if (!ale.engine.align(is_running, is_running && !ale.is_over())) break;
       if (!is_running) continue;
       observation.begin_frame(k - 1);
-      a.reward = add_wrapping(a.reward, ale.act(choice));
+      ale.act(choice, a.reward);
       a.is_over = ale.is_over();
       a.step_frames = add_wrapping(a.step_frames, 1);
-      a.lives = ale.lives();
-      a.has_lost_life = fires ? !a.is_over : a.lives < lives_before && a.lives > 0;
+      for (u32 player = 0; player < num_players; ++player) {
+        a.lives[player] = ale.lives(player);
+        const bool is_in = num_players > 1 ? !a.is_over : a.lives[player] > 0;
+        a.has_lost_life[player] =
+            fires ? !a.is_over : a.lives[player] < lives_before[player] && is_in;
+      }
       is_running = !is_ended(a, o);
       if (!is_running) continue;
       if (k == 2) observation.previous();
       if (k == 1) observation.newest();
     }
     if (!o.fire_after_life_loss || number == kActionsAfterLifeLoss) break;
-    if (number == 0) fires = o.has_fire && a.has_lost_life;
+    if (number == 0) fires = o.has_fire && a.has_lost_life[0];
     is_running = fires && !is_ended(a, o);
     if (is_running) observation.restart();
     choice = Ale::all_do(action_after_life_loss(o, number));
   }
-  a.episode_return = add_wrapping(a.episode_return, a.reward);
+  for (u32 player = 0; player < num_players; ++player)
+    a.episode_return[player] = add_wrapping(a.episode_return[player], a.reward[player]);
   a.episode_length = add_wrapping(a.episode_length, 1);
 }
 
@@ -112,15 +122,15 @@ CULE_HD void step_agent(Ale& ale, AgentState& a, const AgentOptions& o, typename
 template <class Ale>
 CULE_HD bool reset_agent(Ale& ale, AgentState& a, const AgentOptions& o, Mt19937& noop_random) {
   if (!ale.reset()) return false;
-  if (o.presses_fire) ale.act(Ale::all_do(kFire));
+  if (o.presses_fire) ale.act(Ale::all_do(kFire), a.reward);
   i32 noops =
       i32(noop_random.next_below(u32(o.noop_max > 1 ? o.noop_max : 1))) - (o.presses_fire ? 1 : 0);
   for (; noops > 0; --noops) {
-    ale.act(Ale::all_do(kNoop));
+    ale.act(Ale::all_do(kNoop), a.reward);
     if (ale.is_over() && !ale.reset()) return false;
   }
   a = AgentState{};
-  a.lives = ale.lives();
+  for (u32 player = 0; player < ale.num_players(); ++player) a.lives[player] = ale.lives(player);
   a.is_first = 1;
   return true;
 }

@@ -1,8 +1,9 @@
-// env/ale.hpp: one console as an ALE environment: load, reset, act, lives, game over
-// (NOTES.md 1-3).
+// env/ale.hpp: one console as an ALE environment of one or several players: load, reset, act,
+// lives, game over (NOTES.md 1-3, 9).
 //
-// In: actions (ALE numbers), settings, the game's rules. Out: reward of each act; state ready for
-// the next. The order of frames and random draws is the reference's: see NOTES.md of this room.
+// In: a command per player, settings, the game's rules. Out: each player's reward of a frame; state
+// ready for the next. The order of frames and random draws is the references': see NOTES.md of this
+// room.
 #pragma once
 
 #include "console/frame.hpp"
@@ -28,7 +29,6 @@ struct GameFacts {
   u32 starting_actions_size;
   u32 legal_actions;  // bit per action
   i32 initial_lives;  // lives expression of the reset values
-  // Of games for several players (env/players.hpp):
   u32 num_players;
   u32 kept_slots;             // bit per slot that a reset leaves as it is
   u32 lives_at[kMaxPlayers];  // where in lives_code the expression of each player begins
@@ -39,11 +39,12 @@ struct AleSettings {
   i32 frame_skip = 1;
   i32 max_num_frames_per_episode = 0;  // 0: no limit
   u8 truncate_on_loss_of_life = 0;
-  i32 reward_min = -2147483647 - 1;
-  i32 reward_max = 2147483647;
   i32 paddle_min = kDefaultPaddleMin;
   i32 paddle_max = kDefaultPaddleMax;
 };
+
+// Rules may give any rewards, whose sums wrap.
+CULE_HD CULE_INLINE i32 add_wrapping(i32 a, i32 b) { return i32(u32(a) + u32(b)); }
 
 // Where a paddle of resistance `r` is after a frame.
 CULE_HD inline i32 moved_paddle(const AleSettings& settings, i32 r, u32 pressed, i32 step) {
@@ -62,9 +63,10 @@ struct EnvState {
   i32 episode_frame_number;
   i32 mode;
   i32 difficulty;
-  i32 paddle[2];       // resistances
-  i32 last_action[2];  // remembered for sticky actions; players A and B
-  float last_strength[2];
+  // Per player; rows beyond the players of the game stay idle.
+  i32 paddle[kMaxPlayers];       // resistances
+  i32 last_action[kMaxPlayers];  // remembered for sticky actions
+  float last_strength[kMaxPlayers];
   i32 slots[kMaxSlots];
   u64 acted_frames;  // frames asked for since seeding: step of the counter-based generator
   EnvFault fault;
@@ -79,7 +81,7 @@ constexpr float kMaxStrength = 10000.0f;  // of an action: far beyond any use
 // Whether bytes from outside are the state of an environment: arithmetic with it cannot overflow.
 CULE_HD inline bool is_valid_env(const EnvState& e) {
   bool is_valid = e.fault == EnvFault::kNone;
-  for (u32 player = 0; player < 2; ++player) {
+  for (u32 player = 0; player < kMaxPlayers; ++player) {
     // Also refuses what is no number.
     is_valid &= e.last_strength[player] >= -kMaxStrength && e.last_strength[player] <= kMaxStrength;
     is_valid &= e.paddle[player] >= -kMostPaddle && e.paddle[player] <= kMostPaddle;
@@ -87,28 +89,23 @@ CULE_HD inline bool is_valid_env(const EnvState& e) {
   return is_valid;
 }
 
-// The exact random streams of the reference.
+// The exact random streams of the references; with several players `machine` serves all.
 struct ExactStreams {
   Mt19937 machine;
   Mt19937 env;
 };
 
-// An ALE action with its strength.
-struct Command {
-  i32 action;
-  float strength;
-};
-
-// Where sticky actions come from: the environment's Mersenne Twister, or the counter-based
-// generator.
+// Where sticky actions come from: a Mersenne Twister, or the counter-based generator.
 struct StickySource {
   bool is_exact;
   u64 seed;  // counter-based only
-  u32 console;
 };
 
-template <class Engine>
+// kMost: players that a game may have; 1 leaves no trace of the others in the code.
+template <class Engine, u32 kMost = kMaxPlayers>
 struct BasicAle {
+  static constexpr u32 kMostPlayers = kMost;
+
   Console console;
   EnvState& env;
   ExactStreams* streams;  // null without exact random streams: then reset() must not be called
@@ -120,9 +117,23 @@ struct BasicAle {
   i32 setup_jumps = 0;
   bool in_setup = false;
 
-  CULE_HD i32 lives() const {
+  using Choice = Commands<kMost>;
+  CULE_HD static Choice all_do(i32 action) {
+    Choice choice;
+    for (Command& c : choice.of) c = {action, 1.0f};
+    return choice;
+  }
+  // The others do nothing.
+  CULE_HD static Choice one_does(u32 player, const Command& command) {
+    Choice choice = all_do(kNoop);
+    choice.of[player] = command;
+    return choice;
+  }
+
+  CULE_HD u32 num_players() const { return kMost == 1 ? 1 : game.num_players; }
+  CULE_HD i32 lives(u32 player = 0) const {
     NoEffects none;
-    return run_program(game.lives_code, env.slots, memory(), none);
+    return run_program(game.lives_code + game.lives_at[player], env.slots, memory(), none);
   }
   CULE_HD bool is_terminal() const { return env.slots[kTerminalSlot] != 0; }
   CULE_HD bool is_truncated() const {
@@ -142,63 +153,39 @@ struct BasicAle {
   CULE_HD bool reset(Effects& effects) {
     env.fault = EnvFault::kNone;
     env.episode_frame_number = 0;
-    env.paddle[0] = env.paddle[1] = (settings.paddle_min + settings.paddle_max) / 2;
+    for (i32& r : env.paddle) r = (settings.paddle_min + settings.paddle_max) / 2;
     reset_machine(console, streams->machine);
-    emulate(kNoop, 1.0f, ConsoleSwitch::kNone, 60);
+    emulate(all_do(kNoop), ConsoleSwitch::kNone, 60);
     soft_reset();
-    for (u32 i = 0; i < game.state_size; ++i) env.slots[i] = game.state[i];
+    for (u32 i = 0; i < game.state_size; ++i) {
+      if (!(game.kept_slots >> i & 1)) env.slots[i] = game.state[i];
+    }
     if (!select_mode(effects)) return false;
     soft_reset();
-    for (u32 i = 0; i < game.starting_actions_size; ++i) {
-      const i32 action = game.starting_actions[i];
-      emulate(action, 1.0f, action == kResetSwitch ? ConsoleSwitch::kReset : ConsoleSwitch::kNone);
+    const bool are_several = num_players() > 1;
+    for (u32 player = 0; player < (are_several ? 2 : 1); ++player) {
+      for (u32 i = 0; i < game.starting_actions_size; ++i) {
+        const i32 action = game.starting_actions[i];
+        emulate(one_does(player, {action, 1.0f}),
+                action == kResetSwitch ? ConsoleSwitch::kReset : ConsoleSwitch::kNone);
+      }
+      if (are_several) emulate(all_do(kNoop), ConsoleSwitch::kNone);
     }
     return true;
   }
 
-  // How step_agent() says what the player does.
-  using Choice = Command;
-  CULE_HD static Choice all_do(i32 action) { return {action, 1.0f}; }
-  CULE_HD i32 act(const Choice& choice) { return act(choice.action, choice.strength); }
-
-  // One act(): frame_skip frames with sticky actions; the clamped sum of their rewards.
-  CULE_HD i32 act(i32 action, float strength) {
-    i32 reward = 0;
-    for (i32 k = 0; k < settings.frame_skip; ++k) {
-      u32 keeps[2];
-      draw_sticky(keeps);
-      if (!keeps[0]) {
-        env.last_action[0] = action;
-        env.last_strength[0] = strength;
-      }
-      if (!keeps[1]) {
-        env.last_action[1] = kNoop;
-        env.last_strength[1] = 0.0f;
-      }
-      if (is_over()) continue;
-      i32 applied = env.last_action[0];
-      if (applied < 0 || applied >= kActions || !(game.legal_actions >> applied & 1))
-        applied = kNoop;
-      emulate(applied, env.last_strength[0], ConsoleSwitch::kNone);
-      count_frame();
-      reward = i32(u32(reward) + u32(env.slots[kRewardSlot]));
-    }
-    return reward < settings.reward_min   ? settings.reward_min
-           : reward > settings.reward_max ? settings.reward_max
-                                          : reward;
-  }
+  // One act(): frame_skip frames with sticky actions. Adds what each player gets to `rewards`.
+  CULE_HD void act(const Choice& choice, i32* rewards) { act(choice, num_players(), rewards); }
 
   // --- effects of mode-selection programs ---
   static constexpr ProgramKind kKind = ProgramKind::kSetup;
 
   CULE_HD bool select(i32 wanted) {
     const i32 frames = wanted < 0 ? 0 : wanted < kMaxSetupFrames ? wanted : kMaxSetupFrames;
-    set_inputs(console.s, console.properties, kNoop, ConsoleSwitch::kSelect, u32(env.difficulty),
-               env.paddle);
+    press(all_do(kNoop), ConsoleSwitch::kSelect);
     for (i32 i = 0; i < frames; ++i) run_frame(console, engine);
     look_at_ram();
-    set_inputs(console.s, console.properties, kNoop, ConsoleSwitch::kNone, u32(env.difficulty),
-               env.paddle);
+    press(all_do(kNoop), ConsoleSwitch::kNone);
     run_frame(console, engine);
     run_rules();
     look_at_ram();
@@ -206,14 +193,16 @@ struct BasicAle {
     return count_setup_frames(frames + 1);
   }
   CULE_HD bool soft_reset() {
-    emulate(kNoop, 1.0f, ConsoleSwitch::kReset, 4);
-    env.last_action[0] = env.last_action[1] = kNoop;
+    emulate(all_do(kNoop), ConsoleSwitch::kReset, 4);
+    for (i32& action : env.last_action) action = kNoop;
     return count_setup_frames(4);
   }
+  // The first player acts; with several, the second has a draw too, and does nothing.
   CULE_HD bool act(i32 action) {
     // Once the episode is over this emulates nothing, and a program that waits for an effect loops
     // forever (the reference hangs): the frame count below turns that into a fault.
-    act(action, 1.0f);
+    i32 rewards[kMaxPlayers] = {};
+    act(one_does(0, {action, 1.0f}), num_players() > 1 ? 2 : 1, rewards);
     return count_setup_frames(settings.frame_skip);
   }
   CULE_HD bool count_jump() {
@@ -221,7 +210,7 @@ struct BasicAle {
     env.fault = EnvFault::kModeUnreachable;
     return false;
   }
-  CULE_HD i32 draw() { return i32(streams->env.next()); }
+  CULE_HD i32 draw() { return i32(random().next()); }
   CULE_HD void fail(i32) { env.fault = EnvFault::kModeRefused; }
 
  protected:
@@ -264,31 +253,57 @@ struct BasicAle {
   }
 
  private:
-  // Two draws a frame, for player A and player B, whether or not they matter.
-  CULE_HD void draw_sticky(u32* keeps) {
-    const double p = settings.repeat_action_probability;
-    ++env.acted_frames;
-    if (sticky.is_exact) {
-      keeps[0] = streams->env.next_double() < p;
-      keeps[1] = streams->env.next_double() < p;
-    } else {
-      const u32 r = counter_random(sticky.seed, sticky.console, env.acted_frames, Purpose::kSticky);
-      keeps[0] = r * (1.0 / 4294967296.0) < p;
-      keeps[1] = 0;
+  CULE_HD Mt19937& random() { return num_players() == 1 ? streams->env : streams->machine; }
+
+  CULE_HD void act(const Choice& choice, u32 num_choosing, i32* rewards) {
+    for (i32 k = 0; k < settings.frame_skip; ++k) {
+      ++env.acted_frames;
+      for (u32 player = 0; player < num_choosing; ++player) {
+        if (draws_repeat(player)) continue;
+        env.last_action[player] = choice.of[player].action;
+        env.last_strength[player] = choice.of[player].strength;
+      }
+      // A single player's draw is followed by one of player B, who never does anything.
+      if (num_players() == 1 && sticky.is_exact) random().next();
+      if (is_over()) continue;
+      Choice applied;
+      for (u32 player = 0; player < kMost; ++player) {
+        const i32 action = env.last_action[player];
+        const bool is_legal = action >= 0 && action < kActions && game.legal_actions >> action & 1;
+        applied.of[player] = {is_legal ? action : i32(kNoop), env.last_strength[player]};
+      }
+      emulate(applied, ConsoleSwitch::kNone);
+      count_frame();
+      for (u32 player = 0; player < num_players(); ++player)
+        rewards[player] = add_wrapping(rewards[player], env.slots[reward_slot(player)]);
     }
   }
 
-  CULE_HD void move_paddle(u32 pressed, float strength) {
-    const double magnitude = strength < 0 ? -double(strength) : double(strength);
-    const i32 step = i32(kPaddleStep * magnitude);
-    env.paddle[0] = moved_paddle(settings, env.paddle[0], pressed, step);
+  CULE_HD bool draws_repeat(u32 player) {
+    const double p = settings.repeat_action_probability;
+    if (sticky.is_exact) return random().next_double() < p;
+    const u32 r = counter_random(sticky.seed, player, env.acted_frames, Purpose::kSticky);
+    return r * (1.0 / 4294967296.0) < p;
   }
 
-  // Frames with player A's action, each followed by the rules.
-  CULE_HD void emulate(i32 action, float strength, ConsoleSwitch held, i32 frames = 1) {
+  CULE_HD void press(const Choice& choice, ConsoleSwitch held) {
+    set_inputs(console.s, console.properties, num_players(), choice.of, held, u32(env.difficulty),
+               env.paddle);
+  }
+
+  CULE_HD void move_paddle(i32& paddle, const Command& command) const {
+    const float strength = command.strength;
+    const double magnitude = strength < 0 ? -double(strength) : double(strength);
+    const i32 step = i32(kPaddleStep * magnitude);
+    paddle = moved_paddle(settings, paddle, pressed_by(command.action), step);
+  }
+
+  // Frames with these commands, each followed by the rules.
+  CULE_HD void emulate(const Choice& choice, ConsoleSwitch held, i32 frames = 1) {
     for (i32 i = 0; i < frames; ++i) {
-      move_paddle(pressed_by(action), strength);
-      set_inputs(console.s, console.properties, action, held, u32(env.difficulty), env.paddle);
+      for (u32 player = 0; player < num_players(); ++player)
+        move_paddle(env.paddle[player], choice.of[player]);
+      press(choice, held);
       run_frame(console, engine);
       run_rules();
     }
@@ -306,8 +321,10 @@ CULE_HD Format load_console(Console console, ConsoleProperties& properties, Mt19
   if (detect_format) {
     properties.format = Format::kNtsc;
     reset_machine(console, machine_random);
-    const i32 no_resistance[2] = {0, 0};
-    set_inputs(s, properties, kNoop, ConsoleSwitch::kNone, property_difficulty, no_resistance);
+    const Command nothing{kNoop, 1.0f};
+    const i32 no_resistance[kMaxPlayers] = {};
+    set_inputs(s, properties, 1, &nothing, ConsoleSwitch::kNone, property_difficulty,
+               no_resistance);
     u32 long_frames = 0;
     for (u32 frame = 0; frame < 60; ++frame) {
       run_frame(console, engine);

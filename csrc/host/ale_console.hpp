@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <functional>
+#include <limits>
 
 #include "console/valid_state.hpp"
 #include "host/game.hpp"
@@ -15,6 +16,8 @@ namespace cule {
 
 struct AleConsoleOptions {
   AleSettings settings;
+  i32 reward_min = std::numeric_limits<i32>::min();
+  i32 reward_max = std::numeric_limits<i32>::max();
   u32 random_seed = 0;
   u32 machine_seed = kDefaultMachineSeed;
   bool color_averaging = false;
@@ -29,13 +32,14 @@ class AleConsole {
   AleConsole(std::shared_ptr<const Game> game, const AleConsoleOptions& options)
       : game_(std::move(game)),
         options_(options),
-        frame_settings_(one_frame(options.settings)),
+        frame_settings_(options.settings),
         memory_(make_zeroed<FrameStore>()),
         state_(make_zeroed<State>()) {
+    frame_settings_.frame_skip = 1;  // act() and the setup repeat it
     State& s = *state_;
     game_->load(options_.machine_seed, s.console, s.streams.machine, *memory_);
     s.streams.env.seed(options_.random_seed);
-    s.env.mode = game_->default_mode();
+    s.env = game_->loaded_env();
     screen_.resize(pixel_count());
     previous_.resize(options_.color_averaging ? pixel_count() : 0);
     if (options_.color_averaging) {
@@ -55,23 +59,22 @@ class AleConsole {
   }
 
   i32 act(i32 action, float strength) {
-    const AleSettings& settings = options_.settings;
     const i32 before = state_->env.frame_number;
-    i32 reward = 0;
-    for (i32 k = 0; k < settings.frame_skip; ++k) {
+    i32 rewards[kMaxPlayers] = {};
+    for (i32 k = 0; k < options_.settings.frame_skip; ++k) {
       const i32 number = state_->env.frame_number;
       // After the end of a game act() runs no frame.
       if (current_interruption != nullptr) current_interruption->check();
       begin_frame();
-      reward = i32(u32(reward) + u32(ale().act(action, strength)));
+      ale().act(Ale::one_does(0, {action, strength}), rewards);
       if (state_->env.frame_number != number) is_screen_current_ = false;
       end_frame();
     }
     make_sound();
     if (state_->env.frame_number != before) remember_ram();
-    return reward < settings.reward_min   ? settings.reward_min
-           : reward > settings.reward_max ? settings.reward_max
-                                          : reward;
+    return rewards[0] < options_.reward_min   ? options_.reward_min
+           : rewards[0] > options_.reward_max ? options_.reward_max
+                                              : rewards[0];
   }
 
   i32 lives() { return ale().lives(); }
@@ -115,7 +118,7 @@ class AleConsole {
     for (u32 n = 0; n < 2; ++n) make_pixels(c, n);
     auto saved = make_zeroed<State>();
     std::memcpy(static_cast<void*>(saved.get()), state_.get(), sizeof(State));
-    for (u32 player = 0; player < 2; ++player) {
+    for (u32 player = 0; player < kMaxPlayers; ++player) {
       saved->env.last_action[player] = 0;
       saved->env.last_strength[player] = 0.0f;
     }
@@ -144,7 +147,7 @@ class AleConsole {
     std::memcpy(&s, in, sizeof(State));
     for (u32 n = 0; n < 2; ++n)
       std::memcpy(memory_->pixels[n], in + sizeof(State) + n * pixel_count(), pixel_count());
-    for (u32 player = 0; player < 2; ++player) {
+    for (u32 player = 0; player < kMaxPlayers; ++player) {
       s.env.last_action[player] = kept.last_action[player];
       s.env.last_strength[player] = kept.last_strength[player];
     }
@@ -207,13 +210,6 @@ class AleConsole {
     void fail(i32 code) { environment.fail(code); }
   };
 
-  // An act of one frame: act() and the setup repeat it, and act() bounds the sum of the rewards.
-  static AleSettings one_frame(AleSettings settings) {
-    settings.frame_skip = 1;
-    settings.reward_min = AleSettings{}.reward_min;
-    settings.reward_max = AleSettings{}.reward_max;
-    return settings;
-  }
   void begin_frame() {
     if (options_.before_frame) options_.before_frame(*this);
   }
@@ -229,7 +225,7 @@ class AleConsole {
   Console console() { return game_->console(state_->console, *memory_); }
   Ale ale() {
     return game_->ale(state_->console, *memory_, state_->env, state_->streams, frame_settings_,
-                      {true, 0, 0});
+                      {true, 0});
   }
   void remember_ram() { std::memcpy(ram_, state_->console.ram, kRamBytes); }
 

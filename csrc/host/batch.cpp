@@ -23,8 +23,8 @@ i32 choose_threads(i32 asked, size_t consoles) {
 }  // namespace
 
 EnvBytes env_bytes(const BatchOptions& options, u32 height) {
-  const size_t small = sizeof(SlotState) + sizeof(PlayersState) + sizeof(RandomStreams) +
-                       sizeof(EnvSlot) + options.pooled_bytes(height) + options.stack_bytes();
+  const size_t small = sizeof(SlotState) + sizeof(RandomStreams) + sizeof(EnvSlot) +
+                       options.pooled_bytes(height) + options.stack_bytes();
   const size_t logs = kLogSlots * sizeof(TiaWriteLog);
   return {small + (options.draws() ? sizeof(FrameStore) : logs), small + sizeof(FrameStore),
           snapshot_layout(options, height).end};
@@ -44,7 +44,6 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
       pool_(choose_threads(options.num_threads, game_index.size()),
             options.thread_affinity_offset) {
   for (auto& game : games) setups_.push_back(make_game_setup(std::move(game), options_));
-  if (num_players() > 1) players_ = make_zeroed<PlayersState>(game_index.size());
   workspaces_.resize(size_t(pool_.size()) + 1);
   make_slots();
   for (const EnvSlot& u : slots_) state_bytes_ = std::max(state_bytes_, u.snapshot_layout().end);
@@ -58,7 +57,7 @@ void Batch::make_slots() {
   slots_.reserve(n);
   for (size_t i = 0; i < n; ++i) {
     slots_.emplace_back(&setups_[size_t(game_index_[i])], &options_, &states_.get()[i],
-                        players_ ? &players_.get()[i] : nullptr, &frames_[i]);
+                        &frames_[i]);
   }
 }
 
@@ -100,10 +99,8 @@ void Batch::fill_cache(Interruption* interruption) {
   const auto fill_one = [&](i32 k, i32 worker) {
     const auto& [key, seed] = wanted[size_t(k)];
     const auto state = make_zeroed<SlotState>();
-    const auto players = make_zeroed<PlayersState>();
     const auto frames = make_zeroed<FrameStore>();
-    EnvSlot slot(&setups_[size_t(key.game)], &exact, state.get(),
-                 num_players() > 1 ? players.get() : nullptr, frames.get());
+    EnvSlot slot(&setups_[size_t(key.game)], &exact, state.get(), frames.get());
     slot.seed_noops(u32(seed));
     if (!slot.load(u32(seed), key.mode, key.difficulty) ||
         !slot.reset(workspaces_[size_t(worker)])) {
@@ -174,28 +171,24 @@ void Batch::advance(i32 i, const Command* commands, u8* final_obs, i32* final_in
     slot.write_obs(final_obs, stacked);
   if (!s.is_ended) return;
   if (final_ints != nullptr) write_numbers(i, final_ints, final_width);
-  // Reward, flags and totals reported are those of the step that ended; lives and frame numbers are
-  // those of the new episode.
+  // Rewards, returns and flags reported are those of the step that ended; lives and frame numbers
+  // are those of the new episode.
   const AgentState ended = s.agent;
-  const PlayersTotals totals = players_ ? slot.players()->totals : PlayersTotals{};
   reset_slot(i, -1, w);
   s.reported = ended;
-  if (players_) slot.players()->reported = totals;
 }
 
 // The environment's column of the i32 table.
 void Batch::write_numbers(i32 i, i32* ints, size_t width) const {
   const EnvSlot& slot = slots_[size_t(i)];
-  const AgentOptions& o = slot.setup().agent;
-  write_ints(slot.state(), o, i, ints, width);
-  if (players_) write_player_ints(*slot.players(), o, u32(num_players()), ints, width);
+  write_ints(slot.state(), slot.setup().agent, num_players(), i, ints, width);
 }
 
 void Batch::write_results(i32 i, const Outputs& out, size_t column) const {
   const EnvSlot& slot = slots_[size_t(i)];
   slot.write_obs(out.obs + std::ptrdiff_t(column) * out.obs_stride, out.stacked);
   write_numbers(i, out.ints + column, out.width);
-  write_flags(slot.state(), slot.setup().agent, out.flags + column, out.width);
+  write_flags(slot.state(), slot.setup().agent, num_players(), out.flags + column, out.width);
 }
 
 void Batch::step(const std::vector<Command>& commands, const Outputs& out) {
@@ -222,7 +215,7 @@ void Batch::decorrelate(i32 max_steps, u64 seed, const Outputs& out, Interruptio
     const i32 steps = i32(u64(length) * u64(max_steps + 1) >> 32);
     for (i32 step = 0; step < steps; ++step) {
       Command commands[kMaxPlayers];
-      for (size_t player = 0; player < num_players(); ++player) {
+      for (u32 player = 0; player < num_players(); ++player) {
         const u32 choice = counter_random(seed, u32(i), u64(step) * num_players() + player,
                                           Purpose::kDecorrelateAction);
         commands[player] = {actions[u64(choice) * actions.size() >> 32], 1.0f};
@@ -340,7 +333,7 @@ void Batch::send_reset(const i64* seeds, Interruption* interruption) {
 void Batch::send(const std::vector<Command>& commands, const i32* ids, i32 n) {
   const std::vector<i32> sent(ids, ids + n);
   if (options_.autoreset == Autoreset::kSameStep && !queue_.final_results.is_kept())
-    queue_.final_results.keep(slots_.size(), options_.obs_bytes(), int_rows());
+    queue_.final_results.keep(slots_.size(), options_.obs_bytes(), int_rows(num_players()));
   pool_.prepare_post();
   queue_.send(sent, commands);
   pool_.post(sent, step_sent_);
@@ -362,7 +355,7 @@ void Batch::receive(i32 n, const Outputs& out, Interruption* interruption) {
       std::memcpy(out.final_obs + std::ptrdiff_t(k) * out.final_obs_stride, finals.obs(i),
                   options_.obs_bytes());
     }
-    for (u32 row = 0; out.final_ints != nullptr && row < int_rows(); ++row)
+    for (u32 row = 0; out.final_ints != nullptr && row < int_rows(num_players()); ++row)
       out.final_ints[row * out.width + k] = finals.ints(i)[row];
   }
 }
@@ -381,12 +374,9 @@ const std::vector<std::vector<u8>>& Batch::reset_states(i32 i, Interruption* int
 
 std::string Batch::find_snapshot_error(i32 i, const u8* row) const {
   const Game& game = *slots_[size_t(i)].setup().game;
-  const SnapshotOwner owner{layout_code(options_),
-                            game.key(),
-                            slots_[size_t(i)].snapshot_layout().end,
-                            game.bankswitch(),
-                            u32(options_.stack_num),
-                            u32(options_.num_players)};
+  const SnapshotOwner owner{layout_code(options_), game.key(),
+                            slots_[size_t(i)].snapshot_layout().end, game.bankswitch(),
+                            u32(options_.stack_num)};
   SnapshotError fault = cule::find_snapshot_error(row, owner, game.properties());
   if (fault == SnapshotError::kNone) {
     SlotState s;

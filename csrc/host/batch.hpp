@@ -48,7 +48,6 @@ class Batch {
   const BatchOptions& options() const { return options_; }
   const EnvSlot& slot(i32 i) const { return slots_[size_t(i)]; }
   size_t state_bytes() const { return state_bytes_; }
-  const PlayersState* players() const { return players_.get(); }  // [size()]; null for one player
   u32 picture_height(i32 i) const { return slots_[size_t(i)].setup().game->properties().height; }
 
   // mask null: all. seeds: one per environment; a negative one keeps the random streams. After what
@@ -109,8 +108,7 @@ class Batch {
     }
   };
 
-  size_t num_players() const { return size_t(options_.num_players); }
-  u32 int_rows() const { return cule::int_rows(u32(options_.num_players)); }
+  u32 num_players() const { return u32(options_.num_players); }
   void make_slots();
   bool reset_slot(i32 i, i64 seed, Workspace& w);
   void write_numbers(i32 i, i32* ints, size_t width) const;
@@ -139,7 +137,6 @@ class Batch {
   std::vector<GameSetup> setups_;
   std::vector<i32> game_index_, modes_, difficulties_;
   CallocPtr<SlotState> states_;
-  CallocPtr<PlayersState> players_;
   const FrameStores frames_;
   std::vector<EnvSlot> slots_;
   std::vector<u8> is_loaded_;  // environment i has been loaded

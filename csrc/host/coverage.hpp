@@ -70,21 +70,21 @@ inline std::vector<rom_kernel::Place> find_reached(const Game& game, u32 frames,
   const auto& actions = game.spec().minimal_actions;
   for (u32 seed = 0; seed < seeds; ++seed) {
     ConsoleState state{};
-    EnvState env{};
+    EnvState env = game.loaded_env();
     game.load(kDefaultMachineSeed, state, streams->machine, *memory);
     streams->env.seed(seed);
-    env.mode = game.default_mode();
     const AleSettings settings = game.ale_settings();
     BasicAle<CoverageEngine> ale{
-        game.console(state, *memory), env, streams.get(), game.facts(), settings, {true, 0, 0},
+        game.console(state, *memory), env, streams.get(), game.facts(), settings, {true, 0},
         CoverageEngine{&notes}};
     Mt19937 random;
     random.seed(seed);
     if (!ale.reset()) continue;
     i32 action = kNoop;
+    i32 rewards[kMaxPlayers] = {};
     for (u32 frame = 0; frame < frames; ++frame) {
       if (frame % kHold == 0) action = actions[random.next_below(u32(actions.size()))];
-      ale.act(action, 1.0f);
+      ale.act(ale.one_does(0, {action, 1.0f}), rewards);
       if (ale.is_over() && !ale.reset()) break;
     }
   }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "console/step.hpp"
-#include "env/players.hpp"
+#include "env/ale.hpp"
 #include "host/incremental/renderer.hpp"
 #include "host/interruption.hpp"
 #include "host/ram_code.hpp"
@@ -70,6 +70,5 @@ struct HostEngine {
 };
 
 using Ale = BasicAle<HostEngine>;
-using HostPlayersAle = PlayersAle<HostEngine>;
 
 }  // namespace cule

@@ -5,6 +5,7 @@
 // picture and the frame stack (batch/snapshot.hpp).
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include "batch/snapshot.hpp"
@@ -70,14 +71,12 @@ inline GameSetup make_game_setup(std::shared_ptr<const Game> game, const BatchOp
 
 class EnvSlot {
  public:
-  // `state`, `players` (null for one player) and `memory` are zeroed memory of the caller's, so
-  // that a batch can allocate them in one piece.
-  EnvSlot(const GameSetup* setup, const BatchOptions* options, SlotState* state,
-          PlayersState* players, FrameStore* memory)
+  // `state` and `memory` are zeroed memory of the caller's, so that a batch can allocate them in
+  // one piece.
+  EnvSlot(const GameSetup* setup, const BatchOptions* options, SlotState* state, FrameStore* memory)
       : setup_(setup),
         options_(options),
         s_(state),
-        players_(players),
         random_(make_zeroed<RandomStreams>()),
         memory_(memory),
         frames_(make_zeroed<u8>(pooled_bytes() + options->stack_bytes())) {
@@ -86,25 +85,24 @@ class EnvSlot {
 
   SlotState& state() { return *s_; }
   const SlotState& state() const { return *s_; }
-  PlayersState* players() { return players_; }
-  const PlayersState* players() const { return players_; }
   const GameSetup& setup() const { return *setup_; }
 
   // loadROM: power-on and the environment reset that belongs to it.
   bool load(u32 seed, i32 mode, i32 difficulty) {
-    random_->exact.env.seed(seed);
+    ExactStreams& exact = random_->exact;
+    exact.env.seed(seed);
     bool is_loaded = true;
-    if (players_ != nullptr) {
-      is_loaded = load_players(seed);
-    } else if (const Game::FirstReset* first = setup_->game->first_reset()) {
+    if (const Game::FirstReset* first = setup_->game->first_reset()) {
       s_->console = first->console;
       s_->env = first->env;
-      random_->exact.machine = first->machine_random;
+      exact.machine = first->machine_random;
     } else {
-      setup_->game->load(kDefaultMachineSeed, s_->console, random_->exact.machine, *memory_);
-      s_->env = EnvState{};
-      s_->env.mode = setup_->game->default_mode();
-      is_loaded = exact_ale().reset();
+      const bool are_several = options_->num_players > 1;
+      setup_->game->load(are_several ? seed : kDefaultMachineSeed, s_->console, exact.machine,
+                         *memory_);
+      if (are_several) exact.machine.seed(seed);
+      s_->env = setup_->game->loaded_env();
+      is_loaded = ale().reset();
     }
     s_->env.mode = mode;
     s_->env.difficulty = difficulty;
@@ -114,13 +112,8 @@ class EnvSlot {
 
   // The whole reset of the reference; the random streams continue.
   bool reset(Workspace& w) {
-    if (players_ != nullptr) {
-      HostPlayersAle ale = players_ale();
-      if (!reset_players(ale, s_->agent, setup_->agent, random_->noop)) return false;
-    } else {
-      Ale ale = exact_ale();
-      if (!reset_agent(ale, s_->agent, setup_->agent, random_->noop)) return false;
-    }
+    Ale environment = ale();
+    if (!reset_agent(environment, s_->agent, setup_->agent, random_->noop)) return false;
     start_episode(*s_);
     std::memset(stack(), 0, options_->stack_bytes());
     has_objects_ = false;
@@ -135,12 +128,10 @@ class EnvSlot {
   // A command for each player.
   void step(const Command* commands, Workspace& w) {
     FramePooling pooling(console(), *options_, memory_->incremental, pooled(), pooled_frames_, w);
-    if (players_ != nullptr) {
-      play(commands, pooling);
-    } else {
-      Ale ale = exact_ale();
-      step_agent(ale, s_->agent, setup_->agent, *commands, pooling);
-    }
+    Ale environment = ale();
+    Ale::Choice choice = Ale::all_do(kNoop);
+    std::copy_n(commands, options_->num_players, choice.of);
+    step_agent(environment, s_->agent, setup_->agent, choice, pooling);
     s_->is_ended = is_ended(s_->agent, setup_->agent);
     if (options_->draws()) push_frame(pooling.finish());
     if (options_->obs == ObsKind::kObjects) push_objects();
@@ -175,7 +166,6 @@ class EnvSlot {
     const SnapshotLayout at = snapshot_layout(o);
     const size_t picture = setup_->picture_bytes();
     std::memcpy(row + sizeof(SnapshotHeader), s_, sizeof(SlotState));
-    if (players_ != nullptr) std::memcpy(row + at.players, players_, sizeof(PlayersState));
     if (at.pictures > at.streams)
       std::memcpy(row + at.streams, random_.get(), sizeof(RandomStreams));
     for (u32 n = 0; n < 2; ++n)
@@ -189,7 +179,6 @@ class EnvSlot {
   void restore(const u8* row) {
     const SnapshotLayout at = snapshot_layout();
     std::memcpy(s_, row + sizeof(SnapshotHeader), sizeof(SlotState));
-    if (players_ != nullptr) std::memcpy(players_, row + at.players, sizeof(PlayersState));
     if (at.pictures > at.streams)
       std::memcpy(random_.get(), row + at.streams, sizeof(RandomStreams));
     restore_pictures(row, at);
@@ -199,7 +188,6 @@ class EnvSlot {
     SlotState cached;
     std::memcpy(&cached, row + sizeof(SnapshotHeader), sizeof cached);
     copy_reset_state(*s_, cached);
-    if (players_ != nullptr) std::memcpy(players_, row + at.players, sizeof(PlayersState));
     restore_pictures(row, at);
   }
 
@@ -224,36 +212,11 @@ class EnvSlot {
   }
 
   Console console() { return setup_->game->console(s_->console, *memory_); }
-  Ale exact_ale() {
+  Ale ale() {
     const bool is_exact = !options_->cached_resets;
     return setup_->game->ale(s_->console, *memory_, s_->env, random_->exact, setup_->ale,
-                             {is_exact, s_->seed, 0});
+                             {is_exact, s_->seed});
   }
-  HostPlayersAle players_ale() {
-    return setup_->game->players_ale(s_->console, *memory_, s_->env, random_->exact, setup_->ale,
-                                     {!options_->cached_resets, s_->seed, 0}, *players_);
-  }
-
-  // The generator begins anew after power-on, and then serves both machine and sticky actions.
-  bool load_players(u32 seed) {
-    Mt19937& machine = random_->exact.machine;
-    setup_->game->load(seed, s_->console, machine, *memory_);
-    machine.seed(seed);
-    s_->env = EnvState{};
-    s_->env.mode = setup_->game->default_mode();
-    HostPlayersAle ale = players_ale();
-    ale.load();
-    return ale.reset();
-  }
-
-  CULE_NOINLINE void play(const Command* commands, FramePooling& pooling) {
-    PlayersAction actions = HostPlayersAle::all_do(kNoop);
-    for (i32 player = 0; player < options_->num_players; ++player)
-      actions.of[player] = commands[player].action;
-    HostPlayersAle ale = players_ale();
-    step_players(ale, s_->agent, setup_->agent, actions, pooling);
-  }
-
   size_t pooled_bytes() const { return options_->pooled_bytes(setup_->game->properties().height); }
   u8* pooled() { return frames_.get(); }
   u8* stack() { return frames_.get() + pooled_bytes(); }
@@ -284,7 +247,6 @@ class EnvSlot {
   const GameSetup* setup_;
   const BatchOptions* options_;
   SlotState* s_;
-  PlayersState* players_;
   CallocPtr<RandomStreams> random_;
   FrameStore* memory_;
   CallocPtr<u8> frames_;  // pooled picture, then the stack

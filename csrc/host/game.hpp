@@ -96,7 +96,7 @@ class Game {
     return mode == spec_.default_mode ||
            std::find(spec_.modes.begin(), spec_.modes.end(), mode) != spec_.modes.end();
   }
-  // No sticky actions, no limits, one frame an act.
+  // No sticky actions, no limits.
   AleSettings ale_settings() const {
     AleSettings settings;
     settings.paddle_max = spec_.paddle_max;
@@ -114,13 +114,6 @@ class Game {
             engine(&memory.incremental)};
   }
 
-  // The same for several players.
-  HostPlayersAle players_ale(ConsoleState& s, FrameStore& memory, EnvState& env,
-                             ExactStreams& streams, const AleSettings& settings,
-                             const StickySource& sticky, PlayersState& players) const {
-    return {ale(s, memory, env, streams, settings, sticky), players};
-  }
-
   // The state after the first environment reset, if it is the same for every seed: then a batch,
   // which resets twice when it is seeded, need not run it again. Pictures do not outlast a reset.
   struct FirstReset {
@@ -130,7 +123,7 @@ class Game {
   };
   const FirstReset* first_reset() const { return has_first_reset_ ? &first_reset_ : nullptr; }
 
-  // State and machine generator right before the first environment reset.
+  // State, machine generator and environment right before the first environment reset.
   void load(u32 machine_seed, ConsoleState& s, Mt19937& machine_random, FrameStore& memory) const {
     if (machine_seed == kDefaultMachineSeed) {
       s = loaded_;
@@ -139,6 +132,14 @@ class Game {
     }
     machine_random.seed(machine_seed);
     load_console(s, machine_random, memory);
+  }
+
+  EnvState loaded_env() const {
+    EnvState env{};
+    env.mode = default_mode();
+    // A single player's rules begin with zeros.
+    if (spec_.num_players > 1) std::copy(spec_.state.begin(), spec_.state.end(), env.slots);
+    return env;
   }
 
  private:
@@ -158,9 +159,9 @@ class Game {
     FirstReset& first = first_reset_;
     load(kDefaultMachineSeed, first.console, streams->machine, memory);
     streams->env.seed(0);
-    first.env.mode = default_mode();
+    first.env = loaded_env();
     const AleSettings settings = ale_settings();
-    Ale first_ale = ale(first.console, memory, first.env, *streams, settings, {true, 0, 0});
+    Ale first_ale = ale(first.console, memory, first.env, *streams, settings, {true, 0});
     first_ale.engine = engine();  // all latches recorded: the state is used without these logs
     has_first_reset_ = first_ale.reset() && streams->env.position == Mt19937::kWords;
     first.machine_random = streams->machine;

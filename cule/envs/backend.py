@@ -55,7 +55,7 @@ class Outputs(Protocol):
 
     @property
     def flags(self) -> NativeArray:
-        """Flags, bool ``[FLAG_ROWS, n]``."""
+        """Flags, bool ``[flag_rows, n]``."""
 
 
 class Backend(Protocol):

@@ -217,12 +217,8 @@ class CudaBatch:
 
     def lives(self) -> torch.Tensor:
         """Live number of lives, int32 ``[N]``; with several players ``[N, players]``."""
-        _, _, offset, _, stride = self._batch.live
-        if self._plan.num_players == 1:
-            return self._live_int32(offset)
-        words = self._memory.view(torch.int32)
-        shape = (self._num_envs, self._plan.num_players)
-        return words.as_strided(shape, (stride // 4, 1), offset // 4)
+        num_players = self._plan.num_players
+        return self._live_int32(self._batch.live[2], *[num_players] if num_players > 1 else [])
 
     def episode_frames(self) -> torch.Tensor:
         """Live frame count of the episode, int32 ``[N]``."""
@@ -381,9 +377,10 @@ class CudaBatch:
         reserved = torch.cuda.memory_reserved(self.device)
         return int(free) + reserved - torch.cuda.memory_allocated(self.device)
 
-    def _live_int32(self, offset: int) -> torch.Tensor:
+    def _live_int32(self, offset: int, *inner: int) -> torch.Tensor:
         words = self._memory.view(torch.int32)
-        return words.as_strided((self._num_envs,), (self._batch.live[0] // 4,), offset // 4)
+        strides = (self._batch.live[0] // 4, *[1] * len(inner))
+        return words.as_strided((self._num_envs, *inner), strides, offset // 4)
 
     def _stream(self) -> int:
         if self.device.type != "cuda":

@@ -29,7 +29,7 @@ from cule.envs.actions import (
 from cule.envs.checks import Array
 from cule.envs.errors import ActionShapeError, ArgumentTypeError
 from cule.envs.options import EnvOptions
-from cule.envs.plan import STEPS_ALIVE, BatchPlan, int_rows, obs_dtype
+from cule.envs.plan import STEPS_ALIVE, BatchPlan, obs_dtype
 from cule.envs.requests import check_rows
 from cule.errors import CuleError, DeviceError, OutOfDeviceMemoryError
 from cule.games.schema import LOG_ENTRIES
@@ -80,7 +80,7 @@ class DeviceOutputs(NamedTuple):
     final_obs: torch.Tensor | None  # as obs
     ints: torch.Tensor  # int32 [int_rows(num_players), N]
     final_ints: torch.Tensor | None  # as ints
-    flags: torch.Tensor  # bool [FLAG_ROWS, N]
+    flags: torch.Tensor  # bool [flag_rows(num_players), N]
     stacked: bool = True
 
 
@@ -91,7 +91,6 @@ class DeviceMemory:
         """Serve a batch."""
         self._num_actions = len(plan.action_set)
         self._num_players = plan.num_players
-        self._int_rows = int_rows(plan.num_players)
         self._device = device
         self._is_numpy = options.output == "numpy"
         self._is_continuous = options.continuous
@@ -115,9 +114,11 @@ class DeviceMemory:
         self, obs: torch.Tensor, final_obs: torch.Tensor | None = None, stacked: bool = True
     ) -> DeviceOutputs:
         """Where a call writes: observations to blocks, numbers to new tables."""
+        ints_shape = (_core.int_rows(self._num_players), len(obs))
+        flags_shape = (_core.flag_rows(self._num_players), len(obs))
         with device_errors(self._device):
-            ints = torch.empty((self._int_rows, len(obs)), dtype=torch.int32, device=self._device)
-            flags = torch.empty((_core.FLAG_ROWS, len(obs)), dtype=torch.bool, device=self._device)
+            ints = torch.empty(ints_shape, dtype=torch.int32, device=self._device)
+            flags = torch.empty(flags_shape, dtype=torch.bool, device=self._device)
             final_ints = None if final_obs is None else torch.empty_like(ints)
         obs = obs.view(torch.uint8)
         if final_obs is not None:

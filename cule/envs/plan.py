@@ -72,12 +72,6 @@ class BatchPlan:
         return FRAME_RATES[self.games[0].format]
 
 
-def int_rows(num_players: int) -> int:
-    """Rows of the int32 result table: those of one player, then those of several."""
-    several = num_players * _core.PLAYER_ROWS if num_players > 1 else 0
-    return _core.INT_ROWS + several
-
-
 def frame_shape(options: EnvOptions, object_rows: int = 0) -> tuple[int, ...]:
     """Shape of one frame of one environment.
 
@@ -209,11 +203,11 @@ def lay_out(options: EnvOptions, specs: list[GameSpec], counts: list[int]) -> Ba
 
 def results_bytes(plan: BatchPlan, options: EnvOptions) -> int:
     """Bytes of an environment in the results of a step."""
-    table = 4 * int_rows(plan.num_players)
+    table = 4 * _core.int_rows(plan.num_players)
     space = observation_space(options, plan.object_rows)
     obs = math.prod(space.shape or ()) * np.dtype(space.dtype).itemsize
     has_finals = options.autoreset_mode is AutoresetMode.SAME_STEP
-    return (obs + table) * (2 if has_finals else 1) + _core.FLAG_ROWS
+    return (obs + table) * (2 if has_finals else 1) + _core.flag_rows(plan.num_players)
 
 
 def batched_space(space: spaces.Box, num_envs: int) -> spaces.Box:

@@ -1,8 +1,8 @@
 """Results of `reset` and `step`, whatever the back end.
 
 A call writes observations into memory that `Memory.pool` lends, and numbers into two small tables,
-int32 ``[INT_ROWS, n]`` and bool ``[FLAG_ROWS, n]``, made anew for each call. Users get rows of
-these.
+int32 ``[int_rows, n]`` and bool ``[flag_rows, n]``, made anew for each call. Users get rows of
+these; what each player has of their own is a row per player.
 """
 
 from __future__ import annotations
@@ -116,15 +116,6 @@ FRAME_STEPS: dict[AutoresetMode, type[FrameStep]] = {
 }
 
 
-#: Numbers that each of several players has, and their kinds in the rows of players.
-_PLAYER_ROWS = {
-    _core.INT_REWARD: _core.PLAYER_REWARD,
-    _core.INT_RAW_REWARD: _core.PLAYER_RAW_REWARD,
-    _core.INT_LIVES: _core.PLAYER_LIVES,
-    _core.INT_EPISODE_RETURN: _core.PLAYER_RETURN,
-}
-
-
 def make_info(numbers: Callable[[int], Array], episode_info: bool) -> Info:
     """``info`` of a reset or step; `numbers` gives a row of the table as users get it."""
     rows = EPISODE_INFO_ROWS if episode_info else INFO_ROWS
@@ -199,7 +190,7 @@ class Results:
             reward=wrap(memory.as_float(self._numbers(out.ints, _core.INT_RAW_REWARD))),
             terminated=wrap(flags[_core.FLAG_TERMINATED]),
             truncated=wrap(flags[_core.FLAG_TRUNCATED]),
-            life_lost=wrap(self._life_lost(out)),
+            life_lost=wrap(self._row(flags, _core.FLAG_LIFE_LOST, _core.FLAG_OF_PLAYERS)),
             first=wrap(flags[_core.FLAG_FIRST]),
             # Without a reset in the same step the frame itself is the one the episode ended on.
             final_frame=frame if final is None else final,
@@ -207,17 +198,13 @@ class Results:
             episode_length=wrap(out.ints[_core.INT_EPISODE_LENGTH]),
         )
 
-    def _numbers(self, ints: NativeArray, row: int) -> NativeArray:
-        """One integer result row, ``[N]``, or ``[N, P]`` if it is per player."""
-        if self._num_players == 1 or row not in _PLAYER_ROWS:
-            return ints[row]
-        return self._of_players(ints, _PLAYER_ROWS[row])
+    def _numbers(self, ints: NativeArray, kind: int) -> NativeArray:
+        """Integers of one kind, ``[N]``, or ``[N, P]`` if each player has their own."""
+        return self._row(ints, kind, _core.INT_OF_PLAYERS)
 
-    def _of_players(self, ints: NativeArray, kind: int) -> NativeArray:
-        first = _core.INT_ROWS + kind * self._num_players
-        return ints[first : first + self._num_players].T
-
-    def _life_lost(self, out: Outputs) -> NativeArray:
-        if self._num_players == 1:
-            return out.flags[_core.FLAG_LIFE_LOST]
-        return self._of_players(out.ints, _core.PLAYER_LIFE_LOST) > 0
+    def _row(self, table: NativeArray, kind: int, of_players: int) -> NativeArray:
+        """The same of a table whose kinds from `of_players` on have a row per player."""
+        if self._num_players == 1 or kind < of_players:
+            return table[kind]
+        first = of_players + (kind - of_players) * self._num_players
+        return table[first : first + self._num_players].T

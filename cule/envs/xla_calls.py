@@ -32,6 +32,10 @@ _StepCall: TypeAlias = Callable[..., tuple[Array, StepResult]]
 
 _INT32 = np.iinfo(np.int32)
 
+#: Rows of the result tables; JAX plays games of one player.
+_INT_ROWS = _core.int_rows(1)
+_FLAG_ROWS = _core.flag_rows(1)
+
 #: Numbers of a joystick, as the native module takes it: x, y, fire, strength.
 _JOYSTICK_SIZE = 4
 
@@ -56,8 +60,8 @@ class _Calls:
         self, name: str, first: Array, shape: Shape, **keywords: object
     ) -> Callable[..., list[Array]]:
         """The call of a handler that returns `first` and the results of `shape` environments."""
-        ints = [jax.ShapeDtypeStruct(shape, jnp.int32)] * _core.INT_ROWS
-        flags = [jax.ShapeDtypeStruct(shape, jnp.bool_)] * _core.FLAG_ROWS
+        ints = [jax.ShapeDtypeStruct(shape, jnp.int32)] * _INT_ROWS
+        flags = [jax.ShapeDtypeStruct(shape, jnp.bool_)] * _FLAG_ROWS
         obs = jax.ShapeDtypeStruct((*shape, *self._obs_shape), jnp.uint8)
         final = [obs, *ints] if name.startswith("cule_step") and self._is_same_step else []
         results = [first, obs, *ints, *flags, *final]
@@ -74,8 +78,8 @@ class _Calls:
 
     def _read_step(self, results: Sequence[Array]) -> StepResult:
         obs, info = self._read_reset(results)
-        ints, rest = results[1:], results[1 + _core.INT_ROWS :]
-        flags, final = rest[: _core.FLAG_ROWS], rest[_core.FLAG_ROWS :]
+        ints, rest = results[1:], results[1 + _INT_ROWS :]
+        flags, final = rest[:_FLAG_ROWS], rest[_FLAG_ROWS:]
         if final:
             ended = flags[_core.FLAG_ENDED]
             info["final_obs"] = final[0]
@@ -202,8 +206,8 @@ class SnapshotFunctions(_Calls):
         count = shape[-1] if shape else 1
         ids = jnp.arange(math.prod(shape), dtype=jnp.int32).reshape(shape) % max(count, 1)
         results[2 + _core.INT_ENV_ID] = ids
-        if len(results) > 2 + _core.INT_ROWS + _core.FLAG_ROWS:
-            results[-_core.INT_ROWS + _core.INT_ENV_ID] = ids
+        if len(results) > 2 + _INT_ROWS + _FLAG_ROWS:
+            results[-_INT_ROWS + _core.INT_ENV_ID] = ids
         return results
 
 

@@ -65,16 +65,16 @@ struct BatchRig {
     return modes;
   }
   void resize(size_t n) {
-    const u32 int_count = int_rows(u32(batch.options().num_players));
+    const u32 num_players = u32(batch.options().num_players);
     obs.assign(n * batch.options().obs_bytes(), 0);
     final_obs = obs;
-    ints.assign(n * int_count, 0);
+    ints.assign(n * int_rows(num_players), 0);
     final_ints = ints;
-    flags.assign(n * kFlagRows, 0);
+    flags.assign(n * flag_rows(num_players), 0);
     rows.assign(n * batch.state_bytes(), 0);
   }
   Outputs outputs(bool stacked = true) {
-    const size_t n = flags.size() / kFlagRows;
+    const size_t n = flags.size() / flag_rows(u32(batch.options().num_players));
     const auto stride = std::ptrdiff_t(batch.options().obs_bytes());
     return {obs.data(),       stride, ints.data(),       flags.data(), n,
             final_obs.data(), stride, final_ints.data(), stacked};

@@ -11,9 +11,10 @@
 namespace cule::fuzz {
 
 inline void set_inputs(ConsoleState& s, const ConsoleProperties& p, u8 pressed) {
-  const i32 resistance[2] = {i32(pressed) * 3000, 100000};
+  const i32 resistance[kMaxPlayers] = {i32(pressed) * 3000, 100000};
+  const Command command{pressed % kActions, 1.0f};
   const auto held = ConsoleSwitch(pressed / kActions % 3);
-  cule::set_inputs(s, p, pressed % kActions, held, pressed >> 6, resistance);
+  cule::set_inputs(s, p, 1, &command, held, pressed >> 6, resistance);
 }
 
 // A console with memory of exactly the size it needs.

@@ -29,7 +29,7 @@ ANY_IMAGE = len(KINDS)
 #: A word of a program that takes more than a byte follows, as in ``rules.cpp``.
 WIDE_WORD = 0xFF
 #: Bytes of an environment's state, at the start of a snapshot or state.
-STATE_BYTES = 744
+STATE_BYTES = 848
 
 Corpus = dict[str, bytes]
 

@@ -28,8 +28,8 @@ struct BatchRig {
   Batch batch;
   Bytes genuine;
   Bytes obs;
-  std::vector<i32> ints = std::vector<i32>(kIntRows);
-  Bytes flags = Bytes(kFlagRows);
+  std::vector<i32> ints = std::vector<i32>(int_rows(1));
+  Bytes flags = Bytes(flag_rows(1));
 
   explicit BatchRig(u32 kind) : batch({game_of(kind)}, {0}, {0}, {0}, options()) {
     obs.resize(batch.options().obs_bytes());

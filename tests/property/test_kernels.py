@@ -503,5 +503,5 @@ class TestVectorEnv:
 
 def test_kernels_report_what_they_take() -> None:
     names = [entry["name"] for entry in kernels.module().kernel_resources()]
-    assert len(names) == len(set(names)) == 6
+    assert len(names) == len(set(names)) == 5
     assert _core.build_config()["cuda"]

@@ -61,9 +61,9 @@ def test_ends_of_games_and_players_who_are_out() -> None:
     for _ in range(100):
         pair.step(pair.random_actions(rng))
         ints, flags = pair.expected.ints, pair.expected.flags
-        lives = _core.INT_ROWS + 2 * _core.PLAYER_LIVES
+        lives = _core.INT_OF_PLAYERS + 2 * (_core.INT_LIVES - _core.INT_OF_PLAYERS)
         ended += int(flags[_core.FLAG_ENDED].sum())
-        paid += int(np.abs(ints[_core.INT_ROWS : _core.INT_ROWS + 2]).sum())
+        paid += int(np.abs(ints[_core.INT_REWARD : _core.INT_REWARD + 2]).sum())
         out += int((ints[lives : lives + 2] < 0).sum())
     assert ended
     assert paid
