@@ -75,25 +75,19 @@ PRESETS: Mapping[str, Mapping[str, object]] = MappingProxyType(
 )
 
 
-@documents()
+#: Marks options of images, which have no effect on RAM.
+OF_IMAGES: Mapping[str, bool] = MappingProxyType({"of_images": True})
+
+
 @dataclass(frozen=True, kw_only=True)
-class EnvOptions:
-    """Every option of an `AtariVectorEnv`; `AtariVectorEnv.config` holds them as resolved."""
+class GameOptions:
+    """Options of environments that a learner's config has, too, with defaults of its own."""
 
     game: str | Sequence[tuple[str, int]] = field(kw_only=False)
     """Name of the game, or (name, number of environments) for each of several games."""
 
     num_envs: int = field(kw_only=False)
     """Number of environments; may be left out where `game` has the numbers."""
-
-    batch_size: int = within(0, 0, MAX_ENVS)
-    """Environments that a `recv` returns; fewer than `num_envs` steps asynchronously. 0: all."""
-
-    num_threads: int = within(0, 0, 1024)
-    """CPU threads; 0: one for each environment, up to the number of hardware threads."""
-
-    thread_affinity_offset: int = within(-1, -1, (os.cpu_count() or 1) - 1)
-    """First core to pin the threads to, one thread to each core, on Linux; -1: not pinned."""
 
     max_num_frames_per_episode: int = within(108_000, 1, INT32_MAX)
     """Emulated frames after which an episode is truncated."""
@@ -104,6 +98,62 @@ class EnvOptions:
     full_action_space: bool = False
     """All legal actions instead of those the game uses; without effect on continuous actions."""
 
+    stack_num: int = within(4, 1, 256, **OF_IMAGES)
+    """Frames in an observation, the newest last."""
+
+    frameskip: int = within(4, 1, 1024)
+    """Emulated frames of a step; at most 256 on a GPU, where a step is one kernel."""
+
+    maxpool: bool = field(default=True, metadata=OF_IMAGES)
+    """Each pixel is the larger one of the last two frames of the step."""
+
+    noop_max: int = within(30, 0, MAX_NOOPS)
+    """A reset plays fewer than this many random no-op frames."""
+
+    fire_after_life_loss: bool = False
+    """After the loss of a life the game continues, also with `episodic_life`. Where FIRE is an
+    action of the game, the step ends with a no-op, FIRE and the third action, `frameskip` frames
+    each: those of EpisodicLifeEnv and FireResetEnv in OpenAI Baselines, with which most published
+    scores were made. Without it an agent may never learn to serve again.
+    """
+
+    use_fire_reset: bool = True
+    """A reset presses FIRE once, where the game uses it."""
+
+    kernel: str = one_of("auto", "auto", "interpreter", "compiled")
+    """What executes the programs of games; results never differ. On a CPU: the interpreter, or
+    machine code made at run time. On a GPU: the interpreter kernel, or one that is compiled for the
+    game in the background and then takes over between two steps. auto: compiled where that is
+    possible, otherwise interpreter.
+    """
+
+    obs_type: str = one_of("image", "image", "ram")
+    """image, or ram: the 128 bytes of RAM."""
+
+    mode: int | Sequence[int] | None = None
+    """Game mode, for all environments or for each. None: the game's default."""
+
+    difficulty: int | Sequence[int] | None = None
+    """Difficulty switches, for all environments or for each. None: the game's default."""
+
+    decorrelate_steps: int = within(0, 0, 1_000_000)
+    """After a full reset each environment plays a random number of random steps, up to this."""
+
+
+@documents()
+@dataclass(frozen=True, kw_only=True)
+class EnvOptions(GameOptions):
+    """Every option of an `AtariVectorEnv`; `AtariVectorEnv.config` holds them as resolved."""
+
+    batch_size: int = within(0, 0, MAX_ENVS)
+    """Environments that a `recv` returns; fewer than `num_envs` steps asynchronously. 0: all."""
+
+    num_threads: int = within(0, 0, 1024)
+    """CPU threads; 0: one for each environment, up to the number of hardware threads."""
+
+    thread_affinity_offset: int = within(-1, -1, (os.cpu_count() or 1) - 1)
+    """First core to pin the threads to, one thread to each core, on Linux; -1: not pinned."""
+
     continuous: bool = False
     """Actions are (radius, angle, fire), as float32, instead of indices."""
 
@@ -113,26 +163,14 @@ class EnvOptions:
     autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP
     """When an ended environment is reset: in the next step, in the same step, or by the caller."""
 
-    img_height: int = within(84, 1, INT32_MAX)
+    img_height: int = within(84, 1, INT32_MAX, **OF_IMAGES)
     """Rows of an observation; at most those of the game's screen."""
 
-    img_width: int = within(84, 1, _core.SCREEN_WIDTH)
+    img_width: int = within(84, 1, _core.SCREEN_WIDTH, **OF_IMAGES)
     """Columns of an observation."""
 
-    grayscale: bool = True
+    grayscale: bool = field(default=True, metadata=OF_IMAGES)
     """Gray observations; otherwise RGB, with the channels last."""
-
-    stack_num: int = within(4, 1, 256)
-    """Frames in an observation, the newest last."""
-
-    frameskip: int = within(4, 1, 1024)
-    """Emulated frames of a step; at most 256 on a GPU, where a step is one kernel."""
-
-    maxpool: bool = True
-    """Each pixel is the larger one of the last two frames of the step."""
-
-    noop_max: int = within(30, 0, MAX_NOOPS)
-    """A reset plays fewer than this many random no-op frames."""
 
     episodic_life: bool = False
     """The loss of a life ends the episode; a new game follows."""
@@ -140,18 +178,8 @@ class EnvOptions:
     life_loss_info: bool = False
     """The loss of a life is reported as termination; the game continues."""
 
-    fire_after_life_loss: bool = False
-    """After the loss of a life the game continues, also with `episodic_life`. Where FIRE is an
-    action of the game, the step ends with a no-op, FIRE and the third action, `frameskip` frames
-    each: those of EpisodicLifeEnv and FireResetEnv in OpenAI Baselines, with which most published
-    scores were made.
-    """
-
     reward_clipping: bool = True
     """Rewards of `step` are clipped to [-1, 1]."""
-
-    use_fire_reset: bool = True
-    """A reset presses FIRE once, where the game uses it."""
 
     episode_info: bool = False
     """``info`` of `reset` and `step` also has, for every environment, ``reward`` (of the step, not
@@ -168,13 +196,6 @@ class EnvOptions:
     device: str | torch.device = "cpu"
     """Device that runs the environments and holds the results: cpu, cuda, cuda:<number> or auto."""
 
-    kernel: str = one_of("auto", "auto", "interpreter", "compiled")
-    """What executes the programs of games; results never differ. On a CPU: the interpreter, or
-    machine code made at run time. On a GPU: the interpreter kernel, or one that is compiled for the
-    game in the background and then takes over between two steps. auto: compiled where that is
-    possible, otherwise interpreter.
-    """
-
     output: str | None = one_of(None, "numpy", "torch")
     """Type of what `reset` and `step` return. None: numpy on the CPU, torch on a GPU."""
 
@@ -186,20 +207,8 @@ class EnvOptions:
     num_reset_states: int = within(30, 1, 4096)
     """Number of stored reset states of a game; without effect on exact resets."""
 
-    obs_type: str = one_of("image", "image", "ram")
-    """image, or ram: the 128 bytes of RAM."""
-
-    mode: int | Sequence[int] | None = None
-    """Game mode, for all environments or for each. None: the game's default."""
-
-    difficulty: int | Sequence[int] | None = None
-    """Difficulty switches, for all environments or for each. None: the game's default."""
-
     preset: str = one_of("ale", *PRESETS)
     """Named set of options that these started from."""
-
-    decorrelate_steps: int = within(0, 0, 1_000_000)
-    """After a full reset each environment plays a random number of random steps, up to this."""
 
     rom_path: str | os.PathLike[str] | None = None
     """A ROM file of your own."""
@@ -210,6 +219,11 @@ class EnvOptions:
     render_mode: str | None = one_of(None, "rgb_array")
     """rgb_array: `render` returns the screens. None: it returns nothing."""
 
+
+#: Options of images.
+IMAGE_OPTIONS = sorted(
+    name for name, entry in init_fields(EnvOptions).items() if "of_images" in entry.metadata
+)
 
 _Env = TypeVar("_Env")
 _Options = TypeVar("_Options", bound=EnvOptions)
@@ -309,7 +323,7 @@ def _check_together(options: EnvOptions) -> None:
     """Refuse options that contradict each other."""
     fields = init_fields(type(options))
     if options.obs_type == "ram":
-        for name in ("img_height", "img_width", "grayscale", "stack_num", "maxpool"):
+        for name in IMAGE_OPTIONS:
             _require(options, name, (fields[name].default,), "obs_type='ram'")
     if options.device != "cpu":
         condition = f"device {shown(options.device)}"

@@ -350,7 +350,7 @@ def test_weights_of_an_agent_without_a_name_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_wrong_option_names_the_right_one() -> None:
-    from cule.agents.parts.options import config_from
+    from cule.option_fields import config_from
 
     with pytest.raises(cule.InvalidArgumentError, match="did you mean 'learning_rate'"):
         config_from(A2CConfig, {"lr": 1.0})

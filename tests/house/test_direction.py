@@ -52,7 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lazy": {"errors"},
     "tensor_files": {"errors", "files", "pickles", "reading"},
     "pickles": {"errors", "reading"},
-    "option_fields": {"errors"},
+    "option_fields": {"errors", "familiar_names"},
     "familiar_names": {"errors"},
     "progress": set(),
     "device": {"errors"},

@@ -65,8 +65,9 @@ def test_keywords_and_defaults_of_the_single_environment() -> None:
 
 def test_every_option_has_a_sentence() -> None:
     tree = ast.parse(Path(inspect.getfile(options)).read_text())
-    (node,) = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "EnvOptions"]
-    body = node.body[1:]  # after the class docstring
+    names = ("GameOptions", "EnvOptions")
+    classes = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name in names]
+    body = [part for node in classes for part in node.body[1:]]  # after the class docstring
     assert len(body) == 2 * len(dataclasses.fields(cule.EnvOptions))
     for declaration, sentence in zip(body[::2], body[1::2], strict=True):
         assert isinstance(declaration, ast.AnnAssign)

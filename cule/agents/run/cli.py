@@ -17,7 +17,6 @@ from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.distributed import leave_world, rank
 from cule.agents.parts.envs import FrameEnv, make_games
 from cule.agents.parts.learner import Learner
-from cule.agents.parts.options import add_arguments, config_from, options_of
 from cule.agents.run.checkpoint import (
     FREE_OPTIONS,
     PolicyState,
@@ -48,6 +47,7 @@ from cule.agents.self_play import SelfPlayEnv
 from cule.errors import CuleError, InvalidArgumentError, TrainingMemoryError, shown
 from cule.familiar_names import Parser
 from cule.files import check_writable, replace_text
+from cule.option_fields import add_arguments, config_from, options_of
 
 
 def train(words: Sequence[str]) -> int:
@@ -122,7 +122,7 @@ def parse_train(words: Sequence[str]) -> tuple[str, AgentConfig, RunOptions]:
     config_class = AGENTS[preset.algorithm].config_class
     parser.usage = f"cule train {name} [options]"
     add_arguments(parser.add_argument_group("algorithm"), config_class, preset.options)
-    add_arguments(parser.add_argument_group("run"), RunOptions, {})
+    add_arguments(parser.add_argument_group("run"), RunOptions)
     given = vars(parser.parse_args(words))
     given.pop("algorithm")
     run_names = {item.name for item in dataclasses.fields(RunOptions)}

@@ -15,13 +15,13 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from cule.envs.errors import ArgumentTypeError
-from cule.envs.options import resolve_options
+from cule.envs.options import EnvOptions, resolve_options
 from cule.envs.plan import observation_space, plan_batch
 from cule.errors import CuleError, InvalidArgumentError, shown
 from cule.familiar_names import check_keywords
 from cule.games import game_id_of
 from cule.lazy import needs
-from cule.option_fields import documents
+from cule.option_fields import documents, init_fields
 
 
 @documents()
@@ -115,12 +115,10 @@ _FIXED = {"max_num_players": 1, "gym_reset_return_info": True, "use_inter_area_r
 #: Options that `EnvOptions` has under another name.
 _OURS = {"frame_skip": "frameskip", "gray_scale": "grayscale", "reward_clip": "reward_clipping"}
 
-#: Options that `EnvOptions` has under the same name.
-_SHARED = (
-    *("batch_size", "num_threads", "thread_affinity_offset", "stack_num", "noop_max"),
-    *("use_fire_reset", "img_height", "img_width", "full_action_space"),
-    "repeat_action_probability",
-)
+#: Options that `EnvOptions` has under the same name, with the same meaning.
+_SHARED = _FIELDS.keys() & init_fields(EnvOptions).keys() - {
+    *("num_envs", "mode", "difficulty", "episodic_life"),
+}
 
 
 class EnvSpec:
