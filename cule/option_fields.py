@@ -36,6 +36,7 @@ _Number = TypeVar("_Number", int, float)
 _Word = TypeVar("_Word", str, "str | None")
 _Class = TypeVar("_Class", bound=type)
 _Config = TypeVar("_Config")
+_Value = TypeVar("_Value")
 
 #: Bounds from here on are not worth telling.
 _NO_BOUND = 2**31 - 1
@@ -49,6 +50,11 @@ def within(default: _Number, low: _Number, high: _Number, **metadata: object) ->
 def one_of(default: _Word, *allowed: str) -> _Word:
     """One of some words; None is allowed where it is the default."""
     return field(default=default, metadata={"allowed": allowed})
+
+
+def positional(metavar: str, default: _Value) -> _Value:
+    """A value that is given without a flag on the command line, with its name there."""
+    return field(default=default, metadata={"positional": metavar})
 
 
 def init_fields(config_class: type) -> dict[str, dataclasses.Field[Any]]:
@@ -297,18 +303,28 @@ def add_arguments(
         flags = ("--" + item.name.replace("_", "-"), *_SHORT_NAMES.get(item.name, ()))
         default = defaults.get(item.name, item.default)
         if isinstance(default, tuple):
-            default = ",".join(map(str, default)) or "none"
+            default = ",".join(map(str, default))
         text = help_text(docs[item.name], docs)
         if default not in (None, "", dataclasses.MISSING):
             text += f" (default: {default})".replace("%", "%%")
-        add = functools.partial(parser.add_argument, *flags, default=argparse.SUPPRESS, help=text)
         read = functools.partial(_convert, option)
-        if option.kind is bool:
-            add(action=argparse.BooleanOptionalAction)
+        add = functools.partial(parser.add_argument, default=argparse.SUPPRESS, help=text)
+        if "positional" in item.metadata:
+            add(
+                item.name,
+                nargs="+" if option.is_list else "?",
+                type=read,
+                default=item.default,
+                metavar=item.metadata["positional"],
+            )
+        elif option.kind is bool:
+            add(*flags, action=argparse.BooleanOptionalAction)
         elif option.is_list:
-            add(nargs="+", type=functools.partial(_split, read), metavar="LIST")
+            add(*flags, nargs="+", type=functools.partial(_split, read), metavar="LIST")
         else:
-            add(type=read, metavar=option.kind.__name__.upper())
+            is_required = item.default is dataclasses.MISSING
+            metavar = option.kind.__name__.upper()
+            add(*flags, type=read, metavar=metavar, required=is_required)
 
 
 def _convert(option: Option, word: str) -> object:
@@ -346,7 +362,9 @@ def integer(word: str) -> int:
 
 def given_fields(parsed: argparse.Namespace) -> dict[str, Any]:
     """Keyword arguments of the dataclass for what `add_arguments` has parsed."""
-    return {
-        name: tuple(itertools.chain.from_iterable(value)) if isinstance(value, list) else value
-        for name, value in vars(parsed).items()
-    }
+    given = vars(parsed)
+    for name, value in given.items():
+        if isinstance(value, list):
+            parts = (part if isinstance(part, list) else [part] for part in value)
+            given[name] = tuple(itertools.chain.from_iterable(parts))
+    return given

@@ -231,9 +231,9 @@ _P = ParamSpec("_P")
 
 
 def takes_options(
-    spec: Callable[_P, EnvOptions],
+    spec: Callable[_P, object],
 ) -> Callable[[Callable[Concatenate[_Env, ...], None]], Callable[Concatenate[_Env, _P], None]]:
-    """Give a constructor with ``**options`` the signature of `spec`, at run time and for types."""
+    """Give a constructor the signature of the options `spec`, at run time and for types."""
 
     def decorate(
         init: Callable[Concatenate[_Env, ...], None],

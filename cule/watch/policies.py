@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cule.envs import AtariVectorEnv, MultiAgentVectorEnv
-from cule.envs.checks import to_numpy
+from cule.envs.checks import as_int, to_numpy
 from cule.envs.vector_env import BatchEnv
 from cule.errors import InvalidArgumentError, shown
+from cule.familiar_names import Parser
 from cule.games import game_id_of
+from cule.option_fields import add_arguments, given_fields, positional
 
 #: Any: arrays or tensors, depending on the environment; this package does not import torch.
 Observations: TypeAlias = Any
@@ -24,6 +27,79 @@ DEFAULT_PROTOCOL = "noop"
 
 #: Largest seed, as in `cule train`: environment i uses seed + i.
 MAX_SEED = 2**30 - 1
+
+#: Marks options of only one kind of play.
+ALONE: Mapping[str, str] = MappingProxyType({"group": "without a CHECKPOINT"})
+TRAINED: Mapping[str, str] = MappingProxyType({"group": "with a CHECKPOINT"})
+
+_Options = TypeVar("_Options", bound="PlayOptions")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayOptions:
+    """Options of a command that plays a checkpoint or, without one, random actions."""
+
+    checkpoint: Path | None = positional("CHECKPOINT", None)  # noqa: RUF009
+    """Policy: NAME.pt, weights NAME.safetensors, or a run's folder; default: random actions."""
+
+    game: str | None = None
+    """Game; default: that of the checkpoint."""
+
+    rom_path: str | None = None
+    """ROM file of a game of your own."""
+
+    rules: str | None = None
+    """TOML file with the rules of a game of your own."""
+
+    num_envs: int = 8
+    """Environments."""
+
+    seed: int = 0
+    """Seed of the first environment; the others count up."""
+
+    device: str = "cpu"
+    """Device of environments and network."""
+
+    mode: int | None = field(default=None, metadata=ALONE)
+    """Game mode; default: that of the game."""
+
+    difficulty: int | None = field(default=None, metadata=ALONE)
+    """Difficulty switches; default: those of the game."""
+
+    protocol: str | None = field(default=None, metadata=TRAINED)
+    """Protocol as in cule eval: noop, sticky or as-trained; default: noop."""
+
+    agent: str | None = field(default=None, metadata=TRAINED)
+    """MODULE:CLASS of an agent of your own, with its network."""
+
+    greedy: bool = field(default=False, metadata=TRAINED)
+    """Choose the best actions."""
+
+    def __post_init__(self) -> None:
+        """Refuse options that need a checkpoint, or that have no effect with one.
+
+        Raises:
+            InvalidArgumentError: There is one.
+        """
+        as_int("seed", self.seed, 0, MAX_SEED)
+        misplaced = TRAINED if self.checkpoint is None else ALONE
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.metadata == misplaced and value is not None and value is not False:
+                raise InvalidArgumentError(
+                    f"{item.name} is {shown(value)}; it must be used {misplaced['group']}"
+                )
+
+
+def parse_play(parser: Parser, kind: type[_Options], words: Sequence[str]) -> _Options:
+    """Parse the options of a command, those of a checkpoint and without one in groups."""
+    for group in ({}, ALONE, TRAINED):
+        names = [
+            item.name for item in fields(kind) if item.metadata.get("group") == group.get("group")
+        ]
+        target = parser.add_argument_group(group["group"]) if group else parser
+        add_arguments(target, kind, names=names)
+    return kind(**given_fields(parser.parse_args(words)))
 
 
 class Policy(NamedTuple):
@@ -128,8 +204,9 @@ def open_trained(
     return env, Policy(f"{agent.name} after {agent.steps:,} steps", act)
 
 
-def open_requested(options: argparse.Namespace) -> tuple[BatchEnv, Policy]:
+def open_requested(options: PlayOptions) -> tuple[BatchEnv, Policy]:
     """`open_trained` with the options of a command line."""
+    assert options.checkpoint is not None
     return open_trained(
         options.checkpoint,
         options.num_envs,

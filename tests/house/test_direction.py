@@ -89,7 +89,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("bench", ""),
     },
     # The learners for their checkpoints, imported late; the native module for its palettes.
-    "watch": {"errors", "familiar_names", "games", "envs", "agents", "_core"},
+    "watch": {"errors", "option_fields", "familiar_names", "games", "envs", "agents", "_core"},
     # Action logs of environments; watch for the policy of a checkpoint, imported late.
     "datasets": {
         "errors",
