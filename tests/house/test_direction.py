@@ -324,7 +324,7 @@ def test_torch_is_imported_late_and_in_one_place_outside_the_learners() -> None:
     assert set(importers) == {
         "device.py",
         "envs/checks.py",  # for its type
-        "envs/backend.py",
+        "envs/host_memory.py",
         "envs/options.py",  # for its type
     }
 

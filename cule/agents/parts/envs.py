@@ -14,13 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from cule.agents.parts.config import AgentConfig
-from cule.envs import (
-    AtariVectorEnv,
-    EnvOptions,
-    FrameStep,
-    MultiAgentOptions,
-    MultiAgentVectorEnv,
-)
+from cule.envs import AtariVectorEnv, EnvOptions, FrameStep
 from cule.envs.options import IMAGE_OPTIONS, GameOptions
 from cule.errors import InvalidArgumentError, shown
 from cule.option_fields import init_fields
@@ -28,6 +22,7 @@ from cule.replay import TrajectoryBuffer, TrajectoryOptions
 
 if TYPE_CHECKING:
     from cule.agents.self_play import SelfPlayEnv
+    from cule.envs import MultiAgentVectorEnv
 
 
 class ObsSpace(Protocol):
@@ -123,6 +118,8 @@ def make_games(config: AgentConfig, seats: int) -> MultiAgentVectorEnv:
             f"game is {shown(config.game)}; with num_players {config.num_players} it must be one "
             "game"
         )
+    from cule.envs import MultiAgentOptions, MultiAgentVectorEnv
+
     return MultiAgentVectorEnv(
         config.game,
         config.num_envs // seats,
