@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -224,6 +224,18 @@ class EnvOptions(GameOptions):
 IMAGE_OPTIONS = sorted(
     name for name, entry in init_fields(EnvOptions).items() if "of_images" in entry.metadata
 )
+
+
+def full_screens(height: int, *, grayscale: bool) -> dict[str, Any]:
+    """Options for observations that are whole screens: as large, one at a time, without pooling."""
+    return {
+        "img_height": height,
+        "img_width": _core.SCREEN_WIDTH,
+        "grayscale": grayscale,
+        "stack_num": 1,
+        "maxpool": False,
+    }
+
 
 _Env = TypeVar("_Env")
 _Options = TypeVar("_Options", bound=EnvOptions)
