@@ -21,7 +21,7 @@ from cule.errors import InvalidArgumentError, shown
 from cule.familiar_names import Parser
 from cule.files import check_writable, format_bytes
 from cule.progress import ProgressBar
-from cule.watch.policies import ALONE, PlayOptions, Policy, open_requested, parse_play
+from cule.watch.policies import ALONE, PlayOptions, Policy, open_trained, parse_play
 from cule.watch.signals import signals_call
 
 
@@ -78,7 +78,7 @@ def record(options: RecordOptions) -> int:
         CuleError: The game, ROM, checkpoint or device is not available.
         StorageError: The file cannot be written.
     """
-    env, policy = _open_random(options) if options.checkpoint is None else open_requested(options)
+    env, policy = _open_random(options) if options.checkpoint is None else open_trained(options)
     stopped = threading.Event()
     with contextlib.closing(env), signals_call(stopped.set) as received:
         recorder = Recorder(env, digest_every=options.digest_every)

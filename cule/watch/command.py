@@ -8,7 +8,7 @@ import math
 import secrets
 import webbrowser
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cule.envs.checks import as_int
 from cule.envs.vector_env import BatchEnv
@@ -20,7 +20,7 @@ from cule.watch.policies import (
     PlayOptions,
     Policy,
     open_random,
-    open_requested,
+    open_trained,
     parse_play,
 )
 from cule.watch.server import WatchServer
@@ -138,16 +138,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _open(options: WatchOptions) -> tuple[BatchEnv, Policy]:
-    if options.checkpoint is None:
-        return open_random(
-            options.game or DEFAULT_GAME,
-            options.num_envs,
-            rom_path=options.rom_path,
-            rules=options.rules,
-            seed=options.seed,
-            device=options.device,
-            mode=options.mode,
-            difficulty=options.difficulty,
-            num_players=1 if options.num_players is None else options.num_players,
-        )
-    return open_requested(options)
+    if options.checkpoint is not None:
+        return open_trained(options)
+    named = replace(options, game=options.game or DEFAULT_GAME)
+    return open_random(named, 1 if options.num_players is None else options.num_players)

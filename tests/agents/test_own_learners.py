@@ -35,7 +35,7 @@ from cule.agents.run.checkpoint import (  # noqa: E402
     read_checkpoint,
 )
 from cule.cli import main  # noqa: E402
-from cule.watch.policies import open_trained  # noqa: E402
+from cule.watch.policies import PlayOptions, open_trained  # noqa: E402
 from tests.support.cases import long_except  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.learners import SMALL, class_of, small_env  # noqa: E402
@@ -324,12 +324,12 @@ def test_own_agents_are_evaluated(
     words = ["eval", "own.pt", "--episodes", "10"]
     assert main([*words, "--agent", "mine:Mine"]) == 0
     assert "own-ppo after 8 steps" in capsys.readouterr().out
-    shown = {"seed": 0, "greedy": True, "device": "cpu"}
-    env, policy = open_trained(Path("own.pt"), 2, agent_class="mine:Mine", **shown)
+    shown = PlayOptions(checkpoint=Path("own.pt"), num_envs=2, greedy=True)
+    env, policy = open_trained(dataclasses.replace(shown, agent="mine:Mine"))
     assert policy.title == "own-ppo after 8 steps"
     env.close()
     with pytest.raises(cule.CheckpointError, match="with --agent MODULE:CLASS your own"):
-        open_trained(Path("own.pt"), 2, **shown)
+        open_trained(shown)
     for name, text in (
         ([], "with --agent MODULE:CLASS your own"),
         (["--agent", "mine:Other"], "agent is 'mine:Other', which cannot be imported"),

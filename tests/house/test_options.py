@@ -76,5 +76,45 @@ def test_every_option_has_a_sentence() -> None:
         assert str(sentence.value.value).rstrip().endswith(".")
 
 
+#: Classes that describe options of `GameOptions` in other words, and which: those of other libraries
+#: have their defaults, a learner and a command take other values.
+DESCRIBED_ELSEWHERE = {
+    "GymOptions": {
+        *("mode", "difficulty", "obs_type", "frameskip", "repeat_action_probability"),
+        *("full_action_space", "max_num_frames_per_episode", "kernel"),
+    },
+    "Config": {  # of EnvPool
+        *("num_envs", "stack_num", "noop_max", "use_fire_reset", "mode", "difficulty"),
+        *("full_action_space", "repeat_action_probability"),
+    },
+    "MultiAgentOptions": {"game", "mode", "noop_max"},
+    "AgentConfig": {"game", "num_envs", "mode", "difficulty"},
+    "ApexConfig": {"num_envs"},
+    "StorageOptions": {"num_envs"},
+    "BenchOptions": {"num_envs"},
+    "CheckOptions": {"num_envs"},
+    "PlayOptions": {"game", "num_envs", "mode", "difficulty"},
+    "WatchOptions": {"game"},
+    "RecordOptions": {"repeat_action_probability"},
+    "EvalOptions": {"num_envs"},
+}
+
+
+def test_options_of_environments_are_described_once() -> None:
+    shared = {field.name for field in dataclasses.fields(options.GameOptions)}
+    found: dict[str, set[str]] = {}
+    for path in sorted(Path(cule.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ClassDef):
+                continue
+            for line, sentence in zip(node.body, node.body[1:], strict=False):
+                if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
+                    is_described = isinstance(sentence, ast.Expr)
+                    if is_described and line.value is not None and line.target.id in shared:
+                        found.setdefault(node.name, set()).add(line.target.id)
+    assert found.pop("GameOptions") == shared
+    assert found == DESCRIBED_ELSEWHERE
+
+
 def test_autoreset_modes_are_gymnasiums() -> None:
     assert [mode.value for mode in AutoresetMode] == ["NextStep", "SameStep", "Disabled"]
