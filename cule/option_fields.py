@@ -21,7 +21,7 @@ import re
 import textwrap
 import types
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -281,24 +281,32 @@ def config_from(config_class: type[_Config], values: Mapping[str, Any]) -> _Conf
 _SHORT_NAMES = {"learning_rate": ("--lr",), "num_actors": ("--actors",)}
 
 
+def parse_options(
+    parser: argparse.ArgumentParser, config_class: type[_Config], words: Sequence[str]
+) -> _Config:
+    """Parse a command line whose options are the fields of a dataclass."""
+    add_arguments(parser, config_class)
+    return config_class(**given_fields(parser.parse_args(words)))
+
+
 def add_arguments(
     parser: argparse._ActionsContainer,
     config_class: type,
     defaults: Mapping[str, object] = MappingProxyType({}),
-    names: Collection[str] = (),
 ) -> None:
     """Add one option per field to a parser; `given_fields` reads those that are given.
 
     Args:
         parser: The parser, or a group of one.
-        config_class: A dataclass.
+        config_class: A dataclass; fields whose metadata have a ``group`` are together in the help.
         defaults: Defaults other than those of the class, for the help.
-        names: The fields; empty: all.
     """
     docs, options = field_docs(config_class), options_of(config_class)
+    groups: dict[str, argparse._ActionsContainer] = {}
     for item in dataclasses.fields(config_class):
-        if names and item.name not in names:
-            continue
+        group, target = item.metadata.get("group"), parser
+        if group is not None:
+            target = groups[group] = groups.get(group) or parser.add_argument_group(group)
         option = options[item.name]
         flags = ("--" + item.name.replace("_", "-"), *_SHORT_NAMES.get(item.name, ()))
         default = defaults.get(item.name, item.default)
@@ -308,7 +316,7 @@ def add_arguments(
         if default not in (None, "", dataclasses.MISSING):
             text += f" (default: {default})".replace("%", "%%")
         read = functools.partial(_convert, option)
-        add = functools.partial(parser.add_argument, default=argparse.SUPPRESS, help=text)
+        add = functools.partial(target.add_argument, default=argparse.SUPPRESS, help=text)
         if "positional" in item.metadata:
             add(
                 item.name,

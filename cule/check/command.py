@@ -26,7 +26,7 @@ from cule.errors import CuleError, DeviceError, InvalidArgumentError, RomNotFoun
 from cule.familiar_names import Parser
 from cule.files import check_writable, replace_text
 from cule.games import rom_status
-from cule.option_fields import NonNegativeFloat, Positive, add_arguments, given_fields, validate
+from cule.option_fields import NonNegativeFloat, Positive, parse_options, validate
 
 KERNELS = ("interpreter", "compiled")
 
@@ -98,8 +98,7 @@ def parse(words: Sequence[str]) -> CheckOptions:
         description="What this machine has, whether its results are right bit for bit, and how "
         "many frames per second it emulates. Takes two minutes.",
     )
-    add_arguments(parser, CheckOptions)
-    return CheckOptions(**given_fields(parser.parse_args(words)))
+    return parse_options(parser, CheckOptions, words)
 
 
 class Check:

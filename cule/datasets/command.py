@@ -20,8 +20,9 @@ from cule.envs.options import MAX_ENVS
 from cule.errors import InvalidArgumentError, shown
 from cule.familiar_names import Parser
 from cule.files import check_writable, format_bytes
+from cule.option_fields import parse_options
 from cule.progress import ProgressBar
-from cule.watch.policies import ALONE, PlayOptions, Policy, open_trained, parse_play
+from cule.watch.policies import ALONE, PlayOptions, Policy, open_trained
 from cule.watch.signals import signals_call
 
 
@@ -66,7 +67,7 @@ class RecordOptions(PlayOptions):
 def parse(words: Sequence[str]) -> RecordOptions:
     """Parse the arguments after ``cule record``; errors are those of `RecordOptions`."""
     parser = Parser(prog="cule record", description="Record a dataset: seeds and actions.")
-    return parse_play(parser, RecordOptions, words)
+    return parse_options(parser, RecordOptions, words)
 
 
 def record(options: RecordOptions) -> int:

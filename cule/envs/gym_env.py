@@ -33,9 +33,9 @@ from cule.envs.registration import VECTOR_PREFIX
 from cule.envs.results import Info
 from cule.envs.single_agent import AtariVectorEnv
 from cule.errors import ClosedError, InvalidArgumentError, NotResetError, shown
-from cule.familiar_names import suggests_names
+from cule.familiar_names import check_keywords
 from cule.games import load_games, resolve
-from cule.option_fields import documents
+from cule.option_fields import documents, init_fields
 
 Observation = NDArray[np.uint8] | dict[str, NDArray[np.uint8]]
 
@@ -132,9 +132,8 @@ class AtariEnv(gymnasium.Env[Array, Array]):
     # Gymnasium declares it without ClassVar.
     metadata: Info = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012
 
-    @suggests_names
     @takes_options(GymOptions)
-    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+    def __init__(self, game: str, *arguments: Any, **keywords: Any) -> None:
         """Switch the console on, seeded from entropy.
 
         Raises:
@@ -143,7 +142,8 @@ class AtariEnv(gymnasium.Env[Array, Array]):
             UnknownGameError, RomNotFoundError, UnsupportedRomError, RulesError: The game cannot be
                 had.
         """
-        options = self._options = GymOptions(*arguments, **keywords)
+        check_keywords("AtariEnv", keywords, init_fields(GymOptions))
+        options = self._options = GymOptions(game, *arguments, **keywords)
         if options.obs_type not in tuple(_SCREENS):
             raise GymArgumentError(
                 f"obs_type is {shown(options.obs_type)}; it must be one of {', '.join(_SCREENS)}"

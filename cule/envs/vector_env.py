@@ -393,8 +393,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             NotResetError: Before the first reset.
             InvalidArgumentError: An index is out of range.
         """
-        self._check_ready()
-        self._flight.check_landed("get_state")
+        self._check_ready("get_state")
         chosen = as_indices(indices, self.num_envs)
         with native_errors:
             return self._memory.wrap(self._batch.get_state(chosen))
@@ -439,8 +438,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             NotResetError: Before the first reset.
             CallOrderError: Environments have been sent and not received.
         """
-        self._check_ready()
-        self._flight.check_landed("observe")
+        self._check_ready("observe")
         obs = self._memory.pool((self.num_envs, *(self.single_observation_space.shape or ())))()
         out = self._memory.outputs(obs)
         with native_errors:
@@ -463,8 +461,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             NotResetError: Before the first reset.
             InvalidArgumentError: Another kind, a wrong index, or screens of different heights.
         """
-        self._check_ready()
-        self._flight.check_landed("screens")
+        self._check_ready("screens")
         chosen = as_indices(indices, self.num_envs)
         word = as_choice("kind", kind, ("rgb", "gray", "index"))
         with native_errors:
@@ -515,12 +512,14 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._state = State.LEFT_BEHIND
         return self._batch
 
-    def _check_ready(self) -> None:
-        if self._state is State.READY:
-            return
-        self._check_open()
-        if not self._is_reset():
-            raise NotResetError("this environment has not been reset; call reset() first")
+    def _check_ready(self, what: str = "") -> None:
+        """Refuse a call before the first reset; one that is named also while envs are sent."""
+        if self._state is not State.READY:
+            self._check_open()
+            if not self._is_reset():
+                raise NotResetError("this environment has not been reset; call reset() first")
+        if what:
+            self._flight.check_landed(what)
 
     def _is_reset(self) -> bool:
         """Whether every environment has an episode, which a function of `xla` may have begun."""

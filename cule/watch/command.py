@@ -14,6 +14,7 @@ from cule.envs.checks import as_int
 from cule.envs.vector_env import BatchEnv
 from cule.errors import InvalidArgumentError
 from cule.familiar_names import Parser
+from cule.option_fields import parse_options
 from cule.watch.environments import Environments
 from cule.watch.policies import (
     ALONE,
@@ -21,7 +22,6 @@ from cule.watch.policies import (
     Policy,
     open_random,
     open_trained,
-    parse_play,
 )
 from cule.watch.server import WatchServer
 from cule.watch.session import MOST_FPS, Session
@@ -97,7 +97,7 @@ def parse(words: Sequence[str]) -> WatchOptions:
         prog="cule watch",
         description="Watch many environments in the browser, and play them. Ctrl-C ends it.",
     )
-    return parse_play(parser, WatchOptions, words)
+    return parse_options(parser, WatchOptions, words)
 
 
 def watch(options: WatchOptions) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,8 @@ from cule.envs import AtariVectorEnv, MultiAgentVectorEnv
 from cule.envs.checks import as_int, to_numpy
 from cule.envs.vector_env import BatchEnv
 from cule.errors import InvalidArgumentError, shown
-from cule.familiar_names import Parser
 from cule.games import game_id_of
-from cule.option_fields import add_arguments, given_fields, positional
+from cule.option_fields import positional
 
 #: Any: arrays or tensors, depending on the environment; this package does not import torch.
 Observations: TypeAlias = Any
@@ -31,8 +30,6 @@ MAX_SEED = 2**30 - 1
 #: Marks options of only one kind of play.
 ALONE: Mapping[str, str] = MappingProxyType({"group": "without a CHECKPOINT"})
 TRAINED: Mapping[str, str] = MappingProxyType({"group": "with a CHECKPOINT"})
-
-_Options = TypeVar("_Options", bound="PlayOptions")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,17 +86,6 @@ class PlayOptions:
                 raise InvalidArgumentError(
                     f"{item.name} is {shown(value)}; it must be used {misplaced['group']}"
                 )
-
-
-def parse_play(parser: Parser, kind: type[_Options], words: Sequence[str]) -> _Options:
-    """Parse the options of a command, those of a checkpoint and without one in groups."""
-    for group in ({}, ALONE, TRAINED):
-        names = [
-            item.name for item in fields(kind) if item.metadata.get("group") == group.get("group")
-        ]
-        target = parser.add_argument_group(group["group"]) if group else parser
-        add_arguments(target, kind, names=names)
-    return kind(**given_fields(parser.parse_args(words)))
 
 
 class Policy(NamedTuple):

@@ -49,8 +49,8 @@ from cule.files import check_writable, replace_text
 from cule.option_fields import (
     add_arguments,
     config_from,
-    given_fields,
     options_of,
+    parse_options,
     positional,
     validate,
 )
@@ -385,8 +385,7 @@ def _parse_eval(words: Sequence[str]) -> EvalOptions:
         prog="cule eval",
         description="Play whole episodes with trained agents and report unclipped scores.",
     )
-    add_arguments(parser, EvalOptions)
-    return EvalOptions(**given_fields(parser.parse_args(words)))
+    return parse_options(parser, EvalOptions, words)
 
 
 def _print_aggregates(results: Sequence[Evaluation]) -> None:

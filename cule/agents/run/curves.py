@@ -19,7 +19,7 @@ from cule.agents.run.scores import Interval, aggregate
 from cule.errors import InvalidArgumentError, MissingPackageError, shown
 from cule.familiar_names import Parser
 from cule.files import writing
-from cule.option_fields import add_arguments, given_fields, positional
+from cule.option_fields import parse_options, positional
 
 #: Colours of curves, in order.
 COLOURS = ("#0b5fa5", "#d1495b", "#5aa02c", "#e09f3e", "#7d5ba6", "#777777")
@@ -111,8 +111,7 @@ def plot_curves(words: Sequence[str]) -> int:
         prog="cule plot",
         description="Learning curves of runs: interquartile mean over seeds with intervals.",
     )
-    add_arguments(parser, PlotOptions)
-    options = PlotOptions(**given_fields(parser.parse_args(words)))
+    options = parse_options(parser, PlotOptions, words)
     curves = read_curves(find_runs(options.runs))
     points = {curve.label: curve.points() for curve in curves}
     _print_table(curves, points)
