@@ -62,10 +62,21 @@ def init_fields(config_class: type) -> dict[str, dataclasses.Field[Any]]:
     return {item.name: item for item in dataclasses.fields(config_class) if item.init}
 
 
+def described_by(other: type) -> Callable[[_Class], _Class]:
+    """Let fields without a docstring have that of the field of this name in another dataclass."""
+
+    def decorate(cls: _Class) -> _Class:
+        cls._described_by = other  # type: ignore[attr-defined]  # for `field_docs`
+        return cls
+
+    return decorate
+
+
 @functools.cache
 def field_docs(config_class: type) -> Mapping[str, str]:
     """The docstring of each field of a dataclass; inherited where a class only sets a default."""
-    docs: dict[str, str] = {}
+    other = getattr(config_class, "_described_by", None)
+    docs: dict[str, str] = {} if other is None else dict(field_docs(other))
     for base in reversed(config_class.__mro__):
         if not dataclasses.is_dataclass(base):
             continue

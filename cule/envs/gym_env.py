@@ -27,7 +27,7 @@ from cule.envs.ale_state import ALEState
 from cule.envs.checks import Array, as_float, as_int, to_numpy
 from cule.envs.concurrency import calls_one_at_a_time
 from cule.envs.errors import ActionRangeError, ActionShapeError, GymArgumentError
-from cule.envs.options import takes_options
+from cule.envs.options import EnvOptions, takes_options
 from cule.envs.plan import continuous_action_space
 from cule.envs.registration import VECTOR_PREFIX
 from cule.envs.results import Info
@@ -35,7 +35,7 @@ from cule.envs.single_agent import AtariVectorEnv
 from cule.errors import ClosedError, InvalidArgumentError, NotResetError, shown
 from cule.familiar_names import check_keywords
 from cule.games import load_games, resolve
-from cule.option_fields import documents, init_fields
+from cule.option_fields import described_by, documents, init_fields
 
 Observation = NDArray[np.uint8] | dict[str, NDArray[np.uint8]]
 
@@ -65,6 +65,7 @@ def _make_vector(game_id: str, *, game: object, **options: Any) -> AtariVectorEn
     return AtariVectorEnv(game_id, **options)
 
 
+@described_by(EnvOptions)
 @dataclass(frozen=True)
 class GymOptions:
     """Options of an `AtariEnv`."""
@@ -85,16 +86,9 @@ class GymOptions:
     """Frames of a step, or (low, high): a random number from low to high - 1."""
 
     repeat_action_probability: float = 0.25
-    """As in `cule.EnvOptions`, like the next three."""
-
     full_action_space: bool = False
-    """All legal actions instead of those the game uses."""
-
     continuous: bool = False
-    """Actions are (radius, angle, fire), float32 ``[3]``."""
-
     continuous_action_threshold: float = 0.5
-    """Where a continuous direction or fire counts as pressed."""
 
     max_num_frames_per_episode: int | None = None
     """Frames after which an episode is truncated; None or 0: never."""
@@ -106,13 +100,8 @@ class GymOptions:
     """Observations are dicts of "image" and "sound", uint8 ``[512]``."""
 
     kernel: str = field(default="auto", kw_only=True)
-    """What executes the program, as in `cule.EnvOptions`."""
-
     rom_path: str | os.PathLike[str] | None = field(default=None, kw_only=True)
-    """A ROM file of your own."""
-
     rules: str | os.PathLike[str] | None = field(default=None, kw_only=True)
-    """A TOML file with the rules of a game of your own, which has a table `game`."""
 
 
 @documents(GymOptions)

@@ -79,14 +79,8 @@ def test_every_option_has_a_sentence() -> None:
 #: Classes that describe options of `GameOptions` in other words, and which: those of other libraries
 #: have their defaults, a learner and a command take other values.
 DESCRIBED_ELSEWHERE = {
-    "GymOptions": {
-        *("mode", "difficulty", "obs_type", "frameskip", "repeat_action_probability"),
-        *("full_action_space", "max_num_frames_per_episode", "kernel"),
-    },
-    "Config": {  # of EnvPool
-        *("num_envs", "stack_num", "noop_max", "use_fire_reset", "mode", "difficulty"),
-        *("full_action_space", "repeat_action_probability"),
-    },
+    "GymOptions": {"mode", "difficulty", "obs_type", "frameskip", "max_num_frames_per_episode"},
+    "Config": {"num_envs", "mode", "difficulty"},  # of EnvPool
     "MultiAgentOptions": {"game", "mode", "noop_max"},
     "AgentConfig": {"game", "num_envs", "mode", "difficulty"},
     "ApexConfig": {"num_envs"},
