@@ -110,5 +110,14 @@ def test_options_of_environments_are_described_once() -> None:
     assert found == DESCRIBED_ELSEWHERE
 
 
+def test_defaults_of_shared_options_of_envpool_are_ours() -> None:
+    from cule.wrappers.envpool.spec import _SHARED, Config
+
+    theirs = {field.name: field.default for field in dataclasses.fields(Config)}
+    ours = {field.name: field.default for field in dataclasses.fields(cule.EnvOptions)}
+    assert {name: theirs[name] for name in _SHARED} == {name: ours[name] for name in _SHARED}
+    assert len(_SHARED) == 10
+
+
 def test_autoreset_modes_are_gymnasiums() -> None:
     assert [mode.value for mode in AutoresetMode] == ["NextStep", "SameStep", "Disabled"]
