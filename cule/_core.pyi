@@ -199,33 +199,17 @@ class Autoreset:
     def __init__(self, value: int) -> None: ...
 
 class BatchOptions:
-    """What is the same for all environments of a batch; fields as in `cule.EnvOptions`."""
+    """What is the same for all environments of a batch.
 
-    num_threads: int  # 0: min(N, hardware threads)
-    thread_affinity_offset: int
-    frameskip: int
-    repeat_action_probability: float
-    max_num_frames_per_episode: int
-    stack_num: int
-    img_height: int
-    img_width: int
-    grayscale: bool
-    maxpool: bool
-    noop_max: int
-    use_fire_reset: bool
-    episodic_life: bool
-    life_loss_info: bool
-    reward_clipping: bool
-    fire_after_life_loss: bool
+    It also has the options of `cule.EnvOptions` that the emulation knows, under their names.
+    """
+
     autoreset: Autoreset
     cached_resets: bool
-    num_reset_states: int
     num_players: int  # of every game of the batch
     obs: ObsKind
     object_rows: int  # of observations of objects: those of the game with the most
     full_action_space: bool
-    continuous: bool
-    continuous_action_threshold: float
     def __init__(self) -> None: ...
 
 class Outputs:

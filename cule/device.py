@@ -10,8 +10,12 @@ import re
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from cule.errors import DeviceError, InvalidArgumentError, shown
+
+if TYPE_CHECKING:
+    import torch
 
 #: "auto" chooses a GPU from this many environments on. Reasoned, not measured: below it a GPU's
 #: multiprocessors are mostly idle, and a step is bound by the time of one environment.
@@ -73,6 +77,13 @@ def resolve_device(device: object, num_envs: int = 1) -> str:
     if reason is not None:
         raise DeviceError(f"device is {shown(device)}, but {reason}")
     return f"cuda:{_index_of(device)}"
+
+
+def torch_device(device: str | torch.device) -> torch.device:
+    """The torch.device of a name."""
+    import torch
+
+    return torch.device(device)
 
 
 def describe_devices() -> list[str]:
@@ -204,6 +215,18 @@ def free_host_bytes() -> int:
             continue
         free = min(free, limit - used + _cached_bytes(Path(statistics_file)))
     return max(free, 0)
+
+
+def free_device_bytes(device: torch.device) -> int:
+    """Bytes that a GPU and torch's allocator have left; those of the host for a CPU."""
+    if device.type != "cuda":
+        return free_host_bytes()
+    import torch
+
+    free, _ = torch.cuda.mem_get_info(device)
+    # The driver counts what torch holds in reserve as used; a new tensor can use it.
+    idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(free) + idle
 
 
 def free_address_bytes() -> int:

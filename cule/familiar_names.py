@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import functools
-import inspect
-from collections.abc import Callable, Iterable, Sequence
-from typing import NoReturn, TypeVar, cast
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
 
 from cule.errors import shown
-
-_Callable = TypeVar("_Callable", bound=Callable[..., object])
 
 #: Names in ALE's settings, EnvPool, Gymnasium's AtariPreprocessing, OpenAI Baselines,
 #: Stable-Baselines3 and CleanRL.
@@ -92,19 +88,6 @@ def check_keywords(function: str, given: Iterable[str], allowed: Iterable[str]) 
         if name not in known:
             hint = suggestion(name, known)
             raise TypeError(f"{function}() got an unexpected keyword argument {shown(name)}{hint}")
-
-
-def suggests_names(init: _Callable) -> _Callable:
-    """Let the error about an unknown keyword of a constructor suggest a name."""
-    owner = init.__qualname__.partition(".")[0]
-    names = tuple(inspect.signature(init).parameters)
-
-    @functools.wraps(init)
-    def checked(*args: object, **keywords: object) -> object:
-        check_keywords(owner, keywords, names)
-        return init(*args, **keywords)
-
-    return cast(_Callable, checked)
 
 
 def with_flag(message: str, words: Sequence[str]) -> str:

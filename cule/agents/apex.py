@@ -38,11 +38,11 @@ from cule.agents.parts.distributed import num_launched
 from cule.agents.parts.envs import AnyEnv, FrameEnv, make_env
 from cule.agents.parts.graphs import separate_stream
 from cule.agents.parts.learner import Learner, Metrics, Progress, progress_of
-from cule.agents.parts.options import Bounds, Fraction, GradNorm, NonNegativeFloat, Positive
 from cule.agents.parts.rollout import count_frames
 from cule.agents.parts.setup import Network, Setup
 from cule.errors import InvalidArgumentError, shown
 from cule.nets import gather_actions, soft_copy
+from cule.option_fields import Bounds, Fraction, GradNorm, NonNegativeFloat, Positive
 from cule.replay import Batch, PrioritizedOptions, PrioritizedReplay
 
 if TYPE_CHECKING:

@@ -24,7 +24,11 @@ from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.envs import AnyEnv
 from cule.agents.parts.graphs import separate_stream
 from cule.agents.parts.learner import Learner, Metrics, Progress, progress_of
-from cule.agents.parts.options import (
+from cule.agents.parts.rollout import count_frames
+from cule.agents.parts.setup import Network, Setup
+from cule.errors import InvalidArgumentError, shown
+from cule.nets import DeterministicActorCritic, soft_copy
+from cule.option_fields import (
     Bounds,
     Fraction,
     GradNorm,
@@ -32,10 +36,6 @@ from cule.agents.parts.options import (
     Positive,
     PositiveFloat,
 )
-from cule.agents.parts.rollout import count_frames
-from cule.agents.parts.setup import Network, Setup
-from cule.errors import InvalidArgumentError, shown
-from cule.nets import DeterministicActorCritic, soft_copy
 from cule.replay import Batch, PrioritizedOptions, PrioritizedReplay
 
 #: Methods of a network; see `cule.nets.DeterministicActorCritic`.

@@ -21,7 +21,11 @@ from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.envs import AnyEnv
 from cule.agents.parts.heads import AtomHead, QuantileHead, ValueHead
 from cule.agents.parts.learner import Learner, Metrics, Progress, progress_of
-from cule.agents.parts.options import (
+from cule.agents.parts.rollout import count_frames
+from cule.agents.parts.setup import Network, Setup
+from cule.errors import InvalidArgumentError, shown
+from cule.nets import ImplicitQuantileNetwork, QNetwork, sample_noise, soft_copy
+from cule.option_fields import (
     Bounds,
     Fraction,
     GradNorm,
@@ -29,10 +33,6 @@ from cule.agents.parts.options import (
     Positive,
     PositiveFloat,
 )
-from cule.agents.parts.rollout import count_frames
-from cule.agents.parts.setup import Network, Setup
-from cule.errors import InvalidArgumentError, shown
-from cule.nets import ImplicitQuantileNetwork, QNetwork, sample_noise, soft_copy
 from cule.replay import Batch, PrioritizedOptions, PrioritizedReplay, ReplayOptions, UniformReplay
 
 
@@ -164,8 +164,8 @@ class RainbowConfig(DQNConfig):
 class IQNConfig(DQNConfig):
     """Options of IQN; the defaults are those of Dopamine, on 32 environments."""
 
-    repeat_action_probability: Annotated[float, Bounds(0, 1)] = 0.25
-    noop_max: Annotated[int, Bounds(0, 100_000)] = 1
+    repeat_action_probability: float = 0.25
+    noop_max: int = 1
     use_fire_reset: bool = False
     learning_rate: NonNegativeFloat = 5e-5
     optimizer_eps: NonNegativeFloat = 0.01 / 32

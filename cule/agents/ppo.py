@@ -20,10 +20,10 @@ from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.distributed import global_moments, local_moments
 from cule.agents.parts.envs import AnyEnv
 from cule.agents.parts.learner import Learner, Metrics, Progress, progress_of
-from cule.agents.parts.options import Epochs, Fraction, NonNegativeFloat, Positive, PositiveFloat
 from cule.agents.parts.rollout import ValueScale, count_frames, count_rollout, in_parts, next_values
 from cule.agents.parts.setup import Network, Setup
 from cule.errors import InvalidArgumentError
+from cule.option_fields import Epochs, Fraction, NonNegativeFloat, Positive, PositiveFloat
 from cule.replay import TrajectoryBuffer, TrajectoryOptions
 
 

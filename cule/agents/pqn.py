@@ -19,10 +19,10 @@ from cule.agents.parts import optim, state
 from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.envs import AnyEnv
 from cule.agents.parts.learner import Learner, Metrics, Progress, progress_of
-from cule.agents.parts.options import Epochs, Fraction, GradNorm, NonNegativeFloat, Positive
 from cule.agents.parts.rollout import count_frames, count_rollout, in_parts, next_values
 from cule.agents.parts.setup import Network, Setup
 from cule.nets import NormalizedQNetwork, gather_actions
+from cule.option_fields import Epochs, Fraction, GradNorm, NonNegativeFloat, Positive
 from cule.replay import TrajectoryBuffer, TrajectoryOptions
 
 

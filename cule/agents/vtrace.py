@@ -22,11 +22,11 @@ from cule.agents.parts.acting import Policy
 from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.envs import AnyEnv
 from cule.agents.parts.learner import Learner, Metrics, Progress, progress_of
-from cule.agents.parts.options import Bounds, Fraction, NonNegativeFloat, Positive
 from cule.agents.parts.rollout import ValueScale, count_frames, count_rollout, in_parts, next_values
 from cule.agents.parts.setup import Network, Setup
 from cule.errors import warn
 from cule.nets import ActorCritic
+from cule.option_fields import Bounds, Fraction, NonNegativeFloat, Positive
 from cule.replay import MultiBatchSchedule, Rollout, TrajectoryBuffer, TrajectoryOptions
 
 

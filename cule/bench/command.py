@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 
 from cule.bench.games import SETS
 from cule.bench.options import LOADS, PRESETS, BenchOptions
@@ -29,9 +30,10 @@ def bench(words: Sequence[str]) -> int:
     first.add_argument("--preset", choices=PRESETS, default="default")
     preset = first.parse_known_args(words)[0].preset
     given = given_fields(parser(PRESETS[preset]).parse_args(words))
-    del given["preset"]
+    given.pop("preset")
+    options = replace(PRESETS[preset], **given)
     try:
-        records = run_suite(BenchOptions(**given), functools.partial(print, flush=True))
+        records = run_suite(options, functools.partial(print, flush=True))
     except KeyboardInterrupt:
         return INTERRUPTED
     return 0 if records else 1
@@ -50,5 +52,5 @@ def parser(defaults: BenchOptions) -> argparse.ArgumentParser:
     made.add_argument(
         "--preset", choices=PRESETS, help="named set of options; other options override it"
     )
-    add_arguments(made, defaults)
+    add_arguments(made, BenchOptions, vars(defaults))
     return made

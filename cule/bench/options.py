@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated, Literal
 
 from cule.bench.engines import ENGINES, kind_of
 from cule.bench.games import DEFAULT_GAMES, games_named
 from cule.errors import InvalidArgumentError, shown
-
-#: What an agent's `precision` may be.
-PRECISIONS = ("fp32", "tf32", "bf16")
+from cule.option_fields import Bounds, NonNegative, Positive, validate
 
 #: Loads in the order of a benchmark.
 LOADS = {
@@ -44,7 +43,7 @@ class BenchOptions:
     """Engines; unavailable ones are skipped with the reason. cule-cuda@8x4 sets its geometry,
     cule-cpu@interpreter or cule-cuda@compiled its kernel."""
 
-    num_envs: tuple[int, ...] = ()
+    num_envs: tuple[Positive, ...] = ()
     """Numbers of environments, a sweep; empty: chosen by load and machine."""
 
     load: tuple[str, ...] = tuple(LOADS)
@@ -56,48 +55,48 @@ class BenchOptions:
     resume: bool = False
     """Keep the finished cells of the folder and measure the others."""
 
-    threads: int = 0
+    threads: NonNegative = 0
     """CPU threads of every engine and of torch; 0: the number of processors."""
 
-    seconds: float = 1.0
+    seconds: Annotated[float, Bounds(0)] = 1.0
     """Minimum duration of a cell, all engines together."""
 
-    rounds: int = 5
+    rounds: Annotated[int, Bounds(2)] = 5
     """Minimum number of rounds of each engine (in training, of each agent) in a cell."""
 
-    round_steps: int = 5
+    round_steps: Positive = 5
     """Steps of all environments that the slowest engine takes in a round; the others take as many
     times that number as fill the same time. In training a round is a rollout and its update.
     """
 
-    minutes: float = 4.0
+    minutes: Annotated[float, Bounds(0)] = 4.0
     """No cell starts after this time; 0: no limit."""
 
     algorithms: tuple[str, ...] = ("a2c", "ppo")
     """Algorithms of the load training."""
 
-    rollout_steps: int = 0
+    rollout_steps: NonNegative = 0
     """Steps of a rollout; 0: the algorithm's default (PPO without a GPU: 16)."""
 
     cuda_graphs: bool = False
     """Agents on a GPU run acting and learning as CUDA graphs."""
 
-    precision: str = "fp32"
+    precision: Literal["fp32", "tf32", "bf16"] = "fp32"
     """Precision of agents on a GPU: fp32, tf32 or bf16."""
 
     network_device: str = ""
     """Device of the network of the load inference; empty: the device of an engine's results."""
 
-    async_batch: int = 0
+    async_batch: NonNegative = 0
     """Environments per call of an asynchronous engine; 0: half of them."""
 
-    divergence_steps: int = 250
+    divergence_steps: Positive = 250
     """Steps of the load divergence."""
 
     memory: bool = True
     """Measure the memory of an environment, in separate processes."""
 
-    seed: int = 0
+    seed: NonNegative = 0
     """Seed of environments, actions and networks."""
 
     def __post_init__(self) -> None:
@@ -105,10 +104,7 @@ class BenchOptions:
         object.__setattr__(self, "games", games_named(self.games))
         for name in self.engines:
             kind_of(name)
-        if self.precision not in PRECISIONS:
-            raise InvalidArgumentError(
-                f"precision is {shown(self.precision)}; it must be one of {', '.join(PRECISIONS)}"
-            )
+        validate(self)
         for name in self.load:
             if name not in LOADS:
                 raise InvalidArgumentError(
@@ -120,16 +116,6 @@ class BenchOptions:
                 raise InvalidArgumentError(f"{option} is empty; it must name at least one")
             object.__setattr__(self, option, tuple(dict.fromkeys(values)))
         object.__setattr__(self, "num_envs", tuple(sorted(set(self.num_envs))))
-        lowest = {"rounds": 2, "round_steps": 1, "divergence_steps": 1}
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if type(value) in (int, float) and value < lowest.get(item.name, 0):
-                raise InvalidArgumentError(
-                    f"{item.name} is {shown(value)}; it must be at least {lowest.get(item.name, 0)}"
-                )
-        for count in self.num_envs:
-            if count < 1:
-                raise InvalidArgumentError(f"num_envs has {shown(count)}; it must be at least 1")
         if self.resume and self.out is None:
             raise InvalidArgumentError("resume needs out: the folder whose cells are kept")
 

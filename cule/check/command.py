@@ -22,11 +22,11 @@ from cule.check.equality import Comparison, compare_envs
 from cule.check.speed import Speed, lanes_to_try, measure, reason_of
 from cule.device import describe_devices, resolve_device, unavailable_reason
 from cule.envs.translation import describe_compilers
-from cule.errors import CuleError, DeviceError, InvalidArgumentError, RomNotFoundError, shown
+from cule.errors import CuleError, DeviceError, InvalidArgumentError, RomNotFoundError
 from cule.familiar_names import Parser
 from cule.files import check_writable, replace_text
 from cule.games import rom_status
-from cule.option_fields import add_arguments, given_fields
+from cule.option_fields import NonNegativeFloat, Positive, parse_options, validate
 
 KERNELS = ("interpreter", "compiled")
 
@@ -50,16 +50,16 @@ class CheckOptions:
     games: tuple[str, ...] = ("pong", "breakout", "ms_pacman", "montezuma_revenge")
     """Games whose results are compared; the speed is that of the first one."""
 
-    num_envs: tuple[int, ...] = ()
+    num_envs: tuple[Positive, ...] = ()
     """Numbers of environments whose speed is measured; empty: chosen by device."""
 
-    steps: int = 100
+    steps: Positive = 100
     """Steps whose results are compared."""
 
-    seconds: float = 1.0
+    seconds: NonNegativeFloat = 1.0
     """Duration of a measurement."""
 
-    minutes: float = 2.0
+    minutes: NonNegativeFloat = 2.0
     """No measurement starts after this time."""
 
     tune: bool = True
@@ -73,14 +73,7 @@ class CheckOptions:
         object.__setattr__(self, "games", games_named(self.games))
         if not self.games:
             raise InvalidArgumentError("games is empty; it must name at least one")
-        for name, least in (("steps", 1), ("seconds", 0.0), ("minutes", 0.0)):
-            if not getattr(self, name) >= least:
-                raise InvalidArgumentError(
-                    f"{name} is {shown(getattr(self, name))}; it must be at least {least}"
-                )
-        for count in self.num_envs:
-            if count < 1:
-                raise InvalidArgumentError(f"num_envs has {shown(count)}; it must be at least 1")
+        validate(self)
 
 
 def check(words: Sequence[str]) -> int:
@@ -105,8 +98,7 @@ def parse(words: Sequence[str]) -> CheckOptions:
         description="What this machine has, whether its results are right bit for bit, and how "
         "many frames per second it emulates. Takes two minutes.",
     )
-    add_arguments(parser, CheckOptions())
-    return CheckOptions(**given_fields(parser.parse_args(words)))
+    return parse_options(parser, CheckOptions, words)
 
 
 class Check:

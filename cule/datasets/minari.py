@@ -25,6 +25,7 @@ from cule.datasets.recorder import Recorder
 from cule.datasets.settings import check_recorded, check_rom
 from cule.envs import AtariVectorEnv
 from cule.envs.checks import INT32_MAX, to_numpy
+from cule.envs.options import full_screens
 from cule.envs.requests import MAX_SEED
 from cule.errors import DatasetError, InvalidArgumentError, shown
 from cule.reading import parse_json
@@ -251,16 +252,8 @@ def _as_collected(spec: EnvSpec | None, space: Any, rom_path: str | None) -> Ata
     if not isinstance(frameskip, int):
         raise DatasetError(f"frameskip is {shown(frameskip)}; it must be an integer")
     obs_type = given.get("obs_type", "rgb")
-    screens: dict[str, Any] = {"obs_type": "ram"}
-    if obs_type != "ram":
-        screens = {
-            "obs_type": "image",
-            "img_height": space.shape[0],
-            "img_width": space.shape[1],
-            "grayscale": obs_type == "grayscale",
-            "stack_num": 1,
-            "maxpool": False,
-        }
+    is_ram = obs_type == "ram"
+    screens = {} if is_ram else full_screens(space.shape[0], grayscale=obs_type == "grayscale")
     return AtariVectorEnv(
         given["game"],
         1,
@@ -273,6 +266,7 @@ def _as_collected(spec: EnvSpec | None, space: Any, rom_path: str | None) -> Ata
         episode_info=True,
         num_threads=1,
         rom_path=rom_path,
+        obs_type="ram" if is_ram else "image",
         **screens,
         **{name: given[name] for name in _SAME if name in given},
     )

@@ -8,19 +8,14 @@ from typing import Any
 from gymnasium.vector import AutoresetMode
 
 from cule.envs import EnvOptions, MultiAgentOptions
-from cule.envs.options import resolve_options
+from cule.envs.options import IMAGE_OPTIONS, resolve_options
 from cule.errors import CuleError, DatasetError, InvalidArgumentError, shown
 from cule.familiar_names import check_keywords
 from cule.games import resolve
 from cule.option_fields import init_fields
 
 #: What an observation or reward is made of; the games are the same with any.
-VIEW = frozenset(
-    (
-        *("obs_type", "img_height", "img_width", "grayscale", "stack_num", "maxpool"),
-        "reward_clipping",
-    )
-)
+VIEW = frozenset((*IMAGE_OPTIONS, "obs_type", "reward_clipping"))
 
 #: How environments run. The files of a game are compared by MD5 and by digests.
 MACHINE = frozenset(

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cule.envs.errors import ArgumentTypeError
 from cule.errors import CuleError, InvalidArgumentError, shown
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     import torch
     from typing_extensions import TypeIs
 
-#: A ``numpy.ndarray`` or a ``torch.Tensor`` of a user. The values of ``device`` and ``output``
-#: decide which, so a type checker cannot know.
+#: A ``numpy.ndarray`` or a ``torch.Tensor`` that a user gives or gets. The values of ``device`` and
+#: ``output`` decide which, so a type checker cannot know. Back ends have `NativeArray`.
 Array: TypeAlias = Any
 
 
@@ -155,9 +156,9 @@ def as_array(
     shape: tuple[int, ...],
     wrong_type: type[CuleError] = ArgumentTypeError,
     wrong_shape: type[CuleError] = InvalidArgumentError,
-) -> Array:
+) -> NDArray[Any]:
     """The numpy view of an array or tensor of this dtype ("integers" for any) and shape."""
-    array = to_numpy(value)
+    array: NDArray[Any] = to_numpy(value)
     is_array = isinstance(array, np.ndarray)
     if not is_array or not (
         array.dtype.kind in "iu" if dtype == "integers" else array.dtype == dtype

@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from cule import _core
+from cule.device import free_device_bytes
 from cule.envs.device_memory import (
     COMPILED_LOCAL_BYTES,
     FREE_PART_FOR_SLOTS,
@@ -26,13 +27,14 @@ from cule.envs.device_memory import (
     MemoryEstimate,
     device_errors,
     log_capacity,
+    make_reserve,
     pool_slots,
     short_frame_envs,
 )
-from cule.envs.errors import ActionRangeError, native_errors
+from cule.envs.errors import ActionRangeError
 from cule.envs.launch import Geometry, choose_geometry
 from cule.envs.options import EnvOptions
-from cule.envs.plan import STEPS_ALIVE, BatchPlan, make_batch, native_options, results_bytes
+from cule.envs.plan import STEPS_ALIVE, BatchPlan, native_options, reset_rows, results_bytes
 from cule.envs.results import RunningKernel
 from cule.envs.translation import MissingCompilerError, Translation
 from cule.errors import (
@@ -76,7 +78,7 @@ class CudaBatch:
         self._native = native
         self._num_envs = options.num_envs
         self._is_joystick = options.continuous
-        rows, reset_set = _reset_rows(plan, options)
+        rows, reset_set = reset_rows(plan, options)
         geometry = self._geometry = geometry or choose_geometry(options.num_envs, device)
         if device.type == "cuda":
             self._home = torch.cuda.current_stream(device)  # that the memory belongs to
@@ -324,7 +326,8 @@ class CudaBatch:
             local_bytes: Local memory of kernels, which is taken already.
             results: Bytes of an environment in the results of a step.
         """
-        batch, free, short = self._batch, self._free_bytes(), short_frame_envs(self._plan)
+        batch, short = self._batch, short_frame_envs(self._plan)
+        free = free_device_bytes(self.device) if self.device.type == "cuda" else sys.maxsize
         room = free // FREE_PART_FOR_SLOTS // (batch.slot_bytes + 4)
         batch.set_pool_slots(pool_slots(self._num_envs, short, room))
         estimate = MemoryEstimate(
@@ -351,31 +354,13 @@ class CudaBatch:
             self._memory = torch.zeros(size, dtype=torch.uint8, device=self.device)
         except torch.OutOfMemoryError:  # free, but in pieces
             raise OutOfDeviceMemoryError(f"{refusal}, but the memory is in pieces") from None
-        self._reserve = self._make_reserve(batch.reserve_bytes, max(room, LEAST_SLOTS))
+        most_without = max(room, LEAST_SLOTS)
+        self._reserve = make_reserve(
+            self._native, batch.reserve_bytes, self._num_envs, most_without
+        )
         start = self._memory.data_ptr()
         reserve = 0 if self._reserve is None else self._reserve.address
         return start, start + batch.bytes, reserve
-
-    def _make_reserve(self, size: int, most_without: int) -> _cuda.HostMemory | None:
-        """Host memory for pictures that find no slot on the device; None: each finds one."""
-        if size == 0:
-            return None
-        try:
-            memory: _cuda.HostMemory = self._native.HostMemory(size)
-        except self._native.LaunchError as error:
-            raise OutOfDeviceMemoryError(
-                f"num_envs is {self._num_envs}: {size:,} bytes of pinned host memory are needed, "
-                f"which the driver refuses ({error}); up to {most_without:,} environments need none"
-            ) from None
-        return memory
-
-    def _free_bytes(self) -> int:
-        """Bytes that the device and torch's allocator have left."""
-        if self.device.type != "cuda":
-            return sys.maxsize
-        free, _ = torch.cuda.mem_get_info(self.device)
-        reserved = torch.cuda.memory_reserved(self.device)
-        return int(free) + reserved - torch.cuda.memory_allocated(self.device)
 
     def _live_int32(self, offset: int, *inner: int) -> torch.Tensor:
         words = self._memory.view(torch.int32)
@@ -406,22 +391,3 @@ class CudaBatch:
             stacked=out.stacked,
         )
         return outputs
-
-
-def _reset_rows(
-    plan: BatchPlan, options: EnvOptions
-) -> tuple[list[NDArray[np.uint8]], NDArray[np.int32]]:
-    """Cached reset states of each (game, mode, difficulty), and which set each environment has."""
-    kinds = np.stack([plan.game_index, plan.modes, plan.difficulties], axis=1)
-    distinct, reset_set = np.unique(kinds, axis=0, return_inverse=True)
-    index, modes, difficulties = distinct.T
-    one_of_each = dataclasses.replace(
-        plan, game_index=index, modes=modes, difficulties=difficulties
-    )
-    batch = make_batch(one_of_each, options)
-    try:
-        with native_errors:
-            rows = [batch.reset_states(env) for env in range(len(distinct))]
-    finally:
-        batch.close()
-    return rows, np.ascontiguousarray(reset_set.reshape(-1), np.int32)

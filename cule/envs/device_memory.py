@@ -13,7 +13,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeGuard
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
 import torch
@@ -33,6 +34,9 @@ from cule.envs.plan import STEPS_ALIVE, BatchPlan, obs_dtype
 from cule.envs.requests import check_rows
 from cule.errors import CuleError, DeviceError, OutOfDeviceMemoryError
 from cule.games.schema import LOG_ENTRIES
+
+if TYPE_CHECKING:
+    from cule import _cuda
 
 #: Other bytes of an environment: its options, its place in a warp, a seed, an action, and numbers
 #: that are converted for the caller.
@@ -284,3 +288,29 @@ def log_capacity(plan: BatchPlan) -> int:
     """
     entries = max(rules.log_entries for rules in plan.rules)
     return min(entries + entries // 32 + _core.LANE_QUIET_ENTRIES, LOG_ENTRIES)
+
+
+def make_reserve(
+    native: ModuleType, size: int, num_envs: int, most_without: int
+) -> _cuda.HostMemory | None:
+    """Host memory for pictures that find no slot on the device; None: each finds one.
+
+    Args:
+        native: The module `cule._cuda`.
+        size: Its bytes.
+        num_envs: Environments of the batch.
+        most_without: Environments that need none.
+
+    Raises:
+        OutOfDeviceMemoryError: The driver refuses.
+    """
+    if size == 0:
+        return None
+    try:
+        memory: _cuda.HostMemory = native.HostMemory(size)
+    except native.LaunchError as error:
+        raise OutOfDeviceMemoryError(
+            f"num_envs is {num_envs}: {size:,} bytes of pinned host memory are needed, which the "
+            f"driver refuses ({error}); up to {most_without:,} environments need none"
+        ) from None
+    return memory

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule import _core
-from cule.envs.checks import Array
+from cule.envs.checks import NativeArray
 from cule.envs.errors import CallOrderError, native_errors
 
 if TYPE_CHECKING:
-    from cule.envs.backend import Backend
+    from cule.envs.backend import Backend, Outputs
 
 
 class Flight:
@@ -53,7 +53,7 @@ class Flight:
             raise CallOrderError("send() twice for one batch; call recv() first")
         return self._ids
 
-    def send(self, actions: Array) -> None:
+    def send(self, actions: NativeArray) -> None:
         """Start a step of `next_ids`."""
         ids = self.next_ids()
         if isinstance(self._batch, _core.Batch):
@@ -70,13 +70,13 @@ class Flight:
             self._batch.send_reset(seeds)
         self._ids = None
 
-    def receive(self, out: Array) -> None:
+    def receive(self, out: Outputs) -> None:
         """Wait for a batch of environments."""
         with native_errors:
             self._run(out)
         self._ids = np.array(out.ints[_core.INT_ENV_ID]) if self.is_partial else self.all_ids
 
-    def drain(self, out: Array) -> None:
+    def drain(self, out: Outputs) -> None:
         """Wait for all environments that have been sent; `out` has a row for each."""
         with native_errors:
             self._run(out)
@@ -98,7 +98,7 @@ class Flight:
                 "call send() first"
             )
 
-    def _run(self, out: Array) -> None:
+    def _run(self, out: Outputs) -> None:
         if isinstance(self._batch, _core.Batch):
             self._batch.recv(out)
         else:

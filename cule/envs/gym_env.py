@@ -11,6 +11,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium
@@ -26,13 +27,15 @@ from cule.envs.ale_state import ALEState
 from cule.envs.checks import Array, as_float, as_int, to_numpy
 from cule.envs.concurrency import calls_one_at_a_time
 from cule.envs.errors import ActionRangeError, ActionShapeError, GymArgumentError
+from cule.envs.options import EnvOptions, takes_options
 from cule.envs.plan import continuous_action_space
 from cule.envs.registration import VECTOR_PREFIX
 from cule.envs.results import Info
 from cule.envs.single_agent import AtariVectorEnv
 from cule.errors import ClosedError, InvalidArgumentError, NotResetError, shown
-from cule.familiar_names import suggests_names
+from cule.familiar_names import check_keywords
 from cule.games import load_games, resolve
+from cule.option_fields import described_by, documents, init_fields
 
 Observation = NDArray[np.uint8] | dict[str, NDArray[np.uint8]]
 
@@ -62,6 +65,46 @@ def _make_vector(game_id: str, *, game: object, **options: Any) -> AtariVectorEn
     return AtariVectorEnv(game_id, **options)
 
 
+@described_by(EnvOptions)
+@dataclass(frozen=True)
+class GymOptions:
+    """Options of an `AtariEnv`."""
+
+    game: str
+    """Name of the game, as in ``ms_pacman``."""
+
+    mode: int | None = None
+    """Game mode; None: the game's first."""
+
+    difficulty: int | None = None
+    """Difficulty switches; None: 0."""
+
+    obs_type: str = "rgb"
+    """rgb ``[H, 160, 3]``, grayscale ``[H, 160]``, or ram ``[128]``; uint8."""
+
+    frameskip: tuple[int, int] | int = 4
+    """Frames of a step, or (low, high): a random number from low to high - 1."""
+
+    repeat_action_probability: float = 0.25
+    full_action_space: bool = False
+    continuous: bool = False
+    continuous_action_threshold: float = 0.5
+
+    max_num_frames_per_episode: int | None = None
+    """Frames after which an episode is truncated; None or 0: never."""
+
+    render_mode: str | None = None
+    """rgb_array, or None. ``gymnasium.make`` adds human with its own wrapper."""
+
+    sound_obs: bool = False
+    """Observations are dicts of "image" and "sound", uint8 ``[512]``."""
+
+    kernel: str = field(default="auto", kw_only=True)
+    rom_path: str | os.PathLike[str] | None = field(default=None, kw_only=True)
+    rules: str | os.PathLike[str] | None = field(default=None, kw_only=True)
+
+
+@documents(GymOptions)
 @calls_one_at_a_time
 class AtariEnv(gymnasium.Env[Array, Array]):
     """One Atari 2600 environment. Copies and pickles continue where it is.
@@ -78,45 +121,9 @@ class AtariEnv(gymnasium.Env[Array, Array]):
     # Gymnasium declares it without ClassVar.
     metadata: Info = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012
 
-    @suggests_names
-    def __init__(
-        self,
-        game: str,
-        mode: int | None = None,
-        difficulty: int | None = None,
-        obs_type: str = "rgb",
-        frameskip: tuple[int, int] | int = 4,
-        repeat_action_probability: float = 0.25,
-        full_action_space: bool = False,
-        continuous: bool = False,
-        continuous_action_threshold: float = 0.5,
-        max_num_frames_per_episode: int | None = None,
-        render_mode: str | None = None,
-        sound_obs: bool = False,
-        *,
-        kernel: str = "auto",
-        rom_path: str | os.PathLike[str] | None = None,
-        rules: str | os.PathLike[str] | None = None,
-    ) -> None:
+    @takes_options(GymOptions)
+    def __init__(self, game: str, *arguments: Any, **keywords: Any) -> None:
         """Switch the console on, seeded from entropy.
-
-        Args:
-            game: Name of the game, as in ``ms_pacman``.
-            mode: Game mode; the game's first by default.
-            difficulty: Difficulty switches; 0 by default.
-            obs_type: "rgb" ``[H, 160, 3]``, "grayscale" ``[H, 160]``, or "ram" ``[128]``; uint8.
-            frameskip: Frames of a step, or (low, high): a random number from low to high - 1.
-            repeat_action_probability: As in `cule.EnvOptions`, like the next three.
-            full_action_space: All legal actions instead of those the game uses.
-            continuous: Actions are (radius, angle, fire), float32 ``[3]``.
-            continuous_action_threshold: Where a continuous direction or fire counts as pressed.
-            max_num_frames_per_episode: Frames after which an episode is truncated; None or 0:
-                never.
-            render_mode: "rgb_array", or None. ``gymnasium.make`` adds "human" with its own wrapper.
-            sound_obs: Observations are dicts of "image" and "sound", uint8 ``[512]``.
-            kernel: What executes the program, as in `cule.EnvOptions`.
-            rom_path: A ROM file of your own.
-            rules: A TOML file with the rules of a game of your own, which has a table `game`.
 
         Raises:
             GymArgumentError: A keyword is outside its allowed values.
@@ -124,44 +131,41 @@ class AtariEnv(gymnasium.Env[Array, Array]):
             UnknownGameError, RomNotFoundError, UnsupportedRomError, RulesError: The game cannot be
                 had.
         """
-        if obs_type not in tuple(_SCREENS):
+        check_keywords("AtariEnv", keywords, init_fields(GymOptions))
+        options = self._options = GymOptions(game, *arguments, **keywords)
+        if options.obs_type not in tuple(_SCREENS):
             raise GymArgumentError(
-                f"obs_type is {shown(obs_type)}; it must be one of {', '.join(_SCREENS)}"
+                f"obs_type is {shown(options.obs_type)}; it must be one of {', '.join(_SCREENS)}"
             )
-        if render_mode not in (None, "rgb_array"):
+        if options.render_mode not in (None, "rgb_array"):
             raise GymArgumentError(
-                f"render_mode is {shown(render_mode)}; it must be 'rgb_array' or None (to watch, "
-                "wrap it in gymnasium.wrappers.HumanRendering)"
+                f"render_mode is {shown(options.render_mode)}; it must be 'rgb_array' or None (to "
+                "watch, wrap it in gymnasium.wrappers.HumanRendering)"
             )
-        self.render_mode = render_mode
-        self.continuous = bool(continuous)
+        self.render_mode = options.render_mode
+        self.continuous = bool(options.continuous)
         self.continuous_action_threshold = as_float(
-            "continuous_action_threshold", continuous_action_threshold, -1e6, 1e6
+            "continuous_action_threshold", options.continuous_action_threshold, -1e6, 1e6
         )
-        self.sound_obs = bool(sound_obs)
-        self._screen = _SCREENS[obs_type]
-        self._frameskip = _checked_frameskip(frameskip)
-        self._game = game
-        self._rom_path = rom_path
-        self._rules = rules
-        self._mode = mode
-        self._difficulty = difficulty
+        self.sound_obs = bool(options.sound_obs)
+        self._screen = _SCREENS[options.obs_type]
+        self._frameskip = _checked_frameskip(options.frameskip)
         self._was_reset = False
         self._closed = False
 
         self.ale = ALEInterface()
-        self.ale.setFloat("repeat_action_probability", repeat_action_probability)
-        frames = 0 if max_num_frames_per_episode is None else max_num_frames_per_episode
-        self.ale.setInt("max_num_frames_per_episode", frames)
+        self.ale.setFloat("repeat_action_probability", options.repeat_action_probability)
+        frames = options.max_num_frames_per_episode
+        self.ale.setInt("max_num_frames_per_episode", 0 if frames is None else frames)
         self.ale.setBool("sound_obs", self.sound_obs)
-        self.ale.setString("kernel", kernel)
+        self.ale.setString("kernel", options.kernel)
         self.seed_game()
         self.load_game()
 
-        whole = full_action_space or continuous
+        whole = options.full_action_space or self.continuous
         self._action_set = self.ale.getLegalActionSet() if whole else self.ale.getMinimalActionSet()
         self.action_space = (
-            continuous_action_space() if continuous else spaces.Discrete(len(self._action_set))
+            continuous_action_space() if self.continuous else spaces.Discrete(len(self._action_set))
         )
         image = spaces.Box(0, 255, self._image().shape, np.uint8)
         self.observation_space: spaces.Space[Array] = image
@@ -241,8 +245,8 @@ class AtariEnv(gymnasium.Env[Array, Array]):
     def __repr__(self) -> str:
         """Game, spaces and device."""
         return (
-            f"AtariEnv({self._game!r}, obs={self.observation_space}, actions={self.action_space}, "
-            "device='cpu')"
+            f"AtariEnv({self._options.game!r}, obs={self.observation_space}, "
+            f"actions={self.action_space}, device='cpu')"
         )
 
     def close(self) -> None:
@@ -267,12 +271,13 @@ class AtariEnv(gymnasium.Env[Array, Array]):
 
     def load_game(self) -> None:
         """Switch the console off and on again."""
-        found = resolve(self._game, self._rom_path, self._rules).rom_path
-        self.ale.loadROM(found, game=self._game, rules=self._rules)
-        if self._mode is not None:
-            self.ale.setMode(self._mode)
-        if self._difficulty is not None:
-            self.ale.setDifficulty(self._difficulty)
+        options = self._options
+        found = resolve(options.game, options.rom_path, options.rules).rom_path
+        self.ale.loadROM(found, game=options.game, rules=options.rules)
+        if options.mode is not None:
+            self.ale.setMode(options.mode)
+        if options.difficulty is not None:
+            self.ale.setDifficulty(options.difficulty)
 
     def get_action_meanings(self) -> list[str]:
         """Names of the actions."""

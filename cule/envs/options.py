@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -75,25 +75,19 @@ PRESETS: Mapping[str, Mapping[str, object]] = MappingProxyType(
 )
 
 
-@documents()
+#: Marks options of images, which have no effect on RAM.
+OF_IMAGES: Mapping[str, bool] = MappingProxyType({"of_images": True})
+
+
 @dataclass(frozen=True, kw_only=True)
-class EnvOptions:
-    """Every option of an `AtariVectorEnv`; `AtariVectorEnv.config` holds them as resolved."""
+class GameOptions:
+    """Options of environments that a learner's config has, too, with defaults of its own."""
 
     game: str | Sequence[tuple[str, int]] = field(kw_only=False)
     """Name of the game, or (name, number of environments) for each of several games."""
 
     num_envs: int = field(kw_only=False)
     """Number of environments; may be left out where `game` has the numbers."""
-
-    batch_size: int = within(0, 0, MAX_ENVS)
-    """Environments that a `recv` returns; fewer than `num_envs` steps asynchronously. 0: all."""
-
-    num_threads: int = within(0, 0, 1024)
-    """CPU threads; 0: one for each environment, up to the number of hardware threads."""
-
-    thread_affinity_offset: int = within(-1, -1, (os.cpu_count() or 1) - 1)
-    """First core to pin the threads to, one thread to each core, on Linux; -1: not pinned."""
 
     max_num_frames_per_episode: int = within(108_000, 1, INT32_MAX)
     """Emulated frames after which an episode is truncated."""
@@ -104,6 +98,64 @@ class EnvOptions:
     full_action_space: bool = False
     """All legal actions instead of those the game uses; without effect on continuous actions."""
 
+    stack_num: int = within(4, 1, 256, **OF_IMAGES)
+    """Frames in an observation, the newest last."""
+
+    frameskip: int = within(4, 1, 1024)
+    """Emulated frames of a step; at most 256 on a GPU, where a step is one kernel."""
+
+    maxpool: bool = field(default=True, metadata=OF_IMAGES)
+    """Each pixel is the larger one of the last two frames of the step."""
+
+    noop_max: int = within(30, 0, MAX_NOOPS)
+    """A reset plays fewer than this many random no-op frames."""
+
+    fire_after_life_loss: bool = False
+    """After the loss of a life the game continues, also with `episodic_life`. Where FIRE is an
+    action of the game, the step ends with a no-op, FIRE and the third action, `frameskip` frames
+    each: those of EpisodicLifeEnv and FireResetEnv in OpenAI Baselines, with which most published
+    scores were made. Without it an agent may never learn to serve again.
+    """
+
+    use_fire_reset: bool = True
+    """A reset presses FIRE once, where the game uses it."""
+
+    kernel: str = one_of("auto", "auto", "interpreter", "compiled")
+    """What executes the programs of games; results never differ. On a CPU: the interpreter, or
+    machine code made at run time. On a GPU: the interpreter kernel, or one that is compiled for the
+    game in the background and then takes over between two steps. auto: compiled where that is
+    possible, otherwise interpreter.
+    """
+
+    obs_type: str = one_of("image", "image", "ram", "objects")
+    """image; ram: the 128 bytes of RAM; or objects: rows of x, y, w, h, visible and value of the
+    objects on the screen, int16 ``[stack_num, K, 6]``, which `AtariVectorEnv.objects_layout` names.
+    """
+
+    mode: int | Sequence[int] | None = None
+    """Game mode, for all environments or for each. None: the game's default."""
+
+    difficulty: int | Sequence[int] | None = None
+    """Difficulty switches, for all environments or for each. None: the game's default."""
+
+    decorrelate_steps: int = within(0, 0, 1_000_000)
+    """After a full reset each environment plays a random number of random steps, up to this."""
+
+
+@documents()
+@dataclass(frozen=True, kw_only=True)
+class EnvOptions(GameOptions):
+    """Every option of an `AtariVectorEnv`; `AtariVectorEnv.config` holds them as resolved."""
+
+    batch_size: int = within(0, 0, MAX_ENVS)
+    """Environments that a `recv` returns; fewer than `num_envs` steps asynchronously. 0: all."""
+
+    num_threads: int = within(0, 0, 1024)
+    """CPU threads; 0: one for each environment, up to the number of hardware threads."""
+
+    thread_affinity_offset: int = within(-1, -1, (os.cpu_count() or 1) - 1)
+    """First core to pin the threads to, one thread to each core, on Linux; -1: not pinned."""
+
     continuous: bool = False
     """Actions are (radius, angle, fire), as float32, instead of indices."""
 
@@ -113,26 +165,14 @@ class EnvOptions:
     autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP
     """When an ended environment is reset: in the next step, in the same step, or by the caller."""
 
-    img_height: int = within(84, 1, INT32_MAX)
+    img_height: int = within(84, 1, INT32_MAX, **OF_IMAGES)
     """Rows of an observation; at most those of the game's screen."""
 
-    img_width: int = within(84, 1, _core.SCREEN_WIDTH)
+    img_width: int = within(84, 1, _core.SCREEN_WIDTH, **OF_IMAGES)
     """Columns of an observation."""
 
-    grayscale: bool = True
+    grayscale: bool = field(default=True, metadata=OF_IMAGES)
     """Gray observations; otherwise RGB, with the channels last."""
-
-    stack_num: int = within(4, 1, 256)
-    """Frames in an observation, the newest last."""
-
-    frameskip: int = within(4, 1, 1024)
-    """Emulated frames of a step; at most 256 on a GPU, where a step is one kernel."""
-
-    maxpool: bool = True
-    """Each pixel is the larger one of the last two frames of the step."""
-
-    noop_max: int = within(30, 0, MAX_NOOPS)
-    """A reset plays fewer than this many random no-op frames."""
 
     episodic_life: bool = False
     """The loss of a life ends the episode; a new game follows."""
@@ -140,18 +180,8 @@ class EnvOptions:
     life_loss_info: bool = False
     """The loss of a life is reported as termination; the game continues."""
 
-    fire_after_life_loss: bool = False
-    """After the loss of a life the game continues, also with `episodic_life`. Where FIRE is an
-    action of the game, the step ends with a no-op, FIRE and the third action, `frameskip` frames
-    each: those of EpisodicLifeEnv and FireResetEnv in OpenAI Baselines, with which most published
-    scores were made.
-    """
-
     reward_clipping: bool = True
     """Rewards of `step` are clipped to [-1, 1]."""
-
-    use_fire_reset: bool = True
-    """A reset presses FIRE once, where the game uses it."""
 
     episode_info: bool = False
     """``info`` of `reset` and `step` also has, for every environment, ``reward`` (of the step, not
@@ -168,13 +198,6 @@ class EnvOptions:
     device: str | torch.device = "cpu"
     """Device that runs the environments and holds the results: cpu, cuda, cuda:<number> or auto."""
 
-    kernel: str = one_of("auto", "auto", "interpreter", "compiled")
-    """What executes the programs of games; results never differ. On a CPU: the interpreter, or
-    machine code made at run time. On a GPU: the interpreter kernel, or one that is compiled for the
-    game in the background and then takes over between two steps. auto: compiled where that is
-    possible, otherwise interpreter.
-    """
-
     output: str | None = one_of(None, "numpy", "torch")
     """Type of what `reset` and `step` return. None: numpy on the CPU, torch on a GPU."""
 
@@ -186,22 +209,8 @@ class EnvOptions:
     num_reset_states: int = within(30, 1, 4096)
     """Number of stored reset states of a game; without effect on exact resets."""
 
-    obs_type: str = one_of("image", "image", "ram", "objects")
-    """image; ram: the 128 bytes of RAM; or objects: rows of x, y, w, h, visible and value of the
-    objects on the screen, int16 ``[stack_num, K, 6]``, which `AtariVectorEnv.objects_layout` names.
-    """
-
-    mode: int | Sequence[int] | None = None
-    """Game mode, for all environments or for each. None: the game's default."""
-
-    difficulty: int | Sequence[int] | None = None
-    """Difficulty switches, for all environments or for each. None: the game's default."""
-
     preset: str = one_of("ale", *PRESETS)
     """Named set of options that these started from."""
-
-    decorrelate_steps: int = within(0, 0, 1_000_000)
-    """After a full reset each environment plays a random number of random steps, up to this."""
 
     rom_path: str | os.PathLike[str] | None = None
     """A ROM file of your own."""
@@ -213,15 +222,32 @@ class EnvOptions:
     """rgb_array: `render` returns the screens. None: it returns nothing."""
 
 
+#: Options of images.
+IMAGE_OPTIONS = sorted(
+    name for name, entry in init_fields(EnvOptions).items() if "of_images" in entry.metadata
+)
+
+
+def full_screens(height: int, *, grayscale: bool) -> dict[str, Any]:
+    """Options for observations that are whole screens: as large, one at a time, without pooling."""
+    return {
+        "img_height": height,
+        "img_width": _core.SCREEN_WIDTH,
+        "grayscale": grayscale,
+        "stack_num": 1,
+        "maxpool": False,
+    }
+
+
 _Env = TypeVar("_Env")
 _Options = TypeVar("_Options", bound=EnvOptions)
 _P = ParamSpec("_P")
 
 
 def takes_options(
-    spec: Callable[_P, EnvOptions],
+    spec: Callable[_P, object],
 ) -> Callable[[Callable[Concatenate[_Env, ...], None]], Callable[Concatenate[_Env, _P], None]]:
-    """Give a constructor with ``**options`` the signature of `spec`, at run time and for types."""
+    """Give a constructor the signature of the options `spec`, at run time and for types."""
 
     def decorate(
         init: Callable[Concatenate[_Env, ...], None],
@@ -311,9 +337,9 @@ def _check_together(options: EnvOptions) -> None:
     """Refuse options that contradict each other."""
     fields = init_fields(type(options))
     if options.obs_type != "image":
-        of_images = ("img_height", "img_width", "grayscale", "maxpool")
-        for name in (*of_images, *(["stack_num"] if options.obs_type == "ram" else [])):
-            _require(options, name, (fields[name].default,), f"obs_type={options.obs_type!r}")
+        for name in IMAGE_OPTIONS:
+            if name != "stack_num" or options.obs_type == "ram":
+                _require(options, name, (fields[name].default,), f"obs_type={options.obs_type!r}")
     if options.device != "cpu":
         condition = f"device {shown(options.device)}"
         _require(options, "resets", ("cached",), condition)

@@ -9,6 +9,7 @@ for it, as in ALE.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -234,6 +235,25 @@ def make_batch(plan: BatchPlan, options: EnvOptions) -> _core.Batch:
         return _core.Batch(
             plan.games, game_index, modes, difficulties, native_options(plan, options)
         )
+
+
+def reset_rows(
+    plan: BatchPlan, options: EnvOptions
+) -> tuple[list[NDArray[np.uint8]], NDArray[np.int32]]:
+    """Cached reset states of each (game, mode, difficulty), and which set each environment has."""
+    kinds = np.stack([plan.game_index, plan.modes, plan.difficulties], axis=1)
+    distinct, reset_set = np.unique(kinds, axis=0, return_inverse=True)
+    index, modes, difficulties = distinct.T
+    one_of_each = dataclasses.replace(
+        plan, game_index=index, modes=modes, difficulties=difficulties
+    )
+    batch = make_batch(one_of_each, options)
+    try:
+        with native_errors:
+            rows = [batch.reset_states(env) for env in range(len(distinct))]
+    finally:
+        batch.close()
+    return rows, np.ascontiguousarray(reset_set.reshape(-1), np.int32)
 
 
 def native_options(plan: BatchPlan, options: EnvOptions) -> _core.BatchOptions:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cule import _core
 from cule.envs.checks import INT32_MAX, as_array, is_tensor, to_numpy, to_own_numpy
 from cule.envs.errors import ArgumentTypeError, EnvIndexError
-from cule.envs.options import EnvOptions
+from cule.envs.options import IMAGE_OPTIONS, EnvOptions
 from cule.errors import InvalidArgumentError, InvalidStateError, shown
 
 #: Largest seed of a console; one more is the time of day in ale-py.
@@ -24,7 +24,7 @@ NO_SEED = -1
 _RESET_OPTIONS = ("reset_mask", "states")
 
 #: Options that snapshots depend on; `obs_type` and `resets` have other names there.
-_SNAPSHOT_OPTIONS = ("img_height", "img_width", "stack_num", "grayscale")
+_SNAPSHOT_OPTIONS = tuple(name for name in IMAGE_OPTIONS if name != "maxpool")
 
 
 @dataclass(frozen=True)

@@ -142,14 +142,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         """
         self._check_open()
         request = parse_reset(seed, options, self._batch.state_size, self._config)
-        partial = request.mask is not None
-        if partial and self._flight.is_partial:
-            raise InvalidArgumentError(
-                "options holds 'reset_mask'; no partial reset is possible where batch_size < "
-                f"num_envs, and they are {self.batch_size} and {self.num_envs}"
-            )
-        if partial and not self._is_reset():
-            raise NotResetError("options: the first reset() must reset every environment")
+        self._check_mask(request)
         if request.base_seed is not None:
             super().reset(seed=request.base_seed)
         self._drain()
@@ -158,18 +151,12 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         if self._flight.is_partial:
             self._send_all(request)
             self._flight.receive(out)
-            return self._memory.wrap(obs), self._results.info(out)
-        if request.states is not None:
+        elif request.states is not None:
             self._restore(request.states, request.indices(self.num_envs))
             with native_errors:
                 self._batch.observe(out)
         else:
-            with native_errors:
-                self._batch.reset(request.mask, request.seeds_for(self._is_reset()), out)
-        if self._config.decorrelate_steps and not partial and request.states is None:
-            seed_word = request.decorrelation_seed(self.np_random)
-            with native_errors:
-                self._batch.decorrelate(self._config.decorrelate_steps, seed_word, out)
+            self._begin_episodes(request, out)
         self._state = State.READY
         return self._memory.wrap(obs), self._results.info(out)
 
@@ -431,8 +418,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             NotResetError: Before the first reset.
             InvalidArgumentError: An index is out of range.
         """
-        self._check_ready()
-        self._flight.check_landed("get_state")
+        self._check_ready("get_state")
         chosen = as_indices(indices, self.num_envs)
         with native_errors:
             return self._memory.wrap(self._batch.get_state(chosen))
@@ -477,8 +463,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             NotResetError: Before the first reset.
             CallOrderError: Environments have been sent and not received.
         """
-        self._check_ready()
-        self._flight.check_landed("observe")
+        self._check_ready("observe")
         shape = (self.num_envs, *(self.single_observation_space.shape or ()))
         obs = self._memory.pool(shape, obs_dtype(self._config))()
         out = self._memory.outputs(obs)
@@ -502,8 +487,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             NotResetError: Before the first reset.
             InvalidArgumentError: Another kind, a wrong index, or screens of different heights.
         """
-        self._check_ready()
-        self._flight.check_landed("screens")
+        self._check_ready("screens")
         chosen = as_indices(indices, self.num_envs)
         word = as_choice("kind", kind, ("rgb", "gray", "index"))
         with native_errors:
@@ -554,12 +538,14 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._state = State.LEFT_BEHIND
         return self._batch
 
-    def _check_ready(self) -> None:
-        if self._state is State.READY:
-            return
-        self._check_open()
-        if not self._is_reset():
-            raise NotResetError("this environment has not been reset; call reset() first")
+    def _check_ready(self, what: str = "") -> None:
+        """Refuse a call before the first reset; one that is named also while envs are sent."""
+        if self._state is not State.READY:
+            self._check_open()
+            if not self._is_reset():
+                raise NotResetError("this environment has not been reset; call reset() first")
+        if what:
+            self._flight.check_landed(what)
 
     def _is_reset(self) -> bool:
         """Whether every environment has an episode, which a function of `xla` may have begun."""
@@ -567,6 +553,26 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         if self._state is State.NEW and isinstance(batch, _core.Batch) and batch.has_reset:
             self._state = State.READY
         return self._state is State.READY
+
+    def _check_mask(self, request: ResetRequest) -> None:
+        """Refuse the reset of some environments where all must be reset."""
+        if request.mask is None:
+            return
+        if self._flight.is_partial:
+            raise InvalidArgumentError(
+                "options holds 'reset_mask'; no partial reset is possible where batch_size < "
+                f"num_envs, and they are {self.batch_size} and {self.num_envs}"
+            )
+        if not self._is_reset():
+            raise NotResetError("options: the first reset() must reset every environment")
+
+    def _begin_episodes(self, request: ResetRequest, out: Outputs) -> None:
+        """Begin episodes; where all environments do, random steps follow by `decorrelate_steps`."""
+        max_steps = self._config.decorrelate_steps
+        with native_errors:
+            self._batch.reset(request.mask, request.seeds_for(self._is_reset()), out)
+            if max_steps and request.mask is None:
+                self._batch.decorrelate(max_steps, request.decorrelation_seed(self.np_random), out)
 
     def _send_all(self, request: ResetRequest) -> None:
         """Send all environments, with new episodes or restored snapshots, to be received."""

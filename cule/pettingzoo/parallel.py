@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from cule.envs import MultiAgentVectorEnv
 from cule.envs.checks import INT32_MAX, as_choice, as_int
+from cule.envs.options import full_screens
 from cule.errors import InvalidArgumentError, shown
 from cule.games import load_roms
 from cule.lazy import needs
@@ -91,13 +92,8 @@ class AtariParallelEnv(ParallelEnv):  # type: ignore[misc]  # the library is opt
         self._first_seed = seed
         height = load_roms()[variant.game_id].screen_height
         is_ram = self._obs_type == "ram"
-        pictures: dict[str, Any] = {
-            "grayscale": self._obs_type == "grayscale_image",
-            "img_height": height,
-            "img_width": SCREEN_WIDTH,
-            "stack_num": 1,
-            "maxpool": False,
-        }
+        is_gray = self._obs_type == "grayscale_image"
+        pictures = {} if is_ram else full_screens(height, grayscale=is_gray)
         self._env = MultiAgentVectorEnv(
             variant.game_id,
             1,
@@ -110,7 +106,7 @@ class AtariParallelEnv(ParallelEnv):  # type: ignore[misc]  # the library is opt
             num_threads=1,
             rom_path=rom_path,
             obs_type="ram" if is_ram else "image",
-            **({} if is_ram else pictures),
+            **pictures,
         )
         self.metadata = {
             "render_modes": ["rgb_array"],

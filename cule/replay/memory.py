@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 
-from cule.device import free_host_bytes
+from cule.device import free_device_bytes
 from cule.errors import CapacityError, InvalidArgumentError, shown
 from cule.files import format_bytes
 
@@ -22,16 +22,6 @@ ALLOWED = (
 
 #: Bytes of a buffer by part, as an increasing function of its size.
 BytesOf = Callable[[int], dict[str, int]]
-
-
-def free_memory_bytes(device: torch.device) -> int:
-    """Bytes that a new buffer on a CPU or CUDA device can use, within the limit of a container."""
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        # The driver counts what torch holds in reserve as used; a new tensor can use it.
-        idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(free) + idle
-    return free_host_bytes()
 
 
 def capacity_bytes(capacity: object, free_bytes: int) -> int | None:
@@ -60,7 +50,7 @@ def plan_size(
 
     Each unit of the size adds `transitions_each`, except `overhead` units that cannot be sampled.
     """
-    free = free_memory_bytes(device)
+    free = free_device_bytes(device)
     budget = capacity_bytes(capacity, free)
     if budget is None:
         assert isinstance(capacity, int)

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from cule.device import free_device_bytes
 from cule.errors import CapacityError, InvalidArgumentError, NotReadyError, shown
 from cule.files import format_bytes
-from cule.replay.memory import free_memory_bytes, report
+from cule.replay.memory import report
 from cule.replay.multi_batch import MultiBatchSchedule
 from cule.replay.options import TrajectoryOptions, check_options
 from cule.replay.ring import RingBuffer, ring_bytes
@@ -113,7 +114,7 @@ class TrajectoryBuffer(RingBuffer):
         )
         # T steps, the timestep after them, and the rest of the oldest stack.
         num_timesteps = options.num_steps + options.stack
-        wanted, free = sum(self._bytes(num_timesteps).values()), free_memory_bytes(options.device)
+        wanted, free = sum(self._bytes(num_timesteps).values()), free_device_bytes(options.device)
         if wanted > free:
             raise CapacityError(
                 f"num_steps is {options.num_steps}, which needs {format_bytes(wanted)} with "

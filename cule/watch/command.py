@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import ipaddress
 import math
 import secrets
 import webbrowser
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 
+from cule.envs.checks import as_int
 from cule.envs.vector_env import BatchEnv
-from cule.errors import InvalidArgumentError, shown
+from cule.errors import InvalidArgumentError
 from cule.familiar_names import Parser
+from cule.option_fields import parse_options
 from cule.watch.environments import Environments
-from cule.watch.policies import DEFAULT_PROTOCOL, MAX_SEED, Policy, open_random, open_requested
+from cule.watch.policies import (
+    ALONE,
+    PlayOptions,
+    Policy,
+    open_random,
+    open_trained,
+)
 from cule.watch.server import WatchServer
 from cule.watch.session import MOST_FPS, Session
 from cule.watch.signals import signals_call
@@ -29,67 +36,71 @@ MIN_TOKEN = 8
 DEFAULT_GAME = "pong"
 
 
-def parse(words: Sequence[str]) -> argparse.Namespace:
+@dataclass(frozen=True, kw_only=True)
+class WatchOptions(PlayOptions):
+    """Options of ``cule watch``."""
+
+    game: str | None = None
+    """Game; default: that of the checkpoint, or pong."""
+
+    num_envs: int = 16
+
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+
+    port: int = 8000
+    """Port; 0: a free one."""
+
+    token: str | None = None
+    """Secret in the address of the page; default: a random one where other machines can connect,
+    else none."""
+
+    open: bool = False
+    """Open the page in a browser."""
+
+    speed: float = 1.0
+    """1: real time; 0: as fast as possible."""
+
+    fps: float = MOST_FPS
+    """Most pictures per second."""
+
+    num_players: int | None = field(default=None, metadata=ALONE)
+    """Players of each environment: 2 or 4 in games that have such modes, default 1; as many viewers
+    can play it."""
+
+    def __post_init__(self) -> None:
+        """Check the options.
+
+        Raises:
+            InvalidArgumentError: A number outside its range, or options that contradict each other.
+        """
+        as_int("num_envs", self.num_envs, 1, MAX_ENVS)
+        as_int("port", self.port, 0, 65_535)
+        if self.token is not None and len(self.token) < MIN_TOKEN:
+            raise InvalidArgumentError(
+                f"token has {len(self.token)} characters; it must have at least {MIN_TOKEN}"
+            )
+        if not 0.0 <= self.speed < math.inf:
+            raise InvalidArgumentError(f"speed is {self.speed}; it must be at least 0, and finite")
+        if not 0.0 < self.fps < math.inf:
+            raise InvalidArgumentError(f"fps is {self.fps}; it must be above 0, and finite")
+        super().__post_init__()
+
+
+def parse(words: Sequence[str]) -> WatchOptions:
     """Parse the arguments after ``cule watch``.
 
     Raises:
-        InvalidArgumentError: A number outside its range, or options that contradict each other.
+        InvalidArgumentError: As of `WatchOptions`.
     """
     parser = Parser(
         prog="cule watch",
         description="Watch many environments in the browser, and play them. Ctrl-C ends it.",
     )
-    parser.add_argument(
-        "checkpoint",
-        nargs="?",
-        type=Path,
-        metavar="CHECKPOINT",
-        help="policy: NAME.pt, weights NAME.safetensors, or a run's folder; "
-        "default: random actions",
-    )
-    parser.add_argument("--game", help=f"game; default: that of the checkpoint, or {DEFAULT_GAME}")
-    parser.add_argument("--rom-path", help="ROM file of a game of your own")
-    parser.add_argument("--rules", help="TOML file with the rules of a game of your own")
-    parser.add_argument("--num-envs", type=int, default=16, help="environments (%(default)s)")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    parser.add_argument("--port", type=int, default=8000, help="port; 0: a free one (%(default)s)")
-    parser.add_argument(
-        "--token",
-        help="secret in the address of the page; default: a random one where other machines can "
-        "connect, else none",
-    )
-    parser.add_argument("--open", action="store_true", help="open the page in a browser")
-    parser.add_argument(
-        "--speed", type=float, default=1.0, help="1: real time; 0: as fast as possible"
-    )
-    parser.add_argument(
-        "--fps", type=float, default=MOST_FPS, help="most pictures per second (%(default)s)"
-    )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="seed of environments, actions (%(default)s)"
-    )
-    parser.add_argument("--device", default="cpu", help="of environments, network (%(default)s)")
-    alone = parser.add_argument_group("without a checkpoint")
-    alone.add_argument("--mode", type=int, help="the game's default")
-    alone.add_argument(
-        "--num-players",
-        type=int,
-        help="players of each environment: 2 or 4 in games that have such modes; as many viewers "
-        "can play it (1)",
-    )
-    alone.add_argument("--difficulty", type=int, help="the game's default")
-    trained = parser.add_argument_group("with a checkpoint")
-    trained.add_argument(
-        "--protocol", help=f"as in cule eval: noop, sticky or as-trained ({DEFAULT_PROTOCOL})"
-    )
-    trained.add_argument("--agent", help="MODULE:CLASS of an agent of your own, with its network")
-    trained.add_argument("--greedy", action="store_true", help="choose the best actions")
-    options = parser.parse_args(words)
-    _check(options)
-    return options
+    return parse_options(parser, WatchOptions, words)
 
 
-def watch(options: argparse.Namespace) -> int:
+def watch(options: WatchOptions) -> int:
     """Run ``cule watch`` with the result of `parse` until a signal stops it; return 0.
 
     Raises:
@@ -111,12 +122,11 @@ def watch(options: argparse.Namespace) -> int:
     return 0
 
 
-def _token(options: argparse.Namespace) -> str | None:
+def _token(options: WatchOptions) -> str | None:
     """Secret that viewers must know; None: nothing, where they are on this machine."""
-    token: str | None = options.token
-    if token is None and not _is_loopback(options.host):
-        token = secrets.token_urlsafe()
-    return token
+    if options.token is None and not _is_loopback(options.host):
+        return secrets.token_urlsafe()
+    return options.token
 
 
 def _is_loopback(host: str) -> bool:
@@ -127,43 +137,8 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _open(options: argparse.Namespace) -> tuple[BatchEnv, Policy]:
-    if options.checkpoint is None:
-        return open_random(
-            options.game or DEFAULT_GAME,
-            options.num_envs,
-            rom_path=options.rom_path,
-            rules=options.rules,
-            seed=options.seed,
-            device=options.device,
-            mode=options.mode,
-            difficulty=options.difficulty,
-            num_players=1 if options.num_players is None else options.num_players,
-        )
-    return open_requested(options)
-
-
-def _check(options: argparse.Namespace) -> None:
-    for name, low, high in (("num_envs", 1, MAX_ENVS), ("port", 0, 65_535), ("seed", 0, MAX_SEED)):
-        value = getattr(options, name)
-        if not low <= value <= high:
-            raise InvalidArgumentError(f"{name} is {value}; it must be in {low}..{high}")
-    if options.token is not None and len(options.token) < MIN_TOKEN:
-        raise InvalidArgumentError(
-            f"token has {len(options.token)} characters; it must have at least {MIN_TOKEN}"
-        )
-    if not 0.0 <= options.speed < math.inf:
-        raise InvalidArgumentError(f"speed is {options.speed}; it must be at least 0, and finite")
-    if not 0.0 < options.fps < math.inf:
-        raise InvalidArgumentError(f"fps is {options.fps}; it must be above 0, and finite")
-    has_checkpoint = options.checkpoint is not None
-    misplaced = (
-        ("mode", "difficulty", "num_players") if has_checkpoint else ("protocol", "agent", "greedy")
-    )
-    for name in misplaced:
-        value = getattr(options, name)
-        if value is not None and value is not False:
-            raise InvalidArgumentError(
-                f"{name} is {shown(value)}; it must be used "
-                f"{'without' if has_checkpoint else 'with'} a CHECKPOINT"
-            )
+def _open(options: WatchOptions) -> tuple[BatchEnv, Policy]:
+    if options.checkpoint is not None:
+        return open_trained(options)
+    named = replace(options, game=options.game or DEFAULT_GAME)
+    return open_random(named, 1 if options.num_players is None else options.num_players)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cule.envs import AtariVectorEnv, MultiAgentVectorEnv
-from cule.envs.checks import to_numpy
+from cule.envs.checks import as_int, to_numpy
 from cule.envs.vector_env import BatchEnv
 from cule.errors import InvalidArgumentError, shown
 from cule.games import game_id_of
+from cule.option_fields import positional
 
 #: Any: arrays or tensors, depending on the environment; this package does not import torch.
 Observations: TypeAlias = Any
@@ -25,6 +27,66 @@ DEFAULT_PROTOCOL = "noop"
 #: Largest seed, as in `cule train`: environment i uses seed + i.
 MAX_SEED = 2**30 - 1
 
+#: Marks options of only one kind of play.
+ALONE: Mapping[str, str] = MappingProxyType({"group": "without a CHECKPOINT"})
+TRAINED: Mapping[str, str] = MappingProxyType({"group": "with a CHECKPOINT"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayOptions:
+    """Options of a command that plays a checkpoint or, without one, random actions."""
+
+    checkpoint: Path | None = positional("CHECKPOINT", None)  # noqa: RUF009
+    """Policy: NAME.pt, weights NAME.safetensors, or a run's folder; default: random actions."""
+
+    game: str | None = None
+    """Game; default: that of the checkpoint."""
+
+    rom_path: str | None = None
+    """ROM file of a game of your own."""
+
+    rules: str | None = None
+    """TOML file with the rules of a game of your own."""
+
+    num_envs: int = 8
+    """Environments."""
+
+    seed: int = 0
+    """Seed of the first environment; the others count up."""
+
+    device: str = "cpu"
+    """Device of environments and network."""
+
+    mode: int | None = field(default=None, metadata=ALONE)
+    """Game mode; default: that of the game."""
+
+    difficulty: int | None = field(default=None, metadata=ALONE)
+    """Difficulty switches; default: those of the game."""
+
+    protocol: str | None = field(default=None, metadata=TRAINED)
+    """Protocol as in cule eval: noop, sticky or as-trained; default: noop."""
+
+    agent: str | None = field(default=None, metadata=TRAINED)
+    """MODULE:CLASS of an agent of your own, with its network."""
+
+    greedy: bool = field(default=False, metadata=TRAINED)
+    """Choose the best actions."""
+
+    def __post_init__(self) -> None:
+        """Refuse options that need a checkpoint, or that have no effect with one.
+
+        Raises:
+            InvalidArgumentError: There is one.
+        """
+        as_int("seed", self.seed, 0, MAX_SEED)
+        misplaced = TRAINED if self.checkpoint is None else ALONE
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.metadata == misplaced and value is not None and value is not False:
+                raise InvalidArgumentError(
+                    f"{item.name} is {shown(value)}; it must be used {misplaced['group']}"
+                )
+
 
 class Policy(NamedTuple):
     """Chooses the actions of all environments."""
@@ -33,62 +95,37 @@ class Policy(NamedTuple):
     act: Callable[[Observations], NDArray[np.generic]]  # actions on the newest observations
 
 
-def open_random(
-    game: str,
-    num_envs: int,
-    *,
-    rom_path: str | None = None,
-    rules: str | None = None,
-    seed: int,
-    device: str,
-    mode: int | None = None,
-    difficulty: int | None = None,
-    num_players: int = 1,
-) -> tuple[BatchEnv, Policy]:
+def open_random(options: PlayOptions, num_players: int = 1) -> tuple[BatchEnv, Policy]:
     """Environments for people: every frame, and all actions."""
-    options: dict[str, Any] = {
+    game, num_envs, rules = options.game, options.num_envs, options.rules
+    assert game is not None
+    same = ("mode", "difficulty", "rom_path", "device")
+    keywords: dict[str, Any] = {
         "autoreset_mode": "SameStep",
         "frameskip": 1,
         "full_action_space": True,
         "obs_type": "ram",  # the cheapest, because the policy ignores observations
         "reward_clipping": False,
-        "mode": mode,
-        "difficulty": difficulty,
-        "rom_path": rom_path,
-        "device": device,
+        **{name: getattr(options, name) for name in same},
     }
     if num_players == 1:
-        env: BatchEnv = AtariVectorEnv(game, num_envs, rules=rules, **options)
+        env: BatchEnv = AtariVectorEnv(game, num_envs, rules=rules, **keywords)
     else:
         if rules is not None:
             raise InvalidArgumentError(
                 f"rules is {shown(rules)}; with num_players {num_players} it must be left out"
             )
-        env = MultiAgentVectorEnv(game, num_envs, num_players=num_players, **options)
-    random, num_actions = np.random.default_rng(seed), len(env.action_set)
+        env = MultiAgentVectorEnv(game, num_envs, num_players=num_players, **keywords)
+    random, num_actions = np.random.default_rng(options.seed), len(env.action_set)
     shape = (num_envs,) if num_players == 1 else (num_envs, num_players)
     return env, Policy("random actions", lambda _: random.integers(num_actions, size=shape))
 
 
-def open_trained(
-    path: Path,
-    num_envs: int,
-    *,
-    game: str | None = None,
-    rom_path: str | None = None,
-    rules: str | None = None,
-    agent_class: str | None = None,
-    protocol: str = DEFAULT_PROTOCOL,
-    seed: int,
-    greedy: bool,
-    device: str,
-) -> tuple[BatchEnv, Policy]:
+def open_trained(options: PlayOptions) -> tuple[BatchEnv, Policy]:
     """The environments of an evaluation, and the policy of a checkpoint, as in `cule eval`.
 
-    `path` is a checkpoint, a file of weights, or the folder of a run; `game` is the game that it
-    must play, if any, and `rom_path` and `rules` the files of a game of your own, by default those
-    of training; `agent_class` is MODULE:CLASS of an agent of your own; `greedy` chooses the best
-    actions, without randomness.
+    The game, where one is named, must be that of the checkpoint; ROM and rules are by default those
+    of training.
     """
     from cule.agents.parts.config import EVALUATION_SEED
     from cule.agents.parts.envs import make_env
@@ -98,9 +135,11 @@ def open_trained(
     from cule.agents.run.weights import read_to_play
     from cule.agents.self_play import SelfPlayEnv
 
-    own = None if agent_class is None else find_agent(agent_class)
+    path, game, device = options.checkpoint, options.game, options.device
+    assert path is not None
+    own = None if options.agent is None else find_agent(options.agent)
     content = read_to_play(find_checkpoint(path))
-    files = {"rom_path": rom_path, "rules": rules}
+    files = {"rom_path": options.rom_path, "rules": options.rules}
     given = {name: path for name, path in files.items() if path is not None}
     config = checkpoint_config(content, own, device=device, env_device="", **given)
     if game is not None and game != config.game and game_id_of(game) != game_id_of(config.game):
@@ -109,8 +148,9 @@ def open_trained(
             "alone"
         )
     players = config.num_players
-    made = make_env(eval_config(config, protocol, num_envs * players))
-    content["config"]["seed"] = seed  # of the actions; the weights are loaded
+    protocol = options.protocol or DEFAULT_PROTOCOL
+    made = make_env(eval_config(config, protocol, options.num_envs * players))
+    content["config"]["seed"] = options.seed  # of the actions; the weights are loaded
     try:
         agent = load_to_play(content, made, device, own)
     except BaseException:
@@ -121,24 +161,8 @@ def open_trained(
 
     def act(obs: Observations) -> NDArray[np.generic]:
         seen = made.observations(obs) if isinstance(made, SelfPlayEnv) else obs
-        actions: NDArray[np.generic] = to_numpy(agent.act(seen, generator, greedy=greedy))
+        actions: NDArray[np.generic] = to_numpy(agent.act(seen, generator, greedy=options.greedy))
         return actions if players == 1 else actions.reshape(-1, players)
 
     env = made.games if isinstance(made, SelfPlayEnv) else made
     return env, Policy(f"{agent.name} after {agent.steps:,} steps", act)
-
-
-def open_requested(options: argparse.Namespace) -> tuple[BatchEnv, Policy]:
-    """`open_trained` with the options of a command line."""
-    return open_trained(
-        options.checkpoint,
-        options.num_envs,
-        game=options.game,
-        rom_path=options.rom_path,
-        rules=options.rules,
-        agent_class=options.agent,
-        protocol=options.protocol or DEFAULT_PROTOCOL,
-        seed=options.seed,
-        greedy=options.greedy,
-        device=options.device,
-    )

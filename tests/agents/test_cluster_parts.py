@@ -97,7 +97,7 @@ def test_new_weights_act_and_have_their_version() -> None:
     agent = make_agent(num_actors=1, cluster="auto")
     player = make_player(agent)
     zeros = np.zeros(sum(p.numel() for p in agent.network.parameters()), np.float32)
-    played, _ = player.play(4, 3, (zeros, 17))
+    played, _ = player.play(4, 3, zeros, 17)
     assert played.version == 17
     assert not any(p.any() for p in player.network.parameters())
 

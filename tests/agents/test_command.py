@@ -21,13 +21,13 @@ torch = pytest.importorskip("torch")
 
 from cule import AtariVectorEnv  # noqa: E402
 from cule.agents import A2C, AGENTS, PRESETS, VideoError  # noqa: E402
-from cule.agents.parts.options import config_from, field_docs  # noqa: E402
 from cule.agents.run.checkpoint import read_checkpoint  # noqa: E402
 from cule.agents.run.run import Run, RunOptions  # noqa: E402
 from cule.agents.run.video import RecordedEnv, is_complete  # noqa: E402
 from cule.cli import main  # noqa: E402
 from cule.errors import CuleError, InvalidArgumentError  # noqa: E402
 from cule.nets import TORSOS  # noqa: E402
+from cule.option_fields import config_from, field_docs  # noqa: E402
 from tests.support.cases import long_except  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 

@@ -13,8 +13,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule.agents import AGENTS, AgentConfig  # noqa: E402
-from cule.agents.parts.options import field_docs  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
+from cule.option_fields import field_docs  # noqa: E402
 from tests.support.cases import long_except  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.learners import SMALL, class_of, collect, small_env, small_learner  # noqa: E402

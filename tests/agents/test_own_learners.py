@@ -35,7 +35,7 @@ from cule.agents.run.checkpoint import (  # noqa: E402
     read_checkpoint,
 )
 from cule.cli import main  # noqa: E402
-from cule.watch.policies import open_trained  # noqa: E402
+from cule.watch.policies import PlayOptions, open_trained  # noqa: E402
 from tests.support.cases import long_except  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.learners import SMALL, class_of, small_env  # noqa: E402
@@ -324,12 +324,12 @@ def test_own_agents_are_evaluated(
     words = ["eval", "own.pt", "--episodes", "10"]
     assert main([*words, "--agent", "mine:Mine"]) == 0
     assert "own-ppo after 8 steps" in capsys.readouterr().out
-    shown = {"seed": 0, "greedy": True, "device": "cpu"}
-    env, policy = open_trained(Path("own.pt"), 2, agent_class="mine:Mine", **shown)
+    shown = PlayOptions(checkpoint=Path("own.pt"), num_envs=2, greedy=True)
+    env, policy = open_trained(dataclasses.replace(shown, agent="mine:Mine"))
     assert policy.title == "own-ppo after 8 steps"
     env.close()
     with pytest.raises(cule.CheckpointError, match="with --agent MODULE:CLASS your own"):
-        open_trained(Path("own.pt"), 2, **shown)
+        open_trained(shown)
     for name, text in (
         ([], "with --agent MODULE:CLASS your own"),
         (["--agent", "mine:Other"], "agent is 'mine:Other', which cannot be imported"),
@@ -350,7 +350,7 @@ def test_weights_of_an_agent_without_a_name_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_wrong_option_names_the_right_one() -> None:
-    from cule.agents.parts.options import config_from
+    from cule.option_fields import config_from
 
     with pytest.raises(cule.InvalidArgumentError, match="did you mean 'learning_rate'"):
         config_from(A2CConfig, {"lr": 1.0})

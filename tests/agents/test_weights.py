@@ -220,9 +220,9 @@ def test_from_train_to_eval_and_watch(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["eval", str(path), "--episodes", "10"]) == 0
     assert "ppo after 64 steps" in capsys.readouterr().out
 
-    from cule.watch.policies import open_trained
+    from cule.watch.policies import PlayOptions, open_trained
 
-    env, policy = open_trained(path, 2, seed=0, greedy=False, device="cpu")
+    env, policy = open_trained(PlayOptions(checkpoint=path, num_envs=2))
     obs, _ = env.reset(seed=0)
     assert policy.act(obs).shape == (2,)
     assert policy.title == "ppo after 64 steps"

@@ -10,7 +10,7 @@ import pytest
 
 import cule
 from cule.bench.command import parser
-from cule.bench.options import PRESETS, BenchOptions
+from cule.bench.options import PRESETS
 from cule.option_fields import field_docs, given_fields
 from cule.replay import PrioritizedOptions, ReplayOptions, SharedOptions, TrajectoryOptions
 
@@ -61,4 +61,4 @@ def test_a_preset_is_a_set_of_options_that_names_win_over() -> None:
     env.close()
     given = given_fields(parser(PRESETS["one-thread"]).parse_args(["--rounds", "3"]))
     del given["preset"]
-    assert BenchOptions(**given) == dataclasses.replace(PRESETS["one-thread"], rounds=3)
+    assert given == {"rounds": 3}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -74,9 +75,7 @@ def test_a_game_without_rules_mentions_them(tmp_path: Path) -> None:
 def test_watch(rules: Path) -> None:
     words = ["--game", "mine", "--rom-path", str(rom_path("pong")), "--rules", str(rules)]
     options = parse(words)
-    env, _ = open_random(
-        options.game, 2, rom_path=options.rom_path, rules=options.rules, seed=0, device="cpu"
-    )
+    env, _ = open_random(dataclasses.replace(options, num_envs=2))
     env.reset(seed=0)
     assert env.lives.tolist() == [7, 7]
     env.close()
@@ -86,7 +85,7 @@ def test_train_eval_and_watch(
     rules: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("torch")
-    from cule.watch.policies import open_trained
+    from cule.watch.policies import PlayOptions, open_trained
 
     run = tmp_path / "run"
     words = ["--game", "mine", "--rom-path", str(rom_path("pong")), "--rules", str(rules)]
@@ -104,6 +103,8 @@ def test_train_eval_and_watch(
     (record,) = json.loads(scores.read_text())
     assert record["game"] == "mine"
     assert all(0 < length <= 15 for length in record["lengths"])
-    env, _ = open_trained(run, 2, game="mine", rules=str(moved), seed=0, greedy=True, device="cpu")
+    env, _ = open_trained(
+        PlayOptions(checkpoint=run, num_envs=2, game="mine", rules=str(moved), greedy=True)
+    )
     assert env.config.game == "mine"
     env.close()

@@ -35,7 +35,7 @@ import numpy as np
 import cule
 from cule.games import list_games
 from cule.watch.environments import Environments
-from cule.watch.policies import open_random
+from cule.watch.policies import PlayOptions, open_random
 from cule.watch.server import WatchServer
 from cule.watch.session import Session
 from roms_tools import record_golden
@@ -74,16 +74,7 @@ def play(game: str, rng: random.Random) -> None:
 
 def watch(game: str, rng: random.Random) -> None:
     """Serve a game to viewers that come and go."""
-    env, policy = open_random(
-        game,
-        4,
-        rom_path=None,
-        rules=None,
-        seed=rng.randrange(1000),
-        device="cpu",
-        mode=None,
-        difficulty=None,
-    )
+    env, policy = open_random(PlayOptions(game=game, num_envs=4, seed=rng.randrange(1000)))
     with contextlib.closing(env):
         session = Session(Environments(env, policy, seed=0), speed=0.0, fps=1e6)
         server = WatchServer("127.0.0.1", 0, session)

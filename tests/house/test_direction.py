@@ -52,7 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lazy": {"errors"},
     "tensor_files": {"errors", "files", "pickles", "reading"},
     "pickles": {"errors", "reading"},
-    "option_fields": {"errors"},
+    "option_fields": {"errors", "familiar_names"},
     "familiar_names": {"errors"},
     "progress": set(),
     "device": {"errors"},
@@ -89,7 +89,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("bench", ""),
     },
     # The learners for their checkpoints, imported late; the native module for its palettes.
-    "watch": {"errors", "familiar_names", "games", "envs", "agents", "_core"},
+    "watch": {"errors", "option_fields", "familiar_names", "games", "envs", "agents", "_core"},
     # Action logs of environments; watch for the policy of a checkpoint, imported late.
     "datasets": {
         "errors",
@@ -324,7 +324,7 @@ def test_torch_is_imported_late_and_in_one_place_outside_the_learners() -> None:
     assert set(importers) == {
         "device.py",
         "envs/checks.py",  # for its type
-        "envs/backend.py",
+        "envs/host_memory.py",
         "envs/options.py",  # for its type
     }
 

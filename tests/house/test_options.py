@@ -65,14 +65,58 @@ def test_keywords_and_defaults_of_the_single_environment() -> None:
 
 def test_every_option_has_a_sentence() -> None:
     tree = ast.parse(Path(inspect.getfile(options)).read_text())
-    (node,) = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "EnvOptions"]
-    body = node.body[1:]  # after the class docstring
+    names = ("GameOptions", "EnvOptions")
+    classes = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name in names]
+    body = [part for node in classes for part in node.body[1:]]  # after the class docstring
     assert len(body) == 2 * len(dataclasses.fields(cule.EnvOptions))
     for declaration, sentence in zip(body[::2], body[1::2], strict=True):
         assert isinstance(declaration, ast.AnnAssign)
         assert isinstance(sentence, ast.Expr)
         assert isinstance(sentence.value, ast.Constant)
         assert str(sentence.value.value).rstrip().endswith(".")
+
+
+#: Classes that describe options of `GameOptions` in other words, and which: those of other libraries
+#: have their defaults, a learner and a command take other values.
+DESCRIBED_ELSEWHERE = {
+    "GymOptions": {"mode", "difficulty", "obs_type", "frameskip", "max_num_frames_per_episode"},
+    "Config": {"num_envs", "mode", "difficulty"},  # of EnvPool
+    "MultiAgentOptions": {"game", "mode", "noop_max"},
+    "AgentConfig": {"game", "num_envs", "mode", "difficulty"},
+    "ApexConfig": {"num_envs"},
+    "StorageOptions": {"num_envs"},
+    "BenchOptions": {"num_envs"},
+    "CheckOptions": {"num_envs"},
+    "PlayOptions": {"game", "num_envs", "mode", "difficulty"},
+    "WatchOptions": {"game"},
+    "RecordOptions": {"repeat_action_probability"},
+    "EvalOptions": {"num_envs"},
+}
+
+
+def test_options_of_environments_are_described_once() -> None:
+    shared = {field.name for field in dataclasses.fields(options.GameOptions)}
+    found: dict[str, set[str]] = {}
+    for path in sorted(Path(cule.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ClassDef):
+                continue
+            for line, sentence in zip(node.body, node.body[1:], strict=False):
+                if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
+                    is_described = isinstance(sentence, ast.Expr)
+                    if is_described and line.value is not None and line.target.id in shared:
+                        found.setdefault(node.name, set()).add(line.target.id)
+    assert found.pop("GameOptions") == shared
+    assert found == DESCRIBED_ELSEWHERE
+
+
+def test_defaults_of_shared_options_of_envpool_are_ours() -> None:
+    from cule.wrappers.envpool.spec import _SHARED, Config
+
+    theirs = {field.name: field.default for field in dataclasses.fields(Config)}
+    ours = {field.name: field.default for field in dataclasses.fields(cule.EnvOptions)}
+    assert {name: theirs[name] for name in _SHARED} == {name: ours[name] for name in _SHARED}
+    assert len(_SHARED) == 10
 
 
 def test_autoreset_modes_are_gymnasiums() -> None:

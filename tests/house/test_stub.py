@@ -85,7 +85,11 @@ def test_module_names(module: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(classes()))
 def test_class_members(name: str) -> None:
-    assert stub_names(classes()[name].body) == public_names(native(name))
+    members = public_names(native(name))
+    if name == "_core.BatchOptions":  # those of options are named in `cule.EnvOptions`
+        options = {entry.name for entry in dataclasses.fields(cule.EnvOptions)}
+        members -= options - {"full_action_space"}
+    assert stub_names(classes()[name].body) == members
 
 
 @pytest.mark.parametrize("name", sorted(functions().keys() - OF_PYBIND11))

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from cule import AtariVectorEnv
-from cule.watch.policies import open_random
+from cule.watch.policies import PlayOptions, open_random
 from tests.support.served import serve
 
 webdriver = pytest.importorskip("selenium.webdriver")
@@ -197,7 +197,7 @@ def captions(driver: Any) -> list[str]:
 
 
 def test_the_picture_of_a_running_game_has_scores(tmp_path: Path) -> None:
-    env, policy = open_random("ms_pacman", 6, seed=1, device="cpu")
+    env, policy = open_random(PlayOptions(game="ms_pacman", num_envs=6, seed=1))
     with serve(env, policy, speed=8.0) as served:
         url = f"http://127.0.0.1:{served.server.server_port}/"
         with browser(url, tmp_path / "a") as page:

@@ -33,7 +33,7 @@ def fitting(error: pytest.ExceptionInfo[OutOfMemoryError]) -> int:
 def test_the_number_that_fits(
     name: str, least: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"cule.envs.cpu_memory.{name}", lambda: FREE)
+    monkeypatch.setattr(f"cule.envs.host_memory.{name}", lambda: FREE)
     with pytest.raises(
         OutOfMemoryError, match=r"num_envs is 1000: [\d,]+ bytes are needed"
     ) as error:
@@ -46,7 +46,7 @@ def test_the_number_that_fits(
 
 
 def test_ram_observations_and_cached_resets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cule.envs.cpu_memory.free_host_bytes", lambda: FREE)
+    monkeypatch.setattr("cule.envs.host_memory.free_host_bytes", lambda: FREE)
     cule.AtariVectorEnv("pong", 1000, obs_type="ram", num_threads=1).close()
     with pytest.raises(OutOfMemoryError, match="for cached resets"):
         cule.AtariVectorEnv("pong", 100, resets="cached", num_reset_states=1000)
@@ -79,7 +79,7 @@ def test_the_estimate_is_what_an_environment_takes(
 ) -> None:
     command = [sys.executable, "-c", TAKEN, options]
     taken = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    monkeypatch.setattr("cule.envs.cpu_memory.free_host_bytes", lambda: FREE)
+    monkeypatch.setattr("cule.envs.host_memory.free_host_bytes", lambda: FREE)
     with pytest.raises(OutOfMemoryError) as error:
         cule.AtariVectorEnv("pong", 1000, **eval(options))
     estimate = FREE / fitting(error)

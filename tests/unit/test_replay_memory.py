@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from cule.device import free_device_bytes
 from cule.errors import CuleError, InvalidArgumentError
 from cule.replay import (
     CapacityError,
@@ -25,7 +26,7 @@ from cule.replay import (
     UniformReplay,
     native,
 )
-from cule.replay.memory import capacity_bytes, free_memory_bytes
+from cule.replay.memory import capacity_bytes
 from cule.replay.transitions import n_step_returns
 from tests.support.replay_model import RandomEpisodes
 
@@ -135,7 +136,7 @@ def test_a_million_transitions_take_what_is_printed(kind: Any) -> None:
 
 def test_what_would_fit_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """And then it does fit."""
-    monkeypatch.setattr("cule.replay.memory.free_memory_bytes", lambda device: 5_000_000)
+    monkeypatch.setattr("cule.replay.memory.free_device_bytes", lambda device: 5_000_000)
     with pytest.raises(CapacityError, match=r"has 5 MB free, which would hold [\d,]+ tr") as caught:
         UniformReplay(ReplayOptions(capacity=1_000_000, num_envs=3))
     assert isinstance(caught.value, CuleError)
@@ -157,15 +158,15 @@ def test_free_memory_keeps_to_the_limit_of_a_container(
     limit, usage, statistics = (tmp_path / name for name in ("limit", "usage", "statistics"))
     files = ((str(limit), str(usage), str(statistics)),)
     monkeypatch.setattr("cule.device.CGROUP_FILES", files)
-    unlimited = free_memory_bytes(device)
+    unlimited = free_device_bytes(device)
     assert unlimited > 10**8
     limit.write_text("max")
     usage.write_text("1000")
-    assert free_memory_bytes(device) > 10**8
+    assert free_device_bytes(device) > 10**8
     limit.write_text("51000")
-    assert free_memory_bytes(device) == 50_000
+    assert free_device_bytes(device) == 50_000
     statistics.write_text("anon 7\ninactive_file 300\nactive_file 40\nworkingset_nodes 1\n")
-    assert free_memory_bytes(device) == 50_340
+    assert free_device_bytes(device) == 50_340
 
 
 def test_short_rings_are_told_of() -> None:

@@ -13,7 +13,7 @@ from cule import AtariVectorEnv, MultiAgentVectorEnv
 from cule.errors import CheckpointError, InvalidArgumentError, UnknownGameError
 from cule.watch.environments import Environments
 from cule.watch.keys import polar_action
-from cule.watch.policies import open_random, open_trained
+from cule.watch.policies import PlayOptions, open_random, open_trained
 
 pytestmark = pytest.mark.ale
 
@@ -65,7 +65,9 @@ def test_numbers_are_the_environments() -> None:
 
 def test_random_play_is_of_the_seed_and_of_all_actions() -> None:
     def states(seed: int) -> Any:
-        env, policy = open_random("seaquest", 2, seed=seed, device="cpu", mode=0, difficulty=1)
+        env, policy = open_random(
+            PlayOptions(game="seaquest", num_envs=2, seed=seed, mode=0, difficulty=1)
+        )
         assert len(env.action_set) == 18
         assert env.config.frameskip == 1
         environments = Environments(env, policy, seed=seed)
@@ -127,7 +129,7 @@ def test_a_checkpoint_plays_as_in_its_evaluation(
 
     path = save_learner(algorithm, tmp_path, **options)
     env, policy = open_trained(
-        tmp_path, 3, game="Pong", protocol=protocol, seed=5, greedy=False, device="cpu"
+        PlayOptions(checkpoint=tmp_path, num_envs=3, game="Pong", protocol=protocol, seed=5)
     )
     assert policy.title == f"{algorithm} after 0 steps"
     environments = Environments(env, policy, seed=5)
@@ -158,7 +160,7 @@ def test_a_person_plays_with_a_continuous_policy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = save_learner("apex-dpg", tmp_path, obs_type="ram", network="vector", **SMALL_REPLAY)
-    env, policy = open_trained(path, 2, seed=0, greedy=True, device="cpu")
+    env, policy = open_trained(PlayOptions(checkpoint=path, num_envs=2, greedy=True))
     taken: list[Any] = []
     step = env.step
 
@@ -181,7 +183,7 @@ def test_a_person_plays_with_a_continuous_policy(
 @pytest.mark.usefixtures("one_thread")
 def test_wrong_checkpoints_are_rejected(tmp_path: Path) -> None:
     def open_it(path: Path, **changes: Any) -> Any:
-        return open_trained(path, 2, **{"seed": 0, "greedy": False, "device": "cpu", **changes})
+        return open_trained(PlayOptions(checkpoint=path, num_envs=2, **changes))
 
     with pytest.raises(InvalidArgumentError, match="folder without a run"):
         open_it(tmp_path)
@@ -200,7 +202,7 @@ def test_wrong_checkpoints_are_rejected(tmp_path: Path) -> None:
 
 
 def test_two_people_play_the_seats_of_one_console() -> None:
-    env, policy = open_random("pong", 2, seed=0, device="cpu", num_players=2)
+    env, policy = open_random(PlayOptions(game="pong", num_envs=2), num_players=2)
     twin = MultiAgentVectorEnv("pong", 2, **env_options(env))
     twin.reset(seed=0)
     environments = Environments(env, policy, seed=0)
@@ -236,7 +238,7 @@ def env_options(env: MultiAgentVectorEnv) -> dict[str, Any]:
 @pytest.mark.usefixtures("one_thread")
 def test_a_policy_of_self_play_has_the_seats_that_no_viewer_has(tmp_path: Path) -> None:
     path = save_learner("ppo", tmp_path, network="small", img_size=42, num_players=2)
-    env, policy = open_trained(path, 3, seed=0, greedy=False, device="cpu")
+    env, policy = open_trained(PlayOptions(checkpoint=path, num_envs=3))
     assert isinstance(env, MultiAgentVectorEnv)
     taken: list[Any] = []
     step = env.step
@@ -260,6 +262,6 @@ def test_a_policy_of_self_play_has_the_seats_that_no_viewer_has(tmp_path: Path) 
 
 def test_rules_are_for_one_player() -> None:
     with pytest.raises(InvalidArgumentError, match="with num_players 2 it must be left out"):
-        open_random("pong", 1, seed=0, device="cpu", num_players=2, rules="x.toml")
+        open_random(PlayOptions(game="pong", num_envs=1, rules="x.toml"), num_players=2)
     with pytest.raises(InvalidArgumentError, match="num_players is 3"):
-        open_random("pong", 1, seed=0, device="cpu", num_players=3)
+        open_random(PlayOptions(game="pong", num_envs=1), num_players=3)

@@ -5,23 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeVar
 
-from cule.agents.parts.options import (
+from cule.envs.options import GameOptions
+from cule.familiar_names import check_keywords
+from cule.option_fields import (
     Bounds,
     Fraction,
     GradNorm,
     NonNegative,
     NonNegativeFloat,
     Positive,
+    init_fields,
     validate,
 )
-from cule.familiar_names import check_keywords
-from cule.option_fields import init_fields
 
 _Config = TypeVar("_Config", bound="AgentConfig")
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentConfig:
+class AgentConfig(GameOptions):
     """Options of every algorithm."""
 
     game: str = "pong"
@@ -58,9 +59,6 @@ class AgentConfig:
     env_device: str = ""
     """Device of the environments; empty: the device of the network."""
 
-    kernel: str = "auto"
-    """Execution of games: auto, interpreter or compiled, as in `cule.EnvOptions`."""
-
     network: str = "nature"
     """Torso: nature, nature32, nips, small (for CPUs), impala, impala2, hadamax, mlp; vector for
     RAM."""
@@ -84,45 +82,13 @@ class AgentConfig:
     episodic_life: bool = False
     """Set the discount to 0 when a life is lost. The episode and the frame stack continue."""
 
-    fire_after_life_loss: bool = False
-    """Press FIRE after a lost life, where the game uses it: without, an agent may never learn to
-    serve again. Also in evaluations, since such an agent does not press it itself."""
-
-    obs_type: Literal["image", "ram"] = "image"
-    """Type of the observations: image or ram."""
-
     img_size: Positive = 84
     """Height and width of an observation in pixels."""
 
-    stack_num: Positive = 4
-    """Frames S in an observation."""
-
-    frameskip: Positive = 4
-    """Emulated frames per step."""
-
-    repeat_action_probability: Fraction = 0.0
-    """Sticky actions: probability, sampled every frame, that the previous action repeats."""
-
-    full_action_space: bool = False
-    """Use all 18 actions instead of the minimal set of the game."""
-
-    max_num_frames_per_episode: int = 108_000
-    """Emulated frames after which an episode is truncated."""
-
-    noop_max: Annotated[int, Bounds(0, 100_000)] = 30
-    """Upper limit (exclusive) of the random number of no-op frames after a reset."""
-
-    use_fire_reset: bool = True
-    """Press FIRE once at the start of an episode, where the game uses it."""
-
-    maxpool: bool = True
-    """Each pixel is the larger one of the last two frames of a step."""
+    decorrelate_steps: int = 400
 
     resets: Literal["", "exact", "cached"] = ""
     """Resets: exact, as ale-py's, or cached; empty: exact on a CPU, cached on a GPU."""
-
-    decorrelate_steps: Annotated[int, Bounds(0, 100_000)] = 400
-    """Upper limit of the random number of random steps that each environment plays first."""
 
     env_threads: int = 0
     """CPU threads that step the environments; 0: one per available core."""

@@ -14,8 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from cule.agents.parts.config import AgentConfig
-from cule.envs import AtariVectorEnv, FrameStep
+from cule.envs import AtariVectorEnv, EnvOptions, FrameStep
+from cule.envs.options import IMAGE_OPTIONS, GameOptions
 from cule.errors import InvalidArgumentError, shown
+from cule.option_fields import init_fields
 from cule.replay import TrajectoryBuffer, TrajectoryOptions
 
 if TYPE_CHECKING:
@@ -83,12 +85,9 @@ def make_env(config: AgentConfig) -> AtariVectorEnv | SelfPlayEnv:
         _games(config),
         config.num_envs,
         continuous=config.continuous,
-        fire_after_life_loss=config.fire_after_life_loss,
-        use_fire_reset=config.use_fire_reset,
         reward_clipping=False,
-        obs_type=config.obs_type,
         rules=config.rules or None,
-        **_options(config),
+        **_options(config, EnvOptions),
     )
 
 
@@ -119,38 +118,30 @@ def make_games(config: AgentConfig, seats: int) -> MultiAgentVectorEnv:
             f"game is {shown(config.game)}; with num_players {config.num_players} it must be one "
             "game"
         )
-    from cule.envs import MultiAgentVectorEnv
+    from cule.envs import MultiAgentOptions, MultiAgentVectorEnv
 
     return MultiAgentVectorEnv(
         config.game,
         config.num_envs // seats,
         num_players=config.num_players,
-        **_options(config),
+        **_options(config, MultiAgentOptions),
     )
 
 
-def _options(config: AgentConfig) -> dict[str, Any]:
-    """The options of environments for any number of players."""
-    size = config.img_size if config.obs_type == "image" else 84
+def _options(config: AgentConfig, kind: type[EnvOptions]) -> dict[str, Any]:
+    """The options of environments of a kind, without games and numbers of environments."""
+    names = init_fields(GameOptions).keys() & init_fields(kind).keys() - {"game", "num_envs"}
+    if config.obs_type == "ram":
+        names -= set(IMAGE_OPTIONS)
+    sides = dict.fromkeys(("img_height", "img_width"), config.img_size)
     return {
+        **{name: getattr(config, name) for name in names},
+        **(sides if config.obs_type == "image" else {}),
         "num_threads": config.env_threads,
-        "max_num_frames_per_episode": config.max_num_frames_per_episode,
-        "repeat_action_probability": config.repeat_action_probability,
-        "full_action_space": config.full_action_space,
         "autoreset_mode": "SameStep",
-        "img_height": size,
-        "img_width": size,
-        "stack_num": config.stack_num if config.obs_type == "image" else 4,
-        "frameskip": config.frameskip,
-        "noop_max": config.noop_max,
-        "maxpool": config.maxpool,
         "resets": config.resets or None,
-        "mode": config.mode,
-        "difficulty": config.difficulty,
         "device": config.env_device or config.device,
-        "kernel": config.kernel,
         "output": "torch",
-        "decorrelate_steps": config.decorrelate_steps,
         "rom_path": config.rom_path or None,
     }
 

@@ -19,7 +19,6 @@ from torch import Tensor
 from cule import __version__
 from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.distributed import barrier, gather_values, rank, world_size
-from cule.agents.parts.options import config_from
 from cule.agents.run.folders import respelt
 from cule.errors import (
     CheckpointError,
@@ -28,6 +27,7 @@ from cule.errors import (
     InvalidArgumentError,
     shown,
 )
+from cule.option_fields import config_from
 from cule.tensor_files import load_tensors, save_tensors
 
 if TYPE_CHECKING:

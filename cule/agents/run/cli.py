@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import dataclasses
 import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 
@@ -17,7 +18,6 @@ from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.distributed import leave_world, rank
 from cule.agents.parts.envs import FrameEnv, make_games
 from cule.agents.parts.learner import Learner
-from cule.agents.parts.options import add_arguments, config_from, options_of
 from cule.agents.run.checkpoint import (
     FREE_OPTIONS,
     PolicyState,
@@ -25,8 +25,6 @@ from cule.agents.run.checkpoint import (
     run_path,
 )
 from cule.agents.run.evaluation import (
-    MIN_EPISODES,
-    PROTOCOLS,
     Evaluation,
     evaluate,
     make_eval_env,
@@ -48,6 +46,14 @@ from cule.agents.self_play import SelfPlayEnv
 from cule.errors import CuleError, InvalidArgumentError, TrainingMemoryError, shown
 from cule.familiar_names import Parser
 from cule.files import check_writable, replace_text
+from cule.option_fields import (
+    add_arguments,
+    config_from,
+    options_of,
+    parse_options,
+    positional,
+    validate,
+)
 
 
 def train(words: Sequence[str]) -> int:
@@ -122,7 +128,7 @@ def parse_train(words: Sequence[str]) -> tuple[str, AgentConfig, RunOptions]:
     config_class = AGENTS[preset.algorithm].config_class
     parser.usage = f"cule train {name} [options]"
     add_arguments(parser.add_argument_group("algorithm"), config_class, preset.options)
-    add_arguments(parser.add_argument_group("run"), RunOptions, {})
+    add_arguments(parser.add_argument_group("run"), RunOptions)
     given = vars(parser.parse_args(words))
     given.pop("algorithm")
     run_names = {item.name for item in dataclasses.fields(RunOptions)}
@@ -222,7 +228,7 @@ def evaluate_checkpoints(words: Sequence[str]) -> int:
 
 def _play_episodes(
     content: PolicyState,
-    options: _EvalOptions,
+    options: EvalOptions,
     agent_class: type[Learner] | None,
     stack: contextlib.ExitStack,
 ) -> tuple[Evaluation, dict[str, object]]:
@@ -268,7 +274,7 @@ def _play_episodes(
 
 
 def _play_matches(
-    content: PolicyState, versus: PolicyState | None, options: _EvalOptions
+    content: PolicyState, versus: PolicyState | None, options: EvalOptions
 ) -> dict[str, object]:
     """Play matches of a checkpoint; return the record, with a line to print."""
     if options.rom_path is not None:
@@ -305,75 +311,81 @@ def _play_matches(
     }
 
 
-class _EvalOptions(argparse.Namespace):
-    checkpoints: list[Path]
-    episodes: int
-    protocol: str
-    seed: int
-    greedy: bool
-    num_envs: int
-    device: str
-    agent: str | None
-    rom_path: str | None
-    rules: str | None
-    json: Path | None
-    video: Path | None
-    versus: str | None
+@dataclass(frozen=True, kw_only=True)
+class EvalOptions:
+    """Options of ``cule eval``."""
+
+    checkpoints: tuple[Path, ...] = positional("CHECKPOINT", ())
+    """NAME.pt, weights NAME.safetensors, or the folder of a run."""
+
+    episodes: int = 100
+    """Episodes of each, at least 10."""
+
+    protocol: Literal["as-trained", "noop", "sticky"] = "noop"
+    """Protocol: noop, sticky or as-trained; see docs/agents/evaluation.md."""
+
+    seed: int = 0
+    """Seed of environments and actions."""
+
+    greedy: bool = False
+    """Choose the best actions."""
+
+    num_envs: int = 0
+    """Environments; 0: one per episode."""
+
+    device: str = "cpu"
+    """Device of network and environments."""
+
+    agent: str | None = None
+    """MODULE:CLASS of an agent of your own, with its network."""
+
+    rom_path: str | None = None
+    """ROM file of a game of your own; default: as trained."""
+
+    rules: str | None = None
+    """Rules file of a game of your own; default: as trained."""
+
+    json: Path | None = None
+    """File to write every score to."""
+
+    video: Path | None = None
+    """File NAME.mp4 for the episodes of the first environment; one CHECKPOINT."""
+
+    versus: str | None = None
+    """CHECKPOINT of a policy against which matches of several players are played, or random for
+    random actions; reports the win rate."""
+
+    def __post_init__(self) -> None:
+        """Check the options.
+
+        Raises:
+            InvalidArgumentError: One is not allowed, or two contradict each other.
+            StorageError: A file cannot be written.
+        """
+        validate(self)
+        for name in ("video", "agent", "rules") if self.versus is not None else ():
+            if getattr(self, name) is not None:
+                raise InvalidArgumentError(
+                    f"{name} is {shown(str(getattr(self, name)))}; with --versus it must be "
+                    "left out"
+                )
+        if self.video is not None:
+            check_video_path(self.video)
+            if len(self.checkpoints) > 1:
+                raise InvalidArgumentError(
+                    f"video is {shown(str(self.video))} and there are {len(self.checkpoints)} "
+                    "CHECKPOINTs; there must be one"
+                )
+        if self.json is not None:  # fail before playing
+            check_writable(self.json)
 
 
-def _parse_eval(words: Sequence[str]) -> _EvalOptions:
+def _parse_eval(words: Sequence[str]) -> EvalOptions:
     parser = Parser(
         prog="cule eval",
         description="Play whole episodes with trained agents and report unclipped scores.",
     )
-    parser.add_argument(
-        "checkpoints",
-        nargs="+",
-        type=Path,
-        metavar="CHECKPOINT",
-        help="NAME.pt, weights NAME.safetensors, or the folder of a run",
-    )
-    parser.add_argument(
-        "--episodes", type=int, default=100, help=f"episodes of each, at least {MIN_EPISODES}"
-    )
-    parser.add_argument("--protocol", choices=sorted(PROTOCOLS), default="noop")
-    parser.add_argument("--seed", type=int, default=0, help="seed of environments and actions")
-    parser.add_argument("--greedy", action="store_true", help="choose the best actions")
-    parser.add_argument("--num-envs", type=int, default=0, help="environments; 0: one per episode")
-    parser.add_argument("--device", default="cpu", help="device of network and environments")
-    parser.add_argument("--agent", help="MODULE:CLASS of an agent of your own, with its network")
-    parser.add_argument("--rom-path", help="ROM file of a game of your own; default: as trained")
-    parser.add_argument("--rules", help="rules file of a game of your own; default: as trained")
-    parser.add_argument("--json", type=Path, help="file to write every score to")
-    parser.add_argument(
-        "--video",
-        type=Path,
-        help="file NAME.mp4 for the episodes of the first environment; one CHECKPOINT",
-    )
-    parser.add_argument(
-        "--versus",
-        metavar="CHECKPOINT",
-        help="play matches of several players against this policy, or against random actions "
-        "('random'), and report the win rate",
-    )
-    options = parser.parse_args(words, namespace=_EvalOptions())
-    if options.versus is not None:
-        for name in ("video", "agent", "rules"):
-            if getattr(options, name) is not None:
-                raise InvalidArgumentError(
-                    f"{name} is {shown(str(getattr(options, name)))}; with --versus it must be "
-                    "left out"
-                )
-    if options.video is not None:
-        check_video_path(options.video)
-        if len(options.checkpoints) > 1:
-            raise InvalidArgumentError(
-                f"video is {shown(str(options.video))} and there are {len(options.checkpoints)} "
-                "CHECKPOINTs; there must be one"
-            )
-    if options.json is not None:  # fail before playing
-        check_writable(options.json)
-    return options
+    return parse_options(parser, EvalOptions, words)
 
 
 def _print_aggregates(results: Sequence[Evaluation]) -> None:

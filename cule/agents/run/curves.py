@@ -6,7 +6,6 @@ scores (the mean, below four runs) with its 95 % bootstrap interval over runs.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import csv
 import importlib.util
@@ -20,6 +19,7 @@ from cule.agents.run.scores import Interval, aggregate
 from cule.errors import InvalidArgumentError, MissingPackageError, shown
 from cule.familiar_names import Parser
 from cule.files import writing
+from cule.option_fields import parse_options, positional
 
 #: Colours of curves, in order.
 COLOURS = ("#0b5fa5", "#d1495b", "#5aa02c", "#e09f3e", "#7d5ba6", "#777777")
@@ -91,20 +91,27 @@ def _scores(path: Path) -> dict[int, float]:
         return {int(row["steps"]): float(row["mean"]) for row in csv.DictReader(file)}
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlotOptions:
+    """Options of ``cule plot``."""
+
+    runs: tuple[Path, ...] = positional("RUN", ())
+    """Folders of runs, or of several runs."""
+
+    out: Path = Path("curves.svg")
+    """Picture: NAME.svg, .png or .pdf."""
+
+    goal: float | None = None
+    """Score of a dashed line."""
+
+
 def plot_curves(words: Sequence[str]) -> int:
     """Run ``cule plot RUN...``: a table of the last scores, a CSV file and a picture."""
     parser = Parser(
         prog="cule plot",
         description="Learning curves of runs: interquartile mean over seeds with intervals.",
     )
-    parser.add_argument(
-        "runs", nargs="+", type=Path, metavar="RUN", help="folder of a run, or of several runs"
-    )
-    parser.add_argument(
-        "--out", type=Path, default=Path("curves.svg"), help="picture: NAME.svg, .png or .pdf"
-    )
-    parser.add_argument("--goal", type=float, help="score of a dashed line")
-    options: argparse.Namespace = parser.parse_args(words)
+    options = parse_options(parser, PlotOptions, words)
     curves = read_curves(find_runs(options.runs))
     points = {curve.label: curve.points() for curve in curves}
     _print_table(curves, points)

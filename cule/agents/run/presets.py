@@ -20,7 +20,6 @@ from cule.agents.dqn import DQN, IQN, Rainbow
 from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.envs import FrameEnv
 from cule.agents.parts.learner import Learner
-from cule.agents.parts.options import config_from, options_of
 from cule.agents.ppo import PPO
 from cule.agents.pqn import PQN
 from cule.agents.run.checkpoint import PolicyState, load_weights
@@ -29,6 +28,7 @@ from cule.agents.vtrace import VTrace
 from cule.envs import MultiAgentVectorEnv
 from cule.errors import CheckpointError, CuleError, InvalidArgumentError, shown
 from cule.games import game_id_of
+from cule.option_fields import config_from, options_of
 
 #: Algorithms by the names in their checkpoints.
 AGENTS: dict[str, type[Learner]] = {

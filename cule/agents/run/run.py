@@ -40,7 +40,6 @@ from cule.agents.parts.distributed import (
 from cule.agents.parts.envs import FrameEnv
 from cule.agents.parts.learner import Learner, Progress
 from cule.agents.parts.memory import memory_gauges
-from cule.agents.parts.options import NonNegative, Positive, validate
 from cule.agents.parts.setup import Network, parse_device
 from cule.agents.run.checkpoint import (
     WEIGHTS_SUFFIX,
@@ -70,6 +69,7 @@ from cule.agents.run.weights import can_write_weights, read_to_play, save_weight
 from cule.agents.self_play import SelfPlayEnv
 from cule.errors import CheckpointError, CuleError, InvalidArgumentError, shown
 from cule.files import remove_leftovers, replace_text
+from cule.option_fields import NonNegative, Positive, validate
 from cule.progress import INTERVAL_S, ProgressBar
 
 #: Seconds from SIGTERM to the interruption of a round or evaluation that has not ended, and from

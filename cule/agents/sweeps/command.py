@@ -17,14 +17,6 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 from cule.agents.parts.config import AgentConfig
-from cule.agents.parts.options import (
-    Bounds,
-    NonNegative,
-    Positive,
-    add_arguments,
-    config_from,
-    validate,
-)
 from cule.agents.run.checkpoint import check_writable
 from cule.agents.run.cli import parse_train
 from cule.agents.run.presets import PRESETS
@@ -36,6 +28,14 @@ from cule.errors import InvalidArgumentError, MissingPackageError, UnknownGameEr
 from cule.familiar_names import Parser
 from cule.files import format_bytes
 from cule.games import find_rom, game_id_of, list_games, load_roms
+from cule.option_fields import (
+    Bounds,
+    NonNegative,
+    Positive,
+    add_arguments,
+    config_from,
+    validate,
+)
 from cule.progress import short_time
 
 #: Options of ``cule train`` that a sweep sets itself.
@@ -134,7 +134,7 @@ def _parse(words: Sequence[str]) -> tuple[SweepOptions, Plan, AgentConfig]:
         epilog="cule train PRESET --help shows the options of PRESET.",
     )
     parser.add_argument("preset", choices=sorted(PRESETS), metavar="PRESET", help="as cule train")
-    add_arguments(parser, SweepOptions, {})
+    add_arguments(parser, SweepOptions)
     known, rest = parser.parse_known_args(words)
     given = vars(known)
     preset = given.pop("preset")

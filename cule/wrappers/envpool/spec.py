@@ -15,16 +15,17 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from cule.envs.errors import ArgumentTypeError
-from cule.envs.options import resolve_options
+from cule.envs.options import EnvOptions, resolve_options
 from cule.envs.plan import observation_space, plan_batch
 from cule.errors import CuleError, InvalidArgumentError, shown
 from cule.familiar_names import check_keywords
 from cule.games import game_id_of
 from cule.lazy import needs
-from cule.option_fields import documents
+from cule.option_fields import described_by, documents, init_fields
 
 
 @documents()
+@described_by(EnvOptions)
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """Options of `make`, with the names, defaults and order of EnvPool 1.2.5."""
@@ -33,16 +34,12 @@ class Config:
     """Number of environments."""
 
     batch_size: int = 0
-    """Environments that `recv` returns; 0: all."""
-
     num_threads: int = 0
-    """CPU threads; 0: one for each environment, up to the number of hardware threads."""
 
     max_num_players: int = 1
     """Always 1."""
 
     thread_affinity_offset: int = -1
-    """First core to pin the threads to; -1: not pinned."""
 
     seed: int = 42
     """Seed of the first environment, and those of the others count up; or a sequence of all."""
@@ -57,13 +54,11 @@ class Config:
     """Steps after which an episode is truncated."""
 
     stack_num: int = 4
-    """Frames in an observation, the newest last."""
 
     frame_skip: int = 4
     """Emulated frames of a step."""
 
     noop_max: int = 30
-    """A reset plays fewer than this many random no-op frames."""
 
     zero_discount_on_life_loss: bool = False
     """With dm_env, the discount is 0 where a life is lost."""
@@ -77,13 +72,8 @@ class Config:
     """Rewards are -1, 0 or 1; ``info["reward"]`` has the others."""
 
     use_fire_reset: bool = True
-    """A reset presses FIRE once, where the game uses it."""
-
     img_height: int = 84
-    """Rows of an observation."""
-
     img_width: int = 84
-    """Columns of an observation."""
 
     task: str = ""
     """The game; from `task_id`."""
@@ -95,10 +85,7 @@ class Config:
     """Difficulty switches; -1: the game's default."""
 
     full_action_space: bool = False
-    """All legal actions instead of those the game uses."""
-
     repeat_action_probability: float = 0.0
-    """Probability, for each frame, that the previous action is repeated (sticky actions)."""
 
     use_inter_area_resize: bool = True
     """Always True: a pixel is the mean of the area that it covers."""
@@ -115,12 +102,10 @@ _FIXED = {"max_num_players": 1, "gym_reset_return_info": True, "use_inter_area_r
 #: Options that `EnvOptions` has under another name.
 _OURS = {"frame_skip": "frameskip", "gray_scale": "grayscale", "reward_clip": "reward_clipping"}
 
-#: Options that `EnvOptions` has under the same name.
-_SHARED = (
-    *("batch_size", "num_threads", "thread_affinity_offset", "stack_num", "noop_max"),
-    *("use_fire_reset", "img_height", "img_width", "full_action_space"),
-    "repeat_action_probability",
-)
+#: Options that `EnvOptions` has under the same name, with the same meaning.
+_SHARED = _FIELDS.keys() & init_fields(EnvOptions).keys() - {
+    *("num_envs", "mode", "difficulty", "episodic_life"),
+}
 
 
 class EnvSpec:
