@@ -101,7 +101,7 @@ def export_minari(
                     "requirements": [f"cule=={dataset.cule_version}"],
                     **given,
                     "action_space": spaces.Discrete(len(dataset.action_set)),
-                    "observation_space": spaces.Box(0, 255, first.obs.shape[1:], np.uint8),
+                    "observation_space": _obs_space(first.obs),
                     "jpeg_encoding": False,
                 },
             )
@@ -120,6 +120,12 @@ def export_minari(
                 minari.delete_dataset(dataset_id)
             raise
     return exported
+
+
+def _obs_space(obs: Any) -> spaces.Box:
+    """Space of one environment's observations, of which there is a batch."""
+    limits = np.iinfo(obs.dtype)
+    return spaces.Box(int(limits.min), int(limits.max), obs.shape[1:], obs.dtype)
 
 
 def _episodes(

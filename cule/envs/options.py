@@ -361,6 +361,15 @@ def _check_together(options: EnvOptions) -> None:
             _require(options, "kernel", ("auto", "interpreter"), "several games on a GPU")
 
 
+def refuse_objects(condition: str, options: EnvOptions) -> None:
+    """Refuse observations of objects where there can only be bytes.
+
+    Raises:
+        InvalidArgumentError: They are objects.
+    """
+    _require(options, "obs_type", ("image", "ram"), condition)
+
+
 def _require(options: EnvOptions, name: str, allowed: tuple[object, ...], condition: str) -> None:
     value = getattr(options, name)
     if value not in allowed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import gymnasium
 import numpy as np
@@ -19,6 +20,9 @@ from cule.envs.vector_env import BatchEnv
 from cule.envs.xla import XlaMethods
 from cule.errors import InvalidArgumentError, shown
 from cule.option_fields import documents
+
+if TYPE_CHECKING:
+    from cule.games.objects import ObjectsLayout
 
 
 @documents(EnvOptions)
@@ -65,6 +69,22 @@ class AtariVectorEnv(XlaMethods, BatchEnv):
         """Make the environments; the first `reset` plays them to their first observation."""
         config = resolve_options(game, num_envs, options)
         super().__init__(config, plan_batch(config), game, options)
+
+    @property
+    def objects_layout(self) -> ObjectsLayout:
+        """Names of the rows and columns of ``obs_type="objects"``.
+
+        Raises:
+            InvalidArgumentError: Observations are something else.
+        """
+        if self._config.obs_type != "objects":
+            raise InvalidArgumentError(
+                f"obs_type is {shown(self._config.obs_type)}; for objects_layout it must be "
+                "'objects'"
+            )
+        from cule.games.objects import objects_layout
+
+        return objects_layout([rules.game_id for rules in self._plan.rules])
 
     @property
     def ale(self) -> ALEVectorInterface:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from enum import Enum, auto
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import gymnasium
 import numpy as np
@@ -26,13 +26,7 @@ from cule.envs.concurrency import forked_error, is_held_elsewhere, one_at_a_time
 from cule.envs.errors import NativeErrors, native_errors
 from cule.envs.flight import Flight
 from cule.envs.options import EnvOptions
-from cule.envs.plan import (
-    BatchPlan,
-    batched_space,
-    frame_shape,
-    obs_dtype,
-    observation_space,
-)
+from cule.envs.plan import BatchPlan, batched_space, frame_shape, obs_dtype, observation_space
 from cule.envs.requests import (
     ResetRequest,
     as_indices,
@@ -41,10 +35,13 @@ from cule.envs.requests import (
     parse_reset,
 )
 from cule.envs.results import FrameStep, Info, Results, RunningKernel, StepResult
-from cule.errors import ClosedError, InvalidArgumentError, InvalidStateError, NotResetError, warn
-
-if TYPE_CHECKING:
-    from cule.games.objects import ObjectsLayout
+from cule.errors import (
+    ClosedError,
+    InvalidArgumentError,
+    InvalidStateError,
+    NotResetError,
+    warn,
+)
 
 _Env = TypeVar("_Env", bound="BatchEnv")
 
@@ -315,21 +312,6 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     def config(self) -> EnvOptions:
         """The options this environment was made with, complete."""
         return self._config
-
-    @property
-    def objects_layout(self) -> ObjectsLayout:
-        """Names of the rows and columns of ``obs_type="objects"``.
-
-        Raises:
-            InvalidArgumentError: Observations are something else.
-        """
-        if self._config.obs_type != "objects":
-            raise InvalidArgumentError(
-                f"obs_type is {self._config.obs_type!r}; for objects_layout it must be 'objects'"
-            )
-        from cule.games.objects import objects_layout
-
-        return objects_layout([rules.game_id for rules in self._plan.rules])
 
     @property
     def device(self) -> str:

@@ -88,9 +88,11 @@ class DMEnv(dm_env.Environment):  # type: ignore[misc]  # the library is optiona
         return dm_env.transition(float(reward[0]), obs[0], discount=1.0)
 
     def observation_spec(self) -> specs.BoundedArray:
-        """Pixels or bytes of RAM, uint8, 0 to 255."""
-        shape = self.env.single_observation_space.shape or ()
-        return specs.BoundedArray(shape, np.uint8, 0, 255, name="observation")
+        """Pixels or bytes of RAM, uint8, 0 to 255; or rows of objects, int16."""
+        space = self.env.single_observation_space
+        limits = np.iinfo(space.dtype)
+        shape = space.shape or ()
+        return specs.BoundedArray(shape, space.dtype, limits.min, limits.max, name="observation")
 
     def action_spec(self) -> specs.DiscreteArray:
         """Indices into `AtariVectorEnv.action_set`."""

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from cule.envs import AtariVectorEnv
-from cule.envs.options import resolve_options
+from cule.envs.options import refuse_objects, resolve_options
 from cule.envs.plan import batched_space
 from cule.errors import InvalidArgumentError
 from cule.lazy import needs
@@ -66,7 +66,7 @@ def register(
         >>> algorithm.stop()
     """
     num_envs = 1 if isinstance(game, str) else sum(number for _, number in game)
-    resolve_options(game, num_envs, with_fixed("RLlib", options, _FIXED))
+    refuse_objects("RLlib", resolve_options(game, num_envs, with_fixed("RLlib", options, _FIXED)))
     if name is None:
         name = f"cule/{game if isinstance(game, str) else '+'.join(entry for entry, _ in game)}"
     register_env(name, functools.partial(_make, game, options))
@@ -90,6 +90,7 @@ class RLlibVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         """Make the environments."""
         self.env = AtariVectorEnv(game, num_envs, **with_fixed("RLlib", options, _FIXED))
         check_is_synchronous("RLlib", self.env)
+        refuse_objects("RLlib", self.env.config)
         self.num_envs = num_envs
         self.metadata = self.env.metadata
         self.render_mode = self.env.render_mode

@@ -66,9 +66,17 @@ class TorchRLEnv(EnvBase):  # type: ignore[misc]  # the library is optional
         self.env = env
         self._seeds: int | None = None
         place = {"device": self.device}
-        shape = (num_envs, *(env.single_observation_space.shape or ()))
-        pixels = Bounded(0, 255, shape=shape, dtype=torch.uint8, **place)
-        self.observation_spec = Composite(observation=pixels, shape=[num_envs])
+        space = env.single_observation_space
+        dtype = np.dtype(space.dtype)
+        limits = np.iinfo(dtype)
+        observation = Bounded(
+            limits.min,
+            limits.max,
+            shape=(num_envs, *(space.shape or ())),
+            dtype=getattr(torch, dtype.name),
+            **place,
+        )
+        self.observation_spec = Composite(observation=observation, shape=[num_envs])
         self.reward_spec = Unbounded(shape=(num_envs, 1), **place)
         flag = Binary(shape=(num_envs, 1), dtype=torch.bool, **place)
         flags = {name: flag.clone() for name in ("done", "terminated", "truncated")}

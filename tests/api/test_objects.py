@@ -137,6 +137,8 @@ def test_what_is_refused() -> None:
         cule.AtariVectorEnv("pong", 1, obs_type="objects", img_height=42)
     with pytest.raises(InvalidArgumentError, match="for objects_layout it must be 'objects'"):
         _ = cule.AtariVectorEnv("pong", 1, num_threads=1).objects_layout
+    with pytest.raises(InvalidArgumentError, match="with several players it must be 'image' or"):
+        cule.MultiAgentVectorEnv("pong", 1, obs_type="objects")
 
 
 def test_a_table_names_its_objects() -> None:

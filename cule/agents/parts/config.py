@@ -15,6 +15,7 @@ from cule.option_fields import (
     NonNegativeFloat,
     Positive,
     init_fields,
+    one_of,
     validate,
 )
 
@@ -27,6 +28,9 @@ class AgentConfig(GameOptions):
 
     game: str = "pong"
     """Game to learn; several with commas share the environments equally."""
+
+    obs_type: str = one_of("image", "image", "ram")
+    """image, or ram: the 128 bytes of RAM."""
 
     mode: int | None = None
     """Game mode; none: the default of the game."""
