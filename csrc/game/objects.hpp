@@ -4,10 +4,10 @@
 // row of i16 for each object: x, y, width, height, visible, value (kObjectColumns), saturated.
 // Objects that are not visible, and rows that the game does not have, are zeros.
 //
-// Words: the number of kinds; for each kind the count of objects, the place of the program, and four
-// words with a bit for each cell of RAM that it may read; then the programs. The first one, right
-// after the kinds, computes names that all others use; each other one is run for every object of
-// its kind, whose number is in kIndexSlot.
+// Words: the number of kinds; for each kind the count of objects, the place of the program, and
+// four words with a bit for each cell of RAM that it may read; then the programs. The first one,
+// right after the kinds, computes names that all others use; each other one is run for every object
+// of its kind, whose number is in kIndexSlot.
 #pragma once
 
 #include <cstring>

@@ -272,11 +272,12 @@ CULE_HD inline i32 find_program_error(const i32* code, u32 size, ProgramKind kin
       change = 0;
     } else if (op == kConst || op == kLoad || op == kRamAt || op == kBcd1At || op == kRand) {
       change = 1;
-    } else if (op == kStore || op == kJumpIfZero || op == kSelect || op == kAct ||
-               op == kEmit || op == kJumpIfZeroOrPop || op == kJumpIfNonzeroOrPop) {
+    } else if (op == kStore || op == kJumpIfZero || op == kSelect || op == kAct || op == kEmit ||
+               op == kJumpIfZeroOrPop || op == kJumpIfNonzeroOrPop) {
       change = -1;
       needs = 1;
-    } else if (op == kRam || op == kCartRam || op == kBcd1 || op == kTable || (op >= kNeg && op <= kNot)) {
+    } else if (op == kRam || op == kCartRam || op == kBcd1 || op == kTable ||
+               (op >= kNeg && op <= kNot)) {
       needs = 1;
     } else if ((op >= kAdd && op <= kShr) || (op >= kEq && op <= kGe)) {
       change = -1;

@@ -71,7 +71,8 @@ class FramePooling {
   void begin_frame(i32 frames_left) {
     target_ = Observation{};
     memory_.observation = nullptr;
-    if (!options_.draws() || !options_.grayscale || frames_left > (options_.maxpool ? 1 : 0)) return;
+    if (!options_.draws() || !options_.grayscale || frames_left > (options_.maxpool ? 1 : 0))
+      return;
     CachedFrame& frame = memory_.lines.next_frame();
     running_ = &frame;
     if (cached_.previous == running_) set_previous_aside();

@@ -57,7 +57,8 @@ class Game {
       : spec_(std::move(spec)), properties_(spec_.properties), image_(spec_.rom) {
     if (spec_.translates) translation_ = jit::Translation::make(cart());
     check_program("step_code", spec_.step_code, ProgramKind::kRules);
-    if (!spec_.setup_code.empty()) check_program("setup_code", spec_.setup_code, ProgramKind::kSetup);
+    if (!spec_.setup_code.empty())
+      check_program("setup_code", spec_.setup_code, ProgramKind::kSetup);
     check_objects();
     check_players();
     make_facts();
