@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "batch/snapshot_errors.hpp"
 #include "bindings/bind.hpp"
 #include "bindings/parse.hpp"
 #include "bindings/xla_target.hpp"
@@ -436,13 +437,15 @@ void bind_batch(py::module_& m) {
       .def_readonly("snapshot", &EnvBytes::snapshot);
   m.def("env_bytes", &env_bytes, py::arg("options"), py::arg("height"));
   // What a snapshot was saved with, and is restored with: for messages. None: not a snapshot.
+  // ValueError: of another version of the format.
   m.def(
       "snapshot_options",
       [](const py::array_t<u8, py::array::c_style>& row) -> std::optional<BatchOptions> {
         SnapshotHeader h;
         if (size_t(row.size()) < sizeof h) return std::nullopt;
         std::memcpy(&h, row.data(), sizeof h);
-        if (h.magic != kSnapshotMagic) return std::nullopt;
+        if ((h.magic & 0xFFFFFF) != kSnapshotName) return std::nullopt;
+        if (h.magic != kSnapshotMagic) refuse(text_of(SnapshotError::kOtherVersion, 0, ""));
         return layout_options(h.layout);
       },
       py::arg("row"));

@@ -8,7 +8,6 @@ when the batch is closed; that it fits is checked first. `step` neither allocate
 from __future__ import annotations
 
 import dataclasses
-import sys
 from contextlib import AbstractContextManager, suppress
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -327,7 +326,7 @@ class CudaBatch:
             results: Bytes of an environment in the results of a step.
         """
         batch, short = self._batch, short_frame_envs(self._plan)
-        free = free_device_bytes(self.device) if self.device.type == "cuda" else sys.maxsize
+        free = free_device_bytes(self.device)
         room = free // FREE_PART_FOR_SLOTS // (batch.slot_bytes + 4)
         batch.set_pool_slots(pool_slots(self._num_envs, short, room))
         estimate = MemoryEstimate(

@@ -160,13 +160,16 @@ def as_states(states: object, count: int, state_size: int, config: EnvOptions) -
 
 
 def check_saved_options(states: NDArray[np.uint8], config: EnvOptions) -> None:
-    """Refuse snapshots of environments whose observations or resets have other options.
+    """Refuse snapshots of other options of observations or resets, or of another format.
 
     Raises:
         InvalidStateError: There is one; the message names its options.
     """
     for index, row in enumerate(states):
-        saved = _core.snapshot_options(row)
+        try:
+            saved = _core.snapshot_options(row)
+        except ValueError as error:
+            raise InvalidStateError(f"states[{index}]: {error}") from None
         if saved is None:
             continue
         had = {name: getattr(saved, name) for name in _SNAPSHOT_OPTIONS}

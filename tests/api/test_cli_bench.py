@@ -50,7 +50,7 @@ def test_record_and_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     record = read(tmp_path, "emulation-2-pong")
     assert set(record["runs"]) == {"cule-cpu", "ale", "ale-async"}
     assert set(record["ratios"]) == {"cule-cpu / ale", "cule-cpu / ale-async"}
-    assert record["check"]["steps_equal_to_ale"] == 12
+    assert record["check"]["steps_equal_to_ale"] >= 12  # those that both have taken
     assert record["digest_after_steps"] == 12
     runs = record["runs"]
     assert runs["cule-cpu"]["digest_of_ram"]

@@ -211,7 +211,7 @@ class Calls {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  constexpr u32 kMostCalls = 10;
+  constexpr u32 kMostCalls = 20;
   InputParts in(data, size);
   const u32 cartridge = in.header.below(u32(image_kinds().size()));
   const u32 shape = in.header.byte();
@@ -219,9 +219,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const u32 players = u32(options.num_players);
   const size_t n = 1 + (shape & 1);
   options.num_threads = 1 + (shape >> 2 & 1);
-  BatchRig fast(game_of({cartridge, players, true}), n, options);
+  const bool is_steady = shape >> 3 & 1;
+  BatchRig fast(game_of({cartridge, players, is_steady, true}), n, options);
   options.num_threads = 1;
-  BatchRig plain(game_of({cartridge, players, false}), n, options);
+  BatchRig plain(game_of({cartridge, players, is_steady, false}), n, options);
   Calls calls(fast, plain);
   calls.reset(255, shape);
   for (u32 call = 0; call < kMostCalls && !in.body.is_empty(); ++call) calls.run(in.body);

@@ -5,8 +5,10 @@
 
 namespace cule::fuzz {
 
-// Draws, reads and writes everything but VSYNC, waits for lines, switches banks.
+// Draws, reads and writes everything but VSYNC, waits for lines, switches banks. A cell that counts
+// frames is in graphics and motion.
 constexpr u8 kProgram[] = {
+    0xE6, 0x83, 0xA4, 0x83, 0x84, 0x1C, 0x84, 0x21,                          // frames
     0xA9, 0x02, 0x85, 0x00, 0x85, 0x02, 0x85, 0x02, 0xA9, 0x00, 0x85, 0x00,  // VSYNC
     0xA2, 0x64, 0x85, 0x02, 0x86, 0x1B, 0x86, 0x06, 0x85, 0x2A, 0xA5, 0x07,  // 100 lines
     0x65, 0x80, 0x85, 0x80, 0xB5, 0x00, 0xE0, 0x33, 0xF0, 0x02, 0x95, 0x0D,  //
@@ -15,14 +17,21 @@ constexpr u8 kProgram[] = {
     0x02, 0xA2, 0x96, 0x85, 0x02, 0xCA, 0xD0, 0xFB, 0x4C, 0x00, 0x15,  // 150 lines
 };
 
+// An operand of it: adding to a cell makes each line of each frame another one. A constant instead
+// leaves most lines as they were in the last frame.
+constexpr size_t kSumAt = 32;
+static_assert(kProgram[kSumAt] == 0x65, "ADC");
+constexpr u8 kLoadImmediate = 0xA9;
+
 struct GameKind {
   u32 cartridge;  // of image_kinds()
   u32 num_players;
+  bool is_steady;  // most lines of a frame are those of the last one
   bool translates;
 
   bool operator<(const GameKind& o) const {
-    return std::tie(cartridge, num_players, translates) <
-           std::tie(o.cartridge, o.num_players, o.translates);
+    return std::tie(cartridge, num_players, is_steady, translates) <
+           std::tie(o.cartridge, o.num_players, o.is_steady, o.translates);
   }
 };
 
@@ -33,6 +42,7 @@ inline std::shared_ptr<const Game> make_game(const GameKind& kind) {
   for (size_t i = 0; i < kBankBytes; ++i) {
     const size_t at = (i - 0x500) % kBankBytes;
     body.push_back(at < sizeof kProgram ? kProgram[at] : 0xEA);
+    if (at == kSumAt && kind.is_steady) body.back() = kLoadImmediate;
   }
   Input in(body.data(), body.size());
   GameSpec spec;

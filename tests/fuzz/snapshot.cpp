@@ -15,7 +15,7 @@ namespace {
 const std::shared_ptr<const Game>& game_of(u32 kind) {
   static std::vector<std::shared_ptr<const Game>> games;
   for (u32 k = u32(games.size()); k < image_kinds().size(); ++k)
-    games.push_back(make_game({k, 1, k < 4}));
+    games.push_back(make_game({k, 1, k % 2 == 1, k < 4}));
   return games[kind];
 }
 

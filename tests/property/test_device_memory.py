@@ -95,11 +95,11 @@ def test_slots_are_on_the_device_where_all_fit_in_a_part_of_it(room: int, slots:
 @pytest.mark.long
 def test_host_memory_is_pinned_only_for_what_has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """5,000 slots take 0.7 GB, a quarter of 2.7 GB."""
-    from cule.envs.cuda_batch import CudaBatch
+    from cule.envs import cuda_batch
 
     for free, is_pinned in ((2_600_000_000, True), (2_800_000_000, False)):
         with fake_cuda(), monkeypatch.context() as patch:
-            patch.setattr(CudaBatch, "_free_bytes", lambda self, free=free: free)
+            patch.setattr(cuda_batch, "free_device_bytes", lambda device, free=free: free)
             env = cule.AtariVectorEnv("pong", 5000, device="cuda", num_reset_states=1, stack_num=1)
             assert (env._batch._reserve is not None) == is_pinned
             env.close()

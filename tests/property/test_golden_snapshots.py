@@ -54,8 +54,9 @@ def test_another_version_is_named() -> None:
     states = env.get_state()
     before = states.copy()
     states[:, 3] = ord("2")
-    with pytest.raises(cule.InvalidStateError, match=r"this build reads version 3.*seed"):
-        env.set_state(states)
+    for old in (states, states[:, :-104]):  # its rows may have another length
+        with pytest.raises(cule.InvalidStateError, match=r"this build reads version 3.*seed"):
+            env.set_state(old)
     assert np.array_equal(env.get_state(), before)
     env.close()
 

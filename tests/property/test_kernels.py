@@ -18,7 +18,6 @@ import torch
 import cule
 from cule import _core
 from cule.envs import backend, cuda_batch
-from cule.envs.cuda_batch import CudaBatch
 from cule.envs.device_memory import log_capacity, pool_slots
 from cule.envs.options import resolve_options
 from cule.envs.plan import plan_batch
@@ -285,7 +284,7 @@ class TestMemory:
             raise module().LaunchError("pinned host memory: out of memory")
 
         monkeypatch.setattr(cuda_batch, "pool_slots", lambda *_: 1)
-        monkeypatch.setattr(CudaBatch, "_free_bytes", lambda self: 100_000_000)
+        monkeypatch.setattr(cuda_batch, "free_device_bytes", lambda device: 100_000_000)
         monkeypatch.setattr(module(), "HostMemory", refuse)
         size = 2 * 4 * 210 * 160
         with pytest.raises(
@@ -295,7 +294,7 @@ class TestMemory:
 
     def test_what_does_not_fit_is_refused_beforehand(self, monkeypatch: pytest.MonkeyPatch) -> None:
         free = 80_000_000
-        monkeypatch.setattr(CudaBatch, "_free_bytes", lambda self: free)
+        monkeypatch.setattr(cuda_batch, "free_device_bytes", lambda device: free)
         with pytest.raises(OutOfDeviceMemoryError, match="80,000,000 are free") as caught:
             Pair("pong", 64)
         match = re.search(r"([\d,]+) for each.* about (\d+) environments fit", str(caught.value))

@@ -17,6 +17,7 @@ from cule.agents.parts.distributed import (
 )
 from cule.agents.parts.learner import Learner
 from cule.agents.parts.optim import make_capturable
+from cule.errors import InvalidStateError, warn
 
 
 def common(learner: Learner) -> dict[str, Any]:
@@ -69,11 +70,19 @@ def load_common(learner: Learner, state: Mapping[str, Any]) -> None:
 
 
 def resume_env(learner: Learner, state: Mapping[str, Any], *, has_buffer: bool) -> None:
-    """Restore the environments; without a buffer, or without states, new episodes begin."""
+    """Restore the environments.
+
+    Without a buffer, without states, or with states of another version of their format, new
+    episodes begin.
+    """
     has_states = getattr(learner.setup.env, "has_states", True)
     learner.has_begun = state["has_begun"] and has_buffer and has_states
     if learner.has_begun:
-        learner.setup.env.set_state(state["env"])
+        try:
+            learner.setup.env.set_state(state["env"])
+        except InvalidStateError as error:
+            warn(f"new episodes begin, because the environments cannot continue: {error}")
+            learner.has_begun = False
 
 
 def with_rollout(learner: Any, **extra: object) -> dict[str, Any]:
