@@ -352,6 +352,7 @@ def joystick_action(x: float, y: float, fire: float, threshold: float) -> int: .
 def run_program(
     code: Sequence[int], slots: Sequence[int], ram: bytes, cart_ram: bytes
 ) -> tuple[int, list[int]]: ...
+def objects_of(words: Sequence[int], ram: bytes) -> NDArray[np.int16]: ...  # [K, 6]
 def area_resize(image: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]: ...
 
 # Flags of a cell (cule.replay.transitions).

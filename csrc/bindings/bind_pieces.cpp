@@ -7,7 +7,7 @@
 #include "bindings/bind.hpp"
 #include "bindings/parse.hpp"
 #include "env/agent.hpp"
-#include "game/vm.hpp"
+#include "game/objects.hpp"
 #include "host/resize_simd.hpp"
 #include "obs/palette.hpp"
 
@@ -35,6 +35,19 @@ py::tuple run_rules(const std::vector<i32>& code, std::vector<i32> slots, const 
                           reinterpret_cast<const u8*>(cart_cells.data())};
   const i32 result = run_program(code.data(), slots.data(), memory, none);
   return py::make_tuple(result, slots);
+}
+
+py::array_t<i16> objects_of(const std::vector<i32>& words, const py::bytes& ram) {
+  const auto cells = std::string_view(ram);
+  if (cells.size() != kRamBytes) refuse("ram must be of 128 bytes");
+  if (!is_valid_objects(words.data(), u32(words.size())))
+    refuse("words must be a compiled table of objects");
+  const u8* bytes = reinterpret_cast<const u8*>(cells.data());
+  const u32 count = count_objects(words.data());
+  py::array_t<i16> rows({py::ssize_t(count), py::ssize_t(kObjectColumns)});
+  const u8 no_ram[kRamBytes] = {};
+  write_objects(words.data(), bytes, no_ram, count, rows.mutable_data());
+  return rows;
 }
 
 py::array_t<u8> area_resize(const Contiguous<u8>& image, i64 height, i64 width) {
@@ -76,6 +89,7 @@ void bind_pieces(py::module_& m) {
   m.def("build_config", &build_config);
   m.def("run_program", &run_rules, py::arg("code"), py::arg("slots"), py::arg("ram"),
         py::arg("cart_ram"));
+  m.def("objects_of", &objects_of, py::arg("words"), py::arg("ram"));
   m.def("area_resize", &area_resize, py::arg("image"), py::arg("height"), py::arg("width"));
   m.def("palette", &palette_array, py::arg("format"));
 }

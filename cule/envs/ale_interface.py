@@ -302,6 +302,17 @@ class ALEInterface:
         """The RAM, uint8 ``[128]``, or written to `buffer`."""
         return _deliver("getRAM", self._rom.console.ram(), buffer)
 
+    def getObjects(self) -> NDArray[np.int16]:
+        """The objects on the screen, int16 ``[K, 6]``: see docs/objects.md; not in ale-py.
+
+        Raises:
+            InvalidArgumentError: The game has no table of objects.
+        """
+        from cule.games.objects import load_objects
+
+        words = load_objects(self._rom.spec.game_id).words
+        return _core.objects_of(words, self._rom.console.ram().tobytes())
+
     def getRAMSize(self) -> int:
         """Bytes of RAM."""
         return _core.RAM_BYTES

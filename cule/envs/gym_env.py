@@ -37,13 +37,14 @@ from cule.familiar_names import check_keywords
 from cule.games import load_games, resolve
 from cule.option_fields import described_by, documents, init_fields
 
-Observation = NDArray[np.uint8] | dict[str, NDArray[np.uint8]]
+Observation = NDArray[Any] | dict[str, NDArray[Any]]
 
 #: What an observation is made with, by ``obs_type``.
-_SCREENS = {
+_SCREENS: Mapping[str, Callable[[ALEInterface], NDArray[Any] | None]] = {
     "rgb": ALEInterface.getScreenRGB,
     "grayscale": ALEInterface.getScreenGrayscale,
     "ram": ALEInterface.getRAM,
+    "objects": ALEInterface.getObjects,
 }
 
 
@@ -80,7 +81,9 @@ class GymOptions:
     """Difficulty switches; None: 0."""
 
     obs_type: str = "rgb"
-    """rgb ``[H, 160, 3]``, grayscale ``[H, 160]``, or ram ``[128]``; uint8."""
+    """rgb ``[H, 160, 3]``, grayscale ``[H, 160]``, or ram ``[128]``, uint8; or objects, int16
+    ``[K, 6]``.
+    """
 
     frameskip: tuple[int, int] | int = 4
     """Frames of a step, or (low, high): a random number from low to high - 1."""
@@ -167,7 +170,9 @@ class AtariEnv(gymnasium.Env[Array, Array]):
         self.action_space = (
             continuous_action_space() if self.continuous else spaces.Discrete(len(self._action_set))
         )
-        image = spaces.Box(0, 255, self._image().shape, np.uint8)
+        first = self._image()
+        limits = np.iinfo(first.dtype)
+        image = spaces.Box(int(limits.min), int(limits.max), first.shape, first.dtype)
         self.observation_space: spaces.Space[Array] = image
         if self.sound_obs:
             sound = spaces.Box(0, 255, (_core.SOUND_SAMPLES,), np.uint8)
@@ -356,7 +361,7 @@ class AtariEnv(gymnasium.Env[Array, Array]):
             )
         return self._action_set[index], 1.0
 
-    def _image(self) -> NDArray[np.uint8]:
+    def _image(self) -> NDArray[Any]:
         image = self._screen(self.ale)
         assert image is not None  # without a buffer there is a result
         return image

@@ -78,8 +78,8 @@ def load_objects(game_id: str) -> ObjectTable:
     """
     if game_id not in games_with_objects():
         raise InvalidArgumentError(
-            f"obs_type is 'objects', and {shown(game_id)} has no table of objects; there is one "
-            f"for {', '.join(games_with_objects())}"
+            f"{shown(game_id)} has no table of objects; there is one for "
+            f"{', '.join(games_with_objects())}"
         )
     name = f"objects/{game_id}.toml"
     return compile_objects(game_id, parse_document(name, package_data(name)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import resources
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import tomllib
@@ -128,6 +129,20 @@ def test_frames_and_snapshots() -> None:
     images.reset(seed=0)
     with pytest.raises(InvalidStateError, match="obs_type='objects'"):
         images.reset(options={"states": states})
+
+
+def test_one_environment_and_the_interface() -> None:
+    env = gymnasium.make("cule/Freeway-v5", obs_type="objects")
+    obs, _ = env.reset(seed=0)
+    assert obs in env.observation_space
+    for _ in range(20):
+        obs, *_ = env.step(env.action_space.sample())
+        ale = env.unwrapped.ale
+        assert obs.dtype == np.int16
+        assert np.array_equal(obs, rows_of("freeway", ale.getRAM()))
+        assert np.array_equal(obs, ale.getObjects())
+    with pytest.raises(InvalidArgumentError, match="'tetris' has no table of objects"):
+        gymnasium.make("cule/Tetris-v5", obs_type="objects")
 
 
 def test_what_is_refused() -> None:

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from cule.games import compile_rules, load_games
+from cule.games.objects import games_with_objects, load_objects
 from tests.support.random_programs import (
     CARTRIDGES,
     random_bytes_image,
@@ -119,6 +120,8 @@ def rules_corpus(games: int) -> Corpus:
         for part in ("step_code", "lives_code", "setup_code"):
             header = name.encode()[:HEADER_BYTES].ljust(HEADER_BYTES, b"\0")
             corpus[f"{name}-{part}"] = header + encode_program(tuple(getattr(code, part)))
+    for name in games_with_objects()[:games]:
+        corpus[f"{name}-objects"] = bytes(HEADER_BYTES) + encode_program(load_objects(name).words)
     return corpus
 
 
