@@ -23,6 +23,10 @@ class InvalidStateError(CuleError, ValueError):
     """Saved state bytes are damaged, or belong to another game."""
 
 
+class StateVersionError(InvalidStateError):
+    """Saved state bytes have another version of their format."""
+
+
 class UnknownGameError(CuleError, ValueError):
     """No game has this name."""
 

@@ -57,7 +57,8 @@ inline SnapshotLayout snapshot_layout(const BatchOptions& o, u32 height) {
 // SnapshotHeader.layout: the options that observations and random streams depend on, in bits.
 inline u32 layout_code(const BatchOptions& o) {
   const u32 slot_words = sizeof(SlotState) / 8;  // of the build; its lowest 5 bits
-  // Objects have their rows in place of a size; as such, that of RAM would be too many.
+  // With objects the number of rows takes the place of the size. That of RAM, 84 x 84, is more than
+  // kMaxObjects if read as rows.
   const u32 size =
       o.obs == ObsKind::kObjects ? o.object_rows : u32(o.img_height) | u32(o.img_width) << 8;
   return size | u32(o.stack_num - 1) << 16 | u32(o.grayscale) << 24 | u32(!o.draws()) << 25 |

@@ -36,7 +36,8 @@ struct EarlierObjects {
   u32 changed[kCellWords];
 };
 
-// earlier: kinds that read none of the changed cells are copied from there; null: none are.
+// earlier: kinds that read none of the changed cells are copied from there, which may be `rows`;
+// null: none are.
 CULE_HD inline void write_objects(const i32* words, const u8* ram, const u8* cart_ram, u32 num_rows,
                                   i16* rows, const EarlierObjects* earlier = nullptr) {
   const RuleMemory memory{ram, cart_ram};
@@ -50,7 +51,8 @@ CULE_HD inline void write_objects(const i32* words, const u8* ram, const u8* car
     for (u32 i = 0; i < kCellWords && earlier != nullptr; ++i)
       changed |= earlier->changed[i] & u32(kinds[2 + i]);
     if (!changed) {
-      memcpy(object.row, earlier->rows + at, size * sizeof(i16));
+      const i16* from = earlier->rows + at;
+      if (from != object.row) memcpy(object.row, from, size * sizeof(i16));
       object.row += size;
       continue;
     }

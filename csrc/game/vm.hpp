@@ -65,7 +65,7 @@ enum RuleOp : i32 {
   kTable = 46,
 };
 
-// What a program may do beside computing: nothing, bring the console to a mode, write objects.
+// Effects of a program: none, those of a mode selection, or rows of objects.
 enum class ProgramKind : u8 { kRules, kSetup, kObjects };
 constexpr u32 kMaxTable = 256;
 constexpr u32 kObjectColumns = 6;  // x, y, width, height, visible, value

@@ -297,7 +297,7 @@ def make_reserve(
 
     Args:
         native: The module `cule._cuda`.
-        size: Its bytes.
+        size: Bytes to allocate.
         num_envs: Environments of the batch.
         most_without: Environments that need none.
 

@@ -13,7 +13,7 @@ from cule import _core
 from cule.envs.checks import INT32_MAX, as_array, is_tensor, to_numpy, to_own_numpy
 from cule.envs.errors import ArgumentTypeError, EnvIndexError
 from cule.envs.options import IMAGE_OPTIONS, EnvOptions
-from cule.errors import InvalidArgumentError, InvalidStateError, shown
+from cule.errors import InvalidArgumentError, InvalidStateError, StateVersionError, shown
 
 #: Largest seed of a console; one more is the time of day in ale-py.
 MAX_SEED = 2**32 - 2
@@ -164,12 +164,13 @@ def check_saved_options(states: NDArray[np.uint8], config: EnvOptions) -> None:
 
     Raises:
         InvalidStateError: There is one; the message names its options.
+        StateVersionError: It is of another version of the format.
     """
     for index, row in enumerate(states):
         try:
             saved = _core.snapshot_options(row)
         except ValueError as error:
-            raise InvalidStateError(f"states[{index}]: {error}") from None
+            raise StateVersionError(f"states[{index}]: {error}") from None
         if saved is None:
             continue
         had = {name: getattr(saved, name) for name in _SNAPSHOT_OPTIONS}

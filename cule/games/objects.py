@@ -1,9 +1,9 @@
 """Objects on the screen as functions of RAM: tables of ``data/objects``, for the native core.
 
 A table lists kinds of objects, each with a name, a count and expressions for the columns of a row:
-place and size of a box in pixels of the screen, whether the object is there, and a number that it
-stands for. The expressions were found by play and compared with the screen of ale-py 0.12.1; each
-kind has its measured hit rate, offset and intersection over union.
+position and size of a box in screen pixels, whether the object is visible, and a value such as a
+score. The expressions were checked against the screen of ale-py 0.12.1 during random play; each
+kind records its hit rate, offset and intersection over union.
 """
 
 from __future__ import annotations
@@ -46,9 +46,8 @@ class ObjectsLayout(NamedTuple):
     """Names of the axes of observations of objects, ``[..., K, 6]``."""
 
     columns: tuple[str, ...]
-    """Names of the last axis: x, y, w and h of a box in pixels of the screen, from its left upper
-    corner; visible, 0 or 1; value, a number that the object stands for (score, lives, direction,
-    kind) or 0."""
+    """Names of the last axis: x, y, w and h of a box in pixels of the screen, from its top left
+    corner; visible, 0 or 1; value, such as a score, lives, a direction or a kind, or 0."""
 
     slots: Mapping[str, tuple[ObjectSlot, ...]]
     """Rows of each game. Games with fewer rows than others of the batch have zeros after theirs."""
@@ -223,7 +222,7 @@ def _read_kind(table: Table) -> _Kind:
         table.text("name"),
         table.integer("count", range(1, MAX_OBJECTS + 1)),
         table.flag("hud", False),
-        tuple(texts[name] for name in OBJECT_COLUMNS),
+        tuple(texts.values()),  # in the order of `OBJECT_COLUMNS`
     )
     table.skip("measured")
     table.finish()

@@ -19,7 +19,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import cule  # noqa: E402
-from cule.agents import PPO, ApexDQN  # noqa: E402
+from cule.agents import PPO, ApexDQN, PPOConfig  # noqa: E402
 from cule.agents.run.checkpoint import read_checkpoint, write_checkpoint  # noqa: E402
 from cule.agents.run.presets import checkpoint_config  # noqa: E402
 from cule.errors import CheckpointError  # noqa: E402
@@ -57,6 +57,21 @@ def test_a_checkpoint_of_0_2_0_continues(
     assert agent.updates > updates
     config = checkpoint_config(read_checkpoint(path))
     assert (config.game, config.num_envs) == ("pong", saved["config"]["num_envs"])
+
+
+def test_damaged_environments_are_no_older_version(tmp_path: Path) -> None:
+    config = {"game": "pong", "num_envs": 1, "num_steps": 4, "num_minibatches": 1, "device": "cpu"}
+    agent = PPO(PPOConfig(network="small", img_size=42, total_steps=8, **config))
+    list(agent.train())
+    path = tmp_path / "x.pt"
+    agent.save(path)
+    saved = torch.load(path, weights_only=True)
+    assert PPO.load(path).has_begun
+    states = torch.as_tensor(saved["env"]).clone()
+    states[0, 500] ^= 1
+    write_checkpoint(path, {**saved, "env": states})
+    with pytest.raises(cule.InvalidStateError, match="corrupted"):
+        PPO.load(path)
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,11 @@ def test_games_of_different_length_are_padded() -> None:
         count = len(slots[game])
         assert np.array_equal(obs[index, 0, :count], rows_of(game, env.ram[index]))
         assert not obs[index, 0, count:].any()
+    for _ in range(20):  # without a stack a step writes over the rows that it compares with
+        obs, *_ = env.step(env.action_space.sample())
+        for index, game in enumerate(("pong", "pong", "breakout")):
+            count = len(slots[game])
+            assert np.array_equal(obs[index, 0, :count], rows_of(game, env.ram[index]))
 
 
 def test_frames_and_snapshots() -> None:

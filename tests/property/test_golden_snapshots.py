@@ -55,7 +55,7 @@ def test_another_version_is_named() -> None:
     before = states.copy()
     states[:, 3] = ord("2")
     for old in (states, states[:, :-104]):  # its rows may have another length
-        with pytest.raises(cule.InvalidStateError, match=r"this build reads version 3.*seed"):
+        with pytest.raises(cule.StateVersionError, match=r"this build reads version 3.*seed"):
             env.set_state(old)
     assert np.array_equal(env.get_state(), before)
     env.close()

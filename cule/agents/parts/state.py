@@ -17,7 +17,7 @@ from cule.agents.parts.distributed import (
 )
 from cule.agents.parts.learner import Learner
 from cule.agents.parts.optim import make_capturable
-from cule.errors import InvalidStateError, warn
+from cule.errors import StateVersionError, warn
 
 
 def common(learner: Learner) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def resume_env(learner: Learner, state: Mapping[str, Any], *, has_buffer: bool) 
     if learner.has_begun:
         try:
             learner.setup.env.set_state(state["env"])
-        except InvalidStateError as error:
+        except StateVersionError as error:
             warn(f"new episodes begin, because the environments cannot continue: {error}")
             learner.has_begun = False
 

@@ -200,12 +200,8 @@ class Run:
             except TimeIsUp:
                 return False
             is_complete: bool = agent.steps >= agent.config.total_steps
-            if (
-                is_complete
-                and not self._stop.is_set
-                and self.options.eval_episodes
-                and not self._is_evaluated()
-            ):
+            is_wanted = is_complete and self.options.eval_episodes and not self._stop.is_set
+            if is_wanted and not self._is_evaluated():
                 self.evaluate()
         finally:
             if self._bar is not None:
