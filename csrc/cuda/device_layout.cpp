@@ -144,9 +144,9 @@ void DeviceLayout::place_changing(u64 address, size_t offset) {
   put(batch_.stack, n * o.stack_bytes());
   put(batch_.draw_bits, n);
   console_bytes_ = (offset - begin) / n;
-  const size_t scratch = o.draws() ? size_t(source_.draw_blocks) * picture_bytes_ : 0;
-  put(batch_.canvases, scratch * o.channels());
-  put(batch_.planes, 2 * scratch);
+  const size_t scratch = size_t(source_.draw_blocks) * picture_bytes_;
+  put(batch_.canvases, o.draws() ? scratch * o.channels() : 0);
+  put(batch_.planes, 2 * scratch);  // snapshots hold pictures, whatever observations are
   bytes_ = align(offset);
 }
 

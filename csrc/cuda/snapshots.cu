@@ -8,11 +8,14 @@
 namespace cule {
 namespace {
 
-// Both pictures of a console as pixels.
+// Both pictures of a console as pixels: drawn in scratch, because a snapshot's parts begin at
+// multiples of 8 bytes.
 __device__ void draw_both(const DeviceBatch& b, const Console& c, u8* pixels_out) {
-  const u32 n = threadIdx.x / kWarpLanes;
-  draw_rows(c, picture_of(c, n), b.identity,
-            pixels_out + size_t(n) * c.properties.height * kScreenWidth);
+  draw_rows(c, picture_of(c, threadIdx.x / kWarpLanes), b.identity,
+            plane_of(b, threadIdx.x / kWarpLanes));
+  __syncthreads();
+  const size_t bytes = size_t(c.properties.height) * kScreenWidth;
+  for (u32 n = 0; n < kDrawWarps; ++n) copy_block(pixels_out + n * bytes, plane_of(b, n), bytes);
   __syncthreads();
 }
 

@@ -56,7 +56,9 @@ SOURCES = (
     "tests/shim/instruction_counts.cpp",
     "tests/shim/launch_hook.cpp",
 )
-FLAGS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
+FLAGS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off",
+         # Like a GPU, and unlike a CPU, it refuses misaligned addresses.
+         "-fsanitize=alignment", "-fsanitize-undefined-trap-on-error")  # fmt: skip
 _INCLUDE = (f"-I{ROOT / 'tests' / 'shim'}", f"-I{ROOT / 'csrc'}")
 _LIBRARY = ("-shared", "-pthread")
 CPU = torch.device("cpu")
