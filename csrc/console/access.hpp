@@ -11,7 +11,8 @@
 // results; it has these members, all called by Machine and run_frame():
 //
 //   Renderer(console, engine)   a frame step begins; its log has begun
-//   render(m)                   brings TiaState and Beam up to the end of m's log
+//   render(m, is_end)           brings TiaState and Beam up to the end of m's log; is_end: which is
+//                               that of the frame step
 //   before_latch_read(m, reg)   after render(): the program reads this collision register
 //   before_spill(m)             after render(): the full log is painted, and another one begins
 //   end_step(m, is_drawn)       after render(): is_drawn if the log holds the whole picture
@@ -33,7 +34,7 @@ struct PlainRenderer {
   }
 
   template <class Machine>
-  CULE_HD CULE_NOINLINE void render(Machine& m) {
+  CULE_HD CULE_NOINLINE void render(Machine& m, bool /*is_end*/) {
     render_entries(m.console, *m.log, m.rendered, m.s.tia, m.s.beam, shapes, collisions);
   }
   template <class Machine>

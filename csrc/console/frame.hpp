@@ -90,10 +90,9 @@ CULE_HD CULE_NOINLINE void run_frame(const Console& c, Engine& engine) {
   s.is_unfinished = 1;
   Machine<typename Engine::Access> m(c, engine);
   engine.run(m);
-  m.render();
+  m.render(true);
   PictureState& p = s.picture;
-  const bool is_drawn =
-      !s.is_unfinished && !p.is_painted && s.beam.mark == picture_window(c).end_clocks;
+  const bool is_drawn = holds_picture(c);
   m.renderer.end_step(m, is_drawn);
   if (is_drawn) {
     p.kind[p.current] = PictureKind::kLog;

@@ -61,9 +61,9 @@ struct Machine {
   }
 
   // Brings TIA state and latches up to the last access.
-  CULE_HD CULE_INLINE void render() {
+  CULE_HD CULE_INLINE void render(bool is_end = false) {
     log->size = u32(next - log->entries);
-    renderer.render(*this);
+    renderer.render(*this, is_end);
     rendered = log->size;
   }
 

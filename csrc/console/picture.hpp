@@ -40,6 +40,12 @@ CULE_HD inline TiaWriteLog& begin_log(const Console& c, u32 step_cycle) {
   return log;
 }
 
+// Whether the recording log holds the whole picture of a frame that is over.
+CULE_HD CULE_INLINE bool holds_picture(const Console& c) {
+  return !c.s.is_unfinished && !c.s.picture.is_painted &&
+         c.s.beam.mark == picture_window(c).end_clocks;
+}
+
 // Renders the entries from `from` on into a sink; brings `tia` and `beam` forward.
 template <class Sink>
 CULE_HD CULE_INLINE void render_entries(const Console& c, const TiaWriteLog& log, u32 from,

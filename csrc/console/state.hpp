@@ -108,6 +108,11 @@ struct SharedFramebuffers {
   u32 console;            // its number
   u8 num_logs;
   u8 lent_logs;  // bit n: log n is in use outside the console
+  // Predictions of a back end that affect speed only: the latches that the program reads, whether
+  // it clears all of them in each frame, and whether it reads some before.
+  u16 read_latches;
+  bool is_clearing;
+  bool reads_first;
 };
 
 // The large memory of a console, which is not part of its state.

@@ -18,7 +18,7 @@ CULE_HD inline bool is_valid_beam(const Beam& b, const ConsoleProperties& p) {
 }
 
 CULE_HD inline bool is_valid_tia(const TiaState& t) {
-  bool is_valid = t.are_latches_partial == 0;
+  bool is_valid = t.missing_latches == 0;
   for (const u8 hm : t.hm) is_valid &= hm < 16;
   for (const u8 position : t.position) is_valid &= position < kScreenWidth;
   return is_valid;

@@ -147,7 +147,12 @@ struct DeviceBatch {
   // A maxpool picture that is made of no logs.
   __device__ void begin_maxpool(u32 i, MaxpoolKind kind, const u8* borrowed) const {
     MaxpoolSource source{};
-    source.shared = {borrowed, maxpool_sources[i].shared.pixels, pool, i, u8(num_logs), 0};
+    source.shared = maxpool_sources[i].shared;
+    source.shared.borrowed = borrowed;
+    source.shared.pool = pool;
+    source.shared.console = i;
+    source.shared.num_logs = u8(num_logs);
+    source.shared.lent_logs = 0;
     source.kind = kind;
     maxpool_sources[i] = source;
   }

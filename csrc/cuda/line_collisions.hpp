@@ -1,13 +1,15 @@
 // cuda/line_collisions.hpp: what a write log does to the TIA, found by a team of lanes together.
 //
-// In: the state at an entry of a log. Out: the state after its last entry, collision latches
-// included, as LogRenderer leaves it. Each lane goes over a scanline (cuda/line_scan.hpp) and
-// collects, for each object, the pixels where it was shown; two objects with a pixel in common set
+// In: the state at an entry of a log, and the collision latches to record. Out: the state after its
+// last entry, with these latches, as LogRenderer leaves it. Each lane takes a scanline
+// (cuda/line_scan.hpp). Where both objects of a latch may be shown, all lanes go over theirs and
+// collect, for each object, the pixels where it was shown; two objects with a pixel in common set
 // their latch.
 #pragma once
 
 #include "cuda/line_painter.hpp"
-#include "tia/collisions.hpp"
+#include "cuda/log_advance.hpp"
+#include "warp/lane_access.hpp"
 
 namespace cule {
 
@@ -23,17 +25,38 @@ struct LineCollisions : LineView {
   const LineScan<Team>& scan;
   LineMask shape[kObjects];    // of a whole line, as the objects are now
   LineMask shown[kObjects]{};  // pixels so far
-  u32 stale = kAllObjects;
+  u32 counted = 0;             // objects whose pixels are counted
+  u32 stale = 0;
   u32 painted;  // pixels before it are in `shown`
   u32 mark;     // frame clock
-  bool is_cleared = false;
 
   // Pixels before frame clock `clock` have been counted.
   __device__ LineCollisions(const LineScan<Team>& l, u32 clock)
       : LineView{l.state, l.hmove_clock}, scan(l), mark(clock) {
-    const bool is_seen = l.line >= l.window.first_line && l.line <= l.window.last_line;
-    painted = is_seen ? visible(clock) : kScreenWidth;
+    painted = is_seen() ? visible(clock) : kScreenWidth;
   }
+
+  // Those of some latches that pixels of the scanline may set.
+  __device__ CULE_INLINE u32 possible(u32 latches) const {
+    const auto is_written = [&](u32 first, u32 last) {
+      return (scan.present & register_bits(first, last)) != 0;
+    };
+    const bool is_blank = (s[VBLANK] & 2) && !is_written(VBLANK, VBLANK);
+    if (is_blank || !is_seen()) return 0;
+    bool may_show[kObjects];
+    for (u32 n = 0; n < 2; ++n) {
+      may_show[n] = (s[GRP0 + n] | s[kLineOldGraphics + n]) != 0 || (scan.drawn >> n & 1);
+      may_show[kMissile0 + n] = (s[ENAM0 + n] & 2) || is_written(ENAM0 + n, ENAM0 + n);
+    }
+    may_show[kBall] = ((s[ENABL] | s[kLineOldBall]) & 2) || is_written(ENABL, ENABL);
+    may_show[kPlayfield] = (s[PF0] & 0xF0) | s[PF1] | s[PF2] || is_written(PF0, PF2);
+    for (u32 n = 0; n < kObjects; ++n) {
+      if (!may_show[n]) latches &= ~latches_of(n);
+    }
+    return latches;
+  }
+  // Counts pixels for some latches.
+  __device__ CULE_INLINE void count(u32 latches) { counted = stale = objects_of_latches(latches); }
 
   // Of the rules:
   __device__ CULE_INLINE bool is_still(u32 /*cycle*/) const { return false; }
@@ -42,7 +65,6 @@ struct LineCollisions : LineView {
   }
   __device__ CULE_INLINE void clear_latches() {
     for (LineMask& m : shown) m = LineMask{};
-    is_cleared = true;
   }
 
   // Applies the scanline's accesses.
@@ -71,11 +93,11 @@ struct LineCollisions : LineView {
   // Counts the pixels before a clock.
   __device__ CULE_INLINE void finish(u32 clock) { paint_to(visible(clock)); }
 
-  // Latches of the pixels since the last CXCLR.
-  __device__ CULE_INLINE u32 latches() const {
+  // Those of some latches that the pixels since the last CXCLR set.
+  __device__ CULE_INLINE u32 latches(u32 of) const {
     u32 found = 0;
     for (u32 bit = 0; bit < 16; ++bit) {
-      if (!(kAllLatches >> bit & 1)) continue;
+      if (!(of & kAllLatches & 1u << bit)) continue;
       const LineMask& a = shown[kLatchFirst >> (4 * bit) & 0xF];
       const LineMask& b = shown[kLatchSecond >> (4 * bit) & 0xF];
       u32 both = 0;
@@ -86,8 +108,12 @@ struct LineCollisions : LineView {
   }
 
  private:
-  static constexpr u32 kCleared = 1u << kObjects;  // extra bit: the latches are cleared
+  // Extra bit: what is before the access matters even where no pixels are counted.
+  static constexpr u32 kMatters = 1u << kObjects;
 
+  __device__ CULE_INLINE bool is_seen() const {
+    return scan.line >= scan.window.first_line && scan.line <= scan.window.last_line;
+  }
   // Pixels of the scanline before a clock.
   __device__ CULE_INLINE u32 visible(u32 clock) const {
     const i32 x = i32(clock - scan.line_begin()) - i32(kHblankClocks);
@@ -113,11 +139,11 @@ struct LineCollisions : LineView {
     } else if (reg - RESP0 < 2) {
       const PlayerReset kind = player_reset(*this, reg - RESP0, clock);
       if (kind == PlayerReset::kDisplay) target = clock + kResetDrawClocks;
-    } else if (reg == CXCLR) {
-      changed = kCleared;
+    } else if (reg == CXCLR || reg == HMOVE) {
+      changed |= kMatters;  // clears the pixels, and leaves a blank
     }
     if (target > mark) mark = target;
-    return changed;
+    return changed & (counted | kMatters);
   }
 
   // What is before the access has been counted.
@@ -128,7 +154,7 @@ struct LineCollisions : LineView {
     stale |= changed & kAllObjects;
     if (rule.is_ordered()) {
       cule::apply(*this, reg, v, scan.clock_of(e));
-    } else {
+    } else if (reg < kLinePosition) {  // no register beyond does anything
       keep(reg, v);
     }
   }
@@ -138,11 +164,15 @@ struct LineCollisions : LineView {
     if (x <= from) return;
     painted = x;
     if (from < kHmoveBlankPixels && x >= kHmoveBlankPixels) s[kLineHmoveBlank] = 0;
-    if (s[VBLANK] & 2) return;
+    if (counted == 0 || (s[VBLANK] & 2)) return;
     refresh();
+    LineMask range;
     for (u32 w = 0; w < kLineWords; ++w) {
-      const u32 range = pixels_below(x, w) & ~pixels_below(from, w);
-      for (u32 n = 0; n < kObjects; ++n) shown[n].word[w] |= shape[n].word[w] & range;
+      range.word[w] = pixels_below(x, w) & ~pixels_below(from, w);
+    }
+    for (u32 n = 0; n < kObjects; ++n) {
+      if (!(counted >> n & 1)) continue;
+      for (u32 w = 0; w < kLineWords; ++w) shown[n].word[w] |= shape[n].word[w] & range.word[w];
     }
   }
 
@@ -226,56 +256,84 @@ __device__ inline void keep_sound(const LineScan<Team>& scan, TiaState& tia) {
   }
 }
 
-// Brings a state that all lanes see from entry `from` of a log to its end. Returns false if the log
-// needs another renderer. `memory`: where kLineScanBytes of the warp's shared memory are, with the
-// rules.
+// A part of a log, from an entry on, which some lanes of a warp render.
+struct LogPart {
+  const TiaWriteLog& log;
+  const u32 from;
+  const TiaState& start;
+  const Beam beam;    // as `start`
+  const u32 latches;  // to record
+  u32 set;            // latches
+  // Out:
+  bool has_cleared = false;  // CXCLR was written
+  Beam end = {};
+};
+
+// Whether only LogRenderer knows how to go on from a state.
+CULE_HD CULE_INLINE bool is_unusual(const TiaState& tia, const Beam& beam,
+                                    const VisibleWindow& window) {
+  return tia.stars || tia.missile0_look != Missile0Look::kNormal ||
+         beam.first != window.begin_clocks || window.begin_clocks == 0;
+}
+
+// Goes over a part of a log. `tia`: takes the state after it from one of the lanes, or null.
+// Returns false if the log needs another renderer; `tia` is as before, but for sound. `memory`:
+// where kLineScanBytes of the warp's shared memory are, with the rules.
 template <class Team>
-__device__ CULE_NOINLINE bool render_together(const Team& team, ConsoleState& s,
-                                              const ConsoleProperties& properties,
-                                              const TiaWriteLog& log, u32 from, u32 memory) {
-  TiaState& tia = s.tia;
-  const Beam beam = s.beam;
+__device__ CULE_NOINLINE bool go_over(const Team& team, LogPart& part, TiaState* tia,
+                                      const ConsoleProperties& properties, u32 memory) {
+  const TiaWriteLog& log = part.log;
+  const Beam beam = part.beam;
   const VisibleWindow window = make_window(properties.first_line, properties.height);
   const u32 first_line = window.begin_clocks / kClocksPerLine;
   const u32 last_line = window.end_clocks / kClocksPerLine - 1;
-  const bool has_stars = tia.stars || tia.missile0_look != Missile0Look::kNormal;
-  const bool is_unusual = has_stars || beam.first != window.begin_clocks || first_line == 0;
-  if (team.any(is_unusual)) return false;  // a vote: no lane looks at the state any more
+  // A vote: no lane looks at the state any more.
+  if (team.any(is_unusual(part.start, beam, window))) return false;
   const auto clock_of = [&](u32 entry) {
     return log.base_clock + clocks_from_cycles(log_cycle(log.entries[entry]));
   };
   // At the end of a scanline, what follows from it has not happened.
   const bool is_above = beam.mark == beam.first;
-  const u32 next_line = clock_of(from) / kClocksPerLine;
+  const u32 next_line = clock_of(part.from) / kClocksPerLine;
   const u32 line = !is_above                ? (beam.mark - 1) / kClocksPerLine
                    : next_line < first_line ? next_line
                                             : first_line - 1;
   const bool is_behind_blank =
       !is_above && beam.mark >= line * kClocksPerLine + kHblankClocks + kHmoveBlankPixels;
   LineScan<Team> scan(log, team, {first_line, last_line, 1, properties.hmove_blanks != 0},
-                      {tia, from, line, is_behind_blank}, memory);
-  u32 mark = clock_of(log.size - 1);
-  if (mark < beam.mark) mark = beam.mark;
-  u32 collisions = tia.collisions;
+                      {part.start, part.from, line, is_behind_blank}, memory);
+  const u32 last_clock = clock_of(log.size - 1);
+  u32 mark = last_clock < beam.mark ? beam.mark : last_clock;
   for (bool is_first = true;; is_first = false) {
     if (!scan.find_lines()) return false;
     const bool continues = is_first && team.leads() && !is_above;
-    LineCollisions<Team> lane(scan, continues ? beam.mark : scan.line_begin());
-    lane.run();
-    const u32 reached = team.highest(scan.begin < scan.end ? lane.mark : 0);
-    if (mark < reached) mark = reached;
-    lane.finish(scan.end < log.size ? scan.line_begin() + kClocksPerLine : mark);
-
-    const u32 clearing = team.ballot(lane.is_cleared);
-    const u32 since = clearing != 0 ? highest_bit(clearing) : 0;
-    if (clearing != 0) collisions = 0;
-    collisions |= team.any_bits(team.lane() >= since ? lane.latches() : 0);
-    keep_sound(scan, tia);
-
     const u32 round_end = team.take_from(scan.line, team.size() - 1);
-    const bool is_last = team.take_from(scan.end, team.size() - 1) == log.size &&
-                         (mark <= (round_end + 1) * kClocksPerLine || round_end >= last_line ||
-                          mark <= window.begin_clocks);
+    const bool has_all = team.take_from(scan.end, team.size() - 1) == log.size;
+    const u32 clearing = team.ballot(scan.present >> CXCLR & 1);
+    const u32 open = clearing != 0 ? part.latches : part.latches & ~part.set;
+    LineCollisions<Team> lane(scan, continues ? beam.mark : scan.line_begin());
+    const u32 counted = team.any_bits(lane.possible(open));
+    // An access moves the mark no further than into the next scanline.
+    const bool may_end = has_all || (round_end + 2) * kClocksPerLine > last_clock;
+    if (counted != 0 || may_end) {
+      lane.count(counted);
+      lane.run();
+      const u32 reached = team.highest(scan.begin < scan.end ? lane.mark : 0);
+      if (mark < reached) mark = reached;
+      lane.finish(scan.end < log.size ? scan.line_begin() + kClocksPerLine : mark);
+    }
+    const u32 since = clearing != 0 ? highest_bit(clearing) : 0;
+    if (clearing != 0) {
+      part.set = 0;
+      part.has_cleared = true;
+    }
+    if (counted != 0) {
+      part.set |= team.any_bits(team.lane() >= since ? lane.latches(counted) : 0);
+    }
+    if (tia != nullptr) keep_sound(scan, *tia);
+
+    const bool is_last = has_all && (mark <= (round_end + 1) * kClocksPerLine ||
+                                     round_end >= last_line || mark <= window.begin_clocks);
     if (!is_last) continue;
     const u32 end = mark < window.begin_clocks ? window.begin_clocks
                     : mark < window.end_clocks ? mark
@@ -283,18 +341,72 @@ __device__ CULE_NOINLINE bool render_together(const Team& team, ConsoleState& s,
     const bool owns_last = scan.begin < scan.end && scan.end == log.size;
     const bool is_at_end =
         end == window.begin_clocks ? owns_last : scan.line == (end - 1) / kClocksPerLine;
+    part.end = {end, end, end - end % kClocksPerLine, beam.first};
+    if (tia == nullptr) return true;
     team.sync();
     if (is_at_end) {
-      read_registers(lane.s, tia);
-      tia.hmove_clock = lane.last_hmove;
-    }
-    if (team.leads()) {
-      tia.collisions = u16(collisions);
-      s.beam = {end, end, end - end % kClocksPerLine, beam.first};
+      read_registers(lane.s, *tia);
+      tia->hmove_clock = lane.last_hmove;
     }
     team.sync();
     return true;
   }
+}
+
+// go_over() that records nothing, without a look at pixels.
+template <class Team>
+__device__ CULE_NOINLINE bool advance(const Team& team, LogPart& part, TiaState& tia,
+                                      const ConsoleProperties& properties, u32 memory) {
+  const VisibleWindow window = make_window(properties.first_line, properties.height);
+  if (team.any(is_unusual(tia, part.beam, window))) return false;
+  LogAdvance<Team> all(team, part.log, part.from, tia, part.beam, window,
+                       properties.hmove_blanks != 0, memory);
+  if (!all.run()) return false;
+  all.leave(tia);
+  part.end = all.end(part.beam);
+  part.has_cleared = all.has_cleared;
+  if (all.has_cleared) part.set = 0;
+  return true;
+}
+
+struct Rendered {
+  bool is_rendered;
+  bool has_cleared;
+};
+
+// Brings the state of a console that all lanes see from an entry of its log to the end, with the
+// latches of the request. Returns false if the log needs another renderer.
+template <class Team>
+__device__ CULE_NOINLINE Rendered render_together(const Team& team, const Console& c,
+                                                  const TiaWriteLog& log, RenderRequest request,
+                                                  u32 memory) {
+  ConsoleState& s = c.s;
+  const u32 recorded = request.recorded();
+  Latches latches{0, s.tia.missing_latches};
+  LogPart part{log, request.from(), s.tia, s.beam, recorded, s.tia.collisions};
+  const bool advances = recorded == 0 && team.size() >= LogAdvance<Team>::kLeastLanes;
+  const bool is_rendered = advances ? advance(team, part, s.tia, c.properties, memory)
+                                    : go_over(team, part, &s.tia, c.properties, memory);
+  if (!is_rendered) return {false, false};
+  latches.note(part.set, recorded, part.has_cleared);
+  const bool can_wait = (request.has_cleared() || part.has_cleared) && !s.is_unfinished &&
+                        !s.picture.is_painted && part.end.mark == picture_window(c).end_clocks;
+  latches = settle_latches(c, log, latches, recorded, request.is_end(), can_wait,
+                           [&](const TiaWriteLog& whole, u32 start, u32 wanted) {
+                             LogPart all{whole, 0, whole.start, whole.start_beam, wanted, start};
+                             if (go_over(team, all, nullptr, c.properties, memory)) return all.set;
+                             const u32 found =
+                                 team.leads() ? find_latches(c, whole, u16(start), wanted) : 0;
+                             return team.take_from(found, 0);
+                           });
+  team.sync();
+  if (team.leads()) {
+    s.tia.collisions = u16(latches.set);
+    s.tia.missing_latches = u16(latches.missing);
+    s.beam = part.end;
+  }
+  team.sync();
+  return {true, part.has_cleared};
 }
 
 }  // namespace cule

@@ -105,6 +105,7 @@ struct LineScan {
   u64 present = 0;       // registers that it writes, a bit each
   // Its accesses of kMovingRegisters and kOrderedRegisters (EntryList::left).
   u32 moving = 0, ordered = 0;
+  u32 drawn = 0;        // players to whose graphics it writes more than 0, a bit each
   u32 num_painted = 0;  // accesses in its PaintedList
   // It moves objects by one HMOVE, before its first pixel, and by nothing else.
   bool moves_early = false;
@@ -167,6 +168,7 @@ struct LineScan {
     moving = writes.moving;
     num_painted = writes.painted;
     ordered = writes.ordered;
+    drawn = writes.drawn;
     const bool has_ended = line > window.first_line && !is_begun;  // the scanline before
     const bool has_next_ended = next_line() > window.first_line;
     take_next(has_ended);
@@ -285,6 +287,7 @@ struct LineScan {
     u32 painted = 0;                               // how many
     u32 old_graphics[2] = {kAsBefore, kAsBefore};  // what GRP1 and GRP0 have copied
     u32 old_ball = kAsBefore;
+    u32 drawn = 0;
     bool may_start_stars = false;
   };
   static constexpr u32 kAsBefore = 0x100;  // as at the start of the scanline
@@ -331,8 +334,10 @@ struct LineScan {
     };
     if (reg == GRP0) {
       w.old_graphics[1] = written_or_before(GRP1);
+      w.drawn |= u32(log_value(e) != 0);
     } else if (reg == GRP1) {
       w.old_graphics[0] = written_or_before(GRP0);
+      w.drawn |= u32(log_value(e) != 0) << 1;
       w.old_ball = written_or_before(ENABL);
     } else if (reg == HMM0) {
       if (log_value(e) >> 4 == kStarNibble) w.may_start_stars = true;

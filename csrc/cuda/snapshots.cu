@@ -1,6 +1,7 @@
 // cuda/snapshots.cu: snapshots of consoles (batch/snapshot.hpp), and their full-size screens.
 //
 // One block a console. check_snapshots_kernel checks a snapshot before it is restored.
+#include "console/latches.hpp"
 #include "cuda/launch.hpp"
 #include "cuda/launchers.hpp"
 #include "cuda/maxpool.hpp"
@@ -27,6 +28,7 @@ __global__ void gather_snapshots_kernel(const DeviceBatch b, const i64* consoles
     const Console c = b.console(i);
     u8* snapshot = snapshots_out + size_t(k) * b.snapshot_bytes;
     if (threadIdx.x == 0) {
+      complete_latches(c);
       SlotState& saved = *reinterpret_cast<SlotState*>(snapshot + sizeof(SnapshotHeader));
       saved = b.states[i];
       forget_logs(saved.console.picture, PictureKind::kPixels);

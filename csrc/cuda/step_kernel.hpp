@@ -100,18 +100,21 @@ __device__ CULE_NOINLINE inline Served serve(const RenderTeam& team, const Conso
   const Team<WholeWarp> lanes;
   lanes.sync();
   if (lanes.any(request == kGo)) return Served::kGone;
-  u32 rendered = 0;  // a bit for each caller
+  Served served = Served::kNotRendered;
   for (u32 askers = lanes.ballot(request != kNothing); askers != 0; askers &= askers - 1) {
     const u32 asker = lowest_bit(askers);
     auto& state = *reinterpret_cast<ConsoleState*>(lanes.take_from64(u64(&c.s), asker));
-    const u64 own_log = u64(&c.memory.log(c.s.picture.recording_slot));
-    const auto& log = *reinterpret_cast<const TiaWriteLog*>(lanes.take_from64(own_log, asker));
-    const u32 from = lanes.take_from(request, asker);
-    if (render_together(lanes, state, c.properties, log, from, team.memory)) {
-      rendered |= 1u << asker;
+    FrameMemory memory = c.memory;
+    memory.logs = reinterpret_cast<TiaWriteLog*>(lanes.take_from64(u64(memory.logs), asker));
+    const Console console{state, memory, c.cart, c.properties};
+    const TiaWriteLog& log = memory.log(state.picture.recording_slot);
+    const RenderRequest asked{lanes.take_from(request, asker)};
+    const Rendered rendered = render_together(lanes, console, log, asked, team.memory);
+    if (lanes.lane() == asker && rendered.is_rendered) {
+      served = rendered.has_cleared ? Served::kRenderedWithClear : Served::kRendered;
     }
   }
-  return rendered >> lanes.lane() & 1 ? Served::kRendered : Served::kNotRendered;
+  return served;
 }
 
 // Whether console i takes part in the step.
@@ -130,7 +133,7 @@ __device__ CULE_INLINE bool begin_step(const DeviceBatch& b, u32 i, bool is_give
 template <class Program, class Lanes, u32 kPlayers>
 __device__ CULE_INLINE void step_console(const Program& program, const DeviceBatch& b, u32 i,
                                          const Commands<kPlayers>& commands, const Lanes& all,
-                                         bool has_helpers, u32 scan_memory, u8* ram) {
+                                         u32 least_entries, u32 scan_memory, u8* ram) {
   const DeviceGame& g = b.game(i);
   SlotState& s = b.states[i];
   using Engine = LaneEngine<Program, Lanes>;
@@ -140,7 +143,7 @@ __device__ CULE_INLINE void step_console(const Program& program, const DeviceBat
                                  g.facts,
                                  g.ale,
                                  {false, s.seed},
-                                 Engine{{ram}, has_helpers, scan_memory, program, all, all}};
+                                 Engine{{ram}, least_entries, scan_memory, program, all, all}};
   FrameMarker marker{b, i, ale.console};
   step_agent(ale, s.agent, g.agent, commands, marker);
   s.is_ended = is_ended(s.agent, g.agent);
@@ -149,8 +152,8 @@ __device__ CULE_INLINE void step_console(const Program& program, const DeviceBat
 }
 
 // The body of the kernel. Program executes instructions (LaneEngine); Lanes is how those of a warp
-// vote; with at most `kMost` consoles a warp, all its lanes render their logs. kPlayers: at most,
-// in an environment; a single player's kernel contains nothing of the others.
+// vote; with at most `kMost` consoles a warp, all its lanes record their latches. kPlayers: at
+// most, in an environment; a single player's kernel contains nothing of the others.
 template <class Program, class Lanes, u32 kMost, u32 kPlayers = 1>
 __device__ inline void step_consoles(const Program& program, const DeviceBatch& b,
                                      const Tile* tiles, u32 num_tiles, const StepActions& actions) {
@@ -160,12 +163,9 @@ __device__ inline void step_consoles(const Program& program, const DeviceBatch& 
   const u32 t = blockIdx.x * warps + warp;
   if (t >= num_tiles) return;
   const Tile tile = tiles[t];
-  const bool has_helpers = b.lanes_per_warp <= kMost;
   const u32 memory = warps * kWarpRamBytes + warp * kLineScanBytes;
   const bool has_console = lane < tile.count;
-  if (!has_console && !has_helpers) return;
-  if (has_helpers) make_line_rules(memory);
-  const LaneGroup here{has_helpers ? ~0u : ~0u >> (kWarpLanes - tile.count)};
+  make_line_rules(memory);
 
   const u32 i = tile.first + (has_console ? lane : 0);
   LaneActions<kPlayers> read{};
@@ -174,14 +174,15 @@ __device__ inline void step_consoles(const Program& program, const DeviceBatch& 
     read = read_actions<kPlayers>(b, b.game(i), actions, i);
     steps = begin_step(b, i, read.is_given);
   }
-  const u32 stepping = here.ballot(steps);
+  const u32 stepping = LaneGroup{~0u}.ballot(steps);
   if (stepping == 0) return;
-  const RenderTeam team{~0u, true, memory};
+  const RenderTeam team{kNeverAsks, false, true, memory};
   if (steps) {
+    const u32 least_entries = b.lanes_per_warp <= kMost ? kEntriesForTeamOfSeveral : kNeverAsks;
     u8* ram = dynamic_shared() + warp * kWarpRamBytes + lane * kWordBytes;
-    step_console(program, b, i, read.commands, Lanes{stepping}, has_helpers, memory, ram);
-    if (has_helpers) serve(team, b.console(i), kGo);
-  } else if (has_helpers) {
+    step_console(program, b, i, read.commands, Lanes{stepping}, least_entries, memory, ram);
+    serve(team, b.console(i), kGo);
+  } else {
     const Console c = b.console(i);
     while (serve(team, c, kNothing) != Served::kGone) {
     }

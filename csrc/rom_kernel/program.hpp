@@ -103,7 +103,7 @@ struct BlockBus {
   CULE_HD CULE_INLINE u32 operand_word(u32) { return word >> 8 & 0xFFFF; }
 
   CULE_HD CULE_INLINE bool has_much_to_render() const {
-    return u32(next - m.log->entries) - m.rendered >= m.renderer.team.least_entries;
+    return m.renderer.has_much_to_render(m, u32(next - m.log->entries));
   }
 
   CULE_HD CULE_INLINE u32 rom(u32 address) const {

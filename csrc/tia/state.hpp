@@ -41,12 +41,13 @@ struct TiaState {
   Missile0Look missile0_look;
   u8 stars;  // star field running
   u8 star_count;
-  u8 hmove_blank;          // next drawn pixels 0..7 are black
-  u8 pf[3];                // PF0, PF1, PF2
-  u8 audio[6];             // AUDC0 to AUDV1, for the sound generator alone; survive a reset
-  u8 are_latches_partial;  // `collisions` lacks some latches, which the Renderer can complete
-  u16 collisions;          // bits 2r and 2r+1 are bits 6 and 7 of read register r
-  i32 hmove_clock;         // most recent HMOVE; rebased at frame starts
+  u8 hmove_blank;  // next drawn pixels 0..7 are black
+  u8 pf[3];        // PF0, PF1, PF2
+  u8 audio[6];     // AUDC0 to AUDV1, for the sound generator alone; survive a reset
+  u8 reserved[2];
+  u16 collisions;       // bits 2r and 2r+1 are bits 6 and 7 of read register r
+  u16 missing_latches;  // of `collisions`: not recorded; console/latches.hpp finds them
+  i32 hmove_clock;      // most recent HMOVE; rebased at frame starts
 };
 
 static_assert(std::is_trivially_copyable_v<TiaState> && sizeof(TiaState) == 60);

@@ -8,54 +8,180 @@
 // take_pixels() of the device.
 #pragma once
 
+#include "console/latches.hpp"
 #include "console/machine.hpp"
 
 namespace cule {
 
-// How a lane gets its log rendered.
-struct RenderTeam {
-  u32 least_entries;  // to ask for; ~0: it has no helpers
-  bool is_lone;       // no other lane must come when it asks, or it has no helpers
-  u32 memory;         // where kLineScanBytes of the warp's shared memory are (cuda/line_memory.hpp)
-};
-
 // With fewer entries a lane is faster than a warp; several callers can render at the same time.
 constexpr u32 kEntriesForTeam = 12, kEntriesForTeamOfSeveral = 40;
+constexpr u32 kNeverAsks = ~0u;
 
-// What a caller asks for: to render from an entry of the log on, nothing, or to end the service.
+// How a lane gets its log rendered.
+struct RenderTeam {
+  u32 least_entries;  // to ask for before a latch is read, or kNeverAsks
+  bool has_helpers;   // else it does all alone
+  bool is_lone;       // no other lane must come when it asks
+  u32 memory;         // where kLineScanBytes of the warp's shared memory are (cuda/line_memory.hpp)
+
+  // Latches are recorded together.
+  CULE_HD CULE_INLINE bool records() const { return least_entries != kNeverAsks; }
+};
+
+// What a caller asks for: to render a part of its log, nothing, or to end the service.
+struct RenderRequest {
+  u32 word;
+
+  CULE_HD static RenderRequest part(u32 from, u32 recorded, bool is_end, bool has_cleared) {
+    return {from | u32(is_end) << kEndAt | u32(has_cleared) << kClearedAt | recorded << kLatchesAt};
+  }
+  CULE_HD u32 from() const { return word & ((1u << kEndAt) - 1); }     // an entry of the log
+  CULE_HD u32 recorded() const { return word >> kLatchesAt; }          // latches
+  CULE_HD bool is_end() const { return word >> kEndAt & 1; }           // of the frame step
+  CULE_HD bool has_cleared() const { return word >> kClearedAt & 1; }  // before: CXCLR
+
+ private:
+  static constexpr u32 kEndAt = 14, kClearedAt = 15, kLatchesAt = 16;
+};
+static_assert(kLogCapacity < 1u << 14 && !(kAllLatches & 1u << 12),
+              "no request is kNothing or kGo");
 constexpr u32 kGo = ~0u;
 constexpr u32 kNothing = ~0u - 1;
 
-enum class Served { kRendered, kNotRendered, kGone };
+enum class Served { kRendered, kRenderedWithClear, kNotRendered, kGone };
 
+// Latches that are set, and that are not known: what is set is known.
+struct Latches {
+  u32 set;
+  u32 missing;
+
+  // A part of a log has been rendered, recording some latches.
+  CULE_HD void note(u32 now_set, u32 recorded, bool has_cleared) {
+    set = now_set;
+    missing = ((has_cleared ? 0 : missing) | (kAllLatches & ~recorded)) & ~set;
+  }
+};
+
+// After a part of the running log: finds the recorded latches as they were when the frame began,
+// and at the end of a frame step all latches unless they can be found later.
+// find(log, start, latches): find_latches().
+template <class Find>
+CULE_HD CULE_INLINE Latches settle_latches(const Console& c, const TiaWriteLog& log, Latches l,
+                                           u32 recorded, bool is_end, bool can_wait,
+                                           const Find& find) {
+  const u32 lacking = l.missing & recorded;
+  if (lacking != 0) {
+    const TiaWriteLog& previous = previous_log(c);
+    l.set |= find(previous, previous.start.collisions, lacking) & lacking;
+    l.missing &= ~lacking;
+  }
+  if (!is_end || l.missing == 0 || can_wait) return l;
+  u32 start = log.start.collisions;
+  if (log.start.missing_latches != 0) {
+    const TiaWriteLog& previous = previous_log(c);
+    start = find(previous, previous.start.collisions, kAllLatches);
+  }
+  return {find(log, start, kAllLatches), 0};
+}
+
+// Records the latches that the program reads; at the end of a frame none, if it clears them before
+// it reads one.
 struct LaneRenderer : PlainRenderer {
   const RenderTeam team;
-  bool may_ask;  // all callers come to serve() now
+  bool may_ask;              // all callers come to serve() now
+  bool has_cleared = false;  // CXCLR is in what has been rendered of the log
+  bool has_read = false;     // a latch, before
+  bool may_wait = false;     // the end of the frame records nothing
 
   template <class Engine>
   CULE_HD LaneRenderer(const Console& c, const Engine& engine)
-      : PlainRenderer(c, engine), team(engine.render_team()), may_ask(team.is_lone) {}
+      : PlainRenderer(c, engine), team(engine.render_team()), may_ask(team.is_lone) {
+    const SharedFramebuffers* const predicted = c.memory.shared;
+    if (predicted != nullptr && predicted->is_clearing) {
+      collisions.wanted = predicted->read_latches;
+      may_wait = !predicted->reads_first;
+    }
+  }
 
   template <class Machine>
-  CULE_HD CULE_NOINLINE void render(Machine& m) {
-    const bool asks = m.log->size - m.rendered >= team.least_entries;
+  CULE_HD CULE_NOINLINE void render(Machine& m, bool is_end) {
+    const u32 recorded = is_end && may_wait ? 0 : collisions.wanted;
+    const bool asks = is_end ? asks_at_end(m, recorded) : has_much_to_render(m, m.log->size);
     const bool comes = may_ask && (asks || !team.is_lone);
-    const u32 request = asks ? m.rendered : kNothing;
-    if (comes && serve(m.renderer.team, m.console, request) == Served::kRendered) {
+    const u32 request =
+        asks ? RenderRequest::part(m.rendered, recorded, is_end, has_cleared).word : kNothing;
+    Served served = Served::kNotRendered;
+    if (comes) served = serve(m.renderer.team, m.console, request);
+    if (served == Served::kNotRendered) {
+      render_alone(m, recorded, is_end);
+    } else {
+      has_cleared |= served == Served::kRenderedWithClear;
       shapes.reset();
       collisions.state_changed();
-    } else {
-      PlainRenderer::render(m);
     }
+  }
+  // Whether to ask for it before a latch is read; `size`: of the log.
+  template <class Machine>
+  CULE_HD CULE_INLINE bool has_much_to_render(const Machine& m, u32 size) const {
+    if (m.s.tia.missing_latches & collisions.wanted) return team.records();
+    return size - m.rendered >= team.least_entries;
   }
   CULE_HD CULE_INLINE void let_ask(bool all_come) { may_ask = all_come || team.is_lone; }
   template <class Machine>
+  CULE_HD CULE_INLINE void before_latch_read(Machine& m, u32 reg) {
+    const u32 latches = latches_of_register(reg);
+    has_read = has_read || !has_cleared;
+    if (m.console.memory.shared != nullptr) m.console.memory.shared->read_latches |= latches;
+    if (CULE_UNLIKELY(m.s.tia.missing_latches & latches)) record_too(m, latches);
+  }
+  template <class Machine>
   CULE_HD CULE_INLINE void before_spill(Machine& m) {
     take_pixels(m.console);
+    record_too(m, kAllLatches);
+    has_cleared = false;
   }
   template <class Machine>
   CULE_HD CULE_INLINE void end_step(Machine& m, bool is_drawn) {
     if (!is_drawn) take_pixels(m.console);
+    if (m.console.memory.shared != nullptr) {
+      m.console.memory.shared->is_clearing = has_cleared;
+      m.console.memory.shared->reads_first = has_read;
+    }
+  }
+
+ private:
+  template <class Machine>
+  CULE_HD CULE_INLINE bool asks_at_end(const Machine& m, u32 recorded) const {
+    return team.has_helpers && (recorded == 0 || team.records()) &&
+           m.log->size - m.rendered >= kEntriesForTeam;
+  }
+  template <class Machine>
+  CULE_HD CULE_NOINLINE void render_alone(Machine& m, u32 recorded, bool is_end) {
+    TiaState& tia = m.s.tia;
+    const u32 wanted = collisions.wanted;
+    collisions.wanted = recorded;
+    collisions.has_seen_clear = false;
+    collisions.state_changed();
+    PlainRenderer::render(m, is_end);
+    collisions.wanted = wanted;
+    has_cleared |= collisions.has_seen_clear;
+    Latches l{0, tia.missing_latches};
+    l.note(tia.collisions, recorded, collisions.has_seen_clear);
+    l = settle_latches(m.console, *m.log, l, recorded, is_end,
+                       has_cleared && holds_picture(m.console),
+                       [&](const TiaWriteLog& log, u32 start, u32 latches) -> u32 {
+                         return find_latches(m.console, log, u16(start), latches);
+                       });
+    tia.collisions = u16(l.set);
+    tia.missing_latches = u16(l.missing);
+  }
+  // Finds all latches, and records some more from now on.
+  template <class Machine>
+  CULE_HD CULE_NOINLINE void record_too(Machine& m, u32 latches) {
+    m.s.tia.collisions = all_latches(m.console, *m.log);
+    m.s.tia.missing_latches = 0;
+    collisions.wanted |= latches;
+    collisions.state_changed();
   }
 };
 

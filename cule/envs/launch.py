@@ -23,6 +23,7 @@ from cule.files import replace_text
 WARP_LANES = 32
 SCHEDULERS = 4  # of a multiprocessor; a warp lives on one
 WARPS_PER_SCHEDULER = 3  # resident at once, by the registers of the state-update kernel
+SHARED_WARPS = 2  # of a multiprocessor, where consoles share warps
 WARPS_PER_BLOCK = 4  # they share the opcode table
 
 _POSSIBLE_LANES = (1, 2, 4, 8, 16, 32)
@@ -120,13 +121,15 @@ def _device_key(device: torch.device | str) -> str:
 
 
 def geometry_for(num_envs: int, multiprocessors: int) -> Geometry:
-    """Fewest lanes per warp with which all warps are on the device at once.
+    """One lane per warp while all warps fit on the device, then as many as make few warps.
 
-    Lanes of a warp wait for each other, so fewer of them is better while there is room for more
-    warps; beyond that, warps would queue. This is reasoned, not measured.
+    A console with a warp to itself waits for no other. Where consoles share warps, warps at
+    different places of a program compete for the instruction cache, so two full ones on a
+    multiprocessor are faster than more with fewer lanes (measured on an H200 with 1,200, 4,096 and
+    32,768 environments, see benchmarks/RESULTS.md).
     """
-    warps = SCHEDULERS * WARPS_PER_SCHEDULER * multiprocessors
     lanes = 1
-    while lanes < WARP_LANES and num_envs > warps * lanes:
-        lanes *= 2
+    if num_envs > SCHEDULERS * WARPS_PER_SCHEDULER * multiprocessors:
+        while lanes < WARP_LANES and num_envs > SHARED_WARPS * multiprocessors * lanes:
+            lanes *= 2
     return Geometry(lanes_per_warp=lanes, warps_per_block=WARPS_PER_BLOCK)

@@ -1,5 +1,5 @@
 // Write logs rendered by teams of lanes under the lockstep shim, against LogRenderer, over random
-// logs in random pieces. Prints the first difference; exit status 1.
+// logs in random pieces, recording random latches. Prints the first difference; exit status 1.
 #include "cuda/line_collisions.hpp"
 
 #include <algorithm>
@@ -20,13 +20,13 @@ constexpr u32 kLines = 262;
 constexpr u32 kLogs = 600;
 u32 pieces = 0, together = 0;
 
-__global__ void render_kernel(const Console c, const TiaWriteLog* log, u32 from, u32 size,
-                              bool* is_rendered) {
+__global__ void render_kernel(const Console c, const TiaWriteLog* log, RenderRequest request,
+                              u32 size, Rendered* rendered) {
   make_line_rules(0);
   const Team<PartOfWarp> team{{threadIdx.x / size * size, size}};
   if (team.first() != 0) return;
-  const bool result = render_together(team, c.s, c.properties, *log, from, 0);
-  if (team.leads()) *is_rendered = result;
+  const Rendered result = render_together(team, c, *log, request, 0);
+  if (team.leads()) *rendered = result;
 }
 
 void print_state(const char* name, const TiaState& s, const Beam& b) {
@@ -59,6 +59,9 @@ bool check(u32 number, Random& random, TiaState& tia) {
   TiaState expected = tia;
   Beam beam = make_beam(window.begin_clocks);
   CollisionSink sink;
+  const u32 some = random.below(0x10000) & kAllLatches;
+  sink.wanted = number % 3 == 0 ? 0 : number % 3 == 1 ? some : u32(kAllLatches);
+  expected.missing_latches = 0;
   Shapes shapes;
   shapes.reset();
   const u32 pace = 1 + random.below(size);
@@ -67,14 +70,18 @@ bool check(u32 number, Random& random, TiaState& tia) {
     state.tia = expected;
     state.beam = beam;
     log.size = std::min(size, from + 1 + random.below(pace));
+    sink.has_seen_clear = false;
     render_entries(console, log, from, expected, beam, shapes, sink);
-    bool is_rendered = false;
+    const u32 before = sink.has_seen_clear ? 0 : expected.missing_latches;
+    expected.missing_latches = u16((before | (kAllLatches & ~sink.wanted)) & ~expected.collisions);
+    Rendered rendered{};
     launch_kernel(render_kernel, dim3(1), dim3(kWarpLanes), kLineScanBytes, nullptr, console, &log,
-                  from, team_size, &is_rendered);
+                  RenderRequest::part(from, sink.wanted, false, false), team_size, &rendered);
     ++pieces;
-    together += is_rendered;
-    if (is_rendered &&
-        (std::memcmp(&expected, &state.tia, sizeof expected) != 0 || !(beam == state.beam))) {
+    together += rendered.is_rendered;
+    if (rendered.is_rendered &&
+        (rendered.has_cleared != sink.has_seen_clear ||
+         std::memcmp(&expected, &state.tia, sizeof expected) != 0 || !(beam == state.beam))) {
       std::printf("log %u, entries %u to %u of %u, team of %u\n", number, from, log.size, size,
                   team_size);
       print_state("expected", expected, beam);

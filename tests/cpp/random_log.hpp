@@ -9,8 +9,8 @@
 
 namespace cule {
 
-// Accesses 3 to 60 cycles apart; now and then 60 of them one cycle apart, or the pair that starts
-// the star field.
+// Accesses 3 to 60 cycles apart, some to registers that do nothing; now and then 60 of them one
+// cycle apart, or the pair that starts the star field.
 inline std::vector<LogEntry> random_log(Random& random, u32 cycles) {
   std::vector<LogEntry> log;
   const u32 pace = 3 + random.below(60);
@@ -28,7 +28,7 @@ inline std::vector<LogEntry> random_log(Random& random, u32 cycles) {
       at += 24;
       continue;
     }
-    const u32 reg = random.below(8) == 0 ? u32(kBeamMark) : random.below(0x2D);
+    const u32 reg = random.below(8) == 0 ? 0x2D + random.below(0x40 - 0x2D) : random.below(0x2D);
     const u32 value = random.below(4) == 0 ? 0xFF : random.below(256);
     log.push_back(pack_log_entry(at, reg, reg == VBLANK && random.below(4) ? 0 : value));
   }

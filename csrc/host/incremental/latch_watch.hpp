@@ -1,20 +1,11 @@
-// host/incremental/latch_watch.hpp: recording only the collision latches that a program reads.
+// host/incremental/latch_watch.hpp: which collision latches a program reads.
 //
-// Most programs read a few of the 15 latches and clear all of them once a frame. The host records
-// those that have been read lately (LatchWatch) and marks the others as missing
-// (TiaState::are_latches_partial). Missing latches can be computed at any time, because the log
-// that holds the last CXCLR is kept until then:
-//
-//   while a frame runs, the last CXCLR is in its log or in the previous one, and both are kept;
-//   a frame that ends without a CXCLR, without a log, or before its picture does is completed.
-//
-// So every read and every snapshot shows what recording all latches would have given. Where a
-// program writes no CXCLR, latches only accumulate: all are recorded, and soon most are set, which
-// costs less than completing frames.
+// The host records those that have been read lately, and finds the others where one is needed
+// (console/latches.hpp). Where a program writes no CXCLR, latches only accumulate: all are
+// recorded, and soon most are set, which costs less than completing frames.
 #pragma once
 
-#include "console/picture.hpp"
-#include "tia/collisions.hpp"
+#include "console/latches.hpp"
 
 namespace cule {
 
@@ -56,35 +47,5 @@ class LatchWatch {
   u8 full_frames_;  // all latches are recorded until so many frame steps were whole
   u8 penalty_;      // what the last full_frames_ began with
 };
-
-constexpr u32 latches_of_register(u32 reg) { return 3u << (2 * reg) & kAllLatches; }
-
-// All latches after `log`, which begins with these.
-inline u16 find_latches(const Console& c, const TiaWriteLog& log, u16 start) {
-  TiaState tia = log.start;
-  tia.collisions = start;
-  CollisionSink sink;
-  return render_log(c, log, tia, sink).collisions;
-}
-
-// All latches after what the running frame's log holds.
-inline u16 all_latches(const Console& c, const TiaWriteLog& log) {
-  u16 start = log.start.collisions;
-  if (log.start.are_latches_partial) {
-    const PictureState& p = c.s.picture;
-    const TiaWriteLog& previous = c.memory.log(p.log_slot[p.current ^ 1u]);
-    start = find_latches(c, previous, previous.start.collisions);  // a CXCLR follows
-  }
-  return find_latches(c, log, start);
-}
-
-// Computes what is missing between frame steps.
-inline void complete_latches(const Console& c) {
-  ConsoleState& s = c.s;
-  if (!s.tia.are_latches_partial) return;
-  const TiaWriteLog& log = c.memory.log(s.picture.log_slot[s.picture.current]);
-  s.tia.collisions = find_latches(c, log, log.start.collisions);  // a CXCLR follows
-  s.tia.are_latches_partial = 0;
-}
 
 }  // namespace cule

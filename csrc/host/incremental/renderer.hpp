@@ -37,12 +37,12 @@ class IncrementalRenderer {
         painter_(canvas(c)) {
     shapes_.reset();
     if (memory_ != nullptr) collisions_.wanted = memory_->watch.wanted();
-    c.s.tia.are_latches_partial = collisions_.wanted != kAllLatches;
+    note_recorded(c);
     begin_lines(picture_window(c));
   }
 
   template <class Machine>
-  void render(Machine& m) {
+  void render(Machine& m, bool /*is_end*/) {
     if (observation_ != nullptr) {
       ObservingSink sink{collisions_, painter_};
       render_into(m, sink);
@@ -58,7 +58,7 @@ class IncrementalRenderer {
     memory_->watch.note_read(latches);
     if (CULE_LIKELY(!(latches & ~collisions_.wanted))) return;
     m.s.tia.collisions = all_latches(m.console, *m.log);
-    record(collisions_.wanted | latches);
+    record(m.console, collisions_.wanted | latches);
   }
 
   template <class Machine>
@@ -72,7 +72,7 @@ class IncrementalRenderer {
     if (observation_ != nullptr) observation_->is_drawn = is_drawn;
     if (lines_ != nullptr) lines_->end_frame(is_drawn, m.log->base_clock);
     if (memory_ == nullptr) return;
-    const bool was_partial = m.s.tia.are_latches_partial;
+    const bool was_partial = m.s.tia.missing_latches != 0;
     // A log that holds the whole picture is kept as long as its picture.
     const bool is_whole = is_drawn && collisions_.has_seen_clear;
     if (!is_whole) record_all_latches(m);
@@ -114,16 +114,20 @@ class IncrementalRenderer {
   // Computes the missing latches, and records all of them from now on.
   template <class Machine>
   void record_all_latches(Machine& m) {
-    if (!m.s.tia.are_latches_partial) return;
+    if (m.s.tia.missing_latches == 0) return;
     m.s.tia.collisions = all_latches(m.console, *m.log);
-    m.s.tia.are_latches_partial = 0;
-    record(kAllLatches);
+    record(m.console, kAllLatches);
   }
 
-  void record(u32 latches) {
+  void record(const Console& c, u32 latches) {
     collisions_.wanted = latches;
+    note_recorded(c);
     collisions_.full_line_version = 0;
     stop_caching();
+  }
+
+  void note_recorded(const Console& c) const {
+    c.s.tia.missing_latches = u16(kAllLatches & ~collisions_.wanted);
   }
 
   void stop_caching() {

@@ -58,11 +58,11 @@ constexpr TiaBytes missile_look(u32 n) { return n == 0 ? kMissile0Look : 0; }
 
 // Bytes that no field has.
 constexpr TiaBytes kPadding =
-    of(offsetof(TiaState, are_latches_partial) + 1,
-       offsetof(TiaState, collisions) - offsetof(TiaState, are_latches_partial) - 1) |
-    of(offsetof(TiaState, collisions) + sizeof(TiaState::collisions),
-       offsetof(TiaState, hmove_clock) - offsetof(TiaState, collisions) -
-           sizeof(TiaState::collisions));
+    of(offsetof(TiaState, audio) + sizeof(TiaState::audio),
+       offsetof(TiaState, collisions) - offsetof(TiaState, audio) - sizeof(TiaState::audio)) |
+    of(offsetof(TiaState, missing_latches) + sizeof(TiaState::missing_latches),
+       offsetof(TiaState, hmove_clock) - offsetof(TiaState, missing_latches) -
+           sizeof(TiaState::missing_latches));
 
 // Offset of word w of eight; the last one shares four bytes with the previous one.
 constexpr u32 word_offset(u32 w) { return w < 7 ? 8 * w : u32(sizeof(TiaState)) - 8; }
