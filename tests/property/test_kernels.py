@@ -27,6 +27,7 @@ from cule.games.schema import LOG_ENTRIES
 from tests.support import kernels
 from tests.support.cases import long_except
 from tests.support.kernels import Pair, module, pop_instruction_counts
+from tests.support.picture_programs import changing_program, late_reader_program
 from tests.support.programs import core_game
 from tests.support.random_programs import (
     CARTRIDGES,
@@ -38,6 +39,7 @@ from tests.support.random_programs import (
 pytestmark = pytest.mark.ale
 
 STEPS = 200
+WITHOUT_PIXELS: dict[str, Any] = {"obs_type": "ram", "num_reset_states": 2}
 
 #: Every kind of cartridge, paddles, both formats, games with short frames, programs in RAM.
 GAMES = {
@@ -124,6 +126,38 @@ def test_random_programs(kind: str, writer: Callable[[int, str], bytes]) -> None
         pair = Pair("pong", 3, lanes=2, cartridge=game, **keywords)
         pair.run(20, seed=seed, snapshots_every=4)
         pair.close()
+
+
+@pytest.mark.parametrize("seed", long_except(range(24), every=4))
+def test_latches_that_are_owed(seed: int) -> None:
+    """Read or not for stretches of frames, with and without CXCLR, in short, long and busy ones."""
+    lanes, frameskip = (1, 2)[seed % 2], (1, 3)[seed // 2 % 2]
+    pair = Pair(
+        "pong",
+        3,
+        lanes=lanes,
+        cartridge=core_game(changing_program(seed)),
+        **WITHOUT_PIXELS,
+        frameskip=frameskip,
+    )
+    pair.run(150, seed=seed, snapshots_every=7)
+    pair.close()
+
+
+@pytest.mark.parametrize("frame", [200, 201])
+def test_latches_that_are_read_late(frame: int) -> None:
+    """Of a register that was not read before."""
+    pair = Pair(
+        "pong",
+        1,
+        lanes=1,
+        cartridge=core_game(late_reader_program(frame)),
+        **WITHOUT_PIXELS,
+        frameskip=1,
+    )
+    pair.run(180, snapshots_every=1000)
+    assert pair.cpu.ram()[0, 0x10] >> 7 == pair.cpu.ram()[0, 0x11] >> 7 == 1
+    pair.close()
 
 
 def test_frames_alone() -> None:
