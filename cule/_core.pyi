@@ -82,6 +82,7 @@ class GameSpec:
     kept_slots: Sequence[int]  # of state that a reset leaves as they are
     lives_at: Sequence[int]  # where in lives_code the program of each player begins
     objects: Sequence[int]  # compiled table of objects; empty: there is none
+    modifications: Sequence[int]  # compiled (cule.games.modifications); empty: there are none
     translates: bool  # the CPU runs machine code made of the program, where that is possible
     def __init__(self) -> None: ...
 
@@ -257,6 +258,7 @@ class Batch:
         game_index: NDArray[np.int32],  # [N], which of games
         modes: NDArray[np.int32],  # [N]
         difficulties: NDArray[np.int32],  # [N]
+        modifications: NDArray[np.int32],  # [N], number among those of the game; 0: none
         options: BatchOptions,
     ) -> None: ...
     @property

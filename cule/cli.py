@@ -1,4 +1,4 @@
-"""The command line: ``cule info roms check bench watch record train sweep plot eval``."""
+"""The command line: ``cule info roms mods check bench watch record train sweep plot eval``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ from cule.envs.plan import describe_host
 from cule.envs.translation import describe_compilers
 from cule.errors import CuleError, MissingPackageError, RomNotFoundError, printable
 from cule.familiar_names import Parser, with_flag
-from cule.games import RomStatus, import_roms, list_games, rom_folders, rom_status
+from cule.games import (
+    RomStatus,
+    game_id_of,
+    import_roms,
+    list_games,
+    rom_folders,
+    rom_status,
+)
 from cule.games.roms import ROM_DIR_VARIABLE
 
 #: Commands whose own modules parse their options, and what they do.
@@ -87,6 +94,16 @@ def _parser() -> argparse.ArgumentParser:
     importing.set_defaults(run=_import_roms)
     verify = actions.add_parser("verify", help="whether every game is found with the right bytes")
     verify.set_defaults(run=_verify_roms)
+
+    mods = commands.add_parser("mods", help="modified games")
+    actions = mods.add_subparsers(title="actions", required=True, metavar="ACTION")
+    listing = actions.add_parser("list", help="the modifications of a game, or of all games")
+    listing.add_argument("game", nargs="?", metavar="GAME")
+    listing.set_defaults(run=_list_modifications)
+    showing = actions.add_parser("show", help="a modification: what it does, and its program")
+    showing.add_argument("game", metavar="GAME")
+    showing.add_argument("name", metavar="NAME", help="its name, or FILE.toml:NAME")
+    showing.set_defaults(run=_show_modification)
     for name, text in COMMANDS.items():
         commands.add_parser(name, help=text)
     return parser
@@ -199,6 +216,36 @@ def _verify_roms(_: argparse.Namespace) -> int:
     if wrong:
         print(f"to add ROMs: cule roms import DIR, or set {ROM_DIR_VARIABLE}")
     return 1 if wrong else 0
+
+
+def _list_modifications(options: argparse.Namespace) -> int:
+    from cule.games.modifications import games_with_modifications, load_modifications
+
+    games = games_with_modifications() if options.game is None else (game_id_of(options.game),)
+    rows = [(game, one) for game in games for one in load_modifications(game).values()]
+    game_width = max((len(game) for game, _ in rows), default=0)
+    width = max((len(one.usage()) for _, one in rows), default=0)
+    for game, one in rows:
+        print(f"{game:<{game_width}}  {one.usage():<{width}}  {one.about}")
+    if not rows:
+        print(f"{games[0]} has no modifications")
+    return 0 if rows else 1
+
+
+def _show_modification(options: argparse.Namespace) -> int:
+    from cule.games.modifications import find_modification
+
+    one = find_modification(game_id_of(options.game), options.name)
+    rows = {"name": one.usage(), "does": one.about, "runs": one.when, "changes": one.group}
+    if one.defaults:
+        rows["defaults"] = ", ".join(f"{key}={value}" for key, value in one.defaults.items())
+    if one.state:
+        rows["state"] = ", ".join(f"{key}={value}" for key, value in one.state.items())
+    rows["checked"] = one.checked
+    for label, text in rows.items():
+        print(printable(f"{label:<8}  {text}"))
+    print(f"\n{one.program.strip()}")
+    return 0
 
 
 def _where(status: RomStatus) -> str:

@@ -68,7 +68,8 @@ enum class Purpose : u32 {
   kSticky = 1,
   kResetState = 2,
   kDecorrelateLength = 3,
-  kDecorrelateAction = 4
+  kDecorrelateAction = 4,
+  kModification = 5
 };
 
 CULE_HD CULE_INLINE u64 mix64(u64 z) {

@@ -16,7 +16,7 @@ namespace cule {
 
 // "ROW" and the version of the format: another one for each change of the structs below or of their
 // parts (tests/property/test_golden_snapshots.py notices).
-constexpr char kSnapshotVersion = '3';
+constexpr char kSnapshotVersion = '4';
 constexpr u32 kSnapshotName = 0x574F52;
 constexpr u32 kSnapshotMagic = kSnapshotName | u32(kSnapshotVersion) << 24;
 constexpr size_t kRowAlignment = 8;
@@ -110,10 +110,10 @@ enum class SnapshotError : u8 {
 // Whether the environment of a snapshot can be run: a checksum is no proof, because anybody can
 // compute it.
 CULE_HD inline bool is_valid_slot(const SlotState& s, const ConsoleProperties& p, Bankswitch type,
-                                  u32 stack_num) {
+                                  u32 stack_num, u32 num_modifications) {
   return s.newest_frame < stack_num && s.has_reset <= 1 && s.is_ended <= 1 &&
-         is_valid_state(s.console, p, type) && is_valid_env(s.env) && is_valid_agent(s.agent) &&
-         is_valid_agent(s.reported);
+         is_valid_state(s.console, p, type) && is_valid_env(s.env, num_modifications) &&
+         is_valid_agent(s.agent) && is_valid_agent(s.reported);
 }
 
 // What the snapshots of a game and of a batch's options have in common.
@@ -123,6 +123,7 @@ struct SnapshotOwner {
   size_t end;
   Bankswitch type;
   u32 stack_num;
+  u32 num_modifications;
 };
 
 CULE_HD inline SnapshotError find_snapshot_error(const u8* row, const SnapshotOwner& owner,
@@ -137,8 +138,9 @@ CULE_HD inline SnapshotError find_snapshot_error(const u8* row, const SnapshotOw
     return SnapshotError::kDamaged;
   SlotState s;
   memcpy(&s, row + sizeof h, sizeof s);
-  return is_valid_slot(s, properties, owner.type, owner.stack_num) ? SnapshotError::kNone
-                                                                   : SnapshotError::kDamaged;
+  return is_valid_slot(s, properties, owner.type, owner.stack_num, owner.num_modifications)
+             ? SnapshotError::kNone
+             : SnapshotError::kDamaged;
 }
 
 }  // namespace cule

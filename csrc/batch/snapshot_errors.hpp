@@ -21,7 +21,7 @@ inline std::string text_of(SnapshotError fault, i32 env, const std::string& game
              ". Make it again here from the seed and the actions that led to it";
     case SnapshotError::kOtherGame:
       return "saved from another game than environment " + std::to_string(env) + " runs (" +
-             game_id + ")";
+             game_id + "), or with other modifications";
     case SnapshotError::kOtherLayout:
       return "saved from an environment with other observations or another resets option";
     default:

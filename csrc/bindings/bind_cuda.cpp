@@ -61,6 +61,7 @@ GameSource make_source(const std::shared_ptr<Game>& game, const BatchOptions& o)
   g.step_code = spec.step_code;
   g.lives_code = spec.lives_code;
   g.objects = spec.objects;
+  g.modifications = spec.modifications;
   g.key = game->key();
   return g;
 }

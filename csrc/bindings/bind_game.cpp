@@ -66,6 +66,7 @@ void bind_spec(py::module_& m) {
       .def_readwrite("kept_slots", &GameSpec::kept_slots)
       .def_readwrite("lives_at", &GameSpec::lives_at)
       .def_readwrite("objects", &GameSpec::objects)
+      .def_readwrite("modifications", &GameSpec::modifications)
       .def_readwrite("translates", &GameSpec::translates);
   // The others can be written only.
   const auto set = [&spec](const char* name, auto setter) {

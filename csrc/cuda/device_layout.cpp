@@ -80,6 +80,7 @@ void DeviceLayout::lay_out(Writer& w) {
     d.facts.step_code = w.put(g.step_code);
     d.facts.lives_code = w.put(g.lives_code);
     d.objects = w.put(g.objects);
+    if (!g.modifications.empty()) d.facts.modifications = w.put(g.modifications);
     d.facts.setup_code = nullptr;
     d.facts.starting_actions = nullptr;
     d.facts.starting_actions_size = 0;

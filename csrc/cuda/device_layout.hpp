@@ -23,7 +23,7 @@ struct GameSource {
   AleSettings ale;
   AgentOptions agent;
   AreaResizer resizer;
-  std::vector<i32> actions, step_code, lives_code, objects;
+  std::vector<i32> actions, step_code, lives_code, objects, modifications;
   u64 key;
 };
 

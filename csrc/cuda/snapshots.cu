@@ -55,7 +55,9 @@ __global__ void check_snapshots_kernel(const DeviceBatch b, const i64* consoles,
   const u32 k = blockIdx.x * blockDim.x + threadIdx.x;
   if (k >= n) return;
   const DeviceGame& g = b.game(u32(consoles[k]));
-  const SnapshotOwner owner{b.layout, g.key, g.snapshot.end, g.cart.type, u32(b.stack_num)};
+  const SnapshotOwner owner{b.layout,         g.key,
+                            g.snapshot.end,   g.cart.type,
+                            u32(b.stack_num), count_modifications(g.facts.modifications)};
   errors_out[k] =
       u8(find_snapshot_error(snapshots + size_t(k) * b.snapshot_bytes, owner, g.properties));
 }

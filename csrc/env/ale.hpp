@@ -8,7 +8,7 @@
 
 #include "console/frame.hpp"
 #include "env/actions.hpp"
-#include "game/vm.hpp"
+#include "game/modifications.hpp"
 
 namespace cule {
 
@@ -32,6 +32,7 @@ struct GameFacts {
   u32 num_players;
   u32 kept_slots;             // bit per slot that a reset leaves as it is
   u32 lives_at[kMaxPlayers];  // where in lives_code the expression of each player begins
+  const i32* modifications;   // words of game/modifications.hpp; null: there are none
 };
 
 struct AleSettings {
@@ -68,9 +69,11 @@ struct EnvState {
   i32 last_action[kMaxPlayers];  // remembered for sticky actions
   float last_strength[kMaxPlayers];
   i32 slots[kMaxSlots];
-  u64 acted_frames;  // frames asked for since seeding: step of the counter-based generator
+  i32 modified[kMaxSlots];  // slots of the modification
+  u64 acted_frames;         // frames asked for since seeding: step of the counter-based generator
+  u32 modification;         // number of it among those of the game; 0: none
   EnvFault fault;
-  u8 reserved[7];
+  u8 reserved[3];
 };
 
 static_assert(std::is_trivially_copyable_v<EnvState>);
@@ -79,14 +82,22 @@ constexpr i32 kMostPaddle = 10000000;     // resistance
 constexpr float kMaxStrength = 10000.0f;  // of an action: far beyond any use
 
 // Whether bytes from outside are the state of an environment: arithmetic with it cannot overflow.
-CULE_HD inline bool is_valid_env(const EnvState& e) {
-  bool is_valid = e.fault == EnvFault::kNone;
+CULE_HD inline bool is_valid_env(const EnvState& e, u32 num_modifications) {
+  bool is_valid = e.fault == EnvFault::kNone && e.modification <= num_modifications;
   for (u32 player = 0; player < kMaxPlayers; ++player) {
     // Also refuses what is no number.
     is_valid &= e.last_strength[player] >= -kMaxStrength && e.last_strength[player] <= kMaxStrength;
     is_valid &= e.paddle[player] >= -kMostPaddle && e.paddle[player] <= kMostPaddle;
   }
   return is_valid;
+}
+
+// Runs the program of the environment's modification.
+CULE_HD CULE_NOINLINE inline void modify(ConsoleState& s, EnvState& e, const i32* words, u64 seed,
+                                         Moment moment) {
+  PokedRam effects{s.ram, seed, e.acted_frames * kMoments + moment};
+  run_program(modification_program(words, e.modification, moment), e.modified, {s.ram, s.cart.ram},
+              effects);
 }
 
 // The exact random streams of the references; with several players `machine` serves all.
@@ -98,7 +109,7 @@ struct ExactStreams {
 // Where sticky actions come from: a Mersenne Twister, or the counter-based generator.
 struct StickySource {
   bool is_exact;
-  u64 seed;  // counter-based only
+  u64 seed;  // of the counter-based generator, which modifications use too
 };
 
 // kMost: players that a game may have; 1 leaves no trace of the others in the code.
@@ -171,6 +182,7 @@ struct BasicAle {
       }
       if (are_several) emulate(all_do(kNoop), ConsoleSwitch::kNone);
     }
+    if (env.modification != 0) modify(kAtReset);
     return true;
   }
 
@@ -276,7 +288,12 @@ struct BasicAle {
       count_frame();
       for (u32 player = 0; player < num_players(); ++player)
         rewards[player] = add_wrapping(rewards[player], env.slots[reward_slot(player)]);
+      if (env.modification != 0 && !in_setup) modify(kAfterFrame);
     }
+  }
+
+  CULE_HD CULE_INLINE void modify(Moment moment) {
+    cule::modify(console.s, env, game.modifications, sticky.seed, moment);
   }
 
   CULE_HD bool draws_repeat(u32 player) {

@@ -63,10 +63,12 @@ enum RuleOp : i32 {
   kFail = 44,
   kEmit = 45,
   kTable = 46,
+  kPoke = 47,
+  kRandBelow = 48,
 };
 
-// Effects of a program: none, those of a mode selection, or rows of objects.
-enum class ProgramKind : u8 { kRules, kSetup, kObjects };
+// Effects of a program: none, those of a mode selection, rows of objects, or changes of RAM.
+enum class ProgramKind : u8 { kRules, kSetup, kObjects, kModification };
 constexpr u32 kMaxTable = 256;
 constexpr u32 kObjectColumns = 6;  // x, y, width, height, visible, value
 
@@ -234,6 +236,18 @@ CULE_HD i32 run_program(const i32* code, i32* slots, const RuleMemory& memory, E
           break;
         }
         return 0;
+      case kPoke:
+      case kRandBelow:
+        if constexpr (Effects::kKind == ProgramKind::kModification) {
+          if (op == kPoke) {
+            effects.poke(top[-1], *top);
+            top -= 2;
+          } else {
+            *top = effects.draw_below(*top);
+          }
+          break;
+        }
+        return 0;
       default: {
         const i32 right = *top--;
         *top = apply_binary(op, *top, right);
@@ -260,7 +274,8 @@ CULE_HD inline i32 find_program_error(const i32* code, u32 size, ProgramKind kin
   for (u32 i = 0; i < size;) {
     const i32 op = code[i];
     const bool has_operand = (op >= kConst && op <= kStore) || op == kRamAt || op == kBcd1At ||
-                             (op >= kJump && op <= kJumpIfNonzeroOrPop) || op >= kFail;
+                             (op >= kJump && op <= kJumpIfNonzeroOrPop) ||
+                             (op >= kFail && op <= kTable);
     if (i + has_operand >= size) return i32(i);
     const i32 operand = has_operand ? code[i + 1] : 0;
     if (op == kTable && (operand < 1 || operand > i32(kMaxTable))) return i32(i);
@@ -276,7 +291,10 @@ CULE_HD inline i32 find_program_error(const i32* code, u32 size, ProgramKind kin
                op == kJumpIfZeroOrPop || op == kJumpIfNonzeroOrPop) {
       change = -1;
       needs = 1;
-    } else if (op == kRam || op == kCartRam || op == kBcd1 || op == kTable ||
+    } else if (op == kPoke) {
+      change = -2;
+      needs = 2;
+    } else if (op == kRam || op == kCartRam || op == kBcd1 || op == kTable || op == kRandBelow ||
                (op >= kNeg && op <= kNot)) {
       needs = 1;
     } else if ((op >= kAdd && op <= kShr) || (op >= kEq && op <= kGe)) {
@@ -286,7 +304,8 @@ CULE_HD inline i32 find_program_error(const i32* code, u32 size, ProgramKind kin
       return i32(i);
     }
     if (op >= kSelect && op <= kFail && !is_setup) return i32(i);
-    if (op >= kEmit && kind != ProgramKind::kObjects) return i32(i);
+    if ((op == kEmit || op == kTable) && kind != ProgramKind::kObjects) return i32(i);
+    if (op >= kPoke && kind != ProgramKind::kModification) return i32(i);
     if (op == kEmit && u32(operand) >= kObjectColumns) return i32(i);
     if ((op == kLoad || op == kStore) && u32(operand) >= kMaxSlots) return i32(i);
     if ((op == kRamAt || op == kBcd1At) && u32(operand) >= 128) return i32(i);

@@ -40,6 +40,7 @@ class AleConsole {
     game_->load(options_.machine_seed, s.console, s.streams.machine, *memory_);
     s.streams.env.seed(options_.random_seed);
     s.env = game_->loaded_env();
+    s.env.modification = std::min(game_->num_modifications(), 1u);
     screen_.resize(pixel_count());
     previous_.resize(options_.color_averaging ? pixel_count() : 0);
     if (options_.color_averaging) {
@@ -122,7 +123,7 @@ class AleConsole {
       saved->env.last_action[player] = 0;
       saved->env.last_strength[player] = 0.0f;
     }
-    saved->env.acted_frames = 0;
+    if (saved->env.modification == 0) saved->env.acted_frames = 0;  // else draws depend on it
     if (!include_rng) std::memset(static_cast<void*>(&saved->streams.env), 0, sizeof(Mt19937));
     std::memcpy(out, saved.get(), sizeof(State));
     for (u32 n = 0; n < 2; ++n)
@@ -134,7 +135,7 @@ class AleConsole {
     auto saved = make_zeroed<State>();
     std::memcpy(static_cast<void*>(saved.get()), in, sizeof(State));
     return is_valid_state(saved->console, game_->properties(), game_->bankswitch()) &&
-           is_valid_env(saved->env) && game_->has_mode(saved->env.mode);
+           is_valid_env(saved->env, game_->num_modifications()) && game_->has_mode(saved->env.mode);
   }
 
   // The remembered actions of sticky actions stay as they are; so does the environment's generator
@@ -225,7 +226,7 @@ class AleConsole {
   Console console() { return game_->console(state_->console, *memory_); }
   Ale ale() {
     return game_->ale(state_->console, *memory_, state_->env, state_->streams, frame_settings_,
-                      {true, 0});
+                      {true, options_.random_seed});
   }
   void remember_ram() { std::memcpy(ram_, state_->console.ram, kRamBytes); }
 

@@ -32,11 +32,12 @@ EnvBytes env_bytes(const BatchOptions& options, u32 height) {
 
 Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i32>& game_index,
              const std::vector<i32>& modes, const std::vector<i32>& difficulties,
-             const BatchOptions& options)
+             const std::vector<i32>& modifications, const BatchOptions& options)
     : options_(options),
       game_index_(game_index),
       modes_(modes),
       difficulties_(difficulties),
+      modifications_(modifications.begin(), modifications.end()),
       states_(make_zeroed<SlotState>(game_index.size())),
       frames_(game_index.size(), options.draws()),
       is_loaded_(game_index.size(), 0),
@@ -45,8 +46,20 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
             options.thread_affinity_offset) {
   for (auto& game : games) setups_.push_back(make_game_setup(std::move(game), options_));
   workspaces_.resize(size_t(pool_.size()) + 1);
+  check_modifications();
   make_slots();
   for (const EnvSlot& u : slots_) state_bytes_ = std::max(state_bytes_, u.snapshot_layout().end);
+}
+
+void Batch::check_modifications() const {
+  for (size_t i = 0; i < modifications_.size(); ++i) {
+    const Game& game = *setups_[size_t(game_index_[i])].game;
+    if (modifications_[i] > game.num_modifications()) {
+      throw std::invalid_argument("modifications holds " + std::to_string(modifications_[i]) +
+                                  "; it must be 0 to " + std::to_string(game.num_modifications()) +
+                                  " for " + game.spec().game_id);
+    }
+  }
 }
 
 void Batch::make_slots() {
@@ -79,9 +92,9 @@ bool Batch::reset_slot(i32 i, i64 seed, Workspace& w) {
   if (seed >= 0 || !is_loaded_[size_t(i)]) {
     is_loaded_[size_t(i)] = 1;
     const u32 value = seed >= 0 ? u32(seed) : entropy();
-    slot.seed_noops(value);
     if (!slot.load(value, modes_[size_t(i)], difficulties_[size_t(i)])) return false;
   }
+  s.env.modification = modifications_[size_t(i)];
   return slot.reset(w);
 }
 
@@ -101,9 +114,9 @@ void Batch::fill_cache(Interruption* interruption) {
     const auto state = make_zeroed<SlotState>();
     const auto frames = make_zeroed<FrameStore>();
     EnvSlot slot(&setups_[size_t(key.game)], &exact, state.get(), frames.get());
-    slot.seed_noops(u32(seed));
-    if (!slot.load(u32(seed), key.mode, key.difficulty) ||
-        !slot.reset(workspaces_[size_t(worker)])) {
+    const bool is_loaded = slot.load(u32(seed), key.mode, key.difficulty);
+    state->env.modification = key.modification;
+    if (!is_loaded || !slot.reset(workspaces_[size_t(worker)])) {
       throw ModeUnreachable("mode was not reached in the reset of a game");
     }
     std::vector<u8>& row = cache_.find(key)->second[size_t(seed)];
@@ -374,9 +387,12 @@ const std::vector<std::vector<u8>>& Batch::reset_states(i32 i, Interruption* int
 
 std::string Batch::find_snapshot_error(i32 i, const u8* row) const {
   const Game& game = *slots_[size_t(i)].setup().game;
-  const SnapshotOwner owner{layout_code(options_), game.key(),
-                            slots_[size_t(i)].snapshot_layout().end, game.bankswitch(),
-                            u32(options_.stack_num)};
+  const SnapshotOwner owner{layout_code(options_),
+                            game.key(),
+                            slots_[size_t(i)].snapshot_layout().end,
+                            game.bankswitch(),
+                            u32(options_.stack_num),
+                            game.num_modifications()};
   SnapshotError fault = cule::find_snapshot_error(row, owner, game.properties());
   if (fault == SnapshotError::kNone) {
     SlotState s;

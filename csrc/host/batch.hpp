@@ -40,7 +40,7 @@ class Batch {
  public:
   Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i32>& game_index,
         const std::vector<i32>& modes, const std::vector<i32>& difficulties,
-        const BatchOptions& options);
+        const std::vector<i32>& modifications, const BatchOptions& options);
 
   i32 size() const { return i32(slots_.size()); }
   i32 num_threads() const { return pool_.size(); }
@@ -103,12 +103,15 @@ class Batch {
     i32 game;
     i32 mode;
     i32 difficulty;
+    u32 modification;
     bool operator<(const CacheKey& o) const {
-      return std::tie(game, mode, difficulty) < std::tie(o.game, o.mode, o.difficulty);
+      return std::tie(game, mode, difficulty, modification) <
+             std::tie(o.game, o.mode, o.difficulty, o.modification);
     }
   };
 
   u32 num_players() const { return u32(options_.num_players); }
+  void check_modifications() const;
   void make_slots();
   bool reset_slot(i32 i, i64 seed, Workspace& w);
   void write_numbers(i32 i, i32* ints, size_t width) const;
@@ -130,12 +133,14 @@ class Batch {
     queue_.finish(i, error);
   }
   CacheKey cache_key(i32 i) const {
-    return {game_index_[size_t(i)], modes_[size_t(i)], difficulties_[size_t(i)]};
+    return {game_index_[size_t(i)], modes_[size_t(i)], difficulties_[size_t(i)],
+            modifications_[size_t(i)]};
   }
 
   BatchOptions options_;
   std::vector<GameSetup> setups_;
   std::vector<i32> game_index_, modes_, difficulties_;
+  std::vector<u32> modifications_;  // number of each environment's
   CallocPtr<SlotState> states_;
   const FrameStores frames_;
   std::vector<EnvSlot> slots_;

@@ -91,6 +91,8 @@ class EnvSlot {
   bool load(u32 seed, i32 mode, i32 difficulty) {
     ExactStreams& exact = random_->exact;
     exact.env.seed(seed);
+    random_->noop.seed(seed);
+    s_->seed = seed;
     bool is_loaded = true;
     if (const Game::FirstReset* first = setup_->game->first_reset()) {
       s_->console = first->console;
@@ -108,7 +110,6 @@ class EnvSlot {
     s_->env.difficulty = difficulty;
     return is_loaded;
   }
-  void seed_noops(u32 seed) { random_->noop.seed(seed); }
 
   // The whole reset of the reference; the random streams continue.
   bool reset(Workspace& w) {

@@ -45,10 +45,11 @@ struct GameSpec {
   i32 paddle_max = kDefaultPaddleMax;
   std::vector<i32> state, step_code, lives_code, setup_code;
   u32 num_players = 1;
-  std::vector<i32> kept_slots;   // which a reset leaves as they are
-  std::vector<i32> lives_at{0};  // where in lives_code the expression of each player begins
-  std::vector<i32> objects;      // words of game/objects.hpp; empty: there is no table
-  bool translates = true;        // run translated code where this machine supports it
+  std::vector<i32> kept_slots;     // which a reset leaves as they are
+  std::vector<i32> lives_at{0};    // where in lives_code the expression of each player begins
+  std::vector<i32> objects;        // words of game/objects.hpp; empty: there is no table
+  std::vector<i32> modifications;  // words of game/modifications.hpp; empty: there are none
+  bool translates = true;          // run translated code where this machine supports it
 };
 
 class Game {
@@ -60,6 +61,7 @@ class Game {
     if (!spec_.setup_code.empty())
       check_program("setup_code", spec_.setup_code, ProgramKind::kSetup);
     check_objects();
+    check_modifications();
     check_players();
     make_facts();
     auto memory = make_zeroed<FrameStore>();
@@ -89,7 +91,8 @@ class Game {
   u32 num_objects() const {
     return spec_.objects.empty() ? 0 : count_objects(spec_.objects.data());
   }
-  // Identifies ROM, properties and rules in saved states.
+  u32 num_modifications() const { return count_modifications(facts_.modifications); }
+  // Identifies ROM, properties, rules and modifications in saved states.
   u64 key() const { return key_; }
   i32 default_mode() const { return spec_.default_mode; }
   // Resets to another mode would search for it in vain.
@@ -182,6 +185,12 @@ class Game {
       throw std::invalid_argument("objects is invalid; it must be a compiled table of objects");
   }
 
+  void check_modifications() const {
+    const std::vector<i32>& words = spec_.modifications;
+    if (!words.empty() && !is_valid_modifications(words.data(), u32(words.size())))
+      throw std::invalid_argument("modifications is invalid; it must be compiled modifications");
+  }
+
   // Each player's lives are a program of their own.
   void check_players() const {
     const std::vector<i32>& at = spec_.lives_at;
@@ -214,6 +223,7 @@ class Game {
     facts_.step_code = spec_.step_code.data();
     facts_.lives_code = spec_.lives_code.data();
     facts_.setup_code = spec_.setup_code.empty() ? nullptr : spec_.setup_code.data();
+    facts_.modifications = spec_.modifications.empty() ? nullptr : spec_.modifications.data();
     facts_.state_size = u32(spec_.state.size());
     for (size_t i = 0; i < spec_.state.size(); ++i) facts_.state[i] = spec_.state[i];
     facts_.starting_actions_size = u32(spec_.starting_actions.size());
@@ -238,8 +248,8 @@ class Game {
     };
     add(spec_.rom.data(), spec_.rom.size());
     add(&properties_, sizeof properties_);
-    for (const auto* code :
-         {&spec_.state, &spec_.step_code, &spec_.lives_code, &spec_.setup_code}) {
+    for (const auto* code : {&spec_.state, &spec_.step_code, &spec_.lives_code, &spec_.setup_code,
+                             &spec_.modifications}) {
       add(code->data(), code->size() * sizeof(i32));
     }
     if (spec_.num_players > 1) add(&spec_.num_players, sizeof spec_.num_players);

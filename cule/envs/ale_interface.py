@@ -38,6 +38,7 @@ from cule.envs.errors import (
     SettingError,
     native_errors,
 )
+from cule.envs.options import modification_names
 from cule.envs.plan import make_game
 from cule.envs.recording import Recording, screen_png
 from cule.envs.settings import CLOCK_SEED, Settings
@@ -454,7 +455,12 @@ class ALEInterface:
 
 def _switch_on(spec: GameSpec, settings: Settings, recording: Recording) -> _LoadedRom:
     """A console with this ROM, made with these settings."""
-    game = make_game(spec.to_core_kwargs(), settings.get("kernel", str))
+    fields = spec.to_core_kwargs()
+    if names := modification_names(settings.get("modifications", str) or None):
+        from cule.games.modifications import compile_modifications
+
+        fields["modifications"] = list(compile_modifications(spec.game_id, [names]))
+    game = make_game(fields, settings.get("kernel", str))
     options = settings.native()
     if options.random_seed == CLOCK_SEED:
         options.random_seed = int(time.time()) % 2**31

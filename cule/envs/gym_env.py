@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +27,7 @@ from cule.envs.ale_state import ALEState
 from cule.envs.checks import Array, as_float, as_int, to_numpy
 from cule.envs.concurrency import calls_one_at_a_time
 from cule.envs.errors import ActionRangeError, ActionShapeError, GymArgumentError
-from cule.envs.options import EnvOptions, takes_options
+from cule.envs.options import EnvOptions, modification_names, takes_options
 from cule.envs.plan import continuous_action_space
 from cule.envs.registration import VECTOR_PREFIX
 from cule.envs.results import Info
@@ -103,6 +103,7 @@ class GymOptions:
     """Observations are dicts of "image" and "sound", uint8 ``[512]``."""
 
     kernel: str = field(default="auto", kw_only=True)
+    modifications: str | Sequence[str] | None = field(default=None, kw_only=True)
     rom_path: str | os.PathLike[str] | None = field(default=None, kw_only=True)
     rules: str | os.PathLike[str] | None = field(default=None, kw_only=True)
 
@@ -162,6 +163,7 @@ class AtariEnv(gymnasium.Env[Array, Array]):
         self.ale.setInt("max_num_frames_per_episode", 0 if frames is None else frames)
         self.ale.setBool("sound_obs", self.sound_obs)
         self.ale.setString("kernel", options.kernel)
+        self.ale.setString("modifications", ", ".join(modification_names(options.modifications)))
         self.seed_game()
         self.load_game()
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import itertools
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeGuard, TypeVar
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -130,6 +132,12 @@ class GameOptions:
     obs_type: str = one_of("image", "image", "ram", "objects")
     """image; ram: the 128 bytes of RAM; or objects: rows of x, y, w, h, visible and value of the
     objects on the screen, int16 ``[stack_num, K, 6]``, which `AtariVectorEnv.objects_layout` names.
+    """
+
+    modifications: str | Sequence[str | Sequence[str] | None] | None = None
+    """Modifications of the game, which change its RAM: a name of ``cule mods list``, also with
+    parameters, as in "frozen_enemy(y=90)", or with a file of your own, "FILE.toml:NAME"; several
+    of them as a list, or with commas between them; or a list of such lists for each environment.
     """
 
     mode: int | Sequence[int] | None = None
@@ -330,6 +338,8 @@ def _checked(entry: dataclasses.Field[object], value: object, num_envs: int) -> 
         return resolve_device(value, num_envs)
     if name in ("mode", "difficulty"):
         return _per_env(name, value, num_envs)
+    if name == "modifications":
+        return _modifications(value, num_envs)
     return value  # rom_path and rules: cule.games.resolve checks them
 
 
@@ -359,6 +369,24 @@ def _check_together(options: EnvOptions) -> None:
         _require(options, "rules", (None,), "several games")
         if options.kernel == "compiled" and options.device != "cpu":
             _require(options, "kernel", ("auto", "interpreter"), "several games on a GPU")
+
+
+#: Commas outside parentheses.
+_BETWEEN_NAMES = re.compile(r",(?![^()]*\))")
+
+
+def modification_names(value: object) -> tuple[str, ...]:
+    """The modifications of an environment, each by itself."""
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return tuple(name.strip() for name in _BETWEEN_NAMES.split(value))
+    if _is_list(value) and all(isinstance(entry, str) for entry in value):
+        return tuple(itertools.chain.from_iterable(map(modification_names, value)))
+    raise ArgumentTypeError(
+        f"modifications has {shown(value)}; it must be None, a name, a list of names, or a list "
+        "of such lists for each environment"
+    )
 
 
 def refuse_objects(condition: str, options: EnvOptions) -> None:
@@ -395,6 +423,25 @@ def _game(game: object) -> str | tuple[tuple[str, int], ...]:
         count = as_int(f"game: number of {shown(entry[0])} environments", entry[1], 1, MAX_ENVS)
         pairs.append((entry[0], count))
     return tuple(pairs)
+
+
+def _modifications(
+    value: object, num_envs: int
+) -> tuple[str, ...] | tuple[tuple[str, ...], ...] | None:
+    """The names for all environments, or those of each; None if there are none."""
+    if not _is_list(value) or all(isinstance(entry, str) for entry in value):
+        return modification_names(value) or None
+    entries = tuple(map(modification_names, value))
+    if len(entries) != num_envs:
+        raise InvalidArgumentError(
+            f"modifications holds {len(entries)} lists; there must be one for each of the "
+            f"{num_envs} environments"
+        )
+    return entries
+
+
+def _is_list(value: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 def _per_env(name: str, value: object, num_envs: int) -> int | tuple[int, ...] | None:

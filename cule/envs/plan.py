@@ -51,6 +51,7 @@ class BatchPlan:
     game_index: NDArray[np.int32]  # [N], which of games
     modes: NDArray[np.int32]  # [N]
     difficulties: NDArray[np.int32]  # [N]
+    modifications: NDArray[np.int32]  # [N], number among those compiled for the game; 0: none
     full_action_space: bool  # whether native indices count legal instead of minimal actions
     action_set: tuple[Action, ...]  # what an index means to the user
     action_table: NDArray[np.int32] | None  # [games, 18] user index to native index; None: the same
@@ -172,6 +173,8 @@ def lay_out(options: EnvOptions, specs: list[GameSpec], counts: list[int]) -> Ba
             table = load_objects(spec.game_id)
             given["objects"] = list(table.words)
             object_rows = max(object_rows, len(table.slots))
+    game_index = np.repeat(np.arange(len(specs), dtype=np.int32), counts)
+    modifications = _add_modifications(fields, options, game_index, specs)
     games = tuple(make_game(given, kernel) for given in fields)
     for game in games:
         if options.obs_type == "image" and options.img_height > game.screen_height:
@@ -179,7 +182,6 @@ def lay_out(options: EnvOptions, specs: list[GameSpec], counts: list[int]) -> Ba
                 f"img_height is {options.img_height}; it must be in 1..{game.screen_height}, the "
                 f"screen of {game.game_id}"
             )
-    game_index = np.repeat(np.arange(len(specs), dtype=np.int32), counts)
     rules = tuple(spec.rules for spec in specs)
     defaults, allowed = [own.default_mode for own in rules], [own.modes for own in rules]
     modes = _choices("mode", options.mode, defaults, allowed, game_index, specs)
@@ -195,6 +197,7 @@ def lay_out(options: EnvOptions, specs: list[GameSpec], counts: list[int]) -> Ba
         game_index=game_index,
         modes=modes,
         difficulties=difficulties,
+        modifications=modifications,
         full_action_space=whole or joint,
         action_set=tuple(Action) if joint else tuple(Action(action) for action in sets[0]),
         action_table=_joint_table(games) if joint else None,
@@ -228,25 +231,29 @@ def batched_space(space: spaces.Box, num_envs: int) -> spaces.Box:
 
 def make_batch(plan: BatchPlan, options: EnvOptions) -> _core.Batch:
     """The native batch of a plan, on the CPU."""
-    game_index, modes, difficulties = map(
-        np.ascontiguousarray, (plan.game_index, plan.modes, plan.difficulties)
+    game_index, modes, difficulties, modifications = map(
+        np.ascontiguousarray,
+        (plan.game_index, plan.modes, plan.difficulties, plan.modifications),
     )
     with native_errors:
         return _core.Batch(
-            plan.games, game_index, modes, difficulties, native_options(plan, options)
+            plan.games,
+            game_index,
+            modes,
+            difficulties,
+            modifications,
+            native_options(plan, options),
         )
 
 
 def reset_rows(
     plan: BatchPlan, options: EnvOptions
 ) -> tuple[list[NDArray[np.uint8]], NDArray[np.int32]]:
-    """Cached reset states of each (game, mode, difficulty), and which set each environment has."""
-    kinds = np.stack([plan.game_index, plan.modes, plan.difficulties], axis=1)
+    """Cached reset states of each kind of environment, and which set each environment has."""
+    names = ("game_index", "modes", "difficulties", "modifications")
+    kinds = np.stack([getattr(plan, name) for name in names], axis=1)
     distinct, reset_set = np.unique(kinds, axis=0, return_inverse=True)
-    index, modes, difficulties = distinct.T
-    one_of_each = dataclasses.replace(
-        plan, game_index=index, modes=modes, difficulties=difficulties
-    )
+    one_of_each = dataclasses.replace(plan, **dict(zip(names, distinct.T, strict=True)))
     batch = make_batch(one_of_each, options)
     try:
         with native_errors:
@@ -292,6 +299,31 @@ def _choices(
                 f"{name} is {wrong[0]}; for {spec.game_id} it must be one of {words}"
             )
     return values
+
+
+def _add_modifications(
+    fields: list[dict[str, Any]],
+    options: EnvOptions,
+    game_index: NDArray[np.int32],
+    specs: list[GameSpec],
+) -> NDArray[np.int32]:
+    """Compile the modifications of each game, and return the number of each environment's."""
+    numbers = np.zeros(len(game_index), np.int32)
+    asked = options.modifications
+    if asked is None:
+        return numbers
+    from cule.games.modifications import compile_modifications
+
+    is_for_all = isinstance(asked[0], str)
+    kinds: list[dict[Any, int]] = [{} for _ in specs]  # number by modifications
+    for env, game in enumerate(game_index):
+        kind = asked if is_for_all else asked[env]
+        if kind:
+            numbers[env] = kinds[game].setdefault(kind, len(kinds[game]) + 1)
+    for spec, given, own in zip(specs, fields, kinds, strict=True):
+        if own:
+            given["modifications"] = list(compile_modifications(spec.game_id, tuple(own)))
+    return numbers
 
 
 def _joint_table(games: tuple[_core.Game, ...]) -> NDArray[np.int32]:

@@ -66,6 +66,8 @@ _SETTINGS: dict[str, _Setting] = {
     "rom_file": _Setting(str, ""),
     # What executes programs, as in `cule.EnvOptions`; ALE has no such setting.
     "kernel": _Setting(str, "auto", allowed=("auto", "interpreter", "compiled")),
+    # Modifications of the game, with commas between them, as in `cule.EnvOptions`; likewise.
+    "modifications": _Setting(str, ""),
     # Without effect on emulation, in ALE too.
     "max_num_frames": _Setting(int, 0),
     "restricted_action_set": _Setting(bool, False),

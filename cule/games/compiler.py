@@ -71,6 +71,8 @@ class Op(IntEnum):
     FAIL = 44  # [code]
     EMIT = 45  # [column] pop
     TABLE = 46  # [n, n values] pop index, push the value there, clipped to the ends
+    POKE = 47  # pop value, pop index, write the lowest byte to RAM
+    RAND_BELOW = 48  # pop n, push a random number from 0 to n - 1
 
 
 #: Operations followed by one word.
@@ -270,7 +272,10 @@ class CodeWriter:
         self.emit(op, pops=2, pushes=1)
 
     def _call(self, name: str, arguments: Sequence[ast.expr]) -> None:
-        if name == "rand":
+        if name == "rand" and arguments:
+            self.expression(arguments[0])
+            self.emit(Op.RAND_BELOW, pops=1, pushes=1)
+        elif name == "rand":
             self.emit(Op.RAND, pushes=1)
         elif name == "table":
             self.expression(arguments[0])

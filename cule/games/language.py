@@ -18,6 +18,9 @@ error that names the game, the program, the line and the construct.
 * Expressions of objects (`parse_objects`) call ``ram(i) bcd(i) table(k, [constants])``: two decimal
   digits, and the k-th constant, clipped to the ends. They have the name ``i`` and shift by any
   value; one outside 0..31 moves all bits out.
+* Programs of modifications (`parse_modification`) also have the statement ``poke(i, value)``, which
+  writes the lowest 8 bits of the value to RAM, and the expression ``rand(n)``, a random number from
+  0 to n - 1, or 0 where n is not positive.
 * `mode_setup` also has the name ``mode``, ``while condition:``, the statements ``select(n)``,
   ``soft_reset()``, ``act(a)`` and ``fail()``, and the expression ``rand()``. It can also be written
   as numbered steps, which `cule.games.steps` translates to such a program.
@@ -59,8 +62,11 @@ MAX_TABLE = 256
 _OBJECT_NAMES = frozenset({*OBJECT_READS, INDEX, "table"})
 #: Number of arguments of each statement that drives the console during mode_setup.
 EFFECTS = {"select": 1, "soft_reset": 0, "act": 1, "fail": 0}
+#: Likewise of each statement that changes RAM in a modification.
+POKES = {"poke": 2}
 #: Names with a meaning of their own, which no rule may assign.
 RESERVED = frozenset({*READS, *EFFECTS, "rand", "mode"})
+_MODIFICATION_NAMES = frozenset({*READS, *POKES, "rand"})
 #: State name that holds the value of a `lives` expression that reads memory; no rule can spell it.
 KEPT_LIVES = "lives at the end of the step"
 
@@ -172,11 +178,30 @@ def parse_objects(
     return Program(body, tuple(check.local_names)), parsed
 
 
-def _check_state_names(game_id: str, names: list[str]) -> None:
+def parse_modification(
+    where: str, state: Sequence[str], parameters: Sequence[str], program: str
+) -> Program:
+    """Parse and check the program of a modification.
+
+    Args:
+        where: What errors begin with.
+        state: Names that keep their values from frame to frame.
+        parameters: Names that have a value and cannot be assigned.
+        program: The text.
+
+    Raises:
+        RulesError: The text is outside the language.
+    """
+    _check_state_names(where, [*state, *parameters], _MODIFICATION_NAMES)
+    check = _Checker(where, [*state, *parameters], kind="modification", constants=parameters)
+    return Program(check.parse(program), tuple(check.local_names))
+
+
+def _check_state_names(game_id: str, names: list[str], reserved: frozenset[str] = RESERVED) -> None:
     if len(names) > MAX_PROGRAM_NAMES:
         raise RulesError(f"{game_id}: {len(names)} names in state; at most {MAX_PROGRAM_NAMES}")
     for name in names:
-        if name in RESERVED:
+        if name in reserved:
             raise RulesError(f"{game_id}: state name {shown(name)} has a meaning of its own")
         try:
             tree = ast.parse(name, mode="eval").body
@@ -194,12 +219,17 @@ class _Checker:
         where: str,
         state: Sequence[str],
         *,
-        kind: Literal["rules", "setup", "objects"] = "rules",
+        kind: Literal["rules", "setup", "objects", "modification"] = "rules",
+        constants: Sequence[str] = (),
     ) -> None:
         self._where = where
         self._state = frozenset(state)
         self._is_setup = kind == "setup"
         self._is_objects = kind == "objects"
+        self._is_modification = kind == "modification"
+        self._effects = POKES if self._is_modification else EFFECTS
+        names = {"objects": _OBJECT_NAMES, "modification": _MODIFICATION_NAMES}.get(kind, RESERVED)
+        self._reserved = names | frozenset(constants)
         self._reads = OBJECT_READS if self._is_objects else READS
         self.local_names: list[str] = []
 
@@ -268,20 +298,20 @@ class _Checker:
                 self._block(node.body, known, inner)
                 return known
             case ast.Expr(value=ast.Call(func=ast.Name(id=name)) as call):
-                if name not in EFFECTS:
+                if name not in self._effects:
                     raise self._error(
                         node, f"{_first_line(node)} is no statement of the rule language"
                     )
-                if not self._is_setup:
+                if not (self._is_setup or self._is_modification):
                     raise self._error(node, f"{name} is only allowed in mode_setup")
-                self._arguments(call, EFFECTS[name], known, inner)
+                self._arguments(call, self._effects[name], known, inner)
                 return known
             case ast.Pass():
                 return known
         raise self._outside(node)
 
     def _assigned(self, target: ast.Name) -> str:
-        if target.id in (_OBJECT_NAMES if self._is_objects else RESERVED):
+        if target.id in self._reserved:
             raise self._error(
                 target, f"{shown(target.id)} has a meaning of its own and cannot be assigned"
             )
@@ -360,14 +390,15 @@ class _Checker:
             self._arguments(node, self._reads[name], known, depth)
         elif name == "table" and self._is_objects:
             self._table(node, known, depth)
-        elif name == "rand" and self._is_setup:
-            self._arguments(node, 0, known, depth)
-        elif name in EFFECTS and self._is_setup:
+        elif name == "rand" and (self._is_setup or self._is_modification):
+            self._arguments(node, int(self._is_modification), known, depth)
+        elif name in self._effects and (self._is_setup or self._is_modification):
             raise self._error(node, f"{name} is a statement and has no value")
-        elif name in EFFECTS or name == "rand":
+        elif name in self._effects or name == "rand":
             raise self._error(node, f"{name} is only allowed in mode_setup")
         else:
-            calls = [*self._reads, *(["table"] if self._is_objects else [])]
+            more = ["table"] * self._is_objects + ["rand"] * self._is_modification
+            calls = [*self._reads, *more]
             raise self._error(node, f"unknown call {shown(name)}; there are {', '.join(calls)}")
 
     def _table(self, node: ast.Call, known: frozenset[str], depth: int) -> None:

@@ -199,10 +199,12 @@ class Table:
             raise self.error(key, f"is {shown(values)}; it must be a list of tables")
         return values
 
-    def state(self, key: str, needed: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    def state(
+        self, key: str, needed: Sequence[str], default: Mapping[str, object] | None = None
+    ) -> tuple[tuple[str, int], ...]:
         """Names and reset values; `needed` must be among them."""
         values = {}
-        for name, value in self.table(key).items():
+        for name, value in self.table(key, default).items():
             if not _is_integer(value) or not INT_MIN <= value <= INT_MAX:
                 raise self.error(key, f"has {name} = {shown(value)}; it must be a 32-bit integer")
             values[name] = value

@@ -1,9 +1,10 @@
 // tests/fuzz/rules.cpp: any words as the program of a game's rules: a program that
-// find_program_error() lets pass stays within its stack and slots, and ends. So does a table of
-// objects.
+// find_program_error() lets pass stays within its stack and slots, and ends. So do a table of
+// objects and modifications.
 //
 // One byte is one word where that is enough: an opcode, or a small operand.
 #include "console.hpp"
+#include "game/modifications.hpp"
 #include "game/objects.hpp"
 
 using namespace cule;
@@ -52,6 +53,19 @@ void run_objects(const std::vector<i32>& words, std::vector<u8> ram) {
   if (rows_of(&same) != before) report("objects differ without a change");
 }
 
+// The words as modifications: slots and RAM take what programs write.
+void run_modifications(const std::vector<i32>& words, std::vector<u8> ram, u32 seed) {
+  if (!is_valid_modifications(words.data(), u32(words.size()))) return;
+  std::vector<i32> slots(kMaxSlots, i32(seed));
+  for (u32 number = 1; number <= count_modifications(words.data()); ++number) {
+    for (const Moment moment : {kAtReset, kAfterFrame}) {
+      PokedRam effects{ram.data(), seed, number};
+      run_program(modification_program(words.data(), number, moment), slots.data(),
+                  {ram.data(), ram.data()}, effects);
+    }
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -75,5 +89,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   }
   run_objects(code, ram);
+  run_modifications(code, ram, seed);
   return 0;
 }

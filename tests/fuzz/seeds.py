@@ -13,6 +13,11 @@ import sys
 from pathlib import Path
 
 from cule.games import compile_rules, load_games
+from cule.games.modifications import (
+    compile_modifications,
+    games_with_modifications,
+    load_modifications,
+)
 from cule.games.objects import games_with_objects, load_objects
 from tests.support.random_programs import (
     CARTRIDGES,
@@ -30,7 +35,7 @@ ANY_IMAGE = len(KINDS)
 #: A word of a program that takes more than a byte follows, as in ``rules.cpp``.
 WIDE_WORD = 0xFF
 #: Bytes of an environment's state, at the start of a snapshot or state.
-STATE_BYTES = 848
+STATE_BYTES = 976
 
 Corpus = dict[str, bytes]
 
@@ -122,6 +127,9 @@ def rules_corpus(games: int) -> Corpus:
             corpus[f"{name}-{part}"] = header + encode_program(tuple(getattr(code, part)))
     for name in games_with_objects()[:games]:
         corpus[f"{name}-objects"] = bytes(HEADER_BYTES) + encode_program(load_objects(name).words)
+    for name in games_with_modifications()[:games]:
+        words = compile_modifications(name, [(text,) for text in load_modifications(name)])
+        corpus[f"{name}-modifications"] = bytes(HEADER_BYTES) + encode_program(words)
     return corpus
 
 

@@ -110,6 +110,7 @@ def test_several_games_in_one_batch(lanes: int) -> None:
         {"grayscale": False, "stack_num": 2},
         {"obs_type": "ram"},
         {"obs_type": "objects"},
+        {"modifications": "random_brick_colors, drift_left"},
         {"frameskip": 1, "maxpool": False},
         {"img_height": 97, "img_width": 71},
         {"continuous": True},

@@ -21,6 +21,7 @@ else:
 import cule
 from cule.envs.options import PRESETS, EnvOptions
 from cule.games import load_multiplayer
+from cule.games.modifications import games_with_modifications, load_modifications
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -131,6 +132,18 @@ def test_the_page_of_several_players_has_every_mode_and_name() -> None:
         found = set(re.findall(r"`(\w+)`", names))
         documented.append((game.strip("`"), int(players), tuple(modes), found))
     assert documented == expected
+
+
+def test_the_page_of_modifications_has_all() -> None:
+    expected = {
+        f"`{game}`": [f"`{one.usage()}`" for one in load_modifications(game).values()]
+        for game in games_with_modifications()
+    }
+    rows = {row[0]: re.findall(r"`[^`]+`", row[1]) for row in rows_of("docs/modifications.md")[2:]}
+    assert rows == expected
+    counts = f"{sum(map(len, expected.values()))} modifications of {len(expected)} games"
+    assert counts in (ROOT / "docs/modifications.md").read_text()
+    assert counts in (ROOT / "README.md").read_text()
 
 
 def rows_of(page: str) -> list[list[str]]:

@@ -59,7 +59,7 @@ def test_keywords_and_defaults_of_the_single_environment() -> None:
 
     ours = inspect.signature(cule.AtariEnv).parameters
     theirs = inspect.signature(ale_py.AtariEnv).parameters
-    assert list(ours) == [*theirs, "kernel", "rom_path", "rules"]
+    assert list(ours) == [*theirs, "kernel", "modifications", "rom_path", "rules"]
     assert all(ours[name].default == theirs[name].default for name in theirs)
 
 

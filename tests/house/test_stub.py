@@ -107,6 +107,7 @@ def test_argument_names(name: str) -> None:
 @pytest.mark.ale
 def test_fields_of_a_game() -> None:
     assert set(resolve("pong").to_core_kwargs()) == public_names(_core.GameSpec) - {
+        "modifications",
         "objects",
         "translates",
     }

@@ -103,10 +103,19 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "no_noops": {"noop_max": 0, "use_fire_reset": False, "full_action_space": True},
     "continuous": {"continuous": True, "continuous_action_threshold": 0.3},
     "mode": {"mode": 4, "difficulty": 1},
+    "modifications": {
+        "modifications": [
+            "random_brick_colors, drift_left",
+            *(None, "paddle_color_of_episode", "open_tunnel", "unlimited_lives, start_lives"),
+            "brick_rows(first=1, last=3)",
+        ],
+        "num_reset_states": 3,
+        "max_num_frames_per_episode": 90,
+    },
 }
 
 
-@pytest.mark.parametrize("name", long_except(OPTIONS, every=8))
+@pytest.mark.parametrize("name", long_except(OPTIONS, "modifications", every=8))
 def test_options(name: str) -> None:
     pair = Pair("breakout", 6, lanes=4, **OPTIONS[name])
     pair.run(80)

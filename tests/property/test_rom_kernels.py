@@ -68,6 +68,13 @@ def test_games(game: str, num_envs: int, lanes: int) -> None:
     assert_golden(game, lanes=lanes, is_compiled=True)
 
 
+def test_modified_games() -> None:
+    counts = run(
+        "pong", 6, 8, 150, modifications=[None, "shaking_enemy", "fast_ball, player_x"] * 2
+    )
+    assert counts.slow <= MOST_SLOW * counts.instructions
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("game", ALL_GAMES)
 def test_every_game(game: str) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 from cule.errors import RulesError
@@ -93,18 +94,18 @@ class RuleEvaluator:
         return self.lives_of(0)
 
     def lives_of(self, player: int) -> int:
-        return _Run(self.state, _Memory()).value(self._rules.lives[player])
+        return ProgramRunner(self.state, _Memory()).value(self._rules.lives[player])
 
     def reset(self) -> None:
         kept = {name: self.state[name] for name in self._kept if name in self.state}
         self.state = dict(self._rules.state) | kept
 
     def step(self, ram: Sequence[int], cart_ram: Sequence[int] = ()) -> None:
-        _Run(self.state, _Memory(ram, cart_ram)).block(self._rules.step.body)
+        ProgramRunner(self.state, _Memory(ram, cart_ram)).block(self._rules.step.body)
 
     def run_setup(self, console: SetupConsole, mode: int) -> None:
         """Bring a console to a mode; a RulesError if the program gives up or does not end."""
-        run = _Run(self.state, console)
+        run = ProgramRunner(self.state, console)
         run.local_values["mode"] = mode
         try:
             run.block(self._rules.setup.body)
@@ -123,12 +124,30 @@ class _Memory:
         self.ram, self.cart_ram = ram, cart_ram
 
 
-class _Run:
+class PokedConsole(Protocol):
+    """What the program of a modification does to a console."""
+
+    ram: list[int]
+    cart_ram: bytes
+
+    def poke(self, cell: int, value: int) -> None:
+        """Write a byte to RAM."""
+
+    def rand(self, n: int) -> int:
+        """A random number from 0 to n - 1."""
+
+
+class ProgramRunner:
     """One run of a program: local names, and the memory or the console that it reads."""
 
-    def __init__(self, state: dict[str, int], console: _Memory | SetupConsole) -> None:
+    def __init__(
+        self,
+        state: dict[str, int],
+        console: _Memory | SetupConsole | PokedConsole,
+        local_values: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self._state = state
-        self.local_values: dict[str, int] = {}
+        self.local_values = dict(local_values)
         self._console = console
         self._loops = 0
 
@@ -199,7 +218,7 @@ class _Run:
     def _call(self, name: str, arguments: list[int]) -> int:
         if name == "rand":
             assert not isinstance(self._console, _Memory)
-            return wrap32(self._console.rand())
+            return wrap32(self._console.rand(*arguments))
         if name == "cartram":
             return int(self._console.cart_ram[arguments[0] & 127])
         cells = [int(self._console.ram[index & 127]) for index in arguments]

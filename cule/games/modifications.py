@@ -1,0 +1,251 @@
+"""Modified games: programs of ``data/modifications`` that change RAM, for the native core.
+
+A modification has a program that runs once after a reset or after each emulated frame, names that
+keep their values between frames, and parameters with ranges. `Modification` is one as its file has
+it. An environment runs any number of them in order, named by texts: a name, ``frozen_enemy(y=90)``
+with parameters, ``my_mods.toml:faster_ball`` from a file of your own.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+
+from cule.errors import InvalidArgumentError, RulesError, shown
+from cule.games.compiler import NUM_SLOTS, CodeWriter, Op
+from cule.games.language import INT_MAX, INT_MIN, Program, parse_modification
+from cule.games.tables import Table, package_data, parse_document
+from cule.reading import MAX_RULES_BYTES, read_file
+
+#: When programs run.
+MOMENTS = ("reset", "every_frame")
+#: What modifications change.
+GROUPS = ("dynamics", "visual", "reward", "lives", "difficulty", "layout")
+#: Most modifications of a file, and of an environment.
+MAX_MODIFICATIONS = 1_000
+
+#: ``[FILE.toml:]NAME[(KEY=VALUE, ...)]``.
+_TEXT = re.compile(r"(?:(.+\.toml):)?(\w+)\s*(?:\((.*)\))?", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Modification:
+    """A modification of a game, as its file describes it."""
+
+    name: str
+    about: str  # effect, in a sentence
+    when: str  # one of `MOMENTS`
+    group: str  # one of `GROUPS`
+    parameters: Mapping[str, range]  # allowed values
+    defaults: Mapping[str, int]  # of the parameters
+    state: Mapping[str, int]  # names that keep their values, with those after a reset
+    program: str
+    checked: str  # how the effect was verified
+    code: Program
+
+    def usage(self) -> str:
+        """The name with its parameters and their ranges, as in ``frozen_enemy(y=30..200)``."""
+        ranges = [f"{key}={r.start}..{r.stop - 1}" for key, r in self.parameters.items()]
+        return f"{self.name}({', '.join(ranges)})" if ranges else self.name
+
+
+@lru_cache(maxsize=1)
+def games_with_modifications() -> tuple[str, ...]:
+    """Ids of the games that have modifications, in alphabetical order."""
+    files = (resources.files("cule.games") / "data" / "modifications").iterdir()
+    return tuple(sorted(file.name.removesuffix(".toml") for file in files))
+
+
+@lru_cache(maxsize=128)
+def load_modifications(game_id: str) -> Mapping[str, Modification]:
+    """The modifications of a game by name; none if it has no file."""
+    if game_id not in games_with_modifications():
+        return {}
+    name = f"modifications/{game_id}.toml"
+    return read_modifications(game_id, parse_document(name, package_data(name)))
+
+
+def read_modifications(where: str, content: Mapping[str, object]) -> Mapping[str, Modification]:
+    """Read and check the content of a file, which `where` names in errors.
+
+    Raises:
+        RulesError: A key or program is wrong.
+    """
+    top = Table(where, content)
+    tables = top.tables("modifications")
+    top.skip("game")
+    top.finish()
+    if len(tables) > MAX_MODIFICATIONS:
+        raise RulesError(f"{where}: {len(tables)} modifications; at most {MAX_MODIFICATIONS}")
+    read = [_read_modification(where, table) for table in tables]
+    by_name = {modification.name: modification for modification in read}
+    if len(by_name) < len(read):
+        raise RulesError(f"{where}: two modifications have the same name")
+    return by_name
+
+
+def compile_modifications(game_id: str, texts: Sequence[Sequence[str]]) -> tuple[int, ...]:
+    """Compile the modifications of each kind of environment to words for the native core.
+
+    Args:
+        game_id: The game.
+        texts: Modifications of each kind, as a user names them; there is one at least.
+
+    Raises:
+        InvalidArgumentError: A name or parameter is wrong; the message says what is allowed.
+        RulesError: A file cannot be read, or is wrong.
+    """
+    programs = [program for kind in texts for program in _compile_kind(game_id, kind)]
+    words = [len(texts)]
+    place = 1 + len(programs)
+    for program in programs:
+        words.append(place)
+        place += len(program)
+    return (*words, *(word for program in programs for word in program))
+
+
+def _compile_kind(game_id: str, texts: Sequence[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The programs of a reset and of a frame with modifications one after the other."""
+    where = f"modifications of {game_id}"
+    chosen = [_choose(game_id, text) for text in texts]
+    slots: dict[str, int] = {}
+    for number, (modification, _) in enumerate(chosen):
+        for name in modification.state:
+            slots[f"{number}.{name}"] = len(slots)
+    free = len(slots)
+    for number, (modification, _) in enumerate(chosen):  # locals of one end with its program
+        for local, name in enumerate(modification.code.local_names):
+            slots[f"{number}.{name}"] = free + local
+    used = max(slots.values(), default=-1) + 1
+    if used > NUM_SLOTS:
+        raise InvalidArgumentError(
+            f"modifications is {shown(list(texts))}; together they have {used} names, and there is "
+            f"room for {NUM_SLOTS}"
+        )
+    reset, frame = CodeWriter(f"{where}: reset", slots), CodeWriter(f"{where}: every_frame", slots)
+    for number, (modification, values) in enumerate(chosen):
+        names = _Names(number, values)
+        for name, value in modification.state.items():
+            reset.emit(Op.CONST, value, pushes=1)
+            reset.emit(Op.STORE, slots[f"{number}.{name}"], pops=1)
+        writer = frame if modification.when == "every_frame" else reset
+        writer.block([names.visit(copy.deepcopy(line)) for line in modification.code.body])
+    return reset.finish(), frame.finish()
+
+
+class _Names(ast.NodeTransformer):
+    """Gives the parameters of a modification their values, and its other names a prefix."""
+
+    def __init__(self, number: int, values: Mapping[str, int]) -> None:
+        self._number, self._values = number, values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self._values:
+            return ast.Constant(self._values[node.id])
+        return ast.Name(f"{self._number}.{node.id}", node.ctx)
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        return ast.Call(node.func, [self.visit(argument) for argument in node.args], [])
+
+
+def find_modification(game_id: str, text: str) -> Modification:
+    """The modification that a text names.
+
+    Raises:
+        InvalidArgumentError: There is none; the message lists those of the game or the file.
+        RulesError: A file cannot be read, or is wrong.
+    """
+    return _choose(game_id, text)[0]
+
+
+def _choose(game_id: str, text: str) -> tuple[Modification, dict[str, int]]:
+    """The modification that a text names, and the values of its parameters."""
+    match = _TEXT.fullmatch(text.strip())
+    if match is None:
+        raise InvalidArgumentError(
+            f"modifications holds {shown(text)}; each must be a name, as in 'lazy_enemy', or "
+            "'frozen_enemy(y=90)' with parameters, or 'FILE.toml:NAME' from a file of your own"
+        )
+    path, name, arguments = match.groups()
+    known = load_modifications(game_id) if path is None else _load_file(path)
+    if name not in known:
+        of = game_id if path is None else path
+        if not known:
+            raise InvalidArgumentError(
+                f"modifications holds {shown(text)}, but {game_id} has none; these games have "
+                f"some: {', '.join(games_with_modifications())}"
+            )
+        raise InvalidArgumentError(
+            f"modifications holds {shown(text)}; {of} has {', '.join(known)}"
+        )
+    return known[name], _values(known[name], text, arguments or "")
+
+
+def _load_file(path: str) -> Mapping[str, Modification]:
+    try:
+        data = read_file(Path(path), MAX_RULES_BYTES)
+    except OSError as error:
+        reason = error.strerror or error
+        raise RulesError(f"modifications: cannot read {shown(path)}: {reason}") from None
+    except ValueError as error:
+        raise RulesError(f"modifications: cannot read {path}: {error}") from None
+    return read_modifications(path, parse_document(path, data))
+
+
+def _values(modification: Modification, text: str, arguments: str) -> dict[str, int]:
+    """The value of each parameter."""
+    usage = modification.usage()
+    values = dict(modification.defaults)
+    for argument in filter(None, (part.strip() for part in arguments.split(","))):
+        match = re.fullmatch(r"(\w+)\s*=\s*(-?\d{1,10})", argument)
+        if match is None or match[1] not in values:
+            raise InvalidArgumentError(f"modifications holds {shown(text)}; it must be {usage}")
+        if int(match[2]) not in modification.parameters[match[1]]:
+            raise InvalidArgumentError(
+                f"modifications holds {shown(text)}, with {argument}; it must be {usage}"
+            )
+        values[match[1]] = int(match[2])
+    return values
+
+
+def _read_modification(where: str, content: Mapping[str, object]) -> Modification:
+    name = Table(where, {"name": content.get("name")}).text("name")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise RulesError(f"{where}: name {shown(name)}; a name is made of a-z, 0-9 and _")
+    table = Table(f"{where}: {name}", content)
+    table.skip("name")
+    parameters = table.table("parameters", {})
+    ranges = {key: _range(table, key, value) for key, value in parameters.items()}
+    state = dict(table.state("state", (), {}))
+    for key in parameters.keys() & state.keys():
+        raise table.error("state", f"and parameters both have {shown(key)}")
+    program = table.text("program")
+    modification = Modification(
+        name=name,
+        about=table.text("about", ""),
+        when=table.choice("when", MOMENTS),
+        group=table.choice("group", GROUPS, "dynamics"),
+        parameters={key: allowed for key, (allowed, _) in ranges.items()},
+        defaults={key: default for key, (_, default) in ranges.items()},
+        state=state,
+        program=program,
+        checked=table.text("checked", ""),
+        code=parse_modification(table.where, tuple(state), tuple(parameters), program),
+    )
+    table.finish()
+    return modification
+
+
+def _range(table: Table, key: str, values: object) -> tuple[range, int]:
+    """Allowed values of a parameter, and its default."""
+    match values:
+        case [int(low), int(high), int(default)] if INT_MIN <= low <= default <= high < INT_MAX:
+            return range(low, high + 1), default
+    words = "it must be [lowest, highest, default]"
+    raise table.error("parameters", f"has {key} = {shown(values)}; {words}")

@@ -1,0 +1,69 @@
+"""Modified games: what each modification does, and that poking ale-py does the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cule
+from cule.games.modifications import games_with_modifications, load_modifications
+from tests.support.ale_pair import difference
+from tests.support.cases import long_except
+from tests.support.modified_games import NAMES, Run, actions_of, checks_of, load_game
+
+pytestmark = pytest.mark.ale
+
+CASES = [(game, name) for game in games_with_modifications() for name in load_modifications(game)]
+
+#: Frames that are compared with ale-py at least, unless the game ends.
+LEAST_FRAMES = 600
+
+
+@lru_cache(maxsize=2)
+def plain_run(game: str, actions: tuple[int, ...], program: str, state: Any) -> Run:
+    return Run(game, actions, before=program, state=dict(state))
+
+
+def our_frames(game: str, text: str, actions: list[int]) -> Iterator[tuple[Any, Any, float, bool]]:
+    """RAM, screen, reward and end of each frame of a modified environment."""
+    with cule.AtariVectorEnv(
+        game, 1, modifications=text, obs_type="ram", frameskip=1, noop_max=0, use_fire_reset=False,
+        full_action_space=True, reward_clipping=False, autoreset_mode="Disabled",
+    ) as env:  # fmt: skip
+        env.reset(seed=1)
+        number = {int(action): index for index, action in enumerate(env.action_set)}
+        for action in actions:
+            ram, reward, terminated, *_ = env.step(np.array([number.get(action, 0)]))
+            yield ram[0], env.screens("index", [0])[0], reward[0], terminated[0]
+
+
+def text_of(name: str, values: Mapping[str, int]) -> str:
+    arguments = ", ".join(f"{key}={value}" for key, value in values.items())
+    return f"{name}({arguments})" if values else name
+
+
+@pytest.mark.parametrize(("game", "name"), long_except(CASES, every=37))
+def test_modification(game: str, name: str) -> None:
+    modification, check = load_modifications(game)[name], checks_of(game)[name]
+    minimal = [action.value for action in load_game(game).getMinimalActionSet()]
+    frames, seed = check["frames"], check.get("seed", 1)
+    actions = actions_of(check["policy"], frames, minimal, seed)
+    compared = actions_of(check["policy"], max(frames, LEAST_FRAMES), minimal, seed)
+    before, state = check.get("before", ""), check.get("state", {})
+    plain = check.get("plain", before)
+    b = plain_run(game, tuple(actions), plain, tuple(state.items()))
+    for values in check.get("values", [{}]):
+        m = Run(game, actions, modification, values, before, state)
+        assert eval(check["check"], {**NAMES, "b": b, "m": m, "P": values}), values
+        if before or actions != compared:
+            m = Run(game, compared, modification, values)
+        ours = our_frames(game, text_of(name, values), compared[: m.n])
+        for frame, (ram, screen, reward, is_over) in enumerate(ours):
+            assert not difference(m.ram[frame].astype(np.uint8), ram), frame
+            assert not difference(m.scr[frame], screen), frame
+            assert reward == m.rew[frame], frame
+            assert is_over == (m.over and frame == m.n - 1), frame
