@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from cule.datasets.format import (
     read_log,
 )
 from cule.datasets.playback import ReplayStep, play
-from cule.datasets.settings import check_recorded, check_rom, playback_options
+from cule.datasets.settings import LATER_OPTIONS, check_recorded, check_rom, playback_options
 from cule.datasets.shuffling import Transitions, as_tensors, shuffled
 from cule.envs.checks import as_choice, as_int
 from cule.errors import DatasetError, InvalidArgumentError, shown
@@ -212,6 +213,7 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
         DatasetError: It is no dataset, damaged, or of another version of the format.
     """
     log = read_log(path)
+    log = replace(log, options=LATER_OPTIONS | log.options)
     try:
         check_recorded(log.options, {len(segment.seeds) for segment in log.segments})
         return Dataset(log)

@@ -22,7 +22,7 @@ from minari.data_collector import EpisodeBuffer
 
 from cule.datasets.dataset import Dataset, Episode, open_dataset
 from cule.datasets.recorder import Recorder
-from cule.datasets.settings import check_recorded, check_rom
+from cule.datasets.settings import LATER_OPTIONS, check_recorded, check_rom, lists_by_environment
 from cule.envs import AtariVectorEnv
 from cule.envs.checks import INT32_MAX, to_numpy
 from cule.envs.options import full_screens
@@ -37,7 +37,13 @@ _KEY = "cule"
 _ENTRY_POINTS = ("ale_py.env:AtariEnv", "ale_py:AtariEnv", "cule.envs.gym_env:AtariEnv")
 
 #: Keywords of `cule.AtariEnv` that `AtariVectorEnv` has under the same names.
-_SAME = ("repeat_action_probability", "full_action_space", "mode", "difficulty")
+_SAME = (
+    "repeat_action_probability",
+    "full_action_space",
+    "mode",
+    "difficulty",
+    "modifications",
+)
 
 #: Keywords of Minari that an export decides.
 _OURS = {"action_space", "observation_space", "jpeg_encoding", "env", "buffer", "dataset_id"}
@@ -303,7 +309,7 @@ def _facts(metadata: Mapping[str, Any]) -> _Facts | None:
         found = _Facts(
             str(facts["game"]),
             str(facts["rom_md5"]),
-            dict(facts["options"]),
+            LATER_OPTIONS | dict(facts["options"]),
             bool(facts["reward_clipping"]),
             list(map(int, facts["seeds"])),
             {(int(row[0]), int(row[1])) for row in facts["resets"]},
@@ -314,7 +320,7 @@ def _facts(metadata: Mapping[str, Any]) -> _Facts | None:
             f"the metadata {shown(_KEY)} are not those of an export: {error}"
         ) from None
     check_recorded(found.options, [max(len(found.seeds), 1)])
-    lists = [name for name in ("mode", "difficulty") if isinstance(found.options[name], list)]
+    lists = lists_by_environment(found.options)
     if lists:
         raise DatasetError(f"{' and '.join(lists)} differ by trajectory, which has no import")
     return found

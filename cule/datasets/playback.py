@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from cule.datasets.digests import Totals, is_digest_step
 from cule.datasets.format import RESET_FLAG, Log
+from cule.datasets.settings import lists_by_environment
 from cule.envs import AtariVectorEnv
 from cule.envs.checks import Array, to_numpy
 from cule.errors import DigestMismatchError
@@ -80,11 +81,9 @@ def play(log: Log, num_envs: int, options: Mapping[str, Any]) -> Generator[Repla
 
 
 def _for_rows(options: Mapping[str, Any], rows: slice) -> dict[str, Any]:
-    """The options of some environments: modes and difficulties can be lists."""
-    return {
-        name: value[rows] if name in ("mode", "difficulty") and isinstance(value, list) else value
-        for name, value in options.items()
-    }
+    """The options of some environments."""
+    lists = lists_by_environment(options)
+    return {name: value[rows] if name in lists else value for name, value in options.items()}
 
 
 class _Group:

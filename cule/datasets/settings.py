@@ -8,7 +8,7 @@ from typing import Any
 from gymnasium.vector import AutoresetMode
 
 from cule.envs import EnvOptions, MultiAgentOptions
-from cule.envs.options import IMAGE_OPTIONS, resolve_options
+from cule.envs.options import IMAGE_OPTIONS, modification_names, resolve_options
 from cule.errors import CuleError, DatasetError, InvalidArgumentError, shown
 from cule.familiar_names import check_keywords
 from cule.games import resolve
@@ -35,6 +35,9 @@ _OURS = frozenset(
 
 #: What a dataset stores.
 RECORDED = tuple(name for name in init_fields(EnvOptions) if name not in MACHINE | _OURS)
+
+#: Options that datasets of 0.2.0 do not have yet, with their effect there.
+LATER_OPTIONS: dict[str, Any] = {"modifications": None}
 
 
 def recorded_options(config: EnvOptions) -> dict[str, Any]:
@@ -65,6 +68,7 @@ def recorded_options(config: EnvOptions) -> dict[str, Any]:
         raise InvalidArgumentError(
             f"game is {shown(config.game)}; for a recording it must be a single game"
         )
+    _check_modifications(config)
     values = {name: getattr(config, name) for name in RECORDED}
     values["autoreset_mode"] = AutoresetMode(config.autoreset_mode).value
     return values
@@ -85,9 +89,29 @@ def check_recorded(options: Mapping[str, Any], num_envs: Collection[int]) -> Non
         raise DatasetError(f"its options differ from those of a recording: {shown(other)}")
     try:
         for count in set(num_envs):
-            resolve_options("", count, options)
+            _check_modifications(resolve_options("", count, options))
     except CuleError as error:
         raise DatasetError(f"its options are not those of an environment: {error}") from None
+
+
+def lists_by_environment(options: Mapping[str, Any]) -> list[str]:
+    """Names of options that are lists with an entry for each environment."""
+    names = [name for name in ("mode", "difficulty") if isinstance(options[name], list)]
+    modifications = options["modifications"]
+    if modifications and not all(isinstance(entry, str) for entry in modifications):
+        names.append("modifications")
+    return names
+
+
+def _check_modifications(config: EnvOptions) -> None:
+    """Refuse modifications in files, which a dataset does not hold."""
+    for entry in config.modifications or ():
+        for text in modification_names(entry):
+            if ":" in text:
+                raise InvalidArgumentError(
+                    f"modifications is {shown(text)}; for a recording it must be of those that "
+                    "'cule mods list' prints"
+                )
 
 
 def playback_options(recorded: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -65,6 +65,8 @@ def assert_same(step: Any, row: tuple[Any, ...], part: slice) -> None:
         ("seaquest", {"repeat_action_probability": 0.25}),
         ("space_invaders", {"resets": "cached", "num_reset_states": 2}),
         ("freeway", {"mode": [0, 1, 0], "episodic_life": True}),
+        ("pong", {"modifications": "shaking_enemy, player_x(x=100)"}),
+        ("breakout", {"modifications": [[], "drift_left(n=2)", ["random_brick_colors"]]}),
     ],
 )
 def test_a_replay_equals_the_recording(
@@ -276,6 +278,30 @@ def test_tensors_equal_arrays(make_env: MakeEnv, tmp_path: Path) -> None:
 def test_what_cannot_be_recorded(make_env: MakeEnv, options: dict[str, Any], name: str) -> None:
     with pytest.raises(cule.InvalidArgumentError, match=f"{name} is .*for a recording"):
         Recorder(make_env(**options))
+
+
+def test_modifications_in_files_cannot_be_recorded(make_env: MakeEnv, tmp_path: Path) -> None:
+    path = tmp_path / "mods.toml"
+    path.write_text('[[modifications]]\nname = "a"\nwhen = "reset"\nprogram = "poke(3, 0)"\n')
+    for modifications in (f"{path}:a", [["lazy_enemy", f"{path}:a"]]):
+        env = make_env("pong", 1, modifications=modifications, **SHORT)
+        with pytest.raises(cule.InvalidArgumentError, match=r"modifications is .*for a recording"):
+            Recorder(env)
+    record(make_env("pong", 1, **SHORT), tmp_path / "x.cule", steps=2)
+    log = read_log(tmp_path / "x.cule")
+    options = log.options | {"modifications": [f"{path}:a"]}
+    write_log(tmp_path / "x.cule", dataclasses.replace(log, options=options))
+    with pytest.raises(cule.DatasetError, match=r"modifications is .*for a recording"):
+        open_dataset(tmp_path / "x.cule")
+
+
+def test_a_dataset_from_before_modifications(make_env: MakeEnv, tmp_path: Path) -> None:
+    path = tmp_path / "x.cule"
+    record(make_env(**SHORT), path, steps=5)
+    log = read_log(path)
+    options = {name: value for name, value in log.options.items() if name != "modifications"}
+    write_log(path, dataclasses.replace(log, options=options))
+    assert len(list(open_dataset(path).replay())) == 5
 
 
 def test_games_of_several_players_cannot_be_recorded() -> None:
