@@ -219,17 +219,15 @@ def _verify_roms(_: argparse.Namespace) -> int:
 
 
 def _list_modifications(options: argparse.Namespace) -> int:
-    from cule.games.modifications import games_with_modifications, load_modifications
+    from cule.games.modifications import COMMON, games_with_modifications, load_modifications
 
     games = games_with_modifications() if options.game is None else (game_id_of(options.game),)
-    rows = [(game, one) for game in games for one in load_modifications(game).values()]
-    game_width = max((len(game) for game, _ in rows), default=0)
-    width = max((len(one.usage()) for _, one in rows), default=0)
+    rows = [(name, one) for name in (*games, COMMON) for one in load_modifications(name).values()]
+    game_width = max(len(game) for game, _ in rows)
+    width = max(len(one.usage()) for _, one in rows)
     for game, one in rows:
         print(f"{game:<{game_width}}  {one.usage():<{width}}  {one.about}")
-    if not rows:
-        print(f"{games[0]} has no modifications")
-    return 0 if rows else 1
+    return 0
 
 
 def _show_modification(options: argparse.Namespace) -> int:

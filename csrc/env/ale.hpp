@@ -92,12 +92,14 @@ CULE_HD inline bool is_valid_env(const EnvState& e, u32 num_modifications) {
   return is_valid;
 }
 
-// Runs the program of the environment's modification.
-CULE_HD CULE_NOINLINE inline void modify(ConsoleState& s, EnvState& e, const i32* words, u64 seed,
-                                         Moment moment) {
+// Runs the program of the environment's modification on an action or reward; returns the new one.
+CULE_HD CULE_NOINLINE inline i32 modify(ConsoleState& s, EnvState& e, const i32* words, u64 seed,
+                                        Moment moment, i32 value) {
+  e.modified[kValueSlot] = value;
   PokedRam effects{s.ram, seed, e.acted_frames * kMoments + moment};
   run_program(modification_program(words, e.modification, moment), e.modified, {s.ram, s.cart.ram},
               effects);
+  return e.modified[kValueSlot];
 }
 
 // The exact random streams of the references; with several players `machine` serves all.
@@ -182,7 +184,7 @@ struct BasicAle {
       }
       if (are_several) emulate(all_do(kNoop), ConsoleSwitch::kNone);
     }
-    if (env.modification != 0) modify(kAtReset);
+    if (env.modification != 0) modify(kAtReset, 0);
     return true;
   }
 
@@ -280,20 +282,30 @@ struct BasicAle {
       if (is_over()) continue;
       Choice applied;
       for (u32 player = 0; player < kMost; ++player) {
-        const i32 action = env.last_action[player];
+        const i32 action = action_of(player);
         const bool is_legal = action >= 0 && action < kActions && game.legal_actions >> action & 1;
         applied.of[player] = {is_legal ? action : i32(kNoop), env.last_strength[player]};
       }
       emulate(applied, ConsoleSwitch::kNone);
       count_frame();
       for (u32 player = 0; player < num_players(); ++player)
-        rewards[player] = add_wrapping(rewards[player], env.slots[reward_slot(player)]);
-      if (env.modification != 0 && !in_setup) modify(kAfterFrame);
+        rewards[player] = add_wrapping(rewards[player], reward_of(player));
     }
   }
 
-  CULE_HD CULE_INLINE void modify(Moment moment) {
-    cule::modify(console.s, env, game.modifications, sticky.seed, moment);
+  CULE_HD CULE_INLINE i32 modify(Moment moment, i32 value) {
+    return cule::modify(console.s, env, game.modifications, sticky.seed, moment, value);
+  }
+  CULE_HD bool is_modified(u32 player) const {
+    return player == 0 && env.modification != 0 && !in_setup;
+  }
+  CULE_HD CULE_INLINE i32 action_of(u32 player) {
+    const i32 action = env.last_action[player];
+    return is_modified(player) ? modify(kBeforeFrame, action) : action;
+  }
+  CULE_HD CULE_INLINE i32 reward_of(u32 player) {
+    const i32 reward = env.slots[reward_slot(player)];
+    return is_modified(player) ? modify(kAfterFrame, reward) : reward;
   }
 
   CULE_HD bool draws_repeat(u32 player) {

@@ -1,11 +1,12 @@
-// game/modifications.hpp: programs that change the RAM of a console: at a reset, and after each
-// frame of an episode.
+// game/modifications.hpp: programs that change RAM, actions and rewards: at a reset, and before and
+// after each frame of an episode.
 //
 // In: RAM, slots, the words that cule/games/modifications.py makes of the modifications of a game,
 // and the number of the environment's modification. Out: changed RAM and slots. Slots keep what a
-// program leaves there, and the program of a reset gives each its first value.
+// program leaves there, and the program of a reset gives each its first value. The last slot has
+// the first player's action before a frame, and their reward after it.
 //
-// Words: how many modifications there are; the places of the two programs of each (Moment); then
+// Words: how many modifications there are; the places of the programs of each (Moment); then
 // the programs, in the same order. Modification 0 has no programs: the game is as it was.
 #pragma once
 
@@ -14,7 +15,8 @@
 
 namespace cule {
 
-enum Moment : u32 { kAtReset, kAfterFrame, kMoments };
+enum Moment : u32 { kAtReset, kBeforeFrame, kAfterFrame, kMoments };
+constexpr u32 kValueSlot = kMaxSlots - 1;
 
 // The programs' effects and random numbers: a counter-based stream of the environment's own.
 struct PokedRam {

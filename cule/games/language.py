@@ -20,7 +20,8 @@ error that names the game, the program, the line and the construct.
   value; one outside 0..31 moves all bits out.
 * Programs of modifications (`parse_modification`) also have the statement ``poke(i, value)``, which
   writes the lowest 8 bits of the value to RAM, and the expression ``rand(n)``, a random number from
-  0 to n - 1, or 0 where n is not positive.
+  0 to n - 1, or 0 where n is not positive. Those that run before a frame have the name ``action``,
+  those that run after it ``reward``, and can assign them.
 * `mode_setup` also has the name ``mode``, ``while condition:``, the statements ``select(n)``,
   ``soft_reset()``, ``act(a)`` and ``fail()``, and the expression ``rand()``. It can also be written
   as numbered steps, which `cule.games.steps` translates to such a program.
@@ -66,7 +67,7 @@ EFFECTS = {"select": 1, "soft_reset": 0, "act": 1, "fail": 0}
 POKES = {"poke": 2}
 #: Names with a meaning of their own, which no rule may assign.
 RESERVED = frozenset({*READS, *EFFECTS, "rand", "mode"})
-_MODIFICATION_NAMES = frozenset({*READS, *POKES, "rand"})
+_MODIFICATION_NAMES = frozenset({*READS, *POKES, "rand", "action", "reward"})
 #: State name that holds the value of a `lives` expression that reads memory; no rule can spell it.
 KEPT_LIVES = "lives at the end of the step"
 
@@ -179,7 +180,7 @@ def parse_objects(
 
 
 def parse_modification(
-    where: str, state: Sequence[str], parameters: Sequence[str], program: str
+    where: str, state: Sequence[str], parameters: Sequence[str], value: str, program: str
 ) -> Program:
     """Parse and check the program of a modification.
 
@@ -187,13 +188,15 @@ def parse_modification(
         where: What errors begin with.
         state: Names that keep their values from frame to frame.
         parameters: Names that have a value and cannot be assigned.
+        value: "action" or "reward", which the program can read and assign; empty: neither.
         program: The text.
 
     Raises:
         RulesError: The text is outside the language.
     """
     _check_state_names(where, [*state, *parameters], _MODIFICATION_NAMES)
-    check = _Checker(where, [*state, *parameters], kind="modification", constants=parameters)
+    names = [*state, *parameters, *([value] if value else [])]
+    check = _Checker(where, names, kind="modification", constants=parameters)
     return Program(check.parse(program), tuple(check.local_names))
 
 
@@ -229,7 +232,7 @@ class _Checker:
         self._is_modification = kind == "modification"
         self._effects = POKES if self._is_modification else EFFECTS
         names = {"objects": _OBJECT_NAMES, "modification": _MODIFICATION_NAMES}.get(kind, RESERVED)
-        self._reserved = names | frozenset(constants)
+        self._reserved = (names | frozenset(constants)) - (set(state) - set(constants))
         self._reads = OBJECT_READS if self._is_objects else READS
         self.local_names: list[str] = []
 

@@ -1,7 +1,8 @@
-"""Modified games: programs of ``data/modifications`` that change RAM, for the native core.
+"""Modified games: programs of ``data/modifications``, for the native core.
 
-A modification has a program that runs once after a reset or after each emulated frame, names that
-keep their values between frames, and parameters with ranges. `Modification` is one as its file has
+A modification has a program that runs once after a reset, or before or after each emulated frame,
+names that keep their values between frames, and parameters with ranges. Programs change RAM, the
+action before a frame, or the reward after it. `Modification` is one as its file has
 it. An environment runs any number of them in order, named by texts: a name, ``frozen_enemy(y=90)``
 with parameters, ``my_mods.toml:faster_ball`` from a file of your own.
 """
@@ -23,10 +24,14 @@ from cule.games.language import INT_MAX, INT_MIN, Program, parse_modification
 from cule.games.tables import Table, package_data, parse_document
 from cule.reading import MAX_RULES_BYTES, read_file
 
-#: When programs run.
-MOMENTS = ("reset", "every_frame")
+#: When programs run, in the order of csrc/game/modifications.hpp, and the name that each has for
+#: the value it can change.
+MOMENTS = {"reset": "", "before_frame": "action", "every_frame": "reward"}
+#: File of the modifications of every game.
+COMMON = "common"
+_VALUE_SLOT = NUM_SLOTS - 1
 #: What modifications change.
-GROUPS = ("dynamics", "visual", "reward", "lives", "difficulty", "layout")
+GROUPS = ("dynamics", "visual", "reward", "lives", "difficulty", "layout", "controls")
 #: Most modifications of a file, and of an environment.
 MAX_MODIFICATIONS = 1_000
 
@@ -40,7 +45,7 @@ class Modification:
 
     name: str
     about: str  # effect, in a sentence
-    when: str  # one of `MOMENTS`
+    when: str  # of `MOMENTS`
     group: str  # one of `GROUPS`
     parameters: Mapping[str, range]  # allowed values
     defaults: Mapping[str, int]  # of the parameters
@@ -57,18 +62,24 @@ class Modification:
 
 @lru_cache(maxsize=1)
 def games_with_modifications() -> tuple[str, ...]:
-    """Ids of the games that have modifications, in alphabetical order."""
+    """Ids of the games that have modifications of their own, in alphabetical order."""
     files = (resources.files("cule.games") / "data" / "modifications").iterdir()
-    return tuple(sorted(file.name.removesuffix(".toml") for file in files))
+    return tuple(sorted({file.name.removesuffix(".toml") for file in files} - {COMMON}))
 
 
 @lru_cache(maxsize=128)
 def load_modifications(game_id: str) -> Mapping[str, Modification]:
-    """The modifications of a game by name; none if it has no file."""
-    if game_id not in games_with_modifications():
+    """The modifications of a game's own by name, or those of every game for `COMMON`."""
+    if game_id not in (*games_with_modifications(), COMMON):
         return {}
     name = f"modifications/{game_id}.toml"
     return read_modifications(game_id, parse_document(name, package_data(name)))
+
+
+def all_modifications(game_id: str) -> Mapping[str, Modification]:
+    """The modifications that a game can have by name, those of its own first."""
+    own = load_modifications(game_id)
+    return {**own, **{k: v for k, v in load_modifications(COMMON).items() if k not in own}}
 
 
 def read_modifications(where: str, content: Mapping[str, object]) -> Mapping[str, Modification]:
@@ -110,33 +121,35 @@ def compile_modifications(game_id: str, texts: Sequence[Sequence[str]]) -> tuple
     return (*words, *(word for program in programs for word in program))
 
 
-def _compile_kind(game_id: str, texts: Sequence[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The programs of a reset and of a frame with modifications one after the other."""
+def _compile_kind(game_id: str, texts: Sequence[str]) -> list[tuple[int, ...]]:
+    """The program of each of `MOMENTS`, with modifications one after the other."""
     where = f"modifications of {game_id}"
     chosen = [_choose(game_id, text) for text in texts]
-    slots: dict[str, int] = {}
+    slots = dict.fromkeys(filter(None, MOMENTS.values()), _VALUE_SLOT)
+    used = 0
     for number, (modification, _) in enumerate(chosen):
         for name in modification.state:
-            slots[f"{number}.{name}"] = len(slots)
-    free = len(slots)
+            slots[f"{number}.{name}"] = used
+            used += 1
+    free = used
     for number, (modification, _) in enumerate(chosen):  # locals of one end with its program
-        for local, name in enumerate(modification.code.local_names):
-            slots[f"{number}.{name}"] = free + local
-    used = max(slots.values(), default=-1) + 1
-    if used > NUM_SLOTS:
+        for local, name in enumerate(modification.code.local_names, start=free):
+            slots[f"{number}.{name}"] = local
+            used = max(used, local + 1)
+    if used > _VALUE_SLOT:
         raise InvalidArgumentError(
             f"modifications is {shown(list(texts))}; together they have {used} names, and there is "
-            f"room for {NUM_SLOTS}"
+            f"room for {_VALUE_SLOT}"
         )
-    reset, frame = CodeWriter(f"{where}: reset", slots), CodeWriter(f"{where}: every_frame", slots)
+    writers = {moment: CodeWriter(f"{where}: {moment}", slots) for moment in MOMENTS}
     for number, (modification, values) in enumerate(chosen):
         names = _Names(number, values)
         for name, value in modification.state.items():
-            reset.emit(Op.CONST, value, pushes=1)
-            reset.emit(Op.STORE, slots[f"{number}.{name}"], pops=1)
-        writer = frame if modification.when == "every_frame" else reset
-        writer.block([names.visit(copy.deepcopy(line)) for line in modification.code.body])
-    return reset.finish(), frame.finish()
+            writers["reset"].emit(Op.CONST, value, pushes=1)
+            writers["reset"].emit(Op.STORE, slots[f"{number}.{name}"], pops=1)
+        body = [names.visit(copy.deepcopy(line)) for line in modification.code.body]
+        writers[modification.when].block(body)
+    return [writer.finish() for writer in writers.values()]
 
 
 class _Names(ast.NodeTransformer):
@@ -148,6 +161,8 @@ class _Names(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self._values:
             return ast.Constant(self._values[node.id])
+        if node.id in MOMENTS.values():
+            return node
         return ast.Name(f"{self._number}.{node.id}", node.ctx)
 
     def visit_Call(self, node: ast.Call) -> ast.Call:
@@ -173,14 +188,9 @@ def _choose(game_id: str, text: str) -> tuple[Modification, dict[str, int]]:
             "'frozen_enemy(y=90)' with parameters, or 'FILE.toml:NAME' from a file of your own"
         )
     path, name, arguments = match.groups()
-    known = load_modifications(game_id) if path is None else _load_file(path)
+    known = all_modifications(game_id) if path is None else _load_file(path)
     if name not in known:
         of = game_id if path is None else path
-        if not known:
-            raise InvalidArgumentError(
-                f"modifications holds {shown(text)}, but {game_id} has none; these games have "
-                f"some: {', '.join(games_with_modifications())}"
-            )
         raise InvalidArgumentError(
             f"modifications holds {shown(text)}; {of} has {', '.join(known)}"
         )
@@ -225,18 +235,21 @@ def _read_modification(where: str, content: Mapping[str, object]) -> Modificatio
     state = dict(table.state("state", (), {}))
     for key in parameters.keys() & state.keys():
         raise table.error("state", f"and parameters both have {shown(key)}")
+    when = table.choice("when", tuple(MOMENTS))
     program = table.text("program")
     modification = Modification(
         name=name,
         about=table.text("about", ""),
-        when=table.choice("when", MOMENTS),
+        when=when,
         group=table.choice("group", GROUPS, "dynamics"),
         parameters={key: allowed for key, (allowed, _) in ranges.items()},
         defaults={key: default for key, (_, default) in ranges.items()},
         state=state,
         program=program,
         checked=table.text("checked", ""),
-        code=parse_modification(table.where, tuple(state), tuple(parameters), program),
+        code=parse_modification(
+            table.where, tuple(state), tuple(parameters), MOMENTS[when], program
+        ),
     )
     table.finish()
     return modification

@@ -21,7 +21,7 @@ else:
 import cule
 from cule.envs.options import PRESETS, EnvOptions
 from cule.games import load_multiplayer
-from cule.games.modifications import games_with_modifications, load_modifications
+from cule.games.modifications import COMMON, games_with_modifications, load_modifications
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -135,15 +135,17 @@ def test_the_page_of_several_players_has_every_mode_and_name() -> None:
 
 
 def test_the_page_of_modifications_has_all() -> None:
+    names = {"every game": COMMON, **{f"`{game}`": game for game in games_with_modifications()}}
     expected = {
-        f"`{game}`": [f"`{one.usage()}`" for one in load_modifications(game).values()]
-        for game in games_with_modifications()
+        cell: [f"`{one.usage()}`" for one in load_modifications(name).values()]
+        for cell, name in names.items()
     }
     rows = {row[0]: re.findall(r"`[^`]+`", row[1]) for row in rows_of("docs/modifications.md")[2:]}
     assert rows == expected
-    counts = f"{sum(map(len, expected.values()))} modifications of {len(expected)} games"
+    total, common = sum(map(len, expected.values())), len(load_modifications(COMMON))
+    counts = f"{total} modifications: {common} of every game, and {total - common} of {len(names) - 1} games"
     assert counts in (ROOT / "docs/modifications.md").read_text()
-    assert counts in (ROOT / "README.md").read_text()
+    assert f"{total} modifications" in (ROOT / "README.md").read_text()
 
 
 def rows_of(page: str) -> list[list[str]]:

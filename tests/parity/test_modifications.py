@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 
 import cule
-from cule.games.modifications import games_with_modifications, load_modifications
+from cule.games.modifications import (
+    COMMON,
+    Modification,
+    games_with_modifications,
+    load_modifications,
+)
 from tests.support.ale_pair import difference
 from tests.support.cases import long_except
 from tests.support.modified_games import NAMES, Run, actions_of, checks_of, load_game
@@ -18,6 +23,9 @@ from tests.support.modified_games import NAMES, Run, actions_of, checks_of, load
 pytestmark = pytest.mark.ale
 
 CASES = [(game, name) for game in games_with_modifications() for name in load_modifications(game)]
+#: Games that those of every game are checked in.
+COMMON_GAMES = ("seaquest", "riverraid", "space_invaders")
+COMMON_CASES = [(game, name) for game in COMMON_GAMES for name in load_modifications(COMMON)]
 
 #: Frames that are compared with ale-py at least, unless the game ends.
 LEAST_FRAMES = 600
@@ -48,7 +56,17 @@ def text_of(name: str, values: Mapping[str, int]) -> str:
 
 @pytest.mark.parametrize(("game", "name"), long_except(CASES, every=37))
 def test_modification(game: str, name: str) -> None:
-    modification, check = load_modifications(game)[name], checks_of(game)[name]
+    assert_modified(game, load_modifications(game)[name], checks_of(game)[name])
+
+
+@pytest.mark.parametrize(("game", "name"), long_except(COMMON_CASES, every=11))
+def test_a_modification_of_every_game(game: str, name: str) -> None:
+    check = {"policy": "*12", "frames": 1000, **checks_of(COMMON)[name]}
+    assert_modified(game, load_modifications(COMMON)[name], check)
+
+
+def assert_modified(game: str, modification: Modification, check: Mapping[str, Any]) -> None:
+    """What is said of a modification holds, and environments do the same."""
     minimal = [action.value for action in load_game(game).getMinimalActionSet()]
     frames, seed = check["frames"], check.get("seed", 1)
     actions = actions_of(check["policy"], frames, minimal, seed)
@@ -58,10 +76,18 @@ def test_modification(game: str, name: str) -> None:
     b = plain_run(game, tuple(actions), plain, tuple(state.items()))
     for values in check.get("values", [{}]):
         m = Run(game, actions, modification, values, before, state)
-        assert eval(check["check"], {**NAMES, "b": b, "m": m, "P": values}), values
+        names = {**NAMES, "b": b, "m": m, "P": values}
+        assert eval(check.get("check", "True"), names), values
+        if "actions" in check:  # what the actions of the plain run become, one by one
+            after = [eval(check["actions"], {**names, "t": t, "a": b.act}) for t in range(m.n)]
+            assert m.act == after
+            assert m.act != b.act[: m.n]
+        if modification.when == "before_frame":
+            same = Run(game, m.act)
+            assert np.array_equal(same.ram, m.ram)
         if before or actions != compared:
             m = Run(game, compared, modification, values)
-        ours = our_frames(game, text_of(name, values), compared[: m.n])
+        ours = our_frames(game, text_of(modification.name, values), compared[: m.n])
         for frame, (ram, screen, reward, is_over) in enumerate(ours):
             assert not difference(m.ram[frame].astype(np.uint8), ram), frame
             assert not difference(m.scr[frame], screen), frame

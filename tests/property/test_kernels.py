@@ -105,7 +105,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "mode": {"mode": 4, "difficulty": 1},
     "modifications": {
         "modifications": [
-            "random_brick_colors, drift_left",
+            "random_brick_colors, drift_left, slippery_controls, sparse_reward(frames=7)",
             *(None, "paddle_color_of_episode", "open_tunnel", "unlimited_lives, start_lives"),
             "brick_rows(first=1, last=3)",
         ],

@@ -16,7 +16,7 @@ import numpy as np
 import tomllib
 
 from cule.games.language import Program, parse_modification
-from cule.games.modifications import Modification
+from cule.games.modifications import MOMENTS, Modification
 from tests.support.ale_pair import load_ale_py
 from tests.support.rule_evaluator import ProgramRunner
 
@@ -91,11 +91,15 @@ class Poking:
         self.ram: list[int] = []
         self._step = self._draws = 0
 
-    def run(self, values: Mapping[str, int], step: int) -> None:
-        """Run it once; `step` numbers the random draws."""
+    def run(self, values: Mapping[str, int], when: str, frame: int, value: int) -> int:
+        """Run it once on an action or reward, and return that."""
         self.ram = self._ale.getRAM().tolist()
-        self._step, self._draws = step, 0
-        ProgramRunner(self.state, self, values).block(self._code.body)
+        self._step = len(MOMENTS) * frame + list(MOMENTS).index(when)
+        self._draws = 0
+        name = MOMENTS[when]
+        runner = ProgramRunner(self.state, self, {**values, name: value})
+        runner.block(self._code.body)
+        return runner.local_values[name]
 
     def poke(self, cell: int, value: int) -> None:
         self.ram[cell & 127] = value & 255
@@ -110,8 +114,9 @@ class Poking:
 class Run:
     """An episode in ale-py, frame by frame.
 
-    ram, pre: RAM after each frame, with and without what programs wrote. scr: the screens. rew,
-    lives: what ale-py says. over: the game has ended, and with it the run.
+    ram, pre: RAM after each frame, with and without what programs wrote. scr: the screens. act,
+    rew: the actions and rewards, as programs leave them. lives: what ale-py says. over: the game
+    has ended, and with it the run.
     """
 
     def __init__(
@@ -140,23 +145,25 @@ class Run:
         programs: list[tuple[str, Poking, Mapping[str, int]]] = []
         if before:
             names = dict(state or {})
-            code = parse_modification(game, tuple(names), (), before)
+            code = parse_modification(game, tuple(names), (), "", before)
             programs.append(("every_frame", Poking(ale, code, names, seed), {}))
         if modification is not None:
             poking = Poking(ale, modification.code, modification.state, seed)
             programs.append((modification.when, poking, values or {}))
 
-        def poke(when: str, step: int) -> None:
+        def modified(when: str, frame: int, value: int) -> int:
             for moment, program, constants in programs:
                 if moment == when:
-                    program.run(constants, step)
+                    value = program.run(constants, when, frame, value)
+            return value
 
-        poke("reset", 0)
-        pre, ram, rew, lives, self.scr = [], [], [], [], []
-        for number, action in enumerate(actions, start=1):
-            rew.append(ale.act(load_ale_py().Action(action)))
+        modified("reset", 0, 0)
+        pre, ram, rew, lives, self.scr, self.act = [], [], [], [], [], []
+        for number, chosen in enumerate(actions, start=1):
+            self.act.append(modified("before_frame", number, chosen))
+            reward = ale.act(load_ale_py().Action(self.act[-1]))
             pre.append(ale.getRAM())
-            poke("every_frame", 2 * number + 1)
+            rew.append(modified("every_frame", number, reward))
             ram.append(ale.getRAM())
             lives.append(ale.lives())
             self.scr.append(ale.getScreen())

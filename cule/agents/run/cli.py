@@ -31,6 +31,7 @@ from cule.agents.run.evaluation import (
 )
 from cule.agents.run.folders import read_config
 from cule.agents.run.matches import play_matches, seats_with_opponent
+from cule.agents.run.modified import modifications_to_play, table_of_changes
 from cule.agents.run.presets import (
     AGENTS,
     PRESETS,
@@ -212,16 +213,27 @@ def evaluate_checkpoints(words: Sequence[str]) -> int:
     results: list[Evaluation] = []
     for path in options.checkpoints:
         content = read_to_play(find_checkpoint(path))
-        with contextlib.ExitStack() as stack:  # a video is finished after its scores are written
-            if options.versus is None:
-                result, record = _play_episodes(content, options, agent_class, stack)
-                results.append(result)
-            else:
-                record = _play_matches(content, versus, options)
-            print(f"{path}{record.pop('line')}", flush=True)
-            records.append({"checkpoint": str(path), **record})
-            if options.json is not None:
-                replace_text(options.json, json.dumps(records, indent=2) + "\n")
+        kinds: Mapping[str, str | None] = {"": None}
+        if options.modifications is not None:
+            config = checkpoint_config(content, agent_class)
+            kinds = modifications_to_play(config, options.modifications)
+        modified: dict[str, Evaluation] = {}
+        for name, modifications in kinds.items():
+            changes = {"modifications": modifications} if name else {}
+            with contextlib.ExitStack() as stack:  # a video is finished after scores are written
+                if options.versus is None:
+                    played = _play_episodes(content, options, agent_class, stack, changes)
+                    modified[name], record = played
+                else:
+                    record = _play_matches(content, versus, options)
+                print(f"{path}{record.pop('line')}", flush=True)
+                records.append({"checkpoint": str(path), **record})
+                if options.json is not None:
+                    replace_text(options.json, json.dumps(records, indent=2) + "\n")
+        if options.modifications is None:
+            results += modified.values()
+        else:
+            print(f"\n{table_of_changes(modified)}\n", flush=True)
     _print_aggregates(results)
     return 0
 
@@ -231,14 +243,16 @@ def _play_episodes(
     options: EvalOptions,
     agent_class: type[Learner] | None,
     stack: contextlib.ExitStack,
+    changes: Mapping[str, str | None],
 ) -> tuple[Evaluation, dict[str, object]]:
     """Evaluate a checkpoint; return the result, and its record with a line to print.
 
-    Leaving `stack` closes the environments and, without an error, finishes the video.
+    Leaving `stack` closes the environments and, without an error, finishes the video. `changes` are
+    options of the environments other than in training.
     """
     num_envs = options.num_envs or min(options.episodes, 128)
     files = {name: getattr(options, name) for name in ("rom_path", "rules")}
-    given = {name: path for name, path in files.items() if path is not None}
+    given = {**{name: path for name, path in files.items() if path is not None}, **changes}
     config = checkpoint_config(content, agent_class, device=options.device, env_device="", **given)
     atari = make_eval_env(config, options.protocol, num_envs)
     stack.callback(atari.close)
@@ -258,12 +272,14 @@ def _play_episodes(
     )
     normalized = result.human_normalized
     human = "no human score" if normalized is None else f"human-normalized {normalized:.1%}"
+    modified = f" ({config.modifications})" if config.modifications else ""
     return result, {
-        "line": f": {result.game}, {agent.name} after {agent.steps} steps, protocol "
+        "line": f": {result.game}{modified}, {agent.name} after {agent.steps} steps, protocol "
         f"{result.protocol}: mean {result.mean:.2f}, median {result.median:.2f}, std "
         f"{result.std:.2f} over {len(result.returns)} episodes; {human}",
         "algorithm": agent.name,
         "game": result.game,
+        "modifications": config.modifications,
         "steps": agent.steps,
         "seed": options.seed,
         "greedy": options.greedy,
@@ -345,6 +361,10 @@ class EvalOptions:
     rules: str | None = None
     """Rules file of a game of your own; default: as trained."""
 
+    modifications: str | None = None
+    """Modifications of the game: plays the original, then with these, or with each for all, and
+    prints how the scores change; default: as trained."""
+
     json: Path | None = None
     """File to write every score to."""
 
@@ -363,7 +383,8 @@ class EvalOptions:
             StorageError: A file cannot be written.
         """
         validate(self)
-        for name in ("video", "agent", "rules") if self.versus is not None else ():
+        refused = ("video", "agent", "rules", "modifications")
+        for name in refused if self.versus is not None else ():
             if getattr(self, name) is not None:
                 raise InvalidArgumentError(
                     f"{name} is {shown(str(getattr(self, name)))}; with --versus it must be "
@@ -371,6 +392,11 @@ class EvalOptions:
                 )
         if self.video is not None:
             check_video_path(self.video)
+            if self.modifications is not None:
+                raise InvalidArgumentError(
+                    f"modifications is {shown(self.modifications)}; with --video it must be left "
+                    "out"
+                )
             if len(self.checkpoints) > 1:
                 raise InvalidArgumentError(
                     f"video is {shown(str(self.video))} and there are {len(self.checkpoints)} "

@@ -99,6 +99,16 @@ def aggregate(
     return result
 
 
+def mean_change(
+    scores: Sequence[float], before: Sequence[float], *, resamples: int = 2000, seed: int = 0
+) -> Interval:
+    """Mean of some scores minus that of others, with a bootstrap interval over both."""
+    runs_of = _runs_of({"scores": scores, "before": before})
+    drawn = [new.mean() - old.mean() for new, old in _resampled(runs_of, resamples, seed)]
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    return Interval(float(runs_of[0].mean() - runs_of[1].mean()), float(low), float(high))
+
+
 def performance_profile(
     scores: Mapping[str, Sequence[float]],
     thresholds: Sequence[float],
