@@ -259,6 +259,7 @@ class Batch:
         modes: NDArray[np.int32],  # [N]
         difficulties: NDArray[np.int32],  # [N]
         modifications: NDArray[np.int32],  # [N], number among those of the game; 0: none
+        num_modifications: NDArray[np.int32],  # [N], from that one on; each episode draws one
         options: BatchOptions,
     ) -> None: ...
     @property

@@ -62,8 +62,9 @@ class Batch:
         game_index: NDArray[np.int32],  # [N], which of games
         modes: NDArray[np.int32],  # [N]
         difficulties: NDArray[np.int32],  # [N]
+        num_modifications: NDArray[np.int32],  # [N]; each episode draws one
         options: BatchOptions,
-        reset_set: NDArray[np.int32],  # [N], which of reset_snapshots
+        reset_set: NDArray[np.int32],  # [N], which of reset_snapshots; of the first modification
         reset_snapshots: Sequence[NDArray[np.uint8]],  # each [num_reset_states, state_size]
         log_capacity: int,  # entries of each write log
         lanes_per_warp: int,

@@ -69,7 +69,8 @@ enum class Purpose : u32 {
   kResetState = 2,
   kDecorrelateLength = 3,
   kDecorrelateAction = 4,
-  kModification = 5
+  kModification = 5,
+  kModificationChoice = 6
 };
 
 CULE_HD CULE_INLINE u64 mix64(u64 z) {

@@ -74,7 +74,7 @@ class PyBatch {
  public:
   PyBatch(const std::vector<std::shared_ptr<Game>>& games, const py::object& game_index,
           const py::object& modes, const py::object& difficulties, const py::object& modifications,
-          const BatchOptions& options) {
+          const py::object& num_modifications, const BatchOptions& options) {
     const i32 n = i32(py::len(game_index));
     const auto copy = [n](const i32* p) { return std::vector<i32>(p, p + n); };
     shared_ = std::make_shared<SharedBatch>(
@@ -82,7 +82,8 @@ class PyBatch {
         copy(parse_indices<i32>(game_index, "game_index", n, games.size())),
         copy(parse_vector<i32>(modes, "modes", n)),
         copy(parse_vector<i32>(difficulties, "difficulties", n)),
-        copy(parse_vector<i32>(modifications, "modifications", n)), options);
+        copy(parse_vector<i32>(modifications, "modifications", n)),
+        copy(parse_vector<i32>(num_modifications, "num_modifications", n)), options);
   }
 
   Batch& batch() { return shared_->batch; }
@@ -400,9 +401,9 @@ void bind_batch(py::module_& m) {
       .def_readonly("flags", &OutputArrays::flags);
   py::class_<PyBatch>(m, "Batch")
       .def(py::init<const std::vector<std::shared_ptr<Game>>&, const py::object&, const py::object&,
-                    const py::object&, const py::object&, const BatchOptions&>(),
+                    const py::object&, const py::object&, const py::object&, const BatchOptions&>(),
            py::arg("games"), py::arg("game_index"), py::arg("modes"), py::arg("difficulties"),
-           py::arg("modifications"), py::arg("options"))
+           py::arg("modifications"), py::arg("num_modifications"), py::arg("options"))
       .def_property_readonly("num_threads", [](PyBatch& p) { return p.batch().num_threads(); })
       .def_property_readonly("has_threads", [](PyBatch& p) { return p.batch().has_threads(); })
       .def_property_readonly("state_size", [](PyBatch& p) { return p.batch().state_bytes(); })

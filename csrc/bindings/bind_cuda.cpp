@@ -170,8 +170,9 @@ class CudaBatch {
 
 std::unique_ptr<CudaBatch> make_batch(const std::vector<std::shared_ptr<Game>>& games,
                                       const py::object& game_index, const py::object& modes,
-                                      const py::object& difficulties, const BatchOptions& options,
-                                      const py::object& reset_set,
+                                      const py::object& difficulties,
+                                      const py::object& num_modifications,
+                                      const BatchOptions& options, const py::object& reset_set,
                                       const std::vector<Contiguous<u8>>& reset_snapshots,
                                       u32 log_capacity, u32 lanes_per_warp, u32 warps_per_block) {
   const i32 n = i32(py::len(game_index));
@@ -179,6 +180,7 @@ std::unique_ptr<CudaBatch> make_batch(const std::vector<std::shared_ptr<Game>>& 
   const i32* set = parse_indices<i32>(reset_set, "reset_set", n, reset_snapshots.size());
   const i32* mode = parse_vector<i32>(modes, "modes", n);
   const i32* difficulty = parse_vector<i32>(difficulties, "difficulties", n);
+  const i32* count = parse_vector<i32>(num_modifications, "num_modifications", n);
   check_range("log_capacity", log_capacity, 1, kLogCapacity);
   check_range("lanes_per_warp", lanes_per_warp, 1, kWarpLanes);
   check_range("warps_per_block", warps_per_block, 1, kMaxStepWarps);
@@ -189,8 +191,10 @@ std::unique_ptr<CudaBatch> make_batch(const std::vector<std::shared_ptr<Game>>& 
     if (options.num_players > 1 && (type == Bankswitch::kE0 || type == Bankswitch::kFE))
       refuse("num_players must be 1 with a cartridge of type E0 or FE");
   }
-  for (i32 i = 0; i < n; ++i)
-    b.setups.push_back({u32(game[i]), u32(set[i]), mode[i], difficulty[i]});
+  for (i32 i = 0; i < n; ++i) {
+    check_range("num_modifications", count[i], 1, i32(reset_snapshots.size()) - set[i]);
+    b.setups.push_back({u32(game[i]), u32(set[i]), u32(count[i]), mode[i], difficulty[i]});
+  }
   for (const Contiguous<u8>& rows : reset_snapshots) {
     b.reset_snapshots.emplace_back(rows.data(), rows.data() + rows.size());
   }
@@ -305,9 +309,9 @@ void bind_cuda(py::module_& m) {
   const py::call_guard<WithoutGil> release;
   py::class_<CudaBatch>(m, "Batch", py::module_local())
       .def(py::init(&make_batch), py::arg("games"), py::arg("game_index"), py::arg("modes"),
-           py::arg("difficulties"), py::arg("options"), py::arg("reset_set"),
-           py::arg("reset_snapshots"), py::arg("log_capacity"), py::arg("lanes_per_warp"),
-           py::arg("warps_per_block"))
+           py::arg("difficulties"), py::arg("num_modifications"), py::arg("options"),
+           py::arg("reset_set"), py::arg("reset_snapshots"), py::arg("log_capacity"),
+           py::arg("lanes_per_warp"), py::arg("warps_per_block"))
       .def_property_readonly("bytes", [](CudaBatch& b) { return b.layout().bytes(); })
       .def_property_readonly("console_bytes",
                              [](CudaBatch& b) { return b.layout().console_bytes(); })

@@ -44,7 +44,8 @@ struct ResetSet {
 // The options of one console. Constant.
 struct ConsoleSetup {
   u32 game;
-  u32 reset_set;
+  u32 reset_set;          // of its first modification
+  u32 num_modifications;  // one of which an episode has; each has a set, in order
   i32 mode;
   i32 difficulty;
 };

@@ -92,7 +92,9 @@ __device__ CULE_NOINLINE void reset_console(const DeviceBatch& b, const DeviceGa
   __shared__ const u8* chosen;
   SlotState& s = b.states[i];
   if (threadIdx.x == 0) {
-    const ResetSet& set = b.reset_sets[b.setup(i).reset_set];
+    const ConsoleSetup& setup = b.setup(i);
+    const u32 drawn = choose_modification(s.env, s.seed, setup.num_modifications);
+    const ResetSet& set = b.reset_sets[setup.reset_set + drawn];
     chosen = set.snapshots + size_t(choose_reset_state(s, set.count)) * b.snapshot_bytes;
     const AgentState ended = s.reported;
     copy_reset_state(s, *reinterpret_cast<const SlotState*>(chosen + sizeof(SnapshotHeader)));

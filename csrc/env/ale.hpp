@@ -92,6 +92,12 @@ CULE_HD inline bool is_valid_env(const EnvState& e, u32 num_modifications) {
   return is_valid;
 }
 
+// Which of `count` modifications the next episode has, by their places.
+CULE_HD inline u32 choose_modification(const EnvState& e, u64 seed, u32 count) {
+  const u32 draw = counter_random(seed, 0, e.acted_frames, Purpose::kModificationChoice);
+  return u32(u64(draw) * count >> 32);
+}
+
 // Runs the program of the environment's modification on an action or reward; returns the new one.
 CULE_HD CULE_NOINLINE inline i32 modify(ConsoleState& s, EnvState& e, const i32* words, u64 seed,
                                         Moment moment, i32 value) {

@@ -40,7 +40,6 @@ class AleConsole {
     game_->load(options_.machine_seed, s.console, s.streams.machine, *memory_);
     s.streams.env.seed(options_.random_seed);
     s.env = game_->loaded_env();
-    s.env.modification = std::min(game_->num_modifications(), 1u);
     screen_.resize(pixel_count());
     previous_.resize(options_.color_averaging ? pixel_count() : 0);
     if (options_.color_averaging) {
@@ -51,6 +50,10 @@ class AleConsole {
   }
 
   void reset() {
+    if (const u32 count = game_->num_modifications(); count > 0) {
+      EnvState& env = state_->env;
+      env.modification = 1 + choose_modification(env, options_.random_seed, count);
+    }
     Ale environment = ale();
     AudibleSetup effects{environment, *this};
     environment.reset(effects);

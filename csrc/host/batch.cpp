@@ -32,12 +32,14 @@ EnvBytes env_bytes(const BatchOptions& options, u32 height) {
 
 Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i32>& game_index,
              const std::vector<i32>& modes, const std::vector<i32>& difficulties,
-             const std::vector<i32>& modifications, const BatchOptions& options)
+             const std::vector<i32>& modifications, const std::vector<i32>& num_modifications,
+             const BatchOptions& options)
     : options_(options),
       game_index_(game_index),
       modes_(modes),
       difficulties_(difficulties),
       modifications_(modifications.begin(), modifications.end()),
+      num_modifications_(num_modifications.begin(), num_modifications.end()),
       states_(make_zeroed<SlotState>(game_index.size())),
       frames_(game_index.size(), options.draws()),
       is_loaded_(game_index.size(), 0),
@@ -54,10 +56,12 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
 void Batch::check_modifications() const {
   for (size_t i = 0; i < modifications_.size(); ++i) {
     const Game& game = *setups_[size_t(game_index_[i])].game;
-    if (modifications_[i] > game.num_modifications()) {
-      throw std::invalid_argument("modifications holds " + std::to_string(modifications_[i]) +
-                                  "; it must be 0 to " + std::to_string(game.num_modifications()) +
-                                  " for " + game.spec().game_id);
+    const u64 last = u64(modifications_[i]) + num_modifications_[i] - 1;
+    if (num_modifications_[i] < 1 || last > game.num_modifications()) {
+      throw std::invalid_argument(
+          "modifications and num_modifications hold " + std::to_string(modifications_[i]) +
+          " and " + std::to_string(num_modifications_[i]) + "; they must be within 0 to " +
+          std::to_string(game.num_modifications()) + " for " + game.spec().game_id);
     }
   }
 }
@@ -85,7 +89,8 @@ bool Batch::reset_slot(i32 i, i64 seed, Workspace& w) {
       s.env.difficulty = difficulties_[size_t(i)];
       is_loaded_[size_t(i)] = 1;
     }
-    const auto& rows = cache_.at(cache_key(i));
+    const u32 drawn = choose_modification(s.env, s.seed, num_modifications_[size_t(i)]);
+    const auto& rows = cache_.at(cache_key(i, drawn));
     slot.restore_cached(rows[choose_reset_state(s, u32(rows.size()))].data());
     return true;
   }
@@ -94,17 +99,20 @@ bool Batch::reset_slot(i32 i, i64 seed, Workspace& w) {
     const u32 value = seed >= 0 ? u32(seed) : entropy();
     if (!slot.load(value, modes_[size_t(i)], difficulties_[size_t(i)])) return false;
   }
-  s.env.modification = modifications_[size_t(i)];
+  s.env.modification =
+      modifications_[size_t(i)] + choose_modification(s.env, s.seed, num_modifications_[size_t(i)]);
   return slot.reset(w);
 }
 
 void Batch::fill_cache(Interruption* interruption) {
   std::vector<std::pair<CacheKey, i32>> wanted;
   for (i32 i = 0; i < size(); ++i) {
-    auto [entry, is_new] = cache_.try_emplace(cache_key(i));
-    if (!is_new) continue;
-    entry->second.resize(size_t(options_.num_reset_states));
-    for (i32 k = 0; k < options_.num_reset_states; ++k) wanted.emplace_back(entry->first, k);
+    for (u32 drawn = 0; drawn < num_modifications_[size_t(i)]; ++drawn) {
+      auto [entry, is_new] = cache_.try_emplace(cache_key(i, drawn));
+      if (!is_new) continue;
+      entry->second.resize(size_t(options_.num_reset_states));
+      for (i32 k = 0; k < options_.num_reset_states; ++k) wanted.emplace_back(entry->first, k);
+    }
   }
   if (wanted.empty()) return;
   BatchOptions exact = options_;

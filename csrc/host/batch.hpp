@@ -40,7 +40,8 @@ class Batch {
  public:
   Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i32>& game_index,
         const std::vector<i32>& modes, const std::vector<i32>& difficulties,
-        const std::vector<i32>& modifications, const BatchOptions& options);
+        const std::vector<i32>& modifications, const std::vector<i32>& num_modifications,
+        const BatchOptions& options);
 
   i32 size() const { return i32(slots_.size()); }
   i32 num_threads() const { return pool_.size(); }
@@ -132,15 +133,17 @@ class Batch {
     }
     queue_.finish(i, error);
   }
-  CacheKey cache_key(i32 i) const {
+  // Of the `drawn`-th modification of environment i.
+  CacheKey cache_key(i32 i, u32 drawn = 0) const {
     return {game_index_[size_t(i)], modes_[size_t(i)], difficulties_[size_t(i)],
-            modifications_[size_t(i)]};
+            modifications_[size_t(i)] + drawn};
   }
 
   BatchOptions options_;
   std::vector<GameSetup> setups_;
   std::vector<i32> game_index_, modes_, difficulties_;
-  std::vector<u32> modifications_;  // number of each environment's
+  // An episode of environment i has one of num_modifications_[i], from number modifications_[i] on.
+  std::vector<u32> modifications_, num_modifications_;
   CallocPtr<SlotState> states_;
   const FrameStores frames_;
   std::vector<EnvSlot> slots_;

@@ -457,9 +457,9 @@ def _switch_on(spec: GameSpec, settings: Settings, recording: Recording) -> _Loa
     """A console with this ROM, made with these settings."""
     fields = spec.to_core_kwargs()
     if names := modification_names(settings.get("modifications", str) or None):
-        from cule.games.modifications import compile_modifications
+        from cule.games.modifications import compile_modifications, episodes_of
 
-        fields["modifications"] = list(compile_modifications(spec.game_id, [names]))
+        fields["modifications"] = list(compile_modifications(spec.game_id, episodes_of(names)))
     game = make_game(fields, settings.get("kernel", str))
     options = settings.native()
     if options.random_seed == CLOCK_SEED:

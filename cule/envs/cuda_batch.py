@@ -88,6 +88,7 @@ class CudaBatch:
                 plan.game_index,
                 plan.modes,
                 plan.difficulties,
+                plan.num_modifications,
                 native_options(plan, options),
                 reset_set=reset_set,
                 reset_snapshots=rows,

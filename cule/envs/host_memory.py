@@ -144,8 +144,7 @@ def check_memory(plan: BatchPlan, options: EnvOptions) -> None:
     counts = np.bincount(plan.game_index, minlength=len(plan.games))
     cached_bytes = 0
     if native.cached_resets:
-        rows = np.column_stack((plan.game_index, plan.modes, plan.difficulties))
-        kinds = len(np.unique(rows, axis=0))
+        kinds = len(plan.reset_sets()[0].game_index)
         cached_bytes = kinds * options.num_reset_states * max(size.snapshot for size in sizes)
     for free, each in (
         (free_host_bytes(), [size.touched for size in sizes]),

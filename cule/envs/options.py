@@ -135,9 +135,10 @@ class GameOptions:
     """
 
     modifications: str | Sequence[str | Sequence[str] | None] | None = None
-    """Modifications of the game, which change its RAM: a name of ``cule mods list``, also with
-    parameters, as in "frozen_enemy(y=90)", or with a file of your own, "FILE.toml:NAME"; several
-    of them as a list, or with commas between them; or a list of such lists for each environment.
+    """Modifications of the game: a name of ``cule mods list``, also with parameters, as in
+    "frozen_enemy(y=90)", or with a file of your own, "FILE.toml:NAME"; alternatives, of which each
+    episode draws one, as in "lazy_enemy | original"; several as a list, or with commas between
+    them; or a list of such lists for each environment.
     """
 
     mode: int | Sequence[int] | None = None

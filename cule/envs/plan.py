@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from cule import _core
 from cule.envs.actions import Action
 from cule.envs.errors import native_errors
-from cule.envs.options import EnvOptions
+from cule.envs.options import EnvOptions, modification_names
 from cule.errors import DeviceError, InvalidArgumentError
 from cule.games import GameRules, GameSpec, resolve
 from cule.games.language import OBJECT_COLUMNS
@@ -52,6 +52,7 @@ class BatchPlan:
     modes: NDArray[np.int32]  # [N]
     difficulties: NDArray[np.int32]  # [N]
     modifications: NDArray[np.int32]  # [N], number among those compiled for the game; 0: none
+    num_modifications: NDArray[np.int32]  # [N], from that one on; each episode draws one
     full_action_space: bool  # whether native indices count legal instead of minimal actions
     action_set: tuple[Action, ...]  # what an index means to the user
     action_table: NDArray[np.int32] | None  # [games, 18] user index to native index; None: the same
@@ -61,6 +62,32 @@ class BatchPlan:
     def num_players(self) -> int:
         """Players of each environment."""
         return self.rules[0].num_players
+
+    @property
+    def kinds(self) -> NDArray[np.int32]:
+        """What can differ between environments, int32 ``[N, 5]``."""
+        choices = (self.modifications, self.num_modifications)
+        return np.stack([self.game_index, self.modes, self.difficulties, *choices], axis=1)
+
+    def reset_sets(self) -> tuple[BatchPlan, NDArray[np.int32]]:
+        """An environment for each set of cached reset states, and the first set of each of ours.
+
+        A kind of environment has a set for each of its modifications, in order.
+        """
+        kinds, kind_of = np.unique(self.kinds, axis=0, return_inverse=True)
+        counts = kinds[:, -1]
+        starts = np.cumsum(counts) - counts
+        game_index, modes, difficulties, modifications, _ = np.repeat(kinds, counts, axis=0).T
+        drawn = np.arange(counts.sum()) - np.repeat(starts, counts)
+        one_of_each = dataclasses.replace(
+            self,
+            game_index=game_index,
+            modes=modes,
+            difficulties=difficulties,
+            modifications=(modifications + drawn).astype(np.int32),
+            num_modifications=np.ones_like(game_index),
+        )
+        return one_of_each, np.ascontiguousarray(starts[kind_of.reshape(-1)], np.int32)
 
     @property
     def screen_heights(self) -> NDArray[np.int32]:
@@ -174,7 +201,7 @@ def lay_out(options: EnvOptions, specs: list[GameSpec], counts: list[int]) -> Ba
             given["objects"] = list(table.words)
             object_rows = max(object_rows, len(table.slots))
     game_index = np.repeat(np.arange(len(specs), dtype=np.int32), counts)
-    modifications = _add_modifications(fields, options, game_index, specs)
+    modifications, num_modifications = _add_modifications(fields, options, game_index, specs)
     games = tuple(make_game(given, kernel) for given in fields)
     for game in games:
         if options.obs_type == "image" and options.img_height > game.screen_height:
@@ -198,6 +225,7 @@ def lay_out(options: EnvOptions, specs: list[GameSpec], counts: list[int]) -> Ba
         modes=modes,
         difficulties=difficulties,
         modifications=modifications,
+        num_modifications=num_modifications,
         full_action_space=whole or joint,
         action_set=tuple(Action) if joint else tuple(Action(action) for action in sets[0]),
         action_table=_joint_table(games) if joint else None,
@@ -231,10 +259,7 @@ def batched_space(space: spaces.Box, num_envs: int) -> spaces.Box:
 
 def make_batch(plan: BatchPlan, options: EnvOptions) -> _core.Batch:
     """The native batch of a plan, on the CPU."""
-    game_index, modes, difficulties, modifications = map(
-        np.ascontiguousarray,
-        (plan.game_index, plan.modes, plan.difficulties, plan.modifications),
-    )
+    game_index, modes, difficulties, modifications, counts = map(np.ascontiguousarray, plan.kinds.T)
     with native_errors:
         return _core.Batch(
             plan.games,
@@ -242,6 +267,7 @@ def make_batch(plan: BatchPlan, options: EnvOptions) -> _core.Batch:
             modes,
             difficulties,
             modifications,
+            counts,
             native_options(plan, options),
         )
 
@@ -249,18 +275,15 @@ def make_batch(plan: BatchPlan, options: EnvOptions) -> _core.Batch:
 def reset_rows(
     plan: BatchPlan, options: EnvOptions
 ) -> tuple[list[NDArray[np.uint8]], NDArray[np.int32]]:
-    """Cached reset states of each kind of environment, and which set each environment has."""
-    names = ("game_index", "modes", "difficulties", "modifications")
-    kinds = np.stack([getattr(plan, name) for name in names], axis=1)
-    distinct, reset_set = np.unique(kinds, axis=0, return_inverse=True)
-    one_of_each = dataclasses.replace(plan, **dict(zip(names, distinct.T, strict=True)))
+    """Sets of cached reset states, and the first one of each environment."""
+    one_of_each, reset_set = plan.reset_sets()
     batch = make_batch(one_of_each, options)
     try:
         with native_errors:
-            rows = [batch.reset_states(env) for env in range(len(distinct))]
+            rows = [batch.reset_states(env) for env in range(len(one_of_each.game_index))]
     finally:
         batch.close()
-    return rows, np.ascontiguousarray(reset_set.reshape(-1), np.int32)
+    return rows, reset_set
 
 
 def native_options(plan: BatchPlan, options: EnvOptions) -> _core.BatchOptions:
@@ -306,24 +329,30 @@ def _add_modifications(
     options: EnvOptions,
     game_index: NDArray[np.int32],
     specs: list[GameSpec],
-) -> NDArray[np.int32]:
-    """Compile the modifications of each game, and return the number of each environment's."""
-    numbers = np.zeros(len(game_index), np.int32)
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Compile the modifications of each game; return each environment's first, and how many."""
+    numbers, counts = np.zeros_like(game_index), np.ones_like(game_index)
     asked = options.modifications
     if asked is None:
-        return numbers
-    from cule.games.modifications import compile_modifications
+        return numbers, counts
+    from cule.games.modifications import compile_modifications, episodes_of
 
+    compiled: list[list[tuple[str, ...]]] = [[] for _ in specs]
+    first_of: dict[tuple[int, tuple[str, ...]], tuple[int, int]] = {}
     is_for_all = isinstance(asked[0], str)
-    kinds: list[dict[Any, int]] = [{} for _ in specs]  # number by modifications
-    for env, game in enumerate(game_index):
-        kind = asked if is_for_all else asked[env]
-        if kind:
-            numbers[env] = kinds[game].setdefault(kind, len(kinds[game]) + 1)
-    for spec, given, own in zip(specs, fields, kinds, strict=True):
-        if own:
-            given["modifications"] = list(compile_modifications(spec.game_id, tuple(own)))
-    return numbers
+    names = (
+        [modification_names(asked)] * len(numbers) if is_for_all else map(modification_names, asked)
+    )
+    for env, (game, own) in enumerate(zip(game_index.tolist(), names, strict=True)):
+        if own and (game, own) not in first_of:
+            choices = episodes_of(own)
+            first_of[game, own] = (len(compiled[game]) + 1, len(choices))
+            compiled[game] += choices
+        numbers[env], counts[env] = first_of.get((game, own), (0, 1))
+    for spec, given, texts in zip(specs, fields, compiled, strict=True):
+        if texts:
+            given["modifications"] = list(compile_modifications(spec.game_id, texts))
+    return numbers, counts
 
 
 def _joint_table(games: tuple[_core.Game, ...]) -> NDArray[np.int32]:

@@ -166,8 +166,7 @@ class SnapshotFunctions(_Calls):
         self._step_call: _StepCall = jax.jit(self._call_step)
         self._num_envs = options.num_envs
         self._state_size = batch.state_size
-        kinds = {*zip(plan.game_index, plan.modes, plan.difficulties, strict=True)}
-        self._is_uniform = len(kinds) == 1
+        self._is_uniform = len(np.unique(plan.kinds, axis=0)) == 1
 
     def reset(self, seed: object) -> tuple[Array, tuple[Array, Info]]:
         """Snapshots of new episodes; see `AtariVectorEnv.xla_pure`."""

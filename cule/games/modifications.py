@@ -4,13 +4,16 @@ A modification has a program that runs once after a reset, or before or after ea
 names that keep their values between frames, and parameters with ranges. Programs change RAM, the
 action before a frame, or the reward after it. `Modification` is one as its file has
 it. An environment runs any number of them in order, named by texts: a name, ``frozen_enemy(y=90)``
-with parameters, ``my_mods.toml:faster_ball`` from a file of your own.
+with parameters, ``my_mods.toml:faster_ball`` from a file of your own. Of ``a | b | original`` each
+episode draws one.
 """
 
 from __future__ import annotations
 
 import ast
 import copy
+import itertools
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,10 +32,12 @@ from cule.reading import MAX_RULES_BYTES, read_file
 MOMENTS = {"reset": "", "before_frame": "action", "every_frame": "reward"}
 #: File of the modifications of every game.
 COMMON = "common"
+#: Name of no modification, among alternatives.
+ORIGINAL = "original"
 _VALUE_SLOT = NUM_SLOTS - 1
 #: What modifications change.
 GROUPS = ("dynamics", "visual", "reward", "lives", "difficulty", "layout", "controls")
-#: Most modifications of a file, and of an environment.
+#: Most modifications of a file, and most kinds of episodes of an environment.
 MAX_MODIFICATIONS = 1_000
 
 #: ``[FILE.toml:]NAME[(KEY=VALUE, ...)]``.
@@ -99,6 +104,20 @@ def read_modifications(where: str, content: Mapping[str, object]) -> Mapping[str
     if len(by_name) < len(read):
         raise RulesError(f"{where}: two modifications have the same name")
     return by_name
+
+
+def episodes_of(texts: Sequence[str]) -> list[tuple[str, ...]]:
+    """The modifications that an episode can have, where texts have ``|`` between alternatives."""
+    choices = [[part.strip() for part in text.split("|")] for text in texts]
+    count = math.prod(map(len, choices))
+    if count > MAX_MODIFICATIONS:
+        raise InvalidArgumentError(
+            f"modifications is {shown(list(texts))}; it has {count} combinations, and at most "
+            f"{MAX_MODIFICATIONS} are allowed"
+        )
+    return [
+        tuple(name for name in chosen if name != ORIGINAL) for chosen in itertools.product(*choices)
+    ]
 
 
 def compile_modifications(game_id: str, texts: Sequence[Sequence[str]]) -> tuple[int, ...]:

@@ -25,7 +25,15 @@ SMALL = [
 @pytest.mark.ale
 def test_modified_games(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, scores = tmp_path / "run", tmp_path / "scores.json"
-    train = ["train", "ppo", *SMALL, "--total-steps", "8", "--modifications", "lazy_enemy"]
+    train = [
+        "train",
+        "ppo",
+        *SMALL,
+        "--total-steps",
+        "8",
+        "--modifications",
+        "lazy_enemy | original",
+    ]
     assert main([*train, "--out", str(run)]) == 0
     words = ["eval", str(run), "--episodes", "10", "--json", str(scores), "--modifications"]
     capsys.readouterr()

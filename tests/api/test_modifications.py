@@ -129,6 +129,40 @@ def test_a_snapshot_brings_its_modification(file: str) -> None:
         assert ram[0, 101] == before != ram[1, 101]
 
 
+@pytest.mark.parametrize("resets", ["exact", "cached"])
+def test_each_episode_draws_one(file: str, resets: str) -> None:
+    text = (
+        f"{file}:counter(step=2) | {file}:counter(step=3) | original, frozen_enemy(y=90) | original"
+    )
+    options = {"resets": resets, "num_reset_states": 2, "max_num_frames_per_episode": 4,
+               "autoreset_mode": "SameStep"}  # fmt: skip
+    env = make(60, modifications=text, **options)
+    env.reset(seed=3)
+    plain = make(60, **options)
+    plain.reset(seed=3)
+    drawn = []
+    for episode in range(30):
+        is_frozen, counted = env.ram[:, 21] == 90, env.ram[:, 101].astype(int)
+        assert set(counted) <= {(-3 + 2) % 256, (-3 + 3) % 256, int(plain.ram[0, 101])}
+        drawn.append(np.stack([is_frozen, counted], axis=1))
+        env.step(np.zeros(60, int))
+        assert (env.episode_frames == 1).all(), episode
+    kinds, counts = np.unique(np.concatenate(drawn), axis=0, return_counts=True)
+    assert len(kinds) >= 4
+    assert counts.min() > 1800 / 6 / 2
+    assert len({run.tobytes() for run in np.stack(drawn, axis=1)}) == 60  # each draws its own
+    again = make(60, modifications=text, num_threads=2, **options)
+    again.reset(seed=3)
+    assert np.array_equal(again.ram[:, 101], drawn[0][:, 1])
+
+
+def test_too_many_alternatives() -> None:
+    text = " | ".join(f"frozen_enemy(y={y})" for y in range(40, 80))
+    make(1, modifications=text)
+    with pytest.raises(InvalidArgumentError, match="1600 combinations, and at most 1000"):
+        make(1, modifications=[text, text])
+
+
 def test_snapshots_of_other_modifications_are_refused() -> None:
     plain, modified = make(1), make(1, modifications="lazy_enemy")
     play(plain, 3)
@@ -285,8 +319,11 @@ def test_native_code_checks_words() -> None:
         make_game(fields | {"step_code": words[words[2] :]})
     game = make_game(fields | {"modifications": words})
     zeros = np.zeros(1, np.int32)
-    with pytest.raises(ValueError, match="modifications holds 3; it must be 0 to 2"):
-        _core.Batch([game], zeros, zeros, zeros, zeros + 3, _core.BatchOptions())
+    with pytest.raises(ValueError, match="hold 3 and 1; they must be within 0 to 2 for pong"):
+        _core.Batch([game], zeros, zeros, zeros, zeros + 3, zeros + 1, _core.BatchOptions())
+    with pytest.raises(ValueError, match="hold 1 and 3; they must be within 0 to 2 for pong"):
+        _core.Batch([game], zeros, zeros, zeros, zeros + 1, zeros + 3, _core.BatchOptions())
+    _core.Batch([game], zeros, zeros, zeros, zeros + 1, zeros + 2, _core.BatchOptions())
 
 
 def test_every_modification_says_what_it_does() -> None:

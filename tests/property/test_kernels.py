@@ -106,7 +106,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "modifications": {
         "modifications": [
             "random_brick_colors, drift_left, slippery_controls, sparse_reward(frames=7)",
-            *(None, "paddle_color_of_episode", "open_tunnel", "unlimited_lives, start_lives"),
+            *(
+                None,
+                "paddle_color_of_episode",
+                "open_tunnel",
+                "brick_color | open_tunnel | original",
+            ),
             "brick_rows(first=1, last=3)",
         ],
         "num_reset_states": 3,

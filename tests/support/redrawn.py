@@ -53,6 +53,8 @@ class DrawnAnew:
             game_index=np.zeros(1, np.int32),
             modes=plan.modes[one],
             difficulties=plan.difficulties[one],
+            modifications=plan.modifications[one],
+            num_modifications=plan.num_modifications[one],
         )
         alone = resolve_options("pong", 1, {**bare, "obs_type": "ram", "frameskip": 1})
         self.batch = make_batch(own, alone)

@@ -9,12 +9,10 @@ from cule.agents.run.evaluation import Evaluation
 from cule.agents.run.scores import mean_change
 from cule.errors import InvalidArgumentError, shown
 from cule.games import game_id_of
-from cule.games.modifications import all_modifications
+from cule.games.modifications import ORIGINAL, all_modifications
 
 #: Every modification of a game that changes what is played rather than how it is rewarded.
 ALL = "all"
-#: The game as it is.
-ORIGINAL = "original"
 
 
 def modifications_to_play(config: AgentConfig, asked: str) -> dict[str, str | None]:
