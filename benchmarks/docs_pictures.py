@@ -1,6 +1,7 @@
 """Makes pictures of the documentation: ``python -m benchmarks.docs_pictures`` (needs matplotlib).
 
 * ``players.png``: games of two players under random play, three environments of each;
+* ``modifications.png``: games as they are, and below modified, after the same actions;
 * ``branches.png``: a snapshot, and what comes after it with each of some actions held;
 * ``self_play.svg``: PPO against itself in Pong, from ``benchmarks/results/pong-self-play``;
 * ``search.svg``: rooms and score of Go-Explore in Montezuma's Revenge by processor time, from
@@ -27,6 +28,18 @@ from cule.search import branch
 #: Games of the mosaic; all have 210 scanlines.
 GAMES = ("pong", "boxing", "tennis", "ice_hockey", "joust", "entombed", "surround", "warlords")
 
+#: Modifications of the picture, by game.
+MODIFIED = {
+    "pong": "player_x(x=100)",
+    "breakout": "brick_rows(first=1, last=3)",
+    "space_invaders": "no_shields",
+    "freeway": "cars_in_column",
+    "ms_pacman": "pill_rows(first=0, last=3)",
+    "montezuma_revenge": "level(number=2)",
+    "riverraid": "red_river",
+    "seaquest": "divers_on_board(divers=5)",
+}
+
 #: The snapshot's game, its random steps, the actions that are held, and for how many steps.
 GAME, BEFORE, HELD = "seaquest", 100, 20
 ACTIONS = ("NOOP", "UP", "RIGHT", "LEFT", "DOWN")
@@ -47,6 +60,20 @@ def screens_of_players() -> NDArray[np.uint8]:
         columns.append(np.asarray(env.screens("rgb")))
         env.close()
     return np.stack(columns)
+
+
+def screens_of_modifications() -> NDArray[np.uint8]:
+    """Screens of each game, as it is and modified, uint8 ``[games, 2, H, 160, 3]``."""
+    modifications = [entry for name in MODIFIED.values() for entry in (None, name)]
+    games = [(game, 2) for game in MODIFIED]
+    env = cule.AtariVectorEnv(games, modifications=modifications)
+    env.reset(seed=np.repeat(np.arange(len(games)), 2))
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        env.step(np.repeat(rng.integers(len(env.action_set), size=len(games)), 2))
+    screens = np.asarray(env.screens("rgb"))
+    env.close()
+    return screens.reshape(len(games), 2, *screens.shape[1:])
 
 
 def screens_of_branches() -> NDArray[np.uint8]:
@@ -156,6 +183,7 @@ def main() -> None:
     mpl.rcParams["svg.hashsalt"] = "cule"
     mpl.rcParams["svg.fonttype"] = "none"
     (IMAGES / "players.png").write_bytes(mosaic(screens_of_players()))
+    (IMAGES / "modifications.png").write_bytes(mosaic(screens_of_modifications()))
     (IMAGES / "branches.png").write_bytes(mosaic(screens_of_branches()))
     draw_self_play()
     draw_search()
