@@ -65,7 +65,7 @@ class BatchPlan:
 
     @property
     def kinds(self) -> NDArray[np.int32]:
-        """What can differ between environments, int32 ``[N, 5]``."""
+        """Game, mode, difficulty and modifications of each environment, int32 ``[N, 5]``."""
         choices = (self.modifications, self.num_modifications)
         return np.stack([self.game_index, self.modes, self.difficulties, *choices], axis=1)
 

@@ -90,7 +90,7 @@ DESCRIBED_ELSEWHERE = {
     "PlayOptions": {"game", "num_envs", "mode", "difficulty"},
     "WatchOptions": {"game"},
     "RecordOptions": {"repeat_action_probability"},
-    "EvalOptions": {"num_envs"},
+    "EvalOptions": {"num_envs", "modifications"},
 }
 
 
