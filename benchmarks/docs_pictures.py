@@ -66,7 +66,7 @@ def screens_of_modifications() -> NDArray[np.uint8]:
     """Screens of each game, as it is and modified, uint8 ``[games, 2, H, 160, 3]``."""
     modifications = [entry for name in MODIFIED.values() for entry in (None, name)]
     games = [(game, 2) for game in MODIFIED]
-    env = cule.AtariVectorEnv(games, modifications=modifications)
+    env = cule.AtariVectorEnv(games, 2 * len(games), modifications=modifications)
     env.reset(seed=np.repeat(np.arange(len(games)), 2))
     rng = np.random.default_rng(3)
     for _ in range(60):

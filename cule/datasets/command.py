@@ -103,7 +103,10 @@ def record(options: RecordOptions) -> int:
 
 
 def _open_random(options: RecordOptions) -> tuple[AtariVectorEnv, Policy]:
-    names = ("repeat_action_probability", "mode", "difficulty", "rom_path", "rules")
+    names = (
+        *("repeat_action_probability", "mode", "difficulty", "modifications"),
+        *("rom_path", "rules"),
+    )
     given = {name: getattr(options, name) for name in names}
     assert options.game is not None
     env = AtariVectorEnv(

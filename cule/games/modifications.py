@@ -4,8 +4,8 @@ A modification has a program that runs once after a reset, or before or after ea
 names that keep their values between frames, and parameters with ranges. Programs change RAM, the
 action before a frame, or the reward after it. `Modification` is one as its file has it. An
 environment runs any number of them in order, named by texts: a name, ``frozen_enemy(y=90)`` with
-parameters, ``my_mods.toml:faster_ball`` from a file of your own. Of ``a | b | original`` each episode
-draws one.
+parameters, ``my_mods.toml:faster_ball`` from a file of your own. Of ``a | b | original`` each
+episode draws one.
 """
 
 from __future__ import annotations

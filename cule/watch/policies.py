@@ -63,6 +63,9 @@ class PlayOptions:
     difficulty: int | None = field(default=None, metadata=ALONE)
     """Difficulty switches; default: those of the game."""
 
+    modifications: str | None = field(default=None, metadata=ALONE)
+    """Modifications of the game, as ``cule mods list`` names them; default: none."""
+
     protocol: str | None = field(default=None, metadata=TRAINED)
     """Protocol as in cule eval: noop, sticky or as-trained; default: noop."""
 
@@ -99,7 +102,7 @@ def open_random(options: PlayOptions, num_players: int = 1) -> tuple[BatchEnv, P
     """Environments for people: every frame, and all actions."""
     game, num_envs, rules = options.game, options.num_envs, options.rules
     assert game is not None
-    same = ("mode", "difficulty", "rom_path", "device")
+    same = ("mode", "difficulty", "modifications", "rom_path", "device")
     keywords: dict[str, Any] = {
         "autoreset_mode": "SameStep",
         "frameskip": 1,

@@ -345,6 +345,12 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     dataset = open_dataset(path)
     assert (dataset.seeds, len(list(dataset.replay()))) == ((1, 2), 21)
     assert json.loads(json.dumps(dict(dataset.options)))["autoreset_mode"] == "SameStep"
+    modified = tmp_path / "modified.cule"
+    words += ["--modifications", "lazy_enemy | original"]
+    assert main([*words, "--out", str(modified)]) == 0
+    dataset = open_dataset(modified)
+    assert dataset.options["modifications"] == ["lazy_enemy | original"]
+    assert len(list(dataset.replay())) == 21
     assert main([*words, "--greedy", "--out", str(path)]) == 2
     assert "greedy is True; it must be used with a CHECKPOINT" in capsys.readouterr().err
     assert main(["record", "--out", str(path)]) == 2

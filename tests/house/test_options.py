@@ -87,7 +87,7 @@ DESCRIBED_ELSEWHERE = {
     "StorageOptions": {"num_envs"},
     "BenchOptions": {"num_envs"},
     "CheckOptions": {"num_envs"},
-    "PlayOptions": {"game", "num_envs", "mode", "difficulty"},
+    "PlayOptions": {"game", "num_envs", "mode", "difficulty", "modifications"},
     "WatchOptions": {"game"},
     "RecordOptions": {"repeat_action_probability"},
     "EvalOptions": {"num_envs", "modifications"},
