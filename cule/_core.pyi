@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 SCREEN_WIDTH: int  # pixels of a scanline
 RAM_BYTES: int  # of the console
+MAX_SPRITES: int  # rows of observations of sprites, at most
 SOUND_SAMPLES: int  # of a frame
 RESET_ACTION: int  # ALE's number of the console's RESET switch; acts as no-op
 HAS_JIT: bool  # whether programs can be compiled for this processor and system
@@ -165,6 +166,10 @@ class Console:
     def screen_index(self) -> NDArray[np.uint8]: ...  # [H, 160]
     def screen_rgb(self) -> NDArray[np.uint8]: ...  # [H, 160, 3]
     def screen_gray(self) -> NDArray[np.uint8]: ...  # [H, 160]
+    @property
+    def has_frame(self) -> bool: ...  # one was emulated since the last restore
+    # [max_sprites, 11], of the last frame; ValueError without one
+    def sprites(self, max_sprites: int) -> NDArray[np.int16]: ...
     def audio(self) -> NDArray[np.uint8]: ...  # [512]
     def get_state(self, include_rng: bool) -> bytes: ...
     def set_state(self, state: bytes) -> None: ...  # ValueError when not a state of this game
@@ -177,6 +182,7 @@ class ObsKind:
     image: ClassVar[ObsKind]
     ram: ClassVar[ObsKind]
     objects: ClassVar[ObsKind]
+    sprites: ClassVar[ObsKind]
     @property
     def name(self) -> str: ...
     @property

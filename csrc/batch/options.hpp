@@ -1,6 +1,7 @@
 // batch/options.hpp: the options of a batch, on any back end.
 #pragma once
 
+#include "console/sprites.hpp"
 #include "env/agent.hpp"
 #include "game/objects.hpp"
 
@@ -8,7 +9,7 @@ namespace cule {
 
 enum class Autoreset : u8 { kNextStep, kSameStep, kDisabled };
 
-enum class ObsKind : u8 { kImage, kRam, kObjects };
+enum class ObsKind : u8 { kImage, kRam, kObjects, kSprites };
 
 struct BatchOptions {
   i32 num_threads = 0;              // host only
@@ -22,7 +23,8 @@ struct BatchOptions {
   bool grayscale = true;
   bool maxpool = true;
   ObsKind obs = ObsKind::kImage;
-  u32 object_rows = 0;  // of an observation of objects: those of the game with the most
+  u32 object_rows = 0;   // of an observation of objects: those of the game with the most
+  u32 max_sprites = 64;  // rows of an observation of sprites
   bool full_action_space = false;
   bool continuous = false;
   float continuous_action_threshold = 0.5f;
@@ -36,6 +38,7 @@ struct BatchOptions {
   size_t frame_bytes() const {
     if (obs == ObsKind::kRam) return kRamBytes;
     if (obs == ObsKind::kObjects) return object_rows * kObjectBytes;
+    if (obs == ObsKind::kSprites) return max_sprites * kSpriteBytes;
     return size_t(img_height) * size_t(img_width) * channels();
   }
   u32 frames_per_obs() const { return obs == ObsKind::kRam ? 1 : u32(stack_num); }

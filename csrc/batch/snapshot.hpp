@@ -54,13 +54,16 @@ inline SnapshotLayout snapshot_layout(const BatchOptions& o, u32 height) {
   return at;
 }
 
+constexpr u32 kSpriteRowsBit = 1u << 15;
+
 // SnapshotHeader.layout: the options that observations and random streams depend on, in bits.
 inline u32 layout_code(const BatchOptions& o) {
   const u32 slot_words = sizeof(SlotState) / 8;  // of the build; its lowest 5 bits
-  // With objects the number of rows takes the place of the size. That of RAM, 84 x 84, is more than
-  // kMaxObjects if read as rows.
-  const u32 size =
-      o.obs == ObsKind::kObjects ? o.object_rows : u32(o.img_height) | u32(o.img_width) << 8;
+  // With objects and sprites the number of rows takes the place of the size. That of RAM, 84 x 84,
+  // is more than kMaxObjects if read as rows, and has no kSpriteRowsBit.
+  const u32 size = o.obs == ObsKind::kObjects   ? o.object_rows
+                   : o.obs == ObsKind::kSprites ? o.max_sprites | kSpriteRowsBit
+                                                : u32(o.img_height) | u32(o.img_width) << 8;
   return size | u32(o.stack_num - 1) << 16 | u32(o.grayscale) << 24 | u32(!o.draws()) << 25 |
          u32(o.cached_resets) << 26 | slot_words << 27;
 }
@@ -74,11 +77,12 @@ inline BatchOptions layout_options(u32 code) {
   o.grayscale = (code >> 24 & 1) != 0;
   if (code >> 25 & 1) {
     const u32 rows = code & 0xFFFF;
-    o.obs = rows <= kMaxObjects ? ObsKind::kObjects : ObsKind::kRam;
-    if (o.obs == ObsKind::kObjects) {
-      o.object_rows = rows;
-      o.img_height = o.img_width = 84;
-    }
+    o.obs = rows & kSpriteRowsBit ? ObsKind::kSprites
+            : rows <= kMaxObjects ? ObsKind::kObjects
+                                  : ObsKind::kRam;
+    if (o.obs == ObsKind::kObjects) o.object_rows = rows;
+    if (o.obs == ObsKind::kSprites) o.max_sprites = rows & ~kSpriteRowsBit;
+    o.img_height = o.img_width = 84;
   }
   o.cached_resets = (code >> 26 & 1) != 0;
   return o;

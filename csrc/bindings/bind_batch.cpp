@@ -324,7 +324,8 @@ void bind_options(py::module_& m) {
   py::enum_<ObsKind>(m, "ObsKind")
       .value("image", ObsKind::kImage)
       .value("ram", ObsKind::kRam)
-      .value("objects", ObsKind::kObjects);
+      .value("objects", ObsKind::kObjects)
+      .value("sprites", ObsKind::kSprites);
   py::class_<BatchOptions> options(m, "BatchOptions");
   options.def(py::init<>())
       .def_readwrite("num_threads", &BatchOptions::num_threads)
@@ -338,6 +339,7 @@ void bind_options(py::module_& m) {
       .def_readwrite("maxpool", &BatchOptions::maxpool)
       .def_readwrite("obs", &BatchOptions::obs)
       .def_readwrite("object_rows", &BatchOptions::object_rows)
+      .def_readwrite("max_sprites", &BatchOptions::max_sprites)
       .def_readwrite("full_action_space", &BatchOptions::full_action_space)
       .def_readwrite("continuous", &BatchOptions::continuous)
       .def_readwrite("continuous_action_threshold", &BatchOptions::continuous_action_threshold)

@@ -173,6 +173,7 @@ void set_snapshot(AleConsole& c, const py::bytes& snapshot) {
 void bind_console(py::module_& m) {
   m.attr("SCREEN_WIDTH") = kScreenWidth;
   m.attr("RAM_BYTES") = kRamBytes;
+  m.attr("MAX_SPRITES") = kMaxSpriteRows;
   m.attr("SOUND_SAMPLES") = kSoundSamples;
   m.attr("RESET_ACTION") = i32(kResetSwitch);
   m.def("joystick_action", &action_from_joystick, py::arg("x"), py::arg("y"), py::arg("fire"),
@@ -217,6 +218,17 @@ void bind_console(py::module_& m) {
            [](AleConsole& c) { return copy_array(c.screen().data(), {rows(c), kScreenWidth}); })
       .def("screen_rgb", &screen_rgb)
       .def("screen_gray", &screen_gray)
+      .def_property_readonly("has_frame", &AleConsole::has_frame)
+      .def(
+          "sprites",
+          [](AleConsole& c, i64 max_sprites) {
+            check_range("max_sprites", max_sprites, 1, kMaxSpriteRows);
+            if (!c.has_frame()) refuse("no frame has been emulated since the restore");
+            py::array_t<i16> out({py::ssize_t(max_sprites), py::ssize_t(kSpriteColumns)});
+            c.write_sprites(u32(max_sprites), out.mutable_data());
+            return out;
+          },
+          py::arg("max_sprites"))
       .def("audio", [](AleConsole& c) { return copy_array(c.audio(), {kSoundSamples}); })
       .def("get_state", &get_state, py::arg("include_rng"))
       .def("set_state", &set_state, py::arg("state"))

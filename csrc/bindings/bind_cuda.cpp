@@ -157,7 +157,8 @@ class CudaBatch {
                           : launch_step(Family(family), b, tiles, actions, s),
             "state-update kernel");
     }
-    if (b.obs == ObsKind::kObjects) check(launch_push_objects(b, s), "objects kernel");
+    if (b.obs == ObsKind::kObjects || b.obs == ObsKind::kSprites)
+      check(launch_push_rows(b, s), "objects kernel");
     check(launch_finish_step(b, out, resets_ended, draw_blocks(), s), "render kernel");
   }
 

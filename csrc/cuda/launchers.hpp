@@ -28,8 +28,8 @@ struct ResetRequest {
 cudaError_t launch_step(Family family, const DeviceBatch& b, const TileList& tiles,
                         const StepActions& actions, cudaStream_t stream);
 
-// The objects of the step that was launched before, where observations are objects.
-cudaError_t launch_push_objects(const DeviceBatch& b, cudaStream_t stream);
+// The objects or sprites of the step that was launched before, where observations are those.
+cudaError_t launch_push_rows(const DeviceBatch& b, cudaStream_t stream);
 
 // Pictures, resets and results of the step that was launched before. `blocks` is at most what
 // DeviceBatch::planes has room for. With `resets_ended`, consoles whose episode has just ended

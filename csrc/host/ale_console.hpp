@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 
+#include "console/sprites.hpp"
 #include "console/valid_state.hpp"
 #include "host/game.hpp"
 #include "obs/averaging.hpp"
@@ -59,6 +60,7 @@ class AleConsole {
     environment.reset(effects);
     check_fault(state_->env, game_->spec().game_id);
     is_screen_current_ = false;
+    has_frame_ = true;
     remember_ram();
   }
 
@@ -71,7 +73,10 @@ class AleConsole {
       if (current_interruption != nullptr) current_interruption->check();
       begin_frame();
       ale().act(Ale::one_does(0, {action, strength}), rewards);
-      if (state_->env.frame_number != number) is_screen_current_ = false;
+      if (state_->env.frame_number != number) {
+        is_screen_current_ = false;
+        has_frame_ = true;
+      }
       end_frame();
     }
     make_sound();
@@ -104,6 +109,15 @@ class AleConsole {
     }
     is_screen_current_ = true;
     return screen_;
+  }
+
+  // Whether a frame has been emulated since the console was restored.
+  bool has_frame() const { return has_frame_; }
+
+  // Players, missiles and ball of the last emulated frame: i16 [num_rows][kSpriteColumns].
+  void write_sprites(u32 num_rows, i16* rows) {
+    SpriteMemory memory;
+    cule::write_sprites(console(), memory, num_rows, rows);
   }
 
   struct State {
@@ -145,6 +159,7 @@ class AleConsole {
   // without include_rng.
   void set_state(const u8* in, bool include_rng) {
     (void)screen();
+    has_frame_ = false;
     State& s = *state_;
     const EnvState kept = s.env;
     const Mt19937 kept_random = s.streams.env;
@@ -245,6 +260,7 @@ class AleConsole {
   std::vector<u8> screen_, previous_;
   std::vector<AverageTable> average_;
   bool is_screen_current_ = false;
+  bool has_frame_ = true;
 };
 
 }  // namespace cule

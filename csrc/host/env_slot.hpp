@@ -40,6 +40,10 @@ inline GameSetup make_game_setup(std::shared_ptr<const Game> game, const BatchOp
                                   ", and at most " + std::to_string(kMaxObjects));
     }
   }
+  if (o.max_sprites < 1 || o.max_sprites > kMaxSpriteRows) {
+    throw std::invalid_argument("max_sprites is " + std::to_string(o.max_sprites) +
+                                "; it must be in 1.." + std::to_string(kMaxSpriteRows));
+  }
   GameSetup g;
   const i32 height = i32(game->properties().height);
   if (o.draws()) {
@@ -118,7 +122,7 @@ class EnvSlot {
     start_episode(*s_);
     std::memset(stack(), 0, options_->stack_bytes());
     has_objects_ = false;
-    if (options_->obs == ObsKind::kObjects) push_objects();
+    push_rows(w);
     if (!options_->draws()) return true;
     draw_levels(console(), options_->grayscale, pooled(), w);
     pooled_frames_.cached = {};
@@ -135,7 +139,7 @@ class EnvSlot {
     step_agent(environment, s_->agent, setup_->agent, choice, pooling);
     s_->is_ended = is_ended(s_->agent, setup_->agent);
     if (options_->draws()) push_frame(pooling.finish());
-    if (options_->obs == ObsKind::kObjects) push_objects();
+    push_rows(w);
   }
 
   // Observation, oldest frame first; or the newest frame alone.
@@ -227,6 +231,12 @@ class EnvSlot {
   u8* next_frame() {
     s_->newest_frame = (s_->newest_frame + 1) % u32(options_->stack_num);
     return stack() + s_->newest_frame * options_->frame_bytes();
+  }
+  void push_rows(Workspace& w) {
+    if (options_->obs == ObsKind::kObjects) push_objects();
+    if (options_->obs != ObsKind::kSprites) return;
+    i16* const rows = reinterpret_cast<i16*>(next_frame());
+    write_sprites(console(), w.sprites, options_->max_sprites, rows);
   }
   void push_objects() {
     const u8* ram = s_->console.ram;

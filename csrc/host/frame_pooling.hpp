@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "batch/options.hpp"
+#include "console/sprites.hpp"
 #include "host/incremental/renderer.hpp"
 #include "obs/palette.hpp"
 #include "obs/pool.hpp"
@@ -21,6 +22,7 @@ struct Workspace {
   std::vector<u8> newest;    // last picture of a skip
   std::vector<u8> previous;  // last but one
   std::vector<u8> indices;   // a picture as palette indices, for RGB
+  SpriteMemory sprites;
 };
 
 // The screen as gray levels or RGB.

@@ -17,6 +17,34 @@ struct Canvas {
   const u8* map;  // 256 entries
 };
 
+// The pixels in colours 0 to 2, disjoint (NOTES.md 8.2).
+CULE_HD inline void make_layers(const TiaState& s, const Shapes& shapes, Mask (&layers)[3]) {
+  const bool score = s.ctrlpf >> 1 & 1;
+  const bool priority = s.ctrlpf >> 2 & 1;
+  const bool lone_playfield = shapes.active == 1u << kPlayfield;
+  for (u32 w = 0; w < kMaskWords; ++w) {
+    const u64 left = range_bits(w, 0, kScreenWidth / 2);
+    const u64 pf = shapes.mask[kPlayfield].word[w];
+    const u64 field = pf | shapes.mask[kBall].word[w];
+    u64 a = shapes.mask[kPlayer0].word[w] | shapes.mask[kMissile0].word[w];
+    u64 b = shapes.mask[kPlayer1].word[w] | shapes.mask[kMissile1].word[w];
+    if (score && (!priority || lone_playfield)) {
+      a |= pf & left;
+      b |= pf & ~left;
+    }
+    if (priority && !(score && lone_playfield)) {
+      a &= ~field;
+      b &= ~field & ~a;
+      layers[2].word[w] = field;
+    } else {
+      b &= ~a;
+      layers[2].word[w] = field & ~a & ~b;
+    }
+    layers[0].word[w] = a;
+    layers[1].word[w] = b;
+  }
+}
+
 template <bool exact>
 struct PaintSink {
   static constexpr bool kPaints = true;
@@ -139,38 +167,11 @@ struct PaintSink {
       repeat_line = ~0u;
     }
     if (is_control_stale || version != shapes.version) {
-      make_layers(s, shapes);
+      make_layers(s, shapes, layers.mask);
+      version = shapes.version;
+      is_control_stale = false;
       repeat_line = ~0u;
     }
-  }
-
-  CULE_HD void make_layers(const TiaState& s, const Shapes& shapes) {
-    const bool score = s.ctrlpf >> 1 & 1;
-    const bool priority = s.ctrlpf >> 2 & 1;
-    const bool lone_playfield = shapes.active == 1u << kPlayfield;
-    for (u32 w = 0; w < kMaskWords; ++w) {
-      const u64 left = range_bits(w, 0, kScreenWidth / 2);
-      const u64 pf = shapes.mask[kPlayfield].word[w];
-      const u64 field = pf | shapes.mask[kBall].word[w];
-      u64 a = shapes.mask[kPlayer0].word[w] | shapes.mask[kMissile0].word[w];
-      u64 b = shapes.mask[kPlayer1].word[w] | shapes.mask[kMissile1].word[w];
-      if (score && (!priority || lone_playfield)) {
-        a |= pf & left;
-        b |= pf & ~left;
-      }
-      if (priority && !(score && lone_playfield)) {
-        a &= ~field;
-        b &= ~field & ~a;
-        layers.mask[2].word[w] = field;
-      } else {
-        b &= ~a;
-        layers.mask[2].word[w] = field & ~a & ~b;
-      }
-      layers.mask[0].word[w] = a;
-      layers.mask[1].word[w] = b;
-    }
-    version = shapes.version;
-    is_control_stale = false;
   }
 };
 

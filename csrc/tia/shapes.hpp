@@ -35,12 +35,17 @@ CULE_HD CULE_INLINE void place_copies(Mask& m, u32 position, u32 mode, bool with
   if (copies.third) place_pattern(m, wrap_position(i32(position + copies.third)), pattern);
 }
 
+// Pixels that a bit of a player's graphics is wide.
+CULE_HD CULE_INLINE constexpr u32 player_width(u32 mode) {
+  return mode == 5 ? 2 : mode == 7 ? 4 : 1;
+}
+
 // Pixels of player n showing `graphics` (bit 7 leftmost before reflection).
 CULE_HD inline Mask player_mask(const TiaState& s, u32 n, u32 graphics) {
   Mask m{};
   const u32 mode = s.nusiz[n] & 7;
   const u32 bits = s.refp[n] ? graphics : reverse_bits8(graphics);
-  const u32 width = mode == 5 ? 2 : mode == 7 ? 4 : 1;
+  const u32 width = player_width(mode);
   place_copies(m, s.position[kPlayer0 + n], mode, !s.skip[n], width > 1 ? 1 : 0,
                widen_byte(bits, width));
   return m;

@@ -15,7 +15,7 @@ from cule.games import resolve
 from cule.option_fields import init_fields
 
 #: What an observation or reward is made of; the games are the same with any.
-VIEW = frozenset((*IMAGE_OPTIONS, "obs_type", "reward_clipping"))
+VIEW = frozenset((*IMAGE_OPTIONS, "obs_type", "max_sprites", "reward_clipping"))
 
 #: How environments run. The files of a game are compared by MD5 and by digests.
 MACHINE = frozenset(

@@ -314,6 +314,23 @@ class ALEInterface:
         words = load_objects(self._rom.spec.game_id).words
         return _core.objects_of(words, self._rom.console.ram().tobytes())
 
+    def getSprites(self, max_sprites: int = 64) -> NDArray[np.int16]:
+        """Players, missiles and ball of the last frame, int16 ``[max_sprites, 11]``; not in ale-py.
+
+        The rows are those of ``obs_type="sprites"``, see docs/objects.md.
+
+        Raises:
+            CallOrderError: No frame has been emulated since a state was restored.
+        """
+        console = self._rom.console
+        rows = as_int("max_sprites", max_sprites, 1, _core.MAX_SPRITES)
+        if not console.has_frame:
+            raise CallOrderError(
+                "getSprites() needs a frame that was emulated after the state was restored; call "
+                "act() first"
+            )
+        return console.sprites(rows)
+
     def getRAMSize(self) -> int:
         """Bytes of RAM."""
         return _core.RAM_BYTES

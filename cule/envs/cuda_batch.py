@@ -92,7 +92,7 @@ class CudaBatch:
                 native_options(plan, options),
                 reset_set=reset_set,
                 reset_snapshots=rows,
-                log_capacity=log_capacity(plan),
+                log_capacity=log_capacity(plan, options),
                 lanes_per_warp=geometry.lanes_per_warp,
                 warps_per_block=geometry.warps_per_block,
             )

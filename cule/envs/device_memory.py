@@ -280,12 +280,14 @@ def short_frame_envs(plan: BatchPlan) -> int:
     return sum(plan.rules[game].short_frames for game in plan.game_index)
 
 
-def log_capacity(plan: BatchPlan) -> int:
+def log_capacity(plan: BatchPlan, options: EnvOptions) -> int:
     """Entries of each write log: as many as its game has needed, and some more.
 
     A log that is full is painted early, and the last entries are written by the interpreter. Both
-    are exact, but slow.
+    are exact, but slow. Sprites are those of the last log, so that it has the size of the host's.
     """
+    if options.obs_type == "sprites":
+        return LOG_ENTRIES
     entries = max(rules.log_entries for rules in plan.rules)
     return min(entries + entries // 32 + _core.LANE_QUIET_ENTRIES, LOG_ENTRIES)
 

@@ -45,6 +45,7 @@ _SCREENS: Mapping[str, Callable[[ALEInterface], NDArray[Any] | None]] = {
     "grayscale": ALEInterface.getScreenGrayscale,
     "ram": ALEInterface.getRAM,
     "objects": ALEInterface.getObjects,
+    "sprites": ALEInterface.getSprites,
 }
 
 
@@ -81,8 +82,8 @@ class GymOptions:
     """Difficulty switches; None: 0."""
 
     obs_type: str = "rgb"
-    """rgb ``[H, 160, 3]``, grayscale ``[H, 160]``, or ram ``[128]``, uint8; or objects, int16
-    ``[K, 6]``.
+    """rgb ``[H, 160, 3]``, grayscale ``[H, 160]``, or ram ``[128]``, uint8; objects, int16 ``[K,
+    6]``; or sprites, int16 ``[64, 11]``.
     """
 
     frameskip: tuple[int, int] | int = 4

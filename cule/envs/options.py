@@ -129,9 +129,11 @@ class GameOptions:
     possible, otherwise interpreter.
     """
 
-    obs_type: str = one_of("image", "image", "ram", "objects")
-    """image; ram: the 128 bytes of RAM; or objects: rows of x, y, w, h, visible and value of the
-    objects on the screen, int16 ``[stack_num, K, 6]``, which `AtariVectorEnv.objects_layout` names.
+    obs_type: str = one_of("image", "image", "ram", "objects", "sprites")
+    """image; ram: the 128 bytes of RAM; objects: rows of x, y, w, h, visible and value of the
+    objects on the screen, int16 ``[stack_num, K, 6]``, which `AtariVectorEnv.objects_layout` names;
+    or sprites: what the hardware drew of players, missiles and ball in the newest frame, int16
+    ``[stack_num, max_sprites, 11]``, for any program (docs/objects.md).
     """
 
     modifications: str | Sequence[str | Sequence[str] | None] | None = None
@@ -182,6 +184,11 @@ class EnvOptions(GameOptions):
 
     grayscale: bool = field(default=True, metadata=OF_IMAGES)
     """Gray observations; otherwise RGB, with the channels last."""
+
+    max_sprites: int = within(64, 1, _core.MAX_SPRITES)
+    """Rows of an observation of sprites; the last one stands for all that have no row of their own.
+    Without effect on others.
+    """
 
     episodic_life: bool = False
     """The loss of a life ends the episode; a new game follows."""

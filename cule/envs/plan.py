@@ -31,6 +31,24 @@ from cule.games.language import OBJECT_COLUMNS
 
 COLOUR_CHANNELS = 3
 
+#: Observations that are rows of numbers, int16.
+ROW_OBS_TYPES = ("objects", "sprites")
+
+#: Columns of a row of ``obs_type="sprites"``, `SpriteColumn` in csrc/tia/sprites.hpp.
+SPRITE_COLUMNS = (
+    "x",
+    "y",
+    "w",
+    "h",
+    "visible",
+    "object",
+    "pixels",
+    "color",
+    "copies",
+    "shape",
+    "runs",
+)
+
 #: Options that `_core.BatchOptions` has under the same name.
 _NATIVE_OPTIONS = vars(EnvOptions)["__dataclass_fields__"].keys() & vars(_core.BatchOptions).keys()
 
@@ -104,19 +122,21 @@ class BatchPlan:
 def frame_shape(options: EnvOptions, object_rows: int = 0) -> tuple[int, ...]:
     """Shape of one frame of one environment.
 
-    ``[H, W]``, ``[H, W, 3]``, RAM ``[128]``, or objects ``[K, 6]``.
+    ``[H, W]``, ``[H, W, 3]``, RAM ``[128]``, objects ``[K, 6]``, or sprites ``[K, 11]``.
     """
     if options.obs_type == "ram":
         return (_core.RAM_BYTES,)
     if options.obs_type == "objects":
         return (object_rows, len(OBJECT_COLUMNS))
+    if options.obs_type == "sprites":
+        return (options.max_sprites, len(SPRITE_COLUMNS))
     size = (options.img_height, options.img_width)
     return size if options.grayscale else (*size, COLOUR_CHANNELS)
 
 
 def obs_dtype(options: EnvOptions) -> np.dtype[Any]:
     """Type of the numbers of observations."""
-    return np.dtype(np.int16 if options.obs_type == "objects" else np.uint8)
+    return np.dtype(np.int16 if options.obs_type in ROW_OBS_TYPES else np.uint8)
 
 
 def observation_space(options: EnvOptions, object_rows: int = 0) -> spaces.Box:

@@ -13,7 +13,12 @@ from cule.envs.actions import Action
 from cule.envs.checks import Array
 from cule.envs.errors import ArgumentTypeError
 from cule.envs.options import EnvOptions, resolve_options, takes_options
-from cule.envs.plan import continuous_action_space, plan_batch
+from cule.envs.plan import (
+    ROW_OBS_TYPES,
+    SPRITE_COLUMNS,
+    continuous_action_space,
+    plan_batch,
+)
 from cule.envs.requests import as_indices
 from cule.envs.results import Info, StepResult
 from cule.envs.vector_env import BatchEnv
@@ -72,18 +77,20 @@ class AtariVectorEnv(XlaMethods, BatchEnv):
 
     @property
     def objects_layout(self) -> ObjectsLayout:
-        """Names of the rows and columns of ``obs_type="objects"``.
+        """Names of the rows and columns of ``obs_type="objects"``, and columns of "sprites".
 
         Raises:
             InvalidArgumentError: Observations are something else.
         """
-        if self._config.obs_type != "objects":
+        if self._config.obs_type not in ROW_OBS_TYPES:
             raise InvalidArgumentError(
                 f"obs_type is {shown(self._config.obs_type)}; for objects_layout it must be "
-                "'objects'"
+                "'objects' or 'sprites'"
             )
-        from cule.games.objects import objects_layout
+        from cule.games.objects import ObjectsLayout, objects_layout
 
+        if self._config.obs_type == "sprites":
+            return ObjectsLayout(SPRITE_COLUMNS, {})
         return objects_layout([rules.game_id for rules in self._plan.rules])
 
     @property

@@ -43,14 +43,16 @@ class ObjectSlot(NamedTuple):
 
 
 class ObjectsLayout(NamedTuple):
-    """Names of the axes of observations of objects, ``[..., K, 6]``."""
+    """Names of the axes of observations of objects, ``[..., K, 6]``, or sprites."""
 
     columns: tuple[str, ...]
     """Names of the last axis: x, y, w and h of a box in pixels of the screen, from its top left
-    corner; visible, 0 or 1; value, such as a score, lives, a direction or a kind, or 0."""
+    corner; visible, 0 or 1; value, such as a score, lives, a direction or a kind, or 0. Of sprites:
+    see docs/objects.md."""
 
     slots: Mapping[str, tuple[ObjectSlot, ...]]
-    """Rows of each game. Games with fewer rows than others of the batch have zeros after theirs."""
+    """Rows of each game; none with sprites, whose rows are whatever is on the screen. Games with
+    fewer rows than others of the batch have zeros after theirs."""
 
 
 @dataclass(frozen=True)

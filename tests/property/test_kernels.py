@@ -95,6 +95,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "rgb": {"grayscale": False, "stack_num": 2},
     "ram": {"obs_type": "ram"},
     "objects": {"obs_type": "objects", "stack_num": 3, "autoreset_mode": "SameStep"},
+    "sprites": {"obs_type": "sprites", "stack_num": 2, "max_sprites": 9},
     "frameskip_1": {"frameskip": 1},
     "frameskip_5": {"frameskip": 5, "reward_clipping": False},
     "no_maxpool": {"maxpool": False},
@@ -259,6 +260,7 @@ def test_launches_of_a_step() -> None:
         ("pong", {}, 2),
         ("pong", {"obs_type": "ram"}, 2),
         ("pong", {"obs_type": "objects"}, 3),
+        ("pong", {"obs_type": "sprites"}, 3),
         (families, {}, 4),
     ):
         pair = Pair(game, 6, **keywords)
@@ -290,9 +292,9 @@ class TestMemory:
     def test_a_log_has_room_for_what_the_kernel_of_a_game_leaves_to_the_interpreter(self) -> None:
         margin = _core.LANE_QUIET_ENTRIES
         for game, rules in load_games().items():
-            plan = plan_batch(resolve_options(game, 1, {}))
+            options = resolve_options(game, 1, {})
             wanted = min(rules.log_entries + margin, LOG_ENTRIES)
-            assert wanted <= log_capacity(plan) <= LOG_ENTRIES, game
+            assert wanted <= log_capacity(plan_batch(options), options) <= LOG_ENTRIES, game
 
     @pytest.mark.parametrize("slots", long_except([1, 3, 4], 3))
     @pytest.mark.parametrize("game", ["pong", "journey_escape"])

@@ -34,6 +34,8 @@ def run_program(name: str, folder: Path, *flags: str) -> str:
     "name",
     [
         "cache_switching",  # which frame the line cache compares with, and when it rests
+        # runs of scanlines of players, missiles and ball, and pictures of each alone
+        pytest.param("sprites", marks=pytest.mark.long),
         # the area resize by warps, and the plain one
         pytest.param("dot_resize", marks=pytest.mark.long),
         # scanlines painted 32 at a time, and the picture in one go
