@@ -8,4 +8,6 @@ them. docs/frameworks.md shows each in use.
 * `cule.wrappers.dm_env`: dm_env ``Environment``
 * `cule.wrappers.envpool`: EnvPool's ``make``
 * `cule.wrappers.rllib`: names for RLlib's ``AlgorithmConfig.environment``
+
+`cule.wrappers.objects` makes masks, planes and crops of observations of objects.
 """

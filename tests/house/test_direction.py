@@ -143,8 +143,8 @@ OTHERS: dict[str, set[str] | None] = {
 #: Parts that need torch, and are imported only by those who ask for them.
 LEARNERS = {"replay", "nets", "algos", "agents", "kernels", "tensor_files"}
 
-#: Adapters that are imported by name, to libraries that need torch.
-TORCH_ADAPTERS = {"wrappers/torchrl.py"}
+#: Adapters that are imported by name and need torch.
+TORCH_ADAPTERS = {"wrappers/objects.py", "wrappers/torchrl.py"}
 
 #: Modules that exist for a GPU, and are imported only when a batch is made for one.
 ON_GPU = {"envs/cuda_batch.py", "envs/device_memory.py", "envs/launch.py"}

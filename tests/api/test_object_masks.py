@@ -1,0 +1,170 @@
+"""`cule.wrappers.objects`: masks, planes and crops, against loops over boxes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cule
+from cule.errors import InvalidArgumentError
+from cule.games.language import OBJECT_COLUMNS
+
+torch = pytest.importorskip("torch")
+
+from cule.wrappers.objects import ObjectMasks, crops, draw_planes, object_masks  # noqa: E402
+
+
+def random_rows(seed: int, *shape: int) -> Any:
+    """Boxes that reach beyond the screen, or are empty or hidden; int16 ``[*shape, 6]``."""
+    random = np.random.default_rng(seed)
+    rows = random.integers(-20, 180, (*shape, len(OBJECT_COLUMNS)), np.int16)
+    rows[..., 2:4] = random.integers(0, 30, (*shape, 2))
+    rows[..., OBJECT_COLUMNS.index("visible")] = random.integers(0, 3, shape) > 0
+    return rows
+
+
+def plain_planes(rows: Any, kinds: Any, num_kinds: int, size: Any, height: int) -> Any:
+    """Planes of one frame: a pixel is set if a box has a part of it."""
+    planes = np.zeros((num_kinds, *size), np.uint8)
+    for (x, y, w, h, visible, *_), kind in zip(rows.tolist(), kinds.tolist(), strict=True):
+        if not visible or kind < 0:
+            continue
+        for row in range(size[0]):
+            for column in range(size[1]):
+                meets = y * size[0] < (row + 1) * height and (y + h) * size[0] > row * height
+                meets &= x * size[1] < (column + 1) * 160 and (x + w) * size[1] > column * 160
+                if meets and w and h:
+                    planes[kind, row, column] = 255
+    return planes
+
+
+@pytest.mark.parametrize("size", [(210, 160), (21, 16), (30, 50)])
+def test_planes_and_object_masks(size: tuple[int, int]) -> None:
+    rows = random_rows(1, 2, 2, 5)
+    kinds = np.array([[0, 1, -1, 1, 2]])
+    planes = draw_planes(rows, kinds, 3, size, np.array([210, 250]))
+    assert planes.dtype == np.uint8
+    assert planes.shape == (2, 2, 3, *size)
+    for env, height in enumerate((210, 250)):
+        for frame in range(2):
+            wanted = plain_planes(rows[env, frame], kinds[0], 3, size, height)
+            assert np.array_equal(planes[env, frame], wanted)
+    assert planes.any()
+    tensor = draw_planes(torch.from_numpy(rows), torch.from_numpy(kinds), 3, size, [210, 250])
+    assert np.array_equal(tensor.numpy(), planes)
+
+
+@pytest.mark.parametrize("channels", [(), (3,)])
+def test_pixels_of_objects(channels: tuple[int, ...]) -> None:
+    random = np.random.default_rng(2)
+    screens = random.integers(1, 256, (2, 210, 160, *channels), np.uint8)
+    rows = random_rows(3, 2, 7)
+    masks = object_masks(rows, screens)
+    cut = crops(rows, screens, 9)
+    assert masks.dtype == cut.dtype == np.uint8
+    for env in range(2):
+        inside = plain_planes(rows[env], np.zeros(7, int), 1, (210, 160), 210)[0] > 0
+        assert np.array_equal(masks[env][inside], screens[env][inside])
+        assert not masks[env][~inside].any()
+        for row, square in zip(rows[env].astype(int), cut[env], strict=True):
+            left, top = row[0] + row[2] // 2 - 4, row[1] + row[3] // 2 - 4
+            for dy in range(9):
+                for dx in range(9):
+                    y, x = top + dy, left + dx
+                    is_in = row[4] and 0 <= y < 210 and 0 <= x < 160
+                    wanted = screens[env, y, x] if is_in else 0
+                    assert np.array_equal(square[dy, dx], wanted + 0 * square[dy, dx])
+    tensors = torch.from_numpy(rows), torch.from_numpy(screens)
+    assert np.array_equal(object_masks(*tensors).numpy(), masks)
+    assert np.array_equal(crops(*tensors, 9).numpy(), cut)
+
+
+@pytest.mark.ale
+class TestWrapper:
+    """`ObjectMasks` over real games."""
+
+    def test_modes(self) -> None:
+        """All modes are made of the same planes; scores are drawn on request."""
+        games = [("pong", 1), ("breakout", 2)]
+        options = {"obs_type": "objects", "stack_num": 2, "autoreset_mode": "SameStep"}
+        options |= {"max_num_frames_per_episode": 40}
+        envs = {
+            mode: ObjectMasks(cule.AtariVectorEnv(games, num_threads=1, **options), mode)
+            for mode in ("planes", "binary", "class")
+        }
+        hud = ObjectMasks(cule.AtariVectorEnv(games, num_threads=1, **options), "planes", hud=True)
+        assert envs["class"].kinds == ("player", "enemy", "ball", "block")
+        assert set(hud.kinds) - set(envs["class"].kinds) >= {"score", "lives"}
+        ends = 0
+        for step in range(12):
+            if step == 0:
+                results = {mode: env.reset(seed=3) for mode, env in envs.items()}
+                whole = hud.reset(seed=3)[0]
+            else:
+                actions = np.full(3, 2)
+                results = {mode: env.step(actions) for mode, env in envs.items()}
+                whole = hud.step(actions)[0]
+            for mode, env in envs.items():
+                assert results[mode][0] in env.observation_space
+            every = (
+                [results]
+                if "final_obs" not in results["class"][-1]
+                else [
+                    results,
+                    {mode: (result[-1]["final_obs"],) for mode, result in results.items()},
+                ]
+            )
+            ends += len(every) - 1
+            for found in every:
+                planes, binary, levels = (found[mode][0] for mode in ("planes", "binary", "class"))
+                assert np.array_equal(binary, planes.max(axis=2))
+                wanted = (planes > 0) * np.array([63, 127, 191, 255])[:, None, None]
+                assert np.array_equal(levels, wanted.max(axis=2))
+            order = [hud.kinds.index(kind) for kind in envs["planes"].kinds]
+            planes = results["planes"][0]
+            assert np.array_equal(whole[:, :, order], planes)
+            assert not planes[0, :, 3].any()  # pong has no blocks
+            assert planes[1:, -1, 3].any()
+        assert ends
+
+    def test_sprites(self) -> None:
+        """A plane for each object of the hardware; the row for all others is left out."""
+        env = cule.AtariVectorEnv(
+            "space_invaders", 1, obs_type="sprites", max_sprites=5, stack_num=1, num_threads=1
+        )
+        masks = ObjectMasks(env, "planes", img_height=210, img_width=160)
+        plain = cule.AtariVectorEnv(
+            "space_invaders", 1, obs_type="sprites", max_sprites=5, stack_num=1, num_threads=1
+        )
+        obs, _ = masks.reset(seed=0)
+        rows, _ = plain.reset(seed=0)
+        assert masks.kinds == ("player_0", "player_1", "missile_0", "missile_1", "ball")
+        (frame,) = rows[:, 0]
+        kinds = frame[:, 5]
+        assert kinds[-1] == -1
+        assert np.array_equal(obs[0, 0], plain_planes(frame, kinds, 5, (210, 160), 210))
+
+    def test_tensors(self) -> None:
+        """With torch tensors masks are tensors."""
+        options = {"obs_type": "objects", "output": "torch", "num_threads": 1}
+        obs, _ = ObjectMasks(cule.AtariVectorEnv("pong", 2, **options), "class").reset(seed=0)
+        assert isinstance(obs, torch.Tensor)
+        assert obs.dtype == torch.uint8
+        assert set(obs.unique().tolist()) <= {0, 85, 170, 255}
+
+    def test_what_is_refused(self) -> None:
+        """Other observations, modes and sizes."""
+        images = cule.AtariVectorEnv("pong", 1, num_threads=1)
+        with pytest.raises(InvalidArgumentError, match="obs_type 'image'; it must be 'objects' or"):
+            ObjectMasks(images)
+        env = cule.AtariVectorEnv("pong", 1, obs_type="objects", num_threads=1)
+        with pytest.raises(InvalidArgumentError, match="mode is 'pixels'; it must be"):
+            ObjectMasks(env, "pixels")
+        with pytest.raises(
+            InvalidArgumentError, match=r"img_height is 211; it must be in 1\.\.210"
+        ):
+            ObjectMasks(env, img_height=211)
+        with pytest.raises(InvalidArgumentError, match=r"size is 0; it must be in 1\.\.160"):
+            crops(np.zeros((1, 1, 6), np.int16), np.zeros((1, 210, 160), np.uint8), 0)
