@@ -14,7 +14,6 @@ from cule.envs.errors import ArgumentTypeError
 from cule.envs.options import (
     MAX_NOOPS,
     EnvOptions,
-    refuse_objects,
     resolve_fields,
     takes_options,
 )
@@ -125,7 +124,6 @@ def resolve_multi_agent_options(
         raise ArgumentTypeError(f"game is {shown(game)}; it must be the name of a game")
     name = "MultiAgentVectorEnv"
     options = resolve_fields(MultiAgentOptions, name, game, num_envs, keywords)
-    refuse_objects("several players", options)
     facts = multiplayer_game(options.game)
     _check_turn_time(options, facts)
     if options.device != "cpu" and options.kernel == "compiled":

@@ -205,6 +205,11 @@ class EnvOptions(GameOptions):
     so far, or where it ended in this step, of the whole one.
     """
 
+    objects_info: bool = False
+    """``info`` of `reset` and `step` also has ``objects``, int16 ``[N, K, 6]``: what the newest
+    frame of ``obs_type="objects"`` would be, on a CPU.
+    """
+
     final_info: bool = True
     """With SameStep autoreset ``info`` also has ``final_info``, the numbers of episodes that ended,
     and ``_final_info``, where they did; without effect in other modes. ale-py has neither, so for
@@ -236,6 +241,9 @@ class EnvOptions(GameOptions):
 
     render_mode: str | None = one_of(None, "rgb_array")
     """rgb_array: `render` returns the screens. None: it returns nothing."""
+
+    render_boxes: bool = False
+    """`render` draws the boxes of objects on the screens, in games that have a table of objects."""
 
 
 #: Options of images.
@@ -364,6 +372,7 @@ def _check_together(options: EnvOptions) -> None:
         _require(options, "batch_size", (0, options.num_envs), condition)
         _require(options, "num_threads", (0,), condition)
         _require(options, "thread_affinity_offset", (-1,), condition)
+        _require(options, "objects_info", (False,), condition)
         if options.frameskip > MAX_GPU_FRAMESKIP:
             raise InvalidArgumentError(
                 f"frameskip is {options.frameskip}; with {condition} it must be at most "

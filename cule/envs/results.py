@@ -18,6 +18,7 @@ from cule.envs.checks import Array, NativeArray
 
 if TYPE_CHECKING:
     from cule.envs.backend import Memory, Outputs
+    from cule.envs.boxes import CurrentObjects
     from cule.envs.options import EnvOptions
 
 #: ``info`` of Gymnasium.
@@ -147,11 +148,18 @@ class Results:
     ``is_out``, bool ``[N, P]``: players who are out while the game continues.
     """
 
-    def __init__(self, memory: Memory, options: EnvOptions, num_players: int) -> None:
-        """Serve a batch of environments with these options."""
+    def __init__(
+        self,
+        memory: Memory,
+        options: EnvOptions,
+        num_players: int,
+        objects: CurrentObjects | None,
+    ) -> None:
+        """Serve a batch of environments with these options; `objects` are for ``info``."""
         self._memory = memory
         self._options = options
         self._num_players = num_players
+        self._objects = objects
         self._is_same_step = options.autoreset_mode is AutoresetMode.SAME_STEP
         self._frame_step = FRAME_STEPS[AutoresetMode(options.autoreset_mode)]
 
@@ -162,6 +170,8 @@ class Results:
         if self._num_players > 1:
             is_out = self._numbers(out.ints, _core.INT_LIVES) < 0
             info["is_out"] = wrap(is_out)
+        if self._objects is not None:
+            info["objects"] = wrap(self._objects.rows(out.ints[_core.INT_ENV_ID]))
         return info
 
     def step(self, out: Outputs) -> StepResult:

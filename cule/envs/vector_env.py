@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from cule import _core
 from cule.envs.actions import Action
 from cule.envs.backend import Outputs, make_backend, rgb_screens, running_kernel
+from cule.envs.boxes import draw_all_boxes, objects_beside
 from cule.envs.checks import Array, as_choice, to_numpy
 from cule.envs.concurrency import forked_error, is_held_elsewhere, one_at_a_time, watch_forks
 from cule.envs.errors import NativeErrors, native_errors
@@ -79,7 +80,8 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._config = config
         self._plan = plan
         self._batch, self._memory = make_backend(plan, config)
-        self._results = Results(self._memory, config, plan.num_players)
+        self._boxes, in_info = objects_beside(config, plan, self._batch.ram)
+        self._results = Results(self._memory, config, plan.num_players, in_info)
 
         self.num_envs = config.num_envs
         self.batch_size = config.batch_size or config.num_envs
@@ -201,7 +203,10 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         if self.render_mode is None:
             warn("render_mode is None; make the environment with 'rgb_array'")
             return None
-        return rgb_screens(self._batch, self._plan.screen_heights)
+        screens = rgb_screens(self._batch, self._plan.screen_heights)
+        if self._boxes is not None:
+            draw_all_boxes(screens, self._boxes, 255)
+        return screens
 
     @one_at_a_time
     def close(self, **kwargs: object) -> None:

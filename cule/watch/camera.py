@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule import _core
+from cule.envs.boxes import CurrentObjects, draw_all_boxes
 from cule.envs.checks import to_numpy
 from cule.envs.plan import plan_batch
 from cule.envs.png import encode_indexed_png
@@ -16,6 +17,9 @@ from cule.envs.vector_env import BatchEnv
 
 #: zlib's level for screens: 3 is as fast as 1, and its files are a quarter smaller.
 _COMPRESSION_LEVEL = 3
+
+#: A palette index of both formats.
+_WHITE = 0x0E
 
 
 class Picture:
@@ -47,16 +51,20 @@ class Camera:
         columns: Screens in a row of a picture; environment i is in column i % columns.
     """
 
-    def __init__(self, env: BatchEnv) -> None:
-        """Prepare to render `env`."""
+    def __init__(self, env: BatchEnv, *, boxes: bool = False) -> None:
+        """Prepare to render `env`, with the boxes of its objects if asked for."""
         self._env = env
         self.columns = math.ceil(math.sqrt(env.num_envs))
-        (game,) = plan_batch(env.config).games
+        plan = plan_batch(env.config)
+        (game,) = plan.games
+        self._objects = CurrentObjects(plan, lambda: env.ram) if boxes else None
         self._palette = np.ascontiguousarray(_core.palette(game.format)[:, :3])
 
     def render(self, number: int) -> Picture:
         """The screens after the last frame, as the picture of a number."""
         screens: NDArray[np.uint8] = to_numpy(self._env.screens("index"))
+        if self._objects is not None:
+            draw_all_boxes(screens, self._objects, _WHITE)
         return Picture(number, tile(screens, self.columns), self._palette)
 
 

@@ -64,6 +64,9 @@ class WatchOptions(PlayOptions):
     fps: float = MOST_FPS
     """Most pictures per second."""
 
+    boxes: bool = False
+    """Draw the boxes of objects, in games that have a table of objects."""
+
     num_players: int | None = field(default=None, metadata=ALONE)
     """Players of each environment: 2 or 4 in games that have such modes, default 1; as many viewers
     can play it."""
@@ -109,7 +112,10 @@ def watch(options: WatchOptions) -> int:
     env, policy = _open(options)
     with contextlib.closing(env):
         session = Session(
-            Environments(env, policy, seed=options.seed), speed=options.speed, fps=options.fps
+            Environments(env, policy, seed=options.seed),
+            speed=options.speed,
+            fps=options.fps,
+            boxes=options.boxes,
         )
         server = WatchServer(options.host, options.port, session, _token(options))
         with signals_call(session.stop), server.serving():

@@ -52,18 +52,19 @@ class Session:
         speed: float = 1.0,
         fps: float = MOST_FPS,
         viewer_timeout_s: float = TIMEOUT_S,
+        boxes: bool = False,
     ) -> None:
         """Publish the first picture; until `run` returns, only the session may use `environments`.
 
         `speed` is a multiple of the console's own (0: as fast as possible), and viewers share at
         most `fps` pictures per second. A viewer that has sent no request for `viewer_timeout_s` has
-        left.
+        left. `boxes`: the boxes of objects are drawn on the screens.
         """
         config = environments.env.config
         self.num_envs = config.num_envs
         self._environments = environments
         self._frameskip = config.frameskip
-        self._camera = Camera(environments.env)
+        self._camera = Camera(environments.env, boxes=boxes)
         step_s = config.frameskip / environments.env.frame_rate
         self._step_pace = Pace(step_s / speed if speed else 0.0)
         self._picture_pace = Pace(1 / fps)

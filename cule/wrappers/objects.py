@@ -1,4 +1,4 @@
-"""Masks, planes and crops from observations of objects, as numpy arrays or torch tensors.
+"""Masks, planes, crops and scaled numbers from observations of objects, for numpy and torch.
 
 Binary masks, class masks and planes hold boxes alone; object masks and crops hold the pixels in
 them. The first four are the names of Object-Centric Attention via Masking (Blüml et al. 2025,
@@ -7,6 +7,7 @@ arXiv:2504.03024), which OCAtari's users know.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -117,7 +118,90 @@ def crops(rows: Array, screens: Array, size: int) -> Array:
     return cut if isinstance(screens, torch.Tensor) else cut.numpy()
 
 
-class ObjectMasks(gymnasium.vector.VectorWrapper):
+class _Converted(gymnasium.vector.VectorWrapper):
+    """Observations of objects or sprites as something else."""
+
+    def __init__(self, env: AtariVectorEnv) -> None:
+        """Wrap `env`.
+
+        Raises:
+            InvalidArgumentError: It has other observations.
+        """
+        if env.config.obs_type not in ROW_OBS_TYPES:
+            raise InvalidArgumentError(
+                f"env has obs_type {shown(env.config.obs_type)}; it must be 'objects' or 'sprites'"
+            )
+        super().__init__(env)
+        self._obs_type = env.config.obs_type
+        self._heights = env._plan.screen_heights
+
+    def reset(self, **keywords: Any) -> tuple[Array, dict[str, Any]]:
+        """Begin episodes, as `AtariVectorEnv.reset`."""
+        obs, info = self.env.reset(**keywords)
+        return self._convert(obs), info
+
+    def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+        """One step, as `AtariVectorEnv.step`; ``final_obs`` is converted, too."""
+        obs, reward, terminated, truncated, info = self.env.step(actions)
+        if "final_obs" in info:
+            info = {**info, "final_obs": self._convert(info["final_obs"])}
+        return self._convert(obs), reward, terminated, truncated, info
+
+    def _give(self, space: gymnasium.spaces.Box) -> None:
+        self.single_observation_space = space
+        self.observation_space = batch_space(space, self.num_envs)
+
+    def _convert(self, obs: Array) -> Array:
+        raise NotImplementedError
+
+
+class ScaledObjects(_Converted):
+    """Observations of objects or sprites as float32, in [0, 1] or [-1, 1].
+
+    x and w are divided by the width of the screen, y and h by its height, and clipped. Of other
+    columns v becomes log(1 + v) / log(32768), so that 0 is 0 and the largest value is 1; visible of
+    objects stays 0 or 1; negative values become 0. With `low` -1 each number u becomes 2u - 1.
+
+    Args:
+        env: Environments with ``obs_type="objects"`` or "sprites".
+        low: Least number, 0 or -1.
+
+    Raises:
+        InvalidArgumentError: `env` has other observations, or `low` is another number.
+
+    Example:
+        >>> import cule
+        >>> from cule.wrappers.objects import ScaledObjects
+        >>> env = ScaledObjects(cule.AtariVectorEnv("pong", 8, obs_type="objects"))
+        >>> obs, info = env.reset(seed=0)
+        >>> obs.shape, obs.dtype
+        ((8, 4, 5, 6), dtype('float32'))
+    """
+
+    def __init__(self, env: AtariVectorEnv, low: int = 0) -> None:
+        """Wrap `env`."""
+        super().__init__(env)
+        if low not in (0, -1):
+            raise InvalidArgumentError(f"low is {shown(low)}; it must be 0 or -1")
+        self._low = low
+        shape = env.single_observation_space.shape
+        self._give(gymnasium.spaces.Box(float(low), 1.0, shape, np.float32))
+
+    def _convert(self, obs: Array) -> Array:
+        numbers = torch.as_tensor(obs).float()
+        heights = torch.as_tensor(self._heights, device=numbers.device).reshape(-1, 1, 1)
+        tall, wide = heights.float(), torch.full_like(heights, _SCREEN_WIDTH).float()
+        scaled = numbers.clamp(min=0).log1p() / math.log1p(2**15 - 1)
+        for column, size in enumerate((wide, tall, wide, tall)):
+            scaled[..., column] = (numbers[..., column] / size).clamp(0, 1)
+        if self._obs_type == "objects":
+            scaled[..., _VISIBLE] = numbers[..., _VISIBLE]
+        if self._low:
+            scaled = 2 * scaled - 1
+        return scaled if isinstance(obs, torch.Tensor) else scaled.numpy()
+
+
+class ObjectMasks(_Converted):
     """Observations of objects or sprites as masks for a convolutional network.
 
     With "binary", uint8 ``[N, S, H, W]``: 255 in every box. With "class": in each box the level of
@@ -155,38 +239,19 @@ class ObjectMasks(gymnasium.vector.VectorWrapper):
         hud: bool = False,
     ) -> None:
         """Wrap `env`."""
-        config = env.config
-        if config.obs_type not in ROW_OBS_TYPES:
-            raise InvalidArgumentError(
-                f"env has obs_type {shown(config.obs_type)}; it must be 'objects' or 'sprites'"
-            )
         super().__init__(env)
         self._mode = as_choice("mode", mode, ("binary", "class", "planes"))
-        self._heights = env._plan.screen_heights
         height = as_int("img_height", img_height, 1, int(self._heights.min()))
         self._size = (height, as_int("img_width", img_width, 1, _SCREEN_WIDTH))
         self._kind_of_row: Array = None
         self.kinds: tuple[str, ...] = _SPRITE_KINDS
-        if config.obs_type == "objects":
+        if self._obs_type == "objects":
             self.kinds, self._kind_of_row = _kinds_of(env, as_bool("hud", hud))
         planes = (len(self.kinds),) if self._mode == "planes" else ()
-        shape = (config.stack_num, *planes, *self._size)
-        self.single_observation_space = gymnasium.spaces.Box(0, 255, shape, np.uint8)
-        self.observation_space = batch_space(self.single_observation_space, env.num_envs)
+        shape = (env.config.stack_num, *planes, *self._size)
+        self._give(gymnasium.spaces.Box(0, 255, shape, np.uint8))
 
-    def reset(self, **keywords: Any) -> tuple[Array, dict[str, Any]]:
-        """Begin episodes, as `AtariVectorEnv.reset`."""
-        obs, info = self.env.reset(**keywords)
-        return self._masks(obs), info
-
-    def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
-        """One step, as `AtariVectorEnv.step`; ``final_obs`` are masks, too."""
-        obs, reward, terminated, truncated, info = self.env.step(actions)
-        if "final_obs" in info:
-            info = {**info, "final_obs": self._masks(info["final_obs"])}
-        return self._masks(obs), reward, terminated, truncated, info
-
-    def _masks(self, obs: Array) -> Array:
+    def _convert(self, obs: Array) -> Array:
         kinds = self._kind_of_row
         if kinds is None:
             kinds = obs[..., SPRITE_COLUMNS.index("object")]

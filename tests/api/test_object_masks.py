@@ -13,7 +13,7 @@ from cule.games.language import OBJECT_COLUMNS
 
 torch = pytest.importorskip("torch")
 
-from cule.wrappers.objects import ObjectMasks, crops, draw_planes, object_masks  # noqa: E402
+from cule.wrappers.objects import ObjectMasks, ScaledObjects, crops, draw_planes, object_masks  # noqa: E402
 
 
 def random_rows(seed: int, *shape: int) -> Any:
@@ -146,6 +146,31 @@ class TestWrapper:
         assert kinds[-1] == -1
         assert np.array_equal(obs[0, 0], plain_planes(frame, kinds, 5, (210, 160), 210))
 
+    @pytest.mark.parametrize("low", [0, -1])
+    def test_scaled(self, low: int) -> None:
+        """Numbers against their rule, one at a time."""
+        games = [("pong", 1), ("air_raid", 1)]  # screens of 210 and 250 rows
+        for obs_type in ("objects", "sprites"):
+            made = [
+                cule.AtariVectorEnv(games, obs_type=obs_type, stack_num=2, num_threads=1)
+                for _ in range(2)
+            ]
+            scaled = ScaledObjects(made[0], low)
+            scaled.reset(seed=0)
+            made[1].reset(seed=0)
+            for _ in range(30):
+                obs, rows = scaled.step(np.zeros(2, int))[0], made[1].step(np.zeros(2, int))[0]
+            assert obs in scaled.observation_space
+            assert len(np.unique(obs)) > 10
+            for found, numbers, height in zip(obs, rows.astype(float), (210, 250), strict=True):
+                size = [160, height, 160, height]
+                wanted = np.log1p(np.maximum(numbers, 0)) / np.log(32768)
+                wanted[..., :4] = np.clip(numbers[..., :4] / size, 0, 1)
+                if obs_type == "objects":
+                    wanted[..., 4] = numbers[..., 4]
+                wanted = (2 * wanted - 1) if low else wanted
+                np.testing.assert_allclose(found, wanted, atol=1e-6)
+
     def test_tensors(self) -> None:
         """With torch tensors masks are tensors."""
         options = {"obs_type": "objects", "output": "torch", "num_threads": 1}
@@ -160,6 +185,8 @@ class TestWrapper:
         with pytest.raises(InvalidArgumentError, match="obs_type 'image'; it must be 'objects' or"):
             ObjectMasks(images)
         env = cule.AtariVectorEnv("pong", 1, obs_type="objects", num_threads=1)
+        with pytest.raises(InvalidArgumentError, match="low is 1; it must be 0 or -1"):
+            ScaledObjects(env, 1)
         with pytest.raises(InvalidArgumentError, match="mode is 'pixels'; it must be"):
             ObjectMasks(env, "pixels")
         with pytest.raises(

@@ -15,6 +15,7 @@ from cule.envs.errors import ArgumentTypeError
 from cule.errors import InvalidArgumentError, InvalidStateError, RulesError
 from cule.games.language import OBJECT_COLUMNS as COLUMNS
 from cule.games.objects import compile_objects, games_with_objects, load_objects
+from cule.watch.camera import Camera
 from tests.support.cases import long_except
 
 pytestmark = pytest.mark.ale
@@ -150,15 +151,65 @@ def test_one_environment_and_the_interface() -> None:
         gymnasium.make("cule/Tetris-v5", obs_type="objects")
 
 
+def test_objects_beside_images() -> None:
+    """In ``info``, on rendered screens and on pictures of `cule watch`."""
+    games = [("pong", 1), ("breakout", 2)]
+    options = {"objects_info": True, "render_boxes": True, "render_mode": "rgb_array"}
+    options |= {"autoreset_mode": "SameStep", "max_num_frames_per_episode": 60, "num_threads": 1}
+    env = cule.AtariVectorEnv(games, **options)
+    rows = cule.AtariVectorEnv(games, obs_type="objects", **options)
+    info = env.reset(seed=0)[1]
+    obs = rows.reset(seed=0)[0]
+    for actions in actions_of(env, 40):
+        assert info["objects"].dtype == np.int16
+        assert np.array_equal(info["objects"], obs[:, -1])
+        info = env.step(actions)[-1]
+        obs = rows.step(actions)[0]
+    screens = env.screens("rgb")
+    for screen, rendered, table in zip(screens, env.render(), obs[:, -1], strict=True):
+        outline = np.zeros((210, 160), bool)
+        for x, y, w, h, visible, _ in table.tolist():
+            for row in range(y, y + h):
+                for column in range(x, x + w):
+                    is_edge = row in (y, y + h - 1) or column in (x, x + w - 1)
+                    if visible and is_edge and 0 <= row < 210 and 0 <= column < 160:
+                        outline[row, column] = True
+        assert outline.any()
+        assert (rendered[outline] == 255).all()
+        assert np.array_equal(rendered[~outline], screen[~outline])
+    some = cule.AtariVectorEnv("pong", 4, batch_size=2, objects_info=True, num_threads=1)
+    some.reset(seed=0)
+    for _ in range(6):
+        result = some.step(np.zeros(2, int))
+        wanted = [rows_of("pong", some.ram[env_id]) for env_id in result[-1]["env_id"]]
+        assert np.array_equal(result[-1]["objects"], wanted)
+    plain, boxed = (
+        Camera(cule_env, boxes=boxes).render(0)._pixels
+        for cule_env in [cule.AtariVectorEnv("pong", 1, num_threads=1)]
+        for boxes in (False, True)
+        if cule_env.reset(seed=0)
+    )
+    assert set(np.unique(boxed[plain != boxed])) == {0x0E}
+
+
+def test_several_players() -> None:
+    """Rows are those of the RAM, whoever plays."""
+    env = cule.MultiAgentVectorEnv("pong", 2, obs_type="objects", num_threads=1)
+    env.reset(seed=0)
+    for _ in range(20):
+        obs, *_ = env.step(env.action_space.sample())
+    assert np.array_equal(obs[:, -1], [rows_of("pong", ram) for ram in env.ram])
+
+
 def test_what_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="'tetris' has no table of objects; there is"):
+        cule.AtariVectorEnv("tetris", 1, objects_info=True)
     with pytest.raises(InvalidArgumentError, match="'tetris' has no table of objects; there is"):
         cule.AtariVectorEnv("tetris", 1, obs_type="objects")
     with pytest.raises(InvalidArgumentError, match="img_height is 42; with obs_type='objects'"):
         cule.AtariVectorEnv("pong", 1, obs_type="objects", img_height=42)
     with pytest.raises(InvalidArgumentError, match="for objects_layout it must be 'objects' or"):
         _ = cule.AtariVectorEnv("pong", 1, num_threads=1).objects_layout
-    with pytest.raises(InvalidArgumentError, match="with several players it must be 'image' or"):
-        cule.MultiAgentVectorEnv("pong", 1, obs_type="objects")
 
 
 def test_a_table_names_its_objects() -> None:

@@ -162,10 +162,19 @@ def test_one_environment_and_the_interface() -> None:
         ale.getSprites(0)
 
 
+def test_several_players() -> None:
+    """What is finer than the playfield is in a box."""
+    env = cule.MultiAgentVectorEnv("boxing", 1, obs_type="sprites", stack_num=1, num_threads=1)
+    env.reset(seed=0)
+    for _ in range(20):
+        obs, *_ = env.step(env.action_space.sample())
+        (picture,) = env.screens("index")
+        assert uneven_cells(picture).any()
+        assert not (uneven_cells(picture) & ~box_cells(obs[0, 0], len(picture))).any()
+
+
 def test_what_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match=r"max_sprites is 0; it must be in 1\.\.1024"):
         cule.AtariVectorEnv("pong", 1, obs_type="sprites", max_sprites=0)
     with pytest.raises(InvalidArgumentError, match="for objects_layout it must be 'objects' or"):
         _ = cule.AtariVectorEnv("pong", 1, num_threads=1).objects_layout
-    with pytest.raises(InvalidArgumentError, match="with several players it must be 'image' or"):
-        cule.MultiAgentVectorEnv("pong", 1, obs_type="sprites")
