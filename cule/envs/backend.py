@@ -20,6 +20,7 @@ from cule.envs.plan import BatchPlan, make_batch
 from cule.envs.results import RunningKernel
 
 if TYPE_CHECKING:
+    from cule.envs.boxes import CurrentObjects
     from cule.envs.cuda_batch import CudaBatch
 
 
@@ -149,6 +150,18 @@ def rgb_screens(batch: Backend, heights: NDArray[np.int32]) -> tuple[NDArray[np.
         for index, screen in zip(indices, to_numpy(batch.screens("rgb", indices)), strict=True):
             screens[index] = screen
     return tuple(screens)
+
+
+def objects_beside(
+    options: EnvOptions, plan: BatchPlan, ram: Callable[[], NativeArray]
+) -> tuple[CurrentObjects | None, CurrentObjects | None]:
+    """The objects that `render` draws, and those in ``info``; None: none, by the options."""
+    if not (options.render_boxes or options.objects_info):
+        return None, None
+    from cule.envs.boxes import CurrentObjects
+
+    objects = CurrentObjects(plan, ram)
+    return objects if options.render_boxes else None, objects if options.objects_info else None
 
 
 def make_backend(plan: BatchPlan, options: EnvOptions) -> tuple[Backend, Memory]:

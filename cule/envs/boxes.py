@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from cule import _core
 from cule.envs.checks import Array, NativeArray, to_numpy
-from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan
 from cule.games.language import OBJECT_COLUMNS
 from cule.games.objects import load_objects
@@ -31,7 +30,6 @@ class CurrentObjects:
         self._ram = ram
         tables = [load_objects(rules.game_id) for rules in plan.rules]
         self._words = [tables[game].words for game in plan.game_index]
-        self.num_envs = len(self._words)
         self._num_rows = max(len(table.slots) for table in tables)
 
     def rows(self, envs: Array) -> Array:
@@ -43,23 +41,10 @@ class CurrentObjects:
             row[: len(found)] = found
         return rows
 
-
-def objects_beside(
-    options: EnvOptions, plan: BatchPlan, ram: Callable[[], NativeArray]
-) -> tuple[CurrentObjects | None, CurrentObjects | None]:
-    """The objects that `render` draws, and those in ``info``; None: none, by the options."""
-    if not (options.render_boxes or options.objects_info):
-        return None, None
-    objects = CurrentObjects(plan, ram)
-    return objects if options.render_boxes else None, objects if options.objects_info else None
-
-
-def draw_all_boxes(
-    screens: Iterable[NDArray[np.uint8]], objects: CurrentObjects, level: int
-) -> None:
-    """Draw the boxes of all environments on their screens; `level` as for `draw_boxes`."""
-    for screen, rows in zip(screens, objects.rows(np.arange(objects.num_envs)), strict=True):
-        draw_boxes(screen, rows, level)
+    def draw(self, screens: Iterable[NDArray[np.uint8]], level: int) -> None:
+        """Draw the boxes of all environments on their screens; `level` as for `draw_boxes`."""
+        for screen, rows in zip(screens, self.rows(np.arange(len(self._words))), strict=True):
+            draw_boxes(screen, rows, level)
 
 
 def draw_boxes(screen: NDArray[np.uint8], rows: NDArray[np.int16], level: int) -> None:

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from cule import _core
 from cule.envs.actions import Action
-from cule.envs.backend import Outputs, make_backend, rgb_screens, running_kernel
-from cule.envs.boxes import draw_all_boxes, objects_beside
+from cule.envs.backend import Outputs, make_backend, objects_beside, rgb_screens, running_kernel
 from cule.envs.checks import Array, as_choice, to_numpy
 from cule.envs.concurrency import forked_error, is_held_elsewhere, one_at_a_time, watch_forks
 from cule.envs.errors import NativeErrors, native_errors
@@ -205,7 +204,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             return None
         screens = rgb_screens(self._batch, self._plan.screen_heights)
         if self._boxes is not None:
-            draw_all_boxes(screens, self._boxes, 255)
+            self._boxes.draw(screens, 255)
         return screens
 
     @one_at_a_time

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule import _core
-from cule.envs.boxes import CurrentObjects, draw_all_boxes
+from cule.envs.boxes import CurrentObjects
 from cule.envs.checks import to_numpy
 from cule.envs.plan import plan_batch
 from cule.envs.png import encode_indexed_png
@@ -64,7 +64,7 @@ class Camera:
         """The screens after the last frame, as the picture of a number."""
         screens: NDArray[np.uint8] = to_numpy(self._env.screens("index"))
         if self._objects is not None:
-            draw_all_boxes(screens, self._objects, _WHITE)
+            self._objects.draw(screens, _WHITE)
         return Picture(number, tile(screens, self.columns), self._palette)
 
 
