@@ -112,6 +112,8 @@ struct SpriteRun {
   u8 x0, x1;            // columns of all its pieces,
   u8 last_x0, last_x1;  // and of the last one
   u8 color, copies;
+  u8 last_pixels, last_visible;  // of the last piece,
+  u64 last_hash;                 // and what it added
 };
 
 // What an object's colour and NUSIZ mode were, from which pixel of the scanline on. A change
@@ -189,8 +191,13 @@ struct SpriteSink {
       make_layers(s, shapes, m.layers);
       version_ = shapes.version;
       is_control_stale_ = false;
+      look_ += 2;
     }
     if (line != line_) begin_line(line);
+    if (x0 == 0 && x1 == kScreenWidth) {
+      whole_ = look_ | u32(s.hmove_blank != 0);
+      if (whole_ == last_whole_) return;
+    }
     for (u32 n = 0; n < 2; ++n) {
       const u32 objects = (1u << kPlayer0 | 1u << kMissile0) << n;
       if (shapes.active & objects) m.tints[n].note(x0, s.color[n], s.nusiz[n] & 7);
@@ -213,7 +220,7 @@ struct SpriteSink {
   }
 
   CULE_HD void blank_left(u32 line, u32 x0, u32 x1) {
-    if (line != line_ || x1 <= x0) return;
+    if (line != line_ || x1 <= x0 || is_repeated()) return;
     for (Mask& mask : m.shown) mask.word[0] &= ~range_bits(0, x0, x1);
   }
 
@@ -248,10 +255,19 @@ struct SpriteSink {
 
   // The scanline before is whole.
   CULE_HD void begin_line(u32 line) {
-    for (u32 left = touched_ | open_; left; left &= left - 1) stack_pieces(lowest_bit(left));
+    for (u32 left = touched_ | open_; left; left &= left - 1) {
+      const u32 object = lowest_bit(left);
+      if (is_repeated()) {
+        for (u32 i = 0; i < m.open_size[object]; ++i) add_piece(m.open[object][i]);
+      } else {
+        stack_pieces(object);
+      }
+    }
     for (SpriteTints& tints : m.tints) tints.size = 0;
-    open_ = touched_;
+    if (!is_repeated()) open_ = touched_;
     touched_ = 0;
+    last_whole_ = line == line_ + 1 ? whole_ : 0;
+    whole_ = 0;
     for (u32 left = line == line_ + 1 ? 0 : open_; left; left &= left - 1) {
       const u32 object = lowest_bit(left);
       for (u32 i = 0; i < m.open_size[object]; ++i) end_run(object, m.open[object][i]);
@@ -264,6 +280,17 @@ struct SpriteSink {
     hash = (hash ^ value) * 0x9FB21C651E98DF25ULL;
     return hash ^ hash >> 32;
   }
+
+  // Once more the piece that was added last, or a first time.
+  CULE_HD CULE_INLINE static void add_piece(SpriteRun& run) {
+    run.hash = mix(run.hash, run.last_hash);
+    ++run.lines;
+    run.pixels = u16(run.pixels + run.last_pixels);
+    run.visible = u16(run.visible + run.last_visible);
+  }
+
+  // Whether the scanline shows the same as the one before.
+  CULE_HD CULE_INLINE bool is_repeated() const { return whole_ != 0 && whole_ == last_whole_; }
 
   // Continues the object's runs by its pieces of the scanline, begins others, ends the rest.
   CULE_HD void stack_pieces(u32 object) {
@@ -290,10 +317,10 @@ struct SpriteSink {
       } else {
         run = begin_run(begin, tint);
       }
-      run.hash = mix(run.hash, hash ^ (begin + kScreenWidth - run.first_x));
-      ++run.lines;
-      run.pixels = u16(run.pixels + pixels);
-      run.visible = u16(run.visible + count_pixels(m.shown[object], begin, end));
+      run.last_hash = hash ^ (begin + kScreenWidth - run.first_x);
+      run.last_pixels = u8(pixels);
+      run.last_visible = u8(count_pixels(m.shown[object], begin, end));
+      add_piece(run);
       run.last_x0 = u8(begin);
       run.last_x1 = u8(end);
       if (begin < run.x0) run.x0 = u8(begin);
@@ -333,6 +360,9 @@ struct SpriteSink {
   u32 version_ = 0;  // shapes the layers were made of
   bool is_control_stale_ = true;
   u32 line_ = kNoLine;  // that pixels are collected of
+  u32 look_ = 0;        // counts changes of layers, twice
+  u32 whole_ = 0;       // how the scanline was drawn, in one piece: look_, and bit 0: with a blank
+  u32 last_whole_ = 0;  // likewise the one before; 0: in several pieces
   u32 touched_ = 0;     // objects that have some there
   u32 open_ = 0;        // objects that have runs
 };
