@@ -142,9 +142,9 @@ class QNetwork(nn.Module):
 
 
 def torso_without_hidden_layer(name: str, obs_shape: Sequence[int]) -> Torso:
-    """A torso whose last linear layer that of a head replaces; "vector" and "mlp" keep theirs."""
+    """A torso without its last linear layer; "vector", "mlp" and "objects" keep theirs."""
     torso = make_torso(name, obs_shape)
-    if name not in ("vector", "mlp"):
+    if name not in ("vector", "mlp", "objects"):
         assert isinstance(torso.body, nn.Sequential)
         last = max(i for i, layer in enumerate(torso.body) if isinstance(layer, nn.Linear))
         torso.num_features = int(torso.body[last].in_features)  # type: ignore[arg-type]

@@ -9,7 +9,8 @@ impala2     the same, twice as wide
 hadamax     Kooi et al. 2025: products of parallel convolutions, 32 8x8, 64 4x4, 64 3x3, stride 1,
             layer normalization, maxima over 4x4/4, 2x2/2, 3x3/1, linear 512; for GPUs
 vector      linear 128 and ReLU; for RAM and other vectors
-mlp         flatten, linear 128 twice; for small images and tests
+mlp         flatten, linear 128 twice; for objects, small images and tests
+objects     linear 64 for each object, attention among objects, linear 128, maximum; for objects
 """
 
 from __future__ import annotations
@@ -23,7 +24,18 @@ from torch import Tensor, nn
 from cule.errors import InvalidArgumentError, shown
 
 #: Names of the torsos.
-TORSOS = ("nature", "nature32", "nips", "small", "impala", "impala2", "hadamax", "vector", "mlp")
+TORSOS = (
+    "nature",
+    "nature32",
+    "nips",
+    "small",
+    "impala",
+    "impala2",
+    "hadamax",
+    "vector",
+    "mlp",
+    "objects",
+)
 
 #: Largest value of an observation byte.
 WHITE = 255.0
@@ -93,13 +105,13 @@ class Torso(nn.Module):
             self.num_features = int(body(example).shape[-1])
 
     def forward(self, obs: Tensor) -> Tensor:
-        """Turn observations, uint8 or float (0..255), into features ``[B, F]``.
+        """Turn observations, uint8, int16 or float (0..255), into features ``[B, F]``.
 
         Images are ``[B, S, H, W]``, or ``[B, H, W]`` without stacking.
         """
         if self.is_image and obs.dim() == 3:
             obs = obs.unsqueeze(1)
-        if obs.dtype == torch.uint8:
+        if not obs.is_floating_point():
             if self.is_image:
                 obs = obs.to(torch.float32, memory_format=torch.channels_last)
             else:
@@ -172,6 +184,8 @@ def linear_body(num_inputs: int, num_layers: int, *, normalized: bool = False) -
 def make_torso(name: str, obs_shape: Sequence[int]) -> Torso:
     """Make a torso of `TORSOS` for observations ``[S, H, W]``, or ``[D]`` for "vector" and "mlp".
 
+    That of "objects" is ``[S, K, F]``: S frames of K rows of F numbers.
+
     Raises:
         InvalidArgumentError: An unknown name, or one that does not fit the shape.
     """
@@ -183,6 +197,10 @@ def make_torso(name: str, obs_shape: Sequence[int]) -> Torso:
     if name in ("vector", "mlp"):
         body = linear_body(example.numel(), 2 if name == "mlp" else 1)
         return Torso(body, example, is_image=False)
+    if name == "objects" and len(obs_shape) == 3:
+        from cule.nets.objects import ObjectsBody
+
+        return Torso(ObjectsBody(obs_shape), example, is_image=False)
     if len(obs_shape) != 3:
         raise InvalidArgumentError(
             f"network is {shown(name)}, which needs images [S, H, W]; for observations of shape "

@@ -389,9 +389,17 @@ def test_help_names_the_networks_that_are_allowed(name: str) -> None:
 
 
 @pytest.mark.ale
+@pytest.mark.parametrize(
+    ("obs_type", "network", "shape"),
+    [("ram", "vector", (128,)), ("objects", "mlp", (2, 5, 6)), ("objects", "objects", (2, 5, 6))],
+)
 @pytest.mark.parametrize("name", long_except(["ppo", "rainbow", "apex-dpg"], "ppo"))
-def test_learners_read_ram(name: str) -> None:
-    options = {"num_envs": 4, "obs_type": "ram", "network": "vector", "decorrelate_steps": 0}
+def test_learners_read_ram_and_objects(
+    name: str, obs_type: str, network: str, shape: tuple[int, ...]
+) -> None:
+    options = {"num_envs": 4, "obs_type": obs_type, "network": network, "decorrelate_steps": 0}
+    if obs_type == "objects":
+        options["stack_num"] = 2
     small = {
         "num_steps": 8,
         "memory": 4_000,
@@ -402,7 +410,7 @@ def test_learners_read_ram(name: str) -> None:
     config_class = AGENTS[name].config_class
     options |= {key: value for key, value in small.items() if key in field_docs(config_class)}
     agent = AGENTS[name](config_class(**options))
-    assert agent.obs_shape == (128,)
+    assert agent.obs_shape == shape
     for _ in agent.train(steps=128):
         pass
     assert agent.updates > 0

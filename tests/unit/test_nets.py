@@ -100,8 +100,52 @@ def test_nature_network_has_the_published_size() -> None:
     assert size_of(nets.ActorCritic(IMAGE, 18)) == 1_684_128 + 513 * 18 + 513
 
 
+def test_objects_against_loops() -> None:
+    """Attention of four heads among the visible objects, one at a time, in float64."""
+    torch.manual_seed(0)
+    torso = nets.make_torso("objects", (2, 3, 6))
+    obs = torch.randint(-20, 200, (4, 2, 3, 6), dtype=torch.int16)
+    shown = torch.tensor([[1, 1, 1], [1, 0, 1], [0, 1, 0], [0, 0, 0]])
+    obs[:, -1, :, 4] = shown.to(torch.int16)
+    features = torso(obs)
+    assert features.shape == (4, torso.num_features)
+    body = torso.body.double()
+
+    def layer(linear: torch.nn.Linear, x: torch.Tensor) -> torch.Tensor:
+        return linear.weight @ x + linear.bias
+
+    for rows, seen, found in zip(obs.double(), shown.tolist(), features, strict=True):
+        tokens = [
+            torch.relu(layer(body.embed, rows[:, k].flatten() / 255) + body.names[k])
+            for k in range(3)
+        ]
+        parts = [layer(body.queries, token).reshape(3, 4, 16) for token in tokens]
+        results = [torch.zeros(128, dtype=torch.float64)]
+        for k in range(3):
+            heads = []
+            for head in range(4):
+                others = [j for j in range(3) if seen[j]]
+                scores = [parts[k][0, head] @ parts[j][1, head] / 4 for j in others]
+                weights = torch.softmax(torch.stack(scores), 0) if scores else []
+                heads.append(
+                    sum(
+                        (w * parts[j][2, head] for w, j in zip(weights, others, strict=True)),
+                        torch.zeros(16, dtype=torch.float64),
+                    )
+                )
+            if seen[k]:
+                mixed = tokens[k] + layer(body.merge, torch.cat(heads))
+                results.append(torch.relu(layer(body.out, mixed)))
+        torch.testing.assert_close(found.double(), torch.stack(results).amax(0))
+
+
 def test_torsos_that_do_not_fit_are_refused() -> None:
-    for name, shape in (("resnet", IMAGE), ("nature", (4, 10, 10)), ("nature", (128,))):
+    for name, shape in (
+        ("resnet", IMAGE),
+        ("nature", (4, 10, 10)),
+        ("nature", (128,)),
+        ("objects", (9,)),
+    ):
         with pytest.raises(InvalidArgumentError, match="network"):
             nets.make_torso(name, shape)
     assert nets.make_torso("vector", (128,))(torch.zeros(2, 128, dtype=torch.uint8)).shape == (

@@ -29,8 +29,9 @@ class AgentConfig(GameOptions):
     game: str = "pong"
     """Game to learn; several with commas share the environments equally."""
 
-    obs_type: str = one_of("image", "image", "ram")
-    """image, or ram: the 128 bytes of RAM."""
+    obs_type: str = one_of("image", "image", "ram", "objects")
+    """image; ram: the 128 bytes of RAM; or objects: rows of numbers, in games with a table of them,
+    see docs/objects.md."""
 
     mode: int | None = None
     """Game mode; none: the default of the game."""
@@ -65,7 +66,7 @@ class AgentConfig(GameOptions):
 
     network: str = "nature"
     """Torso: nature, nature32, nips, small (for CPUs), impala, impala2, hadamax, mlp; vector for
-    RAM."""
+    RAM; mlp or objects for objects."""
 
     initialization: str = "orthogonal"
     """Initialization of the weights: orthogonal, he or torch."""

@@ -131,8 +131,8 @@ def make_games(config: AgentConfig, seats: int) -> MultiAgentVectorEnv:
 def _options(config: AgentConfig, kind: type[EnvOptions]) -> dict[str, Any]:
     """The options of environments of a kind, without games and numbers of environments."""
     names = init_fields(GameOptions).keys() & init_fields(kind).keys() - {"game", "num_envs"}
-    if config.obs_type == "ram":
-        names -= set(IMAGE_OPTIONS)
+    if config.obs_type != "image":
+        names -= set(IMAGE_OPTIONS) - ({"stack_num"} if config.obs_type == "objects" else set())
     sides = dict.fromkeys(("img_height", "img_width"), config.img_size)
     return {
         **{name: getattr(config, name) for name in names},
@@ -167,8 +167,10 @@ def obs_shape(env: FrameEnv) -> tuple[int, ...]:
 
 
 def obs_dtype(env: FrameEnv) -> torch.dtype:
-    """Type of observations: uint8, or float32 where the space has floats."""
+    """Type of observations: uint8, int16 of objects, or float32 where the space has floats."""
     dtype = getattr(env.single_observation_space, "dtype", None)
+    if dtype is not None and np.dtype(dtype) == np.int16:
+        return torch.int16
     return torch.float32 if dtype is not None and np.dtype(dtype).kind == "f" else torch.uint8
 
 
