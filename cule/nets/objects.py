@@ -8,8 +8,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cule.nets.torsos import ByteLinear
-
 WIDTH = 64
 _HEADS = 4
 _VISIBLE = 4  # column of a row
@@ -23,11 +21,11 @@ class ObjectsBody(nn.Module):
     result is the maximum over these.
     """
 
-    def __init__(self, obs_shape: Sequence[int]) -> None:
-        """Make the layers."""
+    def __init__(self, first: type[nn.Linear], obs_shape: Sequence[int]) -> None:
+        """Make the layers, the first of this kind."""
         super().__init__()
         frames, objects, columns = obs_shape
-        self.embed = ByteLinear(frames * columns, WIDTH)
+        self.embed = first(frames * columns, WIDTH)
         self.names = nn.Parameter(torch.zeros(objects, WIDTH))
         nn.init.normal_(self.names, std=0.1)
         self.queries = nn.Linear(WIDTH, 3 * WIDTH)

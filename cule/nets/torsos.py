@@ -200,7 +200,7 @@ def make_torso(name: str, obs_shape: Sequence[int]) -> Torso:
     if name == "objects" and len(obs_shape) == 3:
         from cule.nets.objects import ObjectsBody
 
-        return Torso(ObjectsBody(obs_shape), example, is_image=False)
+        return Torso(ObjectsBody(ByteLinear, obs_shape), example, is_image=False)
     if len(obs_shape) != 3:
         raise InvalidArgumentError(
             f"network is {shown(name)}, which needs images [S, H, W]; for observations of shape "

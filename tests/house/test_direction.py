@@ -171,8 +171,8 @@ SCRIPTS: dict[str, set[str]] = {
         "cule.wrappers.sb3",
         "cule.wrappers.torchrl",
     },
-    # games: what a record of ale-py is a record of; cule: of its snapshots.
-    "roms_tools": {"cule", "cule.games"},
+    # games: what a record of ale-py is a record of; cule: of its snapshots, and of objects.
+    "roms_tools": {"cule", "cule.games", "cule.games.objects"},
 }
 
 
