@@ -17,7 +17,7 @@ from cule.lazy import lazy_names, needs
 with needs("cule[train]"):
     from cule.nets.heads import ActorCritic, QNetwork, gather_actions, soft_copy
 from cule.nets.initialization import INITIALIZATIONS, initialize
-from cule.nets.pixels import PixelStatistics, read_floats
+from cule.nets.pixels import OBJECT_SCALE, PixelStatistics, read_floats
 from cule.nets.torsos import TORSOS, make_torso, reads_blocks
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ __getattr__, __dir__ = lazy_names(
 
 __all__ = [
     "INITIALIZATIONS",
+    "OBJECT_SCALE",
     "TORSOS",
     "ActorCritic",
     "DeterministicActorCritic",

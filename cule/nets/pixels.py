@@ -10,6 +10,9 @@ from cule.nets.torsos import WHITE, ByteConv2d, ByteLinear
 #: Largest absolute value of a normalized pixel.
 LIMIT = 5.0
 
+#: What networks divide the numbers of objects by: positions are up to 210, speeds a few pixels.
+OBJECT_SCALE = 24.0
+
 
 class PixelStatistics(nn.Module):
     """Normalizes observations by running statistics, which are buffers and not parameters.
@@ -66,10 +69,10 @@ class PixelStatistics(nn.Module):
         return torch.addcmul(shift, x, scale).clamp_(-limit, limit)
 
 
-def read_floats(network: nn.Module) -> None:
-    """Let a network of `cule.nets` read observations that are not bytes, without scaling them."""
+def read_floats(network: nn.Module, scale: float = 1.0) -> None:
+    """Let a network of `cule.nets` read observations that are not bytes, divided by `scale`."""
     for module in network.modules():
         if isinstance(module, ByteConv2d | ByteLinear | PixelStatistics):
-            module.white = 1.0
+            module.white = scale
         if isinstance(module, PixelStatistics):
-            module.variance.fill_(1.0)
+            module.variance.fill_(scale**2)

@@ -100,6 +100,16 @@ def test_nature_network_has_the_published_size() -> None:
     assert size_of(nets.ActorCritic(IMAGE, 18)) == 1_684_128 + 513 * 18 + 513
 
 
+@pytest.mark.parametrize("name", ["mlp", "objects"])
+def test_numbers_of_objects_have_a_scale_of_their_own(name: str) -> None:
+    torso = nets.make_torso(name, (2, 3, 6))
+    obs = torch.randint(1, 200, (4, 2, 3, 6), dtype=torch.int16)
+    expected = torso(obs.float() * (255.0 / nets.OBJECT_SCALE))
+    assert not torch.allclose(torso(obs), expected)
+    nets.read_floats(torso, nets.OBJECT_SCALE)
+    torch.testing.assert_close(torso(obs), expected)
+
+
 def test_objects_against_loops() -> None:
     """Attention of four heads among the visible objects, one at a time, in float64."""
     torch.manual_seed(0)

@@ -50,7 +50,7 @@ from cule.agents.parts.timer import PhaseTimer
 from cule.envs import FrameStep
 from cule.errors import InvalidArgumentError, shown
 from cule.kernels import BLOCK_SIDE
-from cule.nets import read_floats, reads_blocks
+from cule.nets import OBJECT_SCALE, read_floats, reads_blocks
 
 if TYPE_CHECKING:
     from cule.agents.parts.learner import Learner
@@ -181,6 +181,8 @@ class Setup:
                 network = make()
                 if self.obs_dtype.is_floating_point:
                     read_floats(network)
+                elif self.obs_dtype == torch.int16:
+                    read_floats(network, OBJECT_SCALE)
             network = network.to(self.device)
             if outputs:
                 check_network(network, self.obs_shape, self.obs_dtype, outputs, self.device)
