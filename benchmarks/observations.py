@@ -1,0 +1,92 @@
+"""Processor time of kinds of observations, in interleaved rounds.
+
+    python -m benchmarks.observations
+
+prints microseconds per emulated frame, the median of the rounds, and the ratio to RAM. With
+``--ocatari PYTHON``, a Python that has the packages ocatari and ale-py, also those of OCAtari, one
+environment in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import time
+
+import numpy as np
+
+import cule
+
+KINDS = ("ram", "objects", "sprites", "image")
+GAMES = ("pong", "breakout", "seaquest", "space_invaders", "ms_pacman")
+ROUNDS = 5
+FRAMESKIP = 4
+
+#: Steps one environment and reads its objects after each step; prints the same time.
+OCATARI = """
+import random, statistics, sys, time
+from ocatari.core import OCAtari
+env = OCAtari(f"ALE/{sys.argv[1]}-v5", mode="ram", hud=True)
+begin = env.reset(seed=0)[1]["frame_number"]
+taken = []
+for _ in range(6):
+    start = time.process_time()
+    for _ in range(300):
+        *_, terminated, truncated, info = env.step(random.randrange(env.action_space.n))
+        _ = [(thing.x, thing.y, thing.w, thing.h) for thing in env.objects if thing]
+        if terminated or truncated:
+            env.reset()
+    seconds, end = time.process_time() - start, info["frame_number"]
+    taken.append(1e6 * seconds / (end - begin))
+    begin = end
+print(statistics.median(taken[1:]))
+"""
+
+
+def measure(game: str, num_envs: int, frames: int) -> dict[str, float]:
+    """Microseconds of processor time per frame, by kind; `frames` in each round."""
+    envs = {kind: cule.AtariVectorEnv(game, num_envs, obs_type=kind) for kind in KINDS}
+    steps = max(frames // (FRAMESKIP * num_envs), 1)
+    random = np.random.default_rng(0)
+    actions = random.integers(len(envs["ram"].action_set), size=(steps, num_envs))
+    times: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    for env in envs.values():
+        env.reset(seed=0)
+    for number in range(ROUNDS + 1):  # the first one warms up
+        for kind, env in envs.items():
+            start = time.process_time()
+            for row in actions:
+                env.step(row)
+            taken = time.process_time() - start
+            if number:
+                times[kind].append(1e6 * taken / (steps * num_envs * FRAMESKIP))
+    for env in envs.values():
+        env.close()
+    return {kind: statistics.median(values) for kind, values in times.items()}
+
+
+def main() -> None:
+    """Print a row for each game and number of environments."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--games", nargs="+", default=list(GAMES))
+    parser.add_argument("--num-envs", nargs="+", type=int, default=[16, 1024])
+    parser.add_argument("--frames", type=int, default=16_384, help="in each round")
+    parser.add_argument("--ocatari", help="a Python with ocatari and ale-py")
+    options = parser.parse_args()
+    print("| game | N | " + " | ".join(KINDS) + " | OCAtari |")
+    print("|---" * (3 + len(KINDS)) + "|")
+    for game in options.games:
+        other = "-"
+        if options.ocatari:
+            words = [options.ocatari, "-c", OCATARI, game.title().replace("_", "")]
+            done = subprocess.run(words, check=True, capture_output=True, text=True)
+            other = f"{float(done.stdout.split()[-1]):.1f}"
+        for num_envs in options.num_envs:
+            found = measure(game, num_envs, options.frames)
+            cells = [f"{found[kind]:.2f} ({found[kind] / found['ram']:.2f})" for kind in KINDS]
+            print(f"| {game} | {num_envs} | " + " | ".join(cells) + f" | {other} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
