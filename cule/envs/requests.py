@@ -175,6 +175,8 @@ def check_saved_options(states: NDArray[np.uint8], config: EnvOptions) -> None:
             continue
         had = {name: getattr(saved, name) for name in _SNAPSHOT_OPTIONS}
         had["obs_type"] = saved.obs.name
+        if saved.obs == _core.ObsKind.sprites:
+            had["max_sprites"] = saved.max_sprites
         had["resets"] = "cached" if saved.cached_resets else "exact"
         other = [name for name, value in had.items() if value != getattr(config, name)]
         if other:

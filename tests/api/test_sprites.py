@@ -15,7 +15,7 @@ import pytest
 import cule
 from cule.envs.errors import CallOrderError
 from cule.envs.plan import SPRITE_COLUMNS
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, InvalidStateError
 from cule.games import load_games
 from tests.support.cases import long_except
 
@@ -141,6 +141,10 @@ def test_play_is_that_of_images() -> None:
     back, _ = ours.reset(options={"states": states})
     assert np.array_equal(back, obs)
     assert np.array_equal(ours.step_frames(np.zeros(3, int)).frame, out)
+    fewer = cule.AtariVectorEnv("tetris", 3, obs_type="sprites", stack_num=2, max_sprites=9)
+    fewer.reset(seed=0)
+    with pytest.raises(InvalidStateError, match="with max_sprites=64; this environment has max_"):
+        fewer.reset(options={"states": states})
 
 
 def test_one_environment_and_the_interface() -> None:
