@@ -216,7 +216,6 @@ class BatchOptions:
     num_players: int  # of every game of the batch
     obs: ObsKind
     object_rows: int  # of observations of objects: those of the game with the most
-    max_sprites: int  # rows of observations of sprites
     full_action_space: bool
     def __init__(self) -> None: ...
 

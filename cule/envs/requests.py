@@ -173,10 +173,10 @@ def check_saved_options(states: NDArray[np.uint8], config: EnvOptions) -> None:
             raise StateVersionError(f"states[{index}]: {error}") from None
         if saved is None:
             continue
-        had = {name: getattr(saved, name) for name in _SNAPSHOT_OPTIONS}
+        has_sprites = saved.obs == _core.ObsKind.sprites
+        names = [*_SNAPSHOT_OPTIONS, *(["max_sprites"] if has_sprites else [])]
+        had = {name: getattr(saved, name) for name in names}
         had["obs_type"] = saved.obs.name
-        if saved.obs == _core.ObsKind.sprites:
-            had["max_sprites"] = saved.max_sprites
         had["resets"] = "cached" if saved.cached_resets else "exact"
         other = [name for name, value in had.items() if value != getattr(config, name)]
         if other:
