@@ -51,7 +51,7 @@ PHASES = (
     (
         "collisions",
         "step_consoles",
-        "CollisionSink|Shapes|Renderer|read_latches|serve|LineScan|LineCollisions|LogAdvance|render_together|go_over|advance",
+        "CollisionSink|Shapes|Renderer|read_latches|serve|LineScan|LineCollisions|render_together|go_over",
         "",
     ),
     ("drawing", "step_consoles", "paint_|PaintSink|make_pixels|dim_picture|hold", ""),

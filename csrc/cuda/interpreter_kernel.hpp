@@ -8,14 +8,15 @@
 
 namespace cule {
 
-// Lanes of the interpreter do not meet to record latches.
+// Lanes of the interpreter do not meet to render.
 constexpr u32 kMostInterpreted = 1;
 
 template <class Fetch, u32 kPlayers>
 __device__ CULE_INLINE void interpret(const DeviceBatch& b, const Tile* tiles, u32 num_tiles,
                                       const StepActions& actions) {
   const u32 warps = blockDim.x / kWarpLanes;
-  auto* opcodes = reinterpret_cast<LaneOpcode*>(dynamic_shared() + warps * kWarpSharedBytes);
+  auto* opcodes = reinterpret_cast<LaneOpcode*>(dynamic_shared() +
+                                                warps * warp_shared_bytes(b, kMostInterpreted));
   for (u32 k = threadIdx.x; k < kNumOpcodes; k += blockDim.x) opcodes[k] = b.opcodes[k];
   __syncthreads();
   step_consoles<Interpreter<Fetch>, LaneGroup, kMostInterpreted, kPlayers>({opcodes}, b, tiles,

@@ -8,7 +8,6 @@
 #pragma once
 
 #include "cuda/line_painter.hpp"
-#include "cuda/log_advance.hpp"
 #include "warp/lane_access.hpp"
 
 namespace cule {
@@ -269,13 +268,6 @@ struct LogPart {
   Beam end = {};
 };
 
-// Whether only LogRenderer knows how to go on from a state.
-CULE_HD CULE_INLINE bool is_unusual(const TiaState& tia, const Beam& beam,
-                                    const VisibleWindow& window) {
-  return tia.stars || tia.missile0_look != Missile0Look::kNormal ||
-         beam.first != window.begin_clocks || window.begin_clocks == 0;
-}
-
 // Goes over a part of a log. `tia`: takes the state after it from one of the lanes, or null.
 // Returns false if the log needs another renderer; `tia` is as before, but for sound. `memory`:
 // where kLineScanBytes of the warp's shared memory are, with the rules.
@@ -287,8 +279,9 @@ __device__ CULE_NOINLINE bool go_over(const Team& team, LogPart& part, TiaState*
   const VisibleWindow window = make_window(properties.first_line, properties.height);
   const u32 first_line = window.begin_clocks / kClocksPerLine;
   const u32 last_line = window.end_clocks / kClocksPerLine - 1;
-  // A vote: no lane looks at the state any more.
-  if (team.any(is_unusual(part.start, beam, window))) return false;
+  const bool has_stars = part.start.stars || part.start.missile0_look != Missile0Look::kNormal;
+  const bool is_unusual = has_stars || beam.first != window.begin_clocks || first_line == 0;
+  if (team.any(is_unusual)) return false;  // a vote: no lane looks at the state any more
   const auto clock_of = [&](u32 entry) {
     return log.base_clock + clocks_from_cycles(log_cycle(log.entries[entry]));
   };
@@ -353,29 +346,13 @@ __device__ CULE_NOINLINE bool go_over(const Team& team, LogPart& part, TiaState*
   }
 }
 
-// go_over() that records nothing, without a look at pixels.
-template <class Team>
-__device__ CULE_NOINLINE bool advance(const Team& team, LogPart& part, TiaState& tia,
-                                      const ConsoleProperties& properties, u32 memory) {
-  const VisibleWindow window = make_window(properties.first_line, properties.height);
-  if (team.any(is_unusual(tia, part.beam, window))) return false;
-  LogAdvance<Team> all(team, part.log, part.from, tia, part.beam, window,
-                       properties.hmove_blanks != 0, memory);
-  if (!all.run()) return false;
-  all.leave(tia);
-  part.end = all.end(part.beam);
-  part.has_cleared = all.has_cleared;
-  if (all.has_cleared) part.set = 0;
-  return true;
-}
-
 struct Rendered {
   bool is_rendered;
   bool has_cleared;
 };
 
 // Brings the state of a console that all lanes see from an entry of its log to the end, with the
-// latches of the request. Returns false if the log needs another renderer.
+// latches of the request; the part may be empty. Returns false if the log needs another renderer.
 template <class Team>
 __device__ CULE_NOINLINE Rendered render_together(const Team& team, const Console& c,
                                                   const TiaWriteLog& log, RenderRequest request,
@@ -384,11 +361,14 @@ __device__ CULE_NOINLINE Rendered render_together(const Team& team, const Consol
   const u32 recorded = request.recorded();
   Latches latches{0, s.tia.missing_latches};
   LogPart part{log, request.from(), s.tia, s.beam, recorded, s.tia.collisions};
-  const bool advances = recorded == 0 && team.size() >= LogAdvance<Team>::kLeastLanes;
-  const bool is_rendered = advances ? advance(team, part, s.tia, c.properties, memory)
-                                    : go_over(team, part, &s.tia, c.properties, memory);
-  if (!is_rendered) return {false, false};
-  latches.note(part.set, recorded, part.has_cleared);
+  part.end = s.beam;
+  if (request.from() < log.size) {
+    if (!go_over(team, part, &s.tia, c.properties, memory)) return {false, false};
+    latches.note(part.set, recorded, part.has_cleared);
+  } else {
+    latches.set = part.set;
+    team.sync();  // no lane looks at the state any more
+  }
   const bool can_wait = (request.has_cleared() || part.has_cleared) && !s.is_unfinished &&
                         !s.picture.is_painted && part.end.mark == picture_window(c).end_clocks;
   latches = settle_latches(c, log, latches, recorded, request.is_end(), can_wait,

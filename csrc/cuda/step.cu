@@ -37,7 +37,7 @@ StepKernel kernel_of(Family family, u32 num_players) {
 
 cudaError_t launch_step(Family family, const DeviceBatch& b, const TileList& tiles,
                         const StepActions& actions, cudaStream_t stream) {
-  const StepGeometry g = step_geometry(tiles, sizeof(LaneOpcodes));
+  const StepGeometry g = step_geometry(b, tiles, kMostInterpreted, sizeof(LaneOpcodes));
   return launch_kernel(kernel_of(family, b.num_players).kernel, dim3(g.blocks), dim3(g.threads),
                        g.shared_bytes, stream, b, tiles.tiles, tiles.size, actions);
 }

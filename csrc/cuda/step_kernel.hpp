@@ -133,7 +133,7 @@ __device__ CULE_INLINE bool begin_step(const DeviceBatch& b, u32 i, bool is_give
 template <class Program, class Lanes, u32 kPlayers>
 __device__ CULE_INLINE void step_console(const Program& program, const DeviceBatch& b, u32 i,
                                          const Commands<kPlayers>& commands, const Lanes& all,
-                                         u32 least_entries, u32 scan_memory, u8* ram) {
+                                         bool has_helpers, u32 scan_memory, u8* ram) {
   const DeviceGame& g = b.game(i);
   SlotState& s = b.states[i];
   using Engine = LaneEngine<Program, Lanes>;
@@ -143,7 +143,7 @@ __device__ CULE_INLINE void step_console(const Program& program, const DeviceBat
                                  g.facts,
                                  g.ale,
                                  {false, s.seed},
-                                 Engine{{ram}, least_entries, scan_memory, program, all, all}};
+                                 Engine{{ram}, has_helpers, scan_memory, program, all, all}};
   FrameMarker marker{b, i, ale.console};
   step_agent(ale, s.agent, g.agent, commands, marker);
   s.is_ended = is_ended(s.agent, g.agent);
@@ -152,8 +152,8 @@ __device__ CULE_INLINE void step_console(const Program& program, const DeviceBat
 }
 
 // The body of the kernel. Program executes instructions (LaneEngine); Lanes is how those of a warp
-// vote; with at most `kMost` consoles a warp, all its lanes record their latches. kPlayers: at
-// most, in an environment; a single player's kernel contains nothing of the others.
+// vote; with at most `kMost` consoles a warp, all its lanes render their logs. kPlayers: at most,
+// in an environment; a single player's kernel contains nothing of the others.
 template <class Program, class Lanes, u32 kMost, u32 kPlayers = 1>
 __device__ inline void step_consoles(const Program& program, const DeviceBatch& b,
                                      const Tile* tiles, u32 num_tiles, const StepActions& actions) {
@@ -163,9 +163,12 @@ __device__ inline void step_consoles(const Program& program, const DeviceBatch& 
   const u32 t = blockIdx.x * warps + warp;
   if (t >= num_tiles) return;
   const Tile tile = tiles[t];
+  const bool has_helpers = b.lanes_per_warp <= kMost;
   const u32 memory = warps * kWarpRamBytes + warp * kLineScanBytes;
   const bool has_console = lane < tile.count;
-  make_line_rules(memory);
+  if (!has_console && !has_helpers) return;
+  if (has_helpers) make_line_rules(memory);
+  const LaneGroup here{has_helpers ? ~0u : ~0u >> (kWarpLanes - tile.count)};
 
   const u32 i = tile.first + (has_console ? lane : 0);
   LaneActions<kPlayers> read{};
@@ -174,15 +177,14 @@ __device__ inline void step_consoles(const Program& program, const DeviceBatch& 
     read = read_actions<kPlayers>(b, b.game(i), actions, i);
     steps = begin_step(b, i, read.is_given);
   }
-  const u32 stepping = LaneGroup{~0u}.ballot(steps);
+  const u32 stepping = here.ballot(steps);
   if (stepping == 0) return;
-  const RenderTeam team{kNeverAsks, false, true, memory};
+  const RenderTeam team{kNeverAsks, true, memory};
   if (steps) {
-    const u32 least_entries = b.lanes_per_warp <= kMost ? kEntriesForTeamOfSeveral : kNeverAsks;
     u8* ram = dynamic_shared() + warp * kWarpRamBytes + lane * kWordBytes;
-    step_console(program, b, i, read.commands, Lanes{stepping}, least_entries, memory, ram);
-    serve(team, b.console(i), kGo);
-  } else {
+    step_console(program, b, i, read.commands, Lanes{stepping}, has_helpers, memory, ram);
+    if (has_helpers) serve(team, b.console(i), kGo);
+  } else if (has_helpers) {
     const Console c = b.console(i);
     while (serve(team, c, kNothing) != Served::kGone) {
     }

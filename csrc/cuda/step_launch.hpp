@@ -12,10 +12,11 @@ struct StepGeometry {
   u32 shared_bytes;  // of a block: RAM and scan memory of each warp, then the kernel's table
 };
 
-inline StepGeometry step_geometry(const TileList& tiles, u32 table_bytes) {
+inline StepGeometry step_geometry(const DeviceBatch& b, const TileList& tiles, u32 most,
+                                  u32 table_bytes) {
   const u32 warps = tiles.warps_per_block;
   return {(tiles.size + warps - 1) / warps, warps * kWarpLanes,
-          warps * kWarpSharedBytes + table_bytes};
+          warps * warp_shared_bytes(b, most) + table_bytes};
 }
 
 }  // namespace cule

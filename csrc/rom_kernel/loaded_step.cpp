@@ -83,7 +83,7 @@ cudaError_t LoadedStep::launch(const DeviceBatch& b, const TileList& tiles,
                                const StepActions& actions, cudaStream_t stream) const {
   const cudaError_t error = cudaSetDevice(entry_->first.second);  // as in load()
   if (error != cudaSuccess) return error;
-  const StepGeometry g = step_geometry(tiles, 0);
+  const StepGeometry g = step_geometry(b, tiles, kMostServed, 0);
   const void* const addresses[] = {&b, &tiles.tiles, &tiles.size, &actions};
   return runtime_error(driver_.launch_kernel(entry_->second.kernel, g.blocks, 1, 1, g.threads, 1, 1,
                                              g.shared_bytes, stream, const_cast<void**>(addresses),

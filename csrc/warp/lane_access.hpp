@@ -19,13 +19,11 @@ constexpr u32 kNeverAsks = ~0u;
 
 // How a lane gets its log rendered.
 struct RenderTeam {
-  u32 least_entries;  // to ask for before a latch is read, or kNeverAsks
-  bool has_helpers;   // else it does all alone
-  bool is_lone;       // no other lane must come when it asks
+  u32 least_entries;  // to ask for before a latch is read; kNeverAsks: it has no helpers
+  bool is_lone;       // no other lane must come when it asks, or it has no helpers
   u32 memory;         // where kLineScanBytes of the warp's shared memory are (cuda/line_memory.hpp)
 
-  // Latches are recorded together.
-  CULE_HD CULE_INLINE bool records() const { return least_entries != kNeverAsks; }
+  CULE_HD CULE_INLINE bool has_helpers() const { return least_entries != kNeverAsks; }
 };
 
 // What a caller asks for: to render a part of its log, nothing, or to end the service.
@@ -106,7 +104,8 @@ struct LaneRenderer : PlainRenderer {
   template <class Machine>
   CULE_HD CULE_NOINLINE void render(Machine& m, bool is_end) {
     const u32 recorded = is_end && may_wait ? 0 : collisions.wanted;
-    const bool asks = is_end ? asks_at_end(m, recorded) : has_much_to_render(m, m.log->size);
+    const bool asks = is_end ? team.has_helpers() && m.log->size - m.rendered >= kEntriesForTeam
+                             : has_much_to_render(m, m.log->size);
     const bool comes = may_ask && (asks || !team.is_lone);
     const u32 request =
         asks ? RenderRequest::part(m.rendered, recorded, is_end, has_cleared).word : kNothing;
@@ -123,7 +122,7 @@ struct LaneRenderer : PlainRenderer {
   // Whether to ask for it before a latch is read; `size`: of the log.
   template <class Machine>
   CULE_HD CULE_INLINE bool has_much_to_render(const Machine& m, u32 size) const {
-    if (m.s.tia.missing_latches & collisions.wanted) return team.records();
+    if (m.s.tia.missing_latches & collisions.wanted) return team.has_helpers();
     return size - m.rendered >= team.least_entries;
   }
   CULE_HD CULE_INLINE void let_ask(bool all_come) { may_ask = all_come || team.is_lone; }
@@ -141,7 +140,7 @@ struct LaneRenderer : PlainRenderer {
     has_cleared = false;
   }
   template <class Machine>
-  CULE_HD CULE_INLINE void end_step(Machine& m, bool is_drawn) {
+  CULE_HD CULE_NOINLINE void end_step(Machine& m, bool is_drawn) {
     if (!is_drawn) take_pixels(m.console);
     if (m.console.memory.shared != nullptr) {
       m.console.memory.shared->is_clearing = has_cleared;
@@ -150,11 +149,6 @@ struct LaneRenderer : PlainRenderer {
   }
 
  private:
-  template <class Machine>
-  CULE_HD CULE_INLINE bool asks_at_end(const Machine& m, u32 recorded) const {
-    return team.has_helpers && (recorded == 0 || team.records()) &&
-           m.log->size - m.rendered >= kEntriesForTeam;
-  }
   template <class Machine>
   CULE_HD CULE_NOINLINE void render_alone(Machine& m, u32 recorded, bool is_end) {
     TiaState& tia = m.s.tia;

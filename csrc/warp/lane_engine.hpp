@@ -22,8 +22,8 @@ struct LaneEngine {
   using Access = LaneAccess;
 
   InterleavedRam working_ram;
-  u32 least_entries;  // RenderTeam::least_entries, where several callers emulate
-  u32 scan_memory;    // RenderTeam::memory
+  bool has_helpers;
+  u32 scan_memory;  // RenderTeam::memory
   Program program;
   Lanes all;        // lanes that step
   Lanes emulating;  // lanes that emulate the running frame
@@ -37,9 +37,9 @@ struct LaneEngine {
 
   CULE_HD RenderTeam render_team() const {
     const u32 callers = all.all();
-    if (emulating.all() != callers) return {kNeverAsks, false, true, scan_memory};
+    if (!has_helpers || emulating.all() != callers) return {kNeverAsks, true, scan_memory};
     const bool is_lone = (callers & (callers - 1)) == 0;
-    return {is_lone ? kEntriesForTeam : least_entries, true, is_lone, scan_memory};
+    return {is_lone ? kEntriesForTeam : kEntriesForTeamOfSeveral, is_lone, scan_memory};
   }
 
   CULE_HD void run(Machine<LaneAccess>& m) const {

@@ -88,6 +88,13 @@ bool check(u32 number, Random& random, TiaState& tia) {
       print_state("rendered", state.tia, state.beam);
       return false;
     }
+    const TiaState before_nothing = state.tia;
+    launch_kernel(render_kernel, dim3(1), dim3(kWarpLanes), kLineScanBytes, nullptr, console, &log,
+                  RenderRequest::part(log.size, sink.wanted, false, false), team_size, &rendered);
+    if (!rendered.is_rendered || std::memcmp(&before_nothing, &state.tia, sizeof state.tia) != 0) {
+      std::printf("log %u: an empty part changes the state\n", number);
+      return false;
+    }
     from = log.size;
   }
   tia = expected;

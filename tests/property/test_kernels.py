@@ -323,7 +323,7 @@ class TestMemory:
         return pair.kernels._memory[at : at + 4 * slots].view(torch.int32).bool()
 
     def test_a_log_that_is_full_is_painted_early(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(cuda_batch, "log_capacity", lambda _: 100)
+        monkeypatch.setattr(cuda_batch, "log_capacity", lambda *_: 100)
         pair = Pair("pong", 3, lanes=2, max_num_frames_per_episode=42)
         pair.run(20, snapshots_every=3)
         assert self.slots_taken(pair, 3).all()

@@ -104,7 +104,4 @@ unsigned __activemask() = delete;
 inline void __threadfence() {}
 inline unsigned atomicAdd(unsigned* at, unsigned value) { return std::exchange(*at, *at + value); }
 inline unsigned atomicExch(unsigned* at, unsigned value) { return std::exchange(*at, value); }
-inline unsigned atomicMax(unsigned* at, unsigned value) {
-  return std::exchange(*at, *at > value ? *at : value);
-}
 inline unsigned atomicOr(unsigned* at, unsigned value) { return std::exchange(*at, *at | value); }
