@@ -67,7 +67,10 @@ APART = {
     "device",
     "final_info",  # in test_gymnasium_vector.py
     "kernel",  # in test_kernel.py
+    "max_sprites",  # in test_sprites.py
     "num_threads",
+    "objects_info",  # in test_objects.py
+    "render_boxes",  # in test_objects.py
     "render_mode",
     "rom_path",
     "rules",
