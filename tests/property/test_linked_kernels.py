@@ -17,7 +17,6 @@ from benchmarks.sass.disassembly import disassemble
 from benchmarks.sass.kernel import Kernel
 from cule import _core
 from cule.envs import translation
-from cule.errors import DeviceError
 from tests.support.compilers import VERSIONS, toolkit_of
 from tests.support.kernels import HookedLaunch, Pair, hooked_launches
 
@@ -81,13 +80,3 @@ def test_several_lanes(version: str, monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_one_lane(version: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     use_toolkit(version, monkeypatch, tmp_path)
     compare_step("pong", 1, 2, tmp_path)
-
-
-def test_the_oldest_refuses_the_shared_part_with_more_registers(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    use_toolkit(VERSIONS[0], monkeypatch, tmp_path)
-    monkeypatch.setattr(translation, "_LINKED_OPTIONS", ())
-    source = _core.lane_kernel_source(is_alone=False)
-    with pytest.raises(DeviceError, match="max regcount of 168 calls function"):
-        translation.compile_source(source, ARCHITECTURE, linkable=True).result()
