@@ -14,6 +14,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import tarfile
 import time
 from dataclasses import asdict
@@ -21,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from benchmarks.gpu_suite.device import torch_version
+from benchmarks.gpu_suite.device import ROOT, torch_version
 from benchmarks.gpu_suite.lines import Line, Setting, Stage, Step
 
 ARCHIVE, SUMMARY, LOG = "results.tar.gz", "summary.json", "suite.log"
@@ -75,7 +76,7 @@ class Command:
         self.output = setting.work / f"{step.name}.log"
         self.entry: dict[str, Any] = {
             "name": step.name,
-            "command": shlex.join(words),
+            "command": shlex.join(words).replace(f"{ROOT}/", "").replace(sys.executable, "python"),
             "status": "running",
             "limit_s": round(limit_s, 1),
         }

@@ -8,8 +8,8 @@
 // two pixels are of one piece if fewer than 8 pixels of the object's size lie between them, so that
 // copies are pieces of their own. A run is a stack of pieces of one object: from left to right,
 // each piece continues the leftmost run that it touches, also with a corner, and that no piece
-// before it in the scanline continues; the others begin runs. So each pixel is of one run. Where
-// there are more runs than rows, the last row stands for all that have none.
+// before it in the scanline continues; the others begin runs. So each pixel is of one run. If
+// there are more runs than rows, the last row summarizes the runs that do not fit.
 #pragma once
 
 #include "tia/paint.hpp"
@@ -27,7 +27,7 @@ enum SpriteColumn : u32 {
   kSpriteColor,    // palette index of the first pixel of the first scanline; 0: several
   kSpriteCopies,   // that NUSIZ asks for there; 0: several
   kSpriteShape,    // hash of all pixels, wherever they are, 0 to 32767; 0: several
-  kSpriteRuns,     // that the row stands for; 0: none, and the row is zeros
+  kSpriteRuns,     // number of runs in the row; 0: the row is not used, and all zeros
   kSpriteColumns
 };
 

@@ -48,40 +48,6 @@ constexpr u32 kNothing = ~0u - 1;
 
 enum class Served { kRendered, kRenderedWithClear, kNotRendered, kGone };
 
-// Latches that are set, and that are not known: what is set is known.
-struct Latches {
-  u32 set;
-  u32 missing;
-
-  // A part of a log has been rendered, recording some latches.
-  CULE_HD void note(u32 now_set, u32 recorded, bool has_cleared) {
-    set = now_set;
-    missing = ((has_cleared ? 0 : missing) | (kAllLatches & ~recorded)) & ~set;
-  }
-};
-
-// After a part of the running log: finds the recorded latches as they were when the frame began,
-// and at the end of a frame step all latches unless they can be found later.
-// find(log, start, latches): find_latches().
-template <class Find>
-CULE_HD CULE_INLINE Latches settle_latches(const Console& c, const TiaWriteLog& log, Latches l,
-                                           u32 recorded, bool is_end, bool can_wait,
-                                           const Find& find) {
-  const u32 lacking = l.missing & recorded;
-  if (lacking != 0) {
-    const TiaWriteLog& previous = previous_log(c);
-    l.set |= find(previous, previous.start.collisions, lacking) & lacking;
-    l.missing &= ~lacking;
-  }
-  if (!is_end || l.missing == 0 || can_wait) return l;
-  u32 start = log.start.collisions;
-  if (log.start.missing_latches != 0) {
-    const TiaWriteLog& previous = previous_log(c);
-    start = find(previous, previous.start.collisions, kAllLatches);
-  }
-  return {find(log, start, kAllLatches), 0};
-}
-
 // Records the latches that the program reads; at the end of a frame none, if it clears them before
 // it reads one.
 struct LaneRenderer : PlainRenderer {
@@ -162,10 +128,7 @@ struct LaneRenderer : PlainRenderer {
     Latches l{0, tia.missing_latches};
     l.note(tia.collisions, recorded, collisions.has_seen_clear);
     l = settle_latches(m.console, *m.log, l, recorded, is_end,
-                       has_cleared && holds_picture(m.console),
-                       [&](const TiaWriteLog& log, u32 start, u32 latches) -> u32 {
-                         return find_latches(m.console, log, u16(start), latches);
-                       });
+                       has_cleared && holds_picture(m.console), FindLatches{m.console});
     tia.collisions = u16(l.set);
     tia.missing_latches = u16(l.missing);
   }

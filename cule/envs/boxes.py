@@ -1,4 +1,4 @@
-"""Objects of a batch beside its observations: rows from RAM, and boxes drawn on screens."""
+"""Rows of objects computed from RAM for a batch, and boxes drawn on its screens."""
 
 from __future__ import annotations
 

@@ -186,8 +186,8 @@ class EnvOptions(GameOptions):
     """Gray observations; otherwise RGB, with the channels last."""
 
     max_sprites: int = within(64, 1, _core.MAX_SPRITES)
-    """Rows of an observation of sprites; the last one stands for all that have no row of their own.
-    Without effect on others.
+    """Rows of an observation of sprites; if there are more runs, the last row summarizes the rest.
+    Ignored for other observations.
     """
 
     episodic_life: bool = False

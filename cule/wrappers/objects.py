@@ -17,11 +17,9 @@ import torch
 from gymnasium.vector.utils import batch_space
 
 from cule.envs import AtariVectorEnv
-from cule.envs.checks import as_bool, as_choice, as_int
+from cule.envs.checks import Array, as_bool, as_choice, as_int
 from cule.envs.plan import ROW_OBS_TYPES, SPRITE_COLUMNS
 from cule.errors import InvalidArgumentError, shown
-
-Array = Any
 
 _SCREEN_WIDTH = 160
 _VISIBLE = SPRITE_COLUMNS.index("visible")  # x, y, w and h are before it, as in tables of objects

@@ -14,9 +14,6 @@ namespace {
 
 using namespace cule;
 
-constexpr u32 kFirstLine = 34;
-constexpr u32 kHeight = 210;
-constexpr u32 kLines = 262;
 constexpr u32 kLogs = 600;
 u32 pieces = 0, together = 0;
 

@@ -15,9 +15,6 @@ namespace {
 
 using namespace cule;
 
-constexpr u32 kFirstLine = 34;
-constexpr u32 kHeight = 210;
-constexpr u32 kLines = 262;
 constexpr u32 kLogs = 3000;
 u32 painted = 0;  // the others begin or hold the star field
 u32 twin_rows = 0, same_rows = 0;

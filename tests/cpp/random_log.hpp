@@ -9,6 +9,11 @@
 
 namespace cule {
 
+// The picture of the tests, and lines of a log.
+constexpr u32 kFirstLine = 34;
+constexpr u32 kHeight = 210;
+constexpr u32 kLines = 262;
+
 // Accesses 3 to 60 cycles apart, some to registers that do nothing; now and then 60 of them one
 // cycle apart, or the pair that starts the star field.
 inline std::vector<LogEntry> random_log(Random& random, u32 cycles) {

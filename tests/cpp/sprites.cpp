@@ -19,9 +19,6 @@ namespace {
 
 using namespace cule;
 
-constexpr u32 kFirstLine = 34;
-constexpr u32 kHeight = 210;
-constexpr u32 kLines = 262;
 constexpr u32 kLogs = 1500;
 constexpr u8 kMark = 0x80;  // of a pixel that an object covers
 constexpr u8 kClassColor[4] = {0x10, 0x20, 0x30, 0x40};

@@ -4,10 +4,11 @@
 #include <cstring>
 #include <vector>
 
-#include "host/incremental/line_cache.hpp"
+#include "host/incremental/cached_renderer.hpp"
 #include "host/resize_simd.hpp"
 #include "obs/pool.hpp"
 #include "random.hpp"
+#include "tia/span.hpp"
 
 #if defined(CULE_PLAIN) && (defined(CULE_SSE2) || defined(CULE_AVX2))
 #error "CULE_PLAIN leaves vectors out"
