@@ -41,7 +41,7 @@ def test_nothing_is_spilled_where_it_is_often_needed() -> None:
         assert of_kernel <= 560, name
         of_loop = numbers["loop_spill_store_bytes"] + numbers["loop_spill_load_bytes"]
         # Parameters and what a vote needs.
-        assert of_loop <= 184, name
+        assert of_loop <= 200, name
 
 
 def test_twelve_warps_of_the_state_update_kernel_fit_on_a_multiprocessor() -> None:
