@@ -1,17 +1,22 @@
 """Hooks of MkDocs: the pages are read as they are in the repository, links out of docs/ included.
 
 README.md is the first page. What pages link to outside docs/ is added under ``repository/``:
-Markdown as pages, other files as they are. A link to a folder becomes its text.
+Markdown as pages, other files as they are. A link to a folder becomes its text. The pages of the
+games are made by docs/game_pages.py.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
+
+sys.path.insert(0, str(Path(__file__).parent))
+import game_pages
 
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(!?\[[^\[\]]*\])\(([^()\s]+)\)")
@@ -80,6 +85,8 @@ def on_files(files: Files, config: Any) -> Files:
             files.append(File.generated(config, uri, abs_src_path=str(ROOT / path)))
         if path.endswith(".md"):
             waiting += rewritten(path, (ROOT / path).read_text())[1]
+    for name, content in (game_pages.pages() | game_pages.pictures()).items():
+        files.append(File.generated(config, f"games/{name}", content=content))
     return files
 
 
