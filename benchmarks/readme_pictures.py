@@ -1,6 +1,6 @@
 """Makes the pictures of README.md: ``python -m benchmarks.readme_pictures``.
 
-* ``docs/images/environments.png``: the screens of a batch of several games, under random play.
+* ``docs/images/environments.png``: all games as one batch under random play, animated.
 * ``docs/images/speed.svg``: speed over that of other libraries, a dot for each game, from
   ``benchmarks/results/bench-57-games.json``.
 """
@@ -16,19 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cule
-from cule.envs.png import encode_indexed_png
+from cule.envs.png import encode_animation, encode_indexed_png
+from cule.games import list_games
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 RESULTS = ROOT / "benchmarks" / "results" / "bench-57-games.json"
 
-#: A column for each; all have 210 scanlines.
-GAMES = (
-    *("pong", "breakout", "space_invaders", "seaquest", "ms_pacman"),
-    *("montezuma_revenge", "beam_rider", "qbert"),
-)
-ROWS = 3
-STEPS = 250
+#: Columns of the animation, its frames, the steps of random play before it, and lines of a screen.
+COLUMNS, FRAMES, STEPS, LINES = 13, 60, 150, 210
 
 #: Label: ratio in the records.
 PEERS = {
@@ -40,23 +36,45 @@ LEFT, WIDTH, ROW_HEIGHT, TOP = 170, 620, 62, 64
 DOT = 3.2
 
 
-def screens_of_batch() -> NDArray[np.uint8]:
-    """Screens of ROWS environments of each game, uint8 ``[games, ROWS, H, 160, 3]``."""
-    env = cule.AtariVectorEnv([(game, ROWS) for game in GAMES], len(GAMES) * ROWS, preset="v5")
-    env.reset(seed=0)
+def animation_of_batch() -> bytes:
+    """A PNG file: screens of all games at half their size, step by step."""
+    games = list_games()
+    env = cule.AtariVectorEnv(
+        [(game, 1) for game in games],
+        len(games),
+        full_action_space=True,
+        obs_type="ram",
+        render_mode="rgb_array",
+    )
+    env.reset(seed=1)
     rng = np.random.default_rng(0)
-    for _ in range(STEPS):
+    frames = []
+    for step in range(STEPS + FRAMES):
         env.step(rng.integers(len(env.action_set), size=env.num_envs))
-    screens = np.asarray(env.screens("rgb"))
+        if step >= STEPS:
+            screens = env.render()
+            assert screens is not None
+            small = [screen[:LINES:2, ::2] for screen in screens]
+            rows = [small[first : first + COLUMNS] for first in range(0, len(small), COLUMNS)]
+            frames.append(np.vstack([np.hstack(row) for row in rows]))
     env.close()
-    return screens.reshape(len(GAMES), ROWS, *screens.shape[1:])
+    colours, indices = indexed(np.stack(frames))
+    return encode_animation(indices, colours, milliseconds=67)
+
+
+def indexed(pixels: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """The colours of pixels ``[..., 3]``, and each pixel's number among them."""
+    codes = pixels.astype(np.int32) @ np.array([1 << 16, 1 << 8, 1], np.int32)
+    colours, indices = np.unique(codes, return_inverse=True)
+    rgb = np.stack([colours >> 16, colours >> 8 & 255, colours & 255], 1).astype(np.uint8)
+    return rgb, indices.reshape(codes.shape).astype(np.uint8)
 
 
 def mosaic(screens: NDArray[np.uint8]) -> bytes:
     """A PNG file: a column for each game."""
     picture = np.hstack([np.vstack(list(column)) for column in screens])
-    colours, indices = np.unique(picture.reshape(-1, 3), axis=0, return_inverse=True)
-    return encode_indexed_png(indices.reshape(picture.shape[:2]).astype(np.uint8), colours)
+    colours, indices = indexed(picture)
+    return encode_indexed_png(indices, colours)
 
 
 def dots(ratios: list[float], scale: float, y: float) -> list[str]:
@@ -125,7 +143,7 @@ def speed_plot(results: dict[str, Any]) -> str:
 def main() -> None:
     """Write both."""
     IMAGES.mkdir(parents=True, exist_ok=True)
-    (IMAGES / "environments.png").write_bytes(mosaic(screens_of_batch()))
+    (IMAGES / "environments.png").write_bytes(animation_of_batch())
     (IMAGES / "speed.svg").write_text(speed_plot(json.loads(RESULTS.read_text())))
 
 

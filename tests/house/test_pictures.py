@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import struct
+import zlib
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
 from benchmarks import readme_pictures
+from cule.envs.png import encode_animation
+from cule.games import list_games
 
 ROOT = Path(__file__).parents[2]
-MAX_BYTES = 150_000
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -61,7 +68,47 @@ def test_the_readme_has_the_medians_of_the_plot() -> None:
     assert [value for value in medians if "." in value][::2] == re.findall(r"\| ([\d.]+x)", row)
 
 
-def test_the_mosaic_is_small() -> None:
+def test_the_animation_is_small_and_shows_every_game_moving() -> None:
     data = (readme_pictures.IMAGES / "environments.png").read_bytes()
-    assert data.startswith(b"\x89PNG\r\n")
-    assert len(data) <= MAX_BYTES
+    assert len(data) <= 2_000_000
+    frames = decode_animation(data)
+    assert len(frames) == readme_pictures.FRAMES
+    columns, rows = readme_pictures.COLUMNS, len(list_games()) // readme_pictures.COLUMNS
+    tiles = frames.reshape(len(frames), rows, 105, columns, 80).swapaxes(2, 3)
+    is_moving = (tiles != tiles[:1]).any(axis=(0, 3, 4))
+    assert is_moving.mean() > 0.9  # board games and title screens stand still
+    assert all(len(np.unique(tile)) > 1 for tile in tiles[0].reshape(-1, 105, 80))
+
+
+def test_an_animation_holds_its_frames() -> None:
+    rng = np.random.default_rng(0)
+    frames = rng.integers(3, size=(5, 4, 6)).astype(np.uint8)
+    frames[3] = frames[2]
+    palette = rng.integers(256, size=(3, 3)).astype(np.uint8)
+    data = encode_animation(frames, palette, milliseconds=50)
+    np.testing.assert_array_equal(decode_animation(data), frames)
+    with pytest.raises(ValueError, match=r"3 colours.*from 0 to 2"):
+        encode_animation(frames + np.uint8(1), palette, milliseconds=50)
+
+
+def decode_animation(data: bytes) -> NDArray[np.uint8]:
+    """Pixels of an animated PNG file as the specification says, uint8 ``[T, H, W]``."""
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    at, sequence, frames, clear = 8, 0, [], 0
+    while at < len(data):
+        (length,) = struct.unpack_from(">I", data, at)
+        name, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
+        assert zlib.crc32(name + body) == struct.unpack_from(">I", data, at + 8 + length)[0]
+        at += 12 + length
+        if name == b"IHDR":
+            width, height = struct.unpack_from(">II", body)
+        elif name == b"tRNS":
+            clear = body.index(0)
+        elif name in (b"fcTL", b"fdAT"):
+            assert struct.unpack_from(">I", body) == (sequence,)
+            sequence += 1
+        if name in (b"IDAT", b"fdAT"):
+            lines = zlib.decompress(body[4:] if name == b"fdAT" else body)
+            pixels = np.frombuffer(lines, np.uint8).reshape(height, width + 1)[:, 1:]
+            frames.append(np.where(pixels == clear, frames[-1], pixels) if frames else pixels)
+    return np.stack(frames)
