@@ -18,7 +18,7 @@ with needs("cule[train]"):
     from cule.nets.heads import ActorCritic, QNetwork, gather_actions, soft_copy
 from cule.nets.initialization import INITIALIZATIONS, initialize
 from cule.nets.pixels import OBJECT_SCALE, PixelStatistics, read_floats
-from cule.nets.torsos import TORSOS, make_torso, reads_blocks
+from cule.nets.torsos import OBJECT_TORSOS, TORSOS, make_torso, reads_blocks
 
 if TYPE_CHECKING:
     from cule.nets.continuous import DeterministicActorCritic, GaussianActorCritic
@@ -39,6 +39,7 @@ __getattr__, __dir__ = lazy_names(
 __all__ = [
     "INITIALIZATIONS",
     "OBJECT_SCALE",
+    "OBJECT_TORSOS",
     "TORSOS",
     "ActorCritic",
     "DeterministicActorCritic",

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from cule.nets.initialization import initialize
 from cule.nets.pixels import PixelStatistics
-from cule.nets.torsos import Torso, make_torso
+from cule.nets.torsos import OBJECT_TORSOS, Torso, make_torso
 
 
 class HeadLinear(nn.Linear):
@@ -142,9 +142,9 @@ class QNetwork(nn.Module):
 
 
 def torso_without_hidden_layer(name: str, obs_shape: Sequence[int]) -> Torso:
-    """A torso without its last linear layer; "vector", "mlp" and "objects" keep theirs."""
+    """A torso without its last linear layer; "vector", "mlp" and `OBJECT_TORSOS` keep theirs."""
     torso = make_torso(name, obs_shape)
-    if name not in ("vector", "mlp", "objects"):
+    if name not in ("vector", "mlp", *OBJECT_TORSOS):
         assert isinstance(torso.body, nn.Sequential)
         last = max(i for i, layer in enumerate(torso.body) if isinstance(layer, nn.Linear))
         torso.num_features = int(torso.body[last].in_features)  # type: ignore[arg-type]

@@ -9,8 +9,9 @@ impala2     the same, twice as wide
 hadamax     Kooi et al. 2025: products of parallel convolutions, 32 8x8, 64 4x4, 64 3x3, stride 1,
             layer normalization, maxima over 4x4/4, 2x2/2, 3x3/1, linear 512; for GPUs
 vector      linear 128 and ReLU; for RAM and other vectors
-mlp         flatten, linear 128 twice; for objects, small images and tests
-objects     linear 64 for each object, attention among objects, linear 128, maximum; for objects
+mlp         flatten, linear 128 twice; for small images and tests
+relations   rows, movements and distances of objects, linear 128 twice; for objects
+objects     the same for each object, linear 64, attention among objects, linear 128, maximum
 """
 
 from __future__ import annotations
@@ -34,8 +35,12 @@ TORSOS = (
     "hadamax",
     "vector",
     "mlp",
+    "relations",
     "objects",
 )
+
+#: Torsos that read rows of objects, and nothing else.
+OBJECT_TORSOS = ("relations", "objects")
 
 #: Largest value of an observation byte.
 WHITE = 255.0
@@ -184,7 +189,7 @@ def linear_body(num_inputs: int, num_layers: int, *, normalized: bool = False) -
 def make_torso(name: str, obs_shape: Sequence[int]) -> Torso:
     """Make a torso of `TORSOS` for observations ``[S, H, W]``, or ``[D]`` for "vector" and "mlp".
 
-    That of "objects" is ``[S, K, F]``: S frames of K rows of F numbers.
+    Those of `OBJECT_TORSOS` are ``[S, K, F]``: S frames of K rows of F numbers.
 
     Raises:
         InvalidArgumentError: An unknown name, or one that does not fit the shape.
@@ -197,10 +202,11 @@ def make_torso(name: str, obs_shape: Sequence[int]) -> Torso:
     if name in ("vector", "mlp"):
         body = linear_body(example.numel(), 2 if name == "mlp" else 1)
         return Torso(body, example, is_image=False)
-    if name == "objects" and len(obs_shape) == 3:
-        from cule.nets.objects import ObjectsBody
+    if name in OBJECT_TORSOS and len(obs_shape) == 3:
+        from cule.nets.objects import ObjectsBody, Relations
 
-        return Torso(ObjectsBody(ByteLinear, obs_shape), example, is_image=False)
+        kind = ObjectsBody if name == "objects" else Relations
+        return Torso(kind(obs_shape), example, is_image=False)
     if len(obs_shape) != 3:
         raise InvalidArgumentError(
             f"network is {shown(name)}, which needs images [S, H, W]; for observations of shape "

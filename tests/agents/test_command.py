@@ -20,7 +20,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule import AtariVectorEnv  # noqa: E402
-from cule.agents import A2C, AGENTS, PRESETS, VideoError  # noqa: E402
+from cule.agents import A2C, AGENTS, PRESETS, PPOConfig, VideoError  # noqa: E402
 from cule.agents.run.checkpoint import read_checkpoint  # noqa: E402
 from cule.agents.run.run import Run, RunOptions  # noqa: E402
 from cule.agents.run.video import RecordedEnv, is_complete  # noqa: E402
@@ -389,9 +389,22 @@ def test_help_names_the_networks_that_are_allowed(name: str) -> None:
 
 
 @pytest.mark.ale
+def test_networks_with_scales_of_their_own_refuse_normalized_objects() -> None:
+    config = PPOConfig(
+        game="pong", num_envs=2, obs_type="objects", network="relations", normalize_obs=True
+    )
+    with pytest.raises(InvalidArgumentError, match="normalize_obs must be False"):
+        AGENTS["ppo"](config)
+
+
+@pytest.mark.ale
 @pytest.mark.parametrize(
     ("obs_type", "network", "shape"),
-    [("ram", "vector", (128,)), ("objects", "mlp", (2, 5, 6)), ("objects", "objects", (2, 5, 6))],
+    [
+        ("ram", "vector", (128,)),
+        ("objects", "relations", (2, 5, 6)),
+        ("objects", "objects", (2, 5, 6)),
+    ],
 )
 @pytest.mark.parametrize("name", long_except(["ppo", "rainbow", "apex-dpg"], "ppo"))
 def test_learners_read_ram_and_objects(

@@ -100,14 +100,49 @@ def test_nature_network_has_the_published_size() -> None:
     assert size_of(nets.ActorCritic(IMAGE, 18)) == 1_684_128 + 513 * 18 + 513
 
 
-@pytest.mark.parametrize("name", ["mlp", "objects"])
-def test_numbers_of_objects_have_a_scale_of_their_own(name: str) -> None:
-    torso = nets.make_torso(name, (2, 3, 6))
+def test_numbers_of_objects_have_a_scale_of_their_own() -> None:
+    torso = nets.make_torso("mlp", (2, 3, 6))
     obs = torch.randint(1, 200, (4, 2, 3, 6), dtype=torch.int16)
     expected = torso(obs.float() * (255.0 / nets.OBJECT_SCALE))
     assert not torch.allclose(torso(obs), expected)
     nets.read_floats(torso, nets.OBJECT_SCALE)
     torch.testing.assert_close(torso(obs), expected)
+
+
+def features_of(rows: torch.Tensor, k: int) -> list[float]:
+    """What torsos are given of object k, from rows ``[S, K, F]`` of two frames, in plain Python."""
+    (old, new), first = rows[:, k].tolist(), rows[1, 0].tolist()
+    distance = [new[axis] - first[axis] for axis in (0, 1)]
+    if new[4] <= 0 or first[4] <= 0:
+        distance = [0.0, 0.0]
+    movement = [new[axis] - old[axis] for axis in (0, 1)]
+    if new[4] <= 0 or old[4] <= 0:
+        movement = [0.0, 0.0]
+    return [
+        *(number / 24 for number in (*old, *new)),
+        *(number / 16 for number in distance),
+        *(math.tanh(number / 6) for number in distance),
+        *(number / 4 for number in movement),
+    ]
+
+
+def test_relations_against_loops() -> None:
+    torch.manual_seed(0)
+    torso = nets.make_torso("relations", (2, 3, 6))
+    obs = torch.randint(-20, 200, (9, 2, 3, 6), dtype=torch.int16)
+    obs[..., 4] = torch.randint(0, 2, (9, 2, 3))
+    body = torso.body
+    for rows, found in zip(obs, torso(obs), strict=True):
+        given = torch.tensor([number for k in range(3) for number in features_of(rows, k)])
+        expected = torch.relu(body.second(torch.relu(body.first(given))))
+        torch.testing.assert_close(found, expected)
+
+
+def test_torsos_of_objects_read_a_single_frame() -> None:
+    """Without movements, as if the frame before were the same."""
+    for name in nets.OBJECT_TORSOS:
+        torso = nets.make_torso(name, (1, 3, 6))
+        assert torso(torch.ones(2, 1, 3, 6, dtype=torch.int16)).shape == (2, 128)
 
 
 def test_objects_against_loops() -> None:
@@ -125,10 +160,8 @@ def test_objects_against_loops() -> None:
         return linear.weight @ x + linear.bias
 
     for rows, seen, found in zip(obs.double(), shown.tolist(), features, strict=True):
-        tokens = [
-            torch.relu(layer(body.embed, rows[:, k].flatten() / 255) + body.names[k])
-            for k in range(3)
-        ]
+        given = [torch.tensor(features_of(rows, k), dtype=torch.float64) for k in range(3)]
+        tokens = [torch.relu(layer(body.embed, given[k]) + body.names[k]) for k in range(3)]
         parts = [layer(body.queries, token).reshape(3, 4, 16) for token in tokens]
         results = [torch.zeros(128, dtype=torch.float64)]
         for k in range(3):
@@ -146,7 +179,7 @@ def test_objects_against_loops() -> None:
             if seen[k]:
                 mixed = tokens[k] + layer(body.merge, torch.cat(heads))
                 results.append(torch.relu(layer(body.out, mixed)))
-        torch.testing.assert_close(found.double(), torch.stack(results).amax(0))
+        torch.testing.assert_close(found, torch.stack(results).amax(0).float())
 
 
 def test_torsos_that_do_not_fit_are_refused() -> None:

@@ -66,7 +66,7 @@ class AgentConfig(GameOptions):
 
     network: str = "nature"
     """Torso: nature, nature32, nips, small (for CPUs), impala, impala2, hadamax, mlp; vector for
-    RAM; mlp or objects for objects."""
+    RAM; relations or objects for objects."""
 
     initialization: str = "orthogonal"
     """Initialization of the weights: orthogonal, he or torch."""

@@ -50,7 +50,7 @@ from cule.agents.parts.timer import PhaseTimer
 from cule.envs import FrameStep
 from cule.errors import InvalidArgumentError, shown
 from cule.kernels import BLOCK_SIDE
-from cule.nets import OBJECT_SCALE, read_floats, reads_blocks
+from cule.nets import OBJECT_SCALE, OBJECT_TORSOS, read_floats, reads_blocks
 
 if TYPE_CHECKING:
     from cule.agents.parts.learner import Learner
@@ -194,7 +194,17 @@ class Setup:
         return torch.compile(network) if self.config.compile else network
 
     def network_options(self, *, normalize_obs: bool) -> dict[str, Any]:
-        """Keywords of the networks of `cule.nets`."""
+        """Keywords of the networks of `cule.nets`.
+
+        Raises:
+            InvalidArgumentError: Observations of objects are to be normalized, which hides what is
+                visible, for a network that reads that.
+        """
+        if normalize_obs and self.config.network in OBJECT_TORSOS:
+            raise InvalidArgumentError(
+                f"normalize_obs is True and network {shown(self.config.network)}, which has scales "
+                "of its own; normalize_obs must be False"
+            )
         return {
             "torso": self.config.network,
             "initialization": self.config.initialization,
