@@ -240,9 +240,8 @@ class EnvSlot {
   }
   void push_objects() {
     const u8* ram = s_->console.ram;
-    EarlierObjects earlier{reinterpret_cast<const i16*>(newest_frame()), {}};
-    for (u32 i = 0; i < kRamBytes; ++i)
-      earlier.changed[i / 32] |= u32(ram[i] != objects_ram_[i]) << i % 32;
+    const EarlierObjects earlier{reinterpret_cast<const i16*>(newest_frame()),
+                                 CellSet::differing(ram, objects_ram_)};
     write_objects(setup_->game->spec().objects.data(), ram, s_->console.cart.ram,
                   options_->object_rows, reinterpret_cast<i16*>(next_frame()),
                   has_objects_ ? &earlier : nullptr);

@@ -24,9 +24,9 @@ from cule.games.tables import Table, package_data, parse_document
 #: Most objects of a game.
 MAX_OBJECTS = 2048
 
-#: Slot of `INDEX`, and words of a kind in front of the programs: csrc/game/objects.hpp.
+#: Slot of `INDEX`, and words of a group in front of the programs: csrc/game/objects.hpp.
 _INDEX_SLOT = 31
-_KIND_WORDS = 6
+_GROUP_WORDS = 7
 
 
 class ObjectSlot(NamedTuple):
@@ -129,10 +129,16 @@ def compile_objects(where: str, content: Mapping[str, object]) -> ObjectTable:
             writer.emit(Op.EMIT, OBJECT_COLUMNS.index(name), pops=1)
         writer.land(hidden)
         programs.append(writer.finish())
-    words = [len(kinds)]
-    place = 1 + _KIND_WORDS * len(kinds) + len(programs[0])
-    for kind, columns, program in zip(kinds, expressions, programs[1:], strict=True):
-        words += [kind.how_many, place, *_cells_read(names, kind.how_many, columns)]
+    groups = [
+        _groups(names, kind.how_many, columns)
+        for kind, columns in zip(kinds, expressions, strict=True)
+    ]
+    num_groups = sum(map(len, groups))
+    words = [num_groups]
+    place = 1 + _GROUP_WORDS * num_groups + len(programs[0])
+    for of_kind, program in zip(groups, programs[1:], strict=True):
+        for group in of_kind:
+            words += [len(group.numbers), group.numbers.start, place, *_cell_words(group.cells)]
         place += len(program)
     return ObjectTable(
         slots=tuple(
@@ -144,27 +150,47 @@ def compile_objects(where: str, content: Mapping[str, object]) -> ObjectTable:
     )
 
 
-def _cells_read(names: Program, count: int, columns: Sequence[ast.expr]) -> list[int]:
-    """Cells of RAM that the objects of a kind may read: a bit for each in four 32-bit words."""
-    cells = _cells_of(columns, count)
+class _Group(NamedTuple):
+    numbers: range  # of objects of one kind
+    cells: frozenset[int]  # of RAM that each of them may read
+
+
+def _groups(names: Program, count: int, columns: Sequence[ast.expr]) -> list[_Group]:
+    """The objects of a kind, in order, where those of a group may read the same cells of RAM."""
     used = {node.id for tree in columns for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    shared = set()
     if used & set(names.local_names):
-        cells |= _cells_of(names.body, 1)
+        shared = {cell for node in names.body for cell in _cells_of(node, 0)}
+    groups: list[_Group] = []
+    for number in range(count):
+        cells = frozenset(shared.union(*(_cells_of(tree, number) for tree in columns)))
+        start = number
+        if groups and groups[-1].cells == cells:
+            start = groups.pop().numbers.start
+        groups.append(_Group(range(start, number + 1), cells))
+    return groups
+
+
+def _cells_of(tree: ast.AST, number: int) -> set[int]:
+    """Cells that code reads for the object of this number; all, if an address may be any."""
+    match tree:
+        case ast.IfExp(test=test, body=then, orelse=other):
+            try:
+                return _cells_of(then if _value_of(test, number) else other, number)
+            except _NotConstantError:
+                pass  # one or the other
+        case ast.Call(func=ast.Name(id="ram" | "bcd"), args=[address]):
+            try:
+                return {_value_of(address, number) & 127}
+            except _NotConstantError:
+                return set(range(128))
+    return {cell for node in ast.iter_child_nodes(tree) for cell in _cells_of(node, number)}
+
+
+def _cell_words(cells: frozenset[int]) -> list[int]:
+    """A bit for each cell, in four words."""
     bits = sum(1 << cell for cell in cells)
     return [_signed(bits >> 32 * word & 0xFFFFFFFF) for word in range(4)]
-
-
-def _cells_of(trees: Sequence[ast.AST], count: int) -> set[int]:
-    """Cells that code reads for numbers below `count`; all, if an address may be any."""
-    cells = set()
-    for node in (node for tree in trees for node in ast.walk(tree)):
-        match node:
-            case ast.Call(func=ast.Name(id="ram" | "bcd"), args=[address]):
-                try:
-                    cells |= {_value_of(address, number) & 127 for number in range(count)}
-                except _NotConstantError:
-                    return set(range(128))
-    return cells
 
 
 class _NotConstantError(Exception):

@@ -11,6 +11,7 @@ import pytest
 import tomllib
 
 import cule
+from cule import _core
 from cule.envs.errors import ArgumentTypeError
 from cule.errors import InvalidArgumentError, InvalidStateError, RulesError
 from cule.games.language import OBJECT_COLUMNS as COLUMNS
@@ -68,6 +69,26 @@ def test_rows_are_the_expressions(game: str) -> None:
         if step % 5 == 0:
             assert np.array_equal(obs[:, -1], [rows_of(game, ram) for ram in env.ram])
     assert was_visible
+
+
+@pytest.mark.parametrize("game", long_except(games_with_objects(), every=8))
+def test_rows_depend_on_the_cells_of_their_group(game: str) -> None:
+    """A step evaluates the rows of groups that read a changed cell, and no others."""
+    words = load_objects(game).words
+    groups = [words[at : at + 7] for at in range(1, 1 + 7 * words[0], 7)]
+    cells = np.array([group[3:] for group in groups], np.int32).view(np.uint8)
+    reads = np.unpackbits(cells, axis=1, bitorder="little").astype(bool)
+    reads = np.repeat(reads, [group[0] for group in groups], axis=0)  # [K, 128]
+    random = np.random.default_rng(1)
+    env = cule.AtariVectorEnv(game, 1, obs_type="ram", num_threads=1)
+    played = env.reset(seed=0)[0][0]
+    for ram in (played, *random.integers(256, size=(3, 128), dtype=np.uint8)):
+        before = _core.objects_of(words, ram.tobytes())
+        for cell in range(128):
+            other = ram.copy()
+            other[cell] ^= random.integers(1, 256, dtype=np.uint8)
+            changed = (_core.objects_of(words, other.tobytes()) != before).any(axis=1)
+            assert not (changed & ~reads[:, cell]).any()
 
 
 def test_play_is_that_of_images() -> None:

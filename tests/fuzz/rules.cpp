@@ -38,7 +38,7 @@ struct CountedEffects {
   void fail(i32) {}
 };
 
-// The words as a table of objects: rows are the same whether those of kinds that read no changed
+// The words as a table of objects: rows are the same whether those of groups that read no changed
 // cell are copied or not.
 void run_objects(const std::vector<i32>& words, std::vector<u8> ram) {
   if (!is_valid_objects(words.data(), u32(words.size()))) return;
