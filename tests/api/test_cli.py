@@ -57,7 +57,7 @@ def test_help_is_plain_text(words: list[str], capsys: pytest.CaptureFixture[str]
 def test_modifications(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mods", "list", "Pong"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 17 + 22
+    assert len(lines) == 18 + 22
     assert re.fullmatch(r"pong +frozen_enemy\(y=30\.\.200\) +The opponent's .*", lines[1])
     assert main(["mods", "list"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 400
