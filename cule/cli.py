@@ -100,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     listing = actions.add_parser("list", help="the modifications of a game, or of all games")
     listing.add_argument("game", nargs="?", metavar="GAME")
     listing.set_defaults(run=_list_modifications)
-    showing = actions.add_parser("show", help="a modification: what it does, and its program")
+    showing = actions.add_parser("show", help="a modification: its effect, program or bytes")
     showing.add_argument("game", metavar="GAME")
     showing.add_argument("name", metavar="NAME", help="its name, or FILE.toml:NAME")
     showing.set_defaults(run=_show_modification)
@@ -242,7 +242,7 @@ def _show_modification(options: argparse.Namespace) -> int:
     rows["checked"] = one.checked
     for label, text in rows.items():
         print(printable(f"{label:<8}  {text}"))
-    print(f"\n{one.program.strip()}")
+    print("\n" + (one.program.strip() or "\n".join(map(str, one.changes))))
     return 0
 
 

@@ -472,12 +472,14 @@ class ALEInterface:
 
 def _switch_on(spec: GameSpec, settings: Settings, recording: Recording) -> _LoadedRom:
     """A console with this ROM, made with these settings."""
-    fields = spec.to_core_kwargs()
+    words: list[int] = []
     if names := modification_names(settings.get("modifications", str) or None):
-        from cule.games.modifications import compile_modifications, episodes_of
+        from cule.games.modifications import compile_modifications, modify_spec
 
-        fields["modifications"] = list(compile_modifications(spec.game_id, episodes_of(names)))
-    game = make_game(fields, settings.get("kernel", str))
+        spec, programs = modify_spec(spec, names)
+        if any(programs):
+            words = list(compile_modifications(spec.game_id, programs))
+    game = make_game(spec.to_core_kwargs() | {"modifications": words}, settings.get("kernel", str))
     options = settings.native()
     if options.random_seed == CLOCK_SEED:
         options.random_seed = int(time.time()) % 2**31

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from cule import _core
 from cule.envs.actions import Action
 from cule.envs.errors import native_errors
-from cule.envs.options import EnvOptions, modification_names
+from cule.envs.options import EnvOptions
 from cule.errors import DeviceError, InvalidArgumentError
 from cule.games import GameRules, GameSpec, resolve
 from cule.games.language import OBJECT_COLUMNS
@@ -62,7 +62,10 @@ FRAME_RATES = {"NTSC": 60, "PAL": 50}
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """Games and settings of a batch's environments."""
+    """Games and settings of a batch's environments.
+
+    A game whose cartridge is modified in some environments is there once for each cartridge.
+    """
 
     games: tuple[_core.Game, ...]
     rules: tuple[GameRules, ...]  # of each
@@ -211,7 +214,25 @@ def lay_out(options: EnvOptions, specs: list[GameSpec], counts: list[int]) -> Ba
     # On a GPU "compiled" is about the kernel there; the CPU makes the reset states only.
     is_for_gpu = options.device != "cpu" and options.kernel == "compiled"
     kernel = "auto" if is_for_gpu else options.kernel
-    fields = [spec.to_core_kwargs() for spec in specs]
+    game_index = np.repeat(np.arange(len(specs), dtype=np.int32), counts)
+    modifications, num_modifications = np.zeros_like(game_index), np.ones_like(game_index)
+    words: list[list[int]] = [[] for _ in specs]
+    if options.modifications is not None:
+        from cule.envs.modified import modify_games
+
+        specs, words, game_index, modifications, num_modifications = modify_games(
+            options.modifications, specs, game_index
+        )
+    if is_for_gpu and len(specs) > 1:
+        names = ", ".join(spec.game_id for spec in specs)
+        raise InvalidArgumentError(
+            f"kernel is 'compiled', and the environments have different cartridges ({names}); it "
+            "must be 'auto' or 'interpreter'"
+        )
+    fields = [
+        spec.to_core_kwargs() | {"modifications": compiled}
+        for spec, compiled in zip(specs, words, strict=True)
+    ]
     object_rows = 0
     if options.obs_type == "objects":
         from cule.games.objects import load_objects
@@ -220,8 +241,6 @@ def lay_out(options: EnvOptions, specs: list[GameSpec], counts: list[int]) -> Ba
             table = load_objects(spec.game_id)
             given["objects"] = list(table.words)
             object_rows = max(object_rows, len(table.slots))
-    game_index = np.repeat(np.arange(len(specs), dtype=np.int32), counts)
-    modifications, num_modifications = _add_modifications(fields, options, game_index, specs)
     games = tuple(make_game(given, kernel) for given in fields)
     for game in games:
         if options.obs_type == "image" and options.img_height > game.screen_height:
@@ -342,37 +361,6 @@ def _choices(
                 f"{name} is {wrong[0]}; for {spec.game_id} it must be one of {words}"
             )
     return values
-
-
-def _add_modifications(
-    fields: list[dict[str, Any]],
-    options: EnvOptions,
-    game_index: NDArray[np.int32],
-    specs: list[GameSpec],
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Compile the modifications of each game; return each environment's first, and how many."""
-    numbers, counts = np.zeros_like(game_index), np.ones_like(game_index)
-    asked = options.modifications
-    if asked is None:
-        return numbers, counts
-    from cule.games.modifications import compile_modifications, episodes_of
-
-    compiled: list[list[tuple[str, ...]]] = [[] for _ in specs]
-    first_of: dict[tuple[int, tuple[str, ...]], tuple[int, int]] = {}
-    is_for_all = isinstance(asked[0], str)
-    names = (
-        [modification_names(asked)] * len(numbers) if is_for_all else map(modification_names, asked)
-    )
-    for env, (game, own) in enumerate(zip(game_index.tolist(), names, strict=True)):
-        if own and (game, own) not in first_of:
-            choices = episodes_of(own)
-            first_of[game, own] = (len(compiled[game]) + 1, len(choices))
-            compiled[game] += choices
-        numbers[env], counts[env] = first_of.get((game, own), (0, 1))
-    for spec, given, texts in zip(specs, fields, compiled, strict=True):
-        if texts:
-            given["modifications"] = list(compile_modifications(spec.game_id, texts))
-    return numbers, counts
 
 
 def _joint_table(games: tuple[_core.Game, ...]) -> NDArray[np.int32]:

@@ -1,17 +1,19 @@
-"""Modified games: programs of ``data/modifications``, for the native core.
+"""Modified games: programs and changed bytes of ``data/modifications``, for the native core.
 
 A modification has a program that runs once after a reset, or before or after each emulated frame,
 names that keep their values between frames, and parameters with ranges. Programs change RAM, the
-action before a frame, or the reward after it. `Modification` is one as its file has it. An
-environment runs any number of them in order, named by texts: a name, ``frozen_enemy(y=90)`` with
-parameters, ``my_mods.toml:faster_ball`` from a file of your own. Of ``a | b | original`` each
-episode draws one.
+action before a frame, or the reward after it. Other modifications change bytes of the cartridge
+(`cule.games.rom_bytes`): what plays then is another cartridge with the same rules. `Modification`
+is one as its file has it. An environment has any number of them in order, named by texts: a name,
+``frozen_enemy(y=90)`` with parameters, ``my_mods.toml:faster_ball`` from a file of your own. Of
+``a | b | original`` each episode draws one; it cannot draw another cartridge.
 """
 
 from __future__ import annotations
 
 import ast
 import copy
+import dataclasses
 import itertools
 import math
 import re
@@ -21,15 +23,20 @@ from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 
-from cule.errors import InvalidArgumentError, RulesError, shown
+from cule.errors import InvalidArgumentError, RulesError, UnsupportedRomError, shown
 from cule.games.compiler import NUM_SLOTS, CodeWriter, Op
 from cule.games.language import INT_MAX, INT_MIN, Program, parse_modification
+from cule.games.rom_bytes import ByteChange, read_bytes
+from cule.games.roms import md5_of
+from cule.games.spec import GameSpec
 from cule.games.tables import Table, package_data, parse_document
 from cule.reading import MAX_RULES_BYTES, read_file
 
 #: When programs run, in the order of csrc/game/modifications.hpp, and the name that each has for
 #: the value it can change.
 MOMENTS = {"reset": "", "before_frame": "action", "every_frame": "reward"}
+#: What a modification of bytes has in their place.
+ROM = "rom"
 #: File of the modifications of every game.
 COMMON = "common"
 #: Name of no modification, among alternatives.
@@ -50,12 +57,13 @@ class Modification:
 
     name: str
     about: str  # effect, in a sentence
-    when: str  # of `MOMENTS`
+    when: str  # of `MOMENTS`, or `ROM`
     group: str  # one of `GROUPS`
     parameters: Mapping[str, range]  # allowed values
     defaults: Mapping[str, int]  # of the parameters
     state: Mapping[str, int]  # names that keep their values, with those after a reset
-    program: str
+    program: str  # empty with `ROM`
+    changes: tuple[ByteChange, ...]  # of the cartridge; empty except with `ROM`
     checked: str  # how the effect was verified
     code: Program
 
@@ -120,12 +128,71 @@ def episodes_of(texts: Sequence[str]) -> list[tuple[str, ...]]:
     ]
 
 
+def modify_spec(spec: GameSpec, texts: Sequence[str]) -> tuple[GameSpec, list[tuple[str, ...]]]:
+    """The cartridge of an environment, and the programs of each kind of episode that it can have.
+
+    Args:
+        spec: The game.
+        texts: Modifications of the environment, as a user names them.
+
+    Returns:
+        The game with the changed cartridge, and the texts without those that change it.
+
+    Raises:
+        InvalidArgumentError: A name or parameter is wrong, alternatives change different bytes, or
+            two modifications change the same byte.
+        UnsupportedRomError: The cartridge has other bytes than a modification expects.
+        RulesError: A file cannot be read, or is wrong.
+    """
+    episodes = episodes_of(texts)
+    games = [_change_bytes(spec, episode) for episode in episodes]
+    if any(game.rom != games[0].rom for game in games):
+        raise InvalidArgumentError(
+            f"modifications is {shown(list(texts))}, whose alternatives differ in the bytes of the "
+            "cartridge; an episode can draw programs only: give modifications of bytes outside "
+            "the alternatives, or to some environments of a list"
+        )
+    programs = [
+        tuple(text for text in episode if find_modification(spec.game_id, text).when != ROM)
+        for episode in episodes
+    ]
+    return games[0], programs
+
+
+def _change_bytes(spec: GameSpec, texts: Sequence[str]) -> GameSpec:
+    """The game with the bytes that modifications change."""
+    rom = bytearray(spec.rom)
+    changed_by: dict[int, str] = {}
+    for text in texts:
+        modification, values = _choose(spec.game_id, text)
+        for change in modification.changes:
+            at = change.offset
+            found = f"0x{spec.rom[at]:02x}" if at < len(rom) else f"no byte: its size is {len(rom)}"
+            if found != f"0x{change.old:02x}":
+                raise UnsupportedRomError(
+                    f"modifications holds {shown(text)}, for a ROM with 0x{change.old:02x} at "
+                    f"offset 0x{at:04x}; {spec.rom_path} has {found}"
+                )
+            if at in changed_by:
+                raise InvalidArgumentError(
+                    f"modifications holds {shown(changed_by[at])} and {shown(text)}, which both "
+                    f"change the byte at offset 0x{at:04x} of the ROM; it must be one of them"
+                )
+            changed_by[at] = text
+            rom[at] = change.value(modification.parameters, values)
+    if not changed_by:
+        return spec
+    image = bytes(rom)
+    return dataclasses.replace(spec, rom=image, md5=md5_of(image))
+
+
 def compile_modifications(game_id: str, texts: Sequence[Sequence[str]]) -> tuple[int, ...]:
     """Compile the modifications of each kind of environment to words for the native core.
 
     Args:
         game_id: The game.
-        texts: Modifications of each kind, as a user names them; there is one at least.
+        texts: Modifications of each kind, as a user names them; there is one at least. None
+            changes bytes of the cartridge (`modify_spec`).
 
     Raises:
         InvalidArgumentError: A name or parameter is wrong; the message says what is allowed.
@@ -250,24 +317,27 @@ def _read_modification(where: str, content: Mapping[str, object]) -> Modificatio
     table = Table(f"{where}: {name}", content)
     table.skip("name")
     parameters = table.table("parameters", {})
-    ranges = {key: _range(table, key, value) for key, value in parameters.items()}
-    state = dict(table.state("state", (), {}))
+    allowed = {key: _range(table, key, value) for key, value in parameters.items()}
+    ranges = {key: values for key, (values, _) in allowed.items()}
+    when = table.choice("when", (*MOMENTS, ROM))
+    changes = read_bytes(table, ranges) if when == ROM else ()
+    state = {} if when == ROM else dict(table.state("state", (), {}))
     for key in parameters.keys() & state.keys():
         raise table.error("state", f"and parameters both have {shown(key)}")
-    when = table.choice("when", tuple(MOMENTS))
-    program = table.text("program")
+    program = "" if when == ROM else table.text("program")
     modification = Modification(
         name=name,
         about=table.text("about", ""),
         when=when,
         group=table.choice("group", GROUPS, "dynamics"),
-        parameters={key: allowed for key, (allowed, _) in ranges.items()},
-        defaults={key: default for key, (_, default) in ranges.items()},
+        parameters=ranges,
+        defaults={key: default for key, (_, default) in allowed.items()},
         state=state,
         program=program,
+        changes=changes,
         checked=table.text("checked", ""),
         code=parse_modification(
-            table.where, tuple(state), tuple(parameters), MOMENTS[when], program
+            table.where, tuple(state), tuple(parameters), MOMENTS.get(when, ""), program
         ),
     )
     table.finish()

@@ -160,6 +160,10 @@ class Table:
             raise self.error(key, "must be in ascending order, without repetition")
         return tuple(values)
 
+    def items(self, key: str) -> list[object]:
+        """A list of anything."""
+        return self._typed(key, None, list, "a list")
+
     def texts(self, key: str, count: int) -> tuple[str, ...]:
         """So many texts."""
         values = self._typed(key, None, list, "a list of texts")

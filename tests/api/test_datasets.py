@@ -67,6 +67,7 @@ def assert_same(step: Any, row: tuple[Any, ...], part: slice) -> None:
         ("freeway", {"mode": [0, 1, 0], "episodic_life": True}),
         ("pong", {"modifications": "shaking_enemy, player_x(x=100)"}),
         ("breakout", {"modifications": [[], "drift_left(n=2)", ["random_brick_colors"]]}),
+        ("freeway", {"modifications": ["people", None, ["car_shape", "same_speed"]]}),
     ],
 )
 def test_a_replay_equals_the_recording(

@@ -111,6 +111,7 @@ def test_several_games_in_one_batch(lanes: int) -> None:
         {"obs_type": "ram"},
         {"obs_type": "objects"},
         {"modifications": "random_brick_colors, drift_left"},
+        {"modifications": [["paddle_size", "drift_left"], ["open_tunnel"], None] * 11},
         {"obs_type": "sprites", "max_sprites": 20},
         {"frameskip": 1, "maxpool": False},
         {"img_height": 97, "img_width": 71},

@@ -12,13 +12,25 @@ import pytest
 import cule
 from cule.games.modifications import (
     COMMON,
+    ROM,
     Modification,
     games_with_modifications,
     load_modifications,
+    modify_spec,
 )
-from tests.support.ale_pair import difference
+from cule.games.schema import ConsoleProperties
+from cule.games.spec import resolve
+from tests.support.ale_pair import difference, load_ale_py
 from tests.support.cases import long_except
-from tests.support.modified_games import NAMES, Run, actions_of, checks_of, load_game
+from tests.support.modified_games import (
+    NAMES,
+    Run,
+    actions_of,
+    checks_of,
+    load_game,
+    load_image,
+    switched_on,
+)
 
 pytestmark = pytest.mark.ale
 
@@ -75,7 +87,11 @@ def assert_modified(game: str, modification: Modification, check: Mapping[str, A
     plain = check.get("plain", before)
     b = plain_run(game, tuple(actions), plain, tuple(state.items()))
     for values in check.get("values", [{}]):
-        m = Run(game, actions, modification, values, before, state)
+        text = text_of(modification.name, values)
+        if modification.when == ROM:
+            m = run_changed(game, text, actions)
+        else:
+            m = Run(game, actions, modification, values, before, state)
         names = {**NAMES, "b": b, "m": m, "P": values}
         assert eval(check.get("check", "True"), names), values
         if "actions" in check:  # what the actions of the plain run become, one by one
@@ -85,11 +101,33 @@ def assert_modified(game: str, modification: Modification, check: Mapping[str, A
         if modification.when == "before_frame":
             same = Run(game, m.act)
             assert np.array_equal(same.ram, m.ram)
-        if before or actions != compared:
+        if modification.when != ROM and (before or actions != compared):
             m = Run(game, compared, modification, values)
-        ours = our_frames(game, text_of(modification.name, values), compared[: m.n])
+        ours = our_frames(game, text, compared[: m.n])
         for frame, (ram, screen, reward, is_over) in enumerate(ours):
             assert not difference(m.ram[frame].astype(np.uint8), ram), frame
             assert not difference(m.scr[frame], screen), frame
             assert reward == m.rew[frame], frame
             assert is_over == (m.over and frame == m.n - 1), frame
+
+
+def run_changed(game: str, text: str, actions: list[int]) -> Run:
+    """A run of a changed cartridge in ale-py.
+
+    To ale-py it is an unknown ROM, with the console of one. Where that is not the game's, as with
+    paddles, both emulators play it there alike, and the run that is returned is ours with paddles.
+    """
+    spec = resolve(game)
+    image = modify_spec(spec, [text])[0].rom
+    assert image != spec.rom
+    reference = Run(game, actions, ale=load_image(load_ale_py().ALEInterface(), game, image))
+    if spec.console == ConsoleProperties():
+        return reference
+    with pytest.warns(UserWarning, match="the console properties of an unknown ROM"):
+        ours = Run(game, actions, ale=load_image(cule.ALEInterface(), game, image))
+    assert np.array_equal(ours.ram, reference.ram)
+    assert np.array_equal(ours.scr, reference.scr)
+    assert np.array_equal(ours.rew, reference.rew)
+    ale = cule.ALEInterface()
+    ale.setString("modifications", text)
+    return Run(game, actions, ale=switched_on(ale, spec.rom_path))

@@ -113,7 +113,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
                 "open_tunnel",
                 "brick_color | open_tunnel | original",
             ),
-            "brick_rows(first=1, last=3)",
+            "brick_rows(first=1, last=3), paddle_size(size=8)",
         ],
         "num_reset_states": 3,
         "max_num_frames_per_episode": 90,

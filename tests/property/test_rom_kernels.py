@@ -75,6 +75,12 @@ def test_modified_games() -> None:
     assert counts.slow <= MOST_SLOW * counts.instructions
 
 
+@pytest.mark.long
+def test_a_changed_cartridge() -> None:
+    counts = run("freeway", 5, 4, 100, modifications="people, random_delay | original")
+    assert counts.slow <= MOST_SLOW * counts.instructions
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("game", ALL_GAMES)
 def test_every_game(game: str) -> None:

@@ -1,13 +1,14 @@
 """Modified games in ale-py: programs run by a plain evaluator, whose writes `setRAM` makes.
 
-`Run` is one; ``tests/parity/modifications`` says how long and with which actions each modification
-is played, and what has to hold then.
+`Run` is one; changed cartridges are loaded from a file. ``tests/parity/modifications`` says how
+long and with which actions each modification is played, and what has to hold then.
 """
 
 from __future__ import annotations
 
 import functools
 import random
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,7 @@ class Run:
         before: str = "",
         state: Mapping[str, int] | None = None,
         seed: int = 1,
+        ale: Any = None,
     ) -> None:
         """Play.
 
@@ -139,8 +141,9 @@ class Run:
             before: A program that runs before it, after each frame.
             state: Names of that program that keep their values.
             seed: Of random draws.
+            ale: A console with a cartridge, instead of ale-py's with that of the game.
         """
-        ale = load_game(game)
+        ale = ale or load_game(game)
         ale.reset_game()
         programs: list[tuple[str, Poking, Mapping[str, int]]] = []
         if before:
@@ -177,12 +180,23 @@ class Run:
 
 def load_game(game: str) -> Any:
     """A console of ale-py with a game, without sticky actions and skipped frames."""
-    ale = load_ale_py().ALEInterface()
-    ale.setInt("random_seed", 1)
-    ale.setFloat("repeat_action_probability", 0.0)
     from ale_py import roms
 
-    ale.loadROM(str(roms.get_rom_path(game)))
+    return switched_on(load_ale_py().ALEInterface(), Path(str(roms.get_rom_path(game))))
+
+
+def load_image(ale: Any, game: str, image: bytes) -> Any:
+    """The same of a console with an image that is taken for the game's by the name of its file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{game}.bin"
+        path.write_bytes(image)
+        return switched_on(ale, path)
+
+
+def switched_on(ale: Any, path: Path) -> Any:
+    ale.setInt("random_seed", 1)
+    ale.setFloat("repeat_action_probability", 0.0)
+    ale.loadROM(str(path))
     return ale
 
 
