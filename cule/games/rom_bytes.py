@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeGuard
 
 from cule.errors import shown
@@ -54,9 +55,9 @@ def read_bytes(table: Table, parameters: Mapping[str, range]) -> tuple[ByteChang
         RulesError: A row is wrong, or two are of the same offset.
     """
     changes = [change for row in table.items("bytes") for change in _row(table, row, parameters)]
-    offsets = [change.offset for change in changes]
-    for offset in offsets:
-        if offsets.count(offset) > 1:
+    offsets = sorted(change.offset for change in changes)
+    for offset, following in pairwise(offsets):
+        if offset == following:
             raise table.error("bytes", f"has two rows of offset 0x{offset:04x}")
     if not changes:
         raise table.error("bytes", "is empty; it needs at least one row")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from cule.games import compile_rules, load_games
 from cule.games.modifications import (
+    ROM,
     compile_modifications,
     games_with_modifications,
     load_modifications,
@@ -128,7 +129,8 @@ def rules_corpus(games: int) -> Corpus:
     for name in games_with_objects()[:games]:
         corpus[f"{name}-objects"] = bytes(HEADER_BYTES) + encode_program(load_objects(name).words)
     for name in games_with_modifications()[:games]:
-        words = compile_modifications(name, [(text,) for text in load_modifications(name)])
+        programs = [one for one in load_modifications(name).values() if one.when != ROM]
+        words = compile_modifications(name, [(one.name,) for one in programs])
         corpus[f"{name}-modifications"] = bytes(HEADER_BYTES) + encode_program(words)
     return corpus
 
