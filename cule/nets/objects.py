@@ -8,15 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cule.nets.pixels import OBJECT_SCALE
-
 WIDTH = 64
 _HEADS = 4
 _VISIBLE = 4  # column of a row
 _RELATIONS = 6  # numbers of an object in addition to its rows
 
-#: Pixels in a unit of distances, of small distances, which are bounded by 1, and of movements.
-_FAR, _NEAR, _MOVEMENT = 16.0, 6.0, 4.0
+#: Pixels in a unit of positions, distances, small distances, which are bounded by 1, and movements.
+_POSITION, _FAR, _NEAR, _MOVEMENT = 24.0, 16.0, 6.0, 4.0
 
 
 def object_features(obs: Tensor) -> Tensor:
@@ -33,7 +31,7 @@ def object_features(obs: Tensor) -> Tensor:
     distance = (new - new[:, :1])[..., :2] * (is_shown & is_shown[:, :1])
     movement = (new - old)[..., :2] * (is_shown & (old[..., _VISIBLE, None] > 0))
     near = torch.tanh(distance / _NEAR)
-    rows = obs.transpose(1, 2).flatten(2) / OBJECT_SCALE
+    rows = obs.transpose(1, 2).flatten(2) / _POSITION
     return torch.cat([rows, distance / _FAR, near, movement / _MOVEMENT], -1)
 
 

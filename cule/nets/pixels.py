@@ -10,7 +10,7 @@ from cule.nets.torsos import WHITE, ByteConv2d, ByteLinear
 #: Largest absolute value of a normalized pixel.
 LIMIT = 5.0
 
-#: What networks divide the numbers of objects by: positions are up to 210, speeds a few pixels.
+#: What other networks than those of objects divide their numbers by: positions are up to 210.
 OBJECT_SCALE = 24.0
 
 
