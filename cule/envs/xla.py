@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from cule.envs.backend import Backend
 from cule.envs.checks import Array
-from cule.envs.options import EnvOptions, refuse_objects
+from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan
 from cule.errors import InvalidArgumentError, MissingPackageError, shown
 
@@ -120,7 +120,6 @@ def _import_calls(options: EnvOptions) -> ModuleType:
             raise InvalidArgumentError(
                 f"{name} is {shown(given)}; with JAX it must be {shown(allowed)}"
             )
-    refuse_objects("JAX", options)
     try:
         from cule.envs import xla_calls
     except ImportError as error:

@@ -21,7 +21,7 @@ from cule.envs.actions import CONTINUOUS_SIZE, continuous_actions
 from cule.envs.checks import Array, as_array, to_numpy
 from cule.envs.errors import ActionShapeError, ArgumentTypeError
 from cule.envs.options import EnvOptions
-from cule.envs.plan import BatchPlan, make_batch, observation_space
+from cule.envs.plan import BatchPlan, make_batch, obs_dtype, observation_space
 from cule.envs.requests import as_seeds
 from cule.envs.results import Info, StepResult, make_final_info, make_info
 from cule.errors import CuleError, InvalidArgumentError
@@ -53,7 +53,10 @@ class _Calls:
         """Make the batch a target of calls."""
         _register_handlers()
         self._options = options
-        self._obs_shape = observation_space(options).shape or ()
+        self._obs_dtype = obs_dtype(options)
+        size = self._obs_dtype.itemsize
+        shape = observation_space(options, plan.object_rows).shape or ()
+        self._native_shape = (*shape, size) if size > 1 else shape  # calls write bytes
         self._target = batch.xla_target(_action_table(plan, options))
 
     def _call(
@@ -62,7 +65,7 @@ class _Calls:
         """The call of a handler that returns `first` and the results of `shape` environments."""
         ints = [jax.ShapeDtypeStruct(shape, jnp.int32)] * _INT_ROWS
         flags = [jax.ShapeDtypeStruct(shape, jnp.bool_)] * _FLAG_ROWS
-        obs = jax.ShapeDtypeStruct((*shape, *self._obs_shape), jnp.uint8)
+        obs = jax.ShapeDtypeStruct((*shape, *self._native_shape), jnp.uint8)
         final = [obs, *ints] if name.startswith("cule_step") and self._is_same_step else []
         results = [first, obs, *ints, *flags, *final]
         call: Callable[..., list[Array]] = jax.ffi.ffi_call(name, results, **keywords)
@@ -72,9 +75,14 @@ class _Calls:
     def _is_same_step(self) -> bool:
         return self._options.autoreset_mode is AutoresetMode.SAME_STEP
 
+    def _read_obs(self, native: Array) -> Array:
+        if self._obs_dtype.itemsize == 1:
+            return native
+        return jax.lax.bitcast_convert_type(native, self._obs_dtype)
+
     def _read_reset(self, results: Sequence[Array]) -> tuple[Array, Info]:
         obs, *rows = results
-        return obs, make_info(rows.__getitem__, self._options.episode_info)
+        return self._read_obs(obs), make_info(rows.__getitem__, self._options.episode_info)
 
     def _read_step(self, results: Sequence[Array]) -> StepResult:
         obs, info = self._read_reset(results)
@@ -82,7 +90,7 @@ class _Calls:
         flags, final = rest[:_FLAG_ROWS], rest[_FLAG_ROWS:]
         if final:
             ended = flags[_core.FLAG_ENDED]
-            info["final_obs"] = final[0]
+            info["final_obs"] = self._read_obs(final[0])
             if self._options.final_info:
                 info["final_info"] = make_final_info(final[1:].__getitem__, ended, _same)
                 info["_final_info"] = ended

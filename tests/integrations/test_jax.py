@@ -36,6 +36,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"grayscale": False, "img_height": 50, "img_width": 40, "repeat_action_probability": 0.25},
     {"obs_type": "ram", "episodic_life": True, "full_action_space": True},
     {"resets": "cached", "num_reset_states": 3},
+    {"obs_type": "objects", "autoreset_mode": "SameStep"},
+    {"obs_type": "sprites", "max_sprites": 9, "stack_num": 2},
 ]
 
 
