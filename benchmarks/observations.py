@@ -1,10 +1,10 @@
-"""Processor time of kinds of observations, in interleaved rounds.
+"""Speed of kinds of observations, in interleaved rounds.
 
     python -m benchmarks.observations
 
-prints microseconds per emulated frame, the median of the rounds, and the ratio to RAM. With
-``--ocatari PYTHON``, a Python that has the packages ocatari and ale-py, also those of OCAtari, one
-environment in a process of its own.
+prints emulated frames per second of processor time, the median of the rounds, and the speed
+relative to RAM, as a table in Markdown. With ``--ocatari PYTHON``, a Python that has the packages
+ocatari and ale-py, also those of OCAtari, one environment in a process of its own.
 """
 
 from __future__ import annotations
@@ -81,11 +81,18 @@ def main() -> None:
         if options.ocatari:
             words = [options.ocatari, "-c", OCATARI, game.title().replace("_", "")]
             done = subprocess.run(words, check=True, capture_output=True, text=True)
-            other = f"{float(done.stdout.split()[-1]):.1f}"
+            other = f"{_per_second(float(done.stdout.split()[-1])):,.0f}"
         for num_envs in options.num_envs:
             found = measure(game, num_envs, options.frames)
-            cells = [f"{found[kind]:.2f} ({found[kind] / found['ram']:.2f})" for kind in KINDS]
+            cells = [
+                f"{_per_second(found[kind]):,.0f} ({found['ram'] / found[kind]:.2f})"
+                for kind in KINDS
+            ]
             print(f"| {game} | {num_envs} | " + " | ".join(cells) + f" | {other} |", flush=True)
+
+
+def _per_second(microseconds: float) -> float:
+    return 1e6 / microseconds
 
 
 if __name__ == "__main__":
