@@ -4,7 +4,7 @@ Every kernel of one step is executed in software (README.md), for the launch geo
 size, on consoles that have played before. Observations, numbers and snapshots are compared with the
 CPU back end; a difference is an error. Prints and records, for each game and batch size, warp
 instructions and cycles of each phase, and the time of each kernel predicted for `device.Device`.
-Rows replace those of the same game, kernel and batch size in
+Rows replace those of the same game, kernel, batch size and kind of observations in
 `benchmarks/results/step_model.json`. Needs nvcc, g++ and nvdisasm (of a toolkit, or of the Python
 package nvidia-cuda-nvdisasm); `--kernel compiled` also NVRTC and nvJitLink (nvidia-cuda-nvrtc,
 nvidia-nvjitlink).
@@ -65,6 +65,8 @@ PHASES = (
     ("drawing", "finish_step", "", "tia/|line_painter.hpp|line_twins.hpp|register_rules.hpp"),
     ("drawing", "finish_step", "", "draw.hpp|maxpool.hpp"),
     ("output", "finish_step", "", ""),
+    ("objects", "push_objects", "", ""),
+    ("sprites", "push_sprites", "", ""),
 )
 #: Kernels with a block for each console, at most as many as are resident; these go from console to
 #: console. The grids of all others grow with the batch.
@@ -126,7 +128,12 @@ class Modules:
 
 
 def execute_step(
-    modules: Modules, game: str, consoles: int, geometry: Geometry, is_compiled: bool
+    modules: Modules,
+    game: str,
+    consoles: int,
+    geometry: Geometry,
+    is_compiled: bool,
+    obs_type: str,
 ) -> dict[str, Launch]:
     """One step of consoles that have played before, equal to the CPU back end's; its launches."""
     lanes = geometry.lanes_per_warp
@@ -145,7 +152,9 @@ def execute_step(
         return True
 
     warps = geometry.warps_per_block
-    pair = kernels.Pair(game, consoles, lanes=lanes, warps=warps, frameskip=FRAMES)
+    pair = kernels.Pair(
+        game, consoles, lanes=lanes, warps=warps, frameskip=FRAMES, obs_type=obs_type
+    )
     rng = np.random.default_rng(1)
     pair.cpu.reset(None, pair.consoles, pair.expected.out)
     pair.cpu.decorrelate(FIRST_STEPS, 1, pair.expected.out)
@@ -231,8 +240,9 @@ class Row:
 def print_row(row: dict[str, Any]) -> None:
     """Format the counts as a table."""
     print(
-        f"{row['game']}, {row['kernel']}, {row['num_envs']} environments, {row['lanes']} lanes a "
-        f"warp: {row['step_ms']} ms a step, {row['frames_per_s'] / 1e6:.3g} M frames/s predicted"
+        f"{row['game']}, {row['kernel']}, {row['obs_type']}, {row['num_envs']} environments, "
+        f"{row['lanes']} lanes a warp: {row['step_ms']} ms a step, "
+        f"{row['frames_per_s'] / 1e6:.3g} M frames/s predicted"
     )
     print(f"  {'of a frame and console':36}{'instructions':>13}{'cycles':>10}{'lanes':>7}")
     for phase, p in row["phases"].items():
@@ -244,10 +254,10 @@ def print_row(row: dict[str, Any]) -> None:
 
 
 def write_record(path: Path, new: list[dict[str, Any]], device: Device) -> None:
-    """Add rows to a file; they replace those of the same game, kernel and batch size."""
+    """Add rows to a file; they replace those of the same settings."""
 
     def key(row: dict[str, Any]) -> tuple[Any, ...]:
-        return row["kernel"], row["game"], row["num_envs"]
+        return row["kernel"], row["game"], row["num_envs"], row.get("obs_type", "image")
 
     old = json.loads(path.read_text())["rows"] if path.exists() else []
     merged = {key(row): row for row in (*old, *new)}
@@ -273,6 +283,8 @@ def main() -> None:
     parser.add_argument("games", nargs="+")
     parser.add_argument("--num-envs", type=int, nargs="+", default=[1200, 4096, 32768])
     parser.add_argument("--kernel", choices=("interpreter", "compiled"), default="interpreter")
+    kinds = ("image", "ram", "objects", "sprites")
+    parser.add_argument("--obs-type", choices=kinds, default="image")
     parser.add_argument("--out", type=Path, default=RECORD)
     args = parser.parse_args()
     device = Device()
@@ -285,9 +297,12 @@ def main() -> None:
                 lanes = geometry.lanes_per_warp
                 consoles = max(LEAST_CONSOLES, LEAST_WARPS * lanes)
                 of = {"game": game, "kernel": args.kernel, "num_envs": num_envs, "lanes": lanes}
+                of["obs_type"] = args.obs_type
                 row = Row(device, num_envs, consoles)
                 is_compiled = args.kernel == "compiled"
-                launches = execute_step(modules, game, consoles, geometry, is_compiled)
+                launches = execute_step(
+                    modules, game, consoles, geometry, is_compiled, args.obs_type
+                )
                 for name, launch in launches.items():
                     row.add(name, launch)
                 result = {**of, "commit": commit(), **row.record()}
