@@ -113,6 +113,8 @@ class Batch:
     def draw_screens(
         self, indices: int, n: int, screens: int, stride: int, stream: int
     ) -> None: ...
+    # rows: int16 [N, num_rows, 6]
+    def write_objects(self, num_rows: int, rows: int, stream: int) -> None: ...
 
 # frames: uint8 [any, height, width]; index: int64 [stacks, stack]
 # out: bfloat16 [stacks, height / 4, width / 4, 16 stack]

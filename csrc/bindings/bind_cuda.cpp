@@ -143,6 +143,16 @@ class CudaBatch {
                               stride, draw_blocks(), pointer<CUstream_st>(stream)),
           "screen kernel");
   }
+  // rows: i16 [size][num_rows][kObjectColumns].
+  void write_objects(u32 num_rows, u64 rows, u64 stream) {
+    for (const GameSource& game : layout_.source().games) {
+      if (game.objects.empty()) refuse("games without a table of objects have none");
+      check_range("num_rows", num_rows, i32(count_objects(game.objects.data())), i32(kMaxObjects));
+    }
+    check(launch_write_objects(layout_.batch(), num_rows, pointer<i16>(rows),
+                               pointer<CUstream_st>(stream)),
+          "objects kernel");
+  }
 
  private:
   void run(const StepActions& actions, const StepOutputs& out, bool resets_ended, u64 faults,
@@ -342,7 +352,9 @@ void bind_cuda(py::module_& m) {
       .def("scatter_snapshots", &CudaBatch::scatter_snapshots, py::arg("indices"), py::arg("n"),
            py::arg("states"), py::arg("stream"))
       .def("draw_screens", &CudaBatch::draw_screens, py::arg("indices"), py::arg("n"),
-           py::arg("screens"), py::arg("stride"), py::arg("stream"));
+           py::arg("screens"), py::arg("stride"), py::arg("stream"))
+      .def("write_objects", &CudaBatch::write_objects, py::arg("num_rows"), py::arg("rows"),
+           py::arg("stream"));
 }
 
 }  // namespace cule

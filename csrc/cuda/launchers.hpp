@@ -31,6 +31,10 @@ cudaError_t launch_step(Family family, const DeviceBatch& b, const TileList& til
 // The objects or sprites of the step that was launched before, where observations are those.
 cudaError_t launch_push_rows(const DeviceBatch& b, cudaStream_t stream);
 
+// The objects of all consoles as they are, i16 [size][num_rows][kObjectColumns].
+cudaError_t launch_write_objects(const DeviceBatch& b, u32 num_rows, i16* rows_out,
+                                 cudaStream_t stream);
+
 // Pictures, resets and results of the step that was launched before. `blocks` is at most what
 // DeviceBatch::planes has room for. With `resets_ended`, consoles whose episode has just ended
 // are reset in every autoreset mode (decorrelation).

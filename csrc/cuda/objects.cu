@@ -1,4 +1,4 @@
-// cuda/objects.cu: the newest objects or sprites of each console, for observations of them.
+// cuda/objects.cu: the objects or sprites of each console, for observations of them and `info`.
 #include "console/sprites.hpp"
 #include "cuda/launch.hpp"
 #include "cuda/launchers.hpp"
@@ -31,6 +31,15 @@ __global__ void push_objects_kernel(const DeviceBatch b) {
                 b.frame_bytes / u32(kObjectBytes), rows);
 }
 
+// A thread a console: its objects as they are, whatever is observed.
+__global__ void write_objects_kernel(const DeviceBatch b, u32 num_rows, i16* rows_out) {
+  const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= u32(b.size)) return;
+  const SlotState& s = b.states[i];
+  write_objects(b.game(i).objects, s.console.ram, s.console.cart.ram, num_rows,
+                rows_out + size_t(i) * num_rows * kObjectColumns);
+}
+
 // A thread a console.
 __global__ void push_sprites_kernel(const DeviceBatch b) {
   __shared__ SpriteMemory memory[kSpriteThreads];
@@ -48,6 +57,13 @@ cudaError_t launch_push_rows(const DeviceBatch& b, cudaStream_t stream) {
   const dim3 blocks((u32(b.size) + threads - 1) / threads);
   return launch_kernel(are_sprites ? push_sprites_kernel : push_objects_kernel, blocks,
                        dim3(threads), 0, stream, b);
+}
+
+cudaError_t launch_write_objects(const DeviceBatch& b, u32 num_rows, i16* rows_out,
+                                 cudaStream_t stream) {
+  const dim3 blocks((u32(b.size) + kObjectThreads - 1) / kObjectThreads);
+  return launch_kernel(write_objects_kernel, blocks, dim3(kObjectThreads), 0, stream, b, num_rows,
+                       rows_out);
 }
 
 }  // namespace cule

@@ -17,7 +17,7 @@ from cule.envs.checks import Array, NativeArray, to_numpy
 from cule.envs.host_memory import HostMemory, check_memory
 from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan, make_batch
-from cule.envs.results import RunningKernel
+from cule.envs.results import RowsOf, RunningKernel
 
 if TYPE_CHECKING:
     from cule.envs.boxes import CurrentObjects
@@ -153,15 +153,21 @@ def rgb_screens(batch: Backend, heights: NDArray[np.int32]) -> tuple[NDArray[np.
 
 
 def objects_beside(
-    options: EnvOptions, plan: BatchPlan, ram: Callable[[], NativeArray]
-) -> tuple[CurrentObjects | None, CurrentObjects | None]:
-    """The objects that `render` draws, and those in ``info``; None: none, by the options."""
+    options: EnvOptions, plan: BatchPlan, batch: Backend
+) -> tuple[CurrentObjects | None, RowsOf | None]:
+    """The objects that `render` draws, and what gives those in ``info``; None: no such option."""
     if not (options.render_boxes or options.objects_info):
         return None, None
     from cule.envs.boxes import CurrentObjects
 
-    objects = CurrentObjects(plan, ram)
-    return objects if options.render_boxes else None, objects if options.objects_info else None
+    objects = CurrentObjects(plan, batch.ram)
+    boxes = objects if options.render_boxes else None
+    if not options.objects_info:
+        return boxes, None
+    if options.device == "cpu":
+        return boxes, objects.rows
+    # On a GPU results are those of all environments.
+    return boxes, lambda _envs: cast("NativeArray", cast("CudaBatch", batch).objects())
 
 
 def make_backend(plan: BatchPlan, options: EnvOptions) -> tuple[Backend, Memory]:

@@ -43,6 +43,7 @@ from cule.errors import (
     NotResetError,
     OutOfDeviceMemoryError,
 )
+from cule.games.language import OBJECT_COLUMNS
 
 if TYPE_CHECKING:
     from cule import _cuda
@@ -216,6 +217,15 @@ class CudaBatch:
         """Live RAM, uint8 ``[N, 128]``."""
         stride, offset, *_ = self._batch.live
         return self._memory.as_strided((self._num_envs, _core.RAM_BYTES), (stride, 1), offset)
+
+    def objects(self) -> torch.Tensor:
+        """Objects as they are, int16 ``[N, K, 6]``, where the plan has tables of them."""
+        num_rows = self._plan.object_rows
+        shape = (self._num_envs, num_rows, len(OBJECT_COLUMNS))
+        with self._on_device():
+            rows = torch.empty(shape, dtype=torch.int16, device=self.device)
+            self._batch.write_objects(num_rows, rows.data_ptr(), self._stream())
+        return rows
 
     def lives(self) -> torch.Tensor:
         """Live number of lives, int32 ``[N]``; with several players ``[N, players]``."""

@@ -207,7 +207,7 @@ class EnvOptions(GameOptions):
 
     objects_info: bool = False
     """``info`` of `reset` and `step` also has ``objects``, int16 ``[N, K, 6]``: what the newest
-    frame of ``obs_type="objects"`` would be, on a CPU.
+    frame of ``obs_type="objects"`` would be.
     """
 
     final_info: bool = True
@@ -372,7 +372,6 @@ def _check_together(options: EnvOptions) -> None:
         _require(options, "batch_size", (0, options.num_envs), condition)
         _require(options, "num_threads", (0,), condition)
         _require(options, "thread_affinity_offset", (-1,), condition)
-        _require(options, "objects_info", (False,), condition)
         if options.frameskip > MAX_GPU_FRAMESKIP:
             raise InvalidArgumentError(
                 f"frameskip is {options.frameskip}; with {condition} it must be at most "

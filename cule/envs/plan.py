@@ -77,7 +77,7 @@ class BatchPlan:
     full_action_space: bool  # whether native indices count legal instead of minimal actions
     action_set: tuple[Action, ...]  # what an index means to the user
     action_table: NDArray[np.int32] | None  # [games, 18] user index to native index; None: the same
-    object_rows: int  # of observations of objects: those of the game with the most
+    object_rows: int  # of tables of objects, where they are asked for: of the game with the most
 
     @property
     def num_players(self) -> int:
@@ -234,7 +234,7 @@ def lay_out(options: EnvOptions, specs: list[GameSpec], counts: list[int]) -> Ba
         for spec, compiled in zip(specs, words, strict=True)
     ]
     object_rows = 0
-    if options.obs_type == "objects":
+    if options.obs_type == "objects" or options.objects_info:
         from cule.games.objects import load_objects
 
         for spec, given in zip(specs, fields, strict=True):
@@ -278,6 +278,8 @@ def results_bytes(plan: BatchPlan, options: EnvOptions) -> int:
     space = observation_space(options, plan.object_rows)
     obs = math.prod(space.shape or ()) * np.dtype(space.dtype).itemsize
     has_finals = options.autoreset_mode is AutoresetMode.SAME_STEP
+    if options.objects_info:
+        table += plan.object_rows * len(OBJECT_COLUMNS) * np.dtype(np.int16).itemsize
     return (obs + table) * (2 if has_finals else 1) + _core.flag_rows(plan.num_players)
 
 

@@ -18,7 +18,6 @@ from cule.envs.checks import Array, NativeArray
 
 if TYPE_CHECKING:
     from cule.envs.backend import Memory, Outputs
-    from cule.envs.boxes import CurrentObjects
     from cule.envs.options import EnvOptions
 
 #: ``info`` of Gymnasium.
@@ -26,6 +25,9 @@ Info: TypeAlias = dict[str, Array]
 
 #: Result of `AtariVectorEnv.step`: obs, reward, terminated, truncated, info.
 StepResult: TypeAlias = tuple[Array, Array, Array, Array, Info]
+
+#: Objects of environments, given their numbers ``[n]``: int16 ``[n, K, 6]``.
+RowsOf: TypeAlias = Callable[[NativeArray], NativeArray]
 
 #: Keys of ``info``, as in ale-py, and the rows of the result table that they are.
 INFO_ROWS = {
@@ -153,7 +155,7 @@ class Results:
         memory: Memory,
         options: EnvOptions,
         num_players: int,
-        objects: CurrentObjects | None,
+        objects: RowsOf | None,
     ) -> None:
         """Serve a batch of environments with these options; `objects` are for ``info``."""
         self._memory = memory
@@ -171,7 +173,7 @@ class Results:
             is_out = self._numbers(out.ints, _core.INT_LIVES) < 0
             info["is_out"] = wrap(is_out)
         if self._objects is not None:
-            info["objects"] = wrap(self._objects.rows(out.ints[_core.INT_ENV_ID]))
+            info["objects"] = wrap(self._objects(out.ints[_core.INT_ENV_ID]))
         return info
 
     def step(self, out: Outputs) -> StepResult:

@@ -79,7 +79,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._config = config
         self._plan = plan
         self._batch, self._memory = make_backend(plan, config)
-        self._boxes, in_info = objects_beside(config, plan, self._batch.ram)
+        self._boxes, in_info = objects_beside(config, plan, self._batch)
         self._results = Results(self._memory, config, plan.num_players, in_info)
 
         self.num_envs = config.num_envs

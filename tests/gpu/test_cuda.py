@@ -124,6 +124,36 @@ def test_options(keywords: dict[str, Any]) -> None:
     pair.close()
 
 
+@pytest.mark.parametrize("obs_type", ["image", "objects"])
+def test_objects_in_info(obs_type: str) -> None:
+    """Of two games, of which one has more objects, across resets."""
+    envs = [
+        cule.AtariVectorEnv(
+            [("pong", 3), ("breakout", 2)], device=device, resets="cached", output="numpy",
+            objects_info=True, obs_type=obs_type, autoreset_mode="SameStep",
+            max_num_frames_per_episode=60, num_reset_states=2,
+        )
+        for device in ("cpu", "cuda")
+    ]  # fmt: skip
+    infos = [env.reset(seed=0)[1] for env in envs]
+    rng, ends = np.random.default_rng(0), 0
+    for _ in range(40):
+        ours, theirs = (info["objects"] for info in infos[::-1])
+        assert (ours.dtype, ours.shape) == (np.int16, (5, 113, 6))
+        np.testing.assert_array_equal(ours, theirs)
+        actions = rng.integers(3, size=5)
+        steps = [env.step(actions) for env in envs]
+        infos = [step[4] for step in steps]
+        ends += int(steps[0][3].sum())
+        states = [env.observe()[1]["objects"] for env in envs]
+        np.testing.assert_array_equal(*states)
+    assert ends > 5
+    on_device = cule.AtariVectorEnv(
+        "pong", 2, device="cuda", resets="cached", output="torch", objects_info=True
+    )
+    assert on_device.reset(seed=0)[1]["objects"].dtype == torch.int16
+
+
 @pytest.mark.parametrize("mode", long_except(["NextStep", "SameStep", "Disabled"], "SameStep"))
 def test_episode_info(mode: str) -> None:
     envs = [
