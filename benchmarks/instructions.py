@@ -1,7 +1,10 @@
 """Instructions per emulated frame of the 84x84x4 pipeline, counted by callgrind.
 
-Unlike frames per second, the count is nearly the same on a busy machine: two runs differ by 3 %. An
-engine plays the same game twice in processes of their own, with few and with many steps; the
+Unlike frames per second, the count is nearly the same on a busy machine: two runs differ by 3 %.
+Different builds and engines can differ by 16 % without a cause in the code, since Python is counted
+and the steps are few; smaller differences need longer runs.
+
+An engine plays the same game twice in processes of their own, with few and with many steps; the
 difference of the counts, divided by the frames between, excludes start, imports and reset. It
 includes all of `step`, also Python. The engines `cule-ram`, `cule-objects` and `cule-sprites` are
 cule with these observations, for which nothing is drawn. They play the same frames.

@@ -10,7 +10,7 @@ from cule.nets.torsos import WHITE, ByteConv2d, ByteLinear
 #: Largest absolute value of a normalized pixel.
 LIMIT = 5.0
 
-#: What other networks than those of objects divide their numbers by: positions are up to 210.
+#: Divisor of the numbers of objects in networks for vectors and images; positions are up to 210.
 OBJECT_SCALE = 24.0
 
 
