@@ -61,6 +61,7 @@ test-all: test
 
 test-integrations: $(INTEGRATIONS)/installed
 	$(INTEGRATIONS)/bin/python -m pytest -m 'not slow and not learn' tests/integrations tests/examples \
+	  tests/gpu/test_xla.py --fake-cuda \
 	  tests/house/test_docstrings.py $(OLDER_GYMNASIUM) $(PLOTS)
 
 bench: $(VENV)/installed-dev

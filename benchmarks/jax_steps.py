@@ -3,7 +3,8 @@
 Engines run the same actions from the same seed in interleaved rounds, on one thread each, so the
 results are ratios within one run. Rewards, ends and the last observations of each round must be
 equal. Frames are emulated frames, four a step. Compilation is not timed. `make
-test-integrations` installs what this needs.
+test-integrations` installs what this needs. With ``--device cuda`` the engines are cule's own:
+step() on all threads of the CPU, and step() and xla() on the GPU.
 
     .venv-integrations/bin/python benchmarks/jax_steps.py --rounds 15
 """
@@ -36,6 +37,11 @@ Result = tuple[NDArray[Any], ...]
 Engine = Callable[[NDArray[np.int32]], Result]
 
 
+def as_numpy(value: Any) -> NDArray[Any]:
+    """An array, or a tensor of any device."""
+    return np.asarray(value.cpu() if hasattr(value, "cpu") else value)
+
+
 def engine_of_steps(env: Any) -> Engine:
     """A loop of step() in Python."""
     env.reset(seed=0)
@@ -45,7 +51,10 @@ def engine_of_steps(env: Any) -> Engine:
         for action in actions:
             obs, *row, _ = env.step(action)
             rows.append(row)
-        return (*map(np.stack, zip(*rows, strict=True)), obs)
+        return (
+            *(np.stack([*map(as_numpy, row)]) for row in zip(*rows, strict=True)),
+            as_numpy(obs),
+        )
 
     return run
 
@@ -82,20 +91,36 @@ def engine_of_snapshots(env: cule.AtariVectorEnv) -> Engine:
     return engine_of_scans(states, obs, step)
 
 
-def measure(game: str, num_envs: int, steps: int, rounds: int) -> dict[str, list[float]]:
-    """Frames per second of each engine in each round."""
+def make_engines(game: str, num_envs: int, device: str) -> dict[str, Engine]:
+    """The engines to compare, by name."""
     ours = partial(cule.AtariVectorEnv, game, num_envs, num_threads=1)
+    if device == "cuda":
+        ours = partial(cule.AtariVectorEnv, game, num_envs, resets="cached")
+        gpu = partial(ours, device="cuda", kernel="compiled")
+        return {
+            "cule step, CPU": engine_of_steps(ours()),
+            "cule step": engine_of_steps(gpu()),
+            "cule xla": engine_of_handles(gpu()),
+        }
     theirs = partial(ale_py.vector_env.AtariVectorEnv, game, num_envs, num_threads=1)
-    engines = {
+    return {
         "cule step": engine_of_steps(ours()),
         "cule xla": engine_of_handles(ours()),
         "cule xla_pure": engine_of_snapshots(ours()),
         "ale-py step": engine_of_steps(theirs()),
         "ale-py xla": engine_of_handles(theirs()),
     }
+
+
+def measure(
+    game: str, num_envs: int, steps: int, rounds: int, device: str
+) -> dict[str, list[float]]:
+    """Frames per second of each engine in each round."""
+    engines = make_engines(game, num_envs, device)
     random = np.random.default_rng(0)
     rates: dict[str, list[float]] = {name: [] for name in engines}
-    size = len(ours().action_set)
+    with cule.AtariVectorEnv(game, 1) as env:
+        size = len(env.action_set)
     for number in range(rounds + 1):
         actions = random.integers(size, size=(steps, num_envs), dtype=np.int32)
         results = []
@@ -118,6 +143,7 @@ def main() -> None:
     parser.add_argument("--num-envs", type=int, default=16)
     parser.add_argument("--steps", type=int, default=100, help="of a round")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--record", type=Path, default=RECORD, help="file to write")
     arguments = parser.parse_args()
     record: dict[str, Any] = {
@@ -126,7 +152,9 @@ def main() -> None:
         "frames_per_second": {},
     }
     for game in arguments.games.split(","):
-        rates = measure(game, arguments.num_envs, arguments.steps, arguments.rounds)
+        rates = measure(
+            game, arguments.num_envs, arguments.steps, arguments.rounds, arguments.device
+        )
         record["frames_per_second"][game] = rates
         medians = {name: statistics.median(values) for name, values in rates.items()}
         print(game, {name: f"{value:,.0f}" for name, value in medians.items()})

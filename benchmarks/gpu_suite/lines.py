@@ -176,6 +176,18 @@ def _fps(setting: Setting) -> list[Stage]:
     ]
 
 
+def _lanes(setting: Setting) -> list[Stage]:
+    """Numbers of consoles that share a warp, for the rule of `cule.envs.launch`."""
+    return [
+        Stage([_rates(setting, f"lanes-{size}", GAMES[:3], size, "--lanes", counts)])
+        for size, counts in setting.choose(_SHARED_WARPS, (("2", "1,2"),))
+    ]
+
+
+#: Numbers of environments, and of consoles in a warp.
+_SHARED_WARPS = (("1200", "1,8"), ("4096", "4,8,16,32"), ("32768", "16,32"))
+
+
 def _profile(setting: Setting) -> list[Stage]:
     profile = ["ncu", "--clock-control", "none", "--profile-from-start", "off", "--csv"]
     profile += ["--page", "raw", "--kernel-name-base", "demangled", "--kernel-name", "regex:cule"]
@@ -282,7 +294,7 @@ def _tests(setting: Setting) -> list[Stage]:
     words += ["-c", str(ROOT / "pyproject.toml"), "-o", "addopts=", "-o", "pythonpath="]
     words += ["-o", "filterwarnings=default"]
     one = ["--fake-cuda", "-k", "test_the_first_step_may_be_captured"]
-    words += setting.choose(["--require", "gpu", "-n", "6"], one)
+    words += setting.choose(["--require", "gpu", "-n", "16"], one)
     return [Stage([Step("tests", [sys.executable, *words])])]
 
 
@@ -300,17 +312,17 @@ def _cpu(setting: Setting) -> list[Stage]:
 
 
 def _xla(setting: Setting) -> list[Stage]:
-    """``env.xla()`` under the JAX of the machine: on its default device, and on the CPU."""
+    """``env.xla()`` under the JAX of the machine: on the CPU, and on the GPU."""
     sizes = ["--games", "pong", "--rounds", "2", *setting.choose((), ("--steps", "2"))]
-    run = [sys.executable, "-m", "benchmarks.jax_steps", *sizes, "--record"]
-    platforms: list[tuple[str, dict[str, str]]] = [
-        ("default", {}),
-        ("cpu", {"JAX_PLATFORMS": "cpu"}),
-    ]
-    return [
-        Stage([Step(f"xla-{name}", [*run, f"xla-{name}.json"], environment=environment)])
-        for name, environment in platforms
-    ]
+    run = [sys.executable, "-m", "benchmarks.jax_steps"]
+    cpu = [*run, *sizes, "--record", "xla-cpu.json"]
+    stages = [Stage([Step("xla-cpu", cpu, environment={"JAX_PLATFORMS": "cpu"})])]
+    if not setting.is_dry:  # JAX knows no mock device
+        sizes = ["--device", "cuda", "--games", "pong,seaquest", "--num-envs", "4096"]
+        gpu = [*run, *sizes, "--steps", "20", "--rounds", "5", "--record", "xla-cuda.json"]
+        environment = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+        stages.append(Stage([Step("xla-cuda", gpu, environment=environment)], 2.0))
+    return stages
 
 
 @dataclass(frozen=True)
@@ -333,6 +345,7 @@ _ALL = (
     Line("fps-57", 130, "frames per second of 57 games, and of JAXtari's 15", _fps_57),
     Line("training", 80, "rates of PPO and V-trace; pong towards 18", _training),
     Line("equal-all", 45, "104 games in one batch; 57 with compiled kernels", _equal_all),
+    Line("lanes", 40, "numbers of consoles that share a warp", _lanes),
     Line("sanitizers", 60, "memory errors and races", _sanitizers),
     Line("tests", 60, "tests/gpu", _tests),
     Line("cpu", 40, "the CPU back end against ale-py on 1 to 16 threads", _cpu),

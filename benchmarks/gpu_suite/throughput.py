@@ -3,7 +3,8 @@
     python -m benchmarks.gpu_suite.throughput --games 57 --num-envs 4096,32768 --seconds 90 \
         --out rates.json
 
-Sizes come in their order, and all games of a size before the next. Each cell gets an equal share of
+Sizes come in their order, and all games of a size before the next; with ``--lanes 8,16``, each
+size with these numbers of consoles that share a warp. Each cell gets an equal share of
 the time that is left; the file is written again after each. The first steps of 16 environments are
 compared with the CPU, and a kernel that was not asked for is an error: such a cell has no figure.
 """
@@ -28,6 +29,7 @@ from cule.bench.engines import FRAMESKIP, Actions, Engine, EngineConfig, make_en
 from cule.bench.games import games_named
 from cule.bench.interleaved import WARM_UP_STEPS, check_with_cpu, digest_of, quartiles
 from cule.bench.machine import conditions
+from cule.envs.launch import WARPS_PER_BLOCK, use_geometry
 from cule.errors import CuleError
 
 #: Rounds of a cell, between whose ends the clock is read.
@@ -81,13 +83,15 @@ def measure(engine: Engine, game: str, seconds: float, seed: int, *, constant: b
 
 
 def measure_cell(
-    name: str, game: str, num_envs: int, until: float, seed: int, constant: bool
+    name: str, game: str, num_envs: int, lanes: int | None, until: float, seed: int, constant: bool
 ) -> Cell:
     """Measure a game until about a time; a cell with "error" if that fails."""
     began = time.perf_counter()
     cell: Cell = {"game": game, "num_envs": num_envs}
+    geometry = use_geometry(lanes, WARPS_PER_BLOCK) if lanes else contextlib.nullcontext()
     try:
-        engine = make_engine(EngineConfig(name, game, num_envs, 1, seed))
+        with geometry:
+            engine = make_engine(EngineConfig(name, game, num_envs, 1, seed))
         with contextlib.closing(engine):
             # Half for the steps: what precedes them takes time as well.
             left = min(LONGEST_S, 0.5 * (until - began))
@@ -103,6 +107,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--games", nargs="+", default=["57"], help="names, or default, 57, all")
     parser.add_argument("--num-envs", default="4096,32768,1200", help="comma-separated")
+    parser.add_argument("--lanes", help="consoles per warp, comma-separated; else cule chooses")
     parser.add_argument("--engine", default="cule-cuda@compiled", help="as in `cule bench`")
     parser.add_argument("--actions", default="random", choices=["random", "constant"])
     parser.add_argument("--seconds", type=float, default=100.0, help="of all cells")
@@ -111,9 +116,11 @@ def main() -> int:
     options = parser.parse_args()
     until = time.perf_counter() + options.seconds
     games = games_named(options.games)
-    cells = [(game, int(size)) for size in options.num_envs.split(",") for game in games]
+    sizes = [int(size) for size in options.num_envs.split(",")]
+    lanes = [int(count) for count in options.lanes.split(",")] if options.lanes else [None]
+    cells = list(itertools.product(sizes, lanes, games))
     record = {**conditions({**vars(options), "out": options.out.name}), "cells": []}
-    for number, (game, num_envs) in enumerate(cells):
+    for number, (num_envs, count, game) in enumerate(cells):
         now = time.perf_counter()
         if now >= until:
             record["cells"].append(
@@ -122,11 +129,12 @@ def main() -> int:
             continue
         end = now + (until - now) / (len(cells) - number)
         constant = options.actions == "constant"
-        cell = measure_cell(options.engine, game, num_envs, end, options.seed, constant)
+        cell = measure_cell(options.engine, game, num_envs, count, end, options.seed, constant)
         record["cells"].append(cell)
         options.out.write_text(json.dumps(record, indent=1) + "\n")
         found = cell.get("error") or f"{cell['frames_per_s']:,} frames/s"
-        print(f"{game}, {num_envs} environments: {found} ({cell['seconds']} s)", flush=True)
+        which = f"{game}, {num_envs} environments" + (f", {count} lanes" if count else "")
+        print(f"{which}: {found} ({cell['seconds']} s)", flush=True)
     options.out.write_text(json.dumps(record, indent=1) + "\n")
     return 1 if any("error" in cell for cell in record["cells"]) else 0
 

@@ -94,6 +94,7 @@ void bind_batch(pybind11::module_& m);
 void bind_pieces(pybind11::module_& m);
 void bind_replay(pybind11::module_& m);
 void bind_xla(pybind11::module_& m);
+void bind_cuda_xla(pybind11::module_& m);
 void bind_cuda(pybind11::module_& m);
 
 }  // namespace cule

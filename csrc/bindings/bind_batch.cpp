@@ -7,6 +7,7 @@
 #include "batch/snapshot_errors.hpp"
 #include "bindings/bind.hpp"
 #include "bindings/parse.hpp"
+#include "bindings/xla_handler.hpp"
 #include "bindings/xla_target.hpp"
 #include "obs/palette.hpp"
 
@@ -238,12 +239,12 @@ class PyBatch {
     return has;
   }
 
-  std::unique_ptr<RegisteredTarget> xla_target(const Contiguous<i32>& action_table) {
+  std::unique_ptr<xla::Registered<XlaTarget>> xla_target(const Contiguous<i32>& action_table) {
     const i32 n = open().size();
     if (action_table.ndim() != 2 || (action_table.size() != 0 && action_table.shape(0) != n))
       refuse("action_table has shape " + shape_text(action_table) + "; it must be (N, actions)");
     const i32* first = action_table.data();
-    return std::make_unique<RegisteredTarget>(
+    return std::make_unique<xla::Registered<XlaTarget>>(
         XlaTarget{shared_, {first, first + action_table.size()}, i32(action_table.shape(1))});
   }
 

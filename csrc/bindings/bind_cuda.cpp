@@ -1,43 +1,22 @@
 // bindings/bind_cuda.cpp: the Python module cule._cuda: batches on a GPU.
 //
-// Device memory belongs to the caller, who gives addresses (torch tensors' data_ptr()) and the
-// stream to launch on. Nothing but local memory allocates device memory; nothing but that and
-// HostMemory waits for the device.
+// Nothing but local memory allocates device memory; nothing but that and HostMemory waits for the
+// device.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
-#include <array>
 #include <optional>
 
 #include "batch/snapshot_errors.hpp"
 #include "bindings/bind.hpp"
-#include "bindings/parse.hpp"
-#include "cuda/device_layout.hpp"
+#include "bindings/cuda_batch.hpp"
 #include "cuda/host_memory.hpp"
 #include "cuda/learner.hpp"
 #include "cuda/local_memory.hpp"
 #include "host/env_slot.hpp"
-#include "rom_kernel/loaded_step.hpp"
 
 namespace cule {
 namespace {
-
-// A launch that the runtime refused.
-struct LaunchError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-void check(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) {
-    cudaGetLastError();  // or the next launch would be taken for the one that failed
-    throw LaunchError(std::string(what) + ": " + cudaGetErrorString(error));
-  }
-}
-
-template <class T>
-T* pointer(u64 address) {
-  return reinterpret_cast<T*>(address);
-}
 
 // The bytes of the pool.
 size_t make_local_memory(size_t bytes) {
@@ -66,120 +45,7 @@ GameSource make_source(const std::shared_ptr<Game>& game, const BatchOptions& o)
   return g;
 }
 
-// A batch on the device; its methods launch and return.
-class CudaBatch {
- public:
-  explicit CudaBatch(BatchSource source) : layout_(std::move(source)) {}
-
-  DeviceLayout& layout() { return layout_; }
-
-  void set_pool_slots(u32 slots) {
-    check_range("pool_slots", slots, 1, i32(layout_.source().setups.size()));
-    layout_.set_pool_slots(slots);
-  }
-
-  py::array_t<u8> place_at(u64 address, u64 pool_address, u64 reserve_address) {
-    base_ = address;
-    const std::vector<u8> bytes = layout_.place_at(address, pool_address, reserve_address);
-    return py::array_t<u8>(py::ssize_t(bytes.size()), bytes.data());
-  }
-
-  // Stride between environments, and where their live RAM, lives and frame counts begin, in bytes
-  // from the beginning of the block.
-  std::array<u64, 4> live() const {
-    const SlotState* s = layout_.batch().states;
-    const auto offset = [this](const void* p) { return reinterpret_cast<u64>(p) - base_; };
-    return {sizeof(SlotState), offset(s->console.ram), offset(s->agent.lives),
-            offset(&s->env.episode_frame_number)};
-  }
-
-  void step(u64 indices, u64 joysticks, const StepOutputs& out, u64 faults, u64 stream) {
-    if (indices == 0 && joysticks == 0) refuse("indices or joysticks must be an address");
-    run({pointer<i32>(indices), pointer<float>(joysticks), 0, 0, 0}, out, false, faults, stream);
-  }
-  void decorrelate(i32 max_steps, u64 seed, u64 faults, u64 stream) {
-    for (i32 step = 0; step < max_steps; ++step)
-      run({nullptr, nullptr, seed, step, max_steps}, StepOutputs{}, true, faults, stream);
-  }
-  void reset(u64 mask, u64 seeds, const StepOutputs& out, u64 stream) {
-    check(launch_reset(layout_.batch(), {pointer<u8>(mask), pointer<i64>(seeds)}, out,
-                       draw_blocks(), pointer<CUstream_st>(stream)),
-          "reset kernel");
-  }
-  void observe(const StepOutputs& out, u64 stream) {
-    check(launch_observe(layout_.batch(), out, draw_blocks(), pointer<CUstream_st>(stream)),
-          "observation kernel");
-  }
-
-  // From the next step on, the kernel of one game runs it. CUDA graphs may hold those before it.
-  void load_program(const py::bytes& code) {
-    LoadedStep loaded;
-    check(loaded.load(code), "loading of a compiled kernel");
-    programs_.push_back(loaded);
-  }
-  bool has_program() const { return !programs_.empty(); }
-  void unload_programs() {
-    for (LoadedStep& program : programs_) program.unload();
-    programs_.clear();
-  }
-
-  void gather_snapshots(u64 indices, u32 n, u64 states, u64 stream) {
-    check(launch_gather_snapshots(layout_.batch(), pointer<i64>(indices), n, pointer<u8>(states),
-                                  draw_blocks(), pointer<CUstream_st>(stream)),
-          "snapshot kernel");
-  }
-  void check_snapshots(u64 indices, u32 n, u64 states, u64 errors, u64 stream) {
-    check(launch_check_snapshots(layout_.batch(), pointer<i64>(indices), n, pointer<u8>(states),
-                                 pointer<u8>(errors), pointer<CUstream_st>(stream)),
-          "snapshot kernel");
-  }
-  void scatter_snapshots(u64 indices, u32 n, u64 states, u64 stream) {
-    check(launch_scatter_snapshots(layout_.batch(), pointer<i64>(indices), n, pointer<u8>(states),
-                                   pointer<CUstream_st>(stream)),
-          "snapshot kernel");
-  }
-  void draw_screens(u64 indices, u32 n, u64 screens, u64 stride, u64 stream) {
-    check(launch_draw_screens(layout_.batch(), pointer<i64>(indices), n, pointer<u8>(screens),
-                              stride, draw_blocks(), pointer<CUstream_st>(stream)),
-          "screen kernel");
-  }
-  // rows: i16 [size][num_rows][kObjectColumns].
-  void write_objects(u32 num_rows, u64 rows, u64 stream) {
-    for (const GameSource& game : layout_.source().games) {
-      if (game.objects.empty()) refuse("games without a table of objects have none");
-      check_range("num_rows", num_rows, i32(count_objects(game.objects.data())), i32(kMaxObjects));
-    }
-    check(launch_write_objects(layout_.batch(), num_rows, pointer<i16>(rows),
-                               pointer<CUstream_st>(stream)),
-          "objects kernel");
-  }
-
- private:
-  void run(const StepActions& actions, const StepOutputs& out, bool resets_ended, u64 faults,
-           u64 stream) {
-    const auto s = pointer<CUstream_st>(stream);
-    DeviceBatch b = layout_.batch();
-    b.faults = pointer<u32>(faults);
-    for (u32 family = 0; family < kFamilies; ++family) {
-      const TileList& tiles = layout_.tiles(Family(family));
-      if (tiles.size == 0) continue;
-      check(has_program() ? programs_.back().launch(b, tiles, actions, s)
-                          : launch_step(Family(family), b, tiles, actions, s),
-            "state-update kernel");
-    }
-    if (b.obs == ObsKind::kObjects || b.obs == ObsKind::kSprites)
-      check(launch_push_rows(b, s), "objects kernel");
-    check(launch_finish_step(b, out, resets_ended, draw_blocks(), s), "render kernel");
-  }
-
-  u32 draw_blocks() const { return layout_.source().draw_blocks; }
-
-  DeviceLayout layout_;
-  u64 base_ = 0;
-  std::vector<LoadedStep> programs_;  // the last one runs the game; none: the interpreter does
-};
-
-std::unique_ptr<CudaBatch> make_batch(const std::vector<std::shared_ptr<Game>>& games,
+std::shared_ptr<CudaBatch> make_batch(const std::vector<std::shared_ptr<Game>>& games,
                                       const py::object& game_index, const py::object& modes,
                                       const py::object& difficulties,
                                       const py::object& num_modifications,
@@ -216,7 +82,7 @@ std::unique_ptr<CudaBatch> make_batch(const std::vector<std::shared_ptr<Game>>& 
   b.lanes_per_warp = lanes_per_warp;
   b.warps_per_block = warps_per_block;
   check(choose_blocks(n, b.draw_blocks), "occupancy of the render kernel");
-  return std::make_unique<CudaBatch>(std::move(b));
+  return std::make_shared<CudaBatch>(std::move(b));
 }
 
 // Addresses on the device; 0 for no memory.
@@ -258,6 +124,7 @@ void bind_cuda(py::module_& m) {
   py::register_exception<LaunchError>(m, "LaunchError", PyExc_RuntimeError);
   m.attr("ARCHITECTURES") = CULE_CUDA_ARCHITECTURES;
   m.attr("TOOLKIT") = CULE_CUDA_TOOLKIT;
+  m.def("fault_text", &fault_text, py::arg("faults"), py::arg("num_actions"));
   m.attr("FAULT_ACTION") = u32(kFaultAction);
   m.def("kernel_resources", &kernel_resources);
   m.def("reserve_local_memory", &make_local_memory, py::arg("bytes"));
@@ -318,7 +185,7 @@ void bind_cuda(py::module_& m) {
            py::arg("ints"), py::arg("flags"), py::arg("width"), py::arg("final_obs") = 0,
            py::arg("final_obs_stride") = 0, py::arg("final_ints") = 0, py::arg("stacked") = true);
   const py::call_guard<WithoutGil> release;
-  py::class_<CudaBatch>(m, "Batch", py::module_local())
+  py::class_<CudaBatch, std::shared_ptr<CudaBatch>>(m, "Batch", py::module_local())
       .def(py::init(&make_batch), py::arg("games"), py::arg("game_index"), py::arg("modes"),
            py::arg("difficulties"), py::arg("num_modifications"), py::arg("options"),
            py::arg("reset_set"), py::arg("reset_snapshots"), py::arg("log_capacity"),
@@ -343,7 +210,8 @@ void bind_cuda(py::module_& m) {
            py::arg("stream"))
       .def("observe", &CudaBatch::observe, release, py::arg("out"), py::arg("stream"))
       .def("load_program", &CudaBatch::load_program, py::arg("code"))
-      .def("unload_programs", &CudaBatch::unload_programs)
+      .def("close", &CudaBatch::close)
+      .def_property_readonly("has_reset", &CudaBatch::has_reset)
       .def_property_readonly("has_program", &CudaBatch::has_program)
       .def("gather_snapshots", &CudaBatch::gather_snapshots, py::arg("indices"), py::arg("n"),
            py::arg("states"), py::arg("stream"))
@@ -355,6 +223,7 @@ void bind_cuda(py::module_& m) {
            py::arg("screens"), py::arg("stride"), py::arg("stream"))
       .def("write_objects", &CudaBatch::write_objects, py::arg("num_rows"), py::arg("rows"),
            py::arg("stream"));
+  bind_cuda_xla(m);
 }
 
 }  // namespace cule

@@ -8,83 +8,26 @@
 // the GIL.
 #include <pybind11/pybind11.h>
 
-#include <cstring>
-#include <unordered_map>
-
 #include "bindings/bind.hpp"
-#include "bindings/parse.hpp"
-#include "bindings/xla_ffi.hpp"
+#include "bindings/xla_handler.hpp"
 #include "bindings/xla_target.hpp"
 
 namespace cule {
 namespace {
-
-struct Registry {
-  std::mutex mutex;
-  std::unordered_map<i64, std::shared_ptr<const XlaTarget>> targets;
-  i64 next_id = 1;
-};
-
-Registry& registry() {
-  static auto* const all = new Registry;  // threads of XLA may outlive static objects
-  return *all;
-}
-
-std::shared_ptr<const XlaTarget> find_target(i64 id) {
-  const std::lock_guard<std::mutex> lock(registry().mutex);
-  const auto found = registry().targets.find(id);
-  if (found == registry().targets.end()) {
-    refuse("handle names no environment; it must come from xla() of an environment that exists");
-  }
-  return found->second;
-}
-
-// --- Buffers --------------------------------------------------------------------------------
-
-size_t count_entries(const xla::Buffer& buffer) {
-  size_t n = 1;
-  for (i64 d = 0; d < buffer.rank; ++d) n *= size_t(buffer.dims[d]);
-  return n;
-}
-
-template <class T>
-constexpr xla::DataType kTypeOf = xla::kUint8;
-template <>
-constexpr xla::DataType kTypeOf<i32> = xla::kInt32;
-template <>
-constexpr xla::DataType kTypeOf<float> = xla::kFloat32;
-template <>
-constexpr xla::DataType kTypeOf<bool> = xla::kBool;
-
-// The memory of buffer i, of `entries` entries.
-template <class T>
-T* take(const xla::Buffers& buffers, i64 i, size_t entries, const char* name) {
-  if (i >= buffers.size) refuse(std::string(name) + " is missing");
-  const xla::Buffer& buffer = *buffers.buffers[i];
-  if (buffer.dtype != kTypeOf<T>) {
-    refuse(std::string(name) + " has data type " + std::to_string(buffer.dtype) +
-           " of XLA; it must be " + std::to_string(kTypeOf<T>));
-  }
-  if (count_entries(buffer) != entries) {
-    refuse(std::string(name) + " has " + std::to_string(count_entries(buffer)) +
-           " entries; it must have " + std::to_string(entries));
-  }
-  return static_cast<T*>(buffer.data);
-}
 
 // Results `first` and following, for n environments.
 class Results {
  public:
   Results(const xla::Buffers& buffers, i64 first, const BatchOptions& o, size_t n)
       : buffers_(buffers), next_(first), n_(n), ints_(int_rows(1) * n), flags_(flag_rows(1) * n) {
-    to_.obs = take<u8>(buffers, next_++, n * o.obs_bytes(), "obs");
+    to_.obs = xla::take<u8>(buffers, next_++, n * o.obs_bytes(), "obs");
     to_.obs_stride = std::ptrdiff_t(o.obs_bytes());
     to_.ints = ints_.data();
     to_.flags = flags_.data();
     to_.width = n;
     const i64 rows = i64(int_rows(1)) + flag_rows(1);
     if (buffers.size <= next_ + rows) return;
-    to_.final_obs = take<u8>(buffers, next_ + rows, n * o.obs_bytes(), "final_obs");
+    to_.final_obs = xla::take<u8>(buffers, next_ + rows, n * o.obs_bytes(), "final_obs");
     to_.final_obs_stride = to_.obs_stride;
     // Observations of episodes that did not end; the memory is not initialized.
     std::memset(to_.final_obs, 0, n * o.obs_bytes());
@@ -108,7 +51,8 @@ class Results {
   void copy_rows(const Table& table) {
     static_assert(sizeof(T) == sizeof(table[0]));
     for (size_t from = 0; from < table.size(); from += n_)
-      std::memcpy(take<T>(buffers_, next_++, n_, "a result"), table.data() + from, n_ * sizeof(T));
+      std::memcpy(xla::take<T>(buffers_, next_++, n_, "a result"), table.data() + from,
+                  n_ * sizeof(T));
   }
 
   const xla::Buffers& buffers_;
@@ -128,11 +72,11 @@ std::vector<Command> read_commands(const XlaTarget& target, const xla::Buffers& 
   const size_t envs = size_t(batch.size());
   std::vector<Command> commands;
   if (target.action_table.empty()) {
-    const float* rows = take<float>(arguments, 1, n * kJoystickSize, "actions");
+    const float* rows = xla::take<float>(arguments, 1, n * kJoystickSize, "actions");
     batch.command_from_joysticks(rows, i32(n), commands);
     return commands;
   }
-  const i32* actions = take<i32>(arguments, 1, n, "actions");
+  const i32* actions = xla::take<i32>(arguments, 1, n, "actions");
   std::vector<i32> indices(n), ids(n);
   for (size_t k = 0; k < n; ++k) {
     check_range("actions[" + std::to_string(k) + "]", actions[k], 0, target.num_actions - 1);
@@ -158,23 +102,10 @@ std::vector<i64> read_seeds(const i32* seeds, size_t n) {
 // The target that a handle names. Returns the handle.
 std::shared_ptr<const XlaTarget> pass_handle(const xla::CallFrame& frame) {
   i64 id = 0;
-  const u8* handle = take<u8>(frame.arguments, 0, sizeof id, "handle");
+  const u8* handle = xla::take<u8>(frame.arguments, 0, sizeof id, "handle");
   std::memcpy(&id, handle, sizeof id);
-  std::memcpy(take<u8>(frame.results, 0, sizeof id, "handle"), handle, sizeof id);
-  return find_target(id);
-}
-
-// The target in the one attribute.
-std::shared_ptr<const XlaTarget> read_target(const xla::CallFrame& frame) {
-  const xla::Attributes& attributes = frame.attributes;
-  if (attributes.size != 1 || attributes.types[0] != xla::kScalarAttribute) {
-    refuse("there must be one attribute, a number");
-  }
-  const auto& scalar = *static_cast<const xla::Scalar*>(attributes.values[0]);
-  if (scalar.dtype != xla::kInt64) refuse("the target must be an int64");
-  i64 id = 0;
-  std::memcpy(&id, scalar.value, sizeof id);
-  return find_target(id);
+  std::memcpy(xla::take<u8>(frame.results, 0, sizeof id, "handle"), handle, sizeof id);
+  return xla::Registry<XlaTarget>::instance().find(id);
 }
 
 void call_reset(const xla::CallFrame& frame) {
@@ -182,8 +113,8 @@ void call_reset(const xla::CallFrame& frame) {
   const std::lock_guard<std::mutex> lock(target->shared->mutex);
   Batch& batch = target->shared->open();
   const size_t n = size_t(batch.size());
-  const std::vector<i64> seeds = read_seeds(take<i32>(frame.arguments, 1, n, "seed"), n);
-  const bool* mask = take<bool>(frame.arguments, 2, n, "reset_mask");
+  const std::vector<i64> seeds = read_seeds(xla::take<i32>(frame.arguments, 1, n, "seed"), n);
+  const bool* mask = xla::take<bool>(frame.arguments, 2, n, "reset_mask");
   Results results(frame.results, 1, batch.options(), n);
   batch.reset(reinterpret_cast<const u8*>(mask), seeds.data(), results.outputs());
   results.finish();
@@ -202,106 +133,48 @@ void call_step(const xla::CallFrame& frame) {
 }
 
 void call_reset_snapshots(const xla::CallFrame& frame) {
-  const auto target = read_target(frame);
+  const auto target = xla::read_target<XlaTarget>(frame);
   const std::lock_guard<std::mutex> lock(target->shared->mutex);
   Batch& batch = target->shared->open();
   if (frame.arguments.size != 1) refuse("there must be one argument, seeds");
-  const size_t n = count_entries(*frame.arguments.buffers[0]);
-  const std::vector<i64> seeds = read_seeds(take<i32>(frame.arguments, 0, n, "seed"), n);
+  const size_t n = xla::count_entries(*frame.arguments.buffers[0]);
+  const std::vector<i64> seeds = read_seeds(xla::take<i32>(frame.arguments, 0, n, "seed"), n);
   for (size_t k = 0; k < n; ++k)
     check_range("seed[" + std::to_string(k) + "]", seeds[k], 0, INT32_MAX);
-  u8* rows = take<u8>(frame.results, 0, n * batch.state_bytes(), "states");
+  u8* rows = xla::take<u8>(frame.results, 0, n * batch.state_bytes(), "states");
   Results results(frame.results, 1, batch.options(), n);
   batch.reset_snapshots(seeds, rows, results.outputs());
   results.finish();
 }
 
 void call_step_snapshots(const xla::CallFrame& frame) {
-  const auto target = read_target(frame);
+  const auto target = xla::read_target<XlaTarget>(frame);
   const std::lock_guard<std::mutex> lock(target->shared->mutex);
   Batch& batch = target->shared->open();
   if (frame.arguments.size != 2) refuse("there must be two arguments, states and actions");
-  const size_t n = count_entries(*frame.arguments.buffers[0]) / batch.state_bytes();
-  const u8* rows = take<u8>(frame.arguments, 0, n * batch.state_bytes(), "states");
-  u8* next_rows = take<u8>(frame.results, 0, n * batch.state_bytes(), "states");
+  const size_t n = xla::count_entries(*frame.arguments.buffers[0]) / batch.state_bytes();
+  const u8* rows = xla::take<u8>(frame.arguments, 0, n * batch.state_bytes(), "states");
+  u8* next_rows = xla::take<u8>(frame.results, 0, n * batch.state_bytes(), "states");
   const std::vector<Command> commands = read_commands(*target, frame.arguments, n);
   Results results(frame.results, 1, batch.options(), n);
   batch.step_snapshots(rows, commands, next_rows, results.outputs());
   results.finish();
 }
 
-// --- Entry ----------------------------------------------------------------------------------
-
-xla::Error* make_error(const xla::CallFrame& frame, xla::ErrorCode code, const char* message) {
-  xla::ErrorArguments arguments{sizeof(xla::ErrorArguments), nullptr, message, code};
-  return frame.api->create_error(&arguments);
-}
-
-// XLA asks for the version before the first call. Sizes are compared in each call, so any version
-// of the same major number will do.
-bool answer_metadata(const xla::CallFrame& frame) {
-  if (frame.extensions == nullptr || frame.extensions->type != xla::kMetadataExtension)
-    return false;
-  xla::Metadata& metadata = *reinterpret_cast<xla::MetadataExtension*>(frame.extensions)->metadata;
-  metadata.version.major = 0;
-  metadata.version.minor = frame.api == nullptr ? 1 : frame.api->version.minor;
-  metadata.traits = 0;
-  return true;
-}
-
-template <void (*call)(const xla::CallFrame&)>
-xla::Error* handle(xla::CallFrame* frame) {
-  if (answer_metadata(*frame)) return nullptr;
-  try {
-    const std::string mismatch = xla::find_mismatch(*frame);
-    if (!mismatch.empty()) throw std::runtime_error(mismatch);
-    call(*frame);
-    return nullptr;
-  } catch (const std::invalid_argument& error) {
-    return make_error(*frame, xla::kInvalidArgument, error.what());
-  } catch (const NotReady& error) {
-    return make_error(*frame, xla::kFailedPrecondition, error.what());
-  } catch (const CallOutOfTurn& error) {
-    return make_error(*frame, xla::kFailedPrecondition, error.what());
-  } catch (const BatchClosed& error) {
-    return make_error(*frame, xla::kFailedPrecondition, error.what());
-  } catch (const std::exception& error) {
-    return make_error(*frame, xla::kInternal, error.what());
-  }
-}
-
 py::dict handlers() {
   py::dict all;
-  const auto add = [&all](const char* name, xla::Handler* handler) {
-    all[name] = py::capsule(reinterpret_cast<void*>(handler), "xla._CUSTOM_CALL_TARGET");
-  };
-  add("cule_reset", handle<call_reset>);
-  add("cule_step", handle<call_step>);
-  add("cule_reset_snapshots", handle<call_reset_snapshots>);
-  add("cule_step_snapshots", handle<call_step_snapshots>);
+  all["cule_reset"] = xla::capsule_of(xla::handle<call_reset>);
+  all["cule_step"] = xla::capsule_of(xla::handle<call_step>);
+  all["cule_reset_snapshots"] = xla::capsule_of(xla::handle<call_reset_snapshots>);
+  all["cule_step_snapshots"] = xla::capsule_of(xla::handle<call_step_snapshots>);
   return all;
 }
 
 }  // namespace
 
-RegisteredTarget::RegisteredTarget(XlaTarget target)
-    : id_([] {
-        const std::lock_guard<std::mutex> lock(registry().mutex);
-        return registry().next_id++;
-      }()) {
-  const std::lock_guard<std::mutex> lock(registry().mutex);
-  registry().targets[id_] = std::make_shared<const XlaTarget>(std::move(target));
-}
-
-RegisteredTarget::~RegisteredTarget() {
-  std::shared_ptr<const XlaTarget> last;  // freed after the lock
-  const std::lock_guard<std::mutex> lock(registry().mutex);
-  last = std::move(registry().targets[id_]);
-  registry().targets.erase(id_);
-}
-
 void bind_xla(py::module_& m) {
-  py::class_<RegisteredTarget>(m, "XlaTarget").def_property_readonly("id", &RegisteredTarget::id);
+  using Target = xla::Registered<XlaTarget>;
+  py::class_<Target>(m, "XlaTarget").def_property_readonly("id", &Target::id);
   m.def("xla_handlers", &handlers);
 }
 

@@ -37,12 +37,29 @@ struct ErrorArguments {
   ErrorCode code;
 };
 
+struct ErrorArgument {
+  size_t struct_size;
+  Extension* extensions;
+  Error* error;
+};
+
+struct StreamArguments {
+  size_t struct_size;
+  Extension* extensions;
+  void* context;  // of the call frame
+  void* stream;   // result: CUstream
+};
+
 struct Api {
   size_t struct_size;
   Extension* extensions;
   Version version;
   const void* internal;
   Error* (*create_error)(ErrorArguments*);
+  const void* get_message;
+  void (*destroy_error)(ErrorArgument*);
+  const void* register_handler;
+  Error* (*get_stream)(StreamArguments*);
 };
 
 enum DataType : i32 { kBool = 1, kInt32 = 4, kInt64 = 5, kUint8 = 6, kFloat32 = 11 };

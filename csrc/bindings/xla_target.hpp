@@ -1,7 +1,4 @@
-// bindings/xla_target.hpp: a batch that calls of XLA name by a number.
-//
-// Machine code of XLA knows no Python objects, so it carries the number of a target as data. A
-// number of no target is refused.
+// bindings/xla_target.hpp: a batch of the CPU as a target of calls of XLA (bind_xla.cpp).
 #pragma once
 
 #include <memory>
@@ -16,20 +13,6 @@ struct XlaTarget {
   // [N, num_actions]: of an environment's action set, what an action means. Empty: joysticks.
   std::vector<i32> action_table;
   i32 num_actions;
-};
-
-// A target for as long as this lives.
-class RegisteredTarget {
- public:
-  explicit RegisteredTarget(XlaTarget target);
-  ~RegisteredTarget();
-  RegisteredTarget(const RegisteredTarget&) = delete;
-  RegisteredTarget& operator=(const RegisteredTarget&) = delete;
-
-  i64 id() const { return id_; }
-
- private:
-  const i64 id_;
 };
 
 }  // namespace cule

@@ -67,6 +67,10 @@ class Backend(Protocol):
     def is_compiling(self) -> bool:
         """Whether a compiled kernel may take over later."""
 
+    @property
+    def has_reset(self) -> bool:
+        """Whether every environment has an episode, which a call of XLA may have begun."""
+
     def reset(self, mask: NDArray[np.bool_] | None, seeds: NDArray[np.int64], out: Outputs) -> None:
         """Start episodes where `mask` is set, and report every environment."""
 

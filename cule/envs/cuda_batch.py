@@ -138,8 +138,7 @@ class CudaBatch:
         Raises what kernels of earlier steps have reported.
         """
         self.check_faults()
-        if self._translation is not None and self._translation.has_news:
-            self._take_kernel(self._translation)
+        self.take_news()
         address = actions.data_ptr()
         indices, joysticks = (0, address) if self._is_joystick else (address, 0)
         with self._on_device():
@@ -255,7 +254,7 @@ class CudaBatch:
         self._streams.clear()
         self._translation = None
         with suppress(RuntimeError), self._on_device():
-            self._batch.unload_programs()
+            self._batch.close()
         del self._memory, self._reserve, self._batch
 
     def __del__(self) -> None:
@@ -274,15 +273,34 @@ class CudaBatch:
         if not word:
             return
         self._fault_word[0] = 0
-        if word & self._native.FAULT_ACTION:
-            raise ActionRangeError(
-                "actions of an earlier step held an index that is not in "
-                f"0..{len(self._plan.action_set) - 1}; it was taken as 0"
-            )
-        raise NotResetError(
-            "an earlier step found environments whose episode had ended, and left them unchanged; "
-            "reset them with options={'reset_mask': ...}"
+        is_action = word & self._native.FAULT_ACTION
+        text = self._native.fault_text(word, len(self._plan.action_set))
+        raise ActionRangeError(text) if is_action else NotResetError(text)
+
+    def take_news(self) -> None:
+        """Load the kernel that has been compiled for the game since the last call."""
+        if self._translation is not None and self._translation.has_news:
+            self._take_kernel(self._translation)
+
+    def xla_target(self) -> _cuda.XlaTarget:
+        """Let calls of XLA name this batch, see ``csrc/bindings/bind_cuda_xla.cpp``."""
+        target: _cuda.XlaTarget = self._native.XlaTarget(
+            batch=self._batch,
+            faults=self._faults.data_ptr(),
+            num_actions=len(self._plan.action_set),
+            device=self.device.index or 0,
         )
+        return target
+
+    def xla_handlers(self) -> dict[str, object]:
+        """The calls that `xla_target` is for, by name."""
+        handlers: dict[str, object] = self._native.xla_handlers()
+        return handlers
+
+    @property
+    def has_reset(self) -> bool:
+        """Whether the environments have episodes, which a call of XLA may have begun."""
+        return bool(self._batch.has_reset)
 
     def load_program(self, code: bytes) -> None:
         """Let a compiled kernel (`cule.envs.translation`) run the steps of its game from now on."""

@@ -535,8 +535,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     def _is_reset(self) -> bool:
         """Whether every environment has an episode, which a function of `xla` may have begun."""
-        batch = self._batch
-        if self._state is State.NEW and isinstance(batch, _core.Batch) and batch.has_reset:
+        if self._state is State.NEW and self._batch.has_reset:
             self._state = State.READY
         return self._state is State.READY
 

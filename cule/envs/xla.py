@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TypeAlias
 
+from cule import _core
 from cule.envs.backend import Backend
 from cule.envs.checks import Array
 from cule.envs.options import EnvOptions
@@ -40,6 +41,13 @@ class XlaMethods:
         run a function that has returned: wait for its results before you call `step`, `get_state`
         or `close`.
 
+        With ``device="cuda"`` the arrays are on that GPU, in JAX as here: the calls launch kernels
+        on JAX's stream, and nothing passes through the host. What the environment does with torch
+        must be complete before (``torch.cuda.synchronize()``). The handle orders calls only, and
+        what a kernel finds wrong with actions or episodes is reported by the call after it. A
+        kernel that is still being compiled is taken by a call from Python, not inside a compiled
+        loop. JAX takes 75 % of a GPU's memory unless ``XLA_PYTHON_CLIENT_PREALLOCATE`` is false.
+
         Args of the functions: ``seed``, None, an integer or integers as for `reset`, which may be
         traced; ``reset_mask``, bool ``[N]``; ``actions`` as for `step`.
 
@@ -47,9 +55,9 @@ class XlaMethods:
             ``handle, reset, step``.
 
         Raises:
-            MissingPackageError: (an ImportError) jax is not installed.
-            InvalidArgumentError: `device` is not "cpu", `batch_size` is below `num_envs`, or
-                `decorrelate_steps` is above 0.
+            MissingPackageError: (an ImportError) jax is not installed, or not for the GPU.
+            InvalidArgumentError: `batch_size` is below `num_envs`, or `decorrelate_steps` is
+                above 0.
             ActionShapeError, ActionRangeError: (by ``step``) Actions of the wrong shape or dtype,
                 or numpy actions outside the action space.
             jax.errors.JaxRuntimeError: (where results are waited for) Other actions outside the
@@ -68,7 +76,9 @@ class XlaMethods:
         """
         self._check_open()
         calls = _import_calls(self._config)
-        functions = calls.EnvironmentFunctions(self, self._batch, self._plan, self._config)
+        is_host = isinstance(self._batch, _core.Batch)
+        kind = calls.EnvironmentFunctions if is_host else calls.DeviceFunctions
+        functions = kind(self, self._batch, self._plan, self._config)
         return functions.handle, functions.reset, functions.step
 
     def xla_pure(self) -> tuple[XlaFunction, XlaFunction]:
@@ -91,7 +101,8 @@ class XlaMethods:
             ``reset, step``.
 
         Raises:
-            MissingPackageError, InvalidArgumentError: As `xla`.
+            MissingPackageError: As `xla`.
+            InvalidArgumentError: As `xla`, or `device` is not "cpu".
             jax.errors.JaxRuntimeError: A snapshot is damaged or of another game.
 
         Example:
@@ -105,23 +116,24 @@ class XlaMethods:
             (3, 8, 4, 84, 84)
         """
         self._check_open()
+        _check_option("device", self._config.device, "cpu")
         functions = _import_calls(self._config).SnapshotFunctions(self._plan, self._config)
         return functions.reset, functions.step
 
 
 def _import_calls(options: EnvOptions) -> ModuleType:
     """The module of the calls, for options that it serves."""
-    for name, given, allowed in (
-        ("device", options.device, "cpu"),
-        ("batch_size", options.batch_size or options.num_envs, options.num_envs),
-        ("decorrelate_steps", options.decorrelate_steps, 0),
-    ):
-        if given != allowed:
-            raise InvalidArgumentError(
-                f"{name} is {shown(given)}; with JAX it must be {shown(allowed)}"
-            )
+    _check_option("batch_size", options.batch_size or options.num_envs, options.num_envs)
+    _check_option("decorrelate_steps", options.decorrelate_steps, 0)
     try:
         from cule.envs import xla_calls
     except ImportError as error:
         raise MissingPackageError(f"{error}; pip install 'cule[jax]'") from error
     return xla_calls
+
+
+def _check_option(name: str, given: object, allowed: object) -> None:
+    if given != allowed:
+        raise InvalidArgumentError(
+            f"{name} is {shown(given)}; with JAX it must be {shown(allowed)}"
+        )

@@ -1,4 +1,4 @@
-"""Calls of csrc/bindings/bind_xla.cpp as functions of JAX arrays.
+"""Calls of csrc/bindings/bind_xla.cpp and bind_cuda_xla.cpp as functions of JAX arrays.
 
 Shapes and dtypes are checked here, where JAX traces; values where the calls run.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,13 @@ from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan, make_batch, obs_dtype, observation_space
 from cule.envs.requests import as_seeds
 from cule.envs.results import Info, StepResult, make_final_info, make_info
-from cule.errors import CuleError, InvalidArgumentError
+from cule.errors import CuleError, InvalidArgumentError, MissingPackageError, shown
+
+if TYPE_CHECKING:
+    import torch
+
+    from cule import _cuda
+    from cule.envs.cuda_batch import CudaBatch
 
 Shape: TypeAlias = tuple[int, ...]
 _ResetCall: TypeAlias = Callable[..., tuple[Array, tuple[Array, Info]]]
@@ -41,23 +47,23 @@ _JOYSTICK_SIZE = 4
 
 
 @functools.cache
-def _register_handlers() -> None:
-    for name, capsule in _core.xla_handlers().items():
-        jax.ffi.register_ffi_target(name, capsule, platform="cpu")
+def _register_handlers(find: Callable[[], dict[str, object]], platform: str) -> None:
+    for name, capsule in find().items():
+        jax.ffi.register_ffi_target(name, capsule, platform=platform)
 
 
 class _Calls:
-    """Parts that the functions of environments and of snapshots share: arguments and results."""
+    """Parts that all functions share: arguments and results."""
 
-    def __init__(self, batch: _core.Batch, plan: BatchPlan, options: EnvOptions) -> None:
-        """Make the batch a target of calls."""
-        _register_handlers()
+    _target: _core.XlaTarget | _cuda.XlaTarget
+
+    def __init__(self, plan: BatchPlan, options: EnvOptions) -> None:
+        """Prepare for environments of these options."""
         self._options = options
         self._obs_dtype = obs_dtype(options)
         size = self._obs_dtype.itemsize
         shape = observation_space(options, plan.object_rows).shape or ()
         self._native_shape = (*shape, size) if size > 1 else shape  # calls write bytes
-        self._target = batch.xla_target(_action_table(plan, options))
 
     def _call(
         self, name: str, first: Array, shape: Shape, **keywords: object
@@ -115,17 +121,26 @@ class _Calls:
 class EnvironmentFunctions(_Calls):
     """The functions of `AtariVectorEnv.xla`, which change an environment."""
 
-    def __init__(
-        self, env: object, batch: _core.Batch, plan: BatchPlan, options: EnvOptions
-    ) -> None:
-        """Serve an environment, and keep it alive."""
-        super().__init__(batch, plan, options)
+    def __init__(self, env: object, batch: Any, plan: BatchPlan, options: EnvOptions) -> None:
+        """Serve an environment with its back end, and keep it alive."""
+        super().__init__(plan, options)
         self._env = env
         self._shape = (options.num_envs,)
         self._reset_call: _ResetCall = jax.jit(self._call_reset)
         self._step_call: _StepCall = jax.jit(self._call_step)
-        self.handle = jnp.asarray(np.array([self._target.id], np.int64).view(np.uint8))
+        self._target = self._make_target(batch, plan)
+        number = np.array([self._target.id], np.int64).view(np.uint8)
+        self.handle = jax.device_put(number, self._device())
         self._handle_type = jax.ShapeDtypeStruct(self.handle.shape, self.handle.dtype)
+
+    def _make_target(self, batch: Any, plan: BatchPlan) -> _core.XlaTarget | _cuda.XlaTarget:
+        _register_handlers(_core.xla_handlers, "cpu")
+        target: _core.XlaTarget = batch.xla_target(_action_table(plan, self._options))
+        return target
+
+    def _device(self) -> jax.Device | None:
+        """Where the handle is; None for JAX's default."""
+        return None
 
     def reset(
         self, handle: Array, seed: object = None, reset_mask: object = None
@@ -133,7 +148,7 @@ class EnvironmentFunctions(_Calls):
         """Start new episodes; see `AtariVectorEnv.xla`."""
         (num_envs,) = self._shape
         if reset_mask is None:
-            return self._reset_call(handle, _seeds(seed, num_envs), jnp.ones(num_envs, bool))
+            return self._reset_call(handle, _seeds(seed, num_envs), None)
         mask = _as_array("reset_mask", reset_mask, "bool", self._shape, InvalidArgumentError)
         count = num_envs
         if np.ndim(to_numpy(seed)) > 0:
@@ -152,9 +167,12 @@ class EnvironmentFunctions(_Calls):
         """Advance every environment by one step; see `AtariVectorEnv.xla`."""
         return self._step_call(handle, self._actions(actions, self._shape))
 
-    def _call_reset(self, *arguments: Array) -> tuple[Array, tuple[Array, Info]]:
+    def _call_reset(
+        self, handle: Array, seeds: Array, mask: Array | None
+    ) -> tuple[Array, tuple[Array, Info]]:
+        mask = jnp.ones(self._shape, bool) if mask is None else mask
         call = self._call("cule_reset", self._handle_type, self._shape, has_side_effect=True)
-        handle, *results = call(*arguments)
+        handle, *results = call(handle, seeds, mask)
         return handle, self._read_reset(results)
 
     def _call_step(self, *arguments: Array) -> tuple[Array, StepResult]:
@@ -163,13 +181,106 @@ class EnvironmentFunctions(_Calls):
         return handle, self._read_step(results)
 
 
+class DeviceFunctions(EnvironmentFunctions):
+    """The same of environments on a GPU: calls on its stream, whose results are tables."""
+
+    def __init__(self, env: object, batch: CudaBatch, plan: BatchPlan, options: EnvOptions) -> None:
+        """Serve an environment, and keep it alive.
+
+        Raises:
+            MissingPackageError: JAX has no such GPU.
+        """
+        self._batch = batch
+        self._jax_device = find_device(batch.device)
+        super().__init__(env, batch, plan, options)
+        table = plan.action_table
+        self._table = (
+            None if table is None else jax.device_put(table[plan.game_index], self._jax_device)
+        )
+
+    def reset(
+        self, handle: Array, seed: object = None, reset_mask: object = None
+    ) -> tuple[Array, tuple[Array, Info]]:
+        """Start new episodes; see `AtariVectorEnv.xla`."""
+        self._batch.take_news()
+        return super().reset(handle, seed, reset_mask)
+
+    def step(self, handle: Array, actions: object) -> tuple[Array, StepResult]:
+        """Advance every environment by one step; see `AtariVectorEnv.xla`."""
+        self._batch.take_news()
+        return super().step(handle, actions)
+
+    def _make_target(self, batch: Any, plan: BatchPlan) -> _core.XlaTarget | _cuda.XlaTarget:
+        platform = "CUDA" if self._jax_device.platform == "gpu" else self._jax_device.platform
+        _register_handlers(batch.xla_handlers, platform)
+        target: _cuda.XlaTarget = batch.xla_target()
+        return target
+
+    def _device(self) -> jax.Device | None:
+        return self._jax_device
+
+    def _call_reset(
+        self, handle: Array, seeds: Array, mask: Array | None
+    ) -> tuple[Array, tuple[Array, Info]]:
+        # Integers of 64 bits, the lower half first.
+        halves = jnp.stack([seeds, jnp.where(seeds < 0, -1, 0)], axis=1)
+        masks = [] if mask is None else [mask]
+        handle, *results = self._run("cule_cuda_reset", handle, halves, *masks)
+        return handle, self._read_reset(results)
+
+    def _call_step(self, handle: Array, actions: Array) -> tuple[Array, StepResult]:
+        if self._table is not None:
+            inside = actions.clip(0, self._table.shape[1] - 1)
+            native = jnp.take_along_axis(self._table, inside[:, None], axis=1)[:, 0]
+            actions = jnp.where(actions == inside, native, -1)
+        handle, *results = self._run("cule_cuda_step", handle, actions)
+        return handle, self._read_step(results)
+
+    def _run(self, name: str, *arguments: Array) -> list[Array]:
+        """The handle and the results, tables as their rows."""
+        frames = jax.ShapeDtypeStruct((*self._shape, *self._native_shape), jnp.uint8)
+        numbers = jax.ShapeDtypeStruct((_INT_ROWS, *self._shape), jnp.int32)
+        bits = jax.ShapeDtypeStruct((_FLAG_ROWS, *self._shape), jnp.bool_)
+        has_final = name == "cule_cuda_step" and self._is_same_step
+        last = [frames, numbers] if has_final else []
+        results = [self._handle_type, frames, numbers, bits, *last]
+        call = jax.ffi.ffi_call(name, results, has_side_effect=True, input_output_aliases={0: 0})
+        handle, obs, ints, flags, *final = call(*arguments, target=np.int64(self._target.id))
+        rows = [handle, obs, *ints, *flags]
+        return [*rows, final[0], *final[1]] if final else rows
+
+
+def find_device(device: torch.device) -> jax.Device:
+    """The device of JAX that is this GPU.
+
+    Raises:
+        MissingPackageError: JAX has none.
+    """
+    number = device.index or 0
+    try:
+        found = [
+            gpu for gpu in jax.local_devices(backend="cuda") if gpu.local_hardware_id == number
+        ]
+        reason = f"JAX has no GPU {number}"
+    except RuntimeError as error:
+        found, reason = [], str(error)
+    if not found:
+        raise MissingPackageError(
+            f"device is {shown(str(device))}, and JAX cannot use it: {reason}; pip install "
+            "'jax[cuda13]', as JAX's documentation says for this machine"
+        )
+    return found[0]
+
+
 class SnapshotFunctions(_Calls):
     """The functions of `AtariVectorEnv.xla_pure`, in environments of their own."""
 
     def __init__(self, plan: BatchPlan, options: EnvOptions) -> None:
         """Make environments that snapshots are run in."""
         batch = make_batch(plan, options)
-        super().__init__(batch, plan, options)
+        super().__init__(plan, options)
+        _register_handlers(_core.xla_handlers, "cpu")
+        self._target = batch.xla_target(_action_table(plan, options))
         self._reset_call: _ResetCall = jax.jit(self._call_reset)
         self._step_call: _StepCall = jax.jit(self._call_step)
         self._num_envs = options.num_envs

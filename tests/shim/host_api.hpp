@@ -147,6 +147,10 @@ inline cudaError_t cudaHostGetDevicePointer(void** to, void* memory, unsigned /*
   *to = memory;
   return cudaSuccess;
 }
+inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t) {
+  std::memset(to, value, bytes);
+  return cudaSuccess;
+}
 inline cudaError_t cudaFreeHost(void* memory) {
   std::free(memory);
   return cudaSuccess;

@@ -50,6 +50,7 @@ from roms_tools import record_golden
 ROOT = Path(__file__).parents[2]
 SOURCES = (
     "csrc/bindings/bind_cuda.cpp",
+    "csrc/bindings/bind_cuda_xla.cpp",
     "csrc/bindings/cuda_module.cpp",
     *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "csrc" / "cuda").glob("*.c*"))),
     "csrc/rom_kernel/loaded_step.cpp",
