@@ -67,7 +67,7 @@ class PlayOptions:
     """Modifications of the game, as ``cule mods list`` names them; default: none."""
 
     protocol: str | None = field(default=None, metadata=TRAINED)
-    """Protocol as in cule eval: noop, sticky or as-trained; default: noop."""
+    """Protocol as in cule eval: noop, sticky, machado or as-trained; default: noop."""
 
     agent: str | None = field(default=None, metadata=TRAINED)
     """MODULE:CLASS of an agent of your own, with its network."""

@@ -10,6 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import cule  # noqa: E402
+from cule.agents import PPO, RunOptions, start_run  # noqa: E402
 from cule.agents.run import evaluation  # noqa: E402
 from cule.agents.run.checkpoint import read_checkpoint  # noqa: E402
 from cule.agents.run.evaluation import (  # noqa: E402
@@ -177,6 +179,60 @@ def test_protocols_of_real_environments() -> None:
     env = make_eval_env(dataclasses.replace(config, continuous=True), "noop", 2)
     assert env.single_action_space.shape == (3,)
     env.close()
+
+
+@pytest.mark.ale
+def test_machado_is_the_preset_of_environments_with_the_frame_skip_of_training() -> None:
+    trained = {"full_action_space": True, "fire_after_life_loss": True, "episodic_life": True}
+    config = dataclasses.replace(small_learner("ppo", **trained).config, game="breakout")
+    env: Any = make_eval_env(config, "machado", 2)
+    twin = cule.AtariVectorEnv(
+        "breakout",
+        2,
+        preset="machado",
+        autoreset_mode="SameStep",
+        output="torch",
+        frameskip=config.frameskip,
+        img_height=config.img_size,
+        img_width=config.img_size,
+        stack_num=config.stack_num,
+    )
+    assert torch.equal(env.reset(seed=3)[0], twin.reset(seed=3)[0])
+    assert len(env.action_set) == 18
+    generator = torch.Generator().manual_seed(0)
+    ends = 0
+    for _ in range(400):
+        actions = torch.randint(18, (2,), generator=generator)
+        ours, theirs = env.step_frames(actions), twin.step_frames(actions)
+        assert torch.equal(ours.frame, theirs.frame)
+        assert torch.equal(ours.reward, theirs.reward)
+        assert torch.equal(ours.terminated, theirs.terminated)
+        assert torch.equal(ours.life_lost, theirs.life_lost)
+        ends += int(ours.terminated.sum())
+    assert ends
+    assert env.config.max_num_frames_per_episode == 18_000
+    env.close()
+    twin.close()
+
+
+@pytest.mark.ale
+def test_machado_needs_all_actions() -> None:
+    config = dataclasses.replace(small_learner("ppo").config, game="breakout")
+    with pytest.raises(InvalidArgumentError, match="the agent has 4 actions; it must have all 18"):
+        make_eval_env(config, "machado", 2)
+    with pytest.raises(InvalidArgumentError, match="num_players 2; it must be 1"):
+        make_eval_env(dataclasses.replace(config, num_players=2), "machado", 2)
+    # A game that uses all 18 needs no option, and continuous actions reach them.
+    for changes in ({"game": "seaquest"}, {"continuous": True}):
+        make_eval_env(dataclasses.replace(config, **changes), "machado", 2).close()
+
+
+@pytest.mark.ale
+def test_a_run_refuses_a_protocol_that_does_not_fit_before_it_trains(tmp_path: Path) -> None:
+    options = RunOptions(out=str(tmp_path / "run"), eval_protocol="machado")
+    with pytest.raises(InvalidArgumentError, match="protocol is 'machado'"):
+        start_run(PPO, PPO.config_class(game="breakout"), options)
+    assert not list(tmp_path.iterdir())
 
 
 def test_time_to_score_needs_a_confirmation() -> None:

@@ -112,6 +112,49 @@ def test_the_report_holds_scores_aggregates_and_curves(
         assert b"<svg" in (out / "profile.svg").read_bytes()
 
 
+def write_training(folder: Path, rows: Sequence[tuple[int, int, float]]) -> None:
+    """Rows of progress: millions of frames, episodes that ended since the last row, and their mean."""
+    lines = [f"{millions * 250_000},{millions}000000,{n},{mean}" for millions, n, mean in rows]
+    text = "\n".join(["steps,frames,episodes,episode_return", *lines]) + "\n"
+    (folder / "progress.csv").write_text(text)
+
+
+def test_the_report_holds_scores_of_training_at_milestones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_plan().save(tmp_path)
+    runs = {
+        (game, seed): tmp_path / game / f"seed-{seed}"
+        for game in ("pong", "breakout")
+        for seed in (0, 1)
+    }
+    for (game, _), folder in runs.items():
+        write_run(folder, game, {200: 1.0})
+    nan = math.nan
+    # At 10 million frames the last 100 episodes are those of the last two rows before; at 50 all.
+    write_training(
+        runs["pong", 0], [(4, 900, 5.0), (8, 40, -8.0), (10, 60, 2.0), (12, 0, nan), (55, 7, 1.0)]
+    )
+    write_training(runs["pong", 1], [(9, 1, 14.6), (11, 5, 0.0)])  # fewer than 100 episodes
+    write_training(runs["breakout", 0], [(9, 100, 4.0)])  # not that far
+    write_training(runs["breakout", 1], [(30, 500, 9.0)])  # no episode before
+    assert main(["plot", str(tmp_path)]) == (0 if HAS_MATPLOTLIB else 2)
+    rows = read_csv(tmp_path / "results" / "milestones.csv")
+    assert [(row["frames"], row["game"], row["seeds"]) for row in rows] == [
+        ("10000000", "pong", "2"),
+        ("50000000", "pong", "1"),
+    ]
+    first = (40 * -8.0 + 60 * 2.0) / 100
+    assert float(rows[0]["mean"]) == pytest.approx((first + 14.6) / 2)
+    later = (60 * 2.0 + 40 * -8.0) / 100
+    assert float(rows[1]["mean"]) == pytest.approx(later)
+    assert float(rows[1]["human_normalized"]) == pytest.approx((later + 20.7) / 35.3, rel=1e-5)
+    if HAS_MATPLOTLIB:
+        text = capsys.readouterr().out
+        assert f"median at 10 M frames    {(6.3 + 20.7) / 35.3:8.3f}  of training, 1 games" in text
+        assert "100 M" not in text
+
+
 def test_a_sweep_without_results(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="not the folder of a sweep"):
         report.read_results(tmp_path)
@@ -446,6 +489,7 @@ def test_memory_of_a_dry_run_includes_the_replay(monkeypatch: pytest.MonkeyPatch
         (["--eval-episodes", "0"], "eval_episodes is 0; a sweep needs"),
         (["--gpus-per-run", "0.5"], "gpus_per_run is 0.5 and cluster is empty"),
         (["--num-envs", "0"], "num_envs is 0"),
+        (["--eval-protocol", "machado"], "protocol is 'machado' and the agent has"),
     ],
 )
 def test_requests_that_are_refused(
@@ -463,6 +507,7 @@ def test_requests_that_are_refused(
 
 def test_sets_of_games() -> None:
     assert len(command._games("57")) == 57
+    assert command._games("atari-5") == sorted(scores.ATARI5)
     assert set(command._games("57")) < set(command._games("all"))
     assert command._games("Pong, breakout,pong") == ["pong", "breakout"]
     assert not np.setdiff1d(command._games("57"), list(scores.reference_scores())).size

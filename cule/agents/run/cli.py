@@ -337,8 +337,8 @@ class EvalOptions:
     episodes: int = 100
     """Episodes of each, at least 10."""
 
-    protocol: Literal["as-trained", "noop", "sticky"] = "noop"
-    """Protocol: noop, sticky or as-trained; see docs/agents/evaluation.md."""
+    protocol: Literal["as-trained", "machado", "noop", "sticky"] = "noop"
+    """Protocol: noop, sticky, machado or as-trained; see docs/agents/evaluation.md."""
 
     seed: int = 0
     """Seed of environments and actions."""

@@ -6,10 +6,12 @@ episode.
 
     noop        no sticky actions, up to 30 random no-op frames at the start
     sticky      sticky actions with probability 0.25, no no-ops
+    machado     sticky actions with probability 0.25, all 18 actions, no no-ops and no FIRE at the
+                start or after a lost life, episodes of at most 18,000 frames
     as-trained  sticky actions and no-ops as in training
 
-All truncate episodes at 108,000 frames. The action set is that of training: the protocol of Machado
-et al. 2018 is training and evaluation with sticky actions and ``full_action_space``.
+All but machado truncate episodes at 108,000 frames. Frame skip and action set are those of
+training; machado, the protocol of Machado et al. 2018, needs an agent with all 18 actions.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import numpy as np
 import torch
@@ -28,9 +30,10 @@ from cule.agents.parts.config import EVALUATION_SEED, AgentConfig
 from cule.agents.parts.envs import AnyEnv, FrameEnv, as_frame_env, make_env, make_games, make_stacks
 from cule.agents.run.scores import human_normalized, reference_scores
 from cule.agents.self_play import RandomOpponent, SelfPlayEnv
-from cule.envs import AtariVectorEnv
+from cule.envs import Action, AtariVectorEnv
+from cule.envs.options import PRESETS
 from cule.errors import CuleError, InvalidArgumentError, shown
-from cule.games import game_id_of
+from cule.games import game_id_of, resolve
 from cule.replay.options import check_int
 
 if TYPE_CHECKING:
@@ -48,12 +51,25 @@ class Starts(TypedDict, total=False):
 
     repeat_action_probability: float
     noop_max: int
+    use_fire_reset: bool
+    fire_after_life_loss: bool
+    max_num_frames_per_episode: int
 
+
+#: What ``machado`` takes from the preset of environments of this name.
+_OF_MACHADO = (
+    *("repeat_action_probability", "noop_max", "use_fire_reset"),
+    "max_num_frames_per_episode",
+)
 
 #: Options by protocol. noop_max 31 means 0 to 30 no-ops.
 PROTOCOLS: dict[str, Starts] = {
     "noop": {"repeat_action_probability": 0.0, "noop_max": 31},
     "sticky": {"repeat_action_probability": 0.25, "noop_max": 1},
+    "machado": cast(
+        "Starts",
+        {name: PRESETS["machado"][name] for name in _OF_MACHADO} | {"fire_after_life_loss": False},
+    ),
     "as-trained": {},
 }
 
@@ -149,7 +165,8 @@ def evaluate(
         Scores and lengths of the episodes.
 
     Raises:
-        InvalidArgumentError: Too few episodes, an unknown protocol, or a negative seed.
+        InvalidArgumentError: Too few episodes, a negative seed, or a protocol that is unknown or
+            does not fit the agent.
     """
     check_request(episodes, protocol)
     check_int("seed", seed, 0)
@@ -191,6 +208,32 @@ def check_request(episodes: int, protocol: str) -> None:
         )
 
 
+def check_protocol(config: AgentConfig, protocol: str) -> None:
+    """Refuse a protocol that does not fit how an agent was trained.
+
+    Raises:
+        InvalidArgumentError: It is unknown; or it is ``machado``, and the agent plays with others
+            or has fewer than 18 actions.
+    """
+    check_request(MIN_EPISODES, protocol)
+    if protocol != "machado":
+        return
+    if config.num_players > 1:
+        raise InvalidArgumentError(
+            f"protocol is 'machado' and num_players {config.num_players}; it must be 1"
+        )
+    if config.full_action_space or config.continuous:
+        return
+    for name in config.game.split(","):
+        spec = resolve(name.strip(), config.rom_path or None, config.rules or None)
+        count = len(spec.rules.minimal_actions)
+        if count < len(Action):
+            raise InvalidArgumentError(
+                f"protocol is 'machado' and the agent has {count} actions; it must have all "
+                f"{len(Action)}, from training with full_action_space"
+            )
+
+
 def make_eval_env(
     config: AgentConfig, protocol: str, num_envs: int
 ) -> AtariVectorEnv | SelfPlayEnv:
@@ -208,14 +251,9 @@ def make_eval_env(
 
 def eval_config(config: AgentConfig, protocol: str, num_envs: int) -> AgentConfig:
     """The options of the environments of a protocol, for an agent trained with a config."""
-    check_request(MIN_EPISODES, protocol)
-    return dataclasses.replace(
-        config,
-        num_envs=num_envs,
-        max_num_frames_per_episode=FRAME_CAP,
-        decorrelate_steps=0,
-        **PROTOCOLS[protocol],
-    )
+    check_protocol(config, protocol)
+    starts: Starts = {"max_num_frames_per_episode": FRAME_CAP, **PROTOCOLS[protocol]}
+    return dataclasses.replace(config, num_envs=num_envs, decorrelate_steps=0, **starts)
 
 
 @torch.no_grad()

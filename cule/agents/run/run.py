@@ -57,6 +57,7 @@ from cule.agents.run.checkpoint import (
 from cule.agents.run.evaluation import (
     MIN_EPISODES,
     Evaluation,
+    check_protocol,
     check_request,
     eval_config,
     evaluate,
@@ -118,7 +119,8 @@ class RunOptions:
     """Episodes per evaluation, at least 10; 0: no evaluation."""
 
     eval_protocol: str = "noop"
-    """Protocol of evaluations: noop, sticky or as-trained; see docs/agents/evaluation.md."""
+    """Protocol of evaluations: noop, sticky, machado or as-trained; see
+    docs/agents/evaluation.md."""
 
     target_score: float | None = None
     """Mean score whose first confirmed evaluation is written to time_to_score.json."""
@@ -473,6 +475,7 @@ def start_run(
 
     Raises:
         CheckpointError: The folder holds a run and `resume` is False, or the run has other options.
+        InvalidArgumentError: The protocol of evaluations does not fit the config.
         CuleError: The environment, the network or the opponent cannot be made.
     """
     folder = run_path(options.out, config, preset or agent_class.name)
@@ -481,6 +484,8 @@ def start_run(
             f"out is {shown(str(folder))}, which holds a run; use --resume to resume it, or "
             f"another folder, such as {shown(str(_free_folder(folder)))}"
         )
+    if options.eval_episodes and eval_env is None:
+        check_protocol(config, options.eval_protocol)
     own = env is None
     if options.opponent:
         if env is not None or eval_env is not None:

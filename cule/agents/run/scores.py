@@ -1,6 +1,10 @@
 """Scores relative to random and human play, and their aggregates over games.
 
 Random and human scores are in `cule/agents/data/human_scores.csv` (57 games, with sources).
+
+Atari-5 is Aitchison, Sweetser and Hutter 2023 ("Atari-5: Distilling the Arcade Learning Environment
+down to five games"): a regression from the scores in five games to the median of all 57, with a
+relative error of about 10 %.
 """
 
 from __future__ import annotations
@@ -15,6 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule.errors import InvalidArgumentError, shown
+
+#: Coefficients of Atari-5 by game (appendix E of the paper). There is no intercept, so that random
+#: play has the score 0.
+ATARI5 = {
+    "battle_zone": 0.3820,
+    "double_dunk": 0.0679,
+    "name_this_game": 0.3108,
+    "phoenix": 0.1241,
+    "qbert": 0.0805,
+}
 
 
 class ReferenceScores(NamedTuple):
@@ -73,13 +87,33 @@ def optimality_gap(scores: Sequence[float] | NDArray[np.float64], target: float 
     return float(np.clip(target - np.asarray(scores, np.float64), 0.0, None).mean())
 
 
+def atari5(scores: Mapping[str, float]) -> float:
+    """The median over 57 games that Atari-5 predicts, human-normalized.
+
+    Args:
+        scores: Human-normalized scores of at least the five games of `ATARI5`; a score below that
+            of random play counts as 0.
+
+    Raises:
+        InvalidArgumentError: A game is missing.
+    """
+    missing = [game for game in ATARI5 if game not in scores]
+    if missing:
+        raise InvalidArgumentError(
+            f"scores holds {shown(list(scores))}; Atari-5 also needs {', '.join(missing)}"
+        )
+    # The regression is one of percentages.
+    logarithms = (w * np.log10(1 + max(100 * scores[game], 0)) for game, w in ATARI5.items())
+    return float(10 ** sum(logarithms) - 1) / 100
+
+
 def aggregate(
     scores: Mapping[str, Sequence[float]], *, resamples: int = 2000, seed: int = 0
 ) -> dict[str, Interval]:
     """The "median" and "mean" of per-game means, "iqm" and "optimality_gap" of all runs.
 
     As in Agarwal et al. 2021. Intervals are those of a stratified bootstrap: each resample samples
-    runs (seeds) within every game.
+    runs (seeds) within every game. With the five games of `ATARI5` also "atari5", from their means.
     """
     runs_of = _runs_of(scores)
     measures: dict[str, Callable[[list[NDArray[np.float64]]], float]] = {
@@ -88,6 +122,10 @@ def aggregate(
         "iqm": lambda sampled: interquartile_mean(np.concatenate(sampled)),
         "optimality_gap": lambda sampled: optimality_gap(np.concatenate(sampled)),
     }
+    if ATARI5.keys() <= scores.keys():
+        measures["atari5"] = lambda sampled: atari5(
+            {game: float(runs.mean()) for game, runs in zip(scores, sampled, strict=True)}
+        )
     samples: dict[str, list[float]] = {name: [] for name in measures}
     for sampled in _resampled(runs_of, resamples, seed):
         for name, measure in measures.items():

@@ -19,8 +19,9 @@ from typing import Annotated, NamedTuple
 from cule.agents.parts.config import AgentConfig
 from cule.agents.run.checkpoint import check_writable
 from cule.agents.run.cli import parse_train
+from cule.agents.run.evaluation import check_protocol
 from cule.agents.run.presets import PRESETS
-from cule.agents.run.scores import reference_scores
+from cule.agents.run.scores import ATARI5, reference_scores
 from cule.agents.sweeps.report import summary, write_report
 from cule.agents.sweeps.runs import Plan, end, last_line, launch, run_process
 from cule.agents.sweeps.schedule import Execute, Schedule
@@ -50,7 +51,8 @@ class SweepOptions:
     """Options of a sweep."""
 
     games: str = "57"
-    """Games: 57 (those of the literature), all, or names with commas."""
+    """Games: 57 (those of the literature), atari-5 (those of Aitchison et al. 2023), all, or names
+    with commas."""
 
     seeds: Positive = 5
     """Seeds 0, 1, ... of each game."""
@@ -151,13 +153,15 @@ def _parse(words: Sequence[str]) -> tuple[SweepOptions, Plan, AgentConfig]:
     _, config, run_options = parse_train([preset, *rest, "--game", games[0]])
     if not run_options.eval_episodes:
         raise InvalidArgumentError("eval_episodes is 0; a sweep needs at least 10, for its scores")
+    for game in games:
+        check_protocol(dataclasses.replace(config, game=game), run_options.eval_protocol)
     plan = Plan(preset, games, options.seeds, rest, config.total_steps, config.frameskip)
     return options, plan, config
 
 
 def _games(text: str) -> list[str]:
     """Names of the games of a sweep."""
-    sets = {"57": sorted(reference_scores()), "all": sorted(list_games())}
+    sets = {"57": sorted(reference_scores()), "atari-5": list(ATARI5), "all": sorted(list_games())}
     if text in sets:
         return sets[text]
     found = []
@@ -166,7 +170,7 @@ def _games(text: str) -> list[str]:
             game = game_id_of(word.strip())
         except UnknownGameError as error:
             raise UnknownGameError(
-                f"games has {shown(word)}: {error}; sets are 57 and all"
+                f"games has {shown(word)}: {error}; sets are {', '.join(sets)}"
             ) from None
         if game not in list_games():
             raise UnknownGameError(f"games has {shown(word)}, which has no single-player rules")

@@ -1,6 +1,7 @@
 """The results of a sweep in one folder: CSV files, a LaTeX table and pictures.
 
-Scores are the means of the evaluations at the end of training. Aggregates, performance profiles and
+Scores are the means of the evaluations at the end of training; those at milestones, of the training
+itself, are reported as in Machado et al. 2018. Aggregates, performance profiles and
 intervals are those of Agarwal et al. 2021 ("Deep reinforcement learning at the edge of the
 statistical precipice") over human-normalized scores, with a stratified bootstrap over seeds.
 """
@@ -32,12 +33,15 @@ from cule.agents.run.scores import (
     performance_profile,
     reference_scores,
 )
-from cule.agents.sweeps.runs import SWEEP_FILE, Plan, read_plan
+from cule.agents.sweeps.runs import SWEEP_FILE, Plan, SweepRun, read_plan
 from cule.errors import InvalidArgumentError, MissingPackageError
 from cule.files import replace_text, writing
 
 #: Human-normalized scores at which the performance profile is computed.
 THRESHOLDS = tuple(np.round(np.linspace(0.0, 8.0, 81), 3).tolist())
+
+#: Emulated frames at which Machado et al. 2018 report the score of training.
+MILESTONES = (10_000_000, 50_000_000, 100_000_000, 200_000_000)
 
 #: Aggregates in the order of tables, and their names there.
 AGGREGATES = {
@@ -45,11 +49,12 @@ AGGREGATES = {
     "iqm": "human-normalized IQM",
     "mean": "human-normalized mean",
     "optimality_gap": "optimality gap",
+    "atari5": "Atari-5",
 }
 
 
 class GameScores(NamedTuple):
-    """Final scores of the seeds of a game."""
+    """Scores of the seeds of a game."""
 
     game: str
     scores: list[float]
@@ -80,6 +85,8 @@ class Results(NamedTuple):
     aggregates: Mapping[str, Interval]
     profile: Sequence[Interval]
     curves: Sequence[Curve]
+    milestones: Mapping[int, list[GameScores]]
+    """Scores of training by emulated frames, of the runs that came that far."""
 
     @property
     def num_runs(self) -> int:
@@ -96,11 +103,7 @@ def read_results(folder: Path) -> Results:
     plan = read_plan(folder)
     runs = plan.runs(folder)
     finals = {run: run.final_score(plan) for run in runs}
-    games = []
-    for game in plan.games:
-        scores = [s for run, s in finals.items() if run.game == game and s is not None]
-        if scores:
-            games.append(GameScores(game, scores))
+    games = _by_game(plan, finals)
     if not games:
         raise InvalidArgumentError(f"{folder} holds a sweep without a complete run")
     normalized = {game.game: game.normalized for game in games}
@@ -112,7 +115,20 @@ def read_results(folder: Path) -> Results:
         aggregate(known) if known else {},
         performance_profile(known, THRESHOLDS) if known else [],
         curves,
+        {
+            frames: _by_game(plan, {run: run.training_score(frames) for run in runs})
+            for frames in MILESTONES
+        },
     )
+
+
+def _by_game(plan: Plan, scores: Mapping[SweepRun, float | None]) -> list[GameScores]:
+    """The scores of runs, without those that have none, in the order of games."""
+    found = {
+        game: [score for run, score in scores.items() if run.game == game and score is not None]
+        for game in plan.games
+    }
+    return [GameScores(game, each) for game, each in found.items() if each]
 
 
 def write_report(folder: Path) -> Results:
@@ -136,6 +152,15 @@ def write_report(folder: Path) -> Results:
         (
             (f"{t:g}", *_numbers(found))
             for t, found in zip(THRESHOLDS, results.profile, strict=False)
+        ),
+    )
+    _write_csv(
+        out / "milestones.csv",
+        ("frames", *SCORE_COLUMNS),
+        (
+            (frames, *row)
+            for frames, games in results.milestones.items()
+            for row in _score_rows(games)
         ),
     )
     points = {curve.label: curve.points() for curve in results.curves}
@@ -211,6 +236,11 @@ def summary(results: Results) -> str:
         if key in results.aggregates:
             value, low, high = results.aggregates[key]
             lines.append(f"  {name:<24} {value:8.3f}  [{low:.3f}, {high:.3f}]")
+    for frames, games in results.milestones.items():
+        means = [float(np.mean(game.normalized)) for game in games if game.normalized is not None]
+        if means:
+            name = f"median at {frames // 1_000_000} M frames"
+            lines.append(f"  {name:<24} {np.median(means):8.3f}  of training, {len(means)} games")
     return "\n".join(lines)
 
 

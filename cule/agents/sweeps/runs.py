@@ -26,6 +26,9 @@ SWEEP_FILE = "sweep.json"
 #: Seconds that a run may take to save and end, when it is asked to stop.
 STOP_S = 60.0
 
+#: Training episodes of the score at a milestone, as in Machado et al. 2018.
+MILESTONE_EPISODES = 100
+
 #: Last bytes of the output of a run, for messages.
 TAIL_BYTES = 4000
 
@@ -143,6 +146,25 @@ class SweepRun:
         rows = _rows(self.folder / "evaluations.csv")
         at_end = [row for row in rows if int(row["steps"]) >= plan.total_steps]
         return float(at_end[-1]["mean"]) if at_end else None
+
+    def training_score(self, frames: int) -> float | None:
+        """Mean return of the last 100 training episodes before a number of emulated frames.
+
+        Whole rows of progress count, so a few more than 100 episodes may. None: the run has not
+        come that far, or no episode has ended.
+        """
+        rows = _rows(self.folder / "progress.csv")
+        if not rows or float(rows[-1].get("frames") or 0) < frames:
+            return None
+        count = total = 0.0
+        for row in reversed(rows):
+            episodes = float(row["episodes"])
+            if episodes and float(row["frames"]) <= frames:
+                count += episodes
+                total += episodes * float(row["episode_return"])
+            if count >= MILESTONE_EPISODES:
+                break
+        return total / count if count else None
 
 
 def _rows(path: Path) -> Sequence[dict[str, str]]:
