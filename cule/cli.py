@@ -8,6 +8,7 @@ import os
 import platform
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from cule import __version__, build_config
@@ -125,7 +126,11 @@ def _run_command(command: str, words: Sequence[str]) -> int:
         options = parse(words)
         if options.checkpoint is not None:
             _require_torch("watch CHECKPOINT")
-        return watch(options)
+        if options.record is None:
+            return watch(options)
+        from cule.datasets.command import recording
+
+        return watch(options, partial(recording, path=options.record))
     if command == "record":
         from cule.datasets.command import parse as parse_record
         from cule.datasets.command import record

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, cast
 
-from cule.errors import StorageError
+from cule.errors import InvalidArgumentError, StorageError, shown
 from cule.reading import open_regular
 
 try:
@@ -82,6 +82,18 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         part.unlink()
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def check_new_file(name: str, path: Path) -> None:
+    """Require that an option names a file that does not exist and can be written.
+
+    Raises:
+        InvalidArgumentError: It exists.
+        StorageError: It cannot be written.
+    """
+    if path.is_file():
+        raise InvalidArgumentError(f"{name} is {shown(str(path))}, which exists; name another file")
+    check_writable(path)
 
 
 def _final_place(path: Path) -> Path:

@@ -6,7 +6,7 @@ import contextlib
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,9 +17,10 @@ from cule.datasets.recorder import Recorder
 from cule.envs import AtariVectorEnv
 from cule.envs.checks import as_int
 from cule.envs.options import MAX_ENVS
-from cule.errors import InvalidArgumentError, shown
+from cule.envs.vector_env import BatchEnv
+from cule.errors import InvalidArgumentError
 from cule.familiar_names import Parser
-from cule.files import check_writable, format_bytes
+from cule.files import check_new_file, format_bytes
 from cule.option_fields import parse_options
 from cule.progress import ProgressBar
 from cule.watch.policies import ALONE, PlayOptions, Policy, open_trained
@@ -57,11 +58,7 @@ class RecordOptions(PlayOptions):
         super().__post_init__()
         if self.checkpoint is None and self.game is None:
             raise InvalidArgumentError("game is None; give --game or a CHECKPOINT")
-        if self.out.is_file():
-            raise InvalidArgumentError(
-                f"out is {shown(str(self.out))}, which exists; name another file"
-            )
-        check_writable(self.out)
+        check_new_file("out", self.out)
 
 
 def parse(words: Sequence[str]) -> RecordOptions:
@@ -92,14 +89,39 @@ def record(options: RecordOptions) -> int:
         recorder.save(options.out)
     if stopped.is_set():
         print("stopped; what was recorded is saved", file=sys.stderr)
-    dataset = open_dataset(options.out)
+    print(_summary(options.out))
+    return 130 if signal.SIGINT in received else 0
+
+
+@contextlib.contextmanager
+def recording(env: BatchEnv, path: Path) -> Iterator[Recorder]:
+    """Record environments, and write the dataset at the end, also after an error.
+
+    Raises:
+        InvalidArgumentError: They cannot be recorded.
+        StorageError: The file cannot be written.
+    """
+    recorder = Recorder(env)
+    try:
+        yield recorder
+    finally:
+        if len(recorder):
+            with signals_call(lambda: None):  # a second Ctrl-C loses nothing
+                recorder.save(path)
+            print(_summary(path))
+    if not len(recorder):
+        print(f"no viewer has played; {path} is not written")
+
+
+def _summary(path: Path) -> str:
+    """Steps, episodes and size of a dataset, as a line."""
+    dataset = open_dataset(path)
     returns = [e.episode_return for e in dataset.episodes if e.terminated or e.truncated]
     mean = f", mean return {np.mean(returns):.1f}" if returns else ""
-    print(
-        f"{options.out}: {len(dataset):,} steps, {len(returns):,} complete episodes{mean}, "
-        f"{format_bytes(options.out.stat().st_size)}"
+    return (
+        f"{path}: {len(dataset):,} steps, {len(returns):,} complete episodes{mean}, "
+        f"{format_bytes(path.stat().st_size)}"
     )
-    return 130 if signal.SIGINT in received else 0
 
 
 def _open_random(options: RecordOptions) -> tuple[AtariVectorEnv, Policy]:

@@ -70,7 +70,13 @@ class Recorder:
         self._resets_late = config.autoreset_mode is AutoresetMode.NEXT_STEP
         self._segments: list[Segment] = []
         self._seeds: tuple[int, ...] = ()  # of the trajectories being recorded
+        self._num_steps = 0  # of each of them
         self._last = np.empty(0, np.uint32)  # digests after the last step, if a reset followed
+
+    def __len__(self) -> int:
+        """Steps recorded so far, of all environments together."""
+        steps = sum(segment.num_steps * len(segment.seeds) for segment in self._segments)
+        return steps + (self._num_steps * len(self._seeds))
 
     def reset(
         self, *, seed: object = None, options: Mapping[str, object] | None = None

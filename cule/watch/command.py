@@ -7,15 +7,19 @@ import ipaddress
 import math
 import secrets
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeAlias
 
 from cule.envs.checks import as_int
 from cule.envs.vector_env import BatchEnv
 from cule.errors import InvalidArgumentError
 from cule.familiar_names import Parser
+from cule.files import check_new_file
 from cule.option_fields import parse_options
-from cule.watch.environments import Environments
+from cule.watch.environments import Environments, Played
 from cule.watch.policies import (
     ALONE,
     PlayOptions,
@@ -33,7 +37,10 @@ MAX_ENVS = 1024
 #: Least characters of a token.
 MIN_TOKEN = 8
 
-DEFAULT_GAME = "pong"
+DEFAULT_GAME, DEFAULT_ENVS = "pong", 16
+
+#: Makes what records environments; leaving the context writes the dataset.
+Recording: TypeAlias = Callable[[BatchEnv], AbstractContextManager[Played]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +50,8 @@ class WatchOptions(PlayOptions):
     game: str | None = None
     """Game; default: that of the checkpoint, or pong."""
 
-    num_envs: int = 16
+    num_envs: int = 0
+    """Environments; 0: 16, or 1 with --record."""
 
     host: str = "127.0.0.1"
     """Address to listen on."""
@@ -71,13 +79,18 @@ class WatchOptions(PlayOptions):
     """Players of each environment: 2 or 4 in games that have such modes, default 1; as many viewers
     can play it."""
 
+    record: Path | None = None
+    """Dataset to write, with the seeds and actions of all environments; they then run only while a
+    viewer plays. See docs/watch.md."""
+
     def __post_init__(self) -> None:
         """Check the options.
 
         Raises:
             InvalidArgumentError: A number outside its range, or options that contradict each other.
+            StorageError: The dataset cannot be written.
         """
-        as_int("num_envs", self.num_envs, 1, MAX_ENVS)
+        as_int("num_envs", self.num_envs, 0, MAX_ENVS)
         as_int("port", self.port, 0, 65_535)
         if self.token is not None and len(self.token) < MIN_TOKEN:
             raise InvalidArgumentError(
@@ -88,13 +101,15 @@ class WatchOptions(PlayOptions):
         if not 0.0 < self.fps < math.inf:
             raise InvalidArgumentError(f"fps is {self.fps}; it must be above 0, and finite")
         super().__post_init__()
+        if self.record is not None:
+            check_new_file("record", self.record)
 
 
 def parse(words: Sequence[str]) -> WatchOptions:
     """Parse the arguments after ``cule watch``.
 
     Raises:
-        InvalidArgumentError: As of `WatchOptions`.
+        InvalidArgumentError, StorageError: As of `WatchOptions`.
     """
     parser = Parser(
         prog="cule watch",
@@ -103,25 +118,35 @@ def parse(words: Sequence[str]) -> WatchOptions:
     return parse_options(parser, WatchOptions, words)
 
 
-def watch(options: WatchOptions) -> int:
+def watch(options: WatchOptions, recording: Recording | None = None) -> int:
     """Run ``cule watch`` with the result of `parse` until a signal stops it; return 0.
 
+    Args:
+        options: The options.
+        recording: With ``options.record``, what writes this dataset.
+
     Raises:
-        CuleError: The game, ROM, checkpoint, device, host or port is not available.
+        CuleError: The game, ROM, checkpoint, device, host or port is not available, or the
+            environments cannot be recorded.
+        StorageError: The dataset cannot be written.
     """
     env, policy = _open(options)
-    with contextlib.closing(env):
+    context = contextlib.nullcontext(env) if recording is None else recording(env)
+    with contextlib.closing(env), context as played:
         session = Session(
-            Environments(env, policy, seed=options.seed),
+            Environments(env, policy, seed=options.seed, played=played),
             speed=options.speed,
             fps=options.fps,
             boxes=options.boxes,
+            waits=recording is not None,
         )
         server = WatchServer(options.host, options.port, session, _token(options))
         with signals_call(session.stop), server.serving():
             if server.token is not None and options.token is None:
                 print("other machines can reach this address, so it has a token")
             print(f"{server.url} (Ctrl-C ends it)", flush=True)
+            if recording is not None:
+                print(f"recording to {options.record} while you play: click a screen", flush=True)
             if options.open:
                 webbrowser.open(server.url)
             session.run()
@@ -144,6 +169,8 @@ def _is_loopback(host: str) -> bool:
 
 
 def _open(options: WatchOptions) -> tuple[BatchEnv, Policy]:
+    default = DEFAULT_ENVS if options.record is None else 1
+    options = replace(options, num_envs=options.num_envs or default)
     if options.checkpoint is not None:
         return open_trained(options)
     named = replace(options, game=options.game or DEFAULT_GAME)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,18 @@ class Board(NamedTuple):
     episodes: NDArray[np.int64]  # from 1; [N]
 
 
+class Played(Protocol):
+    """Resets and steps environments: the environments themselves, or a recorder of them."""
+
+    def reset(
+        self, *, seed: object = None, options: Mapping[str, object] | None = None
+    ) -> tuple[Any, Any]:
+        """Reset as the environments do."""
+
+    def step(self, actions: object) -> tuple[Any, Any, Any, Any, Any]:
+        """Step as the environments do."""
+
+
 class Environments:
     """N environments that step together; for one thread.
 
@@ -32,15 +44,22 @@ class Environments:
         seats: Players of each environment.
     """
 
-    def __init__(self, env: BatchEnv, policy: Policy, *, seed: int) -> None:
-        """Start the first episodes of `env`: one game, SameStep autoreset, unclipped rewards."""
+    def __init__(
+        self, env: BatchEnv, policy: Policy, *, seed: int, played: Played | None = None
+    ) -> None:
+        """Start the first episodes of `env`: one game, SameStep autoreset, unclipped rewards.
+
+        Resets and steps are those of `played`, by default of `env` itself.
+        """
         self.env, self.policy = env, policy
+        self._played: Played = env if played is None else played
+        self._was_reset: set[int] = set()  # since the last step
         self._action_of = joystick_of(env)
         self.seats = env.num_players
         shape = (env.num_envs,) if self.seats == 1 else (env.num_envs, self.seats)
         self._scores, self._last_scores = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         self._episodes = np.ones(env.num_envs, np.int64)
-        self._obs = env.reset(seed=seed)[0]
+        self._obs = self._played.reset(seed=seed)[0]
 
     def step(self, keys: Mapping[int, Keys]) -> None:
         """Advance all by one step: slots with held keys by these, the others by the policy."""
@@ -48,15 +67,20 @@ class Environments:
         by_slot = actions if self.seats == 1 else actions.reshape(-1)  # the same memory
         for slot, held in keys.items():
             by_slot[slot] = self._action_of(held)
-        self._obs, reward, terminated, truncated, _ = self.env.step(actions)
+        self._obs, reward, terminated, truncated, _ = self._played.step(actions)
+        self._was_reset.clear()
         self._scores += to_numpy(reward)
         self._count_episodes(to_numpy(terminated) | to_numpy(truncated))
 
     def reset(self, indices: Collection[int]) -> None:
-        """Start new episodes in some environments."""
+        """Start new episodes in some environments, except where one started since the last step."""
+        new = set(indices) - self._was_reset
+        if not new:
+            return
         mask = np.zeros(self.env.num_envs, np.bool_)
-        mask[list(indices)] = True
-        self._obs = self.env.reset(options={"reset_mask": mask})[0]
+        mask[list(new)] = True
+        self._obs = self._played.reset(options={"reset_mask": mask})[0]
+        self._was_reset |= new
         self._count_episodes(mask)
 
     def board(self) -> Board:

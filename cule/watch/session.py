@@ -53,12 +53,14 @@ class Session:
         fps: float = MOST_FPS,
         viewer_timeout_s: float = TIMEOUT_S,
         boxes: bool = False,
+        waits: bool = False,
     ) -> None:
         """Publish the first picture; until `run` returns, only the session may use `environments`.
 
         `speed` is a multiple of the console's own (0: as fast as possible), and viewers share at
         most `fps` pictures per second. A viewer that has sent no request for `viewer_timeout_s` has
-        left. `boxes`: the boxes of objects are drawn on the screens.
+        left. `boxes`: the boxes of objects are drawn on the screens. `waits`: there are steps only
+        while a viewer plays.
         """
         config = environments.env.config
         self.num_envs = config.num_envs
@@ -73,6 +75,7 @@ class Session:
         self._players = Players(seats=self._seats, timeout_s=viewer_timeout_s)
         self._requests = _Requests()
         self._changed = threading.Condition()
+        self._waits = waits
         self._is_paused = False
         self._is_stopped = False
         self._is_awaited = True  # a viewer waits for a picture
@@ -115,16 +118,20 @@ class Session:
         """Wait for requests and the keys of a step (None without a step); None after `stop`."""
         with self._changed:
             while not self._is_stopped:
-                is_due = not self._is_paused and not self._step_pace.wait_s()
+                may_step = self._may_step()
+                is_due = may_step and not self._is_paused and not self._step_pace.wait_s()
                 if is_due or self._requests:
                     requests, self._requests = self._requests, _Requests()
                     if is_due:
                         self._step_pace.advance()
-                    is_step = is_due or requests.num_steps
+                    is_step = is_due or (may_step and requests.num_steps)
                     return requests, self._players.pop_keys() if is_step else None
-                wait_s = _POLL_S if self._is_paused else self._step_pace.wait_s()
-                self._changed.wait(min(wait_s, _POLL_S))
+                is_idle = self._is_paused or not may_step
+                self._changed.wait(_POLL_S if is_idle else min(self._step_pace.wait_s(), _POLL_S))
         return None
+
+    def _may_step(self) -> bool:
+        return not self._waits or bool(self._players.by_slot())
 
     def _publish(self, *, at_once: bool = False) -> None:
         """Publish the state of the environments; `at_once`: with a picture, even if none is due."""
@@ -163,6 +170,7 @@ class Session:
             self._players.hear(viewer)
             players = self._players.by_slot()
             board, rate, is_paused = self._board, self._meter.rate, self._is_paused
+            is_idle = is_paused or not self._may_step()
         rows = zip(*(numbers.tolist() for numbers in board), strict=True)
         consoles = [
             {
@@ -174,7 +182,7 @@ class Session:
             }
             for index, (score, last_score, lives, episode) in enumerate(rows)
         ]
-        frames_per_s = 0.0 if is_paused else round(rate, 1)
+        frames_per_s = 0.0 if is_idle else round(rate, 1)
         run = {"paused": is_paused, "frames_per_s": frames_per_s}
         return {**self._facts, **run, "consoles": consoles}
 
@@ -194,6 +202,8 @@ class Session:
             raise RequestError(f"console is {env}; it must be in 0..{self.num_envs - 1}")
         with self._changed:
             self._players.play(viewer, env, keys)
+            if self._waits:
+                self._changed.notify_all()
 
     def release(self, viewer: str) -> None:
         """Return the environment that a viewer plays to the policy."""

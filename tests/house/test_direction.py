@@ -89,7 +89,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("bench", ""),
     },
     # The learners for their checkpoints, imported late; the native module for its palettes.
-    "watch": {"errors", "option_fields", "familiar_names", "games", "envs", "agents", "_core"},
+    "watch": {
+        *("errors", "files", "option_fields", "familiar_names", "games", "envs", "agents"),
+        "_core",
+    },
     # Action logs of environments; watch for the policy of a checkpoint, imported late.
     "datasets": {
         "errors",

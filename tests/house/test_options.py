@@ -88,7 +88,7 @@ DESCRIBED_ELSEWHERE = {
     "BenchOptions": {"num_envs"},
     "CheckOptions": {"num_envs"},
     "PlayOptions": {"game", "num_envs", "mode", "difficulty", "modifications"},
-    "WatchOptions": {"game"},
+    "WatchOptions": {"game", "num_envs"},
     "RecordOptions": {"repeat_action_probability"},
     "EvalOptions": {"num_envs", "modifications"},
 }

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule import AtariVectorEnv
+from cule.datasets import Recorder
 from cule.watch.environments import Environments
 from cule.watch.server import NUMBER_HEADER, WatchServer
 from cule.watch.session import Session
@@ -102,6 +103,7 @@ def serve(
     *,
     paused: bool = True,
     token: str | None = None,
+    recorder: Recorder | None = None,
     **options: Any,
 ) -> Iterator[Served]:
     """A session of an environment, by default one that only viewers move, as `cule watch` runs it.
@@ -110,7 +112,8 @@ def serve(
     picture is waited for until there is one.
     """
     options.setdefault("viewer_timeout_s", LIMIT_S)
-    session = Session(Environments(env, policy or Still(env), seed=0), **options)
+    environments = Environments(env, policy or Still(env), seed=0, played=recorder)
+    session = Session(environments, **options)
     if paused:
         session.pause(True)
     server = WatchServer("127.0.0.1", 0, session, token)

@@ -104,7 +104,8 @@ def printed_error(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--num-envs", "0"], "num_envs is 0; it must be in 1..1024"),
+        (["--num-envs", "-1"], "num_envs is -1; it must be in 0..1024"),
+        (["--record", "/dev/null"], "/dev/null cannot be written: it is no regular file"),
         (["--num-envs", "1025"], "num_envs is 1025"),
         (["--port", "-1"], "port is -1; it must be in 0..65535"),
         (["--port", "65536"], "port is 65536"),
