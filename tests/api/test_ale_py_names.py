@@ -36,7 +36,7 @@ ALONE = {
     "env": "the module of AtariEnv",
     "metadata": "a module of the standard library",
     "packagedir": "where ale-py is installed",
-    "registration": "cule.register_envs registers cule/<Title>-v5",
+    "registration": "cule.register_envs registers cule/<Title>-v5, -v0 and -v4",
     "register_v0_v4_envs": "registers ids of ale-py",
     "register_v5_envs": "registers ids of ale-py",
     "vector_env": "the module of AtariVectorEnv",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from collections import Counter
 from typing import Any
 
 import gymnasium
@@ -25,20 +26,26 @@ def test_every_game_is_registered() -> None:
     specs = {
         env_id: spec for env_id, spec in gymnasium.registry.items() if spec.namespace == "cule"
     }
-    assert len(specs) == len(list_games()) == 104
-    assert {spec.kwargs["game"] for spec in specs.values()} == set(list_games())
-    assert "cule/MsPacman-v5" in specs
+    assert len(list_games()) == 104
+    for end in ("-v5", "-v0", "-v4", "NoFrameskip-v0", "NoFrameskip-v4"):
+        assert f"cule/MsPacman{end}" in specs
+    games = Counter(spec.kwargs["game"] for spec in specs.values())
+    assert games == dict.fromkeys(list_games(), 5)
 
 
 def test_ids_are_those_of_ale_py() -> None:
     import ale_py
 
     gymnasium.register_envs(ale_py)
+    kinds = Counter[tuple[str | None, int | None]]()
     for env_id, spec in gymnasium.registry.items():
-        if spec.namespace == "ALE":
-            ours = gymnasium.spec(f"cule/{spec.name}-v{spec.version}")
+        if str(spec.entry_point).startswith("ale_py."):
+            ours = gymnasium.registry[f"cule/{spec.name}-v{spec.version}"]
             assert ours.kwargs == spec.kwargs, env_id
             assert (ours.max_episode_steps, ours.nondeterministic) == (None, False)
+            assert (ours.vector_entry_point is None) == (spec.vector_entry_point is None)
+            kinds[spec.namespace, spec.version] += 1
+    assert kinds == {("ALE", 5): 104, (None, 0): 124, (None, 4): 124}
 
 
 @pytest.mark.parametrize(
