@@ -22,12 +22,14 @@ pytest.importorskip(
     "pettingzoo", reason="pettingzoo is not installed; make test-integrations runs this"
 )
 
+import pettingzoo
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # its own use of names that it deprecates
     from pettingzoo.test import api_test, max_cycles_test, parallel_api_test, seed_test
 
+from cule.pettingzoo import AtariParallelEnv, parallel_env
 from cule.pettingzoo import env as turns_env
-from cule.pettingzoo import parallel_env
 from cule.pettingzoo.variants import names, resolve_variant
 
 pytestmark = pytest.mark.ale
@@ -172,6 +174,50 @@ def test_defaults_of_names() -> None:
         other = module.parallel_env(auto_rom_install_path=folder)
         assert len(other.possible_agents) == next(iter(numbers))
         assert other.metadata["name"] == name
+
+
+@pytest.mark.skipif(not hasattr(pettingzoo, "register"), reason="PettingZoo < 1.27")
+def test_ids_are_those_of_pettingzoo() -> None:
+    for registry in (pettingzoo.aec_registry, pettingzoo.parallel_registry):
+        ours = {env_id.removeprefix("cule/") for env_id in registry if env_id.startswith("cule/")}
+        atari = {env_id.removeprefix("atari/") for env_id in registry if "atari/" in env_id}
+        assert ours - atari == {"backgammon", "fishing_derby"}
+        assert len(ours) == 26
+        assert not atari - ours
+
+
+@pytest.mark.skipif(not hasattr(pettingzoo, "register"), reason="PettingZoo < 1.27")
+def test_environments_of_ids() -> None:
+    pytest.importorskip("multi_agent_ale_py", reason="PettingZoo's Atari games need it")
+    facts = load_multiplayer()["maze_craze"]
+    folder = str(find_rom("maze_craze", facts.rules.md5).path.parent)
+    given: dict[str, Any] = {"game_version": "race", "obs_type": "ram"}
+    ours = pettingzoo.make("parallel", "cule/maze_craze_v3", **given)
+    other = pettingzoo.make(
+        "parallel", "atari/maze_craze_v3", auto_rom_install_path=folder, **given
+    )
+    assert type(ours) is AtariParallelEnv
+    play_both(ours, other, 30, seed=1)
+    given["max_cycles"] = 25
+    turns = pettingzoo.make("aec", "cule/maze_craze_v3", **given)
+    turns_of_theirs = pettingzoo.make(
+        "aec", "atari/maze_craze_v3", auto_rom_install_path=folder, **given
+    )
+    for env in (turns, turns_of_theirs):
+        env.reset(seed=1)
+    rng = np.random.default_rng(1)
+    for agent, same_agent in zip(turns.agent_iter(), turns_of_theirs.agent_iter(), strict=False):
+        assert agent == same_agent
+        got, expected = turns.last(), turns_of_theirs.last()
+        assert not difference(expected[0], got[0])
+        assert got[1:] == expected[1:]
+        done = got[2] or got[3]
+        action = None if done else int(rng.integers(turns.action_space(agent).n))
+        turns.step(action)
+        turns_of_theirs.step(action)
+    assert not turns.agents
+    assert not turns_of_theirs.agents
+    assert pettingzoo.make("aec", "cule/backgammon", obs_type="ram").possible_agents
 
 
 @pytest.mark.parametrize(
