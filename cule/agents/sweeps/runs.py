@@ -150,8 +150,8 @@ class SweepRun:
     def training_score(self, frames: int) -> float | None:
         """Mean return of the last 100 training episodes before a number of emulated frames.
 
-        Whole rows of progress count, so a few more than 100 episodes may. None: the run has not
-        come that far, or no episode has ended.
+        Rows of progress count as a whole, so it is of more episodes where a row has many. None: the
+        run has not come that far, or no episode has ended.
         """
         rows = _rows(self.folder / "progress.csv")
         if not rows or float(rows[-1].get("frames") or 0) < frames:
