@@ -123,16 +123,17 @@ def measure(
         size = len(env.action_set)
     for number in range(rounds + 1):
         actions = random.integers(size, size=(steps, num_envs), dtype=np.int32)
-        results = []
+        results = {}
         for name, run in engines.items():
             start = time.perf_counter()
-            results.append(run(actions))
+            results[name] = run(actions)
             seconds = time.perf_counter() - start
             if number:  # the first compiles
                 rates[name].append(steps * num_envs * FRAMESKIP / seconds)
-        for result in results[1:]:
-            for array, first in zip(result, results[0], strict=True):
-                np.testing.assert_array_equal(array, first)
+        (_, wanted), *others = results.items()
+        for name, result in others:
+            for array, first in zip(result, wanted, strict=True):
+                np.testing.assert_array_equal(array, first, f"{name}, {game}, round {number}")
     return rates
 
 

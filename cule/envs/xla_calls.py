@@ -24,11 +24,9 @@ from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan, make_batch, obs_dtype, observation_space
 from cule.envs.requests import as_seeds
 from cule.envs.results import Info, StepResult, make_final_info, make_info
-from cule.errors import CuleError, InvalidArgumentError, MissingPackageError, shown
+from cule.errors import CuleError, InvalidArgumentError, MissingPackageError
 
 if TYPE_CHECKING:
-    import torch
-
     from cule import _cuda
     from cule.envs.cuda_batch import CudaBatch
 
@@ -191,7 +189,7 @@ class DeviceFunctions(EnvironmentFunctions):
             MissingPackageError: JAX has no such GPU.
         """
         self._batch = batch
-        self._jax_device = find_device(batch.device)
+        self._jax_device = find_device(batch.device.index or 0)
         super().__init__(env, batch, plan, options)
         table = plan.action_table
         self._table = (
@@ -250,13 +248,12 @@ class DeviceFunctions(EnvironmentFunctions):
         return [*rows, final[0], *final[1]] if final else rows
 
 
-def find_device(device: torch.device) -> jax.Device:
+def find_device(number: int) -> jax.Device:
     """The device of JAX that is this GPU.
 
     Raises:
         MissingPackageError: JAX has none.
     """
-    number = device.index or 0
     try:
         found = [
             gpu for gpu in jax.local_devices(backend="cuda") if gpu.local_hardware_id == number
@@ -266,7 +263,7 @@ def find_device(device: torch.device) -> jax.Device:
         found, reason = [], str(error)
     if not found:
         raise MissingPackageError(
-            f"device is {shown(str(device))}, and JAX cannot use it: {reason}; pip install "
+            f"device is 'cuda:{number}', and JAX cannot use it: {reason}; pip install "
             "'jax[cuda13]', as JAX's documentation says for this machine"
         )
     return found[0]
