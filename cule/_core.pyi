@@ -107,6 +107,8 @@ class Game:
     @property
     def code_bytes(self) -> int: ...  # of machine code so far
     @property
+    def rules_file(self) -> bytes: ...  # all but the ROM and modifications, for libcule
+    @property
     def screen_height(self) -> int: ...
     @property
     def minimal_actions(self) -> list[int]: ...

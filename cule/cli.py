@@ -13,15 +13,17 @@ from pathlib import Path
 
 from cule import __version__, build_config
 from cule.device import describe_devices
-from cule.envs.plan import describe_host
+from cule.envs.plan import describe_host, make_game
 from cule.envs.translation import describe_compilers
 from cule.errors import CuleError, MissingPackageError, RomNotFoundError, printable
 from cule.familiar_names import Parser, with_flag
+from cule.files import replace_bytes
 from cule.games import (
     RomStatus,
     game_id_of,
     import_roms,
     list_games,
+    resolve,
     rom_folders,
     rom_status,
 )
@@ -95,6 +97,12 @@ def _parser() -> argparse.ArgumentParser:
     importing.set_defaults(run=_import_roms)
     verify = actions.add_parser("verify", help="whether every game is found with the right bytes")
     verify.set_defaults(run=_verify_roms)
+    rules = actions.add_parser("rules", help="write the rules of a game for libcule, in C")
+    rules.add_argument("game", metavar="GAME")
+    rules.add_argument("--out", type=Path, metavar="FILE", help="by default GAME.rules")
+    rules.add_argument("--rom-path", metavar="FILE", help="a ROM file of your own")
+    rules.add_argument("--rules", metavar="FILE", help="TOML file with rules of your own")
+    rules.set_defaults(run=_write_rules)
 
     mods = commands.add_parser("mods", help="modified games")
     actions = mods.add_subparsers(title="actions", required=True, metavar="ACTION")
@@ -221,6 +229,19 @@ def _verify_roms(_: argparse.Namespace) -> int:
     if wrong:
         print(f"to add ROMs: cule roms import DIR, or set {ROM_DIR_VARIABLE}")
     return 1 if wrong else 0
+
+
+def _write_rules(options: argparse.Namespace) -> int:
+    from cule.games.objects import games_with_objects, load_objects
+
+    spec = resolve(options.game, options.rom_path, options.rules)
+    fields = spec.to_core_kwargs()
+    if spec.game_id in games_with_objects():
+        fields["objects"] = list(load_objects(spec.game_id).words)
+    out = Path(f"{spec.game_id}.rules") if options.out is None else options.out
+    replace_bytes(out, make_game(fields).rules_file)
+    print(printable(f"{out}: rules of {spec.game_id}, for the ROM {spec.rom_path}"))
+    return 0
 
 
 def _list_modifications(options: argparse.Namespace) -> int:

@@ -8,36 +8,11 @@
 #include "bindings/parse.hpp"
 #include "host/coverage.hpp"
 #include "host/game.hpp"
+#include "host/rules_file.hpp"
 #include "rom_kernel/limits.hpp"
 
 namespace cule {
 namespace {
-
-constexpr u32 kMaxFirstLine = 64;
-constexpr u32 kMaxHeight = kMaxRows - 40;
-
-void check_actions(const std::vector<i32>& actions, const char* name, bool allows_reset) {
-  for (const i32 a : actions) {
-    if ((a < 0 || a >= kActions) && !(allows_reset && a == kResetSwitch)) {
-      refuse(std::string(name) + " holds " + std::to_string(a) + "; actions must be in 0..17" +
-             (allows_reset ? ", or 40 (RESET)" : ""));
-    }
-  }
-}
-
-// What the constructor of Game takes for granted.
-const GameSpec& checked(const GameSpec& g) {
-  const ConsoleProperties& p = g.properties;
-  check_range("ystart", p.first_line, 0, kMaxFirstLine);
-  check_range("height", p.height, kMinHeight, kMaxHeight);
-  if (p.swap_ports && (p.left_paddles || p.right_paddles))
-    refuse("swap_ports is True; with paddles it must be False");
-  check_range("paddle_max", g.paddle_max, 1, kMostPaddle);
-  check_actions(g.legal_actions, "legal_actions", false);
-  check_actions(g.minimal_actions, "minimal_actions", false);
-  check_actions(g.starting_actions, "starting_actions", true);
-  return g;
-}
 
 bool is_paddles(const std::string& controller, const char* name) {
   if (controller != "joystick" && controller != "none" && controller != "paddles") {
@@ -113,7 +88,7 @@ void bind_game(py::module_& m) {
   py::register_exception<ModeUnreachable>(m, "ModeUnreachableError", PyExc_RuntimeError);
   bind_spec(m);
   py::class_<Game, std::shared_ptr<Game>>(m, "Game")
-      .def(py::init([](const GameSpec& spec) { return std::make_shared<Game>(checked(spec)); }),
+      .def(py::init([](const GameSpec& spec) { return std::make_shared<Game>(spec); }),
            py::arg("spec"))
       .def_property_readonly("game_id", [](const Game& g) { return g.spec().game_id; })
       .def_property_readonly("bankswitch", &Game::bankswitch_name)
@@ -123,6 +98,11 @@ void bind_game(py::module_& m) {
       .def_property_readonly("is_translated",
                              [](const Game& g) { return g.engine().translation != nullptr; })
       .def_property_readonly("code_bytes", &Game::code_bytes)
+      .def_property_readonly("rules_file",
+                             [](const Game& g) {
+                               const std::string bytes = write_rules(g.spec());
+                               return py::bytes(bytes);
+                             })
       .def_property_readonly("rom",
                              [](const Game& g) {
                                const Bytes& rom = g.spec().rom;

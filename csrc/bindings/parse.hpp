@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/int.hpp"
+#include "host/checks.hpp"
 
 namespace cule {
 
@@ -16,10 +16,6 @@ namespace py = pybind11;
 
 template <class T>
 using Contiguous = py::array_t<T, py::array::c_style>;
-
-[[noreturn]] inline void refuse(const std::string& message) {
-  throw std::invalid_argument(message);
-}
 
 inline std::string shape_text(const std::vector<py::ssize_t>& shape) {
   std::string text = "(";
@@ -51,13 +47,6 @@ const T* parse_array(const py::object& o, const char* name, const std::vector<py
 template <class T>
 const T* parse_vector(const py::object& o, const char* name, i32 size) {
   return parse_array<T>(o, name, {size < 0 ? py::ssize_t(py::len(o)) : py::ssize_t(size)});
-}
-
-inline void check_range(const std::string& name, i64 value, i64 low, i64 high) {
-  if (value < low || value > high) {
-    refuse(name + " is " + std::to_string(value) + "; it must be in " + std::to_string(low) + ".." +
-           std::to_string(high));
-  }
 }
 
 template <class T>

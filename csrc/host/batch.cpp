@@ -336,7 +336,7 @@ void Batch::check_ready(const i32* ids, i32 n) const {
                      " has not been reset; call reset() first");
     if (options_.autoreset == Autoreset::kDisabled && s.is_ended) {
       throw NotReady("the episode of environment " + std::to_string(i) +
-                     " has ended; reset it with options={'reset_mask': ...}");
+                     " has ended; reset it, with reset_mask for it alone");
     }
   }
 }

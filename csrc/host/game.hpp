@@ -14,6 +14,7 @@
 
 #include "game/objects.hpp"
 #include "host/cartridge_image.hpp"
+#include "host/checks.hpp"
 #include "host/engine.hpp"
 #include "host/frame_store.hpp"
 
@@ -52,10 +53,13 @@ struct GameSpec {
   bool translates = true;          // run translated code where this machine supports it
 };
 
+constexpr u32 kMaxFirstLine = 64;
+constexpr u32 kMaxHeight = kMaxRows - 40;
+
 class Game {
  public:
   explicit Game(GameSpec spec)
-      : spec_(std::move(spec)), properties_(spec_.properties), image_(spec_.rom) {
+      : spec_(checked(std::move(spec))), properties_(spec_.properties), image_(spec_.rom) {
     if (spec_.translates) translation_ = jit::Translation::make(cart());
     check_program("step_code", spec_.step_code, ProgramKind::kRules);
     if (!spec_.setup_code.empty())
@@ -169,6 +173,29 @@ class Game {
     first_ale.engine = engine();  // all latches recorded: the state is used without these logs
     has_first_reset_ = first_ale.reset() && streams->env.position == Mt19937::kWords;
     first.machine_random = streams->machine;
+  }
+
+  // What the rest takes for granted.
+  static GameSpec checked(GameSpec g) {
+    const ConsoleProperties& p = g.properties;
+    check_range("ystart", p.first_line, 0, kMaxFirstLine);
+    check_range("height", p.height, kMinHeight, kMaxHeight);
+    if (p.swap_ports && (p.left_paddles || p.right_paddles))
+      refuse("swap_ports is True; with paddles it must be False");
+    check_range("paddle_max", g.paddle_max, 1, kMostPaddle);
+    check_actions("legal_actions", g.legal_actions, false);
+    check_actions("minimal_actions", g.minimal_actions, false);
+    check_actions("starting_actions", g.starting_actions, true);
+    return g;
+  }
+
+  static void check_actions(const char* name, const std::vector<i32>& actions, bool allows_reset) {
+    for (const i32 a : actions) {
+      if ((a < 0 || a >= kActions) && !(allows_reset && a == kResetSwitch)) {
+        refuse(std::string(name) + " holds " + std::to_string(a) + "; actions must be in 0..17" +
+               (allows_reset ? ", or 40 (RESET)" : ""));
+      }
+    }
   }
 
   static void check_program(const char* name, const std::vector<i32>& code, ProgramKind kind) {

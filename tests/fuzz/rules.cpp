@@ -1,11 +1,12 @@
 // tests/fuzz/rules.cpp: any words as the program of a game's rules: a program that
 // find_program_error() lets pass stays within its stack and slots, and ends. So do a table of
-// objects and modifications.
+// objects, modifications, and the words of a rules file.
 //
 // One byte is one word where that is enough: an opcode, or a small operand.
 #include "console.hpp"
 #include "game/modifications.hpp"
 #include "game/objects.hpp"
+#include "host/rules_file.hpp"
 
 using namespace cule;
 using namespace cule::fuzz;
@@ -66,6 +67,28 @@ void run_modifications(const std::vector<i32>& words, std::vector<u8> ram, u32 s
   }
 }
 
+// The words behind a right header: a game that is made of them can be reset, and writes them again.
+void run_rules_file(const std::vector<i32>& words) {
+  const Bytes rom(kBankBytes);
+  RulesHeader h{};
+  std::memcpy(h.name, kRulesName, sizeof h.name);
+  h.version = kRulesVersion;
+  h.num_words = u32(words.size());
+  h.checksum = checksum_of_words(words);
+  h.rom_checksum = checksum_of(rom.data(), rom.size());
+  std::vector<u8> file(sizeof h + words.size() * sizeof(i32));
+  std::memcpy(file.data(), &h, sizeof h);
+  if (!words.empty()) std::memcpy(file.data() + sizeof h, words.data(), file.size() - sizeof h);
+  try {
+    const Game game(read_rules(file.data(), file.size(), rom));
+    const std::string written = write_rules(game.spec());
+    if (!std::equal(file.begin(), file.end(), written.begin(), written.end(),
+                    [](u8 a, char b) { return a == u8(b); }))
+      report("rules differ when they are written again");
+  } catch (const std::invalid_argument&) {
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -90,5 +113,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   run_objects(code, ram);
   run_modifications(code, ram, seed);
+  run_rules_file(code);
   return 0;
 }

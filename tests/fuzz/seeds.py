@@ -9,10 +9,12 @@ that says what went wrong, then bytes in hexadecimal digits, ``00*20`` for twent
 from __future__ import annotations
 
 import random
+import struct
 import sys
 from pathlib import Path
 
-from cule.games import compile_rules, load_games
+from cule.envs.plan import make_game
+from cule.games import ConsoleProperties, GameSpec, compile_rules, load_games
 from cule.games.modifications import (
     ROM,
     compile_modifications,
@@ -37,6 +39,9 @@ ANY_IMAGE = len(KINDS)
 WIDE_WORD = 0xFF
 #: Bytes of an environment's state, at the start of a snapshot or state.
 STATE_BYTES = 976
+#: Bytes of a ROM with one bank, and of the header of a rules file.
+BANK_BYTES = 4096
+RULES_HEADER_BYTES = 32
 
 Corpus = dict[str, bytes]
 
@@ -132,7 +137,17 @@ def rules_corpus(games: int) -> Corpus:
         programs = [one for one in load_modifications(name).values() if one.when != ROM]
         words = compile_modifications(name, [(one.name,) for one in programs])
         corpus[f"{name}-modifications"] = bytes(HEADER_BYTES) + encode_program(words)
+    for name in sorted(load_games())[:games]:
+        corpus[f"{name}-rules_file"] = bytes(HEADER_BYTES) + encode_program(rules_file_words(name))
     return corpus
+
+
+def rules_file_words(name: str) -> tuple[int, ...]:
+    """The words of the rules file of a game, whatever its ROM."""
+    rules = load_games()[name]
+    spec = GameSpec(rules, compile_rules(rules), bytes(BANK_BYTES), Path(), "", ConsoleProperties())
+    data = make_game(spec.to_core_kwargs()).rules_file[RULES_HEADER_BYTES:]
+    return struct.unpack(f"<{len(data) // 4}i", data)
 
 
 def corpus_of(target: str, size: int = 3) -> Corpus:

@@ -37,6 +37,8 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "rom_kernel": CORE | {"cuda", "warp"},
     # Memories of learners know nothing of consoles.
     "replay": {"base"},
+    # The interface for C. obs: its palettes.
+    "capi": {"host", "obs"},
     # env, game and obs: single functions for Python.
     "bindings": {
         *("base", "batch", "host", "cuda", "rom_kernel", "env", "game", "obs", "replay"),
@@ -111,8 +113,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Adapters to other libraries.
     "wrappers": {"errors", "lazy", "option_fields", "familiar_names", "envs", "games", ""},
     "cli": {
-        *("errors", "familiar_names", "device", "games", "", "envs", "agents", "bench", "check"),
-        *("watch", "datasets"),
+        *("errors", "files", "familiar_names", "device", "games", "", "envs", "agents", "bench"),
+        *("check", "watch", "datasets"),
     },
     # The adapter to PettingZoo, a package for its two names.
     "pettingzoo": {"errors", "familiar_names", "envs", "games", "lazy"},
