@@ -109,6 +109,18 @@ def test_roms_verify_tells_what_is_wrong(
 
 
 @pytest.mark.ale
+def test_roms_rules(capsys: pytest.CaptureFixture[str], own_folders: Path) -> None:
+    out = own_folders / "pong.rules"
+    assert main(["roms", "rules", "Pong", "--out", str(out)]) == 0
+    assert capsys.readouterr().out == f"{out}: rules of pong, for the ROM {rom_path('pong')}\n"
+    before = out.read_bytes()
+    assert before.startswith(b"culeRULE\1\0\0\0")
+    assert main(["roms", "rules", "pong", "--rom-path", str(out), "--out", str(out)]) == 2
+    assert out.read_bytes() == before
+    assert main(["roms", "rules", "nonsense"]) == 2
+
+
+@pytest.mark.ale
 def test_roms_import(capsys: pytest.CaptureFixture[str], own_folders: Path) -> None:
     source = own_folders / "downloads"
     (source / "deep").mkdir(parents=True)

@@ -23,7 +23,6 @@ from cule.games import resolve
 from tests.support.api import rom_path
 from tests.support.c_library import (
     EXAMPLE,
-    ROOT,
     SANITIZERS,
     compile_example,
     ctypes_play,
@@ -36,6 +35,7 @@ play = ctypes_play()
 
 pytestmark = [
     pytest.mark.ale,
+    pytest.mark.long,
     pytest.mark.skipif(sys.platform != "linux", reason="libcule is built on Linux"),
 ]
 
@@ -141,7 +141,6 @@ def test_the_example_in_c(compiler: str, installed: Path, tmp_path: Path) -> Non
     assert "no rules file" in failure(program, rom_path("pong"), rom_path("pong"), "1", "1")
 
 
-@pytest.mark.long
 def test_the_example_with_sanitizers(tmp_path: Path) -> None:
     """Leaks are found, too."""
     program = compile_example("gcc", install_library("sanitized"), tmp_path, *SANITIZERS.split())
@@ -178,12 +177,6 @@ def test_symbols(installed: Path) -> None:
     }
     assert "libcule.so.1" in run(tool("readelf"), "-d", library)
     assert "python" not in run(tool("ldd"), library)
-
-
-def test_header_in_cpp(tmp_path: Path) -> None:
-    source = tmp_path / "program.cpp"
-    source.write_text('#include "capi/cule.h"\nint main() { return cule_version() == nullptr; }\n')
-    run(tool("g++"), "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'csrc'}", source)
 
 
 def test_find_package(installed: Path, tmp_path: Path) -> None:
@@ -420,12 +413,3 @@ def test_damaged_rules(library: Any, tmp_path: Path) -> None:
         data = bytearray(rules)
         data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
         refused(bytes(data))
-
-
-def test_rules_of_an_own_rom(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command says where the ROM is; own rules are taken, and errors are told."""
-    out = tmp_path / "pong.rules"
-    assert main(["roms", "rules", "Pong", "--out", str(out)]) == 0
-    assert capsys.readouterr().out == f"{out}: rules of pong, for the ROM {rom_path('pong')}\n"
-    assert main(["roms", "rules", "pong", "--rom-path", str(out), "--out", str(out)]) == 2
-    assert main(["roms", "rules", "nonsense"]) == 2

@@ -15,9 +15,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "c" / "random_play.c"
-SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all"
-#: Flags of the builds.
-KINDS = {"plain": "-O1", "sanitized": f"-O1 -g1 {SANITIZERS}"}
+SANITIZERS = "-fsanitize=address,bounds,shift,signed-integer-overflow -fno-sanitize-recover=all"
+STRICT = ("-std=c89", "-pedantic", "-Wall", "-Wextra", "-Werror")
+#: Flags of the builds, not optimised, because compiling takes most of the time.
+KINDS = {"plain": "-O0", "sanitized": f"-O0 -g1 {SANITIZERS}"}
 
 
 def run(*words: str | Path, **variables: str) -> str:
@@ -47,7 +48,8 @@ def install_library(kind: str = "plain") -> Path:
             "CMAKE_MAKE_PROGRAM": tool("ninja"),
             "CMAKE_INSTALL_PREFIX": folder / "installed",
             "CMAKE_INSTALL_LIBDIR": "lib",
-            "CMAKE_CXX_FLAGS_RELEASE": KINDS[kind],
+            "CMAKE_BUILD_TYPE": "Debug",
+            "CMAKE_CXX_FLAGS_DEBUG": KINDS[kind],
             "CULE_C_LIBRARY": "ON",
             "CULE_LTO": "OFF",
         }
@@ -63,9 +65,8 @@ def compile_example(compiler: str, installed: Path, folder: Path, *flags: str) -
         tool("pkg-config"), "--cflags", "--libs", "cule",
         PKG_CONFIG_PATH=str(installed / "lib" / "pkgconfig"),
     ).split()  # fmt: skip
-    strict = ["-std=c89", "-pedantic", "-Wall", "-Wextra", "-Werror"]
     program = folder / "random_play"
-    own = [*strict, *flags, f"-Wl,-rpath,{installed / 'lib'}"]
+    own = [*STRICT, *flags, f"-Wl,-rpath,{installed / 'lib'}"]
     run(tool(compiler), *own, EXAMPLE, *words, "-o", program)
     return program
 
