@@ -14,7 +14,8 @@ SITE_PACKAGES := $(BIN)/python -c 'import site; print(site.getsitepackages()[0])
 INSTALL := $(BIN)/python -m pip install -q -c constraints.txt
 BUILD_TOOLS := scikit-build-core pybind11 cmake ninja
 CMAKE := PATH=$(abspath $(BIN)):$$PATH cmake
-CXX_FILES := $(shell find csrc tests benchmarks \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' \) -print | sort)
+CXX_FILES := $(shell find csrc tests benchmarks examples \
+	\( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' -o -name '*.[ch]' \) -print | sort)
 NATIVE := pyproject.toml CMakeLists.txt cmake/cuda.cmake constraints.txt \
 	$(shell find csrc \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' \) -print | sort)
 

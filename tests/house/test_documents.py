@@ -279,7 +279,9 @@ def test_the_pages_of_commands_and_examples_have_all() -> None:
     ).stdout
     assert commands == set(re.findall(r"^    ([a-z]+) ", help_text, re.MULTILINE))
     examples = {re.split(r"[\[\]]", row[0])[1] for row in rows_of("docs/examples.md")[2:]}
-    assert examples == {path.name for path in (ROOT / "examples").glob("*.py")}
+    folder = ROOT / "examples"
+    programs = [path for path in folder.rglob("*") if path.suffix in (".py", ".c")]
+    assert examples == {str(path.relative_to(folder)) for path in programs}
 
 
 def test_navigation_has_every_page() -> None:
