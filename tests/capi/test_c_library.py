@@ -7,6 +7,8 @@ import functools
 import random
 import re
 import shutil
+import struct
+import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -142,10 +144,38 @@ def test_the_example_in_c(compiler: str, installed: Path, tmp_path: Path) -> Non
 
 
 def test_the_example_with_sanitizers(tmp_path: Path) -> None:
-    """Leaks are found, too."""
+    """Leaks are found, too. Rules of any content are refused with a message, or are played."""
     program = compile_example("gcc", install_library("sanitized"), tmp_path, *SANITIZERS.split())
     for game in GAMES[:2]:
         assert run(program, *arguments(game, tmp_path)) == expected_line(game)
+    rules, outcomes = rules_of("pong", tmp_path).read_bytes(), set()
+    for seed in range(40):
+        (tmp_path / "other.rules").write_bytes(with_other_words(rules, random.Random(seed)))
+        words = [str(program), str(rom_path("pong")), str(tmp_path / "other.rules"), "1", "5"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        outcomes.add(done.returncode)
+        assert done.returncode == 0 or done.stderr.startswith("random_play: "), done.stderr
+        assert len(done.stderr.splitlines()) == done.returncode
+    assert outcomes == {0, 1}
+
+
+def with_other_words(rules: bytes, rng: random.Random) -> bytes:
+    """Rules with one to three other words and the checksum that belongs to them."""
+    words = np.frombuffer(rules[HEADER_BYTES:], np.int32).copy()
+    for _ in range(rng.randint(1, 3)):
+        # Most fields are before the programs.
+        at = rng.randrange(rng.choice((40, len(words))))
+        words[at] = rng.choice((-1, 0, 1, 2, 17, 40, 200, 8192, 2**31 - 1, -(2**31)))
+    data, most = words.tobytes(), 2**64 - 1
+    h = 0x9E3779B97F4A7C15
+    for (word,) in struct.iter_unpack("<Q", data[: len(data) // 8 * 8]):
+        h = (h ^ word) * 0x9FB21C651E98DF25 & most
+        h ^= h >> 32
+    for byte in data[len(data) // 8 * 8 :]:
+        h = (h ^ byte) * 0x100000001B3 & most
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        h = (h ^ h >> shift) * factor & most
+    return rules[:16] + h.to_bytes(8, "little") + rules[24:HEADER_BYTES] + data
 
 
 def test_the_example_with_ctypes(installed: Path, tmp_path: Path) -> None:
