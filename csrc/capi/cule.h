@@ -5,9 +5,9 @@
  * writes.
  *
  * Status. Functions that return int return CULE_OK, or another cule_status; then
- * cule_last_error() says in words which argument was wrong and what is allowed, and nothing has
- * changed, but for CULE_OUT_OF_MEMORY and CULE_FAILED of cule_reset(), after which the environments
- * have to be reset.
+ * cule_last_error() says in words which argument was wrong and what is allowed, and no environment
+ * has changed; but after CULE_OUT_OF_MEMORY or CULE_FAILED of cule_reset() the environments have to
+ * be reset.
  *
  * Ownership. A handle belongs to the caller, who destroys it. All other memory belongs to the
  * caller before, during and after a call: the library keeps no pointer to it and returns none, but
@@ -52,8 +52,7 @@ CULE_API const char* cule_version(void);
  * call of this thread. */
 CULE_API const char* cule_last_error(void);
 
-/* ---- Games ------------------------------------------------------------------------------------
- */
+/* --- Games --------------------------------------------------------------------------- */
 
 /* A ROM with its rules. Immutable. */
 typedef struct cule_game cule_game;
@@ -65,8 +64,7 @@ CULE_API int cule_game_create(const void* rom, size_t rom_bytes, const void* rul
 /* Batches of the game keep working. NULL is allowed. */
 CULE_API void cule_game_destroy(cule_game* game);
 
-/* ---- Batches ----------------------------------------------------------------------------------
- */
+/* --- Batches ------------------------------------------------------------------------- */
 
 typedef struct cule_batch cule_batch;
 
@@ -75,7 +73,7 @@ enum {
   CULE_OBS_IMAGE = 0,   /* uint8 [stack_num, img_height, img_width], RGB [..., 3]; oldest first */
   CULE_OBS_RAM = 1,     /* uint8 [128] */
   CULE_OBS_OBJECTS = 2, /* int16 [stack_num, K, 6]: x, y, width, height, visible, value */
-  CULE_OBS_SPRITES = 3  /* int16 [stack_num, max_sprites, 11] */
+  CULE_OBS_SPRITES = 3  /* int16 [stack_num, max_sprites, 11], columns as in docs/objects.md */
 };
 
 /* cule_options.autoreset_mode: when an environment whose episode has ended is reset. */
@@ -119,8 +117,7 @@ typedef struct {
 /* Fill in the defaults. `size`: sizeof(cule_options). */
 CULE_API int cule_options_init(cule_options* options, size_t size);
 
-/* Make N = num_envs environments. The batch keeps its game alive. options: NULL for the defaults.
- */
+/* Make N = num_envs environments. The batch keeps its game alive. options: NULL for defaults. */
 CULE_API int cule_batch_create(const cule_game* game, int32_t num_envs, const cule_options* options,
                                cule_batch** batch_out);
 
@@ -145,11 +142,12 @@ CULE_API int cule_batch_info(const cule_batch* batch, cule_info* info_out);
 /* The ALE action, 0 to 17, that each action is. actions_out: [num_actions]. */
 CULE_API int cule_batch_actions(const cule_batch* batch, int32_t* actions_out, size_t num_actions);
 
-/* ---- Steps ------------------------------------------------------------------------------------
- */
+/* --- Steps --------------------------------------------------------------------------- */
 
 /* Where results go, in arrays of the caller. Set all to zero, then size, obs, obs_bytes and what
- * you want; NULL: it is not wanted. */
+ * you want; NULL: it is not wanted. Where CULE_SAME_STEP has reset an environment, rewards, episode
+ * numbers and flags are those of the episode that ended, lives, frame numbers and obs those of the
+ * new one. */
 typedef struct {
   size_t size;      /* of this structure */
   void* obs;        /* [N, obs_bytes of cule_info]; required */
@@ -185,8 +183,7 @@ CULE_API int cule_step(cule_batch* batch, const int32_t* actions, const cule_res
 /* The results of the last reset or step again, such as after cule_set_state(). */
 CULE_API int cule_observe(cule_batch* batch, const cule_results* results);
 
-/* ---- Snapshots and memory ---------------------------------------------------------------------
- */
+/* --- Snapshots and memory ------------------------------------------------------------ */
 
 /* Save environments: the whole console, its random streams and the stack of frames.
  * indices: [num_indices]; NULL: all environments, and num_indices is N.

@@ -38,16 +38,15 @@ static unsigned char* read_file(const char* path, size_t* bytes_out) {
   return bytes;
 }
 
-/* CRC-32, as in zlib. */
+/* Adler-32, as in zlib. */
 static uint32_t add_bytes(uint32_t checksum, const void* data, size_t bytes) {
   const unsigned char* next = data;
-  int bit;
-  checksum = ~checksum;
+  uint32_t low = checksum & 0xFFFF, high = checksum >> 16;
   for (; bytes > 0; --bytes, ++next) {
-    checksum ^= *next;
-    for (bit = 0; bit < 8; ++bit) checksum = checksum >> 1 ^ (checksum & 1 ? 0xEDB88320 : 0);
+    low = (low + *next) % 65521;
+    high = (high + low) % 65521;
   }
-  return ~checksum;
+  return high << 16 | low;
 }
 
 static uint32_t add_results(uint32_t checksum, const cule_results* r, size_t n) {
@@ -68,7 +67,7 @@ int main(int argc, char** argv) {
   cule_results results;
   int32_t* actions;
   int64_t* seeds;
-  uint32_t random = 1, checksum = 0;
+  uint32_t random = 1, checksum = 1;
   long step, steps, reward = 0, episodes = 0;
 
   if (argc != 5) {

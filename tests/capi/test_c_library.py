@@ -106,14 +106,14 @@ def expected_line(game: str) -> str:
     env = cule.AtariVectorEnv(
         game, NUM_ENVS, repeat_action_probability=0.25, autoreset_mode="SameStep"
     )
-    state, checksum, total, episodes = 1, 0, 0, 0
+    state, checksum, total, episodes = 1, 1, 0, 0
     obs, info = env.reset(seed=0)
     reward, ended = np.zeros(NUM_ENVS), np.zeros((2, NUM_ENVS), bool)
 
     def add() -> None:
         nonlocal checksum
         for array in (obs, reward.astype(np.int32), info["lives"].astype(np.int32), *ended):
-            checksum = zlib.crc32(np.ascontiguousarray(array), checksum)
+            checksum = zlib.adler32(np.ascontiguousarray(array), checksum)
 
     add()
     for _ in range(STEPS):
