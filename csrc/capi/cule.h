@@ -145,9 +145,8 @@ CULE_API int cule_batch_actions(const cule_batch* batch, int32_t* actions_out, s
 /* --- Steps --------------------------------------------------------------------------- */
 
 /* Where results go, in arrays of the caller. Set all to zero, then size, obs, obs_bytes and what
- * you want; NULL: it is not wanted. Where CULE_SAME_STEP has reset an environment, rewards, episode
- * numbers and flags are those of the episode that ended, lives, frame numbers and obs those of the
- * new one. */
+ * you want; NULL: it is not wanted. Where CULE_SAME_STEP has reset an environment, obs, lives,
+ * frame numbers and `first` are those of the new episode, all others of the one that ended. */
 typedef struct {
   size_t size;      /* of this structure */
   void* obs;        /* [N, obs_bytes of cule_info]; required */
