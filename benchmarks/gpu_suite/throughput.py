@@ -4,9 +4,11 @@
         --out rates.json
 
 Sizes come in their order, and all games of a size before the next; with ``--lanes 8,16``, each
-size with these numbers of consoles that share a warp. Each cell gets an equal share of
-the time that is left; the file is written again after each. The first steps of 16 environments are
-compared with the CPU, and a kernel that was not asked for is an error: such a cell has no figure.
+size with these numbers of consoles that share a warp. Environments begin in states of random play
+on the CPU, and each cell of a size takes as many steps as the others, so that figures of two runs
+can be compared: the digest of the RAM is the same. The file is written again after each cell; cells
+for which no time is left have none. The first steps of 16 environments are compared with the CPU,
+and a kernel that was not asked for is an error: such a cell has no figure.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import argparse
 import contextlib
 import itertools
 import json
+import os
 import statistics
 import sys
 import time
@@ -25,7 +28,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from cule.bench.engines import FRAMESKIP, Actions, Engine, EngineConfig, make_engine
+from cule.bench.engines import (
+    FRAMESKIP,
+    Actions,
+    Array,
+    CudaEngine,
+    Engine,
+    EngineConfig,
+    make_engine,
+)
 from cule.bench.games import games_named
 from cule.bench.interleaved import WARM_UP_STEPS, check_with_cpu, digest_of, quartiles
 from cule.bench.machine import conditions
@@ -35,8 +46,11 @@ from cule.errors import CuleError
 #: Rounds of a cell, between whose ends the clock is read.
 ROUNDS = 5
 
-#: Most seconds of a cell's rounds: more would not make the median more certain.
-LONGEST_S = 3.0
+#: Steps of environments of a round, and steps at least and at most.
+ROUND_STEPS, LEAST_STEPS, MOST_STEPS = 65_536, 2, 12
+
+#: States of random play, and its steps.
+NUM_STATES, PLAYED_STEPS = 256, 200
 
 Cell = dict[str, Any]
 
@@ -60,14 +74,28 @@ def time_steps(engine: Engine, actions: Sequence[Any], steps: int) -> float:
     return time.perf_counter() - start
 
 
-def measure(engine: Engine, game: str, seconds: float, seed: int, *, constant: bool) -> Cell:
-    """Reset, compare with the CPU, and time about some seconds of steps."""
+def played_states(game: str, seed: int) -> Array:
+    """Snapshots of environments that have played at random on the CPU, ``[256, state_size]``."""
+    engine = make_engine(
+        EngineConfig("cule-cpu", game, NUM_STATES, os.cpu_count() or 1, seed, resets="cached")
+    )
+    with contextlib.closing(engine):
+        engine.reset(seed)
+        for row in random_actions(engine, PLAYED_STEPS, seed, constant=False):
+            engine.step(row)
+        return engine.env.get_state()
+
+
+def measure(engine: CudaEngine, game: str, seed: int, *, constant: bool) -> Cell:
+    """Begin in states of play, compare with the CPU, and time some steps."""
     engine.reset(seed)
+    states = played_states(game, seed)
+    engine.env.set_state(engine.to_device(states).repeat(-(-engine.num_envs // NUM_STATES), 1)[
+        : engine.num_envs])  # fmt: skip
     actions = random_actions(engine, WARM_UP_STEPS, seed, constant)
     rows = [engine.to_device(row) for row in actions]
-    check_with_cpu(game, engine, actions, [engine.step(row) for row in rows], seed)
-    step_s = time_steps(engine, rows, WARM_UP_STEPS) / WARM_UP_STEPS
-    steps = max(1, int(seconds / ROUNDS / step_s))
+    check_with_cpu(game, engine, actions, [engine.step(row) for row in rows], seed, states)
+    steps = max(LEAST_STEPS, min(MOST_STEPS, ROUND_STEPS // engine.num_envs))
     taken = [time_steps(engine, rows, steps) for _ in range(ROUNDS)]
     rates = [steps * engine.num_envs * FRAMESKIP / wall_s for wall_s in taken]
     ram = engine.ram()
@@ -83,9 +111,9 @@ def measure(engine: Engine, game: str, seconds: float, seed: int, *, constant: b
 
 
 def measure_cell(
-    name: str, game: str, num_envs: int, lanes: int | None, until: float, seed: int, constant: bool
+    name: str, game: str, num_envs: int, lanes: int | None, seed: int, constant: bool
 ) -> Cell:
-    """Measure a game until about a time; a cell with "error" if that fails."""
+    """Measure a game; a cell with "error" if that fails."""
     began = time.perf_counter()
     cell: Cell = {"game": game, "num_envs": num_envs}
     geometry = use_geometry(lanes, WARPS_PER_BLOCK) if lanes else contextlib.nullcontext()
@@ -93,9 +121,8 @@ def measure_cell(
         with geometry:
             engine = make_engine(EngineConfig(name, game, num_envs, 1, seed))
         with contextlib.closing(engine):
-            # Half for the steps: what precedes them takes time as well.
-            left = min(LONGEST_S, 0.5 * (until - began))
-            cell |= measure(engine, game, max(0.0, left), seed, constant=constant)
+            assert isinstance(engine, CudaEngine), f"{name} is no engine of a GPU"
+            cell |= measure(engine, game, seed, constant=constant)
     except (CuleError, RuntimeError, torch.cuda.OutOfMemoryError) as error:
         cell["error"] = f"{type(error).__name__}: {error}"
     cell["seconds"] = round(time.perf_counter() - began, 2)
@@ -110,7 +137,7 @@ def main() -> int:
     parser.add_argument("--lanes", help="consoles per warp, comma-separated; else cule chooses")
     parser.add_argument("--engine", default="cule-cuda@compiled", help="as in `cule bench`")
     parser.add_argument("--actions", default="random", choices=["random", "constant"])
-    parser.add_argument("--seconds", type=float, default=100.0, help="of all cells")
+    parser.add_argument("--seconds", type=float, default=100.0, help="after which no cell begins")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
@@ -120,16 +147,14 @@ def main() -> int:
     lanes = [int(count) for count in options.lanes.split(",")] if options.lanes else [None]
     cells = list(itertools.product(sizes, lanes, games))
     record = {**conditions({**vars(options), "out": options.out.name}), "cells": []}
-    for number, (num_envs, count, game) in enumerate(cells):
-        now = time.perf_counter()
-        if now >= until:
+    for num_envs, count, game in cells:
+        if time.perf_counter() >= until:
             record["cells"].append(
                 {"game": game, "num_envs": num_envs, "error": "no time was left"}
             )
             continue
-        end = now + (until - now) / (len(cells) - number)
         constant = options.actions == "constant"
-        cell = measure_cell(options.engine, game, num_envs, count, end, options.seed, constant)
+        cell = measure_cell(options.engine, game, num_envs, count, options.seed, constant)
         record["cells"].append(cell)
         options.out.write_text(json.dumps(record, indent=1) + "\n")
         found = cell.get("error") or f"{cell['frames_per_s']:,} frames/s"

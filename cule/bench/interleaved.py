@@ -361,11 +361,17 @@ def check_equal(game: str, results: Mapping[str, Result], step: int) -> None:
 
 
 def check_with_cpu(
-    game: str, engine: Engine, actions: Actions, returned: Sequence[Result], seed: int
+    game: str,
+    engine: Engine,
+    actions: Actions,
+    returned: Sequence[Result],
+    seed: int,
+    states: Array | None = None,
 ) -> None:
     """Step the first environments of a GPU on the CPU as well, from the same cached states.
 
-    `engine` has just `returned` its results for `actions` ``[steps, N]``, the first since a reset.
+    `engine` has just `returned` its results for `actions` ``[steps, N]``, the first since a reset,
+    or since its environments were set to `states`.
 
     Raises:
         DifferentResultsError: The results are not equal.
@@ -374,6 +380,8 @@ def check_with_cpu(
     shadow = make_engine(EngineConfig("cule-cpu", game, count, 1, resets="cached"))
     with contextlib.closing(shadow):
         shadow.reset(seed)
+        if states is not None:
+            shadow.env.set_state(states[:count], np.arange(count))
         for number, (row, result) in enumerate(zip(actions, returned, strict=True)):
             part = tuple(None if array is None else array[:count] for array in result[:4])
             own = shadow.step(row[:count])
