@@ -39,8 +39,6 @@ struct CollisionSink {
   u32 wanted = kAllLatches;     // latches to record; the others keep any value
   u32 full_line_version = 0;    // shapes whose whole line has been recorded already
   bool has_seen_clear = false;  // CXCLR was rendered
-  u32 open = 0;                 // latches `objects` was made of
-  u32 objects = 0;
 
   CULE_HD void line_start(const TiaState&, const Beam&, u32, u32) {}
   CULE_HD void colors_changed() {}
@@ -52,14 +50,16 @@ struct CollisionSink {
   CULE_HD void state_changed() { full_line_version = 0; }
   CULE_HD void blank_left(u32, u32, u32) {}
 
-  // Whether what was shown of these objects until now can matter to a latch that is still open.
-  CULE_HD CULE_INLINE bool concerns(const TiaState& s, u32 changed) {
-    const u32 now = wanted & ~u32(s.collisions);
-    if (now != open) {
-      open = now;
-      objects = objects_of_latches(now);
-    }
-    return (changed & objects) != 0;
+  // Whether what these objects show until now or from now on can matter to a latch that is still
+  // open. Where it cannot, pixels before the change may be looked at after it: until both objects
+  // of a latch are active, nothing they do sets it, and the write that makes the second one so
+  // concerns it.
+  CULE_HD CULE_INLINE bool concerns(const TiaState& s, Shapes& shapes, u32 changed) const {
+    const u32 open = wanted & ~u32(s.collisions);
+    if (open == 0 || changed == 0) return false;
+    shapes.refresh_active(s);
+    const u32 of_others = latches_among(~changed & ((1u << kObjects) - 1));
+    return (latches_among(shapes.active | changed) & ~of_others & open) != 0;
   }
 
   // Whether pixels drawn in this state could set a latch.

@@ -29,16 +29,17 @@ struct LogRenderer {
 
   CULE_HD void run(const LogEntry* log, u32 from, u32 to, u32 base_clock) {
     if (from == to) return;
+    u32 reached = 0;  // by the mark, before the next write that is applied apart
     for (u32 i = from; i < to; ++i) {
       const LogEntry e = log[i];
-      if constexpr (!Sink::kExact) {
-        if (!(kEffectiveRegisters >> log_register(e) & 1)) continue;
-      }
+      if (CULE_LIKELY(is_passed(e, base_clock, reached))) continue;
+      if constexpr (!Sink::kPaints) move_mark(reached);
       write_apart(base_clock + clocks_from_cycles(log_cycle(e)), log_register(e), log_value(e), i);
     }
     // An access without an effect moves the mark only; nothing depends on it before the next one
     // that has.
-    move_mark(base_clock + clocks_from_cycles(log_cycle(log[to - 1])));
+    const u32 last = base_clock + clocks_from_cycles(log_cycle(log[to - 1]));
+    move_mark(last > reached ? last : reached);
   }
 
   // Replaces the state; what follows is rendered from it.
@@ -92,6 +93,65 @@ struct LogRenderer {
   }
 
  private:
+  // Whether an entry has no effect, or has been applied here.
+  CULE_HD CULE_INLINE bool is_passed(LogEntry e, u32 base_clock, u32& reached) {
+    const u32 reg = log_register(e);
+    bool is_passed = !Sink::kExact && !(kEffectiveRegisters >> reg & 1);
+    if constexpr (!Sink::kPaints) {
+      const u32 clock = base_clock + clocks_from_cycles(log_cycle(e));
+      if (!is_passed) is_passed = is_plain_write(clock, reg, log_value(e), reached);
+    }
+    return is_passed;
+  }
+
+  // A write before which nothing must be drawn, of the kinds that are common; false: another one.
+  // The same code for all fields, so that lanes at different registers stay together. `reached`:
+  // as far as such writes move the mark.
+  CULE_HD CULE_INLINE bool is_plain_write(u32 clock, u32 reg, u32 v, u32& reached) {
+    const u32 player = reg - GRP0;
+    const bool is_graphics = player < 2;
+    bool is_plain = false;
+    if (is_graphics || (kFieldRegisters >> reg & 1)) {
+      const Register r = register_row(reg);
+      u8& field = reinterpret_cast<u8*>(&s)[r.field];
+      const u32 color_loss = r.kind == RegisterKind::kColor ? s.color_loss : 0;
+      const u32 value = (v & r.kept) >> r.shift | color_loss;
+      u32 shows = field != value ? r.shows : 0;
+      if (is_graphics) shows = graphics_shows(player, v) & ~u32(kShowsSame);
+      is_plain = shows == 0 || !must_draw(shows);
+      if (is_plain) {
+        field = u8(value);
+        if (is_graphics) s.old_grp[1 - player] = s.grp[1 - player];
+        if (reg == GRP1) s.old_enabl = s.enabl;
+        if (shows & kShowsColor) sink.colors_changed();
+        if (shows & kAllObjects) shapes.change(shows & kAllObjects);
+        const u32 target = clock + delay_clocks(r, clock);
+        reached = reached < target ? target : reached;
+      }
+    } else if (reg == HMOVE) {
+      is_plain = moves_nothing(clock, reached);
+    } else if (reg == CTRLPF) {
+      is_plain = s.ctrlpf == v && s.pf_mirror == (v & 1);
+    }
+    return is_plain;
+  }
+
+  // An HMOVE right after a WSYNC that moves nothing, as many programs have in each line; false:
+  // another one.
+  CULE_HD CULE_INLINE bool moves_nothing(u32 clock, u32 reached) {
+    const u32 motion = s.hm[0] | s.hm[1] | s.hm[2] | s.hm[3] | s.hm[4];
+    const bool is_still = !(motion | s.skip[0] | s.skip[1] | s.stars) &&
+                          s.missile0_look == Missile0Look::kNormal &&
+                          moves_fully(cycle_of_line(clock)) && !sink.needs_pixels(s, shapes);
+    if (is_still) {
+      move_mark(clock > reached ? clock : reached);
+      if (beam.drawn < beam.mark) pass_over();
+      if (hmove_blanks) s.hmove_blank = 1;
+      s.hmove_clock = i32(clock);
+    }
+    return is_still;
+  }
+
   // write(), where the device has few registers to spare.
   CULE_HD CULE_DEVICE_NOINLINE void write_apart(u32 clock, u32 reg, u32 v, u32 index) {
     write(clock, reg, v, index);
@@ -146,12 +206,12 @@ struct LogRenderer {
     return shows;
   }
 
-  // Whether what is before a write that shows this must be drawn.
+  // Whether what is before a write that shows this must be drawn, or passed over.
   CULE_HD CULE_INLINE bool must_draw(u32 shows) {
     if constexpr (Sink::kPaints) {
       return shows != 0;
     } else {
-      return shows >= kShowsBlank || sink.concerns(s, shows);
+      return shows >= kShowsBlank || sink.concerns(s, shapes, shows & kAllObjects);
     }
   }
 

@@ -309,6 +309,15 @@ CULE_HD CULE_INLINE constexpr u32 delay_clocks(const Register& r, u32 clock) {
   return playfield_delay_clocks(clock / kClocksPerCycle);
 }
 
+// Registers whose writes replace a field, and do nothing else.
+CULE_HD constexpr u64 field_registers() {
+  u64 registers = 0;
+  for (u32 reg = 0; reg < kNumRegisters; ++reg)
+    registers |= u64(is_field(kRegisters.of[reg].kind)) << reg;
+  return registers;
+}
+constexpr u64 kFieldRegisters = field_registers();
+
 // Registers whose writes do anything here.
 constexpr u64 kEffectiveRegisters = ~registers_of(RegisterKind::kNone);
 

@@ -95,6 +95,27 @@ CULE_HD CULE_INLINE constexpr u32 latches_of(u32 object) {
   }
 }
 
+// The latches that some objects can set together.
+struct LatchTable {
+  u16 of[1u << kObjects];
+};
+CULE_HD constexpr LatchTable make_latch_table() {
+  LatchTable t{};
+  for (u32 objects = 0; objects < 1u << kObjects; ++objects) {
+    u32 latches = 0xEFFF;  // bit 12 does not exist
+    for (u32 object = 0; object < kObjects; ++object) {
+      if (!(objects >> object & 1)) latches &= ~latches_of(object);
+    }
+    t.of[objects] = u16(latches);
+  }
+  return t;
+}
+CULE_TABLE(LatchTable, kLatchesOfObjects, make_latch_table());
+
+CULE_HD CULE_INLINE u32 latches_among(u32 objects) {
+  return CULE_LOOK_UP(kLatchesOfObjects).of[objects];
+}
+
 struct Shapes {
   Mask mask[kObjects];
   u32 stale;  // bit per object: its mask
@@ -120,14 +141,8 @@ struct Shapes {
   CULE_HD CULE_INLINE void refresh_active(const TiaState& s) {
     if (!is_active_stale) return;
     is_active_stale = false;
-    const u32 now = active_objects(s);
-    if (now != active || version == 0) {
-      active = now;
-      possible_latches = 0xEFFF;  // bit 12 does not exist
-      for (u32 object = 0; object < kObjects; ++object) {
-        if (!(now >> object & 1)) possible_latches &= ~latches_of(object);
-      }
-    }
+    active = active_objects(s);
+    possible_latches = latches_among(active);
   }
 
   CULE_HD CULE_INLINE void refresh(const TiaState& s) {

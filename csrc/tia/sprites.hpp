@@ -175,7 +175,7 @@ struct SpriteSink {
 
   // Whether what was shown until now of the objects that change, or of what is around them,
   // matters.
-  CULE_HD CULE_INLINE bool concerns(const TiaState& s, u32 changed) const {
+  CULE_HD CULE_INLINE bool concerns(const TiaState& s, const Shapes&, u32 changed) const {
     return ((changed | active_objects(s)) & kAllSprites) != 0;
   }
   CULE_HD CULE_INLINE bool needs_pixels(const TiaState& s, Shapes& shapes) const {
