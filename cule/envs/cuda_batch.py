@@ -259,11 +259,13 @@ class CudaBatch:
 
     def __del__(self) -> None:
         """Without `close`: let no stream get the memory while kernels may be using it."""
-        with suppress(Exception):  # half made, a device that has failed, or the end of the process
+        try:
             if self._streams:
                 _faults_in_use.append(self._faults)
             for stream in self._streams:
                 self._home.wait_stream(stream)
+        except Exception:  # half made, a device that has failed, or the end of the process
+            return
 
     # --- Inside -----------------------------------------------------------------------------------
 

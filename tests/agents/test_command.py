@@ -63,7 +63,7 @@ def test_published_settings() -> None:
     expected = {
         "ppo": (8, 128, 4, 4, 2.5e-4),
         "ppo-cule": (256, 4, 4, 4, 5e-4),
-        "ppo-gpu": (1024, 32, 3, 8, 7e-4),
+        "ppo-gpu": (1024, 16, 3, 16, 1.5e-3),
         "ppo-gpu-16k": (16_384, 16, 2, 16, 1e-3),
     }
     names = ("num_envs", "num_steps", "num_epochs", "num_minibatches", "learning_rate")
