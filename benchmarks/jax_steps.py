@@ -84,6 +84,23 @@ def engine_of_handles(env: Any) -> Engine:
     return engine_of_scans(handle, obs, step)
 
 
+def engine_of_calls(env: Any) -> Engine:
+    """A loop in Python over step of xla()."""
+    handle, reset, step = env.xla()
+    handle, _ = reset(handle, seed=0)
+
+    def run(actions: NDArray[np.int32]) -> Result:
+        nonlocal handle
+        rows = []
+        for action in actions:
+            handle, (obs, *row, _) = step(handle, action)
+            rows.append(row)
+        columns = zip(*rows, strict=True)
+        return (*(np.stack([*map(np.asarray, column)]) for column in columns), np.asarray(obs))
+
+    return run
+
+
 def engine_of_snapshots(env: cule.AtariVectorEnv) -> Engine:
     """`engine_of_scans` over xla_pure()."""
     reset, step = env.xla_pure()
@@ -100,7 +117,7 @@ def make_engines(game: str, num_envs: int, device: str) -> dict[str, Engine]:
         return {
             "cule step, CPU": engine_of_steps(ours()),
             "cule step": engine_of_steps(gpu()),
-            "cule xla": engine_of_handles(gpu()),
+            "cule xla": engine_of_calls(gpu()),
         }
     theirs = partial(ale_py.vector_env.AtariVectorEnv, game, num_envs, num_threads=1)
     return {

@@ -200,13 +200,22 @@ class DeviceFunctions(EnvironmentFunctions):
         self, handle: Array, seed: object = None, reset_mask: object = None
     ) -> tuple[Array, tuple[Array, Info]]:
         """Start new episodes; see `AtariVectorEnv.xla`."""
-        self._batch.take_news()
+        self._begin("reset", handle, seed, reset_mask)
         return super().reset(handle, seed, reset_mask)
 
     def step(self, handle: Array, actions: object) -> tuple[Array, StepResult]:
         """Advance every environment by one step; see `AtariVectorEnv.xla`."""
-        self._batch.take_news()
+        self._begin("step", handle, actions)
         return super().step(handle, actions)
+
+    def _begin(self, name: str, *arguments: object) -> None:
+        # In a loop that JAX 0.11 compiles for a GPU, an environment is not where it should be.
+        if any(isinstance(argument, jax.core.Tracer) for argument in arguments):
+            raise InvalidArgumentError(
+                f"{name} is traced by JAX, in jit or scan for example; with device='cuda' it must "
+                "be called by Python itself"
+            )
+        self._batch.take_news()
 
     def _make_target(self, batch: Any, plan: BatchPlan) -> _core.XlaTarget | _cuda.XlaTarget:
         platform = "CUDA" if self._jax_device.platform == "gpu" else self._jax_device.platform

@@ -92,20 +92,14 @@ def assert_equal(ours: Any, wanted: Any, ended: Any = None) -> None:
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_eager_jit_and_scan_are_step(closing: Callable[[Any], Any], options: Any) -> None:
+def test_calls_are_step(closing: Callable[[Any], Any], options: Any) -> None:
     ours, theirs = make_pair(closing, "breakout", **options)
     handle, reset, step = ours.xla()
     handle, result = reset(handle, seed=7)
     assert_equal(result, theirs.reset(seed=7))
-    actions = make_actions(theirs)
-    for function, rows in ((step, actions[:10]), (jax.jit(step), actions[10:30])):
-        for row in rows:
-            handle, result = function(handle, row)
-            assert_equal(result, theirs.step(row))
-    handle, results = jax.lax.scan(step, handle, jax.numpy.asarray(actions[30:]))
     num_ended = 0
-    for index, row in enumerate(actions[30:]):
-        result = jax.tree.map(lambda leaf, at=index: np.asarray(leaf[at]), results)
+    for row in make_actions(theirs):
+        handle, result = step(handle, row)
         assert_equal(result, theirs.step(row))
         num_ended += int(np.sum(result[2] | result[3]))
     assert num_ended >= NUM_ENVS
@@ -115,6 +109,19 @@ def test_eager_jit_and_scan_are_step(closing: Callable[[Any], Any], options: Any
     # The environment is where the calls have left it.
     jax.block_until_ready(result)
     np.testing.assert_array_equal(ours.get_state().cpu(), theirs.get_state())
+
+
+def test_calls_that_jax_traces(closing: Callable[[Any], Any]) -> None:
+    env, _ = make_pair(closing, "pong")
+    handle, reset, step = env.xla()
+    handle, _ = reset(handle, seed=0)
+    actions = jax.numpy.zeros((3, NUM_ENVS), int)
+    with pytest.raises(cule.InvalidArgumentError, match="step is traced by JAX"):
+        jax.lax.scan(step, handle, actions)
+    with pytest.raises(cule.InvalidArgumentError, match="step is traced by JAX"):
+        jax.jit(step)(handle, actions[0])
+    with pytest.raises(cule.InvalidArgumentError, match="reset is traced by JAX"):
+        jax.jit(reset)(handle)
 
 
 def test_results_are_on_the_gpu(closing: Callable[[Any], Any]) -> None:
@@ -145,7 +152,7 @@ def test_seeds_of_each_environment(closing: Callable[[Any], Any]) -> None:
     ours, theirs = make_pair(closing, "pong")
     handle, reset, _ = ours.xla()
     for seed in ([5, 1, 2**31 - 1, 0, 9], [4, -1, 4, -1, 4]):
-        handle, result = jax.jit(reset)(handle, seed=jax.numpy.asarray(seed, np.int32))
+        handle, result = reset(handle, seed=jax.numpy.asarray(seed, np.int32))
         assert_equal(result, theirs.reset(seed=seed))
 
 
