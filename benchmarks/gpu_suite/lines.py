@@ -213,12 +213,14 @@ def _steps(setting: Setting, num_envs: int, kernel: str, *words: str) -> list[st
 
 
 def _fps_57(setting: Setting) -> list[Stage]:
-    sizes = "1024,4096,8192"
-    jaxtari = [
-        Stage([_rates(setting, f"jaxtari-{kind}", JAXTARI, sizes, "--actions", kind)])
-        for kind in ("random", "constant")
+    jaxtari = _rates(
+        setting, "jaxtari-constant", JAXTARI, "1024,4096,8192", "--actions", "constant"
+    )
+    return [
+        Stage([_rates(setting, "fps-57", ("57",), "4096,1200")], 4.0),
+        Stage([_rates(setting, "fps-32768", ("default",), "32768")]),
+        Stage([jaxtari], 2.0),
     ]
-    return [Stage([_rates(setting, "fps-57", ("57",), "4096,32768,1200")], 6.0), *jaxtari]
 
 
 def _bench(setting: Setting, folder: str, *words: str) -> list[str]:
@@ -342,8 +344,8 @@ _ALL = (
     Line("training", 80, "rates of PPO and V-trace; pong towards 18", _training),
     Line("equal-all", 45, "104 games in one batch; 57 with compiled kernels", _equal_all),
     Line("lanes", 40, "numbers of consoles that share a warp", _lanes),
-    Line("sanitizers", 60, "memory errors and races", _sanitizers),
-    Line("tests", 60, "tests/gpu", _tests),
+    Line("sanitizers", 120, "memory errors and races", _sanitizers),
+    Line("tests", 110, "tests/gpu", _tests),
     Line("cpu", 40, "the CPU back end against ale-py on 1 to 16 threads", _cpu),
     Line("xla", 20, "env.xla() under JAX", _xla),
 )

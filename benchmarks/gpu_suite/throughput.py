@@ -5,8 +5,9 @@
 
 Sizes come in their order, and all games of a size before the next; with ``--lanes 8,16``, each
 size with these numbers of consoles that share a warp. Environments begin in states of random play
-on the CPU, and each cell of a size takes as many steps as the others, so that figures of two runs
-can be compared: the digest of the RAM is the same. The file is written again after each cell; cells
+on the CPU, with ``--actions constant`` as a reset leaves them, and each cell of a size takes as
+many steps as the others, so that figures of two runs can be compared: the digest of the RAM is the
+same. The file is written again after each cell; cells
 for which no time is left have none. The first steps of 16 environments are compared with the CPU,
 and a kernel that was not asked for is an error: such a cell has no figure.
 """
@@ -47,7 +48,7 @@ from cule.errors import CuleError
 ROUNDS = 5
 
 #: Steps of environments of a round, and steps at least and at most.
-ROUND_STEPS, LEAST_STEPS, MOST_STEPS = 65_536, 2, 12
+ROUND_STEPS, LEAST_STEPS, MOST_STEPS = 16_384, 1, 6
 
 #: States of random play, and its steps.
 NUM_STATES, PLAYED_STEPS = 256, 200
@@ -87,11 +88,12 @@ def played_states(game: str, seed: int) -> Array:
 
 
 def measure(engine: CudaEngine, game: str, seed: int, *, constant: bool) -> Cell:
-    """Begin in states of play, compare with the CPU, and time some steps."""
+    """Begin in states of play, or after a reset, compare with the CPU, and time some steps."""
     engine.reset(seed)
-    states = played_states(game, seed)
-    engine.env.set_state(engine.to_device(states).repeat(-(-engine.num_envs // NUM_STATES), 1)[
-        : engine.num_envs])  # fmt: skip
+    states = None if constant else played_states(game, seed)
+    if states is not None:
+        times = -(-engine.num_envs // NUM_STATES)
+        engine.env.set_state(engine.to_device(states).repeat(times, 1)[: engine.num_envs])
     actions = random_actions(engine, WARM_UP_STEPS, seed, constant)
     rows = [engine.to_device(row) for row in actions]
     check_with_cpu(game, engine, actions, [engine.step(row) for row in rows], seed, states)
