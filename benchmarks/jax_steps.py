@@ -42,21 +42,37 @@ def as_numpy(value: Any) -> NDArray[Any]:
     return np.asarray(value.cpu() if hasattr(value, "cpu") else value)
 
 
-def engine_of_steps(env: Any) -> Engine:
-    """A loop of step() in Python."""
-    env.reset(seed=0)
+def engine_of_loop(step: Callable[[Any], Any]) -> Engine:
+    """A loop in Python over a function of actions, with the results of step()."""
 
     def run(actions: NDArray[np.int32]) -> Result:
         rows = []
         for action in actions:
-            obs, *row, _ = env.step(action)
+            obs, *row, _ = step(action)
             rows.append(row)
-        return (
-            *(np.stack([*map(as_numpy, row)]) for row in zip(*rows, strict=True)),
-            as_numpy(obs),
-        )
+        columns = zip(*rows, strict=True)
+        return (*(np.stack([*map(as_numpy, column)]) for column in columns), as_numpy(obs))
 
     return run
+
+
+def engine_of_steps(env: Any) -> Engine:
+    """A loop over step()."""
+    env.reset(seed=0)
+    return engine_of_loop(env.step)
+
+
+def engine_of_calls(env: Any) -> Engine:
+    """A loop over step of xla()."""
+    handle, reset, step = env.xla()
+    handle, _ = reset(handle, seed=0)
+
+    def call(action: Any) -> Any:
+        nonlocal handle
+        handle, result = step(handle, action)
+        return result
+
+    return engine_of_loop(call)
 
 
 def engine_of_scans(carry: Any, obs: Any, step: Callable[..., Any]) -> Engine:
@@ -82,23 +98,6 @@ def engine_of_handles(env: Any) -> Engine:
     handle, reset, step = env.xla()
     handle, (obs, _) = reset(handle, seed=0)
     return engine_of_scans(handle, obs, step)
-
-
-def engine_of_calls(env: Any) -> Engine:
-    """A loop in Python over step of xla()."""
-    handle, reset, step = env.xla()
-    handle, _ = reset(handle, seed=0)
-
-    def run(actions: NDArray[np.int32]) -> Result:
-        nonlocal handle
-        rows = []
-        for action in actions:
-            handle, (obs, *row, _) = step(handle, action)
-            rows.append(row)
-        columns = zip(*rows, strict=True)
-        return (*(np.stack([*map(np.asarray, column)]) for column in columns), np.asarray(obs))
-
-    return run
 
 
 def engine_of_snapshots(env: cule.AtariVectorEnv) -> Engine:

@@ -294,10 +294,10 @@ class CudaBatch:
         )
         return target
 
-    def xla_handlers(self) -> dict[str, object]:
-        """The calls that `xla_target` is for, by name."""
-        handlers: dict[str, object] = self._native.xla_handlers()
-        return handlers
+    @property
+    def native(self) -> ModuleType:
+        """The module ``cule._cuda``, whose ``xla_handlers`` are the calls for `xla_target`."""
+        return self._native
 
     @property
     def has_reset(self) -> bool:

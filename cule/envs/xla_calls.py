@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
@@ -45,8 +46,8 @@ _JOYSTICK_SIZE = 4
 
 
 @functools.cache
-def _register_handlers(find: Callable[[], dict[str, object]], platform: str) -> None:
-    for name, capsule in find().items():
+def _register_handlers(native: ModuleType, platform: str) -> None:
+    for name, capsule in native.xla_handlers().items():
         jax.ffi.register_ffi_target(name, capsule, platform=platform)
 
 
@@ -132,7 +133,7 @@ class EnvironmentFunctions(_Calls):
         self._handle_type = jax.ShapeDtypeStruct(self.handle.shape, self.handle.dtype)
 
     def _make_target(self, batch: Any, plan: BatchPlan) -> _core.XlaTarget | _cuda.XlaTarget:
-        _register_handlers(_core.xla_handlers, "cpu")
+        _register_handlers(_core, "cpu")
         target: _core.XlaTarget = batch.xla_target(_action_table(plan, self._options))
         return target
 
@@ -219,7 +220,7 @@ class DeviceFunctions(EnvironmentFunctions):
 
     def _make_target(self, batch: Any, plan: BatchPlan) -> _core.XlaTarget | _cuda.XlaTarget:
         platform = "CUDA" if self._jax_device.platform == "gpu" else self._jax_device.platform
-        _register_handlers(batch.xla_handlers, platform)
+        _register_handlers(batch.native, platform)
         target: _cuda.XlaTarget = batch.xla_target()
         return target
 
@@ -285,7 +286,7 @@ class SnapshotFunctions(_Calls):
         """Make environments that snapshots are run in."""
         batch = make_batch(plan, options)
         super().__init__(plan, options)
-        _register_handlers(_core.xla_handlers, "cpu")
+        _register_handlers(_core, "cpu")
         self._target = batch.xla_target(_action_table(plan, options))
         self._reset_call: _ResetCall = jax.jit(self._call_reset)
         self._step_call: _StepCall = jax.jit(self._call_step)

@@ -57,10 +57,8 @@ class Starts(TypedDict, total=False):
 
 
 #: What ``machado`` takes from the preset of environments of this name.
-_OF_MACHADO = (
-    *("repeat_action_probability", "noop_max", "use_fire_reset"),
-    "max_num_frames_per_episode",
-)
+_OF_MACHADO = {"repeat_action_probability", "noop_max", "use_fire_reset",
+               "max_num_frames_per_episode"}  # fmt: skip
 
 #: Options by protocol. noop_max 31 means 0 to 30 no-ops.
 PROTOCOLS: dict[str, Starts] = {

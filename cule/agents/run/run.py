@@ -119,8 +119,7 @@ class RunOptions:
     """Episodes per evaluation, at least 10; 0: no evaluation."""
 
     eval_protocol: str = "noop"
-    """Protocol of evaluations: noop, sticky, machado or as-trained; see
-    docs/agents/evaluation.md."""
+    """Protocol: noop, sticky, machado or as-trained; see docs/agents/evaluation.md."""
 
     target_score: float | None = None
     """Mean score whose first confirmed evaluation is written to time_to_score.json."""
