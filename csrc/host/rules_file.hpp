@@ -1,5 +1,5 @@
-// host/rules_file.hpp: what a game needs besides its ROM as bytes, for programs without Python: a
-// rules file, which `cule roms rules` writes and cule_game_create() (csrc/capi) reads.
+// host/rules_file.hpp: rules files, which hold what a game needs besides its ROM. `cule roms rules`
+// writes them, and cule_game_create() (csrc/capi) reads them, for programs without Python.
 //
 // A RulesHeader, then words of 32 bits, all little-endian: the fields of visit_fields() in order; a
 // list or text is its length and its entries. Modifications are not in it.

@@ -83,7 +83,7 @@ def test_environments_wait_for_a_player() -> None:
         while played != (played := len(recorder)):  # a step may be under way
             time.sleep(0.1)
         assert played > 0
-        assert served.post("/step", {}).status == 200  # nobody plays
+        assert served.post("/step", {}).status == 200  # no viewer plays
         assert served.session.picture(served.frame().number, "other", 0.3) is None
         assert len(recorder) == played
         assert served.state()["frames_per_s"] == 0.0

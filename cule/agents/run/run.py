@@ -2,9 +2,8 @@
 
 The folder holds the files of `cule.agents.run.logs`, `checkpoints/latest.pt` (with
 `checkpoints/STEPS.pt` and `STEPS.safetensors` for those to keep) and, when the run has ended,
-`weights.safetensors`. It is created after the first round, so that a run that fails before leaves
-nothing behind. Everything is scheduled by steps, so that a run that was killed and resumed writes
-the same rows as one that was not.
+`weights.safetensors`. It is created after the first round: a run that fails before leaves nothing.
+Everything is scheduled by steps, so a run that was killed and resumed writes the same rows.
 """
 
 from __future__ import annotations
