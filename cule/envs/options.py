@@ -405,15 +405,6 @@ def modification_names(value: object) -> tuple[str, ...]:
     )
 
 
-def refuse_objects(condition: str, options: EnvOptions) -> None:
-    """Refuse observations of objects where there can only be bytes.
-
-    Raises:
-        InvalidArgumentError: They are objects.
-    """
-    _require(options, "obs_type", ("image", "ram"), condition)
-
-
 def _require(options: EnvOptions, name: str, allowed: tuple[object, ...], condition: str) -> None:
     value = getattr(options, name)
     if value not in allowed:
