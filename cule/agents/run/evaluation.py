@@ -19,7 +19,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import count, pairwise
 from typing import TYPE_CHECKING, TypedDict, cast
 
 import numpy as np
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 #: Fewest episodes of an evaluation.
 MIN_EPISODES = 10
+
+#: Steps after which the host learns which environments have finished: a GPU is waited for.
+_STEPS_BETWEEN_READS = {"cpu": 1, "cuda": 32}
 
 #: Emulated frames after which an episode is truncated: half an hour of play.
 FRAME_CAP = 108_000
@@ -269,10 +272,12 @@ def _play(
     obs, _ = env.reset(seed=seed)
     continuous = agent.config.continuous
     stacks = make_stacks(env, obs, continuous=continuous, device=agent.setup.device)
-    returns: list[list[float]] = [[] for _ in range(env.num_envs)]
-    lengths: list[list[int]] = [[] for _ in range(env.num_envs)]
+    device = agent.setup.env_device
+    shape = (env.num_envs, each)
+    returns, lengths = torch.zeros(shape, device=device), torch.zeros(shape, device=device)
+    finished = torch.zeros(env.num_envs, dtype=torch.int64, device=device)
     playing = torch.arange(env.num_envs, device=agent.setup.device)
-    while len(playing):
+    for number in count(1):
         obs = stacks.observe()
         chosen = agent.act(
             obs if len(playing) == env.num_envs else obs[playing], generator, greedy=greedy
@@ -280,16 +285,18 @@ def _play(
         # Environments that have finished play no-ops, for which no network is needed.
         actions = chosen.new_zeros((env.num_envs, *chosen.shape[1:]))
         actions[playing] = chosen
-        step = env.step_frames(actions.to(agent.setup.env_device))
+        step = env.step_frames(actions.to(device))
         stacks.append(actions, step)
         if on_frames is not None:
             on_frames(step.frame)
-        ended = torch.nonzero(step.terminated | step.truncated).flatten().tolist()
-        for index in ended:
-            if len(returns[index]) < each:
-                returns[index].append(float(step.episode_return[index]))
-                lengths[index].append(int(step.episode_length[index]))
-        if ended:
-            left = [i for i in range(env.num_envs) if len(returns[i]) < each]
-            playing = torch.tensor(left, dtype=torch.int64, device=agent.setup.device)
-    return tuple(chain.from_iterable(returns)), tuple(chain.from_iterable(lengths))
+        ended = (step.terminated | step.truncated) & (finished < each)
+        place = finished.clamp(max=each - 1).unsqueeze(1)
+        for table, value in ((returns, step.episode_return), (lengths, step.episode_length)):
+            now = torch.where(ended, value.to(table.dtype), table.gather(1, place).squeeze(1))
+            table.scatter_(1, place, now.unsqueeze(1))
+        finished += ended
+        if number % _STEPS_BETWEEN_READS[device.type] == 0:
+            playing = torch.nonzero(finished < each).flatten().to(agent.setup.device)
+            if not len(playing):
+                break
+    return tuple(returns.flatten().tolist()), tuple(map(int, lengths.flatten().tolist()))
