@@ -309,6 +309,7 @@ def add_arguments(
     parser: argparse._ActionsContainer,
     config_class: type,
     defaults: Mapping[str, object] = MappingProxyType({}),
+    targets: Mapping[str, argparse._ActionsContainer] = MappingProxyType({}),
 ) -> None:
     """Add one option per field to a parser; `given_fields` reads those that are given.
 
@@ -316,11 +317,12 @@ def add_arguments(
         parser: The parser, or a group of one.
         config_class: A dataclass; fields whose metadata have a ``group`` are together in the help.
         defaults: Defaults other than those of the class, for the help.
+        targets: Groups of fields, by name, in place of `parser`.
     """
     docs, options = field_docs(config_class), options_of(config_class)
     groups: dict[str, argparse._ActionsContainer] = {}
     for item in dataclasses.fields(config_class):
-        group, target = item.metadata.get("group"), parser
+        group, target = item.metadata.get("group"), targets.get(item.name, parser)
         if group is not None:
             target = groups[group] = groups.get(group) or parser.add_argument_group(group)
         option = options[item.name]

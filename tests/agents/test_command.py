@@ -445,3 +445,14 @@ def test_the_exit_status_of_a_training_that_was_stopped(
     monkeypatch.setattr(Run, "_after_round", stopped)
     words = ["train", "ppo", "--game", "pong", *SMALL, "--out", str(tmp_path / "run")]
     assert main([*words, "--total-steps", "64", "--eval-episodes", "0"]) == status
+
+
+def test_the_help_begins_with_a_dozen_options(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "dqn", "--help"])
+    text = capsys.readouterr().out
+    first = text.partition("options to begin with:")[2].partition("algorithm:")[0]
+    flags = re.findall(r"^  --([a-z-]+)", first, re.MULTILINE)
+    assert len(flags) == 12
+    assert {"game", "num-envs", "total-steps", "seed", "out"} <= set(flags)
+    assert "--gamma" in text

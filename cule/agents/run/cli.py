@@ -56,6 +56,12 @@ from cule.option_fields import (
     validate,
 )
 
+#: Options that come first in the help of ``cule train``.
+_FIRST_OPTIONS = (
+    "game", "num_envs", "total_steps", "seed", "device", "network", "learning_rate", "env_threads",
+    "out", "resume", "eval_every", "target_score",
+)  # fmt: skip
+
 
 def train(words: Sequence[str]) -> int:
     """Run ``cule train ALGO ...``, or ``cule train --resume --out DIR``."""
@@ -128,8 +134,9 @@ def parse_train(words: Sequence[str]) -> tuple[str, AgentConfig, RunOptions]:
     preset = PRESETS[name]
     config_class = AGENTS[preset.algorithm].config_class
     parser.usage = f"cule train {name} [options]"
-    add_arguments(parser.add_argument_group("algorithm"), config_class, preset.options)
-    add_arguments(parser.add_argument_group("run"), RunOptions)
+    first = dict.fromkeys(_FIRST_OPTIONS, parser.add_argument_group("options to begin with"))
+    add_arguments(parser.add_argument_group("algorithm"), config_class, preset.options, first)
+    add_arguments(parser.add_argument_group("run"), RunOptions, targets=first)
     given = vars(parser.parse_args(words))
     given.pop("algorithm")
     run_names = {item.name for item in dataclasses.fields(RunOptions)}
