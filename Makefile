@@ -153,4 +153,6 @@ $(INTEGRATIONS)/installed: constraints-integrations.txt tests/integrations/unmod
 	  -c constraints-integrations.txt array-api-compat chex dm-env envpool jax "minari[hdf5]" multi-agent-ale-py \
 	  pettingzoo pygame "ray[rllib]" selenium stable-baselines3 torchrl
 	$(INTEGRATIONS)/bin/python -m pip install -q --no-deps -r tests/integrations/unmodified.txt
+	$(INTEGRATIONS)/bin/python -m pip install -q --no-deps --target $(INTEGRATIONS)/jax-cuda \
+	  -c constraints-integrations.txt jax-cuda13-plugin jax-cuda13-pjrt
 	touch $@
