@@ -177,6 +177,7 @@ SCRIPTS: dict[str, set[str]] = {
         "cule.roms",
         "cule.search",
         "cule.wrappers",
+        "cule.wrappers.openenv",
         "cule.wrappers.sb3",
         "cule.wrappers.torchrl",
     },
