@@ -105,6 +105,13 @@ def test_numbers_are_those_of_the_records(report: str) -> None:
     ]
 
 
+def test_the_page_on_rewritten_games_has_the_same_frames() -> None:
+    page = (RESULTS.parents[1] / "docs" / "rewritten.md").read_text()
+    for name in ("long_parity.csv", "modes_parity.csv"):
+        frames = sum(int(row["frames"]) for row in record(name))
+        assert f"{frames:,} " in page
+
+
 def test_the_text_has_no_number_of_its_own() -> None:
     text, _, rest = TEXT.read_text().partition("## References")
     text = re.sub(
