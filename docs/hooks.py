@@ -75,6 +75,7 @@ def on_files(files: Files, config: Any) -> Files:
     waiting += [repository_path(file.src_uri) for file in files.documentation_pages()]
     # Pages of the navigation that no page may link to.
     waiting += ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/RESULTS.md"]
+    waiting += ["MAINTAINERS.md", "ROADMAP.md"]
     seen: set[str] = set()
     while waiting:
         path = waiting.pop()
