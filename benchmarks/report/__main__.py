@@ -12,19 +12,11 @@ from benchmarks.report.numbers import RESULTS, ROOT, numbers
 
 TEXT = Path(__file__).parent / "report.md"
 
-#: Pictures of the text.
-PICTURES = {
-    "speed": ROOT / "docs" / "images" / "speed.svg",
-    "curve": RESULTS / "pong-ppo-cpu-2-cores.svg",
-}
-
 
 def build(results: Path = RESULTS) -> str:
     """The report in Markdown, with paths of pictures."""
     text = TEXT.read_text().format_map(numbers(results))
-    for name, path in PICTURES.items():
-        text = text.replace(f"![]({name})", f"![]({path})")
-    return text
+    return re.sub(r"!\[\]\((.*)\)", lambda link: f"![]({(TEXT.parent / link[1]).resolve()})", text)
 
 
 def write_pdf(text: str, path: Path) -> None:

@@ -40,13 +40,13 @@ _FIXED = {
 
 
 class AtariAction(Action):  # type: ignore[misc]  # the library is optional
-    """What a client sends with a step. The names are those of OpenEnv's own Atari environment."""
+    """Action that a client sends. The names are those of OpenEnv's own Atari environment."""
 
     action_id: int = Field(description="Index into AtariVectorEnv.action_set")
 
 
 class AtariObservation(Observation):  # type: ignore[misc]  # the library is optional
-    """What a client receives. The names are those of OpenEnv's own Atari environment.
+    """Observation that a client receives. The names are those of OpenEnv's own Atari environment.
 
     ``reward`` is None after a reset; ``metadata`` says how an episode has ended, as ``terminated``
     and ``truncated``.

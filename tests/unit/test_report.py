@@ -115,7 +115,9 @@ def test_the_page_on_rewritten_games_has_the_same_frames() -> None:
 def test_the_text_has_no_number_of_its_own() -> None:
     text, _, rest = TEXT.read_text().partition("## References")
     text = re.sub(
-        r"\{\w+\}|\[\d\]|`[^`]*`|[Tt]able \d|[Ff]igure \d|[Ss]ections? \d( and \d)?", "", text
+        r"!\[\].*|\{\w+\}|\[\d\]|`[^`]*`|[Tt]able \d|[Ff]igure \d|[Ss]ections? \d( and \d)?",
+        "",
+        text,
     )
     text = re.sub(r"^## \d\.", "", text, flags=re.MULTILINE)
     text = text.replace("H200", "").replace("grey line is 1.", "")
