@@ -51,7 +51,7 @@ struct Command {
   i32 action;
   float strength;
 };
-constexpr Command kNothing{kNoop, 1.0f};
+constexpr Command kIdleCommand{kNoop, 1.0f};
 
 // A command per player.
 template <u32 kPlayers>

@@ -376,8 +376,9 @@ CULE_HD Format load_console(Console console, ConsoleProperties& properties, Mt19
   if (detect_format) {
     properties.format = Format::kNtsc;
     reset_machine(console, machine_random);
+    const Command nothing = kIdleCommand;
     const i32 no_resistance[kMaxPlayers] = {};
-    set_inputs(s, properties, 1, &kNothing, ConsoleSwitch::kNone, property_difficulty,
+    set_inputs(s, properties, 1, &nothing, ConsoleSwitch::kNone, property_difficulty,
                no_resistance);
     u32 long_frames = 0;
     for (u32 frame = 0; frame < 60; ++frame) {

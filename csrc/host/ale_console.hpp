@@ -61,7 +61,7 @@ class AleConsole {
     Ale environment = ale();
     AudibleSetup effects{environment, *this};
     environment.reset(effects);
-    std::fill(pending_.begin(), pending_.end(), kNothing);
+    std::fill(pending_.begin(), pending_.end(), kIdleCommand);
     check_fault(state_->env, game_->spec().game_id);
     is_screen_current_ = false;
     has_frame_ = true;

@@ -122,7 +122,7 @@ class EnvSlot {
     Ale environment = ale();
     if (!reset_agent(environment, s_->agent, setup_->agent, random_->noop)) return false;
     start_episode(*s_);
-    std::fill_n(pending(), options_->pending_bytes() / sizeof(Command), kNothing);
+    std::fill_n(pending(), options_->pending_bytes() / sizeof(Command), kIdleCommand);
     std::memset(stack(), 0, options_->stack_bytes());
     has_objects_ = false;
     push_rows(w);
