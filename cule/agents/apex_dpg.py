@@ -28,7 +28,6 @@ from cule.agents.parts.actor_errors import (
     store_step,
 )
 from cule.agents.parts.config import AgentConfig
-from cule.agents.parts.distributed import weigh_over_ranks
 from cule.agents.parts.envs import AnyEnv
 from cule.agents.parts.learner import Learner, Metrics, Progress, progress_of
 from cule.agents.parts.setup import Network, Setup
@@ -291,7 +290,7 @@ class ApexDPG(Learner):
     def sample(self) -> Batch:
         """Sample a batch; weights are normalized over all processes."""
         batch = self.replay.sample(self.config.batch_size)
-        return weigh_over_ranks(batch, self.replay, self.config.beta)
+        return memory.weigh_over_ranks(batch, self.replay, self.config.beta)
 
     def minimise(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Update from a batch; return errors ``[B]`` and metrics."""

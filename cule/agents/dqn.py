@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from cule import algos
 from cule.agents.parts import memory, optim
 from cule.agents.parts.config import AgentConfig
-from cule.agents.parts.distributed import weigh_over_ranks
 from cule.agents.parts.envs import AnyEnv
 from cule.agents.parts.heads import AtomHead, QuantileHead, ValueHead
 from cule.agents.parts.learner import Learner, Metrics, Progress, progress_of
@@ -371,7 +370,7 @@ class DQN(Learner):
         """Sample a batch; weights are normalized over all processes."""
         if isinstance(self.replay, PrioritizedReplay):
             batch = self.replay.sample(self.config.batch_size, self.beta)
-            return weigh_over_ranks(batch, self.replay, self.beta)
+            return memory.weigh_over_ranks(batch, self.replay, self.beta)
         return self.replay.sample(self.config.batch_size)
 
     def minimise(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:

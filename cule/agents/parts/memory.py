@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from cule import algos
-from cule.agents.parts.distributed import num_launched, world_size
+from cule.agents.parts.distributed import max_over_ranks, num_launched, world_size
 from cule.agents.parts.rollout import pixel_statistics
 from cule.errors import InvalidArgumentError
-from cule.replay import Batch
+from cule.replay import Batch, PrioritizedReplay
 
 #: A `UniformReplay` or `PrioritizedReplay`, or a prioritised memory that other processes fill, such
 #: as `cule.agents.cluster.replay.ClusterReplay`.
@@ -81,6 +81,19 @@ def copy_network(network: nn.Module) -> nn.Module:
     if statistics is not None:
         copied.statistics = statistics
     return copied
+
+
+def weigh_over_ranks(batch: Batch, replay: PrioritizedReplay, beta: float | Tensor) -> Batch:
+    """Normalize importance weights by the largest of all processes.
+
+    All shards have the same size, so that the number of valid transitions times the probability of
+    one is the same for the shard and for the whole.
+    """
+    if world_size() == 1:
+        return batch
+    raw = (batch.probabilities * replay.count_valid()).clamp(min=1e-30).pow(-beta)
+    raw = torch.where(batch.weights > 0, raw, 0.0)
+    return batch._replace(weights=raw / max_over_ranks(raw.amax().clone()))
 
 
 def set_priorities(replay: AnyReplay, ids: Tensor, errors: Tensor) -> None:

@@ -60,6 +60,7 @@ def train(words: Sequence[str]) -> int:
         other = f"; {name[:-4]}-cpu is for CPUs" if f"{name[:-4]}-cpu" in PRESETS else ""
         print(f"cule: {name} is for GPUs, and device is 'cpu'{other}", file=sys.stderr)
     finished: list[Evaluation] = []
+    status = 0
     for seed in range(first_config.seed, first_config.seed + run_options.seeds):
         config = dataclasses.replace(first_config, seed=seed)
         out = run_options.out
