@@ -92,7 +92,7 @@ class RLlibVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         """Make the environments."""
         self.env = AtariVectorEnv(game, num_envs, **with_fixed("RLlib", options, _FIXED))
         check_is_synchronous("RLlib", self.env)
-        self._source: gymnasium.vector.VectorEnv[Any, Any, Any] = self.env
+        self._source: AtariVectorEnv | ScaledObjects = self.env
         if self.env.config.obs_type in ROW_OBS_TYPES:
             self._source = ScaledObjects(self.env, low=-1)
         self.num_envs = num_envs
