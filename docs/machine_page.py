@@ -49,22 +49,25 @@ def rows_of(path: Path) -> list[Row]:
     record = json.loads(path.read_text())
     settings = record.get("settings", record)
     rates: dict[tuple[str, int], list[float]] = {}
+    on_gpu = True
     if "cells" in record:
         for cell in record["cells"]:
             if "frames_per_s" in cell:
                 key = (cell["kernel"]["name"], cell["num_envs"])
                 rates.setdefault(key, []).append(cell["frames_per_s"])
     elif "records" in record:
+        on_gpu = "cule-cpu" not in settings["options"]["engines"]
         for cell in record["records"]:
             engines = cell.get("runs") or cell["lanes"]
-            for name in ("cule-cpu", "cule-cuda"):
-                if name in engines:
-                    key = ("auto", cell["cell"]["num_envs"])
-                    rates.setdefault(key, []).append(engines[name]["frames_per_s"]["median"])
+            ours = engines.get("cule-cuda" if on_gpu else "cule-cpu")
+            if ours is not None:
+                key = ("auto", cell["cell"]["num_envs"])
+                rates.setdefault(key, []).append(ours["frames_per_s"]["median"])
     elif "speed" in record:
         wrong = [step["name"] for step in record["steps"] if not step["is_right"]]
         if wrong:
             raise ValueError(f"{path}: {', '.join(wrong)} failed, so its rates are not shown")
+        on_gpu = any(speed["lanes_per_warp"] for speed in record["speed"])
         fastest: dict[tuple[str, int], float] = {}
         for speed in record["speed"]:
             key = (speed["kernel"], speed["num_envs"])
@@ -73,15 +76,16 @@ def rows_of(path: Path) -> list[Row]:
     else:
         raise ValueError(f"{path}: no record of cule check, cule bench or the GPU suite")
     date = record.get("when") or record.get("date") or record["records"][0]["date"]
+    name = _name(settings, on_gpu)
     return [
-        Row(_name(settings), settings["machine"]["build"]["version"], date[:10], *key, tuple(found))
+        Row(name, settings["machine"]["build"]["version"], date[:10], *key, tuple(found))
         for key, found in sorted(rates.items(), key=lambda item: item[0][::-1])
     ]
 
 
-def _name(settings: Any) -> str:
+def _name(settings: Any, on_gpu: bool) -> str:
     machine = settings["machine"]
-    if machine["gpu"] and "cule-cpu" not in settings["options"].get("engines", ()):
+    if on_gpu:
         return str(machine["gpu"]["name"])
     threads = settings["options"].get("threads") or machine["cpus"]
     return f"{machine['processor']}, {threads} threads"

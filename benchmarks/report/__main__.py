@@ -24,13 +24,13 @@ def write_pdf(text: str, path: Path) -> None:
     import markdown
     from fpdf import FPDF, FontFace, TextStyle
 
-    class Pages(FPDF):  # type: ignore[misc]  # the library is optional
-        def footer(self) -> None:
-            self.set_y(-15)
-            self.set_font("times", size=9)
-            self.cell(0, 10, str(self.page_no()), align="C")
+    def footer(pdf: Any) -> None:
+        pdf.set_y(-15)
+        pdf.set_font("times", size=9)
+        pdf.cell(0, 10, str(pdf.page_no()), align="C")
 
-    pdf = Pages(format="A4")
+    # Called by the library at the end of a page.
+    pdf: Any = type("Pages", (FPDF,), {"footer": footer})(format="A4")
     pdf.set_margins(25, 22)
     pdf.set_auto_page_break(auto=True, margin=22)
     pdf.set_title(text.splitlines()[0].removeprefix("# "))

@@ -37,9 +37,9 @@ def root(tmp_path: Path, page: ModuleType) -> Path:
     return tmp_path
 
 
-def check_report(**changes: Any) -> dict[str, Any]:
-    """What ``cule check`` writes on a CPU."""
-    machine = {"processor": "Z80", "cpus": 3, "gpu": None, "build": {"version": "9.9"}}
+def check_report(lanes: int | None = None, **changes: Any) -> dict[str, Any]:
+    """What ``cule check`` writes, on a GPU with `lanes`."""
+    machine = {"processor": "Z80", "cpus": 3, "gpu": {"name": "G1"}, "build": {"version": "9.9"}}
     speed = [
         {
             "num_envs": 16,
@@ -51,7 +51,7 @@ def check_report(**changes: Any) -> dict[str, Any]:
         {
             "num_envs": 16,
             "kernel": "compiled",
-            "lanes_per_warp": 2,
+            "lanes_per_warp": lanes,
             "frames_per_s": 7654.0,
             "step_ms": 1.0,
         },
@@ -77,6 +77,8 @@ def test_a_report_of_cule_check_adds_a_row(page: ModuleType, root: Path) -> None
     text = page.markdown(page.MARK, root)
     assert "| Z80, 3 threads | 9.9, 2030-01-02 | compiled | 16 | 1 | 1,234,567 |" in text
     assert len(page.rows(root)) == before + 1
+    (root / "machines" / "z80.json").write_text(json.dumps(check_report(lanes=2)))
+    assert "| G1 | 9.9, 2030-01-02 | compiled | 16 | 1 |" in page.markdown(page.MARK, root)
 
 
 def test_what_is_no_record_is_refused(page: ModuleType, root: Path) -> None:
