@@ -342,7 +342,7 @@ def native_options(plan: BatchPlan, options: EnvOptions) -> _core.BatchOptions:
     native.obs = getattr(_core.ObsKind, options.obs_type)
     native.object_rows = plan.object_rows
     native.num_players = plan.num_players
-    native.max_action_delay = int(plan.action_delays.max())
+    native.max_action_delay = int(np.max(options.action_delay))
     return native
 
 

@@ -79,8 +79,8 @@ def test_actions_come_late(game: str, delays: list[int], options: dict[str, Any]
     most_frames = options.get("max_num_frames_per_episode", 108_000)
     presses_fire = env.config.use_fire_reset and FIRE in actions
     sticky = options.get("repeat_action_probability", 0.0)
-    lates = [Late(game, 7 + index, delay, sticky) for index, delay in enumerate(delays)]
-    for late in lates:
+    references = [Late(game, 7 + index, delay, sticky) for index, delay in enumerate(delays)]
+    for late in references:
         late.reset(presses_fire)
     env.reset(seed=7)
     frames, rng = np.zeros(len(delays), int), np.random.default_rng(3)
@@ -90,7 +90,7 @@ def test_actions_come_late(game: str, delays: list[int], options: dict[str, Any]
         if step % 3 == 0:
             chosen = rng.integers(len(actions), size=len(delays))
         _, rewards, terminated, truncated, _ = env.step(chosen)
-        for index, late in enumerate(lates):
+        for index, late in enumerate(references):
             if ended[index]:  # the reset of this step
                 late.reset(presses_fire)
                 frames[index] = 0
@@ -113,7 +113,7 @@ def test_actions_come_late(game: str, delays: list[int], options: dict[str, Any]
                 assert_same(env, index, late)
         ended = terminated | truncated
         num_ended += int(ended.sum())
-    for index, late in enumerate(lates):
+    for index, late in enumerate(references):
         assert_same(env, index, late)
     assert num_ended or game in ("pong", "ms_pacman")
     env.close()
