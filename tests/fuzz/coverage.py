@@ -55,8 +55,8 @@ def compiled_functions(profile: Path) -> set[str]:
     return set(re.findall(r"^  (\S+):$", text, re.MULTILINE))
 
 
-def covered_lines(programs: list[Path], profile: Path) -> dict[str, tuple[int, int]]:
-    """Lines that ran, and all lines of compiled functions, for each file of ``csrc``."""
+def covered_lines(programs: list[Path], profile: Path) -> dict[str, dict[int, bool]]:
+    """Whether each line of compiled functions ran, for each file of ``csrc``."""
     first, *others = programs
     objects = [word for program in others for word in ("-object", str(program))]
     words = [tool("llvm-cov"), "export", f"-instr-profile={profile}", str(first), *objects]
@@ -75,7 +75,7 @@ def covered_lines(programs: list[Path], profile: Path) -> dict[str, tuple[int, i
             found[file][line] = has_run or found[file].get(line, False)
     folder = ROOT / "csrc"
     return {
-        Path(file).relative_to(ROOT).as_posix(): (sum(lines.values()), len(lines))
+        Path(file).relative_to(ROOT).as_posix(): lines
         for file, lines in found.items()
         if Path(file).is_relative_to(folder)
     }
@@ -94,8 +94,10 @@ def main() -> None:
     subprocess.run([tool("llvm-profdata"), "merge", "-o", merged, *raw], check=True)
     lines = covered_lines(programs, merged)
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for name, counts in sorted(lines.items()):
+    for name, ran in sorted(lines.items()):
+        counts = sum(ran.values()), len(ran)
         print(f"| `{name}` | {counts[0]:,} | {counts[1]:,} | {counts[0] / counts[1]:.1%} |")
+        print(*(line for line, has_run in sorted(ran.items()) if not has_run))
         for part in (str(Path(name).parent), "all"):
             sums[part] = [a + b for a, b in zip(sums[part], counts, strict=True)]
     for part, (covered, count) in sorted(sums.items()):

@@ -31,7 +31,7 @@ struct BatchRig {
   std::vector<i32> ints = std::vector<i32>(int_rows(1));
   Bytes flags = Bytes(flag_rows(1));
 
-  explicit BatchRig(u32 kind) : batch({game_of(kind)}, {0}, {0}, {0}, options()) {
+  explicit BatchRig(u32 kind) : batch({game_of(kind)}, {0}, {0}, {0}, {0}, {1}, options()) {
     obs.resize(batch.options().obs_bytes());
     const i64 seed = 1;
     batch.reset(nullptr, &seed, outputs());
@@ -104,8 +104,14 @@ void try_console(u32 kind, Input& header, Input& body) {
   static std::unique_ptr<AleConsole> consoles[16];
   if (consoles[kind] == nullptr) {
     AleConsoleOptions options;
-    options.sound_obs = true;
-    options.color_averaging = true;
+    options.sound_obs = kind % 2 == 0;
+    options.color_averaging = kind % 3 != 0;
+    options.settings.truncate_on_loss_of_life = kind % 4 == 0;
+    options.settings.max_num_frames_per_episode = 1000;
+    options.before_frame = [](AleConsole& c) { c.set_ram(1, c.ram()[1]); };
+    options.after_frame = [](AleConsole& c) {
+      if (c.audio() == c.frame_audio()) report("two sounds are one");
+    };
     consoles[kind] = std::make_unique<AleConsole>(game_of(kind), options);
   }
   AleConsole& console = *consoles[kind];
@@ -126,7 +132,9 @@ void try_console(u32 kind, Input& header, Input& body) {
   for (u32 k = 0; k < acts; ++k) {
     console.act(i32(header.below(kActions)), 1.0f);
     console.screen();
-    console.lives();
+    i16 rows[4 * kSpriteColumns];
+    if (console.has_frame()) console.write_sprites(4, rows);
+    if (console.is_terminal() || console.is_truncated() || console.lives() > 100) console.reset();
   }
   console.get_state(bytes.data(), true);
   if (!console.can_restore(bytes.data())) report("a saved state is refused");
