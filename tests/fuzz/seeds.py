@@ -22,6 +22,7 @@ from cule.games.modifications import (
     load_modifications,
 )
 from cule.games.objects import games_with_objects, load_objects
+from tests.fuzz.mutate import mutated
 from tests.support.random_programs import (
     CARTRIDGES,
     random_bytes_image,
@@ -42,6 +43,23 @@ STATE_BYTES = 976
 #: Bytes of a ROM with one bank, and of the header of a rules file.
 BANK_BYTES = 4096
 RULES_HEADER_BYTES = 32
+
+#: Programs of 16 or 32 bytes: registers of cartridges; flags that translated code knows.
+SHORT_PROGRAMS = {
+    "registers": bytes.fromhex("A27F BD0010 6581 9D0010 8502 CA D0F3 EA"),
+    "carry": bytes.fromhex(
+        "38B000 2A 18B000 9000 6A 380828 38E901 186901 382A 182A 386A 382680 8502 EAEA"
+    ),
+}
+#: Images of types that are refused.
+UNSUPPORTED_IMAGES = (
+    *(bytes(size) for size in (0, 8448, 12288, 32768, 65536, 131072)),
+    bytes(5) + bytes.fromhex("853E A900 853F 853F") + bytes(20000),
+    bytes(5) + bytes.fromhex("853F EA 853F 8D4002") + bytes(8180),
+    bytes(5) + bytes.fromhex("8D4002") + bytes(8184),
+    bytes(5) + bytes.fromhex("853EA900") + bytes(16375),
+    bytes(range(128)) * 112 + bytes(2048),
+)
 
 Corpus = dict[str, bytes]
 
@@ -88,6 +106,15 @@ def console_corpus(per_kind: int) -> Corpus:
                 corpus[f"{name}-short"] = console_input(
                     console_header(rng), number, image[-4:], short
                 )
+    for number in range(len(KINDS)):
+        for name, program in SHORT_PROGRAMS.items():
+            rng = random.Random(f"{number} {name}")
+            vectors = b"\0\x11\0\x11"
+            corpus[f"{KINDS[number]}-{name}"] = console_input(
+                console_header(rng), number, vectors, program
+            )
+    for at, image in enumerate(UNSUPPORTED_IMAGES):
+        corpus[f"unsupported-{at}"] = console_input(bytes(HEADER_BYTES), ANY_IMAGE, bytes(4), image)
     return corpus
 
 
@@ -110,7 +137,7 @@ def snapshot_corpus(per_kind: int) -> Corpus:
 def batch_corpus(count: int) -> Corpus:
     """Random options and calls."""
     rng = random.Random(count)
-    return {f"{k}": rng.randbytes(HEADER_BYTES + rng.choice((10, 25, 60))) for k in range(count)}
+    return {f"{k}": rng.randbytes(HEADER_BYTES + rng.choice((10, 30, 60))) for k in range(count)}
 
 
 def encode_program(words: tuple[int, ...]) -> bytes:
@@ -124,7 +151,7 @@ def encode_program(words: tuple[int, ...]) -> bytes:
 
 
 def rules_corpus(games: int) -> Corpus:
-    """The compiled rules of some games."""
+    """The compiled rules of some games, and damaged ones."""
     corpus = {}
     for name in sorted(load_games())[:games]:
         code = compile_rules(load_games()[name])
@@ -137,16 +164,26 @@ def rules_corpus(games: int) -> Corpus:
         programs = [one for one in load_modifications(name).values() if one.when != ROM]
         words = compile_modifications(name, [(one.name,) for one in programs])
         corpus[f"{name}-modifications"] = bytes(HEADER_BYTES) + encode_program(words)
-    for name in sorted(load_games())[:games]:
-        corpus[f"{name}-rules_file"] = bytes(HEADER_BYTES) + encode_program(rules_file_words(name))
+    rng = random.Random(games)
+    programs = list(corpus.values())
+    for number in range(20 * games):
+        corpus[f"{number}-mutated"] = mutated(rng, programs, ())
+    for name in sorted(load_games())[: games // 3]:
+        words = rules_file_words(name)
+        corpus[f"{name}-rules_file"] = bytes(HEADER_BYTES) + encode_program(words)
+        for at in rng.sample(range(len(words)), games):
+            damaged = (*words[:at], rng.choice((-1, 19, 50)), *words[at + 1 :])
+            corpus[f"{name}-rules_file-{at}"] = bytes(HEADER_BYTES) + encode_program(damaged)
     return corpus
 
 
 def rules_file_words(name: str) -> tuple[int, ...]:
-    """The words of the rules file of a game, whatever its ROM."""
+    """The words of the rules file of a game, whatever its ROM; it selects no mode."""
     rules = load_games()[name]
     spec = GameSpec(rules, compile_rules(rules), bytes(BANK_BYTES), Path(), "", ConsoleProperties())
-    data = make_game(spec.to_core_kwargs()).rules_file[RULES_HEADER_BYTES:]
+    # Without the mode selection, which would wait for what the empty program never does.
+    fields = {**spec.to_core_kwargs(), "setup_code": []}
+    data = make_game(fields).rules_file[RULES_HEADER_BYTES:]
     return struct.unpack(f"<{len(data) // 4}i", data)
 
 
@@ -157,7 +194,7 @@ def corpus_of(target: str, size: int = 3) -> Corpus:
     elif target == "rules":
         generated = rules_corpus(10 * size)
     elif target == "batch":
-        generated = batch_corpus(15 * size)
+        generated = batch_corpus(30 * size)
     else:
         generated = console_corpus(size)
     return {**generated, **findings(target)}

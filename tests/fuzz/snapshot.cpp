@@ -107,6 +107,8 @@ void try_console(u32 kind, Input& header, Input& body) {
     options.sound_obs = kind % 2 == 0;
     options.color_averaging = kind % 3 != 0;
     options.settings.truncate_on_loss_of_life = kind % 4 == 0;
+    options.settings.frame_skip = 1 + i32(kind);
+    if (kind % 2 == 1) options.reward_min = options.reward_max = 1;
     options.settings.max_num_frames_per_episode = 1000;
     options.before_frame = [](AleConsole& c) { c.set_ram(1, c.ram()[1]); };
     options.after_frame = [](AleConsole& c) {
@@ -131,6 +133,7 @@ void try_console(u32 kind, Input& header, Input& body) {
   is_snapshot ? console.set_snapshot(bytes.data()) : console.set_state(bytes.data(), has_random);
   for (u32 k = 0; k < acts; ++k) {
     console.act(i32(header.below(kActions)), 1.0f);
+    console.env().mode = i32(acts % 2);
     console.screen();
     i16 rows[4 * kSpriteColumns];
     if (console.has_frame()) console.write_sprites(4, rows);
