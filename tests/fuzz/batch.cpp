@@ -44,7 +44,8 @@ BatchOptions read_options(Input& in) {
   o.stack_num = 1 + i32(in.below(4));
   o.agent.frameskip = 1 + i32(in.below(3));
   o.agent.noop_max = i32(in.below(4));
-  o.agent.max_num_frames_per_episode = 1 + i32(in.below(8)) * 60;
+  constexpr i32 kMostFrames[] = {400, 1, 7, 20, 61, 400, 400, 20};
+  o.agent.max_num_frames_per_episode = kMostFrames[in.below(8)];
   o.repeat_action_probability = 0.25f * float(in.below(5));
   o.num_reset_states = 1 + i32(in.below(2));
   return o;
@@ -79,6 +80,8 @@ struct BatchRig {
       : batch({game}, std::vector<i32>(n, 0), modes(n), modes(n), std::vector<i32>(n, m.first),
               std::vector<i32>(n, m.count), options) {
     resize(n);
+    const EnvBytes bytes = env_bytes(options, batch.picture_height(0));
+    if (bytes.snapshot != batch.state_bytes()) report("a snapshot has another size");
   }
   // The second environment plays another mode at another difficulty.
   static std::vector<i32> modes(size_t n) {
@@ -138,7 +141,10 @@ class Calls {
       case 1:
         return both([&, commands = joysticks(in)](BatchRig& r) { step(r, commands); });
       case 2:
-        return both([&](BatchRig& r) { r.batch.observe(r.outputs(false)); });
+        return both([&](BatchRig& r) {
+          r.batch.check_ready(nullptr, r.batch.size());
+          r.batch.observe(r.outputs(false));
+        });
       case 3:
         return both([&, to = in.below(u32(n_)), from = in.below(u32(n_))](BatchRig& r) {
           r.batch.check_ready(nullptr, r.batch.size());
@@ -154,15 +160,17 @@ class Calls {
         });
       case 5:
         return both([&, most = i32(in.below(4)), seed = in.byte()](BatchRig& r) {
+          r.batch.check_ready(nullptr, r.batch.size());
           r.batch.decorrelate(most, seed, r.outputs());
         });
       case 6:
-        return both([&, commands = indices(in)](BatchRig& r) {
+        return both([&, commands = indices(in), damaged = in.byte()](BatchRig& r) {
           r.batch.check_ready(nullptr, r.batch.size());
           Bytes before(r.rows.size());
           for (size_t i = 0; i < n_; ++i) {
             r.batch.save(i32(i), &before[i * r.batch.state_bytes()]);
           }
+          if (damaged < sizeof(SnapshotHeader)) before[damaged] ^= 1;
           r.batch.step_snapshots(before.data(), commands, r.rows.data(), r.outputs());
         });
       case 7:
@@ -207,8 +215,10 @@ class Calls {
       r.batch.receive(1, r.outputs());
     });
   }
-  // A mask above 127 is none.
+  // A mask above 127 is none. The seed of the first reset is no random one.
   void reset(u32 mask, i64 seed) {
+    if (!has_begun_) seed = std::max<i64>(seed, 0);
+    has_begun_ |= mask > 127;
     Bytes chosen(n_);
     const std::vector<i64> seeds(n_, seed);
     for (size_t i = 0; i < n_; ++i) chosen[i] = mask >> i & 1;
@@ -284,6 +294,7 @@ class Calls {
 
   BatchRig* const rigs_[2];
   const size_t n_;
+  bool has_begun_ = false;
 };
 
 // Null if the options are refused.
@@ -308,7 +319,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Modified modified{i32(in.body.below(4)) % 3, 1 + i32(in.body.below(8)) % 3};
   const u32 players = u32(options.num_players);
   const size_t n = 1 + (shape & 1);
-  options.num_threads = 1 + (shape >> 2 & 1);
+  options.num_threads = shape >> 2 & 1 ? 2 : 0;  // 0: as many as there are processors
   options.thread_affinity_offset = shape >> 1 & 1 ? 0 : -1;
   const bool is_steady = shape >> 3 & 1;
   if (shape >> 4 == 0) ++options.num_players;  // is refused
@@ -318,7 +329,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (bool(fast) != bool(plain)) report("options are refused by one batch");
   if (fast == nullptr) return 0;
   Calls calls(*fast, *plain);
-  calls.reset(255, shape);
+  if (shape >> 6 != 0) calls.reset(255, shape);
   for (u32 call = 0; call < kMostCalls && !in.body.is_empty(); ++call) calls.run(in.body);
   if (shape >> 5 & 1) calls.close(in.body);
   return 0;

@@ -65,7 +65,7 @@ inline std::vector<i32> make_objects() {
   return words;
 }
 
-// The first gives five lives, turns actions around and samples rewards; the second does nothing.
+// The first writes a cell, turns actions around and samples rewards; the second does nothing.
 inline std::vector<i32> make_modifications() {
   const std::vector<i32> programs[] = {
       {kConst, 2, kConst, 5, kPoke, kEnd},
@@ -85,7 +85,8 @@ inline std::vector<i32> make_modifications() {
   return words;
 }
 
-// The score is a cell, the game ends when another is large, and a third holds lives. Mode 1 waits
+// The score is a cell, the game ends when another is large, and a life
+// is lost in every fourth frame. Mode 1 waits
 // for a draw, two frames and an action. Every other cartridge type has modifications.
 inline std::shared_ptr<const Game> make_game(const GameKind& kind) {
   GameSpec spec;
@@ -103,7 +104,7 @@ inline std::shared_ptr<const Game> make_game(const GameKind& kind) {
   spec.state = {0, 0, 0, 0, 0, 0};
   spec.step_code = {kRamAt, 0,   kStore, kRewardSlot, kRamAt,        1,
                     kConst, 250, kGe,    kStore,      kTerminalSlot, kEnd};
-  spec.lives_code = {kRamAt, 2, kConst, 7, kAnd, kEnd};
+  spec.lives_code = {kRamAt, 3, kConst, 2, kShr, kInvert, kConst, 7, kAnd, kEnd};
   if (kind.num_players > 1) {
     const std::vector<i32> code = spec.lives_code;
     for (u32 player = 1; player < kind.num_players; ++player) {
