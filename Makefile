@@ -150,7 +150,9 @@ $(INTEGRATIONS)/installed: constraints-integrations.txt tests/integrations/unmod
 	echo "import site; site.addsitedir('$$($(SITE_PACKAGES))')" > \
 	  $$($(SITE_PACKAGES:$(BIN)%=$(INTEGRATIONS)/bin%))/base.pth
 	$(INTEGRATIONS)/bin/python -m pip install -q --only-binary :all: \
-	  -c constraints-integrations.txt array-api-compat chex dm-env envpool jax "minari[hdf5]" multi-agent-ale-py \
-	  pettingzoo pygame "ray[rllib]" selenium stable-baselines3 torchrl
+	  -c constraints-integrations.txt array-api-compat chex dm-env envpool fastapi "fastmcp<4" jax "minari[hdf5]" \
+	  multi-agent-ale-py pettingzoo pygame "ray[rllib]" selenium stable-baselines3 torchrl
 	$(INTEGRATIONS)/bin/python -m pip install -q --no-deps -r tests/integrations/unmodified.txt
+	$(INTEGRATIONS)/bin/python -m pip install -q --no-deps --target $(INTEGRATIONS)/jax-cuda \
+	  -c constraints-integrations.txt jax-cuda13-plugin jax-cuda13-pjrt
 	touch $@

@@ -4,7 +4,7 @@ Engines run the same actions from the same seed in interleaved rounds, on one th
 results are ratios within one run. Rewards, ends and the last observations of each round must be
 equal. Frames are emulated frames, four a step. Compilation is not timed. `make
 test-integrations` installs what this needs. With ``--device cuda`` the engines are cule's own:
-step() on all threads of the CPU, and step() and xla() on the GPU.
+step() on all threads of the CPU, and on the GPU step(), and xla() called by Python and in lax.scan.
 
     .venv-integrations/bin/python benchmarks/jax_steps.py --rounds 15
 """
@@ -116,7 +116,8 @@ def make_engines(game: str, num_envs: int, device: str) -> dict[str, Engine]:
         return {
             "cule step, CPU": engine_of_steps(ours()),
             "cule step": engine_of_steps(gpu()),
-            "cule xla": engine_of_calls(gpu()),
+            "cule xla, calls": engine_of_calls(gpu()),
+            "cule xla": engine_of_handles(gpu()),
         }
     theirs = partial(ale_py.vector_env.AtariVectorEnv, game, num_envs, num_threads=1)
     return {

@@ -3,8 +3,10 @@
     python -m benchmarks.observations
 
 prints emulated frames per second of processor time, the median of the rounds, and the speed
-relative to RAM, as a table in Markdown. With ``--ocatari PYTHON``, a Python that has the packages
-ocatari and ale-py, also those of OCAtari, one environment in a process of its own.
+relative to RAM, the median and quartiles of the ratios of a round, as a table in Markdown. RAM is
+of one frame, objects, sprites and images of ``stack_num`` frames, 4 by default. With
+``--ocatari PYTHON``, a Python that has the packages ocatari and ale-py, also those of OCAtari, one
+environment in a process of its own.
 """
 
 from __future__ import annotations
@@ -13,14 +15,21 @@ import argparse
 import statistics
 import subprocess
 import time
+from typing import Any
 
 import numpy as np
 
 import cule
 
-KINDS = ("ram", "objects", "sprites", "image")
+KINDS: dict[str, dict[str, Any]] = {
+    "ram": {"obs_type": "ram"},
+    "objects": {"obs_type": "objects"},
+    "objects, one frame": {"obs_type": "objects", "stack_num": 1},
+    "sprites": {"obs_type": "sprites"},
+    "image": {},
+}
 GAMES = ("pong", "breakout", "seaquest", "space_invaders", "ms_pacman")
-ROUNDS = 5
+ROUNDS = 15
 FRAMESKIP = 4
 
 #: Steps one environment and reads its objects after each step; prints the same time.
@@ -44,9 +53,9 @@ print(statistics.median(taken[1:]))
 """
 
 
-def measure(game: str, num_envs: int, frames: int) -> dict[str, float]:
-    """Microseconds of processor time per frame, by kind; `frames` in each round."""
-    envs = {kind: cule.AtariVectorEnv(game, num_envs, obs_type=kind) for kind in KINDS}
+def measure(game: str, num_envs: int, frames: int) -> dict[str, list[float]]:
+    """Microseconds of processor time per frame in each round, by kind; `frames` in each."""
+    envs = {kind: cule.AtariVectorEnv(game, num_envs, **KINDS[kind]) for kind in KINDS}
     steps = max(frames // (FRAMESKIP * num_envs), 1)
     random = np.random.default_rng(0)
     actions = random.integers(len(envs["ram"].action_set), size=(steps, num_envs))
@@ -63,7 +72,13 @@ def measure(game: str, num_envs: int, frames: int) -> dict[str, float]:
                 times[kind].append(1e6 * taken / (steps * num_envs * FRAMESKIP))
     for env in envs.values():
         env.close()
-    return {kind: statistics.median(values) for kind, values in times.items()}
+    return times
+
+
+def _cell(ram: list[float], kind: list[float]) -> str:
+    ratios = statistics.quantiles((a / b for a, b in zip(ram, kind, strict=True)), n=4)
+    low, middle, high = (f"{ratio:.2f}" for ratio in ratios)
+    return f"{_per_second(statistics.median(kind)):,.0f} ({middle}, {low} to {high})"
 
 
 def main() -> None:
@@ -84,10 +99,7 @@ def main() -> None:
             other = f"{_per_second(float(done.stdout.split()[-1])):,.0f}"
         for num_envs in options.num_envs:
             found = measure(game, num_envs, options.frames)
-            cells = [
-                f"{_per_second(found[kind]):,.0f} ({found['ram'] / found[kind]:.2f})"
-                for kind in KINDS
-            ]
+            cells = [_cell(found["ram"], found[kind]) for kind in KINDS]
             print(f"| {game} | {num_envs} | " + " | ".join(cells) + f" | {other} |", flush=True)
 
 

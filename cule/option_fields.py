@@ -278,6 +278,20 @@ def validate(config: object) -> None:
         object.__setattr__(config, name, option.parse(name, getattr(config, name)))
 
 
+def require(config: object, reason: str, **wanted: object) -> None:
+    """Require values of options; `reason` stands before them in the message.
+
+    Raises:
+        InvalidArgumentError: An option has another value.
+    """
+    for name, value in wanted.items():
+        given = getattr(config, name)
+        if given != value:
+            raise InvalidArgumentError(
+                f"{name} is {shown(given)}{reason} it must be {shown(value)}"
+            )
+
+
 # Any: the values are checked by the dataclass, whatever they are.
 def config_from(config_class: type[_Config], values: Mapping[str, Any]) -> _Config:
     """Make a config from named values."""
@@ -309,6 +323,7 @@ def add_arguments(
     parser: argparse._ActionsContainer,
     config_class: type,
     defaults: Mapping[str, object] = MappingProxyType({}),
+    targets: Mapping[str, argparse._ActionsContainer] = MappingProxyType({}),
 ) -> None:
     """Add one option per field to a parser; `given_fields` reads those that are given.
 
@@ -316,11 +331,12 @@ def add_arguments(
         parser: The parser, or a group of one.
         config_class: A dataclass; fields whose metadata have a ``group`` are together in the help.
         defaults: Defaults other than those of the class, for the help.
+        targets: Groups of fields, by name, in place of `parser`.
     """
     docs, options = field_docs(config_class), options_of(config_class)
     groups: dict[str, argparse._ActionsContainer] = {}
     for item in dataclasses.fields(config_class):
-        group, target = item.metadata.get("group"), parser
+        group, target = item.metadata.get("group"), targets.get(item.name, parser)
         if group is not None:
             target = groups[group] = groups.get(group) or parser.add_argument_group(group)
         option = options[item.name]

@@ -2,7 +2,7 @@
 
 README.md is the first page. What pages link to outside docs/ is added under ``repository/``:
 Markdown as pages, other files as they are. A link to a folder becomes its text. The pages of the
-games are made by docs/game_pages.py.
+games are made by docs/game_pages.py, the figures of machines.md by docs/machine_page.py.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from mkdocs.structure.files import File, Files
 
 sys.path.insert(0, str(Path(__file__).parent))
 import game_pages
+import machine_page
 
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(!?\[[^\[\]]*\])\(([^()\s]+)\)")
@@ -74,6 +75,7 @@ def on_files(files: Files, config: Any) -> Files:
     waiting += [repository_path(file.src_uri) for file in files.documentation_pages()]
     # Pages of the navigation that no page may link to.
     waiting += ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/RESULTS.md"]
+    waiting += ["MAINTAINERS.md", "ROADMAP.md"]
     seen: set[str] = set()
     while waiting:
         path = waiting.pop()
@@ -91,5 +93,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Rewrite the links of a page."""
+    """Rewrite the links of a page, and add the figures of machines."""
+    if machine_page.MARK in markdown:
+        markdown = machine_page.markdown(markdown)
     return rewritten(repository_path(page.file.src_uri), markdown)[0]

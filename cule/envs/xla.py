@@ -42,11 +42,10 @@ class XlaMethods:
         or `close`.
 
         With ``device="cuda"`` the arrays are on that GPU, in JAX as here: the calls launch kernels
-        on JAX's stream, and nothing passes through the host. The functions are called by Python
-        then, not inside ``jax.jit`` or ``jax.lax.scan``. What the environment does with torch must
-        be complete before (``torch.cuda.synchronize()``). The handle orders calls only, and what a
-        kernel finds wrong with actions or episodes is reported by the call after it. JAX takes 75 %
-        of a GPU's memory unless ``XLA_PYTHON_CLIENT_PREALLOCATE`` is false.
+        on JAX's stream, and nothing passes through the host. What the environment does with torch
+        must be complete before (``torch.cuda.synchronize()``). The handle orders calls only, and
+        what a kernel finds wrong with actions or episodes is reported by the call after it. JAX
+        takes 75 % of a GPU's memory unless ``XLA_PYTHON_CLIENT_PREALLOCATE`` is false.
 
         Args of the functions: ``seed``, None, an integer or integers as for `reset`, which may be
         traced; ``reset_mask``, bool ``[N]``; ``actions`` as for `step`.
@@ -57,7 +56,7 @@ class XlaMethods:
         Raises:
             MissingPackageError: (an ImportError) jax is not installed, or not for the GPU.
             InvalidArgumentError: `batch_size` is below `num_envs`, or `decorrelate_steps` is
-                above 0; (by the functions) JAX traces them, and `device` is not "cpu".
+                above 0.
             ActionShapeError, ActionRangeError: (by ``step``) Actions of the wrong shape or dtype,
                 or numpy actions outside the action space.
             jax.errors.JaxRuntimeError: (where results are waited for) Other actions outside the

@@ -201,22 +201,13 @@ class DeviceFunctions(EnvironmentFunctions):
         self, handle: Array, seed: object = None, reset_mask: object = None
     ) -> tuple[Array, tuple[Array, Info]]:
         """Start new episodes; see `AtariVectorEnv.xla`."""
-        self._begin("reset", handle, seed, reset_mask)
+        self._batch.take_news()
         return super().reset(handle, seed, reset_mask)
 
     def step(self, handle: Array, actions: object) -> tuple[Array, StepResult]:
         """Advance every environment by one step; see `AtariVectorEnv.xla`."""
-        self._begin("step", handle, actions)
-        return super().step(handle, actions)
-
-    def _begin(self, name: str, *arguments: object) -> None:
-        # In a loop that JAX 0.11 compiles for a GPU, an environment is not where it should be.
-        if any(isinstance(argument, jax.core.Tracer) for argument in arguments):
-            raise InvalidArgumentError(
-                f"{name} is traced by JAX, in jit or scan for example; with device='cuda' it must "
-                "be called by Python itself"
-            )
         self._batch.take_news()
+        return super().step(handle, actions)
 
     def _make_target(self, batch: Any, plan: BatchPlan) -> _core.XlaTarget | _cuda.XlaTarget:
         platform = "CUDA" if self._jax_device.platform == "gpu" else self._jax_device.platform
@@ -253,7 +244,10 @@ class DeviceFunctions(EnvironmentFunctions):
         last = [frames, numbers] if has_final else []
         results = [self._handle_type, frames, numbers, bits, *last]
         call = jax.ffi.ffi_call(name, results, has_side_effect=True, input_output_aliases={0: 0})
-        handle, obs, ints, flags, *final = call(*arguments, target=np.int64(self._target.id))
+        found = call(*arguments, target=np.int64(self._target.id))
+        # Where a loop stores results in slices of an array, XLA replaces the call by a copy that
+        # writes there, but keeps the call as well, for its effects: two steps in place of one.
+        handle, obs, ints, flags, *final = jax.lax.optimization_barrier(found)
         rows = [handle, obs, *ints, *flags]
         return [*rows, final[0], *final[1]] if final else rows
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cule.nets.continuous import DeterministicActorCritic, GaussianActorCritic
     from cule.nets.noisy import NoisyLinear, sample_noise
     from cule.nets.normalized import NormalizedQNetwork
+    from cule.nets.objects import name_rows
     from cule.nets.quantiles import ImplicitQuantileNetwork
 
 __getattr__, __dir__ = lazy_names(
@@ -32,6 +33,7 @@ __getattr__, __dir__ = lazy_names(
         "continuous": ("DeterministicActorCritic", "GaussianActorCritic"),
         "noisy": ("NoisyLinear", "sample_noise"),
         "normalized": ("NormalizedQNetwork",),
+        "objects": ("name_rows",),
         "quantiles": ("ImplicitQuantileNetwork",),
     },
 )
@@ -52,6 +54,7 @@ __all__ = [
     "gather_actions",
     "initialize",
     "make_torso",
+    "name_rows",
     "read_floats",
     "reads_blocks",
     "sample_noise",

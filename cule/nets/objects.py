@@ -36,19 +36,33 @@ def object_features(obs: Tensor) -> Tensor:
 
 
 class Relations(nn.Module):
-    """Features of ``[B, S, K, F]``: `object_features`, linear 128 twice."""
+    """Features of ``[B, S, K, F]``: `object_features`, linear 128 twice.
+
+    Features of n objects of one kind, such as bricks, are divided by the root of n, so that they
+    do not drown the others.
+    """
 
     def __init__(self, obs_shape: Sequence[int]) -> None:
         """Make the layers."""
         super().__init__()
         frames, objects, columns = obs_shape
+        self.weights = nn.Buffer(torch.ones(objects, 1))
         self.first = nn.Linear(objects * (frames * columns + _RELATIONS), 128)
         self.second = nn.Linear(128, 128)
 
     def forward(self, obs: Tensor) -> Tensor:
         """Turn rows into features ``[B, 128]``."""
-        hidden = torch.relu(self.first(object_features(obs).flatten(1)))
+        features = object_features(obs) * self.weights
+        hidden = torch.relu(self.first(features.flatten(1)))
         return torch.relu(self.second(hidden))
+
+
+def name_rows(network: nn.Module, kinds: Sequence[str]) -> None:
+    """Tell a network the kinds of objects, in the order of their rows."""
+    sizes = torch.tensor([kinds.count(kind) for kind in kinds])
+    for module in network.modules():
+        if isinstance(module, Relations):
+            module.weights.copy_(sizes[:, None] ** -0.5)
 
 
 class ObjectsBody(nn.Module):

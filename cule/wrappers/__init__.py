@@ -7,6 +7,7 @@ them. docs/frameworks.md shows each in use.
 * `cule.wrappers.torchrl`: TorchRL ``EnvBase``
 * `cule.wrappers.dm_env`: dm_env ``Environment``
 * `cule.wrappers.envpool`: EnvPool's ``make``
+* `cule.wrappers.openenv`: OpenEnv ``Environment``, and a server of it
 * `cule.wrappers.rllib`: names for RLlib's ``AlgorithmConfig.environment``
 
 `cule.wrappers.objects` makes masks, planes and crops of observations of objects.

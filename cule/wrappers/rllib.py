@@ -12,10 +12,11 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from cule.envs import AtariVectorEnv
-from cule.envs.options import refuse_objects, resolve_options
-from cule.envs.plan import batched_space
+from cule.envs.options import resolve_options
+from cule.envs.plan import ROW_OBS_TYPES, batched_space
 from cule.errors import InvalidArgumentError
 from cule.lazy import needs
+from cule.wrappers.objects import ScaledObjects
 from cule.wrappers.options import check_is_synchronous, with_fixed
 
 with needs("ray[rllib]"):
@@ -66,7 +67,7 @@ def register(
         >>> algorithm.stop()
     """
     num_envs = 1 if isinstance(game, str) else sum(number for _, number in game)
-    refuse_objects("RLlib", resolve_options(game, num_envs, with_fixed("RLlib", options, _FIXED)))
+    resolve_options(game, num_envs, with_fixed("RLlib", options, _FIXED))
     if name is None:
         name = f"cule/{game if isinstance(game, str) else '+'.join(entry for entry, _ in game)}"
     register_env(name, functools.partial(_make, game, options))
@@ -78,8 +79,9 @@ class RLlibVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
     They are float32 in [-1, 1], as those of RLlib's own Atari wrappers: ``[N, 84, 84, 4]`` with
     default options, channels last, the newest frame last; with ``grayscale=False`` three channels
-    for each frame, and with ``obs_type="ram"`` ``[N, 128]``. Everything else is that of
-    `AtariVectorEnv`, which is `env`.
+    for each frame, and with ``obs_type="ram"`` ``[N, 128]``. Objects and sprites are those of
+    `cule.wrappers.objects.ScaledObjects` in one row, ``[N, S * K * F]``. Everything else is that
+    of `AtariVectorEnv`, which is `env`.
     """
 
     closed = True  # there is nothing to close until it is made
@@ -90,12 +92,14 @@ class RLlibVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         """Make the environments."""
         self.env = AtariVectorEnv(game, num_envs, **with_fixed("RLlib", options, _FIXED))
         check_is_synchronous("RLlib", self.env)
-        refuse_objects("RLlib", self.env.config)
+        self._source: AtariVectorEnv | ScaledObjects = self.env
+        if self.env.config.obs_type in ROW_OBS_TYPES:
+            self._source = ScaledObjects(self.env, low=-1)
         self.num_envs = num_envs
         self.metadata = self.env.metadata
         self.render_mode = self.env.render_mode
-        plain = np.zeros((1, *(self.env.single_observation_space.shape or ())), np.uint8)
-        shape = _as_rllib(plain).shape[1:]
+        space = self._source.single_observation_space
+        shape = _as_rllib(np.zeros((1, *(space.shape or ())), space.dtype)).shape[1:]
         self.single_observation_space = gymnasium.spaces.Box(-1.0, 1.0, shape, np.float32)
         self.single_action_space = self.env.single_action_space
         self.observation_space = batched_space(self.single_observation_space, num_envs)
@@ -106,12 +110,12 @@ class RLlibVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self, *, seed: object = None, options: Mapping[str, object] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
         """Reset, see `AtariVectorEnv.reset`."""
-        obs, info = self.env.reset(seed=seed, options=options)
+        obs, info = self._source.reset(seed=seed, options=options)
         return _as_rllib(obs), info
 
     def step(self, actions: object) -> tuple[NDArray[np.float32], Any, Any, Any, dict[str, Any]]:
         """Step, see `AtariVectorEnv.step`."""
-        obs, *rest, info = self.env.step(actions)
+        obs, *rest, info = self._source.step(actions)
         reward, terminated, truncated = rest
         return _as_rllib(obs), reward, terminated, truncated, info
 
@@ -136,8 +140,10 @@ def _make(
     return RLlibVectorEnv(game, **{**options, **config})
 
 
-def _as_rllib(obs: NDArray[np.uint8]) -> NDArray[np.float32]:
+def _as_rllib(obs: NDArray[Any]) -> NDArray[np.float32]:
     """Channels last, in [-1, 1]."""
+    if obs.dtype == np.float32:  # scaled objects
+        return obs.reshape(len(obs), -1)
     if obs.ndim > 2:  # pixels
         obs = np.moveaxis(obs, 1, 3)
         obs = obs.reshape(*obs.shape[:3], -1)

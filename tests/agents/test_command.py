@@ -398,6 +398,23 @@ def test_networks_with_scales_of_their_own_refuse_normalized_objects() -> None:
 
 
 @pytest.mark.ale
+def test_relations_know_the_kinds_of_objects() -> None:
+    options = {"obs_type": "objects", "network": "relations", "decorrelate_steps": 0}
+    agents = [
+        AGENTS["ppo"](PPOConfig(game=game, num_envs=2, full_action_space=True, **options))
+        for game in ("breakout", "pong", "breakout,pong")
+    ]
+    found = [agent.network.torso.body.weights.flatten().tolist() for agent in agents]
+    for agent in agents:
+        agent.setup.env.close()
+    with AtariVectorEnv("breakout", 1, obs_type="objects") as env:
+        names = [slot.name for slot in env.objects_layout.slots["breakout"]]
+    assert names.count("block") == 108
+    assert found[0] == pytest.approx([names.count(name) ** -0.5 for name in names])
+    assert set(found[1]) == set(found[2]) == {1.0}
+
+
+@pytest.mark.ale
 @pytest.mark.parametrize(
     ("obs_type", "network", "shape"),
     [
@@ -445,3 +462,14 @@ def test_the_exit_status_of_a_training_that_was_stopped(
     monkeypatch.setattr(Run, "_after_round", stopped)
     words = ["train", "ppo", "--game", "pong", *SMALL, "--out", str(tmp_path / "run")]
     assert main([*words, "--total-steps", "64", "--eval-episodes", "0"]) == status
+
+
+def test_the_help_begins_with_a_dozen_options(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "dqn", "--help"])
+    text = capsys.readouterr().out
+    first = text.partition("options to begin with:")[2].partition("algorithm:")[0]
+    flags = re.findall(r"^  --([a-z-]+)", first, re.MULTILINE)
+    assert len(flags) == 12
+    assert {"game", "num-envs", "total-steps", "seed", "out"} <= set(flags)
+    assert "--gamma" in text

@@ -60,6 +60,13 @@ def test_every_console_gives_its_first_episodes() -> None:
     assert len(evaluate(agent, episodes=10, env=Countdown(4)).returns) == 12
 
 
+def test_what_has_finished_can_be_read_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = small_learner("ppo")
+    often = evaluate(agent, episodes=12, env=Countdown(4))
+    monkeypatch.setitem(evaluation._STEPS_BETWEEN_READS, "cpu", 32)
+    assert evaluate(agent, episodes=12, env=Countdown(4)) == often
+
+
 def test_environments_that_have_finished_need_no_network(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule.agents import PPOConfig  # noqa: E402
-from cule.agents.run.modified import modifications_to_play  # noqa: E402
+from cule.agents.run.evaluation import modifications_to_play  # noqa: E402
 from cule.cli import main  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 

@@ -353,7 +353,7 @@ def test_checkpoints_are_whole_or_not_there(
 
 def test_a_line_of_json_has_no_nan(tmp_path: Path) -> None:
     log = RunLog(tmp_path, {})
-    log.add_progress({"steps": 10, "loss": math.nan, "mode": "a"})
+    log.add("progress", {"steps": 10, "loss": math.nan, "mode": "a"})
     log.close()
     again = RunLog(tmp_path, {}, until_step=10)
     again.close()

@@ -22,6 +22,7 @@ SHORT: dict[str, tuple[str, tuple[str, ...]]] = {
     "go_explore.py": ("--num-envs 32 --rounds 3 --steps 5 --out {folder}", ()),
     "gymnasium_loop.py": ("--steps 60", ()),
     "jax_scan.py": ("--candidates 4 --envs-each 2 --steps 20 --generations 2", ("jax",)),
+    "openenv_server.py": ("--steps 20", ("openenv",)),
     "own_rom.py": ("--steps 50 --out {folder}", ()),
     "ppo.py": ("--num-envs 4 --num-steps 8 --total-steps 64", ("torch",)),
     "rllib_ppo.py": ("--num-envs 4 --batch 128 --iterations 1", ("ray", "torch")),
@@ -41,7 +42,7 @@ SHORT: dict[str, tuple[str, tuple[str, ...]]] = {
 QUICK = ("beam_search.py", "go_explore.py", "gymnasium_loop.py", "own_rom.py", "several_games.py")
 
 #: Libraries that warn when they are imported or used.
-WARN = {"ray", "stable_baselines3", "torchrl"}
+WARN = {"openenv", "ray", "stable_baselines3", "torchrl"}
 
 
 def run(*words: str) -> str:

@@ -39,6 +39,7 @@ BatchOptions read_options(Input& in) {
   o.cached_resets = flags >> 10 & 1;
   o.autoreset = Autoreset((flags >> 11 & 3) % 3);
   o.num_players = kPlayers[flags >> 13 & 3];
+  o.max_action_delay = flags >> 15 ? 5 : 0;
   o.img_height = kHeights[in.below(9)];
   o.img_width = kWidths[in.below(6)];
   o.stack_num = 1 + i32(in.below(4));
@@ -77,7 +78,8 @@ struct BatchRig {
 
   BatchRig(const std::shared_ptr<const Game>& game, size_t n, Modified m,
            const BatchOptions& options)
-      : batch({game}, std::vector<i32>(n, 0), modes(n), modes(n), std::vector<i32>(n, m.first),
+      : batch({game}, std::vector<i32>(n, 0), modes(n), modes(n),
+              std::vector<i32>(n, options.max_action_delay), std::vector<i32>(n, m.first),
               std::vector<i32>(n, m.count), options) {
     resize(n);
     const EnvBytes bytes = env_bytes(options, batch.picture_height(0));

@@ -6,7 +6,12 @@ On the mock CUDA device JAX's device is the CPU, whose memory that is too.
 from __future__ import annotations
 
 import gc
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +23,10 @@ from cule.games import rom_status
 from tests.conftest import missing
 
 jax = pytest.importorskip("jax", reason="JAX is not installed")
+
+ROOT = Path(__file__).parents[2]
+#: JAX's plugin for CUDA, where JAX does not find it by itself.
+PLUGIN = Path(sys.prefix) / "jax-cuda"
 
 ROMS = {status.rom_id for status in rom_status() if status.md5_ok}
 pytestmark = [
@@ -111,17 +120,49 @@ def test_calls_are_step(closing: Callable[[Any], Any], options: Any) -> None:
     np.testing.assert_array_equal(ours.get_state().cpu(), theirs.get_state())
 
 
-def test_calls_that_jax_traces(closing: Callable[[Any], Any]) -> None:
+def test_a_loop_is_steps(closing: Callable[[Any], Any]) -> None:
+    ours, theirs = make_pair(closing, "pong")
+    handle, reset, step = ours.xla()
+    handle, _ = jax.jit(reset)(handle, seed=2)
+    theirs.reset(seed=2)
+    actions = make_actions(theirs, 40)
+    handle, results = jax.lax.scan(step, handle, actions)
+    for number, row in enumerate(actions):
+        assert_equal(jax.tree.map(lambda leaf, i=number: leaf[i], results), theirs.step(row))
+
+
+def test_results_of_a_call_pass_a_barrier(closing: Callable[[Any], Any]) -> None:
+    """Without it XLA 0.11 copies the call in a loop on a GPU, and steps twice."""
     env, _ = make_pair(closing, "pong")
-    handle, reset, step = env.xla()
-    handle, _ = reset(handle, seed=0)
-    actions = jax.numpy.zeros((3, NUM_ENVS), int)
-    with pytest.raises(cule.InvalidArgumentError, match="step is traced by JAX"):
-        jax.lax.scan(step, handle, actions)
-    with pytest.raises(cule.InvalidArgumentError, match="step is traced by JAX"):
-        jax.jit(step)(handle, actions[0])
-    with pytest.raises(cule.InvalidArgumentError, match="reset is traced by JAX"):
-        jax.jit(reset)(handle)
+    handle, _, step = env.xla()
+    text = jax.jit(step).lower(handle, np.zeros(NUM_ENVS, np.int32)).as_text()
+    (text,) = (part for part in text.split("func.func") if "@cule_cuda_step" in part)
+    (name,) = re.findall(r"(%\w+):\d+ = stablehlo.custom_call @cule_cuda_step", text)
+    uses = [line for line in text.splitlines() if re.search(rf"{name}#\d", line)]
+    assert len(uses) == 1
+    assert "optimization_barrier" in uses[0]
+
+
+@pytest.mark.skipif(not PLUGIN.exists(), reason="make test-integrations installs the plugin")
+def test_a_loop_compiles_for_a_gpu() -> None:
+    """For an H100, by JAX's CUDA plugin, which needs none."""
+    command = "tests.support.run_on_fake_cuda", "-m", "tests.support.compile_xla"
+    environment = {
+        **os.environ,
+        "JAX_PLATFORMS": "cpu",
+        "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
+        "XLA_FLAGS": "--xla_gpu_autotune_level=0",
+        "PYTHONPATH": str(PLUGIN),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", *command],
+        capture_output=True, text=True, cwd=ROOT, env=environment, timeout=900, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (call,) = done.stdout.splitlines()
+    assert 'custom_call_target="cule_cuda_step"' in call
+    assert "custom_call_has_side_effect=true" in call
+    assert "output_to_operand_aliasing={{0}: (0, {})}" in call
 
 
 def test_results_are_on_the_gpu(closing: Callable[[Any], Any]) -> None:

@@ -137,12 +137,16 @@ OTHERS: dict[str, set[str] | None] = {
     # Libraries that the package is adapted to: each in a module that is imported by name.
     "dm_env": {"wrappers"},
     "jax": {"envs"},
+    "fastapi": {"wrappers"},
     "minari": {"datasets"},
+    "openenv": {"wrappers"},
     "pettingzoo": {"pettingzoo"},
+    "pydantic": {"wrappers"},
     "ray": {"agents", "wrappers"},
     "stable_baselines3": {"wrappers"},
     "tensordict": {"wrappers"},
     "torchrl": {"wrappers"},
+    "uvicorn": {"wrappers"},
 }
 
 #: Parts that need torch, and are imported only by those who ask for them.
@@ -173,6 +177,7 @@ SCRIPTS: dict[str, set[str]] = {
         "cule.roms",
         "cule.search",
         "cule.wrappers",
+        "cule.wrappers.openenv",
         "cule.wrappers.sb3",
         "cule.wrappers.torchrl",
     },

@@ -22,6 +22,7 @@ NEEDED = {
     "cule.envs.xla": "jax",
     "cule.pettingzoo.parallel": "pettingzoo",
     "cule.wrappers.dm_env": "dm_env",
+    "cule.wrappers.openenv": "openenv",
     "cule.wrappers.rllib": "ray",
     "cule.wrappers.sb3": "stable_baselines3",
     "cule.wrappers.torchrl": "torchrl",

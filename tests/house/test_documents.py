@@ -38,7 +38,6 @@ LONG = {"docs/agents/own_networks.md", "docs/agents/self_play.md", "docs/exactne
 
 #: Replacements that make the snippets of a page small, and run those for a GPU on the CPU.
 SMALLER = {
-    "README.md": {'"cuda"': '"cpu"', "512": "16", "1_000_000": "32_000"},
     "docs/agents/README.md": {
         "num_envs=64, total_steps=1_000_000": (
             "num_envs=2, num_steps=8, num_minibatches=2, total_steps=32, "

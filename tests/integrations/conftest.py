@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
+
+# Seconds that Ray gives its own processes to start, which a busy machine takes longer for.
+for _name in ("py_gcs_connect_timeout_s", "gcs_server_request_timeout_seconds"):
+    os.environ.setdefault(f"RAY_{_name}", "200")
+os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "200")
 
 
 @pytest.fixture

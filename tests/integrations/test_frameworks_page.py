@@ -26,5 +26,5 @@ def test_the_examples_run(title: str) -> None:
     snippet = sections()[title]
     assert snippet, "a section without an example"
     command = [sys.executable, "-c", snippet]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr

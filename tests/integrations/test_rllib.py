@@ -16,6 +16,7 @@ with warnings.catch_warnings():  # Ray's of its own classes
 
 import cule
 from cule.wrappers import rllib
+from cule.wrappers.objects import ScaledObjects
 
 #: Episodes of 25 steps.
 SHORT = {"max_num_frames_per_episode": 100, "noop_max": 1, "num_threads": 1}
@@ -93,6 +94,8 @@ def test_episodes_of_its_runner_are_those_of_the_environment(make_runner, closin
         ({}, (84, 84, 4)),
         ({"grayscale": False, "stack_num": 2, "img_height": 42, "img_width": 42}, (42, 42, 6)),
         ({"obs_type": "ram"}, (128,)),
+        ({"obs_type": "objects", "stack_num": 2}, (2 * 5 * 6,)),
+        ({"obs_type": "sprites", "stack_num": 1, "max_sprites": 16}, (16 * 11,)),
     ],
 )
 def test_observations(make_runner, options: dict, shape: tuple) -> None:
@@ -103,6 +106,17 @@ def test_observations(make_runner, options: dict, shape: tuple) -> None:
     assert obs.shape == (2, *shape)
     assert obs[0] in space
     assert -1 <= obs.min() < obs.max() <= 1
+
+
+def test_objects_are_those_of_scaled_objects(make_runner, closing) -> None:
+    options = {**SHORT, "obs_type": "objects", "autoreset_mode": "NextStep"}
+    runner = make_runner(config_for(rllib.register("pong", **SHORT, obs_type="objects"), 2))
+    plain = closing(ScaledObjects(cule.AtariVectorEnv("pong", 2, **options), low=-1))
+    for env in (runner.env.unwrapped, plain):
+        env.reset(seed=3)
+    for _ in range(30):  # past the end of an episode
+        rows, wanted = (env.step(np.array([2, 3]))[0] for env in (runner.env.unwrapped, plain))
+        np.testing.assert_array_equal(rows, wanted.reshape(2, -1))
 
 
 def test_entries_of_env_config_are_options(make_runner) -> None:

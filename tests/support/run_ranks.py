@@ -18,7 +18,7 @@ import torch.distributed as dist
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from cule.agents import AGENTS, RunOptions, start_run
-from cule.agents.parts import graphs
+from cule.agents.parts import graphs, memory
 from cule.agents.parts.distributed import (
     gather_values,
     global_moments,
@@ -26,7 +26,6 @@ from cule.agents.parts.distributed import (
     leave_world,
     rank,
     update_statistics,
-    weigh_over_ranks,
     world_size,
 )
 from cule.agents.run.checkpoint import path_of_rank
@@ -55,7 +54,7 @@ def trained(name: str, first: int, count: int, **changes: Any) -> Any:
     agent: Any = AGENTS[name](config, env)
     note_gradients(agent)
     obs, _ = env.reset(seed=3)  # the same games in whatever process they are
-    agent.begin_buffer(obs[:, -1])
+    agent.begin(obs[:, -1])
     generator = torch.Generator().manual_seed(5)
     for _ in range(3):
         for _ in range(7):
@@ -173,7 +172,7 @@ def main(path: str) -> None:
     dist.barrier()
     result["files"] = sorted(p.name for p in checkpoint.parent.glob("dqn*"))
 
-    batch = weigh_over_ranks(dqn.replay.sample(32, 0.5), dqn.replay.num_valid, 0.5)
+    batch = memory.weigh_over_ranks(dqn.replay.sample(32, 0.5), dqn.replay, 0.5)
     raw = (batch.probabilities * dqn.replay.num_valid).pow(-0.5)
     largest = max(gather_values(float(raw.max())))
     torch.testing.assert_close(batch.weights, raw / largest)

@@ -136,6 +136,13 @@ def test_relations_against_loops() -> None:
         given = torch.tensor([number for k in range(3) for number in features_of(rows, k)])
         expected = torch.relu(body.second(torch.relu(body.first(given))))
         torch.testing.assert_close(found, expected)
+    # Two bricks share the weight of one ball.
+    nets.name_rows(torso, ["brick", "ball", "brick"])
+    part = torch.tensor([0.5**0.5, 1.0, 0.5**0.5]).repeat_interleave(18)
+    for rows, found in zip(obs, torso(obs), strict=True):
+        given = part * torch.tensor([number for k in range(3) for number in features_of(rows, k)])
+        expected = torch.relu(body.second(torch.relu(body.first(given))))
+        torch.testing.assert_close(found, expected)
 
 
 def test_torsos_of_objects_read_a_single_frame() -> None:

@@ -99,6 +99,8 @@ class ClusterGroup:
         self._network = copy.deepcopy(agent.network).cpu().requires_grad_(False)
         self._weights: tuple[Any, ...] = ()  # a reference to a vector, and its version
         self._gauges: dict[str, Any] = {}
+        self.shards: list[Any] = []
+        self.actors: list[_Actor] = []
 
     def _check(self, agent: ApexDQN) -> None:
         config = self.config
@@ -133,9 +135,7 @@ class ClusterGroup:
         """Start shards and actors, and wait until all are made."""
         config = self.config
         try:
-            self.first_rings = list(
-                range(0, config.replay_shards * config.num_actors, config.num_actors)
-            )
+            self.first_rings = [i * config.num_actors for i in range(config.replay_shards)]
             self.shards = [self._make_shard(i) for i in range(config.replay_shards)]
             self.stored = [Stored(0, 1.0, 0)] * config.replay_shards
             self.actors = [_Actor(i, self._make_player(i)) for i in range(config.num_actors)]
@@ -152,10 +152,7 @@ class ClusterGroup:
 
     def __exit__(self, *_: object) -> None:
         """End all actors and shards, and disconnect if this connected."""
-        for part in (
-            *getattr(self, "shards", ()),
-            *(a.handle for a in getattr(self, "actors", ())),
-        ):
+        for part in (*self.shards, *(actor.handle for actor in self.actors)):
             with contextlib.suppress(Exception):  # it may have died
                 self.ray.kill(part)
         self._disconnect()
@@ -192,12 +189,11 @@ class ClusterGroup:
         return remote.remote(self.ring_options, self.first_rings[index], actors[index::shards])
 
     def _make_player(self, index: int) -> Any:
-        config = self.config
-        config = dataclasses.replace(
-            config,
-            env_device="cuda" if config.actor_gpus else "cpu",
-            env_threads=max(config.env_threads, 1),
+        device, threads = (
+            "cuda" if self.config.actor_gpus else "cpu",
+            max(self.config.env_threads, 1),
         )
+        config = dataclasses.replace(self.config, env_device=device, env_threads=threads)
         remote = self.ray.remote(Player).options(
             num_cpus=self.actor_resources["CPU"],
             num_gpus=config.actor_gpus,

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from cule.errors import CheckpointError
 from cule.nets import PixelStatistics
-from cule.replay import Batch
 
 Value = TypeVar("Value")
 
@@ -92,17 +91,6 @@ def check_same_on_all_ranks(name: str, value: object) -> None:
     values = gather_values(value)
     if any(other != values[0] for other in values):
         raise CheckpointError(f"{name} are {values}; they must be the same in all processes")
-
-
-def weigh_over_ranks(batch: Batch, num_valid: int | Tensor, beta: float | Tensor) -> Batch:
-    """Normalize importance weights by the largest of all processes.
-
-    All shards have the same size, so that the number of valid transitions times the probability of
-    one is the same for the shard and for the whole.
-    """
-    raw = (batch.probabilities * num_valid).clamp(min=1e-30).pow(-beta)
-    raw = torch.where(batch.weights > 0, raw, 0.0)
-    return batch._replace(weights=raw / max_over_ranks(raw.amax().clone()))
 
 
 def average_gradients(parameters: Iterable[nn.Parameter]) -> None:

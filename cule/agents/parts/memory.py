@@ -3,41 +3,25 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Protocol, SupportsFloat, TypeGuard
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from cule import algos
-from cule.agents.parts.distributed import num_launched, weigh_over_ranks, world_size
+from cule.agents.parts.distributed import max_over_ranks, num_launched, world_size
 from cule.agents.parts.rollout import pixel_statistics
 from cule.errors import InvalidArgumentError
-from cule.replay import Batch, PrioritizedReplay, UniformReplay
+from cule.replay import Batch, PrioritizedReplay
+
+#: A `UniformReplay` or `PrioritizedReplay`, or a prioritised memory that other processes fill, such
+#: as `cule.agents.cluster.replay.ClusterReplay`.
+AnyReplay: TypeAlias = Any
 
 
-class FilledReplay(Protocol):
-    """A prioritised memory that other processes fill; it gives batches on the device."""
-
-    @property
-    def num_valid(self) -> int:
-        """Transitions that can be sampled."""
-
-    @property
-    def max_priority(self) -> SupportsFloat:
-        """Largest priority so far."""
-
-    def sample(self, batch_size: int, beta: float) -> Batch:
-        """Sample as `PrioritizedReplay.sample`."""
-
-    def update_priorities(self, ids: Tensor, priorities: Tensor) -> None:
-        """Set priorities as `PrioritizedReplay.update_priorities`."""
-
-
-def is_prioritized(
-    replay: UniformReplay | FilledReplay,
-) -> TypeGuard[PrioritizedReplay | FilledReplay]:
-    """Whether a memory has priorities; those that other processes fill have."""
-    return isinstance(replay, PrioritizedReplay) or not isinstance(replay, UniformReplay)
+def is_prioritized(replay: AnyReplay) -> bool:
+    """Whether a memory has priorities."""
+    return hasattr(replay, "update_priorities")
 
 
 class Credit:
@@ -54,16 +38,16 @@ class Credit:
         """Start without samples."""
         self._config, self.pending = config, 0.0
 
-    def has_enough(self, replay: UniformReplay | FilledReplay) -> bool:
+    def has_enough(self, replay: AnyReplay) -> bool:
         """Whether learning may start: `learning_starts` transitions are in all memories."""
         return bool(replay.num_valid * world_size() >= self._config.learning_starts)
 
-    def add(self, replay: UniformReplay | FilledReplay, num_steps: int) -> None:
+    def add(self, replay: AnyReplay, num_steps: int) -> None:
         """Add the samples of steps of this process, once learning has started."""
         if self.has_enough(replay):
             self.pending += self._config.samples_per_insert * num_steps
 
-    def updates_due(self, replay: UniformReplay | FilledReplay) -> int:
+    def updates_due(self, replay: AnyReplay) -> int:
         """Updates to make now; none while a new memory fills after the old one was lost."""
         if not self.has_enough(replay):
             return 0
@@ -81,6 +65,15 @@ def check_learning_starts(config: Any) -> None:
         )
 
 
+@torch.no_grad()
+def collect(learner: Any) -> None:
+    """Play `collect_steps` steps of all environments into the memory."""
+    with learner.setup.timer.phase("collect"):
+        for _ in range(learner.config.collect_steps):
+            learner.play_step()
+    learner.steps += learner.config.collect_steps * learner.setup.total_envs
+
+
 def copy_network(network: nn.Module) -> nn.Module:
     """Copy a network, without gradients; copies share its statistics of pixels."""
     copied = copy.deepcopy(network).requires_grad_(False)
@@ -90,12 +83,20 @@ def copy_network(network: nn.Module) -> nn.Module:
     return copied
 
 
-def weigh(batch: Batch, replay: PrioritizedReplay, beta: float | Tensor) -> Batch:
-    """Normalize the weights of a batch over all processes."""
-    return batch if world_size() == 1 else weigh_over_ranks(batch, replay.count_valid(), beta)
+def weigh_over_ranks(batch: Batch, replay: PrioritizedReplay, beta: float | Tensor) -> Batch:
+    """Normalize importance weights by the largest of all processes.
+
+    All shards have the same size, so that the number of valid transitions times the probability of
+    one is the same for the shard and for the whole.
+    """
+    if world_size() == 1:
+        return batch
+    raw = (batch.probabilities * replay.count_valid()).clamp(min=1e-30).pow(-beta)
+    raw = torch.where(batch.weights > 0, raw, 0.0)
+    return batch._replace(weights=raw / max_over_ranks(raw.amax().clone()))
 
 
-def set_priorities(replay: UniformReplay | FilledReplay, ids: Tensor, errors: Tensor) -> None:
+def set_priorities(replay: AnyReplay, ids: Tensor, errors: Tensor) -> None:
     """Set the priorities of transitions from their errors, if the memory has priorities."""
     if is_prioritized(replay):
         replay.update_priorities(ids, algos.priorities_from_errors(errors))
@@ -126,15 +127,3 @@ def memory_gauges(learner: Any) -> dict[str, float]:
         gauges["max_priority"] = float(replay.max_priority)
     group = getattr(learner, "actor_group", None)
     return {**gauges, **(group.gauges() if group is not None else {})}
-
-
-def ladder_of(config: Any, total_envs: int) -> Tensor:
-    """The epsilons of the ladder of all environments; float32 ``[N of all processes]``."""
-    return algos.epsilon_ladder(total_envs, config.ladder_base, config.ladder_exponent)
-
-
-def beta_on(config: Any, device: torch.device) -> float | Tensor:
-    """The exponent of importance weights; on the device where graphs read it."""
-    if config.cuda_graphs:
-        return torch.tensor(config.beta_start, dtype=torch.float64, device=device)
-    return float(config.beta_start)

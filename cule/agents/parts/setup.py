@@ -50,7 +50,7 @@ from cule.agents.parts.timer import PhaseTimer
 from cule.envs import FrameStep
 from cule.errors import InvalidArgumentError, shown
 from cule.kernels import BLOCK_SIDE
-from cule.nets import OBJECT_SCALE, OBJECT_TORSOS, read_floats, reads_blocks
+from cule.nets import OBJECT_SCALE, OBJECT_TORSOS, name_rows, read_floats, reads_blocks
 
 if TYPE_CHECKING:
     from cule.agents.parts.learner import Learner
@@ -72,7 +72,7 @@ class Setup:
         obs_dtype: Type of its elements.
         autoreset_mode: SameStep or NextStep.
         num_actions: Number of actions; 0 where they are continuous.
-        total_envs: Environments of all processes.
+        total_envs: Environments of all processes, or of all actors of a cluster.
         generator: Random numbers of acting and learning, on the device.
         statistics: Statistics of the episodes that have ended.
         timer: Times the phases of rounds.
@@ -95,13 +95,15 @@ class Setup:
                 f"{learner.config_class.__name__}(game='pong')"
             )
         self.config = config
-        self.device = join_world(parse_device("device", config.device))
+        self.device, located = join(config)
         self.env_device = parse_device("env_device", config.env_device or str(self.device))
         check_graphs(config, self.device)
         configure_torch(config)
-        self.env = as_frame_env(self._env_of_config() if env is None else env)
+        self.env = as_frame_env(make_env(located) if env is None else env)
         self.num_envs = self.env.num_envs
-        self.total_envs = self.num_envs * world_size()
+        num_actors: int = getattr(config, "num_actors", 0)  # in place of this process
+        each = config.num_envs if num_actors else self.num_envs
+        self.total_envs = each * (num_actors or world_size())
         self.obs_shape, self.obs_dtype = obs_shape(self.env), obs_dtype(self.env)
         self.autoreset_mode = mode_of(self.env)
         self.num_actions = count_actions(self.env, learner.name, continuous=config.continuous)
@@ -120,12 +122,6 @@ class Setup:
             lambda: not getattr(self.env, "is_compiling", False),
             is_enabled=config.cuda_graphs,
         )
-
-    def _env_of_config(self) -> FrameEnv:
-        config = self.config
-        if self.device.index is not None and not config.env_device:
-            config = dataclasses.replace(config, env_device=str(self.device))
-        return make_env(config)
 
     # --- Random streams ---------------------------------------------------------------------------
 
@@ -183,6 +179,10 @@ class Setup:
                     read_floats(network)
                 elif self.obs_dtype == torch.int16:
                     read_floats(network, OBJECT_SCALE)
+                    layout = getattr(self.env, "objects_layout", None)
+                    if layout is not None and len(layout.slots) == 1:
+                        (slots,) = layout.slots.values()
+                        name_rows(network, [slot.name for slot in slots])
             network = network.to(self.device)
             if outputs:
                 check_network(network, self.obs_shape, self.obs_dtype, outputs, self.device)
@@ -366,6 +366,17 @@ def parse_device(name: str, value: str) -> torch.device:
         raise InvalidArgumentError(
             f"{name} is {shown(value)}; it must be 'cpu', 'cuda' or 'cuda:<number>'"
         ) from None
+
+
+def join(config: AgentConfig) -> tuple[torch.device, AgentConfig]:
+    """Join the other processes; return the device of this one, and the options with it.
+
+    The environments are there as well, unless they have a device of their own.
+    """
+    device = join_world(parse_device("device", config.device))
+    if device.index is not None and not config.env_device:
+        config = dataclasses.replace(config, env_device=str(device))
+    return device, config
 
 
 def is_same_device(first: torch.device, second: torch.device) -> bool:

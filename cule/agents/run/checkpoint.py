@@ -6,20 +6,19 @@ the newest checkpoint in its folder that every process has.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import os
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast, get_origin, get_type_hints
 
 from torch import Tensor
 
 from cule import __version__
 from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.distributed import barrier, gather_values, rank, world_size
-from cule.agents.run.folders import respelt
+from cule.agents.run.folders import read_rows, respelt
 from cule.errors import (
     CheckpointError,
     CheckpointNotFoundError,
@@ -59,12 +58,7 @@ def read_own(path: str | os.PathLike[str]) -> Checkpoint:
     if own.exists() or not Path(path).exists():
         return read_checkpoint(own)
     content = read_checkpoint(path)
-    return read_checkpoint(own) if num_processes(content) == world_size() else content
-
-
-def num_processes(content: Checkpoint) -> int:
-    """The number of processes that made a checkpoint."""
-    return content.get("world_size", 1)
+    return read_checkpoint(own) if content.get("world_size", 1) == world_size() else content
 
 
 def without_environments(content: Checkpoint) -> Checkpoint:
@@ -126,7 +120,7 @@ def load_state(learner: Learner, content: Checkpoint) -> None:
     _check_shapes(learner, content)
     _check_run(learner, content)
     try:
-        if num_processes(content) != world_size():
+        if content.get("world_size", 1) != world_size():
             content = without_environments(content)
         learner.load_state_dict(content)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
@@ -165,7 +159,7 @@ def _check_shapes(learner: Learner, content: PolicyState) -> None:
 
 
 def _check_run(learner: Learner, content: Checkpoint) -> None:
-    processes = num_processes(content)
+    processes = content.get("world_size", 1)
     is_resized = processes != world_size()
     if is_resized and "replay" in content["extra"]:
         raise CheckpointError(
@@ -230,15 +224,9 @@ class PolicyState(TypedDict):
     network: dict[str, Tensor]
 
 
-_POLICY_TYPES: dict[str, type] = {
-    "algorithm": str,
-    "version": str,
-    "config": dict,
-    "obs_shape": list,
-    "num_actions": int,
-    "steps": int,
-    "updates": int,
-    "network": dict,
+#: Types of its entries.
+POLICY_TYPES: dict[str, type] = {
+    name: get_origin(kind) or kind for name, kind in get_type_hints(PolicyState).items()
 }
 
 
@@ -287,12 +275,12 @@ def checked_policy(path: str | os.PathLike[str], content: Mapping[str, object]) 
     Raises:
         CheckpointError: A part is missing or of another type, or an option has been used.
     """
-    for name, kind in _POLICY_TYPES.items():
+    for name, kind in POLICY_TYPES.items():
         if type(content.get(name)) not in (kind, OrderedDict if kind is dict else kind):
             raise CheckpointError(
                 f"{path}: {name} is {shown(content.get(name))}; it must be a {kind.__name__}"
             )
-    state = cast(PolicyState, {name: content[name] for name in _POLICY_TYPES})
+    state = cast(PolicyState, {name: content[name] for name in POLICY_TYPES})
     if not all(isinstance(weight, Tensor) for weight in state["network"].values()):
         raise CheckpointError(f"{path}: network does not hold tensors alone")
     return {**state, "config": without_removed_options(path, state["config"])}
@@ -356,7 +344,7 @@ def read_newest(folder: Path) -> Checkpoint | None:
         else:
             own[content["steps"]] = content
     first = own[max(own)] if rank() == 0 and own else None
-    processes = gather_values(None if first is None else num_processes(first))[0]
+    processes = gather_values(None if first is None else first.get("world_size", 1))[0]
     if processes not in (None, world_size()):
         return gather_values(None if first is None else without_environments(first))[0]
     all_steps = gather_values(sorted(own))
@@ -376,11 +364,8 @@ def read_newest(folder: Path) -> Checkpoint | None:
 
 def seconds_so_far(folder: Path, steps: int) -> tuple[float, float]:
     """Seconds of training, and of everything, up to a step; from the rows of progress."""
-    path = folder / "progress.csv"
     train_s, wall_s = 0.0, 0.0
-    if path.exists():
-        with path.open(newline="") as file:
-            for row in csv.DictReader(file):
-                if row.get("steps") and float(row["steps"]) <= steps and row.get("wall_s"):
-                    train_s, wall_s = float(row["train_s"]), float(row["wall_s"])
+    for row in read_rows(folder / "progress.csv"):
+        if row.get("steps") and float(row["steps"]) <= steps and row.get("wall_s"):
+            train_s, wall_s = float(row["train_s"]), float(row["wall_s"])
     return train_s, wall_s

@@ -18,20 +18,16 @@ from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.distributed import leave_world, rank
 from cule.agents.parts.envs import FrameEnv, make_games
 from cule.agents.parts.learner import Learner
-from cule.agents.run.checkpoint import (
-    FREE_OPTIONS,
-    PolicyState,
-    find_checkpoint,
-    run_path,
-)
+from cule.agents.run.checkpoint import FREE_OPTIONS, PolicyState, find_checkpoint, run_path
 from cule.agents.run.evaluation import (
     Evaluation,
     evaluate,
     make_eval_env,
+    modifications_to_play,
+    table_of_changes,
 )
 from cule.agents.run.folders import read_config
 from cule.agents.run.matches import play_matches, seats_with_opponent
-from cule.agents.run.modified import modifications_to_play, table_of_changes
 from cule.agents.run.presets import (
     AGENTS,
     PRESETS,
@@ -55,6 +51,12 @@ from cule.option_fields import (
     positional,
     validate,
 )
+
+#: Options that come first in the help of ``cule train``.
+_FIRST_OPTIONS = (
+    "game", "num_envs", "total_steps", "seed", "device", "network", "learning_rate", "env_threads",
+    "out", "resume", "eval_every", "target_score",
+)  # fmt: skip
 
 
 def train(words: Sequence[str]) -> int:
@@ -92,7 +94,10 @@ def _train_once(name: str, config: AgentConfig, run_options: RunOptions) -> tupl
         is_complete = run.run()
         is_first = rank() == 0
     except (MemoryError, RuntimeError) as error:
-        if isinstance(error, CuleError) or not _is_out_of_memory(error):
+        # On a CPU torch has no error class for it.
+        kinds = (MemoryError, torch.OutOfMemoryError)
+        is_out_of_memory = isinstance(error, kinds) or "can't allocate memory" in str(error)
+        if isinstance(error, CuleError) or not is_out_of_memory:
             raise
         reason = str(error).partition("\n")[0] or "an allocation failed"
         raise TrainingMemoryError(
@@ -128,8 +133,9 @@ def parse_train(words: Sequence[str]) -> tuple[str, AgentConfig, RunOptions]:
     preset = PRESETS[name]
     config_class = AGENTS[preset.algorithm].config_class
     parser.usage = f"cule train {name} [options]"
-    add_arguments(parser.add_argument_group("algorithm"), config_class, preset.options)
-    add_arguments(parser.add_argument_group("run"), RunOptions)
+    first = dict.fromkeys(_FIRST_OPTIONS, parser.add_argument_group("options to begin with"))
+    add_arguments(parser.add_argument_group("algorithm"), config_class, preset.options, first)
+    add_arguments(parser.add_argument_group("run"), RunOptions, targets=first)
     given = vars(parser.parse_args(words))
     given.pop("algorithm")
     run_names = {item.name for item in dataclasses.fields(RunOptions)}
@@ -196,15 +202,13 @@ def _check_resumed(
             )
 
 
-def _is_out_of_memory(error: Exception) -> bool:
-    """Whether an allocation failed; on a CPU torch has no error class for it."""
-    kinds = (MemoryError, torch.OutOfMemoryError)
-    return isinstance(error, kinds) or "can't allocate memory" in str(error)
-
-
 def evaluate_checkpoints(words: Sequence[str]) -> int:
     """Run ``cule eval CHECKPOINT ...``: episodes, or matches with ``--versus``."""
-    options = _parse_eval(words)
+    parser = Parser(
+        prog="cule eval",
+        description="Play whole episodes with trained agents and report unclipped scores.",
+    )
+    options = parse_options(parser, EvalOptions, words)
     agent_class = None if options.agent is None else find_agent(options.agent)
     versus = None
     if options.versus not in (None, "random"):
@@ -404,14 +408,6 @@ class EvalOptions:
                 )
         if self.json is not None:  # fail before playing
             check_writable(self.json)
-
-
-def _parse_eval(words: Sequence[str]) -> EvalOptions:
-    parser = Parser(
-        prog="cule eval",
-        description="Play whole episodes with trained agents and report unclipped scores.",
-    )
-    return parse_options(parser, EvalOptions, words)
 
 
 def _print_aggregates(results: Sequence[Evaluation]) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import csv
 import importlib.util
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cule.agents.run.folders import CONFIG_FILE, read_config
+from cule.agents.run.folders import CONFIG_FILE, read_config, read_rows
 from cule.agents.run.scores import Interval, aggregate
 from cule.errors import InvalidArgumentError, MissingPackageError, shown
 from cule.familiar_names import Parser
@@ -23,7 +24,6 @@ from cule.option_fields import parse_options, positional
 
 #: Colours of curves, in order.
 COLOURS = ("#0b5fa5", "#d1495b", "#5aa02c", "#e09f3e", "#7d5ba6", "#777777")
-
 
 #: Panels side by side.
 MOST_COLUMNS = 3
@@ -74,7 +74,8 @@ def read_curves(runs: Sequence[Path]) -> list[Curve]:
     for run in runs:
         config = read_config(run) or {}
         kind = str(config["game"]), str(config.get("preset", config["algorithm"]))
-        scores = _scores(run / "evaluations.csv")
+        rows = read_rows(run / "evaluations.csv")
+        scores = {int(row["steps"]): float(row["mean"]) for row in rows}
         if not scores:
             raise InvalidArgumentError(
                 f"{run} has no evaluations; train with --eval-every to have them"
@@ -82,13 +83,6 @@ def read_curves(runs: Sequence[Path]) -> list[Curve]:
         joined.setdefault(kind, {})[str(run)] = scores
         frameskips[kind] = int(config["frameskip"])
     return [Curve(*kind, frameskips[kind], scores) for kind, scores in joined.items()]
-
-
-def _scores(path: Path) -> dict[int, float]:
-    if not path.exists():
-        return {}
-    with path.open(newline="") as file:
-        return {int(row["steps"]): float(row["mean"]) for row in csv.DictReader(file)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,14 +135,25 @@ def write_table(
     path: Path, curves: Sequence[Curve], points: Mapping[str, Mapping[int, Interval]]
 ) -> None:
     """Write the points of curves as a CSV file."""
+    rows = [
+        (curve.label, len(curve.scores), step, step * curve.frameskip, *numbers(found))
+        for curve in curves
+        for step, found in points[curve.label].items()
+    ]
+    write_csv(path, ("curve", "runs", "steps", "frames", "iqm", "low", "high"), rows)
+
+
+def write_csv(path: Path, names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a CSV file."""
     with writing(path), path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("curve", "runs", "steps", "frames", "iqm", "low", "high"))
-        for curve in curves:
-            for step, found in points[curve.label].items():
-                numbers = (f"{number:.6g}" for number in found)
-                counts = (len(curve.scores), step, step * curve.frameskip)
-                writer.writerow((curve.label, *counts, *numbers))
+        writer.writerow(names)
+        writer.writerows(rows)
+
+
+def numbers(values: Iterable[float]) -> list[str]:
+    """Numbers of a table; NaN is left out."""
+    return ["" if math.isnan(value) else f"{value:.6g}" for value in values]
 
 
 @contextlib.contextmanager

@@ -19,8 +19,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
-from typing import TYPE_CHECKING, TypedDict, cast
+from itertools import count, pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -28,12 +28,13 @@ from torch import Tensor
 
 from cule.agents.parts.config import EVALUATION_SEED, AgentConfig
 from cule.agents.parts.envs import AnyEnv, FrameEnv, as_frame_env, make_env, make_games, make_stacks
-from cule.agents.run.scores import human_normalized, reference_scores
+from cule.agents.run.scores import human_normalized, mean_change, reference_scores
 from cule.agents.self_play import RandomOpponent, SelfPlayEnv
 from cule.envs import Action, AtariVectorEnv
 from cule.envs.options import PRESETS
 from cule.errors import CuleError, InvalidArgumentError, shown
 from cule.games import game_id_of, resolve
+from cule.games.modifications import ORIGINAL, all_modifications
 from cule.replay.options import check_int
 
 if TYPE_CHECKING:
@@ -42,32 +43,27 @@ if TYPE_CHECKING:
 #: Fewest episodes of an evaluation.
 MIN_EPISODES = 10
 
+#: Steps after which the host learns which environments have finished: a GPU is waited for.
+_STEPS_BETWEEN_READS = {"cpu": 1, "cuda": 32}
+
 #: Emulated frames after which an episode is truncated: half an hour of play.
 FRAME_CAP = 108_000
 
 
-class Starts(TypedDict, total=False):
-    """Options of the environments that a protocol sets."""
-
-    repeat_action_probability: float
-    noop_max: int
-    use_fire_reset: bool
-    fire_after_life_loss: bool
-    max_num_frames_per_episode: int
-
-
 #: What ``machado`` takes from the preset of environments of this name.
-_OF_MACHADO = {"repeat_action_probability", "noop_max", "use_fire_reset",
-               "max_num_frames_per_episode"}  # fmt: skip
+_OF_MACHADO = (
+    *("repeat_action_probability", "noop_max", "use_fire_reset"),
+    "max_num_frames_per_episode",
+)
 
-#: Options by protocol. noop_max 31 means 0 to 30 no-ops.
-PROTOCOLS: dict[str, Starts] = {
+#: Options of the environments by protocol. noop_max 31 means 0 to 30 no-ops.
+PROTOCOLS: dict[str, dict[str, Any]] = {
     "noop": {"repeat_action_probability": 0.0, "noop_max": 31},
     "sticky": {"repeat_action_probability": 0.25, "noop_max": 1},
-    "machado": cast(
-        "Starts",
-        {name: PRESETS["machado"][name] for name in _OF_MACHADO} | {"fire_after_life_loss": False},
-    ),
+    "machado": {
+        **{name: value for name, value in PRESETS["machado"].items() if name in _OF_MACHADO},
+        "fire_after_life_loss": False,
+    },
     "as-trained": {},
 }
 
@@ -250,7 +246,7 @@ def make_eval_env(
 def eval_config(config: AgentConfig, protocol: str, num_envs: int) -> AgentConfig:
     """The options of the environments of a protocol, for an agent trained with a config."""
     check_protocol(config, protocol)
-    starts: Starts = {"max_num_frames_per_episode": FRAME_CAP, **PROTOCOLS[protocol]}
+    starts = {"max_num_frames_per_episode": FRAME_CAP, **PROTOCOLS[protocol]}
     return dataclasses.replace(config, num_envs=num_envs, decorrelate_steps=0, **starts)
 
 
@@ -269,10 +265,12 @@ def _play(
     obs, _ = env.reset(seed=seed)
     continuous = agent.config.continuous
     stacks = make_stacks(env, obs, continuous=continuous, device=agent.setup.device)
-    returns: list[list[float]] = [[] for _ in range(env.num_envs)]
-    lengths: list[list[int]] = [[] for _ in range(env.num_envs)]
+    device = agent.setup.env_device
+    shape = (env.num_envs, each)
+    returns, lengths = torch.zeros(shape, device=device), torch.zeros(shape, device=device)
+    finished = torch.zeros(env.num_envs, dtype=torch.int64, device=device)
     playing = torch.arange(env.num_envs, device=agent.setup.device)
-    while len(playing):
+    for number in count(1):
         obs = stacks.observe()
         chosen = agent.act(
             obs if len(playing) == env.num_envs else obs[playing], generator, greedy=greedy
@@ -280,16 +278,58 @@ def _play(
         # Environments that have finished play no-ops, for which no network is needed.
         actions = chosen.new_zeros((env.num_envs, *chosen.shape[1:]))
         actions[playing] = chosen
-        step = env.step_frames(actions.to(agent.setup.env_device))
+        step = env.step_frames(actions.to(device))
         stacks.append(actions, step)
         if on_frames is not None:
             on_frames(step.frame)
-        ended = torch.nonzero(step.terminated | step.truncated).flatten().tolist()
-        for index in ended:
-            if len(returns[index]) < each:
-                returns[index].append(float(step.episode_return[index]))
-                lengths[index].append(int(step.episode_length[index]))
-        if ended:
-            left = [i for i in range(env.num_envs) if len(returns[i]) < each]
-            playing = torch.tensor(left, dtype=torch.int64, device=agent.setup.device)
-    return tuple(chain.from_iterable(returns)), tuple(chain.from_iterable(lengths))
+        ended = (step.terminated | step.truncated) & (finished < each)
+        place = finished.clamp(max=each - 1).unsqueeze(1)
+        for table, value in ((returns, step.episode_return), (lengths, step.episode_length)):
+            now = torch.where(ended, value.to(table.dtype), table.gather(1, place).squeeze(1))
+            table.scatter_(1, place, now.unsqueeze(1))
+        finished += ended
+        if number % _STEPS_BETWEEN_READS[device.type] == 0:
+            playing = torch.nonzero(finished < each).flatten().to(agent.setup.device)
+            if not len(playing):
+                break
+    return tuple(returns.flatten().tolist()), tuple(map(int, lengths.flatten().tolist()))
+
+
+# --- Modified games -------------------------------------------------------------------------------
+
+#: Every modification of a game that changes what is played rather than how it is rewarded.
+ALL = "all"
+
+
+def modifications_to_play(config: AgentConfig, asked: str) -> dict[str, str | None]:
+    """The option `modifications` of each evaluation, by its name; the first is the original.
+
+    Args:
+        config: Options of the agent's training.
+        asked: `ALL`, or the modifications of one evaluation.
+    """
+    if asked != ALL:
+        return {ORIGINAL: None, asked: asked}
+    if "," in config.game:
+        raise InvalidArgumentError(
+            f"modifications is {shown(asked)} and game {shown(config.game)}; it must be one game"
+        )
+    known = all_modifications(game_id_of(config.game)).values()
+    names = [one.name for one in known if one.group != "reward"]
+    return {ORIGINAL: None, **{name: name for name in names}}
+
+
+def table_of_changes(results: Mapping[str, Evaluation]) -> str:
+    """Mean scores in the original and in modified games, and the changes, as lines of text."""
+    before = results[ORIGINAL]
+    width = max(map(len, results))
+    lines = [f"{'':<{width}} {'mean':>12} {'change':>12}  95 % interval"]
+    for name, result in results.items():
+        line = f"{name:<{width}} {result.mean:12.2f}"
+        if name != ORIGINAL:
+            change, low, high = mean_change(result.returns, before.returns)
+            line += f" {change:+12.2f}  [{low:+.2f}, {high:+.2f}]"
+            if before.mean:
+                line += f"  {change / abs(before.mean):+.0%}"
+        lines.append(line)
+    return "\n".join(lines)

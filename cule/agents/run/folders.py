@@ -1,7 +1,8 @@
-"""Folders of runs: the options that a run was made with. Needs no torch."""
+"""Folders of runs: the options that a run was made with, and its tables. Needs no torch."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,3 +38,11 @@ def read_config(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         pass
     raise CheckpointError(f"{path} does not hold the options of a run")
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """The complete rows of a CSV file of a run, which may be written to; none without a file."""
+    if not path.exists():
+        return []
+    complete = path.read_text().rpartition("\n")[0]
+    return list(csv.DictReader(complete.splitlines(), restval=""))

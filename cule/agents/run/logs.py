@@ -1,8 +1,9 @@
-"""Logs of a training run: CSV, JSON lines, and TensorBoard if it is installed.
+"""Logs of a training run: CSV, JSON lines, TensorBoard if it is installed, and trackers by name.
 
 The folder holds `config.json`, `progress.csv` and `progress.jsonl` (one row per interval) and
 `evaluations.csv`. A resumed run first drops the rows after its checkpoint, so that every step
-occurs once.
+occurs once. The trackers wandb and mlflow are optional and imported only here; they get every row
+of the CSV files, with names such as ``progress/episode_return`` and ``evaluation/mean``.
 """
 
 from __future__ import annotations
@@ -10,20 +11,125 @@ from __future__ import annotations
 import contextlib
 import csv
 import functools
+import importlib
 import importlib.util
 import io
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, TypeAlias
 
 from cule.agents.run.folders import CONFIG_FILE
+from cule.errors import InvalidArgumentError, MissingPackageError, shown
 from cule.files import replace_bytes, replace_text, writing
 
 Value = float | int | str
 Row = Mapping[str, Value]
+
+
+#: Project or experiment that runs belong to.
+PROJECT = "cule"
+
+
+def metrics_of(group: str, row: Row) -> dict[str, float]:
+    """The numbers of a row, named after its group."""
+    return {
+        f"{group}/{name}": float(value)
+        for name, value in row.items()
+        if name != "steps" and isinstance(value, int | float)
+    }
+
+
+class TensorBoard:
+    """Files of TensorBoard in a folder; those of a resumed run continue after a step."""
+
+    def __init__(self, folder: Path, until_step: int | None) -> None:
+        """Open the files."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._folder, purge = folder, None if until_step is None else until_step + 1
+        with writing(folder):
+            self._board: Any = SummaryWriter(str(folder), purge_step=purge)
+
+    def log(self, group: str, row: Row) -> None:
+        """Write the numbers of a row."""
+        with writing(self._folder):
+            for name, value in metrics_of(group, row).items():
+                self._board.add_scalar(name, value, int(row["steps"]))
+
+    def close(self) -> None:
+        """Flush and close."""
+        with writing(self._folder):
+            self._board.close()
+
+
+class _Wandb:
+    def __init__(self, folder: Path, config: Mapping[str, object]) -> None:
+        self._run = _module("wandb").init(
+            project=PROJECT, name=folder.name, dir=str(folder), config=dict(config)
+        )
+
+    def log(self, group: str, row: Row) -> None:
+        self._run.log(metrics_of(group, row), step=int(row["steps"]))
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class _MLflow:
+    def __init__(self, folder: Path, config: Mapping[str, object]) -> None:
+        self._module = _module("mlflow")
+        self._module.set_experiment(PROJECT)
+        self._module.start_run(run_name=folder.name)
+        self._module.log_params(dict(config))
+
+    def log(self, group: str, row: Row) -> None:
+        self._module.log_metrics(metrics_of(group, row), step=int(row["steps"]))
+
+    def close(self) -> None:
+        self._module.end_run()
+
+
+#: Gets the rows of a run by `log`, until `close`.
+Tracker: TypeAlias = TensorBoard | _Wandb | _MLflow
+
+TRACKERS: dict[str, type[_Wandb] | type[_MLflow]] = {"wandb": _Wandb, "mlflow": _MLflow}
+
+
+def check_trackers(names: str) -> list[str]:
+    """The names in a list with commas.
+
+    Raises:
+        InvalidArgumentError: An unknown name.
+        MissingPackageError: A tracker is not installed.
+    """
+    found = [name.strip() for name in names.split(",") if name.strip()]
+    for name in found:
+        if name not in TRACKERS:
+            raise InvalidArgumentError(
+                f"track is {shown(names)}; it must be names of {', '.join(TRACKERS)}, with commas"
+            )
+        _module(name)
+    return found
+
+
+def make_trackers(names: str, folder: Path, config: Mapping[str, object]) -> list[_Wandb | _MLflow]:
+    """Start a run in each tracker of a list with commas."""
+    return [TRACKERS[name](folder, config) for name in check_trackers(names)]
+
+
+def _module(name: str) -> Any:  # it has no types here
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise MissingPackageError(
+            f"track is {shown(name)}, which is not installed; pip install {name}"
+        ) from None
+
+
+# --- Files ----------------------------------------------------------------------------------------
 
 
 class Table:
@@ -87,23 +193,21 @@ def _json_line(row: Row) -> str:
     return json.dumps(finite) + "\n"
 
 
-class Board(Protocol):
-    """The part of TensorBoard's ``SummaryWriter`` that a run uses."""
-
-    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
-        """Write a number."""
-
-    def close(self) -> None:
-        """Flush and close."""
-
-
 class RunLog:
     """The files of a run; rank 0 has one."""
 
     def __init__(
-        self, folder: Path, config: Mapping[str, object], *, until_step: int | None = None
+        self,
+        folder: Path,
+        config: Mapping[str, object],
+        *,
+        until_step: int | None = None,
+        trackers: Sequence[Tracker] = (),
     ) -> None:
-        """Open the files; continue after `until_step`, or start new files if it is None."""
+        """Open the files; continue after `until_step`, or start new files if it is None.
+
+        `trackers` get all rows as well.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         self.progress = Table(folder / "progress.csv", until_step=until_step)
         self.evaluations = Table(folder / "evaluations.csv", until_step=until_step)
@@ -113,35 +217,23 @@ class RunLog:
             file.write(json.dumps({"config": dict(config)}) + "\n")
             for row in self.progress.rows:
                 file.write(_json_line(row))
-        self._board_folder = folder / "tensorboard"
-        with writing(self._board_folder):
-            self._board = _open_board(self._board_folder, until_step)
+        self._trackers = [*trackers, *_boards(folder / "tensorboard", until_step)]
 
-    def add_progress(self, row: Row) -> None:
-        """Write a row of progress to all files."""
-        self.progress.add(row)
-        with writing(self._lines), self._lines.open("a") as file:
-            file.write(_json_line(row))
-        self._write_to_board("progress", row)
-
-    def add_evaluation(self, row: Row) -> None:
-        """Write a row of evaluation."""
-        self.evaluations.add(row)
-        self._write_to_board("evaluation", row)
+    def add(self, group: str, row: Row) -> None:
+        """Write a row of "progress" or "evaluation"."""
+        if group == "progress":
+            self.progress.add(row)
+            with writing(self._lines), self._lines.open("a") as file:
+                file.write(_json_line(row))
+        else:
+            self.evaluations.add(row)
+        for tracker in self._trackers:
+            tracker.log(group, row)
 
     def close(self) -> None:
-        """Flush TensorBoard."""
-        if self._board is not None:
-            with writing(self._board_folder):
-                self._board.close()
-
-    def _write_to_board(self, group: str, row: Row) -> None:
-        if self._board is None:
-            return
-        with writing(self._board_folder):
-            for name, value in row.items():
-                if name != "steps" and isinstance(value, int | float):
-                    self._board.add_scalar(f"{group}/{name}", value, int(row["steps"]))
+        """Flush TensorBoard, and end the runs of trackers."""
+        for tracker in self._trackers:
+            tracker.close()
 
 
 @functools.cache
@@ -150,12 +242,9 @@ def _note_missing_board() -> None:
     print("TensorBoard is not installed; logging to CSV and JSON lines only", file=sys.stderr)
 
 
-def _open_board(folder: Path, until_step: int | None) -> Board | None:
-    if importlib.util.find_spec("tensorboard") is None:
-        _note_missing_board()
-        return None
-    from torch.utils.tensorboard import SummaryWriter
-
-    purge = None if until_step is None else until_step + 1
-    board: Board = SummaryWriter(str(folder), purge_step=purge)
-    return board
+def _boards(folder: Path, until_step: int | None) -> list[Tracker]:
+    """TensorBoard, if it is installed."""
+    if importlib.util.find_spec("tensorboard") is not None:
+        return [TensorBoard(folder, until_step)]
+    _note_missing_board()
+    return []

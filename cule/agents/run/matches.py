@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from statistics import NormalDist, fmean
-from typing import TYPE_CHECKING
-
-import torch
-from torch import Tensor
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from cule.agents.parts.envs import make_games
 from cule.agents.run.evaluation import check_request, eval_config, evaluate
@@ -78,16 +77,6 @@ class Matches:
         }
 
 
-class _Greedy:
-    """An agent that chooses its best actions."""
-
-    def __init__(self, agent: Learner) -> None:
-        self._agent, self.device = agent, agent.setup.device
-
-    def act(self, obs: Tensor, generator: torch.Generator) -> Tensor:
-        return self._agent.act(obs, generator, greedy=True)
-
-
 def seats_with_opponent(config: AgentConfig) -> int:
     """Seats of the policy in each game, if an opponent has the others.
 
@@ -108,7 +97,9 @@ def find_opponent(
     if versus is None:
         return RandomOpponent(len(games.action_set), games.config.device)
     agent = load_opponent(versus, games, device)
-    return _Greedy(agent) if greedy else agent
+    act = functools.partial(agent.act, greedy=True)
+    greedy_agent: Any = SimpleNamespace(device=agent.device, act=act)
+    return greedy_agent if greedy else agent
 
 
 def play_matches(

@@ -18,7 +18,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -30,7 +30,6 @@ from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.distributed import (
     barrier,
     gather_values,
-    join_world,
     max_over_ranks,
     rank,
     sum_over_ranks,
@@ -39,7 +38,7 @@ from cule.agents.parts.distributed import (
 from cule.agents.parts.envs import FrameEnv
 from cule.agents.parts.learner import Learner, Progress
 from cule.agents.parts.memory import memory_gauges
-from cule.agents.parts.setup import Network, parse_device
+from cule.agents.parts.setup import Network, join
 from cule.agents.run.checkpoint import (
     WEIGHTS_SUFFIX,
     check_writable,
@@ -62,9 +61,8 @@ from cule.agents.run.evaluation import (
     evaluate,
     time_to_score,
 )
-from cule.agents.run.logs import Row, RunLog, Value
+from cule.agents.run.logs import Row, RunLog, Value, check_trackers, make_trackers
 from cule.agents.run.matches import make_opposed_env, seats_with_opponent
-from cule.agents.run.trackers import Tracker, check_trackers, make_trackers
 from cule.agents.run.weights import can_write_weights, read_to_play, save_weights
 from cule.agents.self_play import SelfPlayEnv
 from cule.errors import CheckpointError, CuleError, InvalidArgumentError, shown
@@ -158,7 +156,7 @@ class Run:
         self.preset = preset or agent.name
         self.on_row = on_row
         self.agent, self.folder, self.options = agent, folder, options
-        self.eval_env = eval_env
+        self.eval_env, self._weights = eval_env, folder / f"weights{WEIGHTS_SUFFIX}"
         self.evaluations: list[tuple[int, Evaluation]] = []
         self._train_s, self._wall_s = seconds_so_far(folder, agent.steps) if resumed else (0.0, 0.0)
         self._start = self._mark = time.monotonic()
@@ -167,7 +165,6 @@ class Run:
         if rank() == 0:
             check_writable(folder)
         self._log: RunLog | None = None
-        self._trackers: list[Tracker] = []
         self._until_step = agent.steps if resumed else None
         total = agent.config.total_steps
         is_shown = options.progress_bar and rank() == 0
@@ -194,23 +191,19 @@ class Run:
         """
         agent = self.agent
         try:
-            try:
-                with self._stop.listening():
-                    self._train_and_save()
-            except TimeIsUp:
-                return False
+            with self._stop.listening():
+                self._train_and_save()
             is_complete: bool = agent.steps >= agent.config.total_steps
             is_wanted = is_complete and self.options.eval_episodes and not self._stop.is_set
             if is_wanted and not self._is_evaluated():
                 self.evaluate()
+            return is_complete
+        except TimeIsUp:
+            return False
         finally:
-            if self._bar is not None:
-                self._bar.close()
-            if self._log is not None:
-                self._log.close()
-            for tracker in self._trackers:
-                tracker.close()
-        return is_complete
+            for part in (self._bar, self._log):
+                if part is not None:
+                    part.close()
 
     def _train_and_save(self) -> None:
         try:
@@ -282,12 +275,12 @@ class Run:
             **dataclasses.asdict(self.agent.config),
             "run": {k: v for k, v in run.items() if k not in ("out", "resume", "seeds")},
         }
-        self._trackers = make_trackers(self.options.track, self.folder, config)
-        self._log = RunLog(self.folder, config, until_step=self._until_step)
+        trackers = make_trackers(self.options.track, self.folder, config)
+        self._log = RunLog(self.folder, config, until_step=self._until_step, trackers=trackers)
         remove_leftovers(self.folder)
         remove_leftovers(self.folder / "checkpoints")
         (self.folder / "time_to_score.json").unlink(missing_ok=True)
-        self._note_target(self._log.evaluations.rows)
+        self._note_target()
 
     def _add_time(self) -> None:
         now = time.monotonic()
@@ -331,9 +324,7 @@ class Run:
         self._row_steps, self._row_updates, self._row_s = progress.steps, progress.updates, 0.0
         if episodes["episodes"]:
             self._return = episodes["episode_return"]
-        if self._log is not None:
-            self._log.add_progress(row)
-            self._call("progress", row)
+        self._write("progress", row)
         self._draw_bar(progress.steps, steps_per_s)
 
     def _show_progress(self, steps: int) -> None:
@@ -353,11 +344,11 @@ class Run:
             left = max(config.total_steps - steps, 0) / max(steps_per_s, 1e-9)
             self._bar.update(steps, steps_per_s * config.frameskip, self._return, left)
 
-    def _call(self, group: str, row: Row) -> None:
-        if self.on_row is not None:
-            self.on_row(group, row)
-        for tracker in self._trackers:
-            tracker.log(group, row)
+    def _write(self, group: str, row: Row) -> None:
+        if self._log is not None:
+            self._log.add(group, row)
+            if self.on_row is not None:
+                self.on_row(group, row)
 
     # --- Evaluations ------------------------------------------------------------------------------
 
@@ -377,12 +368,9 @@ class Run:
             if env is not None:
                 env.close()
         self.evaluations.append((agent.steps, result))
-        if self._log is not None:
-            times = {"train_s": self._train_s, "wall_s": self._elapsed_s()}
-            row = {"steps": agent.steps, **result.row(), **times}
-            self._log.add_evaluation(row)
-            self._call("evaluation", row)
-            self._note_target(self._log.evaluations.rows)
+        times = {"train_s": self._train_s, "wall_s": self._elapsed_s()}
+        self._write("evaluation", {"steps": agent.steps, **result.row(), **times})
+        self._note_target()
         if rank() == 0 and self.options.progress_bar:
             print(
                 f"\nevaluation at {agent.steps} steps: mean {result.mean:.2f}, median "
@@ -391,20 +379,23 @@ class Run:
             )
         return result
 
+    def _evaluated(self) -> list[dict[str, Value]]:
+        """Rows of the evaluations so far, on rank 0."""
+        return [] if self._log is None else self._log.evaluations.rows
+
     def _is_evaluated(self) -> bool:
         """Whether rank 0 has an evaluation of the current step."""
-        rows = [] if self._log is None else self._log.evaluations.rows
         wanted = (self.agent.steps, self.options.eval_protocol)
         has_row = any(
             (row["steps"], row["protocol"]) == wanted
             and int(row["episodes"]) >= self.options.eval_episodes
-            for row in rows
+            for row in self._evaluated()
         )
         return any(gather_values(has_row))
 
-    def _note_target(self, rows: Sequence[Row]) -> None:
+    def _note_target(self) -> None:
         target = self.options.target_score
-        reached = None if target is None else time_to_score(rows, target)
+        reached = None if target is None else time_to_score(self._evaluated(), target)
         if reached is not None:
             text = json.dumps({"target": target, **reached}, indent=2)
             replace_text(self.folder / "time_to_score.json", text + "\n")
@@ -415,10 +406,6 @@ class Run:
         return self._stop.kind == signal.SIGINT
 
     # --- Checkpoints ------------------------------------------------------------------------------
-
-    @property
-    def _weights(self) -> Path:
-        return self.folder / f"weights{WEIGHTS_SUFFIX}"
 
     def save(self, *, keep: bool = False) -> None:
         """Write a checkpoint, and a second one that is kept if `keep`.
@@ -538,9 +525,7 @@ def _opposed_envs(
                 "run"
             )
         versus = read_to_play(path)
-    device = join_world(parse_device("device", config.device))
-    if device.index is not None and not config.env_device:
-        config = dataclasses.replace(config, env_device=str(device))
+    _, config = join(config)
     count = max(min(options.eval_episodes, 128), 1) * seats
     for_evaluations = eval_config(config, options.eval_protocol, count)
     return make_opposed_env(config, versus), lambda: make_opposed_env(for_evaluations, versus)

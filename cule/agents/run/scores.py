@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import csv
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,10 @@ ATARI5 = {
     "phoenix": 0.1241,
     "qbert": 0.0805,
 }
+
+
+#: Scores of the runs of each game.
+_Runs: TypeAlias = list[NDArray[np.float64]]
 
 
 class ReferenceScores(NamedTuple):
@@ -115,8 +119,7 @@ def aggregate(
     As in Agarwal et al. 2021. Intervals are those of a stratified bootstrap: each resample samples
     runs (seeds) within every game. With the five games of `ATARI5` also "atari5", from their means.
     """
-    runs_of = _runs_of(scores)
-    measures: dict[str, Callable[[list[NDArray[np.float64]]], float]] = {
+    measures: dict[str, Callable[[_Runs], float]] = {
         "median": lambda sampled: float(np.median([runs.mean() for runs in sampled])),
         "mean": lambda sampled: float(np.mean([runs.mean() for runs in sampled])),
         "iqm": lambda sampled: interquartile_mean(np.concatenate(sampled)),
@@ -126,25 +129,22 @@ def aggregate(
         measures["atari5"] = lambda sampled: atari5(
             {game: float(runs.mean()) for game, runs in zip(scores, sampled, strict=True)}
         )
-    samples: dict[str, list[float]] = {name: [] for name in measures}
-    for sampled in _resampled(runs_of, resamples, seed):
-        for name, measure in measures.items():
-            samples[name].append(measure(sampled))
-    result = {}
-    for name, measure in measures.items():
-        low, high = np.percentile(samples[name], [2.5, 97.5])
-        result[name] = Interval(measure(runs_of), float(low), float(high))
-    return result
+
+    def measure(sampled: _Runs) -> list[float]:
+        return [each(sampled) for each in measures.values()]
+
+    return dict(zip(measures, _intervals(scores, measure, resamples, seed), strict=True))
 
 
 def mean_change(
     scores: Sequence[float], before: Sequence[float], *, resamples: int = 2000, seed: int = 0
 ) -> Interval:
     """Mean of some scores minus that of others, with a bootstrap interval over both."""
-    runs_of = _runs_of({"scores": scores, "before": before})
-    drawn = [new.mean() - old.mean() for new, old in _resampled(runs_of, resamples, seed)]
-    low, high = np.percentile(drawn, [2.5, 97.5])
-    return Interval(float(runs_of[0].mean() - runs_of[1].mean()), float(low), float(high))
+
+    def measure(sampled: _Runs) -> list[float]:
+        return [float(sampled[0].mean() - sampled[1].mean())]
+
+    return _intervals({"scores": scores, "before": before}, measure, resamples, seed)[0]
 
 
 def performance_profile(
@@ -158,27 +158,29 @@ def performance_profile(
 
     Every game has the same weight, as in the run-score distributions of Agarwal et al. 2021.
     """
-    runs_of, limits = _runs_of(scores), np.asarray(thresholds, np.float64)
+    limits = np.asarray(thresholds, np.float64)
 
-    def shares(sampled: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    def shares(sampled: _Runs) -> list[float]:
         above = [(runs[:, None] > limits).mean(0) for runs in sampled]
-        return np.asarray(np.mean(above, axis=0), np.float64)
+        return list(np.mean(above, axis=0))
 
-    drawn = np.array([shares(sampled) for sampled in _resampled(runs_of, resamples, seed)])
-    low, high = np.percentile(drawn, [2.5, 97.5], axis=0)
-    return [Interval(*map(float, row)) for row in zip(shares(runs_of), low, high, strict=True)]
+    return _intervals(scores, shares, resamples, seed)
 
 
-def _runs_of(scores: Mapping[str, Sequence[float]]) -> list[NDArray[np.float64]]:
+def _intervals(
+    scores: Mapping[str, Sequence[float]],
+    measure: Callable[[_Runs], list[float]],
+    resamples: int,
+    seed: int,
+) -> list[Interval]:
+    """Measures of the runs of every game, with intervals over resamples with replacement."""
     if not scores or not all(len(runs) for runs in scores.values()):
         raise InvalidArgumentError("scores must hold at least one game and one run of each")
-    return [np.asarray(runs, np.float64) for runs in scores.values()]
-
-
-def _resampled(
-    runs_of: Sequence[NDArray[np.float64]], resamples: int, seed: int
-) -> Iterator[list[NDArray[np.float64]]]:
-    """Resamples of the runs of every game, with replacement."""
+    runs_of = [np.asarray(runs, np.float64) for runs in scores.values()]
     random = np.random.default_rng(seed)
-    for _ in range(resamples):
-        yield [runs[random.integers(len(runs), size=len(runs))] for runs in runs_of]
+    drawn = [
+        measure([runs[random.integers(len(runs), size=len(runs))] for runs in runs_of])
+        for _ in range(resamples)
+    ]
+    low, high = np.percentile(drawn, [2.5, 97.5], axis=0)
+    return [Interval(*map(float, row)) for row in zip(measure(runs_of), low, high, strict=True)]

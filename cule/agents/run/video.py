@@ -73,18 +73,15 @@ class RecordedEnv:
     def _add_picture(self) -> None:
         if self._error is not None:
             return
-        try:
-            self._send_picture()
-        except VideoError as error:  # for `finish`: the episodes continue
-            self._error = error
-
-    def _send_picture(self) -> None:
         screen = to_numpy(self._env.screens("rgb", [0]))[0]
         picture = screen.repeat(ROWS, axis=0).repeat(COLUMNS, axis=1)
-        with self._as_video_errors():
-            if self._writer is None:
-                self._writer = self._open(picture.shape[1], picture.shape[0])
-            self._writer.send(picture)
+        try:
+            with self._as_video_errors():
+                if self._writer is None:
+                    self._writer = self._open(picture.shape[1], picture.shape[0])
+                self._writer.send(picture)
+        except VideoError as error:  # for `finish`: the episodes continue
+            self._error = error
 
     def _open(self, width: int, height: int) -> Writer:
         import imageio_ffmpeg

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from cule.agents.run.checkpoint import (
+    POLICY_TYPES,
     WEIGHTS_SUFFIX,
     PolicyState,
     checked_policy,
@@ -33,12 +34,10 @@ if TYPE_CHECKING:
     from cule.agents.parts.learner import Learner
 
 #: Entries of the metadata that are JSON, and their types.
-_JSON_TYPES: dict[str, type] = {
-    "config": dict,
-    "obs_shape": list,
-    "num_actions": int,
-    "steps": int,
-    "updates": int,
+_JSON_TYPES = {
+    name: kind
+    for name, kind in POLICY_TYPES.items()
+    if name not in ("algorithm", "version", "network")
 }
 
 #: The checksum in the header, and its placeholder while the checksum is computed.

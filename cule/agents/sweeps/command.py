@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import dataclasses
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -14,12 +14,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from cule.agents.parts.config import AgentConfig
 from cule.agents.run.checkpoint import check_writable
 from cule.agents.run.cli import parse_train
 from cule.agents.run.evaluation import check_protocol
+from cule.agents.run.folders import read_rows
 from cule.agents.run.presets import PRESETS
 from cule.agents.run.scores import ATARI5, reference_scores
 from cule.agents.sweeps.report import summary, write_report
@@ -185,19 +186,13 @@ def _pool(
     """Yield what executes a run, and how many it executes at a time."""
     cpus = options.cpus_per_run
     if options.cluster:
-        from cule.agents.sweeps.ray_tasks import RayTasks
+        from cule.agents.sweeps.ray_tasks import ray_tasks
 
-        with contextlib.closing(
-            RayTasks(
-                options.cluster,
-                folder,
-                plan.games,
-                max_slots=options.jobs,
-                num_cpus=cpus,
-                num_gpus=options.gpus_per_run,
-            )
+        gpus, jobs = options.gpus_per_run, options.jobs
+        with ray_tasks(
+            options.cluster, folder, plan.games, max_slots=jobs, num_cpus=cpus, num_gpus=gpus
         ) as tasks:
-            yield tasks.execute, tasks.num_slots
+            yield tasks
         return
     own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     jobs = options.jobs or max((own or 1) // cpus, 1)
@@ -207,14 +202,6 @@ def _pool(
 # --- Dry runs -------------------------------------------------------------------------------------
 
 
-class Measured(NamedTuple):
-    """Speed and memory of a run."""
-
-    steps_per_s: float
-    memory_bytes: int
-    """Peak of the process, and what its replay memory grows to."""
-
-
 def _dry_run(options: SweepOptions, plan: Plan, config: AgentConfig) -> int:
     runs = len(plan.games) * plan.num_seeds
     print(f"{plan.preset}: {len(plan.games)} games x {plan.num_seeds} seeds = {runs} runs of")
@@ -222,24 +209,28 @@ def _dry_run(options: SweepOptions, plan: Plan, config: AgentConfig) -> int:
     print(f"games: {', '.join(plan.games)}")
     with _pool(options, plan, None) as (_, num_slots):
         jobs = num_slots()
-    found = measure(plan, config, options.cpus_per_run)
-    hours = plan.total_steps / found.steps_per_s / 3600
+    steps_per_s, memory_bytes = measure(plan, config, options.cpus_per_run)
+    hours = plan.total_steps / steps_per_s / 3600
     waves = -(-runs // jobs)
     print(
         f"measured on this machine in {plan.games[0]}, one run alone: "
-        f"{found.steps_per_s * plan.frameskip:,.0f} frames per second, "
-        f"{format_bytes(found.memory_bytes)} of memory"
+        f"{steps_per_s * plan.frameskip:,.0f} frames per second, "
+        f"{format_bytes(memory_bytes)} of memory"
     )
     print(
-        f"{jobs} runs at a time: {format_bytes(jobs * found.memory_bytes)} of memory, "
+        f"{jobs} runs at a time: {format_bytes(jobs * memory_bytes)} of memory, "
         f"{hours:.2f} hours a run, {waves * hours:.1f} hours in all "
         f"({short_time(waves * hours * 3600)}), without evaluations"
     )
     return 0
 
 
-def measure(plan: Plan, config: AgentConfig, num_cpus: int) -> Measured:
+def measure(plan: Plan, config: AgentConfig, num_cpus: int) -> tuple[float, int]:
     """Train the first run for `MEASURE_S` seconds in a temporary folder.
+
+    Returns:
+        Steps per second, and bytes of memory: the peak of the process and what its replay memory
+        grows to.
 
     Raises:
         InvalidArgumentError: The run fails; the message is its own.
@@ -265,8 +256,7 @@ def measure(plan: Plan, config: AgentConfig, num_cpus: int) -> Measured:
     if len(rows) < 2:
         raise InvalidArgumentError(f"the run that a dry run measures ended: {message}")
     (first_steps, first_s), (steps, at_s) = rows[0], rows[-1]
-    speed = (steps - first_steps) / max(at_s - first_s, 1e-9)
-    return Measured(speed, peak + replay_bytes)
+    return (steps - first_steps) / max(at_s - first_s, 1e-9), peak + replay_bytes
 
 
 def _rows_of(
@@ -276,13 +266,11 @@ def _rows_of(
     found: list[tuple[float, float]] = []
     while process.poll() is None and (not found or found[-1][1] - found[0][1] < seconds):
         time.sleep(0.2)
-        if path.exists():
-            complete = path.read_text().rpartition("\n")[0].splitlines()
-            found = [
-                (float(row["steps"]), float(row["train_s"]))
-                for row in csv.DictReader(complete)
-                if float(row["updates"] or 0) > 0
-            ]
+        found = [
+            (float(row["steps"]), float(row["train_s"]))
+            for row in read_rows(path)
+            if float(row["updates"] or 0) > 0
+        ]
     return found
 
 
@@ -292,5 +280,5 @@ def _peak_bytes(process: subprocess.Popen[bytes]) -> int:
         status = Path(f"/proc/{process.pid}/status").read_text()
     except OSError:
         return 0
-    lines = dict(line.split(":", 1) for line in status.splitlines())
-    return int(lines.get("VmHWM", "0 kB").split()[0]) * 1024
+    found = re.search(r"VmHWM:\s*(\d+)", status)
+    return int(found[1]) * 1024 if found else 0

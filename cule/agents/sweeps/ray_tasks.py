@@ -5,84 +5,75 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from cule.agents.cluster.connection import check_nodes, connect, disconnect, import_ray
 from cule.agents.sweeps.runs import STOP_S, Outcome, run_process
+from cule.agents.sweeps.schedule import Execute
 from cule.errors import ClusterError, shown
 
 
-class RayTasks:
-    """Executes runs on a cluster; `execute` waits for one, in any thread."""
+@contextlib.contextmanager
+def ray_tasks(
+    address: str,
+    folder: Path | None,
+    games: Sequence[str],
+    *,
+    max_slots: int,
+    num_cpus: int,
+    num_gpus: float,
+) -> Iterator[tuple[Execute, Callable[[], int]]]:
+    """Connect and check the nodes; yield what executes a run, and how many there is room for.
 
-    def __init__(
-        self,
-        address: str,
-        folder: Path | None,
-        games: Sequence[str],
-        *,
-        max_slots: int,
-        num_cpus: int,
-        num_gpus: float,
-    ) -> None:
-        """Connect and check the nodes.
+    Args:
+        address: As for `cule.agents.cluster.connection.connect`.
+        folder: A folder that the nodes must share; None: nothing is run.
+        games: Games whose ROMs they must have.
+        max_slots: Runs at a time; 0: as many as the cluster has room for.
+        num_cpus: CPUs of a run.
+        num_gpus: GPUs of a run.
 
-        Args:
-            address: As for `cule.agents.cluster.connection.connect`.
-            folder: A folder that the nodes must share; None: nothing is run.
-            games: Games whose ROMs they must have.
-            max_slots: Runs at a time; 0: as many as the cluster has room for.
-            num_cpus: CPUs of a run.
-            num_gpus: GPUs of a run.
+    Raises:
+        ClusterError: The cluster cannot run them.
+    """
+    ray, must_disconnect = import_ray(), connect(address)
+    task = ray.remote(_run_on_node).options(
+        num_cpus=num_cpus, num_gpus=num_gpus, max_retries=0, scheduling_strategy="SPREAD"
+    )
+    resources = {"CPU": num_cpus} | ({"GPU": num_gpus} if num_gpus else {})
 
-        Raises:
-            ClusterError: The cluster cannot run them.
-        """
-        self._ray = import_ray()
-        self._must_disconnect = connect(address)
-        self._resources = {"CPU": num_cpus} | ({"GPU": num_gpus} if num_gpus else {})
-        self._max_slots, self._num_cpus = max_slots, num_cpus
-        try:
-            with _token(folder) as tokens:
-                check_nodes(games, tokens)
-                if not self.num_slots():
-                    raise ClusterError(
-                        f"cluster is {shown(address)}, and no node has {num_cpus} CPUs and "
-                        f"{num_gpus:g} GPUs"
-                    )
-        except BaseException:
-            self.close()
-            raise
-        self._task = self._ray.remote(_run_on_node).options(
-            num_cpus=num_cpus, num_gpus=num_gpus, max_retries=0, scheduling_strategy="SPREAD"
-        )
-
-    def num_slots(self) -> int:
-        """Runs that the nodes of now have room for."""
-        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+    def num_slots() -> int:
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         room = sum(
-            int(min(node.get(name, 0.0) / each for name, each in self._resources.items()))
+            int(min(node.get(name, 0.0) / each for name, each in resources.items()))
             for node in nodes
         )
-        return min(room, self._max_slots or room)
+        return min(room, max_slots or room)
 
-    def execute(self, words: Sequence[str], log: Path, stop: threading.Event) -> Outcome:
-        """Run a process on a node to its end, or until `stop` is set: then it saves."""
-        task = self._task.remote(list(words[1:]), str(log.absolute()), self._num_cpus)
-        while not self._ray.wait([task], timeout=0.5)[0]:
+    def execute(words: Sequence[str], log: Path, stop: threading.Event) -> Outcome:
+        running = task.remote(list(words[1:]), str(log.absolute()), num_cpus)
+        while not ray.wait([running], timeout=0.5)[0]:
             if stop.is_set():
-                self._ray.cancel(task)
-                self._ray.wait([task], timeout=STOP_S)
+                ray.cancel(running)
+                ray.wait([running], timeout=STOP_S)
                 return Outcome(None, "it was stopped")
         try:
-            return Outcome(*self._ray.get(task))
-        except self._ray.exceptions.RayError as error:
+            return Outcome(*ray.get(running))
+        except ray.exceptions.RayError as error:
             return Outcome(None, str(error).strip().partition("\n")[0])
 
-    def close(self) -> None:
-        """Disconnect, if this connected."""
-        if self._must_disconnect:
+    try:
+        with _token(folder) as tokens:
+            check_nodes(games, tokens)
+            if not num_slots():
+                raise ClusterError(
+                    f"cluster is {shown(address)}, and no node has {num_cpus} CPUs and "
+                    f"{num_gpus:g} GPUs"
+                )
+        yield execute, num_slots
+    finally:
+        if must_disconnect:
             disconnect()
 
 
@@ -106,9 +97,8 @@ def _token(folder: Path | None) -> Iterator[list[str]]:
     token.touch()
     try:
         yield [str(token.absolute())]
-    except BaseException:
+        is_new = False
+    finally:
         token.unlink()
         if is_new:
             folder.rmdir()
-        raise
-    token.unlink()

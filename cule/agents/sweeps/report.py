@@ -8,7 +8,6 @@ statistical precipice") over human-normalized scores, with a stratified bootstra
 
 from __future__ import annotations
 
-import csv
 import importlib.util
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,9 +20,11 @@ from cule.agents.run.curves import (
     COLOURS,
     Curve,
     draw_curve,
+    numbers,
     plot_curves,
     read_curves,
     save_figure,
+    write_csv,
     write_table,
 )
 from cule.agents.run.scores import (
@@ -35,7 +36,7 @@ from cule.agents.run.scores import (
 )
 from cule.agents.sweeps.runs import SWEEP_FILE, Plan, SweepRun, read_plan
 from cule.errors import InvalidArgumentError, MissingPackageError
-from cule.files import replace_text, writing
+from cule.files import replace_text
 
 #: Human-normalized scores at which the performance profile is computed.
 THRESHOLDS = tuple(np.round(np.linspace(0.0, 8.0, 81), 3).tolist())
@@ -140,21 +141,21 @@ def write_report(folder: Path) -> Results:
     """
     results, out = read_results(folder), folder / "results"
     out.mkdir(exist_ok=True)
-    _write_csv(out / "scores.csv", SCORE_COLUMNS, _score_rows(results.games))
-    _write_csv(
+    write_csv(out / "scores.csv", SCORE_COLUMNS, _score_rows(results.games))
+    write_csv(
         out / "aggregates.csv",
         ("aggregate", "value", "low", "high"),
-        ((name, *_numbers(found)) for name, found in results.aggregates.items()),
+        ((name, *numbers(found)) for name, found in results.aggregates.items()),
     )
-    _write_csv(
+    write_csv(
         out / "profile.csv",
         ("threshold", "share_above", "low", "high"),
         (
-            (f"{t:g}", *_numbers(found))
+            (f"{t:g}", *numbers(found))
             for t, found in zip(THRESHOLDS, results.profile, strict=False)
         ),
     )
-    _write_csv(
+    write_csv(
         out / "milestones.csv",
         ("frames", *SCORE_COLUMNS),
         (
@@ -186,22 +187,11 @@ def _score_rows(games: Iterable[GameScores]) -> Iterable[tuple[object, ...]]:
         yield (
             game.game,
             len(game.scores),
-            *_numbers((game.mean, game.deviation)),
+            *numbers((game.mean, game.deviation)),
             "" if shown is None else f"{np.mean(shown):.6g}",
             random,
             human,
         )
-
-
-def _numbers(values: Iterable[float]) -> list[str]:
-    return ["" if math.isnan(value) else f"{value:.6g}" for value in values]
-
-
-def _write_csv(path: Path, names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    with writing(path), path.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(names)
-        writer.writerows(rows)
 
 
 def latex_table(results: Results) -> str:
@@ -257,7 +247,7 @@ def draw_curves(path: Path, results: Results, points: Mapping[str, Mapping[int, 
             axis.set_visible(False)
         for axis, curve in zip(axes, results.curves, strict=False):
             axis.set_visible(True)
-            game = curve.label.partition(" ")[0]
+            game = curve.game
             draw_curve(axis, curve, points[curve.label], COLOURS[0], game)
             if game in reference_scores():
                 axis.axhline(reference_scores()[game].human, color="grey", lw=0.7, ls="--")

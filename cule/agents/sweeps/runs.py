@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
 import math
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from cule.agents.run.folders import CONFIG_FILE
+from cule.agents.run.folders import CONFIG_FILE, read_rows
 from cule.errors import CheckpointError, InvalidArgumentError, shown
 from cule.files import replace_text
 from cule.reading import read_json
@@ -67,20 +66,21 @@ class Plan:
         Raises:
             CheckpointError: The folder holds another sweep.
         """
-        if (folder / SWEEP_FILE).exists():
-            saved = read_plan(folder)
-            if saved != self:
-                wrong = [
-                    f"{name} {shown(value)}, not {shown(asdict(self)[name])}"
-                    for name, value in asdict(saved).items()
-                    if value != asdict(self)[name]
-                ]
-                raise CheckpointError(
-                    f"out is {shown(str(folder))}, which holds a sweep with {', '.join(wrong)}; "
-                    "continue it with its options, or use another folder"
-                )
+        path = folder / SWEEP_FILE
+        if not path.exists():
+            replace_text(path, json.dumps(asdict(self), indent=2) + "\n")
             return
-        replace_text(folder / SWEEP_FILE, json.dumps(asdict(self), indent=2) + "\n")
+        saved, own = asdict(read_plan(folder)), asdict(self)
+        wrong = [
+            f"{name} {shown(value)}, not {shown(own[name])}"
+            for name, value in saved.items()
+            if value != own[name]
+        ]
+        if wrong:
+            raise CheckpointError(
+                f"out is {shown(str(folder))}, which holds a sweep with {', '.join(wrong)}; "
+                "continue it with its options, or use another folder"
+            )
 
 
 def read_plan(folder: Path) -> Plan:
@@ -128,7 +128,7 @@ class SweepRun:
 
     def state(self) -> RunState:
         """How far it is, by its last row of progress."""
-        rows = _rows(self.folder / "progress.csv")
+        rows = read_rows(self.folder / "progress.csv")
         last = rows[-1] if rows else {}
         returns = [float(row["episode_return"]) for row in rows if row.get("episode_return")]
         return RunState(
@@ -143,7 +143,7 @@ class SweepRun:
 
     def final_score(self, plan: Plan) -> float | None:
         """The mean score of its evaluation at the end; None before."""
-        rows = _rows(self.folder / "evaluations.csv")
+        rows = read_rows(self.folder / "evaluations.csv")
         at_end = [row for row in rows if int(row["steps"]) >= plan.total_steps]
         return float(at_end[-1]["mean"]) if at_end else None
 
@@ -153,7 +153,7 @@ class SweepRun:
         Rows of progress count as a whole, so it is of more episodes where a row has many. None: the
         run has not come that far, or no episode has ended.
         """
-        rows = _rows(self.folder / "progress.csv")
+        rows = read_rows(self.folder / "progress.csv")
         if not rows or float(rows[-1].get("frames") or 0) < frames:
             return None
         count = total = 0.0
@@ -165,15 +165,6 @@ class SweepRun:
             if count >= MILESTONE_EPISODES:
                 break
         return total / count if count else None
-
-
-def _rows(path: Path) -> Sequence[dict[str, str]]:
-    """The complete rows of a CSV file; none without a file."""
-    try:
-        text = path.read_text()
-    except FileNotFoundError:
-        return []
-    return list(csv.DictReader(text[: text.rfind("\n") + 1].splitlines(), restval=""))
 
 
 # --- Processes ------------------------------------------------------------------------------------
@@ -207,17 +198,15 @@ def launch(words: Sequence[str], log: Path, num_cpus: int) -> subprocess.Popen[b
     """Start a process that ends with this one; its output is appended to a file."""
     log.parent.mkdir(parents=True, exist_ok=True)
     threads = {name: str(num_cpus) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-    env: Mapping[str, str] = {**os.environ, **threads}
-    first: list[str] = []
-    if sys.platform.startswith("linux"):
-        first = [sys.executable, "-c", _END_WITH_PARENT, str(os.getpid())]
+    first = [sys.executable, "-c", _END_WITH_PARENT, str(os.getpid())]
+    is_linux = sys.platform.startswith("linux")
     with log.open("ab") as output:
         return subprocess.Popen(
-            [*first, *words],
+            [*(first if is_linux else ()), *words],
             stdout=output,
             stderr=output,
             stdin=subprocess.DEVNULL,
-            env=env,
+            env={**os.environ, **threads},
             start_new_session=True,
         )
 

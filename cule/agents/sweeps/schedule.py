@@ -73,7 +73,7 @@ class Schedule:
                     self._table.show(self.lines())
             finally:
                 stop.set()
-                self._table.close(self.lines())
+                self._table.note(self.lines()[0])
         return not self.failed
 
     def _end(self, run: SweepRun, outcome: Outcome) -> None:
@@ -98,7 +98,6 @@ class Schedule:
 
     def lines(self) -> list[str]:
         """The table: a summary, and a row for each running run."""
-        total = self.plan.total_steps
         states = {run: run.state() for run in self.running}
         done = len(self.runs) - len(self.running) - len(self.waiting) - len(self.failed)
         head = (
@@ -106,7 +105,7 @@ class Schedule:
             f"{len(self.waiting)} waiting, {len(self.failed)} failed, {self.num_restarts} "
             f"restarts; {expected_end(self._seconds_left(states))}"
         )
-        return [head, *(row(run, state, self.plan, total) for run, state in states.items())]
+        return [head, *(row(run, state, self.plan) for run, state in states.items())]
 
     def _seconds_left(self, states: dict[SweepRun, RunState]) -> float:
         """Remaining steps of all runs over the present speed of those that run."""
@@ -118,8 +117,9 @@ class Schedule:
         return left / (sum(speeds) / len(speeds) * len(states))
 
 
-def row(run: SweepRun, state: RunState, plan: Plan, total: int) -> str:
+def row(run: SweepRun, state: RunState, plan: Plan) -> str:
     """Progress of a running run."""
+    total = plan.total_steps
     left = (total - state.steps) / state.steps_per_s if state.steps_per_s > 0 else math.nan
     shown = "-" if math.isnan(state.episode_return) else f"{state.episode_return:.1f}"
     speed = state.steps_per_s * plan.frameskip
@@ -150,28 +150,15 @@ class LiveTable:
     def show(self, lines: Sequence[str]) -> None:
         """Replace the lines shown last."""
         if self._is_terminal:
-            self._clear()
-            self._write([line[:120] for line in lines])
+            self.note(*(line[:120] for line in lines))
             self._height = len(lines)
         elif time.monotonic() - self._last >= LINE_S:
             self._last = time.monotonic()
-            self._write(lines[:1])
+            self.note(lines[0])
 
-    def note(self, text: str) -> None:
-        """Write a line that stays."""
-        self._clear()
-        self._write([text])
-
-    def close(self, lines: Sequence[str]) -> None:
-        """Leave the summary."""
-        self._clear()
-        self._write(lines[:1])
-
-    def _clear(self) -> None:
-        if self._height:
-            self._stream.write(f"\x1b[{self._height}F\x1b[J")
+    def note(self, *lines: str) -> None:
+        """Replace the lines shown last by lines that stay."""
+        cleared = f"\x1b[{self._height}F\x1b[J" if self._height else ""
         self._height = 0
-
-    def _write(self, lines: Sequence[str]) -> None:
-        self._stream.write("".join(line + "\n" for line in lines))
+        self._stream.write(cleared + "".join(line + "\n" for line in lines))
         self._stream.flush()
