@@ -4,10 +4,11 @@
 
 Builds the targets once more, with clang's source-based coverage instead of sanitizers, runs them on
 the corpus that ``tests.fuzz.run`` has collected in ``build/fuzz`` (on the generated one, if there is
-none), and prints a row for each file of ``csrc`` and a sum for each folder. Lines of functions that
-only the compiler evaluates do not count. A line is covered when it ran in any instantiation of a
-template; with several regions, the last one counts. ``CLANGXX`` names the compiler; ``llvm-profdata`` and
-``llvm-cov`` of its version are taken from ``LLVM_BIN``, by default from the path.
+none), and prints a row for each file of ``csrc``, its lines that never ran, and a sum for each
+folder. Lines of functions that only the compiler evaluates do not count. A line is covered when it
+ran in any instantiation of a template; with several regions, the last one counts. ``CLANGXX`` names
+the compiler; ``llvm-profdata`` and ``llvm-cov`` of its version are taken from ``LLVM_BIN``, by
+default from the path. Exit status 1: fewer than 95 % of all lines ran.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -26,6 +28,7 @@ from tests.fuzz.seeds import write_corpus
 
 FLAGS = ("-O1", "-fprofile-instr-generate", "-fcoverage-mapping")
 FILES_A_PROCESS = 2000
+LEAST_SHARE = 0.95
 CODE_REGION = 0  # kind, in the output of llvm-cov
 
 
@@ -55,8 +58,8 @@ def compiled_functions(profile: Path) -> set[str]:
     return set(re.findall(r"^  (\S+):$", text, re.MULTILINE))
 
 
-def covered_lines(programs: list[Path], profile: Path) -> dict[str, tuple[int, int]]:
-    """Lines that ran, and all lines of compiled functions, for each file of ``csrc``."""
+def covered_lines(programs: list[Path], profile: Path) -> dict[str, dict[int, bool]]:
+    """Whether each line of compiled functions ran, for each file of ``csrc``."""
     first, *others = programs
     objects = [word for program in others for word in ("-object", str(program))]
     words = [tool("llvm-cov"), "export", f"-instr-profile={profile}", str(first), *objects]
@@ -75,14 +78,14 @@ def covered_lines(programs: list[Path], profile: Path) -> dict[str, tuple[int, i
             found[file][line] = has_run or found[file].get(line, False)
     folder = ROOT / "csrc"
     return {
-        Path(file).relative_to(ROOT).as_posix(): (sum(lines.values()), len(lines))
+        Path(file).relative_to(ROOT).as_posix(): lines
         for file, lines in found.items()
         if Path(file).is_relative_to(folder)
     }
 
 
-def main() -> None:
-    """Print the table."""
+def main() -> int:
+    """Print the table; the exit status."""
     compiler = shlex.split(os.environ.get("CLANGXX", "clang++"))
     folder = FOLDER / "coverage"
     builder = Builder(folder, compiler, FLAGS)
@@ -94,8 +97,11 @@ def main() -> None:
     subprocess.run([tool("llvm-profdata"), "merge", "-o", merged, *raw], check=True)
     lines = covered_lines(programs, merged)
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for name, counts in sorted(lines.items()):
+    for name, ran in sorted(lines.items()):
+        counts = sum(ran.values()), len(ran)
         print(f"| `{name}` | {counts[0]:,} | {counts[1]:,} | {counts[0] / counts[1]:.1%} |")
+        if counts[0] < counts[1]:
+            print("  never:", *(line for line, has_run in sorted(ran.items()) if not has_run))
         for part in (str(Path(name).parent), "all"):
             sums[part] = [a + b for a, b in zip(sums[part], counts, strict=True)]
     for part, (covered, count) in sorted(sums.items()):
@@ -103,7 +109,8 @@ def main() -> None:
     built = {ROOT / name for name in lines}
     rest = [path for path in (ROOT / "csrc").rglob("*.?pp") if path not in built]
     print("not in the targets:", *sorted(path.relative_to(ROOT).as_posix() for path in rest))
+    return int(sums["all"][0] < LEAST_SHARE * sums["all"][1])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -6,9 +6,9 @@
 namespace cule::fuzz {
 
 // Draws, reads and writes everything but VSYNC, waits for lines, switches banks. A cell that counts
-// frames is in graphics and motion.
+// frames is in graphics, motion and sound.
 constexpr u8 kProgram[] = {
-    0xE6, 0x83, 0xA4, 0x83, 0x84, 0x1C, 0x84, 0x21,                          // frames
+    0xE6, 0x83, 0xA4, 0x83, 0x84, 0x1C, 0x84, 0x21, 0x84, 0x15, 0x84, 0x16,  // frames
     0xA9, 0x02, 0x85, 0x00, 0x85, 0x02, 0x85, 0x02, 0xA9, 0x00, 0x85, 0x00,  // VSYNC
     0xA2, 0x64, 0x85, 0x02, 0x86, 0x1B, 0x86, 0x06, 0x85, 0x2A, 0xA5, 0x07,  // 100 lines
     0x65, 0x80, 0x85, 0x80, 0xB5, 0x00, 0xE0, 0x33, 0xF0, 0x02, 0x95, 0x0D,  //
@@ -19,9 +19,14 @@ constexpr u8 kProgram[] = {
 
 // An operand of it: adding to a cell makes each line of each frame another one. A constant instead
 // leaves most lines as they were in the last frame.
-constexpr size_t kSumAt = 32;
+constexpr size_t kSumAt = 36;
 static_assert(kProgram[kSumAt] == 0x65, "ADC");
 constexpr u8 kLoadImmediate = 0xA9;
+
+// How many lines the second loop waits for; with as many as here a frame is one of PAL.
+constexpr size_t kLinesAt = sizeof kProgram - 9;
+static_assert(kProgram[kLinesAt] == 150);
+constexpr u8 kLinesOfPal = 210;
 
 struct GameKind {
   u32 cartridge;  // of image_kinds()
@@ -35,21 +40,60 @@ struct GameKind {
   }
 };
 
-// The score is a cell, the game ends when another is large, and a third holds lives. Mode 1 waits
-// for a draw, two frames and an action.
-inline std::shared_ptr<const Game> make_game(const GameKind& kind) {
+inline Bytes make_rom(const GameKind& kind) {
   Bytes body{u8(kind.cartridge), 0x00, 0x15, 0x00, 0x15};
   for (size_t i = 0; i < kBankBytes; ++i) {
     const size_t at = (i - 0x500) % kBankBytes;
     body.push_back(at < sizeof kProgram ? kProgram[at] : 0xEA);
     if (at == kSumAt && kind.is_steady) body.back() = kLoadImmediate;
+    if (at == kLinesAt && kind.cartridge == 1) body.back() = kLinesOfPal;
   }
   Input in(body.data(), body.size());
+  return read_image(in);
+}
+
+// Two objects at the cell that counts frames, and one that reads a cell that seldom changes.
+inline std::vector<i32> make_objects() {
+  const std::vector<i32> names = {kRamAt, 3, kStore, 0, kEnd};
+  const std::vector<i32> moving = {kLoad, 0, kEmit, 0, kLoad, kIndexSlot, kEmit, 1, kEnd};
+  const std::vector<i32> still = {kRamAt, 2, kTable, 2, -40000, 7, kEmit, 5, kEnd};
+  const i32 at = i32(1 + 2 * kGroupWords + names.size());
+  std::vector<i32> words = {2, 2, 0, at, 8, 0, 0, 0, 1, 3, at + i32(moving.size()), 4, 0, 0, 0};
+  for (const auto* part : {&names, &moving, &still}) {
+    words.insert(words.end(), part->begin(), part->end());
+  }
+  return words;
+}
+
+// The first writes a cell, turns actions around and samples rewards; the second does nothing.
+inline std::vector<i32> make_modifications() {
+  const std::vector<i32> programs[] = {
+      {kConst, 2, kConst, 5, kPoke, kEnd},
+      {kLoad, kValueSlot, kConst, 1, kXor, kStore, kValueSlot, kEnd},
+      {kConst, 100, kRandBelow, kStore, kValueSlot, kEnd},
+      {kEnd},
+      {kEnd},
+      {kEnd},
+  };
+  std::vector<i32> words = {2};
+  i32 at = 1 + i32(std::size(programs));
+  for (const auto& program : programs) {
+    words.push_back(at);
+    at += i32(program.size());
+  }
+  for (const auto& program : programs) words.insert(words.end(), program.begin(), program.end());
+  return words;
+}
+
+// The score is a cell, the game ends when another is large, and a life
+// is lost in every fourth frame. Mode 1 waits
+// for a draw, two frames and an action. Every other cartridge type has modifications.
+inline std::shared_ptr<const Game> make_game(const GameKind& kind) {
   GameSpec spec;
   spec.game_id = "fuzz";
-  spec.rom = read_image(in);
+  spec.rom = make_rom(kind);
   spec.properties.first_line = 34;
-  spec.properties.height = 210;
+  spec.properties.height = kind.cartridge == 3 ? kMaxHeight : 210;
   spec.properties.left_paddles = kind.cartridge & 1;
   spec.properties.right_paddles = kind.num_players > 2;
   spec.legal_actions = spec.minimal_actions = {0, 1, 3, 4};
@@ -60,7 +104,7 @@ inline std::shared_ptr<const Game> make_game(const GameKind& kind) {
   spec.state = {0, 0, 0, 0, 0, 0};
   spec.step_code = {kRamAt, 0,   kStore, kRewardSlot, kRamAt,        1,
                     kConst, 250, kGe,    kStore,      kTerminalSlot, kEnd};
-  spec.lives_code = {kRamAt, 2, kConst, 7, kAnd, kEnd};
+  spec.lives_code = {kRamAt, 3, kConst, 2, kShr, kInvert, kConst, 7, kAnd, kEnd};
   if (kind.num_players > 1) {
     const std::vector<i32> code = spec.lives_code;
     for (u32 player = 1; player < kind.num_players; ++player) {
@@ -74,6 +118,8 @@ inline std::shared_ptr<const Game> make_game(const GameKind& kind) {
                        1,       kAnd,      kStore,      4,    kConst,     2,
                        kSelect, kConst,    1,           kAct, kSoftReset, kEnd};
   }
+  spec.objects = make_objects();
+  if (kind.cartridge % 2 == 0) spec.modifications = make_modifications();
   spec.translates = kind.translates;
   return std::make_shared<Game>(spec);
 }

@@ -3,9 +3,9 @@
 // objects, modifications, and the words of a rules file.
 //
 // One byte is one word where that is enough: an opcode, or a small operand.
-#include "console.hpp"
 #include "game/modifications.hpp"
 #include "game/objects.hpp"
+#include "games.hpp"
 #include "host/rules_file.hpp"
 
 using namespace cule;
@@ -67,9 +67,10 @@ void run_modifications(const std::vector<i32>& words, std::vector<u8> ram, u32 s
   }
 }
 
-// The words behind a right header: what is read of them is written again.
-void run_rules_file(const std::vector<i32>& words) {
-  const Bytes rom(kBankBytes);
+// The words behind a right header: what is read of them is written again, and is refused or makes a
+// game. Without its mode selection, which may take long. wrong: a byte of the header; 0: none.
+void run_rules_file(const std::vector<i32>& words, u32 wrong) {
+  const Bytes rom = make_rom({1, 1, true, true});
   RulesHeader h{};
   std::memcpy(h.name, kRulesName, sizeof h.name);
   h.version = kRulesVersion;
@@ -79,11 +80,19 @@ void run_rules_file(const std::vector<i32>& words) {
   std::vector<u8> file(sizeof h + words.size() * sizeof(i32));
   std::memcpy(file.data(), &h, sizeof h);
   if (!words.empty()) std::memcpy(file.data() + sizeof h, words.data(), file.size() - sizeof h);
+  const bool is_wrong = wrong > 0 && wrong < sizeof h;
+  if (is_wrong) file[wrong] ^= 1;
   try {
-    const std::string written = write_rules(read_rules(file.data(), file.size(), rom));
+    GameSpec spec = read_rules(file.data(), file.size(), rom);
+    if (is_wrong) report("a wrong header is read");
+    const std::string written = write_rules(spec);
     if (!std::equal(file.begin(), file.end(), written.begin(), written.end(),
                     [](u8 a, char b) { return a == u8(b); }))
       report("rules differ when they are written again");
+    spec.setup_code.clear();
+    spec.translates = false;
+    const Game game(spec);
+    if (game.spec().rom != rom) report("a game has another ROM");
   } catch (const std::invalid_argument&) {
   }
 }
@@ -112,6 +121,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   run_objects(code, ram);
   run_modifications(code, ram, seed);
-  run_rules_file(code);
+  run_rules_file(code, seed >> 24);
   return 0;
 }

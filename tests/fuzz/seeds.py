@@ -22,6 +22,7 @@ from cule.games.modifications import (
     load_modifications,
 )
 from cule.games.objects import games_with_objects, load_objects
+from tests.fuzz.mutate import mutated
 from tests.support.random_programs import (
     CARTRIDGES,
     random_bytes_image,
@@ -42,6 +43,35 @@ STATE_BYTES = 976
 #: Bytes of a ROM with one bank, and of the header of a rules file.
 BANK_BYTES = 4096
 RULES_HEADER_BYTES = 32
+
+#: Programs at $1100, as long as a power of two: registers of cartridges, loops that are skipped,
+#: flags that are known, lines that write the same registers in every frame.
+SHORT_PROGRAMS = {
+    "registers": bytes.fromhex("A27F BD0010 6581 9D0010 8502 CA D0F3 EA"),
+    "idle": bytes.fromhex("A250 CA 10FD A0C0 88 10FD AD8402 30FB EA"),
+    "carry": bytes.fromhex(
+        "38B000 2A 18B000 9000 6A 380828 38E901 186901 382A 182A 386A 382680 8502 EAEA"
+    ),
+    "lines": bytes.fromhex(
+        "A9028500 8502 A9008500 A27D E681 A581 8508 8507 8502 A955851B A93C851C A9F0850D A90F850E"
+        "A9AA850F A902851D A900851E A902851F A905850A A9038504 A9108520 A9E08524 A9018525 A9018527"
+        "A9008528 A9008501 852A 852B CA D0B7 4C0011"
+    ).ljust(128, b"\xea"),
+}
+#: Sizes and marks of images, most of them of types that are refused.
+MARKED_IMAGES = (
+    *((size, "") for size in (0, 8448, 12288, 32768, 65536, 131072)),
+    *((size, mark) for size in (8192, 16384, 20000) for mark in ("853EA900", "853FEA00853F")),
+    (8192, "8D4002"),
+)
+#: All operators of rule programs on some numbers; and a mode selection that fails.
+OPERATORS = (
+    *(word for op in (*range(10, 20), *range(23, 29)) for a, b in ((7, -2), (5, 0), (-9, -1))
+      for word in (1, a, 1, b, op, 3, 5)),
+    *(word for op in (20, 21, 22) for word in (1, 7, op, 3, 5)),
+    0,
+)  # fmt: skip
+FAILS = (41, 44, 7)
 
 Corpus = dict[str, bytes]
 
@@ -88,6 +118,17 @@ def console_corpus(per_kind: int) -> Corpus:
                 corpus[f"{name}-short"] = console_input(
                     console_header(rng), number, image[-4:], short
                 )
+    for number in range(len(KINDS)):
+        for name, program in SHORT_PROGRAMS.items():
+            rng = random.Random(f"{number} {name}")
+            vectors = b"\0\x11\0\x11"
+            corpus[f"{KINDS[number]}-{name}"] = console_input(
+                console_header(rng), number, vectors, program
+            )
+    for size, mark in MARKED_IMAGES:
+        image = (bytes.fromhex(mark) + bytes(range(1, 252)) * 600)[:size]
+        header = bytes(HEADER_BYTES)
+        corpus[f"{size}-{mark}"] = console_input(header, ANY_IMAGE, bytes(4), image)
     return corpus
 
 
@@ -110,7 +151,7 @@ def snapshot_corpus(per_kind: int) -> Corpus:
 def batch_corpus(count: int) -> Corpus:
     """Random options and calls."""
     rng = random.Random(count)
-    return {f"{k}": rng.randbytes(HEADER_BYTES + rng.choice((10, 25, 60))) for k in range(count)}
+    return {f"{k}": rng.randbytes(HEADER_BYTES + rng.choice((10, 30, 60))) for k in range(count)}
 
 
 def encode_program(words: tuple[int, ...]) -> bytes:
@@ -124,7 +165,7 @@ def encode_program(words: tuple[int, ...]) -> bytes:
 
 
 def rules_corpus(games: int) -> Corpus:
-    """The compiled rules of some games."""
+    """The compiled rules of some games, and damaged ones."""
     corpus = {}
     for name in sorted(load_games())[:games]:
         code = compile_rules(load_games()[name])
@@ -137,16 +178,31 @@ def rules_corpus(games: int) -> Corpus:
         programs = [one for one in load_modifications(name).values() if one.when != ROM]
         words = compile_modifications(name, [(one.name,) for one in programs])
         corpus[f"{name}-modifications"] = bytes(HEADER_BYTES) + encode_program(words)
-    for name in sorted(load_games())[:games]:
-        corpus[f"{name}-rules_file"] = bytes(HEADER_BYTES) + encode_program(rules_file_words(name))
+    corpus["operators"] = bytes(HEADER_BYTES) + encode_program(OPERATORS)
+    corpus["fails"] = bytes(HEADER_BYTES) + encode_program(FAILS)
+    rng = random.Random(games)
+    programs = list(corpus.values())
+    for number in range(20 * games):
+        corpus[f"{number}-mutated"] = mutated(rng, programs, ())
+    for name in sorted(load_games())[: games // 3]:
+        words = rules_file_words(name)
+        # The fourth byte is that of the file's header that is wrong, if any.
+        for at in (0, 1, 8, 12, 16, 24):
+            header = bytes((0, 0, 0, at)).ljust(HEADER_BYTES, b"\0")
+            corpus[f"{name}-rules_file-header-{at}"] = header + encode_program(words)
+        for at in rng.sample(range(len(words)), games):
+            damaged = (*words[:at], rng.choice((-1, 19, 50)), *words[at + 1 :])
+            corpus[f"{name}-rules_file-{at}"] = bytes(HEADER_BYTES) + encode_program(damaged)
     return corpus
 
 
 def rules_file_words(name: str) -> tuple[int, ...]:
-    """The words of the rules file of a game, whatever its ROM."""
+    """The words of the rules file of a game, whatever its ROM; it selects no mode."""
     rules = load_games()[name]
     spec = GameSpec(rules, compile_rules(rules), bytes(BANK_BYTES), Path(), "", ConsoleProperties())
-    data = make_game(spec.to_core_kwargs()).rules_file[RULES_HEADER_BYTES:]
+    # Without the mode selection, which would wait for what the empty program never does.
+    fields = {**spec.to_core_kwargs(), "setup_code": []}
+    data = make_game(fields).rules_file[RULES_HEADER_BYTES:]
     return struct.unpack(f"<{len(data) // 4}i", data)
 
 
@@ -157,7 +213,7 @@ def corpus_of(target: str, size: int = 3) -> Corpus:
     elif target == "rules":
         generated = rules_corpus(10 * size)
     elif target == "batch":
-        generated = batch_corpus(15 * size)
+        generated = batch_corpus(30 * size)
     else:
         generated = console_corpus(size)
     return {**generated, **findings(target)}

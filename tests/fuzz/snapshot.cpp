@@ -105,9 +105,17 @@ void try_console(u32 kind, Input& header, Input& body) {
   static std::unique_ptr<AleConsole> consoles[16];
   if (consoles[kind] == nullptr) {
     AleConsoleOptions options;
-    options.sound_obs = true;
-    options.color_averaging = true;
-    options.action_delay = 3;
+    options.sound_obs = kind % 2 == 0;
+    options.color_averaging = kind % 3 != 0;
+    options.settings.truncate_on_loss_of_life = kind % 4 == 0;
+    options.settings.frame_skip = 1 + i32(kind);
+    if (kind % 2 == 1) options.reward_min = options.reward_max = 1;
+    options.settings.max_num_frames_per_episode = 1000;
+    options.before_frame = [](AleConsole& c) { c.set_ram(1, c.ram()[1]); };
+    options.after_frame = [](AleConsole& c) {
+      if (c.audio() == c.frame_audio()) report("two sounds are one");
+    };
+    options.action_delay = i32(kind % 4);
     consoles[kind] = std::make_unique<AleConsole>(game_of(kind), options);
   }
   AleConsole& console = *consoles[kind];
@@ -127,8 +135,11 @@ void try_console(u32 kind, Input& header, Input& body) {
   is_snapshot ? console.set_snapshot(bytes.data()) : console.set_state(bytes.data(), has_random);
   for (u32 k = 0; k < acts; ++k) {
     console.act(i32(header.below(kActions)), 1.0f);
+    console.env().mode = i32(acts % 2);
     console.screen();
-    console.lives();
+    i16 rows[4 * kSpriteColumns];
+    if (console.has_frame()) console.write_sprites(4, rows);
+    if (console.is_terminal() || console.is_truncated() || console.lives() > 100) console.reset();
   }
   console.get_state(bytes.data(), true);
   if (!console.can_restore(bytes.data())) report("a saved state is refused");
